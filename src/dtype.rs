@@ -1,0 +1,226 @@
+//! Element types: what a buffer holds ([`DType`]), which Rust types may stand for it
+//! ([`Element`]), and what a lane computes in ([`Ty`]).
+
+use std::fmt;
+
+use half::f16;
+
+/// The element type of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DType {
+    /// 32-bit IEEE 754 float.
+    F32,
+    /// 16-bit IEEE 754 float. Stored in 16 bits, computed in `f32`.
+    F16,
+    /// 32-bit signed integer; arithmetic wraps.
+    I32,
+    /// 32-bit unsigned integer; arithmetic wraps.
+    U32,
+    /// Truth value; one byte on the host, one 32-bit word on a GPU.
+    Bool,
+}
+
+impl DType {
+    /// Every element type.
+    pub const ALL: [Self; 5] = [Self::F32, Self::F16, Self::I32, Self::U32, Self::Bool];
+
+    /// Bytes of one element in host memory.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F16 => 2,
+            Self::Bool => 1,
+        }
+    }
+
+    /// The name as Rust spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::I32 => "i32",
+            Self::U32 => "u32",
+            Self::Bool => "bool",
+        }
+    }
+
+    /// The type that a lane computes in.
+    #[must_use]
+    pub(crate) const fn lane(self) -> Ty {
+        match self {
+            Self::F32 | Self::F16 => Ty::F32,
+            Self::I32 => Ty::I32,
+            Self::U32 => Ty::U32,
+            Self::Bool => Ty::Bool,
+        }
+    }
+
+    /// Whether this is a floating-point type.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F16)
+    }
+
+    /// Whether arithmetic is defined (all but `bool`).
+    #[must_use]
+    pub const fn is_numeric(self) -> bool {
+        !matches!(self, Self::Bool)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What one lane of a kernel computes in: always 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ty {
+    F32,
+    I32,
+    U32,
+    Bool,
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for i32 {}
+    impl Sealed for u32 {}
+    impl Sealed for bool {}
+}
+
+/// A Rust type that a buffer can hold: `f32`, [`half::f16`], `i32`, `u32` or `bool`.
+pub trait Element:
+    sealed::Sealed
+    + bytemuck::NoUninit
+    + bytemuck::CheckedBitPattern
+    + Default
+    + PartialEq
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+    /// The element type that stands for `Self` at run time.
+    const DTYPE: DType;
+
+    /// The value as a [`Scalar`].
+    fn scalar(self) -> Scalar;
+}
+
+/// An element type with arithmetic: all but `bool`.
+pub trait Numeric: Element {}
+
+/// A numeric type with a sign: `f32`, `f16`, `i32`.
+pub trait Signed: Numeric {}
+
+/// A floating-point type: `f32` or `f16`.
+pub trait Float: Signed {}
+
+/// The type `bool` alone, as a bound for the logical operations.
+pub trait Logical: Element {}
+
+macro_rules! elements {
+    ($($t:ty, $d:ident, $to:expr;)*) => {$(
+        impl Element for $t {
+            const DTYPE: DType = DType::$d;
+            fn scalar(self) -> Scalar {
+                #[expect(clippy::redundant_closure_call, reason = "one table for all types")]
+                Scalar::new(DType::$d, ($to)(self))
+            }
+        }
+    )*};
+}
+elements! {
+    f32, F32, |v: f32| f64::from(v);
+    f16, F16, |v: f16| v.to_f64();
+    i32, I32, |v: i32| f64::from(v);
+    u32, U32, |v: u32| f64::from(v);
+    bool, Bool, |v: bool| f64::from(u8::from(v));
+}
+impl Numeric for f32 {}
+impl Numeric for f16 {}
+impl Numeric for i32 {}
+impl Numeric for u32 {}
+impl Signed for f32 {}
+impl Signed for f16 {}
+impl Signed for i32 {}
+impl Float for f32 {}
+impl Float for f16 {}
+impl Logical for bool {}
+
+/// One value of any element type, compared and hashed by its bits.
+///
+/// Every `f32`, `f16`, `i32`, `u32` and `bool` is exact in an `f64`, so that is how it is kept.
+#[derive(Clone, Copy)]
+pub struct Scalar {
+    dtype: DType,
+    value: f64,
+}
+
+impl Scalar {
+    /// The value nearest to `value` that `dtype` can hold.
+    pub(crate) fn new(dtype: DType, value: f64) -> Self {
+        let value = match dtype {
+            DType::F32 => f64::from(value as f32),
+            DType::F16 => f16::from_f64(value).to_f64(),
+            DType::I32 => f64::from(value as i32),
+            DType::U32 => f64::from(value as u32),
+            DType::Bool => f64::from(u8::from(value != 0.0)),
+        };
+        Self { dtype, value }
+    }
+
+    /// The element type.
+    #[must_use]
+    pub const fn dtype(self) -> DType {
+        self.dtype
+    }
+
+    /// The value; exact for every element type.
+    #[must_use]
+    pub const fn value(self) -> f64 {
+        self.value
+    }
+
+    /// The value as the 32 bits of a lane.
+    pub(crate) fn lane_bits(self) -> u32 {
+        match self.dtype.lane() {
+            Ty::F32 => (self.value as f32).to_bits(),
+            Ty::I32 => (self.value as i32).cast_unsigned(),
+            Ty::U32 => self.value as u32,
+            Ty::Bool => u32::from(self.value != 0.0),
+        }
+    }
+}
+
+impl PartialEq for Scalar {
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype == other.dtype && self.value.to_bits() == other.value.to_bits()
+    }
+}
+impl Eq for Scalar {}
+impl std::hash::Hash for Scalar {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.dtype.hash(state);
+        self.value.to_bits().hash(state);
+    }
+}
+impl fmt::Debug for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.dtype {
+            DType::Bool => write!(f, "{}", self.value != 0.0),
+            _ => write!(f, "{}", self.value),
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! What can go wrong: one enum a stage, all wrapped by [`Error`]. Every message says where, what
+//! and what to do.
+
+use std::fmt;
+use std::panic::Location;
+
+use thiserror::Error;
+
+use crate::dtype::DType;
+use crate::shape::{MAX_RANK, Shape};
+
+/// The result of a fallible call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Anything that a call can report.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Mistakes in what was recorded, all of them.
+    #[error(transparent)]
+    Record(#[from] Mistakes),
+    /// The graph is sound, but cannot be planned for this device.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The device could not be opened, or failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A result was asked for that is not there.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Data for an upload or a resident does not fit.
+    #[error(transparent)]
+    Data(#[from] DataError),
+}
+
+/// Every mistake in a recorded graph, in the order in which they were made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mistakes(pub(crate) Vec<Mistake>);
+
+impl Mistakes {
+    /// The mistakes, in the order in which they were made.
+    #[must_use]
+    pub fn list(&self) -> &[Mistake] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.0.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{mistake}")?;
+        }
+        Ok(())
+    }
+}
+impl std::error::Error for Mistakes {}
+
+/// One mistake: where it was recorded, in which operation, and what is wrong.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{}:{}: {op}: {what}", place.file(), place.line())]
+pub struct Mistake {
+    /// The caller's file and line.
+    pub place: &'static Location<'static>,
+    /// The method that was called.
+    pub op: &'static str,
+    /// What is wrong, and what to do.
+    pub what: MistakeKind,
+}
+
+/// What is wrong with a recorded operation.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MistakeKind {
+    /// The shapes cannot be broadcast together.
+    #[error(
+        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1"
+    )]
+    Broadcast(Shape, Shape),
+    /// A matrix product of a scalar.
+    #[error(
+        "operands need at least one dimension, not {0} · {1}; use `mul` to multiply by a scalar"
+    )]
+    MatMulRank(Shape, Shape),
+    /// A matrix product of vectors of unequal length.
+    #[error("inner dimensions differ: x {0} · w {1}")]
+    MatMulInner(Shape, Shape),
+    /// The leading dimensions of a batched product do not broadcast.
+    #[error("batch dimensions of x {0} · w {1} do not broadcast")]
+    MatMulBatch(Shape, Shape),
+    /// A dot product of anything but two vectors of one length.
+    #[error("needs two vectors of equal length, not {0} and {1}; use `matmul` for matrices")]
+    Dot(Shape, Shape),
+    /// An axis that is not there.
+    #[error("axis {axis} is out of range for shape {shape}, which has {} axes", shape.rank())]
+    Axis {
+        /// The axis as given.
+        axis: isize,
+        /// The shape that lacks it.
+        shape: Shape,
+    },
+    /// The same axis given twice.
+    #[error("axis {axis} is given twice for shape {shape}")]
+    AxisTwice {
+        /// The axis as given.
+        axis: isize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A permutation that leaves out an axis.
+    #[error("a permutation of shape {shape} names each of its {} axes once, not {axes:?}", shape.rank())]
+    Permutation {
+        /// The axes as given.
+        axes: Vec<isize>,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A reshape that changes the number of elements.
+    #[error("cannot reshape {from} ({} elements) to {to} ({} elements)", from.elements(), to.elements())]
+    Reshape {
+        /// The shape of the argument.
+        from: Shape,
+        /// The shape asked for.
+        to: Shape,
+    },
+    /// A broadcast to a shape that does not extend the argument's.
+    #[error("cannot broadcast {from} to {to}: only sizes of 1 can grow")]
+    BroadcastTo {
+        /// The shape of the argument.
+        from: Shape,
+        /// The shape asked for.
+        to: Shape,
+    },
+    /// Squeezing an axis with more than one element.
+    #[error("axis {axis} of {shape} has size {}, and only a size of 1 can be squeezed", shape[*axis])]
+    Squeeze {
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A list with one entry an axis has another length.
+    #[error("{what} needs one entry for each of the {} axes of {shape}, not {given}", shape.rank())]
+    PerAxis {
+        /// Which list.
+        what: &'static str,
+        /// Its length.
+        given: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A slice that reaches out of its axis.
+    #[error("slice {start}..{end} reaches out of axis {axis} of {shape}")]
+    SliceRange {
+        /// First index.
+        start: usize,
+        /// One past the last index.
+        end: usize,
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A slice that does not move.
+    #[error(
+        "the step of axis {0} is 0; use 1 to take every element, a negative step to go backwards"
+    )]
+    SliceStep(usize),
+    /// Concatenating nothing.
+    #[error("needs at least one tensor")]
+    ConcatEmpty,
+    /// Shapes that differ off the axis of concatenation.
+    #[error("{other} does not fit {first}: all axes but axis {axis} must be equal")]
+    Concat {
+        /// The first shape.
+        first: Shape,
+        /// The one that does not fit.
+        other: Shape,
+        /// The axis of concatenation.
+        axis: usize,
+    },
+    /// A reduction that has no value over no elements.
+    #[error("axis {axis} of {shape} is empty, and no element has no {op}; guard the empty case")]
+    EmptyReduction {
+        /// The reduction.
+        op: &'static str,
+        /// The empty axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// An element type that the operation does not take.
+    #[error("does not take {0}; use `cast` first")]
+    DType(DType),
+    /// Two element types where one is needed.
+    #[error("element types differ: {0} and {1}; use `cast`")]
+    DTypes(DType, DType),
+    /// An upload whose data does not fill its shape.
+    #[error("{given} elements do not fill shape {shape}, which has {}", shape.elements())]
+    UploadLength {
+        /// Elements given.
+        given: usize,
+        /// The shape.
+        shape: Shape,
+    },
+    /// More dimensions than supported.
+    #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some with `reshape`")]
+    Rank(usize),
+    /// More elements than can be addressed.
+    #[error("shape {0} has more elements than can be addressed")]
+    TooLarge(Shape),
+    /// A range that never ends or whose step is 0 or not finite.
+    #[error(
+        "a range from {start} to {stop} by {step} has no finite length; the step must lead from start to stop"
+    )]
+    Arange {
+        /// First value.
+        start: String,
+        /// End of the range.
+        stop: String,
+        /// Step.
+        step: String,
+    },
+    /// A number that the operation cannot work with.
+    #[error("{what} must be {must}, not {given}")]
+    Parameter {
+        /// Which parameter.
+        what: &'static str,
+        /// What it must be.
+        must: &'static str,
+        /// What was given.
+        given: String,
+    },
+    /// An id of another batch.
+    #[error(
+        "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch"
+    )]
+    Foreign,
+    /// A resident of another device.
+    #[error("this resident lives on another device ({0}); upload the data to this one")]
+    ForeignResident(String),
+    /// The wrong kind of id for what was asked.
+    #[error("only an upload can be written, and this id is a {0}")]
+    NotAnUpload(&'static str),
+    /// The element type in the program differs from the id's.
+    #[error("internal: {0}; please report this")]
+    Internal(&'static str),
+}
+
+/// Why a sound graph cannot be planned or run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Nothing was recorded, so there is nothing to run.
+    #[error("the batch is empty; record at least one operation or upload before it is executed")]
+    Empty,
+    /// A tensor is larger than the adapter can bind.
+    #[error(
+        "{place}: {op} makes {what} of {bytes} bytes, and {adapter} binds at most {limit}; \
+         split it, or run on `Device::cpu()`"
+    )]
+    TooLarge {
+        /// Where it was recorded.
+        place: String,
+        /// The operation.
+        op: &'static str,
+        /// Element type and shape.
+        what: String,
+        /// Its size on the device.
+        bytes: u64,
+        /// The most that can be bound.
+        limit: u64,
+        /// The adapter's name.
+        adapter: String,
+    },
+    /// A pass broke an invariant of the plan.
+    #[error("internal: after pass `{pass}`: {what}; please report this")]
+    Invalid {
+        /// The pass that was run last.
+        pass: &'static str,
+        /// The broken invariant.
+        what: String,
+    },
+    /// A resident that is not filled yet.
+    #[error("{place}: the resident bound here is empty: execute the batch that keeps it first")]
+    EmptyResident {
+        /// Where it was bound.
+        place: String,
+    },
+}
+
+/// Why a device could not be opened, or failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// No adapter fits.
+    #[error("no GPU adapter {wanted}; found: {found}. {hint}")]
+    NoAdapter {
+        /// What was asked for.
+        wanted: String,
+        /// The adapters that are there.
+        found: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Built without GPU support.
+    #[error("this build has no GPU support; enable the feature `gpu`, or use `Device::cpu()`")]
+    NoGpuSupport,
+    /// An environment variable with a value that is not understood.
+    #[error("{variable}={value} is not understood; use {expected}")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// The adapter refused to open a device.
+    #[error("adapter {adapter} gave no device: {reason}")]
+    Open {
+        /// The adapter's name.
+        adapter: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The device is lost.
+    #[error(
+        "the device is lost ({reason}); open a new one with `Device::gpu()` or go on with `Device::cpu()`"
+    )]
+    Lost {
+        /// What the driver said.
+        reason: String,
+    },
+    /// Device memory is exhausted.
+    #[error(
+        "out of device memory while {doing}; free residents, split the batch, or use `Device::cpu()`"
+    )]
+    OutOfMemory {
+        /// What was being done.
+        doing: String,
+    },
+    /// The driver or wgpu refused something that the engine made.
+    #[error("internal: {doing} was refused: {reason}; please report this")]
+    Refused {
+        /// What was being done.
+        doing: String,
+        /// What was said.
+        reason: String,
+    },
+}
+
+/// Why a result is not there.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Nothing has been executed yet.
+    #[error(
+        "nothing was executed since the last change to the batch; call `execute` before `read`"
+    )]
+    NotExecuted,
+    /// The id was not among what was downloaded.
+    #[error(
+        "{op} (recorded at {place}) was not downloaded; call `download(id)` on it before `execute`"
+    )]
+    NotDownloaded {
+        /// The operation.
+        op: &'static str,
+        /// Where it was recorded.
+        place: String,
+    },
+    /// An id of another batch.
+    #[error("this id belongs to another batch; read it from the batch that made it")]
+    Foreign,
+    /// A resident that no run has filled.
+    #[error("the resident is empty: execute the batch that keeps it first")]
+    EmptyResident,
+}
+
+/// Why data given outside a graph does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The wrong number of elements.
+    #[error("{given} elements do not fill shape {shape}, which has {}", shape.elements())]
+    Length {
+        /// Elements given.
+        given: usize,
+        /// The shape.
+        shape: Shape,
+    },
+    /// More dimensions than supported.
+    #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
+    Rank(usize),
+    /// The id to be written is not an upload.
+    #[error(
+        "only an upload can be written, and this id is a {0}; use the id that `upload` returned"
+    )]
+    NotAnUpload(&'static str),
+    /// The id to be written is of another batch.
+    #[error("this id belongs to another batch; write to the batch that made it")]
+    Foreign,
+}

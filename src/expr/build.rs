@@ -1,0 +1,224 @@
+//! Building expressions: a [`Builder`] interns nodes and simplifies as it goes, and an [`E`] is a
+//! handle with operators, so that an operation's definition reads like its formula.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops;
+
+use super::{Binary, Const, Expr, Node, Ref, Unary};
+use crate::dtype::{DType, Ty};
+
+/// An arena in which equal nodes are one node.
+#[derive(Default)]
+pub(crate) struct Builder(RefCell<Arena>);
+
+#[derive(Default)]
+struct Arena {
+    expr: Expr,
+    known: HashMap<Node, Ref>,
+}
+
+impl Builder {
+    pub fn finish(self) -> Expr {
+        self.0.into_inner().expr
+    }
+
+    /// The handle of a node made before in this builder.
+    pub fn handle(&self, r: Ref) -> E<'_> {
+        E { builder: self, r }
+    }
+
+    pub fn load(&self, operand: u16, ty: Ty) -> E<'_> {
+        self.node(Node::Load(operand), ty)
+    }
+
+    pub fn acc(&self, ty: Ty) -> E<'_> {
+        self.node(Node::Acc, ty)
+    }
+
+    pub fn scalar(&self, index: u16, ty: Ty) -> E<'_> {
+        self.node(Node::Scalar(index), ty)
+    }
+
+    fn node(&self, node: Node, ty: Ty) -> E<'_> {
+        let mut arena = self.0.borrow_mut();
+        let arena = &mut *arena;
+        let r = *arena.known.entry(node).or_insert_with(|| {
+            arena.expr.nodes.push((node, ty));
+            Ref(arena.expr.nodes.len() as u32 - 1)
+        });
+        E { builder: self, r }
+    }
+
+    fn get(&self, r: Ref) -> (Node, Ty) {
+        self.0.borrow().expr.nodes[r.index()]
+    }
+}
+
+/// A value in a [`Builder`]. Numbers in a formula take the type of the value that they meet.
+#[derive(Clone, Copy)]
+pub(crate) struct E<'b> {
+    builder: &'b Builder,
+    r: Ref,
+}
+
+macro_rules! methods {
+    ($($name:ident $op:ident),*) => {$(
+        pub fn $name(self) -> Self { self.unary(Unary::$op) }
+    )*};
+}
+macro_rules! binary_methods {
+    ($($name:ident $op:ident),*) => {$(
+        pub fn $name(self, other: impl Operand<'b>) -> Self { self.binary(Binary::$op, other) }
+    )*};
+}
+
+impl<'b> E<'b> {
+    methods! {
+        abs Abs, sign Sign, recip Recip, sqrt Sqrt, rsqrt Rsqrt, exp Exp, log Log, log1p Log1p,
+        expm1 Expm1, sin Sin, cos Cos, tanh Tanh, erf Erf, floor Floor, ceil Ceil, round Round
+    }
+    binary_methods! {
+        min Min, max Max, pow Pow, rem Rem, eq Eq, ne Ne, lt Lt, le Le, gt Gt, ge Ge, and And, or Or
+    }
+
+    pub fn r(self) -> Ref {
+        self.r
+    }
+
+    pub fn ty(self) -> Ty {
+        self.builder.get(self.r).1
+    }
+
+    /// `value` as a literal of this value's type.
+    pub fn literal(self, value: f64) -> Self {
+        let ty = self.ty();
+        let bits = match ty {
+            Ty::F32 => (value as f32).to_bits(),
+            Ty::I32 => (value as i32).cast_unsigned(),
+            Ty::U32 => value as u32,
+            Ty::Bool => u32::from(value != 0.0),
+        };
+        self.builder.node(Node::Const(Const { ty, bits }), ty)
+    }
+
+    /// `a` where this truth value holds, else `b`.
+    pub fn select(self, a: impl Operand<'b>, b: impl Operand<'b>, like: Self) -> Self {
+        let (a, b) = (a.over(like), b.over(like));
+        if a.r == b.r {
+            return a;
+        }
+        self.builder.node(Node::Select(self.r, a.r, b.r), a.ty())
+    }
+
+    /// This value in another element type.
+    pub fn cast(self, to: DType) -> Self {
+        let ty = to.lane();
+        let value =
+            if self.ty() == ty { self } else { self.builder.node(Node::Cast(ty, self.r), ty) };
+        if to == DType::F16 { value.unary(Unary::RoundF16) } else { value }
+    }
+
+    fn unary(self, op: Unary) -> Self {
+        // f(f(x)) = f(x), and f(f(x)) = x.
+        if let Node::Unary(inner, x) = self.builder.get(self.r).0 {
+            let once = matches!(
+                op,
+                Unary::Abs
+                    | Unary::Sign
+                    | Unary::Floor
+                    | Unary::Ceil
+                    | Unary::Round
+                    | Unary::RoundF16
+            );
+            if inner == op && once {
+                return self;
+            }
+            if inner == op && matches!(op, Unary::Neg | Unary::Not) {
+                return self.builder.handle(x);
+            }
+        }
+        self.builder.node(Node::Unary(op, self.r), self.ty())
+    }
+
+    fn binary(self, op: Binary, other: impl Operand<'b>) -> Self {
+        let other = other.over(self);
+        let ty = if op.is_comparison() { Ty::Bool } else { self.ty() };
+        let one = |e: Self| e.is_literal(1.0);
+        match op {
+            Binary::Mul if one(self) => other,
+            Binary::Mul | Binary::Div if one(other) => self,
+            // Not for floats: (−0) + 0 is 0.
+            Binary::Add if ty != Ty::F32 && self.is_literal(0.0) => other,
+            Binary::Add | Binary::Sub if ty != Ty::F32 && other.is_literal(0.0) => self,
+            Binary::And | Binary::Or if self.r == other.r => self,
+            _ => self.builder.node(Node::Binary(op, self.r, other.r), ty),
+        }
+    }
+
+    fn is_literal(self, value: f64) -> bool {
+        matches!(self.builder.get(self.r).0, Node::Const(_)) && self.r == self.literal(value).r
+    }
+}
+
+/// What may stand on the right of an operator: a value, or a number.
+pub(crate) trait Operand<'b> {
+    /// The operand as a value of the type of `like`.
+    fn over(self, like: E<'b>) -> E<'b>;
+}
+impl<'b> Operand<'b> for E<'b> {
+    fn over(self, _like: E<'b>) -> E<'b> {
+        self
+    }
+}
+impl<'b> Operand<'b> for f64 {
+    fn over(self, like: E<'b>) -> E<'b> {
+        like.literal(self)
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident),*) => {$(
+        impl<'b, R: Operand<'b>> ops::$trait<R> for E<'b> {
+            type Output = Self;
+            fn $method(self, other: R) -> Self { self.binary(Binary::$trait, other) }
+        }
+        impl<'b> ops::$trait<E<'b>> for f64 {
+            type Output = E<'b>;
+            fn $method(self, other: E<'b>) -> E<'b> { other.literal(self).binary(Binary::$trait, other) }
+        }
+    )*};
+}
+operators!(Add add, Sub sub, Mul mul, Div div);
+
+impl ops::Neg for E<'_> {
+    type Output = Self;
+    fn neg(self) -> Self {
+        self.unary(Unary::Neg)
+    }
+}
+impl ops::Not for E<'_> {
+    type Output = Self;
+    fn not(self) -> Self {
+        self.unary(Unary::Not)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_subtrees_are_one_node_and_identities_vanish() {
+        let b = Builder::default();
+        let x = b.load(0, Ty::F32);
+        assert_eq!((x.exp() + 1.0).r(), (x.exp() + 1.0).r());
+        assert_eq!((x * 1.0).r(), x.r());
+        assert_eq!((-(-x)).r(), x.r());
+        assert_eq!(x.abs().abs().r(), x.abs().r());
+        assert_ne!((x + 0.0).r(), x.r(), "-0 + 0 is 0");
+        let i = b.load(1, Ty::I32);
+        assert_eq!((i + 0.0).r(), i.r());
+        assert_eq!(i.lt(3.0).ty(), Ty::Bool);
+    }
+}

@@ -1,0 +1,197 @@
+//! The scalar expression language: what one element of a fused kernel computes.
+//!
+//! An operation is written once as a tree over some forty primitives (see [`crate::ops`]). Fusion
+//! builds larger trees in one [`Builder`]; equal subtrees become one node there. From the
+//! finished [`Expr`] come the WGSL text ([`wgsl`]), the SIMD tape of the CPU
+//! ([`crate::run`]), the `f64` reference ([`reference`]) and the flop count.
+
+mod build;
+pub(crate) mod reference;
+pub(crate) mod wgsl;
+
+pub(crate) use build::{Builder, E};
+
+use crate::dtype::Ty;
+
+/// A node of an [`Expr`], by position. Operands always come before their users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ref(pub u32);
+
+impl Ref {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A primitive of one argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Unary {
+    /// Wraps on integers.
+    Neg,
+    /// Wraps on `i32::MIN`.
+    Abs,
+    /// −1, 0 or 1; NaN stays NaN.
+    Sign,
+    Recip,
+    Sqrt,
+    Rsqrt,
+    Exp,
+    Log,
+    Log1p,
+    Expm1,
+    Sin,
+    Cos,
+    Tanh,
+    Erf,
+    Floor,
+    Ceil,
+    /// Half to even.
+    Round,
+    /// Truth values only.
+    Not,
+    /// To the nearest `f16`, half to even, kept in an `f32` lane.
+    RoundF16,
+}
+
+/// A primitive of two arguments of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Binary {
+    /// Integers wrap, here and in `Sub` and `Mul`.
+    Add,
+    Sub,
+    Mul,
+    /// Integers truncate; x / 0 = 0 and `i32::MIN` / −1 = `i32::MIN`.
+    Div,
+    /// NaN if either is NaN.
+    Min,
+    /// NaN if either is NaN.
+    Max,
+    /// Integers wrap; a negative exponent truncates 1 / xⁿ, with 0 for x = 0.
+    Pow,
+    /// The sign of the dividend, as Rust's `%`; integers: x % 0 = 0.
+    Rem,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    And,
+    Or,
+}
+
+impl Binary {
+    /// Whether the result is a truth value whatever the arguments are.
+    pub fn is_comparison(self) -> bool {
+        matches!(self, Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge)
+    }
+}
+
+/// A literal that belongs to an operation's definition. A user's number is a [`Node::Scalar`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Const {
+    pub ty: Ty,
+    /// The lane's 32 bits.
+    pub bits: u32,
+}
+
+/// One node of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Node {
+    /// The element of operand `n` at this point of the iteration.
+    Load(u16),
+    /// What the kernel form computed before its epilogue: a sum, a product, a normalised value.
+    Acc,
+    /// The step's scalar `n`: a number given at record time, passed as data.
+    Scalar(u16),
+    Const(Const),
+    Unary(Unary, Ref),
+    Binary(Binary, Ref, Ref),
+    /// `Select(c, a, b)`: a where c, else b.
+    Select(Ref, Ref, Ref),
+    /// To another lane type. Float to integer saturates, NaN becomes 0; to bool is `!= 0`.
+    Cast(Ty, Ref),
+}
+
+impl Node {
+    /// The nodes that this one reads.
+    pub fn operands(self) -> impl Iterator<Item = Ref> {
+        let (a, b, c) = match self {
+            Self::Load(_) | Self::Acc | Self::Scalar(_) | Self::Const(_) => (None, None, None),
+            Self::Unary(_, a) | Self::Cast(_, a) => (Some(a), None, None),
+            Self::Binary(_, a, b) => (Some(a), Some(b), None),
+            Self::Select(a, b, c) => (Some(a), Some(b), Some(c)),
+        };
+        [a, b, c].into_iter().flatten()
+    }
+
+    /// Arithmetic cost of the node in flops; a transcendental counts as the dozen or so
+    /// operations that it takes.
+    pub fn flops(self) -> u64 {
+        match self {
+            Self::Load(_) | Self::Acc | Self::Scalar(_) | Self::Const(_) => 0,
+            Self::Unary(op, _) => match op {
+                Unary::Neg
+                | Unary::Abs
+                | Unary::Sign
+                | Unary::Floor
+                | Unary::Ceil
+                | Unary::Round
+                | Unary::Not => 1,
+                Unary::Recip | Unary::Sqrt | Unary::Rsqrt | Unary::RoundF16 => 4,
+                Unary::Exp | Unary::Log => 10,
+                Unary::Log1p
+                | Unary::Expm1
+                | Unary::Sin
+                | Unary::Cos
+                | Unary::Tanh
+                | Unary::Erf => 20,
+            },
+            Self::Binary(Binary::Div | Binary::Rem, _, _) => 4,
+            Self::Binary(Binary::Pow, _, _) => 30,
+            Self::Binary(..) | Self::Select(..) | Self::Cast(..) => 1,
+        }
+    }
+}
+
+/// A finished expression: nodes in dependency order, each with the type of its lane.
+/// Which nodes are results is kept by whoever holds the expression.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Expr {
+    nodes: Vec<(Node, Ty)>,
+}
+
+impl Expr {
+    pub fn node(&self, r: Ref) -> Node {
+        self.nodes[r.index()].0
+    }
+
+    pub fn ty(&self, r: Ref) -> Ty {
+        self.nodes[r.index()].1
+    }
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The nodes that `roots` need, in dependency order.
+    pub fn reachable(&self, roots: &[Ref]) -> Vec<Ref> {
+        let mut needed = vec![false; self.nodes.len()];
+        for root in roots {
+            needed[root.index()] = true;
+        }
+        for index in (0..self.nodes.len()).rev() {
+            if needed[index] {
+                for operand in self.nodes[index].0.operands() {
+                    needed[operand.index()] = true;
+                }
+            }
+        }
+        (0..self.nodes.len() as u32).map(Ref).filter(|r| needed[r.index()]).collect()
+    }
+
+    /// Flops of one evaluation of `roots`.
+    pub fn flops(&self, roots: &[Ref]) -> u64 {
+        self.reachable(roots).iter().map(|&r| self.node(r).flops()).sum()
+    }
+}

@@ -1,0 +1,84 @@
+//! The recorded program: nodes in the order in which they were recorded, which is an order of
+//! dependency.
+
+mod dot;
+mod verify;
+
+use std::panic::Location;
+
+use slotmap::SlotMap;
+use smallvec::SmallVec;
+
+use crate::ops::{Op, Type};
+
+slotmap::new_key_type! {
+    /// A node of a [`Graph`].
+    pub(crate) struct NodeId;
+}
+
+/// A recorded operation with its inputs.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub op: Op,
+    pub inputs: SmallVec<[NodeId; 3]>,
+    pub ty: Type,
+    /// Where the user recorded it.
+    pub place: &'static Location<'static>,
+}
+
+/// A recorded program: plain data.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Graph {
+    nodes: SlotMap<NodeId, Node>,
+    order: Vec<NodeId>,
+    /// What is downloaded, in the order asked for.
+    pub downloads: Vec<NodeId>,
+    /// What stays on the device, in the order asked for.
+    pub keeps: Vec<NodeId>,
+}
+
+impl Graph {
+    pub fn push(&mut self, node: Node) -> NodeId {
+        let id = self.nodes.insert(node);
+        self.order.push(id);
+        id
+    }
+
+    pub fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id)
+    }
+
+    /// Every node, operands before users.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Node)> {
+        self.order.iter().map(|&id| (id, &self.nodes[id]))
+    }
+
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// What a run hands out: what was asked for, or else every result that nobody reads (every
+    /// source, where nothing was computed).
+    pub fn outputs(&self) -> Vec<NodeId> {
+        if !self.downloads.is_empty() || !self.keeps.is_empty() {
+            return self.downloads.clone();
+        }
+        let mut read = slotmap::SecondaryMap::new();
+        for (_, node) in self.iter() {
+            for &input in &node.inputs {
+                read.insert(input, ());
+            }
+        }
+        let sinks = self.order.iter().copied().filter(|&id| !read.contains_key(id));
+        let (sources, results): (Vec<_>, Vec<_>) =
+            sinks.partition(|&id| self.nodes[id].op.is_source());
+        if results.is_empty() { sources } else { results }
+    }
+}
+
+impl std::ops::Index<NodeId> for Graph {
+    type Output = Node;
+    fn index(&self, id: NodeId) -> &Node {
+        &self.nodes[id]
+    }
+}

@@ -1,0 +1,191 @@
+//! The shape and type rule of every operation.
+
+use super::{Op, Type};
+use crate::dtype::DType;
+use crate::error::MistakeKind;
+use crate::shape::{MAX_RANK, Move, Shape};
+
+/// The type of the result of `op` over `inputs`, or what is wrong. Axes and ranges inside `op` are
+/// already in range; the methods that record check them against the user's numbers.
+pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
+    let first = || inputs.first().copied().ok_or(MistakeKind::Internal("an operand is missing"));
+    let out = match op {
+        Op::Invalid => Type { dtype: DType::F32, shape: Shape::default() },
+        Op::Upload(_) | Op::Resident(_) | Op::Full(_) | Op::Arange { .. } => {
+            return Err(MistakeKind::Internal("sources state their type"));
+        }
+        Op::Elementwise(op, _) => {
+            let def = op.def();
+            let dtype = first()?.dtype;
+            if !def.accepts.dtype(dtype) {
+                return Err(MistakeKind::DType(dtype));
+            }
+            let shape = broadcast_all(inputs)?;
+            Type { dtype: if def.truth { DType::Bool } else { dtype }, shape }
+        }
+        Op::Select => {
+            let &[condition, a, b] = inputs else {
+                return Err(MistakeKind::Internal("select takes three operands"));
+            };
+            if condition.dtype != DType::Bool {
+                return Err(MistakeKind::DTypes(condition.dtype, DType::Bool));
+            }
+            let shape = broadcast_all(&[a, b])?;
+            let shape = condition
+                .shape
+                .broadcast(&shape)
+                .ok_or_else(|| MistakeKind::Broadcast(condition.shape.clone(), shape))?;
+            Type { dtype: a.dtype, shape }
+        }
+        Op::Cast(dtype) => Type { dtype: *dtype, shape: first()?.shape.clone() },
+        Op::Reduce { op, axes, keep } => {
+            let x = first()?;
+            if !op.accepts().dtype(x.dtype) {
+                return Err(MistakeKind::DType(x.dtype));
+            }
+            if op.needs_elements()
+                && let Some(&axis) = axes.iter().find(|&&axis| x.shape[axis] == 0)
+            {
+                let shape = x.shape.clone();
+                return Err(MistakeKind::EmptyReduction { op: op.name(), axis, shape });
+            }
+            let kept = x.shape.dims().iter().enumerate().filter_map(|(axis, &dim)| {
+                if !axes.contains(&axis) { Some(dim) } else { keep.then_some(1) }
+            });
+            Type { dtype: op.result(x.dtype), shape: kept.collect() }
+        }
+        Op::Row { .. } => {
+            let x = first()?;
+            if !x.dtype.is_float() {
+                return Err(MistakeKind::DType(x.dtype));
+            }
+            x.clone()
+        }
+        Op::MatMul => {
+            let &[a, b] = inputs else {
+                return Err(MistakeKind::Internal("matmul takes two operands"));
+            };
+            if a.dtype != b.dtype {
+                return Err(MistakeKind::DTypes(a.dtype, b.dtype));
+            }
+            if !a.dtype.is_numeric() {
+                return Err(MistakeKind::DType(a.dtype));
+            }
+            Type { dtype: a.dtype, shape: MatMulDims::of(&a.shape, &b.shape)?.shape() }
+        }
+        Op::Move { to, .. } => {
+            let x = first()?;
+            Type { dtype: x.dtype, shape: moved_shape(&x.shape, to) }
+        }
+        Op::Pad { before, after, .. } => {
+            let x = first()?;
+            let dims = x.shape.dims().iter().zip(before.iter().zip(after));
+            let shape = dims.map(|(&d, (&b, &a))| d.saturating_add(b).saturating_add(a)).collect();
+            Type { dtype: x.dtype, shape }
+        }
+        Op::Concat { axis } => {
+            let x = first()?;
+            let mut dims = x.shape.dims().to_vec();
+            for other in &inputs[1..] {
+                let fits = other.shape.rank() == dims.len()
+                    && (0..dims.len()).all(|a| a == *axis || other.shape[a] == dims[a]);
+                if !fits {
+                    let (first, other) = (x.shape.clone(), other.shape.clone());
+                    return Err(MistakeKind::Concat { first, other, axis: *axis });
+                }
+                if other.dtype != x.dtype {
+                    return Err(MistakeKind::DTypes(x.dtype, other.dtype));
+                }
+                dims[*axis] = dims[*axis].saturating_add(other.shape[*axis]);
+            }
+            Type { dtype: x.dtype, shape: dims.into() }
+        }
+    };
+    check_size(&out.shape)?;
+    Ok(out)
+}
+
+/// Refuses shapes of too many dimensions or elements.
+pub(crate) fn check_size(shape: &Shape) -> Result<(), MistakeKind> {
+    if shape.rank() > MAX_RANK {
+        return Err(MistakeKind::Rank(shape.rank()));
+    }
+    // Sixteen bytes an element must be countable in an `i64` for strides and byte counts.
+    let countable = shape
+        .dims()
+        .iter()
+        .filter(|&&d| d != 0)
+        .try_fold(1_u64, |n, &d| n.checked_mul(d as u64).filter(|&n| n <= 1 << 59));
+    match countable {
+        Some(_) => Ok(()),
+        None => Err(MistakeKind::TooLarge(shape.clone())),
+    }
+}
+
+fn broadcast_all(inputs: &[&Type]) -> Result<Shape, MistakeKind> {
+    let mut shape = inputs[0].shape.clone();
+    for input in &inputs[1..] {
+        if input.dtype != inputs[0].dtype {
+            return Err(MistakeKind::DTypes(inputs[0].dtype, input.dtype));
+        }
+        shape = shape
+            .broadcast(&input.shape)
+            .ok_or_else(|| MistakeKind::Broadcast(shape.clone(), input.shape.clone()))?;
+    }
+    Ok(shape)
+}
+
+fn moved_shape(shape: &Shape, to: &Move) -> Shape {
+    match to {
+        Move::Reshape(to) | Move::Broadcast(to) => to.clone(),
+        Move::Permute(axes) => axes.iter().map(|&axis| shape[axis]).collect(),
+        Move::Slice(ranges) => ranges.iter().map(|range| range.count).collect(),
+    }
+}
+
+/// The dimensions of a matrix product by NumPy's rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MatMulDims {
+    /// The broadcast leading dimensions.
+    pub batch: Shape,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    /// Whether x is a vector: a row of length k whose axis vanishes from the result.
+    pub vector_x: bool,
+    /// Whether w is a vector: a column of length k whose axis vanishes from the result.
+    pub vector_w: bool,
+}
+
+impl MatMulDims {
+    pub fn of(x: &Shape, w: &Shape) -> Result<Self, MistakeKind> {
+        let (vector_x, vector_w) = (x.rank() == 1, w.rank() == 1);
+        if x.rank() == 0 || w.rank() == 0 {
+            return Err(MistakeKind::MatMulRank(x.clone(), w.clone()));
+        }
+        let (batch_x, m, k) = match x.dims() {
+            &[k] => (&[][..], 1, k),
+            [batch @ .., m, k] => (batch, *m, *k),
+            [] => unreachable!("rank 0 was refused"),
+        };
+        let (batch_w, inner, n) = match w.dims() {
+            &[k] => (&[][..], k, 1),
+            [batch @ .., k, n] => (batch, *k, *n),
+            [] => unreachable!("rank 0 was refused"),
+        };
+        if k != inner {
+            return Err(MistakeKind::MatMulInner(x.clone(), w.clone()));
+        }
+        let batch = Shape::from(batch_x)
+            .broadcast(&Shape::from(batch_w))
+            .ok_or_else(|| MistakeKind::MatMulBatch(x.clone(), w.clone()))?;
+        Ok(Self { batch, m, n, k, vector_x, vector_w })
+    }
+
+    /// The shape of the result.
+    pub fn shape(&self) -> Shape {
+        let m = (!self.vector_x).then_some(self.m);
+        let n = (!self.vector_w).then_some(self.n);
+        self.batch.dims().iter().copied().chain(m).chain(n).collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! The operations. Each is defined once: what it computes, its shape rule, the element types it
+//! takes, its tolerance and its documentation; planner, kernels, tests and docs read it from here.
+
+mod elementwise;
+mod infer;
+mod reduce;
+mod registry;
+mod row;
+
+pub(crate) use elementwise::{Accepts, Def, ELEMENTWISE, Elementwise, Tolerance, table};
+pub(crate) use infer::{MatMulDims, check_size, infer};
+pub(crate) use reduce::{Combine, Reduction};
+pub use registry::{OpInfo, registry};
+pub(crate) use row::{Normalization, RowKind};
+
+use smallvec::SmallVec;
+
+use crate::dtype::{DType, Scalar};
+use crate::shape::{Move, Shape};
+
+/// One recorded operation, without its inputs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Op {
+    /// Stands where a mistake was made: its users keep silent about it.
+    Invalid,
+    /// Data given by the user, by position.
+    Upload(u32),
+    /// Data that lives on the device, by position.
+    Resident(u32),
+    /// One value everywhere.
+    Full(Scalar),
+    /// start + i·step along the only axis.
+    Arange {
+        start: Scalar,
+        step: Scalar,
+    },
+    Elementwise(Elementwise, SmallVec<[Scalar; 2]>),
+    /// Inputs: condition, where true, where false.
+    Select,
+    Cast(DType),
+    /// Over `axes` (ascending), which stay as size 1 where `keep` holds.
+    Reduce {
+        op: Reduction,
+        axes: SmallVec<[usize; 4]>,
+        keep: bool,
+    },
+    Row {
+        op: Normalization,
+        axis: usize,
+    },
+    MatMul,
+    /// Another view of the same values; `name` is what the user called.
+    Move {
+        name: &'static str,
+        to: Move,
+    },
+    /// `before` and `after` elements of `value` along each axis.
+    Pad {
+        before: SmallVec<[usize; 4]>,
+        after: SmallVec<[usize; 4]>,
+        value: Scalar,
+    },
+    Concat {
+        axis: usize,
+    },
+}
+
+impl Op {
+    /// The operation's name, as the method that records it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Upload(_) => "upload",
+            Self::Resident(_) => "resident",
+            Self::Full(_) => "full",
+            Self::Arange { .. } => "arange",
+            Self::Elementwise(op, _) => op.def().name,
+            Self::Select => "select",
+            Self::Cast(_) => "cast",
+            Self::Reduce { op, .. } => op.name(),
+            Self::Row { op, .. } => op.name(),
+            Self::MatMul => "matmul",
+            Self::Move { name, .. } => name,
+            Self::Pad { .. } => "pad",
+            Self::Concat { .. } => "concat",
+        }
+    }
+
+    /// Whether the values come from outside the graph.
+    pub fn is_source(&self) -> bool {
+        matches!(self, Self::Upload(_) | Self::Resident(_))
+    }
+}
+
+/// A value's element type and shape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Type {
+    pub dtype: DType,
+    pub shape: Shape,
+}
+
+impl std::fmt::Display for Type {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)
+    }
+}

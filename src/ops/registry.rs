@@ -1,0 +1,86 @@
+//! The list of all operations, for documentation, tests and tools.
+
+use super::{Accepts, ELEMENTWISE, Reduction, RowKind};
+
+/// What there is to know of an operation from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpInfo {
+    /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
+    pub name: &'static str,
+    /// The family: `elementwise`, `reduce`, `row`, `matmul`, `movement`, `creation`.
+    pub family: &'static str,
+    /// The element types that it takes.
+    pub dtypes: &'static str,
+    /// What it computes.
+    pub doc: &'static str,
+    /// What it fuses with.
+    pub fusion: &'static str,
+}
+
+/// Every operation, family by family.
+pub fn registry() -> impl Iterator<Item = OpInfo> {
+    let elementwise = ELEMENTWISE.iter().map(|def| OpInfo {
+        name: def.name,
+        family: "elementwise",
+        dtypes: accepted(def.accepts),
+        doc: def.doc.trim(),
+        fusion: "everything before and after",
+    });
+    let reduce = Reduction::ALL.iter().map(|op| OpInfo {
+        name: op.name(),
+        family: "reduce",
+        dtypes: accepted(op.accepts()),
+        doc: op.doc(),
+        fusion: "elementwise before and after",
+    });
+    let row = RowKind::ALL.iter().map(|op| OpInfo {
+        name: op.name(),
+        family: "row",
+        dtypes: accepted(Accepts::Float),
+        doc: op.doc(),
+        fusion: "elementwise before and after",
+    });
+    elementwise.chain(reduce).chain(row).chain(OTHERS.iter().copied())
+}
+
+fn accepted(accepts: Accepts) -> &'static str {
+    match accepts {
+        Accepts::Element => "all",
+        Accepts::Numeric => "f32 f16 i32 u32",
+        Accepts::Signed => "f32 f16 i32",
+        Accepts::Float => "f32 f16",
+        Accepts::Logical => "bool",
+    }
+}
+
+const VIEW: &str = "a view, no kernel: folded into its readers";
+
+macro_rules! others {
+    ($($family:literal $name:literal, $dtypes:literal, $fusion:expr, $doc:literal;)*) => {
+        &[$(OpInfo { name: $name, family: $family, dtypes: $dtypes, doc: $doc, fusion: $fusion }),*]
+    };
+}
+
+static OTHERS: &[OpInfo] = others! {
+    "elementwise" "select", "all", "everything before and after",
+        "x where the condition holds, else y.";
+    "elementwise" "cast", "all", "everything before and after",
+        "To another element type. Float to integer truncates and saturates, NaN becomes 0; to bool is ≠ 0.";
+    "reduce" "dot", "f32 f16 i32 u32", "elementwise before and after",
+        "The inner product of two vectors.";
+    "matmul" "matmul", "f32 f16 i32 u32", "elementwise before and after, transposes for free",
+        "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
+    "matmul" "linear", "f32 f16 i32 u32", "elementwise before and after", "x·w + b.";
+    "movement" "reshape", "all", VIEW, "The same elements in row-major order under another shape.";
+    "movement" "permute", "all", VIEW, "The axes in another order.";
+    "movement" "transpose", "all", VIEW, "The last two axes swapped.";
+    "movement" "slice", "all", VIEW, "A range with a step along each axis.";
+    "movement" "squeeze", "all", VIEW, "Without an axis of size 1.";
+    "movement" "unsqueeze", "all", VIEW, "With a new axis of size 1.";
+    "movement" "broadcast_to", "all", VIEW, "Repeated along axes of size 1, by NumPy's rules.";
+    "movement" "flip", "all", VIEW, "Backwards along some axes.";
+    "movement" "concat", "all", "everything before and after", "Tensors end to end along an axis.";
+    "movement" "pad", "all", "everything before and after", "A border of one value around a tensor.";
+    "creation" "full", "all", "everything after", "One value everywhere.";
+    "creation" "arange", "f32 f16 i32 u32", "everything after", "start, start + step, … before stop.";
+};

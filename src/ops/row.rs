@@ -1,0 +1,93 @@
+//! Row operations: each element of the result depends on its whole row, which a kernel reads once.
+
+use super::Tolerance;
+use crate::dtype::Scalar;
+
+/// A normalisation of the values along one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Normalization {
+    Softmax,
+    LogSoftmax,
+    /// With the ε that is added to the variance.
+    LayerNorm(Scalar),
+    /// With the ε that is added to the mean square.
+    RmsNorm(Scalar),
+}
+
+/// A [`Normalization`] without its number: what a kernel implements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RowKind {
+    /// e^(x − max) / Σ e^(x − max)
+    Softmax,
+    /// x − max − log Σ e^(x − max)
+    LogSoftmax,
+    /// (x − mean) / √(variance + ε), with the variance over n elements
+    LayerNorm,
+    /// x / √(mean of x² + ε)
+    RmsNorm,
+}
+
+impl RowKind {
+    pub const ALL: [Self; 4] = [Self::Softmax, Self::LogSoftmax, Self::LayerNorm, Self::RmsNorm];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Softmax => "softmax",
+            Self::LogSoftmax => "log_softmax",
+            Self::LayerNorm => "layer_norm",
+            Self::RmsNorm => "rms_norm",
+        }
+    }
+
+    pub fn doc(self) -> &'static str {
+        match self {
+            Self::Softmax => "e^(x − max) / Σ e^(x − max) along `axis`.",
+            Self::LogSoftmax => "x − max − log Σ e^(x − max) along `axis`.",
+            Self::LayerNorm => {
+                "(x − mean) / √(variance + ε) along `axis`, the variance over n (Ba et al., 2016)."
+            }
+            Self::RmsNorm => "x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019).",
+        }
+    }
+
+    /// Whether the kernel reads an ε.
+    pub fn has_epsilon(self) -> bool {
+        matches!(self, Self::LayerNorm | Self::RmsNorm)
+    }
+
+    /// Flops per element, for the cost model.
+    pub fn flops(self) -> u64 {
+        match self {
+            Self::Softmax | Self::LogSoftmax => 26,
+            Self::LayerNorm => 8,
+            Self::RmsNorm => 4,
+        }
+    }
+
+    pub fn tolerance(self) -> Tolerance {
+        Tolerance { ulp: 32.0, abs: 4e-6 }
+    }
+}
+
+impl Normalization {
+    pub fn kind(self) -> RowKind {
+        match self {
+            Self::Softmax => RowKind::Softmax,
+            Self::LogSoftmax => RowKind::LogSoftmax,
+            Self::LayerNorm(_) => RowKind::LayerNorm,
+            Self::RmsNorm(_) => RowKind::RmsNorm,
+        }
+    }
+
+    /// The ε of the kinds that have one.
+    pub fn epsilon(self) -> Option<Scalar> {
+        match self {
+            Self::Softmax | Self::LogSoftmax => None,
+            Self::LayerNorm(epsilon) | Self::RmsNorm(epsilon) => Some(epsilon),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        self.kind().name()
+    }
+}

@@ -1,0 +1,180 @@
+//! A step of a plan: one fused kernel, as a value that prints.
+
+use std::panic::Location;
+
+use smallvec::SmallVec;
+
+use crate::dtype::{DType, Scalar, Ty};
+use crate::expr::{Expr, Ref};
+use crate::ops::{Combine, RowKind};
+use crate::shape::View;
+
+/// A value with storage, by position in [`Plan::values`](super::Plan).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ValueId(pub u32);
+
+impl ValueId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One kernel: a form, with expressions in its holes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Step {
+    /// The operations that it computes, in the order recorded.
+    pub ops: Vec<&'static str>,
+    /// Where the last of them was recorded.
+    pub place: &'static Location<'static>,
+    pub form: Form,
+    /// The arena of every expression in this step: prologues and outputs.
+    pub expr: Expr,
+    /// What [`Node::Load`](crate::expr::Node) refers to.
+    pub operands: Vec<Operand>,
+    /// What [`Node::Scalar`](crate::expr::Node) refers to.
+    pub scalars: Vec<Scalar>,
+    /// At least one; all are written for every element of the form's result.
+    pub outputs: SmallVec<[StepOutput; 1]>,
+    /// Memory of 32-bit words that only this step uses, for partial results.
+    pub scratch: Option<Scratch>,
+    pub cost: Cost,
+}
+
+impl Step {
+    /// The step's name in errors, in `explain` and in GPU debuggers: `matmul+add+relu`.
+    pub fn label(&self) -> String {
+        self.ops.join("+")
+    }
+
+    /// The distinct values that the step reads, in order of first use.
+    pub fn reads(&self) -> SmallVec<[ValueId; 8]> {
+        let mut reads = SmallVec::new();
+        for operand in &self.operands {
+            if let Source::Value(value) = operand.source
+                && !reads.contains(&value)
+            {
+                reads.push(value);
+            }
+        }
+        reads
+    }
+
+    /// Whether the step has nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.outputs[0].view.dims.contains(&0)
+    }
+}
+
+/// Partial results of a split reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scratch {
+    pub words: u64,
+    /// The buffer, by position in [`Plan::slots`](super::Plan).
+    pub slot: usize,
+}
+
+/// The kernel forms. The *main space* of a form is what its prologue (or, for a map, its outputs)
+/// iterates over; the *out space* is what its outputs iterate over.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Form {
+    /// One result an element. Main space = out space = `dims`.
+    Map { dims: Dims },
+    /// `prologue` over main space `outer ++ inner`, combined over `inner`; outputs over `outer`, with
+    /// the combination as [`Node::Acc`](crate::expr::Node).
+    Reduce { combine: Combine, outer: Dims, inner: Dims, prologue: Ref, schedule: ReduceSchedule },
+    /// `prologue` over `outer ++ [len]`, normalised along `len`; outputs over the same space, with the
+    /// normalised value as `Acc`. `epsilon` is the position of ε in the step's scalars.
+    Row { kind: RowKind, outer: Dims, len: usize, prologue: Ref, epsilon: Option<u16> },
+    /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`; outputs over
+    /// `batch ++ [m, n]`, with the sum as `Acc`.
+    MatMul { batch: Dims, m: usize, n: usize, k: usize, x: Ref, w: Ref, acc: Ty, tile: Tile },
+}
+
+pub(crate) type Dims = SmallVec<[usize; 4]>;
+
+/// How a GPU kernel shares out a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ReduceSchedule {
+    /// A workgroup a result, or a thread a result.
+    pub layout: ReduceLayout,
+    /// Parts that each row of `inner` is cut into; with more than one, partial results go to the scratch
+    /// memory and a second dispatch combines them.
+    pub parts: usize,
+}
+
+/// Who walks along the reduced elements of one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ReduceLayout {
+    /// The threads of a workgroup together: for rows that lie close in memory.
+    Group,
+    /// One thread alone, its neighbours taking the neighbouring results: for columns and short rows.
+    Thread,
+}
+
+/// The tile of a matrix product: `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the
+/// result a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tile {
+    pub bm: usize,
+    pub bn: usize,
+    pub bk: usize,
+    pub tm: usize,
+    pub tn: usize,
+}
+
+/// The space that an operand's view runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    /// The main space of a map, reduction or row form.
+    Main,
+    /// The left operand of a product: `batch ++ [m, k]`.
+    X,
+    /// The right operand of a product: `batch ++ [k, n]`.
+    W,
+    /// The out space of a reduction (`outer`) or product (`batch ++ [m, n]`).
+    Out,
+}
+
+/// What one [`Node::Load`](crate::expr::Node) reads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Operand {
+    pub source: Source,
+    pub dtype: DType,
+    pub space: Space,
+    /// From a point of the space to an element.
+    pub view: View,
+    /// Whether the view may point outside the value (where the expression then ignores what was
+    /// read), so that the index must be clamped to `0..elements`.
+    pub clamp: bool,
+}
+
+/// Where a loaded number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    Value(ValueId),
+    /// The view's index itself, as an `i32`: coordinates as numbers.
+    Iota,
+}
+
+/// A result of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StepOutput {
+    pub value: ValueId,
+    pub dtype: DType,
+    /// The expression of one element.
+    pub root: Ref,
+    /// From a point of the out space to an element of the value: a permutation of the
+    /// row-major order (which it is for all but row forms over an inner axis).
+    pub view: View,
+}
+
+/// What a step does and how long that should take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Cost {
+    pub flops: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    /// Predicted seconds on each side.
+    pub cpu_seconds: f64,
+    pub gpu_seconds: f64,
+}

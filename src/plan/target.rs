@@ -1,0 +1,89 @@
+//! What a plan is made for: limits of the device and predictions of its speed, as plain data.
+
+use crate::dtype::DType;
+
+/// Where a plan runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// On the host's cores.
+    Cpu,
+    /// On a GPU through wgpu.
+    Gpu,
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+        })
+    }
+}
+
+/// What the device can bind and dispatch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Limits {
+    /// The adapter's name, for messages.
+    pub adapter: String,
+    /// Bytes of the largest binding.
+    pub binding_bytes: u64,
+    /// Storage buffers that one kernel can bind.
+    pub storage_buffers: usize,
+    /// Workgroups along one dimension of a dispatch.
+    pub groups: u32,
+    /// Bytes of workgroup memory.
+    pub workgroup_bytes: u32,
+    /// Whether kernels can hold `f16` in memory. Where not, it is stored in 32 bits, rounded.
+    pub f16: bool,
+    /// Whether truth values take a 32-bit word, as they do on a GPU, or a byte.
+    pub wide_bool: bool,
+}
+
+impl Limits {
+    /// The host's: nothing binds but the memory. Steps keep to as many operands as on a GPU by
+    /// default, so that a plan is the same on both.
+    pub fn cpu() -> Self {
+        Self {
+            adapter: "cpu".into(),
+            binding_bytes: u64::MAX,
+            storage_buffers: 8,
+            groups: 65_535,
+            workgroup_bytes: 16_384,
+            f16: true,
+            wide_bool: false,
+        }
+    }
+
+    /// Those that WebGPU guarantees: the least of any GPU.
+    #[cfg(test)]
+    pub fn webgpu() -> Self {
+        Self {
+            adapter: "webgpu defaults".into(),
+            binding_bytes: 128 << 20,
+            f16: false,
+            wide_bool: true,
+            ..Self::cpu()
+        }
+    }
+
+    /// Bytes of one stored element.
+    pub fn stored(&self, dtype: DType) -> u64 {
+        match dtype {
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F16 => {
+                if self.f16 {
+                    2
+                } else {
+                    4
+                }
+            }
+            DType::Bool => {
+                if self.wide_bool {
+                    4
+                } else {
+                    1
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Shapes, NumPy broadcasting, and strided views: the index maps that reshape, permute,
+//! slice and broadcast become, so that none of them needs a kernel.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+/// The greatest number of dimensions of a tensor.
+pub const MAX_RANK: usize = 8;
+
+/// The sizes of a tensor's dimensions, outermost first. `[]` is a scalar of one element.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(SmallVec<[usize; 4]>);
+
+impl Shape {
+    /// A shape from its dimensions.
+    #[must_use]
+    pub fn new(dims: &[usize]) -> Self {
+        Self(SmallVec::from_slice(dims))
+    }
+
+    /// The dimensions, outermost first.
+    #[must_use]
+    pub fn dims(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The number of dimensions.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of elements: the product of the dimensions, saturating.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        if self.0.contains(&0) {
+            return 0;
+        }
+        self.0.iter().fold(1, |n, &d| n.saturating_mul(d))
+    }
+
+    /// The shape that two shapes broadcast to by NumPy's rule: aligned at the last
+    /// dimension, equal or 1. `None` where they do not fit.
+    #[must_use]
+    pub fn broadcast(&self, other: &Self) -> Option<Self> {
+        if self == other {
+            return Some(self.clone());
+        }
+        let rank = self.rank().max(other.rank());
+        let mut dims = SmallVec::with_capacity(rank);
+        for axis in 0..rank {
+            let (a, b) = (self.aligned(axis, rank), other.aligned(axis, rank));
+            dims.push(match (a, b) {
+                (a, b) if a == b => a,
+                (1, b) => b,
+                (a, 1) => a,
+                _ => return None,
+            });
+        }
+        Some(Self(dims))
+    }
+
+    /// The size of `axis` when the shape is padded on the left with ones to `rank`.
+    fn aligned(&self, axis: usize, rank: usize) -> usize {
+        let missing = rank - self.rank();
+        if axis < missing { 1 } else { self.0[axis - missing] }
+    }
+}
+
+impl std::ops::Index<usize> for Shape {
+    type Output = usize;
+    fn index(&self, axis: usize) -> &usize {
+        &self.0[axis]
+    }
+}
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Self {
+        Self::new(&dims)
+    }
+}
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Self {
+        Self::new(dims)
+    }
+}
+impl From<Vec<usize>> for Shape {
+    fn from(dims: Vec<usize>) -> Self {
+        Self(SmallVec::from_vec(dims))
+    }
+}
+impl From<&Self> for Shape {
+    fn from(shape: &Self) -> Self {
+        shape.clone()
+    }
+}
+impl From<usize> for Shape {
+    fn from(len: usize) -> Self {
+        Self::new(&[len])
+    }
+}
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Self {
+        Self(dims.into_iter().collect())
+    }
+}
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// One movement of a view. Every value stays where it is; only the index map changes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Move {
+    /// The same elements in row-major order under another shape.
+    Reshape(Shape),
+    /// `axes[i]` is the old axis that becomes axis `i`.
+    Permute(SmallVec<[usize; 4]>),
+    /// NumPy broadcasting to a larger shape.
+    Broadcast(Shape),
+    /// Per axis: first index, step (not zero), count.
+    Slice(SmallVec<[Range; 4]>),
+}
+
+/// One axis of a slice: `start, start + step, …`, `count` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Range {
+    pub start: i64,
+    pub step: i64,
+    pub count: usize,
+}
+
+/// A strided index map: element `(c0, c1, …)` of `dims` lies at `offset + Σ cᵢ·strideᵢ`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct View {
+    pub dims: SmallVec<[usize; 4]>,
+    pub strides: SmallVec<[i64; 4]>,
+    pub offset: i64,
+}
+
+impl View {
+    /// The row-major map of a whole buffer.
+    pub fn contiguous(shape: &Shape) -> Self {
+        let mut strides: SmallVec<[i64; 4]> = smallvec::smallvec![0; shape.rank()];
+        let mut next = 1;
+        for (axis, &dim) in shape.dims().iter().enumerate().rev() {
+            strides[axis] = next;
+            next *= dim as i64;
+        }
+        Self { dims: shape.dims().into(), strides, offset: 0 }
+    }
+
+    pub fn shape(&self) -> Shape {
+        Shape::new(&self.dims)
+    }
+
+    /// Whether element `i` in row-major order lies at `i`: the view is the whole buffer as it is.
+    pub fn is_contiguous(&self) -> bool {
+        let mut next = 1;
+        self.offset == 0
+            && self.dims.iter().zip(&self.strides).rev().all(|(&dim, &stride)| {
+                let fits = dim == 1 || stride == next;
+                next *= dim as i64;
+                fits
+            })
+    }
+
+    /// The view after `step`, or `None` where it is a reshape that strides cannot express.
+    pub fn moved(&self, step: &Move) -> Option<Self> {
+        match step {
+            Move::Reshape(shape) => self.reshaped(shape),
+            Move::Permute(axes) => Some(Self {
+                dims: axes.iter().map(|&a| self.dims[a]).collect(),
+                strides: axes.iter().map(|&a| self.strides[a]).collect(),
+                offset: self.offset,
+            }),
+            Move::Broadcast(shape) => {
+                let missing = shape.rank() - self.dims.len();
+                let strides = (0..shape.rank()).map(|axis| {
+                    let kept = axis >= missing && self.dims[axis - missing] == shape[axis];
+                    if kept { self.strides[axis - missing] } else { 0 }
+                });
+                Some(Self {
+                    dims: shape.dims().into(),
+                    strides: strides.collect(),
+                    offset: self.offset,
+                })
+            }
+            Move::Slice(ranges) => {
+                let mut view = self.clone();
+                for (axis, range) in ranges.iter().enumerate() {
+                    view.offset += range.start * self.strides[axis];
+                    view.strides[axis] *= range.step;
+                    view.dims[axis] = range.count;
+                }
+                Some(view)
+            }
+        }
+    }
+
+    /// Splits and merges axes where the strides allow it, as NumPy does before it copies.
+    fn reshaped(&self, shape: &Shape) -> Option<Self> {
+        let offset = self.offset;
+        let to = shape.dims();
+        if shape.elements() == 0 {
+            return Some(Self { offset, ..Self::contiguous(shape) });
+        }
+        let from: SmallVec<[(usize, i64); 4]> = self
+            .dims
+            .iter()
+            .zip(&self.strides)
+            .filter(|&(&dim, _)| dim != 1)
+            .map(|(&dim, &stride)| (dim, stride))
+            .collect();
+        let mut strides: SmallVec<[i64; 4]> = smallvec::smallvec![0; to.len()];
+        let (mut old, mut new) = (0, 0);
+        while old < from.len() {
+            // The smallest groups of old and new axes with the same number of elements.
+            let (old_start, new_start) = (old, new);
+            let (mut old_count, mut new_count) = (from[old].0, 1);
+            old += 1;
+            while new_count != old_count {
+                if new_count < old_count {
+                    new_count *= to[new];
+                    new += 1;
+                } else {
+                    old_count *= from[old].0;
+                    old += 1;
+                }
+            }
+            let group = &from[old_start..old];
+            if group.windows(2).any(|w| w[0].1 != w[1].1 * w[1].0 as i64) {
+                return None;
+            }
+            let mut stride = group[group.len() - 1].1;
+            for axis in (new_start..new).rev() {
+                strides[axis] = stride;
+                stride *= to[axis] as i64;
+            }
+        }
+        Some(Self { dims: to.into(), strides, offset })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The offsets of all elements in row-major order, by brute force.
+    fn offsets(view: &View) -> Vec<i64> {
+        let mut out = vec![view.offset];
+        for (&dim, &stride) in view.dims.iter().zip(&view.strides) {
+            out = out.iter().flat_map(|&o| (0..dim as i64).map(move |c| o + c * stride)).collect();
+        }
+        out
+    }
+
+    #[test]
+    fn reshapes_keep_the_row_major_order() {
+        let base = View::contiguous(&[4, 6, 5].into());
+        let views = [
+            base.clone(),
+            base.moved(&Move::Permute(smallvec::smallvec![1, 0, 2])).unwrap(),
+            base.moved(&Move::Slice(smallvec::smallvec![
+                Range { start: 3, step: -1, count: 4 },
+                Range { start: 0, step: 2, count: 3 },
+                Range { start: 0, step: 1, count: 5 },
+            ]))
+            .unwrap(),
+        ];
+        let shapes: [&[usize]; 7] =
+            [&[2, 2, 6, 5], &[24, 5], &[120], &[6, 20], &[4, 1, 3, 2, 5], &[12, 5], &[4, 15]];
+        let mut reshaped = 0;
+        for view in &views {
+            for shape in shapes {
+                let shape = Shape::from(shape);
+                if shape.elements() != view.shape().elements() {
+                    continue;
+                }
+                if let Some(after) = view.moved(&Move::Reshape(shape)) {
+                    assert_eq!(offsets(&after), offsets(view));
+                    reshaped += 1;
+                }
+            }
+        }
+        assert!(reshaped >= 8, "{reshaped}");
+    }
+
+    #[test]
+    fn broadcasting_follows_numpy() {
+        let cases: [(&[usize], &[usize], Option<&[usize]>); 7] = [
+            (&[], &[3], Some(&[3])),
+            (&[2, 1], &[3], Some(&[2, 3])),
+            (&[8, 1, 6, 1], &[7, 1, 5], Some(&[8, 7, 6, 5])),
+            (&[0], &[1], Some(&[0])),
+            (&[0], &[2], None),
+            (&[2, 3], &[3, 2], None),
+            (&[4, 1], &[1, 5], Some(&[4, 5])),
+        ];
+        for (a, b, want) in cases {
+            let got = Shape::from(a).broadcast(&Shape::from(b));
+            assert_eq!(got, want.map(Shape::from), "{a:?} {b:?}");
+        }
+    }
+}
