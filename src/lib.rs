@@ -2,12 +2,14 @@
 #![warn(missing_docs)]
 #![allow(dead_code, unused_imports)]
 
+mod codegen;
 mod dtype;
 mod error;
 mod expr;
 mod graph;
 mod ops;
 mod plan;
+mod run;
 mod shape;
 
 pub use dtype::{DType, Element, Float, Logical, Numeric, Scalar, Signed};

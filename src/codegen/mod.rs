@@ -1,0 +1,38 @@
+//! From a plan's step to WGSL: text, bindings, parameters and grid, as plain values.
+
+use crate::plan::ValueId;
+
+/// One dispatch of one generated kernel.
+///
+/// The text depends only on what changes the code; sizes, strides and scalars are `params`, so that
+/// another batch size compiles nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Dispatch {
+    /// Shows in errors, in `explain` and in GPU debuggers.
+    pub label: String,
+    /// The whole module; its entry point is `main`.
+    pub wgsl: String,
+    /// `@group(0) @binding(1 + i)`, each buffer bound whole and once. Outputs first.
+    pub buffers: Vec<Binding>,
+    /// The uniform `array<vec4<u32>, N>` at `@group(0) @binding(0)`, bound with a dynamic offset; a
+    /// multiple of four words, never empty.
+    pub params: Vec<u32>,
+    /// Workgroups along x, y, z; none is 0 or past the limit.
+    pub groups: [u32; 3],
+}
+
+/// A storage buffer of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    pub buffer: BufferRef,
+    /// `read_write` if it is written, else `read`.
+    pub writes: bool,
+}
+
+/// Which buffer is bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum BufferRef {
+    Value(ValueId),
+    /// Partial results: a slot of the plan.
+    Slot(usize),
+}

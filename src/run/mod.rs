@@ -1,0 +1,1 @@
+//! Running a plan, on the host's cores or on a GPU.
