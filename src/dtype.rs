@@ -130,7 +130,6 @@ macro_rules! elements {
         impl Element for $t {
             const DTYPE: DType = DType::$d;
             fn scalar(self) -> Scalar {
-                #[expect(clippy::redundant_closure_call, reason = "one table for all types")]
                 Scalar::new(DType::$d, ($to)(self))
             }
         }

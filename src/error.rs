@@ -241,10 +241,7 @@ pub enum MistakeKind {
     /// A resident of another device.
     #[error("this resident lives on another device ({0}); upload the data to this one")]
     ForeignResident(String),
-    /// The wrong kind of id for what was asked.
-    #[error("only an upload can be written, and this id is a {0}")]
-    NotAnUpload(&'static str),
-    /// The element type in the program differs from the id's.
+    /// The engine broke a rule of its own.
     #[error("internal: {0}; please report this")]
     Internal(&'static str),
 }
@@ -272,6 +269,21 @@ pub enum PlanError {
         bytes: u64,
         /// The most that can be bound.
         limit: u64,
+        /// The adapter's name.
+        adapter: String,
+    },
+    /// A kernel iterates over more points than a GPU's 32-bit indices count.
+    #[error(
+        "{place}: {op} iterates over {points} points, and {adapter} counts in 32 bits; \
+         split it, or run on `Device::cpu()`"
+    )]
+    TooManyPoints {
+        /// Where it was recorded.
+        place: String,
+        /// The operations of the kernel.
+        op: String,
+        /// How many points.
+        points: u64,
         /// The adapter's name.
         adapter: String,
     },
@@ -396,7 +408,7 @@ pub enum DataError {
     Rank(usize),
     /// The id to be written is not an upload.
     #[error(
-        "only an upload can be written, and this id is a {0}; use the id that `upload` returned"
+        "only an upload can be written, and this id is the result of `{0}`; use the id that `upload` returned"
     )]
     NotAnUpload(&'static str),
     /// The id to be written is of another batch.

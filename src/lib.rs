@@ -1,19 +1,72 @@
-//! A lazy graph of GPU work that runs in one trip.
-#![warn(missing_docs)]
-#![allow(dead_code, unused_imports)]
+//! **onetrip** records GPU work as a lazy graph and runs it in one trip: one upload, one submit, one
+//! download.
+//!
+//! A [`GpuCommandBatch`] records operations on typed [`BufferId`]s; nothing runs. On
+//! [`execute`](GpuCommandBatch::execute) a planner fuses what was recorded into few kernels, chooses
+//! the host's cores or the GPU by predicted time, shares buffers between values that never live at
+//! once, and runs it all. What lies between stays on the device.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> onetrip::Result<()> {
+//! use onetrip::{Device, GpuCommandBatch};
+//!
+//! let device = Device::auto().await?; // the best GPU, or the CPU where there is none
+//! let mut batch = GpuCommandBatch::new(&device);
+//! let x = batch.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]);
+//! let w = batch.upload_shaped(&[0.5_f32, -1.0, 0.5, 1.0, 0.5, -1.0], [3, 2]);
+//! let b = batch.upload(&[0.5_f32, 0.5]);
+//! let h = batch.linear(x, w, b); // x·w + b
+//! let y = batch.relu(h);
+//!
+//! println!("{}", batch.explain()?); // one kernel: matmul+add+relu
+//! batch.execute().await?;
+//! assert_eq!(batch.read(y).await?, [3.5, 0.0, 8.0, 0.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - Recording never fails: mistakes are kept with their file and line, and reported together.
+//! - [`Device::resident`], [`GpuCommandBatch::bind`] and [`GpuCommandBatch::keep`] leave data on the device
+//!   from batch to batch.
+//! - [`Device::eval`] is the form of one call per operation.
+//! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did.
+//! - [`registry`] lists all operations.
+//!
+//! # Features
+//!
+//! - `gpu` (default): GPUs through wgpu. Without it the crate is a CPU engine.
+//! - `blocking`: twins of everything async that wait on the calling thread.
 
+mod batch;
+mod clock;
 mod codegen;
+mod cost;
+mod device;
 mod dtype;
 mod error;
 mod expr;
 mod graph;
 mod ops;
+#[cfg(test)]
+mod parity;
 mod plan;
 mod run;
 mod shape;
 
+pub use batch::{Axes, BufferId, GpuCommandBatch, Resident, RunStats};
+pub use cost::Backend;
+pub use device::{Device, DeviceInfo};
 pub use dtype::{DType, Element, Float, Logical, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Mistake, MistakeKind, Mistakes, PlanError, ReadError, Result,
 };
+pub use half::f16;
+pub use ops::{OpInfo, registry};
+pub use plan::Explanation;
 pub use shape::{MAX_RANK, Shape};
+
+/// The README's example, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

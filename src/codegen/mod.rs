@@ -1,6 +1,20 @@
 //! From a plan's step to WGSL: text, bindings, parameters and grid, as plain values.
 
-use crate::plan::ValueId;
+mod collapse;
+mod combine;
+mod kernel;
+mod map;
+mod matmul;
+mod reduce;
+mod row;
+mod template;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+use self::kernel::Kernel;
+use crate::cost::Limits;
+use crate::plan::{Form, Plan, Step, ValueId};
 
 /// One dispatch of one generated kernel.
 ///
@@ -35,4 +49,21 @@ pub(crate) enum BufferRef {
     Value(ValueId),
     /// Partial results: a slot of the plan.
     Slot(usize),
+}
+
+/// The dispatches of `step`, in the order in which they run; none where there is nothing to write.
+///
+/// Every dimension of the step's spaces, and every product of them that a kernel counts through,
+/// is below 2³²: all index arithmetic wraps in `u32`, which is also how negative strides work.
+pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> {
+    if step.is_empty() {
+        return Vec::new();
+    }
+    let kernel = || Kernel::new(plan, step, limits);
+    match &step.form {
+        Form::Map { dims } => map::lower(kernel(), dims),
+        Form::Reduce { .. } => reduce::lower(&kernel),
+        Form::Row { .. } => row::lower(kernel()),
+        Form::MatMul { .. } => matmul::lower(kernel()),
+    }
 }

@@ -9,10 +9,10 @@ use super::{Binary, Const, Expr, Node, Ref, Unary};
 use crate::dtype::{DType, Ty};
 
 /// An arena in which equal nodes are one node.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Builder(RefCell<Arena>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Arena {
     expr: Expr,
     known: HashMap<Node, Ref>,

@@ -23,7 +23,7 @@ macro_rules! table {
         square Square<Numeric>(x) -> T, ulp 1.0, abs 0.0, on (-100.0, 100.0), x * x;
         /// √x; NaN below zero.
         sqrt Sqrt<Float>(x) -> T, ulp 3.0, abs 0.0, on (0.0, 1e4), x.sqrt();
-        /// 1 / √x; NaN below zero, +∞ at 0.
+        /// 1 / √x; NaN below zero, ±∞ at ±0.
         rsqrt Rsqrt<Float>(x) -> T, ulp 4.0, abs 0.0, on (1e-3, 1e4), x.rsqrt();
         /// eˣ.
         exp Exp<Float>(x) -> T, ulp 6.0, abs 1e-44, on (-80.0, 80.0), x.exp();
@@ -52,7 +52,7 @@ macro_rules! table {
         sigmoid Sigmoid<Float>(x) -> T, ulp 10.0, abs 1e-37, on (-30.0, 30.0), sigmoid(x);
         /// max(x, 0); NaN stays NaN.
         relu Relu<Numeric>(x) -> T, ulp 0.0, abs 0.0, on (-10.0, 10.0),
-            x.lt(0.0).select(0.0, x, x);
+            x.max(0.0);
         /// x, or `slope`·x below zero.
         leaky_relu LeakyRelu<Float>(x; slope: f32) -> T, ulp 1.0, abs 0.0, on (-10.0, 10.0),
             x.lt(0.0).select(x * slope, x, x);
@@ -149,15 +149,18 @@ fn hard_sigmoid(x: E<'_>) -> E<'_> {
 
 /// Everything that there is to know of one elementwise operation.
 pub(crate) struct Def {
+    #[cfg(test)]
     pub op: Elementwise,
     pub name: &'static str,
     pub doc: &'static str,
     pub arity: usize,
+    #[cfg(test)]
     pub params: usize,
     pub accepts: Accepts,
     pub truth: bool,
     pub tolerance: Tolerance,
     /// The interval that tests draw arguments from.
+    #[cfg(test)]
     pub domain: (f64, f64),
     formula: for<'b> fn(&[E<'b>], &[E<'b>]) -> E<'b>,
 }
@@ -201,14 +204,17 @@ macro_rules! define {
 
         /// The definitions, in the order of [`Elementwise`].
         pub(crate) static ELEMENTWISE: &[Def] = &[$(Def {
+            #[cfg(test)]
             op: Elementwise::$op,
             name: stringify!($name),
             doc: concat!($($doc, "\n"),*),
             arity: [$(stringify!($x)),+].len(),
+            #[cfg(test)]
             params: { const P: &[&str] = &[$($(stringify!($p)),+)?]; P.len() },
             accepts: Accepts::$bound,
             truth: matches!(stringify!($out).as_bytes(), b"bool"),
             tolerance: Tolerance { ulp: $ulp, abs: $abs },
+            #[cfg(test)]
             domain: ($lo, $hi),
             formula: |args, params| {
                 let &[$($x),+] = args else { unreachable!("arity was checked when recorded") };

@@ -43,7 +43,7 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             if !op.accepts().dtype(x.dtype) {
                 return Err(MistakeKind::DType(x.dtype));
             }
-            if op.needs_elements()
+            if op.of_nothing().is_none()
                 && let Some(&axis) = axes.iter().find(|&&axis| x.shape[axis] == 0)
             {
                 let shape = x.shape.clone();

@@ -7,7 +7,9 @@ mod reduce;
 mod registry;
 mod row;
 
-pub(crate) use elementwise::{Accepts, Def, ELEMENTWISE, Elementwise, Tolerance, table};
+#[cfg(test)]
+pub(crate) use elementwise::Def;
+pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
 pub(crate) use infer::{MatMulDims, check_size, infer};
 pub(crate) use reduce::{Combine, Reduction};
 pub use registry::{OpInfo, registry};

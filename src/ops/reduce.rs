@@ -120,9 +120,15 @@ impl Reduction {
         }
     }
 
-    /// Whether no elements have no result.
-    pub fn needs_elements(self) -> bool {
-        matches!(self, Self::Max | Self::Min | Self::Argmax | Self::Argmin)
+    /// The result over no elements, if there is one.
+    pub fn of_nothing(self) -> Option<f64> {
+        match self {
+            Self::Sum | Self::Norm | Self::Any => Some(0.0),
+            Self::Prod | Self::All => Some(1.0),
+            Self::Mean => Some(f64::NAN),
+            Self::LogSumExp => Some(f64::NEG_INFINITY),
+            Self::Max | Self::Min | Self::Argmax | Self::Argmin => None,
+        }
     }
 
     /// Allowed error per √n combined elements, relative to Σ|x|.

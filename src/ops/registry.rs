@@ -3,7 +3,7 @@
 use super::{Accepts, ELEMENTWISE, Reduction, RowKind};
 
 /// What there is to know of an operation from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
@@ -15,6 +15,9 @@ pub struct OpInfo {
     pub doc: &'static str,
     /// What it fuses with.
     pub fusion: &'static str,
+    /// The error that tests allow against an `f64` reference, in units in the last place of an `f32` and
+    /// in absolute terms; for reductions it grows with the root of the number of elements.
+    pub tolerance: (f64, f64),
 }
 
 /// Every operation, family by family.
@@ -25,6 +28,7 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         dtypes: accepted(def.accepts),
         doc: def.doc.trim(),
         fusion: "everything before and after",
+        tolerance: (def.tolerance.ulp, def.tolerance.abs),
     });
     let reduce = Reduction::ALL.iter().map(|op| OpInfo {
         name: op.name(),
@@ -32,6 +36,7 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         dtypes: accepted(op.accepts()),
         doc: op.doc(),
         fusion: "elementwise before and after",
+        tolerance: (op.tolerance().ulp, op.tolerance().abs),
     });
     let row = RowKind::ALL.iter().map(|op| OpInfo {
         name: op.name(),
@@ -39,6 +44,7 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         dtypes: accepted(Accepts::Float),
         doc: op.doc(),
         fusion: "elementwise before and after",
+        tolerance: (op.tolerance().ulp, op.tolerance().abs),
     });
     elementwise.chain(reduce).chain(row).chain(OTHERS.iter().copied())
 }
@@ -57,7 +63,14 @@ const VIEW: &str = "a view, no kernel: folded into its readers";
 
 macro_rules! others {
     ($($family:literal $name:literal, $dtypes:literal, $fusion:expr, $doc:literal;)*) => {
-        &[$(OpInfo { name: $name, family: $family, dtypes: $dtypes, doc: $doc, fusion: $fusion }),*]
+        &[$(OpInfo {
+            name: $name,
+            family: $family,
+            dtypes: $dtypes,
+            doc: $doc,
+            fusion: $fusion,
+            tolerance: if matches!($family.as_bytes(), b"matmul") || matches!($name.as_bytes(), b"dot") { (4.0, 1e-7) } else { (0.0, 0.0) },
+        }),*]
     };
 }
 

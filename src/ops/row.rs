@@ -51,6 +51,7 @@ impl RowKind {
     }
 
     /// Whether the kernel reads an ε.
+    #[cfg(test)]
     pub fn has_epsilon(self) -> bool {
         matches!(self, Self::LayerNorm | Self::RmsNorm)
     }

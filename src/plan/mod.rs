@@ -1,18 +1,52 @@
 //! From a graph to a [`Plan`]: which kernels run, in which order, in which memory.
+//!
+//! Each pass is a function from one plain value to the next: prune and simplify ([`ir`],
+//! [`simplify`]), fold movements ([`path`]), fuse ([`fuse`]), write expressions ([`emit`]), choose tiles
+//! ([`tune`]), predict ([`predict`]), order ([`schedule`]) and lay out memory ([`memory`]).
+//! [`verify`] checks each result in debug builds.
 
+mod emit;
+mod explain;
+mod fuse;
+mod ir;
+mod memory;
+mod path;
+mod place;
+mod predict;
+mod schedule;
+mod simplify;
 mod step;
-mod target;
+mod tune;
+mod verify;
 
+pub use explain::Explanation;
+pub(crate) use place::{Placed, place};
+#[cfg(test)]
+pub(crate) use step::{Cost, Dims, Scratch, StepOutput};
 pub(crate) use step::{
-    Cost, Dims, Form, Operand, ReduceLayout, ReduceSchedule, Scratch, Source, Space, Step,
-    StepOutput, Tile, ValueId,
+    Form, Operand, ReduceLayout, ReduceSchedule, Source, Space, Step, Tile, ValueId,
 };
-pub use target::Backend;
-pub(crate) use target::Limits;
 
+use crate::cost::{Backend, Limits, Profiles};
 use crate::dtype::DType;
-use crate::graph::NodeId;
+use crate::error::PlanError;
+use crate::graph::{Graph, NodeId};
+use crate::ops::Op;
 use crate::shape::Shape;
+use fuse::Fusion;
+use ir::{Ir, Ix};
+use path::Views;
+
+/// More storage buffers than this in one kernel help nobody.
+const MAX_BUFFERS: usize = 16;
+
+/// What a plan is made for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Target {
+    pub backend: Backend,
+    pub limits: Limits,
+    pub profiles: Profiles,
+}
 
 /// What will run: plain data, made once, run as often as wanted.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,12 +58,17 @@ pub(crate) struct Plan {
     pub steps: Vec<Step>,
     /// Bytes of each buffer that lives for one run, in the device's storage.
     pub slots: Vec<u64>,
-    /// What is downloaded.
+    /// What is downloaded, in the order of [`Graph::outputs`].
     pub downloads: Vec<ValueId>,
-    /// What stays on the device.
+    /// What stays on the device, in the order of [`Graph::keeps`].
     pub keeps: Vec<ValueId>,
-    /// The most bytes that live at once during a run: slots, kept results and bound residents.
+    /// Bytes that a run holds at once: slots, kept results and bound residents.
     pub peak_bytes: u64,
+    /// Bytes that go to the device and back, without parameters.
+    pub bytes_up: u64,
+    pub bytes_down: u64,
+    /// Predicted seconds of a whole run.
+    pub seconds: f64,
 }
 
 /// A value with storage.
@@ -55,4 +94,194 @@ pub(crate) enum Home {
     Slot(usize),
     /// A buffer of its own that outlives the run: position in [`Plan::keeps`].
     Kept(usize),
+}
+
+/// Plans `graph` for `target`.
+pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
+    if graph.len() == 0 {
+        return Err(PlanError::Empty);
+    }
+    let buffers = target.limits.storage_buffers.min(MAX_BUFFERS);
+    let ir = Ir::prune(graph);
+    verify::ir("prune", &ir)?;
+    let ir = simplify::simplify(ir, buffers - 1).with_copies_to_keep();
+    verify::ir("simplify", &ir)?;
+    let views = Views::resolve(&ir);
+    let rates = target.profiles.of(target.backend).rates();
+    let fusion = fuse::fuse(&ir, &views, buffers, &rates);
+
+    let mut storage = Storage::new(&ir, &views, target);
+    let steps = storage.steps(&fusion)?;
+    let (downloads, keeps) = (storage.downloads, storage.keeps);
+    let values = storage.values;
+    check_sizes(&ir, &values, target)?;
+
+    check_spaces(&steps, target)?;
+
+    let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
+    let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
+    let steps = schedule::schedule(steps, &bytes, &lasting);
+    let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
+    let bytes_up = uploaded.map(|(_, bytes)| bytes).sum();
+    let mut distinct = downloads.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let bytes_down = distinct.iter().map(|value| bytes[value.index()]).sum();
+    let mut plan = Plan {
+        backend: target.backend,
+        values,
+        steps,
+        slots: Vec::new(),
+        downloads,
+        keeps,
+        peak_bytes: 0,
+        bytes_up,
+        bytes_down,
+        seconds: 0.0,
+    };
+    memory::assign(&mut plan, &bytes);
+    plan.seconds = plan.predicted(target);
+    verify::plan("memory", &plan, target)?;
+    Ok(plan)
+}
+
+impl Plan {
+    /// How often a GPU is dispatched.
+    pub fn dispatches(&self) -> u64 {
+        self.steps.iter().map(Step::dispatches).sum()
+    }
+
+    fn predicted(&self, target: &Target) -> f64 {
+        let steps = self.steps.iter().map(|step| match self.backend {
+            Backend::Cpu => step.cost.cpu_seconds,
+            Backend::Gpu => step.cost.gpu_seconds,
+        });
+        target.profiles.of(self.backend).run(steps.sum(), self.bytes_up, self.bytes_down)
+    }
+}
+
+impl Value {
+    /// Its size in the device's storage.
+    pub fn bytes(&self, limits: &Limits) -> u64 {
+        self.shape.elements() as u64 * limits.stored(self.dtype)
+    }
+}
+
+/// Gives values a home as steps come to need them.
+struct Storage<'a> {
+    ir: &'a Ir,
+    views: &'a Views,
+    target: &'a Target,
+    of: Vec<Option<ValueId>>,
+    values: Vec<Value>,
+    downloads: Vec<ValueId>,
+    keeps: Vec<ValueId>,
+}
+
+impl<'a> Storage<'a> {
+    fn new(ir: &'a Ir, views: &'a Views, target: &'a Target) -> Self {
+        let of = vec![None; ir.nodes.len()];
+        Self { ir, views, target, of, values: Vec::new(), downloads: Vec::new(), keeps: Vec::new() }
+    }
+
+    /// The steps of all groups, unordered; fills in the outputs.
+    fn steps(&mut self, fusion: &Fusion) -> Result<Vec<Step>, PlanError> {
+        for group in &fusion.groups {
+            for &ix in group.extra.iter().chain([&group.root]) {
+                self.of[ix] = Some(self.add(ix, Home::Slot(0)));
+            }
+            for read in &group.reads {
+                self.source(read.base);
+            }
+        }
+        let mut steps = Vec::with_capacity(fusion.groups.len());
+        for group in &fusion.groups {
+            let step = emit::step(self.ir, self.views, fusion, group, &self.of);
+            let mut step = step.ok_or_else(|| PlanError::Invalid {
+                pass: "emit",
+                what: format!("{} cannot be expressed", self.ir.nodes[group.root].op.name()),
+            })?;
+            tune::tune(&mut step);
+            predict::predict(&mut step, &self.values, &self.target.limits, &self.target.profiles);
+            steps.push(step);
+        }
+        let ir = self.ir;
+        self.downloads =
+            ir.downloads.iter().map(|&ix| self.output(ix)).collect::<Result<_, _>>()?;
+        self.keeps = ir.keeps.iter().map(|&ix| self.output(ix)).collect::<Result<_, _>>()?;
+        for (at, value) in self.keeps.iter().enumerate() {
+            let home = &mut self.values[value.index()].home;
+            if matches!(home, Home::Slot(_)) {
+                *home = Home::Kept(at);
+            }
+        }
+        Ok(steps)
+    }
+
+    /// The value that an output is read from.
+    fn output(&mut self, ix: Ix) -> Result<ValueId, PlanError> {
+        let base = self.views.of(ix).0;
+        self.source(base);
+        self.of[base].ok_or_else(|| PlanError::Invalid {
+            pass: "fuse",
+            what: format!("{} is an output, but no step stores it", self.ir.nodes[ix].op.name()),
+        })
+    }
+
+    /// A home for data from outside, at its first use.
+    fn source(&mut self, ix: Ix) {
+        if self.of[ix].is_some() {
+            return;
+        }
+        let slot = (self.target.backend == Backend::Gpu).then_some(0);
+        match self.ir.nodes[ix].op {
+            Op::Upload(input) => self.of[ix] = Some(self.add(ix, Home::Upload { input, slot })),
+            Op::Resident(at) => self.of[ix] = Some(self.add(ix, Home::Resident(at))),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, ix: Ix, home: Home) -> ValueId {
+        let node = &self.ir.nodes[ix];
+        self.values.push(Value {
+            node: node.node,
+            op: node.op.name(),
+            dtype: node.ty.dtype,
+            shape: node.ty.shape.clone(),
+            home,
+        });
+        ValueId(self.values.len() as u32 - 1)
+    }
+}
+
+/// Refuses kernels that iterate over more points than a GPU's 32-bit indices count.
+fn check_spaces(steps: &[Step], target: &Target) -> Result<(), PlanError> {
+    let limit = u64::from(u32::MAX);
+    let too_large = |step: &&Step| target.backend == Backend::Gpu && step.points() > limit;
+    match steps.iter().find(too_large) {
+        Some(step) => Err(PlanError::TooManyPoints {
+            place: step.place.to_string(),
+            op: step.label(),
+            points: step.points(),
+            adapter: target.limits.adapter.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses values that the device cannot bind.
+fn check_sizes(ir: &Ir, values: &[Value], target: &Target) -> Result<(), PlanError> {
+    let limit = target.limits.binding_bytes;
+    let Some(value) = values.iter().find(|value| value.bytes(&target.limits) > limit) else {
+        return Ok(());
+    };
+    let place = ir.nodes.iter().find(|node| node.node == value.node).map(|node| node.place);
+    Err(PlanError::TooLarge {
+        place: place.map(ToString::to_string).unwrap_or_default(),
+        op: value.op,
+        what: format!("{}{}", value.dtype, value.shape),
+        bytes: value.bytes(&target.limits),
+        limit,
+        adapter: target.limits.adapter.clone(),
+    })
 }

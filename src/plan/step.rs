@@ -59,6 +59,31 @@ impl Step {
         reads
     }
 
+    /// How often a GPU is dispatched for the step.
+    pub fn dispatches(&self) -> u64 {
+        match &self.form {
+            _ if self.is_empty() => 0,
+            Form::Reduce { schedule, .. } if schedule.parts > 1 => 2,
+            _ => 1,
+        }
+    }
+
+    /// The points of the largest space that the step iterates over, with its partial results.
+    pub fn points(&self) -> u64 {
+        let count = |dims: &[usize]| dims.iter().fold(1_u64, |n, &d| n.saturating_mul(d as u64));
+        let form = match &self.form {
+            Form::Map { dims } => count(dims),
+            Form::Reduce { outer, inner, .. } => count(outer).saturating_mul(count(inner)),
+            Form::Row { outer, len, .. } => count(outer).saturating_mul(*len as u64),
+            Form::MatMul { batch, m, n, k, .. } => {
+                let sides = [[*m, *k], [*k, *n], [*m, *n]];
+                let largest = sides.iter().map(|side| count(side)).max().unwrap_or(0);
+                count(batch).saturating_mul(largest)
+            }
+        };
+        form.max(self.scratch.map_or(0, |scratch| scratch.words))
+    }
+
     /// Whether the step has nothing to write.
     pub fn is_empty(&self) -> bool {
         self.outputs[0].view.dims.contains(&0)

@@ -1,1 +1,8 @@
 //! Running a plan, on the host's cores or on a GPU.
+
+pub(crate) mod cpu;
+#[cfg(feature = "gpu")]
+pub(crate) mod gpu;
+mod host;
+
+pub(crate) use host::HostBuffer;

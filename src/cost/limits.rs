@@ -1,24 +1,6 @@
-//! What a plan is made for: limits of the device and predictions of its speed, as plain data.
+//! What the device can bind and dispatch, as plain data.
 
 use crate::dtype::DType;
-
-/// Where a plan runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Backend {
-    /// On the host's cores.
-    Cpu,
-    /// On a GPU through wgpu.
-    Gpu,
-}
-
-impl std::fmt::Display for Backend {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
-            Self::Gpu => "gpu",
-        })
-    }
-}
 
 /// What the device can bind and dispatch.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,229 @@
+//! What the engine costs: a small round trip and a memory-bound chain beside bare wgpu, recording
+//! and planning.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use onetrip::{BufferId, Device, GpuCommandBatch, Resident, Result};
+
+use crate::bare::Floor;
+use crate::timing::{Budget, median};
+use crate::workload::numbers;
+
+const SMALL: usize = 1024;
+const CHAIN: usize = 64_000_000;
+/// As many bytes each way as the chain moves in all, and no power of two: such sizes let two streams
+/// meet in the same memory channels.
+const COPY_BYTES: u64 = 640_000_000;
+const PLANNED_OPS: usize = 1000;
+const RECORDED_OPS: usize = 10_000;
+
+const QUICK: Budget = Budget { least: 20, most: 5000, time: Duration::from_millis(500) };
+const LONG: Budget = Budget { least: 5, most: 100, time: Duration::from_secs(2) };
+
+pub async fn print(device: &Device, floor: Option<&Floor>) -> Result<(), Box<dyn Error>> {
+    println!("### {}\n", device.info());
+    if device.info().software {
+        println!("A software adapter: these are no measures of a GPU.\n");
+    }
+    small_trip(device, floor).await?;
+    resident_chain(device, floor).await?;
+    println!("recording: {:.0} ns an operation", record_ns(device));
+    let planning = plan_time(device).await?;
+    println!("planning {PLANNED_OPS} operations: {:.2} ms\n", ms(planning));
+    Ok(())
+}
+
+/// Three operations on 4 KB, from host memory to host memory.
+async fn small_trip(device: &Device, floor: Option<&Floor>) -> Result<(), Box<dyn Error>> {
+    let data = numbers(SMALL);
+    let again = executed_again(device, &data).await?;
+    let anew = median(QUICK, async || recorded_anew(device, &data).await.map(drop)).await?;
+    println!("three operations on 4 KB, batch executed again: {:.4} ms", ms(again));
+    println!("three operations on 4 KB, batch recorded anew: {:.4} ms", ms(anew));
+    #[cfg(feature = "blocking")]
+    println!(
+        "three operations on 4 KB, executed again, blocking: {:.4} ms",
+        ms(executed_blocking(device, &data).await?)
+    );
+    let Some(floor) = floor else { return Ok(()) };
+
+    let trip = floor.round_trip(SMALL)?;
+    let wanted: Vec<f32> = data.iter().map(|&x| x.max(0.0)).collect();
+    if trip.run(&data)? != wanted {
+        return Err("the bare round trip computes something else".into());
+    }
+    let bare = median(QUICK, async || trip.run(&data).map(drop)).await?;
+    println!("bare wgpu, one dispatch on 4 KB: {:.4} ms", ms(bare));
+    let ratio = |time: Duration| time.as_secs_f64() / bare.as_secs_f64();
+    println!("times the bare round trip: {:.2} again, {:.2} anew", ratio(again), ratio(anew));
+    Ok(())
+}
+
+fn three_ops(batch: &mut GpuCommandBatch, x: BufferId<f32>) -> BufferId<f32> {
+    let y = batch.scale(x, 2.0);
+    let y = batch.add_scalar(y, 0.25);
+    batch.relu(y)
+}
+
+async fn recorded_anew(device: &Device, data: &[f32]) -> Result<Vec<f32>> {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.upload(data);
+    let y = three_ops(&mut batch, x);
+    batch.execute().await?;
+    batch.read(y).await
+}
+
+async fn executed_again(device: &Device, data: &[f32]) -> Result<Duration> {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.upload(data);
+    let y = three_ops(&mut batch, x);
+    median(QUICK, async || {
+        batch.write(x, data)?;
+        batch.execute().await?;
+        batch.read(y).await.map(drop)
+    })
+    .await
+}
+
+#[cfg(feature = "blocking")]
+async fn executed_blocking(device: &Device, data: &[f32]) -> Result<Duration> {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.upload(data);
+    let y = three_ops(&mut batch, x);
+    median(QUICK, async || {
+        batch.write(x, data)?;
+        batch.execute_blocking()?;
+        batch.read_blocking(y).map(drop)
+    })
+    .await
+}
+
+/// Eight elementwise operations on four resident operands; the result stays on the device. The
+/// time of the same graph on 4 KB, which is all latency, is stated beside, for both sides.
+async fn resident_chain(device: &Device, floor: Option<&Floor>) -> Result<(), Box<dyn Error>> {
+    let most = floor.map_or(u64::MAX, |floor| floor.binding_bytes / 4);
+    let elements = CHAIN.min(usize::try_from(most)?);
+    let whole = chain_time(device, elements).await?;
+    let latency = chain_time(device, SMALL).await?;
+    let bytes = 5 * 4 * elements as u64;
+    let chain = Bandwidth { bytes, whole, latency };
+    println!("chain of 8 on {elements} resident f32, 4 operands: {chain}");
+    let Some(floor) = floor else { return Ok(()) };
+
+    let bytes = COPY_BYTES.min(floor.binding_bytes / 16 * 16);
+    let large = floor.copy(bytes);
+    let whole = median(LONG, async || large.run()).await?;
+    let small = floor.copy(4 * SMALL as u64);
+    let latency = median(QUICK, async || small.run()).await?;
+    let copy = Bandwidth { bytes: 2 * bytes, whole, latency };
+    println!("bare wgpu, relu on {} MB: {copy}", bytes / 1_000_000);
+    let whole = median(LONG, async || large.run_driver()).await?;
+    let driver = Bandwidth { bytes: 2 * bytes, whole, latency };
+    println!("bare wgpu, the driver's copy of {} MB: {driver}", bytes / 1_000_000);
+    let copy = if driver.gross() > copy.gross() { driver } else { copy };
+    println!(
+        "the chain runs at {:.0} % of the better copy bandwidth, {:.0} % without latencies",
+        100.0 * chain.gross() / copy.gross(),
+        100.0 * chain.net() / copy.net(),
+    );
+    Ok(())
+}
+
+async fn chain_time(device: &Device, elements: usize) -> Result<Duration> {
+    let data = numbers(elements);
+    let operands =
+        (0..4).map(|_| device.resident(&data, [elements])).collect::<Result<Vec<_>>>()?;
+    let mut batch = GpuCommandBatch::new(device);
+    let y = eight_ops(&mut batch, &operands);
+    // Held, so that the result's memory is still in use while it is measured.
+    let _kept = batch.keep(y);
+    median(LONG, async || batch.execute().await.map(drop)).await
+}
+
+fn eight_ops(batch: &mut GpuCommandBatch, operands: &[Resident<f32>]) -> BufferId<f32> {
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i| batch.bind(&operands[i]));
+    let y = batch.mul(a, b);
+    let y = batch.add(y, c);
+    let y = batch.relu(y);
+    let y = batch.scale(y, 0.5);
+    let y = batch.sub(y, d);
+    let y = batch.square(y);
+    let y = batch.add_scalar(y, -0.125);
+    batch.max(y, a)
+}
+
+/// Bytes read and written in a time, of which `latency` would pass with next to no bytes too.
+struct Bandwidth {
+    bytes: u64,
+    whole: Duration,
+    latency: Duration,
+}
+
+impl Bandwidth {
+    fn gross(&self) -> f64 {
+        self.bytes as f64 / self.whole.as_secs_f64()
+    }
+
+    fn net(&self) -> f64 {
+        self.bytes as f64 / self.whole.saturating_sub(self.latency).as_secs_f64()
+    }
+}
+
+impl std::fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, latency) = (ms(self.whole), ms(self.latency));
+        let (gross, net) = (self.gross() / 1e9, self.net() / 1e9);
+        write!(f, "{whole:.3} ms, {gross:.0} GB/s; without {latency:.3} ms latency {net:.0} GB/s")
+    }
+}
+
+/// Nanoseconds to record an operation: the median over batches of elementwise operations.
+fn record_ns(device: &Device) -> f64 {
+    let mut times: Vec<Duration> = (0..21).map(|_| record_time(device)).collect();
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1e9 / RECORDED_OPS as f64
+}
+
+fn record_time(device: &Device) -> Duration {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.upload_shaped(&numbers(64), [8, 8]);
+    let start = Instant::now();
+    let mut y = x;
+    for index in 0..RECORDED_OPS {
+        y = match index % 4 {
+            0 => batch.scale(y, 1.25),
+            1 => batch.add(y, x),
+            2 => batch.relu(y),
+            _ => batch.mul(y, x),
+        };
+    }
+    start.elapsed()
+}
+
+/// The time to plan residual blocks of a product, a sum, a relu, a softmax and a sum. Each batch
+/// has another shape, so that none finds the plan of the one before.
+async fn plan_time(device: &Device) -> Result<Duration> {
+    let mut times = Vec::new();
+    for rows in 1..=9 {
+        let mut batch = GpuCommandBatch::new(device);
+        let mut x = batch.upload_shaped(&numbers(8 * rows), [rows, 8]);
+        let w = batch.upload_shaped(&numbers(64), [8, 8]);
+        let b = batch.upload(&numbers(8));
+        for _ in 0..PLANNED_OPS / 5 {
+            let h = batch.matmul(x, w);
+            let h = batch.add(h, b);
+            let h = batch.relu(h);
+            let h = batch.softmax(h, 1);
+            x = batch.add(h, x);
+        }
+        batch.execute().await?;
+        times.push(batch.stats().plan_time);
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,40 @@
+//! What the planner makes of a small classifier: the plan as text, then the recorded graph as DOT
+//! (`cargo run --example explain | sed -n '/^digraph/,$p' | dot -Tsvg > graph.svg`).
+
+use onetrip::{BufferId, Device, GpuCommandBatch, Result};
+
+const ROWS: usize = 32;
+const LAYERS: [usize; 4] = [64, 128, 64, 10];
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let device = Device::auto().await?;
+    let mut batch = GpuCommandBatch::new(&device);
+    let mut x = batch.upload_shaped(&ramp(ROWS * LAYERS[0]), [ROWS, LAYERS[0]]);
+    for (layer, sizes) in LAYERS.windows(2).enumerate() {
+        if layer > 0 {
+            x = batch.relu(x);
+        }
+        x = dense(&mut batch, x, [sizes[0], sizes[1]]);
+    }
+    let probability = batch.softmax(x, 1);
+    let class = batch.argmax(x, 1);
+    batch.download(probability);
+    batch.download(class);
+
+    println!("{}", batch.explain()?);
+    println!("{}", batch.to_dot());
+    Ok(())
+}
+
+/// x·w + b with made-up numbers.
+fn dense(batch: &mut GpuCommandBatch, x: BufferId<f32>, shape: [usize; 2]) -> BufferId<f32> {
+    let w = batch.upload_shaped(&ramp(shape[0] * shape[1]), shape);
+    let b = batch.upload(&ramp(shape[1]));
+    batch.linear(x, w, b)
+}
+
+/// `n` numbers from −½ to ½.
+fn ramp(n: usize) -> Vec<f32> {
+    (0..n).map(|i| i as f32 / n as f32 - 0.5).collect()
+}

@@ -1,0 +1,419 @@
+// Primitives whose WGSL builtins are too loose: IEEE special values and a stated accuracy on every
+// driver. A kernel includes the functions that it calls, and those that they call.
+//
+// NaN is tested by its bits, and infinities pass through a `var`, since a compiler may assume
+// that neither occurs and may not write an infinity as a constant. Polynomials are minimax fits, lowest
+// coefficient first; src/run/cpu/math.rs has the same ones. Bindings: none. Dispatch: none.
+
+fn p_is_nan(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+fn p_is_inf(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
+}
+
+fn p_inf() -> f32 {
+    var bits = 0x7f800000u;
+    return bitcast<f32>(bits);
+}
+
+fn p_nan() -> f32 {
+    var bits = 0x7fc00000u;
+    return bitcast<f32>(bits);
+}
+
+// |x| with the sign of `s`.
+fn p_copysign(x: f32, s: f32) -> f32 {
+    return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(s) & 0x80000000u));
+}
+
+// 2ⁿ for n in −126..=127.
+fn p_exp2i(n: i32) -> f32 {
+    return bitcast<f32>(u32(n + 127) << 23u);
+}
+
+// x·2ⁿ in two steps, each of which has a normal factor.
+fn p_scale2(x: f32, n: i32) -> f32 {
+    let half = n >> 1u;
+    return x * p_exp2i(half) * p_exp2i(n - half);
+}
+
+fn p_exp(x: f32) -> f32 {
+    let t = clamp(x, -104.0, 89.0);
+    let n = round(t * 1.442695);
+    let r = t - n * 0.693359375 - n * -0.00021219444;
+    var q = 0.0013821448;
+    q = q * r + 0.008368857;
+    q = q * r + 0.041668262;
+    q = q * r + 0.1666652;
+    q = q * r + 0.49999994;
+    var y = p_scale2(1.0 + (r + r * r * q), i32(n));
+    y = select(y, p_inf(), x > 88.72284);
+    y = select(y, 0.0, x < -103.97208);
+    return select(y, x, p_is_nan(x));
+}
+
+fn p_expm1(x: f32) -> f32 {
+    let t = clamp(x, -20.0, 89.0);
+    let n = round(t * 1.442695);
+    let r = t - n * 0.693359375 - n * -0.00021219444;
+    var q = 0.00019764455;
+    q = q * r + 0.0013932389;
+    q = q * r + 0.008333543;
+    q = q * r + 0.041666493;
+    q = q * r + 0.16666666;
+    q = q * r + 0.5;
+    // 2ⁿ·(p + 1) − 1 = b·(a·p + (a − 1/b)) with a·b = 2ⁿ.
+    let half = i32(n) >> 1u;
+    let rest = i32(n) - half;
+    let a = p_exp2i(half);
+    var y = (a * (r + r * r * q) + (a - p_exp2i(-rest))) * p_exp2i(rest);
+    y = select(y, p_inf(), x > 88.72284);
+    return select(y, x, p_is_nan(x) || abs(x) < 1e-30);
+}
+
+// log(1 + f) − f for 1 + f in √½..√2.
+fn p_log_tail(f: f32) -> f32 {
+    var p = 0.06750956;
+    p = p * f - 0.11671449;
+    p = p * f + 0.11883568;
+    p = p * f - 0.12406032;
+    p = p * f + 0.14220327;
+    p = p * f - 0.16667996;
+    p = p * f + 0.20002073;
+    p = p * f - 0.2500001;
+    p = p * f + 0.33333313;
+    return f * f * (p * f - 0.5);
+}
+
+// (m − 1, e) with x = m·2ᵉ and m in √½..√2, for finite x > 0, subnormal ones too.
+fn p_split(x: f32) -> vec2<f32> {
+    let bits = bitcast<u32>(x);
+    let tiny = bits < 0x00800000u;
+    let v = select(bits, bitcast<u32>(f32(bits)), tiny);
+    let e = bitcast<i32>(v - 0x3f3504f3u) >> 23u;
+    let m = bitcast<f32>(v - (bitcast<u32>(e) << 23u));
+    return vec2<f32>(m - 1.0, f32(e + select(0, -149, tiny)));
+}
+
+fn p_log(x: f32) -> f32 {
+    let s = p_split(x);
+    let y = s.y * 0.693359375 + (s.x + (s.y * -0.00021219444 + p_log_tail(s.x)));
+    let bits = bitcast<u32>(x);
+    if bits > 0x80000000u && !p_is_nan(x) {
+        return p_nan();
+    }
+    if (bits << 1u) == 0u {
+        return -p_inf();
+    }
+    return select(y, x, bits >= 0x7f800000u);
+}
+
+fn p_log1p(x: f32) -> f32 {
+    if p_is_nan(x) {
+        return x;
+    }
+    if x > -0.29 && x < 0.41 {
+        return x + p_log_tail(x);
+    }
+    let u = 1.0 + x;
+    let y = p_log(u);
+    if p_is_inf(y) || p_is_nan(y) {
+        return y;
+    }
+    // What the rounding of 1 + x lost.
+    let lost = select(x - (u - 1.0), 1.0 - (u - x), x >= 1.0);
+    return y + lost / u;
+}
+
+// sin(x + turns·π/2), for |x| up to about 1e5.
+fn p_sin_turned(x: f32, turns: i32) -> f32 {
+    if p_is_nan(x) || p_is_inf(x) {
+        return p_nan();
+    }
+    let q = round(x * 0.63661975);
+    let r0 = x - q * 1.5703125 - q * 0.0004825592041015625 - q * 1.2675908e-6;
+    let r = clamp(r0, -0.8, 0.8);
+    let z = r * r;
+    var s = -0.00019507846;
+    s = s * z + 0.008332106;
+    s = s * z - 0.16666654;
+    let sine = r + r * (z * s);
+    var c = 2.4431882e-5;
+    c = c * z - 0.0013887307;
+    c = c * z + 0.041666646;
+    let cosine = 1.0 - (0.5 * z - z * z * c);
+    let k = i32(clamp(q, -2e9, 2e9)) + turns;
+    let y = select(sine, cosine, (k & 1) != 0);
+    return select(y, -y, (k & 2) != 0);
+}
+
+fn p_sin(x: f32) -> f32 {
+    return p_sin_turned(x, 0);
+}
+
+fn p_cos(x: f32) -> f32 {
+    return p_sin_turned(x, 1);
+}
+
+fn p_tanh(x: f32) -> f32 {
+    if p_is_nan(x) {
+        return x;
+    }
+    let t = abs(x);
+    if t < 0.625 {
+        let z = x * x;
+        var p = -0.005695813;
+        p = p * z + 0.020630825;
+        p = p * z - 0.05373714;
+        p = p * z + 0.1333141;
+        p = p * z - 0.3333328;
+        return x + x * (z * p);
+    }
+    return p_copysign(1.0 - 2.0 / (p_exp(2.0 * min(t, 20.0)) + 1.0), x);
+}
+
+fn p_erf(x: f32) -> f32 {
+    if p_is_nan(x) {
+        return x;
+    }
+    let t = abs(x);
+    if t < 1.0 {
+        let z = x * x;
+        var p = 7.806903e-5;
+        p = p * z - 0.0007997853;
+        p = p * z + 0.005187162;
+        p = p * z - 0.026853347;
+        p = p * z + 0.11283579;
+        p = p * z - 0.37612626;
+        p = p * z + 0.12837917;
+        return x + x * p;
+    }
+    // log(1 − erf t) as a polynomial of t − 1.
+    let u = min(t, 4.0) - 1.0;
+    var p = 9.6969874e-5;
+    p = p * u - 0.0015061275;
+    p = p * u + 0.0094845295;
+    p = p * u - 0.041279294;
+    p = p * u - 0.8431687;
+    p = p * u - 2.638963;
+    p = p * u - 1.8496056;
+    return p_copysign(1.0 - p_exp(p), x);
+}
+
+// 2^(y·log₂ x) for finite x > 0. The logarithm and its product with y are kept in two parts.
+fn p_pow_positive(x: f32, y: f32) -> f32 {
+    let s = p_split(x);
+    let f = s.x;
+    var p = -0.11989914;
+    p = p * f + 0.18880798;
+    p = p * f - 0.1878178;
+    p = p * f + 0.20383587;
+    p = p * f - 0.23996411;
+    p = p * f + 0.28863457;
+    p = p * f - 0.3606826;
+    p = p * f + 0.4808963;
+    p = p * f - 0.7213475;
+    p = p * f + 0.44269505;
+    let high = s.y + f;
+    let low = (f - (high - s.y)) + f * p;
+    let estimate = y * (high + low);
+    if estimate > 130.0 {
+        return p_inf();
+    }
+    if estimate < -152.0 {
+        return 0.0;
+    }
+    let y1 = bitcast<f32>(bitcast<u32>(y) & 0xfffff000u);
+    let h1 = bitcast<f32>(bitcast<u32>(high) & 0xfffff000u);
+    let big = y1 * h1;
+    let rest = (y1 * (high - h1) + (y - y1) * high) + y * low;
+    let n = round(big + rest);
+    let r = (big - n) + rest;
+    var q = 0.00015327103;
+    q = q * r + 0.0013391242;
+    q = q * r + 0.009618506;
+    q = q * r + 0.055503592;
+    q = q * r + 0.24022648;
+    q = q * r + 0.6931472;
+    let e = i32(n);
+    let z = p_scale2(1.0 + r * q, e);
+    return select(z, p_inf(), e > 128 || (e == 128 && r >= 0.0));
+}
+
+// As C's pow.
+fn p_pow(x: f32, y: f32) -> f32 {
+    if x == 1.0 || (bitcast<u32>(y) << 1u) == 0u {
+        return 1.0;
+    }
+    if p_is_nan(x) || p_is_nan(y) {
+        return p_nan();
+    }
+    if y == 1.0 {
+        return x;
+    }
+    let magnitude = abs(x);
+    let whole = p_is_inf(y) || floor(y) == y;
+    let half = 0.5 * y;
+    let odd = whole && abs(y) < 16777216.0 && floor(half) != half;
+    let zero = (bitcast<u32>(x) << 1u) == 0u;
+    let negative = (bitcast<u32>(x) >> 31u) != 0u;
+    if negative && !zero && !p_is_inf(x) && !whole {
+        return p_nan();
+    }
+    var z = 0.0;
+    if zero || p_is_inf(x) {
+        z = select(0.0, p_inf(), zero == (y < 0.0));
+    } else {
+        z = p_pow_positive(magnitude, clamp(y, -3e38, 3e38));
+    }
+    return select(z, -z, negative && odd);
+}
+
+// Exact: a long division of the mantissas, eight bits at a time.
+fn p_rem(x: f32, y: f32) -> f32 {
+    let a = bitcast<u32>(x) & 0x7fffffffu;
+    let b = bitcast<u32>(y) & 0x7fffffffu;
+    if a >= 0x7f800000u || b > 0x7f800000u || b == 0u {
+        return p_nan();
+    }
+    if a < b {
+        return x;
+    }
+    let exponent = max(b >> 23u, 1u);
+    let divisor = (b & 0x7fffffu) | select(0u, 0x800000u, b >= 0x800000u);
+    var left = max(a >> 23u, 1u) - exponent;
+    var r = ((a & 0x7fffffu) | select(0u, 0x800000u, a >= 0x800000u)) % divisor;
+    while left > 0u && r != 0u {
+        let shift = min(left, 8u);
+        r = (r << shift) % divisor;
+        left -= shift;
+    }
+    let shift = min(countLeadingZeros(r) - 8u, exponent - 1u);
+    let mantissa = r << shift;
+    let bits = (mantissa & 0x7fffffu) | select(0u, (exponent - shift) << 23u, mantissa >= 0x800000u);
+    return bitcast<f32>(bits | (bitcast<u32>(x) & 0x80000000u));
+}
+
+fn p_min(x: f32, y: f32) -> f32 {
+    if p_is_nan(x) {
+        return x;
+    }
+    return select(x, y, y < x || p_is_nan(y));
+}
+
+fn p_max(x: f32, y: f32) -> f32 {
+    if p_is_nan(x) {
+        return x;
+    }
+    return select(x, y, y > x || p_is_nan(y));
+}
+
+fn p_sign(x: f32) -> f32 {
+    let y = select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0);
+    return select(y, x, p_is_nan(x));
+}
+
+// To the nearest f16, half to even, by integers alone: drivers remove a conversion there and back.
+fn p_round_f16(x: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    let a = bits & 0x7fffffffu;
+    var r = (a + 0xfffu + ((a >> 13u) & 1u)) & 0xffffe000u;
+    if a < 0x38800000u {
+        // A multiple of 2⁻²⁴.
+        let shift = min(126u - (a >> 23u), 25u);
+        let mantissa = (a & 0x7fffffu) | 0x800000u;
+        let count = (mantissa + ((1u << (shift - 1u)) - 1u) + ((mantissa >> shift) & 1u)) >> shift;
+        r = select(bitcast<u32>(f32(count)) - (24u << 23u), 0u, count == 0u);
+    }
+    r = select(r, 0x7f800000u, a >= 0x477ff000u);
+    r = select(r, a, a > 0x7f800000u);
+    var y = r | (bits & 0x80000000u);
+    return bitcast<f32>(y);
+}
+
+fn p_sqrt(x: f32) -> f32 {
+    if x < 0.0 {
+        return p_nan();
+    }
+    return select(sqrt(x), x, x == 0.0 || p_is_inf(x) || p_is_nan(x));
+}
+
+// An infinity of the sign of 0 at 0.
+fn p_rsqrt(x: f32) -> f32 {
+    if x < 0.0 {
+        return p_nan();
+    }
+    var y = inverseSqrt(x);
+    // The sign is taken by bits: drivers may take −0 for 0.
+    y = select(y, bitcast<f32>((bitcast<u32>(x) & 0x80000000u) | bitcast<u32>(p_inf())), x == 0.0);
+    y = select(y, 0.0, p_is_inf(x));
+    return select(y, x, p_is_nan(x));
+}
+
+// Drivers multiply by the reciprocal, which past 2^126 is subnormal and may be taken for 0.
+fn p_div(x: f32, y: f32) -> f32 {
+    let s = select(1.0, 0.0625, abs(y) > 1e37);
+    return (x * s) / (y * s);
+}
+
+fn p_recip(x: f32) -> f32 {
+    var y = 1.0 / x;
+    y = select(y, p_copysign(p_inf(), x), x == 0.0);
+    y = select(y, p_copysign(0.0, x), p_is_inf(x));
+    return select(y, x, p_is_nan(x));
+}
+
+fn p_f32_to_i32(x: f32) -> i32 {
+    let y = i32(clamp(x, -2147483648.0, 2147483520.0));
+    return select(select(y, 0x7fffffff, x >= 2147483648.0), 0, p_is_nan(x));
+}
+
+fn p_f32_to_u32(x: f32) -> u32 {
+    let y = u32(clamp(x, 0.0, 4294967040.0));
+    return select(select(y, 0xffffffffu, x >= 4294967296.0), 0u, p_is_nan(x));
+}
+
+// The divisor, or 1 where the quotient is defined apart.
+fn p_divisor_i32(x: i32, y: i32) -> i32 {
+    return select(y, 1, y == 0 || (y == -1 && bitcast<u32>(x) == 0x80000000u));
+}
+
+fn p_div_i32(x: i32, y: i32) -> i32 {
+    return select(x / p_divisor_i32(x, y), 0, y == 0);
+}
+
+fn p_rem_i32(x: i32, y: i32) -> i32 {
+    return x % p_divisor_i32(x, y);
+}
+
+fn p_div_u32(x: u32, y: u32) -> u32 {
+    return select(x / max(y, 1u), 0u, y == 0u);
+}
+
+fn p_rem_u32(x: u32, y: u32) -> u32 {
+    return x % max(y, 1u);
+}
+
+fn p_pow_u32(x: u32, y: u32) -> u32 {
+    var power = 1u;
+    var base = x;
+    var left = y;
+    while left != 0u {
+        power = select(power, power * base, (left & 1u) != 0u);
+        base = base * base;
+        left = left >> 1u;
+    }
+    return power;
+}
+
+fn p_pow_i32(x: i32, y: i32) -> i32 {
+    if y >= 0 {
+        return bitcast<i32>(p_pow_u32(bitcast<u32>(x), bitcast<u32>(y)));
+    }
+    if x == 1 || (x == -1 && (y & 1) == 0) {
+        return 1;
+    }
+    return select(0, -1, x == -1);
+}

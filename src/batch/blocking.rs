@@ -1,0 +1,64 @@
+//! Blocking twins of everything async.
+#![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
+
+use super::{BufferId, GpuCommandBatch, Resident};
+use crate::device::Device;
+use crate::dtype::Element;
+use crate::error::Result;
+
+impl Device {
+    /// [`Device::auto`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Device::auto`].
+    pub fn auto_blocking() -> Result<Self> {
+        pollster::block_on(Self::auto())
+    }
+
+    /// [`Device::gpu`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Device::gpu`].
+    pub fn gpu_blocking() -> Result<Self> {
+        pollster::block_on(Self::gpu())
+    }
+
+    /// [`Device::eval`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Device::eval`].
+    pub fn eval_blocking<T: Element>(
+        &self,
+        record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
+    ) -> Result<Vec<T>> {
+        pollster::block_on(self.eval(record))
+    }
+}
+
+impl GpuCommandBatch {
+    /// [`GpuCommandBatch::execute`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`GpuCommandBatch::execute`].
+    pub fn execute_blocking(&mut self) -> Result<()> {
+        pollster::block_on(self.execute())
+    }
+
+    /// [`GpuCommandBatch::read`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`GpuCommandBatch::read`].
+    pub fn read_blocking<T: Element>(&self, id: BufferId<T>) -> Result<Vec<T>> {
+        self.read_now(id)
+    }
+}
+
+impl<T: Element> Resident<T> {
+    /// [`Resident::read`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Resident::read`].
+    pub fn read_blocking(&self) -> Result<Vec<T>> {
+        pollster::block_on(self.read())
+    }
+}

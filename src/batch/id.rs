@@ -1,0 +1,44 @@
+//! Ids of recorded values.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::dtype::Element;
+use crate::graph::NodeId;
+
+/// The id of a recorded value of elements `T`. Copy it freely; it belongs to the batch that made
+/// it, and another batch refuses it.
+pub struct BufferId<T> {
+    pub(crate) node: NodeId,
+    pub(crate) brand: u64,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> BufferId<T> {
+    pub(crate) fn new(node: NodeId, brand: u64) -> Self {
+        Self { node, brand, element: PhantomData }
+    }
+}
+
+impl<T> Clone for BufferId<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for BufferId<T> {}
+impl<T> PartialEq for BufferId<T> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.node, self.brand) == (other.node, other.brand)
+    }
+}
+impl<T> Eq for BufferId<T> {}
+impl<T> std::hash::Hash for BufferId<T> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.node, self.brand).hash(state);
+    }
+}
+impl<T: Element> fmt::Debug for BufferId<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BufferId<{}>({:?} of batch {})", T::DTYPE, self.node, self.brand)
+    }
+}

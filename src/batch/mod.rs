@@ -1,0 +1,310 @@
+//! What the user holds: the batch that records, ids of what was recorded, and residents.
+
+mod axes;
+mod blocking;
+mod elementwise;
+mod id;
+mod linear;
+mod movement;
+mod reduce;
+mod resident;
+mod run;
+mod stats;
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::{SmallVec, smallvec};
+
+pub use axes::Axes;
+pub use id::BufferId;
+pub use resident::Resident;
+pub use stats::RunStats;
+
+use crate::clock::Stopwatch;
+use crate::device::Device;
+use crate::dtype::{DType, Element, Scalar};
+use crate::error::{DataError, Error, Mistake, MistakeKind, Mistakes, Result};
+use crate::graph::{Graph, Node, NodeId};
+use crate::ops::{Op, Type, check_size, infer};
+use crate::plan::Explanation;
+use crate::run::HostBuffer;
+use crate::shape::Shape;
+
+/// Records operations and runs them in one trip.
+///
+/// Recording never fails and never blocks: each method returns the id of its result at once.
+/// Mistakes (shapes that do not fit, ids of another batch) are kept with the caller's file and line,
+/// and [`explain`](Self::explain) and [`execute`](Self::execute) report them together.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onetrip::Result<()> {
+/// use onetrip::{Device, GpuCommandBatch};
+///
+/// let device = Device::cpu();
+/// let mut batch = GpuCommandBatch::new(&device);
+/// let x = batch.upload_shaped(&[1.0_f32, -2.0, 3.0, 4.0], [2, 2]);
+/// let w = batch.upload_shaped(&[1.0_f32, 0.0, 0.0, 1.0], [2, 2]);
+/// let y = batch.matmul(x, w);
+/// let y = batch.relu(y);
+/// batch.execute().await?;
+/// assert_eq!(batch.read(y).await?, [1.0, 0.0, 3.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// What a run hands out is what was passed to [`download`](Self::download), else every result that
+/// no other operation reads.
+///
+/// # Numbers
+///
+/// Shapes broadcast by NumPy's rules. NaN propagates as in NumPy. `f16` is stored in 16 bits and computed
+/// in `f32`; inside one fused kernel, values in between keep the precision of `f32`. Integers wrap;
+/// a division by zero gives 0.
+#[derive(Debug)]
+pub struct GpuCommandBatch {
+    device: Device,
+    pub(crate) brand: u64,
+    pub(crate) graph: Graph,
+    pub(crate) uploads: Vec<Arc<HostBuffer>>,
+    residents: Vec<resident::Handle>,
+    kept: Vec<resident::Handle>,
+    mistakes: Vec<Mistake>,
+    runs: run::Runs,
+    recording: Stopwatch,
+}
+
+static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
+
+impl GpuCommandBatch {
+    /// An empty batch for `device`.
+    #[must_use]
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            brand: NEXT_BRAND.fetch_add(1, Ordering::Relaxed),
+            graph: Graph::default(),
+            uploads: Vec::new(),
+            residents: Vec::new(),
+            kept: Vec::new(),
+            mistakes: Vec::new(),
+            runs: run::Runs::default(),
+            recording: Stopwatch::default(),
+        }
+    }
+
+    /// The device that the batch runs on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A vector of `data`. The data is copied; [`write`](Self::write) replaces it between runs.
+    #[track_caller]
+    pub fn upload<T: Element>(&mut self, data: &[T]) -> BufferId<T> {
+        self.upload_shaped(data, data.len())
+    }
+
+    /// A tensor of `shape` with `data` in row-major order. It is a mistake if the data does not fill the
+    /// shape.
+    #[track_caller]
+    pub fn upload_shaped<T: Element>(
+        &mut self,
+        data: &[T],
+        shape: impl Into<Shape>,
+    ) -> BufferId<T> {
+        let shape = shape.into();
+        let fits = check_size(&shape).and_then(|()| {
+            if shape.elements() == data.len() {
+                Ok(())
+            } else {
+                Err(MistakeKind::UploadLength { given: data.len(), shape: shape.clone() })
+            }
+        });
+        if let Err(what) = fits {
+            return self.mistake("upload", what);
+        }
+        let position = self.uploads.len() as u32;
+        self.uploads.push(Arc::new(HostBuffer::from_slice(data)));
+        self.source(Op::Upload(position), T::DTYPE, shape)
+    }
+
+    /// Replaces the data of an upload, which keeps its shape, for the runs to come.
+    ///
+    /// # Errors
+    /// [`DataError`] if `id` is not an upload of this batch, or the data does not fill its shape.
+    pub fn write<T: Element>(&mut self, id: BufferId<T>, data: &[T]) -> Result<()> {
+        let node = if id.brand == self.brand { self.graph.get(id.node) } else { None };
+        let node = node.ok_or(DataError::Foreign)?;
+        let Op::Upload(position) = node.op else {
+            return Err(DataError::NotAnUpload(node.op.name()).into());
+        };
+        if data.len() != node.ty.shape.elements() {
+            let shape = node.ty.shape.clone();
+            return Err(DataError::Length { given: data.len(), shape }.into());
+        }
+        let buffer = &mut self.uploads[position as usize];
+        match Arc::get_mut(buffer) {
+            Some(buffer) => buffer.bytes_mut().copy_from_slice(bytemuck::cast_slice(data)),
+            // A run that was dropped midway may still read the old data.
+            None => *buffer = Arc::new(HostBuffer::from_slice(data)),
+        }
+        self.runs.forget_results();
+        Ok(())
+    }
+
+    /// The shape of a result. `None` if the id is of another batch, or comes from a mistake.
+    #[must_use]
+    pub fn shape<T: Element>(&self, id: BufferId<T>) -> Option<Shape> {
+        let node = self.graph.get(id.node).filter(|_| id.brand == self.brand)?;
+        (!matches!(node.op, Op::Invalid)).then(|| node.ty.shape.clone())
+    }
+
+    /// Asks for `id` to be read after a run. Once anything was asked for, only that is downloaded.
+    #[track_caller]
+    pub fn download<T: Element>(&mut self, id: BufferId<T>) {
+        match self.check(id) {
+            Ok(node) if !self.graph.downloads.contains(&node) => {
+                self.graph.downloads.push(node);
+                self.runs.forget_program();
+            }
+            Ok(_) => {}
+            Err(what) => {
+                let _: BufferId<T> = self.mistake("download", what);
+            }
+        }
+    }
+
+    /// What will run, where and why: every kernel with what is fused in it, its shapes, bytes, flops and
+    /// predicted time, and the whole with its transfers and its peak of memory.
+    ///
+    /// # Errors
+    /// Every mistake made while recording, or why the graph cannot be planned for the device.
+    pub fn explain(&mut self) -> Result<Explanation> {
+        self.explanation()
+    }
+
+    /// The recorded graph in Graphviz's language.
+    #[must_use]
+    pub fn to_dot(&self) -> String {
+        self.graph.to_dot()
+    }
+
+    /// What the last run did, or zeros before the first.
+    #[must_use]
+    pub fn stats(&self) -> &RunStats {
+        self.runs.stats()
+    }
+
+    /// Every mistake so far, as [`execute`](Self::execute) would report it.
+    ///
+    /// # Errors
+    /// All mistakes, in the order in which they were made.
+    pub fn check_recorded(&self) -> Result<()> {
+        if self.mistakes.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Record(Mistakes(self.mistakes.clone())))
+        }
+    }
+
+    // What follows is for the methods that record.
+
+    /// Records `op` over the operands that `ids` gives.
+    #[track_caller]
+    pub(crate) fn record<T: Element>(
+        &mut self,
+        op: Op,
+        ids: &[Result<NodeId, MistakeKind>],
+    ) -> BufferId<T> {
+        self.recording.start();
+        let mut inputs: SmallVec<[NodeId; 3]> = SmallVec::with_capacity(ids.len());
+        for id in ids {
+            match id {
+                Ok(node) => inputs.push(*node),
+                Err(what) => return self.mistake(op.name(), what.clone()),
+            }
+        }
+        if inputs.iter().any(|&node| matches!(self.graph[node].op, Op::Invalid)) {
+            return self.push(Op::Invalid, smallvec![], invalid::<T>());
+        }
+        let types: SmallVec<[&Type; 3]> = inputs.iter().map(|&node| &self.graph[node].ty).collect();
+        let inferred = infer(&op, &types);
+        drop(types);
+        match inferred {
+            Ok(ty) => self.push(op, inputs, ty),
+            Err(what) => self.mistake(op.name(), what),
+        }
+    }
+
+    /// Records data from outside.
+    #[track_caller]
+    fn source<T: Element>(&mut self, op: Op, dtype: DType, shape: Shape) -> BufferId<T> {
+        self.recording.start();
+        self.push(op, smallvec![], Type { dtype, shape })
+    }
+
+    #[track_caller]
+    fn push<T: Element>(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, ty: Type) -> BufferId<T> {
+        debug_assert_eq!(ty.dtype, T::DTYPE, "{} gives another type than its method", op.name());
+        let node = self.graph.push(Node { op, inputs, ty, place: Location::caller() });
+        self.runs.forget_program();
+        self.recording.stop();
+        BufferId::new(node, self.brand)
+    }
+
+    /// Keeps a mistake, and returns an id whose users will keep silent.
+    #[track_caller]
+    fn mistake<T: Element>(&mut self, op: &'static str, what: MistakeKind) -> BufferId<T> {
+        self.mistakes.push(Mistake { place: Location::caller(), op, what });
+        self.push(Op::Invalid, smallvec![], invalid::<T>())
+    }
+
+    /// The node behind an id of this batch.
+    fn check<T: Element>(&self, id: BufferId<T>) -> Result<NodeId, MistakeKind> {
+        if id.brand == self.brand && self.graph.get(id.node).is_some() {
+            Ok(id.node)
+        } else {
+            Err(MistakeKind::Foreign)
+        }
+    }
+
+    /// The shape behind an id, for methods that must know it to record; `None` where it is unknown
+    /// because of a mistake that was reported.
+    fn known_shape(&self, id: &Result<NodeId, MistakeKind>) -> Option<Shape> {
+        let node = &self.graph[*id.as_ref().ok()?];
+        (!matches!(node.op, Op::Invalid)).then(|| node.ty.shape.clone())
+    }
+
+    /// One value everywhere.
+    #[track_caller]
+    pub fn full<T: Element>(&mut self, shape: impl Into<Shape>, value: T) -> BufferId<T> {
+        let shape = shape.into();
+        match check_size(&shape) {
+            Ok(()) => self.source(Op::Full(value.scalar()), T::DTYPE, shape),
+            Err(what) => self.mistake("full", what),
+        }
+    }
+
+    /// start, start + step, … up to but without `stop`: ⌈(stop − start) / step⌉ elements. It is a
+    /// mistake if the step is 0 or not finite; a step away from `stop` gives no elements.
+    #[track_caller]
+    pub fn arange<T: crate::Numeric>(&mut self, start: T, stop: T, step: T) -> BufferId<T> {
+        let (start, stop, step) = (start.scalar(), stop.scalar(), step.scalar());
+        let count = ((stop.value() - start.value()) / step.value()).ceil();
+        let leads = step.value() != 0.0 && step.value().is_finite() && !count.is_nan();
+        // Coordinates are counted in 31 bits.
+        if !leads || count > f64::from(i32::MAX) {
+            let text = |scalar: Scalar| scalar.to_string();
+            let (start, stop, step) = (text(start), text(stop), text(step));
+            return self.mistake("arange", MistakeKind::Arange { start, stop, step });
+        }
+        self.source(Op::Arange { start, step }, T::DTYPE, (count.max(0.0) as usize).into())
+    }
+}
+
+fn invalid<T: Element>() -> Type {
+    Type { dtype: T::DTYPE, shape: Shape::default() }
+}

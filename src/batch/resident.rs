@@ -1,0 +1,190 @@
+//! Data that stays on the device from batch to batch.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{BufferId, GpuCommandBatch};
+use crate::cost::Backend;
+use crate::device::Device;
+use crate::dtype::Element;
+use crate::error::{DataError, MistakeKind, ReadError, Result};
+use crate::ops::{Op, Type, check_size};
+use crate::run::HostBuffer;
+#[cfg(feature = "gpu")]
+use crate::run::gpu::DeviceBuffer;
+use crate::shape::{MAX_RANK, Shape};
+
+/// A tensor that stays on the device until its last handle is dropped. Bind it in any number of
+/// batches of its device with [`GpuCommandBatch::bind`].
+pub struct Resident<T> {
+    handle: Handle,
+    element: PhantomData<fn() -> T>,
+}
+
+/// A [`Resident`] without its element type in the type.
+#[derive(Clone)]
+pub(super) struct Handle(Arc<Cell>);
+
+struct Cell {
+    device: Device,
+    ty: Type,
+    /// `None` until the batch that keeps it has run.
+    storage: Mutex<Option<Storage>>,
+}
+
+/// Where a resident's data lies.
+#[derive(Clone)]
+pub(super) enum Storage {
+    Host(Arc<HostBuffer>),
+    #[cfg(feature = "gpu")]
+    Gpu(Arc<DeviceBuffer>),
+}
+
+impl Storage {
+    pub fn backend(&self) -> Backend {
+        match self {
+            Self::Host(_) => Backend::Cpu,
+            #[cfg(feature = "gpu")]
+            Self::Gpu(_) => Backend::Gpu,
+        }
+    }
+}
+
+impl Handle {
+    fn new(device: &Device, ty: Type, storage: Option<Storage>) -> Self {
+        Self(Arc::new(Cell { device: device.clone(), ty, storage: Mutex::new(storage) }))
+    }
+
+    /// Where the data lies; `None` before the batch that keeps it has run.
+    pub fn storage(&self) -> Option<Storage> {
+        self.0.storage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn fill(&self, storage: Storage) {
+        *self.0.storage.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
+    }
+
+    #[cfg(feature = "gpu")]
+    pub fn dtype(&self) -> crate::DType {
+        self.0.ty.dtype
+    }
+}
+
+impl<T: Element> Resident<T> {
+    /// Puts `data` on the side of `device` where graphs run that read it.
+    fn filled(device: &Device, data: &[T], shape: Shape) -> Result<Self> {
+        #[cfg(feature = "gpu")]
+        let storage = match device.opened() {
+            Some(gpu) => {
+                Storage::Gpu(Arc::new(gpu.resident(T::DTYPE, bytemuck::cast_slice(data))?))
+            }
+            None => Storage::Host(Arc::new(HostBuffer::from_slice(data))),
+        };
+        #[cfg(not(feature = "gpu"))]
+        let storage = Storage::Host(Arc::new(HostBuffer::from_slice(data)));
+        let handle = Handle::new(device, Type { dtype: T::DTYPE, shape }, Some(storage));
+        Ok(Self { handle, element: PhantomData })
+    }
+
+    /// The tensor's shape.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.handle.0.ty.shape
+    }
+
+    /// The data, in row-major order.
+    ///
+    /// # Errors
+    /// [`ReadError::EmptyResident`] before the batch that keeps it has run;
+    /// [`DeviceError`](crate::DeviceError) if the device fails.
+    pub async fn read(&self) -> Result<Vec<T>> {
+        match self.handle.storage().ok_or(ReadError::EmptyResident)? {
+            Storage::Host(buffer) => Ok(buffer.to_vec()),
+            #[cfg(feature = "gpu")]
+            Storage::Gpu(buffer) => {
+                let Some(gpu) = self.handle.0.device.opened() else {
+                    return Err(ReadError::EmptyResident.into());
+                };
+                Ok(gpu.read_resident(&buffer).await?.read(0))
+            }
+        }
+    }
+}
+
+impl Device {
+    /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`].
+    ///
+    /// # Errors
+    /// [`DataError`] if the data does not fill the shape;
+    /// [`DeviceError`](crate::DeviceError) if the device has no room.
+    pub fn resident<T: Element>(&self, data: &[T], shape: impl Into<Shape>) -> Result<Resident<T>> {
+        let shape = shape.into();
+        if shape.rank() > MAX_RANK {
+            return Err(DataError::Rank(shape.rank()).into());
+        }
+        if check_size(&shape).is_err() || shape.elements() != data.len() {
+            return Err(DataError::Length { given: data.len(), shape }.into());
+        }
+        Resident::filled(self, data, shape)
+    }
+}
+
+impl<T> Clone for Resident<T> {
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone(), element: PhantomData }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let filled = if self.storage().is_some() { "" } else { ", empty" };
+        write!(f, "Resident({}{filled})", self.0.ty)
+    }
+}
+
+impl<T> fmt::Debug for Resident<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(f)
+    }
+}
+
+impl GpuCommandBatch {
+    /// A resident as an input of this batch. It must live on this batch's device.
+    #[track_caller]
+    pub fn bind<T: Element>(&mut self, resident: &Resident<T>) -> BufferId<T> {
+        let cell = &resident.handle.0;
+        if !cell.device.is_same(&self.device) {
+            let name = cell.device.info().name.clone();
+            return self.mistake("bind", MistakeKind::ForeignResident(name));
+        }
+        let position = self.residents.len() as u32;
+        self.residents.push(resident.handle.clone());
+        self.source(Op::Resident(position), T::DTYPE, cell.ty.shape.clone())
+    }
+
+    /// Keeps a result on the device. The resident is filled by each run of this batch, and is empty
+    /// until the first. What is kept is downloaded only if [`download`](Self::download) asks for it.
+    #[track_caller]
+    pub fn keep<T: Element>(&mut self, id: BufferId<T>) -> Resident<T> {
+        let ty = match self.check(id) {
+            Ok(node) => {
+                let ty = self.graph[node].ty.clone();
+                if !matches!(self.graph[node].op, Op::Invalid) {
+                    self.graph.keeps.push(node);
+                    self.runs.forget_program();
+                }
+                ty
+            }
+            Err(what) => {
+                let _: BufferId<T> = self.mistake("keep", what);
+                Type { dtype: T::DTYPE, shape: Shape::default() }
+            }
+        };
+        let handle = Handle::new(&self.device, ty, None);
+        if self.graph.keeps.len() > self.kept.len() {
+            self.kept.push(handle.clone());
+        }
+        Resident { handle, element: PhantomData }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a reduction carries from element to element, as WGSL.
+
+use crate::dtype::Ty;
+use crate::expr::wgsl::type_name;
+use crate::ops::Combine;
+
+/// The WGSL of one way to combine.
+pub(super) struct State {
+    /// The type `State` and the functions `identity` and `merge`.
+    pub text: String,
+    pub helpers: &'static [&'static str],
+    kind: Combine,
+    ty: Ty,
+}
+
+impl State {
+    /// For combining values of the lane type `ty`.
+    pub fn new(kind: Combine, ty: Ty) -> Self {
+        let float = ty == Ty::F32;
+        let helpers: &[&str] = match kind {
+            Combine::Max if float => &["p_max", "p_inf"],
+            Combine::Min if float => &["p_min", "p_inf"],
+            Combine::LogSumExp => &["p_max", "p_exp", "p_log", "p_inf"],
+            Combine::ArgMax | Combine::ArgMin if float => &["p_is_nan", "p_inf"],
+            _ => &[],
+        };
+        let name = type_name(ty);
+        let text = match kind {
+            Combine::Sum => simple(name, &format!("{name}(0)"), "a + b"),
+            Combine::Prod => simple(name, &format!("{name}(1)"), "a * b"),
+            Combine::Max if float => simple(name, least(ty), "p_max(a, b)"),
+            Combine::Max => simple(name, least(ty), "max(a, b)"),
+            Combine::Min if float => simple(name, greatest(ty), "p_min(a, b)"),
+            Combine::Min => simple(name, greatest(ty), "min(a, b)"),
+            Combine::ArgMax => position(ty, least(ty), ">"),
+            Combine::ArgMin => position(ty, greatest(ty), "<"),
+            Combine::LogSumExp => LOG_SUM_EXP.to_string(),
+        };
+        Self { text, helpers, kind, ty }
+    }
+
+    /// The state of one element: its value and its position.
+    pub fn lift(&self, value: &str, position: &str) -> String {
+        match self.kind {
+            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => value.to_string(),
+            Combine::ArgMax | Combine::ArgMin => format!("State({value}, {position})"),
+            Combine::LogSumExp => format!("State({value}, 1f)"),
+        }
+    }
+
+    /// The result of the reduction.
+    pub fn finish(&self, state: &str) -> String {
+        match self.kind {
+            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => state.to_string(),
+            Combine::ArgMax | Combine::ArgMin => format!("{state}.position"),
+            Combine::LogSumExp => format!("{state}.greatest + p_log({state}.sum)"),
+        }
+    }
+
+    /// The state as 32-bit words.
+    pub fn pack(&self, state: &str) -> Vec<String> {
+        let word = |field: &str| format!("bitcast<u32>({state}{field})");
+        match self.kind {
+            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => vec![word("")],
+            Combine::ArgMax | Combine::ArgMin => vec![word(".value"), word(".position")],
+            Combine::LogSumExp => vec![word(".greatest"), word(".sum")],
+        }
+    }
+
+    /// The state from its words.
+    pub fn unpack(&self, words: &[String]) -> String {
+        let as_value = |word: &String| format!("bitcast<{}>({word})", type_name(self.ty));
+        match (self.kind, words) {
+            (Combine::ArgMax | Combine::ArgMin, [value, position]) => {
+                format!("State({}, {position})", as_value(value))
+            }
+            (Combine::LogSumExp, words) => {
+                format!("State({})", words.iter().map(as_value).collect::<Vec<_>>().join(", "))
+            }
+            (_, words) => words.iter().map(as_value).collect(),
+        }
+    }
+}
+
+/// The value that no other is less than.
+fn least(ty: Ty) -> &'static str {
+    match ty {
+        Ty::F32 => "-p_inf()",
+        Ty::I32 => "i32(-2147483648)",
+        Ty::U32 | Ty::Bool => "0u",
+    }
+}
+
+/// The value that no other is greater than.
+fn greatest(ty: Ty) -> &'static str {
+    match ty {
+        Ty::F32 => "p_inf()",
+        Ty::I32 => "2147483647i",
+        Ty::U32 | Ty::Bool => "4294967295u",
+    }
+}
+
+fn simple(ty: &str, identity: &str, merge: &str) -> String {
+    format!(
+        "alias State = {ty};\n\n\
+         fn identity() -> State {{\n    return {identity};\n}}\n\n\
+         fn merge(a: State, b: State) -> State {{\n    return {merge};\n}}\n"
+    )
+}
+
+/// The identity has a position past all others, so that it loses to every element.
+fn position(ty: Ty, identity: &str, better: &str) -> String {
+    let nan = match ty {
+        Ty::F32 => {
+            "    let a_nan = p_is_nan(a.value);\n    let b_nan = p_is_nan(b.value);\n    \
+             if a_nan != b_nan {\n        if a_nan {\n            return a;\n        }\n        \
+             return b;\n    }\n    \
+             let tie = a_nan || a.value == b.value;\n"
+        }
+        _ => "    let tie = a.value == b.value;\n",
+    };
+    let name = type_name(ty);
+    format!(
+        "struct State {{\n    value: {name},\n    position: u32,\n}}\n\n\
+         fn identity() -> State {{\n    return State({identity}, 4294967295u);\n}}\n\n\
+         fn merge(a: State, b: State) -> State {{\n{nan}    \
+         if (tie && a.position < b.position) || (!tie && a.value {better} b.value) {{\n        \
+         return a;\n    }}\n    return b;\n}}\n"
+    )
+}
+
+/// Equal greatest values need no scaling, which also keeps ∞ − ∞ out.
+const LOG_SUM_EXP: &str = "\
+struct State {
+    greatest: f32,
+    sum: f32,
+}
+
+fn identity() -> State {
+    return State(-p_inf(), 0f);
+}
+
+fn merge(a: State, b: State) -> State {
+    let greatest = p_max(a.greatest, b.greatest);
+    if a.greatest == b.greatest {
+        return State(greatest, a.sum + b.sum);
+    }
+    let scale = p_exp(-abs(a.greatest - b.greatest));
+    if a.greatest > b.greatest {
+        return State(greatest, a.sum + b.sum * scale);
+    }
+    return State(greatest, a.sum * scale + b.sum);
+}
+";

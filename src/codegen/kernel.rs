@@ -1,0 +1,403 @@
+//! What every generated kernel is made of: parameters, bindings, loads, stores and functions.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::template::{fill, indent};
+use super::{Binding, BufferRef, Dispatch};
+use crate::cost::Limits;
+use crate::dtype::{DType, Ty};
+use crate::expr::wgsl::{self, Leaves, Printed, type_name};
+use crate::expr::{Node, Ref, Unary};
+use crate::plan::{Operand, Plan, Source, Step};
+
+/// Threads of a workgroup, except where a template says otherwise.
+pub(super) const THREADS: usize = 256;
+
+/// A kernel in the making.
+pub(super) struct Kernel<'a> {
+    pub plan: &'a Plan,
+    pub step: &'a Step,
+    pub limits: &'a Limits,
+    params: Vec<u32>,
+    buffers: Vec<Buffer>,
+    helpers: BTreeSet<&'static str>,
+}
+
+struct Buffer {
+    at: BufferRef,
+    /// The WGSL type of an element.
+    element: String,
+    writes: bool,
+}
+
+/// A generated function of loaded values.
+pub(super) struct Function {
+    pub text: String,
+    name: &'static str,
+    takes_acc: bool,
+    /// The operands that it takes, in order.
+    pub operands: Vec<usize>,
+    /// What to write after the call's result to get each root.
+    pub results: Vec<String>,
+}
+
+impl Function {
+    /// A call, given the text of each operand's value.
+    pub fn call(&self, acc: &str, operand: impl Fn(usize) -> String) -> String {
+        let acc = self.takes_acc.then(|| acc.to_string());
+        let arguments: Vec<String> =
+            acc.into_iter().chain(self.operands.iter().map(|&o| operand(o))).collect();
+        format!("{}({})", self.name, arguments.join(", "))
+    }
+}
+
+impl<'a> Kernel<'a> {
+    pub fn new(plan: &'a Plan, step: &'a Step, limits: &'a Limits) -> Self {
+        Self {
+            plan,
+            step,
+            limits,
+            params: Vec::new(),
+            buffers: Vec::new(),
+            helpers: BTreeSet::new(),
+        }
+    }
+
+    /// Text that reads a new parameter with the low 32 bits of `value`.
+    pub fn param(&mut self, value: i64) -> String {
+        self.params.push(value as u32);
+        param_text(self.params.len() - 1)
+    }
+
+    pub fn size(&mut self, value: usize) -> String {
+        self.param(value as i64)
+    }
+
+    /// Text that reads a new parameter of type `f32`.
+    pub fn float(&mut self, value: f32) -> String {
+        self.params.push(value.to_bits());
+        scalar_text(self.params.len() - 1, Ty::F32)
+    }
+
+    pub fn needs(&mut self, helper: &'static str) {
+        self.helpers.insert(helper);
+    }
+
+    /// The operands that `roots` read.
+    pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
+        let expr = &self.step.expr;
+        let mut operands: Vec<usize> = expr
+            .reachable(roots)
+            .into_iter()
+            .filter_map(|r| match expr.node(r) {
+                Node::Load(operand) => Some(usize::from(operand)),
+                _ => None,
+            })
+            .collect();
+        operands.sort_unstable();
+        operands.dedup();
+        operands
+    }
+
+    /// The roots of all outputs.
+    pub fn output_roots(&self) -> Vec<Ref> {
+        self.step.outputs.iter().map(|o| o.root).collect()
+    }
+
+    /// Binds the outputs, in fours where `wide` says so.
+    pub fn bind_outputs(&mut self, wide: impl Fn(usize) -> bool) {
+        for (index, output) in self.step.outputs.iter().enumerate() {
+            self.bind(BufferRef::Value(output.value), output.dtype, true, wide(index));
+        }
+    }
+
+    /// Binds what `operands` read, in fours where `wide` says so; it must say the same of all
+    /// operands of one value.
+    pub fn bind_operands(&mut self, operands: &[usize], wide: impl Fn(usize) -> bool) {
+        for &index in operands {
+            let operand = &self.step.operands[index];
+            if let Source::Value(value) = operand.source
+                && !self.is_void(operand)
+            {
+                self.bind(BufferRef::Value(value), operand.dtype, false, wide(index));
+            }
+        }
+    }
+
+    /// Binds the step's scratch memory and names it.
+    pub fn bind_scratch(&mut self, writes: bool) -> String {
+        let slot = self.step.scratch.map_or(0, |scratch| scratch.slot);
+        self.bind(BufferRef::Slot(slot), DType::U32, writes, false);
+        self.buffer(BufferRef::Slot(slot))
+    }
+
+    fn bind(&mut self, at: BufferRef, dtype: DType, writes: bool, wide: bool) {
+        if self.buffers.iter().all(|b| b.at != at) {
+            let scalar = self.stored(dtype);
+            let element = if wide { format!("vec4<{scalar}>") } else { scalar.to_string() };
+            self.buffers.push(Buffer { at, element, writes });
+        }
+    }
+
+    /// The WGSL type that holds `dtype` in memory.
+    fn stored(&self, dtype: DType) -> &'static str {
+        match dtype {
+            DType::F16 if self.limits.f16 => "f16",
+            DType::F32 | DType::F16 => "f32",
+            DType::I32 => "i32",
+            DType::U32 | DType::Bool => "u32",
+        }
+    }
+
+    fn buffer(&self, at: BufferRef) -> String {
+        let index = self.buffers.iter().position(|b| b.at == at);
+        debug_assert!(index.is_some(), "{at:?} is not bound");
+        format!("buffer{}", index.unwrap_or_default())
+    }
+
+    /// Whether the operand's value has no elements, so that nothing can be read.
+    fn is_void(&self, operand: &Operand) -> bool {
+        match operand.source {
+            Source::Value(value) => self.plan.values[value.index()].shape.elements() == 0,
+            Source::Iota => false,
+        }
+    }
+
+    /// The value of `operand` at the index given as text, in its lane type.
+    pub fn load(&mut self, operand: usize, index: &str) -> String {
+        let step = self.step;
+        let operand = &step.operands[operand];
+        let Source::Value(value) = operand.source else {
+            return format!("i32({index})");
+        };
+        let ty = operand.dtype.lane();
+        if self.is_void(operand) {
+            return format!("{}(0)", type_name(ty));
+        }
+        let buffer = self.buffer(BufferRef::Value(value));
+        let index = if operand.clamp {
+            let last = self.plan.values[value.index()].shape.elements() as i64 - 1;
+            let last = self.param(last);
+            format!("clamp(i32({index}), 0, i32({last}))")
+        } else {
+            index.to_string()
+        };
+        let element = format!("{buffer}[{index}]");
+        match operand.dtype {
+            DType::F16 if self.limits.f16 => format!("f32({element})"),
+            DType::Bool => format!("({element} != 0u)"),
+            _ => element,
+        }
+    }
+
+    /// Four values of `operand`, at the quad of the index given as text.
+    pub fn load_quad(&self, operand: usize, quad: &str) -> String {
+        let operand = &self.step.operands[operand];
+        let Source::Value(value) = operand.source else { return String::new() };
+        let element = format!("{}[{quad}]", self.buffer(BufferRef::Value(value)));
+        match operand.dtype {
+            DType::F16 if self.limits.f16 => format!("vec4<f32>({element})"),
+            DType::Bool => format!("({element} != vec4<u32>())"),
+            _ => element,
+        }
+    }
+
+    /// `value`, of a lane type, as `output` stores it.
+    pub fn stored_value(&mut self, output: usize, value: &str) -> String {
+        let output = &self.step.outputs[output];
+        match output.dtype {
+            DType::F16 if self.limits.f16 => format!("f16({value})"),
+            DType::F16 => {
+                let node = self.step.expr.node(output.root);
+                if matches!(node, Node::Unary(Unary::RoundF16, _)) {
+                    return value.to_string();
+                }
+                self.needs("p_round_f16");
+                format!("p_round_f16({value})")
+            }
+            DType::Bool => format!("select(0u, 1u, {value})"),
+            _ => value.to_string(),
+        }
+    }
+
+    /// A statement that stores `value`, of a lane type, in `output`.
+    pub fn store(&mut self, output: usize, index: &str, value: &str) -> String {
+        let buffer = self.buffer(BufferRef::Value(self.step.outputs[output].value));
+        format!("{buffer}[{index}] = {};\n", self.stored_value(output, value))
+    }
+
+    /// A statement that stores four values in `output`.
+    pub fn store_quad(&mut self, output: usize, quad: &str, values: &[String; 4]) -> String {
+        let step = self.step;
+        let buffer = self.buffer(BufferRef::Value(step.outputs[output].value));
+        let scalar = self.stored(step.outputs[output].dtype);
+        let values = values.each_ref().map(|v| self.stored_value(output, v)).join(", ");
+        format!("{buffer}[{quad}] = vec4<{scalar}>({values});\n")
+    }
+
+    /// The sum of `start` and coordinates times strides. Strides of 0 and 1 are in the text, all others are
+    /// parameters.
+    pub fn index(&mut self, start: &str, strides: &[i64], coordinates: &[String]) -> String {
+        let mut text = start.to_string();
+        for (&stride, coordinate) in strides.iter().zip(coordinates) {
+            match stride {
+                0 => {}
+                1 => {
+                    let _ = write!(text, " + {coordinate}");
+                }
+                _ => {
+                    let stride = self.param(stride);
+                    let _ = write!(text, " + {coordinate} * {stride}");
+                }
+            }
+        }
+        text
+    }
+
+    /// Statements that take the row-major position `position` apart, and the names of the coordinates,
+    /// which start with `prefix`.
+    pub fn coordinates(
+        &mut self,
+        prefix: &str,
+        position: &str,
+        dims: &[usize],
+    ) -> (String, Vec<String>) {
+        if dims.len() == 1 {
+            return (String::new(), vec![position.to_string()]);
+        }
+        let names: Vec<String> = (0..dims.len()).map(|axis| format!("{prefix}{axis}")).collect();
+        let mut text = String::new();
+        let mut rest = position.to_string();
+        for axis in (1..dims.len()).rev() {
+            let dim = self.size(dims[axis]);
+            let _ = writeln!(text, "let {} = {rest} % {dim};", names[axis]);
+            let next = if axis == 1 { names[0].clone() } else { format!("{prefix}_rest{axis}") };
+            let _ = writeln!(text, "let {next} = {rest} / {dim};");
+            rest = next;
+        }
+        (text, names)
+    }
+
+    /// A function `name` of the operands that `roots` read (and of `acc`, where its type is given).
+    pub fn function(&mut self, name: &'static str, roots: &[Ref], acc: Option<Ty>) -> Function {
+        let step = self.step;
+        let operands = self.operands_of(roots);
+        let Printed { statements, roots: values, helpers } = {
+            let params = std::cell::RefCell::new(&mut self.params);
+            let scalar = |index: u16, ty: Ty| {
+                let mut params = params.borrow_mut();
+                params.push(step.scalars[usize::from(index)].lane_bits());
+                scalar_text(params.len() - 1, ty)
+            };
+            let load = |operand: u16| format!("x{operand}");
+            wgsl::print(&step.expr, roots, &Leaves { load: &load, scalar: &scalar, acc: "acc" })
+        };
+        self.helpers.extend(helpers);
+        let acc = acc.map(|ty| format!("acc: {}", type_name(ty)));
+        let takes_acc = acc.is_some();
+        let loads = operands.iter().map(|&o| {
+            let ty = type_name(step.operands[o].dtype.lane());
+            format!("x{o}: {ty}")
+        });
+        let arguments = acc.into_iter().chain(loads).collect::<Vec<_>>().join(", ");
+        let types: Vec<&str> = roots.iter().map(|&r| type_name(step.expr.ty(r))).collect();
+        let (structure, result, value, results) = signature(&types, &values);
+        let body = indent(&format!("{statements}return {value};"));
+        let text = format!("{structure}fn {name}({arguments}) -> {result} {{\n{body}}}\n");
+        Function { text, name, takes_acc, operands, results }
+    }
+
+    /// The scalar `index` of the step, as a float.
+    pub fn scalar(&mut self, index: u16) -> String {
+        self.params.push(self.step.scalars[usize::from(index)].lane_bits());
+        scalar_text(self.params.len() - 1, Ty::F32)
+    }
+
+    /// Fills `template`, whose hole `prelude` stands for all that was bound and needed, and shares
+    /// `groups` workgroups out to a grid.
+    pub fn dispatch(
+        mut self,
+        template: &str,
+        holes: &[(&str, &str)],
+        phase: &str,
+        groups: usize,
+    ) -> Dispatch {
+        self.params.resize(self.params.len().next_multiple_of(4).max(4), 0);
+        let prelude = self.prelude();
+        let mut all = vec![("prelude", prelude.as_str())];
+        all.extend_from_slice(holes);
+        let buffers = self.buffers.iter().map(|b| Binding { buffer: b.at, writes: b.writes });
+        Dispatch {
+            label: format!("{}{phase}", self.step.label()),
+            wgsl: fill(template, &all),
+            buffers: buffers.collect(),
+            params: self.params,
+            groups: grid(groups, self.limits.groups),
+        }
+    }
+
+    fn prelude(&self) -> String {
+        let mut text = String::new();
+        if self.buffers.iter().any(|b| b.element.contains("f16")) {
+            text.push_str("enable f16;\n\n");
+        }
+        let quads = self.params.len() / 4;
+        let _ = write!(
+            text,
+            "struct Params {{\n    v: array<vec4<u32>, {quads}>,\n}}\n\
+             @group(0) @binding(0) var<uniform> params: Params;\n"
+        );
+        for (index, Buffer { element, writes, .. }) in self.buffers.iter().enumerate() {
+            let access = if *writes { "read_write" } else { "read" };
+            let binding = index + 1;
+            let _ = writeln!(
+                text,
+                "@group(0) @binding({binding}) \
+                 var<storage, {access}> buffer{index}: array<{element}>;"
+            );
+        }
+        let helpers = wgsl::helpers(&self.helpers);
+        if !helpers.is_empty() {
+            let _ = write!(text, "\n{helpers}\n");
+        }
+        text
+    }
+}
+
+/// What a function of these result types needs: a structure for more than one, the type that
+/// it returns, what it returns, and how to get at each result.
+fn signature(types: &[&str], values: &[String]) -> (String, String, String, Vec<String>) {
+    if let (&[ty], [value]) = (types, values) {
+        return (String::new(), ty.to_string(), value.clone(), vec![String::new()]);
+    }
+    let fields: String =
+        types.iter().enumerate().map(|(i, ty)| format!("    r{i}: {ty},\n")).collect();
+    let structure = format!("struct Results {{\n{fields}}}\n\n");
+    let value = format!("Results({})", values.join(", "));
+    let results = (0..types.len()).map(|i| format!(".r{i}")).collect();
+    (structure, "Results".to_string(), value, results)
+}
+
+fn param_text(word: usize) -> String {
+    format!("params.v[{}].{}", word / 4, ["x", "y", "z", "w"][word % 4])
+}
+
+fn scalar_text(word: usize, ty: Ty) -> String {
+    let word = param_text(word);
+    match ty {
+        Ty::U32 => word,
+        Ty::Bool => format!("{word} != 0u"),
+        Ty::F32 | Ty::I32 => format!("bitcast<{}>({word})", type_name(ty)),
+    }
+}
+
+/// A grid of at least `groups` workgroups with no side past `limit`. Kernels number them by
+/// `(z · sides.y + y) · sides.x + x` and leave out those past the end.
+pub(super) fn grid(groups: usize, limit: u32) -> [u32; 3] {
+    let limit = limit as usize;
+    let rows = groups.div_ceil(limit).max(1);
+    let x = groups.div_ceil(rows).max(1);
+    let y = rows.min(limit);
+    [x, y, rows.div_ceil(y)].map(|side| side as u32)
+}

@@ -1,0 +1,147 @@
+//! Steps made by hand, with data.
+
+use std::panic::Location;
+
+use crate::cost::Backend;
+use crate::dtype::{DType, Scalar};
+use crate::expr::{Builder, Ref};
+use crate::graph::NodeId;
+use crate::plan::{
+    Cost, Form, Home, Operand, Plan, Scratch, Source, Space, Step, StepOutput, Value, ValueId,
+};
+use crate::shape::{Shape, View};
+
+/// A step and the contents of the values that it reads.
+pub(super) struct Case {
+    pub plan: Plan,
+    pub step: Step,
+    /// One entry a value, empty for outputs.
+    pub data: Vec<Vec<f64>>,
+    /// Allowed error, relative to 1 + |expected|.
+    pub tolerance: f64,
+}
+
+/// A [`Case`] in the making: an expression builder with operands.
+#[derive(Default)]
+pub(super) struct Maker {
+    pub expr: Builder,
+    values: Vec<(DType, Shape, Vec<f64>)>,
+    operands: Vec<Operand>,
+    scalars: Vec<Scalar>,
+    outputs: Vec<StepOutput>,
+}
+
+pub(super) fn view(dims: &[usize], strides: &[i64], offset: i64) -> View {
+    View { dims: dims.into(), strides: strides.into(), offset }
+}
+
+pub(super) fn row_major(dims: &[usize]) -> View {
+    View::contiguous(&Shape::new(dims))
+}
+
+impl Maker {
+    /// A value of random data.
+    pub fn value(&mut self, dtype: DType, shape: &[usize]) -> ValueId {
+        let count = Shape::new(shape).elements();
+        let mut seed = 1 + self.values.len() as u64 * 77;
+        let data = (0..count).map(|_| Scalar::new(dtype, random(&mut seed, dtype)).value());
+        self.value_of(dtype, shape, data.collect())
+    }
+
+    pub fn value_of(&mut self, dtype: DType, shape: &[usize], data: Vec<f64>) -> ValueId {
+        self.values.push((dtype, Shape::new(shape), data));
+        ValueId(self.values.len() as u32 - 1)
+    }
+
+    /// The load of `value` through `view`.
+    pub fn load(&mut self, value: ValueId, space: Space, view: View) -> Ref {
+        self.operand(value, space, view, false)
+    }
+
+    pub fn operand(&mut self, value: ValueId, space: Space, view: View, clamp: bool) -> Ref {
+        let dtype = self.values[value.index()].0;
+        let source = Source::Value(value);
+        self.push(Operand { source, dtype, space, view, clamp })
+    }
+
+    pub fn iota(&mut self, space: Space, view: View) -> Ref {
+        let operand =
+            Operand { source: Source::Iota, dtype: DType::I32, space, view, clamp: false };
+        self.push(operand)
+    }
+
+    fn push(&mut self, operand: Operand) -> Ref {
+        let ty = operand.dtype.lane();
+        self.operands.push(operand);
+        self.expr.load(self.operands.len() as u16 - 1, ty).r()
+    }
+
+    pub fn scalar(&mut self, dtype: DType, value: f64) -> Ref {
+        self.scalars.push(Scalar::new(dtype, value));
+        self.expr.scalar(self.scalars.len() as u16 - 1, dtype.lane()).r()
+    }
+
+    /// An output of `shape`, row-major.
+    pub fn output(&mut self, dtype: DType, shape: &[usize], root: Ref) {
+        self.output_through(dtype, shape, root, row_major(shape));
+    }
+
+    pub fn output_through(&mut self, dtype: DType, shape: &[usize], root: Ref, view: View) {
+        let value = self.value_of(dtype, shape, Vec::new());
+        self.outputs.push(StepOutput { value, dtype, root, view });
+    }
+
+    #[track_caller]
+    pub fn finish(self, form: Form) -> Case {
+        let scratch = scratch(&form);
+        let step = Step {
+            ops: vec!["test"],
+            place: Location::caller(),
+            form,
+            expr: self.expr.finish(),
+            operands: self.operands,
+            scalars: self.scalars,
+            outputs: self.outputs.into(),
+            scratch,
+            cost: Cost::default(),
+        };
+        let (mut values, mut data) = (Vec::new(), Vec::new());
+        for (dtype, shape, content) in self.values {
+            let (node, home) = (NodeId::default(), Home::Slot(0));
+            values.push(Value { node, op: "test", dtype, shape, home });
+            data.push(content);
+        }
+        let plan = Plan {
+            backend: Backend::Gpu,
+            values,
+            steps: Vec::new(),
+            slots: vec![0],
+            downloads: Vec::new(),
+            keeps: Vec::new(),
+            peak_bytes: 0,
+            bytes_up: 0,
+            bytes_down: 0,
+            seconds: 0.0,
+        };
+        Case { plan, step, data, tolerance: 2e-5 }
+    }
+}
+
+fn scratch(form: &Form) -> Option<Scratch> {
+    let Form::Reduce { combine, outer, schedule, .. } = form else { return None };
+    let results: usize = outer.iter().product();
+    let words = (results * schedule.parts * combine.words()) as u64;
+    (schedule.parts > 1).then_some(Scratch { words, slot: 0 })
+}
+
+/// Small numbers: exact sums for integers, no overflow in products and exponentials.
+pub(super) fn random(seed: &mut u64, dtype: DType) -> f64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let unit = (*seed >> 40) as f64 / (1_u64 << 24) as f64;
+    match dtype {
+        DType::F32 | DType::F16 => unit * 4.0 - 2.0,
+        DType::I32 => (unit * 200.0).floor() - 100.0,
+        DType::U32 => (unit * 200.0).floor(),
+        DType::Bool => f64::from(u8::from(unit < 0.5)),
+    }
+}

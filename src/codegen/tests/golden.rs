@@ -1,0 +1,116 @@
+//! The text of representative kernels, reviewed by eye.
+
+use super::case::{Case, Maker, row_major, view};
+use crate::codegen::lower;
+use crate::cost::Limits;
+use crate::dtype::{DType, Ty};
+use crate::ops::{Combine, RowKind};
+use crate::plan::{Form, ReduceLayout, ReduceSchedule, Space, Tile};
+
+/// All dispatches of a step as one text.
+fn print(case: &Case) -> String {
+    let limits = Limits { f16: true, ..Limits::webgpu() };
+    let dispatches = super::text::validate(case, &limits);
+    let texts = dispatches
+        .iter()
+        .map(|d| format!("{} {:?} params {:?}\n{}", d.label, d.groups, d.params, d.wgsl));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn map_with_a_bias_row() {
+    let dims = [64, 128];
+    let mut make = Maker::default();
+    let (x, bias) = (make.value(DType::F16, &dims), make.value(DType::F16, &[128]));
+    let x = make.load(x, Space::Main, row_major(&dims));
+    let bias = make.load(bias, Space::Main, view(&dims, &[0, 1], 0));
+    let scale = make.scalar(DType::F32, 0.5);
+    let (x, bias) = (make.expr.handle(x), make.expr.handle(bias));
+    let root = ((x + bias).max(0.0) * make.expr.handle(scale)).r();
+    make.output(DType::F16, &dims, root);
+    insta::assert_snapshot!(print(&make.finish(Form::Map { dims: dims[..].into() })));
+}
+
+#[test]
+fn map_of_a_strided_view() {
+    let dims = [5, 3];
+    let mut make = Maker::default();
+    let x = make.value(DType::I32, &[3, 5]);
+    let x = make.operand(x, Space::Main, view(&dims, &[1, 5], -1), true);
+    let truth = make.expr.handle(x).ge(3.0).r();
+    make.output(DType::I32, &dims, x);
+    make.output(DType::Bool, &dims, truth);
+    insta::assert_snapshot!(print(&make.finish(Form::Map { dims: dims[..].into() })));
+}
+
+#[test]
+fn reduction_in_parts() {
+    let mut make = Maker::default();
+    let x = make.value(DType::F32, &[4, 1_000]);
+    let prologue = make.load(x, Space::Main, row_major(&[4, 1_000]));
+    let root = make.expr.acc(Ty::U32).r();
+    make.output(DType::U32, &[4], root);
+    let schedule = ReduceSchedule { layout: ReduceLayout::Group, parts: 2 };
+    let (outer, inner) = ([4][..].into(), [1_000][..].into());
+    let combine = Combine::ArgMax;
+    insta::assert_snapshot!(print(&make.finish(Form::Reduce {
+        combine,
+        outer,
+        inner,
+        prologue,
+        schedule
+    })));
+}
+
+#[test]
+fn layer_norm() {
+    let dims = [8, 300];
+    let mut make = Maker::default();
+    let x = make.value(DType::F32, &dims);
+    let prologue = make.load(x, Space::Main, row_major(&dims));
+    make.scalar(DType::F32, 1e-5);
+    let root = make.expr.acc(Ty::F32).r();
+    make.output(DType::F32, &dims, root);
+    let outer = [8][..].into();
+    let kind = RowKind::LayerNorm;
+    let form = Form::Row { kind, outer, len: 300, prologue, epsilon: Some(0) };
+    insta::assert_snapshot!(print(&make.finish(form)));
+}
+
+#[test]
+fn matmul_with_bias_and_relu() {
+    let (m, n, k) = (64, 128, 784);
+    let mut make = Maker::default();
+    let (x, w) = (make.value(DType::F32, &[m, k]), make.value(DType::F32, &[k, n]));
+    let x = make.load(x, Space::X, row_major(&[m, k]));
+    let w = make.load(w, Space::W, row_major(&[k, n]));
+    let bias = make.value(DType::F32, &[n]);
+    let bias = make.load(bias, Space::Out, view(&[m, n], &[0, 1], 0));
+    let root = (make.expr.acc(Ty::F32) + make.expr.handle(bias)).max(0.0).r();
+    make.output(DType::F32, &[m, n], root);
+    let tile = Tile { bm: 32, bn: 32, bk: 16, tm: 4, tn: 4 };
+    let batch = [][..].into();
+    let form = Form::MatMul { batch, m, n, k, x, w, acc: Ty::F32, tile };
+    insta::assert_snapshot!(print(&make.finish(form)));
+}
+
+#[test]
+fn the_text_does_not_depend_on_sizes() {
+    let text = |rows: usize| {
+        let dims = [rows, 8];
+        let mut make = Maker::default();
+        let x = make.value(DType::F32, &dims);
+        let x = make.load(x, Space::Main, row_major(&dims));
+        let bias = make.value(DType::F32, &[8]);
+        let bias = make.load(bias, Space::Main, view(&dims, &[0, 1], 0));
+        let factor = make.scalar(DType::F32, rows as f64);
+        let handle = |r| make.expr.handle(r);
+        let root = ((handle(x) + handle(bias)) * handle(factor)).r();
+        make.output(DType::F32, &dims, root);
+        let case = make.finish(Form::Map { dims: dims[..].into() });
+        lower(&case.plan, &case.step, &Limits::webgpu()).remove(0)
+    };
+    let (a, b) = (text(3), text(999));
+    assert_eq!(a.wgsl, b.wgsl);
+    assert_ne!(a.params, b.params);
+}

@@ -1,0 +1,207 @@
+//! Maps over element types and views.
+
+use super::case::{Maker, row_major, view};
+use super::{check, targets};
+use crate::cost::Limits;
+use crate::dtype::DType;
+use crate::ops::ELEMENTWISE;
+use crate::plan::{Form, Space};
+use crate::shape::View;
+
+/// x + x·y over dims, with y through a view.
+#[track_caller]
+fn check_map(dtype: DType, dims: &[usize], y_shape: &[usize], y_view: &View) {
+    for limits in targets() {
+        let mut make = Maker::default();
+        let (x, y) = (make.value(dtype, dims), make.value(dtype, y_shape));
+        let x = make.load(x, Space::Main, row_major(dims));
+        let y = make.load(y, Space::Main, y_view.clone());
+        let root = {
+            let (x, y) = (make.expr.handle(x), make.expr.handle(y));
+            if dtype == DType::Bool { x.and(!y).r() } else { (x + x * y).r() }
+        };
+        make.output(dtype, dims, root);
+        check(&make.finish(Form::Map { dims: dims.into() }), &limits);
+    }
+}
+
+#[test]
+fn maps_take_every_type_and_view() {
+    for dtype in DType::ALL {
+        check_map(dtype, &[8, 12], &[8, 12], &row_major(&[8, 12]));
+        check_map(dtype, &[7, 3], &[7, 3], &row_major(&[7, 3]));
+        check_map(dtype, &[7, 12], &[12], &view(&[7, 12], &[0, 1], 0));
+        check_map(dtype, &[7, 12], &[7], &view(&[7, 12], &[1, 0], 0));
+        check_map(dtype, &[7, 12], &[1], &view(&[7, 12], &[0, 0], 0));
+        check_map(dtype, &[7, 12], &[12, 7], &view(&[7, 12], &[1, 7], 0));
+        check_map(dtype, &[7, 12], &[7, 12], &view(&[7, 12], &[-12, -1], 83));
+        check_map(dtype, &[3, 5, 6], &[90], &view(&[3, 5, 6], &[1, 18, 3], 0));
+        check_map(dtype, &[8, 4], &[70], &view(&[8, 4], &[4, 1], 3));
+        check_map(dtype, &[8, 4], &[8, 4], &view(&[8, 4], &[-4, 1], 28));
+        check_map(dtype, &[1], &[1], &row_major(&[1]));
+        check_map(dtype, &[], &[], &row_major(&[]));
+    }
+}
+
+#[test]
+fn a_buffer_read_in_fours_and_in_ones_is_bound_once() {
+    for limits in targets() {
+        let dims = [6, 8];
+        let mut make = Maker::default();
+        let x = make.value(DType::F16, &dims);
+        let straight = make.load(x, Space::Main, row_major(&dims));
+        let back = make.load(x, Space::Main, view(&dims, &[8, -1], 7));
+        let (a, b) = (make.expr.handle(straight), make.expr.handle(back));
+        let root = (a - b).r();
+        make.output(DType::F16, &dims, root);
+        check(&make.finish(Form::Map { dims: dims[..].into() }), &limits);
+    }
+}
+
+/// A concatenation of `a` and `b` as the planner writes it: both are read everywhere, with clamped
+/// indices, and the coordinate tells whose element counts.
+#[track_caller]
+fn check_concat(a_len: usize, b_len: usize) {
+    for limits in targets() {
+        let dims = [a_len + b_len];
+        let mut make = Maker::default();
+        let (a, b) = (make.value(DType::F32, &[a_len]), make.value(DType::F32, &[b_len]));
+        let a = make.operand(a, Space::Main, row_major(&dims), true);
+        let b = make.operand(b, Space::Main, view(&dims, &[1], -(a_len as i64)), true);
+        let i = make.iota(Space::Main, row_major(&dims));
+        let handle = |r| make.expr.handle(r);
+        let root = handle(i).lt(a_len as f64).select(handle(a), handle(b), handle(a)).r();
+        make.output(DType::F32, &dims, root);
+        make.output(DType::F32, &dims, a);
+        make.output(DType::F32, &dims, b);
+        check(&make.finish(Form::Map { dims: dims[..].into() }), &limits);
+    }
+}
+
+#[test]
+fn clamped_views_may_point_outside() {
+    check_concat(5, 6);
+    check_concat(8, 4);
+    check_concat(0, 4);
+    check_concat(3, 0);
+}
+
+#[test]
+fn a_map_has_several_outputs_of_several_types() {
+    for (limits, dims) in targets().into_iter().flat_map(|l| [(l.clone(), [3, 5]), (l, [4, 4])]) {
+        let mut make = Maker::default();
+        let x = make.value(DType::F32, &dims);
+        let x = make.load(x, Space::Main, row_major(&dims));
+        let i = make.iota(Space::Main, view(&dims, &[0, -3], 10));
+        let factor = make.scalar(DType::F32, -1.5);
+        let flag = make.scalar(DType::Bool, 1.0);
+        let (x, i) = (make.expr.handle(x), make.expr.handle(i));
+        let (factor, flag) = (make.expr.handle(factor), make.expr.handle(flag));
+        let roots = [
+            (DType::F32, (x * factor).r()),
+            (DType::F16, (x * factor).cast(DType::F16).r()),
+            (DType::I32, i.cast(DType::I32).r()),
+            (DType::U32, x.cast(DType::I32).cast(DType::U32).r()),
+            (DType::Bool, x.lt(0.0).and(flag).r()),
+        ];
+        for (dtype, root) in roots {
+            make.output(dtype, &dims, root);
+        }
+        check(&make.finish(Form::Map { dims: dims[..].into() }), &limits);
+    }
+}
+
+#[test]
+fn groups_past_the_limit_spill_into_other_dimensions() {
+    for (count, groups) in [(5_000, 2), (4_096, 3), (20_001, 2)] {
+        let limits = Limits { groups, ..Limits::webgpu() };
+        let mut make = Maker::default();
+        let x = make.value(DType::F32, &[count]);
+        let x = make.load(x, Space::Main, row_major(&[count]));
+        let root = (make.expr.handle(x) + 1.0).r();
+        make.output(DType::F32, &[count], root);
+        check(&make.finish(Form::Map { dims: [count][..].into() }), &limits);
+    }
+}
+
+#[test]
+fn literals_are_exact() {
+    let numbers = [0.0, -0.0, 1.0e-45, -3.402_823_5e38, 0.1, f64::INFINITY, f64::NAN];
+    let mut make = Maker::default();
+    let x = make.value_of(DType::F32, &[3], vec![1.0, 2.0, 3.0]);
+    let x = make.load(x, Space::Main, row_major(&[3]));
+    let i = make.iota(Space::Main, row_major(&[3]));
+    for number in numbers {
+        let (x, literal) = (make.expr.handle(x), make.expr.handle(x).literal(number));
+        let root = x.lt(2.0).select(literal, literal, x).r();
+        make.output(DType::F32, &[3], root);
+    }
+    let least = make.expr.handle(i).literal(-2_147_483_648.0).r();
+    make.output(DType::I32, &[3], least);
+    check(&make.finish(Form::Map { dims: [3][..].into() }), &Limits::webgpu());
+}
+
+#[test]
+fn nothing_to_write_is_no_dispatch() {
+    let mut make = Maker::default();
+    let x = make.value(DType::F32, &[0, 4]);
+    let x = make.load(x, Space::Main, row_major(&[0, 4]));
+    make.output(DType::F32, &[0, 4], x);
+    let case = make.finish(Form::Map { dims: [0, 4][..].into() });
+    assert!(crate::codegen::lower(&case.plan, &case.step, &Limits::webgpu()).is_empty());
+}
+
+#[test]
+fn every_operation_prints_as_valid_text() {
+    for def in ELEMENTWISE {
+        for dtype in DType::ALL.into_iter().filter(|&d| def.accepts.dtype(d)) {
+            let mut make = Maker::default();
+            let loads: Vec<_> = (0..def.arity).map(|_| make.value(dtype, &[5])).collect();
+            let loads: Vec<_> =
+                loads.into_iter().map(|v| make.load(v, Space::Main, row_major(&[5]))).collect();
+            let params: Vec<_> = (0..def.params).map(|_| make.scalar(dtype, 1.0)).collect();
+            let handles = |refs: Vec<_>| refs.into_iter().map(|r| make.expr.handle(r)).collect();
+            let (loads, params): (Vec<_>, Vec<_>) = (handles(loads), handles(params));
+            let root = def.op.apply(&loads, &params).r();
+            make.output(if def.truth { DType::Bool } else { dtype }, &[5], root);
+            let case = make.finish(Form::Map { dims: [5][..].into() });
+            super::text::validate(&case, &Limits::webgpu());
+        }
+    }
+}
+
+#[test]
+fn comparisons_know_nan() {
+    let values = [1.0, f64::NAN, 2.0, f64::INFINITY, -0.0];
+    let mut make = Maker::default();
+    let x = make.value_of(DType::F32, &[25], values.map(|v| [v; 5]).concat());
+    let y = make.value_of(DType::F32, &[25], [values; 5].concat());
+    let x = make.load(x, Space::Main, row_major(&[25]));
+    let y = make.load(y, Space::Main, row_major(&[25]));
+    let (x, y) = (make.expr.handle(x), make.expr.handle(y));
+    let roots = [x.eq(y).r(), x.ne(y).r(), x.lt(y).r(), x.le(y).r(), x.gt(y).r(), x.ge(y).r()];
+    for root in roots {
+        make.output(DType::Bool, &[25], root);
+    }
+    check(&make.finish(Form::Map { dims: [25][..].into() }), &Limits::webgpu());
+}
+
+#[test]
+fn casts_between_all_types() {
+    for (from, to) in DType::ALL.into_iter().flat_map(|a| DType::ALL.map(|b| (a, b))) {
+        let mut make = Maker::default();
+        let mut data = vec![0.0, 1.0];
+        if from.is_float() {
+            data.extend([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.5, 1.9, 65_504.0]);
+        } else if from == DType::I32 {
+            data.extend([f64::from(i32::MIN), f64::from(i32::MAX), -1.0]);
+        }
+        let dims = [data.len()];
+        let x = make.value_of(from, &dims, data);
+        let x = make.load(x, Space::Main, row_major(&dims));
+        let root = make.expr.handle(x).cast(to).r();
+        make.output(to, &dims, root);
+        let case = make.finish(Form::Map { dims: dims[..].into() });
+        check(&case, &Limits::webgpu());
+    }
+}

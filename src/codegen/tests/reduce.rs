@@ -1,0 +1,163 @@
+//! Reductions over combinations, layouts, views and parts.
+
+use super::case::{Case, Maker, row_major, view};
+use super::{check, targets};
+use crate::cost::Limits;
+use crate::dtype::{DType, Ty};
+use crate::ops::Combine;
+use crate::plan::{Form, ReduceLayout, ReduceSchedule, Space};
+use crate::shape::View;
+
+const LAYOUTS: [ReduceLayout; 2] = [ReduceLayout::Group, ReduceLayout::Thread];
+const COMBINES: [Combine; 7] = [
+    Combine::Sum,
+    Combine::Prod,
+    Combine::Max,
+    Combine::Min,
+    Combine::ArgMax,
+    Combine::ArgMin,
+    Combine::LogSumExp,
+];
+
+struct Shape<'a> {
+    outer: &'a [usize],
+    inner: &'a [usize],
+    view: View,
+}
+
+/// A reduction of `data`, with a row of the results' length added to float results.
+fn case(
+    combine: Combine,
+    dtype: DType,
+    data: Option<Vec<f64>>,
+    shape: &Shape<'_>,
+    schedule: ReduceSchedule,
+) -> Case {
+    let Shape { outer, inner, view } = shape;
+    let elements = (outer.iter().product::<usize>() * inner.iter().product::<usize>()).max(1);
+    let mut make = Maker::default();
+    let x = match data {
+        Some(data) => make.value_of(dtype, &[elements], data),
+        None => make.value(dtype, &[elements]),
+    };
+    let prologue = make.load(x, Space::Main, view.clone());
+    let acc = make.expr.acc(combine.result(dtype.lane()));
+    let out = if acc.ty() == Ty::U32 && dtype.is_float() { DType::U32 } else { dtype };
+    let out = if acc.ty() == Ty::U32 { DType::U32 } else { out };
+    let acc = acc.r();
+    let addend = make.value(out, outer);
+    let addend = make.load(addend, Space::Out, row_major(outer));
+    let root = (make.expr.handle(acc) + make.expr.handle(addend)).r();
+    make.output(out, outer, root);
+    make.output(out, outer, acc);
+    let (outer, inner) = ((*outer).into(), (*inner).into());
+    let mut case = make.finish(Form::Reduce { combine, outer, inner, prologue, schedule });
+    case.tolerance = 1e-4;
+    case
+}
+
+fn full(outer: &'static [usize], inner: &'static [usize]) -> Shape<'static> {
+    Shape { outer, inner, view: row_major(&[outer, inner].concat()) }
+}
+
+fn takes(combine: Combine, dtype: DType) -> bool {
+    dtype.is_numeric() && (combine != Combine::LogSumExp || dtype.is_float())
+}
+
+fn schedules() -> impl Iterator<Item = ReduceSchedule> {
+    let all = LAYOUTS.into_iter().flat_map(|layout| [1, 3, 11].map(|parts| (layout, parts)));
+    all.map(|(layout, parts)| ReduceSchedule { layout, parts })
+}
+
+#[test]
+fn every_combination_of_every_type() {
+    for combine in COMBINES {
+        for dtype in DType::ALL.into_iter().filter(|&d| takes(combine, d)) {
+            for schedule in schedules() {
+                for limits in targets() {
+                    check(&case(combine, dtype, None, &full(&[3], &[37]), schedule), &limits);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn long_rows_and_many_results() {
+    let shapes = [full(&[2], &[2_500]), full(&[130], &[9]), full(&[], &[4_096]), full(&[5], &[1])];
+    for shape in &shapes {
+        for schedule in schedules() {
+            for combine in [Combine::Sum, Combine::ArgMax, Combine::LogSumExp] {
+                check(&case(combine, DType::F32, None, shape, schedule), &Limits::webgpu());
+            }
+        }
+    }
+    let many = full(&[4_500], &[3]);
+    let schedule = ReduceSchedule { layout: ReduceLayout::Thread, parts: 2 };
+    check(&case(Combine::Sum, DType::I32, None, &many, schedule), &Limits::webgpu());
+}
+
+#[test]
+fn views_of_every_kind() {
+    let shapes = [
+        Shape { outer: &[6], inner: &[10], view: view(&[6, 10], &[1, 6], 0) },
+        Shape { outer: &[2, 3], inner: &[4, 5], view: view(&[2, 3, 4, 5], &[1, 40, 10, 2], 0) },
+        Shape { outer: &[3], inner: &[4, 5], view: view(&[3, 4, 5], &[20, -5, -1], 19) },
+        Shape { outer: &[3, 2], inner: &[7], view: view(&[3, 2, 7], &[0, 7, 1], 0) },
+    ];
+    for shape in &shapes {
+        for schedule in schedules() {
+            for combine in [Combine::Sum, Combine::ArgMin] {
+                check(&case(combine, DType::I32, None, shape, schedule), &Limits::webgpu());
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_and_infinities() {
+    const INF: f64 = f64::INFINITY;
+    let rows: [[f64; 5]; 8] = [
+        [1.0, f64::NAN, 3.0, f64::NAN, 9.0],
+        [1.0, 3.0, 3.0, 2.0, 3.0],
+        [-INF, -INF, -INF, -INF, -INF],
+        [-INF, INF, INF, 0.0, 1.0],
+        [-INF, 2.0, 1.0, -INF, 2.0],
+        [INF, INF, -INF, -INF, f64::NAN],
+        [-0.0, 0.0, -0.0, 0.0, 0.0],
+        [88.0, 89.0, 200.0, -200.0, 199.0],
+    ];
+    let combines =
+        [Combine::Max, Combine::Min, Combine::ArgMax, Combine::ArgMin, Combine::LogSumExp];
+    for combine in combines {
+        for schedule in schedules() {
+            let shape = full(&[8], &[5]);
+            let case = case(combine, DType::F32, Some(rows.concat()), &shape, schedule);
+            check(&case, &Limits::webgpu());
+        }
+    }
+}
+
+#[test]
+fn no_elements_give_the_identity() {
+    for layout in LAYOUTS {
+        for (combine, dtype) in [
+            (Combine::Sum, DType::F32),
+            (Combine::Prod, DType::I32),
+            (Combine::LogSumExp, DType::F32),
+            (Combine::Max, DType::U32),
+            (Combine::Min, DType::U32),
+        ] {
+            let schedule = ReduceSchedule { layout, parts: 1 };
+            check(&case(combine, dtype, None, &full(&[3], &[2, 0]), schedule), &Limits::webgpu());
+        }
+    }
+}
+
+#[test]
+fn groups_past_the_limit_spill() {
+    let limits = Limits { groups: 3, ..Limits::webgpu() };
+    for schedule in schedules() {
+        check(&case(Combine::Sum, DType::F32, None, &full(&[7], &[40]), schedule), &limits);
+    }
+}

@@ -1,0 +1,259 @@
+//! Devices: where batches run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cost::{Backend, DeviceProfile, Limits, Profiles};
+use crate::error::{DeviceError, PlanError, Result};
+use crate::graph::Graph;
+use crate::plan::{Placed, Target, place};
+use crate::run::cpu::CpuPool;
+#[cfg(feature = "gpu")]
+use crate::run::gpu::{AdapterChoice, Gpu};
+
+/// Where batches run: the host's cores, and a GPU where there is one. Cheap to clone; share one
+/// device among all batches and tasks.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    info: DeviceInfo,
+    cpu: Target,
+    /// Whether the host's cores may be chosen.
+    cpu_allowed: bool,
+    pool: Arc<CpuPool>,
+    #[cfg(feature = "gpu")]
+    gpu: Option<(Gpu, Target)>,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// The adapter's name, or `cpu`.
+    pub name: String,
+    /// The graphics API, or `host`.
+    pub api: String,
+    /// The driver and its version, where there is one.
+    pub driver: String,
+    /// Whether a GPU adapter is emulated on the host's cores.
+    pub software: bool,
+    /// Threads that compute on the host.
+    pub threads: usize,
+}
+
+impl fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}", self.name, self.api)?;
+        if !self.driver.is_empty() {
+            write!(f, ", {}", self.driver)?;
+        }
+        if self.software {
+            f.write_str(", software")?;
+        }
+        write!(f, ", {} host threads)", self.threads)
+    }
+}
+
+/// What `ONETRIP_BACKEND` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Auto,
+    Cpu,
+    Gpu,
+}
+
+impl Choice {
+    fn from_environment() -> Result<Self, DeviceError> {
+        let variable = "ONETRIP_BACKEND";
+        let value = match std::env::var(variable) {
+            Ok(value) => value,
+            Err(std::env::VarError::NotPresent) => return Ok(Self::Auto),
+            Err(std::env::VarError::NotUnicode(value)) => value.to_string_lossy().into_owned(),
+        };
+        match value.to_lowercase().as_str() {
+            "" | "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "gpu" => Ok(Self::Gpu),
+            _ => Err(DeviceError::Environment { variable, value, expected: "auto, cpu or gpu" }),
+        }
+    }
+}
+
+impl Device {
+    /// The best GPU together with the host's cores: each graph runs where it is predicted to be done
+    /// first. Without a hardware GPU, the cores alone.
+    ///
+    /// `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice; with `gpu`, a software adapter will
+    /// do. `ONETRIP_ADAPTER` picks the GPU whose name contains it, ignoring case.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if a variable is not understood, or asks for a GPU that is not there.
+    pub async fn auto() -> Result<Self> {
+        match Choice::from_environment()? {
+            Choice::Cpu => Ok(Self::cpu()),
+            Choice::Gpu => Self::gpu().await,
+            Choice::Auto => Self::best().await,
+        }
+    }
+
+    /// The host's cores.
+    #[must_use]
+    pub fn cpu() -> Self {
+        let threads = crate::run::cpu::threads();
+        let info = DeviceInfo {
+            name: "cpu".into(),
+            api: "host".into(),
+            driver: String::new(),
+            software: false,
+            threads,
+        };
+        Self(Arc::new(Inner {
+            info,
+            cpu: cpu_target(),
+            cpu_allowed: true,
+            pool: Arc::default(),
+            #[cfg(feature = "gpu")]
+            gpu: None,
+        }))
+    }
+
+    /// A GPU for everything: the best there is, a software adapter only if there is no hardware.
+    /// `ONETRIP_ADAPTER` picks the one whose name contains it, ignoring case.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoAdapter`] if there is none, with those that were found;
+    /// [`DeviceError::Open`] if the adapter gives no device.
+    #[cfg(feature = "gpu")]
+    pub async fn gpu() -> Result<Self> {
+        let choice = AdapterChoice { name_part: adapter_from_environment(), software_too: true };
+        Ok(Self::with_gpu(Gpu::open(&choice).await?, false))
+    }
+
+    /// A GPU, which this build does not support.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoGpuSupport`], always.
+    #[cfg(not(feature = "gpu"))]
+    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
+    pub async fn gpu() -> Result<Self> {
+        Err(DeviceError::NoGpuSupport.into())
+    }
+
+    #[cfg(feature = "gpu")]
+    async fn best() -> Result<Self> {
+        let named = adapter_from_environment();
+        // Who names an adapter means it, even if it is a software one.
+        let software_too = named.is_some();
+        let choice = AdapterChoice { name_part: named, software_too };
+        match Gpu::open(&choice).await {
+            Ok(gpu) => Ok(Self::with_gpu(gpu, true)),
+            Err(error) if software_too => Err(error.into()),
+            Err(_) => Ok(Self::cpu()),
+        }
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
+    async fn best() -> Result<Self> {
+        Ok(Self::cpu())
+    }
+
+    #[cfg(feature = "gpu")]
+    fn with_gpu(gpu: Gpu, cpu_allowed: bool) -> Self {
+        let found = gpu.info();
+        let info = DeviceInfo {
+            name: found.name.clone(),
+            api: found.backend.clone(),
+            driver: found.driver.clone(),
+            software: found.software,
+            threads: crate::run::cpu::threads(),
+        };
+        let target =
+            Target { backend: Backend::Gpu, limits: gpu.limits().clone(), profiles: profiles() };
+        let pool = Arc::default();
+        Self(Arc::new(Inner {
+            info,
+            cpu: cpu_target(),
+            cpu_allowed,
+            pool,
+            gpu: Some((gpu, target)),
+        }))
+    }
+
+    /// Whether the device has a GPU.
+    #[must_use]
+    pub fn is_gpu(&self) -> bool {
+        #[cfg(feature = "gpu")]
+        return self.0.gpu.is_some();
+        #[cfg(not(feature = "gpu"))]
+        false
+    }
+
+    /// What the device is.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    /// Plans a graph for the side that is predicted to be done first. With `pinned`, data lives on a
+    /// side and the graph runs there.
+    pub(crate) fn place(
+        &self,
+        graph: &Graph,
+        pinned: Option<Backend>,
+    ) -> Result<Placed, PlanError> {
+        place(
+            graph,
+            self.targets().filter(|target| pinned.is_none_or(|side| side == target.backend)),
+        )
+    }
+
+    /// What graphs can be planned for, the first first.
+    fn targets(&self) -> impl Iterator<Item = &Target> {
+        let cpu = self.0.cpu_allowed.then_some(&self.0.cpu);
+        #[cfg(feature = "gpu")]
+        let gpu = self.0.gpu.as_ref().map(|(_, target)| target);
+        #[cfg(not(feature = "gpu"))]
+        let gpu = None;
+        cpu.into_iter().chain(gpu)
+    }
+
+    /// The limits that a plan for `backend` was made for.
+    pub(crate) fn limits(&self, backend: Backend) -> &Limits {
+        let target = self.targets().find(|target| target.backend == backend);
+        &target.unwrap_or(&self.0.cpu).limits
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<CpuPool> {
+        &self.0.pool
+    }
+
+    #[cfg(feature = "gpu")]
+    pub(crate) fn opened(&self) -> Option<&Gpu> {
+        self.0.gpu.as_ref().map(|(gpu, _)| gpu)
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.0.info)
+    }
+}
+
+fn profiles() -> Profiles {
+    Profiles { cpu: DeviceProfile::cpu(crate::run::cpu::threads()), gpu: DeviceProfile::gpu() }
+}
+
+fn cpu_target() -> Target {
+    Target { backend: Backend::Cpu, limits: Limits::cpu(), profiles: profiles() }
+}
+
+#[cfg(feature = "gpu")]
+fn adapter_from_environment() -> Option<String> {
+    std::env::var("ONETRIP_ADAPTER").ok().filter(|name| !name.is_empty())
+}

@@ -1,0 +1,84 @@
+//! Runs a batch and compares what came back with the interpreter.
+
+use super::devices;
+use super::interpret::{Tensor, interpret};
+use super::sample::for_dtype;
+use crate::batch::GpuCommandBatch;
+use crate::dtype::DType;
+use crate::expr::reference::Value;
+use crate::graph::NodeId;
+use crate::ops::Tolerance;
+use crate::run::HostBuffer;
+
+/// Units in the last place of an `f16`, of its least subnormal, and of the least normal `f32`, below
+/// which a GPU may take numbers for 0.
+const F16_ULP: f64 = 1.0 / 1024.0;
+const F16_TINY: f64 = 6e-8;
+const F32_TINY: f64 = 1.2e-38;
+
+/// Records with `record` on every device, runs, and compares every download.
+pub(super) fn check(what: &str, tolerance: Tolerance, record: impl Fn(&mut GpuCommandBatch)) {
+    for device in devices() {
+        let mut batch = GpuCommandBatch::new(device);
+        record(&mut batch);
+        let what = format!("{what} on {}", device.info().name);
+        if let Err(error) = pollster::block_on(batch.execute()) {
+            panic!("{what}: {error}");
+        }
+        let uploads: Vec<&HostBuffer> = batch.uploads.iter().map(AsRef::as_ref).collect();
+        let want = interpret(&batch.graph, &uploads);
+        for node in batch.graph.outputs() {
+            compare(&what, &batch, node, &want[node], tolerance);
+        }
+    }
+}
+
+fn compare(what: &str, batch: &GpuCommandBatch, node: NodeId, want: &Tensor, tolerance: Tolerance) {
+    let got = read(batch, node, want.dtype);
+    assert_eq!(got.len(), want.values.len(), "{what}");
+    let scale = magnitude(want);
+    for (index, (got, want_value)) in got.iter().zip(&want.values).enumerate() {
+        let fits = match (got, want_value) {
+            (Value::F(got), Value::F(exact)) => close(*got, *exact, want.dtype, tolerance, scale),
+            _ => got == want_value,
+        };
+        assert!(
+            fits,
+            "{what}: element {index} of {} {}: got {got:?}, want {want_value:?}\n{}",
+            batch.graph[node].op.name(),
+            batch.graph[node].ty,
+            batch.graph.to_dot(),
+        );
+    }
+}
+
+/// Whether `got` is `exact` as nearly as the tolerance asks.
+fn close(got: f64, exact: f64, dtype: DType, tolerance: Tolerance, scale: f64) -> bool {
+    if exact.is_nan() || got.is_nan() {
+        return exact.is_nan() == got.is_nan();
+    }
+    let largest = if dtype == DType::F16 { 65_504.0 } else { f64::from(f32::MAX) };
+    let allowed = exact.abs() * tolerance.ulp * f64::from(f32::EPSILON)
+        + tolerance.abs * scale
+        + F32_TINY
+        + if dtype == DType::F16 { exact.abs() * F16_ULP + F16_TINY } else { 0.0 };
+    if got == exact || (got - exact).abs() <= allowed {
+        return true;
+    }
+    // Past the largest number both the largest and infinity are right, for a result that close to it.
+    got.abs() >= largest * 0.999 && exact.abs() >= largest * 0.999 && got.signum() == exact.signum()
+}
+
+/// What absolute errors are relative to: 1, or the largest finite value beyond that.
+fn magnitude(tensor: &Tensor) -> f64 {
+    let finite = tensor.values.iter().map(|v| v.number().abs()).filter(|x| x.is_finite());
+    finite.fold(1.0, f64::max).min(1e30)
+}
+
+fn read(batch: &GpuCommandBatch, node: NodeId, dtype: DType) -> Vec<Value> {
+    for_dtype!(dtype, T => {
+        let id = crate::BufferId::<T>::new(node, batch.brand);
+        let values = pollster::block_on(batch.read(id)).expect("a download");
+        values.into_iter().map(|v| Value::from(crate::Element::scalar(v))).collect()
+    })
+}

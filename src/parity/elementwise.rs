@@ -1,0 +1,146 @@
+//! Every elementwise operation of the registry, by element type and shape.
+
+use super::compare::check;
+use super::sample::{FromNumber, Rng, edges, for_dtype, values};
+use crate::batch::{BufferId, GpuCommandBatch};
+use crate::dtype::{DType, Scalar};
+use crate::graph::NodeId;
+use crate::ops::{Def, ELEMENTWISE, Elementwise, Op, Tolerance};
+
+/// Shapes of two arguments: the same, broadcast, odd, one element, none.
+const SHAPES: [(&[usize], &[usize]); 8] = [
+    (&[1000], &[1000]),
+    (&[], &[]),
+    (&[7, 13], &[13]),
+    (&[3, 1, 5], &[4, 1]),
+    (&[0], &[1]),
+    (&[1], &[1027]),
+    (&[2, 3, 4], &[2, 1, 4]),
+    (&[64, 64], &[64]),
+];
+
+/// Parameters that make sense for an operation, in the order of its method.
+fn params(def: &Def, dtype: DType) -> Vec<Scalar> {
+    let number = |x: f64| Scalar::new(dtype, x);
+    let float = |x: f64| Scalar::new(DType::F32, x);
+    match def.op {
+        Elementwise::LeakyRelu => vec![float(0.01)],
+        Elementwise::Elu => vec![float(1.3)],
+        Elementwise::Clip => vec![number(-2.0), number(3.0)],
+        Elementwise::Scale => vec![number(2.5)],
+        Elementwise::AddScalar => vec![number(3.0)],
+        Elementwise::PowScalar => vec![number(3.0)],
+        _ => Vec::new(),
+    }
+}
+
+/// Records the operation over data of `shapes`.
+fn record<T: FromNumber>(batch: &mut GpuCommandBatch, def: &Def, data: &[(Vec<T>, &[usize])]) {
+    let ids: Vec<Result<NodeId, _>> =
+        data.iter().map(|(data, shape)| Ok(batch.upload_shaped(data, *shape).node)).collect();
+    let op = Op::Elementwise(def.op, params(def, T::DTYPE).into());
+    if def.truth {
+        let _: BufferId<bool> = batch.record(op, &ids);
+    } else {
+        let _: BufferId<T> = batch.record(op, &ids);
+    }
+}
+
+#[test]
+fn every_operation_by_type_and_shape() {
+    let mut rng = Rng::new(1);
+    for def in ELEMENTWISE {
+        for dtype in DType::ALL.into_iter().filter(|&dtype| def.accepts.dtype(dtype)) {
+            for (x, y) in SHAPES {
+                let shapes = &[x, y][..def.arity];
+                for_dtype!(dtype, T => {
+                    let domain = if dtype == DType::F16 { halved(def.domain) } else { def.domain };
+                    let data: Vec<(Vec<T>, &[usize])> = shapes
+                        .iter()
+                        .map(|&shape| (values(&mut rng, shape.iter().product(), domain), shape))
+                        .collect();
+                    let what = format!("{} {dtype} {shapes:?}", def.name);
+                    check(&what, def.tolerance, |batch| record(batch, def, &data));
+                });
+            }
+        }
+    }
+}
+
+/// An interval in which results keep to the range of `f16`.
+fn halved((low, high): (f64, f64)) -> (f64, f64) {
+    (low.max(-10.0), high.min(10.0))
+}
+
+#[test]
+fn every_operation_where_formulas_break() {
+    for def in ELEMENTWISE {
+        for dtype in DType::ALL.into_iter().filter(|&dtype| def.accepts.dtype(dtype)) {
+            let edges = edges(dtype);
+            let pairs: Vec<(f64, f64)> =
+                edges.iter().flat_map(|&x| edges.iter().map(move |&y| (x, y))).collect();
+            let tolerance = edge_tolerance(def);
+            for_dtype!(dtype, T => {
+                let pairs = pairs.iter().filter(|&&(x, y)| !is_unspecified(def, x, y));
+                let (x, y): (Vec<T>, Vec<T>) =
+                    pairs.map(|&(x, y)| (T::from_number(x), T::from_number(y))).unzip();
+                let n = x.len();
+                let shape = [n];
+                let data = [(x, &shape[..]), (y, &shape[..])];
+                let what = format!("{} {dtype} at the edges", def.name);
+                check(&what, tolerance, |batch| record(batch, def, &data[..def.arity]));
+            });
+        }
+    }
+}
+
+/// Where the documentation promises no accurate number.
+fn is_unspecified(def: &Def, x: f64, y: f64) -> bool {
+    match def.op {
+        // The argument reduction loses accuracy.
+        Elementwise::Sin | Elementwise::Cos => x.is_finite() && x.abs() > 1e5,
+        // The quotient has more digits than an `f32`.
+        Elementwise::Rem => x.is_finite() && y.is_finite() && (x / y).abs() > 4e6,
+        _ => false,
+    }
+}
+
+/// Edge values are compared each by its own magnitude: the largest would excuse all others.
+fn edge_tolerance(def: &Def) -> Tolerance {
+    Tolerance { ulp: def.tolerance.ulp + 4.0, abs: def.tolerance.abs / 1e30 + 1e-37 }
+}
+
+#[test]
+fn casts_between_all_types() {
+    for from in DType::ALL {
+        let edges = edges(from);
+        for to in DType::ALL {
+            for_dtype!(from, T => {
+                let data: Vec<T> = edges.iter().map(|&x| T::from_number(x)).collect();
+                let what = format!("cast {from} to {to}");
+                check(&what, Tolerance { ulp: 0.0, abs: 0.0 }, |batch| {
+                    let x = batch.upload(&data);
+                    for_dtype!(to, U => { let _: BufferId<U> = batch.cast(x); });
+                });
+            });
+        }
+    }
+}
+
+#[test]
+fn select_takes_each_side() {
+    let mut rng = Rng::new(2);
+    for dtype in DType::ALL {
+        for_dtype!(dtype, T => {
+            let condition: Vec<bool> = values(&mut rng, 30, (0.0, 2.0));
+            let x: Vec<T> = values(&mut rng, 6, (-5.0, 5.0));
+            let y: Vec<T> = values(&mut rng, 5, (-5.0, 5.0));
+            check(&format!("select {dtype}"), Tolerance { ulp: 0.0, abs: 0.0 }, |batch| {
+                let condition = batch.upload_shaped(&condition, [6, 5]);
+                let x = batch.upload_shaped(&x, [6, 1]);
+                let y = batch.upload(&y);
+                batch.select(condition, x, y);
+            });
+        });
+    }
+}

@@ -1,0 +1,294 @@
+//! A second meaning of a graph, independent of planner and kernels: node by node, element by
+//! element, floats in `f64`.
+
+use slotmap::SecondaryMap;
+
+use crate::dtype::{DType, Scalar, Ty};
+use crate::expr::reference::{Leaves, Value, binary, evaluate};
+use crate::expr::{Binary, Builder};
+use crate::graph::{Graph, Node, NodeId};
+use crate::ops::{MatMulDims, Normalization, Op, Reduction};
+use crate::run::HostBuffer;
+use crate::shape::{Move, Shape};
+
+/// A tensor of exact values.
+#[derive(Clone, Debug)]
+pub(super) struct Tensor {
+    pub shape: Shape,
+    pub dtype: DType,
+    pub values: Vec<Value>,
+}
+
+/// The value of every node.
+pub(super) fn interpret(graph: &Graph, uploads: &[&HostBuffer]) -> SecondaryMap<NodeId, Tensor> {
+    let mut known: SecondaryMap<NodeId, Tensor> = SecondaryMap::new();
+    for (id, node) in graph.iter() {
+        let inputs: Vec<&Tensor> = node.inputs.iter().map(|&input| &known[input]).collect();
+        let values = values(node, &inputs, uploads);
+        assert_eq!(values.len(), node.ty.shape.elements(), "{}", node.op.name());
+        known.insert(id, Tensor { shape: node.ty.shape.clone(), dtype: node.ty.dtype, values });
+    }
+    known
+}
+
+fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value> {
+    let shape = &node.ty.shape;
+    let each = |value: &mut dyn FnMut(&[usize]) -> Value| -> Vec<Value> {
+        coordinates(shape).map(|at| value(&at)).collect()
+    };
+    match &node.op {
+        Op::Invalid | Op::Resident(_) => unreachable!("tests record no such node"),
+        Op::Upload(at) => from_host(uploads[*at as usize]),
+        Op::Full(value) => each(&mut |_| from_scalar(*value)),
+        Op::Arange { start, step } => each(&mut |at| {
+            let value = start.value() + at[0] as f64 * step.value();
+            from_scalar(Scalar::new(node.ty.dtype, value))
+        }),
+        Op::Elementwise(..) | Op::Select | Op::Cast(_) => {
+            each(&mut |at| elementwise(&node.op, inputs, shape, at))
+        }
+        Op::Reduce { op, axes, keep } => each(&mut |at| reduce(*op, inputs[0], axes, *keep, at)),
+        Op::Row { op, axis } => rows(*op, inputs[0], *axis),
+        Op::MatMul => each(&mut |at| matmul(inputs[0], inputs[1], at)),
+        Op::Move { to, .. } => {
+            let order: Vec<Vec<usize>> = coordinates(shape).collect();
+            order.iter().map(|at| moved(inputs[0], to, shape, at)).collect()
+        }
+        Op::Pad { before, value, .. } => each(&mut |at| {
+            let from: Option<Vec<usize>> =
+                at.iter().zip(before).map(|(&c, &b)| c.checked_sub(b)).collect();
+            let inside =
+                from.filter(|from| from.iter().zip(inputs[0].shape.dims()).all(|(c, d)| c < d));
+            inside.map_or(from_scalar(*value), |from| inputs[0].at(&from))
+        }),
+        Op::Concat { axis } => each(&mut |at| {
+            let mut at = at.to_vec();
+            for input in inputs {
+                if at[*axis] < input.shape[*axis] {
+                    return input.at(&at);
+                }
+                at[*axis] -= input.shape[*axis];
+            }
+            unreachable!("the sizes add up")
+        }),
+    }
+}
+
+impl Tensor {
+    fn at(&self, at: &[usize]) -> Value {
+        let index = at.iter().zip(self.shape.dims()).fold(0, |index, (&c, &d)| index * d + c);
+        self.values[index]
+    }
+
+    /// The element that NumPy broadcasts to `at` of a larger shape.
+    fn broadcast_at(&self, at: &[usize]) -> Value {
+        let skip = at.len() - self.shape.rank();
+        let own: Vec<usize> = at[skip..]
+            .iter()
+            .zip(self.shape.dims())
+            .map(|(&c, &d)| if d == 1 { 0 } else { c })
+            .collect();
+        self.at(&own)
+    }
+}
+
+/// Every coordinate of a shape in row-major order.
+fn coordinates(shape: &Shape) -> impl Iterator<Item = Vec<usize>> {
+    let dims = shape.dims().to_vec();
+    (0..shape.elements()).map(move |mut index| {
+        let mut at = vec![0; dims.len()];
+        for (c, &d) in at.iter_mut().zip(&dims).rev() {
+            *c = index % d;
+            index /= d;
+        }
+        at
+    })
+}
+
+fn from_scalar(scalar: Scalar) -> Value {
+    match scalar.dtype().lane() {
+        Ty::F32 => Value::F(scalar.value()),
+        _ => Value::from_bits(scalar.dtype().lane(), scalar.lane_bits()),
+    }
+}
+
+fn from_host(buffer: &HostBuffer) -> Vec<Value> {
+    fn all<T: crate::Element>(buffer: &HostBuffer) -> Vec<Value> {
+        buffer.to_vec::<T>().into_iter().map(|v| from_scalar(v.scalar())).collect()
+    }
+    match buffer.dtype() {
+        DType::F32 => all::<f32>(buffer),
+        DType::F16 => all::<half::f16>(buffer),
+        DType::I32 => all::<i32>(buffer),
+        DType::U32 => all::<u32>(buffer),
+        DType::Bool => all::<bool>(buffer),
+    }
+}
+
+fn elementwise(op: &Op, inputs: &[&Tensor], shape: &Shape, at: &[usize]) -> Value {
+    debug_assert_eq!(at.len(), shape.rank());
+    let loads: Vec<Value> = inputs.iter().map(|input| input.broadcast_at(at)).collect();
+    let params: &[Scalar] = if let Op::Elementwise(_, params) = op { params } else { &[] };
+    let builder = Builder::default();
+    let root = {
+        let args: Vec<_> =
+            loads.iter().enumerate().map(|(k, v)| builder.load(k as u16, v.ty())).collect();
+        let params: Vec<_> = params
+            .iter()
+            .enumerate()
+            .map(|(k, p)| builder.scalar(k as u16, p.dtype().lane()))
+            .collect();
+        match op {
+            Op::Elementwise(op, _) => op.apply(&args, &params).r(),
+            Op::Select => args[0].select(args[1], args[2], args[1]).r(),
+            Op::Cast(dtype) => args[0].cast(*dtype).r(),
+            _ => unreachable!("not elementwise"),
+        }
+    };
+    let leaves = Leaves { loads: &loads, acc: None, scalars: params };
+    evaluate(&builder.finish(), root, leaves).expect("a total expression")
+}
+
+fn reduce(op: Reduction, x: &Tensor, axes: &[usize], keep: bool, at: &[usize]) -> Value {
+    let mut outer = at.iter().copied();
+    let mut start = Vec::new();
+    for axis in 0..x.shape.rank() {
+        let reduced = axes.contains(&axis);
+        let c = if reduced && !keep {
+            0
+        } else {
+            outer.next().expect("a coordinate for each kept axis")
+        };
+        start.push(c);
+    }
+    let inner: Shape = axes.iter().map(|&axis| x.shape[axis]).collect();
+    let all: Vec<Value> = coordinates(&inner)
+        .map(|inner| {
+            let mut from = start.clone();
+            for (&axis, c) in axes.iter().zip(inner) {
+                from[axis] = c;
+            }
+            x.at(&from)
+        })
+        .collect();
+    combine(op, &all, x.dtype)
+}
+
+fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
+    let floats = || all.iter().map(|v| v.number());
+    let fold = |op: Binary, start: f64| {
+        let start = from_scalar(Scalar::new(dtype, start));
+        all.iter().fold(start, |acc, &v| binary(op, acc, v))
+    };
+    let best = |better: fn(f64, f64) -> bool| {
+        let mut best = 0;
+        for (at, x) in floats().enumerate() {
+            let so_far = all[best].number();
+            if !so_far.is_nan() && (x.is_nan() || better(x, so_far)) {
+                best = at;
+            }
+        }
+        Value::U(best as u32)
+    };
+    match op {
+        Reduction::Sum => fold(Binary::Add, 0.0),
+        Reduction::Prod => fold(Binary::Mul, 1.0),
+        Reduction::Mean => Value::F(floats().sum::<f64>() / all.len() as f64),
+        Reduction::Norm => Value::F(floats().map(|x| x * x).sum::<f64>().sqrt()),
+        Reduction::Max => all[1..].iter().fold(all[0], |acc, &v| binary(Binary::Max, acc, v)),
+        Reduction::Min => all[1..].iter().fold(all[0], |acc, &v| binary(Binary::Min, acc, v)),
+        Reduction::Argmax => best(|x, y| x > y),
+        Reduction::Argmin => best(|x, y| x < y),
+        Reduction::Any => Value::B(all.contains(&Value::B(true))),
+        Reduction::All => Value::B(!all.contains(&Value::B(false))),
+        Reduction::LogSumExp => {
+            let max = floats().fold(f64::NEG_INFINITY, f64::max);
+            if floats().any(f64::is_nan) {
+                Value::F(f64::NAN)
+            } else if max.is_infinite() {
+                Value::F(max)
+            } else {
+                Value::F(max + floats().map(|x| (x - max).exp()).sum::<f64>().ln())
+            }
+        }
+    }
+}
+
+fn rows(op: Normalization, x: &Tensor, axis: usize) -> Vec<Value> {
+    let inner: usize = x.shape.dims()[axis + 1..].iter().product();
+    let len = x.shape[axis];
+    let mut out = x.values.clone();
+    for start in (0..x.values.len()).filter(|index| (index / inner).is_multiple_of(len)) {
+        let at = |c: usize| start + c * inner;
+        let row: Vec<f64> = (0..len).map(|c| x.values[at(c)].number()).collect();
+        for (c, value) in row_of(op, &row).into_iter().enumerate() {
+            out[at(c)] = Value::F(value);
+        }
+    }
+    out
+}
+
+fn row_of(op: Normalization, row: &[f64]) -> Vec<f64> {
+    let n = row.len() as f64;
+    // Unlike `f64::max`, NaN if any is.
+    let max = row.iter().fold(f64::NEG_INFINITY, |m, &x| if x.is_nan() || x > m { x } else { m });
+    let sum: f64 = row.iter().map(|x| (x - max).exp()).sum();
+    let mean = row.iter().sum::<f64>() / n;
+    let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+    let square = row.iter().map(|x| x * x).sum::<f64>() / n;
+    let each = |x: f64| match op {
+        Normalization::Softmax => (x - max).exp() / sum,
+        Normalization::LogSoftmax => x - max - sum.ln(),
+        Normalization::LayerNorm(epsilon) => (x - mean) / (variance + epsilon.value()).sqrt(),
+        Normalization::RmsNorm(epsilon) => x / (square + epsilon.value()).sqrt(),
+    };
+    row.iter().map(|&x| each(x)).collect()
+}
+
+fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> Value {
+    let dims = MatMulDims::of(&x.shape, &w.shape).expect("inferred before");
+    let mut at = at.to_vec();
+    let n = if dims.vector_w { None } else { at.pop() };
+    let m = if dims.vector_x { None } else { at.pop() };
+    let batch = |tensor: &Tensor| -> Vec<usize> {
+        let own = tensor.shape.rank().saturating_sub(2);
+        let skip = at.len() - own;
+        at[skip..]
+            .iter()
+            .zip(tensor.shape.dims())
+            .map(|(&c, &d)| if d == 1 { 0 } else { c })
+            .collect()
+    };
+    let (x_batch, w_batch) = (batch(x), batch(w));
+    let zero = from_scalar(Scalar::new(x.dtype, 0.0));
+    (0..dims.k).fold(zero, |sum, k| {
+        let x_at: Vec<usize> = x_batch.iter().copied().chain(m).chain([k]).collect();
+        let w_at: Vec<usize> = w_batch.iter().copied().chain([k]).chain(n).collect();
+        binary(Binary::Add, sum, binary(Binary::Mul, x.at(&x_at), w.at(&w_at)))
+    })
+}
+
+fn moved(x: &Tensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {
+    match to {
+        Move::Reshape(_) => {
+            let index = at.iter().zip(shape.dims()).fold(0, |index, (&c, &d)| index * d + c);
+            x.values[index]
+        }
+        Move::Permute(axes) => {
+            let mut from = vec![0; at.len()];
+            for (&axis, &c) in axes.iter().zip(at) {
+                from[axis] = c;
+            }
+            x.at(&from)
+        }
+        Move::Broadcast(_) => x.broadcast_at(at),
+        Move::Slice(ranges) => {
+            let from: Vec<usize> = ranges
+                .iter()
+                .zip(at)
+                .map(|(range, &c)| (range.start + c as i64 * range.step) as usize)
+                .collect();
+            x.at(&from)
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Every operation, and random graphs of them, on every device against [`interpret`].
+
+mod compare;
+mod elementwise;
+mod families;
+mod interpret;
+mod random;
+mod sample;
+
+use std::sync::OnceLock;
+
+use crate::Device;
+
+/// The devices of this machine: the host's cores, and a GPU. In CI a missing GPU is a failure.
+fn devices() -> &'static [Device] {
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    DEVICES.get_or_init(|| {
+        let mut devices = vec![Device::cpu()];
+        match pollster::block_on(Device::gpu()) {
+            Ok(gpu) => devices.push(gpu),
+            Err(error) if std::env::var_os("CI").is_some() => {
+                panic!("no GPU adapter in CI: {error}")
+            }
+            Err(error) => println!("without a GPU: {error}"),
+        }
+        devices
+    })
+}

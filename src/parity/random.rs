@@ -1,0 +1,189 @@
+//! Random graphs: fused = unfused = interpreted.
+
+use proptest::prelude::*;
+
+use super::compare::check;
+use super::sample::{Rng, values};
+use crate::batch::{Axes, BufferId, GpuCommandBatch};
+use crate::ops::Tolerance;
+
+/// Values stay within a few units, so that errors do.
+const TOLERANCE: Tolerance = Tolerance { ulp: 256.0, abs: 2e-5 };
+
+/// Grows a batch by random operations on its values.
+struct Grower<'a> {
+    batch: &'a mut GpuCommandBatch,
+    rng: Rng,
+    values: Vec<BufferId<f32>>,
+}
+
+impl Grower<'_> {
+    fn dims(&self, x: BufferId<f32>) -> Vec<usize> {
+        self.batch.shape(x).expect("no mistakes are made").dims().to_vec()
+    }
+
+    fn upload(&mut self) {
+        let rank = 1 + self.rng.below(3);
+        let dims: Vec<usize> = (0..rank).map(|_| *self.rng.pick(&[1, 2, 3, 4, 6, 17])).collect();
+        let data: Vec<f32> = values(&mut self.rng, dims.iter().product(), (-2.0, 2.0));
+        let x = self.batch.upload_shaped(&data, dims);
+        self.values.push(x);
+    }
+
+    /// One more operation on a recent value.
+    fn step(&mut self) {
+        let recent = self.values.len().saturating_sub(4);
+        let x = self.values[recent + self.rng.below(self.values.len() - recent)];
+        let y = match self.rng.below(10) {
+            0..=2 => self.unary(x),
+            3..=4 => self.binary(x),
+            5 => self.reduce(x),
+            6 => self.row(x),
+            7 => self.matmul(x),
+            _ => self.movement(x),
+        };
+        self.values.push(y);
+    }
+
+    fn unary(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+        let b = &mut *self.batch;
+        match self.rng.below(10) {
+            0 => b.relu(x),
+            1 => b.tanh(x),
+            2 => b.sigmoid(x),
+            3 => b.scale(x, 0.5),
+            4 => b.add_scalar(x, 0.25),
+            5 => b.abs(x),
+            6 => b.gelu(x),
+            7 => b.neg(x),
+            8 => b.clip(x, -1.5, 1.5),
+            _ => b.silu(x),
+        }
+    }
+
+    /// With a value that broadcasts, or a reduced form of the same.
+    fn binary(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+        let shape = self.batch.shape(x).expect("no mistakes are made");
+        let fits = |y: &&BufferId<f32>| {
+            let other = self.batch.shape(**y).expect("no mistakes are made");
+            shape.broadcast(&other).is_some_and(|both| both.elements() <= 5000)
+        };
+        let others: Vec<BufferId<f32>> = self.values.iter().filter(fits).copied().collect();
+        let y = *self.rng.pick(&others);
+        let both = match self.rng.below(4) {
+            0 => self.batch.add(x, y),
+            1 => self.batch.sub(x, y),
+            2 => self.batch.max(x, y),
+            _ => self.batch.mul(x, y),
+        };
+        self.batch.clip(both, -3.0, 3.0)
+    }
+
+    fn reduce(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+        let rank = self.dims(x).len();
+        if rank == 0 {
+            return x;
+        }
+        let axes = Axes::from(self.rng.below(rank) as isize);
+        let axes = if self.rng.below(2) == 0 { axes.keep_dims() } else { axes };
+        match self.rng.below(4) {
+            0 => self.batch.mean(x, axes),
+            1 => self.batch.amax(x, axes),
+            2 => self.batch.amin(x, axes),
+            _ => {
+                let y = self.batch.sum(x, axes);
+                self.batch.tanh(y)
+            }
+        }
+    }
+
+    fn row(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+        let rank = self.dims(x).len();
+        if rank == 0 {
+            return x;
+        }
+        let axis = self.rng.below(rank) as isize;
+        match self.rng.below(2) {
+            0 => self.batch.softmax(x, axis),
+            // A large ε, since the variance of equal values is all rounding.
+            _ => self.batch.layer_norm(x, axis, 0.1),
+        }
+    }
+
+    fn matmul(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+        let dims = self.dims(x);
+        let Some(&k) = dims.last() else { return x };
+        let n = *self.rng.pick(&[1, 3, 8]);
+        let data: Vec<f32> = values(&mut self.rng, k * n, (-0.5, 0.5));
+        let w = if self.rng.below(2) == 0 {
+            self.batch.upload_shaped(&data, [k, n])
+        } else {
+            let w = self.batch.upload_shaped(&data, [n, k]);
+            self.batch.transpose(w)
+        };
+        let y = self.batch.matmul(x, w);
+        self.batch.clip(y, -3.0, 3.0)
+    }
+
+    fn movement(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+        let dims = self.dims(x);
+        let count: usize = dims.iter().product();
+        match self.rng.below(7) {
+            0 if dims.len() >= 2 => self.batch.transpose(x),
+            1 => self.batch.reshape(x, [count]),
+            2 if count.is_multiple_of(2) => self.batch.reshape(x, [2, count / 2]),
+            3 => self.batch.flip(x, ..),
+            4 => {
+                let border: Vec<_> =
+                    dims.iter().map(|_| (self.rng.below(2), self.rng.below(3))).collect();
+                self.batch.pad(x, border, 0.5)
+            }
+            5 if !dims.is_empty() && count < 2000 => {
+                let axis = self.rng.below(dims.len()) as isize;
+                let y = self.batch.neg(x);
+                self.batch.concat(&[x, y, x], axis)
+            }
+            _ => {
+                let ranges: Vec<_> = dims
+                    .iter()
+                    .map(|&d| {
+                        let start = self.rng.below(d);
+                        let end = start + 1 + self.rng.below(d - start);
+                        (start..end, *self.rng.pick(&[1, -1, 2, -2]))
+                    })
+                    .collect();
+                self.batch.slice(x, ranges)
+            }
+        }
+    }
+}
+
+/// Records the random graph of `seed`; downloads its sinks, or every value.
+fn grow(batch: &mut GpuCommandBatch, seed: u64, steps: usize, all: bool) {
+    let mut grower = Grower { batch, rng: Rng::new(seed), values: Vec::new() };
+    for _ in 0..2 {
+        grower.upload();
+    }
+    for _ in 0..steps {
+        grower.step();
+    }
+    let values = grower.values.clone();
+    if all {
+        values.into_iter().for_each(|value| batch.download(value));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn fused_is_interpreted(seed: u64, steps in 1_usize..24) {
+        check(&format!("seed {seed}, {steps} steps"), TOLERANCE, |b| grow(b, seed, steps, false));
+    }
+
+    /// Downloading every value keeps most of them from being fused away.
+    #[test]
+    fn unfused_is_interpreted(seed: u64, steps in 1_usize..16) {
+        check(&format!("seed {seed}, {steps} steps, all"), TOLERANCE, |b| grow(b, seed, steps, true));
+    }
+}

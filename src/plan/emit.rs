@@ -1,0 +1,363 @@
+//! From a group to a step: the group's values become one expression over operands and scalars.
+
+use std::collections::HashMap;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::fuse::{
+    Fusion, Group, coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, main_order,
+    map_space, matmul_paths, out_space,
+};
+use super::ir::{Ir, Ix};
+use super::path::{Path, Views};
+use super::step::{
+    Cost, Dims, Form, Operand, ReduceLayout, ReduceSchedule, Source, Space, Step, StepOutput, Tile,
+    ValueId,
+};
+use crate::dtype::{DType, Scalar, Ty};
+use crate::expr::{Builder, E, Expr, Ref};
+use crate::ops::{MatMulDims, Op};
+use crate::shape::{Move, Shape, View};
+
+/// The expression of an elementwise operation over `args` and its parameters.
+pub(super) fn apply<'b>(op: &Op, args: &[E<'b>], params: &[E<'b>]) -> E<'b> {
+    match op {
+        Op::Elementwise(op, _) => op.apply(args, params),
+        Op::Cast(dtype) => args[0].cast(*dtype),
+        Op::Select => args[0].select(args[1], args[2], args[1]),
+        _ => args[0],
+    }
+}
+
+/// Flops of one element of an elementwise operation over arguments of `dtype`.
+pub(super) fn expression_flops(op: &Op, dtype: DType) -> u64 {
+    let (arity, params) = match op {
+        Op::Elementwise(op, params) => (op.def().arity, params.len()),
+        Op::Select => (3, 0),
+        _ => (1, 0),
+    };
+    let ty = |k: usize| {
+        let condition = k == 0 && matches!(op, Op::Select);
+        if condition { Ty::Bool } else { dtype.lane() }
+    };
+    let args: SmallVec<[Ty; 3]> = (0..arity).map(ty).collect();
+    let (expr, root) = expression(op, &args, &vec![dtype.lane(); params]);
+    expr.flops(&[root])
+}
+
+/// An elementwise operation over loads and scalars of these types.
+pub(super) fn expression(op: &Op, args: &[Ty], params: &[Ty]) -> (Expr, Ref) {
+    let builder = Builder::default();
+    let root = {
+        let args: SmallVec<[_; 3]> =
+            args.iter().enumerate().map(|(k, &ty)| builder.load(k as u16, ty)).collect();
+        let params: SmallVec<[_; 2]> =
+            params.iter().enumerate().map(|(k, &ty)| builder.scalar(k as u16, ty)).collect();
+        apply(op, &args, &params).r()
+    };
+    (builder.finish(), root)
+}
+
+/// The step that computes `group`. `values` gives the storage of every stored value.
+/// `None` where a path that fusion checked is no view after all.
+pub(super) fn step(
+    ir: &Ir,
+    views: &Views,
+    fusion: &Fusion,
+    group: &Group,
+    values: &[Option<ValueId>],
+) -> Option<Step> {
+    let builder = Builder::default();
+    let mut emitter = Emitter {
+        ir,
+        views,
+        stored: &fusion.stored,
+        values,
+        builder: &builder,
+        anchor: group.anchor.or_else(|| is_heavy(&ir.nodes[group.root].op).then_some(group.root)),
+        operands: Vec::new(),
+        scalars: Vec::new(),
+        known: HashMap::new(),
+    };
+    let form = emitter.form(group)?;
+    let outputs = emitter.outputs(group)?;
+    let (operands, scalars) = (emitter.operands, emitter.scalars);
+    let mut ops = group.ops.clone();
+    ops.sort_unstable();
+    ops.dedup();
+    Some(Step {
+        ops: ops.iter().map(|&ix| ir.nodes[ix].op.name()).collect(),
+        place: ir.nodes[group.root].place,
+        form,
+        expr: builder.finish(),
+        operands,
+        scalars,
+        outputs,
+        scratch: None,
+        cost: Cost::default(),
+    })
+}
+
+struct Emitter<'a, 'b> {
+    ir: &'a Ir,
+    views: &'a Views,
+    stored: &'a [bool],
+    values: &'a [Option<ValueId>],
+    builder: &'b Builder,
+    /// The heavy value whose form this is.
+    anchor: Option<Ix>,
+    operands: Vec<Operand>,
+    scalars: Vec<Scalar>,
+    /// Values emitted before, by the way from there to the space.
+    known: HashMap<(Ix, Path, Space), Ref>,
+}
+
+impl<'b> Emitter<'_, 'b> {
+    /// The kernel form, with its prologues emitted.
+    fn form(&mut self, group: &Group) -> Option<Form> {
+        let Some(anchor) = self.anchor else {
+            return Some(Form::Map { dims: map_space(self.ir, group.root).dims().into() });
+        };
+        let node = &self.ir.nodes[anchor];
+        let shape_of = |at: usize| &self.ir.nodes[node.inputs[at]].ty.shape;
+        match &node.op {
+            Op::Reduce { op, axes, .. } => {
+                let shape = shape_of(0);
+                let x = self.main_operand(anchor)?;
+                let prologue = op.before(x).r();
+                let outer = out_space(self.ir, anchor).dims().into();
+                let inner = axes.iter().map(|&axis| shape[axis]).collect();
+                let schedule = ReduceSchedule { layout: ReduceLayout::Group, parts: 1 };
+                Some(Form::Reduce { combine: op.combine(), outer, inner, prologue, schedule })
+            }
+            Op::Row { op, axis } => {
+                let shape = shape_of(0);
+                let prologue = self.main_operand(anchor)?.r();
+                let outer = (0..shape.rank()).filter(|a| a != axis).map(|a| shape[a]).collect();
+                let epsilon = op.epsilon().map(|epsilon| self.scalar_index(epsilon));
+                Some(Form::Row { kind: op.kind(), outer, len: shape[*axis], prologue, epsilon })
+            }
+            Op::MatMul => {
+                let dims = MatMulDims::of(shape_of(0), shape_of(1)).ok()?;
+                let (x_base, x_path) = self.views.of(node.inputs[0]).clone();
+                let (w_base, w_path) = self.views.of(node.inputs[1]).clone();
+                let (x_path, w_path) = matmul_paths(&x_path, &w_path)?;
+                let x = self.emit(x_base, &x_path, Space::X)?;
+                let w = self.emit(w_base, &w_path, Space::W)?;
+                let batch: Dims = dims.batch.dims().into();
+                let tile = Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 };
+                let MatMulDims { m, n, k, .. } = dims;
+                Some(Form::MatMul { batch, m, n, k, x: x.r(), w: w.r(), acc: x.ty(), tile })
+            }
+            _ => None,
+        }
+    }
+
+    /// The argument of a reduction or row form, over its main space.
+    fn main_operand(&mut self, anchor: Ix) -> Option<E<'b>> {
+        let node = &self.ir.nodes[anchor];
+        let (base, path) = self.views.of(node.inputs[0]).clone();
+        let order = main_order(&node.op, path.shape());
+        self.emit(base, &path.permuted(&order), Space::Main)
+    }
+
+    /// The root and all that is stored on the way.
+    fn outputs(&mut self, group: &Group) -> Option<SmallVec<[StepOutput; 1]>> {
+        let mut outputs: SmallVec<[StepOutput; 1]> = smallvec![];
+        for &ix in [group.root].iter().chain(&group.extra) {
+            let node = &self.ir.nodes[ix];
+            let (space, path) = match self.anchor {
+                Some(anchor) => {
+                    let start = Path::start(&node.ty.shape);
+                    (
+                        epilogue_space(&self.ir.nodes[anchor].op),
+                        into_epilogue(self.ir, anchor, &start),
+                    )
+                }
+                None => (Space::Main, Path::start(&node.ty.shape)),
+            };
+            let (root, view) = if let Op::Move { to: Move::Reshape(_), .. } = node.op {
+                // The argument in its own order is the result in its own order.
+                let (base, path) = self.views.of(node.inputs[0]).clone();
+                let view = View::contiguous(path.shape());
+                (self.emit(base, &path, space)?, view)
+            } else {
+                (self.compute(ix, &path, space)?, path.view(&node.ty.shape)?)
+            };
+            let value = self.values[ix]?;
+            outputs.push(StepOutput { value, dtype: node.ty.dtype, root: root.r(), view });
+        }
+        Some(outputs)
+    }
+
+    /// The value of `ix` at the end of `path`: loaded, taken from the form, or computed.
+    fn emit(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
+        if self.stored[ix] { self.load(ix, path, space) } else { self.compute(ix, path, space) }
+    }
+
+    fn compute(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
+        let key = (ix, path.clone(), space);
+        if let Some(&r) = self.known.get(&key) {
+            return Some(self.builder.handle(r));
+        }
+        let node = &self.ir.nodes[ix];
+        let value = match &node.op {
+            Op::Reduce { op, .. } => {
+                let argument = self.ir.nodes[node.inputs[0]].ty.clone();
+                let ty = op.combine().result(combined_type(op, argument.dtype));
+                let count = op.counts().then(|| {
+                    let count = reduced(&node.op, &argument.shape);
+                    self.scalar(Scalar::new(DType::F32, count as f64))
+                });
+                op.after(self.builder.acc(ty), count)
+            }
+            Op::Row { .. } | Op::MatMul => self.builder.acc(node.ty.dtype.lane()),
+            Op::Full(value) => self.scalar(*value),
+            Op::Arange { start, step } => {
+                let (start, step) = (*start, *step);
+                let index = self.coordinate(&node.ty.shape, 0, path, space)?;
+                let index = if step.dtype().is_float() {
+                    index.cast(DType::F32)
+                } else {
+                    index.cast(step.dtype())
+                };
+                index * self.scalar(step) + self.scalar(start)
+            }
+            Op::Pad { .. } => self.pad(ix, path, space)?,
+            Op::Concat { axis } => self.concat(ix, *axis, path, space)?,
+            op => {
+                let mut args: SmallVec<[E<'b>; 3]> = smallvec![];
+                for (base, way) in expr_reads(self.ir, self.views, ix) {
+                    args.push(self.emit(base, &way.followed_by(path), space)?);
+                }
+                let params: SmallVec<[E<'b>; 2]> = match op {
+                    Op::Elementwise(_, params) => params.iter().map(|&p| self.scalar(p)).collect(),
+                    _ => smallvec![],
+                };
+                apply(op, &args, &params)
+            }
+        };
+        self.known.insert(key, value.r());
+        Some(value)
+    }
+
+    /// The argument where all coordinates are inside of it, else the border's value.
+    fn pad(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
+        let node = &self.ir.nodes[ix];
+        let Op::Pad { before, value, .. } = &node.op else { return None };
+        let border = self.scalar(*value);
+        let Some((base, way)) = expr_reads(self.ir, self.views, ix).pop() else {
+            return Some(border);
+        };
+        let inner = self.ir.nodes[node.inputs[0]].ty.shape.clone();
+        let argument = self.emit(base, &way.followed_by(path), space)?;
+        let mut result = argument;
+        for axis in coordinates(&node.op) {
+            let at = self.coordinate(&node.ty.shape, axis, path, space)?;
+            let first = self.number(before[axis] as i64);
+            let end = self.number((before[axis] + inner[axis]) as i64);
+            result = at.ge(first).and(at.lt(end)).select(result, border, argument);
+        }
+        Some(result)
+    }
+
+    /// The input that the coordinate along the axis falls into.
+    fn concat(&mut self, ix: Ix, axis: usize, path: &Path, space: Space) -> Option<E<'b>> {
+        let node = &self.ir.nodes[ix];
+        let at = self.coordinate(&node.ty.shape, axis, path, space)?;
+        let sizes = node.inputs.iter().map(|&input| &self.ir.nodes[input].ty.shape);
+        let sizes: Vec<usize> = sizes.filter(|s| s.elements() > 0).map(|s| s[axis]).collect();
+        let mut parts = Vec::new();
+        for (base, way) in expr_reads(self.ir, self.views, ix) {
+            parts.push(self.emit(base, &way.followed_by(path), space)?);
+        }
+        let Some(mut result) = parts.pop() else {
+            return Some(self.scalar(Scalar::new(node.ty.dtype, 0.0)));
+        };
+        let mut end: usize = sizes[..parts.len()].iter().sum();
+        for (part, size) in parts.into_iter().zip(&sizes).rev() {
+            let boundary = self.number(end as i64);
+            result = at.lt(boundary).select(part, result, part);
+            end -= size;
+        }
+        Some(result)
+    }
+
+    fn load(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
+        let ty = &self.ir.nodes[ix].ty;
+        let view = path.view(&ty.shape)?;
+        let clamp = reaches_outside(&view, ty.shape.elements());
+        let source = Source::Value(self.values[ix]?);
+        Some(self.operand(Operand { source, dtype: ty.dtype, space, view, clamp }))
+    }
+
+    /// Coordinate `axis` of a tensor of `shape` at the end of `path`, as an `i32`.
+    fn coordinate(
+        &mut self,
+        shape: &Shape,
+        axis: usize,
+        path: &Path,
+        space: Space,
+    ) -> Option<E<'b>> {
+        let view = path.coordinate(shape, axis)?;
+        Some(self.operand(Operand {
+            source: Source::Iota,
+            dtype: DType::I32,
+            space,
+            view,
+            clamp: false,
+        }))
+    }
+
+    fn operand(&mut self, operand: Operand) -> E<'b> {
+        let ty = operand.dtype.lane();
+        let known = self.operands.iter().position(|o| *o == operand);
+        let at = known.unwrap_or_else(|| {
+            self.operands.push(operand);
+            self.operands.len() - 1
+        });
+        self.builder.load(at as u16, ty)
+    }
+
+    fn number(&mut self, value: i64) -> E<'b> {
+        self.scalar(Scalar::new(DType::I32, value as f64))
+    }
+
+    fn scalar(&mut self, value: Scalar) -> E<'b> {
+        let at = self.scalar_index(value);
+        self.builder.scalar(at, value.dtype().lane())
+    }
+
+    /// Each number gets a place of its own, so that equal numbers make no other code.
+    fn scalar_index(&mut self, value: Scalar) -> u16 {
+        self.scalars.push(value);
+        self.scalars.len() as u16 - 1
+    }
+}
+
+fn combined_type(op: &crate::ops::Reduction, dtype: DType) -> Ty {
+    let builder = Builder::default();
+    op.before(builder.load(0, dtype.lane())).ty()
+}
+
+/// The number of elements that become one.
+fn reduced(op: &Op, shape: &Shape) -> usize {
+    match op {
+        Op::Reduce { axes, .. } => axes.iter().map(|&axis| shape[axis]).product(),
+        _ => 1,
+    }
+}
+
+/// Whether a view of a buffer of `elements` points before its start or past its end.
+fn reaches_outside(view: &View, elements: usize) -> bool {
+    if view.dims.contains(&0) {
+        return false;
+    }
+    let (mut low, mut high) = (view.offset, view.offset);
+    for (&dim, &stride) in view.dims.iter().zip(&view.strides) {
+        let reach = (dim as i64 - 1) * stride;
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    low < 0 || high >= elements as i64
+}

@@ -1,0 +1,221 @@
+//! A plan as text that a person understands.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use super::memory::lives;
+use super::step::{Form, Step, ValueId};
+use super::{Home, Plan};
+use crate::cost::{Backend, Limits};
+
+/// What will run, where and why. Prints as a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    backend: Backend,
+    kernels: Vec<String>,
+    dispatches: u64,
+    peak_bytes: u64,
+    predicted_seconds: f64,
+    text: String,
+}
+
+impl Explanation {
+    /// Explains `plan`; `other` is the predicted time on the side that was not chosen, where both
+    /// could be.
+    pub(crate) fn new(plan: &Plan, limits: &Limits, other: Option<f64>) -> Self {
+        let printer = Printer { plan, limits };
+        Self {
+            backend: plan.backend,
+            kernels: plan.steps.iter().map(Step::label).collect(),
+            dispatches: plan.dispatches(),
+            peak_bytes: plan.peak_bytes,
+            predicted_seconds: plan.seconds,
+            text: printer.page(other),
+        }
+    }
+
+    /// Where the plan runs.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// The kernels in the order in which they run, each as the operations fused in it, joined by `+`.
+    #[must_use]
+    pub fn kernels(&self) -> &[String] {
+        &self.kernels
+    }
+
+    /// How often the GPU is dispatched (a split reduction takes two).
+    #[must_use]
+    pub fn dispatches(&self) -> u64 {
+        self.dispatches
+    }
+
+    /// Bytes of memory that a run holds at once: intermediates, results and residents.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// Predicted seconds of a run.
+    #[must_use]
+    pub fn predicted_seconds(&self) -> f64 {
+        self.predicted_seconds
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+struct Printer<'a> {
+    plan: &'a Plan,
+    limits: &'a Limits,
+}
+
+impl Printer<'_> {
+    fn page(&self, other: Option<f64>) -> String {
+        let plan = self.plan;
+        let mut page = String::new();
+        let uploads =
+            usize::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
+        let downloads = usize::from(!plan.downloads.is_empty());
+        let _ = write!(
+            page,
+            "plan for {}: {} in {}, {} ({}), {} ({}), peak {}, predicted {}",
+            plan.backend,
+            count(plan.steps.len(), "kernel"),
+            count(plan.dispatches() as usize, "dispatch"),
+            count(uploads, "upload"),
+            bytes(plan.bytes_up),
+            count(downloads, "download"),
+            bytes(plan.bytes_down),
+            bytes(plan.peak_bytes),
+            seconds(plan.seconds),
+        );
+        if let Some(other) = other {
+            let side = if plan.backend == Backend::Cpu { "gpu" } else { "cpu" };
+            let _ = write!(page, " ({side} {})", seconds(other));
+        }
+        page.push('\n');
+        for (index, value) in plan.values.iter().enumerate() {
+            if matches!(value.home, Home::Upload { .. } | Home::Resident(_)) {
+                let _ = writeln!(page, "  {}", self.value(ValueId(index as u32)));
+            }
+        }
+        for (at, step) in plan.steps.iter().enumerate() {
+            self.step(&mut page, at, step);
+        }
+        if !plan.downloads.is_empty() {
+            let _ = writeln!(page, "  download {}", Self::names(&plan.downloads));
+        }
+        if !plan.keeps.is_empty() {
+            let _ = writeln!(page, "  keep {}", Self::names(&plan.keeps));
+        }
+        page
+    }
+
+    fn step(&self, page: &mut String, at: usize, step: &Step) {
+        let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
+        let _ = writeln!(page, "  {}. {} {}", at + 1, form(step), step.label());
+        let reads = step.reads();
+        let reads = if reads.is_empty() { "nothing".to_owned() } else { Self::names(&reads) };
+        let _ = writeln!(page, "     {} ← {reads}", self.list(&outputs));
+        let cost = &step.cost;
+        let _ = write!(
+            page,
+            "     on {}: {} flops, {} read, {} written; cpu {}, gpu {}",
+            self.plan.backend,
+            quantity(cost.flops),
+            bytes(cost.bytes_read),
+            bytes(cost.bytes_written),
+            seconds(cost.cpu_seconds),
+            seconds(cost.gpu_seconds),
+        );
+        if let Some(memory) = self.memory(at, &outputs) {
+            let _ = write!(page, "; {memory}");
+        }
+        page.push('\n');
+    }
+
+    /// Which buffers the step's results take, and whose they were.
+    fn memory(&self, at: usize, outputs: &[ValueId]) -> Option<String> {
+        let plan = self.plan;
+        let lives = lives(plan);
+        let reused: Vec<String> = outputs
+            .iter()
+            .filter_map(|output| {
+                let Home::Slot(slot) = plan.values[output.index()].home else { return None };
+                let before = (0..plan.values.len()).filter(|&index| {
+                    let same = match plan.values[index].home {
+                        Home::Slot(s) | Home::Upload { slot: Some(s), .. } => s == slot,
+                        _ => false,
+                    };
+                    same && lives[index].is_some_and(|life| life.last < at)
+                });
+                let before = before.max_by_key(|&index| lives[index].map(|life| life.last))?;
+                Some(format!("reuses the buffer of v{before}"))
+            })
+            .collect();
+        (!reused.is_empty()).then(|| reused.join(", "))
+    }
+
+    fn list(&self, values: &[ValueId]) -> String {
+        values.iter().map(|&value| self.value(value)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn names(values: &[ValueId]) -> String {
+        values.iter().map(|value| format!("v{}", value.0)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn value(&self, id: ValueId) -> String {
+        let value = &self.plan.values[id.index()];
+        let origin = match value.home {
+            Home::Upload { .. } => "upload ",
+            Home::Resident(_) => "resident ",
+            Home::Slot(_) | Home::Kept(_) => "",
+        };
+        let size = bytes(value.bytes(self.limits));
+        format!("{origin}v{} {}{} ({size})", id.0, value.dtype, value.shape)
+    }
+}
+
+fn form(step: &Step) -> &'static str {
+    match step.form {
+        Form::Map { .. } => "map",
+        Form::Reduce { .. } => "reduce",
+        Form::Row { .. } => "row",
+        Form::MatMul { .. } => "product",
+    }
+}
+
+fn count(n: usize, noun: &str) -> String {
+    let plural = if noun.ends_with("ch") { "es" } else { "s" };
+    format!("{n} {noun}{}", if n == 1 { "" } else { plural })
+}
+
+/// A number of bytes in a unit that fits.
+fn bytes(n: u64) -> String {
+    scaled(n as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+fn quantity(n: u64) -> String {
+    scaled(n as f64, 1000.0, &["", "k", "M", "G", "T", "P"]).trim_end().to_owned()
+}
+
+fn seconds(s: f64) -> String {
+    scaled(s * 1e9, 1000.0, &["ns", "µs", "ms", "s"])
+}
+
+fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    while value >= step && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0 && value < 100.0);
+    format!("{value:.digits$} {}", units[unit])
+}

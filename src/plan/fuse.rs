@@ -1,0 +1,547 @@
+//! The pass *fuse*: which values are stored, and which are computed where they are read.
+//!
+//! Values are taken from the last to the first, so that all readers of a value are settled before
+//! the value itself. An elementwise value moves into the kernels that read it where that saves
+//! memory traffic; then a kernel that only maps what one heavy kernel made becomes the epilogue of
+//! that one.
+
+use super::ir::{Ir, Ix};
+use super::path::{Path, Views};
+use super::step::Space;
+use crate::cost::Rates;
+use crate::dtype::DType;
+use crate::ops::{MatMulDims, Op};
+use crate::shape::{Move, Range, Shape};
+
+/// No kernel computes more operations than this: compilers take longer than linear time.
+const MAX_OPS: usize = 128;
+
+/// A kernel in the making.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// The value that it is made for.
+    pub root: Ix,
+    /// The heavy value whose epilogue the root has become.
+    pub anchor: Option<Ix>,
+    /// Values in between that are stored as well.
+    pub extra: Vec<Ix>,
+    /// What it reads from memory.
+    pub reads: Vec<Read>,
+    /// Operations it computes.
+    pub ops: Vec<Ix>,
+}
+
+/// A stored value that a group reads, and the way from there to a space of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Read {
+    pub base: Ix,
+    pub path: Path,
+    pub space: Space,
+}
+
+/// What the pass found.
+pub(super) struct Fusion {
+    /// In an order of dependency.
+    pub groups: Vec<Group>,
+    /// For each node, whether its readers load it. (A group's `extra` values are stored, but nobody loads them.)
+    pub stored: Vec<bool>,
+}
+
+/// Whether a node has a kernel form of its own, rather than an expression.
+pub(super) fn is_heavy(op: &Op) -> bool {
+    matches!(op, Op::Reduce { .. } | Op::Row { .. } | Op::MatMul)
+}
+
+pub(super) fn fuse(ir: &Ir, views: &Views, storage_buffers: usize, rates: &Rates) -> Fusion {
+    let mut pass = Pass {
+        ir,
+        views,
+        rates,
+        buffers: storage_buffers,
+        is_output: vec![false; ir.nodes.len()],
+        ends_heavy: Vec::new(),
+        group_of: vec![None; ir.nodes.len()],
+        readers: vec![Vec::new(); ir.nodes.len()],
+        stored: vec![false; ir.nodes.len()],
+        groups: Vec::new(),
+    };
+    for ix in ir.outputs() {
+        pass.is_output[views.of(ix).0] = true;
+    }
+    pass.ends_heavy = pass.ends_of_heavy();
+    for ix in (0..ir.nodes.len()).rev() {
+        if views.is_base(ix) {
+            pass.settle(ix);
+        }
+    }
+    pass.groups.reverse();
+    let last = pass.groups.len().saturating_sub(1);
+    pass.readers.iter_mut().flatten().for_each(|group| *group = last - *group);
+    pass.attach_epilogues();
+    Fusion { groups: pass.groups, stored: pass.stored }
+}
+
+struct Pass<'a> {
+    ir: &'a Ir,
+    views: &'a Views,
+    rates: &'a Rates,
+    buffers: usize,
+    is_output: Vec<bool>,
+    /// Whether an elementwise value can be what a heavy kernel writes instead of its own result.
+    ends_heavy: Vec<bool>,
+    /// The group whose root a value is.
+    group_of: Vec<Option<usize>>,
+    /// The groups that read a value.
+    readers: Vec<Vec<usize>>,
+    stored: Vec<bool>,
+    groups: Vec<Group>,
+}
+
+impl Pass<'_> {
+    /// Decides whether the value is stored or computed by its readers.
+    fn settle(&mut self, ix: Ix) {
+        let op = &self.ir.nodes[ix].op;
+        if self.readers[ix].is_empty() && !self.is_output[ix] {
+            return;
+        }
+        if op.is_source() {
+            self.stored[ix] = true;
+            return;
+        }
+        if !is_heavy(op) && self.inline(ix) {
+            return;
+        }
+        self.stored[ix] = true;
+        let reads = root_reads(self.ir, self.views, ix);
+        let group = self.groups.len();
+        for read in &reads {
+            add_reader(&mut self.readers[read.base], group);
+        }
+        self.groups.push(Group { root: ix, anchor: None, extra: Vec::new(), reads, ops: vec![ix] });
+    }
+
+    /// For each value whether it maps, element by element, what one heavy kernel made for it alone.
+    fn ends_of_heavy(&self) -> Vec<bool> {
+        let mut users: Vec<Vec<Ix>> = vec![Vec::new(); self.ir.nodes.len()];
+        for (ix, node) in self.ir.nodes.iter().enumerate() {
+            if self.views.is_base(ix) {
+                for &input in &node.inputs {
+                    add_reader(&mut users[self.views.of(input).0], ix);
+                }
+            }
+        }
+        let mut ends = vec![false; self.ir.nodes.len()];
+        for (ix, node) in self.ir.nodes.iter().enumerate() {
+            let maps = matches!(node.op, Op::Elementwise(..) | Op::Select | Op::Cast(_));
+            ends[ix] = maps
+                && expr_reads(self.ir, self.views, ix).iter().any(|(base, path)| {
+                    let from = &self.ir.nodes[*base];
+                    users[*base] == [ix]
+                        && !self.is_output[*base]
+                        && (is_heavy(&from.op) || ends[*base])
+                        && from.ty.shape.elements() == node.ty.shape.elements()
+                        && path.view(&from.ty.shape).is_some_and(|view| view.is_contiguous())
+                });
+        }
+        ends
+    }
+
+    /// Moves an elementwise value into all of its readers, if that is possible and pays.
+    fn inline(&mut self, ix: Ix) -> bool {
+        let readers = self.readers[ix].clone();
+        let also_stored = self.is_output[ix];
+        if readers.is_empty() || (also_stored && !self.can_store_between(ix, &readers)) {
+            return false;
+        }
+        // As an epilogue it costs no traffic at all; as a prologue it would be computed again for each
+        // reader, or each tile.
+        let maps_on =
+            readers.len() == 1 && !is_heavy(&self.ir.nodes[self.groups[readers[0]].root].op);
+        if self.ends_heavy[ix] && !maps_on {
+            return false;
+        }
+        let mut after = Vec::with_capacity(readers.len());
+        for &group in &readers {
+            let Some(reads) = self.reads_after(ix, group) else { return false };
+            after.push(reads);
+        }
+        if !also_stored && !self.pays(ix, &readers, &after) {
+            return false;
+        }
+        for (&group, reads) in readers.iter().zip(after) {
+            for read in &reads {
+                add_reader(&mut self.readers[read.base], group);
+            }
+            self.groups[group].reads = reads;
+            self.groups[group].ops.push(ix);
+            if also_stored {
+                self.groups[group].extra.push(ix);
+            }
+        }
+        true
+    }
+
+    /// Whether the one group that reads an output can store it on its way.
+    fn can_store_between(&self, ix: Ix, readers: &[usize]) -> bool {
+        let &[group] = readers else { return false };
+        let group = &self.groups[group];
+        let shape = &self.ir.nodes[ix].ty.shape;
+        let direct =
+            group.reads.iter().filter(|read| read.base == ix).all(|read| read.path.is_empty());
+        let is_move = |ix: Ix| matches!(self.ir.nodes[ix].op, Op::Move { .. });
+        !is_heavy(&self.ir.nodes[group.root].op)
+            && !is_move(group.root)
+            && !is_move(ix)
+            && *shape == self.ir.nodes[group.root].ty.shape
+            && direct
+    }
+
+    /// The group's reads if it computed `ix` itself; `None` where it cannot.
+    fn reads_after(&self, ix: Ix, group: usize) -> Option<Vec<Read>> {
+        let group = &self.groups[group];
+        if group.ops.len() >= MAX_OPS {
+            return None;
+        }
+        let mut reads: Vec<Read> =
+            group.reads.iter().filter(|read| read.base != ix).cloned().collect();
+        let inputs = expr_reads(self.ir, self.views, ix);
+        for through in group.reads.iter().filter(|read| read.base == ix) {
+            if coordinates(&self.ir.nodes[ix].op)
+                .any(|axis| through.path.coordinate(&self.ir.nodes[ix].ty.shape, axis).is_none())
+            {
+                return None;
+            }
+            for (base, path) in &inputs {
+                let path = path.followed_by(&through.path);
+                path.view(&self.ir.nodes[*base].ty.shape)?;
+                let read = Read { base: *base, path, space: through.space };
+                if !reads.contains(&read) {
+                    reads.push(read);
+                }
+            }
+        }
+        let outputs = 1 + group.extra.len() + usize::from(self.is_output[ix]);
+        (distinct(&reads) + outputs <= self.buffers).then_some(reads)
+    }
+
+    /// Whether computing the value where it is read beats storing it once.
+    fn pays(&self, ix: Ix, readers: &[usize], after: &[Vec<Read>]) -> bool {
+        let node = &self.ir.nodes[ix];
+        let bytes = self.bytes(ix);
+        let flops = flops(&node.op, node.ty.dtype) as f64;
+        let own_reads: f64 =
+            expr_reads(self.ir, self.views, ix).iter().map(|&(base, _)| self.bytes(base)).sum();
+        let elements = node.ty.shape.elements() as f64;
+        // Stored: its inputs are read once, it is written once and read by each.
+        let stored =
+            self.rates.seconds(own_reads + bytes * (1 + readers.len()) as f64, flops * elements)
+                + self.rates.dispatch;
+        let mut inlined = 0.0;
+        for (&group, after) in readers.iter().zip(after) {
+            let before = &self.groups[group];
+            let new_reads: f64 = after
+                .iter()
+                .filter(|read| !before.reads.iter().any(|old| old.base == read.base))
+                .map(|read| self.bytes(read.base))
+                .sum();
+            let mut evaluations = 0.0;
+            for read in before.reads.iter().filter(|read| read.base == ix) {
+                let times = match read.space {
+                    // Every tile along the other side of the product evaluates it anew.
+                    Space::X | Space::W if flops > 4.0 || after.len() > before.reads.len() => {
+                        return false;
+                    }
+                    Space::X | Space::W => 1.0,
+                    Space::Main | Space::Out => {
+                        read.path.shape().elements() as f64 / elements.max(1.0)
+                    }
+                };
+                evaluations += elements * times.max(1.0);
+            }
+            inlined += self.rates.seconds(new_reads, flops * evaluations);
+        }
+        inlined <= stored
+    }
+
+    fn bytes(&self, ix: Ix) -> f64 {
+        let ty = &self.ir.nodes[ix].ty;
+        (ty.shape.elements() * ty.dtype.size()) as f64
+    }
+
+    /// Turns each group that maps the result of one heavy kernel, read by nobody else, into the
+    /// epilogue of that kernel.
+    fn attach_epilogues(&mut self) {
+        let mut gone = vec![false; self.groups.len()];
+        for (at, group) in self.groups.iter().enumerate() {
+            self.group_of[group.root] = Some(at);
+        }
+        for at in 0..self.groups.len() {
+            let heavy = self.heavy_reads(at);
+            let best = heavy.into_iter().filter_map(|ix| Some((ix, self.epilogue_reads(at, ix)?)));
+            let Some((anchor, reads)) = best.max_by_key(|(ix, _)| weight(self.ir, *ix)) else {
+                continue;
+            };
+            let Some(source) = self.group_of[anchor] else { continue };
+            gone[source] = true;
+            let mut ops = self.groups[source].ops.clone();
+            if self.is_output[anchor] {
+                self.groups[at].extra.push(anchor);
+            }
+            self.stored[anchor] = false;
+            for read in &reads {
+                add_reader(&mut self.readers[read.base], at);
+            }
+            let group = &mut self.groups[at];
+            ops.append(&mut group.ops);
+            (group.anchor, group.reads, group.ops) = (Some(anchor), reads, ops);
+        }
+        let mut at = 0;
+        self.groups.retain(|_| {
+            at += 1;
+            !gone[at - 1]
+        });
+    }
+
+    /// The heavy values that only the mapping group `at` reads, as they lie.
+    fn heavy_reads(&self, at: usize) -> Vec<Ix> {
+        let group = &self.groups[at];
+        let root = &self.ir.nodes[group.root];
+        if is_heavy(&root.op) || matches!(root.op, Op::Move { .. }) {
+            return Vec::new();
+        }
+        let mut heavy = Vec::new();
+        for read in &group.reads {
+            let node = &self.ir.nodes[read.base];
+            let whole = || {
+                node.ty.shape.elements() == root.ty.shape.elements()
+                    && read.path.view(&node.ty.shape).is_some_and(|view| view.is_contiguous())
+            };
+            if is_heavy(&node.op)
+                && self.readers[read.base] == [at]
+                && whole()
+                && !heavy.contains(&read.base)
+            {
+                heavy.push(read.base);
+            }
+        }
+        heavy
+    }
+
+    /// What the kernel of `anchor` reads with the group `at` as its epilogue.
+    fn epilogue_reads(&self, at: usize, anchor: Ix) -> Option<Vec<Read>> {
+        let group = &self.groups[at];
+        let source = &self.groups[self.group_of[anchor]?];
+        if source.ops.len() + group.ops.len() > MAX_OPS || source.root != anchor {
+            return None;
+        }
+        let mut reads = source.reads.clone();
+        for read in &group.reads {
+            let path = into_epilogue(self.ir, anchor, &read.path);
+            let view = path.view(&self.ir.nodes[read.base].ty.shape)?;
+            if read.base == anchor {
+                // Every use must be the element itself, not a transposed or shifted one.
+                if !read.path.view(&self.ir.nodes[anchor].ty.shape)?.is_contiguous() {
+                    return None;
+                }
+                continue;
+            }
+            debug_assert_eq!(view.shape().elements(), self.ir.nodes[anchor].ty.shape.elements());
+            reads.push(Read {
+                base: read.base,
+                path,
+                space: epilogue_space(&self.ir.nodes[anchor].op),
+            });
+        }
+        for &ix in &group.ops {
+            // Coordinates, too, must survive the way into the kernel's space.
+            if coordinates(&self.ir.nodes[ix].op).next().is_some()
+                && self.ir.nodes[ix].ty.shape != self.ir.nodes[anchor].ty.shape
+            {
+                return None;
+            }
+        }
+        let outputs = 1 + group.extra.len() + usize::from(self.is_output[anchor]);
+        (distinct(&reads) + outputs <= self.buffers).then_some(reads)
+    }
+}
+
+fn add_reader(readers: &mut Vec<usize>, group: usize) {
+    if !readers.contains(&group) {
+        readers.push(group);
+    }
+}
+
+fn distinct(reads: &[Read]) -> usize {
+    (0..reads.len()).filter(|&i| reads[..i].iter().all(|read| read.base != reads[i].base)).count()
+}
+
+/// How dear the kernel of a heavy value is: the dearest takes the epilogue.
+fn weight(ir: &Ir, ix: Ix) -> u8 {
+    match ir.nodes[ix].op {
+        Op::MatMul => 3,
+        Op::Row { .. } => 2,
+        _ => 1,
+    }
+}
+
+/// Rough flops of one element of an elementwise node.
+fn flops(op: &Op, dtype: DType) -> u64 {
+    match op {
+        Op::Elementwise(..) | Op::Select | Op::Cast(_) => super::emit::expression_flops(op, dtype),
+        _ => 2,
+    }
+}
+
+/// The axes whose coordinates the node's expression reads.
+pub(super) fn coordinates(op: &Op) -> impl Iterator<Item = usize> {
+    let axes: Vec<usize> = match op {
+        Op::Arange { .. } => vec![0],
+        Op::Concat { axis } => vec![*axis],
+        Op::Pad { before, after, .. } => {
+            (0..before.len()).filter(|&axis| before[axis] + after[axis] > 0).collect()
+        }
+        _ => Vec::new(),
+    };
+    axes.into_iter()
+}
+
+/// The stored values that a node's expression reads, with the way to the node's own shape. A
+/// padding's and a concatenation's ways lead outside of their values where another is read.
+pub(super) fn expr_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<(Ix, Path)> {
+    let node = &ir.nodes[ix];
+    let shape = &node.ty.shape;
+    let mut start = 0_i64;
+    let mut reads = Vec::with_capacity(node.inputs.len());
+    for &input in &node.inputs {
+        let from = &ir.nodes[input].ty.shape;
+        let (base, path) = views.of(input);
+        let path = match &node.op {
+            Op::Move { to, .. } => path.then(to.clone(), shape.clone()),
+            Op::Pad { before, .. } => {
+                path.then(window(shape, |axis| -(before[axis] as i64)), shape.clone())
+            }
+            Op::Concat { axis } => {
+                let window = window(shape, |a| if a == *axis { -start } else { 0 });
+                start += from[*axis] as i64;
+                path.then(window, shape.clone())
+            }
+            _ => path.broadcast(shape),
+        };
+        // Nothing can be read from nothing: such an input of a padding or concatenation is dropped.
+        let dropped = matches!(node.op, Op::Pad { .. } | Op::Concat { .. }) && from.elements() == 0;
+        if !dropped {
+            reads.push((*base, path));
+        }
+    }
+    reads
+}
+
+/// A slice as large as `shape` that starts at `start` of each axis, perhaps outside.
+fn window(shape: &Shape, start: impl Fn(usize) -> i64) -> Move {
+    Move::Slice(
+        shape
+            .dims()
+            .iter()
+            .enumerate()
+            .map(|(axis, &count)| Range { start: start(axis), step: 1, count })
+            .collect(),
+    )
+}
+
+/// The shape of the space that a mapping kernel for `ix` iterates over. A reshape that is carried
+/// out walks its argument in the argument's own shape, which is the same order.
+pub(super) fn map_space(ir: &Ir, ix: Ix) -> Shape {
+    let node = &ir.nodes[ix];
+    match node.op {
+        Op::Move { to: Move::Reshape(_), .. } => ir.nodes[node.inputs[0]].ty.shape.clone(),
+        _ => node.ty.shape.clone(),
+    }
+}
+
+/// What the kernel of a stored value reads before anything is fused into it.
+fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
+    let node = &ir.nodes[ix];
+    let input = |at: usize| views.of(node.inputs[at]).clone();
+    match &node.op {
+        Op::Reduce { .. } | Op::Row { .. } => {
+            let (base, path) = input(0);
+            let path = path.permuted(&main_order(&node.op, &ir.nodes[node.inputs[0]].ty.shape));
+            vec![Read { base, path, space: Space::Main }]
+        }
+        Op::MatMul => {
+            let ((x, x_path), (w, w_path)) = (input(0), input(1));
+            let Some((x_path, w_path)) = matmul_paths(&x_path, &w_path) else { return Vec::new() };
+            vec![
+                Read { base: x, path: x_path, space: Space::X },
+                Read { base: w, path: w_path, space: Space::W },
+            ]
+        }
+        Op::Move { to: Move::Reshape(_), .. } => {
+            let (base, path) = input(0);
+            vec![Read { base, path, space: Space::Main }]
+        }
+        _ => {
+            let mut reads: Vec<Read> = Vec::new();
+            for (base, path) in expr_reads(ir, views, ix) {
+                let read = Read { base, path, space: Space::Main };
+                if !reads.contains(&read) {
+                    reads.push(read);
+                }
+            }
+            reads
+        }
+    }
+}
+
+/// The order of axes in the main space of a reduction or row form: what is kept, then what is
+/// reduced.
+pub(super) fn main_order(op: &Op, shape: &Shape) -> Vec<usize> {
+    let reduced: Vec<usize> = match op {
+        Op::Reduce { axes, .. } => axes.to_vec(),
+        Op::Row { axis, .. } => vec![*axis],
+        _ => Vec::new(),
+    };
+    let kept = (0..shape.rank()).filter(|axis| !reduced.contains(axis));
+    kept.chain(reduced.iter().copied()).collect()
+}
+
+/// The ways of a product's operands to the spaces `batch ++ [m, k]` and `batch ++ [k, n]`.
+pub(super) fn matmul_paths(x: &Path, w: &Path) -> Option<(Path, Path)> {
+    let dims = MatMulDims::of(x.shape(), w.shape()).ok()?;
+    let space = |last: [usize; 2]| dims.batch.dims().iter().copied().chain(last).collect::<Shape>();
+    let x = if dims.vector_x { x.reshaped([1, dims.k].into()) } else { x.clone() };
+    let w = if dims.vector_w { w.reshaped([dims.k, 1].into()) } else { w.clone() };
+    Some((x.broadcast(&space([dims.m, dims.k])), w.broadcast(&space([dims.k, dims.n]))))
+}
+
+/// The out space of a heavy node's form.
+pub(super) fn out_space(ir: &Ir, ix: Ix) -> Shape {
+    let node = &ir.nodes[ix];
+    let input = |at: usize| &ir.nodes[node.inputs[at]].ty.shape;
+    match &node.op {
+        Op::Reduce { axes, .. } => {
+            let shape = input(0);
+            (0..shape.rank()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect()
+        }
+        Op::MatMul => match MatMulDims::of(input(0), input(1)) {
+            Ok(dims) => dims.batch.dims().iter().copied().chain([dims.m, dims.n]).collect(),
+            Err(_) => node.ty.shape.clone(),
+        },
+        _ => node.ty.shape.clone(),
+    }
+}
+
+/// The way of an epilogue's operand into the space of the kernel of `anchor`.
+pub(super) fn into_epilogue(ir: &Ir, anchor: Ix, path: &Path) -> Path {
+    let node = &ir.nodes[anchor];
+    match &node.op {
+        Op::Row { .. } => {
+            path.reshaped(node.ty.shape.clone()).permuted(&main_order(&node.op, &node.ty.shape))
+        }
+        _ => path.reshaped(out_space(ir, anchor)),
+    }
+}
+
+pub(super) fn epilogue_space(op: &Op) -> Space {
+    if matches!(op, Op::Row { .. }) { Space::Main } else { Space::Out }
+}

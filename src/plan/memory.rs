@@ -1,0 +1,100 @@
+//! The pass *memory*: which values share a buffer.
+
+use super::step::Scratch;
+use super::{Home, Plan};
+
+/// The steps from which to which a buffer is needed, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub first: usize,
+    pub last: usize,
+}
+
+impl Life {
+    fn overlaps(self, other: Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// What wants a slot.
+#[derive(Clone, Copy)]
+enum Tenant {
+    Value(usize),
+    Scratch(usize),
+}
+
+/// Gives every value that lives for one run only a slot, and sets the plan's slots and peak. The
+/// largest values choose first, each the first slot that is free for all of its life (greedy by
+/// size: Pisarchyk and Lee, 2020).
+pub(super) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
+    let lives = lives(plan);
+    let mut tenants: Vec<(u64, Life, Tenant)> = Vec::new();
+    for (index, value) in plan.values.iter().enumerate() {
+        let wants = matches!(value.home, Home::Slot(_) | Home::Upload { slot: Some(_), .. });
+        if let (true, Some(life)) = (wants, lives[index]) {
+            tenants.push((stored_bytes[index], life, Tenant::Value(index)));
+        }
+    }
+    for (at, step) in plan.steps.iter().enumerate() {
+        if let Some(scratch) = step.scratch {
+            tenants.push((scratch.words * 4, Life { first: at, last: at }, Tenant::Scratch(at)));
+        }
+    }
+    tenants.sort_by_key(|&(bytes, life, _)| (std::cmp::Reverse(bytes), life.first));
+
+    let mut slots: Vec<(u64, Vec<Life>)> = Vec::new();
+    for (bytes, life, tenant) in tenants {
+        let free =
+            slots.iter().position(|(_, taken)| taken.iter().all(|other| !life.overlaps(*other)));
+        let slot = free.unwrap_or_else(|| {
+            slots.push((bytes, Vec::new()));
+            slots.len() - 1
+        });
+        slots[slot].1.push(life);
+        match tenant {
+            Tenant::Value(index) => match &mut plan.values[index].home {
+                Home::Slot(home) | Home::Upload { slot: Some(home), .. } => *home = slot,
+                Home::Upload { slot: None, .. } | Home::Resident(_) | Home::Kept(_) => {}
+            },
+            Tenant::Scratch(at) => {
+                if let Some(Scratch { slot: home, .. }) = &mut plan.steps[at].scratch {
+                    *home = slot;
+                }
+            }
+        }
+    }
+    plan.slots = slots.iter().map(|(bytes, _)| *bytes).collect();
+    let lasting = plan.values.iter().zip(stored_bytes);
+    let lasting =
+        lasting.filter(|(value, _)| matches!(value.home, Home::Resident(_) | Home::Kept(_)));
+    plan.peak_bytes = plan.slots.iter().sum::<u64>() + lasting.map(|(_, bytes)| bytes).sum::<u64>();
+}
+
+/// For each value the steps during which it must be there; uploads are there from the start,
+/// results to the end. `None` for what no step and no output touches.
+pub(super) fn lives(plan: &Plan) -> Vec<Option<Life>> {
+    let mut lives: Vec<Option<Life>> = vec![None; plan.values.len()];
+    let mut touch = |value: usize, step: usize| {
+        let life = lives[value].get_or_insert(Life { first: step, last: step });
+        life.first = life.first.min(step);
+        life.last = life.last.max(step);
+    };
+    for (at, step) in plan.steps.iter().enumerate() {
+        for output in &step.outputs {
+            touch(output.value.index(), at);
+        }
+        for value in step.reads() {
+            touch(value.index(), at);
+        }
+    }
+    for value in plan.downloads.iter().chain(&plan.keeps) {
+        touch(value.index(), plan.steps.len());
+    }
+    for (index, value) in plan.values.iter().enumerate() {
+        if let (Home::Upload { .. }, Some(_)) = (value.home, lives[index]) {
+            let last = lives[index].map_or(0, |life| life.last);
+            lives[index] = Some(Life { first: 0, last });
+        }
+    }
+    lives
+}

@@ -1,0 +1,89 @@
+//! Choices of a kernel's shape that depend on sizes only: tiles and splits.
+
+use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step, Tile};
+use crate::expr::{Expr, Node, Ref};
+use crate::shape::View;
+
+/// Threads that fill a large GPU; a reduction with fewer results is split until it has as many.
+const FILL: usize = 1 << 17;
+/// Threads of a workgroup that share a row.
+const GROUP: usize = 256;
+/// Rows up to this length are one thread's work.
+const SHORT: usize = 64;
+
+/// Chooses tiles and splits, and asks for the memory of partial results.
+pub(super) fn tune(step: &mut Step) {
+    let walks_columns = inner_is_strided(step);
+    match &mut step.form {
+        Form::Reduce { outer, inner, combine, schedule, .. } => {
+            let (outer, inner) = (outer.iter().product(), inner.iter().product());
+            *schedule = reduce_schedule(outer, inner, walks_columns);
+            if schedule.parts > 1 {
+                let words = (schedule.parts * outer * combine.words()) as u64;
+                step.scratch = Some(Scratch { words, slot: 0 });
+            }
+        }
+        Form::MatMul { batch, m, n, tile, .. } => {
+            *tile = matmul_tile(batch.iter().product(), *m, *n);
+        }
+        Form::Map { .. } | Form::Row { .. } => {}
+    }
+}
+
+fn reduce_schedule(outer: usize, inner: usize, walks_columns: bool) -> ReduceSchedule {
+    let (layout, threads) = if inner <= SHORT || (walks_columns && outer >= 32) {
+        (ReduceLayout::Thread, outer)
+    } else {
+        (ReduceLayout::Group, outer.saturating_mul(GROUP))
+    };
+    // At least 16 elements for each thread of a part, so that parts pay for their second dispatch.
+    let least = if layout == ReduceLayout::Group { GROUP * 16 } else { 64 };
+    let wanted = FILL.div_ceil(threads.max(1));
+    let parts = wanted.min(inner / least).clamp(1, 1024);
+    ReduceSchedule { layout, parts }
+}
+
+fn matmul_tile(batch: usize, m: usize, n: usize) -> Tile {
+    let groups = |bm: usize, bn: usize| batch * m.div_ceil(bm) * n.div_ceil(bn);
+    if groups(128, 128) >= 128 {
+        Tile { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 }
+    } else if m > 16 && groups(64, 64) >= 32 {
+        Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 }
+    } else if m > 16 {
+        Tile { bm: 32, bn: 32, bk: 32, tm: 2, tn: 4 }
+    } else {
+        Tile { bm: 16, bn: 64, bk: 32, tm: 1, tn: 4 }
+    }
+}
+
+/// Whether the prologue's largest operand lies so that neighbouring results, not neighbouring
+/// elements of one row, are close in memory.
+fn inner_is_strided(step: &Step) -> bool {
+    let Form::Reduce { outer, inner, prologue, .. } = &step.form else { return false };
+    let span = |view: &View| {
+        view.dims
+            .iter()
+            .zip(&view.strides)
+            .filter(|(_, s)| **s != 0)
+            .map(|(d, _)| *d)
+            .product::<usize>()
+    };
+    let loads = loads(&step.expr, *prologue);
+    let largest = loads.iter().map(|&k| &step.operands[k].view).max_by_key(|view| span(view));
+    let Some(view) = largest else { return false };
+    let stride = |range: std::ops::Range<usize>| {
+        let moving = range.filter(|&axis| view.dims[axis] > 1 && view.strides[axis] != 0);
+        moving.map(|axis| view.strides[axis].unsigned_abs()).min().unwrap_or(u64::MAX)
+    };
+    stride(0..outer.len()) < stride(outer.len()..outer.len() + inner.len())
+}
+
+/// The operands that an expression loads.
+pub(super) fn loads(expr: &Expr, root: Ref) -> Vec<usize> {
+    let nodes = expr.reachable(&[root]);
+    let loads = nodes.into_iter().filter_map(|r| match expr.node(r) {
+        Node::Load(k) => Some(usize::from(k)),
+        _ => None,
+    });
+    loads.collect()
+}

@@ -1,0 +1,147 @@
+//! What must hold after each pass. Checked in debug builds, and named by the pass that broke it.
+
+use super::ir::Ir;
+use super::memory::lives;
+use super::step::{Form, Source, Space, Step};
+use super::{Home, Plan, Target};
+use crate::error::PlanError;
+use crate::ops::{Op, Type, infer};
+
+type Check = Result<(), String>;
+
+/// Operands come before their users, and every type is what the operation's rule says.
+pub(super) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
+    checked(pass, || {
+        for (ix, node) in ir.nodes.iter().enumerate() {
+            let name = node.op.name();
+            ensure(node.inputs.iter().all(|&input| input < ix), || {
+                format!("{name} precedes its operand")
+            })?;
+            if node.op.is_source() || matches!(node.op, Op::Full(_) | Op::Arange { .. }) {
+                continue;
+            }
+            let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &ir.nodes[input].ty).collect();
+            let ty = infer(&node.op, &inputs).map_err(|mistake| format!("{name}: {mistake}"))?;
+            ensure(ty == node.ty, || format!("{name} is {} but stated as {}", ty, node.ty))?;
+        }
+        let nodes = ir.nodes.len();
+        ensure(ir.outputs().all(|ix| ix < nodes), || "an output is missing".into())
+    })
+}
+
+/// Steps run after what they read, views stay inside their values, slots are shared only by values
+/// that never live together, and no kernel binds more than the device can.
+pub(super) fn plan(pass: &'static str, plan: &Plan, target: &Target) -> Result<(), PlanError> {
+    checked(pass, || {
+        let mut made: Vec<bool> = plan
+            .values
+            .iter()
+            .map(|value| matches!(value.home, Home::Upload { .. } | Home::Resident(_)))
+            .collect();
+        for step in &plan.steps {
+            for value in step.reads() {
+                ensure(made[value.index()], || {
+                    format!("{} reads what no step made", step.label())
+                })?;
+            }
+            check_step(plan, step, target)?;
+            for output in &step.outputs {
+                made[output.value.index()] = true;
+            }
+        }
+        ensure(plan.downloads.iter().chain(&plan.keeps).all(|v| made[v.index()]), || {
+            "an output is made by no step".into()
+        })?;
+        check_slots(plan)
+    })
+}
+
+fn checked(pass: &'static str, check: impl FnOnce() -> Check) -> Result<(), PlanError> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    check().map_err(|what| PlanError::Invalid { pass, what })
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn check_step(plan: &Plan, step: &Step, target: &Target) -> Check {
+    let label = step.label();
+    let buffers = step.reads().len() + step.outputs.len();
+    ensure(buffers <= target.limits.storage_buffers, || {
+        format!("{label} binds {buffers} buffers")
+    })?;
+    for output in &step.outputs {
+        let value = &plan.values[output.value.index()];
+        ensure(!step.reads().contains(&output.value), || format!("{label} reads what it writes"))?;
+        ensure(output.dtype == value.dtype, || format!("{label} writes another type"))?;
+        ensure(output.view.dims[..] == *space(step, Space::Out), || {
+            format!("{label} misses its space")
+        })?;
+        let whole = output.view.shape().elements() == value.shape.elements();
+        ensure(whole, || format!("{label} does not write all of {}", value.shape))?;
+        ensure(inside(&output.view, value.shape.elements()), || format!("{label} writes outside"))?;
+    }
+    for operand in &step.operands {
+        let dims = space(step, operand.space);
+        ensure(operand.view.dims[..] == *dims, || {
+            format!(
+                "{label}: operand over {:?}, space {:?} is {dims:?}",
+                operand.view.dims, operand.space
+            )
+        })?;
+        if let (Source::Value(value), false) = (operand.source, operand.clamp) {
+            let elements = plan.values[value.index()].shape.elements();
+            ensure(inside(&operand.view, elements), || format!("{label} reads outside"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The dimensions of a space of the step's form.
+fn space(step: &Step, space: Space) -> Vec<usize> {
+    let join = |head: &[usize], tail: &[usize]| [head, tail].concat();
+    match (&step.form, space) {
+        (Form::Map { dims }, _) => dims.to_vec(),
+        (Form::Reduce { outer, inner, .. }, Space::Main) => join(outer, inner),
+        (Form::Reduce { outer, .. }, _) => outer.to_vec(),
+        (Form::Row { outer, len, .. }, _) => join(outer, &[*len]),
+        (Form::MatMul { batch, m, k, .. }, Space::X) => join(batch, &[*m, *k]),
+        (Form::MatMul { batch, k, n, .. }, Space::W) => join(batch, &[*k, *n]),
+        (Form::MatMul { batch, m, n, .. }, _) => join(batch, &[*m, *n]),
+    }
+}
+
+fn inside(view: &crate::shape::View, elements: usize) -> bool {
+    if view.dims.contains(&0) {
+        return true;
+    }
+    let reach =
+        view.dims.iter().zip(&view.strides).map(|(&dim, &stride)| (dim as i64 - 1) * stride);
+    let low = view.offset + reach.clone().map(|r| r.min(0)).sum::<i64>();
+    let high = view.offset + reach.map(|r| r.max(0)).sum::<i64>();
+    low >= 0 && high < elements as i64
+}
+
+fn check_slots(plan: &Plan) -> Check {
+    let lives = lives(plan);
+    let mut tenants: Vec<Vec<usize>> = vec![Vec::new(); plan.slots.len()];
+    for (index, value) in plan.values.iter().enumerate() {
+        let (Home::Slot(slot) | Home::Upload { slot: Some(slot), .. }) = value.home else {
+            continue;
+        };
+        if let Some(life) = lives[index] {
+            for &other in &tenants[slot] {
+                let together =
+                    lives[other].is_some_and(|o| life.first <= o.last && o.first <= life.last);
+                ensure(!together, || {
+                    format!("values {index} and {other} share slot {slot} and live together")
+                })?;
+            }
+            tenants[slot].push(index);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! How the elements of a reduction are combined: lane by lane along a row, or a row of lanes into as
+//! many results.
+
+use bytemuck::cast_slice;
+use multiversion::multiversion;
+
+use super::math;
+use super::wide::{self, LANES};
+use crate::dtype::Ty;
+
+/// An associative combination. Elements have positions, in whose order parts are merged.
+pub(super) trait Fold: Sync {
+    type State: Copy + Send + Sync;
+
+    /// The result of nothing.
+    fn empty(&self) -> Self::State;
+    /// Takes elements of one row, the first of which has position `first`.
+    fn row(&self, state: &mut Self::State, lanes: &[u32], first: usize);
+    /// Takes the elements at position `index` of as many rows as there are states.
+    fn column(&self, states: &mut [Self::State], lanes: &[u32], index: usize);
+    /// Takes the result of later elements.
+    fn merge(&self, state: &mut Self::State, later: Self::State);
+    /// The lane of a result.
+    fn finish(&self, state: Self::State) -> u32;
+}
+
+macro_rules! arithmetic {
+    ($name:ident, $doc:literal, $lane:ty => $state:ty, $empty:literal, |$a:ident, $b:ident| $op:expr, $finish:expr,
+        $row:ident, $column:ident) => {
+        #[doc = $doc]
+        pub(super) struct $name;
+
+        impl Fold for $name {
+            type State = $state;
+            fn empty(&self) -> $state {
+                $empty
+            }
+            fn row(&self, state: &mut $state, lanes: &[u32], _first: usize) {
+                self.merge(state, $row(cast_slice(lanes)));
+            }
+            fn column(&self, states: &mut [$state], lanes: &[u32], _index: usize) {
+                $column(states, cast_slice(lanes));
+            }
+            fn merge(&self, state: &mut $state, later: $state) {
+                let ($a, $b) = (*state, later);
+                *state = $op;
+            }
+            fn finish(&self, state: $state) -> u32 {
+                $finish(state)
+            }
+        }
+
+        #[multiversion(targets(
+            "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma",
+            "x86_64+avx2+fma"
+        ))]
+        fn $row(x: &[$lane]) -> $state {
+            let mut states: [$state; LANES] = [$empty; LANES];
+            let (wide, rest) = x.as_chunks::<LANES>();
+            for x in wide {
+                for i in 0..LANES {
+                    let ($a, $b) = (states[i], <$state>::from(x[i]));
+                    states[i] = $op;
+                }
+            }
+            let rest = rest.iter().map(|&x| <$state>::from(x));
+            rest.fold(wide::folded(states, |$a, $b| $op), |$a, $b| $op)
+        }
+
+        #[multiversion(targets(
+            "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma",
+            "x86_64+avx2+fma"
+        ))]
+        fn $column(states: &mut [$state], x: &[$lane]) {
+            for (state, &x) in states.iter_mut().zip(x) {
+                let ($a, $b) = (*state, <$state>::from(x));
+                *state = $op;
+            }
+        }
+    };
+}
+arithmetic!(SumF32, "Σx, in double precision.", f32 => f64, 0.0, |a, b| a + b,
+    |x: f64| (x as f32).to_bits(), sum_f32, sum_f32_columns);
+arithmetic!(ProdF32, "Πx, in double precision.", f32 => f64, 1.0, |a, b| a * b,
+    |x: f64| (x as f32).to_bits(), prod_f32, prod_f32_columns);
+arithmetic!(SumInt, "Σx modulo 2³², which is the same with and without a sign.", u32 => u32, 0,
+    |a, b| a.wrapping_add(b), |x| x, sum_int, sum_int_columns);
+arithmetic!(ProdInt, "Πx modulo 2³².", u32 => u32, 1,
+    |a, b| a.wrapping_mul(b), |x| x, prod_int, prod_int_columns);
+
+/// A map from lanes to unsigned keys, the greatest of which is the one looked for. Its parts are
+/// masks, so that it is one formula without branches for all types.
+#[derive(Clone, Copy)]
+pub(super) struct Order {
+    /// Bits that the sign of a float inverts.
+    magnitude: u32,
+    /// Bits that are inverted in any case.
+    flip: u32,
+    /// The greatest magnitude that is a number.
+    infinity: u32,
+    /// What stands for 0 too.
+    zero: u32,
+}
+
+/// The key of NaN, which wins over all.
+const NAN_KEY: u32 = u32::MAX;
+const SIGN: u32 = 1 << 31;
+
+impl Order {
+    /// By value, the greatest or the least first; −0 comes before 0.
+    pub fn by_value(ty: Ty, least: bool) -> Self {
+        let inverted = if least { u32::MAX } else { 0 };
+        match ty {
+            Ty::F32 => Self {
+                magnitude: !SIGN,
+                flip: SIGN ^ inverted,
+                infinity: f32::INFINITY.to_bits(),
+                zero: 0,
+            },
+            Ty::I32 => Self { magnitude: 0, flip: SIGN ^ inverted, infinity: u32::MAX, zero: 0 },
+            Ty::U32 | Ty::Bool => {
+                Self { magnitude: 0, flip: inverted, infinity: u32::MAX, zero: 0 }
+            }
+        }
+    }
+
+    /// As [`by_value`](Self::by_value), but −0 and 0 are equal.
+    pub fn by_number(ty: Ty, least: bool) -> Self {
+        let zero = if ty == Ty::F32 { SIGN } else { 0 };
+        Self { zero, ..Self::by_value(ty, least) }
+    }
+
+    #[inline(always)]
+    fn key(self, bits: u32) -> u32 {
+        let bits = if bits == self.zero { 0 } else { bits };
+        let negative = (bits.cast_signed() >> 31).cast_unsigned();
+        let key = bits ^ (negative & self.magnitude) ^ self.flip;
+        if bits & !SIGN > self.infinity { NAN_KEY } else { key }
+    }
+
+    /// The lane of a key.
+    fn lane(self, key: u32) -> u32 {
+        if key == NAN_KEY && self.magnitude != 0 {
+            return f32::NAN.to_bits();
+        }
+        let bits = key ^ self.flip;
+        let negative = (bits.cast_signed() >> 31).cast_unsigned();
+        bits ^ (negative & self.magnitude)
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn greatest_key(order: Order, lanes: &[u32]) -> u32 {
+    let mut most = [0; LANES];
+    let (blocks, rest) = lanes.as_chunks::<LANES>();
+    for block in blocks {
+        for i in 0..LANES {
+            most[i] = order.key(block[i]).max(most[i]);
+        }
+    }
+    let mut greatest = wide::folded(most, u32::max);
+    for &bits in rest {
+        greatest = order.key(bits).max(greatest);
+    }
+    greatest
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn greatest_key_columns(order: Order, states: &mut [u32], lanes: &[u32]) {
+    for (state, &bits) in states.iter_mut().zip(lanes) {
+        *state = (*state).max(order.key(bits));
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn position_columns(order: Order, states: &mut [(u32, u32)], lanes: &[u32], index: u32) {
+    for ((greatest, at), &bits) in states.iter_mut().zip(lanes) {
+        let key = order.key(bits);
+        *at = if key > *greatest { index } else { *at };
+        *greatest = key.max(*greatest);
+    }
+}
+
+/// The greatest or least element; NaN if any is NaN.
+pub(super) struct Extreme(pub Order);
+
+impl Fold for Extreme {
+    type State = u32;
+
+    fn empty(&self) -> u32 {
+        0
+    }
+
+    fn row(&self, state: &mut u32, lanes: &[u32], _first: usize) {
+        *state = (*state).max(greatest_key(self.0, lanes));
+    }
+
+    fn column(&self, states: &mut [u32], lanes: &[u32], _index: usize) {
+        greatest_key_columns(self.0, states, lanes);
+    }
+
+    fn merge(&self, state: &mut u32, later: u32) {
+        *state = (*state).max(later);
+    }
+
+    fn finish(&self, state: u32) -> u32 {
+        self.0.lane(state)
+    }
+}
+
+/// The first position of the greatest or least element; the first NaN wins over all.
+pub(super) struct Position(pub Order);
+
+impl Fold for Position {
+    /// The key and its position.
+    type State = (u32, u32);
+
+    fn empty(&self) -> Self::State {
+        (0, 0)
+    }
+
+    fn row(&self, state: &mut Self::State, lanes: &[u32], first: usize) {
+        let greatest = greatest_key(self.0, lanes);
+        if greatest > state.0
+            && let Some(at) = lanes.iter().position(|&bits| self.0.key(bits) == greatest)
+        {
+            *state = (greatest, (first + at) as u32);
+        }
+    }
+
+    fn column(&self, states: &mut [Self::State], lanes: &[u32], index: usize) {
+        position_columns(self.0, states, lanes, index as u32);
+    }
+
+    fn merge(&self, state: &mut Self::State, later: Self::State) {
+        if later.0 > state.0 {
+            *state = later;
+        }
+    }
+
+    fn finish(&self, state: Self::State) -> u32 {
+        state.1
+    }
+}
+
+/// log Σ eˣ.
+pub(super) struct LogSumExp;
+
+impl Fold for LogSumExp {
+    /// The greatest element and Σ e^(x − greatest).
+    type State = [f64; 2];
+
+    fn empty(&self) -> Self::State {
+        [f64::NEG_INFINITY, 0.0]
+    }
+
+    fn row(&self, state: &mut Self::State, lanes: &[u32], _first: usize) {
+        self.merge(state, log_sum_exp(cast_slice(lanes)));
+    }
+
+    fn column(&self, states: &mut [Self::State], lanes: &[u32], _index: usize) {
+        log_sum_exp_columns(states, cast_slice(lanes));
+    }
+
+    fn merge(&self, state: &mut Self::State, later: Self::State) {
+        let greatest = f64::from(math::max(state[0] as f32, later[0] as f32));
+        let weight = |[own, sum]: Self::State| sum * (own - finite_or_zero(greatest)).exp();
+        // Infinite and NaN maxima are the result, whatever the sum.
+        *state = if state[0] == f64::NEG_INFINITY {
+            [greatest, later[1]]
+        } else if later[0] == f64::NEG_INFINITY {
+            [greatest, state[1]]
+        } else {
+            [greatest, weight(*state) + weight(later)]
+        };
+    }
+
+    fn finish(&self, [greatest, sum]: Self::State) -> u32 {
+        let log = if greatest.is_finite() { greatest + sum.ln() } else { greatest };
+        (log as f32).to_bits()
+    }
+}
+
+/// What to subtract before the exponential.
+#[inline(always)]
+fn finite_or_zero(greatest: f64) -> f64 {
+    if greatest.abs() == f64::INFINITY { 0.0 } else { greatest }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
+fn log_sum_exp(x: &[f32]) -> [f64; 2] {
+    let greatest = wide::greatest(x);
+    let shift = finite_or_zero(f64::from(greatest)) as f32;
+    [f64::from(greatest), wide::sum(x, f32::NEG_INFINITY, |x| f64::from(math::exp(x - shift)))]
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
+fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
+    for ([most, sum], &x) in states.iter_mut().zip(x) {
+        let before = *most as f32;
+        let greatest = math::max(before, x);
+        let shift = if greatest.abs() == f32::INFINITY { 0.0 } else { greatest };
+        let kept = *sum * f64::from(math::exp(before - shift));
+        *most = f64::from(greatest);
+        *sum = kept + f64::from(math::exp(x - shift));
+    }
+}

@@ -1,0 +1,21 @@
+//! The map form: one result an element.
+
+use super::Job;
+use super::output::{for_each, parts, split};
+use super::tape::{Machine, TILE, Tape};
+use crate::plan::Space;
+use crate::run::HostBuffer;
+
+/// Computes the outputs of a map.
+pub(super) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
+    let inputs = job.inputs(Space::Main, Clone::clone);
+    let tape = Tape::compile(&job.step.expr, &job.roots(), &job.step.scalars, &inputs);
+    let len = outputs[0].len();
+    let moved = (inputs.len() + outputs.len()) as u64;
+    let parts = parts(len as u64 * (tape.flops() + moved));
+    for_each(
+        split(outputs, len, parts, TILE),
+        || Machine::new(&tape),
+        |machine, mut chunk| chunk.write(machine, &inputs, &[]),
+    );
+}

@@ -1,0 +1,285 @@
+//! Scalar functions of one lane, free of branches and calls so that loops over them vectorise.
+//!
+//! The algorithms and coefficients are those of `shaders/math.wgsl`. Polynomials are minimax fits,
+//! lowest coefficient first. Nothing here relies on fused multiply-add.
+
+use std::f32::consts::{FRAC_2_PI, LOG2_E};
+
+/// Adding and subtracting it rounds |x| < 2²² to an integer, half to even.
+const ROUND: f32 = 12_582_912.0;
+const LN2_HIGH: f32 = 0.693_359_4;
+const LN2_LOW: f32 = -0.000_212_194_44;
+/// π/2 in three parts, of which the first two have eight bits.
+const HALF_PI: [f32; 3] = [1.570_312_5, 0.000_482_559_2, 1.267_590_8e-6];
+/// Above it eˣ is infinite.
+const EXP_MAX: f32 = 88.722_84;
+
+/// Σ cᵢ·xⁱ by Horner's rule.
+#[inline(always)]
+fn polynomial<const N: usize>(x: f32, c: [f32; N]) -> f32 {
+    let mut y = c[N - 1];
+    let mut i = N - 1;
+    while i > 0 {
+        i -= 1;
+        y = y * x + c[i];
+    }
+    y
+}
+
+/// The nearest integer to x, as a float and as an integer, for |x| < 2²².
+#[inline(always)]
+fn nearest(x: f32) -> (f32, i32) {
+    let shifted = x + ROUND;
+    (shifted - ROUND, shifted.to_bits().wrapping_sub(ROUND.to_bits()).cast_signed())
+}
+
+/// 2ⁿ for n in −126..=127.
+#[inline(always)]
+fn exp2i(n: i32) -> f32 {
+    f32::from_bits(((n + 127) << 23).cast_unsigned())
+}
+
+/// x = r + n·ln 2 with |r| ≤ ½ ln 2.
+#[inline(always)]
+fn reduce_by_ln2(x: f32) -> (f32, i32) {
+    let (n, i) = nearest(x * LOG2_E);
+    (x - n * LN2_HIGH - n * LN2_LOW, i)
+}
+
+#[inline(always)]
+pub(super) fn exp(x: f32) -> f32 {
+    const C: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_262, 0.008_368_857, 0.001_382_144_8];
+    let (r, n) = reduce_by_ln2(x.clamp(-104.0, 89.0));
+    let half = n >> 1;
+    let y = (1.0 + (r + r * r * polynomial(r, C))) * exp2i(half) * exp2i(n - half);
+    if x > EXP_MAX { f32::INFINITY } else { y }
+}
+
+#[inline(always)]
+pub(super) fn expm1(x: f32) -> f32 {
+    const C: [f32; 6] =
+        [0.5, 0.166_666_66, 0.041_666_493, 0.008_333_543, 0.001_393_238_9, 0.000_197_644_55];
+    let (r, n) = reduce_by_ln2(x.clamp(-20.0, 89.0));
+    let p = r + r * r * polynomial(r, C);
+    // 2ⁿ·(p + 1) − 1 = b·(a·p + (a − 1/b)) with a·b = 2ⁿ.
+    let half = n >> 1;
+    let rest = n - half;
+    let y = (exp2i(half) * p + (exp2i(half) - exp2i(-rest))) * exp2i(rest);
+    let y = if x > EXP_MAX { f32::INFINITY } else { y };
+    if x.abs() < 1e-30 { x } else { y }
+}
+
+/// log(1 + f) − f for 1 + f in √½..√2.
+#[inline(always)]
+fn log_tail(f: f32) -> f32 {
+    const C: [f32; 9] = [
+        0.333_333_13,
+        -0.250_000_1,
+        0.200_020_73,
+        -0.166_679_96,
+        0.142_203_27,
+        -0.124_060_32,
+        0.118_835_68,
+        -0.116_714_49,
+        0.067_509_56,
+    ];
+    f * f * (polynomial(f, C) * f - 0.5)
+}
+
+#[inline(always)]
+pub(super) fn log(x: f32) -> f32 {
+    // The bits of a subnormal number are its value in units of 2⁻¹⁴⁹.
+    let bits = x.to_bits();
+    let tiny = bits < 0x0080_0000;
+    let v = if tiny { (bits.cast_signed() as f32).to_bits() } else { bits };
+    let e = v.wrapping_sub(0x3f35_04f3).cast_signed() >> 23;
+    let f = f32::from_bits(v.wrapping_sub((e << 23).cast_unsigned())) - 1.0;
+    let e = (e + if tiny { -149 } else { 0 }) as f32;
+    let y = e * LN2_HIGH + (f + (e * LN2_LOW + log_tail(f)));
+    let y = if x == f32::INFINITY { x } else { y };
+    let y = if x >= 0.0 { y } else { f32::NAN };
+    if x == 0.0 { f32::NEG_INFINITY } else { y }
+}
+
+#[inline(always)]
+pub(super) fn log1p(x: f32) -> f32 {
+    let u = 1.0 + x;
+    // What the rounding of 1 + x lost.
+    let lost = if x >= 1.0 { 1.0 - (u - x) } else { x - (u - 1.0) };
+    let y = log(u);
+    let far = if y.abs() < f32::INFINITY { y + lost / u } else { y };
+    if x > -0.29 && x < 0.41 { x + log_tail(x) } else { far }
+}
+
+/// sin(x + turns·π/2).
+#[inline(always)]
+fn sin_turned(x: f32, turns: i32) -> f32 {
+    const S: [f32; 3] = [-0.166_666_54, 0.008_332_106, -0.000_195_078_46];
+    const C: [f32; 3] = [0.041_666_646, -0.001_388_730_7, 0.000_024_431_882];
+    let (q, k) = nearest(x * FRAC_2_PI);
+    let r = x - q * HALF_PI[0] - q * HALF_PI[1] - q * HALF_PI[2];
+    // NaN goes through; past the range of the reduction the result stays in −1..1.
+    let r = r.clamp(-0.8, 0.8);
+    let z = r * r;
+    let sine = r + r * (z * polynomial(z, S));
+    let cosine = 1.0 - (0.5 * z - z * z * polynomial(z, C));
+    let k = k.wrapping_add(turns);
+    let y = if k & 1 == 0 { sine } else { cosine };
+    let y = if k & 2 == 0 { y } else { -y };
+    if x.abs() < f32::INFINITY { y } else { f32::NAN }
+}
+
+#[inline(always)]
+pub(super) fn sin(x: f32) -> f32 {
+    sin_turned(x, 0)
+}
+
+#[inline(always)]
+pub(super) fn cos(x: f32) -> f32 {
+    sin_turned(x, 1)
+}
+
+#[inline(always)]
+pub(super) fn tanh(x: f32) -> f32 {
+    const C: [f32; 5] = [-0.333_332_8, 0.133_314_1, -0.053_737_14, 0.020_630_825, -0.005_695_813];
+    let t = x.abs();
+    let z = x * x;
+    let near = x + x * (z * polynomial(z, C));
+    let far = (1.0 - 2.0 / (exp(2.0 * t.clamp(0.0, 20.0)) + 1.0)).copysign(x);
+    if t < 0.625 { near } else { far }
+}
+
+#[inline(always)]
+pub(super) fn erf(x: f32) -> f32 {
+    const NEAR: [f32; 7] = [
+        0.128_379_17,
+        -0.376_126_26,
+        0.112_835_79,
+        -0.026_853_347,
+        0.005_187_162,
+        -0.000_799_785_3,
+        0.000_078_069_03,
+    ];
+    // log(1 − erf t) as a polynomial of t − 1.
+    const FAR: [f32; 7] = [
+        -1.849_605_6,
+        -2.638_963,
+        -0.843_168_7,
+        -0.041_279_294,
+        0.009_484_53,
+        -0.001_506_127_5,
+        0.000_096_969_874,
+    ];
+    let t = x.abs();
+    let near = x + x * polynomial(x * x, NEAR);
+    let far = (1.0 - exp(polynomial(t.clamp(0.0, 4.0) - 1.0, FAR))).copysign(x);
+    if t < 1.0 { near } else { far }
+}
+
+/// log₂ x for finite x > 0 that is exact in an `f32`, to about 12 digits.
+#[inline(always)]
+fn log2_wide(x: f64) -> f64 {
+    const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
+    const SCALE: f64 = 2.0 * std::f64::consts::LOG2_E;
+    let bits = x.to_bits();
+    let e = bits.wrapping_sub(SQRT_HALF).cast_signed() >> 52;
+    let m = f64::from_bits(bits.wrapping_sub((e << 52).cast_unsigned()));
+    let s = (m - 1.0) / (m + 1.0);
+    let z = s * s;
+    // 2·atanh s by its Taylor series: z < 0.0295.
+    let mut p = 1.0 / 13.0;
+    for n in [11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        p = p * z + 1.0 / n;
+    }
+    e as i32 as f64 + SCALE * s * p
+}
+
+/// 2ˣ for |x| ≤ 300, to about 9 digits.
+#[inline(always)]
+fn exp2_wide(x: f64) -> f64 {
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    let shifted = x + ROUND;
+    let n = shifted.to_bits().wrapping_sub(ROUND.to_bits());
+    let r = (x - (shifted - ROUND)) * std::f64::consts::LN_2;
+    // eʳ by its Taylor series: |r| ≤ ½ ln 2.
+    let mut p = 1.0;
+    for n in [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0] {
+        p = p * (r * (1.0 / n)) + 1.0;
+    }
+    p * f64::from_bits(n.wrapping_add(1023) << 52)
+}
+
+/// As C's `pow`, in double precision inside.
+#[inline(always)]
+pub(super) fn pow(x: f32, y: f32) -> f32 {
+    let exponent = f64::from(y) * log2_wide(f64::from(x.abs()));
+    let z = exp2_wide(exponent.clamp(-300.0, 300.0)) as f32;
+    let end = x == 0.0 || x.abs() == f32::INFINITY;
+    let z = if end && ((x == 0.0) == (y < 0.0)) { f32::INFINITY } else { z };
+    let z = if end && ((x == 0.0) != (y < 0.0)) { 0.0 } else { z };
+    let z = if x.abs() == 1.0 { 1.0 } else { z };
+    // Beyond 2²³ every float is whole, and beyond 2²⁴ even.
+    let (near, k) = nearest(y.clamp(-4_194_303.0, 4_194_303.0));
+    let small = y.abs() < 4_194_303.0;
+    let large = y.abs().clamp(0.0, 16_777_216.0) as i32;
+    let whole = if small { near == y } else { y.abs() >= 8_388_608.0 || large as f32 == y.abs() };
+    let odd = whole && (if small { k & 1 } else { large & 1 }) != 0;
+    let z = if odd { z.copysign(x) } else { z };
+    let z = if x < 0.0 && !end && !whole { f32::NAN } else { z };
+    let z = if x.is_nan() || y.is_nan() { f32::NAN } else { z };
+    if x == 1.0 || y == 0.0 { 1.0 } else { z }
+}
+
+/// −1, 0 or 1; NaN stays NaN.
+#[inline(always)]
+pub(super) fn sign(x: f32) -> f32 {
+    let y = if x > 0.0 { 1.0 } else { x };
+    if x < 0.0 { -1.0 } else { y }
+}
+
+/// NaN if either is NaN.
+#[inline(always)]
+pub(super) fn min(x: f32, y: f32) -> f32 {
+    let z = if y < x { y } else { x };
+    if y.is_nan() { y } else { z }
+}
+
+/// NaN if either is NaN.
+#[inline(always)]
+pub(super) fn max(x: f32, y: f32) -> f32 {
+    let z = if y > x { y } else { x };
+    if y.is_nan() { y } else { z }
+}
+
+/// An infinity of the sign of 0 at 0.
+#[inline(always)]
+pub(super) fn rsqrt(x: f32) -> f32 {
+    1.0 / x.sqrt()
+}
+
+/// To the nearest `f16`, half to even.
+#[inline(always)]
+pub(super) fn round_f16(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let a = bits & 0x7fff_ffff;
+    let normal = (a.wrapping_add(0xfff + ((a >> 13) & 1))) & 0xffff_e000;
+    // In units of 2⁻²⁴, which are those of the last place of 0.5..1.
+    let tiny = ((f32::from_bits(a) + 0.5) - 0.5).to_bits();
+    let r = if a < 0x3880_0000 { tiny } else { normal };
+    let r = if a >= 0x477f_f000 { 0x7f80_0000 } else { r };
+    let r = if a > 0x7f80_0000 { a } else { r };
+    f32::from_bits(r | (bits & 0x8000_0000))
+}
+
+/// xʸ that wraps; a negative exponent truncates 1 / xⁿ, with 0 for x = 0.
+#[inline(always)]
+pub(super) fn pow_i32(x: i32, y: i32) -> i32 {
+    if y >= 0 {
+        return x.wrapping_pow(y.cast_unsigned());
+    }
+    match x {
+        1 => 1,
+        -1 => 1 - 2 * (y & 1),
+        _ => 0,
+    }
+}

@@ -1,0 +1,197 @@
+//! Running a plan on the host: each step in tiles that stay in the cache, shared out over threads where
+//! that pays.
+
+mod fold;
+mod input;
+mod lanes;
+mod map;
+mod math;
+mod matmul;
+mod offload;
+mod output;
+mod pool;
+mod reduce;
+mod row;
+mod tape;
+mod wide;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+pub(crate) use offload::{CpuJob, run_off_thread, threads};
+pub(crate) use pool::CpuPool;
+
+use self::input::Input;
+use crate::expr::Ref;
+use crate::plan::{Form, Home, Plan, Space, Step, ValueId};
+use crate::run::HostBuffer;
+use crate::shape::View;
+
+/// What a run made.
+#[derive(Debug)]
+pub(crate) struct CpuRun {
+    /// In the order of [`Plan::downloads`].
+    pub downloads: Vec<Arc<HostBuffer>>,
+    /// In the order of [`Plan::keeps`].
+    pub keeps: Vec<Arc<HostBuffer>>,
+    /// Steps that ran.
+    pub dispatches: usize,
+    /// Buffers that came from the pool.
+    pub pool_hits: usize,
+    /// Buffers that had to be allocated.
+    pub pool_misses: usize,
+}
+
+/// Runs `plan` on the calling thread and rayon's.
+///
+/// `uploads` and `residents` must have the types and lengths that the plan was made for.
+fn run(
+    plan: &Plan,
+    uploads: &[Arc<HostBuffer>],
+    residents: &[Arc<HostBuffer>],
+    pool: &CpuPool,
+) -> CpuRun {
+    let mut memory = Memory::new(plan, uploads, residents, pool);
+    let mut dispatches = 0;
+    for step in &plan.steps {
+        let mut outputs: SmallVec<[HostBuffer; 1]> =
+            step.outputs.iter().map(|output| memory.take(output.value)).collect();
+        if !step.is_empty() {
+            run_step(&Job { step, values: &memory.values }, &mut outputs);
+            dispatches += 1;
+        }
+        for (output, buffer) in step.outputs.iter().zip(outputs) {
+            memory.values[output.value.index()] = Some(Arc::new(buffer));
+        }
+    }
+    let downloads = plan.downloads.iter().map(|&value| memory.share(value)).collect();
+    let keeps = plan.keeps.iter().map(|&value| memory.share(value)).collect();
+    let (pool_hits, pool_misses) = (memory.pool_hits, memory.pool_misses);
+    memory.release();
+    CpuRun { downloads, keeps, dispatches, pool_hits, pool_misses }
+}
+
+fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
+    match &job.step.form {
+        Form::Map { .. } => map::run(job, outputs),
+        Form::Reduce { combine, outer, inner, prologue, .. } => {
+            reduce::run(
+                job,
+                &reduce::Reduce { combine: *combine, outer, inner, prologue: *prologue },
+                outputs,
+            );
+        }
+        Form::Row { kind, len, prologue, epsilon, .. } => {
+            row::run(
+                job,
+                &row::Row { kind: *kind, len: *len, prologue: *prologue, epsilon: *epsilon },
+                outputs,
+            );
+        }
+        Form::MatMul { batch, m, n, k, x, w, acc, .. } => {
+            let product = matmul::Product { batch, m: *m, n: *n, k: *k, x: *x, w: *w, acc: *acc };
+            matmul::run(job, &product, outputs);
+        }
+    }
+}
+
+/// A step and what it reads.
+struct Job<'a> {
+    step: &'a Step,
+    values: &'a [Option<Arc<HostBuffer>>],
+}
+
+impl<'a> Job<'a> {
+    /// The operands that run over `space`, by position among all operands, each read through what
+    /// `view` makes of its own view.
+    fn inputs(&self, space: Space, view: impl Fn(&View) -> View) -> Vec<Option<Input<'a>>> {
+        let bind = |operand: &crate::plan::Operand| {
+            let value = match operand.source {
+                crate::plan::Source::Value(value) => self.values[value.index()].as_deref(),
+                crate::plan::Source::Iota => None,
+            };
+            (operand.space == space).then(|| Input::bind(operand, &view(&operand.view), value))
+        };
+        self.step.operands.iter().map(bind).collect()
+    }
+
+    /// The expressions of the outputs.
+    fn roots(&self) -> SmallVec<[Ref; 2]> {
+        self.step.outputs.iter().map(|output| output.root).collect()
+    }
+}
+
+/// The values of a run and the buffers that they lie in.
+struct Memory<'a> {
+    plan: &'a Plan,
+    pool: &'a CpuPool,
+    values: Vec<Option<Arc<HostBuffer>>>,
+    /// Who lies in each slot.
+    tenants: Vec<Option<ValueId>>,
+    pool_hits: usize,
+    pool_misses: usize,
+}
+
+impl<'a> Memory<'a> {
+    fn new(
+        plan: &'a Plan,
+        uploads: &[Arc<HostBuffer>],
+        residents: &[Arc<HostBuffer>],
+        pool: &'a CpuPool,
+    ) -> Self {
+        let given = |home| match home {
+            Home::Upload { input, .. } => uploads.get(input as usize).cloned(),
+            Home::Resident(resident) => residents.get(resident as usize).cloned(),
+            Home::Slot(_) | Home::Kept(_) => None,
+        };
+        let values = plan.values.iter().map(|value| given(value.home)).collect();
+        let tenants = vec![None; plan.slots.len()];
+        Self { plan, pool, values, tenants, pool_hits: 0, pool_misses: 0 }
+    }
+
+    /// A buffer to write `value` to, in place of whatever was in its slot.
+    fn take(&mut self, value: ValueId) -> HostBuffer {
+        let described = &self.plan.values[value.index()];
+        let (dtype, len) = (described.dtype, described.shape.elements());
+        let mut reused = None;
+        if let Home::Slot(slot) = described.home {
+            let tenant = self.tenants[slot].replace(value);
+            reused = tenant
+                .and_then(|tenant| self.values[tenant.index()].take())
+                .and_then(|buffer| Arc::try_unwrap(buffer).ok())
+                .map(HostBuffer::into_words);
+        }
+        let words = reused.or_else(|| {
+            let words = HostBuffer::words_for(dtype, len);
+            let pooled = self.pool.take(words);
+            self.pool_hits += usize::from(pooled.is_some());
+            self.pool_misses += usize::from(pooled.is_none() && words > 0);
+            pooled
+        });
+        HostBuffer::recycled(dtype, len, words.unwrap_or_default())
+    }
+
+    /// The buffer of `value`, for whoever outlives the run.
+    fn share(&self, value: ValueId) -> Arc<HostBuffer> {
+        let made = self.values[value.index()].clone();
+        let described = &self.plan.values[value.index()];
+        // A plan's verifier makes sure that every result has a step.
+        debug_assert!(made.is_some(), "{} was never computed", described.op);
+        made.unwrap_or_else(|| {
+            Arc::new(HostBuffer::zeroed(described.dtype, described.shape.elements()))
+        })
+    }
+
+    /// Gives what nobody else holds back to the pool, and lends it what somebody does.
+    fn release(self) {
+        for (value, buffer) in self.plan.values.iter().zip(self.values) {
+            if let (Home::Slot(_) | Home::Kept(_), Some(buffer)) = (value.home, buffer) {
+                self.pool.give(buffer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Runs off the caller's thread, so that no async worker computes for long.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{CpuPool, CpuRun, run};
+use crate::plan::Plan;
+use crate::run::HostBuffer;
+
+/// Runs predicted to take less than this are done where they are awaited: handing them over and
+/// back would take as long.
+const INLINE_SECONDS: f64 = 50e-6;
+
+/// What one run needs.
+pub(crate) struct CpuJob {
+    pub plan: Arc<Plan>,
+    /// By position of the batch's uploads.
+    pub uploads: Vec<Arc<HostBuffer>>,
+    /// By position of the batch's bound residents.
+    pub residents: Vec<Arc<HostBuffer>>,
+}
+
+/// Runs a plan; a long one on rayon's threads.
+pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> CpuRun {
+    if job.plan.seconds < INLINE_SECONDS {
+        return run(&job.plan, &job.uploads, &job.residents, pool);
+    }
+    let (sender, receiver) = oneshot::channel();
+    let pool = Arc::clone(pool);
+    rayon::spawn(move || {
+        // A panic must reach who waits: on its own, rayon would end the process.
+        let work = || run(&job.plan, &job.uploads, &job.residents, &pool);
+        drop(sender.send(catch_unwind(AssertUnwindSafe(work))));
+    });
+    match receiver.await {
+        Ok(Ok(run)) => run,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => unreachable!("the sender sends before it is dropped"),
+    }
+}
+
+/// Threads that runs are shared out over.
+pub(crate) fn threads() -> usize {
+    rayon::current_num_threads()
+}

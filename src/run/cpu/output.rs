@@ -1,0 +1,102 @@
+//! Results: stored in their element type, and shared out over threads in chunks.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use super::input::Input;
+use super::tape::{Machine, Span, TILE};
+use crate::dtype::DType;
+use crate::run::HostBuffer;
+
+/// Flops and words moved that are worth a thread's waking up.
+const GRAIN: u64 = 1 << 18;
+
+/// How many parts `cost` flops and moved words are worth being cut into.
+pub(super) fn parts(cost: u64) -> usize {
+    let most = 4 * rayon::current_num_threads();
+    usize::try_from(cost / GRAIN).unwrap_or(most).clamp(1, most)
+}
+
+/// A range of every output of a step.
+pub(super) struct Chunk<'a> {
+    pub start: usize,
+    pub len: usize,
+    /// The bytes of the range, by output.
+    pub outputs: SmallVec<[(DType, &'a mut [u8]); 2]>,
+}
+
+/// Cuts `outputs`, each of `len` elements, into at most `parts` chunks of whole `unit`s.
+pub(super) fn split(
+    outputs: &mut [HostBuffer],
+    len: usize,
+    parts: usize,
+    unit: usize,
+) -> Vec<Chunk<'_>> {
+    let per = len.div_ceil(parts.max(1)).next_multiple_of(unit.max(1)).max(1);
+    let mut chunks: Vec<Chunk<'_>> = (0..len)
+        .step_by(per)
+        .map(|start| Chunk { start, len: per.min(len - start), outputs: SmallVec::new() })
+        .collect();
+    for output in outputs {
+        let dtype = output.dtype();
+        let pieces = output.bytes_mut().chunks_mut(per * dtype.size());
+        for (chunk, piece) in chunks.iter_mut().zip(pieces) {
+            chunk.outputs.push((dtype, piece));
+        }
+    }
+    chunks
+}
+
+/// Does `work` for each item: here if there is one, else on rayon's threads, each of which has
+/// its own state from `init`.
+pub(super) fn for_each<T: Send, S>(
+    mut items: Vec<T>,
+    init: impl Fn() -> S + Sync + Send,
+    work: impl Fn(&mut S, T) + Sync + Send,
+) {
+    if items.len() > 1 {
+        items.into_par_iter().for_each_init(init, work);
+    } else if let Some(item) = items.pop() {
+        work(&mut init(), item);
+    }
+}
+
+/// Stores lanes as elements of `dtype`.
+pub(super) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
+    match dtype {
+        DType::F32 | DType::I32 | DType::U32 => bytes.copy_from_slice(cast_slice(lanes)),
+        DType::F16 => cast_slice_mut::<u8, f16>(bytes).convert_from_f32_slice(cast_slice(lanes)),
+        DType::Bool => {
+            for (byte, &lane) in bytes.iter_mut().zip(lanes) {
+                *byte = u8::from(lane != 0);
+            }
+        }
+    }
+}
+
+impl Chunk<'_> {
+    /// Runs `machine` over the chunk and stores its roots as the outputs. `acc` holds what the
+    /// form combined for the elements of the chunk, if it does.
+    pub fn write(&mut self, machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], acc: &[u32]) {
+        let mut done = 0;
+        while done < self.len {
+            let len = TILE.min(self.len - done);
+            let acc = acc.get(done..done + len).unwrap_or(&[]);
+            let span = Span { inputs, start: self.start + done, len, acc };
+            self.write_tile(machine, span, done);
+            done += len;
+        }
+    }
+
+    /// Runs `machine` over `span`, which begins `at` elements into the chunk.
+    pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: Span<'_>, at: usize) {
+        machine.run(span);
+        for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
+            let range = at * dtype.size()..(at + span.len) * dtype.size();
+            store(*dtype, machine.root(index, span), &mut bytes[range]);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Host memory that is used again by later runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::run::HostBuffer;
+
+/// Bytes that the pool holds on to at most.
+const BUDGET: usize = 1 << 30;
+
+/// Buffers of earlier runs. Results are kept too, and used again once their last other holder
+/// is gone.
+#[derive(Debug, Default)]
+pub(crate) struct CpuPool(Mutex<Vec<Arc<HostBuffer>>>);
+
+impl CpuPool {
+    /// Memory for at least `words` words, and not for many times as many.
+    pub fn take(&self, words: usize) -> Option<Vec<u32>> {
+        if words == 0 {
+            return None;
+        }
+        let mut buffers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |buffer: &&Arc<HostBuffer>| {
+            let capacity = buffer.capacity();
+            Arc::strong_count(buffer) == 1 && (words..=words.saturating_mul(4)).contains(&capacity)
+        };
+        let best = buffers.iter().filter(fits).min_by_key(|buffer| buffer.capacity())?;
+        let best = buffers.iter().position(|buffer| Arc::ptr_eq(buffer, best))?;
+        Arc::try_unwrap(buffers.swap_remove(best)).ok().map(HostBuffer::into_words)
+    }
+
+    /// Keeps `buffer` for a later run; the oldest make room.
+    pub fn give(&self, buffer: Arc<HostBuffer>) {
+        let mut buffers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        buffers.push(buffer);
+        let mut held: usize = buffers.iter().map(|buffer| 4 * buffer.capacity()).sum();
+        while held > BUDGET {
+            held -= 4 * buffers.remove(0).capacity();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_only_when_nobody_holds_it() {
+        let pool = CpuPool::default();
+        let held = Arc::new(HostBuffer::from_slice(&[1u32; 100]));
+        pool.give(held.clone());
+        assert!(pool.take(100).is_none());
+        drop(held);
+        assert!(pool.take(101).is_none(), "too small");
+        assert!(pool.take(10).is_none(), "far too large");
+        assert_eq!(pool.take(60).map(|words| words.len()), Some(100));
+        assert!(pool.take(60).is_none());
+    }
+}

@@ -1,0 +1,222 @@
+//! The reduce form: elements combined along some axes.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use super::Job;
+use super::fold::{Extreme, Fold, LogSumExp, Order, Position, ProdF32, ProdInt, SumF32, SumInt};
+use super::input::Input;
+use super::output::{for_each, parts, split};
+use super::tape::{Machine, Span, TILE, Tape};
+use crate::dtype::Ty;
+use crate::expr::Ref;
+use crate::ops::Combine;
+use crate::plan::Space;
+use crate::run::HostBuffer;
+use crate::shape::View;
+
+/// The form's description.
+pub(super) struct Reduce<'a> {
+    pub combine: Combine,
+    pub outer: &'a [usize],
+    pub inner: &'a [usize],
+    pub prologue: Ref,
+}
+
+/// Computes the outputs of a reduction.
+pub(super) fn run(job: &Job<'_>, reduce: &Reduce<'_>, outputs: &mut [HostBuffer]) {
+    let ty = job.step.expr.ty(reduce.prologue);
+    let acc = match (reduce.combine, ty) {
+        (Combine::Sum, Ty::F32) => combine(job, reduce, &SumF32),
+        (Combine::Sum, _) => combine(job, reduce, &SumInt),
+        (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32),
+        (Combine::Prod, _) => combine(job, reduce, &ProdInt),
+        (Combine::Max, _) => combine(job, reduce, &Extreme(Order::by_value(ty, false))),
+        (Combine::Min, _) => combine(job, reduce, &Extreme(Order::by_value(ty, true))),
+        (Combine::ArgMax, _) => combine(job, reduce, &Position(Order::by_number(ty, false))),
+        (Combine::ArgMin, _) => combine(job, reduce, &Position(Order::by_number(ty, true))),
+        (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp),
+    };
+    let inputs = job.inputs(Space::Out, Clone::clone);
+    let tape = Tape::compile(&job.step.expr, &job.roots(), &job.step.scalars, &inputs);
+    let parts = parts(acc.len() as u64 * tape.flops());
+    for_each(
+        split(outputs, acc.len(), parts, TILE),
+        || Machine::new(&tape),
+        |machine, mut chunk| {
+            let acc = &acc[chunk.start..chunk.start + chunk.len];
+            chunk.write(machine, &inputs, acc);
+        },
+    );
+}
+
+/// The combined value of each point of the outer space.
+fn combine<F: Fold>(job: &Job<'_>, reduce: &Reduce<'_>, fold: &F) -> Vec<u32> {
+    let outer: usize = reduce.outer.iter().product();
+    let inner: usize = reduce.inner.iter().product();
+    if outer * inner == 0 {
+        return vec![fold.finish(fold.empty()); outer];
+    }
+    let columns = by_columns(job, reduce);
+    let turn = reduce.outer.len();
+    let inputs =
+        job.inputs(Space::Main, |view| if columns { rotated(view, turn) } else { view.clone() });
+    let tape = Tape::compile(&job.step.expr, &[reduce.prologue], &job.step.scalars, &inputs);
+    let walk = Walk { fold, inputs: &inputs, outer, inner, columns };
+    let cost = (outer as u64).saturating_mul(inner as u64).saturating_mul(tape.flops() + 2);
+    let blocks = walk.blocks(parts(cost));
+    let partial = if blocks.len() == 1 {
+        vec![walk.block(&mut Machine::new(&tape), &blocks[0])]
+    } else {
+        blocks
+            .par_iter()
+            .map_init(|| Machine::new(&tape), |machine, block| walk.block(machine, block))
+            .collect()
+    };
+    let mut states = vec![fold.empty(); outer];
+    // Blocks of one outer range come in the order of their inner ranges.
+    for (block, partial) in blocks.iter().zip(partial) {
+        for (state, later) in states[block.outer.clone()].iter_mut().zip(partial) {
+            fold.merge(state, later);
+        }
+    }
+    states.into_iter().map(|state| fold.finish(state)).collect()
+}
+
+/// Whether neighbours in memory are neighbours in the outer space rather than the inner one.
+fn by_columns(job: &Job<'_>, reduce: &Reduce<'_>) -> bool {
+    let last_stride = |view: &View, axes: Range<usize>| {
+        let axis = axes.rev().find(|&axis| view.dims[axis] > 1)?;
+        Some(view.strides[axis].unsigned_abs())
+    };
+    let split = reduce.outer.len();
+    let mut votes = 0i64;
+    for operand in job.step.operands.iter().filter(|operand| operand.space == Space::Main) {
+        let view = &operand.view;
+        let outer = last_stride(view, 0..split).filter(|&stride| stride != 0);
+        let inner = last_stride(view, split..view.dims.len()).filter(|&stride| stride != 0);
+        if let (Some(outer), Some(inner)) = (outer, inner) {
+            votes += if outer < inner { 1 } else { -1 };
+        }
+    }
+    votes > 0
+}
+
+/// The view with its first `turn` axes moved to the end.
+fn rotated(view: &View, turn: usize) -> View {
+    let mut view = view.clone();
+    view.dims.rotate_left(turn);
+    view.strides.rotate_left(turn);
+    view
+}
+
+/// A part of a reduction: some elements of some results.
+struct Block {
+    outer: Range<usize>,
+    inner: Range<usize>,
+}
+
+/// How the main space is walked.
+struct Walk<'a, F> {
+    fold: &'a F,
+    inputs: &'a [Option<Input<'a>>],
+    outer: usize,
+    inner: usize,
+    /// Whether the inputs run over `inner ++ outer` and not over `outer ++ inner`.
+    columns: bool,
+}
+
+impl<F: Fold> Walk<'_, F> {
+    /// About `parts` blocks that cover the space: of whole rows where there are enough of them.
+    fn blocks(&self, parts: usize) -> Vec<Block> {
+        let (outer_unit, inner_unit) = if self.columns { (TILE, 16) } else { (1, 4 * TILE) };
+        let outer = ranges(self.outer, parts, outer_unit);
+        let inner = ranges(self.inner, parts.div_ceil(outer.len()), inner_unit);
+        let pair = |outer: &Range<usize>, inner: &Range<usize>| Block {
+            outer: outer.clone(),
+            inner: inner.clone(),
+        };
+        outer.iter().flat_map(|o| inner.iter().map(move |i| pair(o, i))).collect()
+    }
+
+    /// The results of a block.
+    fn block(&self, machine: &mut Machine<'_>, block: &Block) -> Vec<F::State> {
+        let mut states = vec![self.fold.empty(); block.outer.len()];
+        match self.columns {
+            false if self.inner <= TILE && block.inner.len() == self.inner => {
+                self.short_rows(machine, block, &mut states);
+            }
+            false => self.long_rows(machine, block, &mut states),
+            true if self.outer <= TILE && block.outer.len() == self.outer => {
+                self.short_columns(machine, block, &mut states);
+            }
+            true => self.long_columns(machine, block, &mut states),
+        }
+        states
+    }
+
+    /// Runs the prologue over `len` elements from `start` on and hands its lanes to `take`.
+    fn tile(&self, machine: &mut Machine<'_>, start: usize, len: usize, take: impl FnOnce(&[u32])) {
+        let span = Span { inputs: self.inputs, start, len, acc: &[] };
+        machine.run(span);
+        take(machine.root(0, span));
+    }
+
+    /// Several whole rows a tile.
+    fn short_rows(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        let rows = TILE / self.inner;
+        for (i, states) in states.chunks_mut(rows).enumerate() {
+            let start = (block.outer.start + i * rows) * self.inner;
+            self.tile(machine, start, states.len() * self.inner, |lanes| {
+                for (state, lanes) in states.iter_mut().zip(lanes.chunks(self.inner)) {
+                    self.fold.row(state, lanes, 0);
+                }
+            });
+        }
+    }
+
+    /// Several tiles a row.
+    fn long_rows(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        for (row, state) in block.outer.clone().zip(states) {
+            for at in block.inner.clone().step_by(TILE) {
+                let len = TILE.min(block.inner.end - at);
+                self.tile(machine, row * self.inner + at, len, |lanes| {
+                    self.fold.row(state, lanes, at);
+                });
+            }
+        }
+    }
+
+    /// The elements of several positions a tile.
+    fn short_columns(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        let positions = TILE / self.outer;
+        for at in block.inner.clone().step_by(positions) {
+            let len = positions.min(block.inner.end - at) * self.outer;
+            self.tile(machine, at * self.outer, len, |lanes| {
+                for (index, lanes) in (at..).zip(lanes.chunks(self.outer)) {
+                    self.fold.column(states, lanes, index);
+                }
+            });
+        }
+    }
+
+    /// Several tiles for the elements of one position.
+    fn long_columns(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        for (i, states) in states.chunks_mut(TILE).enumerate() {
+            let first = block.outer.start + i * TILE;
+            for index in block.inner.clone() {
+                self.tile(machine, index * self.outer + first, states.len(), |lanes| {
+                    self.fold.column(states, lanes, index);
+                });
+            }
+        }
+    }
+}
+
+/// At most `parts` ranges that cover `0..len`, all but the last of whole `unit`s.
+fn ranges(len: usize, parts: usize, unit: usize) -> SmallVec<[Range<usize>; 8]> {
+    let per = len.div_ceil(parts.max(1)).next_multiple_of(unit);
+    (0..len).step_by(per).map(|start| start..len.min(start + per)).collect()
+}

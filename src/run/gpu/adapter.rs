@@ -1,0 +1,189 @@
+//! Which adapter to open, and what it offers.
+
+use wgpu::DeviceType;
+
+use crate::cost::Limits;
+use crate::error::DeviceError;
+
+/// Which adapter is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AdapterChoice {
+    /// A part of its name, in any case.
+    pub name_part: Option<String>,
+    /// Whether one that runs on the host's cores will do.
+    pub software_too: bool,
+}
+
+/// What is known of an opened adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GpuInfo {
+    pub name: String,
+    /// `Vulkan`, `Metal`, `Dx12` or `BrowserWebGpu`.
+    pub backend: String,
+    pub driver: String,
+    /// Whether it runs on the host's cores.
+    pub software: bool,
+    /// Bytes of the largest binding.
+    pub binding_bytes: u64,
+    /// Bytes of the largest buffer.
+    pub buffer_bytes: u64,
+}
+
+impl GpuInfo {
+    fn of(adapter: &wgpu::Adapter) -> Self {
+        let info = adapter.get_info();
+        let limits = adapter.limits();
+        Self {
+            name: info.name,
+            backend: format!("{:?}", info.backend),
+            driver: [info.driver, info.driver_info].join(" ").trim().to_owned(),
+            software: info.device_type == DeviceType::Cpu,
+            binding_bytes: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
+            buffer_bytes: limits.max_buffer_size,
+        }
+    }
+}
+
+/// An opened device.
+pub(super) struct Opened {
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    pub info: GpuInfo,
+    pub limits: Limits,
+}
+
+/// Opens the best adapter that fits, with all its limits and those features in `features` that it has.
+pub(super) async fn open(
+    choice: &AdapterChoice,
+    features: wgpu::Features,
+) -> Result<Opened, DeviceError> {
+    let adapters = enumerate().await;
+    let found: Vec<_> =
+        adapters.iter().map(|a| (a.get_info().name, a.get_info().device_type)).collect();
+    let index = best(&found, choice).ok_or_else(|| none_fits(&found, choice))?;
+    let adapter = &adapters[index];
+    let info = GpuInfo::of(adapter);
+    let descriptor = wgpu::DeviceDescriptor {
+        label: Some("onetrip"),
+        required_features: features & adapter.features(),
+        required_limits: adapter.limits(),
+        memory_hints: wgpu::MemoryHints::Performance,
+        ..Default::default()
+    };
+    let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {
+        DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
+    })?;
+    let limits = plan_limits(&device, &info);
+    Ok(Opened { device, queue, info, limits })
+}
+
+async fn enumerate() -> Vec<wgpu::Adapter> {
+    use wgpu::Backends as B;
+    let backends = B::VULKAN | B::METAL | B::DX12 | B::BROWSER_WEBGPU;
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends,
+        // No dispatch here is indirect, and their validation is dear.
+        flags: (wgpu::InstanceFlags::from_build_config()
+            - wgpu::InstanceFlags::VALIDATION_INDIRECT_CALL)
+            .with_env(),
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    });
+    instance.enumerate_adapters(backends).await
+}
+
+fn plan_limits(device: &wgpu::Device, info: &GpuInfo) -> Limits {
+    let limits = device.limits();
+    Limits {
+        adapter: info.name.clone(),
+        binding_bytes: info.binding_bytes,
+        storage_buffers: limits.max_storage_buffers_per_shader_stage as usize,
+        groups: limits.max_compute_workgroups_per_dimension,
+        workgroup_bytes: limits.max_compute_workgroup_storage_size,
+        f16: device.features().contains(wgpu::Features::SHADER_F16),
+        wide_bool: true,
+    }
+}
+
+/// The position of the fastest kind of adapter that fits; the first of equals.
+fn best(found: &[(String, DeviceType)], choice: &AdapterChoice) -> Option<usize> {
+    let part = choice.name_part.as_deref().map(str::to_lowercase);
+    let fits = |&(_, (name, kind)): &(usize, &(String, DeviceType))| {
+        part.as_ref().is_none_or(|part| name.to_lowercase().contains(part))
+            && (choice.software_too || *kind != DeviceType::Cpu)
+    };
+    let fitting = found.iter().enumerate().filter(fits);
+    fitting.min_by_key(|(_, (_, kind))| rank(*kind)).map(|(index, _)| index)
+}
+
+fn rank(kind: DeviceType) -> u8 {
+    match kind {
+        DeviceType::DiscreteGpu => 0,
+        DeviceType::IntegratedGpu => 1,
+        DeviceType::VirtualGpu => 2,
+        DeviceType::Other => 3,
+        DeviceType::Cpu => 4,
+    }
+}
+
+fn none_fits(found: &[(String, DeviceType)], choice: &AdapterChoice) -> DeviceError {
+    let wanted = match (&choice.name_part, choice.software_too) {
+        (Some(part), true) => format!("whose name contains \"{part}\""),
+        (Some(part), false) => format!("in hardware whose name contains \"{part}\""),
+        (None, true) => "at all".into(),
+        (None, false) => "in hardware".into(),
+    };
+    let list: Vec<_> = found.iter().map(|(name, kind)| format!("{name} ({kind:?})")).collect();
+    let hint = if found.is_empty() {
+        "Install a Vulkan, Metal or DirectX 12 driver, or use `Device::cpu()`"
+    } else {
+        "Ask for one of these, or use `Device::cpu()`"
+    };
+    let found = if list.is_empty() { "none".into() } else { list.join(", ") };
+    DeviceError::NoAdapter { wanted, found, hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Vec<(String, DeviceType)> {
+        vec![
+            ("llvmpipe (LLVM)".into(), DeviceType::Cpu),
+            ("Onboard 5".into(), DeviceType::IntegratedGpu),
+            ("Big Card".into(), DeviceType::DiscreteGpu),
+            ("Big Card".into(), DeviceType::DiscreteGpu),
+            ("Passthrough".into(), DeviceType::VirtualGpu),
+        ]
+    }
+
+    fn choose(part: Option<&str>, software_too: bool) -> Option<usize> {
+        best(&host(), &AdapterChoice { name_part: part.map(Into::into), software_too })
+    }
+
+    #[test]
+    fn the_fastest_kind_wins_unless_another_is_named() {
+        assert_eq!(choose(None, true), Some(2));
+        assert_eq!(choose(Some("ONBOARD"), true), Some(1));
+        assert_eq!(choose(Some("pass"), false), Some(4));
+        assert_eq!(choose(Some("llvm"), true), Some(0));
+    }
+
+    #[test]
+    fn software_is_taken_only_where_it_will_do() {
+        assert_eq!(choose(Some("llvm"), false), None);
+        let only = &host()[..1];
+        assert_eq!(best(only, &AdapterChoice::default()), None);
+        assert_eq!(
+            best(only, &AdapterChoice { software_too: true, ..Default::default() }),
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn the_error_lists_what_was_found() {
+        let choice = AdapterChoice { name_part: Some("rtx".into()), software_too: true };
+        let message = none_fits(&host(), &choice).to_string();
+        assert!(message.contains("\"rtx\"") && message.contains("Onboard 5 (IntegratedGpu)"));
+        assert!(none_fits(&[], &choice).to_string().contains("found: none"));
+    }
+}

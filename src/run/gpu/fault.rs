@@ -1,0 +1,138 @@
+//! How a failure in wgpu becomes an error: error scopes, the handler of what no scope caught, and
+//! device loss.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::error::DeviceError;
+
+/// What a device has reported outside any call.
+#[derive(Default)]
+pub(super) struct Health {
+    lost: OnceLock<String>,
+    stray: Mutex<Option<String>>,
+}
+
+impl Health {
+    /// The health of `device`, which from now on reports here instead of panicking.
+    pub fn watch(device: &wgpu::Device) -> Arc<Self> {
+        let health = Arc::new(Self::default());
+        let stray = Arc::clone(&health);
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            *stray.stray.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        }));
+        let lost = Arc::clone(&health);
+        device.set_device_lost_callback(move |reason, message| {
+            let message = if message.is_empty() { format!("{reason:?}") } else { message };
+            lost.lose(message);
+        });
+        health
+    }
+
+    pub fn lose(&self, reason: String) {
+        // The first reason is the cause; what follows are its effects.
+        let _ = self.lost.set(reason);
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    /// Fails if the device is lost, or with an error that no scope caught since the last check.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        if let Some(reason) = self.lost.get() {
+            return Err(DeviceError::Lost { reason: reason.clone() });
+        }
+        match self.stray.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(reason) => {
+                Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The error for `what`, which happens to a lost device alone. wgpu tells of the loss only when the
+    /// device is polled and idle, and its reason is the better one.
+    pub fn lost(&self, device: &wgpu::Device, what: &str) -> DeviceError {
+        let _ = self.poll(device, wgpu::PollType::Poll);
+        let reason = self.lost.get_or_init(|| what.into()).clone();
+        DeviceError::Lost { reason }
+    }
+
+    /// Polls the device. Never panics: wgpu does when the device is lost.
+    pub fn poll(
+        &self,
+        device: &wgpu::Device,
+        how: wgpu::PollType,
+    ) -> Result<wgpu::PollStatus, wgpu::PollError> {
+        if self.is_lost() {
+            return Ok(wgpu::PollStatus::QueueEmpty);
+        }
+        catch_unwind(AssertUnwindSafe(|| device.poll(how))).unwrap_or_else(|_| {
+            self.lose("the driver reported an error while it was polled".into());
+            Ok(wgpu::PollStatus::QueueEmpty)
+        })
+    }
+}
+
+/// Catches every error of the calls on this thread between `open` and `close`.
+///
+/// Scopes close in the reverse order of opening; so the fields are declared, for when this is dropped.
+pub(super) struct Scope<'a> {
+    internal: wgpu::ErrorScopeGuard,
+    validation: wgpu::ErrorScopeGuard,
+    memory: wgpu::ErrorScopeGuard,
+    device: &'a wgpu::Device,
+    health: &'a Health,
+}
+
+impl<'a> Scope<'a> {
+    pub fn open(device: &'a wgpu::Device, health: &'a Health) -> Self {
+        let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
+        Self { internal, validation, memory, device, health }
+    }
+
+    /// The first error since `open`, as one of `doing`, or the device's loss. In a browser errors come
+    /// later, so there the handler of the device reports them.
+    pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
+        let internal = ready(self.internal.pop());
+        let validation = ready(self.validation.pop());
+        let memory = ready(self.memory.pop());
+        match memory.or(validation).or(internal) {
+            None => self.health.check(),
+            Some(wgpu::Error::OutOfMemory { .. }) => {
+                Err(DeviceError::OutOfMemory { doing: doing() })
+            }
+            // On a lost device, what was sound is refused.
+            Some(_) if is_dead(self.device) => {
+                Err(self.health.lost(self.device, "it refuses what was sound"))
+            }
+            Some(error) => Err(DeviceError::Refused { doing: doing(), reason: error.to_string() }),
+        }
+    }
+}
+
+/// Whether the device makes no buffers though it gives no error, as only a lost one does.
+fn is_dead(device: &wgpu::Device) -> bool {
+    let scope = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+    let probe = device.create_buffer(&wgpu::BufferDescriptor {
+        label: Some("onetrip probe"),
+        size: 4,
+        usage: wgpu::BufferUsages::MAP_WRITE,
+        mapped_at_creation: true,
+    });
+    ready(scope.pop()).is_none() && probe.get_mapped_range_mut(..).is_err()
+}
+
+/// The value of a future that is ready at once, as a popped scope's is outside browsers.
+fn ready<T>(future: impl Future<Output = Option<T>>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => None,
+    }
+}

@@ -1,0 +1,218 @@
+//! From dispatches to pipelines. A pipeline is compiled once for each text, in parallel with the
+//! others that are missing.
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
+
+use super::fault::{Health, Scope};
+use super::lru::Lru;
+use super::native::parallel;
+use super::pool::Lease;
+use crate::codegen::Dispatch;
+use crate::error::DeviceError;
+
+/// Pipelines kept.
+const PIPELINES: usize = 4096;
+
+/// What a dispatch binds: bytes of parameters, then for each storage buffer whether it is written.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Shape {
+    params: u64,
+    writes: SmallVec<[bool; 8]>,
+}
+
+impl Shape {
+    fn of(dispatch: &Dispatch) -> Self {
+        Self {
+            params: (dispatch.params.len() * 4) as u64,
+            writes: dispatch.buffers.iter().map(|binding| binding.writes).collect(),
+        }
+    }
+}
+
+/// The bind group layout of a [`Shape`], with the pipeline layout made of it.
+pub(super) struct Layout {
+    /// Never given twice on a device.
+    pub id: u64,
+    pub params: u64,
+    pub group: wgpu::BindGroupLayout,
+    pipeline: wgpu::PipelineLayout,
+}
+
+/// A compiled kernel.
+pub(super) struct Pipeline {
+    pub raw: wgpu::ComputePipeline,
+    pub layout: Arc<Layout>,
+}
+
+/// Everything about a plan's dispatches that is the same in each run.
+pub(crate) struct Kernels {
+    pub(super) dispatches: Vec<Dispatch>,
+    /// One for each dispatch.
+    pub(super) pipelines: Vec<Arc<Pipeline>>,
+    pub(super) params: Option<Params>,
+    /// Pipelines compiled for these kernels.
+    pub compiled: u32,
+    /// Pipelines found in the cache.
+    pub hits: u32,
+}
+
+/// The parameters of all dispatches. They travel with the upload of the first run and stay on the device.
+pub(super) struct Params {
+    pub words: Vec<u32>,
+    /// Where each dispatch's begin, in bytes.
+    pub offsets: Vec<u32>,
+    pub block: Lease,
+    /// Whether a submitted run has carried them over.
+    pub there: AtomicBool,
+}
+
+impl Params {
+    /// The words of all dispatches one after the other, each from a multiple of `alignment` bytes, and where
+    /// each begins.
+    pub fn pack(dispatches: &[Dispatch], alignment: u32) -> (Vec<u32>, Vec<u32>) {
+        let alignment = (alignment as usize / 4).max(4);
+        let mut words = Vec::new();
+        let mut offsets = Vec::with_capacity(dispatches.len());
+        for dispatch in dispatches {
+            words.resize(words.len().next_multiple_of(alignment), 0);
+            offsets.push((words.len() * 4) as u32);
+            words.extend_from_slice(&dispatch.params);
+        }
+        (words, offsets)
+    }
+}
+
+/// The pipelines of one device.
+pub(super) struct Compiler {
+    device: wgpu::Device,
+    health: Arc<Health>,
+    next: AtomicU64,
+    layouts: Mutex<HashMap<Shape, Arc<Layout>>>,
+    pipelines: Mutex<Lru<(String, Shape), Arc<Pipeline>>>,
+}
+
+impl Compiler {
+    pub fn new(device: wgpu::Device, health: Arc<Health>) -> Self {
+        Self {
+            device,
+            health,
+            next: AtomicU64::new(0),
+            layouts: Mutex::default(),
+            pipelines: Mutex::new(Lru::new(PIPELINES)),
+        }
+    }
+
+    fn pipelines(&self) -> MutexGuard<'_, Lru<(String, Shape), Arc<Pipeline>>> {
+        self.pipelines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing is left to compile.
+    pub fn knows(&self, dispatches: &[Dispatch]) -> bool {
+        let mut pipelines = self.pipelines();
+        dispatches
+            .iter()
+            .all(|dispatch| pipelines.get(&(dispatch.wgsl.clone(), Shape::of(dispatch))).is_some())
+    }
+
+    /// A pipeline for each dispatch, with how many of the distinct ones were compiled and how many
+    /// were there.
+    pub fn compile(
+        &self,
+        dispatches: &[Dispatch],
+    ) -> Result<(Vec<Arc<Pipeline>>, u32, u32), DeviceError> {
+        let mut distinct: HashMap<(&str, Shape), Option<Arc<Pipeline>>> = HashMap::new();
+        let mut missing = Vec::new();
+        for dispatch in dispatches {
+            let shape = Shape::of(dispatch);
+            distinct.entry((&dispatch.wgsl, shape.clone())).or_insert_with(|| {
+                let known = self.pipelines().get(&(dispatch.wgsl.clone(), shape)).cloned();
+                if known.is_none() {
+                    missing.push(dispatch);
+                }
+                known
+            });
+        }
+        let hits = (distinct.len() - missing.len()) as u32;
+        let created = parallel(missing.clone(), |dispatch| self.create(dispatch));
+        for (dispatch, pipeline) in missing.iter().zip(created) {
+            let (pipeline, shape) = (pipeline?, Shape::of(dispatch));
+            self.pipelines().insert((dispatch.wgsl.clone(), shape.clone()), Arc::clone(&pipeline));
+            distinct.insert((&dispatch.wgsl, shape), Some(pipeline));
+        }
+        let found = |dispatch: &Dispatch| distinct[&(&*dispatch.wgsl, Shape::of(dispatch))].clone();
+        Ok((dispatches.iter().filter_map(found).collect(), missing.len() as u32, hits))
+    }
+
+    fn create(&self, dispatch: &Dispatch) -> Result<Arc<Pipeline>, DeviceError> {
+        let doing = || format!("compiling the kernel of {}", dispatch.label);
+        let scope = Scope::open(&self.device, &self.health);
+        let layout = self.layout(&Shape::of(dispatch));
+        let source = wgpu::ShaderModuleDescriptor {
+            label: Some(&dispatch.label),
+            source: wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into()),
+        };
+        // SAFETY: the text comes from this crate's code generator alone, whose kernels index in
+        // range, divide by nothing that is 0 and end their loops, by construction.
+        let module = unsafe {
+            self.device.create_shader_module_trusted(source, wgpu::ShaderRuntimeChecks::unchecked())
+        };
+        let raw = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(&dispatch.label),
+            layout: Some(&layout.pipeline),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
+            cache: None,
+        });
+        scope.close(doing)?;
+        Ok(Arc::new(Pipeline { raw, layout }))
+    }
+
+    fn layout(&self, shape: &Shape) -> Arc<Layout> {
+        let mut layouts = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(layout) = layouts.get(shape) {
+            return Arc::clone(layout);
+        }
+        let layout = Arc::new(self.create_layout(shape));
+        layouts.insert(shape.clone(), Arc::clone(&layout));
+        layout
+    }
+
+    fn create_layout(&self, shape: &Shape) -> Layout {
+        let entry = |binding, ty, dynamic, size| wgpu::BindGroupLayoutEntry {
+            binding,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty,
+                has_dynamic_offset: dynamic,
+                min_binding_size: size,
+            },
+            count: None,
+        };
+        let params = NonZeroU64::new(shape.params);
+        let mut entries = vec![entry(0, wgpu::BufferBindingType::Uniform, true, params)];
+        for (binding, &writes) in (1..).zip(&shape.writes) {
+            let ty = wgpu::BufferBindingType::Storage { read_only: !writes };
+            entries.push(entry(binding, ty, false, None));
+        }
+        let group = self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: Some("onetrip kernel"),
+            entries: &entries,
+        });
+        let pipeline = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: Some("onetrip kernel"),
+            bind_group_layouts: &[Some(&group)],
+            immediate_size: 0,
+        });
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        Layout { id, params: shape.params, group, pipeline }
+    }
+}

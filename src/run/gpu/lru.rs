@@ -1,0 +1,71 @@
+//! A map of bounded size that forgets what was not used for longest.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+pub(super) struct Lru<K, V> {
+    entries: HashMap<K, (u64, V)>,
+    capacity: usize,
+    clock: u64,
+}
+
+impl<K: Hash + Eq, V> Lru<K, V> {
+    pub fn new(capacity: usize) -> Self {
+        Self { entries: HashMap::new(), capacity, clock: 0 }
+    }
+
+    pub fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.clock += 1;
+        let (time, value) = self.entries.get_mut(key)?;
+        *time = self.clock;
+        Some(value)
+    }
+
+    /// Adds an entry. Where the map is full, the older half goes first, so that the cost of the search is
+    /// spread over many insertions.
+    pub fn insert(&mut self, key: K, value: V) {
+        if self.entries.len() >= self.capacity {
+            let mut times: Vec<u64> = self.entries.values().map(|&(time, _)| time).collect();
+            let middle = times.len() / 2;
+            let (_, &mut median, _) = times.select_nth_unstable(middle);
+            self.entries.retain(|_, (time, _)| *time > median);
+        }
+        self.clock += 1;
+        self.entries.insert(key, (self.clock, value));
+    }
+
+    pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
+        self.entries.retain(|key, _| keep(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_stays_and_the_size_is_bounded() {
+        let mut lru = Lru::new(8);
+        for key in 0..1_000 {
+            lru.insert(key, key * 10);
+            if key > 0 {
+                assert_eq!(lru.get(&0), Some(&0), "after {key}");
+            }
+            assert_eq!(lru.get(&key), Some(&(key * 10)));
+            assert!(lru.entries.len() <= 8);
+        }
+        assert_eq!(lru.get(&1), None);
+    }
+
+    #[test]
+    fn a_capacity_of_one_holds_the_last() {
+        let mut lru = Lru::new(1);
+        lru.insert("a", 1);
+        lru.insert("b", 2);
+        assert_eq!((lru.get("a").copied(), lru.get("b").copied()), (None, Some(2)));
+    }
+}

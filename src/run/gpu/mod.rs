@@ -1,0 +1,228 @@
+//! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
+//! submit, one mapped readback buffer.
+//!
+//! - [`adapter`] opens a device, [`kernels`] compiles, [`trip`] encodes and submits, [`flight`] waits
+//!   with the help of the thread in [`native`], [`readback`] hands out, [`resident`] keeps.
+//! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
+//! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
+
+mod adapter;
+mod convert;
+mod fault;
+mod flight;
+mod kernels;
+mod lru;
+mod native;
+mod pool;
+mod readback;
+mod resident;
+mod staging;
+#[cfg(test)]
+mod tests;
+mod trip;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(crate) use adapter::{AdapterChoice, GpuInfo};
+pub(crate) use kernels::Kernels;
+pub(crate) use readback::GpuRun;
+pub(crate) use resident::DeviceBuffer;
+use smallvec::SmallVec;
+pub(crate) use trip::{HostData, Job};
+
+use self::fault::Health;
+use self::kernels::{Compiler, Params};
+use self::lru::Lru;
+use self::native::Poller;
+use self::pool::{Kind, Lease, Pool, size_class};
+use self::staging::Cargo;
+use crate::codegen::Dispatch;
+use crate::cost::Limits;
+use crate::error::DeviceError;
+
+/// Bind groups kept.
+const BIND_GROUPS: usize = 4096;
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GpuCounts {
+    /// Staging buffers sent: 0 or 1.
+    pub uploads: u32,
+    /// 0 or 1.
+    pub submits: u32,
+    /// Readback buffers mapped: 0 or 1.
+    pub downloads: u32,
+    pub dispatches: u32,
+    pub bytes_up: u64,
+    pub bytes_down: u64,
+    /// Buffers that came from the pool.
+    pub pool_hits: u32,
+    /// Buffers that had to be created.
+    pub pool_misses: u32,
+    pub bind_group_hits: u32,
+}
+
+/// An opened GPU. Clones are the same device.
+#[derive(Clone)]
+pub(crate) struct Gpu(Arc<Shared>);
+
+/// A bind group's layout, then the blocks that it binds.
+type GroupKey = (u64, SmallVec<[u64; 8]>);
+
+struct Shared {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    info: GpuInfo,
+    limits: Limits,
+    health: Arc<Health>,
+    pool: Arc<Pool>,
+    compiler: Compiler,
+    bind_groups: Mutex<Lru<GroupKey, wgpu::BindGroup>>,
+    poller: Poller,
+}
+
+impl Gpu {
+    /// Opens the best adapter that fits `choice`.
+    pub async fn open(choice: &AdapterChoice) -> Result<Self, DeviceError> {
+        use wgpu::Features as F;
+        let features = F::SHADER_F16 | F::SUBGROUP | F::TIMESTAMP_QUERY | F::PIPELINE_CACHE;
+        Self::open_with(choice, features).await
+    }
+
+    /// As [`open`](Self::open), with those of `features` that the adapter has.
+    async fn open_with(
+        choice: &AdapterChoice,
+        features: wgpu::Features,
+    ) -> Result<Self, DeviceError> {
+        let adapter::Opened { device, queue, info, limits } =
+            adapter::open(choice, features).await?;
+        let health = Health::watch(&device);
+        let poller = Poller::start(device.clone(), Arc::clone(&health)).map_err(|error| {
+            DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
+        })?;
+        Ok(Self(Arc::new(Shared {
+            pool: Pool::new(Arc::clone(&health)),
+            compiler: Compiler::new(device.clone(), Arc::clone(&health)),
+            bind_groups: Mutex::new(Lru::new(BIND_GROUPS)),
+            device,
+            queue,
+            info,
+            limits,
+            health,
+            poller,
+        })))
+    }
+
+    /// What a plan for this device must keep to.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub fn info(&self) -> &GpuInfo {
+        &self.0.info
+    }
+
+    /// Whether the device can do nothing more.
+    #[cfg(test)]
+    pub fn is_lost(&self) -> bool {
+        self.0.health.is_lost()
+    }
+
+    /// Compiles what is missing, several at once, on threads of their own.
+    pub async fn compile(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
+        if self.0.compiler.knows(&dispatches) {
+            return self.compile_here(dispatches);
+        }
+        let gpu = self.clone();
+        native::offload(move || gpu.compile_here(dispatches)).await.unwrap_or_else(|error| {
+            let doing = "compiling kernels on a thread of their own".into();
+            Err(DeviceError::Refused { doing, reason: error.to_string() })
+        })
+    }
+
+    fn compile_here(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
+        let shared = &self.0;
+        shared.health.check()?;
+        let (pipelines, compiled, hits) = shared.compiler.compile(&dispatches)?;
+        let alignment = shared.device.limits().min_uniform_buffer_offset_alignment;
+        let (words, offsets) = Params::pack(&dispatches, alignment);
+        let params = if words.is_empty() {
+            None
+        } else {
+            let bytes = (words.len() * 4) as u64;
+            let block = shared.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
+            Some(Params { words, offsets, block, there: AtomicBool::new(false) })
+        };
+        Ok(Arc::new(Kernels { dispatches, pipelines, params, compiled, hits }))
+    }
+}
+
+impl Shared {
+    fn encoder(&self) -> wgpu::CommandEncoder {
+        let descriptor = wgpu::CommandEncoderDescriptor { label: Some("onetrip") };
+        self.device.create_command_encoder(&descriptor)
+    }
+
+    fn bind_groups(&self) -> MutexGuard<'_, Lru<GroupKey, wgpu::BindGroup>> {
+        self.bind_groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A buffer of at least `bytes`, from the pool if it has one.
+    fn lease(&self, kind: Kind, bytes: u64, counts: &mut GpuCounts) -> Result<Lease, DeviceError> {
+        let limit = match kind {
+            Kind::Storage => self.info.binding_bytes,
+            Kind::Params | Kind::Staging | Kind::Readback => self.info.buffer_bytes,
+        };
+        let size = size_class(bytes, limit).ok_or_else(|| DeviceError::OutOfMemory {
+            doing: format!("allocating {bytes} bytes in one buffer, which holds at most {limit}"),
+        })?;
+        if let Some(lease) = self.pool.reuse(kind, size) {
+            counts.pool_hits += 1;
+            return Ok(lease);
+        }
+        counts.pool_misses += 1;
+        match self.pool.create(&self.device, kind, size) {
+            Err(DeviceError::OutOfMemory { .. }) => {
+                self.free_idle();
+                self.pool.create(&self.device, kind, size)
+            }
+            created => created,
+        }
+    }
+
+    /// Gives idle memory back to the driver.
+    fn free_idle(&self) {
+        self.pool.trim();
+        self.forget_freed();
+        let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
+    }
+
+    /// Drops bind groups of freed buffers, which keep their memory alive.
+    fn forget_freed(&self) {
+        let freed = self.pool.freed();
+        if !freed.is_empty() {
+            self.bind_groups().retain(|(_, blocks)| !blocks.iter().any(|id| freed.contains(id)));
+        }
+    }
+
+    /// A staging buffer with `cargo` in it, ready to be copied from; `None` where there is no cargo.
+    fn stage(
+        &self,
+        cargo: &Cargo<'_>,
+        counts: &mut GpuCounts,
+    ) -> Result<Option<Lease>, DeviceError> {
+        if cargo.bytes() == 0 {
+            return Ok(None);
+        }
+        let mut staging = self.lease(Kind::Staging, cargo.capacity(), counts)?;
+        staging.reusable = false;
+        cargo
+            .fill(&staging)
+            .map_err(|_| self.health.lost(&self.device, "its staging memory cannot be mapped"))?;
+        staging.buffer.unmap();
+        counts.uploads = 1;
+        counts.bytes_up = cargo.bytes();
+        Ok(Some(staging))
+    }
+}

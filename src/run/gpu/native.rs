@@ -1,0 +1,184 @@
+//! What only a native host has: threads and a clock.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::oneshot::{self, Receiver};
+
+use super::fault::Health;
+use super::flight::{Landing, Ticket};
+
+/// How long a future polls the device itself: about what it takes to wake the polling thread and be woken
+/// by it, twice over.
+const SPIN: Duration = Duration::from_micros(120);
+
+/// Sees to it that the callbacks of submitted work come: a thread that waits for the device while
+/// somebody waits for the device, and else sleeps.
+pub(super) struct Poller {
+    watch: Arc<Watch>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+struct Watch {
+    device: wgpu::Device,
+    health: Arc<Health>,
+    spinning: AtomicBool,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// In the order of submission, or nearly.
+    flights: VecDeque<(wgpu::SubmissionIndex, Arc<Ticket>)>,
+    closed: bool,
+}
+
+impl Poller {
+    pub fn start(device: wgpu::Device, health: Arc<Health>) -> std::io::Result<Self> {
+        let watch = Arc::new(Watch {
+            device,
+            health,
+            spinning: AtomicBool::new(false),
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let watched = Arc::clone(&watch);
+        let run = move || watched.run();
+        let thread = thread::Builder::new().name("onetrip-poll".into()).spawn(run)?;
+        Ok(Self { watch, thread: Some(thread) })
+    }
+
+    /// Leaves a submission to the thread.
+    pub fn watch(&self, index: wgpu::SubmissionIndex, ticket: Arc<Ticket>) {
+        if ticket.is_done() {
+            return;
+        }
+        self.watch.queue().flights.push_back((index, ticket));
+        self.watch.changed.notify_one();
+    }
+
+    /// Polls the device for a moment, since waking threads costs more than a small trip takes. With
+    /// others waiting there is no small trip: then it returns at once.
+    pub fn spin(&self, receiver: &mut Receiver<Landing>) -> Option<Landing> {
+        let watch = &self.watch;
+        if watch.spinning.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        let start = Instant::now();
+        let landed = loop {
+            let _ = watch.health.poll(&watch.device, wgpu::PollType::Poll);
+            match receiver.try_recv() {
+                Ok(landing) => break Some(landing),
+                Err(TryRecvError::Closed) => break Some(Err(())),
+                Err(TryRecvError::Empty) if watch.gives_up(start) => break None,
+                Err(TryRecvError::Empty) => thread::yield_now(),
+            }
+        };
+        watch.spinning.store(false, Ordering::Release);
+        landed
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        self.watch.queue().closed = true;
+        self.watch.changed.notify_one();
+        // Waits for the thread to let go of the device: a driver may not outlive a process that ends
+        // meanwhile. The thread itself may hold the last handle.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Watch {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gives_up(&self, start: Instant) -> bool {
+        start.elapsed() > SPIN || self.health.is_lost() || !self.queue().flights.is_empty()
+    }
+
+    fn run(&self) {
+        while let Some((index, ticket)) = self.next() {
+            // With no end to the wait: when one ends early, wgpu asserts that work is left, but another
+            // thread's poll or submit may have seen to the last of it. A lost device ends every wait.
+            let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: None };
+            if let Err(wgpu::PollError::WrongSubmissionIndex(..)) =
+                self.health.poll(&self.device, wait)
+            {
+                // It was never submitted, so nothing will finish; its callbacks may still be due.
+                let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
+                ticket.give_up();
+            }
+        }
+    }
+
+    /// The first flight that has not landed. Sleeps while there is none; `None` when there will be
+    /// none.
+    fn next(&self) -> Option<(wgpu::SubmissionIndex, Arc<Ticket>)> {
+        let mut queue = self.queue();
+        loop {
+            // Whoever waits for a flight holds the device, so at its end nobody waits.
+            if queue.closed {
+                return None;
+            }
+            if self.health.is_lost() {
+                queue.flights.drain(..).for_each(|(_, ticket)| ticket.give_up());
+            }
+            while queue.flights.front().is_some_and(|(_, ticket)| ticket.is_done()) {
+                queue.flights.pop_front();
+            }
+            match queue.flights.front() {
+                Some(front) => return Some(front.clone()),
+                None => {
+                    queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+/// The result of `work`, done on a thread of its own so that no task waits for it.
+pub(super) async fn offload<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> std::io::Result<R> {
+    let (sender, receiver) = oneshot::channel();
+    let run = move || drop(sender.send(work()));
+    thread::Builder::new().name("onetrip-work".into()).spawn(run)?;
+    receiver.await.map_err(std::io::Error::other)
+}
+
+/// The results of `work` on each item, in order, on as many threads as there are cores.
+pub(super) fn parallel<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+    let threads = cores().min(items.len());
+    if threads < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    let share = items.len().div_ceil(threads);
+    let mut items = items.into_iter();
+    let work = &work;
+    thread::scope(|scope| {
+        let mut handles = Vec::with_capacity(threads);
+        while items.len() > 0 {
+            let part: Vec<I> = items.by_ref().take(share).collect();
+            handles.push(scope.spawn(move || part.into_iter().map(work).collect::<Vec<R>>()));
+        }
+        let join = |handle: thread::ScopedJoinHandle<'_, Vec<R>>| {
+            handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        handles.into_iter().flat_map(join).collect()
+    })
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

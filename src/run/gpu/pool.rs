@@ -1,0 +1,244 @@
+//! Buffers that are used again and again: a buffer's creation costs more than a small dispatch, and
+//! a fresh one is cleared first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::fault::{Health, Scope};
+use crate::error::DeviceError;
+
+/// The least size of a buffer.
+const LEAST: u64 = 256;
+/// Memory that may lie idle whatever the load.
+const IDLE_FLOOR: u64 = 256 << 20;
+
+/// What a buffer is for, which fixes its usages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// Values on the device.
+    Storage,
+    /// Parameters of dispatches.
+    Params,
+    /// Host to device; mapped while it lies in the pool.
+    Staging,
+    /// Device to host; not mapped while it lies in the pool.
+    Readback,
+}
+
+impl Kind {
+    fn usage(self) -> wgpu::BufferUsages {
+        use wgpu::BufferUsages as U;
+        match self {
+            Self::Storage => U::STORAGE | U::COPY_SRC | U::COPY_DST,
+            Self::Params => U::UNIFORM | U::COPY_DST,
+            Self::Staging => U::MAP_WRITE | U::COPY_SRC,
+            Self::Readback => U::MAP_READ | U::COPY_DST,
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Storage => "onetrip storage",
+            Self::Params => "onetrip params",
+            Self::Staging => "onetrip staging",
+            Self::Readback => "onetrip readback",
+        }
+    }
+}
+
+/// A buffer with a name that is never given twice.
+#[derive(Clone)]
+pub(super) struct Block {
+    pub buffer: wgpu::Buffer,
+    pub id: u64,
+    kind: Kind,
+}
+
+/// A block on loan from the pool, to which it returns when dropped.
+///
+/// A block that only the device uses may return as soon as its commands are submitted: the next
+/// user's commands run after them, in the order of the queue. A block that the host maps may not.
+pub(super) struct Lease {
+    block: Block,
+    pool: Arc<Pool>,
+    /// Whether the block may return; else it is freed.
+    pub reusable: bool,
+}
+
+impl Lease {
+    /// Ends the loan.
+    pub fn settle(mut self, reusable: bool) {
+        self.reusable = reusable;
+    }
+}
+
+impl Deref for Lease {
+    type Target = Block;
+    fn deref(&self) -> &Block {
+        &self.block
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.pool.give_back(self.block.clone(), self.reusable);
+    }
+}
+
+/// The buffers of one device that are not in use.
+pub(super) struct Pool {
+    health: Arc<Health>,
+    next: AtomicU64,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    /// By id, each with the time at which it came back. The least id is lent first, so that a run gets
+    /// the blocks that it had before, for which there are bind groups.
+    free: HashMap<(Kind, u64), BTreeMap<u64, (u64, Block)>>,
+    clock: u64,
+    idle_bytes: u64,
+    lent_bytes: u64,
+    most_lent: u64,
+    /// Blocks freed since the last [`Pool::freed`].
+    freed: Vec<u64>,
+}
+
+impl Pool {
+    pub fn new(health: Arc<Health>) -> Arc<Self> {
+        Arc::new(Self { health, next: AtomicU64::new(0), idle: Mutex::default() })
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An idle block of `size` bytes, which [`size_class`] gave.
+    pub fn reuse(self: &Arc<Self>, kind: Kind, size: u64) -> Option<Lease> {
+        let mut idle = self.idle();
+        let (_, (_, block)) = idle.free.get_mut(&(kind, size))?.pop_first()?;
+        idle.idle_bytes -= size;
+        idle.lend(size);
+        drop(idle);
+        Some(Lease { block, pool: Arc::clone(self), reusable: true })
+    }
+
+    /// A new block of `size` bytes; one for staging is mapped.
+    pub fn create(
+        self: &Arc<Self>,
+        device: &wgpu::Device,
+        kind: Kind,
+        size: u64,
+    ) -> Result<Lease, DeviceError> {
+        let scope = Scope::open(device, &self.health);
+        let buffer = device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(kind.label()),
+            size,
+            usage: kind.usage(),
+            mapped_at_creation: kind == Kind::Staging,
+        });
+        scope.close(|| format!("allocating {size} bytes for {}", kind.label()))?;
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.idle().lend(size);
+        let block = Block { buffer, id, kind };
+        Ok(Lease { block, pool: Arc::clone(self), reusable: true })
+    }
+
+    fn give_back(&self, block: Block, reusable: bool) {
+        let size = block.buffer.size();
+        let mut idle = self.idle();
+        idle.lent_bytes -= size;
+        if !reusable || self.health.is_lost() {
+            idle.freed.push(block.id);
+            return;
+        }
+        idle.clock += 1;
+        let now = idle.clock;
+        idle.idle_bytes += size;
+        idle.free.entry((block.kind, size)).or_default().insert(block.id, (now, block));
+        let limit = IDLE_FLOOR.max(2 * idle.most_lent);
+        while idle.idle_bytes + idle.lent_bytes > limit && idle.free_oldest() {}
+    }
+
+    /// Bytes that are on loan.
+    #[cfg(test)]
+    pub fn lent(&self) -> u64 {
+        self.idle().lent_bytes
+    }
+
+    /// Bytes that lie idle.
+    #[cfg(test)]
+    pub fn idle_bytes(&self) -> u64 {
+        self.idle().idle_bytes
+    }
+
+    /// Frees everything idle.
+    pub fn trim(&self) {
+        let mut idle = self.idle();
+        while idle.free_oldest() {}
+    }
+
+    /// The blocks freed since the last call. Bind groups made of them keep their memory alive.
+    pub fn freed(&self) -> Vec<u64> {
+        std::mem::take(&mut self.idle().freed)
+    }
+}
+
+impl Idle {
+    fn lend(&mut self, size: u64) {
+        self.lent_bytes += size;
+        self.most_lent = self.most_lent.max(self.lent_bytes);
+    }
+
+    fn free_oldest(&mut self) -> bool {
+        let blocks = self.free.iter().flat_map(|(&class, blocks)| {
+            blocks.iter().map(move |(&id, &(time, _))| (time, class, id))
+        });
+        let Some((_, class, id)) = blocks.min_by_key(|&(time, ..)| time) else {
+            return false;
+        };
+        if let Some(blocks) = self.free.get_mut(&class) {
+            blocks.remove(&id);
+        }
+        self.idle_bytes -= class.1;
+        self.freed.push(id);
+        true
+    }
+}
+
+/// The size of a buffer for `bytes`: an eighth of a power of two, so that nearly equal requests share
+/// buffers and less than a quarter is wasted. `None` if `bytes` exceeds `limit`.
+pub(super) fn size_class(bytes: u64, limit: u64) -> Option<u64> {
+    let limit = limit & !3;
+    if bytes > limit {
+        return None;
+    }
+    let bytes = bytes.max(LEAST);
+    let step = (bytes.checked_next_power_of_two()? / 8).max(LEAST);
+    Some(bytes.checked_next_multiple_of(step)?.min(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_class_holds_what_was_asked_for_and_wastes_less_than_a_quarter() {
+        for bytes in (0..5_000).chain([65_537, (1 << 20) + 1, 256_000_000]) {
+            let class = size_class(bytes, u64::MAX).unwrap();
+            assert!(class >= bytes && class.is_multiple_of(4), "{bytes} → {class}");
+            assert!(class == LEAST || class - bytes < (bytes / 4).max(LEAST), "{bytes} → {class}");
+            assert_eq!(size_class(class, u64::MAX), Some(class), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_size_class_keeps_to_the_limit() {
+        assert_eq!(size_class(1_000_001, 1_000_004), Some(1_000_004));
+        assert_eq!(size_class(1_000_005, 1_000_004), None);
+        assert_eq!(size_class(3, 3), None, "buffers are whole words");
+    }
+}

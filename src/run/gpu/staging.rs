@@ -1,0 +1,81 @@
+//! Everything that goes to the device in one trip, packed in one mapped buffer.
+
+use std::ops::Range;
+
+use super::convert::Storage;
+use super::native::parallel;
+use super::pool::Lease;
+
+/// Data starts at multiples of this, which suits copies and mapped ranges.
+const ALIGNMENT: u64 = 16;
+/// Bytes from which the copying is shared among threads.
+const PARALLEL: u64 = 8 << 20;
+/// Bytes that a thread takes at a time: a multiple of [`ALIGNMENT`] for any element.
+const PART: usize = 1 << 20;
+
+/// What is to be uploaded, with the place of each item in the staging buffer.
+#[derive(Default)]
+pub(super) struct Cargo<'a> {
+    items: Vec<Item<'a>>,
+    bytes: u64,
+    /// Bytes that this run could have used, but does not.
+    room: u64,
+}
+
+struct Item<'a> {
+    storage: Storage,
+    host: &'a [u8],
+    place: Range<u64>,
+}
+
+impl<'a> Cargo<'a> {
+    /// Adds host elements, and returns where they will lie.
+    pub fn push(&mut self, storage: Storage, host: &'a [u8]) -> Range<u64> {
+        let start = self.bytes.next_multiple_of(ALIGNMENT);
+        let end = start + storage.bytes(host.len() / storage.host_size());
+        self.bytes = end;
+        self.items.push(Item { storage, host, place: start..end });
+        start..end
+    }
+
+    /// Leaves room for what an earlier run brought, so that both use the same staging buffer.
+    pub fn leave_room(&mut self, bytes: u64) {
+        self.room += bytes.next_multiple_of(ALIGNMENT);
+    }
+
+    /// Bytes of the buffer to pack the items in.
+    pub fn capacity(&self) -> u64 {
+        self.bytes + self.room
+    }
+
+    /// Bytes of the whole.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes all items to `staging`, which is mapped.
+    pub fn fill(&self, staging: &Lease) -> Result<(), wgpu::MapRangeError> {
+        if self.bytes >= PARALLEL {
+            return self.fill_parallel(staging);
+        }
+        let mut view = staging.buffer.get_mapped_range_mut(..self.bytes)?;
+        for Item { storage, host, place } in &self.items {
+            storage.pack(host, view.slice(place.start as usize..place.end as usize));
+        }
+        Ok(())
+    }
+
+    fn fill_parallel(&self, staging: &Lease) -> Result<(), wgpu::MapRangeError> {
+        let mut parts = Vec::new();
+        for &Item { storage, host, ref place } in &self.items {
+            for (index, part) in host.chunks(PART * storage.host_size()).enumerate() {
+                let start = place.start + (index * PART * storage.size()) as u64;
+                let end = start + storage.bytes(part.len() / storage.host_size());
+                let view = staging.buffer.get_mapped_range_mut(start..end)?;
+                parts.push((view, storage, part));
+            }
+        }
+        parallel(parts, |(mut view, storage, part)| storage.pack(part, view.slice(..)));
+        Ok(())
+    }
+}

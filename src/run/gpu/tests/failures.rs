@@ -1,0 +1,105 @@
+//! Misuse, bad kernels and lost devices: errors, and nothing hangs.
+
+use super::*;
+use crate::error::{DataError, Error};
+
+#[tokio::test]
+async fn bad_kernels_are_errors() {
+    let gpu = gpu_or_return!();
+    let (x, y) = (ValueId(0), ValueId(1));
+    let good = map(y, x, "x", 0, 1);
+    let unparsed = map(y, x, "x +", 0, 1);
+    let unbound = Dispatch { buffers: good.buffers[..1].to_vec(), ..good.clone() };
+    let mut bad_ones = vec![unparsed, unbound];
+    // Some adapters have room for a million.
+    let limit = gpu.limits().storage_buffers;
+    if limit < 10_000 {
+        let mut crowded = good.clone();
+        crowded.buffers.resize(limit + 1, good.buffers[1]);
+        bad_ones.push(crowded);
+    }
+    for bad in bad_ones {
+        let error = gpu.compile_here(vec![good.clone(), bad.clone(), bad]).err().unwrap();
+        let DeviceError::Refused { doing, reason } = error else { panic!("{error}") };
+        assert!(doing.contains("map x") && !reason.is_empty(), "{doing}: {reason}");
+    }
+    assert_eq!(gpu.compile_here(vec![good]).unwrap().hits, 1, "the good one was compiled");
+    assert!(gpu.0.health.check().is_ok(), "no error escaped");
+}
+
+#[tokio::test]
+async fn bad_jobs_are_errors_and_do_no_harm() {
+    let gpu = gpu_or_return!();
+    let program = adder(&gpu, 100, 1);
+    let before = gpu.0.pool.lent();
+    let short = gpu.run(adder_job(&program, &[1; 99])).await.err().unwrap();
+    assert!(matches!(short, Error::Data(DataError::Length { given: 99, .. })), "{short}");
+    let none = Job { uploads: Vec::new(), ..adder_job(&program, &[1; 100]) };
+    assert!(gpu.run(none).await.is_err());
+
+    let mut twice = Builder::new();
+    let x = twice.upload(DType::U32, 100, 0, 4);
+    let both = job(&gpu, twice, vec![map(x, x, "x", 0, 100)], vec![host(&[0u32; 100])]);
+    let error = soon(gpu.run(both)).await.err().unwrap();
+    assert!(error.to_string().contains("map x"), "{error}");
+
+    let mut huge = Builder::new();
+    huge.slot(gpu.limits().binding_bytes as usize + 4);
+    let error = gpu.run(job(&gpu, huge, Vec::new(), Vec::new())).await.err().unwrap();
+    assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error}");
+
+    until(|| gpu.0.pool.lent() == before).await;
+    let run = gpu.run(adder_job(&program, &[41; 100])).await.unwrap();
+    assert_eq!(run.read::<u32>(0), [42; 100]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_device_fails_every_call_and_none_hangs() {
+    let gpu = gpu_or_return!();
+    let program = adder(&gpu, 50_000, 1);
+    let resident = Arc::new(gpu.resident(DType::U32, &[0; 400]).unwrap());
+    let flights: Vec<_> =
+        (0..8).map(|_| tokio::spawn(gpu.run(adder_job(&program, &[1; 50_000])))).collect();
+    gpu.0.device.destroy();
+    for flight in flights {
+        // Those that were submitted before may have finished.
+        if let Err(error) = soon(flight).await.unwrap() {
+            assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
+        }
+    }
+    let lost = |error: DeviceError| assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
+    for _ in 0..3 {
+        let error = soon(gpu.run(adder_job(&program, &[1; 50_000]))).await.err().unwrap();
+        assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
+    }
+    assert!(gpu.is_lost());
+    lost(soon(gpu.read_resident(&resident)).await.err().unwrap());
+    lost(gpu.resident(DType::U32, &[0; 400]).err().unwrap());
+    lost(gpu.compile_here(vec![map(ValueId(0), ValueId(1), "x ^ p", 0, 1)]).err().unwrap());
+}
+
+#[tokio::test]
+async fn results_outlive_the_device() {
+    let gpu = gpu_or_return!();
+    let program = adder(&gpu, 10, 1);
+    let run = gpu.run(adder_job(&program, &[1; 10])).await.unwrap();
+    drop((gpu, program));
+    assert_eq!(run.read::<u32>(0), [2; 10]);
+}
+
+#[test]
+fn an_adapter_that_is_not_there_is_an_error() {
+    let choice = AdapterChoice { name_part: Some("no such card".into()), software_too: true };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = runtime.block_on(Gpu::open(&choice)).err().unwrap();
+    assert!(matches!(error, DeviceError::NoAdapter { .. }), "{error}");
+}
+
+#[test]
+fn devices_and_results_cross_threads() {
+    fn check<T: Send + Sync>() {}
+    check::<Gpu>();
+    check::<GpuRun>();
+    check::<DeviceBuffer>();
+    check::<Kernels>();
+}

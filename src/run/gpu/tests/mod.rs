@@ -1,0 +1,149 @@
+//! Hand-written kernels in hand-built plans, on whatever adapter there is.
+
+/// The adapter, or the end of the test where there is none.
+macro_rules! gpu_or_return {
+    () => {{
+        let Some(gpu) = gpu().await else { return };
+        gpu
+    }};
+}
+
+mod failures;
+mod trips;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::codegen::{Binding, BufferRef};
+use crate::cost::Backend;
+use crate::dtype::DType;
+use crate::graph::NodeId;
+use crate::plan::{Home, Plan, Value, ValueId};
+use crate::shape::Shape;
+
+/// Any adapter. Without one, tests pass unseen on a developer's machine, but not in CI.
+async fn gpu() -> Option<Gpu> {
+    let choice = AdapterChoice { name_part: None, software_too: true };
+    found(Gpu::open(&choice).await)
+}
+
+fn found(opened: Result<Gpu, DeviceError>) -> Option<Gpu> {
+    match opened {
+        Ok(gpu) => Some(gpu),
+        Err(error @ DeviceError::NoAdapter { .. }) => {
+            assert!(std::env::var_os("CI").is_none(), "{error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A plan under construction.
+struct Builder(Plan);
+
+impl Builder {
+    fn new() -> Self {
+        Self(Plan {
+            backend: Backend::Gpu,
+            values: Vec::new(),
+            steps: Vec::new(),
+            slots: Vec::new(),
+            downloads: Vec::new(),
+            keeps: Vec::new(),
+            peak_bytes: 0,
+            bytes_up: 0,
+            bytes_down: 0,
+            seconds: 0.0,
+        })
+    }
+
+    fn value(&mut self, dtype: DType, len: usize, home: Home) -> ValueId {
+        let node = NodeId::default();
+        self.0.values.push(Value { node, op: "test", dtype, shape: Shape::from(len), home });
+        ValueId(self.0.values.len() as u32 - 1)
+    }
+
+    fn slot(&mut self, bytes: usize) -> usize {
+        self.0.slots.push(bytes as u64);
+        self.0.slots.len() - 1
+    }
+
+    /// An upload with a slot of `stored` bytes an element.
+    fn upload(&mut self, dtype: DType, len: usize, input: u32, stored: usize) -> ValueId {
+        let slot = Some(self.slot((len * stored).next_multiple_of(4)));
+        self.value(dtype, len, Home::Upload { input, slot })
+    }
+
+    fn result(&mut self, dtype: DType, len: usize, stored: usize) -> ValueId {
+        let slot = self.slot((len * stored).next_multiple_of(4));
+        self.value(dtype, len, Home::Slot(slot))
+    }
+}
+
+/// `out[i] = ` an expression of `x` = `in[i]` and the parameter `p`, over `len` words.
+fn map(out: ValueId, input: ValueId, expr: &str, p: u32, len: usize) -> Dispatch {
+    let wgsl = format!(
+        "@group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
+        @group(0) @binding(1) var<storage, read_write> out: array<u32>;
+        @group(0) @binding(2) var<storage, read> in: array<u32>;
+        @compute @workgroup_size(64)
+        fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+            let i = id.x;
+            if i >= params[0].x {{ return; }}
+            let p = params[0].y;
+            let x = in[i];
+            out[i] = {expr};
+        }}"
+    );
+    Dispatch {
+        label: format!("map {expr}"),
+        wgsl,
+        buffers: vec![
+            Binding { buffer: BufferRef::Value(out), writes: true },
+            Binding { buffer: BufferRef::Value(input), writes: false },
+        ],
+        params: vec![len as u32, p, 0, 0],
+        groups: [len.div_ceil(64) as u32, 1, 1],
+    }
+}
+
+fn host<T: bytemuck::NoUninit>(values: &[T]) -> HostData {
+    Arc::new(bytemuck::cast_slice::<T, u8>(values).to_vec())
+}
+
+fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostData>) -> Job {
+    let kernels = gpu.compile_here(dispatches).unwrap();
+    Job { plan: Arc::new(plan.0), kernels, uploads, residents: Vec::new() }
+}
+
+/// `x + p` over `len` words.
+fn adder(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
+    let mut plan = Builder::new();
+    let x = plan.upload(DType::U32, len, 0, 4);
+    let y = plan.result(DType::U32, len, 4);
+    plan.0.downloads.push(y);
+    let kernels = gpu.compile_here(vec![map(y, x, "x + p", p, len)]).unwrap();
+    (Arc::new(plan.0), kernels)
+}
+
+fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
+    let (plan, kernels) = (Arc::clone(plan), Arc::clone(kernels));
+    Job { plan, kernels, uploads: vec![host(data)], residents: Vec::new() }
+}
+
+/// Waits for what another thread does.
+async fn until(condition: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("waited in vain");
+}
+
+/// Fails instead of hanging.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future).await.expect("hangs")
+}

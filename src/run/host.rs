@@ -1,0 +1,124 @@
+//! Element data in host memory.
+
+use crate::dtype::{DType, Element};
+
+/// A tensor's elements in row-major order, each in [`DType::size`] bytes. Aligned for every
+/// element type.
+#[derive(Clone, Debug)]
+pub(crate) struct HostBuffer {
+    dtype: DType,
+    len: usize,
+    /// At least the bytes of `len` elements; what lies beyond them is unspecified.
+    words: Vec<u32>,
+}
+
+impl HostBuffer {
+    pub fn from_slice<T: Element>(data: &[T]) -> Self {
+        let mut buffer = Self::zeroed(T::DTYPE, data.len());
+        buffer.bytes_mut().copy_from_slice(bytemuck::cast_slice(data));
+        buffer
+    }
+
+    pub fn zeroed(dtype: DType, len: usize) -> Self {
+        Self { dtype, len, words: vec![0; Self::words_for(dtype, len)] }
+    }
+
+    /// A buffer in the memory of `words`. Its elements are unspecified, but valid for `dtype`
+    /// unless that is `bool`, whose bytes the caller must write.
+    pub fn recycled(dtype: DType, len: usize, mut words: Vec<u32>) -> Self {
+        words.resize(Self::words_for(dtype, len), 0);
+        Self { dtype, len, words }
+    }
+
+    /// The memory, to be [`recycled`](Self::recycled).
+    pub fn into_words(self) -> Vec<u32> {
+        self.words
+    }
+
+    pub fn words_for(dtype: DType, len: usize) -> usize {
+        (len * dtype.size()).div_ceil(4)
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len * self.dtype.size()]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.dtype.size()]
+    }
+
+    /// Words that the memory has room for.
+    pub fn capacity(&self) -> usize {
+        self.words.capacity()
+    }
+
+    /// The memory as 32-bit words, without the last partial one.
+    pub fn words(&self) -> &[u32] {
+        &self.words[..self.len * self.dtype.size() / 4]
+    }
+
+    /// As [`words`](Self::words).
+    pub fn words_mut(&mut self) -> &mut [u32] {
+        let count = self.len * self.dtype.size() / 4;
+        &mut self.words[..count]
+    }
+
+    /// The elements as a vector; empty if they are not of type `T`.
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        self.as_slice().map(<[T]>::to_vec).unwrap_or_default()
+    }
+
+    /// The elements, or `None` if they are not of type `T`.
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        if T::DTYPE != self.dtype {
+            return None;
+        }
+        bytemuck::checked::try_cast_slice(self.bytes()).ok()
+    }
+}
+
+impl AsRef<[u8]> for HostBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::f16;
+
+    #[test]
+    fn slices_come_back_and_only_as_their_type() {
+        let halves = [1.5, -0.0, 65504.0].map(f16::from_f32);
+        let buffer = HostBuffer::from_slice(&halves);
+        assert_eq!(buffer.as_slice::<f16>(), Some(&halves[..]));
+        assert_eq!(buffer.bytes().len(), 6);
+        assert_eq!(buffer.as_slice::<f32>(), None);
+        assert_eq!(buffer.as_slice::<u32>(), None);
+        let truths = [true, false, true, true, false];
+        let mut buffer = HostBuffer::from_slice(&truths);
+        assert_eq!(buffer.as_slice::<bool>(), Some(&truths[..]));
+        buffer.bytes_mut()[1] = 7;
+        assert_eq!(buffer.as_slice::<bool>(), None, "7 is no truth value");
+        assert_eq!(HostBuffer::from_slice::<i32>(&[]).as_slice::<i32>(), Some(&[][..]));
+    }
+
+    #[test]
+    fn memory_is_recycled() {
+        let words = HostBuffer::from_slice(&[1u32, 2, 3]).into_words();
+        let capacity = words.capacity();
+        let buffer = HostBuffer::recycled(DType::F16, 5, words);
+        assert_eq!(buffer.len(), 5);
+        assert_eq!(buffer.into_words().capacity(), capacity, "nothing was allocated");
+    }
+}
