@@ -1,0 +1,364 @@
+//! Budgets, by counting: one upload, one submit, one download, as few kernels as fusion allows, and
+//! no more memory than the values that live together take.
+
+mod common;
+
+use onetrip::{Backend, BufferId, GpuCommandBatch, Resident};
+
+/// What a graph may cost.
+struct Budget<'a> {
+    /// The kernels, each as the operations fused in it, in any order that keeps dependencies.
+    kernels: &'a [&'a str],
+    /// Bytes that a run holds at once: on the CPU, where uploads are read where they lie, and on a GPU.
+    peak: [u64; 2],
+}
+
+/// Runs what `record` records, three times, on every device, and counts.
+async fn keeps(budget: Budget<'_>, record: impl Fn(&mut GpuCommandBatch)) {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        record(&mut batch);
+        let plan = batch.explain().expect("a sound graph");
+        let mut kernels = plan.kernels().to_vec();
+        let mut wanted: Vec<String> = budget.kernels.iter().map(ToString::to_string).collect();
+        kernels.sort();
+        wanted.sort();
+        assert_eq!(kernels, wanted, "{plan}");
+        assert_eq!(plan.dispatches(), wanted.len() as u64, "{plan}");
+        let peak = budget.peak[usize::from(plan.backend() == Backend::Gpu)];
+        assert_eq!(plan.peak_bytes(), peak, "{plan}");
+
+        for run in 0..3 {
+            batch.execute().await.expect("a sound graph");
+            let stats = batch.stats();
+            let trips = [stats.uploads, stats.submits, stats.downloads];
+            assert_eq!(trips, [1, 1, 1], "run {run}: {stats}");
+            assert_eq!(stats.dispatches, wanted.len() as u64, "run {run}: {stats}");
+            assert_eq!(stats.peak_bytes, peak, "run {run}: {stats}");
+            assert_eq!(stats.backend, Some(plan.backend()));
+        }
+        // The second run brings no parameters, so it may want a smaller staging buffer than the first.
+        let stats = batch.stats();
+        assert_eq!([stats.pipelines_compiled, stats.pool_misses], [0, 0], "{stats}");
+        assert_eq!((stats.plan_time + stats.compile_time).as_nanos(), 0, "{stats}");
+    }
+}
+
+/// Numbers that are not all alike, in (−1, 1).
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 37 + 11) % 101) as f32 / 51.0 - 0.99).collect()
+}
+
+fn input<const N: usize>(b: &mut GpuCommandBatch, shape: [usize; N]) -> BufferId<f32> {
+    b.upload_shaped(&numbers(shape.iter().product()), shape)
+}
+
+#[tokio::test]
+async fn a_chain_is_one_kernel() {
+    let budget = Budget { kernels: &["exp+neg+add_scalar+abs+sqrt"], peak: [4012, 8024] };
+    keeps(budget, |b| {
+        let x = input(b, [1003]);
+        let x = b.exp(x);
+        let x = b.neg(x);
+        let x = b.add_scalar(x, 1.5);
+        let x = b.abs(x);
+        b.sqrt(x);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn diamonds_are_one_kernel() {
+    keeps(Budget { kernels: &["sigmoid+mul"], peak: [400, 800] }, |b| {
+        let x = input(b, [100]);
+        let s = b.sigmoid(x);
+        b.mul(x, s);
+    })
+    .await;
+    keeps(Budget { kernels: &["exp+add_scalar+scale+tanh+mul"], peak: [400, 800] }, |b| {
+        let x = input(b, [100]);
+        let e = b.exp(x);
+        let (left, right) = (b.add_scalar(e, 1.0), b.scale(e, 0.5));
+        let right = b.tanh(right);
+        b.mul(left, right);
+    })
+    .await;
+}
+
+/// relu(x·W₁ + b₁) → relu(·W₂ + b₂) → ·W₃ + b₃ → softmax and argmax.
+fn mlp(b: &mut GpuCommandBatch, rows: usize) -> (BufferId<f32>, BufferId<u32>) {
+    let mut h = input(b, [rows, 784]);
+    for (inner, outer) in [(784, 128), (128, 64)] {
+        let (w, bias) = (input(b, [inner, outer]), input(b, [outer]));
+        h = b.linear(h, w, bias);
+        h = b.relu(h);
+    }
+    let (w, bias) = (input(b, [64, 10]), input(b, [10]));
+    let logits = b.linear(h, w, bias);
+    (b.softmax(logits, -1), b.argmax(logits, -1))
+}
+
+#[tokio::test]
+async fn a_network_is_a_kernel_a_layer() {
+    let kernels = &["matmul+add+relu", "matmul+add+relu", "matmul+add", "softmax", "argmax"];
+    let inputs = 4 * (64 * 784 + 784 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10);
+    let hidden = 4 * 64 * 128;
+    // On the CPU the second layer needs a second buffer, and the classes a third; on a GPU they find room
+    // where inputs were.
+    let cpu = hidden + 4 * 64 * 64 + 4 * 64;
+    keeps(Budget { kernels, peak: [cpu, inputs + hidden] }, |b| {
+        mlp(b, 64);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_residual_layer_norm_is_one_kernel() {
+    let bytes = 4 * 33 * 65;
+    let budget =
+        Budget { kernels: &["add+layer_norm+mul+add"], peak: [bytes, 3 * bytes + 2 * 4 * 65] };
+    keeps(budget, |b| {
+        let (x, update) = (input(b, [33, 65]), input(b, [33, 65]));
+        let (gain, bias) = (input(b, [65]), input(b, [65]));
+        let sum = b.add(x, update);
+        let y = b.layer_norm(sum, -1, 1e-5);
+        let y = b.mul(y, gain);
+        b.add(y, bias);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn attention_is_three_kernels() {
+    let heads = 4 * 2 * 3 * 16 * 8;
+    let scores = 4 * 2 * 3 * 16 * 16;
+    // The weights need a second buffer beside the scores, which on a GPU held the queries before.
+    let budget = Budget {
+        kernels: &["matmul+scale", "softmax", "matmul"],
+        peak: [2 * scores, 2 * heads + 2 * scores],
+    };
+    keeps(budget, |b| {
+        let [q, k, v] = [0; 3].map(|_| input(b, [2, 3, 16, 8]));
+        let k = b.transpose(k);
+        let scores = b.matmul(q, k);
+        let scores = b.scale(scores, 0.35);
+        let weights = b.softmax(scores, -1);
+        b.matmul(weights, v);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn transposed_operands_cost_nothing() {
+    let (x, w, y) = (4 * 21 * 17, 4 * 9 * 21, 4 * 17 * 9);
+    keeps(Budget { kernels: &["matmul+relu"], peak: [y, x + w + y] }, |b| {
+        let (x, w) = (input(b, [21, 17]), input(b, [9, 21]));
+        let (x, w) = (b.transpose(x), b.permute(w, [1, 0]));
+        let y = b.matmul(x, w);
+        b.relu(y);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn joins_borders_and_slices_are_one_kernel() {
+    let (x, y, z) = (4 * 4 * 6, 4 * 2 * 6, 4 * 5 * 3);
+    keeps(Budget { kernels: &["exp+concat+pad+pad+neg"], peak: [z, x + y + z] }, |b| {
+        let (x, y) = (input(b, [4, 6]), input(b, [2, 6]));
+        let x = b.exp(x);
+        let joined = b.concat(&[x, y], 0);
+        let bordered = b.pad(joined, [(1, 2), (0, 1)], 7.0);
+        let part = b.slice(bordered, [(1..9, -2), (1..7, 2)]);
+        let part = b.pad(part, [(0, 1), (0, 0)], -1.0);
+        let _ = b.neg(part);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn reductions_take_in_what_is_around_them() {
+    let (x, y) = (4 * 4 * 5 * 6 * 7, 4 * 5 * 7);
+    let budget = Budget { kernels: &["square+sum+add_scalar+sqrt"], peak: [y, x + y] };
+    keeps(budget, |b| {
+        let x = input(b, [4, 5, 6, 7]);
+        let x = b.square(x);
+        let x = b.sum(x, [0, -2]);
+        let x = b.add_scalar(x, 1e-6);
+        b.sqrt(x);
+    })
+    .await;
+    let x = 4 * 33 * 9;
+    keeps(Budget { kernels: &["sub+square+mean"], peak: [4, 2 * x + 4] }, |b| {
+        let (x, y) = (input(b, [33, 9]), input(b, [33, 9]));
+        let d = b.sub(x, y);
+        let d = b.square(d);
+        b.mean(d, ..);
+    })
+    .await;
+    // Cross entropy: the mean over rows of −Σ y·log softmax(x).
+    let budget = Budget { kernels: &["log_softmax+mul", "sum+scale"], peak: [x + 4, 3 * x] };
+    keeps(budget, |b| {
+        let (x, y) = (input(b, [33, 9]), input(b, [33, 9]));
+        let x = b.log_softmax(x, -1);
+        let x = b.mul(x, y);
+        let x = b.sum(x, ..);
+        b.scale(x, -1.0 / 33.0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn independent_chains_share_the_trip() {
+    let (x, y) = (4 * 50, 4 * 70);
+    let budget = Budget { kernels: &["exp+neg", "relu+square"], peak: [x + y, x + 2 * y] };
+    keeps(budget, |b| {
+        let (x, y) = (input(b, [50]), input(b, [70]));
+        let (x, y) = (b.exp(x), b.relu(y));
+        let (_, _) = (b.neg(x), b.square(y));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_chain_of_a_thousand_needs_two_buffers() {
+    let chain = |b: &mut GpuCommandBatch| {
+        let mut x = input(b, [77]);
+        for i in 0..1000 {
+            x = if i % 2 == 0 { b.sin(x) } else { b.add_scalar(x, 0.5) };
+        }
+    };
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        chain(&mut b);
+        let plan = b.explain().unwrap();
+        // A kernel holds 128 operations at most.
+        assert_eq!(plan.kernels().len(), 8, "{plan}");
+        assert_eq!(plan.peak_bytes(), 2 * 4 * 77, "{plan}");
+        b.execute().await.unwrap();
+        let stats = b.stats();
+        assert_eq!([stats.uploads, stats.submits, stats.downloads], [1, 1, 1], "{stats}");
+        assert_eq!(stats.dispatches, 8, "{stats}");
+    }
+}
+
+#[tokio::test]
+async fn an_output_in_the_middle_is_stored_on_the_way() {
+    let budget = Budget { kernels: &["exp+neg"], peak: [2 * 400, 3 * 400] };
+    keeps(budget, |b| {
+        let x = input(b, [100]);
+        let middle = b.exp(x);
+        let end = b.neg(middle);
+        b.download(middle);
+        b.download(end);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_equal_is_computed_once_and_what_is_unread_never() {
+    keeps(Budget { kernels: &["exp+mul"], peak: [400, 800] }, |b| {
+        let (x, unread) = (input(b, [100]), input(b, [50]));
+        let _ = b.tanh(unread);
+        let (left, right) = (b.exp(x), b.exp(x));
+        let product = b.mul(left, right);
+        b.download(product);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn residents_are_not_brought_again() {
+    for device in common::devices().await {
+        let w: Resident<f32> = device.resident(&numbers(64 * 32), [64, 32]).unwrap();
+        let mut b = GpuCommandBatch::new(&device);
+        let (x, w) = (input(&mut b, [8, 64]), b.bind(&w));
+        let h = b.matmul(x, w);
+        let h = b.relu(h);
+        let kept = b.keep(h);
+        for run in 0..2 {
+            b.execute().await.unwrap();
+            let stats = b.stats();
+            assert_eq!([stats.uploads, stats.submits, stats.downloads], [1, 1, 0], "{stats}");
+            assert_eq!((stats.dispatches, stats.bytes_down), (1, 0), "{stats}");
+            // On a GPU the first run brings the kernel's parameters, too.
+            let parameters = stats.bytes_up - 4 * 8 * 64;
+            let bound = if device.is_gpu() && run == 0 { 1..1024 } else { 0..1 };
+            assert!(bound.contains(&parameters), "run {run}: {stats}");
+            let upload = if device.is_gpu() { 4 * 8 * 64 } else { 0 };
+            assert_eq!(stats.peak_bytes, upload + 4 * 64 * 32 + 4 * 8 * 32, "{stats}");
+        }
+
+        let mut b = GpuCommandBatch::new(&device);
+        let h = b.bind(&kept);
+        let y = b.sum(h, 0);
+        for run in 0..2 {
+            b.execute().await.unwrap();
+            let stats = b.stats();
+            let uploads = u64::from(device.is_gpu() && run == 0);
+            assert_eq!([stats.uploads, stats.submits, stats.downloads], [uploads, 1, 1], "{stats}");
+        }
+        assert_eq!(b.read(y).await.unwrap().len(), 32);
+    }
+}
+
+#[tokio::test]
+async fn other_data_compiles_nothing() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&[1.0_f32, 2.0, 3.0]);
+        let y = b.square(x);
+        b.execute().await.unwrap();
+        assert_eq!(b.read(y).await.unwrap(), [1.0, 4.0, 9.0]);
+        for step in 0..4 {
+            let data = [step as f32, 0.5, -3.0];
+            b.write(x, &data).unwrap();
+            b.execute().await.unwrap();
+            assert_eq!(b.read(y).await.unwrap(), data.map(|x| x * x));
+            let stats = b.stats();
+            assert_eq!(stats.pipelines_compiled, 0, "{stats}");
+            assert!(step == 0 || stats.pool_misses == 0, "{stats}");
+            assert_eq!((stats.plan_time + stats.compile_time).as_nanos(), 0, "{stats}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_batch_size_compiles_nothing() {
+    /// Kernels of every form whose leading size is `rows`.
+    fn record(b: &mut GpuCommandBatch, rows: usize) {
+        mlp(b, rows);
+        let (x, y) = (input(b, [rows, 40]), input(b, [40]));
+        let sum = b.add(x, y);
+        let normal = b.layer_norm(sum, -1, 1e-5);
+        let _ = b.gelu(normal);
+        b.logsumexp(x, 1);
+        b.concat(&[x, sum], 1);
+        b.prod(x, 0);
+    }
+    let Some(device) = common::gpu().await else { return };
+    let mut compiled = Vec::new();
+    for rows in [64, 96, 100, 65] {
+        let mut b = GpuCommandBatch::new(&device);
+        record(&mut b, rows);
+        b.execute().await.unwrap();
+        let stats = b.stats();
+        compiled.push(stats.pipelines_compiled);
+    }
+    assert!(compiled[0] > 0, "a fresh device knows no pipeline");
+    assert_eq!(compiled[1..], [0; 3], "after {} for the first size", compiled[0]);
+}
+
+#[tokio::test]
+async fn the_form_of_one_call_reads_its_result() {
+    for device in common::devices().await {
+        let data = numbers(10);
+        let y: Vec<f32> = device
+            .eval(|b| {
+                let x = b.upload(&data);
+                b.neg(x)
+            })
+            .await
+            .unwrap();
+        assert_eq!(y, data.iter().map(|x| -x).collect::<Vec<f32>>());
+    }
+}

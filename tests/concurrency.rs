@@ -1,0 +1,214 @@
+//! Many tasks on one device: results are those of one task alone, bit for bit.
+
+mod common;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use onetrip::{BufferId, Device, GpuCommandBatch};
+
+const TASKS: usize = 64;
+
+/// Numbers in (−1, 1) that differ from seed to seed.
+fn numbers(seed: usize, count: usize) -> Vec<f32> {
+    let mut state = (seed as u32).wrapping_mul(2_654_435_769);
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// The graph of task `index`: one of six kinds, each in several sizes.
+fn record(b: &mut GpuCommandBatch, index: usize) -> BufferId<f32> {
+    let size = 3 + (index * 17) % 61;
+    let x = b.upload_shaped(&numbers(index, size * 24), [size, 24]);
+    match index % 6 {
+        0 => {
+            let y = b.gelu(x);
+            let y = b.add(x, y);
+            b.sin(y)
+        }
+        1 => {
+            let w = b.upload_shaped(&numbers(index + 1, 24 * 10), [24, 10]);
+            let bias = b.upload(&numbers(index + 2, 10));
+            let h = b.linear(x, w, bias);
+            let h = b.relu(h);
+            b.softmax(h, -1)
+        }
+        2 => {
+            let y = b.layer_norm(x, -1, 1e-5);
+            let y = b.square(y);
+            b.mean(y, 0)
+        }
+        3 => {
+            let t = b.transpose(x);
+            let product = b.matmul(t, x);
+            let sum = b.sum(product, ..);
+            b.sub(product, sum)
+        }
+        4 => {
+            let flipped = b.flip(x, 0);
+            let joined = b.concat(&[x, flipped], 1);
+            let bordered = b.pad(joined, [(1, 2), (0, 0)], 0.25);
+            b.logsumexp(bordered, 1)
+        }
+        _ => {
+            let mut y = x;
+            for _ in 0..150 {
+                y = b.sin(y);
+                y = b.add_scalar(y, 0.125);
+            }
+            y
+        }
+    }
+}
+
+async fn run(device: &Device, index: usize) -> Vec<u32> {
+    bits(device.eval(|b| record(b, index)).await.expect("a sound graph"))
+}
+
+fn bits(values: Vec<f32>) -> Vec<u32> {
+    assert!(!values.is_empty() && values.iter().all(|value| value.is_finite()));
+    values.into_iter().map(f32::to_bits).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_get_what_they_would_get_alone() {
+    for device in common::devices().await {
+        let mut alone = Vec::new();
+        for index in 0..TASKS {
+            alone.push(run(&device, index).await);
+        }
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|index| {
+                let device = device.clone();
+                tokio::spawn(async move { run(&device, index).await })
+            })
+            .collect();
+        for (index, task) in tasks.into_iter().enumerate() {
+            assert_eq!(task.await.unwrap(), alone[index], "task {index} on {device:?}");
+        }
+    }
+}
+
+/// Polls `future` at most `times` times, then drops it; whether it was done by then.
+async fn polled(future: impl Future, times: usize) -> bool {
+    let mut future = pin!(future);
+    for _ in 0..times {
+        let done = poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await;
+        if done {
+            return true;
+        }
+        tokio::task::yield_now().await;
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn dropped_runs_disturb_nobody() {
+    for device in common::devices().await {
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|index| {
+                let device = device.clone();
+                tokio::spawn(async move {
+                    if index % 2 == 0 {
+                        return run(&device, index).await;
+                    }
+                    let mut b = GpuCommandBatch::new(&device);
+                    let y = record(&mut b, index);
+                    b.download(y);
+                    if !polled(b.execute(), index % 5).await {
+                        // A run that was dropped left no result, and none of the run before.
+                        assert!(b.read(y).await.is_err());
+                    }
+                    b.execute().await.unwrap();
+                    bits(b.read(y).await.unwrap())
+                })
+            })
+            .collect();
+        for (index, task) in tasks.into_iter().enumerate() {
+            assert_eq!(
+                task.await.unwrap(),
+                run(&device, index).await,
+                "task {index} on {device:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn batches_run_again_with_other_data_while_others_run() {
+    for device in common::devices().await {
+        let tasks: Vec<_> = (0..TASKS / 4)
+            .map(|index| {
+                let device = device.clone();
+                tokio::spawn(async move {
+                    let count = 100 + 37 * index;
+                    let mut b = GpuCommandBatch::new(&device);
+                    let x = b.upload(&vec![0.0_f32; count]);
+                    let y = b.scale(x, 2.0);
+                    let y = b.neg(y);
+                    for round in 0..8 {
+                        let data = numbers(index * 8 + round, count);
+                        b.write(x, &data).unwrap();
+                        if round % 3 == 1 {
+                            // Dropped midway, it may still read the data that is written over next.
+                            polled(b.execute(), 1).await;
+                            b.write(x, &data).unwrap();
+                        }
+                        b.execute().await.unwrap();
+                        let want: Vec<f32> = data.iter().map(|x| -2.0 * x).collect();
+                        assert_eq!(b.read(y).await.unwrap(), want, "round {round} of {index}");
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_share_residents() {
+    for device in common::devices().await {
+        let data = numbers(7, 32 * 32);
+        let shared = device.resident(&data, [32, 32]).unwrap();
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|index| {
+                let (device, shared) = (device.clone(), shared.clone());
+                tokio::spawn(async move {
+                    let mut b = GpuCommandBatch::new(&device);
+                    let (w, row) = (b.bind(&shared), index % 32);
+                    let row = b.slice(w, [(row..row + 1, 1), (0..32, 1)]);
+                    let kept = b.keep(row);
+                    b.execute().await.unwrap();
+                    drop((b, shared));
+                    kept.read().await.unwrap()
+                })
+            })
+            .collect();
+        for (index, task) in tasks.into_iter().enumerate() {
+            let row = index % 32;
+            assert_eq!(task.await.unwrap(), data[row * 32..][..32], "task {index}");
+        }
+    }
+}
+
+#[test]
+fn what_tasks_share_and_move_is_send() {
+    fn sent<T: Send>(value: T) -> T {
+        value
+    }
+    fn shared<T: Send + Sync>() {}
+    shared::<Device>();
+    shared::<GpuCommandBatch>();
+    shared::<BufferId<f32>>();
+    shared::<onetrip::Resident<f32>>();
+    shared::<onetrip::Error>();
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    drop(sent(b.execute()));
+    drop(sent(Device::gpu()));
+}

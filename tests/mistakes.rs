@@ -1,0 +1,670 @@
+//! Bad input: each mistake is an error that says where it was made, what is wrong and what to do.
+
+mod common;
+
+use std::ops::Range;
+use std::process::Command;
+
+use onetrip::{
+    BufferId, DataError, Device, Error, GpuCommandBatch, MAX_RANK, PlanError, ReadError, Shape, f16,
+};
+
+const SOURCE: &str = include_str!("mistakes.rs");
+
+/// Records on a fresh batch and expects one mistake, `want`, in the line of this file where the method that it
+/// names is called.
+#[track_caller]
+fn refused<R>(want: &str, record: impl FnOnce(&mut GpuCommandBatch) -> R) {
+    let case = std::panic::Location::caller();
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    record(&mut batch);
+    let error = batch.check_recorded().expect_err(want);
+    let Error::Record(mistakes) = &error else { panic!("{error:?}") };
+    let [mistake] = mistakes.list() else { panic!("{} mistakes: {error}", mistakes.list().len()) };
+
+    let line = mistake.place.line();
+    assert_eq!(error.to_string(), format!("{}:{line}: {want}", file!()));
+    let within = case.line()..case.line() + 8;
+    assert!(within.contains(&line), "line {line} is not in the case at line {}", case.line());
+    let text = SOURCE.lines().nth(line as usize - 1).expect("a line of this file");
+    let called = text.contains(&format!("b.{}", mistake.op)) || text.contains("b.linear(");
+    assert!(called, "line {line} does not call `{}`: {text}", mistake.op);
+}
+
+fn zeros(b: &mut GpuCommandBatch, shape: impl Into<Shape>) -> BufferId<f32> {
+    b.full(shape, 0.0)
+}
+
+fn foreign<T: onetrip::Element>() -> BufferId<T> {
+    GpuCommandBatch::new(&Device::cpu()).full([2], T::default())
+}
+
+#[test]
+fn the_place_is_the_callers() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let (x, w) = (zeros(&mut b, [64, 784]), zeros(&mut b, [512, 256]));
+    let line = line!() + 1;
+    b.matmul(x, w);
+    let want = format!(
+        "tests/mistakes.rs:{line}: matmul: inner dimensions differ: x [64, 784] · w [512, 256]"
+    );
+    assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
+    assert_eq!(b.explain().unwrap_err().to_string(), want);
+}
+
+#[test]
+fn shapes_that_do_not_broadcast() {
+    let rule = "do not broadcast: aligned at the last dimension, sizes must be equal or 1";
+    refused(&format!("add: shapes [2, 3] and [2] {rule}"), |b| {
+        let (x, y) = (zeros(b, [2, 3]), zeros(b, [2]));
+        b.add(x, y)
+    });
+    refused(&format!("lt: shapes [0] and [2] {rule}"), |b| {
+        let (x, y) = (zeros(b, [0]), zeros(b, [2]));
+        b.lt(x, y)
+    });
+    refused(&format!("select: shapes [4] and [2, 3] {rule}"), |b| {
+        let (x, y, c) = (zeros(b, [2, 3]), zeros(b, [3]), b.full([4], true));
+        b.select(c, x, y)
+    });
+    refused(&format!("select: shapes [2] and [3] {rule}"), |b| {
+        let (x, y, c) = (zeros(b, [2]), zeros(b, [3]), b.full([], true));
+        b.select(c, x, y)
+    });
+    refused(&format!("add: shapes [4, 5] and [4] {rule}"), |b| {
+        let (x, w, bias) = (zeros(b, [4, 3]), zeros(b, [3, 5]), zeros(b, [4]));
+        b.linear(x, w, bias)
+    });
+}
+
+#[test]
+fn matrix_products() {
+    refused(
+        "matmul: operands need at least one dimension, not [] · [2, 2]; use `mul` to multiply by a scalar",
+        |b| {
+            let (x, w) = (zeros(b, []), zeros(b, [2, 2]));
+            b.matmul(x, w)
+        },
+    );
+    refused("matmul: inner dimensions differ: x [3] · w [4]", |b| {
+        let (x, w) = (zeros(b, [3]), zeros(b, [4]));
+        b.matmul(x, w)
+    });
+    refused("matmul: inner dimensions differ: x [2, 3] · w [4]", |b| {
+        let (x, w) = (zeros(b, [2, 3]), zeros(b, [4]));
+        b.matmul(x, w)
+    });
+    refused("matmul: batch dimensions of x [2, 3, 4] · w [3, 4, 5] do not broadcast", |b| {
+        let (x, w) = (zeros(b, [2, 3, 4]), zeros(b, [3, 4, 5]));
+        b.matmul(x, w)
+    });
+    refused("matmul: inner dimensions differ: x [2, 3] · w [2, 3]", |b| {
+        let (x, w, bias) = (zeros(b, [2, 3]), zeros(b, [2, 3]), zeros(b, [3]));
+        b.linear(x, w, bias)
+    });
+    let rule = "use `matmul` for matrices";
+    refused(&format!("dot: needs two vectors of equal length, not [3] and [4]; {rule}"), |b| {
+        let (x, y) = (zeros(b, [3]), zeros(b, [4]));
+        b.dot(x, y)
+    });
+    refused(
+        &format!("dot: needs two vectors of equal length, not [2, 2] and [2, 2]; {rule}"),
+        |b| {
+            let x = zeros(b, [2, 2]);
+            b.dot(x, x)
+        },
+    );
+}
+
+#[test]
+fn axes() {
+    refused("sum: axis 2 is out of range for shape [2, 3], which has 2 axes", |b| {
+        let x = zeros(b, [2, 3]);
+        b.sum(x, 2)
+    });
+    refused("mean: axis -3 is out of range for shape [2, 3], which has 2 axes", |b| {
+        let x = zeros(b, [2, 3]);
+        b.mean(x, [0, -3])
+    });
+    refused("softmax: axis 0 is out of range for shape [], which has 0 axes", |b| {
+        let x = zeros(b, []);
+        b.softmax(x, 0)
+    });
+    refused("layer_norm: axis -2 is out of range for shape [3], which has 1 axes", |b| {
+        let x = zeros(b, [3]);
+        b.layer_norm(x, -2, 1e-5)
+    });
+    refused("prod: axis -1 is given twice for shape [2, 3]", |b| {
+        let x = zeros(b, [2, 3]);
+        b.prod(x, [1, -1])
+    });
+    refused("flip: axis 0 is given twice for shape [2, 3]", |b| {
+        let x = zeros(b, [2, 3]);
+        b.flip(x, [0, 0])
+    });
+    refused("flip: axis 5 is out of range for shape [2, 3], which has 2 axes", |b| {
+        let x = zeros(b, [2, 3]);
+        b.flip(x, 5)
+    });
+    refused("transpose: axis -2 is out of range for shape [3], which has 1 axes", |b| {
+        let x = zeros(b, [3]);
+        b.transpose(x)
+    });
+    refused("squeeze: axis 1 is out of range for shape [1], which has 1 axes", |b| {
+        let x = zeros(b, [1]);
+        b.squeeze(x, 1)
+    });
+    refused("unsqueeze: axis -3 is out of range for shape [3], which has 1 axes", |b| {
+        let x = zeros(b, [3]);
+        b.unsqueeze(x, -3)
+    });
+    refused("concat: axis 2 is out of range for shape [2, 3], which has 2 axes", |b| {
+        let x = zeros(b, [2, 3]);
+        b.concat(&[x, x], 2)
+    });
+}
+
+#[test]
+fn movement() {
+    let each = "a permutation of shape [2, 3] names each of its 2 axes once";
+    refused(&format!("permute: {each}, not [0]"), |b| {
+        let x = zeros(b, [2, 3]);
+        b.permute(x, [0])
+    });
+    refused(&format!("permute: {each}, not [1, -1]"), |b| {
+        let x = zeros(b, [2, 3]);
+        b.permute(x, [1, -1])
+    });
+    refused(&format!("permute: {each}, not [0, 2]"), |b| {
+        let x = zeros(b, [2, 3]);
+        b.permute(x, [0, 2])
+    });
+    refused("reshape: cannot reshape [2, 3] (6 elements) to [4, 2] (8 elements)", |b| {
+        let x = zeros(b, [2, 3]);
+        b.reshape(x, [4, 2])
+    });
+    refused("reshape: cannot reshape [0, 3] (0 elements) to [] (1 elements)", |b| {
+        let x = zeros(b, [0, 3]);
+        b.reshape(x, [])
+    });
+    refused("broadcast_to: cannot broadcast [4, 3] to [3]: only sizes of 1 can grow", |b| {
+        let x = zeros(b, [4, 3]);
+        b.broadcast_to(x, [3])
+    });
+    refused("broadcast_to: cannot broadcast [3] to [1]: only sizes of 1 can grow", |b| {
+        let x = zeros(b, [3]);
+        b.broadcast_to(x, [1])
+    });
+    refused("squeeze: axis 1 of [1, 3] has size 3, and only a size of 1 can be squeezed", |b| {
+        let x = zeros(b, [1, 3]);
+        b.squeeze(x, -1)
+    });
+}
+
+#[test]
+fn slices() {
+    refused("slice: a slice needs one entry for each of the 2 axes of [4, 5], not 1", |b| {
+        let x = zeros(b, [4, 5]);
+        b.slice(x, [(0..4, 1)])
+    });
+    refused("slice: slice 2..6 reaches out of axis 1 of [4, 5]", |b| {
+        let x = zeros(b, [4, 5]);
+        b.slice(x, [(0..4, 1), (2..6, 1)])
+    });
+    refused("slice: slice 3..1 reaches out of axis 0 of [4]", |b| {
+        let x = zeros(b, [4]);
+        b.slice(x, [(Range { start: 3, end: 1 }, 1)])
+    });
+    let step = "use 1 to take every element, a negative step to go backwards";
+    refused(&format!("slice: the step of axis 0 is 0; {step}"), |b| {
+        let x = zeros(b, [4]);
+        b.slice(x, [(0..4, 0)])
+    });
+}
+
+#[test]
+fn joins_and_borders() {
+    refused("concat: needs at least one tensor", |b| b.concat::<f32>(&[], 0));
+    refused("concat: [2, 4] does not fit [2, 3]: all axes but axis 0 must be equal", |b| {
+        let (x, y) = (zeros(b, [2, 3]), zeros(b, [2, 4]));
+        b.concat(&[x, y], -2)
+    });
+    refused("concat: [3] does not fit [2, 3]: all axes but axis 0 must be equal", |b| {
+        let (x, y) = (zeros(b, [2, 3]), zeros(b, [3]));
+        b.concat(&[x, y], 0)
+    });
+    refused("pad: a border needs one entry for each of the 2 axes of [2, 3], not 3", |b| {
+        let x = zeros(b, [2, 3]);
+        b.pad(x, [(1, 1), (0, 0), (2, 2)], 0.0)
+    });
+}
+
+#[test]
+fn data_that_does_not_fill_its_shape() {
+    refused("upload: 5 elements do not fill shape [2, 3], which has 6", |b| {
+        b.upload_shaped(&[0.0_f32; 5], [2, 3])
+    });
+    refused("upload: 1 elements do not fill shape [0, 7], which has 0", |b| {
+        b.upload_shaped(&[true], [0, 7])
+    });
+    refused("upload: 0 elements do not fill shape [], which has 1", |b| {
+        b.upload_shaped::<i32>(&[], [])
+    });
+}
+
+#[test]
+fn too_many_dimensions_or_elements() {
+    let nine = [1; MAX_RANK + 1];
+    let rule = "9 dimensions are more than the 8 supported; merge some with `reshape`";
+    refused(&format!("full: {rule}"), |b| b.full(nine, 0_u32));
+    refused(&format!("upload: {rule}"), |b| b.upload_shaped(&[0_u32], nine));
+    refused(&format!("reshape: {rule}"), |b| {
+        let x = zeros(b, []);
+        b.reshape(x, nine)
+    });
+    refused(&format!("broadcast_to: {rule}"), |b| {
+        let x = zeros(b, []);
+        b.broadcast_to(x, nine)
+    });
+    refused(&format!("unsqueeze: {rule}"), |b| {
+        let x = zeros(b, [1; MAX_RANK]);
+        b.unsqueeze(x, 0)
+    });
+
+    let rule = "has more elements than can be addressed";
+    let max = usize::MAX;
+    refused(&format!("full: shape [{max}, 2] {rule}"), |b| b.full([max, 2], 0_i32));
+    refused(&format!("full: shape [{max}, {max}, 0] {rule}"), |b| b.full([max, max, 0], 0_i32));
+    refused(&format!("upload: shape [{max}, 3] {rule}"), |b| {
+        b.upload_shaped(&[0.0_f32; 3], [max, 3])
+    });
+    refused(&format!("add: shape [{0}, {0}] {rule}", 1_u64 << 32), |b| {
+        let (x, y) = (zeros(b, [1 << 32, 1]), zeros(b, [1 << 32]));
+        b.add(x, y)
+    });
+    refused(&format!("matmul: shape [{0}, {0}] {rule}", 1_u64 << 32), |b| {
+        let (x, w) = (zeros(b, [1 << 32, 0]), zeros(b, [0, 1 << 32]));
+        b.matmul(x, w)
+    });
+    refused(&format!("pad: shape [{max}] {rule}"), |b| {
+        let x = zeros(b, [1]);
+        b.pad(x, [(max, 7)], 0.0)
+    });
+    refused(&format!("concat: shape [{}] {rule}", 3_u64 << 58), |b| {
+        let x = zeros(b, [1 << 58]);
+        b.concat(&[x, x, x], 0)
+    });
+}
+
+#[test]
+fn ranges_without_a_finite_length() {
+    let rule = "has no finite length; the step must lead from start to stop";
+    refused(&format!("arange: a range from 0 to 5 by 0 {rule}"), |b| b.arange(0, 5, 0));
+    refused(&format!("arange: a range from 0 to 5 by NaN {rule}"), |b| {
+        b.arange(0.0, 5.0, f32::NAN)
+    });
+    refused(&format!("arange: a range from NaN to 5 by 1 {rule}"), |b| {
+        b.arange(f32::NAN, 5.0, 1.0)
+    });
+    refused(&format!("arange: a range from 0 to NaN by 1 {rule}"), |b| {
+        b.arange(0.0, f32::NAN, 1.0)
+    });
+    refused(&format!("arange: a range from 0 to inf by 1 {rule}"), |b| {
+        b.arange(0.0, f32::INFINITY, 1.0)
+    });
+    refused(&format!("arange: a range from 0 to 5 by inf {rule}"), |b| {
+        b.arange(0.0, 5.0, f32::INFINITY)
+    });
+    refused(&format!("arange: a range from 0 to 65504 by 0 {rule}"), |b| {
+        b.arange(f16::ZERO, f16::MAX, f16::ZERO)
+    });
+    refused(&format!("arange: a range from 0 to 4294967295 by 1 {rule}"), |b| {
+        b.arange(0, u32::MAX, 1)
+    });
+}
+
+#[test]
+fn parameters() {
+    let rule = "epsilon must be finite and not negative";
+    refused(&format!("layer_norm: {rule}, not NaN"), |b| {
+        let x = zeros(b, [3]);
+        b.layer_norm(x, 0, f32::NAN)
+    });
+    refused(&format!("layer_norm: {rule}, not inf"), |b| {
+        let x = zeros(b, [3]);
+        b.layer_norm(x, 0, f32::INFINITY)
+    });
+    refused(&format!("rms_norm: {rule}, not -0.5"), |b| {
+        let x = zeros(b, [3]);
+        b.rms_norm(x, 0, -0.5)
+    });
+}
+
+#[test]
+fn reductions_that_need_an_element() {
+    let rule = "of [3, 0] is empty, and no element has no";
+    let fix = "guard the empty case";
+    refused(&format!("argmax: axis 1 {rule} argmax; {fix}"), |b| {
+        let x = zeros(b, [3, 0]);
+        b.argmax(x, -1)
+    });
+    refused(&format!("argmin: axis 1 {rule} argmin; {fix}"), |b| {
+        let x = zeros(b, [3, 0]);
+        b.argmin(x, ..)
+    });
+    refused(&format!("amax: axis 1 {rule} amax; {fix}"), |b| {
+        let x = zeros(b, [3, 0]);
+        b.amax(x, 1)
+    });
+    refused(&format!("amin: axis 1 {rule} amin; {fix}"), |b| {
+        let x = zeros(b, [3, 0]);
+        b.amin(x, [0, 1])
+    });
+}
+
+#[test]
+fn ids_of_another_batch() {
+    let rule =
+        "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch";
+    refused(&format!("relu: {rule}"), |b| b.relu(foreign::<f32>()));
+    refused(&format!("add: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.add(x, foreign())
+    });
+    refused(&format!("cast: {rule}"), |b| b.cast::<f32, i32>(foreign()));
+    refused(&format!("select: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.select(foreign(), x, x)
+    });
+    refused(&format!("matmul: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.matmul(foreign(), x)
+    });
+    refused(&format!("sum: {rule}"), |b| b.sum(foreign::<i32>(), 7));
+    refused(&format!("log_softmax: {rule}"), |b| b.log_softmax(foreign::<f32>(), 7));
+    refused(&format!("reshape: {rule}"), |b| b.reshape(foreign::<f32>(), [9, 9]));
+    refused(&format!("slice: {rule}"), |b| b.slice(foreign::<f32>(), []));
+    refused(&format!("pad: {rule}"), |b| b.pad(foreign::<f32>(), [], 0.0));
+    refused(&format!("concat: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.concat(&[x, foreign()], 0)
+    });
+    refused(&format!("concat: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.concat(&[foreign(), x], 0)
+    });
+    refused(&format!("dot: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.dot(x, foreign())
+    });
+    refused(&format!("download: {rule}"), |b| b.download(foreign::<f32>()));
+    refused(&format!("keep: {rule}"), |b| {
+        b.keep(foreign::<f32>());
+    });
+
+    let b = GpuCommandBatch::new(&Device::cpu());
+    assert_eq!(b.shape(foreign::<f32>()), None);
+}
+
+#[test]
+fn one_mistake_is_one_line() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let (x, y) = (zeros(&mut b, [2]), zeros(&mut b, [3]));
+    let first = line!() + 1;
+    let wrong = b.add(x, y);
+    // Everything that follows from it is silent, whatever else would be wrong with it.
+    let reduced = b.argmax(wrong, 9);
+    let moved = b.reshape(wrong, [77]);
+    let padded = b.pad(wrong, [(0, 0); 5], 0.0);
+    let joined = b.concat(&[x, wrong, y], 0);
+    let product = b.matmul(wrong, moved);
+    let normal = b.softmax(product, 4);
+    b.dot(wrong, y);
+    let condition = b.full([], true);
+    b.select(condition, wrong, padded);
+    b.download(joined);
+    b.keep(normal);
+    assert_eq!(b.shape(wrong), None);
+    assert_eq!(b.shape(reduced), None);
+    let second = line!() + 1;
+    b.squeeze(y, 0);
+
+    let error = b.check_recorded().unwrap_err();
+    let lines: Vec<String> = error.to_string().lines().map(Into::into).collect();
+    assert_eq!(
+        lines,
+        [
+            format!(
+                "tests/mistakes.rs:{first}: add: shapes [2] and [3] do not broadcast: aligned at the last \
+                 dimension, sizes must be equal or 1"
+            ),
+            format!(
+                "tests/mistakes.rs:{second}: squeeze: axis 0 of [3] has size 3, and only a size of 1 can be squeezed"
+            ),
+        ]
+    );
+    let Error::Record(mistakes) = error else { panic!("{error:?}") };
+    assert_eq!(mistakes.list()[1].op, "squeeze");
+    assert_eq!(mistakes.list()[0].place.line(), first);
+}
+
+#[tokio::test]
+async fn mistakes_come_from_execute_too() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let x = b.upload(&[1.0_f32]);
+    let y = b.reshape(x, [2]);
+    assert!(matches!(b.execute().await, Err(Error::Record(_))));
+    assert!(matches!(b.read(y).await, Err(Error::Read(ReadError::NotExecuted))));
+    let device = Device::cpu();
+    let result = device.eval(|b| {
+        let x = b.upload(&[1, 2]);
+        b.reshape(x, [3])
+    });
+    let message = result.await.unwrap_err().to_string();
+    assert!(message.contains("reshape: cannot reshape [2] (2 elements) to [3]"), "{message}");
+}
+
+#[tokio::test]
+async fn an_empty_batch() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let want = "the batch is empty; record at least one operation or upload before it is executed";
+    assert_eq!(b.execute().await.unwrap_err().to_string(), want);
+    assert_eq!(b.explain().unwrap_err().to_string(), want);
+    assert!(b.shaders().is_err());
+}
+
+#[tokio::test]
+async fn reading_what_is_not_there() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&[1.0_f32, -2.0]);
+        let line = line!() + 1;
+        let h = b.neg(x);
+        let y = b.exp(h);
+        let not_executed =
+            "nothing was executed since the last change to the batch; call `execute` before `read`";
+        assert_eq!(b.read(y).await.unwrap_err().to_string(), not_executed);
+
+        b.execute().await.unwrap();
+        assert_eq!(b.read(y).await.unwrap().len(), 2);
+        let error = b.read(h).await.unwrap_err();
+        let (op, place) = match &error {
+            Error::Read(ReadError::NotDownloaded { op, place }) => (*op, place.clone()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(op, "neg");
+        assert!(place.starts_with(&format!("tests/mistakes.rs:{line}")), "{place}");
+        let want = format!(
+            "neg (recorded at {place}) was not downloaded; call `download(id)` on it before `execute`"
+        );
+        assert_eq!(error.to_string(), want);
+
+        let error = b.read(foreign::<f32>()).await.unwrap_err();
+        assert!(matches!(error, Error::Read(ReadError::Foreign)));
+        let want = "this id belongs to another batch; read it from the batch that made it";
+        assert_eq!(error.to_string(), want);
+
+        // More was recorded: what was read before belongs to another graph.
+        let z = b.abs(y);
+        assert_eq!(b.read(y).await.unwrap_err().to_string(), not_executed);
+        assert_eq!(b.read(z).await.unwrap_err().to_string(), not_executed);
+        b.execute().await.unwrap();
+        assert_eq!(b.read(z).await.unwrap().len(), 2);
+
+        // The data was replaced.
+        b.write(x, &[0.0, 0.0]).unwrap();
+        assert_eq!(b.read(z).await.unwrap_err().to_string(), not_executed);
+    }
+}
+
+#[test]
+fn writing_what_cannot_be_written() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let x = b.upload_shaped(&[0.0_f32; 6], [2, 3]);
+    let y = b.relu(x);
+    let error = b.write(y, &[0.0; 6]).unwrap_err();
+    assert!(matches!(error, Error::Data(DataError::NotAnUpload("relu"))));
+    let want = "only an upload can be written, and this id is the result of `relu`; use the id that `upload` returned";
+    assert_eq!(error.to_string(), want);
+    let error = b.write(x, &[0.0; 5]).unwrap_err();
+    assert_eq!(error.to_string(), "5 elements do not fill shape [2, 3], which has 6");
+    let error = b.write(foreign::<f32>(), &[0.0; 2]).unwrap_err();
+    assert!(matches!(error, Error::Data(DataError::Foreign)));
+    let want = "this id belongs to another batch; write to the batch that made it";
+    assert_eq!(error.to_string(), want);
+    b.write(x, &[1.0; 6]).unwrap();
+    assert!(b.check_recorded().is_ok(), "a refused write leaves the batch as it was");
+}
+
+#[tokio::test]
+async fn residents() {
+    for device in common::devices().await {
+        let error = device.resident(&[0.0_f32; 5], [2, 3]).unwrap_err();
+        assert_eq!(error.to_string(), "5 elements do not fill shape [2, 3], which has 6");
+        let error = device.resident(&[0_u32], [1; 9]).unwrap_err();
+        assert_eq!(error.to_string(), "9 dimensions are more than the 8 supported; merge some");
+        let error = device.resident(&[0_u32; 2], [usize::MAX, 2]).unwrap_err();
+        assert!(matches!(error, Error::Data(DataError::Length { given: 2, .. })));
+
+        let elsewhere = Device::cpu();
+        let stranger = elsewhere.resident(&[1.0_f32], [1]).unwrap();
+        let mut b = GpuCommandBatch::new(&device);
+        let line = line!() + 1;
+        b.bind(&stranger);
+        let want = format!(
+            "tests/mistakes.rs:{line}: bind: this resident lives on another device (cpu); upload the data to \
+             this one"
+        );
+        assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
+
+        let mut maker = GpuCommandBatch::new(&device);
+        let x = maker.upload(&[1.0_f32, 2.0]);
+        let y = maker.neg(x);
+        let kept = maker.keep(y);
+        let error = kept.read().await.unwrap_err();
+        assert!(matches!(error, Error::Read(ReadError::EmptyResident)));
+        let want = "the resident is empty: execute the batch that keeps it first";
+        assert_eq!(error.to_string(), want);
+
+        let mut user = GpuCommandBatch::new(&device);
+        let line = line!() + 1;
+        let k = user.bind(&kept);
+        let y = user.neg(k);
+        let error = user.execute().await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("tests/mistakes.rs:{line}:")), "{error}");
+        let want = ": the resident bound here is empty: execute the batch that keeps it first";
+        assert!(error.ends_with(want), "{error}");
+
+        maker.execute().await.unwrap();
+        assert_eq!(kept.read().await.unwrap(), [-1.0, -2.0]);
+        user.execute().await.unwrap();
+        assert_eq!(user.read(y).await.unwrap(), [1.0, 2.0]);
+    }
+}
+
+#[tokio::test]
+async fn a_tensor_larger_than_the_adapter_can_bind() {
+    let Some(device) = common::gpu().await else { return };
+    let mut b = GpuCommandBatch::new(&device);
+    let line = line!() + 1;
+    let x = b.full([1 << 31], true);
+    b.download(x);
+    let error = b.execute().await.unwrap_err();
+    let (place, limit) = match &error {
+        Error::Plan(PlanError::TooLarge { place, limit, .. }) => (place.clone(), *limit),
+        other => panic!("{other:?}"),
+    };
+    assert!(place.starts_with(&format!("tests/mistakes.rs:{line}")), "{place}");
+    let want = format!(
+        "{place}: full makes bool[2147483648] of 8589934592 bytes, and {} binds at most {limit}; split it, or \
+         run on `Device::cpu()`",
+        device.info().name
+    );
+    assert_eq!(error.to_string(), want);
+
+    // On the host a truth value is a byte, and nothing binds but the memory.
+    let elements = limit as usize / 4 + 1;
+    if elements > 1 << 27 {
+        println!("skipped on the CPU: {} binds {limit} bytes", device.info().name);
+        return;
+    }
+    let one_too_many = device.eval(|b| b.full([elements], true)).await;
+    assert!(matches!(one_too_many, Err(Error::Plan(PlanError::TooLarge { .. }))));
+    let result = Device::cpu().eval(|b| b.full([elements], true)).await.unwrap();
+    assert!(result.len() == elements && result.iter().all(|&truth| truth));
+    // What is fused is never stored: this fits on any device.
+    let sum = device.eval(|b| {
+        let ones = b.full([elements], true);
+        let ones = b.cast::<bool, u32>(ones);
+        b.sum(ones, ..)
+    });
+    assert_eq!(sum.await.unwrap(), [elements as u32]);
+}
+
+/// Opens `Device::auto` in a process of its own with `variables` set; what it printed.
+fn opened_with(variables: &[(&str, &str)]) -> String {
+    let mut child = Command::new(std::env::current_exe().expect("the path of this test"));
+    child.args(["--exact", "child_that_opens_a_device", "--ignored", "--nocapture"]);
+    child.env_remove("ONETRIP_BACKEND").env_remove("ONETRIP_ADAPTER");
+    let output = child.envs(variables.iter().copied()).output().expect("the child runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.split_once("opened: "));
+    line.unwrap_or_else(|| panic!("no answer in {text}")).1.to_owned()
+}
+
+#[tokio::test]
+#[ignore = "the tests of the environment run it in a process of its own"]
+async fn child_that_opens_a_device() {
+    match Device::auto().await {
+        Ok(device) => println!("opened: {} gpu={}", device.info().name, device.is_gpu()),
+        Err(error) => println!("opened: error: {error}"),
+    }
+}
+
+#[test]
+fn a_backend_that_is_not_understood() {
+    let want = "error: ONETRIP_BACKEND=tpu is not understood; use auto, cpu or gpu";
+    assert_eq!(opened_with(&[("ONETRIP_BACKEND", "tpu")]), want);
+    assert_eq!(opened_with(&[("ONETRIP_BACKEND", "CPU")]), "cpu gpu=false");
+}
+
+#[tokio::test]
+async fn an_adapter_that_is_not_there() {
+    let answer = opened_with(&[("ONETRIP_BACKEND", "gpu"), ("ONETRIP_ADAPTER", "no such card")]);
+    if !cfg!(feature = "gpu") {
+        assert!(answer.starts_with("error: this build has no GPU support"), "{answer}");
+        return;
+    }
+    let start = "error: no GPU adapter whose name contains \"no such card\"; found: ";
+    assert!(answer.starts_with(start), "{answer}");
+    // Naming an adapter asks for a GPU, whatever the backend says.
+    let answer = opened_with(&[("ONETRIP_ADAPTER", "no such card")]);
+    assert!(answer.starts_with(start), "{answer}");
+
+    let Some(device) = common::gpu().await else { return };
+    let name = &device.info().name;
+    assert!(answer[start.len()..].contains(name), "{answer} lists {name}");
+    assert!(answer.ends_with("Ask for one of these, or use `Device::cpu()`"), "{answer}");
+    let named = opened_with(&[("ONETRIP_ADAPTER", &name.to_uppercase())]);
+    assert_eq!(named, format!("{name} gpu=true"));
+}

@@ -1,0 +1,363 @@
+//! Imports run one way: each stage may name those before it, none a later one, and each foreign crate is
+//! named only in its own place.
+
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
+
+/// The stages in the order of the street. What stands in one row may not name each other.
+const STREET: &[&[&str]] = &[
+    &["dtype", "shape", "clock"],
+    &["error"],
+    &["expr"],
+    &["ops"],
+    &["graph"],
+    &["cost"],
+    &["plan"],
+    &["codegen"],
+    &["run"],
+    &["device"],
+    &["batch"],
+];
+
+/// Where a foreign crate may be named.
+const PLACES: &[(&str, &[&str])] = &[
+    ("wgpu", &["run/gpu"]),
+    ("rayon", &["run/cpu"]),
+    ("gemm", &["run/cpu"]),
+    ("petgraph", &["graph", "plan"]),
+    ("tokio", &["run", "batch"]),
+    ("pollster", &["batch"]),
+];
+
+#[test]
+fn every_import_runs_along_the_street() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let exports = exports(&read(&root.join("lib.rs")));
+    let mut files = Vec::new();
+    collect(&root, &root, &mut files);
+    assert!(files.len() > 30, "{files:?}");
+    let found: Vec<String> = files
+        .iter()
+        .filter(|file| *file != "lib.rs")
+        .flat_map(|file| offences(file, &read(&root.join(file)), &exports))
+        .collect();
+    assert!(found.is_empty(), "against the street:\n{}", found.join("\n"));
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The sources below `folder` that are not only for tests, as `plan/emit.rs`.
+fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) {
+    let entries = folder.read_dir().and_then(Iterator::collect);
+    let entries: Vec<DirEntry> = entries.expect("a folder that can be read");
+    let mut entries: Vec<PathBuf> = entries.iter().map(DirEntry::path).collect();
+    entries.sort();
+    let module = entries.iter().find(|path| path.ends_with("mod.rs") || path.ends_with("lib.rs"));
+    let for_tests = module.map(|path| modules_for_tests(&tokens(&read(path)))).unwrap_or_default();
+    for path in entries {
+        if for_tests.iter().any(|name| path.file_stem().is_some_and(|stem| stem == name.as_str())) {
+            continue;
+        }
+        if path.is_dir() {
+            collect(root, &path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let inside = path.strip_prefix(root).expect("a path below the root");
+            files.push(inside.to_string_lossy().replace('\\', "/"));
+        }
+    }
+}
+
+/// The files that a module declares for tests only: `#[cfg(test)] mod name;`.
+fn modules_for_tests(tokens: &[Token]) -> Vec<String> {
+    let ends = (0..tokens.len()).filter_map(|at| Some(at + end_of_test_item(&tokens[at..])?));
+    let items = ends.map(|end| &tokens[end - 3..end]);
+    let declared = items.filter(|item| item[0].text == "mod" && item[2].text == ";");
+    declared.map(|item| item[1].text.clone()).collect()
+}
+
+/// What the crate's root re-exports, and from which module.
+fn exports(lib: &str) -> Vec<(String, String)> {
+    let paths = paths(&tokens(lib));
+    let uses = paths.into_iter().filter(|(_, path)| path.len() >= 2);
+    uses.map(|(_, path)| (path[path.len() - 1].clone(), path[0].clone())).collect()
+}
+
+/// What in the source `file` runs against the street, a line each.
+fn offences(file: &str, source: &str, exports: &[(String, String)]) -> Vec<String> {
+    let mut found = Vec::new();
+    let here = file.split(['/', '.']).next().unwrap_or_default();
+    let Some(own) = stage(here) else {
+        return vec![format!("{file}: `{here}` has no place in STREET")];
+    };
+    for (line, path) in paths(&tokens(source)) {
+        let name = &path[0];
+        if let Some((_, places)) = PLACES.iter().find(|(krate, _)| krate == name) {
+            if !places.iter().any(|place| is_in(file, place)) {
+                found.push(format!("{file}:{line}: names the crate `{name}`"));
+            }
+            continue;
+        }
+        let Some(target) = absolute(file, &path) else { continue };
+        let target =
+            exports.iter().find(|(item, _)| *item == target).map_or(target, |(_, m)| m.clone());
+        match stage(&target) {
+            Some(other) if other < own || target == here => {}
+            Some(_) => found.push(format!("{file}:{line}: `{here}` names `{target}`")),
+            None => found.push(format!("{file}:{line}: `{target}` has no place in STREET")),
+        }
+    }
+    found
+}
+
+fn stage(module: &str) -> Option<usize> {
+    STREET.iter().position(|row| row.contains(&module))
+}
+
+fn is_in(file: &str, place: &str) -> bool {
+    file.strip_prefix(place).is_some_and(|rest| rest.starts_with(['/', '.']))
+}
+
+/// The first name below the crate's root of a path that starts with `crate`, `self` or `super`.
+fn absolute(file: &str, path: &[String]) -> Option<String> {
+    let mut module: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+    if module.last() == Some(&"mod") {
+        module.pop();
+    }
+    let mut rest = path.iter().map(String::as_str).peekable();
+    match rest.next()? {
+        "crate" => module.clear(),
+        "self" => {}
+        "super" => {
+            module.pop();
+        }
+        _ => return None,
+    }
+    while rest.next_if_eq(&"super").is_some() {
+        module.pop();
+    }
+    module.extend(rest);
+    module.first().map(ToString::to_string)
+}
+
+/// The paths in a source, those in `use` trees one by one, each with its line; items for tests are left out.
+fn paths(tokens: &[Token]) -> Vec<(u32, Vec<String>)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        if let Some(end) = end_of_test_item(&tokens[at..]) {
+            at += end;
+            continue;
+        }
+        let joined = at > 0 && matches!(tokens[at - 1].text.as_str(), "::" | ".");
+        let path = is_name(&tokens[at].text) && is(tokens.get(at + 1), "::") && !joined;
+        let imported = is_name(&tokens[at].text) && at > 0 && tokens[at - 1].text == "use";
+        if path || imported {
+            at = tree(tokens, at, &mut Vec::new(), &mut found);
+        } else {
+            at += 1;
+        }
+    }
+    found
+}
+
+/// Reads one path or `use` tree from `at`; the position after it.
+fn tree(
+    tokens: &[Token],
+    mut at: usize,
+    prefix: &mut Vec<String>,
+    found: &mut Vec<(u32, Vec<String>)>,
+) -> usize {
+    let depth = prefix.len();
+    while let Some(token) = tokens.get(at) {
+        if token.text == "{" && !prefix.is_empty() {
+            at += 1;
+            while !is(tokens.get(at), "}") && at < tokens.len() {
+                at = if is(tokens.get(at), ",") { at + 1 } else { tree(tokens, at, prefix, found) };
+            }
+            prefix.truncate(depth);
+            return at + 1;
+        }
+        if is_name(&token.text) {
+            prefix.push(token.text.clone());
+            at += 1;
+        } else if token.text == "*" {
+            at += 1;
+        }
+        if !is(tokens.get(at), "::") {
+            break;
+        }
+        at += 1;
+        let goes_on = |token: &Token| is_name(&token.text) || matches!(&*token.text, "{" | "*");
+        if !tokens.get(at).is_some_and(goes_on) {
+            break; // A turbofish.
+        }
+    }
+    let line = tokens[at.min(tokens.len()) - 1].line;
+    found.push((line, prefix.clone()));
+    prefix.truncate(depth);
+    if is(tokens.get(at), "as") { at + 2 } else { at }
+}
+
+fn is(token: Option<&Token>, text: &str) -> bool {
+    token.is_some_and(|token| token.text == text)
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// If an item under `#[cfg(test)]` starts here, how many tokens it takes.
+fn end_of_test_item(tokens: &[Token]) -> Option<usize> {
+    let attribute = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let starts = attribute.iter().enumerate().all(|(i, text)| is(tokens.get(i), text));
+    if !starts {
+        return None;
+    }
+    let mut depth = 0;
+    for (index, token) in tokens.iter().enumerate().skip(attribute.len()) {
+        match token.text.as_str() {
+            "{" => depth += 1,
+            "}" if depth == 1 => return Some(index + 1),
+            "}" => depth -= 1,
+            ";" if depth == 0 => return Some(index + 1),
+            _ => {}
+        }
+    }
+    Some(tokens.len())
+}
+
+/// A name, `::` or one other character of code.
+struct Token {
+    text: String,
+    line: u32,
+}
+
+/// The tokens of a source, without comments and literals.
+fn tokens(source: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = source;
+    let mut line = 1;
+    while let Some(first) = rest.chars().next() {
+        let length = length_of_silence(rest).unwrap_or_else(|| {
+            let name = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let length = if name > 0 {
+                name
+            } else if rest.starts_with("::") {
+                2
+            } else {
+                first.len_utf8()
+            };
+            tokens.push(Token { text: rest[..length].to_owned(), line });
+            length
+        });
+        line += rest[..length].matches('\n').count() as u32;
+        rest = &rest[length..];
+    }
+    tokens
+}
+
+/// The length of the blank, comment or literal that `text` starts with.
+fn length_of_silence(text: &str) -> Option<usize> {
+    let until = |end: &str, from: usize| {
+        text[from..].find(end).map_or(text.len(), |at| from + at + end.len())
+    };
+    let first = text.chars().next()?;
+    if first.is_whitespace() {
+        return Some(first.len_utf8());
+    }
+    if text.starts_with("//") {
+        return Some(until("\n", 0));
+    }
+    if text.starts_with("/*") {
+        return Some(until("*/", 2));
+    }
+    let hashes = text[1..].chars().take_while(|&c| c == '#').count();
+    if first == 'r' && text[1 + hashes..].starts_with('"') {
+        return Some(until(&format!("\"{}", "#".repeat(hashes)), 2 + hashes));
+    }
+    match first {
+        '"' => Some(quoted(text, '"')),
+        // A lifetime has no second quote after its first character.
+        '\'' if text[1..].starts_with('\\') || text.chars().nth(2) == Some('\'') => {
+            Some(quoted(text, '\''))
+        }
+        _ => None,
+    }
+}
+
+/// The length of a literal between quotes, which a backslash escapes.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if c == quote => return at + c.len_utf8(),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[test]
+fn the_checker_finds_what_runs_against_the_street() {
+    let exports = exports("pub use batch::{BufferId, GpuCommandBatch};\npub use dtype::DType;\n");
+    let source = r##"
+        //! use crate::batch::Nothing; in a comment
+        use crate::shape::Shape;
+        use crate::{dtype::{DType, Ty}, batch::BufferId as Id, graph};
+        use super::device;
+        use super::super::run::{self, gpu::Gpu};
+        pub(crate) use self::fuse::fuse;
+        use crate::GpuCommandBatch;
+        use crate::DType as Kind;
+        fn inside<'a>(x: &'a str) -> crate::codegen::Dispatch {
+            let quote = '"';
+            let text = "crate::batch::Text \" crate::batch::Text";
+            let raw = r#"crate::batch::" "Raw"#;
+            wgpu::Device::poll();
+            let wgpu = x.parse::<u32>();
+            crate::ops::infer::<Shape>();
+            crate::nowhere::at_all();
+        }
+        #[cfg(test)]
+        mod tests {
+            use crate::batch::Fine;
+        }
+        #[cfg(test)]
+        mod oracle;
+        use petgraph::graph::DiGraph;
+        use rayon;
+    "##;
+    let found = offences("plan/emit.rs", source, &exports);
+    assert_eq!(
+        found,
+        [
+            "plan/emit.rs:4: `plan` names `batch`",
+            "plan/emit.rs:6: `plan` names `run`",
+            "plan/emit.rs:6: `plan` names `run`",
+            "plan/emit.rs:8: `plan` names `batch`",
+            "plan/emit.rs:10: `plan` names `codegen`",
+            "plan/emit.rs:14: names the crate `wgpu`",
+            "plan/emit.rs:17: `nowhere` has no place in STREET",
+            "plan/emit.rs:26: names the crate `rayon`",
+        ]
+    );
+    assert_eq!(modules_for_tests(&tokens(source)), ["oracle"]);
+    assert_eq!(
+        offences("plan/mod.rs", "use super::device::Device;", &exports),
+        ["plan/mod.rs:1: `plan` names `device`"]
+    );
+    assert_eq!(
+        offences("shape.rs", "use crate::dtype::DType;", &exports),
+        ["shape.rs:1: `shape` names `dtype`"]
+    );
+    assert_eq!(
+        offences("run/gpu_like.rs", "use wgpu::Device;", &exports),
+        ["run/gpu_like.rs:1: names the crate `wgpu`"]
+    );
+    assert_eq!(offences("run/gpu/pool.rs", "use wgpu::Device;", &exports), [""; 0]);
+    assert_eq!(offences("other.rs", "", &exports), ["other.rs: `other` has no place in STREET"]);
+}

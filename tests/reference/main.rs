@@ -1,0 +1,145 @@
+//! The engine against values computed by NumPy and SciPy in `f64` (`make_reference.py`), case by
+//! case and all cases of a family in one batch, on every backend.
+
+mod case;
+mod ops;
+
+use std::collections::BTreeSet;
+
+use case::{Case, Tensor, family};
+use onetrip::{Device, GpuCommandBatch};
+use ops::Id;
+
+/// One batch a case, so that a failure has one cause.
+async fn one_by_one(device: &Device, name: &str) {
+    let mut failures = Vec::new();
+    for case in family(name) {
+        let mut batch = GpuCommandBatch::new(device);
+        let id = record(&mut batch, &case);
+        if let Err(what) = run(&mut batch).await.and(compare(&batch, &case, id).await) {
+            failures.push(format!("{}: {what}", case.name));
+        }
+    }
+    report(&failures);
+}
+
+/// All cases in one batch: results must not depend on what else is planned beside them.
+async fn together(device: &Device, name: &str) {
+    let cases = family(name);
+    let mut batch = GpuCommandBatch::new(device);
+    let ids: Vec<Id> = cases.iter().map(|case| record(&mut batch, case)).collect();
+    run(&mut batch).await.expect("the family runs as one batch");
+    let stats = batch.stats();
+    assert_eq!((stats.uploads, stats.submits, stats.downloads), (1, 1, 1), "one trip");
+    let mut failures = Vec::new();
+    for (case, id) in cases.iter().zip(ids) {
+        if let Err(what) = compare(&batch, case, id).await {
+            failures.push(format!("{}: {what}", case.name));
+        }
+    }
+    report(&failures);
+}
+
+fn record(batch: &mut GpuCommandBatch, case: &Case) -> Id {
+    let inputs: Vec<Id> = case.inputs.iter().map(|tensor| ops::upload(batch, tensor)).collect();
+    let id = ops::record(batch, case, &inputs);
+    let id = id.unwrap_or_else(|| panic!("{}: the test does not know how to record it", case.name));
+    ops::download(batch, id);
+    id
+}
+
+async fn run(batch: &mut GpuCommandBatch) -> Result<(), String> {
+    batch.execute().await.map_err(|error| error.to_string())
+}
+
+async fn compare(batch: &GpuCommandBatch, case: &Case, id: Id) -> Result<(), String> {
+    let shape = ops::shape(batch, id);
+    if shape.as_deref() != Some(&case.output.shape[..]) {
+        return Err(format!("shape {shape:?}, not {:?}", case.output.shape));
+    }
+    let got = ops::read(batch, id).await.map_err(|error| error.to_string())?;
+    let wanted = case.output.values();
+    if got.len() != wanted.len() {
+        return Err(format!("{} elements, not {}", got.len(), wanted.len()));
+    }
+    let flushed = case.flushed.as_ref().map_or_else(|| wanted.clone(), Tensor::values);
+    let wrong =
+        |&at: &usize| !(case.accepts(got[at], wanted[at]) || case.accepts(got[at], flushed[at]));
+    let all: Vec<usize> = (0..got.len()).filter(wrong).collect();
+    let Some(&at) = all.first() else { return Ok(()) };
+    let inputs: Vec<f64> = case.inputs.iter().filter_map(|x| x.values().get(at).copied()).collect();
+    Err(format!(
+        "{} of {} wrong, first at {at}: {:e}, not {:e} (inputs there: {inputs:?})",
+        all.len(),
+        got.len(),
+        got[at],
+        wanted[at]
+    ))
+}
+
+fn report(failures: &[String]) {
+    assert!(failures.is_empty(), "{} cases differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The adapter; without one the test passes on a desk, and fails in CI.
+async fn gpu() -> Option<Device> {
+    match Device::gpu().await {
+        Ok(device) => Some(device),
+        Err(error) if std::env::var_os("CI").is_some() => panic!("CI needs an adapter: {error}"),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}
+
+macro_rules! families {
+    ($($family:ident)*) => {
+        mod cpu {
+            use super::*;
+            $(#[tokio::test]
+            async fn $family() {
+                one_by_one(&Device::cpu(), stringify!($family)).await;
+                together(&Device::cpu(), stringify!($family)).await;
+            })*
+        }
+
+        #[cfg(feature = "gpu")]
+        mod gpu {
+            use super::*;
+            $(#[tokio::test]
+            async fn $family() {
+                let Some(device) = super::gpu().await else { return };
+                one_by_one(&device, stringify!($family)).await;
+                together(&device, stringify!($family)).await;
+            })*
+        }
+
+        /// An operation without a reference value is a gap.
+        #[test]
+        fn every_operation_has_a_case() {
+            $({
+                let cases: BTreeSet<String> =
+                    family(stringify!($family)).into_iter().map(|case| case.op).collect();
+                let missing: Vec<&str> = onetrip::registry()
+                    .filter(|op| op.family == stringify!($family))
+                    .map(|op| op.name)
+                    .filter(|&name| !cases.contains(name))
+                    .collect();
+                assert!(missing.is_empty(), "no {} case for {missing:?}", stringify!($family));
+            })*
+        }
+    };
+}
+families!(elementwise reduce row matmul movement);
+
+#[test]
+fn a_wrong_value_is_seen() {
+    let case = Case { rtol: 1e-6, signed_zero: true, ..Case::default() };
+    assert!(case.accepts(1.0, 1.0 + 1e-7));
+    assert!(!case.accepts(1.0, 1.0 + 1e-5));
+    assert!(!case.accepts(f64::NAN, 1.0) && !case.accepts(1.0, f64::NAN));
+    assert!(!case.accepts(f64::INFINITY, f64::MAX) && !case.accepts(1.0, f64::INFINITY));
+    assert!(!case.accepts(f64::NEG_INFINITY, f64::INFINITY));
+    assert!(!case.accepts(0.0, -0.0) && case.accepts(-0.0, -0.0));
+}

@@ -1,0 +1,223 @@
+//! From an operation's name to the method that records it.
+
+use onetrip::{
+    Axes, BufferId, DType, Element, Float, GpuCommandBatch, Logical, Numeric, Result, Signed, f16,
+};
+
+use crate::case::{Case, Tensor};
+
+/// An id of any element type.
+#[derive(Clone, Copy)]
+pub enum Id {
+    F32(BufferId<f32>),
+    F16(BufferId<f16>),
+    I32(BufferId<i32>),
+    U32(BufferId<u32>),
+    Bool(BufferId<bool>),
+}
+
+/// An element type that ids of any type can be taken apart to.
+trait Kind: Element {
+    fn wrap(id: BufferId<Self>) -> Id;
+    fn unwrap(id: Id) -> Option<BufferId<Self>>;
+    fn number(value: f64) -> Self;
+    fn value(self) -> f64;
+}
+
+macro_rules! kinds {
+    ($($t:ty, $variant:ident, $from:expr, $to:expr;)*) => {
+        $(impl Kind for $t {
+            fn wrap(id: BufferId<Self>) -> Id {
+                Id::$variant(id)
+            }
+            fn unwrap(id: Id) -> Option<BufferId<Self>> {
+                if let Id::$variant(id) = id { Some(id) } else { None }
+            }
+            fn number(value: f64) -> Self {
+                ($from)(value)
+            }
+            fn value(self) -> f64 {
+                ($to)(self)
+            }
+        })*
+
+        /// A tensor as an upload.
+        pub fn upload(batch: &mut GpuCommandBatch, tensor: &Tensor) -> Id {
+            let values = tensor.values();
+            match tensor.dtype {
+                $(DType::$variant => {
+                    let data: Vec<$t> = values.iter().map(|&value| Kind::number(value)).collect();
+                    Id::$variant(batch.upload_shaped(&data, tensor.shape.clone()))
+                })*
+            }
+        }
+
+        pub fn download(batch: &mut GpuCommandBatch, id: Id) {
+            match id {
+                $(Id::$variant(id) => batch.download(id),)*
+            }
+        }
+
+        pub fn shape(batch: &GpuCommandBatch, id: Id) -> Option<Vec<usize>> {
+            let shape = match id {
+                $(Id::$variant(id) => batch.shape(id),)*
+            };
+            shape.map(|shape| shape.dims().to_vec())
+        }
+
+        /// The elements of a result.
+        pub async fn read(batch: &GpuCommandBatch, id: Id) -> Result<Vec<f64>> {
+            Ok(match id {
+                $(Id::$variant(id) => batch.read(id).await?.into_iter().map(Kind::value).collect(),)*
+            })
+        }
+
+        fn cast<T: Kind>(batch: &mut GpuCommandBatch, x: BufferId<T>, to: DType) -> Id {
+            match to {
+                $(DType::$variant => Id::$variant(batch.cast(x)),)*
+            }
+        }
+    };
+}
+kinds! {
+    f32, F32, |v| v as f32, f64::from;
+    f16, F16, f16::from_f64, f16::to_f64;
+    i32, I32, |v| v as i32, f64::from;
+    u32, U32, |v| v as u32, f64::from;
+    bool, Bool, |v| v != 0.0, |v| f64::from(u8::from(v));
+}
+
+/// Records the case's operation, or `None` if there is no such operation for its inputs.
+pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    if case.op == "select" {
+        let condition = bool::unwrap(inputs[0])?;
+        return match inputs[1] {
+            Id::F32(x) => Some(Id::F32(batch.select(condition, x, Kind::unwrap(inputs[2])?))),
+            Id::I32(x) => Some(Id::I32(batch.select(condition, x, Kind::unwrap(inputs[2])?))),
+            _ => None,
+        };
+    }
+    match inputs[0] {
+        Id::F32(_) => float::<f32>(batch, case, inputs),
+        Id::F16(_) => float::<f16>(batch, case, inputs),
+        Id::I32(_) => signed::<i32>(batch, case, inputs),
+        Id::U32(_) => numeric::<u32>(batch, case, inputs),
+        Id::Bool(_) => logical::<bool>(batch, case, inputs),
+    }
+}
+
+/// Calls the method of `$batch` whose name is `$op`, if it is in the list.
+macro_rules! call {
+    ($batch:ident, $op:expr, $wrap:expr, $args:tt: $($name:ident)*) => {
+        match $op {
+            $(stringify!($name) => return Some($wrap($batch.$name $args)),)*
+            _ => {}
+        }
+    };
+}
+
+fn float<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    let x = T::unwrap(inputs[0])?;
+    let op = case.op.as_str();
+    call!(b, op, T::wrap, (x): recip sqrt rsqrt exp log log1p expm1 sin cos tanh erf floor ceil
+        round sigmoid selu gelu gelu_tanh silu mish softplus hard_sigmoid hard_swish);
+    call!(b, op, T::wrap, (x, axes(case)): mean logsumexp norm);
+    match op {
+        "leaky_relu" => Some(T::wrap(b.leaky_relu(x, case.number("slope") as f32))),
+        "elu" => Some(T::wrap(b.elu(x, case.number("alpha") as f32))),
+        "softmax" => Some(T::wrap(b.softmax(x, axis(case)))),
+        "log_softmax" => Some(T::wrap(b.log_softmax(x, axis(case)))),
+        "layer_norm" => Some(T::wrap(b.layer_norm(x, axis(case), case.number("eps") as f32))),
+        "rms_norm" => Some(T::wrap(b.rms_norm(x, axis(case), case.number("eps") as f32))),
+        _ => signed::<T>(b, case, inputs),
+    }
+}
+
+fn signed<T: Kind + Signed>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    let x = T::unwrap(inputs[0])?;
+    call!(b, case.op.as_str(), T::wrap, (x): neg abs sign);
+    numeric::<T>(b, case, inputs)
+}
+
+fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    let op = case.op.as_str();
+    let ids: Vec<BufferId<T>> = inputs.iter().map(|&id| T::unwrap(id)).collect::<Option<_>>()?;
+    let x = ids[0];
+    let number = |key| T::number(case.number(key));
+    call!(b, op, T::wrap, (x): square relu);
+    call!(b, op, T::wrap, (x, axes(case)): sum prod amax amin);
+    call!(b, op, u32::wrap, (x, axes(case)): argmax argmin);
+    if let &[x, y] = &ids[..] {
+        call!(b, op, T::wrap, (x, y): add sub mul div min max pow rem dot);
+        call!(b, op, bool::wrap, (x, y): lt le gt ge);
+    }
+    match (op, &ids[..]) {
+        ("clip", _) => Some(T::wrap(b.clip(x, number("low"), number("high")))),
+        ("scale", _) => Some(T::wrap(b.scale(x, number("factor")))),
+        ("add_scalar", _) => Some(T::wrap(b.add_scalar(x, number("addend")))),
+        ("pow_scalar", _) => Some(T::wrap(b.pow_scalar(x, number("exponent")))),
+        ("matmul", &[x, w]) => {
+            let x = if case.flag("transpose_x") { b.transpose(x) } else { x };
+            let w = if case.flag("transpose_w") { b.transpose(w) } else { w };
+            Some(T::wrap(b.matmul(x, w)))
+        }
+        ("linear", &[x, w, bias]) => Some(T::wrap(b.linear(x, w, bias))),
+        _ => element::<T>(b, case, inputs),
+    }
+}
+
+fn logical<T: Kind + Logical>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    let x = T::unwrap(inputs[0])?;
+    let op = case.op.as_str();
+    call!(b, op, T::wrap, (x): not);
+    call!(b, op, T::wrap, (x, axes(case)): any all);
+    if let Some(y) = inputs.get(1).and_then(|&id| T::unwrap(id)) {
+        call!(b, op, T::wrap, (x, y): and or);
+    }
+    element::<T>(b, case, inputs)
+}
+
+fn element<T: Kind>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    let ids: Vec<BufferId<T>> = inputs.iter().map(|&id| T::unwrap(id)).collect::<Option<_>>()?;
+    let (op, x) = (case.op.as_str(), ids[0]);
+    if let &[x, y] = &ids[..] {
+        call!(b, op, bool::wrap, (x, y): eq ne);
+    }
+    let y = match op {
+        "cast" => return Some(cast(b, x, case.output.dtype)),
+        "reshape" => b.reshape(x, case.list::<usize>("shape")),
+        "permute" => b.permute(x, case.list::<isize>("axes")),
+        "transpose" => b.transpose(x),
+        "slice" => b.slice(x, ranges(case)),
+        "squeeze" => b.squeeze(x, axis(case)),
+        "unsqueeze" => b.unsqueeze(x, axis(case)),
+        "broadcast_to" => b.broadcast_to(x, case.list::<usize>("shape")),
+        "flip" => b.flip(x, &case.list::<isize>("axes")[..]),
+        "concat" => b.concat(&ids, axis(case)),
+        "pad" => {
+            let (before, after) = (case.list::<usize>("before"), case.list::<usize>("after"));
+            let border: Vec<(usize, usize)> = before.into_iter().zip(after).collect();
+            b.pad(x, border, T::number(case.number("value")))
+        }
+        _ => return None,
+    };
+    Some(T::wrap(y))
+}
+
+fn axis(case: &Case) -> isize {
+    case.number("axis") as isize
+}
+
+fn axes(case: &Case) -> Axes {
+    let axes = Axes::from(&case.list::<isize>("axes")[..]);
+    if case.flag("keep") { axes.keep_dims() } else { axes }
+}
+
+/// The ranges of a slice, each stored as start, end and step.
+fn ranges(case: &Case) -> Vec<(std::ops::Range<usize>, isize)> {
+    let range = |range: &Vec<i64>| {
+        let &[start, end, step] = &range[..] else { panic!("{}: not a range", case.name) };
+        (start as usize..end as usize, step as isize)
+    };
+    case.lists("ranges").iter().map(range).collect()
+}

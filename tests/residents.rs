@@ -1,0 +1,137 @@
+//! Data that stays on the device: what is kept is what was computed, whatever kind of value it is.
+
+mod common;
+
+use onetrip::{GpuCommandBatch, Resident};
+
+const DATA: [f32; 6] = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0];
+
+#[tokio::test]
+async fn a_result_kept_twice_fills_both() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&DATA);
+        let y = b.neg(x);
+        let (first, second) = (b.keep(y), b.keep(y));
+        b.download(y);
+        b.execute().await.unwrap();
+        let want = DATA.map(|x| -x);
+        assert_eq!(b.read(y).await.unwrap(), want);
+        assert_eq!(first.read().await.unwrap(), want);
+        assert_eq!(second.read().await.unwrap(), want);
+    }
+}
+
+#[tokio::test]
+async fn a_value_and_its_reshape_are_kept_both() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&DATA);
+        let y = b.neg(x);
+        let z = b.reshape(y, [2, 3]);
+        let (flat, folded) = (b.keep(y), b.keep(z));
+        let turned = b.transpose(z);
+        let turned = b.keep(turned);
+        b.execute().await.unwrap();
+        assert_eq!(folded.shape().dims(), [2, 3]);
+        assert_eq!(flat.read().await.unwrap(), DATA.map(|x| -x));
+        assert_eq!(folded.read().await.unwrap(), DATA.map(|x| -x));
+        assert_eq!(turned.shape().dims(), [3, 2]);
+        assert_eq!(turned.read().await.unwrap(), [-1.0, 4.0, 2.0, -5.0, -3.0, 6.0]);
+    }
+}
+
+#[tokio::test]
+async fn an_upload_can_be_kept() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&DATA);
+        let (kept, y) = (b.keep(x), b.square(x));
+        b.download(y);
+        b.execute().await.unwrap();
+        assert_eq!(kept.read().await.unwrap(), DATA);
+        assert_eq!(b.read(y).await.unwrap(), DATA.map(|x| x * x));
+        // A later write leaves alone what was kept, until the batch runs again.
+        b.write(x, &[0.5; 6]).unwrap();
+        assert_eq!(kept.read().await.unwrap(), DATA);
+        b.execute().await.unwrap();
+        assert_eq!(kept.read().await.unwrap(), [0.5; 6]);
+    }
+}
+
+#[tokio::test]
+async fn a_resident_can_be_kept_again() {
+    for device in common::devices().await {
+        let source = device.resident(&DATA, [6]).unwrap();
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.bind(&source);
+        let kept = b.keep(x);
+        b.execute().await.unwrap();
+        drop(source);
+        drop(b);
+        assert_eq!(kept.read().await.unwrap(), DATA);
+    }
+}
+
+#[tokio::test]
+async fn every_element_type_comes_back() {
+    use onetrip::f16;
+    for device in common::devices().await {
+        let halves = [1.5, -0.0, 65504.0].map(f16::from_f32);
+        let truths = [true, false, true, true, false];
+        let (h, t) = (device.resident(&halves, [3]), device.resident(&truths, [5, 1]));
+        let (h, t) = (h.unwrap(), t.unwrap());
+        let mut b = GpuCommandBatch::new(&device);
+        let (x, y) = (b.bind(&h), b.bind(&t));
+        let (x, y) = (b.neg(x), b.not(y));
+        let (x, y) = (b.keep(x), b.keep(y));
+        b.execute().await.unwrap();
+        assert_eq!(h.read().await.unwrap(), halves);
+        assert_eq!(t.read().await.unwrap(), truths);
+        assert_eq!(x.read().await.unwrap(), halves.map(|x| -x));
+        assert_eq!(y.read().await.unwrap(), truths.map(|x| !x));
+    }
+}
+
+/// A state that each step replaces, as an optimiser's or a recurrent network's.
+#[tokio::test]
+async fn a_state_goes_from_batch_to_batch() {
+    for device in common::devices().await {
+        let mut state: Resident<f32> = device.resident(&[1.0, 2.0, 3.0], [3]).unwrap();
+        for _ in 0..20 {
+            let mut b = GpuCommandBatch::new(&device);
+            let s = b.bind(&state);
+            let s = b.scale(s, 0.5);
+            let s = b.add_scalar(s, 1.0);
+            let next = b.keep(s);
+            b.execute().await.unwrap();
+            assert_eq!(b.stats().downloads, 0, "{}", b.stats());
+            state = next;
+        }
+        // 2 + (x − 2)·2⁻²⁰, exact in f32 but for the last rounding.
+        let want = [1.0_f32, 2.0, 3.0].map(|x| 2.0 + (x - 2.0) / f32::exp2(20.0));
+        for (got, want) in state.read().await.unwrap().into_iter().zip(want) {
+            assert!((got - want).abs() <= 2.5e-7, "{got} {want}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_replaces_what_the_run_before_kept() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&[1, 2]);
+        let y = b.square(x);
+        let kept = b.keep(y);
+        b.execute().await.unwrap();
+        let mut user = GpuCommandBatch::new(&device);
+        let k = user.bind(&kept);
+        let sum = user.sum(k, ..);
+        user.execute().await.unwrap();
+        assert_eq!(user.read(sum).await.unwrap(), [5]);
+        b.write(x, &[3, -4]).unwrap();
+        b.execute().await.unwrap();
+        user.execute().await.unwrap();
+        assert_eq!(user.read(sum).await.unwrap(), [25]);
+    }
+}

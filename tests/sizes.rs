@@ -1,0 +1,326 @@
+//! Tensors of no element and of one: every family gives what NumPy gives.
+
+mod common;
+
+use onetrip::{BufferId, Device, Element, GpuCommandBatch, Shape};
+
+/// Runs `record` and checks its one result, NaN being equal to NaN.
+#[track_caller]
+fn gives<T: Element, const N: usize>(
+    device: &Device,
+    shape: [usize; N],
+    want: &[T],
+    record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
+) -> impl Future<Output = ()> {
+    let place = std::panic::Location::caller();
+    let mut batch = GpuCommandBatch::new(device);
+    let result = record(&mut batch);
+    batch.download(result);
+    async move {
+        let on = batch.device().info().name.clone();
+        batch.execute().await.unwrap_or_else(|error| panic!("{place} on {on}: {error}"));
+        assert_eq!(batch.shape(result), Some(Shape::from(shape)), "{place} on {on}");
+        let got = batch.read(result).await.expect("what was downloaded");
+        // `Debug` tells −0 from 0 and calls every NaN by the same name.
+        assert_eq!(format!("{got:?}"), format!("{want:?}"), "{place} on {on}");
+    }
+}
+
+const NOTHING: &[f32] = &[];
+
+#[tokio::test]
+async fn elementwise() {
+    for d in &common::devices().await {
+        gives(d, [0], NOTHING, |b| {
+            let x = b.upload::<f32>(&[]);
+            b.gelu(x)
+        })
+        .await;
+        gives(d, [3, 0], NOTHING, |b| {
+            let (x, y) = (b.full([3, 1], 2.0), b.full([0], 1.0));
+            b.add(x, y)
+        })
+        .await;
+        gives(d, [0, 2], &[] as &[bool], |b| {
+            let (x, y) = (b.upload_shaped::<i32>(&[], [0, 2]), b.full([], 1));
+            b.lt(x, y)
+        })
+        .await;
+        gives(d, [0], &[] as &[u32], |b| {
+            let x = b.upload::<bool>(&[]);
+            b.cast(x)
+        })
+        .await;
+        gives(d, [], &[9.0_f32], |b| {
+            let x = b.upload_shaped(&[-3.0_f32], []);
+            b.square(x)
+        })
+        .await;
+        gives(d, [1, 1, 1], &[3.0_f32], |b| {
+            let (x, y) = (b.upload_shaped(&[1.0_f32], [1, 1, 1]), b.upload(&[2.0]));
+            b.add(x, y)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn reductions_over_nothing() {
+    fn empty(b: &mut GpuCommandBatch) -> BufferId<f32> {
+        b.upload_shaped(&[], [2, 0])
+    }
+    for d in &common::devices().await {
+        gives(d, [2], &[0.0, 0.0], |b| {
+            let x = empty(b);
+            b.sum(x, 1)
+        })
+        .await;
+        gives(d, [], &[0.0], |b| {
+            let x = empty(b);
+            b.sum(x, ..)
+        })
+        .await;
+        gives(d, [0], NOTHING, |b| {
+            let x = empty(b);
+            b.sum(x, 0)
+        })
+        .await;
+        gives(d, [2], &[1.0, 1.0], |b| {
+            let x = empty(b);
+            b.prod(x, 1)
+        })
+        .await;
+        gives(d, [2, 1], &[f32::NAN; 2], |b| {
+            let x = empty(b);
+            b.mean(x, onetrip::Axes::from(-1).keep_dims())
+        })
+        .await;
+        gives(d, [2], &[f32::NEG_INFINITY; 2], |b| {
+            let x = empty(b);
+            b.logsumexp(x, 1)
+        })
+        .await;
+        gives(d, [2], &[0.0, 0.0], |b| {
+            let x = empty(b);
+            b.norm(x, 1)
+        })
+        .await;
+        gives(d, [2], &[false; 2], |b| {
+            let x = b.upload_shaped(&[], [2, 0]);
+            b.any(x, 1)
+        })
+        .await;
+        gives(d, [], &[true], |b| {
+            let x = b.upload_shaped(&[], [2, 0]);
+            b.all(x, ..)
+        })
+        .await;
+        gives(d, [], &[1], |b| {
+            let x = b.upload::<i32>(&[]);
+            b.prod(x, 0)
+        })
+        .await;
+        gives(d, [], &[0.0], |b| {
+            let x = b.upload::<f32>(&[]);
+            b.dot(x, x)
+        })
+        .await;
+        // No row is reduced, so none lacks its greatest element.
+        gives(d, [0], &[] as &[u32], |b| {
+            let x = empty(b);
+            b.argmax(x, 0)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn reductions_of_one_element_and_over_no_axes() {
+    for d in &common::devices().await {
+        gives(d, [], &[-2.0], |b| {
+            let x = b.upload_shaped(&[-2.0_f32], [1, 1]);
+            b.sum(x, ..)
+        })
+        .await;
+        gives(d, [1], &[0_u32], |b| {
+            let x = b.upload_shaped(&[f32::NAN], [1, 1]);
+            b.argmin(x, 0)
+        })
+        .await;
+        gives(d, [], &[5.0], |b| {
+            let x = b.upload_shaped(&[5.0_f32], []);
+            b.mean(x, ..)
+        })
+        .await;
+        gives(d, [2], &[3.0, 4.0], |b| {
+            let x = b.upload(&[-3.0_f32, 4.0]);
+            b.norm(x, [])
+        })
+        .await;
+        gives(d, [2], &[7, -8], |b| {
+            let x = b.upload(&[7, -8]);
+            b.sum(x, [])
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn rows() {
+    for d in &common::devices().await {
+        for shape in [[0, 3], [3, 0], [0, 0]] {
+            gives(d, shape, NOTHING, |b| {
+                let x = b.upload_shaped::<f32>(&[], shape);
+                b.softmax(x, -1)
+            })
+            .await;
+            gives(d, shape, NOTHING, |b| {
+                let x = b.upload_shaped::<f32>(&[], shape);
+                b.layer_norm(x, 0, 1e-5)
+            })
+            .await;
+        }
+        gives(d, [2, 1], &[1.0, 1.0], |b| {
+            let x = b.upload_shaped(&[-1e30_f32, 88.0], [2, 1]);
+            b.softmax(x, 1)
+        })
+        .await;
+        gives(d, [1], &[0.0], |b| {
+            let x = b.upload(&[3.0_f32]);
+            b.log_softmax(x, 0)
+        })
+        .await;
+        gives(d, [1], &[0.0], |b| {
+            let x = b.upload(&[3.0_f32]);
+            b.layer_norm(x, 0, 1e-5)
+        })
+        .await;
+        gives(d, [1], &[-1.0], |b| {
+            let x = b.upload(&[-4.0_f32]);
+            b.rms_norm(x, 0, 0.0)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn products() {
+    for d in &common::devices().await {
+        gives(d, [2, 3], &[0.0; 6], |b| {
+            let (x, w) = (b.full([2, 0], 1.0), b.full([0, 3], 1.0));
+            b.matmul(x, w)
+        })
+        .await;
+        gives(d, [2, 3], &[5.0; 6], |b| {
+            let (x, w, bias) = (b.full([2, 0], 1.0), b.full([0, 3], 1.0), b.full([3], 5.0));
+            b.linear(x, w, bias)
+        })
+        .await;
+        gives(d, [0, 3], NOTHING, |b| {
+            let (x, w) = (b.full([0, 4], 1.0), b.full([4, 3], 1.0));
+            b.matmul(x, w)
+        })
+        .await;
+        gives(d, [0, 2, 2], NOTHING, |b| {
+            let (x, w) = (b.full([0, 2, 4], 1.0), b.full([4, 2], 1.0));
+            b.matmul(x, w)
+        })
+        .await;
+        gives(d, [], &[0], |b| {
+            let x = b.upload::<i32>(&[]);
+            b.matmul(x, x)
+        })
+        .await;
+        gives(d, [1, 1], &[-6.0], |b| {
+            let (x, w) = (b.full([1, 1], 2.0), b.full([1, 1], -3.0));
+            b.matmul(x, w)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn movement() {
+    for d in &common::devices().await {
+        gives(d, [3], &[1.0, 2.0, 3.0], |b| {
+            let (x, y) = (b.upload::<f32>(&[]), b.upload(&[1.0, 2.0, 3.0]));
+            b.concat(&[x, y, x], 0)
+        })
+        .await;
+        gives(d, [0, 4], NOTHING, |b| {
+            let (x, y) = (b.full([0, 1], 1.0), b.full([0, 3], 1.0));
+            b.concat(&[x, y], 1)
+        })
+        .await;
+        gives(d, [2, 2], &[9.0; 4], |b| {
+            let x = b.upload_shaped::<f32>(&[], [0, 2]);
+            b.pad(x, [(1, 1), (0, 0)], 9.0)
+        })
+        .await;
+        gives(d, [0, 5], NOTHING, |b| {
+            let x = b.upload_shaped::<f32>(&[], [0, 2]);
+            b.pad(x, [(0, 0), (1, 2)], 9.0)
+        })
+        .await;
+        gives(d, [], &[4.0], |b| {
+            let x = b.upload_shaped(&[4.0_f32], []);
+            b.pad(x, [], 9.0)
+        })
+        .await;
+        gives(d, [0, 7], NOTHING, |b| {
+            let x = b.upload_shaped::<f32>(&[], [3, 0]);
+            b.reshape(x, [0, 7])
+        })
+        .await;
+        gives(d, [0, 3], NOTHING, |b| {
+            let x = b.upload_shaped::<f32>(&[], [3, 0]);
+            b.transpose(x)
+        })
+        .await;
+        gives(d, [0], NOTHING, |b| {
+            let x = b.upload(&[1.0_f32, 2.0]);
+            b.slice(x, [(1..1, -1)])
+        })
+        .await;
+        gives(d, [2, 0], NOTHING, |b| {
+            let x = b.upload_shaped::<f32>(&[], [1, 0]);
+            let x = b.flip(x, ..);
+            b.broadcast_to(x, [2, 0])
+        })
+        .await;
+        gives(d, [1, 1], &[4.0], |b| {
+            let x = b.upload_shaped(&[4.0_f32], []);
+            let x = b.unsqueeze(x, 0);
+            let x = b.unsqueeze(x, -1);
+            b.flip(x, ..)
+        })
+        .await;
+        gives(d, [0], &[] as &[i32], |b| b.arange(3, 3, 1)).await;
+        gives(d, [0], NOTHING, |b| b.arange(3.0, 0.0, 0.5)).await;
+        gives(d, [1], &[2.0], |b| b.arange(2.0, 2.5, 7.0)).await;
+        gives(d, [0, 9], &[] as &[bool], |b| b.full([0, 9], true)).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_and_something_in_one_trip() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let (none, some) = (b.upload::<f32>(&[]), b.upload(&[1.0_f32, 2.0]));
+        let (none, some, total) = (b.neg(none), b.neg(some), b.sum(none, 0));
+        b.execute().await.unwrap();
+        assert_eq!(b.read(none).await.unwrap(), NOTHING);
+        assert_eq!(b.read(some).await.unwrap(), [-1.0, -2.0]);
+        assert_eq!(b.read(total).await.unwrap(), [0.0]);
+        let resident = device.resident::<f32>(&[], [0, 4]).unwrap();
+        assert_eq!(resident.read().await.unwrap(), NOTHING);
+        let mut b = GpuCommandBatch::new(&device);
+        let r = b.bind(&resident);
+        let y = b.sum(r, 0);
+        let kept = b.keep(r);
+        b.download(y);
+        b.execute().await.unwrap();
+        assert_eq!(b.read(y).await.unwrap(), [0.0; 4]);
+        assert_eq!(kept.read().await.unwrap(), NOTHING);
+    }
+}
