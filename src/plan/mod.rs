@@ -109,18 +109,20 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let views = Views::resolve(&ir);
     let rates = target.profiles.of(target.backend).rates();
     let fusion = fuse::fuse(&ir, &views, buffers, &rates);
+    verify::fusion(&ir, &views, &fusion, buffers)?;
 
     let mut storage = Storage::new(&ir, &views, target);
     let steps = storage.steps(&fusion)?;
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;
     check_sizes(&ir, &values, target)?;
-
     check_spaces(&steps, target)?;
+    verify::steps("emit", &steps, &values, target)?;
 
     let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
     let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
     let steps = schedule::schedule(steps, &bytes, &lasting);
+    verify::order("schedule", &steps, &values)?;
     let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
     let bytes_up = uploaded.map(|(_, bytes)| bytes).sum();
     let mut distinct = downloads.clone();
@@ -141,7 +143,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     };
     memory::assign(&mut plan, &bytes);
     plan.seconds = plan.predicted(target);
-    verify::plan("memory", &plan, target)?;
+    verify::memory(&plan)?;
     Ok(plan)
 }
 

@@ -1,9 +1,11 @@
 //! What must hold after each pass. Checked in debug builds, and named by the pass that broke it.
 
-use super::ir::Ir;
+use super::fuse::Fusion;
+use super::ir::{Ir, Ix};
 use super::memory::lives;
+use super::path::Views;
 use super::step::{Form, Source, Space, Step};
-use super::{Home, Plan, Target};
+use super::{Home, Plan, Target, Value};
 use crate::error::PlanError;
 use crate::ops::{Op, Type, infer};
 
@@ -29,31 +31,73 @@ pub(super) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
     })
 }
 
-/// Steps run after what they read, views stay inside their values, slots are shared only by values
-/// that never live together, and no kernel binds more than the device can.
-pub(super) fn plan(pass: &'static str, plan: &Plan, target: &Target) -> Result<(), PlanError> {
+/// Every group reads only what is stored before it, through paths that are views, and binds no more
+/// than a kernel can; every output is stored.
+pub(super) fn fusion(
+    ir: &Ir,
+    views: &Views,
+    fusion: &Fusion,
+    buffers: usize,
+) -> Result<(), PlanError> {
+    checked("fuse", || {
+        let mut there: Vec<bool> = ir.nodes.iter().map(|node| node.op.is_source()).collect();
+        for group in &fusion.groups {
+            let name = ir.nodes[group.root].op.name();
+            for read in &group.reads {
+                let base = &ir.nodes[read.base];
+                ensure(there[read.base], || {
+                    format!("{name} reads {} before it is stored", base.op.name())
+                })?;
+                ensure(read.path.view(&base.ty.shape).is_some(), || {
+                    format!("{name} reads no view")
+                })?;
+            }
+            let mut bound: Vec<Ix> = group.reads.iter().map(|read| read.base).collect();
+            bound.sort_unstable();
+            bound.dedup();
+            let bound = bound.len() + 1 + group.extra.len();
+            ensure(bound <= buffers, || format!("{name} binds {bound} buffers"))?;
+            for &ix in [group.root].iter().chain(&group.extra) {
+                there[ix] = true;
+            }
+        }
+        ensure(ir.outputs().all(|ix| there[views.of(ix).0]), || "an output is not stored".into())
+    })
+}
+
+/// Views stay inside their values, outputs fill theirs, and no kernel binds more than the device can.
+pub(super) fn steps(
+    pass: &'static str,
+    steps: &[Step],
+    values: &[Value],
+    target: &Target,
+) -> Result<(), PlanError> {
+    checked(pass, || steps.iter().try_for_each(|step| check_step(values, step, target)))
+}
+
+/// Steps run after what they read.
+pub(super) fn order(pass: &'static str, steps: &[Step], values: &[Value]) -> Result<(), PlanError> {
     checked(pass, || {
-        let mut made: Vec<bool> = plan
-            .values
-            .iter()
-            .map(|value| matches!(value.home, Home::Upload { .. } | Home::Resident(_)))
-            .collect();
-        for step in &plan.steps {
+        let given = |value: &Value| matches!(value.home, Home::Upload { .. } | Home::Resident(_));
+        let mut made: Vec<bool> = values.iter().map(given).collect();
+        for step in steps {
             for value in step.reads() {
                 ensure(made[value.index()], || {
                     format!("{} reads what no step made", step.label())
                 })?;
             }
-            check_step(plan, step, target)?;
             for output in &step.outputs {
-                made[output.value.index()] = true;
+                let again = std::mem::replace(&mut made[output.value.index()], true);
+                ensure(!again, || format!("{} makes what is there", step.label()))?;
             }
         }
-        ensure(plan.downloads.iter().chain(&plan.keeps).all(|v| made[v.index()]), || {
-            "an output is made by no step".into()
-        })?;
-        check_slots(plan)
+        ensure(made.iter().all(|&made| made), || "a value is made by no step".into())
     })
+}
+
+/// Slots are shared only by values that never live together.
+pub(super) fn memory(plan: &Plan) -> Result<(), PlanError> {
+    checked("memory", || check_slots(plan))
 }
 
 fn checked(pass: &'static str, check: impl FnOnce() -> Check) -> Result<(), PlanError> {
@@ -67,14 +111,14 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-fn check_step(plan: &Plan, step: &Step, target: &Target) -> Check {
+fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
     let label = step.label();
     let buffers = step.reads().len() + step.outputs.len();
     ensure(buffers <= target.limits.storage_buffers, || {
         format!("{label} binds {buffers} buffers")
     })?;
     for output in &step.outputs {
-        let value = &plan.values[output.value.index()];
+        let value = &values[output.value.index()];
         ensure(!step.reads().contains(&output.value), || format!("{label} reads what it writes"))?;
         ensure(output.dtype == value.dtype, || format!("{label} writes another type"))?;
         ensure(output.view.dims[..] == *space(step, Space::Out), || {
@@ -93,7 +137,7 @@ fn check_step(plan: &Plan, step: &Step, target: &Target) -> Check {
             )
         })?;
         if let (Source::Value(value), false) = (operand.source, operand.clamp) {
-            let elements = plan.values[value.index()].shape.elements();
+            let elements = values[value.index()].shape.elements();
             ensure(inside(&operand.view, elements), || format!("{label} reads outside"))?;
         }
     }
