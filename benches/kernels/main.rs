@@ -1,0 +1,249 @@
+//! How fast each kernel form is: one line a case.
+//!
+//! ```text
+//! cargo bench --bench kernels [-- part of a case's name]
+//! ```
+//!
+//! `kernel <case> <median_ms> <rate> <first_call_ms>`: data resident and the result left on the device
+//! unless the case says otherwise; the median of whole calls, from `execute` to the end of waiting; the
+//! rate from flops (products) or bytes that must move; the first call with planning and compiling.
+//! A `latency` line says what a call on next to no data takes. Every result is compared with a float64
+//! reference at sampled positions. Without a GPU the CPU is measured.
+
+mod reference;
+#[path = "../../examples/common/timing.rs"]
+mod timing;
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use onetrip::{BufferId, Device, Element, GpuCommandBatch, Resident, Result, f16};
+use reference::{Random, check};
+use timing::{Budget, median, milliseconds};
+
+const BUDGET: Budget = Budget { least: 5, most: 2000, time: Duration::from_millis(800) };
+const CHAIN: usize = 64_000_000;
+const SIDE: usize = 4096;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let device = match Device::gpu().await {
+        Ok(gpu) if !gpu.info().software => gpu,
+        _ => Device::cpu(),
+    };
+    println!("# {}", device.info());
+    let bench = Bench { device, filter };
+    bench.latency().await?;
+    bench.chain().await?;
+    for n in [1024, 2048, 4096, 8192] {
+        bench.matmul::<f32>(n, 1e-5).await?;
+    }
+    for n in [4096, 8192] {
+        bench.matmul::<f16>(n, 2e-3).await?;
+    }
+    for rows in [1, 64, 1024, 4096] {
+        bench.layer(rows).await?;
+    }
+    bench.rows().await?;
+    bench.sum().await?;
+    bench.network().await
+}
+
+struct Bench {
+    device: Device,
+    /// Only the cases whose names contain it.
+    filter: String,
+}
+
+/// What a case must do at the least.
+enum Work {
+    Flops(f64),
+    Bytes(f64),
+}
+
+impl Bench {
+    /// Measures a graph over residents, prints its line and returns the result.
+    async fn case<T: Element>(
+        &self,
+        name: &str,
+        work: Work,
+        record: impl Fn(&mut GpuCommandBatch) -> BufferId<T>,
+    ) -> Result<Option<Vec<T>>, Box<dyn Error>> {
+        if !name.contains(&self.filter) {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        let mut batch = GpuCommandBatch::new(&self.device);
+        let result = record(&mut batch);
+        let kept = batch.keep(result);
+        batch.execute().await?;
+        let first = start.elapsed();
+        let time = median(BUDGET, async || batch.execute().await).await?;
+        let rate = match work {
+            Work::Flops(flops) => format!("{:.2} TFLOP/s", flops / time.as_secs_f64() / 1e12),
+            Work::Bytes(bytes) => format!("{:.0} GB/s", bytes / time.as_secs_f64() / 1e9),
+        };
+        println!("kernel {name} {} {rate} {}", milliseconds(time), milliseconds(first));
+        Ok(Some(kept.read().await?))
+    }
+
+    fn resident<T: Element>(&self, data: &[T], shape: &[usize]) -> Result<Resident<T>> {
+        self.device.resident(data, shape)
+    }
+
+    async fn latency(&self) -> Result<(), Box<dyn Error>> {
+        let x = self.resident(&Random::new(1).floats(1024), &[1024])?;
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&x);
+            b.relu(x)
+        };
+        self.case("latency", Work::Bytes(8192.0), record).await?;
+        Ok(())
+    }
+
+    /// Eight operations on four operands.
+    async fn chain(&self) -> Result<(), Box<dyn Error>> {
+        let mut random = Random::new(2);
+        let data: [Vec<f32>; 4] = std::array::from_fn(|_| random.floats(CHAIN));
+        let [a, b, c, d] = [0, 1, 2, 3].map(|k| self.resident(&data[k], &[CHAIN]));
+        let (a, b, c, d) = (a?, b?, c?, d?);
+        let record = |batch: &mut GpuCommandBatch| {
+            let [a, b, c, d] = [&a, &b, &c, &d].map(|x| batch.bind(x));
+            let y = batch.mul(a, b);
+            let y = batch.add(y, c);
+            let y = batch.relu(y);
+            let y = batch.scale(y, 0.5);
+            let y = batch.sub(y, d);
+            let y = batch.square(y);
+            let y = batch.add_scalar(y, -0.125);
+            batch.max(y, a)
+        };
+        let y = self.case("chain8_64e6", Work::Bytes(20.0 * CHAIN as f64), record).await?;
+        check("chain", y, 1e-5, |i| {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|k| f64::from(data[k][i]));
+            (((a * b + c).max(0.0) * 0.5 - d).powi(2) - 0.125).max(a)
+        })
+    }
+
+    async fn matmul<T: reference::Number>(
+        &self,
+        n: usize,
+        tolerance: f64,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut random = Random::new(3);
+        let (x, w): (Vec<T>, Vec<T>) = (random.numbers(n * n), random.numbers(n * n));
+        let (on_x, on_w) = (self.resident(&x, &[n, n])?, self.resident(&w, &[n, n])?);
+        let record = |b: &mut GpuCommandBatch| {
+            let (x, w) = (b.bind(&on_x), b.bind(&on_w));
+            b.matmul(x, w)
+        };
+        let name = format!("matmul_{}_{n}", T::DTYPE);
+        let y = self.case(&name, Work::Flops(2.0 * (n as f64).powi(3)), record).await?;
+        let y = y.map(|y| y.into_iter().map(|y| y.float() as f32).collect());
+        // Sums of n products of a few units: their scale is √n.
+        check(&name, y, tolerance * (n as f64).sqrt(), |i| {
+            let (row, column) = (i / n, i % n);
+            (0..n).map(|k| x[row * n + k].float() * w[k * n + column].float()).sum()
+        })
+    }
+
+    /// relu(x·W + b) with W 4096².
+    async fn layer(&self, rows: usize) -> Result<(), Box<dyn Error>> {
+        let mut random = Random::new(4);
+        let (x, w) = (random.floats(rows * SIDE), random.floats(SIDE * SIDE));
+        let bias = random.floats(SIDE);
+        let on_x = self.resident(&x, &[rows, SIDE])?;
+        let on_w = self.resident(&w, &[SIDE, SIDE])?;
+        let on_b = self.resident(&bias, &[SIDE])?;
+        let record = |b: &mut GpuCommandBatch| {
+            let (x, w, bias) = (b.bind(&on_x), b.bind(&on_w), b.bind(&on_b));
+            let y = b.linear(x, w, bias);
+            b.relu(y)
+        };
+        let flops = 2.0 * (rows * SIDE * SIDE) as f64;
+        let y =
+            self.case(&format!("linear_relu_{rows}x4096x4096"), Work::Flops(flops), record).await?;
+        check("linear", y, 1e-5 * (SIDE as f64).sqrt(), |i| {
+            let (row, column) = (i / SIDE, i % SIDE);
+            let sum = |k: usize| f64::from(x[row * SIDE + k]) * f64::from(w[k * SIDE + column]);
+            ((0..SIDE).map(sum).sum::<f64>() + f64::from(bias[column])).max(0.0)
+        })
+    }
+
+    async fn rows(&self) -> Result<(), Box<dyn Error>> {
+        let x = Random::new(5).floats(SIDE * SIDE);
+        let on_x = self.resident(&x, &[SIDE, SIDE])?;
+        let bytes = || Work::Bytes(8.0 * (SIDE * SIDE) as f64);
+        let row = |i: usize| x[i / SIDE * SIDE..][..SIDE].iter().map(|&x| f64::from(x));
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&on_x);
+            b.softmax(x, -1)
+        };
+        let y = self.case("softmax_4096", bytes(), record).await?;
+        check("softmax", y, 1e-6, |i| f64::from(x[i]).exp() / row(i).map(f64::exp).sum::<f64>())?;
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&on_x);
+            b.layer_norm(x, -1, 1e-5)
+        };
+        let y = self.case("layer_norm_4096", bytes(), record).await?;
+        check("layer_norm", y, 1e-5, |i| {
+            let mean = row(i).sum::<f64>() / SIDE as f64;
+            let variance = row(i).map(|x| (x - mean).powi(2)).sum::<f64>() / SIDE as f64;
+            (f64::from(x[i]) - mean) / (variance + 1e-5).sqrt()
+        })
+    }
+
+    async fn sum(&self) -> Result<(), Box<dyn Error>> {
+        let x = Random::new(6).floats(CHAIN);
+        let on_x = self.resident(&x, &[CHAIN])?;
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&on_x);
+            b.sum(x, ..)
+        };
+        let y = self.case("sum_64e6", Work::Bytes(4.0 * CHAIN as f64), record).await?;
+        let exact: f64 = x.iter().map(|&x| f64::from(x)).sum();
+        check("sum", y, 1e-6 * (CHAIN as f64).sqrt(), |_| exact)
+    }
+
+    /// 784-512-256-10 with relu, 64 rows, from host memory to host memory, weights resident.
+    async fn network(&self) -> Result<(), Box<dyn Error>> {
+        const NAME: &str = "mlp_784_512_256_10_batch64_host_to_host";
+        if !NAME.contains(&self.filter) {
+            return Ok(());
+        }
+        let mut random = Random::new(7);
+        let x = random.floats(64 * 784);
+        let mut layers = Vec::new();
+        for [inputs, outputs] in [[784, 512], [512, 256], [256, 10]] {
+            let scaled: Vec<f32> =
+                random.floats(inputs * outputs).iter().map(|w| w * 0.05).collect();
+            let w = self.resident(&scaled, &[inputs, outputs])?;
+            layers.push((w, self.resident(&random.floats(outputs), &[outputs])?));
+        }
+        let start = Instant::now();
+        let mut batch = GpuCommandBatch::new(&self.device);
+        let on_x = batch.upload_shaped(&x, [64, 784]);
+        let mut y = on_x;
+        for (at, (w, bias)) in layers.iter().enumerate() {
+            let (w, bias) = (batch.bind(w), batch.bind(bias));
+            y = batch.linear(y, w, bias);
+            if at < 2 {
+                y = batch.relu(y);
+            }
+        }
+        batch.execute().await?;
+        batch.read(y).await?;
+        let first = start.elapsed();
+        let time = median(BUDGET, async || {
+            batch.write(on_x, &x)?;
+            batch.execute().await?;
+            batch.read(y).await.map(drop)
+        });
+        let time = time.await?;
+        let flops = 2.0 * 64.0 * (784.0 * 512.0 + 512.0 * 256.0 + 2560.0);
+        let rate = flops / time.as_secs_f64() / 1e12;
+        println!("kernel {NAME} {} {rate:.2} TFLOP/s {}", milliseconds(time), milliseconds(first));
+        Ok(())
+    }
+}

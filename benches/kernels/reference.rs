@@ -1,0 +1,79 @@
+//! Random data, and comparison with float64 at sampled positions.
+
+use std::error::Error;
+
+use onetrip::{Element, Float, f16};
+
+/// Positions that are compared.
+const SAMPLES: usize = 64;
+
+/// An `f32` or `f16` that can be made from and read as a number.
+pub trait Number: Element + Float + onetrip::Numeric {
+    /// The nearest value.
+    fn number(x: f32) -> Self;
+    /// The value.
+    fn float(self) -> f64;
+}
+impl Number for f32 {
+    fn number(x: f32) -> Self {
+        x
+    }
+    fn float(self) -> f64 {
+        f64::from(self)
+    }
+}
+impl Number for f16 {
+    fn number(x: f32) -> Self {
+        Self::from_f32(x)
+    }
+    fn float(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+/// Uniform numbers in −1..1 (splitmix64: Steele et al., 2014).
+pub struct Random(u64);
+
+impl Random {
+    /// The generator of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// `n` numbers.
+    pub fn floats(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
+    }
+
+    /// `n` numbers of another type.
+    pub fn numbers<T: Number>(&mut self, n: usize) -> Vec<T> {
+        self.floats(n).into_iter().map(T::number).collect()
+    }
+}
+
+/// Fails where a sampled element is further than `tolerance` from `exact`.
+pub fn check(
+    what: &str,
+    got: Option<Vec<f32>>,
+    tolerance: f64,
+    exact: impl Fn(usize) -> f64,
+) -> Result<(), Box<dyn Error>> {
+    let Some(got) = got else { return Ok(()) };
+    let mut random = Random::new(99);
+    for _ in 0..SAMPLES {
+        let at = (random.next() % got.len() as u64) as usize;
+        let (got, want) = (f64::from(got[at]), exact(at));
+        if (got - want).abs() > tolerance || got.is_nan() {
+            return Err(format!("{what}: element {at} is {got}, not {want}").into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+"""The cases of `benches/kernels` in PyTorch on a GPU: `kernel <case> <median_ms> <events_ms>`.
+
+The median of whole calls, from the first Python line to the end of `torch.cuda.synchronize`, as `benches/kernels`
+measures; and the time between CUDA events, which leaves out what a synchronised call waits.
+TF32 is off: f32 means f32. Chains are measured eagerly and compiled.
+"""
+
+import statistics
+import time
+
+import torch
+
+torch.backends.cuda.matmul.allow_tf32 = False
+torch.backends.cudnn.allow_tf32 = False
+DEVICE = "cuda"
+CHAIN = 64_000_000
+SIDE = 4096
+
+
+def case(name, call):
+    for _ in range(5):
+        call()
+    torch.cuda.synchronize()
+    whole, events = [], []
+    start = time.perf_counter()
+    while len(whole) < 5 or (len(whole) < 2000 and time.perf_counter() - start < 0.5):
+        begin = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        whole.append((time.perf_counter() - begin) * 1e3)
+    repeats = max(1, min(200, int(100 / statistics.median(whole))))
+    for _ in range(5):
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        for _ in range(repeats):
+            call()
+        last.record()
+        torch.cuda.synchronize()
+        events.append(first.elapsed_time(last) / repeats)
+    print(f"kernel {name} {statistics.median(whole):.4f} {statistics.median(events):.4f}", flush=True)
+
+
+def random(*shape):
+    return torch.rand(*shape, device=DEVICE) * 2 - 1
+
+
+def chain(a, b, c, d):
+    y = torch.relu(a * b + c) * 0.5 - d
+    return torch.maximum(y * y - 0.125, a)
+
+
+@torch.no_grad()
+def main():
+    print(f"# PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
+    small = random(1024)
+    case("latency", lambda: torch.relu(small))
+    operands = [random(CHAIN) for _ in range(4)]
+    case("chain8_64e6_eager", lambda: chain(*operands))
+    compiled = torch.compile(chain)
+    case("chain8_64e6", lambda: compiled(*operands))
+    for n in (1024, 2048, 4096, 8192):
+        x, w = random(n, n), random(n, n)
+        case(f"matmul_f32_{n}", lambda: x @ w)
+    for n in (4096, 8192):
+        x, w = random(n, n).half(), random(n, n).half()
+        case(f"matmul_f16_{n}", lambda: x @ w)
+    w, bias = random(SIDE, SIDE), random(SIDE)
+    for rows in (1, 64, 1024, 4096):
+        x = random(rows, SIDE)
+        case(f"linear_relu_{rows}x4096x4096", lambda: torch.relu(torch.addmm(bias, x, w)))
+    x = random(SIDE, SIDE)
+    case("softmax_4096", lambda: torch.softmax(x, -1))
+    case("layer_norm_4096", lambda: torch.nn.functional.layer_norm(x, (SIDE,)))
+    x = random(CHAIN)
+    case("sum_64e6", lambda: x.sum())
+    layers = [(random(i, o) * 0.05, random(o)) for i, o in ((784, 512), (512, 256), (256, 10))]
+    host = torch.rand(64, 784)
+
+    def network():
+        y = host.to(DEVICE)
+        for at, (w, bias) in enumerate(layers):
+            y = torch.addmm(bias, y, w)
+            if at < 2:
+                y = torch.relu(y)
+        return y.cpu()
+
+    case("mlp_784_512_256_10_batch64_host_to_host", network)
+
+
+main()
