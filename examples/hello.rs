@@ -11,6 +11,6 @@ async fn main() -> Result<()> {
     let y = batch.add_scalar(y, 1.0);
     let y = batch.relu(y);
     batch.execute().await?;
-    println!("{}: {:?}", device.info(), batch.read(y).await?);
+    println!("{:?}\n{}", batch.read(y).await?, batch.stats());
     Ok(())
 }

@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 1e-5;
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let device = Device::auto().await?;
-    println!("{TASKS} tasks on {}", device.info());
+    println!("{TASKS} tasks share {}", device.info());
 
     let start = Instant::now();
     let mut tasks = JoinSet::new();

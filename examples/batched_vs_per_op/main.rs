@@ -18,10 +18,10 @@ const BUDGET: Budget = Budget { least: 5, most: 200, time: Duration::from_millis
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::auto().await?;
-    println!("{}; medians\n", device.info());
+    println!("Medians, batched → per op, on {}.\n", device.info());
     println!(
-        "{:<44} {:>10} {:>10} {:>7} {:>12} {:>17}",
-        "", "batched", "per op", "", "round trips", "MB moved"
+        "{:<56} {:>10} {:>10} {:>7} {:>12} {:>17}",
+        "", "batched", "per op", "gain", "round trips", "MB moved"
     );
     for elements in [1_000, 100_000, 1_000_000] {
         for ops in [1, 4, 16] {
@@ -45,7 +45,7 @@ async fn report(device: &Device, work: &Work) -> Result<(), Box<dyn Error>> {
     let per_op = median(BUDGET, async || work.per_op(device).await.map(drop)).await?;
     let (few, many) = (Traffic::from(&stats), work.per_op_traffic());
     println!(
-        "{:<44} {:>7} ms {:>7} ms {:>6.1}× {:>5} → {:>4} {:>7.2} → {:>7.2}",
+        "{:<56} {:>7} ms {:>7} ms {:>6.1}× {:>5} → {:>4} {:>7.2} → {:>7.2}",
         format!("{}, {} elements", work.name, work.elements()),
         milliseconds(batched),
         milliseconds(per_op),

@@ -93,17 +93,14 @@ fn show(digits: &Digits, classes: &[u32], confidence: &[f32]) {
             if line.is_empty() {
                 break;
             }
-            println!("{}", line.join("    "));
+            println!("{}", line.join("    ").trim_end());
         }
         let captions = rows.iter().map(|&row| {
             let class = classes[row];
             let percent = 100.0 * confidence[row * CLASSES + class as usize];
-            let verdict = if class == digits.classes[row] {
-                String::new()
-            } else {
-                format!(", is {}", digits.classes[row])
-            };
-            format!("{:<20}", format!("a {class} ({percent:.1} %){verdict}"))
+            let truth = digits.classes[row];
+            let verdict = if class == truth { String::new() } else { format!(" for a {truth}") };
+            format!("{:<20}", format!("{class}{verdict} ({percent:.1} %)"))
         });
         println!("{}\n", captions.collect::<String>().trim_end());
     }
