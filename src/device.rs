@@ -26,7 +26,7 @@ struct Inner {
     gpu: Option<(Gpu, Target)>,
 }
 
-/// What a device is.
+/// What a device is. Where a batch really ran is in [`RunStats::backend`](crate::RunStats::backend).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
@@ -40,6 +40,8 @@ pub struct DeviceInfo {
     pub software: bool,
     /// Threads that compute on the host.
     pub threads: usize,
+    /// Why [`Device::auto`] found no GPU to use, where it fell back to the host's cores.
+    pub fallback: Option<String>,
 }
 
 impl fmt::Display for DeviceInfo {
@@ -82,7 +84,8 @@ impl Choice {
 
 impl Device {
     /// The best GPU together with the host's cores: each graph runs where it is predicted to be done
-    /// first. Without a hardware GPU, the cores alone.
+    /// first. Without a hardware GPU that can be opened, the cores alone;
+    /// [`DeviceInfo::fallback`] then says why.
     ///
     /// `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice; with `gpu`, a software adapter will
     /// do. `ONETRIP_ADAPTER` picks the GPU whose name contains it, ignoring case.
@@ -100,6 +103,10 @@ impl Device {
     /// The host's cores.
     #[must_use]
     pub fn cpu() -> Self {
+        Self::on_cpu(None)
+    }
+
+    fn on_cpu(fallback: Option<String>) -> Self {
         let threads = crate::run::cpu::threads();
         let info = DeviceInfo {
             name: "cpu".into(),
@@ -107,6 +114,7 @@ impl Device {
             driver: String::new(),
             software: false,
             threads,
+            fallback,
         };
         Self(Arc::new(Inner {
             info,
@@ -149,7 +157,7 @@ impl Device {
         match Gpu::open(&choice).await {
             Ok(gpu) => Ok(Self::with_gpu(gpu, true)),
             Err(error) if software_too => Err(error.into()),
-            Err(_) => Ok(Self::cpu()),
+            Err(error) => Ok(Self::on_cpu(Some(error.to_string()))),
         }
     }
 
@@ -168,6 +176,7 @@ impl Device {
             driver: found.driver.clone(),
             software: found.software,
             threads: crate::run::cpu::threads(),
+            fallback: None,
         };
         let target =
             Target { backend: Backend::Gpu, limits: gpu.limits().clone(), profiles: profiles() };

@@ -12,8 +12,8 @@ use crate::shape::{MAX_RANK, Shape};
 /// The result of a fallible call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Anything that a call can report.
-#[derive(Clone, Debug, Error)]
+/// Anything that a call can report. `Debug` prints the message too, so that `main` may return it.
+#[derive(Clone, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Mistakes in what was recorded, all of them.
@@ -31,6 +31,12 @@ pub enum Error {
     /// Data for an upload or a resident does not fit.
     #[error(transparent)]
     Data(#[from] DataError),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Every mistake in a recorded graph, in the order in which they were made.
@@ -85,22 +91,36 @@ pub enum MistakeKind {
     )]
     MatMulRank(Shape, Shape),
     /// A matrix product of vectors of unequal length.
-    #[error("inner dimensions differ: x {0} · w {1}")]
+    #[error(
+        "inner dimensions differ: x {0} · w {1}; the last axis of x must equal the last but one of w \
+         (`transpose` swaps them)"
+    )]
     MatMulInner(Shape, Shape),
     /// The leading dimensions of a batched product do not broadcast.
-    #[error("batch dimensions of x {0} · w {1} do not broadcast")]
+    #[error("batch dimensions of x {0} · w {1} do not broadcast: sizes must be equal or 1")]
     MatMulBatch(Shape, Shape),
     /// A dot product of anything but two vectors of one length.
     #[error("needs two vectors of equal length, not {0} and {1}; use `matmul` for matrices")]
     Dot(Shape, Shape),
     /// An axis that is not there.
-    #[error("axis {axis} is out of range for shape {shape}, which has {} axes", shape.rank())]
+    #[error("axis {axis} is out of range for shape {shape}, which has {}", axes(shape.rank()))]
     Axis {
         /// The axis as given.
         axis: isize,
         /// The shape that lacks it.
         shape: Shape,
     },
+    /// A new axis past the end.
+    #[error("a new axis {axis} is out of range for shape {shape}: it may be {} to {}", -(shape.rank() as isize) - 1, shape.rank())]
+    NewAxis {
+        /// The axis as given.
+        axis: isize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A transpose of a scalar or vector.
+    #[error("needs at least two axes, and shape {0} has {n}; use `reshape` to make a row or column", n = axes(.0.rank()))]
+    Transpose(Shape),
     /// The same axis given twice.
     #[error("axis {axis} is given twice for shape {shape}")]
     AxisTwice {
@@ -152,7 +172,7 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// A slice that reaches out of its axis.
-    #[error("slice {start}..{end} reaches out of axis {axis} of {shape}")]
+    #[error("slice {start}..{end} does not lie in axis {axis} of {shape}; it needs start <= end <= {}", shape[*axis])]
     SliceRange {
         /// First index.
         start: usize,
@@ -182,7 +202,9 @@ pub enum MistakeKind {
         axis: usize,
     },
     /// A reduction that has no value over no elements.
-    #[error("axis {axis} of {shape} is empty, and no element has no {op}; guard the empty case")]
+    #[error(
+        "axis {axis} of {shape} is empty, and {op} of no elements has no value; leave the empty case out"
+    )]
     EmptyReduction {
         /// The reduction.
         op: &'static str,
@@ -206,14 +228,15 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// More dimensions than supported.
-    #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some with `reshape`")]
+    #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
     Rank(usize),
     /// More elements than can be addressed.
     #[error("shape {0} has more elements than can be addressed")]
     TooLarge(Shape),
-    /// A range that never ends or whose step is 0 or not finite.
+    /// A range without end or with too many elements, or whose step is 0 or not finite.
     #[error(
-        "a range from {start} to {stop} by {step} has no finite length; the step must lead from start to stop"
+        "a range from {start} to {stop} by {step} has no length that can be counted in 31 bits; \
+         the numbers must be finite, and the step not 0"
     )]
     Arange {
         /// First value.
@@ -414,4 +437,14 @@ pub enum DataError {
     /// The id to be written is of another batch.
     #[error("this id belongs to another batch; write to the batch that made it")]
     Foreign,
+}
+
+/// A place in the user's code as every message shows it.
+pub(crate) fn file_and_line(place: &Location<'_>) -> String {
+    format!("{}:{}", place.file(), place.line())
+}
+
+/// A number of axes in words.
+fn axes(rank: usize) -> String {
+    format!("{rank} {}", if rank == 1 { "axis" } else { "axes" })
 }

@@ -53,6 +53,7 @@ mod parity;
 mod plan;
 mod run;
 mod shape;
+mod units;
 
 pub use batch::{Axes, BufferId, GpuCommandBatch, Resident, RunStats};
 pub use cost::Backend;

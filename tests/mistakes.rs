@@ -46,7 +46,7 @@ fn the_place_is_the_callers() {
     let line = line!() + 1;
     b.matmul(x, w);
     let want = format!(
-        "tests/mistakes.rs:{line}: matmul: inner dimensions differ: x [64, 784] · w [512, 256]"
+        "tests/mistakes.rs:{line}: matmul: inner dimensions differ: x [64, 784] · w [512, 256]; the last axis of x must equal the last but one of w (`transpose` swaps them)"
     );
     assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
     assert_eq!(b.explain().unwrap_err().to_string(), want);
@@ -86,22 +86,34 @@ fn matrix_products() {
             b.matmul(x, w)
         },
     );
-    refused("matmul: inner dimensions differ: x [3] · w [4]", |b| {
-        let (x, w) = (zeros(b, [3]), zeros(b, [4]));
-        b.matmul(x, w)
-    });
-    refused("matmul: inner dimensions differ: x [2, 3] · w [4]", |b| {
-        let (x, w) = (zeros(b, [2, 3]), zeros(b, [4]));
-        b.matmul(x, w)
-    });
-    refused("matmul: batch dimensions of x [2, 3, 4] · w [3, 4, 5] do not broadcast", |b| {
-        let (x, w) = (zeros(b, [2, 3, 4]), zeros(b, [3, 4, 5]));
-        b.matmul(x, w)
-    });
-    refused("matmul: inner dimensions differ: x [2, 3] · w [2, 3]", |b| {
-        let (x, w, bias) = (zeros(b, [2, 3]), zeros(b, [2, 3]), zeros(b, [3]));
-        b.linear(x, w, bias)
-    });
+    refused(
+        "matmul: inner dimensions differ: x [3] · w [4]; the last axis of x must equal the last but one of w (`transpose` swaps them)",
+        |b| {
+            let (x, w) = (zeros(b, [3]), zeros(b, [4]));
+            b.matmul(x, w)
+        },
+    );
+    refused(
+        "matmul: inner dimensions differ: x [2, 3] · w [4]; the last axis of x must equal the last but one of w (`transpose` swaps them)",
+        |b| {
+            let (x, w) = (zeros(b, [2, 3]), zeros(b, [4]));
+            b.matmul(x, w)
+        },
+    );
+    refused(
+        "matmul: batch dimensions of x [2, 3, 4] · w [3, 4, 5] do not broadcast: sizes must be equal or 1",
+        |b| {
+            let (x, w) = (zeros(b, [2, 3, 4]), zeros(b, [3, 4, 5]));
+            b.matmul(x, w)
+        },
+    );
+    refused(
+        "matmul: inner dimensions differ: x [2, 3] · w [2, 3]; the last axis of x must equal the last but one of w (`transpose` swaps them)",
+        |b| {
+            let (x, w, bias) = (zeros(b, [2, 3]), zeros(b, [2, 3]), zeros(b, [3]));
+            b.linear(x, w, bias)
+        },
+    );
     let rule = "use `matmul` for matrices";
     refused(&format!("dot: needs two vectors of equal length, not [3] and [4]; {rule}"), |b| {
         let (x, y) = (zeros(b, [3]), zeros(b, [4]));
@@ -130,7 +142,7 @@ fn axes() {
         let x = zeros(b, []);
         b.softmax(x, 0)
     });
-    refused("layer_norm: axis -2 is out of range for shape [3], which has 1 axes", |b| {
+    refused("layer_norm: axis -2 is out of range for shape [3], which has 1 axis", |b| {
         let x = zeros(b, [3]);
         b.layer_norm(x, -2, 1e-5)
     });
@@ -146,15 +158,16 @@ fn axes() {
         let x = zeros(b, [2, 3]);
         b.flip(x, 5)
     });
-    refused("transpose: axis -2 is out of range for shape [3], which has 1 axes", |b| {
+    let fix = "use `reshape` to make a row or column";
+    refused(&format!("transpose: needs at least two axes, and shape [3] has 1 axis; {fix}"), |b| {
         let x = zeros(b, [3]);
         b.transpose(x)
     });
-    refused("squeeze: axis 1 is out of range for shape [1], which has 1 axes", |b| {
+    refused("squeeze: axis 1 is out of range for shape [1], which has 1 axis", |b| {
         let x = zeros(b, [1]);
         b.squeeze(x, 1)
     });
-    refused("unsqueeze: axis -3 is out of range for shape [3], which has 1 axes", |b| {
+    refused("unsqueeze: a new axis -3 is out of range for shape [3]: it may be -2 to 1", |b| {
         let x = zeros(b, [3]);
         b.unsqueeze(x, -3)
     });
@@ -207,11 +220,14 @@ fn slices() {
         let x = zeros(b, [4, 5]);
         b.slice(x, [(0..4, 1)])
     });
-    refused("slice: slice 2..6 reaches out of axis 1 of [4, 5]", |b| {
-        let x = zeros(b, [4, 5]);
-        b.slice(x, [(0..4, 1), (2..6, 1)])
-    });
-    refused("slice: slice 3..1 reaches out of axis 0 of [4]", |b| {
+    refused(
+        "slice: slice 2..6 does not lie in axis 1 of [4, 5]; it needs start <= end <= 5",
+        |b| {
+            let x = zeros(b, [4, 5]);
+            b.slice(x, [(0..4, 1), (2..6, 1)])
+        },
+    );
+    refused("slice: slice 3..1 does not lie in axis 0 of [4]; it needs start <= end <= 4", |b| {
         let x = zeros(b, [4]);
         b.slice(x, [(Range { start: 3, end: 1 }, 1)])
     });
@@ -255,7 +271,7 @@ fn data_that_does_not_fill_its_shape() {
 #[test]
 fn too_many_dimensions_or_elements() {
     let nine = [1; MAX_RANK + 1];
-    let rule = "9 dimensions are more than the 8 supported; merge some with `reshape`";
+    let rule = "9 dimensions are more than the 8 supported; merge some";
     refused(&format!("full: {rule}"), |b| b.full(nine, 0_u32));
     refused(&format!("upload: {rule}"), |b| b.upload_shaped(&[0_u32], nine));
     refused(&format!("reshape: {rule}"), |b| {
@@ -298,7 +314,7 @@ fn too_many_dimensions_or_elements() {
 
 #[test]
 fn ranges_without_a_finite_length() {
-    let rule = "has no finite length; the step must lead from start to stop";
+    let rule = "has no length that can be counted in 31 bits; the numbers must be finite, and the step not 0";
     refused(&format!("arange: a range from 0 to 5 by 0 {rule}"), |b| b.arange(0, 5, 0));
     refused(&format!("arange: a range from 0 to 5 by NaN {rule}"), |b| {
         b.arange(0.0, 5.0, f32::NAN)
@@ -342,21 +358,21 @@ fn parameters() {
 
 #[test]
 fn reductions_that_need_an_element() {
-    let rule = "of [3, 0] is empty, and no element has no";
-    let fix = "guard the empty case";
-    refused(&format!("argmax: axis 1 {rule} argmax; {fix}"), |b| {
+    let rule = "of [3, 0] is empty, and";
+    let fix = "of no elements has no value; leave the empty case out";
+    refused(&format!("argmax: axis 1 {rule} argmax {fix}"), |b| {
         let x = zeros(b, [3, 0]);
         b.argmax(x, -1)
     });
-    refused(&format!("argmin: axis 1 {rule} argmin; {fix}"), |b| {
+    refused(&format!("argmin: axis 1 {rule} argmin {fix}"), |b| {
         let x = zeros(b, [3, 0]);
         b.argmin(x, ..)
     });
-    refused(&format!("amax: axis 1 {rule} amax; {fix}"), |b| {
+    refused(&format!("amax: axis 1 {rule} amax {fix}"), |b| {
         let x = zeros(b, [3, 0]);
         b.amax(x, 1)
     });
-    refused(&format!("amin: axis 1 {rule} amin; {fix}"), |b| {
+    refused(&format!("amin: axis 1 {rule} amin {fix}"), |b| {
         let x = zeros(b, [3, 0]);
         b.amin(x, [0, 1])
     });

@@ -24,7 +24,8 @@ const PLACES: &[(&str, &[&str])] = &[
     ("wgpu", &["run/gpu"]),
     ("rayon", &["run/cpu"]),
     ("gemm", &["run/cpu"]),
-    ("petgraph", &["graph", "plan"]),
+    ("petgraph", &["graph"]),
+    ("slotmap", &["graph", "plan"]),
     ("tokio", &["run", "batch"]),
     ("pollster", &["batch"]),
 ];

@@ -24,6 +24,7 @@ macro_rules! methods {
 table!(methods);
 
 impl GpuCommandBatch {
+    #[doc(alias = "where")]
     /// `x` where `condition` holds, else `y`. The three broadcast by NumPy's rules.
     #[track_caller]
     pub fn select<T: Element>(

@@ -55,8 +55,8 @@ use crate::shape::Shape;
 /// # }
 /// ```
 ///
-/// What a run hands out is what was passed to [`download`](Self::download), else every result that
-/// no other operation reads.
+/// What a run downloads is what was passed to [`download`](Self::download), else every result that
+/// no other operation reads and that is not [kept](Self::keep). What no output needs is not computed.
 ///
 /// # Numbers
 ///

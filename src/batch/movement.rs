@@ -9,8 +9,8 @@ use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
 use crate::shape::{Move, Range, Shape};
 
-/// Movement. All but [`concat`](Self::concat) and [`pad`](Self::pad) are views: they cost nothing, and are
-/// folded into whatever reads them.
+/// Movement. All but [`concat`](Self::concat) and [`pad`](Self::pad) are views, folded into whatever
+/// reads them. A reshape that strides cannot express, and a view that is itself an output, is copied.
 impl GpuCommandBatch {
     /// The same elements in row-major order under another shape of as many elements.
     #[track_caller]
@@ -49,10 +49,12 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn transpose<T: Element>(&mut self, x: BufferId<T>) -> BufferId<T> {
         self.moved("transpose", x, |shape| {
-            let last = resolve(-1, shape)?;
-            let before = resolve(-2, shape)?;
-            let mut order: SmallVec<[usize; 4]> = (0..shape.rank()).collect();
-            order.swap(last, before);
+            let rank = shape.rank();
+            if rank < 2 {
+                return Err(MistakeKind::Transpose(shape.clone()));
+            }
+            let mut order: SmallVec<[usize; 4]> = (0..rank).collect();
+            order.swap(rank - 1, rank - 2);
             Ok(Move::Permute(order))
         })
     }
@@ -105,7 +107,7 @@ impl GpuCommandBatch {
         self.moved("unsqueeze", x, |shape| {
             let rank = shape.rank() as isize + 1;
             if !(-rank..rank).contains(&axis) {
-                return Err(MistakeKind::Axis { axis, shape: shape.clone() });
+                return Err(MistakeKind::NewAxis { axis, shape: shape.clone() });
             }
             let mut dims = shape.dims().to_vec();
             dims.insert(axis.rem_euclid(rank) as usize, 1);
@@ -218,5 +220,7 @@ fn sliced(
     }
     let count = range.len().div_ceil(step.unsigned_abs());
     let first = if step > 0 || range.is_empty() { range.start } else { range.end - 1 };
-    Ok(Range { start: first as i64, step: step as i64, count })
+    // A step past the end is never taken, and strides are multiplied by it.
+    let step = if count <= 1 { 1 } else { step as i64 };
+    Ok(Range { start: first as i64, step, count })
 }

@@ -181,7 +181,7 @@ impl GpuCommandBatch {
         let at = program.outputs.iter().position(|&output| output == id.node);
         let at = at.ok_or_else(|| ReadError::NotDownloaded {
             op: node.op.name(),
-            place: node.place.to_string(),
+            place: crate::error::file_and_line(node.place),
         })?;
         Ok(match results {
             Results::Host(buffers) => buffers[at].to_vec(),
@@ -241,7 +241,9 @@ impl GpuCommandBatch {
             let Op::Resident(at) = node.op else { continue };
             let storage = self.residents[at as usize].storage();
             let storage = storage.ok_or_else(|| {
-                Error::from(PlanError::EmptyResident { place: node.place.to_string() })
+                Error::from(PlanError::EmptyResident {
+                    place: crate::error::file_and_line(node.place),
+                })
             })?;
             if storage.backend() == Backend::Gpu {
                 pinned = Some(Backend::Gpu);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::cost::Backend;
+use crate::units::{bytes, count, seconds};
 
 /// What one run did, counted as it happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +12,8 @@ use crate::cost::Backend;
 pub struct RunStats {
     /// Where it ran; `None` before the first run.
     pub backend: Option<Backend>,
-    /// Trips of data to the device: 1, or 0 with nothing to bring.
+    /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel
+    /// with the first run of a batch.
     pub uploads: u64,
     /// Command buffers submitted (on the CPU: runs of the plan).
     pub submits: u64,
@@ -51,21 +53,24 @@ impl fmt::Display for RunStats {
         }
         write!(
             f,
-            "{} uploads ({} bytes), {} submits, {} dispatches, {} downloads ({} bytes), peak {} bytes; \
-             record {:?}, plan {:?}, compile {:?} ({} new, {} known), run {:?}",
-            self.uploads,
-            self.bytes_up,
-            self.submits,
-            self.dispatches,
-            self.downloads,
-            self.bytes_down,
-            self.peak_bytes,
-            self.record_time,
-            self.plan_time,
-            self.compile_time,
-            self.pipelines_compiled,
-            self.pipeline_hits,
-            self.run_time
-        )
+            "{} ({}), {}, {}, {} ({}), peak {}; record {}",
+            count(self.uploads, "upload"),
+            bytes(self.bytes_up),
+            count(self.submits, "submit"),
+            count(self.dispatches, "dispatch"),
+            count(self.downloads, "download"),
+            bytes(self.bytes_down),
+            bytes(self.peak_bytes),
+            seconds(self.record_time.as_secs_f64()),
+        )?;
+        if !self.plan_time.is_zero() {
+            write!(f, ", plan {}", seconds(self.plan_time.as_secs_f64()))?;
+        }
+        if self.pipelines_compiled + self.pipeline_hits > 0 {
+            let (new, cached) = (self.pipelines_compiled, self.pipeline_hits);
+            let time = seconds(self.compile_time.as_secs_f64());
+            write!(f, ", compile {time} ({new} new, {cached} cached)")?;
+        }
+        write!(f, ", run {}", seconds(self.run_time.as_secs_f64()))
     }
 }

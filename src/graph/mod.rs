@@ -57,22 +57,21 @@ impl Graph {
         self.order.len()
     }
 
-    /// What a run hands out: what was asked for, or else every result that nobody reads (every
-    /// source, where nothing was computed).
+    /// What a run downloads: what was asked for, or else every result that nobody reads and that is not
+    /// kept (every such source, where nothing was computed and nothing is kept).
     pub fn outputs(&self) -> Vec<NodeId> {
-        if !self.downloads.is_empty() || !self.keeps.is_empty() {
+        if !self.downloads.is_empty() {
             return self.downloads.clone();
         }
-        let mut read = slotmap::SecondaryMap::new();
-        for (_, node) in self.iter() {
-            for &input in &node.inputs {
-                read.insert(input, ());
-            }
+        let mut used = slotmap::SecondaryMap::new();
+        let read = self.iter().flat_map(|(_, node)| &node.inputs);
+        for &id in read.chain(&self.keeps) {
+            used.insert(id, ());
         }
-        let sinks = self.order.iter().copied().filter(|&id| !read.contains_key(id));
+        let sinks = self.order.iter().copied().filter(|&id| !used.contains_key(id));
         let (sources, results): (Vec<_>, Vec<_>) =
             sinks.partition(|&id| self.nodes[id].op.is_source());
-        if results.is_empty() { sources } else { results }
+        if results.is_empty() && self.keeps.is_empty() { sources } else { results }
     }
 }
 

@@ -83,8 +83,8 @@ static OTHERS: &[OpInfo] = others! {
         "The inner product of two vectors.";
     "matmul" "matmul", "f32 f16 i32 u32", "elementwise before and after, transposes for free",
         "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
-    "matmul" "linear", "f32 f16 i32 u32", "elementwise before and after", "x·w + b.";
-    "movement" "reshape", "all", VIEW, "The same elements in row-major order under another shape.";
+    "matmul" "linear", "f32 f16 i32 u32", "elementwise before and after, transposes for free", "x·w + b.";
+    "movement" "reshape", "all", "a view where strides can express it, else a copy", "The same elements in row-major order under another shape.";
     "movement" "permute", "all", VIEW, "The axes in another order.";
     "movement" "transpose", "all", VIEW, "The last two axes swapped.";
     "movement" "slice", "all", VIEW, "A range with a step along each axis.";

@@ -7,6 +7,8 @@ use super::memory::lives;
 use super::step::{Form, Step, ValueId};
 use super::{Home, Plan};
 use crate::cost::{Backend, Limits};
+use crate::error::file_and_line;
+use crate::units::{bytes, count, quantity, seconds};
 
 /// What will run, where and why. Prints as a page.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,15 +82,14 @@ impl Printer<'_> {
     fn page(&self, other: Option<f64>) -> String {
         let plan = self.plan;
         let mut page = String::new();
-        let uploads =
-            usize::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
-        let downloads = usize::from(!plan.downloads.is_empty());
+        let uploads = u64::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
+        let downloads = u64::from(!plan.downloads.is_empty());
         let _ = write!(
             page,
             "plan for {}: {} in {}, {} ({}), {} ({}), peak {}, predicted {}",
             plan.backend,
-            count(plan.steps.len(), "kernel"),
-            count(plan.dispatches() as usize, "dispatch"),
+            count(plan.steps.len() as u64, "kernel"),
+            count(plan.dispatches(), "dispatch"),
             count(uploads, "upload"),
             bytes(plan.bytes_up),
             count(downloads, "download"),
@@ -103,7 +104,8 @@ impl Printer<'_> {
         page.push('\n');
         for (index, value) in plan.values.iter().enumerate() {
             if matches!(value.home, Home::Upload { .. } | Home::Resident(_)) {
-                let _ = writeln!(page, "  {}", self.value(ValueId(index as u32)));
+                let text = self.value(ValueId(index as u32));
+                let _ = writeln!(page, "  {text} at {}", file_and_line(value.place));
             }
         }
         for (at, step) in plan.steps.iter().enumerate() {
@@ -120,7 +122,7 @@ impl Printer<'_> {
 
     fn step(&self, page: &mut String, at: usize, step: &Step) {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
-        let _ = writeln!(page, "  {}. {} {}", at + 1, form(step), step.label());
+        let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), form(step));
         let reads = step.reads();
         let reads = if reads.is_empty() { "nothing".to_owned() } else { Self::names(&reads) };
         let _ = writeln!(page, "     {} ← {reads}", self.list(&outputs));
@@ -188,34 +190,6 @@ fn form(step: &Step) -> &'static str {
         Form::Map { .. } => "map",
         Form::Reduce { .. } => "reduce",
         Form::Row { .. } => "row",
-        Form::MatMul { .. } => "product",
+        Form::MatMul { .. } => "matmul",
     }
-}
-
-fn count(n: usize, noun: &str) -> String {
-    let plural = if noun.ends_with("ch") { "es" } else { "s" };
-    format!("{n} {noun}{}", if n == 1 { "" } else { plural })
-}
-
-/// A number of bytes in a unit that fits.
-fn bytes(n: u64) -> String {
-    scaled(n as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
-}
-
-fn quantity(n: u64) -> String {
-    scaled(n as f64, 1000.0, &["", "k", "M", "G", "T", "P"]).trim_end().to_owned()
-}
-
-fn seconds(s: f64) -> String {
-    scaled(s * 1e9, 1000.0, &["ns", "µs", "ms", "s"])
-}
-
-fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
-    let mut unit = 0;
-    while value >= step && unit + 1 < units.len() {
-        value /= step;
-        unit += 1;
-    }
-    let digits = usize::from(unit > 0 && value < 100.0);
-    format!("{value:.digits$} {}", units[unit])
 }

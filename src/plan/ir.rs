@@ -74,7 +74,7 @@ impl Ir {
             let node = &self.nodes[ix];
             if node.op.is_source() || self.keeps[..at].contains(&ix) {
                 let to = Move::Reshape(node.ty.shape.clone());
-                let op = Op::Move { name: "keep", to };
+                let op = Op::Move { name: "copy", to };
                 self.keeps[at] = self.nodes.len();
                 self.nodes.push(IrNode { op, inputs: smallvec![ix], ..node.clone() });
             }

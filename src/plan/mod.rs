@@ -27,9 +27,11 @@ pub(crate) use step::{
     Form, Operand, ReduceLayout, ReduceSchedule, Source, Space, Step, Tile, ValueId,
 };
 
+use std::panic::Location;
+
 use crate::cost::{Backend, Limits, Profiles};
 use crate::dtype::DType;
-use crate::error::PlanError;
+use crate::error::{PlanError, file_and_line};
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use crate::shape::Shape;
@@ -75,8 +77,9 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Value {
     pub node: NodeId,
-    /// The operation that made it.
+    /// The operation that made it, and where that was recorded.
     pub op: &'static str,
+    pub place: &'static Location<'static>,
     pub dtype: DType,
     pub shape: Shape,
     pub home: Home,
@@ -115,7 +118,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let steps = storage.steps(&fusion)?;
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;
-    check_sizes(&ir, &values, target)?;
+    check_sizes(&values, target)?;
     check_spaces(&steps, target)?;
     verify::steps("emit", &steps, &values, target)?;
 
@@ -188,12 +191,12 @@ impl<'a> Storage<'a> {
 
     /// The steps of all groups, unordered; fills in the outputs.
     fn steps(&mut self, fusion: &Fusion) -> Result<Vec<Step>, PlanError> {
+        for read in fusion.groups.iter().flat_map(|group| &group.reads) {
+            self.source(read.base);
+        }
         for group in &fusion.groups {
             for &ix in group.extra.iter().chain([&group.root]) {
                 self.of[ix] = Some(self.add(ix, Home::Slot(0)));
-            }
-            for read in &group.reads {
-                self.source(read.base);
             }
         }
         let mut steps = Vec::with_capacity(fusion.groups.len());
@@ -248,6 +251,7 @@ impl<'a> Storage<'a> {
         self.values.push(Value {
             node: node.node,
             op: node.op.name(),
+            place: node.place,
             dtype: node.ty.dtype,
             shape: node.ty.shape.clone(),
             home,
@@ -262,7 +266,7 @@ fn check_spaces(steps: &[Step], target: &Target) -> Result<(), PlanError> {
     let too_large = |step: &&Step| target.backend == Backend::Gpu && step.points() > limit;
     match steps.iter().find(too_large) {
         Some(step) => Err(PlanError::TooManyPoints {
-            place: step.place.to_string(),
+            place: file_and_line(step.place),
             op: step.label(),
             points: step.points(),
             adapter: target.limits.adapter.clone(),
@@ -272,14 +276,13 @@ fn check_spaces(steps: &[Step], target: &Target) -> Result<(), PlanError> {
 }
 
 /// Refuses values that the device cannot bind.
-fn check_sizes(ir: &Ir, values: &[Value], target: &Target) -> Result<(), PlanError> {
+fn check_sizes(values: &[Value], target: &Target) -> Result<(), PlanError> {
     let limit = target.limits.binding_bytes;
     let Some(value) = values.iter().find(|value| value.bytes(&target.limits) > limit) else {
         return Ok(());
     };
-    let place = ir.nodes.iter().find(|node| node.node == value.node).map(|node| node.place);
     Err(PlanError::TooLarge {
-        place: place.map(ToString::to_string).unwrap_or_default(),
+        place: file_and_line(value.place),
         op: value.op,
         what: format!("{}{}", value.dtype, value.shape),
         bytes: value.bytes(&target.limits),

@@ -1,13 +1,14 @@
 //! What a step moves and computes, and how long that should take on each side.
 
 use super::Value;
-use super::step::{Cost, Form, Step};
+use super::step::{Cost, Form, Source, Step, ValueId};
 use crate::cost::{Limits, Profiles};
+use crate::shape::View;
 
 /// Sets the step's cost.
 pub(super) fn predict(step: &mut Step, values: &[Value], limits: &Limits, profiles: &Profiles) {
     let bytes = |value: &Value| value.shape.elements() as u64 * limits.stored(value.dtype);
-    let read: u64 = step.reads().iter().map(|value| bytes(&values[value.index()])).sum();
+    let read: u64 = step.reads().iter().map(|&id| read_bytes(step, id, values, limits)).sum();
     let written = step.outputs.iter().map(|output| bytes(&values[output.value.index()])).sum();
     let (flops, product) = flops(step);
     let dispatches = step.dispatches();
@@ -21,6 +22,18 @@ pub(super) fn predict(step: &mut Step, values: &[Value], limits: &Limits, profil
         cpu_seconds: seconds(&profiles.cpu),
         gpu_seconds: seconds(&profiles.gpu),
     };
+}
+
+/// Bytes of a value that the step's views reach, each counted once.
+fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u64 {
+    let value = &values[id.index()];
+    let reached = |view: &View| -> usize {
+        let moving = view.dims.iter().zip(&view.strides).filter(|&(_, &stride)| stride != 0);
+        moving.map(|(&dim, _)| dim).product()
+    };
+    let views = step.operands.iter().filter(|operand| operand.source == Source::Value(id));
+    let reached: usize = views.map(|operand| reached(&operand.view)).sum();
+    reached.min(value.shape.elements()) as u64 * limits.stored(value.dtype)
 }
 
 /// Elementwise flops, and flops of matrix products.

@@ -108,7 +108,7 @@ impl Maker {
         let (mut values, mut data) = (Vec::new(), Vec::new());
         for (dtype, shape, content) in self.values {
             let (node, home) = (NodeId::default(), Home::Slot(0));
-            values.push(Value { node, op: "test", dtype, shape, home });
+            values.push(Value { node, op: "test", place: Location::caller(), dtype, shape, home });
             data.push(content);
         }
         let plan = Plan {

@@ -115,6 +115,7 @@ impl Case {
         let stored = |dtype, shape: Shape, home| Stored {
             node: NodeId::default(),
             op: "test",
+            place: Location::caller(),
             dtype,
             shape,
             home,

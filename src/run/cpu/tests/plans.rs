@@ -19,7 +19,14 @@ use crate::shape::View;
 const LEN: usize = 1000;
 
 fn value(home: Home) -> Value {
-    Value { node: NodeId::default(), op: "test", dtype: DType::F32, shape: LEN.into(), home }
+    Value {
+        node: NodeId::default(),
+        op: "test",
+        place: Location::caller(),
+        dtype: DType::F32,
+        shape: LEN.into(),
+        home,
+    }
 }
 
 /// `to = f(from)` for each element.

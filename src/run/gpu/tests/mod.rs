@@ -60,7 +60,14 @@ impl Builder {
 
     fn value(&mut self, dtype: DType, len: usize, home: Home) -> ValueId {
         let node = NodeId::default();
-        self.0.values.push(Value { node, op: "test", dtype, shape: Shape::from(len), home });
+        self.0.values.push(Value {
+            node,
+            op: "test",
+            place: std::panic::Location::caller(),
+            dtype,
+            shape: Shape::from(len),
+            home,
+        });
         ValueId(self.0.values.len() as u32 - 1)
     }
 
