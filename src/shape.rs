@@ -171,6 +171,20 @@ impl View {
             })
     }
 
+    /// Whether every element lies in `0..elements`, as all of no elements do.
+    pub fn is_inside(&self, elements: usize) -> bool {
+        if self.dims.contains(&0) {
+            return true;
+        }
+        let (mut low, mut high) = (self.offset, self.offset);
+        for (&dim, &stride) in self.dims.iter().zip(&self.strides) {
+            let reach = (dim as i64 - 1) * stride;
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        low >= 0 && high < elements as i64
+    }
+
     /// The view after `step`, or `None` where it is a reshape that strides cannot express.
     pub fn moved(&self, step: &Move) -> Option<Self> {
         match step {

@@ -286,7 +286,7 @@ impl<'b> Emitter<'_, 'b> {
     fn load(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
         let ty = &self.ir.nodes[ix].ty;
         let view = path.view(&ty.shape)?;
-        let clamp = reaches_outside(&view, ty.shape.elements());
+        let clamp = !view.is_inside(ty.shape.elements());
         let source = Source::Value(self.values[ix]?);
         Some(self.operand(Operand { source, dtype: ty.dtype, space, view, clamp }))
     }
@@ -346,18 +346,4 @@ fn reduced(op: &Op, shape: &Shape) -> usize {
         Op::Reduce { axes, .. } => axes.iter().map(|&axis| shape[axis]).product(),
         _ => 1,
     }
-}
-
-/// Whether a view of a buffer of `elements` points before its start or past its end.
-fn reaches_outside(view: &View, elements: usize) -> bool {
-    if view.dims.contains(&0) {
-        return false;
-    }
-    let (mut low, mut high) = (view.offset, view.offset);
-    for (&dim, &stride) in view.dims.iter().zip(&view.strides) {
-        let reach = (dim as i64 - 1) * stride;
-        low += reach.min(0);
-        high += reach.max(0);
-    }
-    low < 0 || high >= elements as i64
 }
