@@ -84,19 +84,10 @@ impl<'a> Kernel<'a> {
         self.helpers.insert(helper);
     }
 
-    /// The operands that `roots` read.
+    /// The operands that `roots` read, in ascending order.
     pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
-        let expr = &self.step.expr;
-        let mut operands: Vec<usize> = expr
-            .reachable(roots)
-            .into_iter()
-            .filter_map(|r| match expr.node(r) {
-                Node::Load(operand) => Some(usize::from(operand)),
-                _ => None,
-            })
-            .collect();
+        let mut operands = self.step.expr.loads(roots);
         operands.sort_unstable();
-        operands.dedup();
         operands
     }
 
