@@ -11,7 +11,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    fn overlaps(self, other: Self) -> bool {
+    pub fn overlaps(self, other: Self) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }

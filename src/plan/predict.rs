@@ -1,14 +1,14 @@
 //! What a step moves and computes, and how long that should take on each side.
 
 use super::Value;
-use super::step::{Cost, Form, Step};
+use super::step::{Cost, Form, Step, ValueId};
 use crate::cost::{Limits, Profiles};
 
 /// Sets the step's cost.
 pub(super) fn predict(step: &mut Step, values: &[Value], limits: &Limits, profiles: &Profiles) {
-    let bytes = |value: &Value| value.shape.elements() as u64 * limits.stored(value.dtype);
-    let read: u64 = step.reads().iter().map(|value| bytes(&values[value.index()])).sum();
-    let written = step.outputs.iter().map(|output| bytes(&values[output.value.index()])).sum();
+    let bytes = |value: ValueId| values[value.index()].bytes(limits);
+    let read: u64 = step.reads().into_iter().map(bytes).sum();
+    let written = step.outputs.iter().map(|output| bytes(output.value)).sum();
     let (flops, product) = flops(step);
     let dispatches = step.dispatches();
     let seconds = |profile: &crate::cost::DeviceProfile| {

@@ -169,8 +169,7 @@ fn check_slots(plan: &Plan) -> Check {
         };
         if let Some(life) = lives[index] {
             for &other in &tenants[slot] {
-                let together =
-                    lives[other].is_some_and(|o| life.first <= o.last && o.first <= life.last);
+                let together = lives[other].is_some_and(|other| life.overlaps(other));
                 ensure(!together, || {
                     format!("values {index} and {other} share slot {slot} and live together")
                 })?;
