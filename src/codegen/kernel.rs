@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::collapse::Axes;
 use super::template::{fill, indent};
 use super::{Binding, BufferRef, Dispatch};
 use crate::cost::Limits;
@@ -266,6 +267,26 @@ impl<'a> Kernel<'a> {
             let next = if axis == 1 { names[0].clone() } else { format!("{prefix}_rest{axis}") };
             let _ = writeln!(text, "let {next} = {rest} / {dim};");
             rest = next;
+        }
+        (text, names)
+    }
+
+    /// Statements that find where each map begins at the row-major position `position` of `axes`, given
+    /// its offset, and the names given. Coordinates start with `prefix`.
+    pub fn bases(
+        &mut self,
+        prefix: &str,
+        position: &str,
+        axes: &Axes,
+        offsets: impl Iterator<Item = i64>,
+    ) -> (String, Vec<String>) {
+        let (mut text, coordinates) = self.coordinates(prefix, position, &axes.dims);
+        let mut names = Vec::new();
+        for (map, offset) in offsets.enumerate() {
+            let start = self.param(offset);
+            let base = self.index(&start, &axes.strides[map], &coordinates);
+            let _ = writeln!(text, "let base{map} = {base};");
+            names.push(format!("base{map}"));
         }
         (text, names)
     }
