@@ -6,7 +6,7 @@ use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
 use crate::shape::Shape;
 
-/// Creation. What is made has no storage: it is computed where it is read.
+/// Creation. Kernels that read what is made compute it in place.
 impl GpuCommandBatch {
     /// One value everywhere.
     #[track_caller]

@@ -218,5 +218,7 @@ fn sliced(
     }
     let count = range.len().div_ceil(step.unsigned_abs());
     let first = if step > 0 || range.is_empty() { range.start } else { range.end - 1 };
-    Ok(Range { start: first as i64, step: step as i64, count })
+    // A step that is never taken may be of any size, and would overflow as a stride.
+    let step = if count > 1 { step as i64 } else { 1 };
+    Ok(Range { start: first as i64, step, count })
 }
