@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::fuse::{
-    Fusion, Group, coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, main_order,
-    map_space, matmul_paths, out_space,
-};
+use super::fuse::{Fusion, Group};
 use super::ir::{Ir, Ix};
 use super::path::{Path, Views};
+use super::reads::{
+    coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, main_order, map_space,
+    matmul_paths, out_space,
+};
 use super::step::{
     Cost, Dims, Form, Operand, ReduceLayout, ReduceSchedule, Source, Space, Step, StepOutput, Tile,
     ValueId,

@@ -13,6 +13,7 @@ mod memory;
 mod path;
 mod place;
 mod predict;
+mod reads;
 mod schedule;
 mod simplify;
 mod step;
