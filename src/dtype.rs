@@ -85,6 +85,18 @@ pub(crate) enum Ty {
     Bool,
 }
 
+impl Ty {
+    /// The 32 bits of the lane nearest to `value`.
+    pub fn bits(self, value: f64) -> u32 {
+        match self {
+            Self::F32 => (value as f32).to_bits(),
+            Self::I32 => (value as i32).cast_unsigned(),
+            Self::U32 => value as u32,
+            Self::Bool => u32::from(value != 0.0),
+        }
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
@@ -189,12 +201,7 @@ impl Scalar {
 
     /// The value as the 32 bits of a lane.
     pub(crate) fn lane_bits(self) -> u32 {
-        match self.dtype.lane() {
-            Ty::F32 => (self.value as f32).to_bits(),
-            Ty::I32 => (self.value as i32).cast_unsigned(),
-            Ty::U32 => self.value as u32,
-            Ty::Bool => u32::from(self.value != 0.0),
-        }
+        self.dtype.lane().bits(self.value)
     }
 }
 

@@ -34,10 +34,7 @@ impl Shape {
     /// The number of elements: the product of the dimensions, saturating.
     #[must_use]
     pub fn elements(&self) -> usize {
-        if self.0.contains(&0) {
-            return 0;
-        }
-        self.0.iter().fold(1, |n, &d| n.saturating_mul(d))
+        points(&self.0)
     }
 
     /// The shape that two shapes broadcast to by NumPy's rule: aligned at the last
@@ -66,6 +63,11 @@ impl Shape {
         let missing = rank - self.rank();
         if axis < missing { 1 } else { self.0[axis - missing] }
     }
+}
+
+/// The number of points in a space of `dims`, saturating.
+pub(crate) fn points(dims: &[usize]) -> usize {
+    dims.iter().fold(1, |n, &d| n.saturating_mul(d))
 }
 
 impl std::ops::Index<usize> for Shape {
@@ -169,6 +171,20 @@ impl View {
                 next *= dim as i64;
                 fits
             })
+    }
+
+    /// Whether every element lies in `0..elements`, as all of no elements do.
+    pub fn is_inside(&self, elements: usize) -> bool {
+        if self.dims.contains(&0) {
+            return true;
+        }
+        let (mut low, mut high) = (self.offset, self.offset);
+        for (&dim, &stride) in self.dims.iter().zip(&self.strides) {
+            let reach = (dim as i64 - 1) * stride;
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        low >= 0 && high < elements as i64
     }
 
     /// The view after `step`, or `None` where it is a reshape that strides cannot express.

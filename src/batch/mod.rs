@@ -2,6 +2,7 @@
 
 mod axes;
 mod blocking;
+mod create;
 mod elementwise;
 mod id;
 mod linear;
@@ -24,7 +25,7 @@ pub use stats::RunStats;
 
 use crate::clock::Stopwatch;
 use crate::device::Device;
-use crate::dtype::{DType, Element, Scalar};
+use crate::dtype::{DType, Element};
 use crate::error::{DataError, Error, Mistake, MistakeKind, Mistakes, Result};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Op, Type, check_size, infer};
@@ -276,32 +277,6 @@ impl GpuCommandBatch {
     fn known_shape(&self, id: &Result<NodeId, MistakeKind>) -> Option<Shape> {
         let node = &self.graph[*id.as_ref().ok()?];
         (!matches!(node.op, Op::Invalid)).then(|| node.ty.shape.clone())
-    }
-
-    /// One value everywhere.
-    #[track_caller]
-    pub fn full<T: Element>(&mut self, shape: impl Into<Shape>, value: T) -> BufferId<T> {
-        let shape = shape.into();
-        match check_size(&shape) {
-            Ok(()) => self.source(Op::Full(value.scalar()), T::DTYPE, shape),
-            Err(what) => self.mistake("full", what),
-        }
-    }
-
-    /// start, start + step, … up to but without `stop`: ⌈(stop − start) / step⌉ elements. It is a
-    /// mistake if the step is 0 or not finite; a step away from `stop` gives no elements.
-    #[track_caller]
-    pub fn arange<T: crate::Numeric>(&mut self, start: T, stop: T, step: T) -> BufferId<T> {
-        let (start, stop, step) = (start.scalar(), stop.scalar(), step.scalar());
-        let count = ((stop.value() - start.value()) / step.value()).ceil();
-        let leads = step.value() != 0.0 && step.value().is_finite() && !count.is_nan();
-        // Coordinates are counted in 31 bits.
-        if !leads || count > f64::from(i32::MAX) {
-            let text = |scalar: Scalar| scalar.to_string();
-            let (start, stop, step) = (text(start), text(stop), text(step));
-            return self.mistake("arange", MistakeKind::Arange { start, stop, step });
-        }
-        self.source(Op::Arange { start, step }, T::DTYPE, (count.max(0.0) as usize).into())
     }
 }
 

@@ -220,7 +220,7 @@ fn sliced(
     }
     let count = range.len().div_ceil(step.unsigned_abs());
     let first = if step > 0 || range.is_empty() { range.start } else { range.end - 1 };
-    // A step past the end is never taken, and strides are multiplied by it.
-    let step = if count <= 1 { 1 } else { step as i64 };
+    // A step that is never taken may be of any size, and would overflow as a stride.
+    let step = if count > 1 { step as i64 } else { 1 };
     Ok(Range { start: first as i64, step, count })
 }

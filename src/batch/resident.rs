@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{BufferId, GpuCommandBatch};
 use crate::cost::Backend;
 use crate::device::Device;
+#[cfg(feature = "gpu")]
+use crate::dtype::DType;
 use crate::dtype::Element;
 use crate::error::{DataError, MistakeKind, ReadError, Result};
 use crate::ops::{Op, Type, check_size};
@@ -66,7 +68,7 @@ impl Handle {
     }
 
     #[cfg(feature = "gpu")]
-    pub fn dtype(&self) -> crate::DType {
+    pub fn dtype(&self) -> DType {
         self.0.ty.dtype
     }
 }

@@ -10,7 +10,7 @@ use crate::codegen::lower;
 use crate::cost::Backend;
 use crate::device::Device;
 use crate::dtype::Element;
-use crate::error::{Error, PlanError, ReadError, Result};
+use crate::error::{DeviceError, Error, PlanError, ReadError, Result};
 use crate::graph::NodeId;
 use crate::ops::Op;
 use crate::plan::{Explanation, Placed, Plan};
@@ -87,7 +87,7 @@ impl GpuCommandBatch {
             #[cfg(feature = "gpu")]
             Backend::Gpu => self.run_on_gpu(&program, &mut stats).await?,
             #[cfg(not(feature = "gpu"))]
-            Backend::Gpu => return Err(crate::DeviceError::NoGpuSupport.into()),
+            Backend::Gpu => return Err(DeviceError::NoGpuSupport.into()),
         };
         self.runs.results = Some(results);
         self.runs.stats = stats;
@@ -121,7 +121,7 @@ impl GpuCommandBatch {
     #[cfg(feature = "gpu")]
     async fn run_on_gpu(&self, program: &Program, stats: &mut RunStats) -> Result<Results> {
         let Some(gpu) = self.device.opened() else {
-            return Err(crate::DeviceError::NoGpuSupport.into());
+            return Err(DeviceError::NoGpuSupport.into());
         };
         let compiling = Stopwatch::started();
         let kernels = if let Some(kernels) = program.kernels.get() {

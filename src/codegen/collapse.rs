@@ -3,6 +3,8 @@
 
 use smallvec::SmallVec;
 
+use crate::shape::points;
+
 /// Dimensions that several index maps share, with each map's strides along them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axes {
@@ -51,10 +53,7 @@ impl Axes {
 
     /// Points in all.
     pub fn len(&self) -> usize {
-        if self.dims.contains(&0) {
-            return 0;
-        }
-        self.dims.iter().fold(1, |n, &d| n.saturating_mul(d))
+        points(&self.dims)
     }
 
     /// Whether the map steps through all points in row-major order by ones.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::collapse::Axes;
 use super::template::{fill, indent};
 use super::{Binding, BufferRef, Dispatch};
 use crate::cost::Limits;
@@ -84,19 +85,10 @@ impl<'a> Kernel<'a> {
         self.helpers.insert(helper);
     }
 
-    /// The operands that `roots` read.
+    /// The operands that `roots` read, in ascending order.
     pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
-        let expr = &self.step.expr;
-        let mut operands: Vec<usize> = expr
-            .reachable(roots)
-            .into_iter()
-            .filter_map(|r| match expr.node(r) {
-                Node::Load(operand) => Some(usize::from(operand)),
-                _ => None,
-            })
-            .collect();
+        let mut operands = self.step.expr.loads(roots);
         operands.sort_unstable();
-        operands.dedup();
         operands
     }
 
@@ -275,6 +267,26 @@ impl<'a> Kernel<'a> {
             let next = if axis == 1 { names[0].clone() } else { format!("{prefix}_rest{axis}") };
             let _ = writeln!(text, "let {next} = {rest} / {dim};");
             rest = next;
+        }
+        (text, names)
+    }
+
+    /// Statements that find where each map begins at the row-major position `position` of `axes`, given
+    /// its offset, and the names given. Coordinates start with `prefix`.
+    pub fn bases(
+        &mut self,
+        prefix: &str,
+        position: &str,
+        axes: &Axes,
+        offsets: impl Iterator<Item = i64>,
+    ) -> (String, Vec<String>) {
+        let (mut text, coordinates) = self.coordinates(prefix, position, &axes.dims);
+        let mut names = Vec::new();
+        for (map, offset) in offsets.enumerate() {
+            let start = self.param(offset);
+            let base = self.index(&start, &axes.strides[map], &coordinates);
+            let _ = writeln!(text, "let base{map} = {base};");
+            names.push(format!("base{map}"));
         }
         (text, names)
     }

@@ -7,16 +7,19 @@ use super::collapse::Axes;
 use super::kernel::{Function, Kernel};
 use super::tile::{Layout, Transfer};
 use crate::dtype::Ty;
+use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::{Form, Tile};
 use crate::shape::View;
 
 /// Lowers the product of `kernel`'s step.
 pub(super) fn lower(kernel: Kernel<'_>) -> Vec<Dispatch> {
-    let Form::MatMul { acc, tile, .. } = kernel.step.form else { return Vec::new() };
-    let product = Product::new(&kernel, acc);
+    let Form::MatMul { batch, m, n, k, x, w, acc, tile } = &kernel.step.form else {
+        return Vec::new();
+    };
+    let product = Product::new(&kernel, batch, [*m, *n, *k], [*x, *w], *acc);
     let bytes = kernel.limits.workgroup_bytes as usize;
-    let layout = Layout::new(tile, product.x_along_k, product.w_along_k, bytes);
+    let layout = Layout::new(*tile, product.x_along_k, product.w_along_k, bytes);
     vec![product.dispatch(kernel, &layout)]
 }
 
@@ -25,29 +28,36 @@ struct Product {
     m: usize,
     n: usize,
     k: usize,
+    /// The prologues.
+    x: Ref,
+    w: Ref,
     ty: Ty,
-    /// Operands of both prologues and of the outputs, and what each maps from.
+    /// Operands of both prologues and of the outputs.
     operands: Vec<usize>,
     /// The maps along the batch: the outputs', then the operands'.
     batch: Axes,
+    /// Where each of these maps begins.
+    offsets: Vec<i64>,
     /// Whether neighbouring threads walk along k in each operand.
     x_along_k: bool,
     w_along_k: bool,
 }
 
 impl Product {
-    fn new(kernel: &Kernel<'_>, ty: Ty) -> Self {
+    fn new(
+        kernel: &Kernel<'_>,
+        batch: &[usize],
+        [m, n, k]: [usize; 3],
+        [x, w]: [Ref; 2],
+        ty: Ty,
+    ) -> Self {
         let step = kernel.step;
-        let (batch, m, n, k, roots) = match &step.form {
-            Form::MatMul { batch, m, n, k, x, w, .. } => (&batch[..], *m, *n, *k, [*x, *w]),
-            _ => (&[][..], 0, 0, 0, [step.outputs[0].root; 2]),
-        };
-        let all_roots: Vec<_> = roots.into_iter().chain(kernel.output_roots()).collect();
+        let all_roots: Vec<_> = [x, w].into_iter().chain(kernel.output_roots()).collect();
         let operands = kernel.operands_of(&all_roots);
         let rank = batch.len();
         let maps = step.outputs.iter().map(|o| &o.view);
-        let maps = maps.chain(operands.iter().map(|&o| &step.operands[o].view));
-        let strides: Vec<&[i64]> = maps.map(|view| &view.strides[..rank]).collect();
+        let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
+        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..rank]).collect();
         let along_k = |root, outer: usize, k_axis: usize| {
             let views = kernel.operands_of(&[root]).into_iter().map(|o| &step.operands[o].view);
             let steps = |view: &View, axis: usize| {
@@ -60,10 +70,13 @@ impl Product {
             m,
             n,
             k,
+            x,
+            w,
             ty,
+            offsets: maps.iter().map(|view| view.offset).collect(),
             batch: Axes::collapse(batch, &strides),
-            x_along_k: along_k(roots[0], 0, 1),
-            w_along_k: along_k(roots[1], 1, 0),
+            x_along_k: along_k(x, 0, 1),
+            w_along_k: along_k(w, 1, 0),
             operands,
         }
     }
@@ -74,7 +87,7 @@ impl Product {
         let tile = layout.tile;
         let (tile_rows, tile_columns) = (self.m.div_ceil(tile.bm), self.n.div_ceil(tile.bn));
         let tiles = tile_rows * tile_columns * self.batch.len();
-        let (bases, names) = self.bases(&mut kernel);
+        let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
         let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
         let bodies = self.bodies(&mut kernel, &names);
         let [places, fetch, put] = self.tiles(layout, &arguments);
@@ -114,31 +127,11 @@ impl Product {
         kernel.dispatch(include_str!("../../shaders/matmul.wgsl"), &holes, "", tiles)
     }
 
-    /// Statements that find where the batch's matrix begins in every map, and the names given.
-    fn bases(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
-        let step = kernel.step;
-        let offsets = step.outputs.iter().map(|o| o.view.offset);
-        let offsets = offsets.chain(self.operands.iter().map(|&o| step.operands[o].view.offset));
-        let (mut text, coordinates) = kernel.coordinates("b", "batch", &self.batch.dims);
-        let mut names = Vec::new();
-        for (map, offset) in offsets.enumerate() {
-            let start = kernel.param(offset);
-            let base = kernel.index(&start, &self.batch.strides[map], &coordinates);
-            let _ = writeln!(text, "let base{map} = {base};");
-            names.push(format!("base{map}"));
-        }
-        (text, names)
-    }
-
     fn bodies(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> Bodies {
         let step = kernel.step;
         let outputs = step.outputs.len();
-        let (x, w) = match step.form {
-            Form::MatMul { x, w, .. } => (x, w),
-            _ => (step.outputs[0].root, step.outputs[0].root),
-        };
-        let x = kernel.function("prologue_x", &[x], None);
-        let w = kernel.function("prologue_w", &[w], None);
+        let x = kernel.function("prologue_x", &[self.x], None);
+        let w = kernel.function("prologue_w", &[self.w], None);
         let results = kernel.function("compute_results", &kernel.output_roots(), Some(self.ty));
         let loads = |kernel: &mut Kernel<'_>, function: &Function, axes: [&str; 2]| {
             let axes = axes.map(str::to_string);

@@ -6,6 +6,8 @@ use super::Dispatch;
 use super::collapse::Axes;
 use super::combine::State;
 use super::kernel::{Function, Kernel};
+use crate::dtype::Ty;
+use crate::expr::Ref;
 use crate::plan::{Form, ReduceLayout, ReduceSchedule, Step};
 
 /// Threads of a workgroup in the layout with a thread a result.
@@ -31,7 +33,10 @@ pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
 /// A reduction with its dimensions collapsed.
 struct Reduction {
     schedule: ReduceSchedule,
+    prologue: Ref,
     state: State,
+    /// The type of what was combined.
+    result: Ty,
     inner: Axes,
     outer: Axes,
     /// Operands of the prologue: the maps of `inner`, and the first maps of `outer`.
@@ -69,8 +74,17 @@ impl Reduction {
         let outer = Axes::collapse(outer, &all);
         let all: Vec<&[i64]> = main.iter().map(|o| &strides(o)[rank..]).collect();
         let inner = Axes::collapse(inner, &all);
-        let state = State::new(*combine, step.expr.ty(*prologue));
-        Some(Self { schedule: *schedule, state, inner, outer, main, out })
+        let ty = step.expr.ty(*prologue);
+        Some(Self {
+            schedule: *schedule,
+            prologue: *prologue,
+            state: State::new(*combine, ty),
+            result: combine.result(ty),
+            inner,
+            outer,
+            main,
+            out,
+        })
     }
 
     /// Everything in one dispatch.
@@ -124,21 +138,13 @@ impl Reduction {
 
     /// The function that makes the outputs of the combination.
     fn results(&self, kernel: &mut Kernel<'_>) -> Function {
-        let Form::Reduce { combine, prologue, .. } = kernel.step.form else {
-            return kernel.function("compute_results", &[], None);
-        };
-        let acc = combine.result(kernel.step.expr.ty(prologue));
-        kernel.function("compute_results", &kernel.output_roots(), Some(acc))
+        kernel.function("compute_results", &kernel.output_roots(), Some(self.result))
     }
 
     /// The texts that read one element: its place along the outer axes is found once, in `main`.
     fn read_elements(&self, kernel: &mut Kernel<'_>) -> Texts {
         let step = kernel.step;
-        let roots = match step.form {
-            Form::Reduce { prologue, .. } => vec![prologue],
-            _ => Vec::new(),
-        };
-        let prologue = kernel.function("prologue", &roots, None);
+        let prologue = kernel.function("prologue", &[self.prologue], None);
         let (mut bases, outer) = kernel.coordinates("o", "result", &self.outer.dims);
         let (mut element, inner) = kernel.coordinates("c", "i", &self.inner.dims);
         let mut base_names = Vec::new();

@@ -167,7 +167,8 @@ impl Row {
         kernel.bind_outputs(|_| false);
         kernel.bind_operands(&self.operands, |_| false);
         helpers(self.kind).iter().for_each(|helper| kernel.needs(helper));
-        let (bases, names) = self.bases(&mut kernel);
+        let offsets = self.offsets.iter().copied();
+        let (bases, names) = kernel.bases("o", "row", &self.rows, offsets);
         let parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
         let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
         let (functions, element, write) = self.bodies(&mut kernel, &names);
@@ -205,19 +206,6 @@ impl Row {
             Walk::Held { .. } | Walk::Long => (include_str!("../../shaders/row_group.wgsl"), rows),
         };
         kernel.dispatch(template, &holes, "", groups)
-    }
-
-    /// Statements that find where the row begins in every map, and the names given.
-    fn bases(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
-        let (mut text, coordinates) = kernel.coordinates("o", "row", &self.rows.dims);
-        let mut names = Vec::new();
-        for (map, &offset) in self.offsets.iter().enumerate() {
-            let start = kernel.param(offset);
-            let base = kernel.index(&start, &self.rows.strides[map], &coordinates);
-            let _ = writeln!(text, "let base{map} = {base};");
-            names.push(format!("base{map}"));
-        }
-        (text, names)
     }
 
     /// The generated functions, and the bodies of `element` and `write`.

@@ -93,16 +93,10 @@ impl<'b> E<'b> {
     /// `value` as a literal of this value's type.
     pub fn literal(self, value: f64) -> Self {
         let ty = self.ty();
-        let bits = match ty {
-            Ty::F32 => (value as f32).to_bits(),
-            Ty::I32 => (value as i32).cast_unsigned(),
-            Ty::U32 => value as u32,
-            Ty::Bool => u32::from(value != 0.0),
-        };
-        self.builder.node(Node::Const(Const { ty, bits }), ty)
+        self.builder.node(Node::Const(Const { ty, bits: ty.bits(value) }), ty)
     }
 
-    /// `a` where this truth value holds, else `b`.
+    /// `a` where this truth value holds, else `b`; numbers take the type of `like`.
     pub fn select(self, a: impl Operand<'b>, b: impl Operand<'b>, like: Self) -> Self {
         let (a, b) = (a.over(like), b.over(like));
         if a.r == b.r {
@@ -157,7 +151,7 @@ impl<'b> E<'b> {
     }
 
     fn is_literal(self, value: f64) -> bool {
-        matches!(self.builder.get(self.r).0, Node::Const(_)) && self.r == self.literal(value).r
+        matches!(self.builder.get(self.r).0, Node::Const(c) if c.bits == c.ty.bits(value))
     }
 }
 

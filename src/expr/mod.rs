@@ -190,6 +190,15 @@ impl Expr {
         (0..self.nodes.len() as u32).map(Ref).filter(|r| needed[r.index()]).collect()
     }
 
+    /// The operands that `roots` load, each once.
+    pub fn loads(&self, roots: &[Ref]) -> Vec<usize> {
+        let loads = self.reachable(roots).into_iter().filter_map(|r| match self.node(r) {
+            Node::Load(operand) => Some(usize::from(operand)),
+            _ => None,
+        });
+        loads.collect()
+    }
+
     /// Flops of one evaluation of `roots`.
     pub fn flops(&self, roots: &[Ref]) -> u64 {
         self.reachable(roots).iter().map(|&r| self.node(r).flops()).sum()

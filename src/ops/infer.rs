@@ -160,18 +160,16 @@ pub(crate) struct MatMulDims {
 impl MatMulDims {
     pub fn of(x: &Shape, w: &Shape) -> Result<Self, MistakeKind> {
         let (vector_x, vector_w) = (x.rank() == 1, w.rank() == 1);
-        if x.rank() == 0 || w.rank() == 0 {
-            return Err(MistakeKind::MatMulRank(x.clone(), w.clone()));
-        }
+        let scalar = || MistakeKind::MatMulRank(x.clone(), w.clone());
         let (batch_x, m, k) = match x.dims() {
             &[k] => (&[][..], 1, k),
             [batch @ .., m, k] => (batch, *m, *k),
-            [] => unreachable!("rank 0 was refused"),
+            [] => return Err(scalar()),
         };
         let (batch_w, inner, n) = match w.dims() {
             &[k] => (&[][..], k, 1),
             [batch @ .., k, n] => (batch, *k, *n),
-            [] => unreachable!("rank 0 was refused"),
+            [] => return Err(scalar()),
         };
         if k != inner {
             return Err(MistakeKind::MatMulInner(x.clone(), w.clone()));

@@ -59,41 +59,45 @@ fn accepted(accepts: Accepts) -> &'static str {
     }
 }
 
+/// The errors allowed to what only moves or selects values, and to sums of products.
+const EXACT: (f64, f64) = (0.0, 0.0);
+const SUMMED: (f64, f64) = (4.0, 1e-7);
+
 const VIEW: &str = "a view, no kernel: folded into its readers";
 
 macro_rules! others {
-    ($($family:literal $name:literal, $dtypes:literal, $fusion:expr, $doc:literal;)*) => {
+    ($($family:literal $name:literal, $dtypes:literal, $fusion:expr, $tolerance:expr, $doc:literal;)*) => {
         &[$(OpInfo {
             name: $name,
             family: $family,
             dtypes: $dtypes,
             doc: $doc,
             fusion: $fusion,
-            tolerance: if matches!($family.as_bytes(), b"matmul") || matches!($name.as_bytes(), b"dot") { (4.0, 1e-7) } else { (0.0, 0.0) },
+            tolerance: $tolerance,
         }),*]
     };
 }
 
 static OTHERS: &[OpInfo] = others! {
-    "elementwise" "select", "all", "everything before and after",
+    "elementwise" "select", "all", "everything before and after", EXACT,
         "x where the condition holds, else y.";
-    "elementwise" "cast", "all", "everything before and after",
+    "elementwise" "cast", "all", "everything before and after", EXACT,
         "To another element type. Float to integer truncates and saturates, NaN becomes 0; to bool is ≠ 0.";
-    "reduce" "dot", "f32 f16 i32 u32", "elementwise before and after",
+    "reduce" "dot", "f32 f16 i32 u32", "elementwise before and after", SUMMED,
         "The inner product of two vectors.";
-    "matmul" "matmul", "f32 f16 i32 u32", "elementwise before and after, transposes for free",
+    "matmul" "matmul", "f32 f16 i32 u32", "elementwise before and after, transposes for free", SUMMED,
         "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
-    "matmul" "linear", "f32 f16 i32 u32", "elementwise before and after, transposes for free", "x·w + b.";
-    "movement" "reshape", "all", "a view where strides can express it, else a copy", "The same elements in row-major order under another shape.";
-    "movement" "permute", "all", VIEW, "The axes in another order.";
-    "movement" "transpose", "all", VIEW, "The last two axes swapped.";
-    "movement" "slice", "all", VIEW, "A range with a step along each axis.";
-    "movement" "squeeze", "all", VIEW, "Without an axis of size 1.";
-    "movement" "unsqueeze", "all", VIEW, "With a new axis of size 1.";
-    "movement" "broadcast_to", "all", VIEW, "Repeated along axes of size 1, by NumPy's rules.";
-    "movement" "flip", "all", VIEW, "Backwards along some axes.";
-    "movement" "concat", "all", "everything before and after", "Tensors end to end along an axis.";
-    "movement" "pad", "all", "everything before and after", "A border of one value around a tensor.";
-    "creation" "full", "all", "everything after", "One value everywhere.";
-    "creation" "arange", "f32 f16 i32 u32", "everything after", "start, start + step, … before stop.";
+    "matmul" "linear", "f32 f16 i32 u32", "elementwise before and after, transposes for free", SUMMED, "x·w + b.";
+    "movement" "reshape", "all", "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
+    "movement" "permute", "all", VIEW, EXACT, "The axes in another order.";
+    "movement" "transpose", "all", VIEW, EXACT, "The last two axes swapped.";
+    "movement" "slice", "all", VIEW, EXACT, "A range with a step along each axis.";
+    "movement" "squeeze", "all", VIEW, EXACT, "Without an axis of size 1.";
+    "movement" "unsqueeze", "all", VIEW, EXACT, "With a new axis of size 1.";
+    "movement" "broadcast_to", "all", VIEW, EXACT, "Repeated along axes of size 1, by NumPy's rules.";
+    "movement" "flip", "all", VIEW, EXACT, "Backwards along some axes.";
+    "movement" "concat", "all", "everything before and after", EXACT, "Tensors end to end along an axis.";
+    "movement" "pad", "all", "everything before and after", EXACT, "A border of one value around a tensor.";
+    "creation" "full", "all", "everything after", EXACT, "One value everywhere.";
+    "creation" "arange", "f32 f16 i32 u32", "everything after", EXACT, "start, start + step, … before stop.";
 };

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::fuse::{
-    Fusion, Group, coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, main_order,
-    map_space, matmul_paths, out_space,
-};
+use super::fuse::{Fusion, Group};
 use super::ir::{Ir, Ix};
 use super::path::{Path, Views};
+use super::reads::{
+    coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, main_order, map_space,
+    matmul_paths, out_space,
+};
 use super::step::{
     Cost, Dims, Form, Operand, ReduceLayout, ReduceSchedule, Source, Space, Step, StepOutput, Tile,
     ValueId,
@@ -286,7 +287,7 @@ impl<'b> Emitter<'_, 'b> {
     fn load(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
         let ty = &self.ir.nodes[ix].ty;
         let view = path.view(&ty.shape)?;
-        let clamp = reaches_outside(&view, ty.shape.elements());
+        let clamp = !view.is_inside(ty.shape.elements());
         let source = Source::Value(self.values[ix]?);
         Some(self.operand(Operand { source, dtype: ty.dtype, space, view, clamp }))
     }
@@ -346,18 +347,4 @@ fn reduced(op: &Op, shape: &Shape) -> usize {
         Op::Reduce { axes, .. } => axes.iter().map(|&axis| shape[axis]).product(),
         _ => 1,
     }
-}
-
-/// Whether a view of a buffer of `elements` points before its start or past its end.
-fn reaches_outside(view: &View, elements: usize) -> bool {
-    if view.dims.contains(&0) {
-        return false;
-    }
-    let (mut low, mut high) = (view.offset, view.offset);
-    for (&dim, &stride) in view.dims.iter().zip(&view.strides) {
-        let reach = (dim as i64 - 1) * stride;
-        low += reach.min(0);
-        high += reach.max(0);
-    }
-    low < 0 || high >= elements as i64
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fmt::Write as _;
 
-use super::memory::lives;
+use super::memory::{Life, lives};
 use super::step::{Form, Step, ValueId};
 use super::{Home, Plan};
 use crate::cost::{Backend, Limits};
@@ -25,7 +25,7 @@ impl Explanation {
     /// Explains `plan`; `other` is the predicted time on the side that was not chosen, where both
     /// could be.
     pub(crate) fn new(plan: &Plan, limits: &Limits, other: Option<f64>) -> Self {
-        let printer = Printer { plan, limits };
+        let printer = Printer { plan, limits, lives: lives(plan) };
         Self {
             backend: plan.backend,
             kernels: plan.steps.iter().map(Step::label).collect(),
@@ -76,6 +76,7 @@ impl fmt::Display for Explanation {
 struct Printer<'a> {
     plan: &'a Plan,
     limits: &'a Limits,
+    lives: Vec<Option<Life>>,
 }
 
 impl Printer<'_> {
@@ -145,8 +146,7 @@ impl Printer<'_> {
 
     /// Which buffers the step's results take, and whose they were.
     fn memory(&self, at: usize, outputs: &[ValueId]) -> Option<String> {
-        let plan = self.plan;
-        let lives = lives(plan);
+        let Self { plan, lives, .. } = self;
         let reused: Vec<String> = outputs
             .iter()
             .filter_map(|output| {

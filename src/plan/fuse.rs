@@ -6,12 +6,14 @@
 //! that one.
 
 use super::ir::{Ir, Ix};
-use super::path::{Path, Views};
+use super::path::Views;
+use super::reads::{
+    Read, coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, root_reads,
+};
 use super::step::Space;
 use crate::cost::Rates;
 use crate::dtype::DType;
-use crate::ops::{MatMulDims, Op};
-use crate::shape::{Move, Range, Shape};
+use crate::ops::Op;
 
 /// No kernel computes more operations than this: compilers take longer than linear time.
 const MAX_OPS: usize = 128;
@@ -31,25 +33,12 @@ pub(super) struct Group {
     pub ops: Vec<Ix>,
 }
 
-/// A stored value that a group reads, and the way from there to a space of the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Read {
-    pub base: Ix,
-    pub path: Path,
-    pub space: Space,
-}
-
 /// What the pass found.
 pub(super) struct Fusion {
     /// In an order of dependency.
     pub groups: Vec<Group>,
     /// For each node, whether its readers load it. (A group's `extra` values are stored, but nobody loads them.)
     pub stored: Vec<bool>,
-}
-
-/// Whether a node has a kernel form of its own, rather than an expression.
-pub(super) fn is_heavy(op: &Op) -> bool {
-    matches!(op, Op::Reduce { .. } | Op::Row { .. } | Op::MatMul)
 }
 
 pub(super) fn fuse(ir: &Ir, views: &Views, storage_buffers: usize, rates: &Rates) -> Fusion {
@@ -390,158 +379,4 @@ fn flops(op: &Op, dtype: DType) -> u64 {
         Op::Elementwise(..) | Op::Select | Op::Cast(_) => super::emit::expression_flops(op, dtype),
         _ => 2,
     }
-}
-
-/// The axes whose coordinates the node's expression reads.
-pub(super) fn coordinates(op: &Op) -> impl Iterator<Item = usize> {
-    let axes: Vec<usize> = match op {
-        Op::Arange { .. } => vec![0],
-        Op::Concat { axis } => vec![*axis],
-        Op::Pad { before, after, .. } => {
-            (0..before.len()).filter(|&axis| before[axis] + after[axis] > 0).collect()
-        }
-        _ => Vec::new(),
-    };
-    axes.into_iter()
-}
-
-/// The stored values that a node's expression reads, with the way to the node's own shape. A
-/// padding's and a concatenation's ways lead outside of their values where another is read.
-pub(super) fn expr_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<(Ix, Path)> {
-    let node = &ir.nodes[ix];
-    let shape = &node.ty.shape;
-    let mut start = 0_i64;
-    let mut reads = Vec::with_capacity(node.inputs.len());
-    for &input in &node.inputs {
-        let from = &ir.nodes[input].ty.shape;
-        let (base, path) = views.of(input);
-        let path = match &node.op {
-            Op::Move { to, .. } => path.then(to.clone(), shape.clone()),
-            Op::Pad { before, .. } => {
-                path.then(window(shape, |axis| -(before[axis] as i64)), shape.clone())
-            }
-            Op::Concat { axis } => {
-                let window = window(shape, |a| if a == *axis { -start } else { 0 });
-                start += from[*axis] as i64;
-                path.then(window, shape.clone())
-            }
-            _ => path.broadcast(shape),
-        };
-        // Nothing can be read from nothing: such an input of a padding or concatenation is dropped.
-        let dropped = matches!(node.op, Op::Pad { .. } | Op::Concat { .. }) && from.elements() == 0;
-        if !dropped {
-            reads.push((*base, path));
-        }
-    }
-    reads
-}
-
-/// A slice as large as `shape` that starts at `start` of each axis, perhaps outside.
-fn window(shape: &Shape, start: impl Fn(usize) -> i64) -> Move {
-    Move::Slice(
-        shape
-            .dims()
-            .iter()
-            .enumerate()
-            .map(|(axis, &count)| Range { start: start(axis), step: 1, count })
-            .collect(),
-    )
-}
-
-/// The shape of the space that a mapping kernel for `ix` iterates over. A reshape that is carried
-/// out walks its argument in the argument's own shape, which is the same order.
-pub(super) fn map_space(ir: &Ir, ix: Ix) -> Shape {
-    let node = &ir.nodes[ix];
-    match node.op {
-        Op::Move { to: Move::Reshape(_), .. } => ir.nodes[node.inputs[0]].ty.shape.clone(),
-        _ => node.ty.shape.clone(),
-    }
-}
-
-/// What the kernel of a stored value reads before anything is fused into it.
-fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
-    let node = &ir.nodes[ix];
-    let input = |at: usize| views.of(node.inputs[at]).clone();
-    match &node.op {
-        Op::Reduce { .. } | Op::Row { .. } => {
-            let (base, path) = input(0);
-            let path = path.permuted(&main_order(&node.op, &ir.nodes[node.inputs[0]].ty.shape));
-            vec![Read { base, path, space: Space::Main }]
-        }
-        Op::MatMul => {
-            let ((x, x_path), (w, w_path)) = (input(0), input(1));
-            let Some((x_path, w_path)) = matmul_paths(&x_path, &w_path) else { return Vec::new() };
-            vec![
-                Read { base: x, path: x_path, space: Space::X },
-                Read { base: w, path: w_path, space: Space::W },
-            ]
-        }
-        Op::Move { to: Move::Reshape(_), .. } => {
-            let (base, path) = input(0);
-            vec![Read { base, path, space: Space::Main }]
-        }
-        _ => {
-            let mut reads: Vec<Read> = Vec::new();
-            for (base, path) in expr_reads(ir, views, ix) {
-                let read = Read { base, path, space: Space::Main };
-                if !reads.contains(&read) {
-                    reads.push(read);
-                }
-            }
-            reads
-        }
-    }
-}
-
-/// The order of axes in the main space of a reduction or row form: what is kept, then what is
-/// reduced.
-pub(super) fn main_order(op: &Op, shape: &Shape) -> Vec<usize> {
-    let reduced: Vec<usize> = match op {
-        Op::Reduce { axes, .. } => axes.to_vec(),
-        Op::Row { axis, .. } => vec![*axis],
-        _ => Vec::new(),
-    };
-    let kept = (0..shape.rank()).filter(|axis| !reduced.contains(axis));
-    kept.chain(reduced.iter().copied()).collect()
-}
-
-/// The ways of a product's operands to the spaces `batch ++ [m, k]` and `batch ++ [k, n]`.
-pub(super) fn matmul_paths(x: &Path, w: &Path) -> Option<(Path, Path)> {
-    let dims = MatMulDims::of(x.shape(), w.shape()).ok()?;
-    let space = |last: [usize; 2]| dims.batch.dims().iter().copied().chain(last).collect::<Shape>();
-    let x = if dims.vector_x { x.reshaped([1, dims.k].into()) } else { x.clone() };
-    let w = if dims.vector_w { w.reshaped([dims.k, 1].into()) } else { w.clone() };
-    Some((x.broadcast(&space([dims.m, dims.k])), w.broadcast(&space([dims.k, dims.n]))))
-}
-
-/// The out space of a heavy node's form.
-pub(super) fn out_space(ir: &Ir, ix: Ix) -> Shape {
-    let node = &ir.nodes[ix];
-    let input = |at: usize| &ir.nodes[node.inputs[at]].ty.shape;
-    match &node.op {
-        Op::Reduce { axes, .. } => {
-            let shape = input(0);
-            (0..shape.rank()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect()
-        }
-        Op::MatMul => match MatMulDims::of(input(0), input(1)) {
-            Ok(dims) => dims.batch.dims().iter().copied().chain([dims.m, dims.n]).collect(),
-            Err(_) => node.ty.shape.clone(),
-        },
-        _ => node.ty.shape.clone(),
-    }
-}
-
-/// The way of an epilogue's operand into the space of the kernel of `anchor`.
-pub(super) fn into_epilogue(ir: &Ir, anchor: Ix, path: &Path) -> Path {
-    let node = &ir.nodes[anchor];
-    match &node.op {
-        Op::Row { .. } => {
-            path.reshaped(node.ty.shape.clone()).permuted(&main_order(&node.op, &node.ty.shape))
-        }
-        _ => path.reshaped(out_space(ir, anchor)),
-    }
-}
-
-pub(super) fn epilogue_space(op: &Op) -> Space {
-    if matches!(op, Op::Row { .. }) { Space::Main } else { Space::Out }
 }

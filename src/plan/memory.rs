@@ -1,5 +1,6 @@
 //! The pass *memory*: which values share a buffer.
 
+use super::predict::total;
 use super::step::Scratch;
 use super::{Home, Plan};
 
@@ -11,7 +12,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    fn overlaps(self, other: Self) -> bool {
+    pub fn overlaps(self, other: Self) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
@@ -67,7 +68,7 @@ pub(super) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
     let lasting = plan.values.iter().zip(stored_bytes);
     let lasting =
         lasting.filter(|(value, _)| matches!(value.home, Home::Resident(_) | Home::Kept(_)));
-    plan.peak_bytes = plan.slots.iter().sum::<u64>() + lasting.map(|(_, bytes)| bytes).sum::<u64>();
+    plan.peak_bytes = total(plan.slots.iter().chain(lasting.map(|(_, bytes)| bytes)).copied());
 }
 
 /// For each value the steps during which it must be there; uploads are there from the start,

@@ -13,6 +13,7 @@ mod memory;
 mod path;
 mod place;
 mod predict;
+mod reads;
 mod schedule;
 mod simplify;
 mod step;
@@ -127,11 +128,11 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let steps = schedule::schedule(steps, &bytes, &lasting);
     verify::order("schedule", &steps, &values)?;
     let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
-    let bytes_up = uploaded.map(|(_, bytes)| bytes).sum();
+    let bytes_up = predict::total(uploaded.map(|(_, &bytes)| bytes));
     let mut distinct = downloads.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    let bytes_down = distinct.iter().map(|value| bytes[value.index()]).sum();
+    let bytes_down = predict::total(distinct.iter().map(|value| bytes[value.index()]));
     let mut plan = Plan {
         backend: target.backend,
         values,

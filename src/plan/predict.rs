@@ -3,20 +3,21 @@
 use super::Value;
 use super::step::{Cost, Form, Source, Step, ValueId};
 use crate::cost::{Limits, Profiles};
-use crate::shape::View;
+use crate::expr::Ref;
+use crate::shape::{View, points};
 
 /// Sets the step's cost.
 pub(super) fn predict(step: &mut Step, values: &[Value], limits: &Limits, profiles: &Profiles) {
-    let bytes = |value: &Value| value.shape.elements() as u64 * limits.stored(value.dtype);
-    let read: u64 = step.reads().iter().map(|&id| read_bytes(step, id, values, limits)).sum();
-    let written = step.outputs.iter().map(|output| bytes(&values[output.value.index()])).sum();
+    let bytes = |value: ValueId| values[value.index()].bytes(limits);
+    let read = total(step.reads().iter().map(|&id| read_bytes(step, id, values, limits)));
+    let written = total(step.outputs.iter().map(|output| bytes(output.value)));
     let (flops, product) = flops(step);
     let dispatches = step.dispatches();
     let seconds = |profile: &crate::cost::DeviceProfile| {
-        profile.step(read + written, flops, product, dispatches)
+        profile.step(read.saturating_add(written), flops, product, dispatches)
     };
     step.cost = Cost {
-        flops: flops + product,
+        flops: flops.saturating_add(product),
         bytes_read: read,
         bytes_written: written,
         cpu_seconds: seconds(&profiles.cpu),
@@ -27,34 +28,43 @@ pub(super) fn predict(step: &mut Step, values: &[Value], limits: &Limits, profil
 /// Bytes of a value that the step's views reach, each counted once.
 fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u64 {
     let value = &values[id.index()];
-    let reached = |view: &View| -> usize {
+    let reached = |view: &View| {
         let moving = view.dims.iter().zip(&view.strides).filter(|&(_, &stride)| stride != 0);
-        moving.map(|(&dim, _)| dim).product()
+        moving.fold(1_u64, |n, (&dim, _)| n.saturating_mul(dim as u64))
     };
     let views = step.operands.iter().filter(|operand| operand.source == Source::Value(id));
-    let reached: usize = views.map(|operand| reached(&operand.view)).sum();
-    reached.min(value.shape.elements()) as u64 * limits.stored(value.dtype)
+    let reached = total(views.map(|operand| reached(&operand.view)));
+    reached.min(value.shape.elements() as u64) * limits.stored(value.dtype)
 }
 
-/// Elementwise flops, and flops of matrix products.
+/// The sum, saturating: a value that is only a view may count more bytes than there are.
+pub(super) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}
+
+/// Elementwise flops, and flops of matrix products; both saturate.
 fn flops(step: &Step) -> (u64, u64) {
-    let count = |dims: &[usize]| dims.iter().map(|&d| d as u64).product::<u64>();
+    let count = |dims: &[usize]| points(dims) as u64;
+    let each = |root: Ref| step.expr.flops(&[root]);
     let roots: Vec<_> = step.outputs.iter().map(|output| output.root).collect();
     let after = step.expr.flops(&roots);
     match &step.form {
-        Form::Map { dims } => (after * count(dims), 0),
+        Form::Map { dims } => (count(dims).saturating_mul(after), 0),
         Form::Reduce { outer, inner, prologue, .. } => {
-            let before = step.expr.flops(&[*prologue]) + 1;
-            (count(outer) * (before * count(inner) + after), 0)
+            let before = count(inner).saturating_mul(each(*prologue) + 1);
+            (count(outer).saturating_mul(before.saturating_add(after)), 0)
         }
         Form::Row { kind, outer, len, prologue, .. } => {
-            let each = step.expr.flops(&[*prologue]) + kind.flops() + after;
-            (count(outer) * *len as u64 * each, 0)
+            let flops = each(*prologue) + kind.flops() + after;
+            (count(outer).saturating_mul(*len as u64).saturating_mul(flops), 0)
         }
         Form::MatMul { batch, m, n, k, x, w, .. } => {
-            let (batch, m, n, k) = (count(batch), *m as u64, *n as u64, *k as u64);
-            let before = batch * k * (m * step.expr.flops(&[*x]) + n * step.expr.flops(&[*w]));
-            (before + batch * m * n * after, 2 * batch * m * n * k)
+            let of = |sides: [usize; 2], flops: u64| {
+                count(batch).saturating_mul(count(&sides)).saturating_mul(flops)
+            };
+            let before = of([*m, *k], each(*x)).saturating_add(of([*k, *n], each(*w)));
+            let product = of([*m, *n], 2).saturating_mul(*k as u64);
+            (before.saturating_add(of([*m, *n], after)), product)
         }
     }
 }

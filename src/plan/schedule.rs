@@ -1,5 +1,6 @@
 //! The pass *schedule*: an order of the steps that keeps the memory in use low.
 
+use super::predict::total;
 use super::step::{Step, ValueId};
 
 /// Orders `steps` so that each comes after what it reads. Among the steps that could run next, the one
@@ -59,10 +60,10 @@ impl Pending {
 
     fn take(&mut self, bytes: &[u64]) -> Option<usize> {
         let growth = |step: usize| {
-            let made: u64 = self.writes[step].iter().map(|value| bytes[value.index()]).sum();
+            let made = total(self.writes[step].iter().map(|value| bytes[value.index()]));
             let last = self.reads[step].iter().filter(|value| self.uses[value.index()] == 1);
-            let freed: u64 = last.map(|value| bytes[value.index()]).sum();
-            (made as i128 - freed as i128, step)
+            let freed = total(last.map(|value| bytes[value.index()]));
+            (i128::from(made) - i128::from(freed), step)
         };
         let (at, &next) = self.ready.iter().enumerate().min_by_key(|&(_, &step)| growth(step))?;
         self.ready.swap_remove(at);

@@ -205,12 +205,7 @@ impl Pass {
                 let args: SmallVec<[Ty; 3]> = values.iter().map(lane).collect();
                 let lanes: SmallVec<[Ty; 2]> = params.iter().map(lane).collect();
                 let (expr, root) = super::emit::expression(&node.op, &args, &lanes);
-                let loads: Vec<reference::Value> = values
-                    .iter()
-                    .map(|value| {
-                        reference::Value::from_bits(value.dtype().lane(), value.lane_bits())
-                    })
-                    .collect();
+                let loads: Vec<reference::Value> = values.iter().map(|&v| v.into()).collect();
                 let leaves = reference::Leaves { loads: &loads, acc: None, scalars: params };
                 let value = reference::evaluate(&expr, root, leaves)?;
                 Some(Scalar::new(node.ty.dtype, value.number()))

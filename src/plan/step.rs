@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Expr, Ref};
 use crate::ops::{Combine, RowKind};
-use crate::shape::View;
+use crate::shape::{View, points};
 
 /// A value with storage, by position in [`Plan::values`](super::Plan).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,7 +70,7 @@ impl Step {
 
     /// The points of the largest space that the step iterates over, with its partial results.
     pub fn points(&self) -> u64 {
-        let count = |dims: &[usize]| dims.iter().fold(1_u64, |n, &d| n.saturating_mul(d as u64));
+        let count = |dims: &[usize]| points(dims) as u64;
         let form = match &self.form {
             Form::Map { dims } => count(dims),
             Form::Reduce { outer, inner, .. } => count(outer).saturating_mul(count(inner)),

@@ -1,7 +1,6 @@
 //! Choices of a kernel's shape that depend on sizes only: tiles and splits.
 
 use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step, Tile};
-use crate::expr::{Expr, Node, Ref};
 use crate::shape::View;
 
 /// Threads that fill a large GPU; a reduction with fewer results is split until it has as many.
@@ -68,7 +67,7 @@ fn inner_is_strided(step: &Step) -> bool {
             .map(|(d, _)| *d)
             .product::<usize>()
     };
-    let loads = loads(&step.expr, *prologue);
+    let loads = step.expr.loads(&[*prologue]);
     let largest = loads.iter().map(|&k| &step.operands[k].view).max_by_key(|view| span(view));
     let Some(view) = largest else { return false };
     let stride = |range: std::ops::Range<usize>| {
@@ -76,14 +75,4 @@ fn inner_is_strided(step: &Step) -> bool {
         moving.map(|axis| view.strides[axis].unsigned_abs()).min().unwrap_or(u64::MAX)
     };
     stride(0..outer.len()) < stride(outer.len()..outer.len() + inner.len())
-}
-
-/// The operands that an expression loads.
-pub(super) fn loads(expr: &Expr, root: Ref) -> Vec<usize> {
-    let nodes = expr.reachable(&[root]);
-    let loads = nodes.into_iter().filter_map(|r| match expr.node(r) {
-        Node::Load(k) => Some(usize::from(k)),
-        _ => None,
-    });
-    loads.collect()
 }

@@ -126,7 +126,9 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
         })?;
         let whole = output.view.shape().elements() == value.shape.elements();
         ensure(whole, || format!("{label} does not write all of {}", value.shape))?;
-        ensure(inside(&output.view, value.shape.elements()), || format!("{label} writes outside"))?;
+        ensure(output.view.is_inside(value.shape.elements()), || {
+            format!("{label} writes outside")
+        })?;
     }
     for operand in &step.operands {
         let dims = space(step, operand.space);
@@ -138,7 +140,7 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
         })?;
         if let (Source::Value(value), false) = (operand.source, operand.clamp) {
             let elements = values[value.index()].shape.elements();
-            ensure(inside(&operand.view, elements), || format!("{label} reads outside"))?;
+            ensure(operand.view.is_inside(elements), || format!("{label} reads outside"))?;
         }
     }
     Ok(())
@@ -158,17 +160,6 @@ fn space(step: &Step, space: Space) -> Vec<usize> {
     }
 }
 
-fn inside(view: &crate::shape::View, elements: usize) -> bool {
-    if view.dims.contains(&0) {
-        return true;
-    }
-    let reach =
-        view.dims.iter().zip(&view.strides).map(|(&dim, &stride)| (dim as i64 - 1) * stride);
-    let low = view.offset + reach.clone().map(|r| r.min(0)).sum::<i64>();
-    let high = view.offset + reach.map(|r| r.max(0)).sum::<i64>();
-    low >= 0 && high < elements as i64
-}
-
 fn check_slots(plan: &Plan) -> Check {
     let lives = lives(plan);
     let mut tenants: Vec<Vec<usize>> = vec![Vec::new(); plan.slots.len()];
@@ -178,8 +169,7 @@ fn check_slots(plan: &Plan) -> Check {
         };
         if let Some(life) = lives[index] {
             for &other in &tenants[slot] {
-                let together =
-                    lives[other].is_some_and(|o| life.first <= o.last && o.first <= life.last);
+                let together = lives[other].is_some_and(|other| life.overlaps(other));
                 ensure(!together, || {
                     format!("values {index} and {other} share slot {slot} and live together")
                 })?;

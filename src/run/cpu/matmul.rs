@@ -114,7 +114,7 @@ impl<'a> Matrices<'a> {
             if let Source::Value(value) = operand.source
                 && matches!(operand.dtype, DType::F32 | DType::I32 | DType::U32)
                 && let Some(buffer) = &job.values[value.index()]
-                && is_inside(&operand.view, buffer.len())
+                && operand.view.is_inside(buffer.len())
             {
                 return Self { words: Cow::Borrowed(buffer.words()), view: operand.view.clone() };
             }
@@ -199,19 +199,6 @@ impl<'a> Matrices<'a> {
     }
 }
 
-/// Whether every element of `view` lies in `0..len`.
-fn is_inside(view: &View, len: usize) -> bool {
-    if view.dims.contains(&0) {
-        return true;
-    }
-    let reach = |sign: i64| {
-        let ends = view.dims.iter().zip(&view.strides);
-        let moves = ends.map(|(&dim, &stride)| (dim as i64 - 1) * stride);
-        view.offset + moves.filter(|&by| by.signum() == sign).sum::<i64>()
-    };
-    reach(-1) >= 0 && reach(1) < len as i64
-}
-
 /// `out` = matrix `index` of `x` times that of `w`, for `[m, n, k]`.
 fn gemm(
     [m, n, k]: [usize; 3],
@@ -222,9 +209,7 @@ fn gemm(
     parallel: Parallelism,
 ) {
     assert!(
-        out.len() == m * n
-            && is_inside(&x.view, x.words.len())
-            && is_inside(&w.view, w.words.len())
+        out.len() == m * n && x.view.is_inside(x.words.len()) && w.view.is_inside(w.words.len())
     );
     let (xs, ws): (&[f32], &[f32]) =
         (bytemuck::cast_slice(&x.words), bytemuck::cast_slice(&w.words));
