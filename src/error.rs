@@ -369,10 +369,8 @@ pub enum DeviceError {
         /// What the driver said.
         reason: String,
     },
-    /// Device memory is exhausted.
-    #[error(
-        "out of device memory while {doing}; free residents, split the batch, or use `Device::cpu()`"
-    )]
+    /// Memory is exhausted, on the device or on the host.
+    #[error("out of memory while {doing}; free residents, split the batch, or use another device")]
     OutOfMemory {
         /// What was being done.
         doing: String,

@@ -135,3 +135,18 @@ async fn a_run_replaces_what_the_run_before_kept() {
         assert_eq!(user.read(sum).await.unwrap(), [25]);
     }
 }
+
+#[tokio::test]
+async fn what_is_kept_leaves_other_results_to_be_read() {
+    for device in &common::devices().await {
+        let mut batch = GpuCommandBatch::new(device);
+        let x = batch.upload(&[1.0_f32, -2.0]);
+        let h = batch.relu(x);
+        let kept = batch.keep(h);
+        let y = batch.scale(h, 3.0);
+        batch.execute().await.expect("it runs");
+        assert_eq!(batch.read(y).await.expect("a result nobody reads"), [3.0, 0.0]);
+        assert_eq!(kept.read().await.expect("it was filled"), [1.0, 0.0]);
+        assert!(batch.read(h).await.is_err(), "it was kept, not downloaded");
+    }
+}

@@ -324,3 +324,40 @@ async fn nothing_and_something_in_one_trip() {
         assert_eq!(kept.read().await.unwrap(), NOTHING);
     }
 }
+
+#[tokio::test]
+async fn steps_and_shapes_of_any_size() {
+    for d in &common::devices().await {
+        gives(d, [1, 1], &[3.0_f32], |b| {
+            let x = b.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+            b.slice(x, [(0..2, isize::MIN), (0..2, isize::MAX)])
+        })
+        .await;
+    }
+    // Far more than any memory: an error, not the end of the process.
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.upload(&[1.0_f32]);
+    let x = batch.broadcast_to(x, [1 << 58]);
+    batch.exp(x);
+    let error = batch.execute().await.expect_err("no machine has room");
+    assert!(error.to_string().starts_with("out of memory"), "{error}");
+}
+
+/// Each step reads the one before in two ways, so that computing it where it is read would double
+/// the work every time.
+#[tokio::test]
+async fn stencils_do_not_blow_up() {
+    for d in &common::devices().await {
+        gives(d, [4], &[0.0_f32, 0.0, 0.0, 0.0], |b| {
+            let mut x = b.upload(&[1.0_f32, 2.0, 3.0, 4.0]);
+            for _ in 0..60 {
+                let y = b.flip(x, ..);
+                x = b.sub(x, y);
+                x = b.scale(x, 0.5);
+            }
+            let y = b.flip(x, ..);
+            b.add(x, y)
+        })
+        .await;
+    }
+}

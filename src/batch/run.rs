@@ -96,6 +96,7 @@ impl GpuCommandBatch {
 
     async fn run_on_cpu(&self, program: &Program, stats: &mut RunStats) -> Result<Results> {
         let running = Stopwatch::started();
+        check_room(program.plan.peak_bytes)?;
         let residents = self.residents.iter().map(host_storage);
         let job = cpu::CpuJob {
             plan: Arc::clone(&program.plan),
@@ -281,6 +282,18 @@ impl Device {
         batch.execute().await?;
         batch.read(result).await
     }
+}
+
+/// Fails where the host has no room for what a large run holds at once: without room, the allocation
+/// itself would end the process.
+fn check_room(bytes: u64) -> Result<()> {
+    const LARGE: u64 = 1 << 30;
+    let room = |bytes: usize| Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+    if bytes < LARGE || usize::try_from(bytes).is_ok_and(room) {
+        return Ok(());
+    }
+    let doing = format!("allocating {} of host memory", crate::units::bytes(bytes));
+    Err(crate::DeviceError::OutOfMemory { doing }.into())
 }
 
 /// A resident's data for a run on the CPU, to which no data on a GPU is ever pinned.

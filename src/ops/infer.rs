@@ -102,6 +102,11 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
         }
     };
     check_size(&out.shape)?;
+    // Their kernels count coordinates in 31 bits.
+    let counts = matches!(op, Op::Pad { .. } | Op::Concat { .. });
+    if counts && out.shape.dims().iter().any(|&dim| dim > i32::MAX as usize) {
+        return Err(MistakeKind::TooLarge(out.shape));
+    }
     Ok(out)
 }
 

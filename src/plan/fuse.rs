@@ -31,6 +31,8 @@ pub(super) struct Group {
     pub reads: Vec<Read>,
     /// Operations it computes.
     pub ops: Vec<Ix>,
+    /// How many operations an element takes: one that is read in several ways is computed in each.
+    pub size: usize,
 }
 
 /// What the pass found.
@@ -106,7 +108,14 @@ impl Pass<'_> {
         for read in &reads {
             add_reader(&mut self.readers[read.base], group);
         }
-        self.groups.push(Group { root: ix, anchor: None, extra: Vec::new(), reads, ops: vec![ix] });
+        self.groups.push(Group {
+            root: ix,
+            anchor: None,
+            extra: Vec::new(),
+            reads,
+            ops: vec![ix],
+            size: 1,
+        });
     }
 
     /// For each value whether it maps, element by element, what one heavy kernel made for it alone.
@@ -161,6 +170,7 @@ impl Pass<'_> {
             for read in &reads {
                 add_reader(&mut self.readers[read.base], group);
             }
+            self.groups[group].size += ways(&self.groups[group], ix);
             self.groups[group].reads = reads;
             self.groups[group].ops.push(ix);
             if also_stored {
@@ -188,7 +198,7 @@ impl Pass<'_> {
     /// The group's reads if it computed `ix` itself; `None` where it cannot.
     fn reads_after(&self, ix: Ix, group: usize) -> Option<Vec<Read>> {
         let group = &self.groups[group];
-        if group.ops.len() >= MAX_OPS {
+        if group.size + ways(group, ix) > MAX_OPS {
             return None;
         }
         let mut reads: Vec<Read> =
@@ -273,6 +283,7 @@ impl Pass<'_> {
             let Some(source) = self.group_of[anchor] else { continue };
             gone[source] = true;
             let mut ops = self.groups[source].ops.clone();
+            let size = self.groups[source].size;
             if self.is_output[anchor] {
                 self.groups[at].extra.push(anchor);
             }
@@ -282,6 +293,7 @@ impl Pass<'_> {
             }
             let group = &mut self.groups[at];
             ops.append(&mut group.ops);
+            group.size += size;
             (group.anchor, group.reads, group.ops) = (Some(anchor), reads, ops);
         }
         let mut at = 0;
@@ -320,7 +332,7 @@ impl Pass<'_> {
     fn epilogue_reads(&self, at: usize, anchor: Ix) -> Option<Vec<Read>> {
         let group = &self.groups[at];
         let source = &self.groups[self.group_of[anchor]?];
-        if source.ops.len() + group.ops.len() > MAX_OPS || source.root != anchor {
+        if source.size + group.size > MAX_OPS || source.root != anchor {
             return None;
         }
         let mut reads = source.reads.clone();
@@ -358,6 +370,11 @@ fn add_reader(readers: &mut Vec<usize>, group: usize) {
     if !readers.contains(&group) {
         readers.push(group);
     }
+}
+
+/// The different ways in which a group reads a value.
+fn ways(group: &Group, ix: Ix) -> usize {
+    group.reads.iter().filter(|read| read.base == ix).count()
 }
 
 fn distinct(reads: &[Read]) -> usize {

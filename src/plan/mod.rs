@@ -40,6 +40,8 @@ use fuse::Fusion;
 use ir::{Ir, Ix};
 use path::Views;
 
+/// No device binds fewer storage buffers to one kernel; WebGPU promises 8.
+const MIN_BUFFERS: usize = 4;
 /// More storage buffers than this in one kernel help nobody.
 const MAX_BUFFERS: usize = 16;
 
@@ -105,7 +107,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     if graph.len() == 0 {
         return Err(PlanError::Empty);
     }
-    let buffers = target.limits.storage_buffers.min(MAX_BUFFERS);
+    let buffers = target.limits.storage_buffers.clamp(MIN_BUFFERS, MAX_BUFFERS);
     let ir = Ir::prune(graph);
     verify::ir("prune", &ir)?;
     let ir = simplify::simplify(ir, buffers - 1).with_copies_to_keep();

@@ -30,6 +30,9 @@ impl CpuPool {
 
     /// Keeps `buffer` for a later run; the oldest make room.
     pub fn give(&self, buffer: Arc<HostBuffer>) {
+        if buffer.capacity() == 0 {
+            return;
+        }
         let mut buffers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         buffers.push(buffer);
         let mut held: usize = buffers.iter().map(|buffer| 4 * buffer.capacity()).sum();
@@ -54,5 +57,7 @@ mod tests {
         assert!(pool.take(10).is_none(), "far too large");
         assert_eq!(pool.take(60).map(|words| words.len()), Some(100));
         assert!(pool.take(60).is_none());
+        pool.give(Arc::new(HostBuffer::from_slice::<u32>(&[])));
+        assert!(pool.0.lock().unwrap().is_empty(), "nothing to use again");
     }
 }
