@@ -293,7 +293,7 @@ fn check_room(bytes: u64) -> Result<()> {
         return Ok(());
     }
     let doing = format!("allocating {} of host memory", crate::units::bytes(bytes));
-    Err(crate::DeviceError::OutOfMemory { doing }.into())
+    Err(DeviceError::OutOfMemory { doing }.into())
 }
 
 /// A resident's data for a run on the CPU, to which no data on a GPU is ever pinned.
