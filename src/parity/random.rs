@@ -1,6 +1,7 @@
 //! Random graphs: fused = unfused = interpreted.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::compare::check;
 use super::sample::{Rng, values};
@@ -91,8 +92,10 @@ impl Grower<'_> {
             1 => self.batch.amax(x, axes),
             2 => self.batch.amin(x, axes),
             _ => {
+                // Scaled, since the rounding of a sum that cancels is relative to what was summed.
+                let largest = self.dims(x).into_iter().max().unwrap_or(1);
                 let y = self.batch.sum(x, axes);
-                self.batch.tanh(y)
+                self.batch.scale(y, 1.0 / largest as f32)
             }
         }
     }
@@ -174,7 +177,13 @@ fn grow(batch: &mut GpuCommandBatch, seed: u64, steps: usize, all: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 96,
+        // The same graphs in every run: a failure must be the change's.
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn fused_is_interpreted(seed: u64, steps in 1_usize..24) {
