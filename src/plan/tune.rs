@@ -1,7 +1,7 @@
 //! Choices of a kernel's shape that depend on sizes only: tiles and splits.
 
 use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step, Tile};
-use crate::shape::View;
+use crate::shape::{View, points};
 
 /// Threads that fill a large GPU; a reduction with fewer results is split until it has as many.
 const FILL: usize = 1 << 17;
@@ -43,7 +43,7 @@ fn reduce_schedule(outer: usize, inner: usize, walks_columns: bool) -> ReduceSch
 }
 
 fn matmul_tile(batch: usize, m: usize, n: usize) -> Tile {
-    let groups = |bm: usize, bn: usize| batch * m.div_ceil(bm) * n.div_ceil(bn);
+    let groups = |bm: usize, bn: usize| points(&[batch, m.div_ceil(bm), n.div_ceil(bn)]);
     if groups(128, 128) >= 128 {
         Tile { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 }
     } else if m > 16 && groups(64, 64) >= 32 {
@@ -64,8 +64,7 @@ fn inner_is_strided(step: &Step) -> bool {
             .iter()
             .zip(&view.strides)
             .filter(|(_, s)| **s != 0)
-            .map(|(d, _)| *d)
-            .product::<usize>()
+            .fold(1_usize, |span, (&d, _)| span.saturating_mul(d))
     };
     let loads = step.expr.loads(&[*prologue]);
     let largest = loads.iter().map(|&k| &step.operands[k].view).max_by_key(|view| span(view));
