@@ -1,7 +1,7 @@
 //! How fast each kernel form is: one line a case.
 //!
 //! ```text
-//! cargo bench --bench kernels [-- part of a case's name]
+//! cargo bench --bench kernels [-- parts of the cases' names]
 //! ```
 //!
 //! `kernel <case> <median_ms> <rate> <first_call_ms>`: data resident and the result left on the device
@@ -10,6 +10,7 @@
 //! A `latency` line says what a call on next to no data takes. Every result is compared with a float64
 //! reference at sampled positions. Without a GPU the CPU is measured.
 
+mod memory;
 mod reference;
 #[path = "../../examples/common/timing.rs"]
 mod timing;
@@ -27,13 +28,13 @@ const SIDE: usize = 4096;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let filters = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let device = match Device::gpu().await {
         Ok(gpu) if !gpu.info().software => gpu,
         _ => Device::cpu(),
     };
     println!("# {}", device.info());
-    let bench = Bench { device, filter };
+    let bench = Bench { device, filters };
     bench.latency().await?;
     bench.chain().await?;
     for n in [1024, 2048, 4096, 8192] {
@@ -47,13 +48,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     bench.rows().await?;
     bench.sum().await?;
+    bench.memory().await?;
     bench.network().await
 }
 
 struct Bench {
     device: Device,
-    /// Only the cases whose names contain it.
-    filter: String,
+    /// Only the cases whose names contain one of them; all, if there are none.
+    filters: Vec<String>,
 }
 
 /// What a case must do at the least.
@@ -63,6 +65,10 @@ enum Work {
 }
 
 impl Bench {
+    fn wants(&self, name: &str) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter))
+    }
+
     /// Measures a graph over residents, prints its line and returns the result.
     async fn case<T: Element>(
         &self,
@@ -70,7 +76,7 @@ impl Bench {
         work: Work,
         record: impl Fn(&mut GpuCommandBatch) -> BufferId<T>,
     ) -> Result<Option<Vec<T>>, Box<dyn Error>> {
-        if !name.contains(&self.filter) {
+        if !self.wants(name) {
             return Ok(None);
         }
         let start = Instant::now();
@@ -209,7 +215,7 @@ impl Bench {
     /// 784-512-256-10 with relu, 64 rows, from host memory to host memory, weights resident.
     async fn network(&self) -> Result<(), Box<dyn Error>> {
         const NAME: &str = "mlp_784_512_256_10_batch64_host_to_host";
-        if !NAME.contains(&self.filter) {
+        if !self.wants(NAME) {
             return Ok(());
         }
         let mut random = Random::new(7);

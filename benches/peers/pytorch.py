@@ -49,6 +49,42 @@ def chain(a, b, c, d):
     return torch.maximum(y * y - 0.125, a)
 
 
+def memory():
+    """The cases of `benches/kernels/memory.rs`."""
+    functional = torch.nn.functional
+    cases = [
+        ("relu_64e6", [CHAIN], torch.relu),
+        ("add_row_16384x4095", [16384, 4095], lambda x: x + x[:1]),
+        ("add_column_8192", [8192, 8192], lambda x: x + x[:, :1]),
+        ("transpose_8192", [8192, 8192], lambda x: x.t().contiguous()),
+        ("transpose_8191_relu", [8191, 8191], lambda x: torch.relu(x.t()).contiguous()),
+        ("permute_32x1024x16x64_heads", [32, 1024, 16, 64], lambda x: x.permute(0, 2, 1, 3).contiguous()),
+        ("permute_256x512x512_last_first", [256, 512, 512], lambda x: x.permute(2, 0, 1).contiguous()),
+        ("sum_axis0_8192", [8192, 8192], lambda x: x.sum(0)),
+        ("sum_axis1_8192", [8192, 8192], lambda x: x.sum(1)),
+        ("sum_8e6x8", [8_000_000, 8], lambda x: x.sum(1)),
+        ("sum_axis0_8e6x8", [8_000_000, 8], lambda x: x.sum(0)),
+        ("softmax_1e6x8", [1_000_000, 8], lambda x: torch.softmax(x, -1)),
+        ("softmax_1e6x33", [1_000_000, 33], lambda x: torch.softmax(x, -1)),
+        ("softmax_8x1e6", [8, 1_000_000], lambda x: torch.softmax(x, -1)),
+        ("softmax_512x100003", [512, 100_003], lambda x: torch.softmax(x, -1)),
+        ("softmax_axis0_4096", [SIDE, SIDE], lambda x: torch.softmax(x, 0)),
+        ("softmax_4095", [4095, 4095], lambda x: torch.softmax(x, -1)),
+        ("log_softmax_4096", [SIDE, SIDE], lambda x: torch.log_softmax(x, -1)),
+        ("rms_norm_4096", [SIDE, SIDE], lambda x: functional.rms_norm(x, (SIDE,), eps=1e-5)),
+        ("layer_norm_16384x1024", [16384, 1024], lambda x: functional.layer_norm(x, (1024,))),
+        ("argmax_64e6", [CHAIN], torch.argmax),
+        ("dot_33e6", [2, 8192 * 4096], lambda x: x[0] @ x[1]),
+    ]
+    for name, shape, call in cases:
+        x = random(*shape)
+        case(name, lambda: call(x))
+    x = random(CHAIN).half()
+    case("relu_f16_64e6", lambda: torch.relu(x))
+    x = random(SIDE, SIDE).half()
+    case("softmax_f16_4096", lambda: torch.softmax(x, -1))
+
+
 @torch.no_grad()
 def main():
     print(f"# PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
@@ -73,6 +109,7 @@ def main():
     case("layer_norm_4096", lambda: torch.nn.functional.layer_norm(x, (SIDE,)))
     x = random(CHAIN)
     case("sum_64e6", lambda: x.sum())
+    memory()
     layers = [(random(i, o) * 0.05, random(o)) for i, o in ((784, 512), (512, 256), (256, 10))]
     host = torch.rand(64, 784)
 
