@@ -3,8 +3,10 @@
 mod collapse;
 mod combine;
 mod kernel;
+mod lanes;
 mod map;
 mod matmul;
+mod norm;
 mod reduce;
 mod row;
 mod template;
@@ -63,7 +65,7 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
     match &step.form {
         Form::Map { dims } => map::lower(kernel(), dims),
         Form::Reduce { .. } => reduce::lower(&kernel),
-        Form::Row { .. } => row::lower(kernel()),
+        Form::Row { .. } => row::lower(&kernel),
         Form::MatMul { .. } => matmul::lower(kernel()),
     }
 }

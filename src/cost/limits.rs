@@ -17,8 +17,17 @@ pub(crate) struct Limits {
     pub workgroup_bytes: u32,
     /// Whether kernels can hold `f16` in memory. Where not, it is stored in 32 bits, rounded.
     pub f16: bool,
+    /// Where kernels may use subgroup operations: how many threads a subgroup may have.
+    pub subgroups: Option<Subgroups>,
     /// Whether truth values take a 32-bit word, as they do on a GPU, or a byte.
     pub wide_bool: bool,
+}
+
+/// The sizes of subgroups, powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subgroups {
+    pub least: u32,
+    pub most: u32,
 }
 
 impl Limits {
@@ -32,6 +41,7 @@ impl Limits {
             groups: 65_535,
             workgroup_bytes: 16_384,
             f16: true,
+            subgroups: None,
             wide_bool: false,
         }
     }

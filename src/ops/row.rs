@@ -56,6 +56,15 @@ impl RowKind {
         matches!(self, Self::LayerNorm | Self::RmsNorm)
     }
 
+    /// 32-bit words of the statistics of a part of a row.
+    pub fn words(self) -> usize {
+        match self {
+            Self::Softmax | Self::LogSoftmax => 2,
+            Self::LayerNorm => 3,
+            Self::RmsNorm => 1,
+        }
+    }
+
     /// Flops per element, for the cost model.
     pub fn flops(self) -> u64 {
         match self {

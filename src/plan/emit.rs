@@ -136,7 +136,8 @@ impl<'b> Emitter<'_, 'b> {
                 let prologue = self.main_operand(anchor)?.r();
                 let outer = (0..shape.rank()).filter(|a| a != axis).map(|a| shape[a]).collect();
                 let epsilon = op.epsilon().map(|epsilon| self.scalar_index(epsilon));
-                Some(Form::Row { kind: op.kind(), outer, len: shape[*axis], prologue, epsilon })
+                let (kind, len) = (op.kind(), shape[*axis]);
+                Some(Form::Row { kind, outer, len, prologue, epsilon, parts: 1 })
             }
             Op::MatMul => {
                 let dims = MatMulDims::of(shape_of(0), shape_of(1)).ok()?;

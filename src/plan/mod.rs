@@ -27,6 +27,7 @@ pub(crate) use step::{Cost, Dims, Scratch, StepOutput};
 pub(crate) use step::{
     Form, Operand, ReduceLayout, ReduceSchedule, Source, Space, Step, Tile, ValueId,
 };
+pub(crate) use tune::ROW_HELD;
 
 use std::panic::Location;
 

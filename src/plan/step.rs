@@ -63,7 +63,12 @@ impl Step {
     pub fn dispatches(&self) -> u64 {
         match &self.form {
             _ if self.is_empty() => 0,
-            Form::Reduce { schedule, .. } if schedule.parts > 1 => 2,
+            Form::Reduce { schedule: ReduceSchedule { parts, .. }, .. }
+            | Form::Row { parts, .. }
+                if *parts > 1 =>
+            {
+                2
+            }
             _ => 1,
         }
     }
@@ -90,7 +95,7 @@ impl Step {
     }
 }
 
-/// Partial results of a split reduction.
+/// Partial results of a reduction or row form in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scratch {
     pub words: u64,
@@ -108,8 +113,17 @@ pub(crate) enum Form {
     /// the combination as [`Node::Acc`](crate::expr::Node).
     Reduce { combine: Combine, outer: Dims, inner: Dims, prologue: Ref, schedule: ReduceSchedule },
     /// `prologue` over `outer ++ [len]`, normalised along `len`; outputs over the same space, with the
-    /// normalised value as `Acc`. `epsilon` is the position of ε in the step's scalars.
-    Row { kind: RowKind, outer: Dims, len: usize, prologue: Ref, epsilon: Option<u16> },
+    /// normalised value as `Acc`. `epsilon` is the position of ε in the step's scalars; `parts` is what a
+    /// GPU cuts each row into: with more than one, a first dispatch leaves statistics of the parts in
+    /// the scratch memory.
+    Row {
+        kind: RowKind,
+        outer: Dims,
+        len: usize,
+        prologue: Ref,
+        epsilon: Option<u16>,
+        parts: usize,
+    },
     /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`; outputs over
     /// `batch ++ [m, n]`, with the sum as `Acc`.
     MatMul { batch: Dims, m: usize, n: usize, k: usize, x: Ref, w: Ref, acc: Ty, tile: Tile },

@@ -5,6 +5,10 @@ use crate::shape::{View, points};
 
 /// Threads that fill a large GPU; a reduction with fewer results is split until it has as many.
 const FILL: usize = 1 << 17;
+/// Workgroups that fill a large GPU.
+const FILL_GROUPS: usize = 1024;
+/// The longest row that a workgroup's threads hold in their registers: 64 elements each.
+pub(crate) const ROW_HELD: usize = 16_384;
 /// Threads of a workgroup that share a row.
 const GROUP: usize = 256;
 /// Rows up to this length are one thread's work.
@@ -13,6 +17,7 @@ const SHORT: usize = 64;
 /// Chooses tiles and splits, and asks for the memory of partial results.
 pub(super) fn tune(step: &mut Step) {
     let walks_columns = inner_is_strided(step);
+    let across = step.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
     match &mut step.form {
         Form::Reduce { outer, inner, combine, schedule, .. } => {
             let (outer, inner) = (outer.iter().product(), inner.iter().product());
@@ -25,7 +30,15 @@ pub(super) fn tune(step: &mut Step) {
         Form::MatMul { batch, m, n, tile, .. } => {
             *tile = matmul_tile(batch.iter().product(), *m, *n);
         }
-        Form::Map { .. } | Form::Row { .. } => {}
+        Form::Row { kind, outer, len, parts, .. } => {
+            let rows = outer.iter().product();
+            *parts = row_parts(rows, *len, across);
+            if *parts > 1 {
+                let words = (rows * *parts * kind.words()) as u64;
+                step.scratch = Some(Scratch { words, slot: 0 });
+            }
+        }
+        Form::Map { .. } => {}
     }
 }
 
@@ -40,6 +53,16 @@ fn reduce_schedule(outer: usize, inner: usize, walks_columns: bool) -> ReduceSch
     let wanted = FILL.div_ceil(threads.max(1));
     let parts = wanted.min(inner / least).clamp(1, 1024);
     ReduceSchedule { layout, parts }
+}
+
+/// Parts of each row, so that long rows, or columns (`across`), fill a GPU however few they are.
+fn row_parts(rows: usize, len: usize, across: bool) -> usize {
+    let (groups, held, least) =
+        if across { (rows.div_ceil(32), 128, 128) } else { (rows, ROW_HELD, GROUP * 16) };
+    if len <= held || groups >= FILL_GROUPS / 2 {
+        return 1;
+    }
+    FILL_GROUPS.div_ceil(groups.max(1)).min(len / least).max(1)
 }
 
 fn matmul_tile(batch: usize, m: usize, n: usize) -> Tile {

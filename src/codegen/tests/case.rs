@@ -128,10 +128,13 @@ impl Maker {
 }
 
 fn scratch(form: &Form) -> Option<Scratch> {
-    let Form::Reduce { combine, outer, schedule, .. } = form else { return None };
-    let results: usize = outer.iter().product();
-    let words = (results * schedule.parts * combine.words()) as u64;
-    (schedule.parts > 1).then_some(Scratch { words, slot: 0 })
+    let (outer, parts, words) = match form {
+        Form::Reduce { combine, outer, schedule, .. } => (outer, schedule.parts, combine.words()),
+        Form::Row { kind, outer, parts, .. } => (outer, *parts, kind.words()),
+        _ => return None,
+    };
+    let words = (outer.iter().product::<usize>() * parts * words) as u64;
+    (parts > 1).then_some(Scratch { words, slot: 0 })
 }
 
 /// Small numbers: exact sums for integers, no overflow in products and exponentials.

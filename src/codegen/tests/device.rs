@@ -17,6 +17,7 @@ struct Gpu {
     device: wgpu::Device,
     queue: wgpu::Queue,
     f16: bool,
+    subgroups: bool,
 }
 
 fn gpu() -> Option<&'static Gpu> {
@@ -31,15 +32,17 @@ fn gpu() -> Option<&'static Gpu> {
 async fn open() -> Option<Gpu> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
     let adapter = instance.request_adapter(&wgpu::RequestAdapterOptions::default()).await.ok()?;
-    let f16 = adapter.features().contains(wgpu::Features::SHADER_F16);
-    let features = if f16 { wgpu::Features::SHADER_F16 } else { wgpu::Features::empty() };
+    let wanted = wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    let features = adapter.features() & wanted;
     let descriptor = wgpu::DeviceDescriptor {
         required_features: features,
         required_limits: adapter.limits(),
         ..Default::default()
     };
     let (device, queue) = adapter.request_device(&descriptor).await.ok()?;
-    Some(Gpu { device, queue, f16 })
+    let f16 = features.contains(wgpu::Features::SHADER_F16);
+    let subgroups = features.contains(wgpu::Features::SUBGROUP);
+    Some(Gpu { device, queue, f16, subgroups })
 }
 
 /// Runs `case` on the adapter, if there is one that holds what `limits` says, and compares.
@@ -48,7 +51,7 @@ pub(super) fn check(case: &Case, limits: &Limits) {
         assert!(std::env::var_os("CI").is_none(), "no adapter to run kernels on");
         return;
     };
-    if limits.f16 && !gpu.f16 {
+    if limits.f16 && !gpu.f16 || limits.subgroups.is_some() && !gpu.subgroups {
         return;
     }
     let dispatches = lower(&case.plan, &case.step, limits);

@@ -73,7 +73,7 @@ fn layer_norm() {
     make.output(DType::F32, &dims, root);
     let outer = [8][..].into();
     let kind = RowKind::LayerNorm;
-    let form = Form::Row { kind, outer, len: 300, prologue, epsilon: Some(0) };
+    let form = Form::Row { kind, outer, len: 300, prologue, epsilon: Some(0), parts: 1 };
     insta::assert_snapshot!(print(&make.finish(form)));
 }
 

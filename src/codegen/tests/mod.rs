@@ -12,12 +12,15 @@ mod row;
 mod text;
 
 use self::case::Case;
-use crate::cost::Limits;
+use crate::cost::{Limits, Subgroups};
 
-/// A GPU with and without `f16` in memory.
+/// A GPU with and without `f16` in memory and subgroups.
 fn targets() -> [Limits; 2] {
-    let plain = Limits::webgpu();
-    [plain.clone(), Limits { f16: true, ..plain }]
+    [Limits::webgpu(), Limits { f16: true, ..with_subgroups() }]
+}
+
+fn with_subgroups() -> Limits {
+    Limits { subgroups: Some(Subgroups { least: 4, most: 128 }), ..Limits::webgpu() }
 }
 
 /// Panics unless the kernels of `case` are valid and compute what they should.

@@ -42,7 +42,7 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             });
             (outer.to_vec(), accs.collect())
         }
-        Form::Row { kind, outer, len, prologue, epsilon } => {
+        Form::Row { kind, outer, len, prologue, epsilon, .. } => {
             let epsilon = epsilon.map_or(0.0, |e| case.step.scalars[usize::from(e)].value());
             let accs = points(outer).into_iter().flat_map(|o| {
                 let row = (0..*len).map(|j| eval(case, *prologue, &[&o[..], &[j]].concat(), 0.0));

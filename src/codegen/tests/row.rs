@@ -3,13 +3,24 @@
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
 use crate::cost::Limits;
-use crate::dtype::DType;
+use crate::dtype::{DType, Ty};
 use crate::ops::RowKind;
 use crate::plan::{Form, Space};
 use crate::shape::View;
 
 /// A row form of 2x over `outer ++ [len]`, with its result scaled by a vector of `len`.
 fn case(kind: RowKind, dtype: DType, dims: &[usize], x_view: View, out_view: View) -> Case {
+    case_in_parts(kind, dtype, dims, x_view, out_view, 1)
+}
+
+fn case_in_parts(
+    kind: RowKind,
+    dtype: DType,
+    dims: &[usize],
+    x_view: View,
+    out_view: View,
+    parts: usize,
+) -> Case {
     let elements = dims.iter().product();
     let mut make = Maker::default();
     let x = make.value(dtype, &[elements]);
@@ -24,16 +35,75 @@ fn case(kind: RowKind, dtype: DType, dims: &[usize], x_view: View, out_view: Vie
     let root = (make.expr.handle(acc) * make.expr.handle(gamma)).r();
     make.output_through(dtype, &[elements], root, out_view.clone());
     make.output_through(DType::F32, &[elements], acc, out_view);
-    make.finish(Form::Row { kind, outer: outer.into(), len, prologue, epsilon })
+    make.finish(Form::Row { kind, outer: outer.into(), len, prologue, epsilon, parts })
 }
+
+const LENGTHS: [usize; 19] = [
+    1, 2, 4, 8, 31, 32, 33, 64, 100, 127, 256, 257, 1_000, 1_025, 4_095, 4_096, 4_097, 16_384,
+    17_001,
+];
 
 #[test]
 fn every_kind_at_every_length() {
-    for kind in RowKind::ALL {
-        for len in [1, 2, 31, 32, 33, 64, 100, 256, 257, 1_000, 1_025, 4_096, 4_097, 5_000] {
+    for (kind, limits) in RowKind::ALL.into_iter().flat_map(|k| targets().map(|l| (k, l))) {
+        for len in LENGTHS {
             let dims = [3, len];
             let case = case(kind, DType::F32, &dims, row_major(&dims), row_major(&dims));
-            check(&case, &Limits::webgpu());
+            check(&case, &limits);
+        }
+    }
+}
+
+#[test]
+fn rows_in_parts() {
+    for kind in RowKind::ALL {
+        for (len, parts) in [(40, 3), (9_000, 2), (10_003, 5), (12, 11)] {
+            let dims = [5, len];
+            let straight = row_major(&dims);
+            let across = view(&dims, &[1, 5], 0);
+            for view in [straight, across] {
+                let case = case_in_parts(kind, DType::F32, &dims, view.clone(), view, parts);
+                check(&case, &Limits::webgpu());
+            }
+        }
+    }
+}
+
+#[test]
+fn several_rows_share_a_workgroup() {
+    for limits in targets() {
+        for dims in [[70, 8], [33, 100], [9, 1_024], [1_000, 3]] {
+            let case =
+                case(RowKind::Softmax, DType::F32, &dims, row_major(&dims), row_major(&dims));
+            check(&case, &limits);
+        }
+    }
+}
+
+/// NaN and infinities, in rows that are held and in rows that are streamed.
+#[test]
+fn rows_with_nan_and_infinities() {
+    const INF: f64 = f64::INFINITY;
+    for (limits, len) in targets().into_iter().flat_map(|l| [(l.clone(), 40), (l, 16_400)]) {
+        let mut rows = vec![0.5; 5 * len];
+        rows[3] = f64::NAN;
+        rows[len + len - 1] = -INF;
+        rows[2 * len + 7] = INF;
+        rows[3 * len..4 * len].fill(-INF);
+        rows[4 * len..4 * len + len / 2].fill(-INF);
+        for kind in RowKind::ALL {
+            let dims = [5, len];
+            let mut make = Maker::default();
+            let x = make.value_of(DType::F32, &dims, rows.clone());
+            let prologue = make.load(x, Space::Main, row_major(&dims));
+            let epsilon = kind.has_epsilon().then(|| make.scalar(DType::F32, 1e-3)).map(|_| 0);
+            let acc = make.expr.acc(Ty::F32).r();
+            make.output(DType::F32, &dims, acc);
+            let outer = [5][..].into();
+            check(
+                &make.finish(Form::Row { kind, outer, len, prologue, epsilon, parts: 1 }),
+                &limits,
+            );
         }
     }
 }
@@ -43,7 +113,7 @@ fn every_type_and_axis() {
     for kind in RowKind::ALL {
         for dtype in [DType::F32, DType::F16] {
             for limits in targets() {
-                for len in [7, 40, 4_100] {
+                for len in [7, 40, 2_100] {
                     // The normalised axis is the first of [len, 2, 3].
                     let dims = [2, 3, len];
                     let across = view(&dims, &[3, 1, 6], 0);

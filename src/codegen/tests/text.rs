@@ -27,7 +27,7 @@ pub(super) fn validate(case: &Case, limits: &Limits) -> Vec<Dispatch> {
 pub(super) fn validate_text(text: &str) {
     let module = naga::front::wgsl::parse_str(text)
         .unwrap_or_else(|error| panic!("{}\n{text}", error.emit_to_string(text)));
-    let capabilities = Capabilities::SHADER_FLOAT16;
+    let capabilities = Capabilities::SHADER_FLOAT16 | Capabilities::SUBGROUP;
     let result = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
     if let Err(error) = result {
         panic!("{}\n{text}", error.emit_to_string(text));

@@ -2,7 +2,7 @@
 
 use wgpu::DeviceType;
 
-use crate::cost::Limits;
+use crate::cost::{Limits, Subgroups};
 use crate::error::DeviceError;
 
 /// Which adapter is wanted.
@@ -73,7 +73,7 @@ pub(super) async fn open(
     let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {
         DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
     })?;
-    let limits = plan_limits(&device, &info);
+    let limits = plan_limits(&device, &adapter.get_info(), &info);
     Ok(Opened { device, queue, info, limits })
 }
 
@@ -91,7 +91,7 @@ async fn enumerate() -> Vec<wgpu::Adapter> {
     instance.enumerate_adapters(backends).await
 }
 
-fn plan_limits(device: &wgpu::Device, info: &GpuInfo) -> Limits {
+fn plan_limits(device: &wgpu::Device, adapter: &wgpu::AdapterInfo, info: &GpuInfo) -> Limits {
     let limits = device.limits();
     Limits {
         adapter: info.name.clone(),
@@ -100,8 +100,21 @@ fn plan_limits(device: &wgpu::Device, info: &GpuInfo) -> Limits {
         groups: limits.max_compute_workgroups_per_dimension,
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
         f16: device.features().contains(wgpu::Features::SHADER_F16),
+        subgroups: subgroups(device, adapter),
         wide_bool: true,
     }
+}
+
+/// Browsers want a directive in the text before subgroup operations; kernels there do without.
+fn subgroups(device: &wgpu::Device, adapter: &wgpu::AdapterInfo) -> Option<Subgroups> {
+    let (least, most) = (adapter.subgroup_min_size, adapter.subgroup_max_size);
+    let usable = device.features().contains(wgpu::Features::SUBGROUP)
+        && adapter.backend != wgpu::Backend::BrowserWebGpu
+        && least.is_power_of_two()
+        && most.is_power_of_two()
+        && (4..=most).contains(&least)
+        && most <= 128;
+    usable.then_some(Subgroups { least, most })
 }
 
 /// The position of the fastest kind of adapter that fits; the first of equals.

@@ -1,0 +1,20 @@
+// Completes row.wgsl for RMS norm: Σ x². Bindings: none.
+struct State {
+    square: f32,
+}
+
+fn identity() -> State {
+    return State(0f);
+}
+
+fn merge(a: State, b: State) -> State {
+    return State(a.square + b.square);
+}
+
+fn lift(x: f32) -> State {
+    return State(x * x);
+}
+
+fn lift4(x: vec4<f32>) -> State {
+    return State(dot(x, x));
+}

@@ -1,0 +1,95 @@
+//! Four neighbours at a time: loads, calls and stores of vectors.
+
+use std::fmt::Write;
+
+use super::kernel::{Function, Kernel};
+use crate::expr::wgsl::type_name;
+use crate::plan::{Operand, Source};
+use crate::shape::View;
+
+/// The names of a vector's lanes.
+pub(super) const LANES: [&str; 4] = ["x", "y", "z", "w"];
+
+/// What a thread holds of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// The same for the four lanes.
+    One,
+    /// A vector.
+    Four,
+}
+
+/// Whether every four neighbours along the lanes lie in one aligned quad, given the strides of the
+/// other axes.
+pub(super) fn is_wide(view: &View, lane_stride: i64, others: &[i64]) -> bool {
+    lane_stride == 1 && view.offset % 4 == 0 && others.iter().all(|s| s % 4 == 0)
+}
+
+/// Whether `operand` and all in `operands` that read the same value can be bound in fours, given which
+/// can by themselves.
+pub(super) fn binds_wide(
+    kernel: &Kernel<'_>,
+    operands: &[usize],
+    operand: usize,
+    wide: impl Fn(usize) -> bool,
+) -> bool {
+    let all = &kernel.step.operands;
+    let same = operands.iter().filter(|&&o| all[o].source == all[operand].source);
+    same.into_iter().all(|&o| !all[o].clamp && wide(o))
+}
+
+/// Statements that load what the four lanes from the index `at` on need of `operand`, as `x` and its
+/// number, and what is held then.
+pub(super) fn load(
+    kernel: &mut Kernel<'_>,
+    operand: usize,
+    at: &str,
+    stride: i64,
+    wide: bool,
+) -> (String, Held) {
+    if stride == 0 {
+        return (format!("let x{operand} = {};\n", kernel.load(operand, at)), Held::One);
+    }
+    let Operand { source, dtype, .. } = kernel.step.operands[operand];
+    if wide && matches!(source, Source::Value(_)) {
+        let quad = kernel.load_quad(operand, &format!("({at}) / 4u"));
+        return (format!("let x{operand} = {quad};\n"), Held::Four);
+    }
+    let start = format!("at{operand}");
+    let stride = kernel.param(stride);
+    let lanes: Vec<String> =
+        (0..4).map(|k| kernel.load(operand, &format!("{start} + {k}u * {stride}"))).collect();
+    let ty = type_name(dtype.lane());
+    let lanes = lanes.join(", ");
+    (format!("let {start} = {at};\nlet x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
+}
+
+/// The calls of `function` for the four lanes of what is held; `acc` is a vector.
+pub(super) fn calls(function: &Function, acc: &str, held: impl Fn(usize) -> Held) -> [String; 4] {
+    LANES.map(|lane| {
+        function.call(&format!("{acc}.{lane}"), |o| match held(o) {
+            Held::One => format!("x{o}"),
+            Held::Four => format!("x{o}.{lane}"),
+        })
+    })
+}
+
+/// Statements that store the four `values` in `output`, from the index `at` on.
+pub(super) fn store(
+    kernel: &mut Kernel<'_>,
+    output: usize,
+    at: &str,
+    stride: i64,
+    wide: bool,
+    values: &[String; 4],
+) -> String {
+    if wide {
+        return kernel.store_quad(output, &format!("({at}) / 4u"), values);
+    }
+    let stride = kernel.param(stride);
+    let mut text = String::new();
+    for (k, value) in values.iter().enumerate() {
+        let _ = write!(text, "{}", kernel.store(output, &format!("{at} + {k}u * {stride}"), value));
+    }
+    text
+}

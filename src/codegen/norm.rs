@@ -1,0 +1,154 @@
+//! What the kinds of row operations compute, as WGSL: from elements in registers in a few passes, or
+//! from elements that are read twice, by statistics that merge.
+
+use crate::ops::RowKind;
+
+/// One number of a row: a fold over its elements, then a formula of the fold.
+pub(super) struct Pass {
+    /// The name of the number.
+    pub name: &'static str,
+    pub fold: Fold,
+    /// What each element `x` becomes before it is folded, and stays.
+    pub before: Option<fn(x: &str) -> String>,
+    /// What is folded for the element `x`.
+    pub term: fn(x: &str) -> String,
+    /// The number, from the fold.
+    pub value: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fold {
+    Max,
+    Sum,
+}
+
+impl Fold {
+    pub fn identity(self) -> &'static str {
+        match self {
+            Self::Max => "-p_inf()",
+            Self::Sum => "0f",
+        }
+    }
+
+    pub fn merge(self, a: &str, b: &str) -> String {
+        match self {
+            Self::Max => format!("p_max({a}, {b})"),
+            Self::Sum => format!("{a} + {b}"),
+        }
+    }
+}
+
+/// The passes of a kind, and the normalised element from what the passes left of it.
+pub(super) fn passes(
+    kind: RowKind,
+    len: &str,
+    epsilon: &str,
+) -> (Vec<Pass>, fn(x: &str) -> String) {
+    let plain = |name, fold, value: &str| Pass {
+        name,
+        fold,
+        before: None,
+        term: str::to_string,
+        value: value.to_string(),
+    };
+    let scale = |before| Pass {
+        name: "scale",
+        fold: Fold::Sum,
+        before,
+        term: |x| format!("{x} * {x}"),
+        value: format!("p_rsqrt(fold / {len} + {epsilon})"),
+    };
+    match kind {
+        RowKind::Softmax => {
+            let before: Option<fn(&str) -> String> = Some(|x| format!("p_exp({x} - greatest)"));
+            let inverse = Pass { before, ..plain("inverse", Fold::Sum, "1f / fold") };
+            (vec![plain("greatest", Fold::Max, "fold"), inverse], |x| format!("{x} * inverse"))
+        }
+        RowKind::LogSoftmax => {
+            let term: fn(&str) -> String = |x| format!("p_exp({x} - greatest)");
+            let total = Pass { term, ..plain("total", Fold::Sum, "p_log(fold)") };
+            (vec![plain("greatest", Fold::Max, "fold"), total], |x| {
+                format!("{x} - greatest - total")
+            })
+        }
+        RowKind::LayerNorm => {
+            let mean = plain("mean", Fold::Sum, &format!("fold / {len}"));
+            (vec![mean, scale(Some(|x| format!("{x} - mean")))], |x| format!("{x} * scale"))
+        }
+        RowKind::RmsNorm => (vec![scale(None)], |x| format!("{x} * scale")),
+    }
+}
+
+/// Statistics of a row's elements.
+pub(super) struct Statistics {
+    /// The type `State` and the functions `identity`, `merge`, `lift` and `lift4`.
+    pub text: &'static str,
+    /// Statements that make the numbers which `result` uses of `state`.
+    pub numbers: String,
+    /// The normalised element of `x`.
+    pub result: fn(x: &str) -> String,
+    /// The fields of `State`, all `f32`.
+    fields: &'static [&'static str],
+}
+
+impl Statistics {
+    pub fn new(kind: RowKind, len: &str, epsilon: &str) -> Self {
+        let scale = |square: &str| format!("let scale = p_rsqrt({square} / {len} + {epsilon});\n");
+        let exponentials = |last: &str| {
+            format!(
+                "let greatest = state.greatest;\n\
+                 let sum = select(state.sum, p_nan(), p_is_inf(greatest));\n{last}"
+            )
+        };
+        match kind {
+            RowKind::Softmax => Self {
+                text: include_str!("../../shaders/row_exponentials.wgsl"),
+                numbers: exponentials("let inverse = 1f / sum;\n"),
+                result: |x| format!("p_exp({x} - greatest) * inverse"),
+                fields: &["greatest", "sum"],
+            },
+            RowKind::LogSoftmax => Self {
+                text: include_str!("../../shaders/row_exponentials.wgsl"),
+                numbers: exponentials("let total = p_log(sum);\n"),
+                result: |x| format!("{x} - greatest - total"),
+                fields: &["greatest", "sum"],
+            },
+            RowKind::LayerNorm => Self {
+                text: include_str!("../../shaders/row_moments.wgsl"),
+                numbers: format!("let mean = state.mean;\n{}", scale("state.square")),
+                result: |x| format!("({x} - mean) * scale"),
+                fields: &["count", "mean", "square"],
+            },
+            RowKind::RmsNorm => Self {
+                text: include_str!("../../shaders/row_squares.wgsl"),
+                numbers: scale("state.square"),
+                result: |x| format!("{x} * scale"),
+                fields: &["square"],
+            },
+        }
+    }
+
+    /// The state as 32-bit words.
+    pub fn pack(&self, state: &str) -> Vec<String> {
+        self.fields.iter().map(|field| format!("bitcast<u32>({state}.{field})")).collect()
+    }
+
+    /// The state from its words.
+    pub fn unpack(&self, words: impl Fn(usize) -> String) -> String {
+        let words = (0..self.fields.len()).map(|word| format!("bitcast<f32>({})", words(word)));
+        format!("State({})", words.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The helpers that the texts of a kind call.
+pub(super) fn helpers(kind: RowKind, streamed: bool) -> &'static [&'static str] {
+    match kind {
+        RowKind::Softmax if streamed => &["p_max", "p_inf", "p_exp", "p_nan", "p_is_inf"],
+        RowKind::LogSoftmax if streamed => {
+            &["p_max", "p_inf", "p_exp", "p_log", "p_nan", "p_is_inf"]
+        }
+        RowKind::Softmax => &["p_max", "p_inf", "p_exp"],
+        RowKind::LogSoftmax => &["p_max", "p_inf", "p_exp", "p_log"],
+        RowKind::LayerNorm | RowKind::RmsNorm => &["p_rsqrt"],
+    }
+}
