@@ -1,10 +1,24 @@
-// An elementwise kernel over a multiple of four elements: a thread computes four neighbours.
+// An elementwise kernel: a thread computes four neighbours, or more fours that lie 1024 elements apart.
 //
 // Bindings: 0 the parameters; then the outputs, then the inputs, in elements or in fours.
-// Workgroup: 256 threads. Dispatch: ⌈elements / 1024⌉ workgroups, in any grid.
+// Workgroup: 256 threads. Dispatch: ⌈elements / {{group}}⌉ workgroups, in any grid.
 {{prelude}}
 
 {{functions}}
+
+struct Quad {
+    {{fields}}
+}
+
+fn load(i: u32) -> Quad {
+    {{loads}}
+    return Quad({{loaded}});
+}
+
+fn finish(i: u32, quad: Quad) {
+    {{results}}
+    {{stores}}
+}
 
 @compute @workgroup_size(256)
 fn main(
@@ -12,12 +26,10 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let quad = ((group.z * groups.y + group.y) * groups.x + group.x) * 256u + thread;
-    if quad >= {{quads}} {
+    let id = (group.z * groups.y + group.y) * groups.x + group.x;
+    let i = id * {{group}}u + thread * 4u;
+    if i >= {{elements}} {
         return;
     }
-    let i = quad * 4u;
-    {{loads}}
-    {{results}}
-    {{stores}}
+    {{quads}}
 }

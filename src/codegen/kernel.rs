@@ -10,7 +10,7 @@ use crate::cost::Limits;
 use crate::dtype::{DType, Ty};
 use crate::expr::wgsl::{self, Leaves, Printed, type_name};
 use crate::expr::{Node, Ref, Unary};
-use crate::plan::{Operand, Plan, Source, Step};
+use crate::plan::{Operand, Plan, Source, Step, ValueId};
 
 /// Threads of a workgroup, except where a template says otherwise.
 pub(super) const THREADS: usize = 256;
@@ -132,6 +132,19 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// Whether all that is bound holds two bytes an element.
+    pub fn binds_halves_alone(&self) -> bool {
+        self.buffers.iter().all(|b| b.element.contains("f16"))
+    }
+
+    /// Whether the buffer of `value` holds its elements rounded up to a multiple of `unit`: buffers
+    /// are no smaller than 256 bytes and otherwise multiples of that, but for the largest.
+    pub fn can_round_up(&self, value: ValueId, unit: usize) -> bool {
+        let value = &self.plan.values[value.index()];
+        let elements = value.shape.elements().next_multiple_of(unit) as u64;
+        elements.saturating_mul(self.limits.stored(value.dtype)) <= self.limits.binding_bytes
+    }
+
     /// The WGSL type that holds `dtype` in memory.
     fn stored(&self, dtype: DType) -> &'static str {
         match dtype {
@@ -217,6 +230,16 @@ impl<'a> Kernel<'a> {
     pub fn store(&mut self, output: usize, index: &str, value: &str) -> String {
         let buffer = self.buffer(BufferRef::Value(self.step.outputs[output].value));
         format!("{buffer}[{index}] = {};\n", self.stored_value(output, value))
+    }
+
+    /// As [`store`](Self::store), where the output may be bound in fours.
+    pub fn store_lane(&mut self, output: usize, index: &str, value: &str, wide: bool) -> String {
+        if !wide {
+            return self.store(output, index, value);
+        }
+        let buffer = self.buffer(BufferRef::Value(self.step.outputs[output].value));
+        let value = self.stored_value(output, value);
+        format!("{buffer}[({index}) / 4u][({index}) % 4u] = {value};\n")
     }
 
     /// A statement that stores four values in `output`.

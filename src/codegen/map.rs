@@ -5,20 +5,24 @@ use std::fmt::Write;
 use super::Dispatch;
 use super::collapse::Axes;
 use super::kernel::{Function, Kernel, THREADS};
+use super::lanes::{self, Held};
+use super::transpose;
 use crate::expr::wgsl::type_name;
-use crate::plan::{Operand, Source};
-use crate::shape::View;
+use crate::plan::Source;
 
-/// Elements that one workgroup computes.
+/// Elements that one workgroup computes with a quad a thread.
 const GROUP: usize = THREADS * 4;
 
 /// Lowers the map of `kernel`'s step over `dims`.
 pub(super) fn lower(mut kernel: Kernel<'_>, dims: &[usize]) -> Vec<Dispatch> {
     let function = kernel.function("compute_element", &kernel.output_roots(), None);
     let space = Space::new(&kernel, dims, &function.operands);
+    let straight = (0..space.outputs).all(|map| space.axes.is_linear(map));
     let inner = space.axes.dims[space.axes.rank() - 1];
-    let dispatch = if inner.is_multiple_of(4) {
-        quads(kernel, &space, &function)
+    let dispatch = if let Some(crossing) = transpose::find(&kernel, &space) {
+        transpose::lower(kernel, &space, &function, &crossing)
+    } else if straight || inner.is_multiple_of(4) {
+        Quads::new(&space, inner).lower(kernel, &function)
     } else {
         single(kernel, &space, &function)
     };
@@ -26,11 +30,11 @@ pub(super) fn lower(mut kernel: Kernel<'_>, dims: &[usize]) -> Vec<Dispatch> {
 }
 
 /// The iteration space with the maps of the outputs and of the operands that are read.
-struct Space {
-    axes: Axes,
+pub(super) struct Space {
+    pub axes: Axes,
     /// Map `k` of `axes` belongs to output `k`, or to operand `operands[k − outputs]`.
-    operands: Vec<usize>,
-    outputs: usize,
+    pub operands: Vec<usize>,
+    pub outputs: usize,
 }
 
 impl Space {
@@ -43,7 +47,7 @@ impl Space {
         Self { axes, operands: operands.to_vec(), outputs: step.outputs.len() }
     }
 
-    fn map_of(&self, operand: usize) -> usize {
+    pub fn map_of(&self, operand: usize) -> usize {
         let position = self.operands.iter().position(|&o| o == operand);
         self.outputs + position.unwrap_or_default()
     }
@@ -53,18 +57,9 @@ impl Space {
         self.axes.strides[map][self.axes.rank() - 1]
     }
 
-    /// Whether every four neighbours lie in one aligned quad.
-    fn is_wide(&self, map: usize, view: &View) -> bool {
-        let (lane, outer) = (self.lane_stride(map), self.axes.rank() - 1);
-        lane == 1
-            && view.offset % 4 == 0
-            && self.axes.strides[map][..outer].iter().all(|s| s % 4 == 0)
-    }
-
-    /// Whether some map needs the coordinates.
-    fn needs_coordinates(&self) -> bool {
-        let maps = 0..self.axes.strides.len();
-        maps.into_iter().any(|map| !self.axes.is_linear(map) && !self.axes.is_uniform(map))
+    /// Whether some map in `maps` needs the coordinates.
+    fn needs_coordinates(&self, mut maps: impl Iterator<Item = usize>) -> bool {
+        maps.any(|map| !self.axes.is_linear(map) && !self.axes.is_uniform(map))
     }
 }
 
@@ -73,152 +68,245 @@ fn index(
     kernel: &mut Kernel<'_>,
     space: &Space,
     map: usize,
-    view: &View,
+    offset: i64,
     coordinates: &[String],
 ) -> String {
-    let start = kernel.param(view.offset);
+    let start = kernel.param(offset);
     if space.axes.is_linear(map) {
         return format!("{start} + i");
     }
     kernel.index(&start, &space.axes.strides[map], coordinates)
 }
 
-fn coordinates(kernel: &mut Kernel<'_>, space: &Space) -> (String, Vec<String>) {
-    if space.needs_coordinates() {
-        kernel.coordinates("c", "i", &space.axes.dims)
-    } else {
-        (String::new(), Vec::new())
-    }
-}
-
-/// The variant for a last axis that is no multiple of four.
+/// The variant for outputs that do not lie in the order of the walk.
 fn single(mut kernel: Kernel<'_>, space: &Space, function: &Function) -> Dispatch {
     let step = kernel.step;
     let elements = space.axes.len();
     kernel.bind_outputs(|_| false);
     kernel.bind_operands(&function.operands, |_| false);
     let count = kernel.size(elements);
-    let (mut text, coordinates) = coordinates(&mut kernel, space);
+    let (mut text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
     for &operand in &function.operands {
-        let view = &step.operands[operand].view;
-        let at = index(&mut kernel, space, space.map_of(operand), view, &coordinates);
+        let offset = step.operands[operand].view.offset;
+        let at = index(&mut kernel, space, space.map_of(operand), offset, &coordinates);
         let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
     }
     let _ = writeln!(text, "let result = {};", function.call("", |o| format!("x{o}")));
     for (output, result) in function.results.iter().enumerate() {
-        let at = index(&mut kernel, space, output, &step.outputs[output].view, &coordinates);
+        let offset = step.outputs[output].view.offset;
+        let at = index(&mut kernel, space, output, offset, &coordinates);
         text.push_str(&kernel.store(output, &at, &format!("result{result}")));
     }
     let holes = [("functions", function.text.as_str()), ("compute", &text), ("elements", &count)];
     kernel.dispatch(include_str!("../../shaders/map.wgsl"), &holes, "", elements.div_ceil(GROUP))
 }
 
-/// What a thread holds of an operand.
-#[derive(Clone, Copy)]
-enum Held {
-    /// The same for the four lanes.
-    One,
-    /// A vector.
-    Four,
+/// The variant whose threads take four neighbours. Where the last axis is a multiple of four, they
+/// never span two rows; else all is walked as one row, with a rest of fewer than four at its end.
+struct Quads<'a> {
+    space: &'a Space,
+    /// Whether quads keep to rows.
+    in_rows: bool,
 }
 
-/// The variant for a last axis that is a multiple of four.
-fn quads(mut kernel: Kernel<'_>, space: &Space, function: &Function) -> Dispatch {
-    let step = kernel.step;
-    let quads = space.axes.len() / 4;
-    let wide_operand = |o: usize| {
-        let same = |&p: &usize| step.operands[p].source == step.operands[o].source;
-        function.operands.iter().copied().filter(|p| same(p)).all(|p| {
-            let operand = &step.operands[p];
-            !operand.clamp && space.is_wide(space.map_of(p), &operand.view)
-        })
-    };
-    let wide_output = |o: usize| space.is_wide(o, &step.outputs[o].view);
-    kernel.bind_outputs(wide_output);
-    kernel.bind_operands(&function.operands, wide_operand);
-    let count = kernel.size(quads);
-    let (mut loads, coordinates) = coordinates(&mut kernel, space);
-    let mut held = vec![Held::One; step.operands.len()];
-    for &operand in &function.operands {
-        let wide = wide_operand(operand);
-        let text = load_lanes(&mut kernel, space, operand, wide, &coordinates, &mut held[operand]);
-        loads.push_str(&text);
+impl<'a> Quads<'a> {
+    fn new(space: &'a Space, inner: usize) -> Self {
+        Self { space, in_rows: inner.is_multiple_of(4) }
     }
-    let (results, stores) =
-        evaluate_lanes(&mut kernel, space, function, &held, wide_output, &coordinates);
-    let holes = [
-        ("functions", function.text.as_str()),
-        ("quads", &count),
-        ("loads", &loads),
-        ("results", &results),
-        ("stores", &stores),
-    ];
-    let groups = quads.div_ceil(THREADS);
-    kernel.dispatch(include_str!("../../shaders/map_quads.wgsl"), &holes, "", groups)
-}
 
-/// Statements that load what the four lanes at `i` need of `operand`, as `x` and its number.
-fn load_lanes(
-    kernel: &mut Kernel<'_>,
-    space: &Space,
-    operand: usize,
-    wide: bool,
-    coordinates: &[String],
-    held: &mut Held,
-) -> String {
-    let Operand { source, dtype, ref view, .. } = kernel.step.operands[operand];
-    let map = space.map_of(operand);
-    let at = index(kernel, space, map, view, coordinates);
-    let lane = space.lane_stride(map);
-    if lane == 0 {
-        return format!("let x{operand} = {};\n", kernel.load(operand, &at));
+    /// Whether four neighbours of the map always lie in one aligned quad, by strides and offset.
+    fn is_wide(&self, map: usize, view: &crate::shape::View) -> bool {
+        let axes = &self.space.axes;
+        if self.in_rows {
+            let (outer, lane) = (axes.rank() - 1, self.space.lane_stride(map));
+            return lanes::is_wide(view, lane, &axes.strides[map][..outer]);
+        }
+        axes.is_linear(map) && view.offset % 4 == 0
     }
-    *held = Held::Four;
-    if wide && matches!(source, Source::Value(_)) {
-        let quad = kernel.load_quad(operand, &format!("({at}) / 4u"));
-        return format!("let x{operand} = {quad};\n");
-    }
-    let start = format!("at{operand}");
-    let stride = kernel.param(lane);
-    let lanes: Vec<String> =
-        (0..4).map(|k| kernel.load(operand, &format!("{start} + {k}u * {stride}"))).collect();
-    format!(
-        "let {start} = {at};\nlet x{operand} = vec4<{}>({});\n",
-        type_name(dtype.lane()),
-        lanes.join(", ")
-    )
-}
 
-/// Statements that call `function` for each lane, and statements that store the results.
-fn evaluate_lanes(
-    kernel: &mut Kernel<'_>,
-    space: &Space,
-    function: &Function,
-    held: &[Held],
-    wide: impl Fn(usize) -> bool,
-    coordinates: &[String],
-) -> (String, String) {
-    let step = kernel.step;
-    let mut results = String::new();
-    for lane in ["x", "y", "z", "w"] {
-        let call = function.call("", |o| match held[o] {
-            Held::One => format!("x{o}"),
-            Held::Four => format!("x{o}.{lane}"),
+    /// Whether `operand` is read in fours. Where there is a rest, the last four may reach past the
+    /// value's elements, but not past its buffer.
+    fn reads_wide(&self, kernel: &Kernel<'_>, function: &Function, operand: usize) -> bool {
+        let step = kernel.step;
+        let by_itself = |o: usize| {
+            let operand = &step.operands[o];
+            let fits = match operand.source {
+                Source::Value(_) if self.in_rows => true,
+                Source::Value(value) => kernel.can_round_up(value, 4),
+                Source::Iota => false,
+            };
+            fits && self.is_wide(self.space.map_of(o), &operand.view)
+        };
+        lanes::binds_wide(kernel, &function.operands, operand, by_itself)
+    }
+
+    fn writes_wide(&self, kernel: &Kernel<'_>, output: usize) -> bool {
+        self.is_wide(output, &kernel.step.outputs[output].view)
+    }
+
+    fn lower(&self, mut kernel: Kernel<'_>, function: &Function) -> Dispatch {
+        let elements = self.space.axes.len();
+        let wide: Vec<bool> = (0..kernel.step.operands.len())
+            .map(|o| function.operands.contains(&o) && self.reads_wide(&kernel, function, o))
+            .collect();
+        let writes: Vec<bool> =
+            (0..self.space.outputs).map(|o| self.writes_wide(&kernel, o)).collect();
+        kernel.bind_outputs(|output| writes[output]);
+        kernel.bind_operands(&function.operands, |operand| wide[operand]);
+        let each = if kernel.binds_halves_alone() { 2 } else { 1 };
+        let count = kernel.size(elements);
+        let mut loads = Loads::default();
+        self.load(&mut kernel, function, &wide, &count, &mut loads);
+        let (results, stores) = self.finish(&mut kernel, function, &loads, &writes, &count);
+        let group = (GROUP * each).to_string();
+        let holes = [
+            ("functions", &*[loads.functions.as_str(), &function.text].join("\n")),
+            ("group", &group),
+            ("fields", if loads.fields.is_empty() { "nothing: u32," } else { &loads.fields }),
+            ("loads", &loads.text),
+            ("loaded", if loads.names.is_empty() { "0u" } else { &loads.names }),
+            ("results", &results),
+            ("stores", &stores),
+            ("elements", &count),
+            ("quads", &several(each, &count)),
+        ];
+        let groups = elements.div_ceil(GROUP * each);
+        kernel.dispatch(include_str!("../../shaders/map_quads.wgsl"), &holes, "", groups)
+    }
+
+    fn load(
+        &self,
+        kernel: &mut Kernel<'_>,
+        function: &Function,
+        wide: &[bool],
+        count: &str,
+        out: &mut Loads,
+    ) {
+        let space = self.space;
+        out.held = vec![Held::One; kernel.step.operands.len()];
+        let maps = function.operands.iter().map(|&o| space.map_of(o));
+        let mut coordinates = Vec::new();
+        if self.in_rows && space.needs_coordinates(maps) {
+            (out.text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
+        }
+        for &operand in &function.operands {
+            let (map, offset) = (space.map_of(operand), kernel.step.operands[operand].view.offset);
+            let (text, held) = if self.in_rows || wide[operand] || space.axes.is_uniform(map) {
+                let at = index(kernel, space, map, offset, &coordinates);
+                let stride = if self.in_rows { space.lane_stride(map) } else { 1 };
+                let stride = if space.axes.is_uniform(map) { 0 } else { stride };
+                lanes::load(kernel, operand, &at, stride, wide[operand])
+            } else {
+                self.load_apart(kernel, operand, count, &mut out.functions)
+            };
+            let ty = type_name(kernel.step.operands[operand].dtype.lane());
+            let ty = if held == Held::Four { format!("vec4<{ty}>") } else { ty.to_string() };
+            out.text.push_str(&text);
+            let _ = writeln!(out.fields, "x{operand}: {ty},");
+            let comma = if out.names.is_empty() { "" } else { ", " };
+            let _ = write!(out.names, "{comma}x{operand}");
+            out.held[operand] = held;
+        }
+    }
+
+    /// The loads of four lanes, each at coordinates of its own.
+    fn load_apart(
+        &self,
+        kernel: &mut Kernel<'_>,
+        operand: usize,
+        count: &str,
+        functions: &mut String,
+    ) -> (String, Held) {
+        let space = self.space;
+        let (map, view) = (space.map_of(operand), &kernel.step.operands[operand].view);
+        let offset = view.offset;
+        let (mut text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
+        let at = index(kernel, space, map, offset, &coordinates);
+        let ty = type_name(kernel.step.operands[operand].dtype.lane());
+        let _ = writeln!(text, "return {};", kernel.load(operand, &at));
+        let body = super::template::indent(&text);
+        let _ = writeln!(functions, "fn load{operand}(i: u32) -> {ty} {{\n{body}}}\n");
+        let lanes =
+            [0, 1, 2, 3].map(|k| format!("load{operand}(min(i + {k}u, {count} - 1u))")).join(", ");
+        (format!("let x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
+    }
+
+    /// Statements that compute the four results, and statements that store them.
+    fn finish(
+        &self,
+        kernel: &mut Kernel<'_>,
+        function: &Function,
+        loads: &Loads,
+        wide: &[bool],
+        count: &str,
+    ) -> (String, String) {
+        let mut results = String::new();
+        let calls = lanes::LANES.map(|lane| {
+            function.call("", |o| match loads.held[o] {
+                Held::One => format!("quad.x{o}"),
+                Held::Four => format!("quad.x{o}.{lane}"),
+            })
         });
-        let _ = writeln!(results, "let result_{lane} = {call};");
-    }
-    let mut stores = String::new();
-    for (output, result) in function.results.iter().enumerate() {
-        let values = ["x", "y", "z", "w"].map(|lane| format!("result_{lane}{result}"));
-        let at = index(kernel, space, output, &step.outputs[output].view, coordinates);
-        if wide(output) {
-            stores.push_str(&kernel.store_quad(output, &format!("({at}) / 4u"), &values));
-            continue;
+        for (lane, call) in lanes::LANES.iter().zip(calls) {
+            let _ = writeln!(results, "let result_{lane} = {call};");
         }
-        let stride = kernel.param(space.lane_stride(output));
-        for (k, value) in values.iter().enumerate() {
-            stores.push_str(&kernel.store(output, &format!("{at} + {k}u * {stride}"), value));
+        let space = self.space;
+        let (mut stores, mut coordinates) = (String::new(), Vec::new());
+        if space.needs_coordinates(0..space.outputs) {
+            (stores, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
         }
+        let mut rest = String::new();
+        for (output, result) in function.results.iter().enumerate() {
+            let values = lanes::LANES.map(|lane| format!("result_{lane}{result}"));
+            let offset = kernel.step.outputs[output].view.offset;
+            let at = index(kernel, space, output, offset, &coordinates);
+            let stride = if self.in_rows { space.lane_stride(output) } else { 1 };
+            let store = lanes::store(kernel, output, &at, stride, wide[output], &values);
+            stores.push_str(&store);
+            if !self.in_rows {
+                let store = |(k, value): (usize, &String)| {
+                    let at = format!("{at} + {k}u");
+                    let store = kernel.store_lane(output, &at, value, wide[output]);
+                    format!("if i + {k}u < {count} {{\n    {store}}}\n")
+                };
+                rest.extend(values.iter().enumerate().take(3).map(store));
+            }
+        }
+        if self.in_rows {
+            return (results, stores);
+        }
+        let (stores, rest) = (super::template::indent(&stores), super::template::indent(&rest));
+        (results, format!("if {count} - i >= 4u {{\n{stores}}} else {{\n{rest}}}\n"))
     }
-    (results, stores)
+}
+
+/// What loads the operands of a quad.
+#[derive(Default)]
+struct Loads {
+    functions: String,
+    text: String,
+    /// The fields of what is loaded, and their values.
+    fields: String,
+    names: String,
+    held: Vec<Held>,
+}
+
+/// Statements that compute `each` quads, all of which are loaded before the first is stored.
+fn several(each: usize, count: &str) -> String {
+    if each == 1 {
+        return "finish(i, load(i));\n".to_string();
+    }
+    let mut text = "let quad0 = load(i);\n".to_string();
+    for k in 1..each {
+        let apart = k * GROUP;
+        let _ = write!(
+            text,
+            "let i{k} = i + {apart}u;\nlet quad{k} = load(select(i, i{k}, i{k} < {count}));\n"
+        );
+    }
+    text.push_str("finish(i, quad0);\n");
+    for k in 1..each {
+        let _ = write!(text, "if i{k} < {count} {{\n    finish(i{k}, quad{k});\n}}\n");
+    }
+    text
 }

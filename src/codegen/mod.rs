@@ -13,6 +13,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod transpose;
 
 use self::kernel::Kernel;
 use crate::cost::Limits;

@@ -44,6 +44,76 @@ fn maps_take_every_type_and_view() {
 }
 
 #[test]
+fn a_rest_of_fewer_than_four_is_written_and_no_more() {
+    for count in [1, 2, 3, 5, 1_021, 1_023, 4_095, 4_097] {
+        for dtype in DType::ALL {
+            check_map(dtype, &[count], &[count], &row_major(&[count]));
+        }
+    }
+    for dtype in DType::ALL {
+        check_map(dtype, &[37, 33], &[33], &view(&[37, 33], &[0, 1], 0));
+        check_map(dtype, &[37, 33], &[37], &view(&[37, 33], &[1, 0], 0));
+        check_map(dtype, &[37, 33], &[1], &view(&[37, 33], &[0, 0], 0));
+        check_map(dtype, &[37, 33], &[37, 33], &view(&[37, 33], &[-33, -1], 37 * 33 - 1));
+        check_map(dtype, &[1_021], &[1_023], &view(&[1_021], &[1], 1));
+    }
+}
+
+#[test]
+fn transposed_operands_go_through_tiles() {
+    for dtype in DType::ALL {
+        check_map(dtype, &[16, 16], &[256], &view(&[16, 16], &[1, 16], 0));
+        check_map(dtype, &[65, 33], &[33, 65], &view(&[65, 33], &[1, 65], 0));
+        check_map(dtype, &[40, 100], &[100, 40], &view(&[40, 100], &[1, 40], 0));
+        check_map(dtype, &[3, 33, 40], &[3_960], &view(&[3, 33, 40], &[1_320, 1, 33], 0));
+        check_map(dtype, &[33, 3, 40], &[3_960], &view(&[33, 3, 40], &[1, 33, 99], 0));
+        check_map(dtype, &[33, 34], &[33, 34], &view(&[33, 34], &[-1, -33], 1_121));
+        check_map(dtype, &[31, 32], &[32], &view(&[31, 32], &[1, 0], 0));
+    }
+}
+
+#[test]
+fn operands_cross_along_several_axes() {
+    let (dims, count) = ([33, 34, 35], 33 * 34 * 35);
+    let views = [
+        view(&dims, &[1, 33 * 35, 33], 0),
+        view(&dims, &[34, 1, 33 * 34], 0),
+        view(&dims, &[1, 33, 33 * 34], 0),
+        view(&dims, &[34 * 35, 1, 34], 0),
+        view(&dims, &[1, 0, 33], -2),
+        view(&dims, &[1, 33 * 35, 33], 0),
+    ];
+    for limits in targets().into_iter().chain([Limits { groups: 3, ..Limits::webgpu() }]) {
+        let mut make = Maker::default();
+        let loads: Vec<_> = views
+            .iter()
+            .map(|view| {
+                let x = make.value(DType::I32, &[count]);
+                make.operand(x, Space::Main, view.clone(), view.offset < 0)
+            })
+            .collect();
+        let handles = loads.iter().map(|&r| make.expr.handle(r));
+        let sum = handles.reduce(|a, b| a * 3.0 + b).unwrap().r();
+        make.output(DType::I32, &dims, sum);
+        make.output(DType::I32, &dims, loads[1]);
+        check(&make.finish(Form::Map { dims: dims[..].into() }), &limits);
+    }
+}
+
+#[test]
+fn halves_alone_are_taken_two_vectors_at_a_time() {
+    for count in [3, 8, 1_020, 1_024, 1_028, 2_047, 2_048, 5_000] {
+        let limits = Limits { f16: true, ..Limits::webgpu() };
+        let mut make = Maker::default();
+        let x = make.value(DType::F16, &[count]);
+        let x = make.load(x, Space::Main, row_major(&[count]));
+        let root = (make.expr.handle(x) + 1.0).r();
+        make.output(DType::F16, &[count], root);
+        check(&make.finish(Form::Map { dims: [count][..].into() }), &limits);
+    }
+}
+
+#[test]
 fn a_buffer_read_in_fours_and_in_ones_is_bound_once() {
     for limits in targets() {
         let dims = [6, 8];
