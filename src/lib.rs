@@ -53,11 +53,13 @@ mod parity;
 mod plan;
 mod run;
 mod shape;
+#[cfg(feature = "gpu")]
+mod store;
 mod units;
 
 pub use batch::{Axes, BufferId, GpuCommandBatch, Resident, RunStats};
 pub use cost::Backend;
-pub use device::{Device, DeviceInfo};
+pub use device::{Device, DeviceBuilder, DeviceInfo};
 pub use dtype::{DType, Element, Float, Logical, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Mistake, MistakeKind, Mistakes, PlanError, ReadError, Result,

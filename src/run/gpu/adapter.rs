@@ -27,6 +27,8 @@ pub(crate) struct GpuInfo {
     pub binding_bytes: u64,
     /// Bytes of the largest buffer.
     pub buffer_bytes: u64,
+    /// What tells the adapter's compiled pipelines from those of others; `None` where the backend keeps none.
+    pub cache_key: Option<String>,
 }
 
 impl GpuInfo {
@@ -34,6 +36,7 @@ impl GpuInfo {
         let info = adapter.get_info();
         let limits = adapter.limits();
         Self {
+            cache_key: wgpu::util::pipeline_cache_key(&info),
             name: info.name,
             backend: format!("{:?}", info.backend),
             driver: [info.driver, info.driver_info].join(" ").trim().to_owned(),

@@ -69,7 +69,8 @@ async fn truth_values_are_words_on_the_device() {
 #[tokio::test]
 async fn halves_are_words_where_kernels_cannot_hold_them() {
     let choice = AdapterChoice { name_part: None, software_too: true };
-    let Some(gpu) = found(Gpu::open_with(&choice, wgpu::Features::empty()).await) else { return };
+    let opened = Gpu::open_with(&choice, wgpu::Features::empty(), None).await;
+    let Some(gpu) = found(opened) else { return };
     assert!(!gpu.limits().f16);
     let data: Vec<f16> = (0..333).map(|i| f16::from_f32(i as f32 * 0.37 - 60.0)).collect();
     let mut plan = Builder::new();
