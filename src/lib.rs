@@ -57,7 +57,7 @@ mod shape;
 mod store;
 mod units;
 
-pub use batch::{Axes, BufferId, GpuCommandBatch, Resident, RunStats};
+pub use batch::{Axes, BufferId, GpuCommandBatch, ReadView, Resident, RunStats};
 pub use cost::Backend;
 pub use device::{Device, DeviceBuilder, DeviceInfo};
 pub use dtype::{DType, Element, Float, Logical, Numeric, Scalar, Signed};

@@ -110,10 +110,7 @@ pub(crate) fn user_folder() -> Option<PathBuf> {
     folder_in(variable, std::env::home_dir())
 }
 
-fn folder_in(
-    variable: impl Fn(&str) -> Option<PathBuf>,
-    home: Option<PathBuf>,
-) -> Option<PathBuf> {
+fn folder_in(variable: impl Fn(&str) -> Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     let base = if cfg!(windows) {
         variable("LOCALAPPDATA")
     } else if cfg!(target_vendor = "apple") {

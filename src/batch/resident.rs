@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::read::{Found, ReadView, check_length};
 use super::{BufferId, GpuCommandBatch};
 use crate::cost::Backend;
 use crate::device::Device;
@@ -95,20 +96,44 @@ impl<T: Element> Resident<T> {
         &self.handle.0.ty.shape
     }
 
-    /// The data, in row-major order.
+    /// The data in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`].
     ///
     /// # Errors
     /// [`ReadError::EmptyResident`] before the batch that keeps it has run;
     /// [`DeviceError`](crate::DeviceError) if the device fails.
     pub async fn read(&self) -> Result<Vec<T>> {
+        Ok(self.found().await?.into_vec().await)
+    }
+
+    /// Copies the data to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`].
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); [`DataError::Length`] if `out` has not as many elements as the resident.
+    pub async fn read_into(&self, out: &mut [T]) -> Result<()> {
+        check_length(self.shape(), out)?;
+        self.found().await?.copy_politely(out).await;
+        Ok(())
+    }
+
+    /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`], after
+    /// the transfer from the device.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_view(&self) -> Result<ReadView<T>> {
+        Ok(self.found().await?.into_view())
+    }
+
+    /// The data, brought to the host if need be.
+    async fn found(&self) -> Result<Found> {
         match self.handle.storage().ok_or(ReadError::EmptyResident)? {
-            Storage::Host(buffer) => Ok(buffer.to_vec()),
+            Storage::Host(buffer) => Ok(Found::Host(buffer)),
             #[cfg(feature = "gpu")]
             Storage::Gpu(buffer) => {
                 let Some(gpu) = self.handle.0.device.opened() else {
                     return Err(ReadError::EmptyResident.into());
                 };
-                Ok(gpu.read_resident(&buffer).await?.read(0))
+                Ok(Found::Gpu(gpu.read_resident(&buffer).await?.download(0)))
             }
         }
     }
@@ -116,6 +141,8 @@ impl<T: Element> Resident<T> {
 
 impl Device {
     /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`].
+    ///
+    /// The data is copied once, by this thread and others, before the call returns; the device takes it from there.
     ///
     /// # Errors
     /// [`DataError`] if the data does not fill the shape;

@@ -26,7 +26,10 @@ use crate::store::{Store, user_folder};
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder opens nothing until `auto` or `gpu` is called"]
 pub struct DeviceBuilder {
-    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "only GPUs have something to keep"))]
+    #[cfg_attr(
+        not(feature = "gpu"),
+        expect(dead_code, reason = "only GPUs have something to keep")
+    )]
     cache: Cache,
 }
 

@@ -27,15 +27,17 @@ pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> CpuRun {
     if job.plan.seconds < INLINE_SECONDS {
         return run(&job.plan, &job.uploads, &job.residents, pool);
     }
-    let (sender, receiver) = oneshot::channel();
     let pool = Arc::clone(pool);
-    rayon::spawn(move || {
-        // A panic must reach who waits: on its own, rayon would end the process.
-        let work = || run(&job.plan, &job.uploads, &job.residents, &pool);
-        drop(sender.send(catch_unwind(AssertUnwindSafe(work))));
-    });
+    off_thread(move || run(&job.plan, &job.uploads, &job.residents, &pool)).await
+}
+
+/// The result of `work`, done on one of rayon's threads.
+pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = oneshot::channel();
+    // A panic must reach who waits: on its own, rayon would end the process.
+    rayon::spawn(move || drop(sender.send(catch_unwind(AssertUnwindSafe(work)))));
     match receiver.await {
-        Ok(Ok(run)) => run,
+        Ok(Ok(result)) => result,
         Ok(Err(panic)) => resume_unwind(panic),
         Err(_) => unreachable!("the sender sends before it is dropped"),
     }

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
-pub(crate) use readback::GpuRun;
+pub(crate) use readback::{Download, GpuRun};
 pub(crate) use resident::DeviceBuffer;
 use smallvec::SmallVec;
 pub(crate) use trip::{HostData, Job};

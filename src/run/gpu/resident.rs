@@ -64,7 +64,7 @@ impl Gpu {
         async move {
             let (flight, mut run) = shared.launch_read(&resident)?;
             if let Some(flight) = flight {
-                run.readback = flight.await?;
+                run.readback = flight.await?.map(Arc::new);
             }
             Ok(run)
         }
