@@ -21,9 +21,10 @@ impl Bench {
             return Ok(());
         }
         let data = Random::new(8).floats(ELEMENTS);
+        let given = data.clone();
         let start = Instant::now();
         let mut batch = GpuCommandBatch::new(&self.device);
-        let x = batch.upload_vec(data.clone(), ELEMENTS);
+        let x = batch.upload_vec(given, ELEMENTS);
         let there = batch.keep(x);
         self.transfer("upload_256MB", start, async || {
             batch.write_with(x, |_| ())?;

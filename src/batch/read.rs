@@ -17,7 +17,7 @@ use crate::run::memory::{self, LARGE};
 use crate::shape::Shape;
 
 /// Bytes that a future copies before it lets other tasks run: a millisecond or two.
-const STRIDE: usize = 32 << 20;
+pub(super) const STRIDE: usize = 32 << 20;
 
 impl GpuCommandBatch {
     /// A result of the last run in a vector of its own, in row-major order.
@@ -152,7 +152,7 @@ impl Found {
 }
 
 /// Lets other tasks of the same thread run.
-async fn give_way() {
+pub(super) async fn give_way() {
     let mut given = false;
     poll_fn(|context| {
         if std::mem::replace(&mut given, true) {

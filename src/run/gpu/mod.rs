@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
 pub(crate) use readback::{Download, GpuRun};
-pub(crate) use resident::DeviceBuffer;
+pub(crate) use resident::{DeviceBuffer, Parts};
 use smallvec::SmallVec;
 pub(crate) use trip::{HostData, Job};
 

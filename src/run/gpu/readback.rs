@@ -9,7 +9,7 @@ use super::flight::Readback;
 use super::resident::DeviceBuffer;
 use super::trip::HostData;
 use crate::dtype::{DType, Element};
-use crate::run::cpu::share;
+use crate::run::cpu::{off_thread, share};
 use crate::run::memory::{self, LARGE, PART};
 
 /// A finished run.
@@ -62,8 +62,8 @@ impl GpuRun {
 
 /// A downloaded value, in memory that is not used again before the last of its holders is gone.
 pub(crate) struct Download {
-    output: Output,
-    readback: Option<Arc<Readback>>,
+    pub(super) output: Output,
+    pub(super) readback: Option<Arc<Readback>>,
 }
 
 impl Download {
@@ -119,6 +119,19 @@ impl Download {
         let host = host.chunks_mut(elements * storage.host_size());
         let parts = host.zip(stored.chunks(elements * storage.size()));
         share(parts, |(host, stored)| storage.unpack(stored, host));
+    }
+
+    /// `values` with all elements in it from `start`, copied on another thread if they are many.
+    ///
+    /// # Panics
+    /// As [`copy_out`](Self::copy_out).
+    pub async fn copied_into<T: Element>(self, mut values: Vec<T>, start: usize) -> Vec<T> {
+        let (len, bytes) = (self.len(), self.len() * size_of::<T>());
+        let copy = move || {
+            self.copy_out(0, &mut values[start..start + len]);
+            values
+        };
+        if bytes < LARGE { copy() } else { off_thread(copy).await }
     }
 
     /// All elements in a vector.
