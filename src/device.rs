@@ -1,15 +1,19 @@
 //! Devices: where batches run.
 
+mod builder;
+
 use std::fmt;
 use std::sync::Arc;
 
+pub use builder::DeviceBuilder;
+
 use crate::cost::{Backend, DeviceProfile, Limits, Profiles};
-use crate::error::{DeviceError, PlanError, Result};
+use crate::error::{PlanError, Result};
 use crate::graph::Graph;
 use crate::plan::{Placed, Target, place};
 use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
-use crate::run::gpu::{AdapterChoice, Gpu};
+use crate::run::gpu::Gpu;
 
 /// Where batches run: the host's cores, and a GPU where there is one. Cheap to clone; share one
 /// device among all batches and tasks.
@@ -57,31 +61,6 @@ impl fmt::Display for DeviceInfo {
     }
 }
 
-/// What `ONETRIP_BACKEND` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
-    Auto,
-    Cpu,
-    Gpu,
-}
-
-impl Choice {
-    fn from_environment() -> Result<Self, DeviceError> {
-        let variable = "ONETRIP_BACKEND";
-        let value = match std::env::var(variable) {
-            Ok(value) => value,
-            Err(std::env::VarError::NotPresent) => return Ok(Self::Auto),
-            Err(std::env::VarError::NotUnicode(value)) => value.to_string_lossy().into_owned(),
-        };
-        match value.to_lowercase().as_str() {
-            "" | "auto" => Ok(Self::Auto),
-            "cpu" => Ok(Self::Cpu),
-            "gpu" => Ok(Self::Gpu),
-            _ => Err(DeviceError::Environment { variable, value, expected: "auto, cpu or gpu" }),
-        }
-    }
-}
-
 impl Device {
     /// The best GPU together with the host's cores: each graph runs where it is predicted to be done
     /// first. Without a hardware GPU that can be opened, the cores alone;
@@ -91,13 +70,9 @@ impl Device {
     /// do. `ONETRIP_ADAPTER` picks the GPU whose name contains it, ignoring case.
     ///
     /// # Errors
-    /// [`DeviceError`] if a variable is not understood, or asks for a GPU that is not there.
+    /// [`DeviceError`](crate::DeviceError) if a variable is not understood, or asks for a GPU that is not there.
     pub async fn auto() -> Result<Self> {
-        match Choice::from_environment()? {
-            Choice::Cpu => Ok(Self::cpu()),
-            Choice::Gpu => Self::gpu().await,
-            Choice::Auto => Self::best().await,
-        }
+        Self::builder().auto().await
     }
 
     /// The host's cores.
@@ -130,41 +105,26 @@ impl Device {
     /// `ONETRIP_ADAPTER` picks the one whose name contains it, ignoring case.
     ///
     /// # Errors
-    /// [`DeviceError::NoAdapter`] if there is none, with those that were found;
-    /// [`DeviceError::Open`] if the adapter gives no device.
-    #[cfg(feature = "gpu")]
+    /// [`NoAdapter`](crate::DeviceError::NoAdapter) if there is none, with those that were found;
+    /// [`Open`](crate::DeviceError::Open) if the adapter gives no device;
+    /// [`NoGpuSupport`](crate::DeviceError::NoGpuSupport) in a build without
+    /// the feature `gpu`.
     pub async fn gpu() -> Result<Self> {
-        let choice = AdapterChoice { name_part: adapter_from_environment(), software_too: true };
-        Ok(Self::with_gpu(Gpu::open(&choice).await?, false))
+        Self::builder().gpu().await
     }
 
-    /// A GPU, which this build does not support.
+    /// Opens a device that keeps what it compiled elsewhere than usual, or nowhere.
     ///
-    /// # Errors
-    /// [`DeviceError::NoGpuSupport`], always.
-    #[cfg(not(feature = "gpu"))]
-    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
-    pub async fn gpu() -> Result<Self> {
-        Err(DeviceError::NoGpuSupport.into())
-    }
-
-    #[cfg(feature = "gpu")]
-    async fn best() -> Result<Self> {
-        let named = adapter_from_environment();
-        // Who names an adapter means it, even if it is a software one.
-        let software_too = named.is_some();
-        let choice = AdapterChoice { name_part: named, software_too };
-        match Gpu::open(&choice).await {
-            Ok(gpu) => Ok(Self::with_gpu(gpu, true)),
-            Err(error) if software_too => Err(error.into()),
-            Err(error) => Ok(Self::on_cpu(Some(error.to_string()))),
-        }
-    }
-
-    #[cfg(not(feature = "gpu"))]
-    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
-    async fn best() -> Result<Self> {
-        Ok(Self::cpu())
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// let device = onetrip::Device::builder().without_cache().auto().await?;
+    /// # let _ = device;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder() -> DeviceBuilder {
+        DeviceBuilder::default()
     }
 
     #[cfg(feature = "gpu")]
@@ -260,9 +220,4 @@ fn profiles() -> Profiles {
 
 fn cpu_target() -> Target {
     Target { backend: Backend::Cpu, limits: Limits::cpu(), profiles: profiles() }
-}
-
-#[cfg(feature = "gpu")]
-fn adapter_from_environment() -> Option<String> {
-    std::env::var("ONETRIP_ADAPTER").ok().filter(|name| !name.is_empty())
 }

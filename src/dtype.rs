@@ -97,13 +97,35 @@ impl Ty {
     }
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for half::f16 {}
-    impl Sealed for i32 {}
-    impl Sealed for u32 {}
-    impl Sealed for bool {}
+pub(crate) mod sealed {
+    /// What only this crate asks of an element type.
+    pub trait Sealed: Sized {
+        /// The elements that `bytes` hold; `None` if they lie askew, or one is no value of the type.
+        fn in_place(bytes: &[u8]) -> Option<&[Self]>;
+        /// As [`in_place`](Self::in_place).
+        fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]>;
+    }
+
+    macro_rules! sealed {
+        ($($t:ty, $cast:path, $cast_mut:path;)*) => {$(
+            impl Sealed for $t {
+                fn in_place(bytes: &[u8]) -> Option<&[Self]> {
+                    $cast(bytes).ok()
+                }
+                fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
+                    $cast_mut(bytes).ok()
+                }
+            }
+        )*};
+    }
+    // Of numbers any bytes are one, so that these do not look at them.
+    sealed! {
+        f32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut;
+        half::f16, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut;
+        i32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut;
+        u32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut;
+        bool, bytemuck::checked::try_cast_slice, bytemuck::checked::try_cast_slice_mut;
+    }
 }
 
 /// A Rust type that a buffer can hold: `f32`, [`half::f16`], `i32`, `u32` or `bool`.
@@ -111,6 +133,7 @@ pub trait Element:
     sealed::Sealed
     + bytemuck::NoUninit
     + bytemuck::CheckedBitPattern
+    + bytemuck::Zeroable
     + Default
     + PartialEq
     + fmt::Debug

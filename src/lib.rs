@@ -29,6 +29,9 @@
 //! - Recording never fails: mistakes are kept with their file and line, and reported together.
 //! - [`Device::resident`], [`GpuCommandBatch::bind`] and [`GpuCommandBatch::keep`] leave data on the device
 //!   from batch to batch.
+//! - [`upload_with`](GpuCommandBatch::upload_with) and [`read_view`](GpuCommandBatch::read_view) spare copies of
+//!   large data.
+//! - [`Device::builder`] says where compiled kernels are kept on disk.
 //! - [`Device::eval`] is the form of one call per operation.
 //! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did.
 //! - [`registry`] lists all operations.
@@ -53,11 +56,13 @@ mod parity;
 mod plan;
 mod run;
 mod shape;
+#[cfg(feature = "gpu")]
+mod store;
 mod units;
 
-pub use batch::{Axes, BufferId, GpuCommandBatch, Resident, RunStats};
+pub use batch::{Axes, BufferId, GpuCommandBatch, ReadView, Resident, RunStats};
 pub use cost::Backend;
-pub use device::{Device, DeviceInfo};
+pub use device::{Device, DeviceBuilder, DeviceInfo};
 pub use dtype::{DType, Element, Float, Logical, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Mistake, MistakeKind, Mistakes, PlanError, ReadError, Result,

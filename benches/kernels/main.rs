@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench kernels [-- parts of the cases' names]
+//! ONETRIP_CACHE=folder cargo bench --bench kernels -- --first-only
 //! ```
 //!
 //! `kernel <case> <median_ms> <rate> <first_call_ms>`: data resident and the result left on the device
@@ -9,11 +10,15 @@
 //! rate from flops (products) or bytes that must move; the first call with planning and compiling.
 //! A `latency` line says what a call on next to no data takes. Every result is compared with a float64
 //! reference at sampled positions. Without a GPU the CPU is measured.
+//!
+//! With `--first-only`, only the first calls are made: run it in two processes, with an empty folder for
+//! compiled kernels and again with what the first left there, for cold starts without and with the cache.
 
 mod memory;
 mod reference;
 #[path = "../../examples/common/timing.rs"]
 mod timing;
+mod transfer;
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -29,12 +34,14 @@ const SIDE: usize = 4096;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let filters = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let first_only = std::env::args().any(|arg| arg == "--first-only");
+    let start = Instant::now();
     let device = match Device::gpu().await {
         Ok(gpu) if !gpu.info().software => gpu,
         _ => Device::cpu(),
     };
-    println!("# {}", device.info());
-    let bench = Bench { device, filters };
+    println!("# {}, opened in {} ms", device.info(), milliseconds(start.elapsed()));
+    let bench = Bench { device, filters, first_only };
     bench.latency().await?;
     bench.chain().await?;
     for n in [1024, 2048, 4096, 8192] {
@@ -49,13 +56,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     bench.rows().await?;
     bench.sum().await?;
     bench.memory().await?;
-    bench.network().await
+    bench.network().await?;
+    bench.transfers().await
 }
 
 struct Bench {
     device: Device,
     /// Only the cases whose names contain one of them; all, if there are none.
     filters: Vec<String>,
+    /// Whether nothing is measured but first calls.
+    first_only: bool,
 }
 
 /// What a case must do at the least.
@@ -85,6 +95,10 @@ impl Bench {
         let kept = batch.keep(result);
         batch.execute().await?;
         let first = start.elapsed();
+        if self.first_only {
+            println!("kernel {name} - - {}", milliseconds(first));
+            return Ok(None);
+        }
         let time = median(BUDGET, async || batch.execute().await).await?;
         let rate = match work {
             Work::Flops(flops) => format!("{:.2} TFLOP/s", flops / time.as_secs_f64() / 1e12),
@@ -241,6 +255,10 @@ impl Bench {
         batch.execute().await?;
         batch.read(y).await?;
         let first = start.elapsed();
+        if self.first_only {
+            println!("kernel {NAME} - - {}", milliseconds(first));
+            return Ok(());
+        }
         let time = median(BUDGET, async || {
             batch.write(on_x, &x)?;
             batch.execute().await?;

@@ -1,8 +1,8 @@
 //! Blocking twins of everything async.
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
-use super::{BufferId, GpuCommandBatch, Resident};
-use crate::device::Device;
+use super::{BufferId, GpuCommandBatch, ReadView, Resident};
+use crate::device::{Device, DeviceBuilder};
 use crate::dtype::Element;
 use crate::error::Result;
 
@@ -35,6 +35,24 @@ impl Device {
     }
 }
 
+impl DeviceBuilder {
+    /// [`DeviceBuilder::auto`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Device::auto`].
+    pub fn auto_blocking(self) -> Result<Device> {
+        pollster::block_on(self.auto())
+    }
+
+    /// [`DeviceBuilder::gpu`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Device::gpu`].
+    pub fn gpu_blocking(self) -> Result<Device> {
+        pollster::block_on(self.gpu())
+    }
+}
+
 impl GpuCommandBatch {
     /// [`GpuCommandBatch::execute`], waiting on this thread.
     ///
@@ -49,7 +67,15 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`GpuCommandBatch::read`].
     pub fn read_blocking<T: Element>(&self, id: BufferId<T>) -> Result<Vec<T>> {
-        self.read_now(id)
+        Ok(self.found(id)?.to_vec())
+    }
+
+    /// [`GpuCommandBatch::read_into`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`GpuCommandBatch::read_into`].
+    pub fn read_into_blocking<T: Element>(&self, id: BufferId<T>, out: &mut [T]) -> Result<()> {
+        pollster::block_on(self.read_into(id, out))
     }
 }
 
@@ -60,5 +86,21 @@ impl<T: Element> Resident<T> {
     /// As [`Resident::read`].
     pub fn read_blocking(&self) -> Result<Vec<T>> {
         pollster::block_on(self.read())
+    }
+
+    /// [`Resident::read_into`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Resident::read_into`].
+    pub fn read_into_blocking(&self, out: &mut [T]) -> Result<()> {
+        pollster::block_on(self.read_into(out))
+    }
+
+    /// [`Resident::read_view`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Resident::read_view`].
+    pub fn read_view_blocking(&self) -> Result<ReadView<T>> {
+        pollster::block_on(self.read_view())
     }
 }

@@ -7,10 +7,12 @@ mod elementwise;
 mod id;
 mod linear;
 mod movement;
+mod read;
 mod reduce;
 mod resident;
 mod run;
 mod stats;
+mod upload;
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -20,15 +22,16 @@ use smallvec::{SmallVec, smallvec};
 
 pub use axes::Axes;
 pub use id::BufferId;
+pub use read::ReadView;
 pub use resident::Resident;
 pub use stats::RunStats;
 
 use crate::clock::Stopwatch;
 use crate::device::Device;
 use crate::dtype::{DType, Element};
-use crate::error::{DataError, Error, Mistake, MistakeKind, Mistakes, Result};
+use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
 use crate::graph::{Graph, Node, NodeId};
-use crate::ops::{Op, Type, check_size, infer};
+use crate::ops::{Op, Type, infer};
 use crate::plan::Explanation;
 use crate::run::HostBuffer;
 use crate::shape::Shape;
@@ -100,60 +103,6 @@ impl GpuCommandBatch {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// A vector of `data`. The data is copied; [`write`](Self::write) replaces it between runs.
-    #[track_caller]
-    pub fn upload<T: Element>(&mut self, data: &[T]) -> BufferId<T> {
-        self.upload_shaped(data, data.len())
-    }
-
-    /// A tensor of `shape` with `data` in row-major order. It is a mistake if the data does not fill the
-    /// shape.
-    #[track_caller]
-    pub fn upload_shaped<T: Element>(
-        &mut self,
-        data: &[T],
-        shape: impl Into<Shape>,
-    ) -> BufferId<T> {
-        let shape = shape.into();
-        let fits = check_size(&shape).and_then(|()| {
-            if shape.elements() == data.len() {
-                Ok(())
-            } else {
-                Err(MistakeKind::UploadLength { given: data.len(), shape: shape.clone() })
-            }
-        });
-        if let Err(what) = fits {
-            return self.mistake("upload", what);
-        }
-        let position = self.uploads.len() as u32;
-        self.uploads.push(Arc::new(HostBuffer::from_slice(data)));
-        self.source(Op::Upload(position), T::DTYPE, shape)
-    }
-
-    /// Replaces the data of an upload, which keeps its shape, for the runs to come.
-    ///
-    /// # Errors
-    /// [`DataError`] if `id` is not an upload of this batch, or the data does not fill its shape.
-    pub fn write<T: Element>(&mut self, id: BufferId<T>, data: &[T]) -> Result<()> {
-        let node = if id.brand == self.brand { self.graph.get(id.node) } else { None };
-        let node = node.ok_or(DataError::Foreign)?;
-        let Op::Upload(position) = node.op else {
-            return Err(DataError::NotAnUpload(node.op.name()).into());
-        };
-        if data.len() != node.ty.shape.elements() {
-            let shape = node.ty.shape.clone();
-            return Err(DataError::Length { given: data.len(), shape }.into());
-        }
-        let buffer = &mut self.uploads[position as usize];
-        match Arc::get_mut(buffer) {
-            Some(buffer) => buffer.bytes_mut().copy_from_slice(bytemuck::cast_slice(data)),
-            // A run that was dropped midway may still read the old data.
-            None => *buffer = Arc::new(HostBuffer::from_slice(data)),
-        }
-        self.runs.forget_results();
-        Ok(())
     }
 
     /// The shape of a result. `None` if the id is of another batch, or comes from a mistake.

@@ -4,6 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::read::{Found, ReadView, check_length};
+#[cfg(feature = "gpu")]
+use super::read::{STRIDE, give_way};
 use super::{BufferId, GpuCommandBatch};
 use crate::cost::Backend;
 use crate::device::Device;
@@ -14,7 +17,9 @@ use crate::error::{DataError, MistakeKind, ReadError, Result};
 use crate::ops::{Op, Type, check_size};
 use crate::run::HostBuffer;
 #[cfg(feature = "gpu")]
-use crate::run::gpu::DeviceBuffer;
+use crate::run::gpu::{DeviceBuffer, Parts};
+#[cfg(feature = "gpu")]
+use crate::run::memory;
 use crate::shape::{MAX_RANK, Shape};
 
 /// A tensor that stays on the device until its last handle is dropped. Bind it in any number of
@@ -95,20 +100,73 @@ impl<T: Element> Resident<T> {
         &self.handle.0.ty.shape
     }
 
-    /// The data, in row-major order.
+    /// The data in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`]; a large resident
+    /// comes from the device in parts, each on its way while the one before is copied.
     ///
     /// # Errors
     /// [`ReadError::EmptyResident`] before the batch that keeps it has run;
     /// [`DeviceError`](crate::DeviceError) if the device fails.
     pub async fn read(&self) -> Result<Vec<T>> {
+        #[cfg(feature = "gpu")]
+        if let Some(mut parts) = self.parts()? {
+            let mut values = memory::zeroed(self.shape().elements());
+            while let Some((start, part)) = parts.next().await? {
+                values = part.copied_into(values, start).await;
+            }
+            return Ok(values);
+        }
+        Ok(self.found().await?.into_vec().await)
+    }
+
+    /// Copies the data to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`]; a large resident comes
+    /// in parts, as in [`read`](Self::read).
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and then `out` may hold some of the data; [`DataError::Length`] if `out` has
+    /// not as many elements as the resident.
+    pub async fn read_into(&self, out: &mut [T]) -> Result<()> {
+        check_length(self.shape(), out)?;
+        #[cfg(feature = "gpu")]
+        if let Some(mut parts) = self.parts()? {
+            while let Some((start, part)) = parts.next().await? {
+                part.copy_out(0, &mut out[start..start + part.len()]);
+                give_way().await;
+            }
+            return Ok(());
+        }
+        self.found().await?.copy_politely(out).await;
+        Ok(())
+    }
+
+    /// The data in parts, if it is on a GPU.
+    #[cfg(feature = "gpu")]
+    fn parts(&self) -> Result<Option<Parts>> {
+        let storage = self.handle.storage().ok_or(ReadError::EmptyResident)?;
+        let (Storage::Gpu(buffer), Some(gpu)) = (storage, self.handle.0.device.opened()) else {
+            return Ok(None);
+        };
+        Ok(Some(gpu.read_parts(&buffer, STRIDE / size_of::<T>())))
+    }
+
+    /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`], after
+    /// the transfer from the device.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_view(&self) -> Result<ReadView<T>> {
+        Ok(self.found().await?.into_view())
+    }
+
+    /// The data, brought to the host if need be.
+    async fn found(&self) -> Result<Found> {
         match self.handle.storage().ok_or(ReadError::EmptyResident)? {
-            Storage::Host(buffer) => Ok(buffer.to_vec()),
+            Storage::Host(buffer) => Ok(Found::Host(buffer)),
             #[cfg(feature = "gpu")]
             Storage::Gpu(buffer) => {
                 let Some(gpu) = self.handle.0.device.opened() else {
                     return Err(ReadError::EmptyResident.into());
                 };
-                Ok(gpu.read_resident(&buffer).await?.read(0))
+                Ok(Found::Gpu(gpu.read_resident(&buffer).await?))
             }
         }
     }
@@ -116,6 +174,8 @@ impl<T: Element> Resident<T> {
 
 impl Device {
     /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`].
+    ///
+    /// The data is copied once, by this thread and others, before the call returns; the device takes it from there.
     ///
     /// # Errors
     /// [`DataError`] if the data does not fill the shape;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::read::Found;
 use super::resident::{Handle, Storage};
 use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
@@ -164,16 +165,8 @@ impl GpuCommandBatch {
         Ok(Results::Gpu(run))
     }
 
-    /// Reads a result of the last run, in row-major order.
-    ///
-    /// # Errors
-    /// [`ReadError`] if nothing was executed since the batch changed, or `id` was not downloaded.
-    #[expect(clippy::unused_async, reason = "reading may come to wait for a transfer")]
-    pub async fn read<T: Element>(&self, id: BufferId<T>) -> Result<Vec<T>> {
-        self.read_now(id)
-    }
-
-    pub(super) fn read_now<T: Element>(&self, id: BufferId<T>) -> Result<Vec<T>> {
+    /// What the last run brought back for `id`.
+    pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<Found> {
         let node = if id.brand == self.brand { self.graph.get(id.node) } else { None };
         let node = node.ok_or(ReadError::Foreign)?;
         let (Some(program), Some(results)) = (&self.runs.program, &self.runs.results) else {
@@ -185,9 +178,9 @@ impl GpuCommandBatch {
             place: crate::error::file_and_line(node.place),
         })?;
         Ok(match results {
-            Results::Host(buffers) => buffers[at].to_vec(),
+            Results::Host(buffers) => Found::Host(Arc::clone(&buffers[at])),
             #[cfg(feature = "gpu")]
-            Results::Gpu(run) => run.read(at),
+            Results::Gpu(run) => Found::Gpu(run.download(at)),
         })
     }
 

@@ -27,7 +27,7 @@ pub struct RunStats {
     pub bytes_down: u64,
     /// Device memory that the run held at once: intermediates, results and residents.
     pub peak_bytes: u64,
-    /// Pipelines compiled for this run.
+    /// Pipelines compiled for this run; those found on disk take less time, and count too.
     pub pipelines_compiled: u64,
     /// Pipelines found compiled.
     pub pipeline_hits: u64,

@@ -1,5 +1,6 @@
 //! Element data in host memory.
 
+use super::memory;
 use crate::dtype::{DType, Element};
 
 /// A tensor's elements in row-major order, each in [`DType::size`] bytes. Aligned for every
@@ -15,17 +16,34 @@ pub(crate) struct HostBuffer {
 impl HostBuffer {
     pub fn from_slice<T: Element>(data: &[T]) -> Self {
         let mut buffer = Self::zeroed(T::DTYPE, data.len());
-        buffer.bytes_mut().copy_from_slice(bytemuck::cast_slice(data));
+        buffer.write(data);
         buffer
     }
 
+    /// The elements of `data`, in its own memory where an element takes a word.
+    pub fn from_vec<T: Element>(data: Vec<T>) -> Self {
+        let len = data.len();
+        match bytemuck::try_cast_vec(data) {
+            Ok(words) => Self { dtype: T::DTYPE, len, words },
+            Err((_, data)) => Self::from_slice(&data),
+        }
+    }
+
+    /// Copies `data`, which is as long, over the elements.
+    pub fn write<T: Element>(&mut self, data: &[T]) {
+        memory::copy(bytemuck::cast_slice(data), self.bytes_mut());
+    }
+
     pub fn zeroed(dtype: DType, len: usize) -> Self {
-        Self { dtype, len, words: vec![0; Self::words_for(dtype, len)] }
+        Self { dtype, len, words: memory::zeroed(Self::words_for(dtype, len)) }
     }
 
     /// A buffer in the memory of `words`. Its elements are unspecified, but valid for `dtype`
     /// unless that is `bool`, whose bytes the caller must write.
     pub fn recycled(dtype: DType, len: usize, mut words: Vec<u32>) -> Self {
+        if words.capacity() == 0 {
+            return Self::zeroed(dtype, len);
+        }
         words.resize(Self::words_for(dtype, len), 0);
         Self { dtype, len, words }
     }
@@ -74,15 +92,17 @@ impl HostBuffer {
 
     /// The elements as a vector; empty if they are not of type `T`.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
-        self.as_slice().map(<[T]>::to_vec).unwrap_or_default()
+        self.as_slice().map(memory::to_vec).unwrap_or_default()
     }
 
     /// The elements, or `None` if they are not of type `T`.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
-        if T::DTYPE != self.dtype {
-            return None;
-        }
-        bytemuck::checked::try_cast_slice(self.bytes()).ok()
+        if T::DTYPE == self.dtype { T::in_place(self.bytes()) } else { None }
+    }
+
+    /// As [`as_slice`](Self::as_slice).
+    pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        if T::DTYPE == self.dtype { T::in_place_mut(self.bytes_mut()) } else { None }
     }
 }
 

@@ -4,5 +4,6 @@ pub(crate) mod cpu;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 mod host;
+pub(crate) mod memory;
 
 pub(crate) use host::HostBuffer;

@@ -12,6 +12,7 @@ mod output;
 mod pool;
 mod reduce;
 mod row;
+mod share;
 mod tape;
 mod wide;
 
@@ -19,8 +20,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub(crate) use offload::{CpuJob, run_off_thread, threads};
+pub(crate) use offload::{CpuJob, off_thread, run_off_thread, threads};
 pub(crate) use pool::CpuPool;
+pub(crate) use share::share;
 
 use self::input::Input;
 use crate::expr::Ref;

@@ -5,6 +5,9 @@ use wgpu::DeviceType;
 use crate::cost::{Limits, Subgroups};
 use crate::error::DeviceError;
 
+/// Bytes of the blocks of device memory that small buffers share; those of host memory are half as large.
+const BLOCKS: std::ops::Range<u64> = 16 << 20..256 << 20;
+
 /// Which adapter is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AdapterChoice {
@@ -27,6 +30,8 @@ pub(crate) struct GpuInfo {
     pub binding_bytes: u64,
     /// Bytes of the largest buffer.
     pub buffer_bytes: u64,
+    /// What tells the adapter's compiled pipelines from those of others; `None` where the backend keeps none.
+    pub cache_key: Option<String>,
 }
 
 impl GpuInfo {
@@ -34,6 +39,7 @@ impl GpuInfo {
         let info = adapter.get_info();
         let limits = adapter.limits();
         Self {
+            cache_key: wgpu::util::pipeline_cache_key(&info),
             name: info.name,
             backend: format!("{:?}", info.backend),
             driver: [info.driver, info.driver_info].join(" ").trim().to_owned(),
@@ -67,7 +73,9 @@ pub(super) async fn open(
         label: Some("onetrip"),
         required_features: features & adapter.features(),
         required_limits: adapter.limits(),
-        memory_hints: wgpu::MemoryHints::Performance,
+        // Blocks that start small and double. The usual ones start with 64 MiB of pinned memory for the
+        // first readback, which takes longer to allocate than many a first run.
+        memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: BLOCKS },
         ..Default::default()
     };
     let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {

@@ -2,12 +2,14 @@
 //! others that are missing.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+use super::archive::Archive;
 use super::fault::{Health, Scope};
 use super::lru::Lru;
 use super::native::parallel;
@@ -31,6 +33,13 @@ impl Shape {
             params: (dispatch.params.len() * 4) as u64,
             writes: dispatch.buffers.iter().map(|binding| binding.writes).collect(),
         }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.params)?;
+        self.writes.iter().try_for_each(|&writes| f.write_str(if writes { "w" } else { "r" }))
     }
 }
 
@@ -91,16 +100,19 @@ impl Params {
 pub(super) struct Compiler {
     device: wgpu::Device,
     health: Arc<Health>,
+    /// `None` where nothing is kept on disk.
+    archive: Option<Archive>,
     next: AtomicU64,
     layouts: Mutex<HashMap<Shape, Arc<Layout>>>,
     pipelines: Mutex<Lru<(String, Shape), Arc<Pipeline>>>,
 }
 
 impl Compiler {
-    pub fn new(device: wgpu::Device, health: Arc<Health>) -> Self {
+    pub fn new(device: wgpu::Device, health: Arc<Health>, archive: Option<Archive>) -> Self {
         Self {
             device,
             health,
+            archive,
             next: AtomicU64::new(0),
             layouts: Mutex::default(),
             pipelines: Mutex::new(Lru::new(PIPELINES)),
@@ -151,7 +163,10 @@ impl Compiler {
     fn create(&self, dispatch: &Dispatch) -> Result<Arc<Pipeline>, DeviceError> {
         let doing = || format!("compiling the kernel of {}", dispatch.label);
         let scope = Scope::open(&self.device, &self.health);
-        let layout = self.layout(&Shape::of(dispatch));
+        let shape = Shape::of(dispatch);
+        let layout = self.layout(&shape);
+        let entry =
+            self.archive.as_ref().map(|archive| archive.find(&dispatch.wgsl, &shape.to_string()));
         let source = wgpu::ShaderModuleDescriptor {
             label: Some(&dispatch.label),
             source: wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into()),
@@ -170,9 +185,12 @@ impl Compiler {
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
-            cache: None,
+            cache: entry.as_ref().map(|entry| &entry.cache),
         });
         scope.close(doing)?;
+        if let (Some(archive), Some(entry)) = (&self.archive, entry) {
+            archive.keep(entry);
+        }
         Ok(Arc::new(Pipeline { raw, layout }))
     }
 

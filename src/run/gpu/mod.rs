@@ -1,12 +1,13 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
 //! submit, one mapped readback buffer.
 //!
-//! - [`adapter`] opens a device, [`kernels`] compiles, [`trip`] encodes and submits, [`flight`] waits
+//! - [`adapter`] opens a device, [`kernels`] compiles, [`archive`] keeps what was compiled, [`trip`] encodes and submits, [`flight`] waits
 //!   with the help of the thread in [`native`], [`readback`] hands out, [`resident`] keeps.
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
 //! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
 
 mod adapter;
+mod archive;
 mod convert;
 mod fault;
 mod flight;
@@ -26,11 +27,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
-pub(crate) use readback::GpuRun;
-pub(crate) use resident::DeviceBuffer;
+pub(crate) use readback::{Download, GpuRun};
+pub(crate) use resident::{DeviceBuffer, Parts};
 use smallvec::SmallVec;
 pub(crate) use trip::{HostData, Job};
 
+use self::archive::Archive;
 use self::fault::Health;
 use self::kernels::{Compiler, Params};
 use self::lru::Lru;
@@ -40,6 +42,7 @@ use self::staging::Cargo;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
+use crate::store::Store;
 
 /// Bind groups kept.
 const BIND_GROUPS: usize = 4096;
@@ -83,17 +86,21 @@ struct Shared {
 }
 
 impl Gpu {
-    /// Opens the best adapter that fits `choice`.
-    pub async fn open(choice: &AdapterChoice) -> Result<Self, DeviceError> {
+    /// Opens the best adapter that fits `choice`. Compiled pipelines are kept in `store`.
+    pub async fn open(
+        choice: &AdapterChoice,
+        store: Option<Arc<Store>>,
+    ) -> Result<Self, DeviceError> {
         use wgpu::Features as F;
         let features = F::SHADER_F16 | F::SUBGROUP | F::TIMESTAMP_QUERY | F::PIPELINE_CACHE;
-        Self::open_with(choice, features).await
+        Self::open_with(choice, features, store).await
     }
 
     /// As [`open`](Self::open), with those of `features` that the adapter has.
     async fn open_with(
         choice: &AdapterChoice,
         features: wgpu::Features,
+        store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
         let adapter::Opened { device, queue, info, limits } =
             adapter::open(choice, features).await?;
@@ -101,9 +108,10 @@ impl Gpu {
         let poller = Poller::start(device.clone(), Arc::clone(&health)).map_err(|error| {
             DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
         })?;
+        let archive = store.and_then(|store| Archive::open(&device, &info, store));
         Ok(Self(Arc::new(Shared {
             pool: Pool::new(Arc::clone(&health)),
-            compiler: Compiler::new(device.clone(), Arc::clone(&health)),
+            compiler: Compiler::new(device.clone(), Arc::clone(&health), archive),
             bind_groups: Mutex::new(Lru::new(BIND_GROUPS)),
             device,
             queue,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -143,6 +143,50 @@ impl Watch {
                     queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }
             }
+        }
+    }
+}
+
+/// A thread for what nobody waits for, one thing after the other. It starts with the first; whoever drops it waits
+/// until all is done.
+#[derive(Default)]
+pub(super) struct Clerk(Mutex<Option<Desk>>);
+
+type Errand = Box<dyn FnOnce() + Send>;
+
+struct Desk {
+    sender: mpsc::Sender<Errand>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Clerk {
+    /// Has `work` done; forgets it where no thread can be started.
+    pub fn tell(&self, work: impl FnOnce() + Send + 'static) {
+        let mut desk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if desk.is_none() {
+            *desk = Desk::open().ok();
+        }
+        if let Some(desk) = &*desk {
+            let _ = desk.sender.send(Box::new(work));
+        }
+    }
+}
+
+impl Desk {
+    fn open() -> std::io::Result<Self> {
+        let (sender, receiver) = mpsc::channel::<Errand>();
+        let run = move || receiver.into_iter().for_each(|work| work());
+        let thread = thread::Builder::new().name("onetrip-disk".into()).spawn(run)?;
+        Ok(Self { sender, thread })
+    }
+}
+
+impl Drop for Clerk {
+    fn drop(&mut self) {
+        let desk = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Desk { sender, thread }) = desk {
+            drop(sender);
+            let _ = thread.join();
         }
     }
 }

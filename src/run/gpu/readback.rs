@@ -1,24 +1,20 @@
-//! What a run hands out: results in a mapped buffer, copied straight to where the user wants
-//! them, and buffers that stay on the device.
+//! What a run hands out: results in a mapped buffer, read where they lie or copied straight to where the user
+//! wants them, and buffers that stay on the device.
 
 use std::sync::Arc;
 
 use super::GpuCounts;
 use super::convert::Storage;
 use super::flight::Readback;
-use super::native::parallel;
 use super::resident::DeviceBuffer;
 use super::trip::HostData;
 use crate::dtype::{DType, Element};
-
-/// Host bytes from which the copying is shared among threads.
-const PARALLEL: usize = 8 << 20;
-/// Elements that a thread takes at a time.
-const PART: usize = 1 << 20;
+use crate::run::cpu::{off_thread, share};
+use crate::run::memory::{self, LARGE, PART};
 
 /// A finished run.
 pub(crate) struct GpuRun {
-    pub(super) readback: Option<Readback>,
+    pub(super) readback: Option<Arc<Readback>>,
     pub(super) outputs: Vec<Output>,
     /// One for each of [`Plan::keeps`](crate::plan::Plan).
     pub kept: Vec<Arc<DeviceBuffer>>,
@@ -26,6 +22,7 @@ pub(crate) struct GpuRun {
 }
 
 /// A downloaded value.
+#[derive(Clone)]
 pub(super) struct Output {
     pub dtype: DType,
     pub elements: usize,
@@ -34,6 +31,7 @@ pub(super) struct Output {
 }
 
 /// Where a downloaded value lies.
+#[derive(Clone)]
 pub(super) enum Source {
     /// In the readback buffer, from this byte.
     Device(usize),
@@ -47,52 +45,102 @@ impl GpuRun {
         self.outputs.len()
     }
 
-    /// Element type and number of elements of a downloaded value.
-    pub fn output(&self, index: usize) -> (DType, usize) {
-        let output = &self.outputs[index];
-        (output.dtype, output.elements)
-    }
-
-    /// Copies a downloaded value to `host`, in the host's representation.
+    /// A downloaded value, which outlives the run.
     ///
     /// # Panics
-    /// If `index` is no position in the plan's downloads or `host` has not the value's size.
-    pub fn copy_out(&self, index: usize, host: &mut [u8]) {
-        let output = &self.outputs[index];
-        let storage = output.storage;
-        assert_eq!(host.len(), output.elements * output.dtype.size(), "the size of the value");
-        let start = match &output.source {
-            Source::Device(start) => *start,
-            Source::Host(data) => return host.copy_from_slice((**data).as_ref()),
+    /// If `index` is no position in the plan's downloads.
+    pub fn download(&self, index: usize) -> Download {
+        Download { output: self.outputs[index].clone(), readback: self.readback.clone() }
+    }
+
+    /// [`Download::to_vec`] of a downloaded value.
+    #[cfg(test)]
+    pub fn read<T: Element>(&self, index: usize) -> Vec<T> {
+        self.download(index).to_vec()
+    }
+}
+
+/// A downloaded value, in memory that is not used again before the last of its holders is gone.
+pub(crate) struct Download {
+    pub(super) output: Output,
+    pub(super) readback: Option<Arc<Readback>>,
+}
+
+impl Download {
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.output.elements
+    }
+
+    /// The elements where they lie; `None` if they lie there in another form than on the host.
+    pub fn in_place<T: Element>(&self) -> Option<&[T]> {
+        let alike = matches!(self.output.storage, Storage::Same(_)) || self.is_on_host();
+        let bytes = (alike && self.output.dtype == T::DTYPE).then(|| self.stored(0, self.len()))?;
+        T::in_place(bytes)
+    }
+
+    fn is_on_host(&self) -> bool {
+        matches!(self.output.source, Source::Host(_))
+    }
+
+    /// `count` elements from the element `start`, as they lie.
+    fn stored(&self, start: usize, count: usize) -> &[u8] {
+        let Output { dtype, storage, source, .. } = &self.output;
+        match source {
+            Source::Host(data) => {
+                &(**data).as_ref()[start * dtype.size()..][..count * dtype.size()]
+            }
+            Source::Device(first) => {
+                let bytes = self.readback.as_ref().map_or(&[][..], |readback| readback.bytes());
+                &bytes[first + start * storage.size()..][..count * storage.size()]
+            }
+        }
+    }
+
+    /// Copies as many elements as `out` has, from the element `start`.
+    ///
+    /// # Panics
+    /// If there are not so many, or they are of another type.
+    pub fn copy_out<T: Element>(&self, start: usize, out: &mut [T]) {
+        assert_eq!(self.output.dtype, T::DTYPE, "the element type of the value");
+        let stored = self.stored(start, out.len());
+        let storage =
+            if self.is_on_host() { Storage::Same(size_of::<T>()) } else { self.output.storage };
+        // SAFETY: an `Element` has no padding (it is `NoUninit`), so its bytes are all initialised, and
+        // every byte pattern that `unpack` writes is valid: it unpacks numbers, for which any is, and
+        // truth values only as 0 or 1, or as they are where they are the host's own.
+        let host = unsafe {
+            std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out))
         };
-        let stored = self.readback.as_ref().map_or(&[][..], Readback::bytes);
-        let stored = &stored[start..start + output.elements * storage.size()];
-        if host.len() < PARALLEL {
+        if host.len() < LARGE {
             return storage.unpack(stored, host);
         }
-        let host_parts = host.chunks_mut(PART * storage.host_size());
-        let parts = host_parts.zip(stored.chunks(PART * storage.size())).collect();
-        parallel(parts, |(host, stored)| storage.unpack(stored, host));
+        let elements = PART / storage.size();
+        let host = host.chunks_mut(elements * storage.host_size());
+        let parts = host.zip(stored.chunks(elements * storage.size()));
+        share(parts, |(host, stored)| storage.unpack(stored, host));
     }
 
-    /// A downloaded value as a vector.
+    /// `values` with all elements in it from `start`, copied on another thread if they are many.
     ///
     /// # Panics
-    /// If `index` is no position in the plan's downloads or the value has another element type.
-    pub fn read<T: Element>(&self, index: usize) -> Vec<T> {
-        let (dtype, elements) = self.output(index);
-        assert_eq!(dtype, T::DTYPE, "the element type of the value");
-        let mut values = vec![T::default(); elements];
-        // SAFETY: an `Element` has no padding (it is `NoUninit`), so its bytes are all initialised, and
-        // every byte pattern that `copy_out` writes is valid: it unpacks numbers, for which any is, and
-        // truth values only as 0 or 1.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut(
-                values.as_mut_ptr().cast::<u8>(),
-                elements * size_of::<T>(),
-            )
+    /// As [`copy_out`](Self::copy_out).
+    pub async fn copied_into<T: Element>(self, mut values: Vec<T>, start: usize) -> Vec<T> {
+        let (len, bytes) = (self.len(), self.len() * size_of::<T>());
+        let copy = move || {
+            self.copy_out(0, &mut values[start..start + len]);
+            values
         };
-        self.copy_out(index, bytes);
+        if bytes < LARGE { copy() } else { off_thread(copy).await }
+    }
+
+    /// All elements in a vector.
+    ///
+    /// # Panics
+    /// If they are of another type.
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        let mut values = memory::zeroed(self.len());
+        self.copy_out(0, &mut values);
         values
     }
 }

@@ -1,12 +1,13 @@
 //! Data that stays on the device from run to run.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::convert::Storage;
 use super::fault::Scope;
 use super::flight::Flight;
 use super::pool::{Kind, Lease};
-use super::readback::{GpuRun, Output, Source};
+use super::readback::{Download, Output, Source};
 use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
 use crate::dtype::DType;
@@ -55,45 +56,91 @@ impl Gpu {
         Ok(resident)
     }
 
-    /// Copies a value from the device: a run with one output.
-    pub fn read_resident(
-        &self,
-        resident: &Arc<DeviceBuffer>,
-    ) -> impl Future<Output = Result<GpuRun, DeviceError>> + Send + 'static + use<> {
+    /// A value from the device, in one piece.
+    pub async fn read_resident(&self, resident: &DeviceBuffer) -> Result<Download, DeviceError> {
+        self.0.fetch(resident, 0..resident.elements)?.land().await
+    }
+
+    /// A value from the device, in parts of so many elements.
+    pub fn read_parts(&self, resident: &Arc<DeviceBuffer>, stride: usize) -> Parts {
         let (shared, resident) = (Arc::clone(&self.0), Arc::clone(resident));
-        async move {
-            let (flight, mut run) = shared.launch_read(&resident)?;
-            if let Some(flight) = flight {
-                run.readback = flight.await?;
-            }
-            Ok(run)
+        Parts { shared, resident, stride, start: 0, ahead: None }
+    }
+}
+
+/// A value that comes over in parts: while the caller copies one out, the next is on its way.
+pub(crate) struct Parts {
+    shared: Arc<Shared>,
+    resident: Arc<DeviceBuffer>,
+    /// A multiple of 4, so that parts start at whole words.
+    stride: usize,
+    /// Of the next part.
+    start: usize,
+    ahead: Option<Fetch>,
+}
+
+impl Parts {
+    /// The next part and where it starts; `None` after the last.
+    pub async fn next(&mut self) -> Result<Option<(usize, Download)>, DeviceError> {
+        let start = self.start;
+        let Some(fetch) = self.fetch()? else { return Ok(None) };
+        let part = fetch.land().await?;
+        self.start = start + part.len();
+        self.ahead = self.fetch()?;
+        Ok(Some((start, part)))
+    }
+
+    /// The part at `start`, on its way.
+    fn fetch(&mut self) -> Result<Option<Fetch>, DeviceError> {
+        let end = self.resident.elements.min(self.start + self.stride);
+        if let Some(ahead) = self.ahead.take() {
+            return Ok(Some(ahead));
         }
+        if self.start == end {
+            return Ok(None);
+        }
+        self.shared.fetch(&self.resident, self.start..end).map(Some)
+    }
+}
+
+/// Elements on their way to the host.
+struct Fetch {
+    /// `None` if there are no elements.
+    flight: Option<Flight>,
+    output: Output,
+}
+
+impl Fetch {
+    async fn land(self) -> Result<Download, DeviceError> {
+        let readback = match self.flight {
+            Some(flight) => flight.await?.map(Arc::new),
+            None => None,
+        };
+        Ok(Download { output: self.output, readback })
     }
 }
 
 impl Shared {
-    fn launch_read(
+    /// Submits the copy of some elements.
+    fn fetch(
         self: &Arc<Self>,
         resident: &DeviceBuffer,
-    ) -> Result<(Option<Flight>, GpuRun), DeviceError> {
+        elements: Range<usize>,
+    ) -> Result<Fetch, DeviceError> {
         self.health.check()?;
-        let &DeviceBuffer { dtype, elements, ref lease } = resident;
+        let &DeviceBuffer { dtype, ref lease, .. } = resident;
         let storage = Storage::of(dtype, &self.limits);
-        let bytes = storage.bytes(elements);
-        let mut counts = GpuCounts::default();
-        let flight = if bytes > 0 {
-            let readback = self.lease(Kind::Readback, bytes, &mut counts)?;
-            let scope = Scope::open(&self.device, &self.health);
-            let mut encoder = self.encoder();
-            encoder.copy_buffer_to_buffer(&lease.buffer, 0, &readback.buffer, 0, bytes);
-            let flight = Flight::submit(self, encoder, None, Some((readback, bytes)));
-            scope.close(|| format!("reading a resident of {bytes} bytes"))?;
-            (counts.submits, counts.downloads, counts.bytes_down) = (1, 1, bytes);
-            Some(flight)
-        } else {
-            None
-        };
-        let outputs = vec![Output { dtype, elements, storage, source: Source::Device(0) }];
-        Ok((flight, GpuRun { readback: None, outputs, kept: Vec::new(), counts }))
+        let (start, bytes) = (storage.bytes(elements.start), storage.bytes(elements.len()));
+        let output = Output { dtype, elements: elements.len(), storage, source: Source::Device(0) };
+        if bytes == 0 {
+            return Ok(Fetch { flight: None, output });
+        }
+        let readback = self.lease(Kind::Readback, bytes, &mut GpuCounts::default())?;
+        let scope = Scope::open(&self.device, &self.health);
+        let mut encoder = self.encoder();
+        encoder.copy_buffer_to_buffer(&lease.buffer, start, &readback.buffer, 0, bytes);
+        let flight = Flight::submit(self, encoder, None, Some((readback, bytes)));
+        scope.close(|| format!("reading {bytes} bytes of a resident"))?;
+        Ok(Fetch { flight: Some(flight), output })
     }
 }

@@ -3,15 +3,12 @@
 use std::ops::Range;
 
 use super::convert::Storage;
-use super::native::parallel;
 use super::pool::Lease;
+use crate::run::cpu::share;
+use crate::run::memory::{LARGE, PART};
 
 /// Data starts at multiples of this, which suits copies and mapped ranges.
 const ALIGNMENT: u64 = 16;
-/// Bytes from which the copying is shared among threads.
-const PARALLEL: u64 = 8 << 20;
-/// Bytes that a thread takes at a time: a multiple of [`ALIGNMENT`] for any element.
-const PART: usize = 1 << 20;
 
 /// What is to be uploaded, with the place of each item in the staging buffer.
 #[derive(Default)]
@@ -55,7 +52,7 @@ impl<'a> Cargo<'a> {
 
     /// Writes all items to `staging`, which is mapped.
     pub fn fill(&self, staging: &Lease) -> Result<(), wgpu::MapRangeError> {
-        if self.bytes >= PARALLEL {
+        if self.bytes >= LARGE as u64 {
             return self.fill_parallel(staging);
         }
         let mut view = staging.buffer.get_mapped_range_mut(..self.bytes)?;
@@ -68,14 +65,15 @@ impl<'a> Cargo<'a> {
     fn fill_parallel(&self, staging: &Lease) -> Result<(), wgpu::MapRangeError> {
         let mut parts = Vec::new();
         for &Item { storage, host, ref place } in &self.items {
-            for (index, part) in host.chunks(PART * storage.host_size()).enumerate() {
-                let start = place.start + (index * PART * storage.size()) as u64;
+            let elements = PART / storage.size();
+            for (index, part) in host.chunks(elements * storage.host_size()).enumerate() {
+                let start = place.start + (index * elements * storage.size()) as u64;
                 let end = start + storage.bytes(part.len() / storage.host_size());
                 let view = staging.buffer.get_mapped_range_mut(start..end)?;
                 parts.push((view, storage, part));
             }
         }
-        parallel(parts, |(mut view, storage, part)| storage.pack(part, view.slice(..)));
+        share(parts.into_iter(), |(mut view, storage, part)| storage.pack(part, view.slice(..)));
         Ok(())
     }
 }

@@ -16,6 +16,8 @@ use super::{Gpu, GpuCounts, GroupKey, Shared};
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::{DataError, DeviceError, Error};
 use crate::plan::{Home, Plan, Value};
+use crate::run::cpu::off_thread;
+use crate::run::memory::LARGE;
 
 /// Elements in host memory, in the host's representation.
 pub(crate) type HostData = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -34,17 +36,21 @@ pub(crate) struct Job {
 impl Gpu {
     /// Runs a plan.
     ///
-    /// All work on the host is done when the future is first polled; dropping it later cancels nothing on
-    /// the device.
+    /// Small uploads are packed when the future is first polled, large ones on another thread from then on.
+    /// Dropping the future later cancels nothing.
     pub fn run(
         &self,
         job: Job,
     ) -> impl Future<Output = Result<GpuRun, Error>> + Send + 'static + use<> {
         let shared = Arc::clone(&self.0);
         async move {
-            let (flight, mut run) = shared.launch(&job)?;
+            let (flight, mut run) = if job.plan.bytes_up < LARGE as u64 {
+                shared.launch(&job)?
+            } else {
+                off_thread(move || shared.launch(&job)).await?
+            };
             if let Some(flight) = flight {
-                run.readback = flight.await?;
+                run.readback = flight.await?.map(Arc::new);
             }
             Ok(run)
         }

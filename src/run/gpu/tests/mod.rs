@@ -8,6 +8,7 @@ macro_rules! gpu_or_return {
     }};
 }
 
+mod archive;
 mod failures;
 mod trips;
 
@@ -25,7 +26,7 @@ use crate::shape::Shape;
 /// Any adapter. Without one, tests pass unseen on a developer's machine, but not in CI.
 async fn gpu() -> Option<Gpu> {
     let choice = AdapterChoice { name_part: None, software_too: true };
-    found(Gpu::open(&choice).await)
+    found(Gpu::open(&choice, None).await)
 }
 
 fn found(opened: Result<Gpu, DeviceError>) -> Option<Gpu> {

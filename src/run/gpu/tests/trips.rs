@@ -69,7 +69,8 @@ async fn truth_values_are_words_on_the_device() {
 #[tokio::test]
 async fn halves_are_words_where_kernels_cannot_hold_them() {
     let choice = AdapterChoice { name_part: None, software_too: true };
-    let Some(gpu) = found(Gpu::open_with(&choice, wgpu::Features::empty()).await) else { return };
+    let opened = Gpu::open_with(&choice, wgpu::Features::empty(), None).await;
+    let Some(gpu) = found(opened) else { return };
     assert!(!gpu.limits().f16);
     let data: Vec<f16> = (0..333).map(|i| f16::from_f32(i as f32 * 0.37 - 60.0)).collect();
     let mut plan = Builder::new();
@@ -218,7 +219,7 @@ async fn kept_values_are_bound_by_later_runs_and_read() {
     assert_eq!(run.read::<u32>(0), times_4.iter().map(|x| x + 1).collect::<Vec<_>>());
     assert_eq!(run.read::<u32>(1), times_4);
     let read = gpu.read_resident(&kept).await.unwrap();
-    assert_eq!(read.read::<u32>(0), times_4);
+    assert_eq!(read.to_vec::<u32>(), times_4);
 }
 
 #[tokio::test]
@@ -229,11 +230,32 @@ async fn residents_take_every_type_and_size() {
     let halves = [f16::from_f32(1.5), f16::NAN, f16::NEG_INFINITY];
     let halves_there = gpu.resident(DType::F16, bytemuck::cast_slice(&halves)).unwrap();
     let nothing_there = gpu.resident(DType::F32, &[]).unwrap();
-    let read = |resident| gpu.read_resident(&Arc::new(resident));
-    assert_eq!(soon(read(flags_there)).await.unwrap().read::<bool>(0), flags);
-    let back = soon(read(halves_there)).await.unwrap().read::<f16>(0);
+    let flags_back = soon(gpu.read_resident(&flags_there)).await.unwrap();
+    assert_eq!(flags_back.to_vec::<bool>(), flags);
+    let back = soon(gpu.read_resident(&halves_there)).await.unwrap().to_vec::<f16>();
     assert_eq!((back[0], back[1].is_nan(), back[2]), (halves[0], true, halves[2]));
-    assert_eq!(soon(read(nothing_there)).await.unwrap().read::<f32>(0), [0.0; 0]);
+    let nothing_back = soon(gpu.read_resident(&nothing_there)).await.unwrap();
+    assert_eq!(nothing_back.to_vec::<f32>(), [0.0; 0]);
+}
+
+#[tokio::test]
+async fn a_resident_comes_over_in_parts_of_any_size() {
+    let gpu = gpu_or_return!();
+    for len in [0, 1, 7, 8, 9, 1001] {
+        let data: Vec<f16> = (0..len).map(|at| f16::from_f32(at as f32)).collect();
+        let resident = gpu.resident(DType::F16, bytemuck::cast_slice(&data)).unwrap();
+        let resident = Arc::new(resident);
+        for stride in [4, 8, 1000, 4096] {
+            let mut parts = gpu.read_parts(&resident, stride);
+            let mut read = Vec::new();
+            while let Some((start, part)) = soon(parts.next()).await.unwrap() {
+                assert_eq!(start, read.len());
+                assert!(part.len() == stride || start + part.len() == len, "{len} by {stride}");
+                read.extend(part.to_vec::<f16>());
+            }
+            assert_eq!(read, data, "{len} by {stride}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -241,9 +263,9 @@ async fn a_resident_s_memory_is_used_again() {
     let gpu = gpu_or_return!();
     let before = gpu.0.pool.lent();
     for round in 0..20u32 {
-        let resident = Arc::new(gpu.resident(DType::U32, &round.to_ne_bytes()).unwrap());
-        let run = gpu.read_resident(&resident).await.unwrap();
-        assert_eq!(run.read::<u32>(0), [round]);
+        let resident = gpu.resident(DType::U32, &round.to_ne_bytes()).unwrap();
+        let read = gpu.read_resident(&resident).await.unwrap();
+        assert_eq!(read.to_vec::<u32>(), [round]);
     }
     until(|| gpu.0.pool.lent() == before).await;
 }

@@ -1,0 +1,201 @@
+//! Results: in a vector, in the caller's memory, or where they lie.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::{BufferId, GpuCommandBatch};
+use crate::dtype::{DType, Element};
+use crate::error::{DataError, Result};
+use crate::run::HostBuffer;
+use crate::run::cpu::off_thread;
+#[cfg(feature = "gpu")]
+use crate::run::gpu::Download;
+use crate::run::memory::{self, LARGE};
+use crate::shape::Shape;
+
+/// Bytes that a future copies before it lets other tasks run: a millisecond or two.
+pub(super) const STRIDE: usize = 32 << 20;
+
+impl GpuCommandBatch {
+    /// A result of the last run in a vector of its own, in row-major order.
+    ///
+    /// Threads share the copying of a large result, and the future only waits. Most of the time goes into
+    /// the fresh memory: [`read_into`](Self::read_into) memory that was used before is faster, and
+    /// [`read_view`](Self::read_view) copies nothing.
+    ///
+    /// # Errors
+    /// [`ReadError`](crate::ReadError) if nothing was executed since the batch changed, or `id` was not downloaded.
+    pub async fn read<T: Element>(&self, id: BufferId<T>) -> Result<Vec<T>> {
+        Ok(self.found(id)?.into_vec().await)
+    }
+
+    /// Copies a result of the last run to `out`, in row-major order.
+    ///
+    /// Threads share the copying of a large result; the future does its part of that where it is awaited, and
+    /// lets other tasks run every few milliseconds.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); [`DataError::Length`] if `out` has not as many elements as the result.
+    pub async fn read_into<T: Element>(&self, id: BufferId<T>, out: &mut [T]) -> Result<()> {
+        let found = self.found(id)?;
+        check_length(&self.graph[id.node].ty.shape, out)?;
+        found.copy_politely(out).await;
+        Ok(())
+    }
+
+    /// A result of the last run where that left it, in row-major order.
+    ///
+    /// Nothing is copied, with two exceptions: `bool`, and `f16` from a GPU that holds it in 32 bits. The view
+    /// outlives the batch and further runs of it. Until it is dropped, the memory of all downloads of its
+    /// run is in use, and further runs take other memory.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload(&[1.0_f32, -2.0]);
+    /// let y = batch.relu(x);
+    /// batch.execute().await?;
+    /// let view = batch.read_view(y)?;
+    /// drop(batch);
+    /// assert_eq!(view.iter().sum::<f32>(), 1.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_view<T: Element>(&self, id: BufferId<T>) -> Result<ReadView<T>> {
+        Ok(self.found(id)?.into_view())
+    }
+}
+
+/// Fails unless `out` has as many elements as `shape`.
+pub(super) fn check_length<T>(shape: &Shape, out: &[T]) -> Result<()> {
+    if out.len() == shape.elements() {
+        return Ok(());
+    }
+    Err(DataError::Length { given: out.len(), shape: shape.clone() }.into())
+}
+
+/// A result, wherever it lies.
+pub(super) enum Found {
+    Host(Arc<HostBuffer>),
+    #[cfg(feature = "gpu")]
+    Gpu(Download),
+}
+
+impl Found {
+    fn len(&self) -> usize {
+        match self {
+            Self::Host(buffer) => buffer.len(),
+            #[cfg(feature = "gpu")]
+            Self::Gpu(download) => download.len(),
+        }
+    }
+
+    /// The elements in a vector, copied on another thread if they are many.
+    pub async fn into_vec<T: Element>(self) -> Vec<T> {
+        if self.len() * size_of::<T>() < LARGE {
+            return self.to_vec();
+        }
+        off_thread(move || self.to_vec()).await
+    }
+
+    /// The elements in a vector, copied by this thread and others.
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        match self {
+            Self::Host(buffer) => buffer.to_vec(),
+            #[cfg(feature = "gpu")]
+            Self::Gpu(download) => download.to_vec(),
+        }
+    }
+
+    /// Copies as many elements as `out` has, from the element `start`.
+    pub fn copy_out<T: Element>(&self, start: usize, out: &mut [T]) {
+        match self {
+            Self::Host(buffer) => {
+                let all = buffer.as_slice::<T>().unwrap_or_default();
+                memory::copy(&all[start..start + out.len()], out);
+            }
+            #[cfg(feature = "gpu")]
+            Self::Gpu(download) => download.copy_out(start, out),
+        }
+    }
+
+    /// Copies all elements to `out`, and lets other tasks run now and then.
+    pub async fn copy_politely<T: Element>(&self, out: &mut [T]) {
+        let stride = STRIDE / size_of::<T>();
+        for (index, part) in out.chunks_mut(stride).enumerate() {
+            if index > 0 {
+                give_way().await;
+            }
+            self.copy_out(index * stride, part);
+        }
+    }
+
+    /// The elements where they lie, or a copy where that is no slice of `T`.
+    pub fn into_view<T: Element>(self) -> ReadView<T> {
+        let in_place = match &self {
+            // Bytes must be looked at to be truth values: once is enough.
+            _ if T::DTYPE == DType::Bool => false,
+            Self::Host(buffer) => buffer.as_slice::<T>().is_some(),
+            #[cfg(feature = "gpu")]
+            Self::Gpu(download) => download.in_place::<T>().is_some(),
+        };
+        ReadView(if in_place { Elements::InPlace(self) } else { Elements::Copied(self.to_vec()) })
+    }
+}
+
+/// Lets other tasks of the same thread run.
+pub(super) async fn give_way() {
+    let mut given = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The elements of a result, from [`GpuCommandBatch::read_view`] or [`Resident::read_view`](crate::Resident::read_view):
+/// a slice that holds on to the memory it lies in.
+pub struct ReadView<T>(Elements<T>);
+
+enum Elements<T> {
+    /// Found to be a slice of `T` when the view was made.
+    InPlace(Found),
+    Copied(Vec<T>),
+}
+
+impl<T: Element> Deref for ReadView<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        let in_place = match &self.0 {
+            Elements::Copied(values) => return values,
+            Elements::InPlace(Found::Host(buffer)) => buffer.as_slice(),
+            #[cfg(feature = "gpu")]
+            Elements::InPlace(Found::Gpu(download)) => download.in_place(),
+        };
+        in_place.unwrap_or_default()
+    }
+}
+
+impl<T: Element> AsRef<[T]> for ReadView<T> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T: Element> fmt::Debug for ReadView<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,158 @@
+//! Data from host memory, and its replacement between runs.
+
+use std::sync::Arc;
+
+use super::{BufferId, GpuCommandBatch};
+use crate::dtype::Element;
+use crate::error::{DataError, MistakeKind, Result};
+use crate::ops::{Op, check_size};
+use crate::run::HostBuffer;
+use crate::shape::Shape;
+
+/// Uploads. The batch owns their data until it is dropped: a run on the host's cores reads it in place, and each run
+/// on a GPU packs it into memory that the device copies from, by several threads where it is large.
+///
+/// How it comes to the batch is for the caller to choose: [`upload`](Self::upload) copies it once more,
+/// [`upload_vec`](Self::upload_vec) and [`upload_with`](Self::upload_with) do not.
+impl GpuCommandBatch {
+    /// A vector of `data`. The data is copied; [`write`](Self::write) replaces it between runs.
+    #[track_caller]
+    pub fn upload<T: Element>(&mut self, data: &[T]) -> BufferId<T> {
+        self.upload_shaped(data, data.len())
+    }
+
+    /// A tensor of `shape` with `data` in row-major order. It is a mistake if the data does not fill the
+    /// shape.
+    #[track_caller]
+    pub fn upload_shaped<T: Element>(
+        &mut self,
+        data: &[T],
+        shape: impl Into<Shape>,
+    ) -> BufferId<T> {
+        self.upload_filling(shape.into(), data.len(), || HostBuffer::from_slice(data))
+    }
+
+    /// As [`upload_shaped`](Self::upload_shaped), in the memory of `data` where an element has 32 bits. `f16` and
+    /// `bool` are copied.
+    #[track_caller]
+    pub fn upload_vec<T: Element>(&mut self, data: Vec<T>, shape: impl Into<Shape>) -> BufferId<T> {
+        self.upload_filling(shape.into(), data.len(), || HostBuffer::from_vec(data))
+    }
+
+    /// A tensor of `shape` whose data `fill` writes, in row-major order, to the memory that the batch keeps
+    /// it in: nothing is copied before a run. The slice starts as zeros. If the shape is a mistake, `fill`
+    /// is not called.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload_with([2, 2], |x: &mut [f32]| x[1..].fill(0.5));
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(x).await?, [0.0, 0.5, 0.5, 0.5]);
+    /// batch.write_with(x, |x| x[0] = 7.0)?;
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(x).await?, [7.0, 0.5, 0.5, 0.5]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn upload_with<T: Element>(
+        &mut self,
+        shape: impl Into<Shape>,
+        fill: impl FnOnce(&mut [T]),
+    ) -> BufferId<T> {
+        let shape = shape.into();
+        let elements = shape.elements();
+        self.upload_filling(shape, elements, || {
+            let mut buffer = HostBuffer::zeroed(T::DTYPE, elements);
+            fill(buffer.as_slice_mut().unwrap_or_default());
+            buffer
+        })
+    }
+
+    /// An upload of `given` elements, made only if they fill the shape.
+    #[track_caller]
+    fn upload_filling<T: Element>(
+        &mut self,
+        shape: Shape,
+        given: usize,
+        data: impl FnOnce() -> HostBuffer,
+    ) -> BufferId<T> {
+        let fits = check_size(&shape).and_then(|()| {
+            if shape.elements() == given {
+                Ok(())
+            } else {
+                Err(MistakeKind::UploadLength { given, shape: shape.clone() })
+            }
+        });
+        if let Err(what) = fits {
+            return self.mistake("upload", what);
+        }
+        let position = self.uploads.len() as u32;
+        self.uploads.push(Arc::new(data()));
+        self.source(Op::Upload(position), T::DTYPE, shape)
+    }
+
+    /// Replaces the data of an upload, which keeps its shape, for the runs to come. The data is copied.
+    ///
+    /// # Errors
+    /// [`DataError`] if `id` is not an upload of this batch, or the data does not fill its shape.
+    pub fn write<T: Element>(&mut self, id: BufferId<T>, data: &[T]) -> Result<()> {
+        let position = self.upload_of(id, data.len())?;
+        let buffer = &mut self.uploads[position];
+        match Arc::get_mut(buffer) {
+            Some(buffer) => buffer.write(data),
+            // Somebody still reads the old data: a run that was dropped midway, or a view.
+            None => *buffer = Arc::new(HostBuffer::from_slice(data)),
+        }
+        self.runs.forget_results();
+        Ok(())
+    }
+
+    /// As [`write`](Self::write), in the memory of `data` where an element has 32 bits. `f16` and `bool` are copied.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_vec<T: Element>(&mut self, id: BufferId<T>, data: Vec<T>) -> Result<()> {
+        let position = self.upload_of(id, data.len())?;
+        self.uploads[position] = Arc::new(HostBuffer::from_vec(data));
+        self.runs.forget_results();
+        Ok(())
+    }
+
+    /// Changes the data of an upload for the runs to come: `change` gets the data as it stands, in row-major order
+    /// and in the memory that the batch keeps it in. Nothing is copied, unless a [view](Self::read_view) or
+    /// a run that was dropped midway still reads the data.
+    ///
+    /// # Errors
+    /// [`DataError`] if `id` is not an upload of this batch.
+    pub fn write_with<T: Element>(
+        &mut self,
+        id: BufferId<T>,
+        change: impl FnOnce(&mut [T]),
+    ) -> Result<()> {
+        let given = self.shape(id).map_or(0, |shape| shape.elements());
+        let position = self.upload_of(id, given)?;
+        // Even if `change` panics, results of the old data are none of the new.
+        self.runs.forget_results();
+        let buffer = Arc::make_mut(&mut self.uploads[position]);
+        change(buffer.as_slice_mut().unwrap_or_default());
+        Ok(())
+    }
+
+    /// The position of an upload that `given` elements fill.
+    fn upload_of<T: Element>(&self, id: BufferId<T>, given: usize) -> Result<usize> {
+        let node = if id.brand == self.brand { self.graph.get(id.node) } else { None };
+        let node = node.ok_or(DataError::Foreign)?;
+        let Op::Upload(position) = node.op else {
+            return Err(DataError::NotAnUpload(node.op.name()).into());
+        };
+        let shape = &node.ty.shape;
+        if given != shape.elements() {
+            return Err(DataError::Length { given, shape: shape.clone() }.into());
+        }
+        Ok(position as usize)
+    }
+}

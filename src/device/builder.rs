@@ -1,0 +1,173 @@
+//! How devices are opened: what the caller chose, and what the environment says.
+
+use std::path::PathBuf;
+
+use super::Device;
+use crate::error::{DeviceError, Result};
+#[cfg(feature = "gpu")]
+use crate::run::gpu::{AdapterChoice, Gpu};
+#[cfg(feature = "gpu")]
+use crate::store::{Store, user_folder};
+
+/// How a device is opened, from [`Device::builder`].
+///
+/// # The cache
+///
+/// A driver compiles each kernel once for each process, in some milliseconds. Where the backend can hand out what it
+/// compiled (Vulkan), it is kept on disk, and the next process finds it there. Files are keyed by adapter,
+/// driver and version of this crate, checked before they are used, written by a thread of their own, and take
+/// at most 128 MiB. They may be deleted at any time.
+///
+/// They lie in the folder `onetrip` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`,
+/// `~/Library/Caches`, `%LOCALAPPDATA%`), unless [`cache_folder`](Self::cache_folder) or
+/// [`without_cache`](Self::without_cache) says otherwise; if neither does, `ONETRIP_CACHE` may name a folder
+/// or say `off`. Name only folders that nobody but the user can write to: what lies there is handed
+/// to the driver.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder opens nothing until `auto` or `gpu` is called"]
+pub struct DeviceBuilder {
+    #[cfg_attr(
+        not(feature = "gpu"),
+        expect(dead_code, reason = "only GPUs have something to keep")
+    )]
+    cache: Cache,
+}
+
+/// Where compiled kernels are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Cache {
+    /// Where the environment says, else in the user's folder.
+    #[default]
+    Usual,
+    Off,
+    Folder(PathBuf),
+}
+
+impl DeviceBuilder {
+    /// Keeps compiled kernels in `folder`, which is made if need be.
+    pub fn cache_folder(self, folder: impl Into<PathBuf>) -> Self {
+        Self { cache: Cache::Folder(folder.into()) }
+    }
+
+    /// Keeps nothing on disk.
+    pub fn without_cache(self) -> Self {
+        Self { cache: Cache::Off }
+    }
+
+    /// Opens what [`Device::auto`] describes.
+    ///
+    /// # Errors
+    /// As [`Device::auto`].
+    pub async fn auto(self) -> Result<Device> {
+        match Choice::from_environment()? {
+            Choice::Cpu => Ok(Device::cpu()),
+            Choice::Gpu => self.gpu().await,
+            Choice::Auto => self.best().await,
+        }
+    }
+
+    /// Opens what [`Device::gpu`] describes.
+    ///
+    /// # Errors
+    /// As [`Device::gpu`].
+    #[cfg(feature = "gpu")]
+    pub async fn gpu(self) -> Result<Device> {
+        let choice = AdapterChoice { name_part: adapter_from_environment(), software_too: true };
+        Ok(Device::with_gpu(Gpu::open(&choice, self.store()).await?, false))
+    }
+
+    /// Opens a GPU, which this build does not support.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoGpuSupport`], always.
+    #[cfg(not(feature = "gpu"))]
+    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
+    pub async fn gpu(self) -> Result<Device> {
+        Err(DeviceError::NoGpuSupport.into())
+    }
+
+    #[cfg(feature = "gpu")]
+    async fn best(self) -> Result<Device> {
+        let named = adapter_from_environment();
+        // Who names an adapter means it, even if it is a software one.
+        let software_too = named.is_some();
+        let choice = AdapterChoice { name_part: named, software_too };
+        match Gpu::open(&choice, self.store()).await {
+            Ok(gpu) => Ok(Device::with_gpu(gpu, true)),
+            Err(error) if software_too => Err(error.into()),
+            Err(error) => Ok(Device::on_cpu(Some(error.to_string()))),
+        }
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
+    async fn best(self) -> Result<Device> {
+        Ok(Device::cpu())
+    }
+
+    #[cfg(feature = "gpu")]
+    fn store(self) -> Option<std::sync::Arc<Store>> {
+        let folder = match self.cache {
+            Cache::Usual => match Cache::from_environment() {
+                Cache::Usual => user_folder(),
+                cache => return Self { cache }.store(),
+            },
+            Cache::Off => None,
+            Cache::Folder(folder) => Some(folder),
+        };
+        Some(Store::new(folder?).into())
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl Cache {
+    fn from_environment() -> Self {
+        match std::env::var_os("ONETRIP_CACHE") {
+            Some(off) if off.eq_ignore_ascii_case("off") => Self::Off,
+            Some(folder) if !folder.is_empty() => Self::Folder(folder.into()),
+            _ => Self::Usual,
+        }
+    }
+}
+
+/// What `ONETRIP_BACKEND` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Auto,
+    Cpu,
+    Gpu,
+}
+
+impl Choice {
+    fn from_environment() -> Result<Self, DeviceError> {
+        let variable = "ONETRIP_BACKEND";
+        let value = match std::env::var(variable) {
+            Ok(value) => value,
+            Err(std::env::VarError::NotPresent) => return Ok(Self::Auto),
+            Err(std::env::VarError::NotUnicode(value)) => value.to_string_lossy().into_owned(),
+        };
+        match value.to_lowercase().as_str() {
+            "" | "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "gpu" => Ok(Self::Gpu),
+            _ => Err(DeviceError::Environment { variable, value, expected: "auto, cpu or gpu" }),
+        }
+    }
+}
+
+#[cfg(feature = "gpu")]
+fn adapter_from_environment() -> Option<String> {
+    std::env::var("ONETRIP_ADAPTER").ok().filter(|name| !name.is_empty())
+}
+
+#[cfg(all(test, feature = "gpu"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_caller_says_of_the_cache_goes_first() {
+        assert!(Device::builder().without_cache().store().is_none());
+        let named = Device::builder().without_cache().cache_folder("here").store();
+        assert!(format!("{named:?}").contains("\"here\""), "{named:?}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Large memory on the host: fresh vectors in large pages, copies shared among threads.
+
+use bytemuck::Zeroable;
+
+use super::cpu::share;
+
+/// Bytes from which copies are shared among threads, and no longer made where a task awaits them: what one thread
+/// copies in a few tenths of a millisecond.
+pub(crate) const LARGE: usize = 4 << 20;
+/// Bytes that a thread takes at a time.
+pub(crate) const PART: usize = 1 << 20;
+
+/// Copies `from` to `to`, which has as many elements.
+pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T]) {
+    if size_of_val(from) < LARGE {
+        return to.copy_from_slice(from);
+    }
+    let part = PART / size_of::<T>().max(1);
+    share(to.chunks_mut(part).zip(from.chunks(part)), |(to, from)| to.copy_from_slice(from));
+}
+
+/// `len` zeros. Where they are many, nothing of them is touched yet, so that the threads that fill them share
+/// the faults of their pages too.
+pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Vec<T> {
+    let mut values = bytemuck::zeroed_vec(len);
+    if size_of_val(&values[..]) >= LARGE {
+        ask_for_large_pages(&mut values);
+    }
+    values
+}
+
+/// The elements of `from` in a vector of their own.
+pub(crate) fn to_vec<T: Zeroable + Copy + Send + Sync>(from: &[T]) -> Vec<T> {
+    if size_of_val(from) < LARGE {
+        return from.to_vec();
+    }
+    let mut values = zeroed(from.len());
+    copy(from, &mut values);
+    values
+}
+
+/// Pages of 4 KiB cost more than the copying: 256 MiB into a fresh vector by 16 threads take 12.2 ms with them, 7.6 ms
+/// with pages of 2 MiB, and to free it takes 6.6 ms against 0.8 ms (measured on Linux 6).
+#[cfg(target_os = "linux")]
+fn ask_for_large_pages<T>(values: &mut [T]) {
+    const PAGE: usize = 2 << 20;
+    let range = values.as_mut_ptr_range();
+    let start = range.start.addr().next_multiple_of(PAGE);
+    let end = range.end.addr() / PAGE * PAGE;
+    if start < end {
+        let start = range.start.cast::<libc::c_void>().with_addr(start);
+        // SAFETY: the range lies in `values`, which are borrowed alone, and the advice changes no byte of
+        // them. A kernel that does not know it refuses, which changes nothing either.
+        let _ = unsafe { libc::madvise(start, end - start.addr(), libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_large_pages<T>(_: &mut [T]) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_exact_at_every_odd_size() {
+        for bytes in [0, 1, PART, LARGE - 1, LARGE, LARGE + 1, LARGE + PART + 13] {
+            let from: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+            let mut to = vec![0xee; bytes];
+            copy(&from, &mut to);
+            assert!(to == from, "{bytes} bytes");
+            assert!(to_vec(&from) == from, "{bytes} bytes in a new vector");
+        }
+        let words: Vec<u32> = (0..3_000_001).collect();
+        assert!(to_vec(&words) == words);
+    }
+
+    #[test]
+    fn zeroed_memory_is() {
+        for len in [0, 1, LARGE / 4 - 1, LARGE + 5] {
+            let values: Vec<u32> = zeroed(len);
+            assert!(values.len() == len && values.iter().all(|&value| value == 0), "{len}");
+        }
+        assert_eq!(zeroed::<bool>(3), [false; 3]);
+    }
+}

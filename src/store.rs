@@ -1,0 +1,303 @@
+//! Blobs on disk for what can be made again: a file each, whole or not at all.
+//!
+//! Any number of processes may share a folder. A file that is damaged, cut short or of another version is as good
+//! as none, and the folder may be deleted at any time.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// Bytes that the files of a folder may take.
+const ROOM: u64 = 128 << 20;
+/// How long a file lies before its use is noted, or an unfinished one counts as abandoned.
+const STALE: Duration = Duration::from_secs(3600);
+/// What files start with; the digit is the version of their form.
+const MAGIC: &[u8; 8] = b"onetrip1";
+const WHOLE: &str = "onetrip";
+const UNFINISHED: &str = "onetrip-part";
+
+/// Blobs under keys.
+#[derive(Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+    room: u64,
+}
+
+impl Store {
+    /// The blobs in `folder`, which is made when the first is saved.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, room: ROOM }
+    }
+
+    /// What was saved under `key`, byte for byte; `None` if that is not there or damaged.
+    pub fn load(&self, key: &str) -> Option<Vec<u8>> {
+        let file = File::open(self.path(key)).ok()?;
+        let about = file.metadata().ok()?;
+        if about.len() > self.room {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(about.len() as usize);
+        (&file).take(self.room).read_to_end(&mut bytes).ok()?;
+        let blob = open(&bytes, key)?.to_vec();
+        if age(&about) > STALE {
+            let _ = file.set_modified(SystemTime::now());
+        }
+        Some(blob)
+    }
+
+    /// Keeps `blob` under `key`, in place of what was there, and makes room by deleting what was not
+    /// used for longest. A blob that would take half of the room is not kept.
+    ///
+    /// # Errors
+    /// Whatever the file system reports; then what was there before still is.
+    pub fn save(&self, key: &str, blob: &[u8]) -> io::Result<()> {
+        let bytes = seal(blob, key);
+        if bytes.len() as u64 > self.room / 2 {
+            return Ok(());
+        }
+        make_private(&self.folder)?;
+        let part = self.part(key);
+        let written = write_new(&part, &bytes).and_then(|()| fs::rename(&part, self.path(key)));
+        if written.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        written?;
+        self.make_room()
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{:016x}.{WHOLE}", hash(key.as_bytes())))
+    }
+
+    /// A name that no other process or thread uses.
+    fn part(&self, key: &str) -> PathBuf {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (process, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let hash = hash(key.as_bytes());
+        self.folder.join(format!("{hash:016x}-{process}-{count}.{UNFINISHED}"))
+    }
+
+    fn make_room(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let path = entry.path();
+            // Another process may have deleted it.
+            let Ok(about) = entry.metadata() else { continue };
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some(WHOLE) => files.push((age(&about), about.len(), path)),
+                Some(UNFINISHED) if age(&about) > STALE => drop(fs::remove_file(path)),
+                _ => {}
+            }
+        }
+        let mut bytes: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        files.sort_unstable();
+        while bytes > self.room
+            && let Some((_, size, path)) = files.pop()
+        {
+            let _ = fs::remove_file(path);
+            bytes -= size;
+        }
+        Ok(())
+    }
+}
+
+/// The folder for what this user's programs can make again; `None` where there is no such place.
+pub(crate) fn user_folder() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    folder_in(variable, std::env::home_dir())
+}
+
+fn folder_in(variable: impl Fn(&str) -> Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let base = if cfg!(windows) {
+        variable("LOCALAPPDATA")
+    } else if cfg!(target_vendor = "apple") {
+        home.map(|home| home.join("Library").join("Caches"))
+    } else {
+        let named = variable("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
+        named.or_else(|| home.map(|home| home.join(".cache")))
+    };
+    Some(base.filter(|base| base.is_absolute())?.join("onetrip"))
+}
+
+/// A hash that stays the same from process to process (FNV-1a over words of 8 bytes, the last one filled
+/// up with zeros, then the length).
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().copied().chain([last, (bytes.len() as u64).to_le_bytes()]);
+    words.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
+        let mixed = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0000_0100_0000_01b3);
+        // A product carries upwards only.
+        mixed ^ (mixed >> 32)
+    })
+}
+
+/// A file's bytes: [`MAGIC`], the hash of what follows, the length of the key, the key, the blob.
+fn seal(blob: &[u8], key: &str) -> Vec<u8> {
+    let mut body = Vec::with_capacity(8 + key.len() + blob.len());
+    body.extend_from_slice(&(key.len() as u64).to_le_bytes());
+    body.extend_from_slice(key.as_bytes());
+    body.extend_from_slice(blob);
+    [&MAGIC[..], &hash(&body).to_le_bytes(), &body].concat()
+}
+
+/// The blob in what [`seal`] made for `key`.
+fn open<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let body = bytes.strip_prefix(MAGIC)?;
+    let (sum, body) = body.split_first_chunk::<8>()?;
+    let (length, rest) = body.split_first_chunk::<8>()?;
+    let sound = *sum == hash(body).to_le_bytes() && *length == (key.len() as u64).to_le_bytes();
+    rest.strip_prefix(key.as_bytes()).filter(|_| sound)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    File::create_new(path)?.write_all(bytes)
+}
+
+/// Makes a folder that only this user can change.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// How long ago a file was used; nothing for one from the future.
+fn age(about: &fs::Metadata) -> Duration {
+    about.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of its own, gone afterwards.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let name = format!("onetrip-store-{name}-{}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            let _ = fs::remove_dir_all(&folder);
+            Self(folder)
+        }
+
+        fn store(&self) -> Store {
+            Store::new(self.0.clone())
+        }
+
+        fn files(&self) -> Vec<PathBuf> {
+            let entries = fs::read_dir(&self.0).unwrap();
+            entries.map(|entry| entry.unwrap().path()).collect()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn blobs_come_back_under_their_keys_alone() {
+        let folder = Folder::new("keys");
+        let store = folder.store();
+        assert_eq!(store.load("a"), None, "there is no folder yet");
+        for (key, blob) in [("a", &b"one"[..]), ("b", b""), ("", b"no key"), ("a", b"two")] {
+            store.save(key, blob).unwrap();
+            assert_eq!(store.load(key).as_deref(), Some(blob));
+        }
+        assert_eq!(folder.store().load("a").as_deref(), Some(&b"two"[..]));
+        assert_eq!(store.load("c"), None);
+        assert_eq!(folder.files().len(), 3, "nothing unfinished is left");
+        fs::rename(store.path("a"), store.path("c")).unwrap();
+        assert_eq!(store.load("c"), None, "the key in the file decides");
+    }
+
+    #[test]
+    fn every_damaged_byte_and_every_length_but_the_right_one_is_noticed() {
+        let whole = seal(b"some blob", "key");
+        assert_eq!(open(&whole, "key"), Some(&b"some blob"[..]));
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << bit;
+                assert_eq!(open(&damaged, "key"), None, "bit {bit} of byte {at}");
+            }
+            assert_eq!(open(&whole[..at], "key"), None, "cut to {at}");
+        }
+        assert_eq!(open(&[&whole[..], &[0]].concat(), "key"), None, "a zero too much");
+    }
+
+    #[test]
+    fn what_was_used_last_stays_in_the_room() {
+        let folder = Folder::new("room");
+        let store = Store { room: 1000, ..folder.store() };
+        let old = SystemTime::now() - 4 * STALE;
+        for (index, key) in ["a", "b", "c"].into_iter().enumerate() {
+            store.save(key, &[index as u8; 250]).unwrap();
+            let file = File::options().write(true).open(store.path(key)).unwrap();
+            file.set_modified(old + index as u32 * STALE / 2).unwrap();
+        }
+        let abandoned = folder.0.join(format!("x.{UNFINISHED}"));
+        let foreign = folder.0.join("other");
+        for path in [&abandoned, &foreign] {
+            fs::write(path, [0; 2000]).unwrap();
+            File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+        }
+        assert!(store.load("a").is_some(), "used again, so `b` is the oldest");
+        store.save("d", &[3; 250]).unwrap();
+        let there = ["a", "b", "c", "d"].map(|key| store.load(key).is_some());
+        assert_eq!(there, [true, false, true, true]);
+        assert!(foreign.exists() && !abandoned.exists());
+        store.save("e", &[4; 600]).unwrap();
+        assert_eq!(store.load("e"), None, "more than half of the room");
+    }
+
+    #[test]
+    fn many_writers_leave_one_whole_blob() {
+        let folder = Folder::new("writers");
+        std::thread::scope(|scope| {
+            for writer in 0..8u8 {
+                let store = folder.store();
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        store.save("key", &[writer; 5000]).unwrap();
+                        let blob = store.load("key").unwrap();
+                        assert!(blob.len() == 5000 && blob.iter().all(|&byte| byte == blob[0]));
+                    }
+                });
+            }
+        });
+        assert_eq!(folder.files().len(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_an_error_and_holds_nothing() {
+        let folder = Folder::new("file");
+        fs::write(&folder.0, "a file").unwrap();
+        assert!(folder.store().save("key", b"blob").is_err());
+        assert_eq!(folder.store().load("key"), None);
+        fs::remove_file(&folder.0).unwrap();
+    }
+
+    #[cfg(all(unix, not(target_vendor = "apple")))]
+    #[test]
+    fn the_user_s_folder_follows_the_xdg_rules() {
+        let find = |named: Option<&str>, home: Option<&str>| {
+            let named = named.map(PathBuf::from);
+            let variable = |name: &str| named.clone().filter(|_| name == "XDG_CACHE_HOME");
+            folder_in(variable, home.map(PathBuf::from))
+        };
+        let home = Some("/home/me");
+        assert_eq!(find(Some("/cache"), home), Some("/cache/onetrip".into()));
+        assert_eq!(find(Some("relative"), home), Some("/home/me/.cache/onetrip".into()));
+        assert_eq!(find(None, home), Some("/home/me/.cache/onetrip".into()));
+        assert_eq!(find(None, None), None);
+    }
+}

@@ -1,0 +1,277 @@
+//! Data on its way to the device and back: every way in and out carries the same bits, at every size.
+
+mod common;
+
+use std::fmt::Debug;
+
+use onetrip::{DataError, Device, Element, Error, GpuCommandBatch, ReadError, Resident, f16};
+
+/// Nothing, one, odd numbers, and enough that threads share the copying (8 MiB and more of `f32`).
+const SIZES: [usize; 6] = [0, 1, 7, 1001, 1 << 20, (3 << 20) + 5];
+
+/// Bits that arithmetic would not keep, among others.
+fn floats(n: usize) -> Vec<f32> {
+    let odd = [0x7fc0_1234, 0xff80_0001, 0x8000_0000, 0x7f80_0000, 0xff80_0000, 1];
+    let bits =
+        |at: usize| odd.get(at % 101).copied().unwrap_or((at as u32).wrapping_mul(2_654_435_761));
+    (0..n).map(|at| f32::from_bits(bits(at))).collect()
+}
+
+/// Everything but NaN, which a device that holds `f16` in 32 bits may give another payload.
+fn halves(n: usize) -> Vec<f16> {
+    let half = |at: usize| f16::from_bits((at as u16).wrapping_mul(40_503));
+    let plain = |half: f16| if half.is_nan() { f16::NEG_ZERO } else { half };
+    (0..n).map(|at| plain(half(at))).collect()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// Every way in, then every way out; `same` compares.
+async fn there_and_back<T: Element>(
+    device: &Device,
+    data: &[T],
+    same: impl Fn(&[T], &[T]) -> bool,
+) -> onetrip::Result<()> {
+    let n = data.len();
+    let mut b = GpuCommandBatch::new(device);
+    let copied = b.upload(data);
+    let given = b.upload_vec(data.to_vec(), n);
+    let written = b.upload_with(n, |out: &mut [T]| {
+        assert!(out.iter().all(|value| *value == T::default()), "the slice starts as zeros");
+        out.copy_from_slice(data);
+    });
+    // Kept, so that they travel to the device even with no kernel to read them.
+    let kept = [copied, given, written].map(|id| b.keep(id));
+    b.execute().await?;
+    let resident = device.resident(data, n)?;
+    for resident in kept.iter().chain([&resident]) {
+        all_ways_out(device, resident, data, &same).await?;
+    }
+    Ok(())
+}
+
+async fn all_ways_out<T: Element>(
+    device: &Device,
+    resident: &Resident<T>,
+    data: &[T],
+    same: impl Fn(&[T], &[T]) -> bool,
+) -> onetrip::Result<()> {
+    let n = data.len();
+    let mut out = vec![T::default(); n];
+    assert!(same(&resident.read().await?, data));
+    assert!(same(&resident.read_view().await?, data));
+    resident.read_into(&mut out).await?;
+    assert!(same(&out, data));
+    let mut b = GpuCommandBatch::new(device);
+    let x = b.bind(resident);
+    b.execute().await?;
+    assert!(same(&b.read(x).await?, data));
+    assert!(same(&b.read_view(x)?, data));
+    out.fill(T::default());
+    b.read_into(x, &mut out).await?;
+    assert!(same(&out, data));
+    Ok(())
+}
+
+#[tokio::test]
+async fn floats_keep_every_bit() {
+    for device in common::devices().await {
+        for n in SIZES {
+            there_and_back(&device, &floats(n), |a, b| bits(a) == bits(b)).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_types_come_back() {
+    for device in common::devices().await {
+        for n in SIZES {
+            let flags: Vec<bool> = (0..n).map(|at| at % 3 == 1 || at % 7 == 0).collect();
+            there_and_back(&device, &flags, |a, b| a == b).await.unwrap();
+            let signed = |a: &[f16], b: &[f16]| {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+            };
+            there_and_back(&device, &halves(n), signed).await.unwrap();
+            let integers: Vec<i32> =
+                (0..n as i32).map(|at| at.wrapping_mul(-1_640_531_527)).collect();
+            there_and_back(&device, &integers, |a, b| a == b).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_way_to_write_replaces_the_data() {
+    for device in common::devices().await {
+        for n in [0, 1, 999, (2 << 20) + 3] {
+            let mut b = GpuCommandBatch::new(&device);
+            let x = b.upload(&vec![9u32; n]);
+            let y = b.add_scalar(x, 1);
+            let data: Vec<u32> = (0..n as u32).collect();
+            let check = async |b: &mut GpuCommandBatch, plus: u32| {
+                b.execute().await.unwrap();
+                let want: Vec<u32> = data.iter().map(|x| x + plus).collect();
+                assert!(b.read(y).await.unwrap() == want, "{n} and {plus}");
+            };
+            b.write(x, &data).unwrap();
+            check(&mut b, 1).await;
+            b.write_with(x, |x| x.iter_mut().for_each(|x| *x += 1)).unwrap();
+            check(&mut b, 2).await;
+            b.write_vec(x, data.iter().map(|x| x + 2).collect()).unwrap();
+            check(&mut b, 3).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn views_outlive_runs_batches_and_devices() {
+    for device in common::devices().await {
+        let n = 100_003;
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&vec![0.5f32; n]);
+        let (y, z) = (b.add_scalar(x, 1.0), b.neg(x));
+        let mut views = Vec::new();
+        for round in 0..6 {
+            b.write(x, &vec![round as f32; n]).unwrap();
+            b.execute().await.unwrap();
+            views.push((round as f32, b.read_view(y).unwrap(), b.read_view(z).unwrap()));
+            // A view of an earlier run goes while later runs use the memory.
+            if round == 3 {
+                views.remove(1);
+            }
+        }
+        drop((b, device));
+        assert_eq!(views.len(), 5);
+        for (round, y, z) in &views {
+            assert!(
+                y.iter().all(|&y| y == round + 1.0) && z.iter().all(|&z| z == -round),
+                "{round}"
+            );
+        }
+    }
+}
+
+/// What is read in place is not what a later write puts there.
+#[tokio::test]
+async fn a_view_of_an_upload_keeps_its_data() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&[1u32, 2, 3]);
+        b.execute().await.unwrap();
+        let view = b.read_view(x).unwrap();
+        b.write_with(x, |x| x[1] = 7).unwrap();
+        let after = b.read(x).await;
+        assert!(matches!(after, Err(Error::Read(ReadError::NotExecuted))), "{after:?}");
+        b.execute().await.unwrap();
+        let second = b.read_view(x).unwrap();
+        b.write(x, &[4, 5, 6]).unwrap();
+        b.execute().await.unwrap();
+        assert_eq!((&*view, &*second), (&[1, 2, 3][..], &[1, 7, 3][..]));
+        assert_eq!(b.read(x).await.unwrap(), [4, 5, 6]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn views_come_and_go_while_other_batches_run() {
+    for device in common::devices().await {
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..8u32 {
+            let device = device.clone();
+            tasks.spawn(async move {
+                let mut held = None;
+                for round in 0..10 {
+                    let n = 5_000 + task as usize * 100_000;
+                    let mut b = GpuCommandBatch::new(&device);
+                    let x = b.upload_with(n, |x| x.fill(task * 100 + round));
+                    let y = b.add_scalar(x, 1);
+                    b.execute().await.unwrap();
+                    let view = b.read_view(y).unwrap();
+                    drop(b);
+                    tokio::task::yield_now().await;
+                    let check = |view: &[u32], round: u32| {
+                        assert!(view.iter().all(|&y| y == task * 100 + round + 1));
+                    };
+                    check(&view, round);
+                    if let Some(held) = held.replace(view) {
+                        check(&held, round - 1);
+                    }
+                }
+            });
+        }
+        while let Some(joined) = tasks.join_next().await {
+            joined.unwrap();
+        }
+    }
+}
+
+/// What the counters say does not depend on how the data came and went.
+#[tokio::test]
+async fn all_ways_count_alike() {
+    for device in common::devices().await {
+        let n = (1 << 20) + 1;
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload_with(n, |x: &mut [f32]| x.fill(2.0));
+        let y = b.square(x);
+        b.execute().await.unwrap();
+        for round in 0..4 {
+            let view = b.read_view(y).unwrap();
+            assert_eq!(view.len(), n);
+            drop(view);
+            match round {
+                0 => b.write(x, &vec![1.0; n]).unwrap(),
+                1 => b.write_vec(x, vec![1.0; n]).unwrap(),
+                _ => b.write_with(x, |x| x.fill(3.0)).unwrap(),
+            }
+            b.execute().await.unwrap();
+            let stats = b.stats();
+            assert_eq!((stats.uploads, stats.submits, stats.downloads), (1, 1, 1), "{round}");
+            assert_eq!((stats.bytes_up, stats.bytes_down), (4 * n as u64, 4 * n as u64), "{round}");
+            assert_eq!(stats.pool_misses, 0, "a dropped view's memory is used again: {round}");
+        }
+    }
+}
+
+fn is<T: Debug>(result: onetrip::Result<T>, want: &Error) {
+    let error = result.expect_err("an error");
+    assert_eq!(error.to_string(), want.to_string());
+}
+
+#[tokio::test]
+async fn mistakes_are_errors_and_change_nothing() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let mut other = GpuCommandBatch::new(&device);
+        let foreign = other.upload(&[1.0f32]);
+        let x = b.upload(&[1.0f32, 2.0]);
+        let y = b.neg(x);
+        let mut out = [9.0; 2];
+        is(b.read_into(y, &mut out).await, &ReadError::NotExecuted.into());
+        is(b.read_view(y).map(|_| ()), &ReadError::NotExecuted.into());
+        is(b.write_with(foreign, |_| unreachable!()), &DataError::Foreign.into());
+        is(b.write_with(y, |_| unreachable!()), &DataError::NotAnUpload("neg").into());
+        let length = |given| Error::from(DataError::Length { given, shape: 2.into() });
+        is(b.write_vec(x, vec![1.0; 3]), &length(3));
+        b.execute().await.unwrap();
+        is(b.read_into(y, &mut out[..1]).await, &length(1));
+        is(b.read_into(foreign, &mut out).await, &ReadError::Foreign.into());
+        is(b.read_view(x).map(|_| ()), &b.read(x).await.unwrap_err());
+        assert_eq!(out, [9.0; 2]);
+        assert_eq!(b.read(y).await.unwrap(), [-1.0, -2.0]);
+        let resident = device.resident(&[1.0f32, 2.0], 2).unwrap();
+        is(resident.read_into(&mut out[..1]).await, &length(1));
+        is(b.keep(y).read_view().await.map(|_| ()), &ReadError::EmptyResident.into());
+    }
+}
+
+#[tokio::test]
+async fn a_shape_that_is_a_mistake_is_never_filled() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let _ = b.upload_with([1; 99], |_: &mut [f32]| unreachable!());
+    let _ = b.upload_with([usize::MAX, 2], |_: &mut [f32]| unreachable!());
+    let _ = b.upload_vec(vec![1.0f32; 3], [2, 2]);
+    let Err(Error::Record(mistakes)) = b.check_recorded() else { panic!("no mistakes") };
+    let lines: Vec<String> = mistakes.list().iter().map(ToString::to_string).collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains("transfers.rs") && line.contains("upload")));
+}
