@@ -1,0 +1,305 @@
+//! Each kernel form on the CPU, beside the same work without an engine.
+//!
+//! ```text
+//! cargo bench --bench cpu [-- part of a case's name]
+//! ```
+//!
+//! `kernel <case> <median_ms> <rate> <first_call_ms>`, as `benches/kernels` prints it: data resident and the
+//! result left on the device unless the case says otherwise. Below it, `beside <what> <median_ms> <rate>
+//! <ratio>`: the `gemm` crate called directly, or a loop written by hand that moves the same bytes once, on
+//! rayon's threads; ratio is our time / theirs. Passes of both alternate. Every result is compared with
+//! float64 at sampled positions.
+
+mod direct;
+mod measure;
+#[path = "../kernels/reference.rs"]
+#[expect(dead_code, reason = "shared with a bench that measures f16 too")]
+mod reference;
+#[path = "../../examples/common/timing.rs"]
+#[expect(dead_code, reason = "shared with benches that measure one thing at a time")]
+mod timing;
+
+use std::error::Error;
+
+use measure::{Bench, Work};
+use onetrip::{Axes, BufferId, GpuCommandBatch};
+use reference::{Random, check};
+
+type Done = Result<(), Box<dyn Error>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Done {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let bench = Bench::new(filter);
+    println!("# {}", bench.device.info());
+    for (name, len) in [("1e4", 10_000), ("1e5", 100_000), ("1e6", 1_000_000), ("1e8", 100_000_000)]
+    {
+        chain(&bench, &format!("chain8_{name}"), len).await?;
+    }
+    for (name, len) in [("1e4", 10_000), ("1e6", 1_000_000), ("1e7", 10_000_000)] {
+        chain_from_host(&bench, &format!("chain8_{name}_host_to_host"), len).await?;
+    }
+    functions(&bench).await?;
+    for n in [256, 512, 1024, 2048] {
+        product(&bench, &format!("matmul_{n}"), 1, [n, n, n], Extra::Nothing).await?;
+    }
+    product(&bench, "matmul_1024_transposed", 1, [1024; 3], Extra::Transposed).await?;
+    product(&bench, "matmul_64x128x128x128", 64, [128; 3], Extra::Nothing).await?;
+    for rows in [1, 8, 64, 1024] {
+        let name = format!("linear_relu_{rows}x1024x1024");
+        product(&bench, &name, 1, [rows, 1024, 1024], Extra::BiasAndRelu).await?;
+    }
+    rows(&bench).await?;
+    reductions(&bench).await
+}
+
+/// Operand `k` of the chains at element `i`: whole eighths in −1..1.
+fn operand(k: usize, i: usize) -> f32 {
+    let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (k as u64) << 33);
+    (mixed >> 60) as f32 / 8.0 - 1.0
+}
+
+/// The eight operations of the chain.
+fn eight(batch: &mut GpuCommandBatch, [a, b, c, d]: [BufferId<f32>; 4]) -> BufferId<f32> {
+    let y = batch.mul(a, b);
+    let y = batch.add(y, c);
+    let y = batch.relu(y);
+    let y = batch.scale(y, 0.5);
+    let y = batch.sub(y, d);
+    let y = batch.square(y);
+    let y = batch.add_scalar(y, -0.125);
+    batch.max(y, a)
+}
+
+/// The chain in double precision.
+fn exact_chain(i: usize) -> f64 {
+    let [a, b, c, d] = [0, 1, 2, 3].map(|k| f64::from(operand(k, i)));
+    (((a * b + c).max(0.0) * 0.5 - d).powi(2) - 0.125).max(a)
+}
+
+/// Eight operations on four operands.
+async fn chain(bench: &Bench, name: &str, len: usize) -> Done {
+    if !bench.wants(name) {
+        return Ok(());
+    }
+    let data = |k: usize| (0..len).map(|i| operand(k, i)).collect::<Vec<f32>>();
+    let data = [0, 1, 2, 3].map(data);
+    let [a, b, c, d] = [0, 1, 2, 3].map(|k| bench.device.resident(&data[k], len));
+    let (a, b, c, d) = (a?, b?, c?, d?);
+    let record = |batch: &mut GpuCommandBatch| {
+        let operands = [&a, &b, &c, &d].map(|x| batch.bind(x));
+        eight(batch, operands)
+    };
+    let mut out = vec![0.0; len];
+    let beside = || direct::chain([0, 1, 2, 3].map(|k| &data[k][..]), &mut out);
+    let work = Work::Bytes(20.0 * len as f64);
+    let y = bench.pair(name, &work, record, "a loop by hand", beside).await?;
+    check(name, Some(y), 1e-5, exact_chain)?;
+    check("the loop by hand", Some(out), 1e-5, exact_chain)
+}
+
+/// The chain in a batch that is recorded anew each time, from a slice to a `Vec`; beside it, the loop into
+/// a new `Vec`.
+async fn chain_from_host(bench: &Bench, name: &str, len: usize) -> Done {
+    if !bench.wants(name) {
+        return Ok(());
+    }
+    let data = [0, 1, 2, 3].map(|k| (0..len).map(|i| operand(k, i)).collect::<Vec<f32>>());
+    let pass = async || {
+        let mut batch = GpuCommandBatch::new(&bench.device);
+        let operands = [0, 1, 2, 3].map(|k| batch.upload(&data[k]));
+        let y = eight(&mut batch, operands);
+        batch.execute().await?;
+        batch.read(y).await
+    };
+    let beside = || {
+        let mut out = vec![0.0; len];
+        direct::chain([0, 1, 2, 3].map(|k| &data[k][..]), &mut out);
+    };
+    let work = Work::Bytes(20.0 * len as f64);
+    let y = bench.passes(name, &work, pass, "a loop by hand", beside).await?;
+    check(name, Some(y), 1e-5, exact_chain)
+}
+
+/// Functions of one argument, beside a loop that scales.
+async fn functions(bench: &Bench) -> Done {
+    const LEN: usize = 10_000_000;
+    type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
+    let cases: [(&str, Record, fn(f64) -> f64); 4] = [
+        ("exp_1e7", |b, x| b.exp(x), f64::exp),
+        ("tanh_1e7", |b, x| b.tanh(x), f64::tanh),
+        ("erf_1e7", |b, x| b.erf(x), libm::erf),
+        ("gelu_1e7", |b, x| b.gelu(x), |x| 0.5 * x * (1.0 + libm::erf(x * 0.5f64.sqrt()))),
+    ];
+    let x: Vec<f32> = Random::new(8).floats(LEN).iter().map(|x| x * 4.0).collect();
+    let on_x = bench.device.resident(&x, LEN)?;
+    let mut out = vec![0.0; LEN];
+    for (name, op, exact) in cases {
+        if bench.wants(name) {
+            let record = |b: &mut GpuCommandBatch| {
+                let x = b.bind(&on_x);
+                op(b, x)
+            };
+            let beside = || direct::scale(&x, &mut out);
+            let work = Work::Bytes(8.0 * LEN as f64);
+            let y = bench.pair(name, &work, record, "scaling by hand", beside).await?;
+            check(name, Some(y), 1e-4, |i| exact(f64::from(x[i])))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a product does besides.
+#[derive(Clone, Copy, PartialEq)]
+enum Extra {
+    Nothing,
+    /// The right operand is a transposed view.
+    Transposed,
+    BiasAndRelu,
+}
+
+/// `batch` products of `m × k` and `k × n`; beside them, the `gemm` crate.
+async fn product(
+    bench: &Bench,
+    name: &str,
+    batch: usize,
+    [m, n, k]: [usize; 3],
+    extra: Extra,
+) -> Done {
+    if !bench.wants(name) {
+        return Ok(());
+    }
+    let mut random = Random::new(3);
+    let (x, w, bias) =
+        (random.floats(batch * m * k), random.floats(batch * k * n), random.floats(n));
+    let on_x = bench.device.resident(&x, [batch, m, k])?;
+    let transposed = extra == Extra::Transposed;
+    let w_shape = if transposed { [batch, n, k] } else { [batch, k, n] };
+    let (on_w, on_bias) = (bench.device.resident(&w, w_shape)?, bench.device.resident(&bias, n)?);
+    let record = |b: &mut GpuCommandBatch| {
+        let (x, w) = (b.bind(&on_x), b.bind(&on_w));
+        let w = if transposed { b.transpose(w) } else { w };
+        let y = b.matmul(x, w);
+        if extra == Extra::BiasAndRelu {
+            let bias = b.bind(&on_bias);
+            let y = b.add(y, bias);
+            return b.relu(y);
+        }
+        y
+    };
+    let mut out = vec![0.0; batch * m * n];
+    let (w_row, w_column) = if transposed { (1, k) } else { (n, 1) };
+    let beside = || direct::products([m, n, k], &x, &w, [w_row, w_column], &mut out);
+    let work = Work::Flops(2.0 * (batch * m * n) as f64 * k as f64);
+    let y = bench.pair(name, &work, record, "gemm", beside).await?;
+    let exact = |i: usize| {
+        let (matrix, row, column) = (i / (m * n), i / n, i % n);
+        let sum: f64 = (0..k)
+            .map(|at| {
+                let w = w[matrix * k * n + at * w_row + column * w_column];
+                f64::from(x[row * k + at]) * f64::from(w)
+            })
+            .sum();
+        if extra == Extra::BiasAndRelu { (sum + f64::from(bias[column])).max(0.0) } else { sum }
+    };
+    check(name, Some(y), 1e-5 * (k as f64).sqrt(), exact)
+}
+
+/// Row operations on 4096², beside a loop that scales.
+async fn rows(bench: &Bench) -> Done {
+    const SIDE: usize = 4096;
+    type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
+    type Exact = fn(f64, &[f32]) -> f64;
+    fn exps(row: &[f32]) -> f64 {
+        row.iter().map(|&x| f64::from(x).exp()).sum()
+    }
+    fn normal(x: f64, row: &[f32]) -> f64 {
+        let mean = |f: &dyn Fn(f64) -> f64| {
+            row.iter().map(|&x| f(f64::from(x))).sum::<f64>() / row.len() as f64
+        };
+        let average = mean(&|x| x);
+        (x - average) / (mean(&|x| (x - average).powi(2)) + 1e-5).sqrt()
+    }
+    let cases: [(&str, Record, Exact); 3] = [
+        ("softmax_4096", |b, x| b.softmax(x, -1), |x, row| x.exp() / exps(row)),
+        ("log_softmax_4096", |b, x| b.log_softmax(x, -1), |x, row| x - exps(row).ln()),
+        ("layer_norm_4096", |b, x| b.layer_norm(x, -1, 1e-5), normal),
+    ];
+    let x = Random::new(5).floats(SIDE * SIDE);
+    let on_x = bench.device.resident(&x, [SIDE, SIDE])?;
+    let mut out = vec![0.0; SIDE * SIDE];
+    for (name, op, exact) in cases {
+        if bench.wants(name) {
+            let record = |b: &mut GpuCommandBatch| {
+                let x = b.bind(&on_x);
+                op(b, x)
+            };
+            let beside = || direct::scale(&x, &mut out);
+            let work = Work::Bytes(8.0 * (SIDE * SIDE) as f64);
+            let y = bench.pair(name, &work, record, "scaling by hand", beside).await?;
+            check(name, Some(y), 1e-5, |i| exact(x[i].into(), &x[i / SIDE * SIDE..][..SIDE]))?;
+        }
+    }
+    Ok(())
+}
+
+/// The position of the greatest element, in units of 1024.
+fn position_of(b: &mut GpuCommandBatch, x: BufferId<f32>, axes: Axes) -> BufferId<f32> {
+    let at = b.argmax(x, axes);
+    let at = b.cast::<u32, f32>(at);
+    b.scale(at, 2f32.powi(-10))
+}
+
+/// Reductions of 64e6 elements to one, and along each axis of 8000²; beside them, a sum by hand.
+async fn reductions(bench: &Bench) -> Done {
+    const SIDE: usize = 8000;
+    const LEN: usize = SIDE * SIDE;
+    type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
+    type Exact = fn(&mut dyn Iterator<Item = f64>) -> f64;
+    let sum: Exact = |x| x.sum();
+    let greatest: Exact = |x| x.fold(f64::NEG_INFINITY, f64::max);
+    let position: Exact = |x| {
+        let mut best = (0, f64::NEG_INFINITY);
+        for (at, x) in x.enumerate() {
+            if x > best.1 {
+                best = (at, x);
+            }
+        }
+        best.0 as f64 / 1024.0
+    };
+    let log_sum: Exact = |x| x.map(f64::exp).sum::<f64>().ln();
+    let cases: [(&str, Record, usize, Exact); 8] = [
+        ("sum_64e6", |b, x| b.sum(x, ..), 0, sum),
+        ("max_64e6", |b, x| b.amax(x, ..), 0, greatest),
+        ("argmax_64e6", |b, x| position_of(b, x, Axes::from(..)), 0, position),
+        ("logsumexp_64e6", |b, x| b.logsumexp(x, ..), 0, log_sum),
+        ("sum_rows_8000", |b, x| b.sum(x, 1), 1, sum),
+        ("sum_columns_8000", |b, x| b.sum(x, 0), SIDE, sum),
+        ("argmax_columns_8000", |b, x| position_of(b, x, Axes::from(0)), SIDE, position),
+        ("logsumexp_columns_8000", |b, x| b.logsumexp(x, 0), SIDE, log_sum),
+    ];
+    let x = Random::new(6).floats(LEN);
+    let on_x = bench.device.resident(&x, [SIDE, SIDE])?;
+    for (name, op, stride, exact) in cases {
+        if bench.wants(name) {
+            let record = |b: &mut GpuCommandBatch| {
+                let x = b.bind(&on_x);
+                op(b, x)
+            };
+            let beside = || {
+                std::hint::black_box(direct::sum(&x));
+            };
+            let work = Work::Bytes(4.0 * LEN as f64);
+            let y = bench.pair(name, &work, record, "a sum by hand", beside).await?;
+            let whole = (stride == 0)
+                .then(|| exact(&mut x.iter().map(|&x| f64::from(x))))
+                .unwrap_or_default();
+            check(name, Some(y), 8e-3, |i| match stride {
+                0 => whole,
+                1 => exact(&mut x[i * SIDE..][..SIDE].iter().map(|&x| f64::from(x))),
+                _ => exact(&mut x[i..].iter().step_by(SIDE).map(|&x| f64::from(x))),
+            })?;
+        }
+    }
+    Ok(())
+}
