@@ -216,7 +216,8 @@ impl Bench {
             let (on_x, on_w) =
                 (self.resident(&x, &[rows, SIDE])?, self.resident(&w, &[SIDE, SIDE])?);
             let flops = Work::Flops(2.0 * (rows * SIDE * SIDE) as f64);
-            let y = self.case(&format!("matmul_transposed_{rows}x4096x4096"), flops, |b| {
+            let name = format!("matmul_transposed_{rows}x4096x4096");
+            let y = self.case(&name, flops, |b| {
                 let (x, w) = (b.bind(&on_x), b.bind(&on_w));
                 let w = b.transpose(w);
                 b.matmul(x, w)
