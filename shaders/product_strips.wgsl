@@ -22,6 +22,7 @@ fn main(
     let slice = {{slice}};
     let column = first_column + {{column}};
     {{accumulators}}
+    {{places}}
     for (var k = first_k + slice * 4u; k < end_k; k += {{step}}u) {
         {{multiply}}
     }

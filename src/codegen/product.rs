@@ -6,6 +6,7 @@ use super::Dispatch;
 use super::collapse::Axes;
 use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
+use super::template::indent;
 use super::{strips, tiles, units};
 use crate::dtype::{DType, Ty};
 use crate::expr::wgsl::type_name;
@@ -87,13 +88,74 @@ pub(super) struct Reading {
     pub halves: bool,
 }
 
-/// The names and texts that every kernel of the product needs.
+/// The texts that every kernel of the product needs.
 pub(super) struct Frame {
     pub functions: String,
     /// Statements that find where the batch begins in every map.
     pub bases: String,
-    /// These places as arguments of the functions.
+    /// These places as arguments of `store`.
     pub base_arguments: String,
+    /// One for each reading.
+    pub walks: [Walk; 2],
+}
+
+/// A walk over one side along k: a position in each operand that is read, moved on by additions alone, since
+/// multiplying it out for each read takes longer than the read.
+pub(super) struct Walk {
+    side: Side,
+    operands: Vec<Stepping>,
+}
+
+struct Stepping {
+    operand: usize,
+    /// Where the batch begins in it.
+    base: String,
+    outer_stride: i64,
+    k_stride: i64,
+}
+
+impl Walk {
+    /// Statements that start at `outer` and `k`, in variables that start with `prefix`.
+    pub fn start(&self, kernel: &mut Kernel<'_>, prefix: &str, outer: &str, k: &str) -> String {
+        let coordinates = [outer, k].map(|text| format!("({text})"));
+        let mut text = String::new();
+        for Stepping { operand, base, outer_stride, k_stride } in &self.operands {
+            let at = kernel.index(base, &[*outer_stride, *k_stride], &coordinates);
+            let _ = writeln!(text, "var {prefix}_at{operand} = {at};");
+        }
+        text
+    }
+
+    /// The call that reads what is at `outer` and `k`, which is `ahead` along k of where the walk is.
+    pub fn read(
+        &self,
+        kernel: &mut Kernel<'_>,
+        prefix: &str,
+        [outer, k]: [&str; 2],
+        ahead: usize,
+    ) -> String {
+        let places = match self.side {
+            Side::X => format!("{outer}, {k}"),
+            Side::W => format!("{k}, {outer}"),
+        };
+        let mut text = format!("{}({places}", self.side.names().0);
+        for Stepping { operand, k_stride, .. } in &self.operands {
+            let offset = k_stride * ahead as i64;
+            let at = kernel.index(&format!("{prefix}_at{operand}"), &[offset], &["1u".into()]);
+            let _ = write!(text, ", {at}");
+        }
+        text + ")"
+    }
+
+    /// Statements that move on by `step` along k.
+    pub fn advance(&self, kernel: &mut Kernel<'_>, prefix: &str, step: usize) -> String {
+        let mut text = String::new();
+        for Stepping { operand, k_stride, .. } in self.operands.iter().filter(|o| o.k_stride != 0) {
+            let step = kernel.param(k_stride * step as i64);
+            let _ = writeln!(text, "{prefix}_at{operand} += {step};");
+        }
+        text
+    }
 }
 
 impl Product {
@@ -188,10 +250,10 @@ impl Product {
     }
 
     /// Binds everything, each buffer in fours where all that is read of it allows, and defines the functions
-    /// that read both sides (`load_x(row, k)`, `load_w(k, column)`: four neighbours) and `store(row, column, acc)`,
-    /// which takes four neighbours along the row.
-    pub fn frame(&self, kernel: &mut Kernel<'_>, readings: &[Reading]) -> Frame {
-        let wide = self.wide(kernel, readings);
+    /// that read both sides (`load_x(row, k, …)` and `load_w(k, column, …)`, with the positions of a [`Walk`]) and
+    /// `store(row, column, acc, …)`, which takes four neighbours along the row.
+    pub fn frame(&self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame {
+        let wide = self.wide(kernel, &readings);
         if self.parts == 1 {
             self.bind_results(kernel, &wide);
         }
@@ -204,22 +266,35 @@ impl Product {
             }
         }
         let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
-        let base_parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
         let mut functions = String::new();
-        for reading in readings {
+        let walks = readings.map(|reading| {
             functions += &if reading.halves {
-                self.load_halves(kernel, *reading, &names, &base_parameters)
+                self.load_halves(kernel, reading)
             } else {
-                self.load(kernel, *reading, &wide, &names, &base_parameters)
+                self.load(kernel, reading, &wide)
             };
-        }
+            self.walk(kernel, reading.side, &names)
+        });
+        let base_parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
         functions += &if self.parts == 1 {
             self.store(kernel, &wide, &names, &base_parameters)
         } else {
             self.store_partial(kernel, &base_parameters)
         };
         let base_arguments = names.iter().map(|name| format!(", {name}")).collect();
-        Frame { functions, bases, base_arguments }
+        Frame { functions, bases, base_arguments, walks }
+    }
+
+    fn walk(&self, kernel: &Kernel<'_>, side: Side, names: &[String]) -> Walk {
+        let operands = kernel.operands_of(&[self.prologue(side)]).into_iter();
+        let stepping = |operand: usize| {
+            let view = &kernel.step.operands[operand].view;
+            let [outer, k] = axes(side, view);
+            let base = self.base(kernel, operand, names).to_string();
+            let (outer_stride, k_stride) = (view.strides[outer], view.strides[k]);
+            Stepping { operand, base, outer_stride, k_stride }
+        };
+        Walk { side, operands: operands.map(stepping).collect() }
     }
 
     fn bind_results(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
@@ -262,93 +337,68 @@ impl Product {
     }
 
     /// The function that reads four neighbours of one side. Outside of the matrix they are zero.
-    fn load(
-        &self,
-        kernel: &mut Kernel<'_>,
-        reading: Reading,
-        wide: &[bool],
-        names: &[String],
-        base_parameters: &str,
-    ) -> String {
+    fn load(&self, kernel: &mut Kernel<'_>, reading: Reading, wide: &[bool]) -> String {
         let Reading { side, along_k, guarded, .. } = reading;
         let (name, parameters, outer) = side.names();
         let function = kernel.function(side.prologue(), &[self.prologue(side)], None);
         let [size, length] = self.sizes(side);
-        let (lane, other, lanes) = if along_k { ("k", outer, length) } else { (outer, "k", size) };
+        let (lane, lanes) = if along_k { ("k", length) } else { (outer, size) };
         // Four neighbours from a multiple of four on are inside or outside together.
-        let together = lanes.is_multiple_of(4);
-        let mut text = String::new();
-        if guarded {
-            let (outer_size, k_size) = (kernel.size(size), kernel.size(length));
+        let last = (guarded && !lanes.is_multiple_of(4)).then(|| kernel.size(lanes - 1));
+        let mut text = self.guard(kernel, &reading);
+        if let Some(last) = &last {
             let _ = writeln!(
                 text,
-                "    if {outer} >= {outer_size} || k >= {k_size} {{ return vec4<{ty}>(); }}",
-                ty = self.ty_name(),
+                "let inside = min(vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>({last} - {lane}));"
             );
         }
-        let last = (guarded && !together).then(|| kernel.size(lanes - usize::from(lanes > 0)));
         let mut held = vec![Held::One; kernel.step.operands.len()];
         for &operand in &function.operands {
             let view = &kernel.step.operands[operand].view;
-            let [outer_axis, k_axis] = axes(side, view);
-            let strides = [view.strides[outer_axis], view.strides[k_axis]];
-            let (lane_stride, other_stride) =
-                if along_k { (strides[1], strides[0]) } else { (strides[0], strides[1]) };
-            let start = self.base(kernel, operand, names).to_string();
-            let row = kernel.index(&start, &[other_stride], &[other.to_string()]);
-            let (line, what) = match &last {
-                Some(last) if lane_stride != 0 => {
-                    let walk = Walk { lane, lane_stride, last };
-                    (load_clamped(kernel, operand, &row, &walk), Held::Four)
-                }
-                _ => {
-                    let at = kernel.index(&row, &[lane_stride], &[lane.to_string()]);
-                    lanes::load(kernel, operand, &at, lane_stride, wide[operand])
-                }
+            let stride = view.strides[lane_axis(&reading, view)];
+            let at = format!("position{operand}");
+            let (line, what) = if last.is_some() && stride != 0 {
+                (load_inside(kernel, operand, &at, stride), Held::Four)
+            } else {
+                lanes::load(kernel, operand, &at, stride, wide[operand])
             };
             held[operand] = what;
             text.push_str(&line);
         }
+        let positions = function.operands.iter().map(|o| format!(", position{o}: u32"));
+        let positions: String = positions.collect();
+        let ty = self.ty_name();
         let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
-        let value = format!("vec4<{}>({calls})", self.ty_name());
-        let value = match &last {
-            Some(last) => format!(
-                "select(vec4<{}>(), {value}, vec4<u32>({lane}) + vec4<u32>(0u, 1u, 2u, 3u) <= vec4<u32>({last}))",
-                self.ty_name()
+        let value = match last {
+            Some(_) => format!(
+                "select(vec4<{ty}>(), vec4<{ty}>({calls}), inside == vec4<u32>(0u, 1u, 2u, 3u))"
             ),
-            None => value,
+            None => format!("vec4<{ty}>({calls})"),
         };
-        format!(
-            "{}\nfn {name}({parameters}{base_parameters}) -> vec4<{}> {{\n{text}    return {value};\n}}\n\n",
-            function.text,
-            self.ty_name(),
-        )
+        let body = indent(&format!("{text}return {value};"));
+        let function = function.text;
+        format!("{function}\nfn {name}({parameters}{positions}) -> vec4<{ty}> {{\n{body}}}\n\n")
+    }
+
+    /// A statement that returns nothing for what is outside of the matrix, where `reading` may be.
+    fn guard(&self, kernel: &mut Kernel<'_>, reading: &Reading) -> String {
+        if !reading.guarded {
+            return String::new();
+        }
+        let [size, length] = self.sizes(reading.side).map(|size| kernel.size(size));
+        let outer = reading.side.names().2;
+        let ty = if reading.halves { "u32" } else { self.ty_name() };
+        format!("if {outer} >= {size} || k >= {length} {{\n    return vec4<{ty}>();\n}}\n")
     }
 
     /// The function that reads eight neighbouring halves of one side as they are.
-    fn load_halves(
-        &self,
-        kernel: &mut Kernel<'_>,
-        reading: Reading,
-        names: &[String],
-        base_parameters: &str,
-    ) -> String {
-        let (name, parameters, outer) = reading.side.names();
+    fn load_halves(&self, kernel: &mut Kernel<'_>, reading: Reading) -> String {
+        let (name, parameters, _) = reading.side.names();
         let operand = kernel.operands_of(&[self.prologue(reading.side)])[0];
-        let view = &kernel.step.operands[operand].view;
-        let strides = axes(reading.side, view).map(|axis| view.strides[axis]);
-        let [size, length] = self.sizes(reading.side).map(|size| kernel.size(size));
-        let start = self.base(kernel, operand, names).to_string();
-        let at = kernel.index(&start, &strides, &[outer.to_string(), "k".to_string()]);
-        let guard = if reading.guarded {
-            format!("    if {outer} >= {size} || k >= {length} {{ return vec4<u32>(); }}\n")
-        } else {
-            String::new()
-        };
-        format!(
-            "fn {name}({parameters}{base_parameters}) -> vec4<u32> {{\n{guard}    return {};\n}}\n\n",
-            kernel.words(operand, &format!("({at}) / 8u"))
-        )
+        let guard = self.guard(kernel, &reading);
+        let words = kernel.words(operand, "position / 8u");
+        let body = indent(&format!("{guard}return {words};"));
+        format!("fn {name}({parameters}, position: u32) -> vec4<u32> {{\n{body}}}\n\n")
     }
 
     /// The function that computes and stores the outputs of four neighbours along a row.
@@ -496,24 +546,22 @@ impl Product {
     }
 }
 
-/// A walk along neighbours that stops at the last one inside.
-struct Walk<'a> {
-    lane: &'a str,
-    lane_stride: i64,
-    last: &'a str,
-}
-
-/// A statement that loads four neighbours, the last one inside in place of those outside.
-fn load_clamped(kernel: &mut Kernel<'_>, operand: usize, row: &str, walk: &Walk<'_>) -> String {
+/// A statement that loads four neighbours, those outside by the last one inside.
+fn load_inside(kernel: &mut Kernel<'_>, operand: usize, at: &str, stride: i64) -> String {
     let ty = type_name(kernel.step.operands[operand].dtype.lane());
-    let lanes: Vec<String> = (0..4)
+    let lanes: Vec<String> = (lanes::LANES.iter())
         .map(|lane| {
-            let position = format!("min({} + {lane}u, {})", walk.lane, walk.last);
-            let at = kernel.index(row, &[walk.lane_stride], &[position]);
+            let at = kernel.index(at, &[stride], &[format!("inside.{lane}")]);
             kernel.load(operand, &at)
         })
         .collect();
     format!("let x{operand} = vec4<{ty}>({});\n", lanes.join(", "))
+}
+
+/// The axis of `view` along which four neighbours are read.
+fn lane_axis(reading: &Reading, view: &View) -> usize {
+    let [outer, k] = axes(reading.side, view);
+    if reading.along_k { k } else { outer }
 }
 
 /// The positions of a side's axis across k and of k among the axes of its view.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Dispatch;
 use super::kernel::Kernel;
-use super::product::{Product, Reading, Side};
+use super::product::{Product, Reading, Side, Walk};
 use super::tiles::locate;
 use crate::dtype::Ty;
 use crate::plan::Strip;
@@ -20,7 +20,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
         && product.n.is_multiple_of(strip.columns())
         && product.k > 0);
     let x = Reading { side: Side::X, along_k: true, guarded, halves: false };
-    let frame = product.frame(&mut kernel, &[x, Reading { guarded, ..w }]);
+    let frame = product.frame(&mut kernel, [x, Reading { guarded, ..w }]);
     let size = [strip.strip.rows, strip.columns(), unit];
     let (locate, groups) = locate(product, &mut kernel, size);
     let arguments = &frame.base_arguments;
@@ -36,7 +36,8 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
         ("column", strip.column()),
         ("step", unit.to_string()),
         ("accumulators", strip.accumulators(product.ty_name())),
-        ("multiply", strip.multiply(arguments)),
+        ("places", strip.places(&mut kernel, &frame.walks)),
+        ("multiply", strip.multiply(&mut kernel, &frame.walks)),
         ("results", strip.results(arguments, product.ty_name())),
     ];
     let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
@@ -80,20 +81,32 @@ impl Strips {
         (0..self.strip.rows).map(|r| format!("var acc{r} = vec4<{ty}>();\n")).collect()
     }
 
+    /// Statements that find the thread's places in memory.
+    fn places(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk; 2]) -> String {
+        let k = "first_k + slice * 4u";
+        let rows =
+            (0..self.strip.rows).map(|r| x.start(kernel, &format!("x{r}"), &format!("{r}u"), k));
+        rows.collect::<String>() + &w.start(kernel, "w", "column", k)
+    }
+
     /// Statements that read what one round needs, then add the products.
-    fn multiply(&self, arguments: &str) -> String {
+    fn multiply(&self, kernel: &mut Kernel<'_>, [x_walk, w_walk]: &[Walk; 2]) -> String {
         let mut text = String::new();
-        let at = |u: usize| format!("k + {}u", u * self.strip.slices * 4);
+        let ahead = |u: usize| u * self.strip.slices * 4;
         let parts = if self.along_k { 1 } else { 4 };
         for u in 0..UNROLLED {
             for part in 0..parts {
-                let k = format!("{} + {part}u", at(u));
-                let _ = writeln!(text, "let w{u}_{part} = load_w({k}, column{arguments});");
+                let ahead = ahead(u) + part;
+                let read = w_walk.read(kernel, "w", ["column", &format!("k + {ahead}u")], ahead);
+                let _ = writeln!(text, "let w{u}_{part} = {read};");
             }
         }
         for u in 0..UNROLLED {
             for r in 0..self.strip.rows {
-                let _ = writeln!(text, "let x{u}_{r} = load_x({r}u, {}{arguments});", at(u));
+                let places = [format!("{r}u"), format!("k + {}u", ahead(u))];
+                let [row, k] = [&*places[0], &*places[1]];
+                let read = x_walk.read(kernel, &format!("x{r}"), [row, k], ahead(u));
+                let _ = writeln!(text, "let x{u}_{r} = {read};");
             }
         }
         for u in 0..UNROLLED {
@@ -108,7 +121,10 @@ impl Strips {
                 }
             }
         }
-        text
+        for r in 0..self.strip.rows {
+            text += &x_walk.advance(kernel, &format!("x{r}"), self.unit());
+        }
+        text + &w_walk.advance(kernel, "w", self.unit())
     }
 
     /// Statements that add what the slices have, row by row, and store it.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Dispatch;
 use super::kernel::Kernel;
-use super::product::{Product, Side};
+use super::product::{Product, Side, Walk};
 use crate::dtype::Ty;
 use crate::plan::Tile;
 
@@ -18,7 +18,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
     let Tile { bm, bn, bk, tm, tn } = layout.tile;
     let readings =
         [product.reading(&kernel, Side::X, bm, bk), product.reading(&kernel, Side::W, bn, bk)];
-    let frame = product.frame(&mut kernel, &readings);
+    let frame = product.frame(&mut kernel, readings);
     let [x, w] = readings.map(|reading| Transfer {
         name: if reading.side == Side::X { "x" } else { "w" },
         outer: if reading.side == Side::X { bm } else { bn },
@@ -28,9 +28,10 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
         threads: layout.threads(),
     });
     let arguments = &frame.base_arguments;
-    let load_x = |o: &str, k: &str| format!("load_x(first_row + {o}, {k}{arguments})");
-    let load_w = |o: &str, k: &str| format!("load_w({k}, first_column + {o}{arguments})");
     let ty = product.ty_name();
+    let [x_walk, w_walk] = &frame.walks;
+    let places = x.places(&mut kernel, x_walk, ty) + &w.places(&mut kernel, w_walk, ty);
+    let fetch = x.fetch(&mut kernel, x_walk) + &w.fetch(&mut kernel, w_walk);
     let (locate, groups) = locate(product, &mut kernel, [bm, bn, bk]);
     let [tx, ty_index] = layout.lanes();
     let (stage, turn) = layout.turn();
@@ -51,10 +52,10 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
         ("x_quads", (layout.x_pitch * bk * layout.stages).to_string()),
         ("w_quads", (layout.w_pitch * bk * layout.stages).to_string()),
         ("accumulators", layout.accumulators(ty)),
-        ("places", x.places(ty) + &w.places(ty)),
+        ("places", places),
         ("stage", stage),
         ("turn", turn),
-        ("fetch", x.fetch(&load_x) + &w.fetch(&load_w)),
+        ("fetch", fetch),
         ("put", x.put() + &w.put()),
         ("multiply", layout.multiply(product.ty)),
         ("stores", layout.stores(arguments)),
@@ -273,8 +274,8 @@ impl Transfer {
         format!("if thread + {first}u < {}u {{\n{text}}}\n", self.quads())
     }
 
-    /// Statements that find the thread's places in the tile, and variables for what is there.
-    fn places(&self, ty: &str) -> String {
+    /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
+    fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk, ty: &str) -> String {
         let Self { name, outer, bk, threads, .. } = self;
         let mut text = String::new();
         for round in self.rounds() {
@@ -289,18 +290,30 @@ impl Transfer {
             let _ = writeln!(text, "let {name}_o{round} = {o};");
             let _ = writeln!(text, "let {name}_k{round} = {k};");
             let _ = writeln!(text, "var {name}_held{round}: vec4<{ty}>;");
+            let (prefix, [outer, _]) = (format!("{name}{round}"), self.coordinates(round));
+            let k = format!("first_k + {name}_k{round}");
+            text.push_str(&walk.start(kernel, &prefix, &outer, &k));
         }
         text
     }
 
-    /// Statements that read the tile at `next_k` into the variables.
-    fn fetch(&self, load: &dyn Fn(&str, &str) -> String) -> String {
+    /// Texts of the thread's place in the matrix: across k, and along it.
+    fn coordinates(&self, round: usize) -> [String; 2] {
         let name = self.name;
-        let line = |round| {
-            let (o, k) = (format!("{name}_o{round}"), format!("next_k + {name}_k{round}"));
-            self.guarded(round, format!("{name}_held{round} = {};\n", load(&o, &k)))
+        let first = if name == "x" { "first_row" } else { "first_column" };
+        [format!("{first} + {name}_o{round}"), format!("next_k + {name}_k{round}")]
+    }
+
+    /// Statements that read the tile at `next_k` into the variables, and move on to the next.
+    fn fetch(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
+        let name = self.name;
+        let mut line = |round| {
+            let (prefix, [outer, k]) = (format!("{name}{round}"), self.coordinates(round));
+            let read = walk.read(kernel, &prefix, [&outer, &k], 0);
+            let advance = walk.advance(kernel, &prefix, self.bk);
+            self.guarded(round, format!("{name}_held{round} = {read};\n{advance}"))
         };
-        self.rounds().map(line).collect()
+        self.rounds().map(&mut line).collect()
     }
 
     /// Statements that put the variables into the stage's workgroup memory.

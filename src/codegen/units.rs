@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Dispatch;
 use super::kernel::Kernel;
-use super::product::{Product, Reading, Side};
+use super::product::{Product, Reading, Side, Walk};
 use super::tiles::locate;
 use crate::plan::UnitTile;
 
@@ -21,10 +21,13 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
         let halves = !tile.split && product.halves(&kernel, &reading).is_some();
         Reading { halves, ..reading }
     });
-    let frame = product.frame(&mut kernel, &readings);
+    let frame = product.frame(&mut kernel, readings);
     let (locate, groups) = locate(product, &mut kernel, [bm, bn, bk]);
     let [x, w] = readings.map(|reading| units.transfer(reading));
     let arguments = &frame.base_arguments;
+    let [x_walk, w_walk] = &frame.walks;
+    let places = x.places(&mut kernel, x_walk) + &w.places(&mut kernel, w_walk);
+    let fetch = x.fetch(&mut kernel, x_walk) + &w.fetch(&mut kernel, w_walk);
     let holes = [
         ("functions", frame.functions),
         ("bases", frame.bases),
@@ -41,8 +44,8 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
         ("squares", (units.side * units.side * units.subgroups()).to_string()),
         ("tiles", x.declare() + &w.declare()),
         ("accumulators", units.accumulators()),
-        ("places", x.places() + &w.places()),
-        ("fetch", x.fetch(arguments) + &w.fetch(arguments)),
+        ("places", places),
+        ("fetch", fetch),
         ("put", x.put() + &w.put()),
         ("multiply", units.multiply(&x, &w)),
         ("stores", units.stores(arguments)),
@@ -265,8 +268,8 @@ impl Transfer {
         format!("var<workgroup> {}_tile: array<vec4<f16>, {quads}>;\n", self.name)
     }
 
-    /// Statements that find the thread's places in the tile, and variables for what is there.
-    fn places(&self) -> String {
+    /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
+    fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
         let (name, width) = (self.name, self.width());
         let ty = if self.reading.halves { "vec4<u32>" } else { "vec4<f32>" };
         let items = self.columns / width;
@@ -282,23 +285,33 @@ impl Transfer {
             let _ = writeln!(text, "let {name}_row{round} = {row};");
             let _ = writeln!(text, "let {name}_column{round} = {at} % {items}u * {width}u;");
             let _ = writeln!(text, "var {name}_held{round}: {ty};");
+            let [outer, k] = self.coordinates(round, "first_k");
+            text.push_str(&walk.start(kernel, &format!("{name}{round}"), &outer, &k));
         }
         text
     }
 
-    /// Statements that read the tile at `next_k` into the variables.
-    fn fetch(&self, arguments: &str) -> String {
+    /// Texts of the thread's place in the matrix, across k and along it, in the tile at `k`.
+    fn coordinates(&self, round: usize, k: &str) -> [String; 2] {
         let name = self.name;
         let first = if name == "x" { "first_row" } else { "first_column" };
-        let line = |round| {
-            let (row, column) = (format!("{name}_row{round}"), format!("{name}_column{round}"));
-            let (outer, k) = if self.reading.along_k { (row, column) } else { (column, row) };
-            let (outer, k) = (format!("{first} + {outer}"), format!("next_k + {k}"));
-            let places =
-                if name == "x" { format!("{outer}, {k}") } else { format!("{k}, {outer}") };
-            self.guarded(round, format!("{name}_held{round} = load_{name}({places}{arguments});\n"))
+        let (row, column) = (format!("{name}_row{round}"), format!("{name}_column{round}"));
+        let (outer, along) = if self.reading.along_k { (row, column) } else { (column, row) };
+        [format!("{first} + {outer}"), format!("{k} + {along}")]
+    }
+
+    /// Statements that read the tile at `next_k` into the variables, and move on to the next.
+    fn fetch(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
+        let name = self.name;
+        let bk = if self.reading.along_k { self.columns } else { self.rows };
+        let mut line = |round| {
+            let (prefix, [outer, k]) =
+                (format!("{name}{round}"), self.coordinates(round, "next_k"));
+            let read = walk.read(kernel, &prefix, [&outer, &k], 0);
+            let advance = walk.advance(kernel, &prefix, bk);
+            self.guarded(round, format!("{name}_held{round} = {read};\n{advance}"))
         };
-        self.rounds().map(line).collect()
+        self.rounds().map(&mut line).collect()
     }
 
     /// Statements that put the variables into workgroup memory, as one or two halves.
