@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use onetrip::{DataError, Device, Element, Error, GpuCommandBatch, ReadError, Resident, f16};
 
 /// Nothing, one, odd numbers, and enough that threads share the copying (8 MiB and more of `f32`).
-const SIZES: [usize; 6] = [0, 1, 7, 1001, 1 << 20, (3 << 20) + 5];
+const SIZES: [usize; 6] = [0, 1, 7, 1001, 1 << 20, (5 << 20) + 5];
 
 /// Bits that arithmetic would not keep, among others.
 fn floats(n: usize) -> Vec<f32> {

@@ -12,7 +12,8 @@
 //! reference at sampled positions. Without a GPU the CPU is measured.
 //!
 //! With `--first-only`, only the first calls are made: run it in two processes, with an empty folder for
-//! compiled kernels and again with what the first left there, for cold starts without and with the cache.
+//! compiled kernels and again with what the first left there, for cold starts without and with the cache. Then each
+//! line ends with what the first call did.
 
 mod memory;
 mod reference;
@@ -105,7 +106,7 @@ impl Bench {
         batch.execute().await?;
         let first = start.elapsed();
         if self.first_only {
-            println!("kernel {name} - - {}", milliseconds(first));
+            println!("kernel {name} - - {} # {}", milliseconds(first), batch.stats());
             return Ok(None);
         }
         let time = median(BUDGET, async || batch.execute().await).await?;
@@ -320,7 +321,7 @@ impl Bench {
         batch.read(y).await?;
         let first = start.elapsed();
         if self.first_only {
-            println!("kernel {NAME} - - {}", milliseconds(first));
+            println!("kernel {NAME} - - {} # {}", milliseconds(first), batch.stats());
             return Ok(());
         }
         let time = median(BUDGET, async || {

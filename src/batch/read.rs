@@ -13,7 +13,7 @@ use crate::run::HostBuffer;
 use crate::run::cpu::off_thread;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::Download;
-use crate::run::memory::{self, LARGE};
+use crate::run::memory::{self, LARGE_RESULT};
 use crate::shape::Shape;
 
 /// Bytes that a future copies before it lets other tasks run: a millisecond or two.
@@ -100,7 +100,7 @@ impl Found {
 
     /// The elements in a vector, copied on another thread if they are many.
     pub async fn into_vec<T: Element>(self) -> Vec<T> {
-        if self.len() * size_of::<T>() < LARGE {
+        if self.len() * size_of::<T>() < LARGE_RESULT {
             return self.to_vec();
         }
         off_thread(move || self.to_vec()).await

@@ -7,6 +7,11 @@ use super::cpu::share;
 /// Bytes from which copies are shared among threads, and no longer made where a task awaits them: what one thread
 /// copies in a few tenths of a millisecond.
 pub(crate) const LARGE: usize = 4 << 20;
+/// As [`LARGE`], for results: their copying is bound by the memory that they come from and go to, and help pays
+/// later (4 MiB: 0.35 ms alone, 0.48 ms with help; 16 MiB: 1.8 and 1.0 ms; measured on the host of an H200).
+pub(crate) const LARGE_RESULT: usize = 8 << 20;
+/// Bytes from which fresh memory is in large pages. Below, an allocator has memory that was touched before.
+const LARGE_PAGES: usize = 16 << 20;
 /// Bytes that a thread takes at a time.
 pub(crate) const PART: usize = 1 << 20;
 
@@ -23,7 +28,7 @@ pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T]) {
 /// the faults of their pages too.
 pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Vec<T> {
     let mut values = bytemuck::zeroed_vec(len);
-    if size_of_val(&values[..]) >= LARGE {
+    if size_of_val(&values[..]) >= LARGE_PAGES {
         ask_for_large_pages(&mut values);
     }
     values
@@ -77,7 +82,7 @@ mod tests {
 
     #[test]
     fn zeroed_memory_is() {
-        for len in [0, 1, LARGE / 4 - 1, LARGE + 5] {
+        for len in [0, 1, LARGE_PAGES / 4 - 1, LARGE_PAGES / 4 + 5] {
             let values: Vec<u32> = zeroed(len);
             assert!(values.len() == len && values.iter().all(|&value| value == 0), "{len}");
         }

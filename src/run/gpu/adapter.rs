@@ -5,9 +5,6 @@ use wgpu::DeviceType;
 use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
 
-/// Bytes of the blocks of device memory that small buffers share; those of host memory are half as large.
-const BLOCKS: std::ops::Range<u64> = 16 << 20..256 << 20;
-
 /// Which adapter is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AdapterChoice {
@@ -79,9 +76,7 @@ pub(super) async fn open(
         required_features: features,
         experimental_features,
         required_limits: adapter.limits(),
-        // Blocks that start small and double. The usual ones start with 64 MiB of pinned memory for the
-        // first readback, which takes longer to allocate than many a first run.
-        memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: BLOCKS },
+        memory_hints: wgpu::MemoryHints::Performance,
         ..Default::default()
     };
     let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {

@@ -10,7 +10,7 @@ use super::resident::DeviceBuffer;
 use super::trip::HostData;
 use crate::dtype::{DType, Element};
 use crate::run::cpu::{off_thread, share};
-use crate::run::memory::{self, LARGE, PART};
+use crate::run::memory::{self, LARGE_RESULT, PART};
 
 /// A finished run.
 pub(crate) struct GpuRun {
@@ -112,7 +112,7 @@ impl Download {
         let host = unsafe {
             std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out))
         };
-        if host.len() < LARGE {
+        if host.len() < LARGE_RESULT {
             return storage.unpack(stored, host);
         }
         let elements = PART / storage.size();
@@ -131,7 +131,7 @@ impl Download {
             self.copy_out(0, &mut values[start..start + len]);
             values
         };
-        if bytes < LARGE { copy() } else { off_thread(copy).await }
+        if bytes < LARGE_RESULT { copy() } else { off_thread(copy).await }
     }
 
     /// All elements in a vector.

@@ -82,20 +82,21 @@ pub(crate) struct Parts {
 impl Parts {
     /// The next part and where it starts; `None` after the last.
     pub async fn next(&mut self) -> Result<Option<(usize, Download)>, DeviceError> {
-        let start = self.start;
-        let Some(fetch) = self.fetch()? else { return Ok(None) };
+        let fetch = match self.ahead.take() {
+            None => self.fetch()?,
+            ahead => ahead,
+        };
+        let Some(fetch) = fetch else { return Ok(None) };
         let part = fetch.land().await?;
-        self.start = start + part.len();
+        let start = self.start;
+        self.start += part.len();
         self.ahead = self.fetch()?;
         Ok(Some((start, part)))
     }
 
     /// The part at `start`, on its way.
-    fn fetch(&mut self) -> Result<Option<Fetch>, DeviceError> {
+    fn fetch(&self) -> Result<Option<Fetch>, DeviceError> {
         let end = self.resident.elements.min(self.start + self.stride);
-        if let Some(ahead) = self.ahead.take() {
-            return Ok(Some(ahead));
-        }
         if self.start == end {
             return Ok(None);
         }

@@ -138,6 +138,34 @@ async fn large_values_are_copied_in_parts() {
     assert!(run.read::<bool>(0) == flags && run.read::<u32>(1) == data);
 }
 
+/// Data that notes who reads it.
+struct Watched(Vec<u8>, Mutex<Vec<std::thread::ThreadId>>);
+
+impl AsRef<[u8]> for Watched {
+    fn as_ref(&self) -> &[u8] {
+        self.1.lock().unwrap().push(std::thread::current().id());
+        &self.0
+    }
+}
+
+#[tokio::test]
+async fn large_uploads_are_packed_off_the_awaiting_thread() {
+    let gpu = gpu_or_return!();
+    let here = std::thread::current().id();
+    for (len, is_large) in [(1000, false), (2 << 20, true)] {
+        let data = Arc::new(Watched(vec![7; len * 4], Mutex::default()));
+        let mut plan = Builder::new();
+        let x = plan.upload(DType::U32, len, 0, 4);
+        plan.0.downloads.push(x);
+        plan.0.bytes_up = len as u64 * 4;
+        let upload: HostData = Arc::clone(&data) as HostData;
+        let run = soon(gpu.run(job(&gpu, plan, Vec::new(), vec![upload]))).await.unwrap();
+        assert!(run.read::<u32>(0) == vec![0x0707_0707; len]);
+        let readers = data.1.lock().unwrap();
+        assert!(!readers.is_empty() && readers.iter().all(|&id| (id != here) == is_large), "{len}");
+    }
+}
+
 #[tokio::test]
 async fn buffers_are_used_again() {
     let gpu = gpu_or_return!();
