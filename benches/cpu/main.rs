@@ -131,6 +131,9 @@ async fn functions(bench: &Bench) -> Done {
         ("erf_1e7", |b, x| b.erf(x), libm::erf),
         ("gelu_1e7", |b, x| b.gelu(x), |x| 0.5 * x * (1.0 + libm::erf(x * 0.5f64.sqrt()))),
     ];
+    if !cases.iter().any(|(name, ..)| bench.wants(name)) {
+        return Ok(());
+    }
     let x: Vec<f32> = Random::new(8).floats(LEN).iter().map(|x| x * 4.0).collect();
     let on_x = bench.device.resident(&x, LEN)?;
     let mut out = vec![0.0; LEN];
@@ -225,6 +228,9 @@ async fn rows(bench: &Bench) -> Done {
         ("log_softmax_4096", |b, x| b.log_softmax(x, -1), |x, row| x - exps(row).ln()),
         ("layer_norm_4096", |b, x| b.layer_norm(x, -1, 1e-5), normal),
     ];
+    if !cases.iter().any(|(name, ..)| bench.wants(name)) {
+        return Ok(());
+    }
     let x = Random::new(5).floats(SIDE * SIDE);
     let on_x = bench.device.resident(&x, [SIDE, SIDE])?;
     let mut out = vec![0.0; SIDE * SIDE];
@@ -278,6 +284,9 @@ async fn reductions(bench: &Bench) -> Done {
         ("argmax_columns_8000", |b, x| position_of(b, x, Axes::from(0)), SIDE, position),
         ("logsumexp_columns_8000", |b, x| b.logsumexp(x, 0), SIDE, log_sum),
     ];
+    if !cases.iter().any(|(name, ..)| bench.wants(name)) {
+        return Ok(());
+    }
     let x = Random::new(6).floats(LEN);
     let on_x = bench.device.resident(&x, [SIDE, SIDE])?;
     for (name, op, stride, exact) in cases {

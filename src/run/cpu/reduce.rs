@@ -179,9 +179,10 @@ impl<F: Fold> Walk<'_, F> {
 
     /// Several tiles a row.
     fn long_rows(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        let most = machine.longest_span();
         for (row, state) in block.outer.clone().zip(states) {
-            for at in block.inner.clone().step_by(TILE) {
-                let len = TILE.min(block.inner.end - at);
+            for at in block.inner.clone().step_by(most) {
+                let len = most.min(block.inner.end - at);
                 self.tile(machine, row * self.inner + at, len, |lanes| {
                     self.fold.row(state, lanes, at);
                 });
