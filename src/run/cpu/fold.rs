@@ -287,12 +287,22 @@ fn log_sum_exp(x: &[f32]) -> [f64; 2] {
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
-    for ([most, sum], &x) in states.iter_mut().zip(x) {
-        let before = *most as f32;
-        // Equal infinities are 0 apart; the sum does not count while the greatest is infinite or NaN.
-        let apart = if x == before { 0.0 } else { x - before };
-        let weight = f64::from(math::exp(-apart.abs()));
-        *sum = if apart > 0.0 { *sum * weight + 1.0 } else { *sum + weight };
-        *most = f64::from(math::max(before, x));
+    const BLOCK: usize = 512;
+    let (mut apart, mut weights) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
+    for (states, x) in states.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
+        for (i, (&[most, _], &x)) in states.iter().zip(x).enumerate() {
+            let before = most as f32;
+            // Equal infinities are 0 apart; the sum does not count while the greatest is infinite or NaN.
+            apart[i] = if x == before { 0.0 } else { x - before };
+        }
+        // In a loop of its own, which runs over wider vectors than those of doubles.
+        for (weight, &apart) in weights[..x.len()].iter_mut().zip(&apart) {
+            *weight = math::exp(-apart.abs());
+        }
+        for (i, ([most, sum], &x)) in states.iter_mut().zip(x).enumerate() {
+            let weight = f64::from(weights[i]);
+            *sum = if apart[i] > 0.0 { *sum * weight + 1.0 } else { *sum + weight };
+            *most = f64::from(math::max(*most as f32, x));
+        }
     }
 }

@@ -208,7 +208,12 @@ impl<F: Fold> Walk<'_, F> {
         for (i, states) in states.chunks_mut(TILE).enumerate() {
             let first = block.outer.start + i * TILE;
             for index in block.inner.clone() {
-                self.tile(machine, index * self.outer + first, states.len(), |lanes| {
+                let start = index * self.outer + first;
+                // The next position lies further off than the hardware would look for it.
+                for input in self.inputs.iter().flatten() {
+                    input.fetch_ahead(start + self.outer, states.len());
+                }
+                self.tile(machine, start, states.len(), |lanes| {
                     self.fold.column(states, lanes, index);
                 });
             }

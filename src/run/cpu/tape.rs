@@ -297,10 +297,10 @@ impl<'t> Machine<'t> {
                 _ => &self.roots[usize::from(root)][..span.len],
             },
             Arg::Memory(operand) => match &span.inputs[usize::from(operand)] {
-                Some(Input::Memory(words)) => {
+                Some(input @ Input::Memory(words)) => {
                     let end = span.start + span.len;
                     if self.tape.fetch_ahead {
-                        prefetch::read(&words[end..words.len().min(end + TILE)]);
+                        input.fetch_ahead(end, TILE);
                     }
                     &words[span.start..end]
                 }
