@@ -11,13 +11,19 @@ use super::tape::{Machine, Span, TILE};
 use crate::dtype::DType;
 use crate::run::HostBuffer;
 
-/// Flops and words moved that are worth a thread's waking up.
-const GRAIN: u64 = 1 << 18;
+/// Flops and words moved below which one thread is done before others have woken up.
+const ALONE: u64 = 1 << 18;
+/// Flops and words moved that are worth a part of their own, once threads are awake.
+const PART: u64 = 1 << 16;
 
 /// How many parts `cost` flops and moved words are worth being cut into.
 pub(super) fn parts(cost: u64) -> usize {
+    if cost < ALONE {
+        return 1;
+    }
+    // Several a thread, so that one that is late leaves its own to the others.
     let most = 16 * rayon::current_num_threads();
-    usize::try_from(cost / GRAIN).unwrap_or(most).clamp(1, most)
+    usize::try_from(cost / PART).unwrap_or(most).clamp(1, most)
 }
 
 /// A range of every output of a step.
