@@ -125,7 +125,8 @@ async fn chain_from_host(bench: &Bench, name: &str, len: usize) -> Done {
 async fn functions(bench: &Bench) -> Done {
     const LEN: usize = 10_000_000;
     type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
-    let cases: [(&str, Record, fn(f64) -> f64); 4] = [
+    type Exact = fn(f64) -> f64;
+    let cases: [(&str, Record, Exact); 4] = [
         ("exp_1e7", |b, x| b.exp(x), f64::exp),
         ("tanh_1e7", |b, x| b.tanh(x), f64::tanh),
         ("erf_1e7", |b, x| b.erf(x), libm::erf),
@@ -300,9 +301,8 @@ async fn reductions(bench: &Bench) -> Done {
             };
             let work = Work::Bytes(4.0 * LEN as f64);
             let y = bench.pair(name, &work, record, "a sum by hand", beside).await?;
-            let whole = (stride == 0)
-                .then(|| exact(&mut x.iter().map(|&x| f64::from(x))))
-                .unwrap_or_default();
+            let whole =
+                if stride == 0 { exact(&mut x.iter().copied().map(f64::from)) } else { 0.0 };
             check(name, Some(y), 8e-3, |i| match stride {
                 0 => whole,
                 1 => exact(&mut x[i * SIDE..][..SIDE].iter().map(|&x| f64::from(x))),
