@@ -125,12 +125,16 @@ async fn chain_from_host(bench: &Bench, name: &str, len: usize) -> Done {
 async fn functions(bench: &Bench) -> Done {
     const LEN: usize = 10_000_000;
     type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
-    let cases: [(&str, Record, fn(f64) -> f64); 4] = [
+    type Exact = fn(f64) -> f64;
+    let cases: [(&str, Record, Exact); 4] = [
         ("exp_1e7", |b, x| b.exp(x), f64::exp),
         ("tanh_1e7", |b, x| b.tanh(x), f64::tanh),
         ("erf_1e7", |b, x| b.erf(x), libm::erf),
         ("gelu_1e7", |b, x| b.gelu(x), |x| 0.5 * x * (1.0 + libm::erf(x * 0.5f64.sqrt()))),
     ];
+    if !cases.iter().any(|(name, ..)| bench.wants(name)) {
+        return Ok(());
+    }
     let x: Vec<f32> = Random::new(8).floats(LEN).iter().map(|x| x * 4.0).collect();
     let on_x = bench.device.resident(&x, LEN)?;
     let mut out = vec![0.0; LEN];
@@ -225,6 +229,9 @@ async fn rows(bench: &Bench) -> Done {
         ("log_softmax_4096", |b, x| b.log_softmax(x, -1), |x, row| x - exps(row).ln()),
         ("layer_norm_4096", |b, x| b.layer_norm(x, -1, 1e-5), normal),
     ];
+    if !cases.iter().any(|(name, ..)| bench.wants(name)) {
+        return Ok(());
+    }
     let x = Random::new(5).floats(SIDE * SIDE);
     let on_x = bench.device.resident(&x, [SIDE, SIDE])?;
     let mut out = vec![0.0; SIDE * SIDE];
@@ -278,6 +285,9 @@ async fn reductions(bench: &Bench) -> Done {
         ("argmax_columns_8000", |b, x| position_of(b, x, Axes::from(0)), SIDE, position),
         ("logsumexp_columns_8000", |b, x| b.logsumexp(x, 0), SIDE, log_sum),
     ];
+    if !cases.iter().any(|(name, ..)| bench.wants(name)) {
+        return Ok(());
+    }
     let x = Random::new(6).floats(LEN);
     let on_x = bench.device.resident(&x, [SIDE, SIDE])?;
     for (name, op, stride, exact) in cases {
@@ -291,9 +301,8 @@ async fn reductions(bench: &Bench) -> Done {
             };
             let work = Work::Bytes(4.0 * LEN as f64);
             let y = bench.pair(name, &work, record, "a sum by hand", beside).await?;
-            let whole = (stride == 0)
-                .then(|| exact(&mut x.iter().map(|&x| f64::from(x))))
-                .unwrap_or_default();
+            let whole =
+                if stride == 0 { exact(&mut x.iter().copied().map(f64::from)) } else { 0.0 };
             check(name, Some(y), 8e-3, |i| match stride {
                 0 => whole,
                 1 => exact(&mut x[i * SIDE..][..SIDE].iter().map(|&x| f64::from(x))),

@@ -29,7 +29,8 @@ impl GpuCommandBatch {
         data: &[T],
         shape: impl Into<Shape>,
     ) -> BufferId<T> {
-        self.upload_filling(shape.into(), data.len(), || HostBuffer::from_slice(data))
+        let pool = Arc::clone(self.device.pool());
+        self.upload_filling(shape.into(), data.len(), || pool.filled(data))
     }
 
     /// As [`upload_shaped`](Self::upload_shaped), in the memory of `data` where an element has 32 bits. `f16` and
@@ -154,5 +155,14 @@ impl GpuCommandBatch {
             return Err(DataError::Length { given, shape: shape.clone() }.into());
         }
         Ok(position as usize)
+    }
+}
+
+impl Drop for GpuCommandBatch {
+    /// The memory of uploads goes to later batches.
+    fn drop(&mut self) {
+        for upload in self.uploads.drain(..) {
+            self.device.pool().give(upload);
+        }
     }
 }

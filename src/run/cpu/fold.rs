@@ -5,7 +5,7 @@ use bytemuck::cast_slice;
 use multiversion::multiversion;
 
 use super::math;
-use super::wide::{self, LANES};
+use super::wide;
 use crate::dtype::Ty;
 
 /// An associative combination. Elements have positions, in whose order parts are merged.
@@ -55,16 +55,15 @@ macro_rules! arithmetic {
             "x86_64+avx2+fma"
         ))]
         fn $row(x: &[$lane]) -> $state {
-            let mut states: [$state; LANES] = [$empty; LANES];
-            let (wide, rest) = x.as_chunks::<LANES>();
-            for x in wide {
-                for i in 0..LANES {
-                    let ($a, $b) = (states[i], <$state>::from(x[i]));
-                    states[i] = $op;
-                }
-            }
-            let rest = rest.iter().map(|&x| <$state>::from(x));
-            rest.fold(wide::folded(states, |$a, $b| $op), |$a, $b| $op)
+            wide::fold(
+                x,
+                $empty,
+                |$a: $state, x: $lane| {
+                    let $b = <$state>::from(x);
+                    $op
+                },
+                |$a: $state, $b: $state| $op,
+            )
         }
 
         #[multiversion(targets(
@@ -151,18 +150,7 @@ impl Order {
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 fn greatest_key(order: Order, lanes: &[u32]) -> u32 {
-    let mut most = [0; LANES];
-    let (blocks, rest) = lanes.as_chunks::<LANES>();
-    for block in blocks {
-        for i in 0..LANES {
-            most[i] = order.key(block[i]).max(most[i]);
-        }
-    }
-    let mut greatest = wide::folded(most, u32::max);
-    for &bits in rest {
-        greatest = order.key(bits).max(greatest);
-    }
-    greatest
+    wide::fold(lanes, 0, |most: u32, bits| most.max(order.key(bits)), u32::max)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
@@ -173,12 +161,17 @@ fn greatest_key_columns(order: Order, states: &mut [u32], lanes: &[u32]) {
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn position_columns(order: Order, states: &mut [(u32, u32)], lanes: &[u32], index: u32) {
-    for ((greatest, at), &bits) in states.iter_mut().zip(lanes) {
-        let key = order.key(bits);
-        *at = if key > *greatest { index } else { *at };
-        *greatest = key.max(*greatest);
+fn position_columns(order: Order, states: &mut [u64], lanes: &[u32], index: u32) {
+    for (state, &bits) in states.iter_mut().zip(lanes) {
+        *state = (*state).max(keyed(order.key(bits), index));
     }
+}
+
+/// A key and its position as one number, which is greater where the key is, or where the position comes
+/// first.
+#[inline(always)]
+fn keyed(key: u32, index: u32) -> u64 {
+    u64::from(key) << 32 | u64::from(!index)
 }
 
 /// The greatest or least element; NaN if any is NaN.
@@ -212,34 +205,32 @@ impl Fold for Extreme {
 pub(super) struct Position(pub Order);
 
 impl Fold for Position {
-    /// The key and its position.
-    type State = (u32, u32);
+    /// The greatest [`keyed`] position.
+    type State = u64;
 
-    fn empty(&self) -> Self::State {
-        (0, 0)
+    fn empty(&self) -> u64 {
+        keyed(0, 0)
     }
 
-    fn row(&self, state: &mut Self::State, lanes: &[u32], first: usize) {
+    fn row(&self, state: &mut u64, lanes: &[u32], first: usize) {
         let greatest = greatest_key(self.0, lanes);
-        if greatest > state.0
+        if u64::from(greatest) > *state >> 32
             && let Some(at) = lanes.iter().position(|&bits| self.0.key(bits) == greatest)
         {
-            *state = (greatest, (first + at) as u32);
+            *state = keyed(greatest, (first + at) as u32);
         }
     }
 
-    fn column(&self, states: &mut [Self::State], lanes: &[u32], index: usize) {
+    fn column(&self, states: &mut [u64], lanes: &[u32], index: usize) {
         position_columns(self.0, states, lanes, index as u32);
     }
 
-    fn merge(&self, state: &mut Self::State, later: Self::State) {
-        if later.0 > state.0 {
-            *state = later;
-        }
+    fn merge(&self, state: &mut u64, later: u64) {
+        *state = (*state).max(later);
     }
 
-    fn finish(&self, state: Self::State) -> u32 {
-        state.1
+    fn finish(&self, state: u64) -> u32 {
+        !(state as u32)
     }
 }
 
@@ -291,17 +282,27 @@ fn finite_or_zero(greatest: f64) -> f64 {
 fn log_sum_exp(x: &[f32]) -> [f64; 2] {
     let greatest = wide::greatest(x);
     let shift = finite_or_zero(f64::from(greatest)) as f32;
-    [f64::from(greatest), wide::sum(x, f32::NEG_INFINITY, |x| f64::from(math::exp(x - shift)))]
+    [f64::from(greatest), wide::sum_of_exps(x, shift)]
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
-    for ([most, sum], &x) in states.iter_mut().zip(x) {
-        let before = *most as f32;
-        let greatest = math::max(before, x);
-        let shift = if greatest.abs() == f32::INFINITY { 0.0 } else { greatest };
-        let kept = *sum * f64::from(math::exp(before - shift));
-        *most = f64::from(greatest);
-        *sum = kept + f64::from(math::exp(x - shift));
+    const BLOCK: usize = 512;
+    let (mut apart, mut weights) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
+    for (states, x) in states.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
+        for (i, (&[most, _], &x)) in states.iter().zip(x).enumerate() {
+            let before = most as f32;
+            // Equal infinities are 0 apart; the sum does not count while the greatest is infinite or NaN.
+            apart[i] = if x == before { 0.0 } else { x - before };
+        }
+        // In a loop of its own, which runs over wider vectors than those of doubles.
+        for (weight, &apart) in weights[..x.len()].iter_mut().zip(&apart) {
+            *weight = math::exp(-apart.abs());
+        }
+        for (i, ([most, sum], &x)) in states.iter_mut().zip(x).enumerate() {
+            let weight = f64::from(weights[i]);
+            *sum = if apart[i] > 0.0 { *sum * weight + 1.0 } else { *sum + weight };
+            *most = f64::from(math::max(*most as f32, x));
+        }
     }
 }

@@ -4,6 +4,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
+use super::prefetch;
 use crate::dtype::DType;
 use crate::plan::{Operand, Source};
 use crate::run::HostBuffer;
@@ -120,6 +121,14 @@ impl<'a> Input<'a> {
         match self {
             Self::Memory(words) => out.copy_from_slice(&words[start..start + out.len()]),
             Self::Gather(gather) => gather.fetch(start, out),
+        }
+    }
+
+    /// Hints that `len` lanes from `start` on, as far as there are any, will be read.
+    pub fn fetch_ahead(&self, start: usize, len: usize) {
+        if let Self::Memory(words) = self {
+            let range = start.min(words.len())..(start + len).min(words.len());
+            prefetch::read(&words[range]);
         }
     }
 

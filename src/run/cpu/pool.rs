@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::dtype::Element;
 use crate::run::HostBuffer;
 
 /// Bytes that the pool holds on to at most.
@@ -28,6 +29,14 @@ impl CpuPool {
         Arc::try_unwrap(buffers.swap_remove(best)).ok().map(HostBuffer::into_words)
     }
 
+    /// A buffer of `data`, in memory that was used before if there is any.
+    pub fn filled<T: Element>(&self, data: &[T]) -> HostBuffer {
+        let words = self.take(HostBuffer::words_for(T::DTYPE, data.len()));
+        let mut buffer = HostBuffer::recycled(T::DTYPE, data.len(), words.unwrap_or_default());
+        buffer.write(data);
+        buffer
+    }
+
     /// Keeps `buffer` for a later run; the oldest make room.
     pub fn give(&self, buffer: Arc<HostBuffer>) {
         if buffer.capacity() == 0 {
@@ -45,6 +54,18 @@ impl CpuPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_filled_again() {
+        let pool = CpuPool::default();
+        let first = pool.filled(&[1.0f32, 2.0, 3.0]);
+        let address = first.words().as_ptr();
+        pool.give(Arc::new(first));
+        let second = pool.filled(&[true, false, true, true, false, true]);
+        assert_eq!(second.as_slice::<bool>(), Some(&[true, false, true, true, false, true][..]));
+        assert_eq!(second.words().as_ptr(), address);
+        assert_eq!(pool.filled::<u32>(&[]).len(), 0);
+    }
 
     #[test]
     fn a_buffer_is_used_again_only_when_nobody_holds_it() {

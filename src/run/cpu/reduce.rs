@@ -179,9 +179,10 @@ impl<F: Fold> Walk<'_, F> {
 
     /// Several tiles a row.
     fn long_rows(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        let most = machine.longest_span();
         for (row, state) in block.outer.clone().zip(states) {
-            for at in block.inner.clone().step_by(TILE) {
-                let len = TILE.min(block.inner.end - at);
+            for at in block.inner.clone().step_by(most) {
+                let len = most.min(block.inner.end - at);
                 self.tile(machine, row * self.inner + at, len, |lanes| {
                     self.fold.row(state, lanes, at);
                 });
@@ -207,7 +208,12 @@ impl<F: Fold> Walk<'_, F> {
         for (i, states) in states.chunks_mut(TILE).enumerate() {
             let first = block.outer.start + i * TILE;
             for index in block.inner.clone() {
-                self.tile(machine, index * self.outer + first, states.len(), |lanes| {
+                let start = index * self.outer + first;
+                // The next position lies further off than the hardware would look for it.
+                for input in self.inputs.iter().flatten() {
+                    input.fetch_ahead(start + self.outer, states.len());
+                }
+                self.tile(machine, start, states.len(), |lanes| {
                     self.fold.column(states, lanes, index);
                 });
             }

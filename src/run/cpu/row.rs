@@ -1,12 +1,13 @@
 //! The row form: normalisations along one axis.
 
 use multiversion::multiversion;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::input::Input;
 use super::output::{Chunk, for_each, parts, split, store};
 use super::tape::{Machine, Span, TILE, Tape};
 use super::{Job, math, wide};
+use crate::dtype::DType;
 use crate::expr::Ref;
 use crate::ops::RowKind;
 use crate::plan::Space;
@@ -46,15 +47,24 @@ fn rows(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
     let flops = before.flops() + after.flops() + row.kind.flops();
     // Short rows are taken several at a time.
     let block = row.len * (TILE / row.len).max(1);
+    // Rows that are a result as they are, are normalised where it lies.
+    let in_place = outputs.len() == 1 && outputs[0].dtype() == DType::F32 && after.is_acc(0);
+    let normalized = |before: &mut Machine<'_>, start: usize, lanes: &mut [u32]| {
+        fill(before, &inputs, start, lanes);
+        normalize(row.kind, epsilon, row.len, bytemuck::cast_slice_mut(lanes));
+    };
     for_each(
         split(outputs, len, parts(len as u64 * flops), block),
-        || (Machine::new(&before), Machine::new(&after), vec![0; block]),
+        || (Machine::new(&before), Machine::new(&after), vec![0; if in_place { 0 } else { block }]),
         |(before, after, lanes), mut chunk| {
             for at in (0..chunk.len).step_by(block) {
-                let lanes = &mut lanes[..block.min(chunk.len - at)];
-                fill(before, &inputs, chunk.start + at, lanes);
-                normalize(row.kind, epsilon, row.len, bytemuck::cast_slice_mut(lanes));
-                write(after, &inputs, &mut chunk, at, lanes);
+                let (start, taken) = (chunk.start + at, block.min(chunk.len - at));
+                if in_place {
+                    normalized(before, start, chunk.words(0, at, taken));
+                } else {
+                    normalized(before, start, &mut lanes[..taken]);
+                    write(after, &inputs, &mut chunk, at, &lanes[..taken]);
+                }
             }
         },
     );
@@ -64,8 +74,12 @@ fn rows(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
 fn fill(machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], start: usize, lanes: &mut [u32]) {
     for (i, tile) in lanes.chunks_mut(TILE).enumerate() {
         let span = Span { inputs, start: start + i * TILE, len: tile.len(), acc: &[] };
-        machine.run(span);
-        tile.copy_from_slice(machine.root(0, span));
+        if machine.has_place(0) {
+            machine.run_to(span, smallvec![Some(tile)]);
+        } else {
+            machine.run(span);
+            tile.copy_from_slice(machine.root(0, span));
+        }
     }
 }
 
@@ -90,12 +104,24 @@ fn write(
 /// Normalises rows of `len` elements in place.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 fn normalize(kind: RowKind, epsilon: f64, len: usize, lanes: &mut [f32]) {
-    let rows = lanes.chunks_mut(len);
+    // Loops, since the closure of an iterator may be compiled without the instruction set.
     match kind {
         RowKind::Softmax => softmax(lanes, len),
-        RowKind::LogSoftmax => rows.for_each(log_softmax),
-        RowKind::LayerNorm => rows.for_each(|row| layer_norm(row, epsilon)),
-        RowKind::RmsNorm => rows.for_each(|row| rms_norm(row, epsilon)),
+        RowKind::LogSoftmax => {
+            for row in lanes.chunks_mut(len) {
+                log_softmax(row);
+            }
+        }
+        RowKind::LayerNorm => {
+            for row in lanes.chunks_mut(len) {
+                layer_norm(row, epsilon);
+            }
+        }
+        RowKind::RmsNorm => {
+            for row in lanes.chunks_mut(len) {
+                rms_norm(row, epsilon);
+            }
+        }
     }
 }
 
@@ -103,39 +129,50 @@ fn normalize(kind: RowKind, epsilon: f64, len: usize, lanes: &mut [f32]) {
 fn softmax(lanes: &mut [f32], len: usize) {
     for row in lanes.chunks_mut(len) {
         let greatest = wide::greatest(row);
-        row.iter_mut().for_each(|x| *x -= greatest);
+        for x in row {
+            *x -= greatest;
+        }
     }
     // Over all rows at once: a short one would not fill a vector.
-    lanes.iter_mut().for_each(|x| *x = math::exp(*x));
+    for x in &mut *lanes {
+        *x = math::exp(*x);
+    }
     for row in lanes.chunks_mut(len) {
-        let scale = (1.0 / wide::sum(row, 0.0, f64::from)) as f32;
-        row.iter_mut().for_each(|x| *x *= scale);
+        let scale = (1.0 / wide::sum(row, f64::from)) as f32;
+        for x in row {
+            *x *= scale;
+        }
     }
 }
 
 #[inline(always)]
 fn log_softmax(row: &mut [f32]) {
     let greatest = wide::greatest(row);
-    let exp = |x| f64::from(math::exp(x - greatest));
-    let log = wide::sum(row, f32::NEG_INFINITY, exp).ln() as f32;
-    row.iter_mut().for_each(|x| *x = (*x - greatest) - log);
+    let log = wide::sum_of_exps(row, greatest).ln() as f32;
+    for x in row {
+        *x = (*x - greatest) - log;
+    }
 }
 
 #[inline(always)]
 fn layer_norm(row: &mut [f32], epsilon: f64) {
-    let mean = wide::sum(row, 0.0, f64::from) / row.len() as f64;
+    let mean = wide::sum(row, f64::from) / row.len() as f64;
     // What rounding took off the mean is as much as the variance of a constant row.
     let near = mean as f32;
     let low = (mean - f64::from(near)) as f32;
-    row.iter_mut().for_each(|x| *x = (*x - near) - low);
+    for x in &mut *row {
+        *x = (*x - near) - low;
+    }
     rms_norm(row, epsilon);
 }
 
 #[inline(always)]
 fn rms_norm(row: &mut [f32], epsilon: f64) {
-    let squares = wide::sum(row, 0.0, |x| f64::from(x) * f64::from(x));
+    let squares = wide::sum(row, |x| f64::from(x) * f64::from(x));
     let scale = (1.0 / (squares / row.len() as f64 + epsilon).sqrt()) as f32;
-    row.iter_mut().for_each(|x| *x *= scale);
+    for x in row {
+        *x *= scale;
+    }
 }
 
 /// `to[view(i)] = from[i]`.

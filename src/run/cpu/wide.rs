@@ -3,55 +3,78 @@
 
 use super::math;
 
-/// Partial results at once.
-pub(super) const LANES: usize = 16;
+/// Partial results of a short slice.
+const FEW: usize = 16;
+/// Partial results of a long slice: so many that the compiler keeps the loop over them, of which it makes vectors
+/// of any width; a short one it unrolls first, and then finds only narrow vectors in it.
+const MANY: usize = 128;
 
-/// The greatest element; NaN if any is NaN, −∞ if there is none.
+/// `x` combined in any order. `step` and `merge` must be so simple that they are inlined.
 #[inline(always)]
-pub(super) fn greatest(x: &[f32]) -> f32 {
-    let mut most = [f32::NEG_INFINITY; LANES];
-    let (blocks, rest) = x.as_chunks::<LANES>();
-    for block in blocks.iter().chain([&padded(rest, f32::NEG_INFINITY)]) {
-        for i in 0..LANES {
-            most[i] = math::max(most[i], block[i]);
-        }
+pub(super) fn fold<T: Copy, S: Copy>(
+    x: &[T],
+    empty: S,
+    step: impl Fn(S, T) -> S,
+    merge: impl Fn(S, S) -> S,
+) -> S {
+    if x.len() < 2 * MANY {
+        fold_by::<FEW, T, S>(x, empty, step, merge)
+    } else {
+        fold_by::<MANY, T, S>(x, empty, step, merge)
     }
-    folded(most, math::max)
 }
 
-/// Σ f(x), where f(`neutral`) is 0.
 #[inline(always)]
-pub(super) fn sum(x: &[f32], neutral: f32, f: impl Fn(f32) -> f64) -> f64 {
-    let mut sums = [0.0; LANES];
-    let (blocks, rest) = x.as_chunks::<LANES>();
+fn fold_by<const N: usize, T: Copy, S: Copy>(
+    x: &[T],
+    empty: S,
+    step: impl Fn(S, T) -> S,
+    merge: impl Fn(S, S) -> S,
+) -> S {
+    let mut partial = [empty; N];
+    let (blocks, rest) = x.as_chunks::<N>();
     for block in blocks {
-        for i in 0..LANES {
-            sums[i] += f(block[i]);
+        for i in 0..N {
+            partial[i] = step(partial[i], block[i]);
         }
     }
-    let block = padded(rest, neutral);
-    for i in 0..LANES {
-        sums[i] += f(block[i]);
+    for (partial, &x) in partial.iter_mut().zip(rest) {
+        *partial = step(*partial, x);
     }
-    folded(sums, |a, b| a + b)
-}
-
-/// One result of the partial ones, as a tree.
-#[inline(always)]
-pub(super) fn folded<T: Copy>(mut partial: [T; LANES], combine: impl Fn(T, T) -> T) -> T {
-    let mut half = LANES / 2;
+    let mut half = N / 2;
     while half > 0 {
         for i in 0..half {
-            partial[i] = combine(partial[i], partial[i + half]);
+            partial[i] = merge(partial[i], partial[i + half]);
         }
         half /= 2;
     }
     partial[0]
 }
 
+/// The greatest element; NaN if any is NaN, −∞ if there is none.
 #[inline(always)]
-fn padded(rest: &[f32], fill: f32) -> [f32; LANES] {
-    let mut block = [fill; LANES];
-    block[..rest.len()].copy_from_slice(rest);
-    block
+pub(super) fn greatest(x: &[f32]) -> f32 {
+    fold(x, f32::NEG_INFINITY, math::max, math::max)
+}
+
+/// Σ f(x).
+#[inline(always)]
+pub(super) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
+    fold(x, 0.0, |sum, x| sum + f(x), |a, b| a + b)
+}
+
+/// Σ e^(x − `shift`).
+#[inline(always)]
+pub(super) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
+    const BLOCK: usize = 512;
+    let mut exps = [0.0; BLOCK];
+    let mut total = 0.0;
+    for x in x.chunks(BLOCK) {
+        let exps = &mut exps[..x.len()];
+        for (exp, &x) in exps.iter_mut().zip(x) {
+            *exp = math::exp(x - shift);
+        }
+        total += sum(exps, f64::from);
+    }
+    total
 }

@@ -65,6 +65,40 @@ fn functions_of_one_argument_keep_their_tolerances_everywhere() {
     assert!(sin(1e30).abs() <= 1.0 && cos(-3e38).abs() <= 1.0);
 }
 
+/// The error of `got` in units in the last place of the `f32` nearest to `want`.
+fn ulps(got: f32, want: f64) -> f64 {
+    let exponent = want.abs().max(f64::from(f32::MIN_POSITIVE)).log2().floor();
+    (f64::from(got) - want).abs() / (exponent - 23.0).exp2()
+}
+
+#[test]
+fn functions_keep_the_errors_that_their_documentation_states() {
+    type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
+    let cases: [Case; 6] = [
+        ("exp", exp, f64::exp, 1.0),
+        ("expm1", expm1, f64::exp_m1, 1.5),
+        ("log", log, f64::ln, 1.0),
+        ("log1p", log1p, f64::ln_1p, 1.5),
+        ("tanh", tanh, f64::tanh, 1.5),
+        ("erf", erf, libm::erf, 1.5),
+    ];
+    // A prime, so that all low bits are met.
+    const STEP: usize = 1021;
+    for (name, f, exact, stated) in cases {
+        let mut worst = (0.0, 0.0);
+        for x in (0..=u32::MAX).step_by(STEP).map(f32::from_bits) {
+            let (got, want) = (f(x), exact(f64::from(x)));
+            // What overflows, what is no number, and subnormal results have tests of their own.
+            let normal = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
+            if normal.contains(&want.abs()) && ulps(got, want) > worst.0 {
+                worst = (ulps(got, want), x);
+            }
+        }
+        assert!(worst.0 <= stated, "{name}: {} ulp at {}", worst.0, worst.1);
+        assert!(worst.0 > 0.5 * stated, "{name}: only {} ulp", worst.0);
+    }
+}
+
 #[test]
 fn powers_follow_c() {
     let special = [

@@ -80,6 +80,24 @@ fn maps_of_no_and_of_one_element() {
 }
 
 #[test]
+fn results_that_are_equal_or_read_each_other() {
+    let len = 1300;
+    let (mut case, b) = (Case::default(), Builder::default());
+    let x = case.load(&b, &floats(len, 1), Space::Main, contiguous(&[len]));
+    let once = x * 2.0 + 1.0;
+    let twice = once * x;
+    let outputs = [
+        (DType::F32, once.r()),
+        (DType::F32, twice.r()),
+        (DType::F32, once.r()),
+        (DType::Bool, twice.gt(0.0).r()),
+        (DType::F32, (twice - once).r()),
+        (DType::F32, x.literal(3.5).r()),
+    ];
+    case.check(&b, map(&[len]), &outputs, 1e-6);
+}
+
+#[test]
 fn large_maps_are_shared_out() {
     let len = 100_003;
     let (mut case, b) = (Case::default(), Builder::default());

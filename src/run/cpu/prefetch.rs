@@ -1,0 +1,30 @@
+//! Hints that memory will be read or written. They have no effect that the program could see.
+
+/// Words of a cache line.
+const LINE: usize = 16;
+
+/// `words` will be read.
+#[inline]
+pub(super) fn read(words: &[u32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in words.chunks(LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch may have any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (words, LINE);
+}
+
+/// `words` will be written.
+#[inline]
+pub(super) fn write(words: &mut [u32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in words.chunks(LINE) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a prefetch may have any address.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = words;
+}
