@@ -451,7 +451,7 @@ impl Body<'_> {
         let mut holes: Vec<(&str, &str)> = texts.iter().map(|(n, t)| (*n, t.as_str())).collect();
         let subgroups = kernel.limits.subgroups.filter(|_| self.by_subgroups(kernel));
         let Some(subgroups) = subgroups else {
-            return fill(include_str!("../../shaders/row_all_memory.wgsl"), &holes);
+            return fill(include_str!("../../shaders/all_memory.wgsl"), &holes);
         };
         let (mut array, mut across) = (String::new(), String::new());
         if width > subgroups.least as usize {
@@ -534,8 +534,14 @@ impl Body<'_> {
             );
             (2, pair, "lift4")
         } else {
-            let four: Vec<String> = (0..4).map(element).collect();
-            (4, format!("state = merge(state, lift4(vec4<f32>({})));", four.join(", ")), "lift")
+            let four = |from: usize| (from..from + 4).map(element).collect::<Vec<_>>().join(", ");
+            let pair = format!(
+                "let a = vec4<f32>({});\n    let b = vec4<f32>({});\n    \
+                 state = merge(merge(state, lift4(a)), lift4(b));",
+                four(0),
+                four(4)
+            );
+            (8, pair, "lift")
         };
         format!(
             "var j = start + lane;\nfor (; j + {}u < end; j += {}u) {{\n    {one}\n}}\n\

@@ -3,16 +3,18 @@
 use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step, Tile};
 use crate::shape::{View, points};
 
-/// Threads that fill a large GPU; a reduction with fewer results is split until it has as many.
+/// Threads that fill a large GPU; a reduction of columns with fewer results is split until it has as many.
 const FILL: usize = 1 << 17;
+/// Parts of a column, at most.
+const MOST_PARTS: usize = 8192;
 /// Workgroups that fill a large GPU.
 const FILL_GROUPS: usize = 1024;
 /// The longest row that a workgroup's threads hold in their registers: 64 elements each.
 pub(crate) const ROW_HELD: usize = 16_384;
 /// Threads of a workgroup that share a row.
 const GROUP: usize = 256;
-/// Rows up to this length are one thread's work.
-const SHORT: usize = 64;
+/// Reduced rows up to this length are one thread's work.
+const SHORT: usize = 8;
 
 /// Chooses tiles and splits, and asks for the memory of partial results.
 pub(super) fn tune(step: &mut Step) {
@@ -43,26 +45,24 @@ pub(super) fn tune(step: &mut Step) {
 }
 
 fn reduce_schedule(outer: usize, inner: usize, walks_columns: bool) -> ReduceSchedule {
-    let (layout, threads) = if inner <= SHORT || (walks_columns && outer >= 32) {
-        (ReduceLayout::Thread, outer)
-    } else {
-        (ReduceLayout::Group, outer.saturating_mul(GROUP))
-    };
-    // At least 16 elements for each thread of a part, so that parts pay for their second dispatch.
-    let least = if layout == ReduceLayout::Group { GROUP * 16 } else { 64 };
-    let wanted = FILL.div_ceil(threads.max(1));
-    let parts = wanted.min(inner / least).clamp(1, 1024);
-    ReduceSchedule { layout, parts }
+    if inner <= SHORT || walks_columns {
+        // At least 64 elements a thread, so that parts pay for their second dispatch.
+        let parts = FILL.div_ceil(outer.max(1)).min(inner / 64).clamp(1, MOST_PARTS);
+        return ReduceSchedule { layout: ReduceLayout::Thread, parts };
+    }
+    let wanted = FILL_GROUPS.div_ceil(outer.max(1));
+    let parts = wanted.min(inner / (GROUP * 16)).max(1);
+    ReduceSchedule { layout: ReduceLayout::Group, parts }
 }
 
 /// Parts of each row, so that long rows, or columns (`across`), fill a GPU however few they are.
 fn row_parts(rows: usize, len: usize, across: bool) -> usize {
     let (groups, held, least) =
         if across { (rows.div_ceil(32), 128, 128) } else { (rows, ROW_HELD, GROUP * 16) };
-    if len <= held || groups >= FILL_GROUPS / 2 {
+    if len <= held || groups >= FILL_GROUPS {
         return 1;
     }
-    FILL_GROUPS.div_ceil(groups.max(1)).min(len / least).max(1)
+    (2 * FILL_GROUPS).div_ceil(groups.max(1)).min(len / least).max(1)
 }
 
 fn matmul_tile(batch: usize, m: usize, n: usize) -> Tile {
