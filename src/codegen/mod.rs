@@ -9,6 +9,7 @@ mod matmul;
 mod norm;
 mod reduce;
 mod row;
+mod row_body;
 mod template;
 #[cfg(test)]
 mod tests;

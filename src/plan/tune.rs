@@ -5,6 +5,10 @@ use crate::shape::{View, points};
 
 /// Threads that fill a large GPU; a reduction of columns with fewer results is split until it has as many.
 const FILL: usize = 1 << 17;
+/// Columns from which on neighbouring threads read neighbouring elements of one row.
+const SIDE_BY_SIDE: usize = 32;
+/// Columns of this length are read row by row even where they are few: a second dispatch pays.
+const LONG_COLUMN: usize = 1 << 15;
 /// Parts of a column, at most.
 const MOST_PARTS: usize = 8192;
 /// Workgroups that fill a large GPU.
@@ -45,7 +49,7 @@ pub(super) fn tune(step: &mut Step) {
 }
 
 fn reduce_schedule(outer: usize, inner: usize, walks_columns: bool) -> ReduceSchedule {
-    if inner <= SHORT || walks_columns {
+    if inner <= SHORT || walks_columns && (outer >= SIDE_BY_SIDE || inner >= LONG_COLUMN) {
         // At least 64 elements a thread, so that parts pay for their second dispatch.
         let parts = FILL.div_ceil(outer.max(1)).min(inner / 64).clamp(1, MOST_PARTS);
         return ReduceSchedule { layout: ReduceLayout::Thread, parts };
