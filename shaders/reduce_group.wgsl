@@ -24,8 +24,9 @@ fn write(id: u32, result: u32, state: State) {
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
+    {{builtins}}
 ) {
+    {{thread}}
     let lane = thread % {{width}}u;
     let place = ((group.z * groups.y + group.y) * groups.x + group.x) * {{group_results}}u
         + thread / {{width}}u;
@@ -52,7 +53,7 @@ fn main(
         i = start + rest;
         {{one}}
     }
-    let state = all_state(merge(merge(a, b), merge(c, d)), thread, lane);
+    let state = {{folded}};
     if lane == 0u && place < {{ids}} {
         write(id, result, state);
     }

@@ -49,6 +49,18 @@ impl State {
         }
     }
 
+    /// The state that the thread `step` threads on in the subgroup has in `state`.
+    pub fn shuffled(&self, state: &str) -> String {
+        let field = |name: &str| format!("subgroupShuffleXor({state}{name}, step)");
+        match self.kind {
+            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => field(""),
+            Combine::ArgMax | Combine::ArgMin => {
+                format!("State({}, {})", field(".key"), field(".position"))
+            }
+            Combine::LogSumExp => format!("State({}, {})", field(".greatest"), field(".sum")),
+        }
+    }
+
     /// The state as 32-bit words.
     pub fn pack(&self, state: &str) -> Vec<String> {
         let word = |field: &str| format!("bitcast<u32>({state}{field})");

@@ -14,6 +14,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod together;
 mod transpose;
 
 use self::kernel::Kernel;

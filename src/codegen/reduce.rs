@@ -7,7 +7,7 @@ use super::collapse::Axes;
 use super::combine::State;
 use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
-use super::template::fill;
+use super::together::Together;
 use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
@@ -315,21 +315,21 @@ impl Reduction {
         let width = chunk.div_ceil(EACH).next_power_of_two().clamp(1, THREADS);
         let step = if by_thread { "step".to_string() } else { format!("{width}u") };
         let results_of_group = THREADS / width;
-        let state_of = |text: &str| format!("merge({text}[thread], other)");
-        let all = [
-            ("name", "state"),
-            ("type", "State"),
-            ("width", &*width.to_string()),
-            ("stride", "1"),
-            ("merge_memory", &state_of("state_parts")),
-        ];
+        let together = Together { width, stride: 1, subgroups: kernel.limits.subgroups };
+        let (builtins, thread) = together.numbering();
+        let all = together.function("state", "State", &self.state.shuffled("all"), |a, b| {
+            format!("merge({a}, {b})")
+        });
         let holes = [
             ("state", self.state.text.clone()),
             ("functions", texts.functions.clone()),
             ("element_type", self.element_type(&kernel, unit)),
             ("element", texts.element.clone()),
             ("write", texts.write.clone()),
-            ("all", fill(include_str!("../../shaders/all_memory.wgsl"), &all)),
+            ("all", all),
+            ("builtins", builtins.to_string()),
+            ("thread", thread.to_string()),
+            ("folded", together.call("state", "merge(merge(a, b), merge(c, d))")),
             ("bases", texts.bases.clone()),
             ("base_parameters", parameters),
             ("four", unit.take(4, &step, &arguments)),

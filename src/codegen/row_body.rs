@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use super::kernel::{Kernel, THREADS};
+use super::kernel::Kernel;
 use super::lanes;
 use super::norm::{Pass, Statistics, passes};
 use super::row::{Phase, Row, Share};
-use super::template::{fill, indent};
+use super::template::indent;
+use super::together::Together;
 use crate::dtype::Ty;
 
 /// What makes the text of one dispatch.
@@ -68,15 +69,7 @@ impl Body<'_> {
         } else {
             (format!("thread / {width}u"), format!("thread % {width}u"))
         };
-        let (builtins, thread) = if self.by_subgroups(kernel) {
-            (
-                "@builtin(subgroup_id) subgroup: u32,\n@builtin(subgroup_size) size: u32,\n\
-                 @builtin(subgroup_invocation_id) invocation: u32,\n",
-                "let thread = subgroup * size + invocation;\n",
-            )
-        } else {
-            ("@builtin(local_invocation_index) thread: u32,\n", "")
-        };
+        let (builtins, thread) = self.together(kernel).numbering();
         Texts {
             builtins: builtins.to_string(),
             thread: format!("{thread}let lane = {lane};\n"),
@@ -85,9 +78,12 @@ impl Body<'_> {
         }
     }
 
-    fn by_subgroups(&self, kernel: &Kernel<'_>) -> bool {
-        let Share { across, held, .. } = self.row.share;
-        kernel.limits.subgroups.is_some() && held.is_some() && !across
+    /// The threads of a row. A long row folds once, which no subgroups are needed for.
+    fn together(&self, kernel: &Kernel<'_>) -> Together {
+        let Share { width, across, held, .. } = self.row.share;
+        let stride = if across { self.row.share.rows() } else { 1 };
+        let subgroups = kernel.limits.subgroups.filter(|_| held.is_some() && !across);
+        Together { width, stride, subgroups }
     }
 
     /// The function that makes the outputs, and the function `write`.
@@ -159,7 +155,9 @@ impl Body<'_> {
         }
         let mut shared = String::new();
         for pass in &passes {
-            shared.push_str(&self.all(kernel, pass.name, "f32", |a, b| pass.fold.merge(a, b)));
+            let shuffled = "subgroupShuffleXor(all, step)";
+            let merge = |a: &str, b: &str| pass.fold.merge(a, b);
+            shared.push_str(&self.together(kernel).function(pass.name, "f32", shuffled, merge));
             body.push_str(&self.pass(kernel, held, pass));
         }
         for k in 0..held {
@@ -188,50 +186,17 @@ impl Body<'_> {
                 fold.merge(&format!("{name}_fold"), &folded)
             );
         }
-        let place = if self.by_subgroups(kernel) { "size" } else { "lane" };
-        let all = format!("all_{name}({name}_fold, thread, {place})");
+        let all = self.together(kernel).call(name, &format!("{name}_fold"));
         let _ = writeln!(text, "let {name} = {};", value.replace("fold", &all));
         text
-    }
-
-    /// The function `all_` and its name, which folds over the threads of a row.
-    fn all(
-        &self,
-        kernel: &Kernel<'_>,
-        name: &str,
-        ty: &str,
-        merge: impl Fn(&str, &str) -> String,
-    ) -> String {
-        let Share { width, across, .. } = self.row.share;
-        let texts = [
-            ("name", name.to_string()),
-            ("type", ty.to_string()),
-            ("width", width.to_string()),
-            ("stride", if across { self.row.share.rows() } else { 1 }.to_string()),
-            ("merge", merge("all", "other")),
-            ("merge_memory", merge(&format!("{name}_parts[thread]"), "other")),
-        ];
-        let mut holes: Vec<(&str, &str)> = texts.iter().map(|(n, t)| (*n, t.as_str())).collect();
-        let subgroups = kernel.limits.subgroups.filter(|_| self.by_subgroups(kernel));
-        let Some(subgroups) = subgroups else {
-            return fill(include_str!("../../shaders/all_memory.wgsl"), &holes);
-        };
-        let (mut array, mut across) = (String::new(), String::new());
-        if width > subgroups.least as usize {
-            let parts = THREADS / subgroups.least as usize;
-            array = format!("var<workgroup> {name}_parts: array<{ty}, {parts}>;\n\n");
-            across = fill(include_str!("../../shaders/row_all_across.wgsl"), &holes);
-        }
-        holes.push(("across", &across));
-        array + &fill(include_str!("../../shaders/row_all_subgroup.wgsl"), &holes)
     }
 
     /// What is shared, and the body, for rows that are read for their statistics and then again.
     fn streamed(&self, kernel: &mut Kernel<'_>, len: &str, epsilon: &str) -> (String, String) {
         let row = self.row;
         let statistics = Statistics::new(row.kind, len, epsilon);
-        let memory = Kernel::new(kernel.plan, kernel.step, kernel.limits);
-        let all = self.all(&memory, "state", "State", |a, b| format!("merge({a}, {b})"));
+        let together = self.together(kernel);
+        let all = together.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
         let shared = [statistics.text, &all].join("\n");
         let parts = kernel.size(row.parts);
         let chunk = kernel.size((row.len / row.share.lanes).div_ceil(row.parts));
@@ -255,7 +220,7 @@ impl Body<'_> {
         } else {
             body.push_str(&self.gather());
         }
-        body.push_str("state = all_state(state, thread, lane);\n");
+        let _ = writeln!(body, "state = {};", together.call("state", "state"));
         if self.phase == Phase::Gather {
             let mut stores = String::new();
             for (word, value) in statistics.pack("state").iter().enumerate() {
