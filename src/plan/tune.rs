@@ -26,7 +26,7 @@ pub(super) fn tune(step: &mut Step) {
     let across = step.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
     match &mut step.form {
         Form::Reduce { outer, inner, combine, schedule, .. } => {
-            let (outer, inner) = (outer.iter().product(), inner.iter().product());
+            let (outer, inner) = (points(outer), points(inner));
             *schedule = reduce_schedule(outer, inner, walks_columns);
             if schedule.parts > 1 {
                 let words = (schedule.parts * outer * combine.words()) as u64;
@@ -37,7 +37,7 @@ pub(super) fn tune(step: &mut Step) {
             *tile = matmul_tile(batch.iter().product(), *m, *n);
         }
         Form::Row { kind, outer, len, parts, .. } => {
-            let rows = outer.iter().product();
+            let rows = points(outer);
             *parts = row_parts(rows, *len, across);
             if *parts > 1 {
                 let words = (rows * *parts * kind.words()) as u64;
