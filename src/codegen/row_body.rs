@@ -104,7 +104,7 @@ impl Body<'_> {
             let at = row.at(kernel, bases, output);
             text.push_str(&if four {
                 let values = lanes::LANES.map(|lane| format!("values_{lane}{result}"));
-                lanes::store(kernel, output, &at, 1, true, &values)
+                kernel.store_quad(output, &format!("({at}) / 4u"), &values)
             } else {
                 kernel.store(output, &at, &format!("values{result}"))
             });

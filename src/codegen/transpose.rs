@@ -30,7 +30,7 @@ pub(super) struct Crossing {
 pub(super) fn find(kernel: &Kernel<'_>, space: &Space) -> Option<Crossing> {
     let Axes { dims, strides } = &space.axes;
     let last = dims.len() - 1;
-    if dims[last] < SHORT || !(0..space.outputs).all(|map| space.axes.is_linear(map)) {
+    if dims[last] < SHORT {
         return None;
     }
     let axis_of = |&operand: &usize| {
