@@ -204,79 +204,89 @@ impl Body<'_> {
             "let part = id % {parts};\nlet start = min(part * {chunk}, units);\n\
              let end = min(start + {chunk}, units);\nvar state = identity();\n"
         );
-        let at = |k: usize, parts: &str| format!("(row * {parts} + {}) * {}u", "part", k);
-        let words = statistics.pack("state").len();
-        if self.phase == Phase::Apply {
-            let scratch = self.scratch;
-            let word =
-                |word: usize| format!("{scratch}[(row * {parts} + other) * {words}u + {word}u]");
-            let _ = write!(
-                body,
-                "for (var other = lane; other < {parts}; other += {}u) {{\n    \
-                 state = merge(state, {});\n}}\n",
-                row.share.width,
-                statistics.unpack(word)
-            );
-        } else {
-            body.push_str(&self.gather());
-        }
+        body.push_str(&match self.phase {
+            Phase::Apply => self.merge_parts(&statistics, &parts),
+            Phase::Whole | Phase::Gather => self.merge_units(),
+        });
         let _ = writeln!(body, "state = {};", together.call("state", "state"));
-        if self.phase == Phase::Gather {
-            let mut stores = String::new();
-            for (word, value) in statistics.pack("state").iter().enumerate() {
-                let _ = writeln!(
-                    stores,
-                    "{}[{} + {word}u] = {value};",
-                    self.scratch,
-                    at(words, &parts)
-                );
+        body.push_str(&match self.phase {
+            Phase::Gather => self.store_part(&statistics, &parts),
+            Phase::Whole | Phase::Apply => {
+                statistics.numbers + &self.write_units(statistics.result)
             }
-            let _ = write!(body, "if lane == 0u && units > 0u {{\n{}}}\n", indent(&stores));
-            return (shared, body);
-        }
-        body.push_str(&statistics.numbers);
-        let value = self.each("x", statistics.result);
-        let arguments = self.arguments;
-        let _ = write!(
-            body,
-            "for (var j = start + lane; j < end; j += {}u) {{\n    let x = element(j{arguments});\n    \
-             write(j, {value}{arguments});\n}}\n",
-            row.share.width
-        );
+        });
         (shared, body)
     }
 
-    /// Statements that merge the elements of the part into `state`, with four loads under way.
-    fn gather(&self) -> String {
+    /// Statements that merge the statistics of a row's parts into `state`.
+    fn merge_parts(&self, statistics: &Statistics, parts: &str) -> String {
+        let (scratch, width) = (self.scratch, self.row.share.width);
+        let words = statistics.pack("").len();
+        let state = statistics
+            .unpack(|word| format!("{scratch}[(row * {parts} + other) * {words}u + {word}u]"));
+        format!(
+            "for (var other = lane; other < {parts}; other += {width}u) {{\n    \
+             state = merge(state, {state});\n}}\n"
+        )
+    }
+
+    /// Statements that leave the statistics of a part in the scratch memory.
+    fn store_part(&self, statistics: &Statistics, parts: &str) -> String {
+        let words = statistics.pack("state");
+        let mut stores = format!("let at = (row * {parts} + part) * {}u;\n", words.len());
+        for (word, value) in words.iter().enumerate() {
+            let _ = writeln!(stores, "{}[at + {word}u] = {value};", self.scratch);
+        }
+        format!("if lane == 0u && units > 0u {{\n{}}}\n", indent(&stores))
+    }
+
+    /// Statements that merge the units of the part into `state`.
+    fn merge_units(&self) -> String {
+        let merge = |lift: &str, x: &str| format!("state = merge(state, {lift}({x}));\n");
+        if self.row.share.lanes == 4 {
+            return self.walk(2, |names| names.iter().map(|x| merge("lift4", x)).collect());
+        }
+        self.walk(8, |names| match names {
+            [one] => merge("lift", one),
+            names => {
+                let fours = names.chunks(4).map(|four| format!("vec4<f32>({})", four.join(", ")));
+                fours.map(|four| merge("lift4", &four)).collect()
+            }
+        })
+    }
+
+    /// Statements that write the results of the part's units.
+    fn write_units(&self, result: fn(&str) -> String) -> String {
         let Share { lanes, width, .. } = self.row.share;
-        let arguments = self.arguments;
-        let element = |k: usize| match k {
-            0 => format!("element(j{arguments})"),
-            k => format!("element(j + {}u{arguments})", k * width),
-        };
-        let (together, one, lift) = if lanes == 4 {
-            let pair = format!(
-                "let a = {};\n    let b = {};\n    state = merge(merge(state, lift4(a)), lift4(b));",
-                element(0),
-                element(1)
-            );
-            (2, pair, "lift4")
-        } else {
-            let four = |from: usize| (from..from + 4).map(element).collect::<Vec<_>>().join(", ");
-            let pair = format!(
-                "let a = vec4<f32>({});\n    let b = vec4<f32>({});\n    \
-                 state = merge(merge(state, lift4(a)), lift4(b));",
-                four(0),
-                four(4)
-            );
-            (8, pair, "lift")
+        self.walk(8 / lanes, |names| {
+            let write = |(k, x): (usize, &String)| {
+                let (value, at, arguments) = (self.each(x, result), k * width, self.arguments);
+                format!("write(j + {at}u, {value}{arguments});\n")
+            };
+            names.iter().enumerate().map(write).collect()
+        })
+    }
+
+    /// Loops over the units of the part, of which `count` are read before the first of them goes
+    /// into what `body` makes of their names.
+    fn walk(&self, count: usize, body: impl Fn(&[String]) -> String) -> String {
+        let width = self.row.share.width;
+        let take = |count: usize| {
+            let names: Vec<String> = (0..count).map(|k| format!("x{k}")).collect();
+            let mut text = String::new();
+            for (k, name) in names.iter().enumerate() {
+                let at = k * width;
+                let _ = writeln!(text, "let {name} = element(j + {at}u{});", self.arguments);
+            }
+            indent(&(text + &body(&names)))
         };
         format!(
-            "var j = start + lane;\nfor (; j + {}u < end; j += {}u) {{\n    {one}\n}}\n\
-             for (; j < end; j += {width}u) {{\n    state = merge(state, {lift}({}));\n}}\n",
-            (together - 1) * width,
-            together * width,
-            element(0)
+            "{{\n    var j = start + lane;\n    for (; j + {}u < end; j += {}u) {{\n{}    }}\n    \
+             for (; j < end; j += {width}u) {{\n{}    }}\n}}\n",
+            (count - 1) * width,
+            count * width,
+            indent(&take(count)),
+            indent(&take(1))
         )
     }
 }
