@@ -28,6 +28,12 @@ fn p_copysign(x: f32, s: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(s) & 0x80000000u));
 }
 
+// 2^⌊log₂|x|⌋; 0 below the least normal number, NaN at NaN and ±∞.
+fn p_floor_pow2(x: f32) -> f32 {
+    let exponent = bitcast<u32>(x) & 0x7f800000u;
+    return select(bitcast<f32>(exponent), p_nan(), exponent == 0x7f800000u);
+}
+
 // 2ⁿ for n in −126..=127.
 fn p_exp2i(n: i32) -> f32 {
     return bitcast<f32>(u32(n + 127) << 23u);

@@ -68,7 +68,7 @@ pub use error::{
     DataError, DeviceError, Error, Mistake, MistakeKind, Mistakes, PlanError, ReadError, Result,
 };
 pub use half::f16;
-pub use ops::{OpInfo, registry};
+pub use ops::{OpInfo, Precision, registry};
 pub use plan::Explanation;
 pub use shape::{MAX_RANK, Shape};
 

@@ -23,8 +23,8 @@ mod transfer;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use onetrip::{BufferId, Device, Element, GpuCommandBatch, Resident, Result, f16};
-use reference::{Random, check};
+use onetrip::{BufferId, Device, Element, GpuCommandBatch, Precision, Resident, Result, f16};
+use reference::{Random, check, relative_error};
 use timing::{Budget, median, milliseconds};
 
 const BUDGET: Budget = Budget { least: 5, most: 2000, time: Duration::from_millis(800) };
@@ -47,9 +47,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for n in [1024, 2048, 4096, 8192] {
         bench.matmul::<f32>(n, 1e-5).await?;
     }
-    for n in [4096, 8192] {
+    for n in [4095, 4097] {
+        bench.matmul::<f32>(n, 1e-5).await?;
+    }
+    for precision in [Precision::Split, Precision::Half] {
+        for n in [1024, 2048, 4096, 8192] {
+            bench.inexact(n, precision).await?;
+        }
+    }
+    for n in [1024, 2048, 4096, 8192] {
         bench.matmul::<f16>(n, 2e-3).await?;
     }
+    bench.transposed().await?;
     for rows in [1, 64, 1024, 4096] {
         bench.layer(rows).await?;
     }
@@ -166,6 +175,61 @@ impl Bench {
             let (row, column) = (i / n, i % n);
             (0..n).map(|k| x[row * n + k].float() * w[k * n + column].float()).sum()
         })
+    }
+
+    /// f32 products on matrix units, with the error that they have in norm beside that of exact ones.
+    async fn inexact(&self, n: usize, precision: Precision) -> Result<(), Box<dyn Error>> {
+        let name = format!("matmul_{precision:?}_{n}").to_lowercase();
+        if !self.wants(&name) {
+            return Ok(());
+        }
+        let mut random = Random::new(3);
+        let (x, w): (Vec<f32>, Vec<f32>) = (random.floats(n * n), random.floats(n * n));
+        let (on_x, on_w) = (self.resident(&x, &[n, n])?, self.resident(&w, &[n, n])?);
+        let flops = Work::Flops(2.0 * (n as f64).powi(3));
+        let y = self.case(&name, flops, |b| {
+            let (x, w) = (b.bind(&on_x), b.bind(&on_w));
+            b.matmul_with(x, w, precision)
+        });
+        let Some(y) = y.await? else { return Ok(()) };
+        let mut batch = GpuCommandBatch::new(&self.device);
+        let (bx, bw) = (batch.bind(&on_x), batch.bind(&on_w));
+        let product = batch.matmul(bx, bw);
+        batch.execute().await?;
+        let exact: Vec<f32> = batch.read(product).await?;
+        let [of_it, of_exact] = [&y, &exact].map(|y| {
+            relative_error(y, |i| {
+                let (row, column) = (i / n, i % n);
+                (0..n).map(|k| f64::from(x[row * n + k]) * f64::from(w[k * n + column])).sum()
+            })
+        });
+        let limit = if precision == Precision::Split { 4.0 * of_exact } else { 1e-3 };
+        println!("# {name}: error {of_it:.1e} in norm, exact {of_exact:.1e}");
+        if of_it <= limit { Ok(()) } else { Err(format!("{name}: error past {limit:.1e}").into()) }
+    }
+
+    /// x·Wᵀ with W 4096², as layers store it.
+    async fn transposed(&self) -> Result<(), Box<dyn Error>> {
+        for rows in [1, 4096] {
+            let mut random = Random::new(9);
+            let (x, w) = (random.floats(rows * SIDE), random.floats(SIDE * SIDE));
+            let (on_x, on_w) =
+                (self.resident(&x, &[rows, SIDE])?, self.resident(&w, &[SIDE, SIDE])?);
+            let flops = Work::Flops(2.0 * (rows * SIDE * SIDE) as f64);
+            let name = format!("matmul_transposed_{rows}x4096x4096");
+            let y = self.case(&name, flops, |b| {
+                let (x, w) = (b.bind(&on_x), b.bind(&on_w));
+                let w = b.transpose(w);
+                b.matmul(x, w)
+            });
+            check("transposed", y.await?, 1e-5 * (SIDE as f64).sqrt(), |i| {
+                let (row, column) = (i / SIDE, i % SIDE);
+                let term =
+                    |k: usize| f64::from(x[row * SIDE + k]) * f64::from(w[column * SIDE + k]);
+                (0..SIDE).map(term).sum()
+            })?;
+        }
+        Ok(())
     }
 
     /// relu(x·W + b) with W 4096².

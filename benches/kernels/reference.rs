@@ -77,3 +77,16 @@ pub fn check(
     }
     Ok(())
 }
+
+/// ‖got − exact‖ / ‖exact‖ over sampled elements.
+pub fn relative_error(got: &[f32], exact: impl Fn(usize) -> f64) -> f64 {
+    let mut random = Random::new(98);
+    let (mut error, mut norm) = (0.0, 0.0);
+    for _ in 0..SAMPLES {
+        let at = (random.next() % got.len() as u64) as usize;
+        let want = exact(at);
+        error += (f64::from(got[at]) - want).powi(2);
+        norm += want * want;
+    }
+    (error / norm).sqrt()
+}

@@ -23,6 +23,8 @@ pub(super) struct Kernel<'a> {
     params: Vec<u32>,
     buffers: Vec<Buffer>,
     helpers: BTreeSet<&'static str>,
+    /// WGSL extensions besides what the buffers ask for.
+    extensions: BTreeSet<&'static str>,
 }
 
 struct Buffer {
@@ -62,6 +64,7 @@ impl<'a> Kernel<'a> {
             params: Vec::new(),
             buffers: Vec::new(),
             helpers: BTreeSet::new(),
+            extensions: BTreeSet::new(),
         }
     }
 
@@ -83,6 +86,10 @@ impl<'a> Kernel<'a> {
 
     pub fn needs(&mut self, helper: &'static str) {
         self.helpers.insert(helper);
+    }
+
+    pub fn enable(&mut self, extension: &'static str) {
+        self.extensions.insert(extension);
     }
 
     /// The operands that `roots` read, in ascending order.
@@ -122,6 +129,19 @@ impl<'a> Kernel<'a> {
         let slot = self.step.scratch.map_or(0, |scratch| scratch.slot);
         self.bind(BufferRef::Slot(slot), DType::U32, writes, false);
         self.buffer(BufferRef::Slot(slot))
+    }
+
+    /// Binds what `operand` reads as fours of 32-bit words, whatever they hold.
+    pub fn bind_words(&mut self, operand: usize) {
+        if let Source::Value(value) = self.step.operands[operand].source {
+            self.bind(BufferRef::Value(value), DType::U32, false, true);
+        }
+    }
+
+    /// The four words at the position given as text of an operand that is bound so.
+    pub fn words(&self, operand: usize, at: &str) -> String {
+        let Source::Value(value) = self.step.operands[operand].source else { return String::new() };
+        format!("{}[{at}]", self.buffer(BufferRef::Value(value)))
     }
 
     fn bind(&mut self, at: BufferRef, dtype: DType, writes: bool, wide: bool) {
@@ -370,8 +390,10 @@ impl<'a> Kernel<'a> {
 
     fn prelude(&self) -> String {
         let mut text = String::new();
-        if self.buffers.iter().any(|b| b.element.contains("f16")) {
-            text.push_str("enable f16;\n\n");
+        let halves = self.buffers.iter().any(|b| b.element.contains("f16"));
+        let asked_for = self.extensions.iter().copied().chain(halves.then_some("f16"));
+        for extension in asked_for.collect::<BTreeSet<_>>() {
+            let _ = writeln!(text, "enable {extension};\n");
         }
         let quads = self.params.len() / 4;
         let _ = write!(

@@ -1,5 +1,7 @@
 //! Four neighbours at a time: loads, calls and stores of vectors.
 
+use std::fmt::Write;
+
 use super::kernel::{Function, Kernel};
 use crate::expr::wgsl::type_name;
 use crate::plan::{Operand, Source};
@@ -70,4 +72,24 @@ pub(super) fn calls(function: &Function, acc: &str, held: impl Fn(usize) -> Held
             Held::Four => format!("x{o}.{lane}"),
         })
     })
+}
+
+/// Statements that store the four `values` in `output`, from the index `at` on.
+pub(super) fn store(
+    kernel: &mut Kernel<'_>,
+    output: usize,
+    at: &str,
+    stride: i64,
+    wide: bool,
+    values: &[String; 4],
+) -> String {
+    if wide {
+        return kernel.store_quad(output, &format!("({at}) / 4u"), values);
+    }
+    let stride = kernel.param(stride);
+    let mut text = String::new();
+    for (k, value) in values.iter().enumerate() {
+        let _ = write!(text, "{}", kernel.store(output, &format!("{at} + {k}u * {stride}"), value));
+    }
+    text
 }

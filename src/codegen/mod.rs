@@ -5,17 +5,19 @@ mod combine;
 mod kernel;
 mod lanes;
 mod map;
-mod matmul;
 mod norm;
+mod product;
 mod reduce;
 mod row;
 mod row_body;
+mod strips;
 mod template;
 #[cfg(test)]
 mod tests;
-mod tile;
+mod tiles;
 mod together;
 mod transpose;
+mod units;
 
 use self::kernel::Kernel;
 use crate::cost::Limits;
@@ -69,6 +71,6 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Map { dims } => map::lower(kernel(), dims),
         Form::Reduce { .. } => reduce::lower(&kernel),
         Form::Row { .. } => row::lower(&kernel),
-        Form::MatMul { .. } => matmul::lower(kernel()),
+        Form::MatMul { .. } => product::lower(&kernel),
     }
 }

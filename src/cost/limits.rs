@@ -19,6 +19,8 @@ pub(crate) struct Limits {
     pub f16: bool,
     /// Where kernels may use subgroup operations: how many threads a subgroup may have.
     pub subgroups: Option<Subgroups>,
+    /// Where kernels may use matrix units that multiply `f16` and add in `f32`.
+    pub units: Option<MatrixUnits>,
     /// Whether truth values take a 32-bit word, as they do on a GPU, or a byte.
     pub wide_bool: bool,
 }
@@ -28,6 +30,13 @@ pub(crate) struct Limits {
 pub(crate) struct Subgroups {
     pub least: u32,
     pub most: u32,
+}
+
+/// Cooperative matrices: what a subgroup of `subgroup` threads holds are squares of `side × side`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MatrixUnits {
+    pub side: u32,
+    pub subgroup: u32,
 }
 
 impl Limits {
@@ -42,6 +51,7 @@ impl Limits {
             workgroup_bytes: 16_384,
             f16: true,
             subgroups: None,
+            units: None,
             wide_bool: false,
         }
     }

@@ -2,7 +2,7 @@
 
 mod limits;
 
-pub(crate) use limits::{Limits, Subgroups};
+pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
 
 /// Where a plan runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -76,7 +76,7 @@ macro_rules! binary_methods {
 impl<'b> E<'b> {
     methods! {
         abs Abs, sign Sign, recip Recip, sqrt Sqrt, rsqrt Rsqrt, exp Exp, log Log, log1p Log1p,
-        expm1 Expm1, sin Sin, cos Cos, tanh Tanh, erf Erf, floor Floor, ceil Ceil, round Round
+        expm1 Expm1, sin Sin, cos Cos, tanh Tanh, erf Erf, floor Floor, ceil Ceil, floor_pow2 FloorPow2, round Round
     }
     binary_methods! {
         min Min, max Max, pow Pow, rem Rem, eq Eq, ne Ne, lt Lt, le Le, gt Gt, ge Ge, and And, or Or
@@ -123,6 +123,7 @@ impl<'b> E<'b> {
                     | Unary::Floor
                     | Unary::Ceil
                     | Unary::Round
+                    | Unary::FloorPow2
                     | Unary::RoundF16
             );
             if inner == op && once {

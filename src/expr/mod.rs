@@ -45,6 +45,8 @@ pub(crate) enum Unary {
     Erf,
     Floor,
     Ceil,
+    /// 2^⌊log₂|x|⌋; 0 below the least normal number, NaN at NaN and ±∞.
+    FloorPow2,
     /// Half to even.
     Round,
     /// Truth values only.
@@ -137,6 +139,7 @@ impl Node {
                 | Unary::Floor
                 | Unary::Ceil
                 | Unary::Round
+                | Unary::FloorPow2
                 | Unary::Not => 1,
                 Unary::Recip | Unary::Sqrt | Unary::Rsqrt | Unary::RoundF16 => 4,
                 Unary::Exp | Unary::Log => 10,

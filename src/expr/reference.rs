@@ -166,6 +166,9 @@ fn float_unary(op: Unary, x: f64) -> f64 {
         Unary::Floor => x.floor(),
         Unary::Ceil => x.ceil(),
         Unary::Round => x.round_ties_even(),
+        Unary::FloorPow2 if !x.is_finite() => f64::NAN,
+        Unary::FloorPow2 if x.abs() < f64::from(f32::MIN_POSITIVE) => 0.0,
+        Unary::FloorPow2 => f64::from_bits(x.to_bits() & (0x7ff << 52)),
         Unary::Not => f64::from(u8::from(x == 0.0)),
         Unary::RoundF16 => f16::from_f64(x).to_f64(),
     }

@@ -135,6 +135,7 @@ fn unary(op: Unary, ty: Ty, x: &str) -> Code {
         Unary::Cos => Code::call("p_cos", &[x]),
         Unary::Tanh => Code::call("p_tanh", &[x]),
         Unary::Erf => Code::call("p_erf", &[x]),
+        Unary::FloorPow2 => Code::call("p_floor_pow2", &[x]),
         Unary::RoundF16 => Code::call("p_round_f16", &[x]),
     }
 }

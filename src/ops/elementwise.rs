@@ -45,6 +45,9 @@ macro_rules! table {
         floor Floor<Float>(x) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.floor();
         /// The least integer that is not below x.
         ceil Ceil<Float>(x) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.ceil();
+        /// The greatest power of two that is not above |x|: 2^⌊log₂|x|⌋. 0 below 2⁻¹²⁶, the least normal `f32`;
+        /// NaN at NaN and ±∞.
+        floor_pow2 FloorPow2<Float>(x) -> T, ulp 0.0, abs 0.0, on (-1e4, 1e4), x.floor_pow2();
         /// The nearest integer, halves to even as in NumPy.
         round Round<Float>(x) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.round();
 

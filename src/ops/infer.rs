@@ -61,7 +61,7 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             }
             x.clone()
         }
-        Op::MatMul => {
+        Op::MatMul(_) => {
             let &[a, b] = inputs else {
                 return Err(MistakeKind::Internal("matmul takes two operands"));
             };

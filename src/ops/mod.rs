@@ -3,6 +3,7 @@
 
 mod elementwise;
 mod infer;
+mod precision;
 mod reduce;
 mod registry;
 mod row;
@@ -11,6 +12,7 @@ mod row;
 pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
 pub(crate) use infer::{MatMulDims, check_size, infer};
+pub use precision::Precision;
 pub(crate) use reduce::{Combine, Reduction};
 pub use registry::{OpInfo, registry};
 pub(crate) use row::{Normalization, RowKind};
@@ -50,7 +52,7 @@ pub(crate) enum Op {
         op: Normalization,
         axis: usize,
     },
-    MatMul,
+    MatMul(Precision),
     /// Another view of the same values; `name` is what the user called.
     Move {
         name: &'static str,
@@ -81,7 +83,7 @@ impl Op {
             Self::Cast(_) => "cast",
             Self::Reduce { op, .. } => op.name(),
             Self::Row { op, .. } => op.name(),
-            Self::MatMul => "matmul",
+            Self::MatMul(_) => "matmul",
             Self::Move { name, .. } => name,
             Self::Pad { .. } => "pad",
             Self::Concat { .. } => "concat",

@@ -7,7 +7,7 @@ use super::sample::{FromNumber, Rng, for_dtype, values};
 use crate::batch::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Scalar};
 use crate::graph::NodeId;
-use crate::ops::{Normalization, Op, Reduction, RowKind, Tolerance};
+use crate::ops::{Normalization, Op, Precision, Reduction, RowKind, Tolerance};
 
 const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };
 
@@ -223,8 +223,50 @@ fn products_by_type_shape_and_order() {
                     check(&what, tolerance, |batch| {
                         let x = stored::<T>(batch, &x, x_shape, transposed & 1 != 0);
                         let w = stored::<T>(batch, &w, w_shape, transposed & 2 != 0);
-                        let _: BufferId<T> = batch.record(Op::MatMul, &[Ok(x), Ok(w)]);
+                        let _: BufferId<T> = batch.record(Op::MatMul(Precision::Exact), &[Ok(x), Ok(w)]);
                     });
+                });
+            }
+        }
+    }
+}
+
+/// Wherever there are matrix units, these run on them.
+#[test]
+fn products_of_every_precision() {
+    let shapes: [(&[usize], &[usize]); 7] = [
+        (&[128, 64], &[64, 128]),
+        (&[200, 150], &[150, 140]),
+        (&[65, 333], &[333, 129]),
+        (&[130, 7], &[7, 1]),
+        (&[3, 20, 48], &[48, 72]),
+        (&[64, 2000], &[2000, 64]),
+        (&[9, 0], &[0, 3]),
+    ];
+    let mut rng = Rng::new(8);
+    for (x_shape, w_shape) in shapes {
+        for transposed in 0..4 {
+            // Elements of any size keep their bits in two parts; rounded to f16, they must be in its range.
+            for (precision, size) in [
+                (Precision::Split, 1.0),
+                (Precision::Split, 1e-9),
+                (Precision::Split, 1e12),
+                (Precision::Half, 1.0),
+            ] {
+                let x: Vec<f32> = values(&mut rng, x_shape.iter().product(), (-size, size));
+                let w: Vec<f32> = values(&mut rng, w_shape.iter().product(), (-3.0, 3.0));
+                let what = format!("{precision:?} {x_shape:?} {w_shape:?} order {transposed}");
+                let k = x_shape[x_shape.len() - 1] as f64;
+                let abs = match precision {
+                    Precision::Half => 3.0 * size * k.sqrt() * 2_f64.powi(-9),
+                    Precision::Split | Precision::Exact => size * (2e-8 * k + 2e-7),
+                };
+                check(&what, Tolerance { ulp: 8.0, abs }, |batch| {
+                    let x = stored::<f32>(batch, &x, x_shape, transposed & 1 != 0);
+                    let w = stored::<f32>(batch, &w, w_shape, transposed & 2 != 0);
+                    let product = Op::MatMul(precision);
+                    let y: BufferId<f32> = batch.record(product, &[Ok(x), Ok(w)]);
+                    batch.relu(y);
                 });
             }
         }

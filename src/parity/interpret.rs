@@ -49,7 +49,7 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
         }
         Op::Reduce { op, axes, keep } => each(&mut |at| reduce(*op, inputs[0], axes, *keep, at)),
         Op::Row { op, axis } => rows(*op, inputs[0], *axis),
-        Op::MatMul => each(&mut |at| matmul(inputs[0], inputs[1], at)),
+        Op::MatMul(_) => each(&mut |at| matmul(inputs[0], inputs[1], at)),
         Op::Move { to, .. } => {
             let order: Vec<Vec<usize>> = coordinates(shape).collect();
             order.iter().map(|at| moved(inputs[0], to, shape, at)).collect()

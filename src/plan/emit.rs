@@ -12,12 +12,12 @@ use super::reads::{
     matmul_paths, out_space,
 };
 use super::step::{
-    Cost, Dims, Form, Operand, ReduceLayout, ReduceSchedule, Source, Space, Step, StepOutput, Tile,
-    ValueId,
+    Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout, ReduceSchedule, Source, Space, Step,
+    StepOutput, ValueId,
 };
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Builder, E, Expr, Ref};
-use crate::ops::{MatMulDims, Op};
+use crate::ops::{MatMulDims, Op, Precision};
 use crate::shape::{Move, Shape, View};
 
 /// The expression of an elementwise operation over `args` and its parameters.
@@ -139,7 +139,7 @@ impl<'b> Emitter<'_, 'b> {
                 let (kind, len) = (op.kind(), shape[*axis]);
                 Some(Form::Row { kind, outer, len, prologue, epsilon, parts: 1 })
             }
-            Op::MatMul => {
+            &Op::MatMul(precision) => {
                 let dims = MatMulDims::of(shape_of(0), shape_of(1)).ok()?;
                 let (x_base, x_path) = self.views.of(node.inputs[0]).clone();
                 let (w_base, w_path) = self.views.of(node.inputs[1]).clone();
@@ -147,9 +147,16 @@ impl<'b> Emitter<'_, 'b> {
                 let x = self.emit(x_base, &x_path, Space::X)?;
                 let w = self.emit(w_base, &w_path, Space::W)?;
                 let batch: Dims = dims.batch.dims().into();
-                let tile = Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 };
                 let MatMulDims { m, n, k, .. } = dims;
-                Some(Form::MatMul { batch, m, n, k, x: x.r(), w: w.r(), acc: x.ty(), tile })
+                let (x, w, acc) = (x.r(), w.r(), x.ty());
+                let precision = match node.ty.dtype {
+                    // Halves are what they would be rounded to.
+                    DType::F16 => Precision::Half,
+                    DType::F32 => precision,
+                    DType::I32 | DType::U32 | DType::Bool => Precision::Exact,
+                };
+                let schedule = ProductSchedule::default();
+                Some(Form::MatMul { batch, m, n, k, x, w, acc, precision, schedule })
             }
             _ => None,
         }
@@ -213,7 +220,7 @@ impl<'b> Emitter<'_, 'b> {
                 });
                 op.after(self.builder.acc(ty), count)
             }
-            Op::Row { .. } | Op::MatMul => self.builder.acc(node.ty.dtype.lane()),
+            Op::Row { .. } | Op::MatMul(_) => self.builder.acc(node.ty.dtype.lane()),
             Op::Full(value) => self.scalar(*value),
             Op::Arange { start, step } => {
                 let (start, step) = (*start, *step);

@@ -384,7 +384,7 @@ fn distinct(reads: &[Read]) -> usize {
 /// How dear the kernel of a heavy value is: the dearest takes the epilogue.
 fn weight(ir: &Ir, ix: Ix) -> u8 {
     match ir.nodes[ix].op {
-        Op::MatMul => 3,
+        Op::MatMul(_) => 3,
         Op::Row { .. } => 2,
         _ => 1,
     }

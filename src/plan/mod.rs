@@ -13,7 +13,9 @@ mod memory;
 mod path;
 mod place;
 mod predict;
+mod product;
 mod reads;
+mod scale;
 mod schedule;
 mod simplify;
 mod step;
@@ -23,9 +25,10 @@ mod verify;
 pub use explain::Explanation;
 pub(crate) use place::{Placed, place};
 #[cfg(test)]
-pub(crate) use step::{Cost, Dims, Scratch, StepOutput};
+pub(crate) use step::{Cost, Dims, ProductSchedule, Scratch, StepOutput};
 pub(crate) use step::{
-    Form, Operand, ReduceLayout, ReduceSchedule, Source, Space, Step, Tile, ValueId,
+    Form, Operand, ProductLayout, ReduceLayout, ReduceSchedule, Source, Space, Step, Strip, Tile,
+    UnitTile, ValueId,
 };
 pub(crate) use tune::ROW_HELD;
 
@@ -111,6 +114,8 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let buffers = target.limits.storage_buffers.clamp(MIN_BUFFERS, MAX_BUFFERS);
     let ir = Ir::prune(graph);
     verify::ir("prune", &ir)?;
+    let ir = scale::scale(ir, target);
+    verify::ir("scale", &ir)?;
     let ir = simplify::simplify(ir, buffers - 1).with_copies_to_keep();
     verify::ir("simplify", &ir)?;
     let views = Views::resolve(&ir);
@@ -210,7 +215,7 @@ impl<'a> Storage<'a> {
                 pass: "emit",
                 what: format!("{} cannot be expressed", self.ir.nodes[group.root].op.name()),
             })?;
-            tune::tune(&mut step);
+            tune::tune(&mut step, &self.target.limits);
             predict::predict(&mut step, &self.values, &self.target.limits, &self.target.profiles);
             steps.push(step);
         }

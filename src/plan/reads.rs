@@ -17,7 +17,7 @@ pub(super) struct Read {
 
 /// Whether a node has a kernel form of its own, rather than an expression.
 pub(super) fn is_heavy(op: &Op) -> bool {
-    matches!(op, Op::Reduce { .. } | Op::Row { .. } | Op::MatMul)
+    matches!(op, Op::Reduce { .. } | Op::Row { .. } | Op::MatMul(_))
 }
 
 /// The axes whose coordinates the node's expression reads.
@@ -96,7 +96,7 @@ pub(super) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
             let path = path.permuted(&main_order(&node.op, &ir.nodes[node.inputs[0]].ty.shape));
             vec![Read { base, path, space: Space::Main }]
         }
-        Op::MatMul => {
+        Op::MatMul(_) => {
             let ((x, x_path), (w, w_path)) = (input(0), input(1));
             let Some((x_path, w_path)) = matmul_paths(&x_path, &w_path) else { return Vec::new() };
             vec![
@@ -151,7 +151,7 @@ pub(super) fn out_space(ir: &Ir, ix: Ix) -> Shape {
             let shape = input(0);
             (0..shape.rank()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect()
         }
-        Op::MatMul => match MatMulDims::of(input(0), input(1)) {
+        Op::MatMul(_) => match MatMulDims::of(input(0), input(1)) {
             Ok(dims) => dims.batch.dims().iter().copied().chain([dims.m, dims.n]).collect(),
             Err(_) => node.ty.shape.clone(),
         },

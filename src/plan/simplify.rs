@@ -185,7 +185,7 @@ impl Pass {
             Op::Reduce { op, axes, .. } if axes.iter().any(|&axis| shape[axis] == 0) => {
                 op.of_nothing()?
             }
-            Op::MatMul if shape.dims().last() == Some(&0) => 0.0,
+            Op::MatMul(_) if shape.dims().last() == Some(&0) => 0.0,
             _ => return None,
         };
         Some(Scalar::new(node.ty.dtype, value))

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Expr, Ref};
-use crate::ops::{Combine, RowKind};
+use crate::ops::{Combine, Precision, RowKind};
 use crate::shape::{View, points};
 
 /// A value with storage, by position in [`Plan::values`](super::Plan).
@@ -126,7 +126,17 @@ pub(crate) enum Form {
     },
     /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`; outputs over
     /// `batch ++ [m, n]`, with the sum as `Acc`.
-    MatMul { batch: Dims, m: usize, n: usize, k: usize, x: Ref, w: Ref, acc: Ty, tile: Tile },
+    MatMul {
+        batch: Dims,
+        m: usize,
+        n: usize,
+        k: usize,
+        x: Ref,
+        w: Ref,
+        acc: Ty,
+        precision: Precision,
+        schedule: ProductSchedule,
+    },
 }
 
 pub(crate) type Dims = SmallVec<[usize; 4]>;
@@ -150,8 +160,35 @@ pub(crate) enum ReduceLayout {
     Thread,
 }
 
-/// The tile of a matrix product: `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the
-/// result a thread.
+/// How a GPU kernel shares out a matrix product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ProductSchedule {
+    pub layout: ProductLayout,
+    /// Parts that k is cut into; with more than one, partial sums go to the scratch memory and a second
+    /// dispatch adds them.
+    pub parts: usize,
+}
+
+impl Default for ProductSchedule {
+    fn default() -> Self {
+        let tile = Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 };
+        Self { layout: ProductLayout::Tiles(tile), parts: 1 }
+    }
+}
+
+/// What multiplies, and which part of the result a workgroup computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ProductLayout {
+    /// Scalar units, a block of the result in each thread's registers.
+    Tiles(Tile),
+    /// Scalar units, for few rows: each element of the right operand is read once.
+    Strips(Strip),
+    /// Matrix units, a block of the result in each subgroup's.
+    Units(UnitTile),
+}
+
+/// `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the result a thread. All but `tm` are
+/// multiples of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tile {
     pub bm: usize,
@@ -159,6 +196,29 @@ pub(crate) struct Tile {
     pub bk: usize,
     pub tm: usize,
     pub tn: usize,
+}
+
+/// `rows` of the result (all there are), and `quads` fours of columns a workgroup, whose threads in `slices`
+/// share k. Where the right operand lies along k, each thread takes four of k at a time, and `quads` single columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Strip {
+    pub rows: usize,
+    pub quads: usize,
+    /// A power of two.
+    pub slices: usize,
+}
+
+/// `bm × bn` of the result a workgroup, `bk` of k at a time, `wm × wn` of the result a subgroup; all are multiples of
+/// the units' side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UnitTile {
+    pub bm: usize,
+    pub bn: usize,
+    pub bk: usize,
+    pub wm: usize,
+    pub wn: usize,
+    /// Whether `f32` operands are multiplied as sums of two `f16`.
+    pub split: bool,
 }
 
 /// The space that an operand's view runs over.

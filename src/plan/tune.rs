@@ -1,6 +1,8 @@
 //! Choices of a kernel's shape that depend on sizes only: tiles and splits.
 
-use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step, Tile};
+use super::product::{self, ProductSize};
+use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step};
+use crate::cost::Limits;
 use crate::shape::{View, points};
 
 /// Threads that fill a large GPU; a reduction of columns with fewer results is split until it has as many.
@@ -21,7 +23,7 @@ const GROUP: usize = 256;
 const SHORT: usize = 8;
 
 /// Chooses tiles and splits, and asks for the memory of partial results.
-pub(super) fn tune(step: &mut Step) {
+pub(super) fn tune(step: &mut Step, limits: &Limits) {
     let walks_columns = inner_is_strided(step);
     let across = step.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
     match &mut step.form {
@@ -33,8 +35,13 @@ pub(super) fn tune(step: &mut Step) {
                 step.scratch = Some(Scratch { words, slot: 0 });
             }
         }
-        Form::MatMul { batch, m, n, tile, .. } => {
-            *tile = matmul_tile(batch.iter().product(), *m, *n);
+        Form::MatMul { batch, m, n, k, precision, schedule, .. } => {
+            let size = ProductSize { count: points(batch), m: *m, n: *n, k: *k };
+            *schedule = product::schedule(&size, *precision, limits);
+            if schedule.parts > 1 {
+                let words = points(&[schedule.parts, size.count, *m, *n]) as u64;
+                step.scratch = Some(Scratch { words, slot: 0 });
+            }
         }
         Form::Row { kind, outer, len, parts, .. } => {
             let rows = points(outer);
@@ -67,19 +74,6 @@ fn row_parts(rows: usize, len: usize, across: bool) -> usize {
         return 1;
     }
     (2 * FILL_GROUPS).div_ceil(groups.max(1)).min(len / least).max(1)
-}
-
-fn matmul_tile(batch: usize, m: usize, n: usize) -> Tile {
-    let groups = |bm: usize, bn: usize| points(&[batch, m.div_ceil(bm), n.div_ceil(bn)]);
-    if groups(128, 128) >= 128 {
-        Tile { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 }
-    } else if m > 16 && groups(64, 64) >= 32 {
-        Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 }
-    } else if m > 16 {
-        Tile { bm: 32, bn: 32, bk: 32, tm: 2, tn: 4 }
-    } else {
-        Tile { bm: 16, bn: 64, bk: 32, tm: 1, tn: 4 }
-    }
 }
 
 /// Whether the prologue's largest operand lies so that neighbouring results, not neighbouring

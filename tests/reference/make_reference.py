@@ -122,6 +122,11 @@ def gelu_tanh(x):
     return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def floor_pow2(x):
+    power = np.where(np.abs(x) < TINY, 0.0, np.ldexp(0.5, np.frexp(np.abs(x))[1]))
+    return np.where(np.isfinite(x), power, np.nan)
+
+
 def selu(x):
     scale, alpha = 1.0507009873554805, 1.6732632423543772
     return np.where(x < 0, scale * alpha * np.expm1(x), scale * x)
@@ -146,6 +151,7 @@ UNARY = {
     "erf": (special.erf, 8, 0),
     "floor": (np.floor, 0, 0),
     "ceil": (np.ceil, 0, 0),
+    "floor_pow2": (floor_pow2, 0, 0),
     "round": (np.round, 0, 0),
     "sigmoid": (special.expit, 10, 0),
     "relu": (lambda x: np.where(x < 0, 0.0, x), 0, 0),

@@ -120,7 +120,7 @@ fn float<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -
     let x = T::unwrap(inputs[0])?;
     let op = case.op.as_str();
     call!(b, op, T::wrap, (x): recip sqrt rsqrt exp log log1p expm1 sin cos tanh erf floor ceil
-        round sigmoid selu gelu gelu_tanh silu mish softplus hard_sigmoid hard_swish);
+        floor_pow2 round sigmoid selu gelu gelu_tanh silu mish softplus hard_sigmoid hard_swish);
     call!(b, op, T::wrap, (x, axes(case)): mean logsumexp norm);
     match op {
         "leaky_relu" => Some(T::wrap(b.leaky_relu(x, case.number("slope") as f32))),

@@ -128,12 +128,17 @@ impl Maker {
 }
 
 fn scratch(form: &Form) -> Option<Scratch> {
-    let (outer, parts, words) = match form {
-        Form::Reduce { combine, outer, schedule, .. } => (outer, schedule.parts, combine.words()),
-        Form::Row { kind, outer, parts, .. } => (outer, *parts, kind.words()),
-        _ => return None,
+    let (results, parts, words) = match form {
+        Form::Reduce { combine, outer, schedule, .. } => {
+            (outer.iter().product::<usize>(), schedule.parts, combine.words())
+        }
+        Form::Row { kind, outer, parts, .. } => (outer.iter().product(), *parts, kind.words()),
+        Form::MatMul { batch, m, n, schedule, .. } => {
+            (batch.iter().product::<usize>() * m * n, schedule.parts, 1)
+        }
+        Form::Map { .. } => return None,
     };
-    let words = (outer.iter().product::<usize>() * parts * words) as u64;
+    let words = (results * parts * words) as u64;
     (parts > 1).then_some(Scratch { words, slot: 0 })
 }
 

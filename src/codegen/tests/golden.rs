@@ -4,8 +4,10 @@ use super::case::{Case, Maker, row_major, view};
 use crate::codegen::lower;
 use crate::cost::Limits;
 use crate::dtype::{DType, Ty};
-use crate::ops::{Combine, RowKind};
-use crate::plan::{Form, ReduceLayout, ReduceSchedule, Space, Tile};
+use crate::ops::{Combine, Precision, RowKind};
+use crate::plan::{
+    Form, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule, Space, Tile,
+};
 
 /// All dispatches of a step as one text.
 fn print(case: &Case) -> String {
@@ -130,9 +132,10 @@ fn matmul_with_bias_and_relu() {
     let bias = make.load(bias, Space::Out, view(&[m, n], &[0, 1], 0));
     let root = (make.expr.acc(Ty::F32) + make.expr.handle(bias)).max(0.0).r();
     make.output(DType::F32, &[m, n], root);
-    let tile = Tile { bm: 32, bn: 32, bk: 16, tm: 4, tn: 4 };
-    let batch = [][..].into();
-    let form = Form::MatMul { batch, m, n, k, x, w, acc: Ty::F32, tile };
+    let tile = Tile { bm: 16, bn: 16, bk: 4, tm: 4, tn: 4 };
+    let schedule = ProductSchedule { layout: ProductLayout::Tiles(tile), parts: 1 };
+    let (batch, precision) = ([][..].into(), Precision::Exact);
+    let form = Form::MatMul { batch, m, n, k, x, w, acc: Ty::F32, precision, schedule };
     insta::assert_snapshot!(print(&make.finish(form)));
 }
 

@@ -2,14 +2,23 @@
 
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
-use crate::cost::Limits;
+use crate::cost::{Limits, MatrixUnits};
 use crate::dtype::DType;
-use crate::plan::{Form, Space, Tile};
+use crate::ops::Precision;
+use crate::plan::{Form, ProductLayout, ProductSchedule, Space, Strip, Tile, UnitTile};
 use crate::shape::View;
 
-const SMALL: Tile = Tile { bm: 16, bn: 16, bk: 8, tm: 2, tn: 4 };
-const MEDIUM: Tile = Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 };
-const LARGE: Tile = Tile { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 };
+const fn tile([bm, bn, bk, tm, tn]: [usize; 5], parts: usize) -> ProductSchedule {
+    ProductSchedule { layout: ProductLayout::Tiles(Tile { bm, bn, bk, tm, tn }), parts }
+}
+
+const SMALL: ProductSchedule = tile([16, 16, 8, 2, 4], 1);
+const MEDIUM: ProductSchedule = tile([64, 64, 16, 4, 4], 1);
+const LARGE: ProductSchedule = tile([128, 128, 16, 8, 8], 1);
+
+fn strip(rows: usize, quads: usize, slices: usize, parts: usize) -> ProductSchedule {
+    ProductSchedule { layout: ProductLayout::Strips(Strip { rows, quads, slices }), parts }
+}
 
 struct Sides {
     batch: Vec<usize>,
@@ -34,7 +43,7 @@ fn reach(view: &View) -> usize {
 }
 
 /// −(x·w) + bias.
-fn case(dtype: DType, sides: Sides, tile: Tile) -> Case {
+fn case(dtype: DType, sides: Sides, schedule: ProductSchedule) -> Case {
     let Sides { batch, m, n, k, x: x_view, w: w_view } = sides;
     let mut make = Maker::default();
     let x = make.value(dtype, &[reach(&x_view)]);
@@ -49,7 +58,8 @@ fn case(dtype: DType, sides: Sides, tile: Tile) -> Case {
     let acc = dtype.lane();
     let root = (make.expr.acc(acc) + make.expr.handle(bias)).r();
     make.output(dtype, &dims, root);
-    let mut case = make.finish(Form::MatMul { batch: batch.into(), m, n, k, x, w, acc, tile });
+    let (batch, precision) = (batch.into(), Precision::Exact);
+    let mut case = make.finish(Form::MatMul { batch, m, n, k, x, w, acc, precision, schedule });
     case.tolerance = 1e-4;
     case
 }
@@ -57,7 +67,7 @@ fn case(dtype: DType, sides: Sides, tile: Tile) -> Case {
 #[test]
 fn odd_sizes_on_every_tile() {
     let sizes = [(1, 1, 1), (5, 7, 3), (64, 64, 64), (65, 130, 33), (129, 3, 17), (1, 200, 40)];
-    for tile in [SMALL, MEDIUM, LARGE, Tile { tm: 1, ..SMALL }, Tile { bk: 12, ..SMALL }] {
+    for tile in [SMALL, MEDIUM, LARGE, tile([16, 16, 8, 1, 4], 1), tile([16, 16, 12, 2, 4], 1)] {
         for (m, n, k) in sizes {
             check(&case(DType::F32, Sides::new(m, n, k), tile), &Limits::webgpu());
         }
@@ -120,7 +130,7 @@ fn an_empty_sum_is_zero() {
 
 #[test]
 fn workgroup_memory_stays_within_the_limit() {
-    for bytes in [16_384, 8_192, 2_000] {
+    for bytes in [49_152, 16_384, 8_192, 2_000] {
         let limits = Limits { workgroup_bytes: bytes, ..Limits::webgpu() };
         for tile in [MEDIUM, LARGE] {
             let case = case(DType::F32, Sides::new(70, 80, 20), tile);
@@ -135,4 +145,91 @@ fn workgroup_memory_stays_within_the_limit() {
 fn tiles_past_the_limit_spill() {
     let limits = Limits { groups: 3, ..Limits::webgpu() };
     check(&case(DType::I32, Sides::new(150, 70, 9), SMALL), &limits);
+}
+
+#[test]
+fn parts_of_k() {
+    for (m, n, k) in [(5, 7, 33), (64, 64, 64), (17, 130, 100)] {
+        for (batch, parts) in [(vec![], 2), (vec![3], 3)] {
+            let stride = |size: usize| batch.iter().map(move |_| size as i64);
+            let strides = |rows: usize, columns: usize| -> Vec<i64> {
+                stride(rows * columns).chain([columns as i64, 1]).collect()
+            };
+            let dims = |rows, columns| -> Vec<usize> {
+                batch.iter().copied().chain([rows, columns]).collect()
+            };
+            let sides = Sides {
+                batch: batch.clone(),
+                x: view(&dims(m, k), &strides(m, k), 0),
+                w: view(&dims(k, n), &strides(k, n), 0),
+                ..Sides::new(m, n, k)
+            };
+            for dtype in [DType::F32, DType::I32] {
+                let schedule = tile([16, 16, 8, 4, 4], parts);
+                let sides = Sides {
+                    batch: sides.batch.clone(),
+                    x: sides.x.clone(),
+                    w: sides.w.clone(),
+                    ..sides
+                };
+                check(&case(dtype, sides, schedule), &Limits::webgpu());
+            }
+        }
+    }
+}
+
+#[test]
+fn strips_of_few_rows() {
+    for (m, n, k) in [(1, 1, 1), (1, 64, 256), (2, 65, 100), (5, 128, 33), (8, 200, 4), (3, 4, 0)] {
+        for (quads, slices) in [(4, 8), (8, 32), (16, 4)] {
+            for transposed in [false, true] {
+                let mut sides = Sides::new(m, n, k);
+                if transposed {
+                    sides.w = view(&[k, n], &[1, k as i64], 0);
+                }
+                if k == 0 {
+                    sides.x.strides = [0, 1][..].into();
+                }
+                for dtype in [DType::F32, DType::U32] {
+                    let sides =
+                        Sides { batch: vec![], x: sides.x.clone(), w: sides.w.clone(), ..sides };
+                    check(&case(dtype, sides, strip(m, quads, slices, 1)), &Limits::webgpu());
+                }
+            }
+        }
+    }
+    for limits in targets() {
+        check(&case(DType::F16, Sides::new(4, 96, 64), strip(4, 4, 8, 1)), &limits);
+        check(&case(DType::F32, Sides::new(2, 96, 200), strip(2, 4, 8, 3)), &limits);
+    }
+}
+
+/// Software adapters have no matrix units: here the texts, on a GPU that has them the numbers
+/// (`crate::parity`).
+#[test]
+fn kernels_for_matrix_units_are_valid() {
+    for side in [8, 16] {
+        let units = Some(MatrixUnits { side, subgroup: 32 });
+        let limits = Limits { units, f16: true, workgroup_bytes: 32_768, ..Limits::webgpu() };
+        let bk = side as usize;
+        for (dtype, split) in [(DType::F16, false), (DType::F32, false), (DType::F32, true)] {
+            for (tile, parts) in [([128, 128, bk, 64, 64], 1), ([64, 64, 2 * bk, 32, 32], 3)] {
+                let [bm, bn, bk, wm, wn] = tile;
+                let layout = ProductLayout::Units(UnitTile { bm, bn, bk, wm, wn, split });
+                let schedule = ProductSchedule { layout, parts };
+                for (m, n, k) in [(128, 256, 512), (130, 140, 1000), (127, 129, 333)] {
+                    for transposed in [false, true] {
+                        let mut sides = Sides::new(m, n, k);
+                        if transposed {
+                            sides.x = view(&[m, k], &[1, m as i64], 0);
+                            sides.w = view(&[k, n], &[1, k as i64], 0);
+                        }
+                        let case = case(dtype, sides, schedule);
+                        let text = &super::text::validate(&case, &limits)[0].wgsl;
+                        assert!(super::text::workgroup_bytes(text) <= limits.workgroup_bytes);
+                    }
+                }
+            }
+        }
+    }
 }

@@ -27,7 +27,10 @@ pub(super) fn validate(case: &Case, limits: &Limits) -> Vec<Dispatch> {
 pub(super) fn validate_text(text: &str) {
     let module = naga::front::wgsl::parse_str(text)
         .unwrap_or_else(|error| panic!("{}\n{text}", error.emit_to_string(text)));
-    let capabilities = Capabilities::SHADER_FLOAT16 | Capabilities::SUBGROUP;
+    let capabilities = Capabilities::SHADER_FLOAT16
+        | Capabilities::SUBGROUP
+        | Capabilities::SHADER_FLOAT16_IN_FLOAT32
+        | Capabilities::COOPERATIVE_MATRIX;
     let result = Validator::new(ValidationFlags::all(), capabilities).validate(&module);
     if let Err(error) = result {
         panic!("{}\n{text}", error.emit_to_string(text));

@@ -79,6 +79,7 @@ fn unary_f32(op: Unary, x: &[f32], out: &mut [f32]) {
         Unary::Floor => each!(out, |x| x.floor()),
         Unary::Ceil => each!(out, |x| x.ceil()),
         Unary::Round => each!(out, |x| x.round_ties_even()),
+        Unary::FloorPow2 => each!(out, |x| math::floor_pow2(x)),
         Unary::Not => each!(out, |x| f32::from(u8::from(x == 0.0))),
         Unary::RoundF16 => each!(out, |x| math::round_f16(x)),
     }
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
     use crate::expr::reference::{self, Value};
 
-    const UNARY: [Unary; 19] = [
+    const UNARY: [Unary; 20] = [
         Unary::Neg,
         Unary::Abs,
         Unary::Sign,
@@ -209,6 +210,7 @@ mod tests {
         Unary::Floor,
         Unary::Ceil,
         Unary::Round,
+        Unary::FloorPow2,
         Unary::Not,
         Unary::RoundF16,
     ];

@@ -230,6 +230,14 @@ pub(super) fn pow(x: f32, y: f32) -> f32 {
     if x == 1.0 || y == 0.0 { 1.0 } else { z }
 }
 
+/// 2^⌊log₂|x|⌋; 0 below the least normal number, NaN at NaN and ±∞.
+#[inline(always)]
+pub(super) fn floor_pow2(x: f32) -> f32 {
+    const EXPONENT: u32 = 0x7f80_0000;
+    let power = x.to_bits() & EXPONENT;
+    f32::from_bits(if power == EXPONENT { f32::NAN.to_bits() } else { power })
+}
+
 /// −1, 0 or 1; NaN stays NaN.
 #[inline(always)]
 pub(super) fn sign(x: f32) -> f32 {

@@ -2,7 +2,7 @@
 
 use wgpu::DeviceType;
 
-use crate::cost::{Limits, Subgroups};
+use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
 
 /// Bytes of the blocks of device memory that small buffers share; those of host memory are half as large.
@@ -69,9 +69,15 @@ pub(super) async fn open(
     let index = best(&found, choice).ok_or_else(|| none_fits(&found, choice))?;
     let adapter = &adapters[index];
     let info = GpuInfo::of(adapter);
+    let features = features & adapter.features();
+    // SAFETY: of the features that wgpu calls experimental, only cooperative matrices are ever asked for; the
+    // kernels that use them come from this crate's code generator, in one shape that the adapter lists and with
+    // every index in range.
+    let experimental_features = unsafe { wgpu::ExperimentalFeatures::enabled() };
     let descriptor = wgpu::DeviceDescriptor {
         label: Some("onetrip"),
-        required_features: features & adapter.features(),
+        required_features: features,
+        experimental_features,
         required_limits: adapter.limits(),
         // Blocks that start small and double. The usual ones start with 64 MiB of pinned memory for the
         // first readback, which takes longer to allocate than many a first run.
@@ -81,7 +87,7 @@ pub(super) async fn open(
     let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {
         DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
     })?;
-    let limits = plan_limits(&device, &adapter.get_info(), &info);
+    let limits = plan_limits(&device, adapter, &info);
     Ok(Opened { device, queue, info, limits })
 }
 
@@ -99,8 +105,9 @@ async fn enumerate() -> Vec<wgpu::Adapter> {
     instance.enumerate_adapters(backends).await
 }
 
-fn plan_limits(device: &wgpu::Device, adapter: &wgpu::AdapterInfo, info: &GpuInfo) -> Limits {
+fn plan_limits(device: &wgpu::Device, adapter: &wgpu::Adapter, info: &GpuInfo) -> Limits {
     let limits = device.limits();
+    let subgroups = subgroups(device, &adapter.get_info());
     Limits {
         adapter: info.name.clone(),
         binding_bytes: info.binding_bytes,
@@ -108,7 +115,8 @@ fn plan_limits(device: &wgpu::Device, adapter: &wgpu::AdapterInfo, info: &GpuInf
         groups: limits.max_compute_workgroups_per_dimension,
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
         f16: device.features().contains(wgpu::Features::SHADER_F16),
-        subgroups: subgroups(device, adapter),
+        subgroups,
+        units: subgroups.and_then(|subgroups| units(device, adapter, subgroups)),
         wide_bool: true,
     }
 }
@@ -123,6 +131,28 @@ fn subgroups(device: &wgpu::Device, adapter: &wgpu::AdapterInfo) -> Option<Subgr
         && (4..=most).contains(&least)
         && most <= 128;
     usable.then_some(Subgroups { least, most })
+}
+
+/// Squares of f16 that add up in f32, the largest that there are. Kernels count on subgroups of one size.
+fn units(
+    device: &wgpu::Device,
+    adapter: &wgpu::Adapter,
+    subgroups: Subgroups,
+) -> Option<MatrixUnits> {
+    use wgpu::CooperativeScalarType as Of;
+    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16;
+    if !device.features().contains(needed) || subgroups.least != subgroups.most {
+        return None;
+    }
+    let listed = adapter.cooperative_matrix_properties();
+    let fits = |side: &u32| {
+        listed.iter().any(|unit| {
+            [unit.m_size, unit.n_size, unit.k_size] == [*side; 3]
+                && (unit.ab_type, unit.cr_type) == (Of::F16, Of::F32)
+        })
+    };
+    let side = [16, 8].into_iter().find(fits)?;
+    Some(MatrixUnits { side, subgroup: subgroups.least })
 }
 
 /// The position of the fastest kind of adapter that fits; the first of equals.

@@ -92,7 +92,11 @@ impl Gpu {
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
         use wgpu::Features as F;
-        let features = F::SHADER_F16 | F::SUBGROUP | F::TIMESTAMP_QUERY | F::PIPELINE_CACHE;
+        let features = F::SHADER_F16
+            | F::SUBGROUP
+            | F::EXPERIMENTAL_COOPERATIVE_MATRIX
+            | F::TIMESTAMP_QUERY
+            | F::PIPELINE_CACHE;
         Self::open_with(choice, features, store).await
     }
 

@@ -10,10 +10,10 @@ use crate::dtype::{DType, Element, Scalar, Ty};
 use crate::expr::reference::{Leaves, Value, evaluate};
 use crate::expr::{Builder, E, Ref};
 use crate::graph::NodeId;
-use crate::ops::{Combine, RowKind};
+use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
-    Cost, Dims, Form, Home, Operand, Plan, ReduceLayout, ReduceSchedule, Source, Space, Step,
-    StepOutput, Tile, Value as Stored, ValueId,
+    Cost, Dims, Form, Home, Operand, Plan, ProductSchedule, ReduceLayout, ReduceSchedule, Source,
+    Space, Step, StepOutput, Value as Stored, ValueId,
 };
 use crate::run::HostBuffer;
 use crate::run::cpu::{CpuPool, run};
@@ -164,10 +164,10 @@ pub fn reduce(combine: Combine, outer: &[usize], inner: &[usize], prologue: Ref)
     Form::Reduce { combine, outer: outer.into(), inner: inner.into(), prologue, schedule }
 }
 
-/// A product with the tile that the host ignores.
+/// A product with the schedule that the host ignores.
 pub fn matmul(batch: &[usize], [m, n, k]: [usize; 3], x: E<'_>, w: E<'_>) -> Form {
-    let tile = Tile { bm: 0, bn: 0, bk: 0, tm: 0, tn: 0 };
-    Form::MatMul { batch: batch.into(), m, n, k, x: x.r(), w: w.r(), acc: x.ty(), tile }
+    let (batch, precision, schedule) = (batch.into(), Precision::Exact, ProductSchedule::default());
+    Form::MatMul { batch, m, n, k, x: x.r(), w: w.r(), acc: x.ty(), precision, schedule }
 }
 
 fn out_dims(form: &Form) -> Dims {

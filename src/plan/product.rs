@@ -1,0 +1,196 @@
+//! Which kernel computes a matrix product: the one that a model of a large GPU finds fastest.
+
+use super::step::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
+use crate::cost::{Limits, MatrixUnits};
+use crate::ops::Precision;
+
+/// The sizes of a product, `count` of them in the batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProductSize {
+    pub count: usize,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+}
+
+/// Cores of the GPU that the model is of. On a smaller one its choices leave more workgroups waiting than need be,
+/// which costs little.
+const CORES: usize = 128;
+/// Rows up to which the right operand is read as fast as it can be.
+const STRIP_ROWS: usize = 8;
+const MOST_PARTS: usize = 32;
+
+/// A tile that the model knows.
+struct Candidate {
+    layout: ProductLayout,
+    bm: usize,
+    bn: usize,
+    bk: usize,
+    /// Workgroups that share a core.
+    together: usize,
+    /// Multiplications and additions of a full core, in 1e9 a second.
+    rate: f64,
+}
+
+/// The fastest schedule, with `precision` no more than what `limits` has units for.
+pub(super) fn schedule(
+    size: &ProductSize,
+    precision: Precision,
+    limits: &Limits,
+) -> ProductSchedule {
+    if size.m <= STRIP_ROWS {
+        return strips(size);
+    }
+    let candidates = match (precision, limits.units) {
+        (Precision::Exact, _) | (_, None) => scalar(),
+        (Precision::Half, Some(units)) => whole(units),
+        (Precision::Split, Some(units)) => split(units),
+    };
+    let mut best = ProductSchedule::default();
+    let mut least = f64::INFINITY;
+    for candidate in &candidates {
+        let mut parts = 1;
+        while parts <= MOST_PARTS {
+            let schedule = ProductSchedule {
+                layout: candidate.layout,
+                parts: whole_parts(size.k, parts, candidate.bk),
+            };
+            let seconds = candidate.seconds(size, schedule.parts);
+            if seconds < least {
+                (best, least) = (schedule, seconds);
+            }
+            parts *= 2;
+        }
+    }
+    best
+}
+
+/// Parts of at least `unit`·8 of k, none of them empty.
+fn whole_parts(k: usize, parts: usize, unit: usize) -> usize {
+    let parts = parts.min(k / (unit * 8)).max(1);
+    let chunk = k.div_ceil(parts).next_multiple_of(unit).max(1);
+    k.div_ceil(chunk).max(1)
+}
+
+impl Candidate {
+    /// What the product takes: rounds of workgroups, each as long as the full tile takes.
+    fn seconds(&self, size: &ProductSize, parts: usize) -> f64 {
+        /// Of memory that partial sums go through, and of a second dispatch.
+        const BYTES_A_SECOND: f64 = 2e12;
+        const DISPATCH: f64 = 4e-6;
+        let tiles = size.m.div_ceil(self.bm) as f64 * size.n.div_ceil(self.bn) as f64;
+        let groups = tiles * size.count as f64 * parts as f64;
+        let rounds = (groups / (CORES * self.together) as f64).ceil();
+        let steps = size.k.div_ceil(parts).div_ceil(self.bk) + 2;
+        let flops = 2.0 * (self.bm * self.bn * self.bk * self.together) as f64 * steps as f64;
+        let product = rounds * flops / (self.rate * 1e9);
+        if parts == 1 {
+            return product;
+        }
+        let sums = 4.0 * (size.m * size.n) as f64 * size.count as f64;
+        product + DISPATCH + 2.0 * parts as f64 * sums / BYTES_A_SECOND
+    }
+}
+
+/// Rates measured on an H200 (`cargo bench --bench kernels`).
+fn scalar() -> Vec<Candidate> {
+    let tile = |[bm, bn, bk, tm, tn]: [usize; 5], together, rate| Candidate {
+        layout: ProductLayout::Tiles(Tile { bm, bn, bk, tm, tn }),
+        bm,
+        bn,
+        bk,
+        together,
+        rate,
+    };
+    vec![
+        tile([128, 128, 16, 8, 8], 1, 326.0),
+        tile([64, 64, 16, 8, 8], 2, 290.0),
+        tile([32, 64, 16, 4, 8], 3, 220.0),
+        tile([16, 64, 16, 4, 4], 3, 150.0),
+    ]
+}
+
+fn unit_tile(tile: UnitTile, together: usize, rate: f64) -> Candidate {
+    let UnitTile { bm, bn, bk, .. } = tile;
+    Candidate { layout: ProductLayout::Units(tile), bm, bn, bk, together, rate }
+}
+
+/// Rates measured on an H200 (`cargo bench --bench kernels`).
+fn whole(units: MatrixUnits) -> Vec<Candidate> {
+    let side = units.side as usize;
+    let tile = |[bm, bn, bk, wm, wn]: [usize; 5]| {
+        let bk = bk.max(side);
+        UnitTile { bm, bn, bk, wm, wn, split: false }
+    };
+    vec![
+        unit_tile(tile([128, 128, 32, 64, 64]), 2, 2080.0),
+        unit_tile(tile([64, 128, 32, 32, 64]), 2, 1500.0),
+        unit_tile(tile([64, 64, 64, 32, 32]), 2, 1300.0),
+    ]
+}
+
+/// Rates measured on an H200 (`cargo bench --bench kernels`).
+fn split(units: MatrixUnits) -> Vec<Candidate> {
+    let side = units.side as usize;
+    let tile = |[bm, bn, wm, wn]: [usize; 4]| UnitTile { bm, bn, bk: side, wm, wn, split: true };
+    vec![
+        unit_tile(tile([128, 128, 64, 64]), 2, 700.0),
+        unit_tile(tile([64, 128, 32, 64]), 2, 570.0),
+    ]
+}
+
+fn strips(size: &ProductSize) -> ProductSchedule {
+    // Threads that read one line of memory together; the others share k.
+    const THREADS: usize = 256;
+    let mut quads = 16;
+    let groups = |quads: usize| size.n.div_ceil(quads * 4) * size.count;
+    while quads > 4 && groups(quads) < 2 * CORES {
+        quads /= 2;
+    }
+    let slices = THREADS / quads;
+    let wanted = CORES.div_ceil(groups(quads).max(1)).min(MOST_PARTS);
+    let parts = whole_parts(size.k, wanted, slices * 8);
+    let layout = ProductLayout::Strips(Strip { rows: size.m, quads, slices });
+    ProductSchedule { layout, parts }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(m: usize, n: usize, k: usize, precision: Precision) -> ProductSchedule {
+        let units = Some(MatrixUnits { side: 16, subgroup: 32 });
+        let limits = Limits { units, ..Limits::webgpu() };
+        schedule(&ProductSize { count: 1, m, n, k }, precision, &limits)
+    }
+
+    #[test]
+    fn no_part_is_empty() {
+        for k in [0, 1, 7, 64, 127, 128, 129, 1000, 4096, 4097] {
+            for wanted in 1..40 {
+                for unit in [4, 16, 64, 512] {
+                    let parts = whole_parts(k, wanted, unit);
+                    let chunk = k.div_ceil(parts).next_multiple_of(unit);
+                    assert!(parts == 1 || (parts - 1) * chunk < k, "{k} {wanted} {unit}");
+                    assert!(parts * chunk >= k);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_tiles_are_cut_along_k() {
+        assert_eq!(of(4096, 4096, 4096, Precision::Exact).parts, 1);
+        assert!(of(64, 4096, 4096, Precision::Exact).parts > 1);
+        assert!(of(16, 64, 100_000, Precision::Exact).parts > 1);
+    }
+
+    #[test]
+    fn each_precision_has_its_kernel() {
+        let layout = |m, precision| of(m, 4096, 4096, precision).layout;
+        assert!(matches!(layout(4096, Precision::Exact), ProductLayout::Tiles(_)));
+        assert!(matches!(layout(4096, Precision::Half), ProductLayout::Units(t) if !t.split));
+        assert!(matches!(layout(4096, Precision::Split), ProductLayout::Units(t) if t.split));
+        assert!(matches!(layout(1, Precision::Half), ProductLayout::Strips(s) if s.rows == 1));
+    }
+}
