@@ -1,14 +1,23 @@
-// An elementwise kernel: a thread computes four elements, 256 apart, so that neighbouring
-// threads touch neighbouring elements.
+// An elementwise kernel: a thread computes four neighbours, or more fours that lie 1024 elements apart.
 //
-// Bindings: 0 the parameters; then the outputs, then the inputs.
-// Workgroup: 256 threads. Dispatch: ⌈elements / 1024⌉ workgroups, in any grid.
+// Bindings: 0 the parameters; then the outputs, then the inputs, in elements or in fours.
+// Workgroup: 256 threads. Dispatch: ⌈elements / {{group}}⌉ workgroups, in any grid.
 {{prelude}}
 
 {{functions}}
 
-fn compute(i: u32) {
-    {{compute}}
+struct Quad {
+    {{fields}}
+}
+
+fn load(i: u32) -> Quad {
+    {{loads}}
+    return Quad({{loaded}});
+}
+
+fn finish(i: u32, quad: Quad) {
+    {{results}}
+    {{stores}}
 }
 
 @compute @workgroup_size(256)
@@ -17,11 +26,10 @@ fn main(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let first = ((group.z * groups.y + group.y) * groups.x + group.x) * 1024u + thread;
-    for (var k = 0u; k < 4u; k++) {
-        let i = first + k * 256u;
-        if i < {{elements}} {
-            compute(i);
-        }
+    let id = (group.z * groups.y + group.y) * groups.x + group.x;
+    let i = id * {{group}}u + thread * 4u;
+    if i >= {{elements}} {
+        return;
     }
+    {{quads}}
 }

@@ -1,15 +1,16 @@
-// A reduction in which the threads of a workgroup together walk along the elements of one result.
+// A reduction in which neighbouring threads walk along the elements of one result; some results may
+// share a workgroup.
 //
 // Bindings: 0 the parameters; then the outputs (or the scratch memory that takes partial results),
 // then the inputs. Partial results are laid out as [parts, results].
-// Workgroup: 256 threads. Dispatch: results · parts workgroups, in any grid.
+// Workgroup: 256 threads. Dispatch: ⌈results · parts / {{group_results}}⌉ workgroups, in any grid.
 {{prelude}}
 
 {{state}}
 
 {{functions}}
 
-fn element(i: u32{{base_parameters}}) -> State {
+fn element(i: u32{{base_parameters}}) -> {{element_type}} {
     {{element}}
 }
 
@@ -17,21 +18,24 @@ fn write(id: u32, result: u32, state: State) {
     {{write}}
 }
 
-var<workgroup> states: array<State, 256>;
+{{all}}
 
 @compute @workgroup_size(256)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
+    {{builtins}}
 ) {
-    let id = (group.z * groups.y + group.y) * groups.x + group.x;
-    if id >= {{ids}} {
-        return;
-    }
+    {{thread}}
+    let lane = thread % {{width}}u;
+    let place = ((group.z * groups.y + group.y) * groups.x + group.x) * {{group_results}}u
+        + thread / {{width}}u;
+    // Threads without a result go along, since barriers wait for them, with nothing to do.
+    let id = min(place, {{ids}} - 1u);
+    let units = select(0u, {{length}}, place < {{ids}});
     let result = id % {{results}};
-    let start = min((id / {{results}}) * {{chunk}}, {{length}});
-    let count = min({{chunk}}, {{length}} - start);
+    let start = min((id / {{results}}) * {{chunk}}, units);
+    let count = min({{chunk}}, units - start);
     {{bases}}
 
     // Four independent chains of combinations hide their latency.
@@ -39,28 +43,18 @@ fn main(
     var b = identity();
     var c = identity();
     var d = identity();
-    let rounds = count / 1024u;
-    var i = start + thread;
+    let rounds = count / {{round}}u;
+    var i = start + lane;
     for (var round = 0u; round < rounds; round++) {
-        a = merge(a, element(i{{base_arguments}}));
-        b = merge(b, element(i + 256u{{base_arguments}}));
-        c = merge(c, element(i + 512u{{base_arguments}}));
-        d = merge(d, element(i + 768u{{base_arguments}}));
-        i += 1024u;
+        {{four}}
+        i += {{round}}u;
     }
-    for (var rest = rounds * 1024u + thread; rest < count; rest += 256u) {
-        a = merge(a, element(start + rest{{base_arguments}}));
+    for (var rest = rounds * {{round}}u + lane; rest < count; rest += {{width}}u) {
+        i = start + rest;
+        {{one}}
     }
-
-    states[thread] = merge(merge(a, b), merge(c, d));
-    workgroupBarrier();
-    for (var half = 128u; half > 0u; half >>= 1u) {
-        if thread < half {
-            states[thread] = merge(states[thread], states[thread + half]);
-        }
-        workgroupBarrier();
-    }
-    if thread == 0u {
-        write(id, result, states[0]);
+    let state = {{folded}};
+    if lane == 0u && place < {{ids}} {
+        write(id, result, state);
     }
 }

@@ -1,5 +1,6 @@
 // A reduction in which one thread walks along the elements of a result, its neighbours along
-// those of the neighbouring results.
+// those of the neighbouring results. Where there are parts, each takes every so manieth element, so
+// that neighbours stay close where results are few.
 //
 // Bindings: 0 the parameters; then the outputs (or the scratch memory that takes partial results),
 // then the inputs. Partial results are laid out as [parts, results].
@@ -10,7 +11,7 @@
 
 {{functions}}
 
-fn element(i: u32{{base_parameters}}) -> State {
+fn element(i: u32{{base_parameters}}) -> {{element_type}} {
     {{element}}
 }
 
@@ -29,8 +30,9 @@ fn main(
         return;
     }
     let result = id % {{results}};
-    let start = min((id / {{results}}) * {{chunk}}, {{length}});
-    let count = min({{chunk}}, {{length}} - start);
+    let part = id / {{results}};
+    let step = {{parts}};
+    let count = ({{length}} - min(part, {{length}}) + step - 1u) / step;
     {{bases}}
 
     // Four independent chains of combinations hide their latency.
@@ -39,16 +41,14 @@ fn main(
     var c = identity();
     var d = identity();
     let rounds = count / 4u;
-    var i = start;
+    var i = part;
     for (var round = 0u; round < rounds; round++) {
-        a = merge(a, element(i{{base_arguments}}));
-        b = merge(b, element(i + 1u{{base_arguments}}));
-        c = merge(c, element(i + 2u{{base_arguments}}));
-        d = merge(d, element(i + 3u{{base_arguments}}));
-        i += 4u;
+        {{four}}
+        i += 4u * step;
     }
     for (var rest = rounds * 4u; rest < count; rest++) {
-        a = merge(a, element(start + rest{{base_arguments}}));
+        {{one}}
+        i += step;
     }
     write(id, result, merge(merge(a, b), merge(c, d)));
 }

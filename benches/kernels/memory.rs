@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
         name: "permute_32x1024x16x64_heads",
         shape: &[32, 1_024, 16, 64],
         results: 1 << 25,
-        record: |b, x| b.permute(x, &[0, 2, 1, 3]),
+        record: |b, x| b.permute(x, [0, 2, 1, 3]),
         tolerance: 0.0,
         exact: |x, i| {
             let (d, s, h, n) = (i % 64, i / 64 % 1_024, i / 65_536 % 16, i >> 20);
@@ -89,7 +89,7 @@ const CASES: &[Case] = &[
         name: "permute_256x512x512_last_first",
         shape: &[256, 512, 512],
         results: 1 << 26,
-        record: |b, x| b.permute(x, &[2, 0, 1]),
+        record: |b, x| b.permute(x, [2, 0, 1]),
         tolerance: 0.0,
         exact: |x, i| f64::from(x[(i & 0x1ffff) * 512 + (i >> 17)]),
     },

@@ -6,7 +6,8 @@ use crate::ops::Combine;
 
 /// The WGSL of one way to combine.
 pub(super) struct State {
-    /// The type `State` and the functions `identity` and `merge`.
+    /// The type `State` and the functions `identity`, `merge` and `accept`, which merges an element that
+    /// comes after those of a state.
     pub text: String,
     pub helpers: &'static [&'static str],
     kind: Combine,
@@ -21,7 +22,7 @@ impl State {
             Combine::Max if float => &["p_max", "p_inf"],
             Combine::Min if float => &["p_min", "p_inf"],
             Combine::LogSumExp => &["p_max", "p_exp", "p_log", "p_inf"],
-            Combine::ArgMax | Combine::ArgMin if float => &["p_is_nan", "p_inf"],
+            Combine::ArgMax | Combine::ArgMin if float => &["p_is_nan"],
             _ => &[],
         };
         let name = type_name(ty);
@@ -32,20 +33,11 @@ impl State {
             Combine::Max => simple(name, least(ty), "max(a, b)"),
             Combine::Min if float => simple(name, greatest(ty), "p_min(a, b)"),
             Combine::Min => simple(name, greatest(ty), "min(a, b)"),
-            Combine::ArgMax => position(ty, least(ty), ">"),
-            Combine::ArgMin => position(ty, greatest(ty), "<"),
+            Combine::ArgMax => position(ty, "k"),
+            Combine::ArgMin => position(ty, "~k"),
             Combine::LogSumExp => LOG_SUM_EXP.to_string(),
         };
         Self { text, helpers, kind, ty }
-    }
-
-    /// The state of one element: its value and its position.
-    pub fn lift(&self, value: &str, position: &str) -> String {
-        match self.kind {
-            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => value.to_string(),
-            Combine::ArgMax | Combine::ArgMin => format!("State({value}, {position})"),
-            Combine::LogSumExp => format!("State({value}, 1f)"),
-        }
     }
 
     /// The result of the reduction.
@@ -57,12 +49,26 @@ impl State {
         }
     }
 
+    /// The state that the thread `step` threads on in the subgroup has in `state`.
+    pub fn shuffled(&self, state: &str) -> String {
+        let field = |name: &str| format!("subgroupShuffleXor({state}{name}, step)");
+        match self.kind {
+            Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => field(""),
+            Combine::ArgMax | Combine::ArgMin => {
+                format!("State({}, {})", field(".key"), field(".position"))
+            }
+            Combine::LogSumExp => format!("State({}, {})", field(".greatest"), field(".sum")),
+        }
+    }
+
     /// The state as 32-bit words.
     pub fn pack(&self, state: &str) -> Vec<String> {
         let word = |field: &str| format!("bitcast<u32>({state}{field})");
         match self.kind {
             Combine::Sum | Combine::Prod | Combine::Max | Combine::Min => vec![word("")],
-            Combine::ArgMax | Combine::ArgMin => vec![word(".value"), word(".position")],
+            Combine::ArgMax | Combine::ArgMin => {
+                vec![format!("{state}.key"), format!("{state}.position")]
+            }
             Combine::LogSumExp => vec![word(".greatest"), word(".sum")],
         }
     }
@@ -71,9 +77,7 @@ impl State {
     pub fn unpack(&self, words: &[String]) -> String {
         let as_value = |word: &String| format!("bitcast<{}>({word})", type_name(self.ty));
         match (self.kind, words) {
-            (Combine::ArgMax | Combine::ArgMin, [value, position]) => {
-                format!("State({}, {position})", as_value(value))
-            }
+            (Combine::ArgMax | Combine::ArgMin, words) => format!("State({})", words.join(", ")),
             (Combine::LogSumExp, words) => {
                 format!("State({})", words.iter().map(as_value).collect::<Vec<_>>().join(", "))
             }
@@ -104,28 +108,37 @@ fn simple(ty: &str, identity: &str, merge: &str) -> String {
     format!(
         "alias State = {ty};\n\n\
          fn identity() -> State {{\n    return {identity};\n}}\n\n\
-         fn merge(a: State, b: State) -> State {{\n    return {merge};\n}}\n"
+         fn merge(a: State, b: State) -> State {{\n    return {merge};\n}}\n\n\
+         fn accept(a: State, b: {ty}, i: u32) -> State {{\n    return {merge};\n}}\n"
     )
 }
 
+/// Values are compared as integers in the same order, in which −0 is 0 and NaN past all others.
 /// The identity has a position past all others, so that it loses to every element.
-fn position(ty: Ty, identity: &str, better: &str) -> String {
-    let nan = match ty {
-        Ty::F32 => {
-            "    let a_nan = p_is_nan(a.value);\n    let b_nan = p_is_nan(b.value);\n    \
-             if a_nan != b_nan {\n        if a_nan {\n            return a;\n        }\n        \
-             return b;\n    }\n    \
-             let tie = a_nan || a.value == b.value;\n"
-        }
-        _ => "    let tie = a.value == b.value;\n",
-    };
+fn position(ty: Ty, directed: &str) -> String {
     let name = type_name(ty);
+    let key = match ty {
+        Ty::F32 => format!(
+            "    let bits = bitcast<u32>(x);\n    \
+             let whole = select(bits, 0u, bits == 0x80000000u);\n    \
+             let k = whole ^ (bitcast<u32>(bitcast<i32>(whole) >> 31u) | 0x80000000u);\n    \
+             return select({directed}, 0xffffffffu, p_is_nan(x));\n"
+        ),
+        Ty::I32 => format!("    let k = bitcast<u32>(x) ^ 0x80000000u;\n    return {directed};\n"),
+        Ty::U32 | Ty::Bool => format!("    let k = x;\n    return {directed};\n"),
+    };
+    // No float has the key 0.
+    let later = if ty == Ty::F32 { "k > a.key" } else { "k > a.key || a.position == 4294967295u" };
     format!(
-        "struct State {{\n    value: {name},\n    position: u32,\n}}\n\n\
-         fn identity() -> State {{\n    return State({identity}, 4294967295u);\n}}\n\n\
-         fn merge(a: State, b: State) -> State {{\n{nan}    \
-         if (tie && a.position < b.position) || (!tie && a.value {better} b.value) {{\n        \
-         return a;\n    }}\n    return b;\n}}\n"
+        "struct State {{\n    key: u32,\n    position: u32,\n}}\n\n\
+         fn identity() -> State {{\n    return State(0u, 4294967295u);\n}}\n\n\
+         fn merge(a: State, b: State) -> State {{\n    \
+         if a.key > b.key || (a.key == b.key && a.position < b.position) {{\n        \
+         return a;\n    }}\n    return b;\n}}\n\n\
+         fn key(x: {name}) -> u32 {{\n{key}}}\n\n\
+         fn accept(a: State, x: {name}, i: u32) -> State {{\n    let k = key(x);\n    \
+         let better = {later};\n    \
+         return State(select(a.key, k, better), select(a.position, i, better));\n}}\n"
     )
 }
 
@@ -150,5 +163,9 @@ fn merge(a: State, b: State) -> State {
         return State(greatest, a.sum + b.sum * scale);
     }
     return State(greatest, a.sum * scale + b.sum);
+}
+
+fn accept(a: State, x: f32, i: u32) -> State {
+    return merge(a, State(x, 1f));
 }
 ";

@@ -252,14 +252,10 @@ impl<'a> Kernel<'a> {
         format!("{buffer}[{index}] = {};\n", self.stored_value(output, value))
     }
 
-    /// As [`store`](Self::store), where the output may be bound in fours.
-    pub fn store_lane(&mut self, output: usize, index: &str, value: &str, wide: bool) -> String {
-        if !wide {
-            return self.store(output, index, value);
-        }
+    /// A statement that stores one lane of a quad in `output`.
+    pub fn store_lane(&mut self, output: usize, quad: &str, lane: &str, value: &str) -> String {
         let buffer = self.buffer(BufferRef::Value(self.step.outputs[output].value));
-        let value = self.stored_value(output, value);
-        format!("{buffer}[({index}) / 4u][({index}) % 4u] = {value};\n")
+        format!("{buffer}[{quad}].{lane} = {};\n", self.stored_value(output, value))
     }
 
     /// A statement that stores four values in `output`.

@@ -17,14 +17,10 @@ const GROUP: usize = THREADS * 4;
 pub(super) fn lower(mut kernel: Kernel<'_>, dims: &[usize]) -> Vec<Dispatch> {
     let function = kernel.function("compute_element", &kernel.output_roots(), None);
     let space = Space::new(&kernel, dims, &function.operands);
-    let straight = (0..space.outputs).all(|map| space.axes.is_linear(map));
-    let inner = space.axes.dims[space.axes.rank() - 1];
-    let dispatch = if let Some(crossing) = transpose::find(&kernel, &space) {
-        transpose::lower(kernel, &space, &function, &crossing)
-    } else if straight || inner.is_multiple_of(4) {
-        Quads::new(&space, inner).lower(kernel, &function)
-    } else {
-        single(kernel, &space, &function)
+    debug_assert!((0..space.outputs).all(|map| space.axes.is_linear(map)), "an output is a view");
+    let dispatch = match transpose::find(&kernel, &space) {
+        Some(crossing) => transpose::lower(kernel, &space, &function, &crossing),
+        None => Quads::new(&space).lower(kernel, &function),
     };
     vec![dispatch]
 }
@@ -57,8 +53,9 @@ impl Space {
         self.axes.strides[map][self.axes.rank() - 1]
     }
 
-    /// Whether some map in `maps` needs the coordinates.
-    fn needs_coordinates(&self, mut maps: impl Iterator<Item = usize>) -> bool {
+    /// Whether some map needs the coordinates.
+    fn needs_coordinates(&self) -> bool {
+        let mut maps = 0..self.axes.strides.len();
         maps.any(|map| !self.axes.is_linear(map) && !self.axes.is_uniform(map))
     }
 }
@@ -78,29 +75,6 @@ fn index(
     kernel.index(&start, &space.axes.strides[map], coordinates)
 }
 
-/// The variant for outputs that do not lie in the order of the walk.
-fn single(mut kernel: Kernel<'_>, space: &Space, function: &Function) -> Dispatch {
-    let step = kernel.step;
-    let elements = space.axes.len();
-    kernel.bind_outputs(|_| false);
-    kernel.bind_operands(&function.operands, |_| false);
-    let count = kernel.size(elements);
-    let (mut text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
-    for &operand in &function.operands {
-        let offset = step.operands[operand].view.offset;
-        let at = index(&mut kernel, space, space.map_of(operand), offset, &coordinates);
-        let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
-    }
-    let _ = writeln!(text, "let result = {};", function.call("", |o| format!("x{o}")));
-    for (output, result) in function.results.iter().enumerate() {
-        let offset = step.outputs[output].view.offset;
-        let at = index(&mut kernel, space, output, offset, &coordinates);
-        text.push_str(&kernel.store(output, &at, &format!("result{result}")));
-    }
-    let holes = [("functions", function.text.as_str()), ("compute", &text), ("elements", &count)];
-    kernel.dispatch(include_str!("../../shaders/map.wgsl"), &holes, "", elements.div_ceil(GROUP))
-}
-
 /// The variant whose threads take four neighbours. Where the last axis is a multiple of four, they
 /// never span two rows; else all is walked as one row, with a rest of fewer than four at its end.
 struct Quads<'a> {
@@ -110,7 +84,8 @@ struct Quads<'a> {
 }
 
 impl<'a> Quads<'a> {
-    fn new(space: &'a Space, inner: usize) -> Self {
+    fn new(space: &'a Space) -> Self {
+        let inner = space.axes.dims[space.axes.rank() - 1];
         Self { space, in_rows: inner.is_multiple_of(4) }
     }
 
@@ -140,24 +115,18 @@ impl<'a> Quads<'a> {
         lanes::binds_wide(kernel, &function.operands, operand, by_itself)
     }
 
-    fn writes_wide(&self, kernel: &Kernel<'_>, output: usize) -> bool {
-        self.is_wide(output, &kernel.step.outputs[output].view)
-    }
-
     fn lower(&self, mut kernel: Kernel<'_>, function: &Function) -> Dispatch {
         let elements = self.space.axes.len();
         let wide: Vec<bool> = (0..kernel.step.operands.len())
             .map(|o| function.operands.contains(&o) && self.reads_wide(&kernel, function, o))
             .collect();
-        let writes: Vec<bool> =
-            (0..self.space.outputs).map(|o| self.writes_wide(&kernel, o)).collect();
-        kernel.bind_outputs(|output| writes[output]);
+        kernel.bind_outputs(|_| true);
         kernel.bind_operands(&function.operands, |operand| wide[operand]);
         let each = if kernel.binds_halves_alone() { 2 } else { 1 };
         let count = kernel.size(elements);
         let mut loads = Loads::default();
         self.load(&mut kernel, function, &wide, &count, &mut loads);
-        let (results, stores) = self.finish(&mut kernel, function, &loads, &writes, &count);
+        let (results, stores) = self.finish(&mut kernel, function, &loads, &count);
         let group = (GROUP * each).to_string();
         let holes = [
             ("functions", &*[loads.functions.as_str(), &function.text].join("\n")),
@@ -171,7 +140,7 @@ impl<'a> Quads<'a> {
             ("quads", &several(each, &count)),
         ];
         let groups = elements.div_ceil(GROUP * each);
-        kernel.dispatch(include_str!("../../shaders/map_quads.wgsl"), &holes, "", groups)
+        kernel.dispatch(include_str!("../../shaders/map.wgsl"), &holes, "", groups)
     }
 
     fn load(
@@ -184,9 +153,8 @@ impl<'a> Quads<'a> {
     ) {
         let space = self.space;
         out.held = vec![Held::One; kernel.step.operands.len()];
-        let maps = function.operands.iter().map(|&o| space.map_of(o));
         let mut coordinates = Vec::new();
-        if self.in_rows && space.needs_coordinates(maps) {
+        if self.in_rows && space.needs_coordinates() {
             (out.text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
         }
         for &operand in &function.operands {
@@ -237,7 +205,6 @@ impl<'a> Quads<'a> {
         kernel: &mut Kernel<'_>,
         function: &Function,
         loads: &Loads,
-        wide: &[bool],
         count: &str,
     ) -> (String, String) {
         let mut results = String::new();
@@ -250,27 +217,15 @@ impl<'a> Quads<'a> {
         for (lane, call) in lanes::LANES.iter().zip(calls) {
             let _ = writeln!(results, "let result_{lane} = {call};");
         }
-        let space = self.space;
-        let (mut stores, mut coordinates) = (String::new(), Vec::new());
-        if space.needs_coordinates(0..space.outputs) {
-            (stores, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
-        }
-        let mut rest = String::new();
+        let (mut stores, mut rest) = (String::new(), String::new());
         for (output, result) in function.results.iter().enumerate() {
             let values = lanes::LANES.map(|lane| format!("result_{lane}{result}"));
-            let offset = kernel.step.outputs[output].view.offset;
-            let at = index(kernel, space, output, offset, &coordinates);
-            let stride = if self.in_rows { space.lane_stride(output) } else { 1 };
-            let store = lanes::store(kernel, output, &at, stride, wide[output], &values);
-            stores.push_str(&store);
-            if !self.in_rows {
-                let store = |(k, value): (usize, &String)| {
-                    let at = format!("{at} + {k}u");
-                    let store = kernel.store_lane(output, &at, value, wide[output]);
-                    format!("if i + {k}u < {count} {{\n    {store}}}\n")
-                };
-                rest.extend(values.iter().enumerate().take(3).map(store));
-            }
+            stores.push_str(&kernel.store_quad(output, "i / 4u", &values));
+            let store = |(k, value): (usize, &String)| {
+                let store = kernel.store_lane(output, "i / 4u", lanes::LANES[k], value);
+                format!("if {count} - i > {k}u {{\n    {store}}}\n")
+            };
+            rest.extend(values.iter().enumerate().take(3).map(store));
         }
         if self.in_rows {
             return (results, stores);

@@ -9,11 +9,13 @@ mod norm;
 mod product;
 mod reduce;
 mod row;
+mod row_body;
 mod strips;
 mod template;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod together;
 mod transpose;
 mod units;
 

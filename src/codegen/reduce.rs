@@ -5,10 +5,13 @@ use std::fmt::Write;
 use super::Dispatch;
 use super::collapse::Axes;
 use super::combine::State;
-use super::kernel::{Function, Kernel};
+use super::kernel::{Function, Kernel, THREADS};
+use super::lanes::{self, Held};
+use super::together::Together;
 use crate::dtype::Ty;
 use crate::expr::Ref;
-use crate::plan::{Form, ReduceLayout, ReduceSchedule, Step};
+use crate::expr::wgsl::type_name;
+use crate::plan::{Form, ReduceLayout, ReduceSchedule, Source, Step};
 
 /// Threads of a workgroup in the layout with a thread a result.
 const COLUMN_THREADS: usize = 64;
@@ -18,6 +21,9 @@ const MANY_RESULTS: usize = 4096;
 
 /// Parts up to which one thread combines them.
 const FEW_PARTS: usize = 8;
+
+/// Units that a thread takes of a short row, so that several are under way.
+const EACH: usize = 4;
 
 /// Lowers a reduction; `kernel` makes an empty kernel of its step.
 pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
@@ -48,14 +54,54 @@ struct Reduction {
 /// The texts that make a kernel of a template.
 struct Texts {
     functions: String,
-    /// The body of `element`.
+    /// The body of `element`, and what it returns: a state, a value, or four values.
     element: String,
+    unit: Unit,
     /// Statements that find where the result's elements begin in every operand.
     bases: String,
     /// What `element` is given of them.
     base_names: Vec<String>,
     /// The body of `write`.
     write: String,
+}
+
+/// What a thread takes at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    State,
+    Value,
+    Quad,
+}
+
+impl Unit {
+    fn lanes(self) -> usize {
+        if self == Self::Quad { 4 } else { 1 }
+    }
+
+    /// Statements that take `count` units, `step` apart, from `i` on: first all are read, then each goes
+    /// into one of the states `a` to `d`.
+    fn take(self, count: usize, step: &str, arguments: &str) -> String {
+        let place = |k: usize| if k == 0 { "i".into() } else { format!("i + {k}u * {step}") };
+        let mut text = String::new();
+        for k in 0..count {
+            let _ = writeln!(text, "let unit{k} = element({}{arguments});", place(k));
+        }
+        const STATES: [&str; 4] = ["a", "b", "c", "d"];
+        for k in 0..count {
+            let (state, at) = (STATES[k % 4], place(k));
+            let _ = match self {
+                Self::State => writeln!(text, "{state} = merge({state}, unit{k});"),
+                Self::Value => writeln!(text, "{state} = accept({state}, unit{k}, {at});"),
+                Self::Quad => {
+                    STATES.iter().zip(lanes::LANES).zip(0..).try_for_each(|((state, lane), j)| {
+                        let at = format!("({at}) * 4u + {j}u");
+                        writeln!(text, "{state} = accept({state}, unit{k}.{lane}, {at});")
+                    })
+                }
+            };
+        }
+        text
+    }
 }
 
 impl Reduction {
@@ -90,10 +136,11 @@ impl Reduction {
     /// Everything in one dispatch.
     fn whole(&self, mut kernel: Kernel<'_>) -> Dispatch {
         let results = self.results(&mut kernel);
+        let unit = self.unit(&kernel);
         kernel.bind_outputs(|_| false);
-        kernel.bind_operands(&self.main, |_| false);
+        kernel.bind_operands(&self.main, |o| self.is_wide(unit, o));
         kernel.bind_operands(&self.out, |_| false);
-        let mut texts = self.read_elements(&mut kernel);
+        let mut texts = self.read_elements(&mut kernel, unit);
         texts.functions = [texts.functions, results.text.clone()].join("\n");
         texts.write = self.write_results(&mut kernel, &results);
         self.dispatch(kernel, self.schedule, self.inner.len(), &texts, "")
@@ -101,15 +148,49 @@ impl Reduction {
 
     /// Partial results of all parts, to the scratch memory.
     fn partial(&self, mut kernel: Kernel<'_>) -> Dispatch {
+        let unit = self.unit(&kernel);
         let scratch = kernel.bind_scratch(true);
-        kernel.bind_operands(&self.main, |_| false);
-        let mut texts = self.read_elements(&mut kernel);
+        kernel.bind_operands(&self.main, |o| self.is_wide(unit, o));
+        let mut texts = self.read_elements(&mut kernel, unit);
         let words = self.state.pack("state");
         for (word, value) in words.iter().enumerate() {
             let at = format!("id * {}u + {word}u", words.len());
             let _ = writeln!(texts.write, "{scratch}[{at}] = {value};");
         }
         self.dispatch(kernel, self.schedule, self.inner.len(), &texts, " (parts)")
+    }
+
+    /// The stride of a map of `inner` from one lane to the next.
+    fn lane_stride(&self, map: usize) -> i64 {
+        self.inner.strides[map][self.inner.rank() - 1]
+    }
+
+    /// Whether an operand of the prologue is read in fours.
+    fn is_wide(&self, unit: Unit, operand: usize) -> bool {
+        let map = self.main.iter().position(|&o| o == operand);
+        unit == Unit::Quad && map.is_some_and(|map| self.lane_stride(map) != 0)
+    }
+
+    /// Quads where neighbouring threads walk along a row, and all that varies there comes in fours.
+    fn unit(&self, kernel: &Kernel<'_>) -> Unit {
+        let last = self.inner.rank() - 1;
+        let in_fours = |operand: usize| {
+            let Some(map) = self.main.iter().position(|&o| o == operand) else { return false };
+            let view = &kernel.step.operands[operand].view;
+            lanes::is_wide(view, self.lane_stride(map), &self.inner.strides[map][..last])
+                && (self.outer.len() == 1 || self.outer.strides[map].iter().all(|s| s % 4 == 0))
+        };
+        let operands: Vec<usize> = self.main.iter().chain(&self.out).copied().collect();
+        let fits = |(map, &operand): (usize, &usize)| {
+            let is_value = matches!(kernel.step.operands[operand].source, Source::Value(_));
+            self.lane_stride(map) == 0
+                || !is_value
+                || lanes::binds_wide(kernel, &operands, operand, in_fours)
+        };
+        let quads = self.schedule.layout == ReduceLayout::Group
+            && self.inner.dims[last].is_multiple_of(4)
+            && self.main.iter().enumerate().all(fits);
+        if quads { Unit::Quad } else { Unit::Value }
     }
 
     /// The partial results combined.
@@ -126,6 +207,7 @@ impl Reduction {
         let texts = Texts {
             functions: results.text.clone(),
             element: format!("return {};", self.state.unpack(&words)),
+            unit: Unit::State,
             bases: String::new(),
             base_names: vec!["result".to_string()],
             write: self.write_results(&mut kernel, &results),
@@ -141,25 +223,54 @@ impl Reduction {
         kernel.function("compute_results", &kernel.output_roots(), Some(self.result))
     }
 
-    /// The texts that read one element: its place along the outer axes is found once, in `main`.
-    fn read_elements(&self, kernel: &mut Kernel<'_>) -> Texts {
+    /// The texts that read one unit: its place along the outer axes is found once, in `main`.
+    fn read_elements(&self, kernel: &mut Kernel<'_>, unit: Unit) -> Texts {
         let step = kernel.step;
         let prologue = kernel.function("prologue", &[self.prologue], None);
         let (mut bases, outer) = kernel.coordinates("o", "result", &self.outer.dims);
-        let (mut element, inner) = kernel.coordinates("c", "i", &self.inner.dims);
+        let (mut element, inner) = match unit {
+            Unit::Quad => {
+                let (text, inner) = kernel.coordinates("c", "first", &self.inner.dims);
+                (format!("let first = i * 4u;\n{text}"), inner)
+            }
+            _ => kernel.coordinates("c", "i", &self.inner.dims),
+        };
         let mut base_names = Vec::new();
+        let mut held = vec![Held::One; step.operands.len()];
         for (map, &operand) in self.main.iter().enumerate() {
             let start = kernel.param(step.operands[operand].view.offset);
             let base = kernel.index(&start, &self.outer.strides[map], &outer);
             let name = format!("base{operand}");
             let _ = writeln!(bases, "let {name} = {base};");
             let at = kernel.index(&name, &self.inner.strides[map], &inner);
-            let _ = writeln!(element, "let x{operand} = {};", kernel.load(operand, &at));
+            if unit == Unit::Quad {
+                let (stride, wide) = (self.lane_stride(map), self.is_wide(unit, operand));
+                let (load, what) = lanes::load(kernel, operand, &at, stride, wide);
+                element.push_str(&load);
+                held[operand] = what;
+            } else {
+                let _ = writeln!(element, "let x{operand} = {};", kernel.load(operand, &at));
+            }
             base_names.push(name);
         }
-        let value = prologue.call("", |o| format!("x{o}"));
-        let _ = writeln!(element, "return {};", self.state.lift(&value, "i"));
-        Texts { functions: prologue.text, element, bases, base_names, write: String::new() }
+        let value = if unit == Unit::Quad {
+            let calls = lanes::calls(&prologue, "", |o| held[o]).join(", ");
+            format!("{}({calls})", self.element_type(kernel, unit))
+        } else {
+            prologue.call("", |o| format!("x{o}"))
+        };
+        let _ = writeln!(element, "return {value};");
+        let functions = prologue.text;
+        Texts { functions, element, unit, bases, base_names, write: String::new() }
+    }
+
+    fn element_type(&self, kernel: &Kernel<'_>, unit: Unit) -> String {
+        let ty = type_name(kernel.step.expr.ty(self.prologue));
+        match unit {
+            Unit::State => "State".to_string(),
+            Unit::Value => ty.to_string(),
+            Unit::Quad => format!("vec4<{ty}>"),
+        }
     }
 
     /// Statements that write the outputs from `state`.
@@ -192,30 +303,51 @@ impl Reduction {
         phase: &str,
     ) -> Dispatch {
         self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
-        let results = self.outer.len();
+        let (results, unit) = (self.outer.len(), texts.unit);
         let ids = results.saturating_mul(schedule.parts);
+        let units = length / unit.lanes();
         let names = texts.base_names.iter();
         let parameters: String = names.clone().map(|name| format!(", {name}: u32")).collect();
         let arguments: String = names.map(|name| format!(", {name}")).collect();
+        let by_thread = schedule.layout == ReduceLayout::Thread;
+        let chunk = units.div_ceil(schedule.parts);
+        // Few widths, so that few kernels serve many lengths.
+        let width = chunk.div_ceil(EACH).next_power_of_two().clamp(1, THREADS);
+        let step = if by_thread { "step".to_string() } else { format!("{width}u") };
+        let results_of_group = THREADS / width;
+        let together = Together { width, stride: 1, subgroups: kernel.limits.subgroups };
+        let (builtins, thread) = together.numbering();
+        let all = together.function("state", "State", &self.state.shuffled("all"), |a, b| {
+            format!("merge({a}, {b})")
+        });
         let holes = [
-            ("state", self.state.text.as_str()),
-            ("functions", &texts.functions),
-            ("element", &texts.element),
-            ("write", &texts.write),
-            ("bases", &texts.bases),
-            ("base_parameters", &parameters),
-            ("base_arguments", &arguments),
-            ("ids", &kernel.size(ids)),
-            ("results", &kernel.size(results)),
-            ("chunk", &kernel.size(length.div_ceil(schedule.parts))),
-            ("length", &kernel.size(length)),
+            ("state", self.state.text.clone()),
+            ("functions", texts.functions.clone()),
+            ("element_type", self.element_type(&kernel, unit)),
+            ("element", texts.element.clone()),
+            ("write", texts.write.clone()),
+            ("all", all),
+            ("builtins", builtins.to_string()),
+            ("thread", thread.to_string()),
+            ("folded", together.call("state", "merge(merge(a, b), merge(c, d))")),
+            ("bases", texts.bases.clone()),
+            ("base_parameters", parameters),
+            ("four", unit.take(4, &step, &arguments)),
+            ("one", unit.take(1, &step, &arguments)),
+            ("width", width.to_string()),
+            ("round", (4 * width).to_string()),
+            ("group_results", results_of_group.to_string()),
+            ("ids", kernel.size(ids)),
+            ("results", kernel.size(results)),
+            ("parts", kernel.size(schedule.parts)),
+            ("chunk", kernel.size(chunk)),
+            ("length", kernel.size(units)),
         ];
-        let (template, groups) = match schedule.layout {
-            ReduceLayout::Group => (include_str!("../../shaders/reduce_group.wgsl"), ids),
-            ReduceLayout::Thread => {
-                let groups = ids.div_ceil(COLUMN_THREADS);
-                (include_str!("../../shaders/reduce_thread.wgsl"), groups)
-            }
+        let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
+        let (template, groups) = if by_thread {
+            (include_str!("../../shaders/reduce_thread.wgsl"), ids.div_ceil(COLUMN_THREADS))
+        } else {
+            (include_str!("../../shaders/reduce_group.wgsl"), ids.div_ceil(results_of_group))
         };
         kernel.dispatch(template, &holes, phase, groups)
     }

@@ -9,6 +9,7 @@ use super::collapse::Axes;
 use super::kernel::{Function, Kernel};
 use super::map::Space;
 use super::template::indent;
+use crate::dtype::Ty;
 use crate::expr::wgsl::type_name;
 use crate::plan::Source;
 
@@ -30,7 +31,7 @@ pub(super) struct Crossing {
 pub(super) fn find(kernel: &Kernel<'_>, space: &Space) -> Option<Crossing> {
     let Axes { dims, strides } = &space.axes;
     let last = dims.len() - 1;
-    if dims[last] < SHORT || !(0..space.outputs).all(|map| space.axes.is_linear(map)) {
+    if dims[last] < SHORT {
         return None;
     }
     let axis_of = |&operand: &usize| {
@@ -128,8 +129,13 @@ impl Tiles<'_> {
         let (mut loads, mut arrays) = (String::new(), String::new());
         for &operand in &self.crossing.operands {
             let at = self.at(kernel, self.space.map_of(operand), "start");
-            let ty = type_name(kernel.step.operands[operand].dtype.lane());
-            let body = indent(&format!("return {};", kernel.load(operand, &at)));
+            let value = kernel.load(operand, &at);
+            // Truth values of type `bool` in workgroup memory come back wrong from NVIDIA's driver.
+            let (ty, value) = match kernel.step.operands[operand].dtype.lane() {
+                Ty::Bool => ("u32", format!("select(0u, 1u, {value})")),
+                ty => (type_name(ty), value),
+            };
+            let body = indent(&format!("return {value};"));
             let _ = writeln!(
                 loads,
                 "fn load{operand}(c: u32, j: u32, start: u32) -> {ty} {{\n{body}}}\n"
@@ -178,7 +184,9 @@ impl Tiles<'_> {
         for &operand in &self.function.operands {
             let map = self.space.map_of(operand);
             let value = if self.crossing.operands.contains(&operand) {
-                format!("tile{operand}[(j % {SIDE}u) * {}u + c % {SIDE}u]", SIDE + 1)
+                let cell = format!("tile{operand}[(j % {SIDE}u) * {}u + c % {SIDE}u]", SIDE + 1);
+                let truth = kernel.step.operands[operand].dtype.lane() == Ty::Bool;
+                if truth { format!("{cell} != 0u") } else { cell }
             } else {
                 let at = self.at(kernel, map, &self.bases[map]);
                 kernel.load(operand, &at)

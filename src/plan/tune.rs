@@ -5,16 +5,22 @@ use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step};
 use crate::cost::Limits;
 use crate::shape::{View, points};
 
-/// Threads that fill a large GPU; a reduction with fewer results is split until it has as many.
+/// Threads that fill a large GPU; a reduction of columns with fewer results is split until it has as many.
 const FILL: usize = 1 << 17;
+/// Columns from which on neighbouring threads read neighbouring elements of one row.
+const SIDE_BY_SIDE: usize = 32;
+/// Columns of this length are read row by row even where they are few: a second dispatch pays.
+const LONG_COLUMN: usize = 1 << 15;
+/// Parts of a column, at most.
+const MOST_PARTS: usize = 8192;
 /// Workgroups that fill a large GPU.
 const FILL_GROUPS: usize = 1024;
 /// The longest row that a workgroup's threads hold in their registers: 64 elements each.
 pub(crate) const ROW_HELD: usize = 16_384;
 /// Threads of a workgroup that share a row.
 const GROUP: usize = 256;
-/// Rows up to this length are one thread's work.
-const SHORT: usize = 64;
+/// Reduced rows up to this length are one thread's work.
+const SHORT: usize = 8;
 
 /// Chooses tiles and splits, and asks for the memory of partial results.
 pub(super) fn tune(step: &mut Step, limits: &Limits) {
@@ -22,7 +28,7 @@ pub(super) fn tune(step: &mut Step, limits: &Limits) {
     let across = step.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
     match &mut step.form {
         Form::Reduce { outer, inner, combine, schedule, .. } => {
-            let (outer, inner) = (outer.iter().product(), inner.iter().product());
+            let (outer, inner) = (points(outer), points(inner));
             *schedule = reduce_schedule(outer, inner, walks_columns);
             if schedule.parts > 1 {
                 let words = (schedule.parts * outer * combine.words()) as u64;
@@ -38,7 +44,7 @@ pub(super) fn tune(step: &mut Step, limits: &Limits) {
             }
         }
         Form::Row { kind, outer, len, parts, .. } => {
-            let rows = outer.iter().product();
+            let rows = points(outer);
             *parts = row_parts(rows, *len, across);
             if *parts > 1 {
                 let words = (rows * *parts * kind.words()) as u64;
@@ -50,26 +56,24 @@ pub(super) fn tune(step: &mut Step, limits: &Limits) {
 }
 
 fn reduce_schedule(outer: usize, inner: usize, walks_columns: bool) -> ReduceSchedule {
-    let (layout, threads) = if inner <= SHORT || (walks_columns && outer >= 32) {
-        (ReduceLayout::Thread, outer)
-    } else {
-        (ReduceLayout::Group, outer.saturating_mul(GROUP))
-    };
-    // At least 16 elements for each thread of a part, so that parts pay for their second dispatch.
-    let least = if layout == ReduceLayout::Group { GROUP * 16 } else { 64 };
-    let wanted = FILL.div_ceil(threads.max(1));
-    let parts = wanted.min(inner / least).clamp(1, 1024);
-    ReduceSchedule { layout, parts }
+    if inner <= SHORT || walks_columns && (outer >= SIDE_BY_SIDE || inner >= LONG_COLUMN) {
+        // At least 64 elements a thread, so that parts pay for their second dispatch.
+        let parts = FILL.div_ceil(outer.max(1)).min(inner / 64).clamp(1, MOST_PARTS);
+        return ReduceSchedule { layout: ReduceLayout::Thread, parts };
+    }
+    let wanted = FILL_GROUPS.div_ceil(outer.max(1));
+    let parts = wanted.min(inner / (GROUP * 16)).max(1);
+    ReduceSchedule { layout: ReduceLayout::Group, parts }
 }
 
 /// Parts of each row, so that long rows, or columns (`across`), fill a GPU however few they are.
 fn row_parts(rows: usize, len: usize, across: bool) -> usize {
     let (groups, held, least) =
         if across { (rows.div_ceil(32), 128, 128) } else { (rows, ROW_HELD, GROUP * 16) };
-    if len <= held || groups >= FILL_GROUPS / 2 {
+    if len <= held || groups >= FILL_GROUPS {
         return 1;
     }
-    FILL_GROUPS.div_ceil(groups.max(1)).min(len / least).max(1)
+    (2 * FILL_GROUPS).div_ceil(groups.max(1)).min(len / least).max(1)
 }
 
 /// Whether the prologue's largest operand lies so that neighbouring results, not neighbouring

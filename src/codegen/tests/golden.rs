@@ -11,8 +11,11 @@ use crate::plan::{
 
 /// All dispatches of a step as one text.
 fn print(case: &Case) -> String {
-    let limits = Limits { f16: true, ..Limits::webgpu() };
-    let dispatches = super::text::validate(case, &limits);
+    print_for(case, &Limits { f16: true, ..Limits::webgpu() })
+}
+
+fn print_for(case: &Case, limits: &Limits) -> String {
+    let dispatches = super::text::validate(case, limits);
     let texts = dispatches
         .iter()
         .map(|d| format!("{} {:?} params {:?}\n{}", d.label, d.groups, d.params, d.wgsl));
@@ -77,6 +80,45 @@ fn layer_norm() {
     let kind = RowKind::LayerNorm;
     let form = Form::Row { kind, outer, len: 300, prologue, epsilon: Some(0), parts: 1 };
     insta::assert_snapshot!(print(&make.finish(form)));
+}
+
+#[test]
+fn softmax_by_subgroups() {
+    let dims = [8, 4_096];
+    let mut make = Maker::default();
+    let x = make.value(DType::F32, &dims);
+    let prologue = make.load(x, Space::Main, row_major(&dims));
+    let root = make.expr.acc(Ty::F32).r();
+    make.output(DType::F32, &dims, root);
+    let (outer, kind) = ([8][..].into(), RowKind::Softmax);
+    let form = Form::Row { kind, outer, len: 4_096, prologue, epsilon: None, parts: 1 };
+    let limits = super::with_subgroups();
+    insta::assert_snapshot!(print_for(&make.finish(form), &limits));
+}
+
+#[test]
+fn layer_norm_of_columns_in_parts() {
+    let dims = [40, 1_000];
+    let mut make = Maker::default();
+    let x = make.value(DType::F32, &dims);
+    let prologue = make.load(x, Space::Main, view(&dims, &[1, 40], 0));
+    make.scalar(DType::F32, 1e-5);
+    let root = make.expr.acc(Ty::F32).r();
+    make.output_through(DType::F32, &[1_000, 40], root, view(&dims, &[1, 40], 0));
+    let (outer, kind) = ([40][..].into(), RowKind::LayerNorm);
+    let form = Form::Row { kind, outer, len: 1_000, prologue, epsilon: Some(0), parts: 4 };
+    insta::assert_snapshot!(print(&make.finish(form)));
+}
+
+#[test]
+fn map_of_a_transposed_view() {
+    let dims = [3, 40, 50];
+    let mut make = Maker::default();
+    let x = make.value(DType::F32, &[3, 50, 40]);
+    let x = make.load(x, Space::Main, view(&dims, &[2_000, 1, 40], 0));
+    let root = (make.expr.handle(x) + 1.0).r();
+    make.output(DType::F32, &dims, root);
+    insta::assert_snapshot!(print(&make.finish(Form::Map { dims: dims[..].into() })));
 }
 
 #[test]

@@ -229,7 +229,7 @@ mod tests {
     fn a_size_class_holds_what_was_asked_for_and_wastes_less_than_a_quarter() {
         for bytes in (0..5_000).chain([65_537, (1 << 20) + 1, 256_000_000]) {
             let class = size_class(bytes, u64::MAX).unwrap();
-            assert!(class >= bytes && class.is_multiple_of(4), "{bytes} → {class}");
+            assert!(class >= bytes && class.is_multiple_of(LEAST), "{bytes} → {class}");
             assert!(class == LEAST || class - bytes < (bytes / 4).max(LEAST), "{bytes} → {class}");
             assert_eq!(size_class(class, u64::MAX), Some(class), "{bytes}");
         }

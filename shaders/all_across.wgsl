@@ -1,4 +1,4 @@
-// Completes row_all_subgroup.wgsl for rows that are longer than the least subgroup. Bindings: none.
+// Completes all_subgroup.wgsl where more threads share a row than has the least subgroup. Bindings: none.
 let segment = min(size, {{width}}u);
 if thread % segment == 0u {
     {{name}}_parts[thread / segment] = all;

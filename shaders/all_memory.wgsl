@@ -1,4 +1,5 @@
-// Completes row.wgsl: a fold over the threads of a row, through workgroup memory. Bindings: none.
+// Completes row.wgsl and reduce_group.wgsl: a fold over the threads of a row, through workgroup memory.
+// Bindings: none.
 var<workgroup> {{name}}_parts: array<{{type}}, 256>;
 
 fn all_{{name}}(value: {{type}}, thread: u32, lane: u32) -> {{type}} {

@@ -1,0 +1,307 @@
+//! What a row kernel does, as WGSL: from `row`'s choices to the holes of its template.
+
+use std::fmt::Write;
+
+use super::kernel::Kernel;
+use super::lanes;
+use super::norm::{Pass, Statistics, passes};
+use super::row::{Phase, Row, Share};
+use super::template::indent;
+use super::together::Together;
+use crate::dtype::Ty;
+
+/// What makes the text of one dispatch.
+pub(super) struct Body<'a> {
+    pub row: &'a Row,
+    pub phase: Phase,
+    /// The bases of the maps, as further arguments of a call.
+    pub arguments: &'a str,
+    pub scratch: &'a str,
+}
+
+/// The holes of the template.
+#[derive(Default)]
+pub(super) struct Texts {
+    pub functions: String,
+    pub element: String,
+    pub shared: String,
+    pub builtins: String,
+    pub thread: String,
+    pub slot: String,
+    pub body: String,
+}
+
+impl Body<'_> {
+    pub fn texts(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> Texts {
+        let mut texts = self.threads(kernel);
+        let row = self.row;
+        let prologue = kernel.function("prologue", &[row.prologue], None);
+        let (loads, held) = row.loads(kernel, bases, &prologue.operands);
+        let value = if row.share.lanes == 4 {
+            format!("vec4<f32>({})", lanes::calls(&prologue, "", |o| held[o]).join(", "))
+        } else {
+            prologue.call("", |o| format!("x{o}"))
+        };
+        texts.element = format!("{loads}return {value};\n");
+        texts.functions = prologue.text;
+        if self.phase != Phase::Gather {
+            let (functions, write) = self.write(kernel, bases);
+            texts.functions = [texts.functions, functions].join("\n");
+            texts.shared = write;
+        }
+        let len = kernel.float(row.len as f32);
+        let epsilon = row.epsilon.map_or_else(String::new, |e| kernel.scalar(e));
+        let (shared, body) = match row.share.held {
+            Some(held) => self.in_registers(kernel, held, &len, &epsilon),
+            None => self.streamed(kernel, &len, &epsilon),
+        };
+        texts.shared = [texts.shared, shared].join("\n");
+        texts.body = body;
+        texts
+    }
+
+    /// Where threads find their rows.
+    fn threads(&self, kernel: &Kernel<'_>) -> Texts {
+        let Share { width, across, .. } = self.row.share;
+        let rows = self.row.share.rows();
+        let (slot, lane) = if across {
+            (format!("thread % {rows}u"), format!("thread / {rows}u"))
+        } else {
+            (format!("thread / {width}u"), format!("thread % {width}u"))
+        };
+        let (builtins, thread) = self.together(kernel).numbering();
+        Texts {
+            builtins: builtins.to_string(),
+            thread: format!("{thread}let lane = {lane};\n"),
+            slot,
+            ..Texts::default()
+        }
+    }
+
+    /// The threads of a row. A long row folds once, which no subgroups are needed for.
+    fn together(&self, kernel: &Kernel<'_>) -> Together {
+        let Share { width, across, held, .. } = self.row.share;
+        let stride = if across { self.row.share.rows() } else { 1 };
+        let subgroups = kernel.limits.subgroups.filter(|_| held.is_some() && !across);
+        Together { width, stride, subgroups }
+    }
+
+    /// The function that makes the outputs, and the function `write`.
+    fn write(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> (String, String) {
+        let row = self.row;
+        let function = kernel.function("compute_results", &kernel.output_roots(), Some(Ty::F32));
+        let (mut text, held) = row.loads(kernel, bases, &function.operands);
+        let four = row.share.lanes == 4;
+        if four {
+            let calls = lanes::calls(&function, "acc", |o| held[o]);
+            for (lane, call) in lanes::LANES.iter().zip(calls) {
+                let _ = writeln!(text, "let values_{lane} = {call};");
+            }
+        } else {
+            let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
+        }
+        for (output, result) in function.results.iter().enumerate() {
+            let at = row.at(kernel, bases, output);
+            text.push_str(&if four {
+                let values = lanes::LANES.map(|lane| format!("values_{lane}{result}"));
+                kernel.store_quad(output, &format!("({at}) / 4u"), &values)
+            } else {
+                kernel.store(output, &at, &format!("values{result}"))
+            });
+        }
+        let parameters: String = bases.iter().map(|name| format!(", {name}: u32")).collect();
+        let vector = if four { "vec4<f32>" } else { "f32" };
+        let write =
+            format!("fn write(j: u32, acc: {vector}{parameters}) {{\n{}}}\n", indent(&text));
+        (function.text, write)
+    }
+
+    /// The texts of the lanes of a unit.
+    fn lanes(&self, x: &str) -> Vec<String> {
+        if self.row.share.lanes == 4 {
+            lanes::LANES.iter().map(|lane| format!("{x}.{lane}")).collect()
+        } else {
+            vec![x.to_string()]
+        }
+    }
+
+    /// A unit of what becomes of each lane.
+    fn each(&self, x: &str, text: impl Fn(&str) -> String) -> String {
+        let lanes: Vec<String> = self.lanes(x).iter().map(|lane| text(lane)).collect();
+        match &lanes[..] {
+            [one] => one.clone(),
+            lanes => format!("vec4<f32>({})", lanes.join(", ")),
+        }
+    }
+
+    /// What is shared, and the body, for rows that stay in registers.
+    fn in_registers(
+        &self,
+        kernel: &Kernel<'_>,
+        held: usize,
+        len: &str,
+        epsilon: &str,
+    ) -> (String, String) {
+        let (passes, result) = passes(self.row.kind, len, epsilon);
+        let Share { width, .. } = self.row.share;
+        let mut body = "let last = max(units, 1u) - 1u;\n".to_string();
+        for k in 0..held {
+            let first = k * width;
+            let _ = write!(
+                body,
+                "let j{k} = lane + {first}u;\nvar v{k} = element(min(j{k}, last){});\n",
+                self.arguments
+            );
+        }
+        let mut shared = String::new();
+        for pass in &passes {
+            let shuffled = "subgroupShuffleXor(all, step)";
+            let merge = |a: &str, b: &str| pass.fold.merge(a, b);
+            shared.push_str(&self.together(kernel).function(pass.name, "f32", shuffled, merge));
+            body.push_str(&self.pass(kernel, held, pass));
+        }
+        for k in 0..held {
+            let value = self.each(&format!("v{k}"), result);
+            let arguments = self.arguments;
+            let _ = write!(body, "if j{k} < units {{\n    write(j{k}, {value}{arguments});\n}}\n");
+        }
+        (shared, body)
+    }
+
+    /// Statements that find the number of `pass` from the units in registers.
+    fn pass(&self, kernel: &Kernel<'_>, held: usize, pass: &Pass) -> String {
+        let Pass { name, fold, before, term, value } = pass;
+        let mut text = format!("var {name}_fold = {};\n", fold.identity());
+        for k in 0..held {
+            let v = format!("v{k}");
+            let _ = writeln!(text, "if j{k} < units {{");
+            if let Some(before) = before {
+                let _ = writeln!(text, "    {v} = {};", self.each(&v, before));
+            }
+            let terms: Vec<String> = self.lanes(&v).iter().map(|lane| term(lane)).collect();
+            let folded = tree(&terms, |a, b| fold.merge(a, b));
+            let _ = writeln!(
+                text,
+                "    {name}_fold = {};\n}}",
+                fold.merge(&format!("{name}_fold"), &folded)
+            );
+        }
+        let all = self.together(kernel).call(name, &format!("{name}_fold"));
+        let _ = writeln!(text, "let {name} = {};", value.replace("fold", &all));
+        text
+    }
+
+    /// What is shared, and the body, for rows that are read for their statistics and then again.
+    fn streamed(&self, kernel: &mut Kernel<'_>, len: &str, epsilon: &str) -> (String, String) {
+        let row = self.row;
+        let statistics = Statistics::new(row.kind, len, epsilon);
+        let together = self.together(kernel);
+        let all = together.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
+        let shared = [statistics.text, &all].join("\n");
+        let parts = kernel.size(row.parts);
+        let chunk = kernel.size((row.len / row.share.lanes).div_ceil(row.parts));
+        let mut body = format!(
+            "let part = id % {parts};\nlet start = min(part * {chunk}, units);\n\
+             let end = min(start + {chunk}, units);\nvar state = identity();\n"
+        );
+        body.push_str(&match self.phase {
+            Phase::Apply => self.merge_parts(&statistics, &parts),
+            Phase::Whole | Phase::Gather => self.merge_units(),
+        });
+        let _ = writeln!(body, "state = {};", together.call("state", "state"));
+        body.push_str(&match self.phase {
+            Phase::Gather => self.store_part(&statistics, &parts),
+            Phase::Whole | Phase::Apply => {
+                statistics.numbers + &self.write_units(statistics.result)
+            }
+        });
+        (shared, body)
+    }
+
+    /// Statements that merge the statistics of a row's parts into `state`.
+    fn merge_parts(&self, statistics: &Statistics, parts: &str) -> String {
+        let (scratch, width) = (self.scratch, self.row.share.width);
+        let words = statistics.pack("").len();
+        let state = statistics
+            .unpack(|word| format!("{scratch}[(row * {parts} + other) * {words}u + {word}u]"));
+        format!(
+            "for (var other = lane; other < {parts}; other += {width}u) {{\n    \
+             state = merge(state, {state});\n}}\n"
+        )
+    }
+
+    /// Statements that leave the statistics of a part in the scratch memory.
+    fn store_part(&self, statistics: &Statistics, parts: &str) -> String {
+        let words = statistics.pack("state");
+        let mut stores = format!("let at = (row * {parts} + part) * {}u;\n", words.len());
+        for (word, value) in words.iter().enumerate() {
+            let _ = writeln!(stores, "{}[at + {word}u] = {value};", self.scratch);
+        }
+        format!("if lane == 0u && units > 0u {{\n{}}}\n", indent(&stores))
+    }
+
+    /// Statements that merge the units of the part into `state`.
+    fn merge_units(&self) -> String {
+        let merge = |lift: &str, x: &str| format!("state = merge(state, {lift}({x}));\n");
+        if self.row.share.lanes == 4 {
+            return self.walk(2, |names| names.iter().map(|x| merge("lift4", x)).collect());
+        }
+        self.walk(8, |names| match names {
+            [one] => merge("lift", one),
+            names => {
+                let fours = names.chunks(4).map(|four| format!("vec4<f32>({})", four.join(", ")));
+                fours.map(|four| merge("lift4", &four)).collect()
+            }
+        })
+    }
+
+    /// Statements that write the results of the part's units.
+    fn write_units(&self, result: fn(&str) -> String) -> String {
+        let Share { lanes, width, .. } = self.row.share;
+        self.walk(8 / lanes, |names| {
+            let write = |(k, x): (usize, &String)| {
+                let (value, at, arguments) = (self.each(x, result), k * width, self.arguments);
+                format!("write(j + {at}u, {value}{arguments});\n")
+            };
+            names.iter().enumerate().map(write).collect()
+        })
+    }
+
+    /// Loops over the units of the part, of which `count` are read before the first of them goes
+    /// into what `body` makes of their names.
+    fn walk(&self, count: usize, body: impl Fn(&[String]) -> String) -> String {
+        let width = self.row.share.width;
+        let take = |count: usize| {
+            let names: Vec<String> = (0..count).map(|k| format!("x{k}")).collect();
+            let mut text = String::new();
+            for (k, name) in names.iter().enumerate() {
+                let at = k * width;
+                let _ = writeln!(text, "let {name} = element(j + {at}u{});", self.arguments);
+            }
+            indent(&(text + &body(&names)))
+        };
+        format!(
+            "{{\n    var j = start + lane;\n    for (; j + {}u < end; j += {}u) {{\n{}    }}\n    \
+             for (; j < end; j += {width}u) {{\n{}    }}\n}}\n",
+            (count - 1) * width,
+            count * width,
+            indent(&take(count)),
+            indent(&take(1))
+        )
+    }
+}
+
+/// The terms merged in pairs, so that few wait for each other.
+fn tree(terms: &[String], merge: impl Fn(&str, &str) -> String + Copy) -> String {
+    match terms {
+        [] => String::new(),
+        [one] => one.clone(),
+        terms => {
+            let (a, b) = terms.split_at(terms.len() / 2);
+            let nested = |text: String, terms: &[String]| {
+                if terms.len() > 1 && !text.starts_with("p_") { format!("({text})") } else { text }
+            };
+            merge(&nested(tree(a, merge), a), &nested(tree(b, merge), b))
+        }
+    }
+}
