@@ -32,6 +32,9 @@ pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     vec![dispatch, product.combine(kernel())]
 }
 
+/// The positions of four neighbours.
+const FOUR: &str = "vec4<u32>(0u, 1u, 2u, 3u)";
+
 /// A product with its batch dimensions collapsed.
 pub(super) struct Product {
     pub m: usize,
@@ -60,11 +63,11 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// The name of the function that reads it, its parameters, and which of them is not k.
-    fn names(self) -> (&'static str, &'static str, &'static str) {
+    /// The name of the function that reads it.
+    fn load(self) -> &'static str {
         match self {
-            Self::X => ("load_x", "row: u32, k: u32", "row"),
-            Self::W => ("load_w", "k: u32, column: u32", "column"),
+            Self::X => "load_x",
+            Self::W => "load_w",
         }
     }
 
@@ -82,8 +85,10 @@ pub(super) struct Reading {
     pub side: Side,
     /// Whether the neighbours are neighbours along k.
     pub along_k: bool,
-    /// Whether a four may reach outside.
-    pub guarded: bool,
+    /// Whether tiles reach outside across k, where what is read does not matter.
+    pub ragged: bool,
+    /// Whether tiles reach past the end of k, where zeros must be read.
+    pub ragged_k: bool,
     /// Whether eight halves are read as they are stored, in four words, instead of four numbers.
     pub halves: bool,
 }
@@ -103,6 +108,8 @@ pub(super) struct Frame {
 /// multiplying it out for each read takes longer than the read.
 pub(super) struct Walk {
     side: Side,
+    /// The last place across k that may be read, if some are outside.
+    last: Option<usize>,
     operands: Vec<Stepping>,
 }
 
@@ -117,8 +124,12 @@ struct Stepping {
 impl Walk {
     /// Statements that start at `outer` and `k`, in variables that start with `prefix`.
     pub fn start(&self, kernel: &mut Kernel<'_>, prefix: &str, outer: &str, k: &str) -> String {
-        let coordinates = [outer, k].map(|text| format!("({text})"));
-        let mut text = String::new();
+        let outer = match self.last {
+            Some(last) => format!("min({outer}, {})", kernel.size(last)),
+            None => outer.to_string(),
+        };
+        let mut text = format!("let {prefix}_outer = {outer};\n");
+        let coordinates = [format!("{prefix}_outer"), format!("({k})")];
         for Stepping { operand, base, outer_stride, k_stride } in &self.operands {
             let at = kernel.index(base, &[*outer_stride, *k_stride], &coordinates);
             let _ = writeln!(text, "var {prefix}_at{operand} = {at};");
@@ -126,19 +137,17 @@ impl Walk {
         text
     }
 
-    /// The call that reads what is at `outer` and `k`, which is `ahead` along k of where the walk is.
+    /// The call that reads what is at `k`, `ahead` of where the walk is; at the end of k, zeros past it.
     pub fn read(
         &self,
         kernel: &mut Kernel<'_>,
         prefix: &str,
-        [outer, k]: [&str; 2],
+        k: &str,
         ahead: usize,
+        end: bool,
     ) -> String {
-        let places = match self.side {
-            Side::X => format!("{outer}, {k}"),
-            Side::W => format!("{k}, {outer}"),
-        };
-        let mut text = format!("{}({places}", self.side.names().0);
+        let end = if end { "_end" } else { "" };
+        let mut text = format!("{}{end}({prefix}_outer, {k}", self.side.load());
         for Stepping { operand, k_stride, .. } in &self.operands {
             let offset = k_stride * ahead as i64;
             let at = kernel.index(&format!("{prefix}_at{operand}"), &[offset], &["1u".into()]);
@@ -226,8 +235,10 @@ impl Product {
         let first = steps.find(|&pair| pair != (0, 0));
         let along_k = first.is_none_or(|(k, o)| k != 0 && (o == 0 || k <= o));
         let [size, length] = self.sizes(side);
-        let whole = size.is_multiple_of(outer) && length.is_multiple_of(bk) && length > 0;
-        Reading { side, along_k, guarded: !whole, halves: false }
+        let ragged_k = !length.is_multiple_of(bk) || length == 0;
+        // Rows outside cost nothing in the loop, so that one text does for all numbers of rows.
+        let ragged = (side == Side::X && along_k) || !size.is_multiple_of(outer);
+        Reading { side, along_k, ragged, ragged_k, halves: false }
     }
 
     /// The operand of `reading`, if it is nothing but halves that lie in aligned eights.
@@ -250,7 +261,7 @@ impl Product {
     }
 
     /// Binds everything, each buffer in fours where all that is read of it allows, and defines the functions
-    /// that read both sides (`load_x(row, k, …)` and `load_w(k, column, …)`, with the positions of a [`Walk`]) and
+    /// that read both sides (`load_x` and `load_w`, at the positions of a [`Walk`]) and
     /// `store(row, column, acc, …)`, which takes four neighbours along the row.
     pub fn frame(&self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame {
         let wide = self.wide(kernel, &readings);
@@ -268,12 +279,12 @@ impl Product {
         let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
         let mut functions = String::new();
         let walks = readings.map(|reading| {
-            functions += &if reading.halves {
-                self.load_halves(kernel, reading)
-            } else {
-                self.load(kernel, reading, &wide)
-            };
-            self.walk(kernel, reading.side, &names)
+            for end in [false, true] {
+                if reading.ragged_k || !end {
+                    functions += &self.load(kernel, reading, &wide, end);
+                }
+            }
+            self.walk(kernel, &reading, &names)
         });
         let base_parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
         functions += &if self.parts == 1 {
@@ -285,7 +296,8 @@ impl Product {
         Frame { functions, bases, base_arguments, walks }
     }
 
-    fn walk(&self, kernel: &Kernel<'_>, side: Side, names: &[String]) -> Walk {
+    fn walk(&self, kernel: &Kernel<'_>, reading: &Reading, names: &[String]) -> Walk {
+        let side = reading.side;
         let operands = kernel.operands_of(&[self.prologue(side)]).into_iter();
         let stepping = |operand: usize| {
             let view = &kernel.step.operands[operand].view;
@@ -294,7 +306,15 @@ impl Product {
             let (outer_stride, k_stride) = (view.strides[outer], view.strides[k]);
             Stepping { operand, base, outer_stride, k_stride }
         };
-        Walk { side, operands: operands.map(stepping).collect() }
+        let [size, _] = self.sizes(side);
+        let together = match reading {
+            Reading { along_k: true, .. } => 1,
+            Reading { halves: true, .. } => 8,
+            _ if size.is_multiple_of(4) => 4,
+            _ => 1,
+        };
+        let last = reading.ragged.then(|| size - together);
+        Walk { side, last, operands: operands.map(stepping).collect() }
     }
 
     fn bind_results(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
@@ -336,28 +356,63 @@ impl Product {
         &names[kernel.step.outputs.len() + position.unwrap_or_default()]
     }
 
-    /// The function that reads four neighbours of one side. Outside of the matrix they are zero.
-    fn load(&self, kernel: &mut Kernel<'_>, reading: Reading, wide: &[bool]) -> String {
-        let Reading { side, along_k, guarded, .. } = reading;
-        let (name, parameters, outer) = side.names();
-        let function = kernel.function(side.prologue(), &[self.prologue(side)], None);
+    /// The function that reads four neighbours of one side, or eight halves as they are; at the end of k, zeros
+    /// past it.
+    fn load(&self, kernel: &mut Kernel<'_>, reading: Reading, wide: &[bool], end: bool) -> String {
+        let Reading { side, along_k, ragged, halves, .. } = reading;
         let [size, length] = self.sizes(side);
-        let (lane, lanes) = if along_k { ("k", length) } else { (outer, size) };
-        // Four neighbours from a multiple of four on are inside or outside together.
-        let last = (guarded && !lanes.is_multiple_of(4)).then(|| kernel.size(lanes - 1));
-        let mut text = self.guard(kernel, &reading);
-        if let Some(last) = &last {
-            let _ = writeln!(
-                text,
-                "let inside = min(vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>({last} - {lane}));"
-            );
+        let operands = kernel.operands_of(&[self.prologue(side)]);
+        let ty = if halves { "u32" } else { self.ty_name() };
+        let mut text = String::new();
+        if end {
+            let length = kernel.size(length);
+            let _ = writeln!(text, "if k >= {length} {{\n    return vec4<{ty}>();\n}}");
         }
+        let (lane, lanes, cut) = if along_k { ("k", length, end) } else { ("outer", size, ragged) };
+        // Four neighbours from a multiple of four on are inside or outside together.
+        let cut = cut && !lanes.is_multiple_of(4);
+        if cut {
+            let last = kernel.size(lanes.saturating_sub(1));
+            let _ = writeln!(text, "let inside = min({FOUR}, vec4<u32>({last} - {lane}));");
+        }
+        let (function, value) = if halves {
+            (String::new(), kernel.words(operands[0], &format!("position{} / 8u", operands[0])))
+        } else {
+            let (loads, function, value) = self.evaluate(kernel, &reading, wide, cut);
+            text.push_str(&loads);
+            (function, value)
+        };
+        let value = if cut && along_k {
+            format!("select(vec4<{ty}>(), {value}, inside == {FOUR})")
+        } else {
+            value
+        };
+        // Both variants share the prologue.
+        let function = if end { String::new() } else { function };
+        let name = format!("{}{}", side.load(), if end { "_end" } else { "" });
+        let positions: String = operands.iter().map(|o| format!(", position{o}: u32")).collect();
+        let body = indent(&format!("{text}return {value};"));
+        format!("{function}\nfn {name}(outer: u32, k: u32{positions}) -> vec4<{ty}> {{\n{body}}}\n")
+    }
+
+    /// Statements that load four neighbours of all operands of a side, those past the last one inside by it if
+    /// they are `cut`; the prologue; and its calls.
+    fn evaluate(
+        &self,
+        kernel: &mut Kernel<'_>,
+        reading: &Reading,
+        wide: &[bool],
+        cut: bool,
+    ) -> (String, String, String) {
+        let function =
+            kernel.function(reading.side.prologue(), &[self.prologue(reading.side)], None);
+        let mut text = String::new();
         let mut held = vec![Held::One; kernel.step.operands.len()];
         for &operand in &function.operands {
             let view = &kernel.step.operands[operand].view;
-            let stride = view.strides[lane_axis(&reading, view)];
+            let stride = view.strides[lane_axis(reading, view)];
             let at = format!("position{operand}");
-            let (line, what) = if last.is_some() && stride != 0 {
+            let (line, what) = if cut && stride != 0 {
                 (load_inside(kernel, operand, &at, stride), Held::Four)
             } else {
                 lanes::load(kernel, operand, &at, stride, wide[operand])
@@ -365,40 +420,9 @@ impl Product {
             held[operand] = what;
             text.push_str(&line);
         }
-        let positions = function.operands.iter().map(|o| format!(", position{o}: u32"));
-        let positions: String = positions.collect();
-        let ty = self.ty_name();
         let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
-        let value = match last {
-            Some(_) => format!(
-                "select(vec4<{ty}>(), vec4<{ty}>({calls}), inside == vec4<u32>(0u, 1u, 2u, 3u))"
-            ),
-            None => format!("vec4<{ty}>({calls})"),
-        };
-        let body = indent(&format!("{text}return {value};"));
-        let function = function.text;
-        format!("{function}\nfn {name}({parameters}{positions}) -> vec4<{ty}> {{\n{body}}}\n\n")
-    }
-
-    /// A statement that returns nothing for what is outside of the matrix, where `reading` may be.
-    fn guard(&self, kernel: &mut Kernel<'_>, reading: &Reading) -> String {
-        if !reading.guarded {
-            return String::new();
-        }
-        let [size, length] = self.sizes(reading.side).map(|size| kernel.size(size));
-        let outer = reading.side.names().2;
-        let ty = if reading.halves { "u32" } else { self.ty_name() };
-        format!("if {outer} >= {size} || k >= {length} {{\n    return vec4<{ty}>();\n}}\n")
-    }
-
-    /// The function that reads eight neighbouring halves of one side as they are.
-    fn load_halves(&self, kernel: &mut Kernel<'_>, reading: Reading) -> String {
-        let (name, parameters, _) = reading.side.names();
-        let operand = kernel.operands_of(&[self.prologue(reading.side)])[0];
-        let guard = self.guard(kernel, &reading);
-        let words = kernel.words(operand, "position / 8u");
-        let body = indent(&format!("{guard}return {words};"));
-        format!("fn {name}({parameters}, position: u32) -> vec4<u32> {{\n{body}}}\n\n")
+        let value = format!("vec4<{}>({calls})", self.ty_name());
+        (text, function.text, value)
     }
 
     /// The function that computes and stores the outputs of four neighbours along a row.

@@ -10,20 +10,26 @@ use crate::dtype::Ty;
 use crate::plan::Strip;
 
 /// Fours of k that a thread reads at once.
-const UNROLLED: usize = 2;
+const UNROLLED: usize = 4;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> Dispatch {
     let w = product.reading(&kernel, Side::W, 4, 4);
     let strip = Strips { strip, along_k: w.along_k, ty: product.ty };
     let unit = strip.unit();
-    let guarded = !(product.k.is_multiple_of(unit)
-        && product.n.is_multiple_of(strip.columns())
-        && product.k > 0);
-    let x = Reading { side: Side::X, along_k: true, guarded, halves: false };
-    let frame = product.frame(&mut kernel, [x, Reading { guarded, ..w }]);
+    let ragged_k = !product.k.is_multiple_of(unit) || product.k == 0;
+    let ragged = !product.n.is_multiple_of(strip.columns());
+    let x = Reading { side: Side::X, along_k: true, ragged: false, ragged_k, halves: false };
+    let frame = product.frame(&mut kernel, [x, Reading { ragged, ragged_k, ..w }]);
     let size = [strip.strip.rows, strip.columns(), unit];
     let (locate, groups) = locate(product, &mut kernel, size);
     let arguments = &frame.base_arguments;
+    let mut multiply = strip.multiply(&mut kernel, &frame.walks, false);
+    if ragged_k {
+        let end = strip.multiply(&mut kernel, &frame.walks, true);
+        let last = strip.ahead(UNROLLED - 1) + 4;
+        multiply = format!("if k + {last}u <= end_k {{\n{multiply}}} else {{\n{end}}}\n");
+    }
+    multiply += &strip.advance(&mut kernel, &frame.walks);
     let holes = [
         ("ty", product.ty_name().to_string()),
         ("rows", strip.strip.rows.to_string()),
@@ -37,7 +43,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
         ("step", unit.to_string()),
         ("accumulators", strip.accumulators(product.ty_name())),
         ("places", strip.places(&mut kernel, &frame.walks)),
-        ("multiply", strip.multiply(&mut kernel, &frame.walks)),
+        ("multiply", multiply),
         ("results", strip.results(arguments, product.ty_name())),
     ];
     let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
@@ -89,23 +95,26 @@ impl Strips {
         rows.collect::<String>() + &w.start(kernel, "w", "column", k)
     }
 
+    /// How far along k a thread's `u`-th four of a round is from its first.
+    fn ahead(&self, u: usize) -> usize {
+        u * self.strip.slices * 4
+    }
+
     /// Statements that read what one round needs, then add the products.
-    fn multiply(&self, kernel: &mut Kernel<'_>, [x_walk, w_walk]: &[Walk; 2]) -> String {
+    fn multiply(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk; 2], end: bool) -> String {
         let mut text = String::new();
-        let ahead = |u: usize| u * self.strip.slices * 4;
         let parts = if self.along_k { 1 } else { 4 };
         for u in 0..UNROLLED {
             for part in 0..parts {
-                let ahead = ahead(u) + part;
-                let read = w_walk.read(kernel, "w", ["column", &format!("k + {ahead}u")], ahead);
+                let ahead = self.ahead(u) + part;
+                let read = w.read(kernel, "w", &format!("k + {ahead}u"), ahead, end);
                 let _ = writeln!(text, "let w{u}_{part} = {read};");
             }
         }
         for u in 0..UNROLLED {
+            let (ahead, k) = (self.ahead(u), format!("k + {}u", self.ahead(u)));
             for r in 0..self.strip.rows {
-                let places = [format!("{r}u"), format!("k + {}u", ahead(u))];
-                let [row, k] = [&*places[0], &*places[1]];
-                let read = x_walk.read(kernel, &format!("x{r}"), [row, k], ahead(u));
+                let read = x.read(kernel, &format!("x{r}"), &k, ahead, end);
                 let _ = writeln!(text, "let x{u}_{r} = {read};");
             }
         }
@@ -121,10 +130,14 @@ impl Strips {
                 }
             }
         }
-        for r in 0..self.strip.rows {
-            text += &x_walk.advance(kernel, &format!("x{r}"), self.unit());
-        }
-        text + &w_walk.advance(kernel, "w", self.unit())
+        text
+    }
+
+    /// Statements that move on to the next round.
+    fn advance(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk; 2]) -> String {
+        let rows = 0..self.strip.rows;
+        let x: String = rows.map(|r| x.advance(kernel, &format!("x{r}"), self.unit())).collect();
+        x + &w.advance(kernel, "w", self.unit())
     }
 
     /// Statements that add what the slices have, row by row, and store it.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Dispatch;
 use super::kernel::Kernel;
-use super::product::{Product, Side, Walk};
+use super::product::{Product, Reading, Side, Walk};
 use crate::dtype::Ty;
 use crate::plan::Tile;
 
@@ -31,7 +31,10 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
     let ty = product.ty_name();
     let [x_walk, w_walk] = &frame.walks;
     let places = x.places(&mut kernel, x_walk, ty) + &w.places(&mut kernel, w_walk, ty);
-    let fetch = x.fetch(&mut kernel, x_walk) + &w.fetch(&mut kernel, w_walk);
+    let reads =
+        |kernel: &mut Kernel<'_>, end| x.read(kernel, x_walk, end) + &w.read(kernel, w_walk, end);
+    let fetch = fetch(&mut kernel, &readings, bk, reads);
+    let advance = x.advance(&mut kernel, x_walk) + &w.advance(&mut kernel, w_walk);
     let (locate, groups) = locate(product, &mut kernel, [bm, bn, bk]);
     let [tx, ty_index] = layout.lanes();
     let (stage, turn) = layout.turn();
@@ -55,7 +58,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
         ("places", places),
         ("stage", stage),
         ("turn", turn),
-        ("fetch", fetch),
+        ("fetch", fetch + &advance),
         ("put", x.put() + &w.put()),
         ("multiply", layout.multiply(product.ty)),
         ("stores", layout.stores(arguments)),
@@ -97,6 +100,21 @@ pub(super) fn locate(
         product.announce_part()
     );
     (text, groups)
+}
+
+/// Statements that read the tiles at `next_k`, `bk` of k at a time: those that reach past the end with zeros there.
+pub(super) fn fetch<'a>(
+    kernel: &mut Kernel<'a>,
+    readings: &[Reading; 2],
+    bk: usize,
+    reads: impl Fn(&mut Kernel<'a>, bool) -> String,
+) -> String {
+    let inside = reads(kernel, false);
+    if readings.iter().all(|reading| !reading.ragged_k) {
+        return inside;
+    }
+    let end = reads(kernel, true);
+    format!("if next_k + {bk}u <= end_k {{\n{inside}}} else {{\n{end}}}\n")
 }
 
 /// How a workgroup's memory and threads are laid out.
@@ -290,30 +308,33 @@ impl Transfer {
             let _ = writeln!(text, "let {name}_o{round} = {o};");
             let _ = writeln!(text, "let {name}_k{round} = {k};");
             let _ = writeln!(text, "var {name}_held{round}: vec4<{ty}>;");
-            let (prefix, [outer, _]) = (format!("{name}{round}"), self.coordinates(round));
+            let first = if *name == "x" { "first_row" } else { "first_column" };
+            let outer = format!("{first} + {name}_o{round}");
             let k = format!("first_k + {name}_k{round}");
-            text.push_str(&walk.start(kernel, &prefix, &outer, &k));
+            text.push_str(&walk.start(kernel, &self.prefix(round), &outer, &k));
         }
         text
     }
 
-    /// Texts of the thread's place in the matrix: across k, and along it.
-    fn coordinates(&self, round: usize) -> [String; 2] {
-        let name = self.name;
-        let first = if name == "x" { "first_row" } else { "first_column" };
-        [format!("{first} + {name}_o{round}"), format!("next_k + {name}_k{round}")]
+    /// The name of the walk of `round`.
+    fn prefix(&self, round: usize) -> String {
+        format!("{}{round}", self.name)
     }
 
-    /// Statements that read the tile at `next_k` into the variables, and move on to the next.
-    fn fetch(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
+    /// Statements that read the tile at `next_k` into the variables.
+    fn read(&self, kernel: &mut Kernel<'_>, walk: &Walk, end: bool) -> String {
         let name = self.name;
-        let mut line = |round| {
-            let (prefix, [outer, k]) = (format!("{name}{round}"), self.coordinates(round));
-            let read = walk.read(kernel, &prefix, [&outer, &k], 0);
-            let advance = walk.advance(kernel, &prefix, self.bk);
-            self.guarded(round, format!("{name}_held{round} = {read};\n{advance}"))
+        let line = |round| {
+            let k = format!("next_k + {name}_k{round}");
+            let read = walk.read(kernel, &self.prefix(round), &k, 0, end);
+            self.guarded(round, format!("{name}_held{round} = {read};\n"))
         };
-        self.rounds().map(&mut line).collect()
+        self.rounds().map(line).collect()
+    }
+
+    /// Statements that move on to the next tile.
+    fn advance(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
+        self.rounds().map(|round| walk.advance(kernel, &self.prefix(round), self.bk)).collect()
     }
 
     /// Statements that put the variables into the stage's workgroup memory.

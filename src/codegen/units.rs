@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::Dispatch;
 use super::kernel::Kernel;
 use super::product::{Product, Reading, Side, Walk};
-use super::tiles::locate;
+use super::tiles::{fetch, locate};
 use crate::plan::UnitTile;
 
 /// Halves between the end of one row of a tile and the start of the next, which spread a column over the banks.
@@ -27,7 +27,10 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
     let arguments = &frame.base_arguments;
     let [x_walk, w_walk] = &frame.walks;
     let places = x.places(&mut kernel, x_walk) + &w.places(&mut kernel, w_walk);
-    let fetch = x.fetch(&mut kernel, x_walk) + &w.fetch(&mut kernel, w_walk);
+    let reads =
+        |kernel: &mut Kernel<'_>, end| x.read(kernel, x_walk, end) + &w.read(kernel, w_walk, end);
+    let fetch = fetch(&mut kernel, &readings, bk, reads);
+    let advance = x.advance(&mut kernel, x_walk) + &w.advance(&mut kernel, w_walk);
     let holes = [
         ("functions", frame.functions),
         ("bases", frame.bases),
@@ -45,7 +48,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
         ("tiles", x.declare() + &w.declare()),
         ("accumulators", units.accumulators()),
         ("places", places),
-        ("fetch", fetch),
+        ("fetch", fetch + &advance),
         ("put", x.put() + &w.put()),
         ("multiply", units.multiply(&x, &w)),
         ("stores", units.stores(arguments)),
@@ -183,41 +186,31 @@ impl Units {
         format!("{load}<{ty}>(&{}_tile[{at}], {pitch}u)", tile.name)
     }
 
-    /// Statements that bring the squares to their threads, which store them in fours.
+    /// Statements that bring the squares to their threads, which store them in fours. In a loop, since what an
+    /// output takes may be long.
     fn stores(&self, arguments: &str) -> String {
         let Self { side, subgroup, .. } = *self;
-        let quads = side * side / 4;
-        let mut text = String::new();
-        for (i, j) in self.each_square() {
+        let [high, wide] = self.squares();
+        let (quads, across) = (side * side / 4, side / 4);
+        let mut text =
+            format!("for (var at = 0u; at < {}u; at++) {{\n    switch at {{\n", high * wide);
+        for (at, (i, j)) in self.each_square().enumerate() {
             let _ = writeln!(
                 text,
-                "coopStoreT(acc{i}_{j}, &squares[square], {side}u);\nworkgroupBarrier();"
+                "        case {at}u: {{ coopStoreT(acc{i}_{j}, &squares[square], {side}u); }}"
             );
-            for round in 0..quads.div_ceil(subgroup) {
-                let quad = format!("(lane + {}u)", round * subgroup);
-                let (r, c) =
-                    (format!("{quad} / {}u", side / 4), format!("{quad} % {}u * 4u", side / 4));
-                let value = format!("square + {quad} * 4u");
-                let lanes: Vec<String> =
-                    (0..4).map(|lane| format!("squares[{value} + {lane}u]")).collect();
-                let store = format!(
-                    "store(first_row + row + {}u + {r}, first_column + column + {}u + {c}, vec4<f32>({}){arguments});\n",
-                    i * side,
-                    j * side,
-                    lanes.join(", ")
-                );
-                if (round + 1) * subgroup > quads {
-                    let _ = write!(
-                        text,
-                        "if lane + {}u < {quads}u {{\n    {store}}}\n",
-                        round * subgroup
-                    );
-                } else {
-                    text.push_str(&store);
-                }
-            }
-            text.push_str("workgroupBarrier();\n");
         }
+        let _ = write!(
+            text,
+            "        default: {{}}\n    }}\n    workgroupBarrier();\n    \
+             let square_row = first_row + row + at / {wide}u * {side}u;\n    \
+             let square_column = first_column + column + at % {wide}u * {side}u;\n    \
+             for (var quad = lane; quad < {quads}u; quad += {subgroup}u) {{\n        \
+             let place = square + quad * 4u;\n        \
+             let value = vec4<f32>(squares[place], squares[place + 1u], squares[place + 2u], squares[place + 3u]);\n        \
+             store(square_row + quad / {across}u, square_column + quad % {across}u * 4u, value{arguments});\n    }}\n    \
+             workgroupBarrier();\n}}\n"
+        );
         text
     }
 }
@@ -285,33 +278,41 @@ impl Transfer {
             let _ = writeln!(text, "let {name}_row{round} = {row};");
             let _ = writeln!(text, "let {name}_column{round} = {at} % {items}u * {width}u;");
             let _ = writeln!(text, "var {name}_held{round}: {ty};");
-            let [outer, k] = self.coordinates(round, "first_k");
-            text.push_str(&walk.start(kernel, &format!("{name}{round}"), &outer, &k));
+            let [outer, k] = self.place(round);
+            let first = if name == "x" { "first_row" } else { "first_column" };
+            let (outer, k) = (format!("{first} + {outer}"), format!("first_k + {k}"));
+            text.push_str(&walk.start(kernel, &self.prefix(round), &outer, &k));
         }
         text
     }
 
-    /// Texts of the thread's place in the matrix, across k and along it, in the tile at `k`.
-    fn coordinates(&self, round: usize, k: &str) -> [String; 2] {
-        let name = self.name;
-        let first = if name == "x" { "first_row" } else { "first_column" };
-        let (row, column) = (format!("{name}_row{round}"), format!("{name}_column{round}"));
-        let (outer, along) = if self.reading.along_k { (row, column) } else { (column, row) };
-        [format!("{first} + {outer}"), format!("{k} + {along}")]
+    /// The name of the walk of `round`.
+    fn prefix(&self, round: usize) -> String {
+        format!("{}{round}", self.name)
     }
 
-    /// Statements that read the tile at `next_k` into the variables, and move on to the next.
-    fn fetch(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
+    /// Names of the thread's place in the tile, across k and along it.
+    fn place(&self, round: usize) -> [String; 2] {
         let name = self.name;
-        let bk = if self.reading.along_k { self.columns } else { self.rows };
-        let mut line = |round| {
-            let (prefix, [outer, k]) =
-                (format!("{name}{round}"), self.coordinates(round, "next_k"));
-            let read = walk.read(kernel, &prefix, [&outer, &k], 0);
-            let advance = walk.advance(kernel, &prefix, bk);
-            self.guarded(round, format!("{name}_held{round} = {read};\n{advance}"))
+        let (row, column) = (format!("{name}_row{round}"), format!("{name}_column{round}"));
+        if self.reading.along_k { [row, column] } else { [column, row] }
+    }
+
+    /// Statements that read the tile at `next_k` into the variables.
+    fn read(&self, kernel: &mut Kernel<'_>, walk: &Walk, end: bool) -> String {
+        let line = |round| {
+            let [_, k] = self.place(round);
+            let k = format!("next_k + {k}");
+            let read = walk.read(kernel, &self.prefix(round), &k, 0, end);
+            self.guarded(round, format!("{}_held{round} = {read};\n", self.name))
         };
-        self.rounds().map(&mut line).collect()
+        self.rounds().map(line).collect()
+    }
+
+    /// Statements that move on to the next tile.
+    fn advance(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
+        let bk = if self.reading.along_k { self.columns } else { self.rows };
+        self.rounds().map(|round| walk.advance(kernel, &self.prefix(round), bk)).collect()
     }
 
     /// Statements that put the variables into workgroup memory, as one or two halves.

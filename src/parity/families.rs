@@ -259,7 +259,7 @@ fn products_of_every_precision() {
                 let k = x_shape[x_shape.len() - 1] as f64;
                 let abs = match precision {
                     Precision::Half => 3.0 * size * k.sqrt() * 2_f64.powi(-9),
-                    Precision::Split | Precision::Exact => size * (2e-8 * k + 2e-7),
+                    Precision::Split | Precision::Exact => 3.0 * size * (4e-8 * k + 4e-7),
                 };
                 check(&what, Tolerance { ulp: 8.0, abs }, |batch| {
                     let x = stored::<f32>(batch, &x, x_shape, transposed & 1 != 0);

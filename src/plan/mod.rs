@@ -215,7 +215,9 @@ impl<'a> Storage<'a> {
                 pass: "emit",
                 what: format!("{} cannot be expressed", self.ir.nodes[group.root].op.name()),
             })?;
-            tune::tune(&mut step, &self.target.limits);
+            if self.target.backend == Backend::Gpu {
+                tune::tune(&mut step, &self.target.limits);
+            }
             predict::predict(&mut step, &self.values, &self.target.limits, &self.target.profiles);
             steps.push(step);
         }

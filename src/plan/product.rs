@@ -30,6 +30,8 @@ struct Candidate {
     together: usize,
     /// Multiplications and additions of a full core, in 1e9 a second.
     rate: f64,
+    /// Microseconds that a workgroup takes for one step along k, alone on a core.
+    step: f64,
 }
 
 /// The fastest schedule, with `precision` no more than what `limits` has units for.
@@ -82,8 +84,9 @@ impl Candidate {
         let groups = tiles * size.count as f64 * parts as f64;
         let rounds = (groups / (CORES * self.together) as f64).ceil();
         let steps = size.k.div_ceil(parts).div_ceil(self.bk) + 2;
-        let flops = 2.0 * (self.bm * self.bn * self.bk * self.together) as f64 * steps as f64;
-        let product = rounds * flops / (self.rate * 1e9);
+        let flops = 2.0 * (self.bm * self.bn * self.bk * self.together) as f64;
+        let step = (flops / (self.rate * 1e9)).max(self.step * 1e-6);
+        let product = rounds * steps as f64 * step;
         if parts == 1 {
             return product;
         }
@@ -94,25 +97,27 @@ impl Candidate {
 
 /// Rates measured on an H200 (`cargo bench --bench kernels`).
 fn scalar() -> Vec<Candidate> {
-    let tile = |[bm, bn, bk, tm, tn]: [usize; 5], together, rate| Candidate {
+    let tile = |[bm, bn, bk, tm, tn]: [usize; 5], together, rate, step| Candidate {
         layout: ProductLayout::Tiles(Tile { bm, bn, bk, tm, tn }),
         bm,
         bn,
         bk,
         together,
         rate,
+        step,
     };
     vec![
-        tile([128, 128, 16, 8, 8], 1, 326.0),
-        tile([64, 64, 16, 8, 8], 2, 290.0),
-        tile([32, 64, 16, 4, 8], 3, 220.0),
-        tile([16, 64, 16, 4, 4], 3, 150.0),
+        tile([128, 128, 16, 8, 8], 1, 326.0, 1.3),
+        tile([64, 64, 16, 8, 8], 2, 290.0, 0.9),
+        tile([32, 64, 16, 4, 8], 3, 170.0, 0.58),
+        tile([32, 32, 32, 4, 4], 4, 150.0, 0.75),
+        tile([16, 64, 16, 4, 4], 4, 130.0, 0.4),
     ]
 }
 
-fn unit_tile(tile: UnitTile, together: usize, rate: f64) -> Candidate {
+fn unit_tile(tile: UnitTile, together: usize, rate: f64, step: f64) -> Candidate {
     let UnitTile { bm, bn, bk, .. } = tile;
-    Candidate { layout: ProductLayout::Units(tile), bm, bn, bk, together, rate }
+    Candidate { layout: ProductLayout::Units(tile), bm, bn, bk, together, rate, step }
 }
 
 /// Rates measured on an H200 (`cargo bench --bench kernels`).
@@ -123,9 +128,9 @@ fn whole(units: MatrixUnits) -> Vec<Candidate> {
         UnitTile { bm, bn, bk, wm, wn, split: false }
     };
     vec![
-        unit_tile(tile([128, 128, 32, 64, 64]), 2, 2080.0),
-        unit_tile(tile([64, 128, 32, 32, 64]), 2, 1500.0),
-        unit_tile(tile([64, 64, 64, 32, 32]), 2, 1300.0),
+        unit_tile(tile([128, 128, 32, 64, 64]), 2, 2080.0, 0.8),
+        unit_tile(tile([64, 128, 32, 32, 64]), 2, 1500.0, 0.6),
+        unit_tile(tile([64, 64, 64, 32, 32]), 2, 1300.0, 1.0),
     ]
 }
 
@@ -134,8 +139,8 @@ fn split(units: MatrixUnits) -> Vec<Candidate> {
     let side = units.side as usize;
     let tile = |[bm, bn, wm, wn]: [usize; 4]| UnitTile { bm, bn, bk: side, wm, wn, split: true };
     vec![
-        unit_tile(tile([128, 128, 64, 64]), 2, 700.0),
-        unit_tile(tile([64, 128, 32, 64]), 2, 570.0),
+        unit_tile(tile([128, 128, 64, 64]), 2, 700.0, 1.05),
+        unit_tile(tile([64, 128, 32, 64]), 2, 570.0, 0.62),
     ]
 }
 

@@ -24,7 +24,7 @@ pub(super) fn scale(ir: Ir, target: &Target) -> Ir {
         node.inputs.iter_mut().for_each(|input| *input = at[*input]);
         let splits = matches!(node.op, Op::MatMul(Precision::Split)) && node.ty.dtype == DType::F32;
         let ix = match node.op {
-            Op::MatMul(_) if splits && units => product(&mut out, node),
+            Op::MatMul(_) if splits && units => product(&mut out, &node),
             Op::MatMul(_) if !units => {
                 push(&mut out, IrNode { op: Op::MatMul(Precision::Exact), ..node })
             }
@@ -42,19 +42,15 @@ fn push(out: &mut Ir, node: IrNode) -> Ix {
     out.nodes.len() - 1
 }
 
-/// p·q·((x / p)·(w / q)), where the powers of two p and q bring the largest elements near [`LARGEST`].
-fn product(out: &mut Ir, node: IrNode) -> Ix {
+/// ((x·s)·(w·t)) / s / t, where the powers of two s and t bring the largest elements near [`LARGEST`].
+fn product(out: &mut Ir, node: &IrNode) -> Ix {
     let [x, w] = [node.inputs[0], node.inputs[1]];
-    let mut maker = Maker { out, like: &node };
-    let [p, q] = [x, w].map(|side| maker.power(side));
-    let [x, w] = [(x, p), (w, q)].map(|(side, power)| {
-        let inverse = maker.unary(Elementwise::Recip, power);
-        maker.binary(Elementwise::Mul, side, inverse)
-    });
-    let inner = IrNode { inputs: smallvec![x, w], ..node.clone() };
-    let inner = push(maker.out, inner);
-    let y = maker.binary(Elementwise::Mul, inner, p);
-    maker.binary(Elementwise::Mul, y, q)
+    let mut maker = Maker { out, like: node };
+    let [s, t] = [x, w].map(|side| maker.scale(side));
+    let inputs = [(x, s), (w, t)].map(|(side, s)| maker.binary(Elementwise::Mul, side, s));
+    let inner = push(maker.out, IrNode { inputs: inputs[..].into(), ..node.clone() });
+    let y = maker.binary(Elementwise::Div, inner, s);
+    maker.binary(Elementwise::Div, y, t)
 }
 
 struct Maker<'a> {
@@ -89,7 +85,7 @@ impl Maker<'_> {
     }
 
     /// The power of two that brings the elements of `x` to [`LARGEST`] at most, as a scalar.
-    fn power(&mut self, x: Ix) -> Ix {
+    fn scale(&mut self, x: Ix) -> Ix {
         let axes = (0..self.shape(x).rank()).collect();
         let sizes = self.unary(Elementwise::Abs, x);
         let op = Op::Reduce { op: Reduction::Max, axes, keep: false };
@@ -97,8 +93,10 @@ impl Maker<'_> {
         let least = self.full(LEAST);
         let largest = self.binary(Elementwise::Max, largest, least);
         let power = self.unary(Elementwise::FloorPow2, largest);
-        let scale =
-            Op::Elementwise(Elementwise::Scale, smallvec![Scalar::new(DType::F32, 2.0 / LARGEST)]);
-        self.node(scale, smallvec![power], Shape::new(&[]))
+        let near = Scalar::new(DType::F32, 2.0 / LARGEST);
+        let scaled = Op::Elementwise(Elementwise::Scale, smallvec![near]);
+        let inverse = self.node(scaled, smallvec![power], Shape::new(&[]));
+        // One chain, so that the number itself is what the reduction leaves.
+        self.unary(Elementwise::Recip, inverse)
     }
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use super::Shared;
+use super::native::{Turn, Turned};
 use super::pool::Lease;
 use crate::error::DeviceError;
 
@@ -76,6 +77,8 @@ pub(super) struct Flight {
     receiver: oneshot::Receiver<Landing>,
     /// Until the poller watches the submission.
     index: Option<wgpu::SubmissionIndex>,
+    /// While this future polls the device itself.
+    turn: Option<Turn>,
 }
 
 impl Flight {
@@ -108,7 +111,7 @@ impl Flight {
             encoder.on_submitted_work_done(move || landing.land(Ok(None)));
         }
         let index = shared.queue.submit([encoder.finish()]);
-        Self { shared: Arc::clone(shared), ticket, receiver, index: Some(index) }
+        Self { shared: Arc::clone(shared), ticket, receiver, index: Some(index), turn: None }
     }
 
     fn leave_to_poller(&mut self) {
@@ -133,11 +136,20 @@ impl Future for Flight {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let flight = &mut *self;
-        if flight.index.is_some()
-            && let Some(landing) = flight.shared.poller.spin(&mut flight.receiver)
-        {
-            flight.index = None;
-            return Poll::Ready(flight.landed(landing));
+        if flight.index.is_some() {
+            let turn = flight.turn.take().or_else(|| flight.shared.poller.turn());
+            match turn.as_ref().map(|turn| turn.spin(&mut flight.receiver)) {
+                Some(Turned::Landed(landing)) => {
+                    flight.index = None;
+                    return Poll::Ready(flight.landed(landing));
+                }
+                Some(Turned::Again) => {
+                    flight.turn = turn;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Some(Turned::Enough) | None => {}
+            }
         }
         let landing = Pin::new(&mut flight.receiver).poll(context);
         flight.leave_to_poller();

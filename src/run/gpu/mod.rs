@@ -109,9 +109,10 @@ impl Gpu {
         let adapter::Opened { device, queue, info, limits } =
             adapter::open(choice, features).await?;
         let health = Health::watch(&device);
-        let poller = Poller::start(device.clone(), Arc::clone(&health)).map_err(|error| {
-            DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
-        })?;
+        let poller =
+            Poller::start(device.clone(), Arc::clone(&health), info.software).map_err(|error| {
+                DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
+            })?;
         let archive = store.and_then(|store| Archive::open(&device, &info, store));
         Ok(Self(Arc::new(Shared {
             pool: Pool::new(Arc::clone(&health)),

@@ -12,9 +12,27 @@ use tokio::sync::oneshot::{self, Receiver};
 use super::fault::Health;
 use super::flight::{Landing, Ticket};
 
-/// How long a future polls the device itself: about what it takes to wake the polling thread and be woken
-/// by it, twice over.
+/// How long a future polls the device before it lets others have the thread: what a small trip takes.
 const SPIN: Duration = Duration::from_micros(120);
+
+/// How long the device is polled before somebody waits for it: drivers wake who waits a tenth of a millisecond
+/// late, or several.
+struct Patience {
+    /// By a future, which lets others have its thread in between.
+    future: Duration,
+    /// By the polling thread.
+    thread: Duration,
+}
+
+impl Patience {
+    /// What polls takes cores from a software adapter.
+    fn with(software: bool) -> Self {
+        if software {
+            return Self { future: SPIN, thread: Duration::ZERO };
+        }
+        Self { future: Duration::from_millis(2), thread: Duration::from_millis(5) }
+    }
+}
 
 /// Sees to it that the callbacks of submitted work come: a thread that waits for the device while
 /// somebody waits for the device, and else sleeps.
@@ -26,6 +44,8 @@ pub(super) struct Poller {
 struct Watch {
     device: wgpu::Device,
     health: Arc<Health>,
+    patience: Patience,
+    /// Whether somebody has the [`Turn`].
     spinning: AtomicBool,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -39,10 +59,15 @@ struct Queue {
 }
 
 impl Poller {
-    pub fn start(device: wgpu::Device, health: Arc<Health>) -> std::io::Result<Self> {
+    pub fn start(
+        device: wgpu::Device,
+        health: Arc<Health>,
+        software: bool,
+    ) -> std::io::Result<Self> {
         let watch = Arc::new(Watch {
             device,
             health,
+            patience: Patience::with(software),
             spinning: AtomicBool::new(false),
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -62,25 +87,58 @@ impl Poller {
         self.watch.changed.notify_one();
     }
 
-    /// Polls the device for a moment, since waking threads costs more than a small trip takes. With
-    /// others waiting there is no small trip: then it returns at once.
-    pub fn spin(&self, receiver: &mut Receiver<Landing>) -> Option<Landing> {
+    /// The right to poll the device in a future, since waking threads costs more than a small trip takes. One
+    /// future has it at a time; with others waiting there is no small trip, and it is not given.
+    pub fn turn(&self) -> Option<Turn> {
         let watch = &self.watch;
-        if watch.spinning.swap(true, Ordering::Acquire) {
+        if !watch.queue().flights.is_empty() || watch.spinning.swap(true, Ordering::Acquire) {
             return None;
         }
+        Some(Turn { watch: Arc::clone(watch), start: Instant::now() })
+    }
+}
+
+/// The right to poll the device, until it is dropped.
+pub(super) struct Turn {
+    watch: Arc<Watch>,
+    start: Instant,
+}
+
+/// What came of a [`Turn`]'s polling.
+pub(super) enum Turned {
+    Landed(Landing),
+    /// Nothing yet: it is worth while to poll on, after others have had the thread.
+    Again,
+    /// Nothing, and it may take long.
+    Enough,
+}
+
+impl Turn {
+    /// Polls for a moment.
+    pub fn spin(&self, receiver: &mut Receiver<Landing>) -> Turned {
+        let watch = &self.watch;
         let start = Instant::now();
-        let landed = loop {
+        loop {
             let _ = watch.health.poll(&watch.device, wgpu::PollType::Poll);
             match receiver.try_recv() {
-                Ok(landing) => break Some(landing),
-                Err(TryRecvError::Closed) => break Some(Err(())),
-                Err(TryRecvError::Empty) if watch.gives_up(start) => break None,
+                Ok(landing) => return Turned::Landed(landing),
+                Err(TryRecvError::Closed) => return Turned::Landed(Err(())),
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
-        };
-        watch.spinning.store(false, Ordering::Release);
-        landed
+            let others = watch.health.is_lost() || !watch.queue().flights.is_empty();
+            if others || self.start.elapsed() > watch.patience.future {
+                return Turned::Enough;
+            }
+            if start.elapsed() > SPIN {
+                return Turned::Again;
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.watch.spinning.store(false, Ordering::Release);
     }
 }
 
@@ -103,12 +161,19 @@ impl Watch {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gives_up(&self, start: Instant) -> bool {
-        start.elapsed() > SPIN || self.health.is_lost() || !self.queue().flights.is_empty()
-    }
-
     fn run(&self) {
         while let Some((index, ticket)) = self.next() {
+            let start = Instant::now();
+            while start.elapsed() < self.patience.thread
+                && !ticket.is_done()
+                && !self.health.is_lost()
+            {
+                let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
+                thread::yield_now();
+            }
+            if ticket.is_done() {
+                continue;
+            }
             // With no end to the wait: when one ends early, wgpu asserts that work is left, but another
             // thread's poll or submit may have seen to the last of it. A lost device ends every wait.
             let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: None };
