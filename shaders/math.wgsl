@@ -364,6 +364,12 @@ fn p_div(x: f32, y: f32) -> f32 {
     return (x * s) / (y * s);
 }
 
+// x / y by a driver's division and a correction: exact where the quotient is a number.
+fn p_quotient(x: f32, y: f32) -> f32 {
+    let q = x / y;
+    return q + fma(-q, y, x) / y;
+}
+
 fn p_recip(x: f32) -> f32 {
     var y = 1.0 / x;
     y = select(y, p_copysign(p_inf(), x), x == 0.0);

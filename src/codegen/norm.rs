@@ -72,7 +72,7 @@ pub(super) fn passes(
             })
         }
         RowKind::LayerNorm => {
-            let mean = plain("mean", Fold::Sum, &format!("fold / {len}"));
+            let mean = plain("mean", Fold::Sum, &format!("p_quotient(fold, {len})"));
             (vec![mean, scale(Some(|x| format!("{x} - mean")))], |x| format!("{x} * scale"))
         }
         RowKind::RmsNorm => (vec![scale(None)], |x| format!("{x} * scale")),
@@ -149,6 +149,7 @@ pub(super) fn helpers(kind: RowKind, streamed: bool) -> &'static [&'static str] 
         }
         RowKind::Softmax => &["p_max", "p_inf", "p_exp"],
         RowKind::LogSoftmax => &["p_max", "p_inf", "p_exp", "p_log"],
-        RowKind::LayerNorm | RowKind::RmsNorm => &["p_rsqrt"],
+        RowKind::LayerNorm => &["p_rsqrt", "p_quotient"],
+        RowKind::RmsNorm => &["p_rsqrt"],
     }
 }
