@@ -48,10 +48,11 @@ fn main(
             {{fetch}}
         }
         {{multiply}}
-        workgroupBarrier();
+        // In the middle, so that drivers leave the loop as it is: unrolled, it takes them five times as long.
         if next_k >= end_k {
             break;
         }
+        workgroupBarrier();
     }
 
     let square = subgroup * {{square}}u;

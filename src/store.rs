@@ -33,6 +33,7 @@ impl Store {
 
     /// What was saved under `key`, byte for byte; `None` if that is not there or damaged.
     pub fn load(&self, key: &str) -> Option<Vec<u8>> {
+        check_private(&self.folder).ok()?;
         let file = File::open(self.path(key)).ok()?;
         let about = file.metadata().ok()?;
         if about.len() > self.room {
@@ -51,13 +52,14 @@ impl Store {
     /// used for longest. A blob that would take half of the room is not kept.
     ///
     /// # Errors
-    /// Whatever the file system reports; then what was there before still is.
+    /// Whatever the file system reports, or that others can write to the folder.
     pub fn save(&self, key: &str, blob: &[u8]) -> io::Result<()> {
         let bytes = seal(blob, key);
         if bytes.len() as u64 > self.room / 2 {
             return Ok(());
         }
         make_private(&self.folder)?;
+        check_private(&self.folder)?;
         let part = self.part(key);
         let written = write_new(&part, &bytes).and_then(|()| fs::rename(&part, self.path(key)));
         if written.is_err() {
@@ -165,6 +167,25 @@ fn make_private(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// Fails where another user could have put something in the folder.
+fn check_private(folder: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let about = fs::metadata(folder)?;
+        #[cfg(target_os = "linux")]
+        // SAFETY: `geteuid` only reads a number of this process, and cannot fail.
+        let foreign = about.uid() != unsafe { libc::geteuid() };
+        #[cfg(not(target_os = "linux"))]
+        let foreign = false;
+        if foreign || about.mode() & 0o022 != 0 {
+            let why = "other users can write to the folder, or own it";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+    }
+    Ok(())
 }
 
 /// How long ago a file was used; nothing for one from the future.

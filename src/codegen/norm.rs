@@ -73,7 +73,11 @@ pub(super) fn passes(
         }
         RowKind::LayerNorm => {
             let mean = plain("mean", Fold::Sum, &format!("p_quotient(fold, {len})"));
-            (vec![mean, scale(Some(|x| format!("{x} - mean")))], |x| format!("{x} * scale"))
+            // What rounding left in the mean, which counts where elements differ by little more than that.
+            let before: Option<fn(&str) -> String> = Some(|x| format!("{x} - mean"));
+            let rest = Pass { before, ..plain("rest", Fold::Sum, &format!("fold / {len}")) };
+            let scale = scale(Some(|x| format!("{x} - rest")));
+            (vec![mean, rest, scale], |x| format!("{x} * scale"))
         }
         RowKind::RmsNorm => (vec![scale(None)], |x| format!("{x} * scale")),
     }

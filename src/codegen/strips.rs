@@ -9,13 +9,10 @@ use super::tiles::locate;
 use crate::dtype::Ty;
 use crate::plan::Strip;
 
-/// Fours of k that a thread reads at once.
-const UNROLLED: usize = 4;
-
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> Dispatch {
     let w = product.reading(&kernel, Side::W, 4, 4);
     let strip = Strips { strip, along_k: w.along_k, ty: product.ty };
-    let unit = strip.unit();
+    let unit = strip.strip.unit();
     let ragged_k = !product.k.is_multiple_of(unit) || product.k == 0;
     let ragged = !product.n.is_multiple_of(strip.columns());
     let x = Reading { side: Side::X, along_k: true, ragged: false, ragged_k, halves: false };
@@ -26,7 +23,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
     let mut multiply = strip.multiply(&mut kernel, &frame.walks, false);
     if ragged_k {
         let end = strip.multiply(&mut kernel, &frame.walks, true);
-        let last = strip.ahead(UNROLLED - 1) + 4;
+        let last = strip.ahead(Strip::UNROLLED - 1) + 4;
         multiply = format!("if k + {last}u <= end_k {{\n{multiply}}} else {{\n{end}}}\n");
     }
     multiply += &strip.advance(&mut kernel, &frame.walks);
@@ -68,11 +65,6 @@ impl Strips {
         if self.along_k { self.strip.quads } else { self.strip.quads * 4 }
     }
 
-    /// Elements of k that the workgroup reads in one round.
-    fn unit(&self) -> usize {
-        self.strip.slices * 4 * UNROLLED
-    }
-
     fn slice(&self) -> String {
         let Strip { quads, slices, .. } = self.strip;
         if self.along_k { format!("thread % {slices}u") } else { format!("thread / {quads}u") }
@@ -104,21 +96,21 @@ impl Strips {
     fn multiply(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk; 2], end: bool) -> String {
         let mut text = String::new();
         let parts = if self.along_k { 1 } else { 4 };
-        for u in 0..UNROLLED {
+        for u in 0..Strip::UNROLLED {
             for part in 0..parts {
                 let ahead = self.ahead(u) + part;
                 let read = w.read(kernel, "w", &format!("k + {ahead}u"), ahead, end);
                 let _ = writeln!(text, "let w{u}_{part} = {read};");
             }
         }
-        for u in 0..UNROLLED {
+        for u in 0..Strip::UNROLLED {
             let (ahead, k) = (self.ahead(u), format!("k + {}u", self.ahead(u)));
             for r in 0..self.strip.rows {
                 let read = x.read(kernel, &format!("x{r}"), &k, ahead, end);
                 let _ = writeln!(text, "let x{u}_{r} = {read};");
             }
         }
-        for u in 0..UNROLLED {
+        for u in 0..Strip::UNROLLED {
             for r in 0..self.strip.rows {
                 for part in 0..parts {
                     let x = format!("x{u}_{r}");
@@ -136,8 +128,9 @@ impl Strips {
     /// Statements that move on to the next round.
     fn advance(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk; 2]) -> String {
         let rows = 0..self.strip.rows;
-        let x: String = rows.map(|r| x.advance(kernel, &format!("x{r}"), self.unit())).collect();
-        x + &w.advance(kernel, "w", self.unit())
+        let x: String =
+            rows.map(|r| x.advance(kernel, &format!("x{r}"), self.strip.unit())).collect();
+        x + &w.advance(kernel, "w", self.strip.unit())
     }
 
     /// Statements that add what the slices have, row by row, and store it.

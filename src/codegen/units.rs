@@ -8,9 +8,6 @@ use super::product::{Product, Reading, Side, Walk};
 use super::tiles::{fetch, locate};
 use crate::plan::UnitTile;
 
-/// Halves between the end of one row of a tile and the start of the next, which spread a column over the banks.
-const PAD: usize = 8;
-
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {
     kernel.enable("f16");
     kernel.enable("wgpu_cooperative_matrix");
@@ -231,7 +228,7 @@ struct Transfer {
 impl Transfer {
     /// Halves from one row to the next.
     fn pitch(&self) -> usize {
-        self.columns * if self.split { 2 } else { 1 } + PAD
+        self.columns * if self.split { 2 } else { 1 } + UnitTile::PAD
     }
 
     /// Elements that a thread moves at a time.

@@ -16,8 +16,8 @@ pub(super) struct ProductSize {
 /// Cores of the GPU that the model is of. On a smaller one its choices leave more workgroups waiting than need be,
 /// which costs little.
 const CORES: usize = 128;
-/// Rows up to which the right operand is read as fast as it can be.
-const STRIP_ROWS: usize = 8;
+/// Rows up to which scalar units read the right operand as fast as it can be, so that matrix units are of no use.
+pub(super) const STRIP_ROWS: usize = 8;
 const MOST_PARTS: usize = 32;
 
 /// A tile that the model knows.
@@ -45,8 +45,8 @@ pub(super) fn schedule(
     }
     let candidates = match (precision, limits.units) {
         (Precision::Exact, _) | (_, None) => scalar(),
-        (Precision::Half, Some(units)) => whole(units),
-        (Precision::Split, Some(units)) => split(units),
+        (Precision::Half, Some(units)) => fitting(whole(units), limits),
+        (Precision::Split, Some(units)) => fitting(split(units), limits),
     };
     let mut best = ProductSchedule::default();
     let mut least = f64::INFINITY;
@@ -67,7 +67,7 @@ pub(super) fn schedule(
     best
 }
 
-/// Parts of at least `unit`·8 of k, none of them empty.
+/// At most `parts` of k, each of at least `unit`·8, none of them empty.
 fn whole_parts(k: usize, parts: usize, unit: usize) -> usize {
     let parts = parts.min(k / (unit * 8)).max(1);
     let chunk = k.div_ceil(parts).next_multiple_of(unit).max(1);
@@ -144,9 +144,20 @@ fn split(units: MatrixUnits) -> Vec<Candidate> {
     ]
 }
 
+/// Those that workgroup memory has room for; if there are none, the ones for scalar units.
+fn fitting(mut candidates: Vec<Candidate>, limits: &Limits) -> Vec<Candidate> {
+    candidates.retain(|candidate| match candidate.layout {
+        ProductLayout::Units(tile) => {
+            tile.workgroup_bytes(limits.units) <= u64::from(limits.workgroup_bytes)
+        }
+        ProductLayout::Tiles(_) | ProductLayout::Strips(_) => true,
+    });
+    if candidates.is_empty() { scalar() } else { candidates }
+}
+
 fn strips(size: &ProductSize) -> ProductSchedule {
-    // Threads that read one line of memory together; the others share k.
     const THREADS: usize = 256;
+    // Threads that read one line of memory together; the others share k.
     let mut quads = 16;
     let groups = |quads: usize| size.n.div_ceil(quads * 4) * size.count;
     while quads > 4 && groups(quads) < 2 * CORES {
@@ -154,9 +165,9 @@ fn strips(size: &ProductSize) -> ProductSchedule {
     }
     let slices = THREADS / quads;
     let wanted = CORES.div_ceil(groups(quads).max(1)).min(MOST_PARTS);
-    let parts = whole_parts(size.k, wanted, slices * 8);
-    let layout = ProductLayout::Strips(Strip { rows: size.m, quads, slices });
-    ProductSchedule { layout, parts }
+    let strip = Strip { rows: size.m, quads, slices };
+    let parts = whole_parts(size.k, wanted, strip.unit());
+    ProductSchedule { layout: ProductLayout::Strips(strip), parts }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Target;
 use super::ir::{Ir, IrNode, Ix};
+use super::product::STRIP_ROWS;
 use crate::cost::Backend;
 use crate::dtype::{DType, Scalar};
 use crate::ops::{Elementwise, Op, Precision, Reduction, Type};
@@ -14,7 +15,7 @@ const LARGEST: f64 = 32_768.0;
 /// Operands are taken for no smaller than this, so that scales stay finite.
 const LEAST: f64 = 7.888_609_052_210_118e-31; // 2⁻¹⁰⁰
 
-/// The same outputs, each split product between scales. Where there are no matrix units to split for, products are
+/// The same outputs, each split product between scales. Where matrix units are missing or of no use, products are
 /// exact instead.
 pub(super) fn scale(ir: Ir, target: &Target) -> Ir {
     let units = target.backend == Backend::Gpu && target.limits.units.is_some();
@@ -22,12 +23,12 @@ pub(super) fn scale(ir: Ir, target: &Target) -> Ir {
     let mut at: Vec<Ix> = Vec::with_capacity(ir.nodes.len());
     for mut node in ir.nodes {
         node.inputs.iter_mut().for_each(|input| *input = at[*input]);
-        let splits = matches!(node.op, Op::MatMul(Precision::Split)) && node.ty.dtype == DType::F32;
+        let used = |out: &Ir| units && rows(&out.nodes[node.inputs[0]].ty.shape) > STRIP_ROWS;
         let ix = match node.op {
-            Op::MatMul(_) if splits && units => product(&mut out, &node),
-            Op::MatMul(_) if !units => {
+            Op::MatMul(_) if !used(&out) => {
                 push(&mut out, IrNode { op: Op::MatMul(Precision::Exact), ..node })
             }
+            Op::MatMul(Precision::Split) if node.ty.dtype == DType::F32 => product(&mut out, &node),
             _ => push(&mut out, node),
         };
         at.push(ix);
@@ -42,15 +43,32 @@ fn push(out: &mut Ir, node: IrNode) -> Ix {
     out.nodes.len() - 1
 }
 
-/// ((x·s)·(w·t)) / s / t, where the powers of two s and t bring the largest elements near [`LARGEST`].
+/// ((x·s)·(w·t)) / s / t, where the powers of two s and t bring the largest elements near [`LARGEST`]. First by the
+/// larger of both, so that nothing overflows on the way that does not at its end.
 fn product(out: &mut Ir, node: &IrNode) -> Ix {
     let [x, w] = [node.inputs[0], node.inputs[1]];
     let mut maker = Maker { out, like: node };
-    let [s, t] = [x, w].map(|side| maker.scale(side));
+    // A scale for each matrix, or one where a vector is multiplied.
+    let matrices = [x, w].iter().all(|&side| maker.shape(side).rank() >= 2);
+    let [s, t] = [x, w].map(|side| maker.scale(side, matrices));
     let inputs = [(x, s), (w, t)].map(|(side, s)| maker.binary(Elementwise::Mul, side, s));
     let inner = push(maker.out, IrNode { inputs: inputs[..].into(), ..node.clone() });
-    let y = maker.binary(Elementwise::Div, inner, s);
-    maker.binary(Elementwise::Div, y, t)
+    let shape = if matrices { single(&node.ty.shape) } else { Shape::new(&[]) };
+    let [larger, smaller] = [Elementwise::Max, Elementwise::Min]
+        .map(|op| maker.node(Op::Elementwise(op, smallvec![]), smallvec![s, t], shape.clone()));
+    let y = maker.binary(Elementwise::Div, inner, larger);
+    maker.binary(Elementwise::Div, y, smaller)
+}
+
+/// The shape with one row and one column.
+fn single(shape: &Shape) -> Shape {
+    let batch = &shape.dims()[..shape.rank() - 2];
+    batch.iter().copied().chain([1, 1]).collect()
+}
+
+/// Rows of a product's left operand.
+fn rows(x: &Shape) -> usize {
+    x.rank().checked_sub(2).map_or(1, |axis| x[axis])
 }
 
 struct Maker<'a> {
@@ -84,18 +102,21 @@ impl Maker<'_> {
         self.node(Op::Full(Scalar::new(DType::F32, value)), smallvec![], Shape::new(&[]))
     }
 
-    /// The power of two that brings the elements of `x` to [`LARGEST`] at most, as a scalar.
-    fn scale(&mut self, x: Ix) -> Ix {
-        let axes = (0..self.shape(x).rank()).collect();
+    /// The power of two that brings the elements of `x` to [`LARGEST`] at most: one for each matrix, or a scalar.
+    fn scale(&mut self, x: Ix, matrices: bool) -> Ix {
+        let shape = self.shape(x);
         let sizes = self.unary(Elementwise::Abs, x);
-        let op = Op::Reduce { op: Reduction::Max, axes, keep: false };
-        let largest = self.node(op, smallvec![sizes], Shape::new(&[]));
+        let first = if matrices { shape.rank() - 2 } else { 0 };
+        let axes = (first..shape.rank()).collect();
+        let op = Op::Reduce { op: Reduction::Max, axes, keep: matrices };
+        let shape = if matrices { single(&shape) } else { Shape::new(&[]) };
+        let largest = self.node(op, smallvec![sizes], shape.clone());
         let least = self.full(LEAST);
         let largest = self.binary(Elementwise::Max, largest, least);
         let power = self.unary(Elementwise::FloorPow2, largest);
         let near = Scalar::new(DType::F32, 2.0 / LARGEST);
         let scaled = Op::Elementwise(Elementwise::Scale, smallvec![near]);
-        let inverse = self.node(scaled, smallvec![power], Shape::new(&[]));
+        let inverse = self.node(scaled, smallvec![power], shape);
         // One chain, so that the number itself is what the reduction leaves.
         self.unary(Elementwise::Recip, inverse)
     }

@@ -4,6 +4,7 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
+use crate::cost::MatrixUnits;
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Expr, Ref};
 use crate::ops::{Combine, Precision, RowKind};
@@ -65,6 +66,7 @@ impl Step {
             _ if self.is_empty() => 0,
             Form::Reduce { schedule: ReduceSchedule { parts, .. }, .. }
             | Form::Row { parts, .. }
+            | Form::MatMul { schedule: ProductSchedule { parts, .. }, .. }
                 if *parts > 1 =>
             {
                 2
@@ -208,6 +210,16 @@ pub(crate) struct Strip {
     pub slices: usize,
 }
 
+impl Strip {
+    /// Fours of k that a thread reads at once.
+    pub const UNROLLED: usize = 4;
+
+    /// Elements of k that the workgroup reads in one round.
+    pub fn unit(&self) -> usize {
+        self.slices * 4 * Self::UNROLLED
+    }
+}
+
 /// `bm × bn` of the result a workgroup, `bk` of k at a time, `wm × wn` of the result a subgroup; all are multiples of
 /// the units' side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -219,6 +231,25 @@ pub(crate) struct UnitTile {
     pub wn: usize,
     /// Whether `f32` operands are multiplied as sums of two `f16`.
     pub split: bool,
+}
+
+impl UnitTile {
+    /// Halves between the end of one row of a tile in workgroup memory and the start of the next, which spread a
+    /// column over the banks.
+    pub const PAD: usize = 8;
+
+    /// Workgroup memory that the kernel takes: both tiles, however they lie, and a square of the result a subgroup.
+    pub fn workgroup_bytes(&self, units: Option<MatrixUnits>) -> u64 {
+        let parts = if self.split { 2 } else { 1 };
+        let halves = |outer: usize| {
+            let (a, b) =
+                (outer * (self.bk * parts + Self::PAD), self.bk * (outer * parts + Self::PAD));
+            a.max(b)
+        };
+        let square = units.map_or(0, |units| units.side as usize).pow(2);
+        let squares = (self.bm / self.wm) * (self.bn / self.wn) * square * 4;
+        (2 * (halves(self.bm) + halves(self.bn)) + squares) as u64
+    }
 }
 
 /// The space that an operand's view runs over.

@@ -1,9 +1,17 @@
 //! Which adapter to open, and what it offers.
 
+use std::sync::OnceLock;
+
 use wgpu::DeviceType;
 
+use super::idle;
 use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
+
+const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
+    .union(wgpu::Backends::METAL)
+    .union(wgpu::Backends::DX12)
+    .union(wgpu::Backends::BROWSER_WEBGPU);
 
 /// Which adapter is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +56,7 @@ impl GpuInfo {
 }
 
 /// An opened device.
+#[derive(Clone)]
 pub(super) struct Opened {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
@@ -67,6 +76,10 @@ pub(super) async fn open(
     let adapter = &adapters[index];
     let info = GpuInfo::of(adapter);
     let features = features & adapter.features();
+    let same = |idle: &Opened| idle.info == info && idle.device.features() == features;
+    if let Some(opened) = idle::take(same) {
+        return Ok(opened);
+    }
     // SAFETY: of the features that wgpu calls experimental, only cooperative matrices are ever asked for; the
     // kernels that use them come from this crate's code generator, in one shape that the adapter lists and with
     // every index in range.
@@ -87,17 +100,23 @@ pub(super) async fn open(
 }
 
 async fn enumerate() -> Vec<wgpu::Adapter> {
-    use wgpu::Backends as B;
-    let backends = B::VULKAN | B::METAL | B::DX12 | B::BROWSER_WEBGPU;
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-        backends,
-        // No dispatch here is indirect, and their validation is dear.
-        flags: (wgpu::InstanceFlags::from_build_config()
-            - wgpu::InstanceFlags::VALIDATION_INDIRECT_CALL)
-            .with_env(),
-        ..wgpu::InstanceDescriptor::new_without_display_handle()
-    });
-    instance.enumerate_adapters(backends).await
+    instance().enumerate_adapters(BACKENDS).await
+}
+
+/// The only instance of the process, never dropped: a driver that is let go of with the last instance may hang the
+/// threads that used it when they end.
+fn instance() -> &'static wgpu::Instance {
+    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
+    INSTANCE.get_or_init(|| {
+        wgpu::Instance::new(wgpu::InstanceDescriptor {
+            backends: BACKENDS,
+            // No dispatch here is indirect, and their validation is dear.
+            flags: (wgpu::InstanceFlags::from_build_config()
+                - wgpu::InstanceFlags::VALIDATION_INDIRECT_CALL)
+                .with_env(),
+            ..wgpu::InstanceDescriptor::new_without_display_handle()
+        })
+    })
 }
 
 fn plan_limits(device: &wgpu::Device, adapter: &wgpu::Adapter, info: &GpuInfo) -> Limits {

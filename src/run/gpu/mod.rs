@@ -11,6 +11,7 @@ mod archive;
 mod convert;
 mod fault;
 mod flight;
+mod idle;
 mod kernels;
 mod lru;
 mod native;
@@ -34,6 +35,7 @@ pub(crate) use trip::{HostData, Job};
 
 use self::archive::Archive;
 use self::fault::Health;
+use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
 use self::lru::Lru;
 use self::native::Poller;
@@ -42,6 +44,7 @@ use self::staging::Cargo;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
+use crate::run::cpu::off_thread;
 use crate::store::Store;
 
 /// Bind groups kept.
@@ -83,6 +86,8 @@ struct Shared {
     compiler: Compiler,
     bind_groups: Mutex<Lru<GroupKey, wgpu::BindGroup>>,
     poller: Poller,
+    /// Dropped last.
+    _leaving: Leaving,
 }
 
 impl Gpu {
@@ -106,9 +111,10 @@ impl Gpu {
         features: wgpu::Features,
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
-        let adapter::Opened { device, queue, info, limits } =
-            adapter::open(choice, features).await?;
-        let health = Health::watch(&device);
+        let opened = adapter::open(choice, features).await?;
+        let health = Health::watch(&opened.device);
+        let leaving = Leaving { opened: opened.clone(), health: Arc::clone(&health) };
+        let adapter::Opened { device, queue, info, limits } = opened;
         let poller =
             Poller::start(device.clone(), Arc::clone(&health), info.software).map_err(|error| {
                 DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
@@ -124,6 +130,7 @@ impl Gpu {
             limits,
             health,
             poller,
+            _leaving: leaving,
         })))
     }
 
@@ -142,16 +149,13 @@ impl Gpu {
         self.0.health.is_lost()
     }
 
-    /// Compiles what is missing, several at once, on threads of their own.
+    /// Compiles what is missing, several at once, off the awaiting thread.
     pub async fn compile(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
         if self.0.compiler.knows(&dispatches) {
             return self.compile_here(dispatches);
         }
         let gpu = self.clone();
-        native::offload(move || gpu.compile_here(dispatches)).await.unwrap_or_else(|error| {
-            let doing = "compiling kernels on a thread of their own".into();
-            Err(DeviceError::Refused { doing, reason: error.to_string() })
-        })
+        off_thread(move || gpu.compile_here(dispatches)).await
     }
 
     fn compile_here(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {

@@ -6,11 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::oneshot::{self, Receiver};
 
 use super::fault::Health;
 use super::flight::{Landing, Ticket};
+use crate::run::cpu::share;
 
 /// How long a future polls the device before it lets others have the thread: what a small trip takes.
 const SPIN: Duration = Duration::from_micros(120);
@@ -256,38 +257,15 @@ impl Drop for Clerk {
     }
 }
 
-/// The result of `work`, done on a thread of its own so that no task waits for it.
-pub(super) async fn offload<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> std::io::Result<R> {
-    let (sender, receiver) = oneshot::channel();
-    let run = move || drop(sender.send(work()));
-    thread::Builder::new().name("onetrip-work".into()).spawn(run)?;
-    receiver.await.map_err(std::io::Error::other)
-}
-
-/// The results of `work` on each item, in order, on as many threads as there are cores.
+/// The results of `work` on each item, in order, on threads that stay: a driver may hang where one that used it ends
+/// while another closes a device.
 pub(super) fn parallel<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
-    let threads = cores().min(items.len());
-    if threads < 2 {
-        return items.into_iter().map(work).collect();
-    }
-    let share = items.len().div_ceil(threads);
-    let mut items = items.into_iter();
-    let work = &work;
-    thread::scope(|scope| {
-        let mut handles = Vec::with_capacity(threads);
-        while items.len() > 0 {
-            let part: Vec<I> = items.by_ref().take(share).collect();
-            handles.push(scope.spawn(move || part.into_iter().map(work).collect::<Vec<R>>()));
-        }
-        let join = |handle: thread::ScopedJoinHandle<'_, Vec<R>>| {
-            handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        handles.into_iter().flat_map(join).collect()
-    })
-}
-
-fn cores() -> usize {
-    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    share(items.into_iter().enumerate(), |(at, item)| {
+        let result = work(item);
+        done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, result)| result).collect()
 }
