@@ -94,13 +94,16 @@ def main():
     case("chain8_64e6_eager", lambda: chain(*operands))
     compiled = torch.compile(chain)
     case("chain8_64e6", lambda: compiled(*operands))
-    for n in (1024, 2048, 4096, 8192):
+    for n in (1024, 2048, 4095, 4096, 4097, 8192):
         x, w = random(n, n), random(n, n)
         case(f"matmul_f32_{n}", lambda: x @ w)
-    for n in (4096, 8192):
+    for n in (1024, 2048, 4096, 8192):
         x, w = random(n, n).half(), random(n, n).half()
         case(f"matmul_f16_{n}", lambda: x @ w)
     w, bias = random(SIDE, SIDE), random(SIDE)
+    for rows in (1, SIDE):
+        x = random(rows, SIDE)
+        case(f"matmul_transposed_{rows}x4096x4096", lambda: x @ w.T)
     for rows in (1, 64, 1024, 4096):
         x = random(rows, SIDE)
         case(f"linear_relu_{rows}x4096x4096", lambda: torch.relu(torch.addmm(bias, x, w)))

@@ -95,7 +95,8 @@ impl GpuCommandBatch {
 
     /// (x − mean) / √(variance + ε) along `axis`, with the variance over n elements (Ba et al., 2016). A
     /// gain and a bias are a [`mul`](Self::mul) and an [`add`](Self::add), which become part of
-    /// the same kernel. It is a mistake if ε is negative or not finite.
+    /// the same kernel. It is a mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which
+    /// overflows past |x − mean| of 1e19.
     #[track_caller]
     pub fn layer_norm<T: Float>(
         &mut self,
@@ -110,7 +111,8 @@ impl GpuCommandBatch {
     }
 
     /// x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019). A gain is a [`mul`](Self::mul),
-    /// which becomes part of the same kernel. It is a mistake if ε is negative or not finite.
+    /// which becomes part of the same kernel. It is a mistake if ε is negative or not finite. On a GPU squares
+    /// are taken in `f32`, which overflows past |x| of 1e19.
     #[track_caller]
     pub fn rms_norm<T: Float>(&mut self, x: BufferId<T>, axis: isize, epsilon: f32) -> BufferId<T> {
         match check_epsilon(epsilon) {

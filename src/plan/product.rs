@@ -176,7 +176,7 @@ mod tests {
 
     fn of(m: usize, n: usize, k: usize, precision: Precision) -> ProductSchedule {
         let units = Some(MatrixUnits { side: 16, subgroup: 32 });
-        let limits = Limits { units, ..Limits::webgpu() };
+        let limits = Limits { units, workgroup_bytes: 32_768, ..Limits::webgpu() };
         schedule(&ProductSize { count: 1, m, n, k }, precision, &limits)
     }
 
@@ -208,5 +208,20 @@ mod tests {
         assert!(matches!(layout(4096, Precision::Half), ProductLayout::Units(t) if !t.split));
         assert!(matches!(layout(4096, Precision::Split), ProductLayout::Units(t) if t.split));
         assert!(matches!(layout(1, Precision::Half), ProductLayout::Strips(s) if s.rows == 1));
+    }
+
+    #[test]
+    fn little_workgroup_memory_means_scalar_units() {
+        let units = Some(MatrixUnits { side: 16, subgroup: 32 });
+        let limits = Limits { units, workgroup_bytes: 16_384, ..Limits::webgpu() };
+        let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096 };
+        for precision in [Precision::Half, Precision::Split] {
+            let ProductSchedule { layout, .. } = schedule(&size, precision, &limits);
+            match layout {
+                ProductLayout::Units(tile) => assert!(tile.workgroup_bytes(units) <= 16_384),
+                ProductLayout::Tiles(_) => {}
+                ProductLayout::Strips(_) => panic!("{size:?} has many rows"),
+            }
+        }
     }
 }
