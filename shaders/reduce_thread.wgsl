@@ -1,5 +1,5 @@
 // A reduction in which one thread walks along the elements of a result, its neighbours along
-// those of the neighbouring results. Where there are parts, each takes every so manieth element, so
+// those of the neighbouring results. Where there are parts, each takes every element that is as many further as there are parts, so
 // that neighbours stay close where results are few.
 //
 // Bindings: 0 the parameters; then the outputs (or the scratch memory that takes partial results),

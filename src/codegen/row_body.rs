@@ -299,7 +299,7 @@ fn tree(terms: &[String], merge: impl Fn(&str, &str) -> String + Copy) -> String
         terms => {
             let (a, b) = terms.split_at(terms.len() / 2);
             let nested = |text: String, terms: &[String]| {
-                if terms.len() > 1 && !text.starts_with("p_") { format!("({text})") } else { text }
+                if terms.len() > 1 { format!("({text})") } else { text }
             };
             merge(&nested(tree(a, merge), a), &nested(tree(b, merge), b))
         }

@@ -231,6 +231,21 @@ fn products_by_type_shape_and_order() {
     }
 }
 
+/// Elements that differ by less than what rounding does to their mean.
+#[test]
+fn norms_of_nearly_equal_elements() {
+    for row in [[-30_000.0, -29_999.998], [4096.0, 4096.0005], [0.1, 0.1], [1e10, 1e10]] {
+        for count in [2, 1000, 4097] {
+            let x: Vec<f32> = row.into_iter().cycle().take(count).collect();
+            let tolerance = Tolerance { ulp: 8.0, abs: 1e-4 };
+            check(&format!("layer_norm {row:?} × {count}"), tolerance, |batch| {
+                let x = batch.upload_shaped(&x, [1, count]);
+                batch.layer_norm(x, -1, 1e-5);
+            });
+        }
+    }
+}
+
 /// Wherever there are matrix units, these run on them.
 #[test]
 fn products_of_every_precision() {
@@ -247,19 +262,21 @@ fn products_of_every_precision() {
     for (x_shape, w_shape) in shapes {
         for transposed in 0..4 {
             // Elements of any size keep their bits in two parts; rounded to f16, they must be in its range.
-            for (precision, size) in [
-                (Precision::Split, 1.0),
-                (Precision::Split, 1e-9),
-                (Precision::Split, 1e12),
-                (Precision::Half, 1.0),
+            for (precision, size, other) in [
+                (Precision::Split, 1.0, 3.0),
+                (Precision::Split, 1e-9, 3.0),
+                (Precision::Split, 1e12, 3.0),
+                (Precision::Split, 1e34, 1e-30),
+                (Precision::Split, 1e-30, 1e34),
+                (Precision::Half, 1.0, 3.0),
             ] {
                 let x: Vec<f32> = values(&mut rng, x_shape.iter().product(), (-size, size));
-                let w: Vec<f32> = values(&mut rng, w_shape.iter().product(), (-3.0, 3.0));
+                let w: Vec<f32> = values(&mut rng, w_shape.iter().product(), (-other, other));
                 let what = format!("{precision:?} {x_shape:?} {w_shape:?} order {transposed}");
                 let k = x_shape[x_shape.len() - 1] as f64;
                 let abs = match precision {
-                    Precision::Half => 3.0 * size * k.sqrt() * 2_f64.powi(-9),
-                    Precision::Split | Precision::Exact => 3.0 * size * (4e-8 * k + 4e-7),
+                    Precision::Half => other * size * k.sqrt() * 2_f64.powi(-9),
+                    Precision::Split | Precision::Exact => other * size * (4e-8 * k + 4e-7),
                 };
                 check(&what, Tolerance { ulp: 8.0, abs }, |batch| {
                     let x = stored::<f32>(batch, &x, x_shape, transposed & 1 != 0);
