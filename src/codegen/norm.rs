@@ -75,7 +75,8 @@ pub(super) fn passes(
             let mean = plain("mean", Fold::Sum, &format!("p_quotient(fold, {len})"));
             // What rounding left in the mean, which counts where elements differ by little more than that.
             let before: Option<fn(&str) -> String> = Some(|x| format!("{x} - mean"));
-            let rest = Pass { before, ..plain("rest", Fold::Sum, &format!("fold / {len}")) };
+            let rest =
+                Pass { before, ..plain("rest", Fold::Sum, &format!("p_quotient(fold, {len})")) };
             let scale = scale(Some(|x| format!("{x} - rest")));
             (vec![mean, rest, scale], |x| format!("{x} * scale"))
         }
