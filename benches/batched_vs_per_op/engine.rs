@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use onetrip::{BufferId, Device, GpuCommandBatch, Resident, Result};
 
 use crate::bare::Floor;
+use crate::chain;
 use crate::timing::{Budget, median};
 use crate::workload::numbers;
 
@@ -142,15 +143,8 @@ async fn chain_time(device: &Device, elements: usize) -> Result<Duration> {
 }
 
 fn eight_ops(batch: &mut GpuCommandBatch, operands: &[Resident<f32>]) -> BufferId<f32> {
-    let [a, b, c, d] = [0, 1, 2, 3].map(|i| batch.bind(&operands[i]));
-    let y = batch.mul(a, b);
-    let y = batch.add(y, c);
-    let y = batch.relu(y);
-    let y = batch.scale(y, 0.5);
-    let y = batch.sub(y, d);
-    let y = batch.square(y);
-    let y = batch.add_scalar(y, -0.125);
-    batch.max(y, a)
+    let operands = [0, 1, 2, 3].map(|i| batch.bind(&operands[i]));
+    chain::record(batch, operands)
 }
 
 /// Bytes read and written in a time, of which `latency` would pass with next to no bytes too.

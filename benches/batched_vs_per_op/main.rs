@@ -10,6 +10,8 @@
 //! `--table`, `--bare` or, for criterion, `--bench`. Without an adapter it measures the CPU alone.
 
 mod bare;
+#[path = "../common/chain.rs"]
+mod chain;
 mod engine;
 mod table;
 #[path = "../../examples/common/timing.rs"]

@@ -10,6 +10,8 @@
 //! rayon's threads; ratio is our time / theirs. Passes of both alternate. Every result is compared with
 //! float64 at sampled positions.
 
+#[path = "../common/chain.rs"]
+mod chain;
 mod direct;
 mod measure;
 #[path = "../kernels/reference.rs"]
@@ -59,18 +61,6 @@ fn operand(k: usize, i: usize) -> f32 {
     (mixed >> 60) as f32 / 8.0 - 1.0
 }
 
-/// The eight operations of the chain.
-fn eight(batch: &mut GpuCommandBatch, [a, b, c, d]: [BufferId<f32>; 4]) -> BufferId<f32> {
-    let y = batch.mul(a, b);
-    let y = batch.add(y, c);
-    let y = batch.relu(y);
-    let y = batch.scale(y, 0.5);
-    let y = batch.sub(y, d);
-    let y = batch.square(y);
-    let y = batch.add_scalar(y, -0.125);
-    batch.max(y, a)
-}
-
 /// The chain in double precision.
 fn exact_chain(i: usize) -> f64 {
     let [a, b, c, d] = [0, 1, 2, 3].map(|k| f64::from(operand(k, i)));
@@ -88,7 +78,7 @@ async fn chain(bench: &Bench, name: &str, len: usize) -> Done {
     let (a, b, c, d) = (a?, b?, c?, d?);
     let record = |batch: &mut GpuCommandBatch| {
         let operands = [&a, &b, &c, &d].map(|x| batch.bind(x));
-        eight(batch, operands)
+        chain::record(batch, operands)
     };
     let mut out = vec![0.0; len];
     let beside = || direct::chain([0, 1, 2, 3].map(|k| &data[k][..]), &mut out);
@@ -108,7 +98,7 @@ async fn chain_from_host(bench: &Bench, name: &str, len: usize) -> Done {
     let pass = async || {
         let mut batch = GpuCommandBatch::new(&bench.device);
         let operands = [0, 1, 2, 3].map(|k| batch.upload(&data[k]));
-        let y = eight(&mut batch, operands);
+        let y = chain::record(&mut batch, operands);
         batch.execute().await?;
         batch.read(y).await
     };

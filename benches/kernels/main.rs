@@ -15,6 +15,8 @@
 //! compiled kernels and again with what the first left there, for cold starts without and with the cache. Then each
 //! line ends with what the first call did.
 
+#[path = "../common/chain.rs"]
+mod chain;
 mod memory;
 mod reference;
 #[path = "../../examples/common/timing.rs"]
@@ -139,15 +141,8 @@ impl Bench {
         let [a, b, c, d] = [0, 1, 2, 3].map(|k| self.resident(&data[k], &[CHAIN]));
         let (a, b, c, d) = (a?, b?, c?, d?);
         let record = |batch: &mut GpuCommandBatch| {
-            let [a, b, c, d] = [&a, &b, &c, &d].map(|x| batch.bind(x));
-            let y = batch.mul(a, b);
-            let y = batch.add(y, c);
-            let y = batch.relu(y);
-            let y = batch.scale(y, 0.5);
-            let y = batch.sub(y, d);
-            let y = batch.square(y);
-            let y = batch.add_scalar(y, -0.125);
-            batch.max(y, a)
+            let operands = [&a, &b, &c, &d].map(|x| batch.bind(x));
+            chain::record(batch, operands)
         };
         let y = self.case("chain8_64e6", Work::Bytes(20.0 * CHAIN as f64), record).await?;
         check("chain", y, 1e-5, |i| {

@@ -142,30 +142,11 @@ fn position(ty: Ty, directed: &str) -> String {
     )
 }
 
-/// Equal greatest values need no scaling, which also keeps ∞ − ∞ out.
-const LOG_SUM_EXP: &str = "\
-struct State {
-    greatest: f32,
-    sum: f32,
-}
-
-fn identity() -> State {
-    return State(-p_inf(), 0f);
-}
-
-fn merge(a: State, b: State) -> State {
-    let greatest = p_max(a.greatest, b.greatest);
-    if a.greatest == b.greatest {
-        return State(greatest, a.sum + b.sum);
-    }
-    let scale = p_exp(-abs(a.greatest - b.greatest));
-    if a.greatest > b.greatest {
-        return State(greatest, a.sum + b.sum * scale);
-    }
-    return State(greatest, a.sum * scale + b.sum);
-}
-
+const LOG_SUM_EXP: &str = concat!(
+    include_str!("../../shaders/log_sum_exp.wgsl"),
+    "
 fn accept(a: State, x: f32, i: u32) -> State {
     return merge(a, State(x, 1f));
 }
-";
+"
+);

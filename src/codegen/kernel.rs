@@ -370,14 +370,14 @@ impl<'a> Kernel<'a> {
     pub fn dispatch(
         mut self,
         template: &str,
-        holes: &[(&str, &str)],
+        holes: &[(&str, impl AsRef<str>)],
         phase: &str,
         groups: usize,
     ) -> Dispatch {
         self.params.resize(self.params.len().next_multiple_of(4).max(4), 0);
         let prelude = self.prelude();
         let mut all = vec![("prelude", prelude.as_str())];
-        all.extend_from_slice(holes);
+        all.extend(holes.iter().map(|(name, text)| (*name, text.as_ref())));
         let buffers = self.buffers.iter().map(|b| Binding { buffer: b.at, writes: b.writes });
         Dispatch {
             label: format!("{}{phase}", self.step.label()),

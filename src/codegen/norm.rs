@@ -84,6 +84,12 @@ pub(super) fn passes(
     }
 }
 
+const EXPONENTIALS: &str = concat!(
+    include_str!("../../shaders/log_sum_exp.wgsl"),
+    "\n",
+    include_str!("../../shaders/row_exponentials.wgsl")
+);
+
 /// Statistics of a row's elements.
 pub(super) struct Statistics {
     /// The type `State` and the functions `identity`, `merge`, `lift` and `lift4`.
@@ -107,13 +113,13 @@ impl Statistics {
         };
         match kind {
             RowKind::Softmax => Self {
-                text: include_str!("../../shaders/row_exponentials.wgsl"),
+                text: EXPONENTIALS,
                 numbers: exponentials("let inverse = 1f / sum;\n"),
                 result: |x| format!("p_exp({x} - greatest) * inverse"),
                 fields: &["greatest", "sum"],
             },
             RowKind::LogSoftmax => Self {
-                text: include_str!("../../shaders/row_exponentials.wgsl"),
+                text: EXPONENTIALS,
                 numbers: exponentials("let total = p_log(sum);\n"),
                 result: |x| format!("{x} - greatest - total"),
                 fields: &["greatest", "sum"],

@@ -554,7 +554,6 @@ impl Product {
             ("bases", bases),
             ("each", each),
         ];
-        let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
         let template = include_str!("../../shaders/product_combine.wgsl");
         kernel.dispatch(template, &holes, " (combine)", results.div_ceil(THREADS))
     }

@@ -343,7 +343,6 @@ impl Reduction {
             ("chunk", kernel.size(chunk)),
             ("length", kernel.size(units)),
         ];
-        let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
         let (template, groups) = if by_thread {
             (include_str!("../../shaders/reduce_thread.wgsl"), ids.div_ceil(COLUMN_THREADS))
         } else {

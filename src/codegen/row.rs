@@ -189,7 +189,6 @@ impl Row {
             ("bases", bases),
             ("body", texts.body),
         ];
-        let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
         let groups = self.rows.len().div_ceil(self.share.rows()).saturating_mul(self.parts);
         let label = if phase == Phase::Gather { " (statistics)" } else { "" };
         kernel.dispatch(include_str!("../../shaders/row.wgsl"), &holes, label, groups)

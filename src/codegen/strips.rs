@@ -43,7 +43,6 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
         ("multiply", multiply),
         ("results", strip.results(arguments, product.ty_name())),
     ];
-    let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
     let template = include_str!("../../shaders/product_strips.wgsl");
     kernel.dispatch(template, &holes, product.phase(), groups)
 }

@@ -63,7 +63,6 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
         ("multiply", layout.multiply(product.ty)),
         ("stores", layout.stores(arguments)),
     ];
-    let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
     let template = include_str!("../../shaders/product_tiles.wgsl");
     kernel.dispatch(template, &holes, product.phase(), groups)
 }

@@ -50,7 +50,6 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
         ("multiply", units.multiply(&x, &w)),
         ("stores", units.stores(arguments)),
     ];
-    let holes: Vec<(&str, &str)> = holes.iter().map(|(n, text)| (*n, text.as_str())).collect();
     let template = include_str!("../../shaders/product_units.wgsl");
     kernel.dispatch(template, &holes, product.phase(), groups)
 }
