@@ -82,7 +82,7 @@ impl Device {
     }
 
     fn on_cpu(fallback: Option<String>) -> Self {
-        let threads = crate::run::cpu::threads();
+        let threads = crate::run::threads::count();
         let info = DeviceInfo {
             name: "cpu".into(),
             api: "host".into(),
@@ -135,7 +135,7 @@ impl Device {
             api: found.backend.clone(),
             driver: found.driver.clone(),
             software: found.software,
-            threads: crate::run::cpu::threads(),
+            threads: crate::run::threads::count(),
             fallback: None,
         };
         let target =
@@ -215,7 +215,7 @@ impl fmt::Debug for Device {
 }
 
 fn profiles() -> Profiles {
-    Profiles { cpu: DeviceProfile::cpu(crate::run::cpu::threads()), gpu: DeviceProfile::gpu() }
+    Profiles { cpu: DeviceProfile::cpu(crate::run::threads::count()), gpu: DeviceProfile::gpu() }
 }
 
 fn cpu_target() -> Target {

@@ -19,10 +19,14 @@ const STREET: &[&[&str]] = &[
     &["batch"],
 ];
 
+/// The streets inside of stages.
+const LANES: &[(&str, &[&[&str]])] =
+    &[("run", &[&["threads"], &["memory"], &["host"], &["gpu", "cpu"]])];
+
 /// Where a foreign crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
     ("wgpu", &["run/gpu"]),
-    ("rayon", &["run/cpu"]),
+    ("rayon", &["run/threads", "run/cpu"]),
     ("gemm", &["run/cpu"]),
     ("petgraph", &["graph"]),
     ("slotmap", &["graph", "plan"]),
@@ -33,7 +37,10 @@ const PLACES: &[(&str, &[&str])] = &[
 #[test]
 fn every_import_runs_along_the_street() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let exports = exports(&read(&root.join("lib.rs")));
+    let mut exports = exports("", &read(&root.join("lib.rs")));
+    for (stage, _) in LANES {
+        exports.extend(self::exports(stage, &read(&root.join(stage).join("mod.rs"))));
+    }
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
     assert!(files.len() > 30, "{files:?}");
@@ -78,19 +85,28 @@ fn modules_for_tests(tokens: &[Token]) -> Vec<String> {
     declared.map(|item| item[1].text.clone()).collect()
 }
 
-/// What the crate's root re-exports, and from which module.
-fn exports(lib: &str) -> Vec<(String, String)> {
-    let paths = paths(&tokens(lib));
-    let uses = paths.into_iter().filter(|(_, path)| path.len() >= 2);
-    uses.map(|(_, path)| (path[path.len() - 1].clone(), path[0].clone())).collect()
+/// What a module re-exports, and from where: both as paths below the crate's root.
+fn exports(module: &str, source: &str) -> Vec<(Vec<String>, Vec<String>)> {
+    let below = |name: &String| {
+        let names = [module, name].into_iter().filter(|name| !name.is_empty());
+        names.map(ToString::to_string).collect()
+    };
+    let uses = paths(&tokens(source)).into_iter().map(|(_, path)| path);
+    let uses = uses.filter(|path| path.len() >= 2 && !is_rooted(&path[0]));
+    uses.map(|path| (below(&path[path.len() - 1]), below(&path[0]))).collect()
+}
+
+/// Whether a path that starts with `name` says where it starts.
+fn is_rooted(name: &str) -> bool {
+    matches!(name, "crate" | "self" | "super")
 }
 
 /// What in the source `file` runs against the street, a line each.
-fn offences(file: &str, source: &str, exports: &[(String, String)]) -> Vec<String> {
+fn offences(file: &str, source: &str, exports: &[(Vec<String>, Vec<String>)]) -> Vec<String> {
     let mut found = Vec::new();
-    let here = file.split(['/', '.']).next().unwrap_or_default();
-    let Some(own) = stage(here) else {
-        return vec![format!("{file}: `{here}` has no place in STREET")];
+    let here: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+    let Some(lanes) = lanes(here[0]) else {
+        return vec![format!("{file}: `{}` has no place in STREET", here[0])];
     };
     for (line, path) in paths(&tokens(source)) {
         let name = &path[0];
@@ -100,46 +116,63 @@ fn offences(file: &str, source: &str, exports: &[(String, String)]) -> Vec<Strin
             }
             continue;
         }
-        let Some(target) = absolute(file, &path) else { continue };
-        let target =
-            exports.iter().find(|(item, _)| *item == target).map_or(target, |(_, m)| m.clone());
-        match stage(&target) {
-            Some(other) if other < own || target == here => {}
-            Some(_) => found.push(format!("{file}:{line}: `{here}` names `{target}`")),
-            None => found.push(format!("{file}:{line}: `{target}` has no place in STREET")),
-        }
+        let target = absolute(file, &path);
+        let export = exports.iter().find(|(item, _)| target.starts_with(item));
+        let target = export.map_or(&target, |(_, from)| from);
+        let offence = match (target.first(), target.get(1)) {
+            (Some(stage), Some(part)) if stage == here[0] => lanes
+                .filter(|_| here[1] != "mod")
+                .and_then(|lanes| against("LANES", lanes, here[1], part)),
+            (Some(stage), _) => against("STREET", STREET, here[0], stage),
+            (None, _) => None,
+        };
+        found.extend(offence.map(|offence| format!("{file}:{line}: {offence}")));
     }
     found
 }
 
-fn stage(module: &str) -> Option<usize> {
-    STREET.iter().position(|row| row.contains(&module))
+/// The street inside of a stage, if the stage has a place and, in it, a street.
+fn lanes(stage: &str) -> Option<Option<&'static [&'static [&'static str]]>> {
+    position(STREET, stage)?;
+    Some(LANES.iter().find(|(name, _)| *name == stage).map(|(_, lanes)| *lanes))
+}
+
+/// What is wrong with `here` naming `target`, if anything is.
+fn against(list: &str, street: &[&[&str]], here: &str, target: &str) -> Option<String> {
+    match (position(street, target), position(street, here)) {
+        (Some(other), Some(own)) if other < own || target == here => None,
+        (Some(_), Some(_)) => Some(format!("`{here}` names `{target}`")),
+        (None, _) => Some(format!("`{target}` has no place in {list}")),
+        (_, None) => Some(format!("`{here}` has no place in {list}")),
+    }
+}
+
+fn position(street: &[&[&str]], module: &str) -> Option<usize> {
+    street.iter().position(|row| row.contains(&module))
 }
 
 fn is_in(file: &str, place: &str) -> bool {
     file.strip_prefix(place).is_some_and(|rest| rest.starts_with(['/', '.']))
 }
 
-/// The first name below the crate's root of a path that starts with `crate`, `self` or `super`.
-fn absolute(file: &str, path: &[String]) -> Option<String> {
+/// The names below the crate's root of a path that starts with `crate`, `self` or `super`; none for other paths.
+fn absolute(file: &str, path: &[String]) -> Vec<String> {
+    if !is_rooted(&path[0]) {
+        return Vec::new();
+    }
     let mut module: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
     if module.last() == Some(&"mod") {
         module.pop();
     }
-    let mut rest = path.iter().map(String::as_str).peekable();
-    match rest.next()? {
-        "crate" => module.clear(),
-        "self" => {}
-        "super" => {
-            module.pop();
+    for name in path {
+        match name.as_str() {
+            "crate" => module.clear(),
+            "self" => {}
+            "super" => drop(module.pop()),
+            name => module.push(name),
         }
-        _ => return None,
     }
-    while rest.next_if_eq(&"super").is_some() {
-        module.pop();
-    }
-    module.extend(rest);
-    module.first().map(ToString::to_string)
+    module.into_iter().map(ToString::to_string).collect()
 }
 
 /// The paths in a source, those in `use` trees one by one, each with its line; items for tests are left out.
@@ -304,7 +337,9 @@ fn quoted(text: &str, quote: char) -> usize {
 
 #[test]
 fn the_checker_finds_what_runs_against_the_street() {
-    let exports = exports("pub use batch::{BufferId, GpuCommandBatch};\npub use dtype::DType;\n");
+    let mut exports =
+        exports("", "pub use batch::{BufferId, GpuCommandBatch};\npub use dtype::DType;\n");
+    exports.extend(self::exports("run", "pub(crate) use host::HostBuffer;\n"));
     let source = r##"
         //! use crate::batch::Nothing; in a comment
         use crate::shape::Shape;
@@ -361,5 +396,17 @@ fn the_checker_finds_what_runs_against_the_street() {
         ["run/gpu_like.rs:1: names the crate `wgpu`"]
     );
     assert_eq!(offences("run/gpu/pool.rs", "use wgpu::Device;", &exports), [""; 0]);
+    assert_eq!(
+        offences("run/memory.rs", "use super::{threads::share, cpu::Tape, HostBuffer};", &exports),
+        ["run/memory.rs:1: `memory` names `cpu`", "run/memory.rs:1: `memory` names `host`"]
+    );
+    assert_eq!(
+        offences("run/gpu/trip.rs", "use crate::run::{HostBuffer, cpu::run, other};", &exports),
+        [
+            "run/gpu/trip.rs:1: `gpu` names `cpu`",
+            "run/gpu/trip.rs:1: `other` has no place in LANES"
+        ]
+    );
+    assert_eq!(offences("run/mod.rs", "use self::gpu::Gpu;", &exports), [""; 0]);
     assert_eq!(offences("other.rs", "", &exports), ["other.rs: `other` has no place in STREET"]);
 }

@@ -10,10 +10,10 @@ use super::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Element};
 use crate::error::{DataError, Result};
 use crate::run::HostBuffer;
-use crate::run::cpu::off_thread;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::Download;
 use crate::run::memory::{self, LARGE_RESULT};
+use crate::run::threads::off_thread;
 use crate::shape::Shape;
 
 /// Bytes that a future copies before it lets other tasks run: a millisecond or two.

@@ -2,7 +2,7 @@
 
 use bytemuck::Zeroable;
 
-use super::cpu::share;
+use super::threads::share;
 
 /// Bytes from which copies are shared among threads, and no longer made where a task awaits them: what one thread
 /// copies in a few tenths of a millisecond.

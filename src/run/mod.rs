@@ -5,5 +5,6 @@ pub(crate) mod cpu;
 pub(crate) mod gpu;
 mod host;
 pub(crate) mod memory;
+pub(crate) mod threads;
 
 pub(crate) use host::HostBuffer;

@@ -13,7 +13,6 @@ mod pool;
 mod prefetch;
 mod reduce;
 mod row;
-mod share;
 mod tape;
 mod wide;
 
@@ -21,9 +20,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub(crate) use offload::{CpuJob, off_thread, run_off_thread, threads};
+pub(crate) use offload::{CpuJob, run_off_thread};
 pub(crate) use pool::CpuPool;
-pub(crate) use share::share;
 
 use self::input::Input;
 use crate::expr::Ref;

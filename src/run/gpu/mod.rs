@@ -44,7 +44,7 @@ use self::staging::Cargo;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
-use crate::run::cpu::off_thread;
+use crate::run::threads::off_thread;
 use crate::store::Store;
 
 /// Bind groups kept.

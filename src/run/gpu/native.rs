@@ -11,7 +11,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::fault::Health;
 use super::flight::{Landing, Ticket};
-use crate::run::cpu::share;
+use crate::run::threads::share;
 
 /// How long a future polls the device before it lets others have the thread: what a small trip takes.
 const SPIN: Duration = Duration::from_micros(120);

@@ -9,8 +9,8 @@ use super::flight::Readback;
 use super::resident::DeviceBuffer;
 use super::trip::HostData;
 use crate::dtype::{DType, Element};
-use crate::run::cpu::{off_thread, share};
 use crate::run::memory::{self, LARGE_RESULT, PART};
+use crate::run::threads::{off_thread, share};
 
 /// A finished run.
 pub(crate) struct GpuRun {

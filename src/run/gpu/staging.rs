@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::convert::Storage;
 use super::pool::Lease;
-use crate::run::cpu::share;
 use crate::run::memory::{LARGE, PART};
+use crate::run::threads::share;
 
 /// Data starts at multiples of this, which suits copies and mapped ranges.
 const ALIGNMENT: u64 = 16;

@@ -16,8 +16,8 @@ use super::{Gpu, GpuCounts, GroupKey, Shared};
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::{DataError, DeviceError, Error};
 use crate::plan::{Home, Plan, Value};
-use crate::run::cpu::off_thread;
 use crate::run::memory::LARGE;
+use crate::run::threads::off_thread;
 
 /// Elements in host memory, in the host's representation.
 pub(crate) type HostData = Arc<dyn AsRef<[u8]> + Send + Sync>;

@@ -1,0 +1,78 @@
+//! Work for rayon's threads: all of it on one of them, or in parts that any of them may do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// Does `work` on each of `parts`, on this thread and those of rayon that are free, in any order.
+pub(crate) fn share<I: Send>(
+    parts: impl ExactSizeIterator<Item = I> + Send,
+    work: impl Fn(I) + Sync,
+) {
+    let others = rayon::current_num_threads().min(parts.len()).saturating_sub(1);
+    let parts = Mutex::new(parts);
+    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let drain = || {
+        while let Some(part) = next() {
+            work(part);
+        }
+    };
+    rayon::in_place_scope(|scope| {
+        (0..others).for_each(|_| scope.spawn(|_| drain()));
+        drain();
+    });
+}
+
+/// The result of `work`, done on one of rayon's threads: on this one if it is of rayon, since all of them may be
+/// waiting here for one that is free.
+pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    if rayon::current_thread_index().is_some() {
+        return work();
+    }
+    let (sender, receiver) = oneshot::channel();
+    // A panic must reach who waits: on its own, rayon would end the process.
+    rayon::spawn(move || drop(sender.send(catch_unwind(AssertUnwindSafe(work)))));
+    match receiver.await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => unreachable!("the sender sends before it is dropped"),
+    }
+}
+
+/// Threads that runs are shared out over.
+pub(crate) fn count() -> usize {
+    rayon::current_num_threads()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_is_done_once() {
+        for count in [0, 1, 2, 1000] {
+            let done = Mutex::new(Vec::new());
+            share(0..count, |part| done.lock().unwrap().push(part));
+            let mut done = done.into_inner().unwrap();
+            done.sort_unstable();
+            assert_eq!(done, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn all_of_rayon_s_threads_may_wait_at_once() {
+        let results = rayon::broadcast(|thread| {
+            let index = thread.index();
+            pollster::block_on(off_thread(move || index))
+        });
+        assert_eq!(results, (0..count()).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_panic_reaches_who_waits() {
+        let waiting = tokio::spawn(off_thread(|| panic!("as it should")));
+        assert!(waiting.await.unwrap_err().is_panic());
+        assert_eq!(off_thread(|| 5).await, 5);
+    }
+}
