@@ -10,14 +10,11 @@ mod product;
 mod reduce;
 mod row;
 mod row_body;
-mod strips;
 mod template;
 #[cfg(test)]
 mod tests;
-mod tiles;
 mod together;
 mod transpose;
-mod units;
 
 use self::kernel::Kernel;
 use crate::cost::Limits;

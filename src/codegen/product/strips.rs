@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
-use super::Dispatch;
-use super::kernel::Kernel;
-use super::product::{Product, Reading, Side, Walk};
-use super::tiles::locate;
+use super::Product;
+use super::locate::locate;
+use super::reading::{Reading, Side};
+use super::walk::Walk;
+use crate::codegen::Dispatch;
+use crate::codegen::kernel::Kernel;
 use crate::dtype::Ty;
 use crate::plan::Strip;
 
@@ -43,7 +45,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> 
         ("multiply", multiply),
         ("results", strip.results(arguments, product.ty_name())),
     ];
-    let template = include_str!("../../shaders/product_strips.wgsl");
+    let template = include_str!("../../../shaders/product_strips.wgsl");
     kernel.dispatch(template, &holes, product.phase(), groups)
 }
 

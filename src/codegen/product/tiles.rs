@@ -2,14 +2,16 @@
 
 use std::fmt::Write;
 
-use super::Dispatch;
-use super::kernel::Kernel;
-use super::product::{Product, Reading, Side, Walk};
+use super::Product;
+use super::locate::locate;
+use super::reading::{Reading, Side};
+use super::transfer::{Transfer, fetch};
+use super::walk::Walk;
+use crate::codegen::Dispatch;
+use crate::codegen::kernel::Kernel;
 use crate::dtype::Ty;
 use crate::plan::Tile;
 
-/// Rows of tiles that are taken together, so that what they read stays in the cache.
-const BAND: usize = 8;
 /// Threads that run in step.
 const WAVE: usize = 32;
 
@@ -19,22 +21,12 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
     let readings =
         [product.reading(&kernel, Side::X, bm, bk), product.reading(&kernel, Side::W, bn, bk)];
     let frame = product.frame(&mut kernel, readings);
-    let [x, w] = readings.map(|reading| Transfer {
-        name: if reading.side == Side::X { "x" } else { "w" },
-        outer: if reading.side == Side::X { bm } else { bn },
-        bk,
-        along_k: reading.along_k,
-        pitch: if reading.side == Side::X { layout.x_pitch } else { layout.w_pitch },
-        threads: layout.threads(),
-    });
+    let [x, w] = readings.map(|reading| layout.quads(reading));
     let arguments = &frame.base_arguments;
     let ty = product.ty_name();
     let [x_walk, w_walk] = &frame.walks;
     let places = x.places(&mut kernel, x_walk, ty) + &w.places(&mut kernel, w_walk, ty);
-    let reads =
-        |kernel: &mut Kernel<'_>, end| x.read(kernel, x_walk, end) + &w.read(kernel, w_walk, end);
-    let fetch = fetch(&mut kernel, &readings, bk, reads);
-    let advance = x.advance(&mut kernel, x_walk) + &w.advance(&mut kernel, w_walk);
+    let fetch = fetch(&mut kernel, [&x.transfer, &w.transfer], &frame.walks);
     let (locate, groups) = locate(product, &mut kernel, [bm, bn, bk]);
     let [tx, ty_index] = layout.lanes();
     let (stage, turn) = layout.turn();
@@ -58,62 +50,13 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
         ("places", places),
         ("stage", stage),
         ("turn", turn),
-        ("fetch", fetch + &advance),
+        ("fetch", fetch),
         ("put", x.put() + &w.put()),
         ("multiply", layout.multiply(product.ty)),
         ("stores", layout.stores(arguments)),
     ];
-    let template = include_str!("../../shaders/product_tiles.wgsl");
+    let template = include_str!("../../../shaders/product_tiles.wgsl");
     kernel.dispatch(template, &holes, product.phase(), groups)
-}
-
-/// Statements that find the workgroup's tile, of `bm × bn` and `bk` of k at a time, and its part of k; and the number
-/// of workgroups.
-pub(super) fn locate(
-    product: &Product,
-    kernel: &mut Kernel<'_>,
-    [bm, bn, bk]: [usize; 3],
-) -> (String, usize) {
-    let (rows, columns) = (product.m.div_ceil(bm), product.n.div_ceil(bn));
-    let tiles = rows * columns * product.count();
-    let groups = tiles * product.parts;
-    let (group_count, tile_count) = (kernel.size(groups), kernel.size(tiles));
-    let (rows, columns) = (kernel.size(rows), kernel.size(columns));
-    let (k, chunk) = (kernel.size(product.k), kernel.size(product.chunk(bk)));
-    let text = format!(
-        "if id >= {group_count} {{\n    return;\n}}\n\
-         let tiles = {tile_count};\n\
-         // Tiles go in bands of {BAND} rows, so that what is read stays in the cache.\n\
-         let rows = {rows};\n\
-         let columns = {columns};\n\
-         let tile = id % tiles % (rows * columns);\n\
-         let batch = id % tiles / (rows * columns);\n\
-         let band = tile / ({BAND}u * columns) * {BAND}u;\n\
-         let height = min(rows - band, {BAND}u);\n\
-         let in_band = tile % ({BAND}u * columns);\n\
-         let first_row = (band + in_band % height) * {bm}u;\n\
-         let first_column = (in_band / height) * {bn}u;\n\
-         let first_k = id / tiles * {chunk};\n\
-         let end_k = min(first_k + {chunk}, {k});\n\
-         {}",
-        product.announce_part()
-    );
-    (text, groups)
-}
-
-/// Statements that read the tiles at `next_k`, `bk` of k at a time: those that reach past the end with zeros there.
-pub(super) fn fetch<'a>(
-    kernel: &mut Kernel<'a>,
-    readings: &[Reading; 2],
-    bk: usize,
-    reads: impl Fn(&mut Kernel<'a>, bool) -> String,
-) -> String {
-    let inside = reads(kernel, false);
-    if readings.iter().all(|reading| !reading.ragged_k) {
-        return inside;
-    }
-    let end = reads(kernel, true);
-    format!("if next_k + {bk}u <= end_k {{\n{inside}}} else {{\n{end}}}\n")
 }
 
 /// How a workgroup's memory and threads are laid out.
@@ -146,6 +89,18 @@ impl Layout {
 
     fn threads(&self) -> usize {
         self.tx() * self.ty()
+    }
+
+    /// How the tile of one side is brought.
+    fn quads(&self, reading: Reading) -> Quads {
+        let (outer, pitch) = match reading.side {
+            Side::X => (self.tile.bm, self.x_pitch),
+            Side::W => (self.tile.bn, self.w_pitch),
+        };
+        let bk = self.tile.bk;
+        let (items, threads) = (outer * bk / 4, self.threads());
+        let transfer = Transfer { reading, places: ["o", "k"], items, threads, bk };
+        Quads { transfer, outer, pitch }
     }
 
     /// Threads along n.
@@ -261,98 +216,60 @@ impl Layout {
     }
 }
 
-/// How the threads bring one tile from memory to workgroup memory: four neighbours a thread and round.
-struct Transfer {
-    name: &'static str,
+/// One side's tile in workgroup memory, with k outermost, in fours across k.
+struct Quads {
+    transfer: Transfer,
     /// Rows or columns of the tile.
     outer: usize,
-    bk: usize,
-    /// Whether the four are neighbours along k.
-    along_k: bool,
     pitch: usize,
-    threads: usize,
 }
 
-impl Transfer {
-    fn quads(&self) -> usize {
-        self.outer * self.bk / 4
-    }
-
-    fn rounds(&self) -> std::ops::Range<usize> {
-        0..self.quads().div_ceil(self.threads)
-    }
-
-    /// `text` where the thread has a quad in `round`.
-    fn guarded(&self, round: usize, text: String) -> String {
-        let first = round * self.threads;
-        if first + self.threads <= self.quads() {
-            return text;
-        }
-        format!("if thread + {first}u < {}u {{\n{text}}}\n", self.quads())
+impl Quads {
+    fn name(&self) -> &'static str {
+        self.transfer.reading.side.name()
     }
 
     /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
     fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk, ty: &str) -> String {
-        let Self { name, outer, bk, threads, .. } = self;
+        let Transfer { bk, threads, reading, .. } = self.transfer;
+        let name = self.name();
         let mut text = String::new();
-        for round in self.rounds() {
+        for round in self.transfer.rounds() {
             let at = format!("(thread + {}u)", round * threads);
-            let (o, k) = if self.along_k {
+            let (o, k) = if reading.along_k {
                 let quads = bk / 4;
                 (format!("{at} / {quads}u"), format!("{at} % {quads}u * 4u"))
             } else {
-                let quads = outer / 4;
+                let quads = self.outer / 4;
                 (format!("{at} % {quads}u * 4u"), format!("{at} / {quads}u"))
             };
-            let _ = writeln!(text, "let {name}_o{round} = {o};");
-            let _ = writeln!(text, "let {name}_k{round} = {k};");
+            let [place_o, place_k] = self.transfer.place(round);
+            let _ = writeln!(text, "let {place_o} = {o};");
+            let _ = writeln!(text, "let {place_k} = {k};");
             let _ = writeln!(text, "var {name}_held{round}: vec4<{ty}>;");
-            let first = if *name == "x" { "first_row" } else { "first_column" };
-            let outer = format!("{first} + {name}_o{round}");
-            let k = format!("first_k + {name}_k{round}");
-            text.push_str(&walk.start(kernel, &self.prefix(round), &outer, &k));
+            text.push_str(&self.transfer.start(kernel, walk, round));
         }
         text
     }
 
-    /// The name of the walk of `round`.
-    fn prefix(&self, round: usize) -> String {
-        format!("{}{round}", self.name)
-    }
-
-    /// Statements that read the tile at `next_k` into the variables.
-    fn read(&self, kernel: &mut Kernel<'_>, walk: &Walk, end: bool) -> String {
-        let name = self.name;
-        let line = |round| {
-            let k = format!("next_k + {name}_k{round}");
-            let read = walk.read(kernel, &self.prefix(round), &k, 0, end);
-            self.guarded(round, format!("{name}_held{round} = {read};\n"))
-        };
-        self.rounds().map(line).collect()
-    }
-
-    /// Statements that move on to the next tile.
-    fn advance(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
-        self.rounds().map(|round| walk.advance(kernel, &self.prefix(round), self.bk)).collect()
-    }
-
     /// Statements that put the variables into the stage's workgroup memory.
     fn put(&self) -> String {
-        let Self { name, pitch, .. } = self;
+        let (name, pitch) = (self.name(), self.pitch);
         let line = |round: usize| {
-            let start = format!("{name}_stage + {name}_o{round} / 4u");
+            let [o, k] = self.transfer.place(round);
+            let start = format!("{name}_stage + {o} / 4u");
             let held = format!("{name}_held{round}");
-            let text = if self.along_k {
+            let text = if self.transfer.reading.along_k {
                 let each = |lane: usize| {
-                    let at = format!("{start} + ({name}_k{round} + {lane}u) * {pitch}u");
-                    format!("{name}_tile[{at}][{name}_o{round} % 4u] = {held}[{lane}];\n")
+                    let at = format!("{start} + ({k} + {lane}u) * {pitch}u");
+                    format!("{name}_tile[{at}][{o} % 4u] = {held}[{lane}];\n")
                 };
                 (0..4).map(each).collect()
             } else {
-                format!("{name}_tile[{start} + {name}_k{round} * {pitch}u] = {held};\n")
+                format!("{name}_tile[{start} + {k} * {pitch}u] = {held};\n")
             };
-            self.guarded(round, text)
+            self.transfer.guarded(round, text)
         };
-        self.rounds().map(line).collect()
+        self.transfer.rounds().map(line).collect()
     }
 }

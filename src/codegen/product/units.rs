@@ -2,10 +2,13 @@
 
 use std::fmt::Write;
 
-use super::Dispatch;
-use super::kernel::Kernel;
-use super::product::{Product, Reading, Side, Walk};
-use super::tiles::{fetch, locate};
+use super::Product;
+use super::locate::locate;
+use super::reading::{Reading, Side};
+use super::transfer::{Transfer, fetch};
+use super::walk::Walk;
+use crate::codegen::Dispatch;
+use crate::codegen::kernel::Kernel;
 use crate::plan::UnitTile;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {
@@ -20,14 +23,11 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
     });
     let frame = product.frame(&mut kernel, readings);
     let (locate, groups) = locate(product, &mut kernel, [bm, bn, bk]);
-    let [x, w] = readings.map(|reading| units.transfer(reading));
+    let [x, w] = readings.map(|reading| units.halves(reading));
     let arguments = &frame.base_arguments;
     let [x_walk, w_walk] = &frame.walks;
     let places = x.places(&mut kernel, x_walk) + &w.places(&mut kernel, w_walk);
-    let reads =
-        |kernel: &mut Kernel<'_>, end| x.read(kernel, x_walk, end) + &w.read(kernel, w_walk, end);
-    let fetch = fetch(&mut kernel, &readings, bk, reads);
-    let advance = x.advance(&mut kernel, x_walk) + &w.advance(&mut kernel, w_walk);
+    let fetch = fetch(&mut kernel, [&x.transfer, &w.transfer], &frame.walks);
     let holes = [
         ("functions", frame.functions),
         ("bases", frame.bases),
@@ -45,12 +45,12 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
         ("tiles", x.declare() + &w.declare()),
         ("accumulators", units.accumulators()),
         ("places", places),
-        ("fetch", fetch + &advance),
+        ("fetch", fetch),
         ("put", x.put() + &w.put()),
         ("multiply", units.multiply(&x, &w)),
         ("stores", units.stores(arguments)),
     ];
-    let template = include_str!("../../shaders/product_units.wgsl");
+    let template = include_str!("../../../shaders/product_units.wgsl");
     kernel.dispatch(template, &holes, product.phase(), groups)
 }
 
@@ -87,14 +87,19 @@ impl Units {
         format!("coop_mat{side}x{side}<{scalar}, {role}>")
     }
 
-    fn transfer(&self, reading: Reading) -> Transfer {
-        let (name, outer) = match reading.side {
-            Side::X => ("x", self.tile.bm),
-            Side::W => ("w", self.tile.bn),
+    /// How the tile of one side is brought.
+    fn halves(&self, reading: Reading) -> Halves {
+        let UnitTile { bm, bn, bk, split, .. } = self.tile;
+        let outer = if reading.side == Side::X { bm } else { bn };
+        let ([rows, columns], places) = if reading.along_k {
+            ([outer, bk], ["row", "column"])
+        } else {
+            ([bk, outer], ["column", "row"])
         };
-        let [rows, columns] =
-            if reading.along_k { [outer, self.tile.bk] } else { [self.tile.bk, outer] };
-        Transfer { name, reading, rows, columns, threads: self.threads(), split: self.tile.split }
+        let width = if reading.halves { 8 } else { 4 };
+        let (items, threads) = (rows * columns / width, self.threads());
+        let transfer = Transfer { reading, places, items, threads, bk };
+        Halves { transfer, rows, columns, width, split }
     }
 
     fn each_square(&self) -> impl Iterator<Item = (usize, usize)> {
@@ -108,7 +113,7 @@ impl Units {
     }
 
     /// Statements that add a tile's products to the squares.
-    fn multiply(&self, x: &Transfer, w: &Transfer) -> String {
+    fn multiply(&self, x: &Halves, w: &Halves) -> String {
         let each = |k: usize| {
             let k = k * self.side;
             let text = if self.tile.split {
@@ -121,7 +126,7 @@ impl Units {
         (0..self.tile.bk / self.side).map(each).collect()
     }
 
-    fn multiply_whole(&self, x: &Transfer, w: &Transfer, k: usize) -> String {
+    fn multiply_whole(&self, x: &Halves, w: &Halves, k: usize) -> String {
         let [high, wide] = self.squares();
         let mut text = String::new();
         for i in 0..high {
@@ -140,7 +145,7 @@ impl Units {
 
     /// The smallest products first. Units cut off what they add along k, so each square's sum of this k is added
     /// outside of them.
-    fn multiply_split(&self, x: &Transfer, w: &Transfer, k: usize) -> String {
+    fn multiply_split(&self, x: &Halves, w: &Halves, k: usize) -> String {
         let [high, wide] = self.squares();
         let zero = self.ty("f32", 'C');
         let mut text = String::new();
@@ -166,20 +171,20 @@ impl Units {
     }
 
     /// The text that loads a square of a tile, at `start + outer` and `k`: the leading bits, or the rest.
-    fn load(&self, tile: &Transfer, low: bool, start: &str, outer: usize, k: usize) -> String {
-        let role = if tile.name == "x" { 'A' } else { 'B' };
+    fn load(&self, tile: &Halves, low: bool, start: &str, outer: usize, k: usize) -> String {
+        let role = if tile.transfer.reading.side == Side::X { 'A' } else { 'B' };
         let ty = self.ty("f16", role);
         let pitch = tile.pitch() / 4;
         let part = if low { tile.columns / 4 } else { 0 };
-        let at = if tile.reading.along_k {
+        let at = if tile.transfer.reading.along_k {
             format!("({start} + {outer}u) * {pitch}u + {}u", k / 4 + part)
         } else {
             format!("{}u + {start} / 4u", k * pitch + outer / 4 + part)
         };
         // Row-major are a left operand whose rows lie along k and a right operand whose rows lie across.
-        let row_major = tile.reading.along_k == (role == 'A');
+        let row_major = tile.transfer.reading.along_k == (role == 'A');
         let load = if row_major { "coopLoadT" } else { "coopLoad" };
-        format!("{load}<{ty}>(&{}_tile[{at}], {pitch}u)", tile.name)
+        format!("{load}<{ty}>(&{}_tile[{at}], {pitch}u)", tile.name())
     }
 
     /// Statements that bring the squares to their threads, which store them in fours. In a loop, since what an
@@ -211,62 +216,43 @@ impl Units {
     }
 }
 
-/// How the threads bring one tile from memory to workgroup memory, where it lies as it lies in memory: 16 bytes a
-/// thread and round.
-struct Transfer {
-    name: &'static str,
-    reading: Reading,
-    /// Of the tile in workgroup memory.
+/// One side's tile in workgroup memory, where it lies as it lies in memory.
+struct Halves {
+    transfer: Transfer,
     rows: usize,
     columns: usize,
-    threads: usize,
+    /// Elements that a thread moves at a time, in 16 bytes.
+    width: usize,
     /// Whether each row has the leading bits of all its numbers, then the rest of them.
     split: bool,
 }
 
-impl Transfer {
+impl Halves {
+    fn name(&self) -> &'static str {
+        self.transfer.reading.side.name()
+    }
+
     /// Halves from one row to the next.
     fn pitch(&self) -> usize {
         self.columns * if self.split { 2 } else { 1 } + UnitTile::PAD
     }
 
-    /// Elements that a thread moves at a time.
-    fn width(&self) -> usize {
-        if self.reading.halves { 8 } else { 4 }
-    }
-
-    fn items(&self) -> usize {
-        self.rows * self.columns / self.width()
-    }
-
-    fn rounds(&self) -> std::ops::Range<usize> {
-        0..self.items().div_ceil(self.threads)
-    }
-
-    /// `text` where the thread has an item in `round`.
-    fn guarded(&self, round: usize, text: String) -> String {
-        let first = round * self.threads;
-        if first + self.threads <= self.items() {
-            return text;
-        }
-        format!("if thread + {first}u < {}u {{\n{text}}}\n", self.items())
-    }
-
     fn declare(&self) -> String {
         let quads = self.rows * self.pitch() / 4;
-        format!("var<workgroup> {}_tile: array<vec4<f16>, {quads}>;\n", self.name)
+        format!("var<workgroup> {}_tile: array<vec4<f16>, {quads}>;\n", self.name())
     }
 
     /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
     fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
-        let (name, width) = (self.name, self.width());
-        let ty = if self.reading.halves { "vec4<u32>" } else { "vec4<f32>" };
+        let Transfer { reading, threads, .. } = self.transfer;
+        let (name, width) = (self.name(), self.width);
+        let ty = if reading.halves { "vec4<u32>" } else { "vec4<f32>" };
         let items = self.columns / width;
         let mut text = String::new();
-        for round in self.rounds() {
-            let at = format!("(thread + {}u)", round * self.threads);
+        for round in self.transfer.rounds() {
+            let at = format!("(thread + {}u)", round * threads);
             // Rows of 64 bytes: eight threads that store together take two rows that share no bank.
-            let row = if self.reading.halves && items == 4 && self.rows.is_multiple_of(8) {
+            let row = if reading.halves && items == 4 && self.rows.is_multiple_of(8) {
                 format!("{at} / 32u * 8u + {at} / 4u % 2u * 4u + {at} % 32u / 8u")
             } else {
                 format!("{at} / {items}u")
@@ -274,50 +260,18 @@ impl Transfer {
             let _ = writeln!(text, "let {name}_row{round} = {row};");
             let _ = writeln!(text, "let {name}_column{round} = {at} % {items}u * {width}u;");
             let _ = writeln!(text, "var {name}_held{round}: {ty};");
-            let [outer, k] = self.place(round);
-            let first = if name == "x" { "first_row" } else { "first_column" };
-            let (outer, k) = (format!("{first} + {outer}"), format!("first_k + {k}"));
-            text.push_str(&walk.start(kernel, &self.prefix(round), &outer, &k));
+            text.push_str(&self.transfer.start(kernel, walk, round));
         }
         text
     }
 
-    /// The name of the walk of `round`.
-    fn prefix(&self, round: usize) -> String {
-        format!("{}{round}", self.name)
-    }
-
-    /// Names of the thread's place in the tile, across k and along it.
-    fn place(&self, round: usize) -> [String; 2] {
-        let name = self.name;
-        let (row, column) = (format!("{name}_row{round}"), format!("{name}_column{round}"));
-        if self.reading.along_k { [row, column] } else { [column, row] }
-    }
-
-    /// Statements that read the tile at `next_k` into the variables.
-    fn read(&self, kernel: &mut Kernel<'_>, walk: &Walk, end: bool) -> String {
-        let line = |round| {
-            let [_, k] = self.place(round);
-            let k = format!("next_k + {k}");
-            let read = walk.read(kernel, &self.prefix(round), &k, 0, end);
-            self.guarded(round, format!("{}_held{round} = {read};\n", self.name))
-        };
-        self.rounds().map(line).collect()
-    }
-
-    /// Statements that move on to the next tile.
-    fn advance(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
-        let bk = if self.reading.along_k { self.columns } else { self.rows };
-        self.rounds().map(|round| walk.advance(kernel, &self.prefix(round), bk)).collect()
-    }
-
     /// Statements that put the variables into workgroup memory, as one or two halves.
     fn put(&self) -> String {
-        let name = self.name;
+        let name = self.name();
         let line = |round: usize| {
             let at = format!("({name}_row{round} * {}u + {name}_column{round}) / 4u", self.pitch());
             let held = format!("{name}_held{round}");
-            let text = if self.reading.halves {
+            let text = if self.transfer.reading.halves {
                 format!(
                     "{name}_tile[{at}] = four_halves({held}.xy);\n\
                      {name}_tile[{at} + 1u] = four_halves({held}.zw);\n"
@@ -332,8 +286,8 @@ impl Transfer {
             } else {
                 format!("{name}_tile[{at}] = vec4<f16>({held});\n")
             };
-            self.guarded(round, text)
+            self.transfer.guarded(round, text)
         };
-        self.rounds().map(line).collect()
+        self.transfer.rounds().map(line).collect()
     }
 }

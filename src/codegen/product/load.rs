@@ -1,0 +1,102 @@
+//! The functions that read four neighbours of an operand.
+
+use std::fmt::Write;
+
+use super::Product;
+use super::reading::{Reading, lane_axis};
+use crate::codegen::kernel::Kernel;
+use crate::codegen::lanes::{self, Held};
+use crate::codegen::template::indent;
+use crate::expr::wgsl::type_name;
+
+/// The positions of four neighbours.
+const FOUR: &str = "vec4<u32>(0u, 1u, 2u, 3u)";
+
+impl Product {
+    /// The function that reads four neighbours of one side, or eight halves as they are; at the end of k, zeros
+    /// past it.
+    pub fn load(
+        &self,
+        kernel: &mut Kernel<'_>,
+        reading: Reading,
+        wide: &[bool],
+        end: bool,
+    ) -> String {
+        let Reading { side, along_k, ragged, halves, .. } = reading;
+        let [size, length] = self.sizes(side);
+        let operands = kernel.operands_of(&[self.prologue(side)]);
+        let ty = if halves { "u32" } else { self.ty_name() };
+        let mut text = String::new();
+        if end {
+            let length = kernel.size(length);
+            let _ = writeln!(text, "if k >= {length} {{\n    return vec4<{ty}>();\n}}");
+        }
+        let (lane, lanes, cut) = if along_k { ("k", length, end) } else { ("outer", size, ragged) };
+        // Four neighbours from a multiple of four on are inside or outside together.
+        let cut = cut && !lanes.is_multiple_of(4);
+        if cut {
+            let last = kernel.size(lanes.saturating_sub(1));
+            let _ = writeln!(text, "let inside = min({FOUR}, vec4<u32>({last} - {lane}));");
+        }
+        let (function, value) = if halves {
+            (String::new(), kernel.words(operands[0], &format!("position{} / 8u", operands[0])))
+        } else {
+            let (loads, function, value) = self.evaluate(kernel, &reading, wide, cut);
+            text.push_str(&loads);
+            (function, value)
+        };
+        let value = if cut && along_k {
+            format!("select(vec4<{ty}>(), {value}, inside == {FOUR})")
+        } else {
+            value
+        };
+        // Both variants share the prologue.
+        let function = if end { String::new() } else { function };
+        let name = format!("{}{}", side.load(), if end { "_end" } else { "" });
+        let positions: String = operands.iter().map(|o| format!(", position{o}: u32")).collect();
+        let body = indent(&format!("{text}return {value};"));
+        format!("{function}\nfn {name}(outer: u32, k: u32{positions}) -> vec4<{ty}> {{\n{body}}}\n")
+    }
+
+    /// Statements that load four neighbours of all operands of a side, those past the last one inside by it if
+    /// they are `cut`; the prologue; and its calls.
+    fn evaluate(
+        &self,
+        kernel: &mut Kernel<'_>,
+        reading: &Reading,
+        wide: &[bool],
+        cut: bool,
+    ) -> (String, String, String) {
+        let function =
+            kernel.function(reading.side.prologue(), &[self.prologue(reading.side)], None);
+        let mut text = String::new();
+        let mut held = vec![Held::One; kernel.step.operands.len()];
+        for &operand in &function.operands {
+            let view = &kernel.step.operands[operand].view;
+            let stride = view.strides[lane_axis(reading, view)];
+            let at = format!("position{operand}");
+            let (line, what) = if cut && stride != 0 {
+                (load_inside(kernel, operand, &at, stride), Held::Four)
+            } else {
+                lanes::load(kernel, operand, &at, stride, wide[operand])
+            };
+            held[operand] = what;
+            text.push_str(&line);
+        }
+        let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
+        let value = format!("vec4<{}>({calls})", self.ty_name());
+        (text, function.text, value)
+    }
+}
+
+/// A statement that loads four neighbours, those outside by the last one inside.
+fn load_inside(kernel: &mut Kernel<'_>, operand: usize, at: &str, stride: i64) -> String {
+    let ty = type_name(kernel.step.operands[operand].dtype.lane());
+    let lanes: Vec<String> = (lanes::LANES.iter())
+        .map(|lane| {
+            let at = kernel.index(at, &[stride], &[format!("inside.{lane}")]);
+            kernel.load(operand, &at)
+        })
+        .collect();
+    format!("let x{operand} = vec4<{ty}>({});\n", lanes.join(", "))
+}

@@ -1,0 +1,173 @@
+//! Matrix products: three kernels, and what they share.
+//!
+//! - [`tiles`] for scalar units, [`strips`] for few rows, [`units`] for matrix units.
+//! - [`reading`] tells how an operand lies in memory, [`walk`] moves along it, [`load`] reads it, [`transfer`] brings tiles of it to
+//!   workgroup memory.
+//! - [`locate`] gives each workgroup its tile, [`store`] writes results, [`parts`] adds what k was cut into.
+
+mod load;
+mod locate;
+mod parts;
+mod reading;
+mod store;
+mod strips;
+mod tiles;
+mod transfer;
+mod units;
+mod walk;
+
+use self::reading::{Reading, Side};
+use self::walk::Walk;
+use super::Dispatch;
+use super::collapse::Axes;
+use super::kernel::Kernel;
+use crate::dtype::Ty;
+use crate::expr::Ref;
+use crate::expr::wgsl::type_name;
+use crate::plan::{Form, ProductLayout};
+
+/// Lowers a product; `kernel` makes an empty kernel of its step.
+pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+    let first = kernel();
+    let Some(product) = Product::new(&first) else { return Vec::new() };
+    let dispatch = match &first.step.form {
+        Form::MatMul { schedule, .. } => match schedule.layout {
+            ProductLayout::Tiles(tile) => tiles::lower(&product, first, tile),
+            ProductLayout::Strips(strip) => strips::lower(&product, first, strip),
+            ProductLayout::Units(tile) => units::lower(&product, first, tile),
+        },
+        _ => return Vec::new(),
+    };
+    if product.parts == 1 {
+        return vec![dispatch];
+    }
+    vec![dispatch, product.combine(kernel())]
+}
+
+/// A product with its batch dimensions collapsed.
+struct Product {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    /// Parts that k is cut into.
+    pub parts: usize,
+    /// The type of the sum.
+    pub ty: Ty,
+    /// The prologues.
+    x: Ref,
+    w: Ref,
+    /// Operands of both prologues and of the outputs.
+    operands: Vec<usize>,
+    /// The maps along the batch: the outputs', then the operands'.
+    batch: Axes,
+    /// Where each of these maps begins.
+    offsets: Vec<i64>,
+}
+
+/// The texts that every kernel of the product needs.
+struct Frame {
+    pub functions: String,
+    /// Statements that find where the batch begins in every map.
+    pub bases: String,
+    /// These places as arguments of `store`.
+    pub base_arguments: String,
+    /// One for each reading.
+    pub walks: [Walk; 2],
+}
+
+impl Product {
+    fn new(kernel: &Kernel<'_>) -> Option<Self> {
+        let step = kernel.step;
+        let Form::MatMul { batch, m, n, k, x, w, acc, schedule, .. } = &step.form else {
+            return None;
+        };
+        let roots: Vec<_> = [*x, *w].into_iter().chain(kernel.output_roots()).collect();
+        let operands = kernel.operands_of(&roots);
+        let maps = step.outputs.iter().map(|o| &o.view);
+        let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
+        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..batch.len()]).collect();
+        Some(Self {
+            m: *m,
+            n: *n,
+            k: *k,
+            parts: schedule.parts,
+            ty: *acc,
+            x: *x,
+            w: *w,
+            offsets: maps.iter().map(|view| view.offset).collect(),
+            batch: Axes::collapse(batch, &strides),
+            operands,
+        })
+    }
+
+    pub fn ty_name(&self) -> &'static str {
+        type_name(self.ty)
+    }
+
+    /// Products in the batch.
+    pub fn count(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Elements of k in each part but the last, a multiple of `unit`.
+    pub fn chunk(&self, unit: usize) -> usize {
+        self.k.div_ceil(self.parts).next_multiple_of(unit)
+    }
+
+    pub fn prologue(&self, side: Side) -> Ref {
+        match side {
+            Side::X => self.x,
+            Side::W => self.w,
+        }
+    }
+
+    /// The sizes of a side's axis across k and of k.
+    fn sizes(&self, side: Side) -> [usize; 2] {
+        match side {
+            Side::X => [self.m, self.k],
+            Side::W => [self.n, self.k],
+        }
+    }
+
+    /// Binds everything, each buffer in fours where all that is read of it allows, and defines the functions
+    /// that read both sides (`load_x` and `load_w`, at the positions of a [`Walk`]) and
+    /// `store(row, column, acc, …)`, which takes four neighbours along the row.
+    pub fn frame(&self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame {
+        let wide = self.wide(kernel, &readings);
+        if self.parts == 1 {
+            self.bind_results(kernel, &wide);
+        }
+        for reading in readings {
+            let operands = kernel.operands_of(&[self.prologue(reading.side)]);
+            if reading.halves {
+                kernel.bind_words(operands[0]);
+            } else {
+                kernel.bind_operands(&operands, |o| wide[o]);
+            }
+        }
+        let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
+        let mut functions = String::new();
+        let walks = readings.map(|reading| {
+            for end in [false, true] {
+                if reading.ragged_k || !end {
+                    functions += &self.load(kernel, reading, &wide, end);
+                }
+            }
+            self.walk(kernel, &reading, &names)
+        });
+        let base_parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
+        functions += &if self.parts == 1 {
+            self.store(kernel, &wide, &names, &base_parameters)
+        } else {
+            self.store_partial(kernel, &base_parameters)
+        };
+        let base_arguments = names.iter().map(|name| format!(", {name}")).collect();
+        Frame { functions, bases, base_arguments, walks }
+    }
+
+    fn base<'n>(&self, kernel: &Kernel<'_>, operand: usize, names: &'n [String]) -> &'n str {
+        let position = self.operands.iter().position(|&o| o == operand);
+        debug_assert!(position.is_some(), "operand {operand} has no map");
+        &names[kernel.step.outputs.len() + position.unwrap_or_default()]
+    }
+}
