@@ -157,6 +157,9 @@ pub trait Signed: Numeric {}
 /// A floating-point type: `f32` or `f16`.
 pub trait Float: Signed {}
 
+/// An integer type that can say which element: `i32` or `u32`.
+pub trait Index: Numeric {}
+
 /// The type `bool` alone, as a bound for the logical operations.
 pub trait Logical: Element {}
 
@@ -186,6 +189,8 @@ impl Signed for f16 {}
 impl Signed for i32 {}
 impl Float for f32 {}
 impl Float for f16 {}
+impl Index for i32 {}
+impl Index for u32 {}
 impl Logical for bool {}
 
 /// One value of any element type, compared and hashed by its bits.

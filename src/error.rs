@@ -188,7 +188,7 @@ pub enum MistakeKind {
         "the step of axis {0} is 0; use 1 to take every element, a negative step to go backwards"
     )]
     SliceStep(usize),
-    /// Concatenating nothing.
+    /// No tensor, where there must be one.
     #[error("needs at least one tensor")]
     ConcatEmpty,
     /// Shapes that differ off the axis of concatenation.
@@ -212,6 +212,41 @@ pub enum MistakeKind {
         axis: usize,
         /// The shape of the argument.
         shape: Shape,
+    },
+    /// Two shapes that must be equal.
+    #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]
+    UnequalShapes(Shape, Shape),
+    /// Classes that do not belong to the elements that they are to name.
+    #[error(
+        "classes of shape {classes} do not fit {shape}: they need its shape without axis {axis}, that of the classes"
+    )]
+    Classes {
+        /// The shape of the classes.
+        classes: Shape,
+        /// The shape of the argument.
+        shape: Shape,
+        /// The axis along which the classes lie there.
+        axis: usize,
+    },
+    /// Subscripts of Einstein's summation that cannot be read.
+    #[error("in \"{subscripts}\", at character {}: {what}", at + 1)]
+    Subscripts {
+        /// The subscripts.
+        subscripts: String,
+        /// The character, counted from 0.
+        at: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A label of Einstein's summation that stands for axes of different sizes.
+    #[error("in \"{subscripts}\", `{label}` has sizes {} and {}: they must be equal or 1", sizes[0], sizes[1])]
+    LabelSizes {
+        /// The subscripts.
+        subscripts: String,
+        /// The label.
+        label: String,
+        /// Two of its sizes.
+        sizes: [usize; 2],
     },
     /// An element type that the operation does not take.
     #[error("does not take {0}; use `cast` first")]

@@ -60,10 +60,12 @@ mod shape;
 mod store;
 mod units;
 
-pub use batch::{Axes, BufferId, GpuCommandBatch, ReadView, Resident, RunStats};
+pub use batch::{
+    Axes, BufferId, ClassLoss, GpuCommandBatch, LossReduction, ReadView, Resident, RunStats,
+};
 pub use cost::Backend;
 pub use device::{Device, DeviceBuilder, DeviceInfo};
-pub use dtype::{DType, Element, Float, Logical, Numeric, Scalar, Signed};
+pub use dtype::{DType, Element, Float, Index, Logical, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Mistake, MistakeKind, Mistakes, PlanError, ReadError, Result,
 };

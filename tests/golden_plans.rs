@@ -1,7 +1,7 @@
 //! Plans as people read them, for the graphs that people write. Predicted times depend on the machine and
 //! are left out. Review changes with `git diff`; accept them with `INSTA_UPDATE=always cargo test`.
 
-use onetrip::{BufferId, Device, GpuCommandBatch};
+use onetrip::{BufferId, ClassLoss, Device, GpuCommandBatch, LossReduction};
 
 /// Compares the plan for the CPU of what `record` records with the snapshot `name`.
 fn golden(name: &str, record: impl FnOnce(&mut GpuCommandBatch)) {
@@ -111,6 +111,27 @@ fn standardized_columns() {
         let variance = b.mean(square, onetrip::Axes::from(0).keep_dims());
         let scale = b.rsqrt(variance);
         b.mul(centred, scale);
+    });
+}
+
+#[test]
+fn losses() {
+    golden("losses", |b| {
+        let logits = input(b, [64, 10]);
+        let classes = b.upload(&[3_i32; 64]);
+        b.cross_entropy(logits, classes, ClassLoss::default());
+        let (x, y) = (input(b, [64, 10]), input(b, [64, 10]));
+        b.huber_loss(x, y, 1.0, LossReduction::Mean);
+    });
+}
+
+#[test]
+fn einsum() {
+    golden("einsum", |b| {
+        let (q, k) = (input(b, [2, 16, 4, 8]), input(b, [2, 16, 4, 8]));
+        b.einsum("bqhd,bkhd->bhqk", &[q, k]);
+        let x = input(b, [12, 12]);
+        b.einsum("ii", &[x]);
     });
 }
 

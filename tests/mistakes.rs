@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::process::Command;
 
 use onetrip::{
-    BufferId, DataError, Device, Error, GpuCommandBatch, MAX_RANK, PlanError, ReadError, Shape, f16,
+    BufferId, ClassLoss, DataError, Device, Error, GpuCommandBatch, LossReduction, MAX_RANK,
+    PlanError, ReadError, Shape, f16,
 };
 
 const SOURCE: &str = include_str!("mistakes.rs");
@@ -596,6 +597,58 @@ async fn residents() {
         user.execute().await.unwrap();
         assert_eq!(user.read(y).await.unwrap(), [1.0, 2.0]);
     }
+}
+
+#[test]
+fn losses_of_what_does_not_fit() {
+    refused(
+        "mse_loss: shapes [3] and [3, 1] must be equal; use `broadcast_to` to repeat one of them",
+        |b| {
+            let (x, y) = (zeros(b, [3]), zeros(b, [3, 1]));
+            b.mse_loss(x, y, LossReduction::Mean)
+        },
+    );
+    let want = "cross_entropy: classes of shape [4] do not fit [4, 5, 6]: they need its shape without axis 1, that of the classes";
+    refused(want, |b| {
+        let (x, classes) = (zeros(b, [4, 5, 6]), b.full([4], 0_i32));
+        b.cross_entropy(x, classes, ClassLoss::default())
+    });
+    refused("nll_loss: smoothing must be 0 to 1, not 1.5", |b| {
+        let (x, classes) = (zeros(b, [4, 5]), b.full([4], 0_u32));
+        b.nll_loss(x, classes, ClassLoss { smoothing: 1.5, ..ClassLoss::default() })
+    });
+    refused("accuracy: axis 2 is out of range for shape [4, 5], which has 2 axes", |b| {
+        let (x, classes) = (zeros(b, [4, 5]), b.full([4], 0_u32));
+        b.accuracy(x, classes, 2)
+    });
+    refused("huber_loss: delta must be greater than 0, not 0", |b| {
+        let x = zeros(b, [3]);
+        b.huber_loss(x, x, 0.0, LossReduction::Sum)
+    });
+    refused("smooth_l1_loss: beta must be 0 or greater, not NaN", |b| {
+        let x = zeros(b, [3]);
+        b.smooth_l1_loss(x, x, f32::NAN, LossReduction::Sum)
+    });
+    let want = "cross_entropy_with: this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch";
+    refused(want, |b| {
+        let x = zeros(b, [2]);
+        b.cross_entropy_with(x, foreign(), ClassLoss::default())
+    });
+}
+
+#[test]
+fn subscripts_that_cannot_be_read() {
+    refused("einsum: in \"ij,j1->i\", at character 5: `1` is no label", |b| {
+        let x = zeros(b, [2, 2]);
+        b.einsum("ij,j1->i", &[x, x])
+    });
+    refused("einsum: in \"ij,jk\", `j` has sizes 3 and 2: they must be equal or 1", |b| {
+        let x = zeros(b, [2, 3]);
+        b.einsum("ij,jk", &[x, x])
+    });
+    refused("einsum: in \"\", at character 1: there are only 0 operands", |b| {
+        b.einsum::<f32>("", &[])
+    });
 }
 
 #[tokio::test]

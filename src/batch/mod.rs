@@ -3,9 +3,11 @@
 mod axes;
 mod blocking;
 mod create;
+mod einsum;
 mod elementwise;
 mod id;
 mod linear;
+mod loss;
 mod movement;
 mod read;
 mod reduce;
@@ -22,6 +24,7 @@ use smallvec::{SmallVec, smallvec};
 
 pub use axes::Axes;
 pub use id::BufferId;
+pub use loss::{ClassLoss, LossReduction};
 pub use read::ReadView;
 pub use resident::Resident;
 pub use stats::RunStats;
@@ -221,11 +224,38 @@ impl GpuCommandBatch {
         }
     }
 
+    /// The shape behind an id, for methods that are made of others and check for themselves.
+    fn shape_of<T: Element>(&self, id: BufferId<T>) -> Result<Shape, Refusal> {
+        self.known_shape(&Ok(self.check(id)?)).ok_or(Refusal::Silent)
+    }
+
+    /// What stands for the result of a method that was refused.
+    #[track_caller]
+    fn refused<T: Element>(&mut self, op: &'static str, what: Refusal) -> BufferId<T> {
+        match what {
+            Refusal::Mistake(what) => self.mistake(op, what),
+            Refusal::Silent => self.push(Op::Invalid, smallvec![], invalid::<T>()),
+        }
+    }
+
     /// The shape behind an id, for methods that must know it to record; `None` where it is unknown
     /// because of a mistake that was reported.
     fn known_shape(&self, id: &Result<NodeId, MistakeKind>) -> Option<Shape> {
         let node = &self.graph[*id.as_ref().ok()?];
         (!matches!(node.op, Op::Invalid)).then(|| node.ty.shape.clone())
+    }
+}
+
+/// Why a method records nothing.
+enum Refusal {
+    Mistake(MistakeKind),
+    /// An operand comes from a mistake that was reported.
+    Silent,
+}
+
+impl From<MistakeKind> for Refusal {
+    fn from(what: MistakeKind) -> Self {
+        Self::Mistake(what)
     }
 }
 

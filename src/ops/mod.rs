@@ -7,6 +7,7 @@ mod precision;
 mod reduce;
 mod registry;
 mod row;
+mod subscripts;
 
 #[cfg(test)]
 pub(crate) use elementwise::Def;
@@ -16,6 +17,7 @@ pub use precision::Precision;
 pub(crate) use reduce::{Combine, Reduction};
 pub use registry::{OpInfo, registry};
 pub(crate) use row::{Normalization, RowKind};
+pub(crate) use subscripts::{Label, Subscripts};
 
 use smallvec::SmallVec;
 

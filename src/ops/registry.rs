@@ -7,7 +7,7 @@ use super::{Accepts, ELEMENTWISE, Reduction, RowKind};
 pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
-    /// The family: `elementwise`, `reduce`, `row`, `matmul`, `movement`, `creation`.
+    /// The family: `elementwise`, `reduce`, `row`, `matmul`, `loss`, `movement`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -63,6 +63,7 @@ fn accepted(accepts: Accepts) -> &'static str {
 const EXACT: (f64, f64) = (0.0, 0.0);
 const SUMMED: (f64, f64) = (4.0, 1e-7);
 
+const LAYER: &str = "made of elementwise operations and reductions, which fuse";
 const VIEW: &str = "a view, no kernel: folded into its readers";
 
 macro_rules! others {
@@ -88,6 +89,16 @@ static OTHERS: &[OpInfo] = others! {
     "matmul" "matmul", "f32 f16 i32 u32", "elementwise before and after, transposes for free", SUMMED,
         "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
     "matmul" "linear", "f32 f16 i32 u32", "elementwise before and after, transposes for free", SUMMED, "x·w + b.";
+    "matmul" "einsum", "f32 f16 i32 u32", "made of views, `matmul`, `mul` and `sum`", SUMMED, "Einstein's summation, with ellipses, diagonals and any number of operands.";
+    "loss" "cross_entropy", "f32 f16", LAYER, (16.0, 2e-6), "−log softmax at the classes that indices name.";
+    "loss" "cross_entropy_with", "f32 f16", LAYER, (16.0, 2e-6), "−Σ p·log softmax for probabilities p.";
+    "loss" "nll_loss", "f32 f16", LAYER, (16.0, 2e-6), "−log p at the classes that indices name.";
+    "loss" "mse_loss", "f32 f16", LAYER, (16.0, 2e-6), "(x − y)².";
+    "loss" "l1_loss", "f32 f16", LAYER, (16.0, 2e-6), "|x − y|.";
+    "loss" "huber_loss", "f32 f16", LAYER, (16.0, 2e-6), "½·(x − y)², and a line far from 0 (Huber, 1964).";
+    "loss" "smooth_l1_loss", "f32 f16", LAYER, (16.0, 2e-6), "|x − y|, and a parabola near 0 (Girshick, 2015).";
+    "loss" "binary_cross_entropy_with_logits", "f32 f16", LAYER, (16.0, 2e-6), "−y·log σ(x) − (1 − y)·log(1 − σ(x)).";
+    "loss" "accuracy", "f32 f16", LAYER, EXACT, "The share of elements whose greatest logit is that of their class.";
     "movement" "reshape", "all", "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
     "movement" "permute", "all", VIEW, EXACT, "The axes in another order.";
     "movement" "transpose", "all", VIEW, EXACT, "The last two axes swapped.";

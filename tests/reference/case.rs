@@ -61,6 +61,10 @@ impl Case {
         }
     }
 
+    pub fn text(&self, key: &str) -> &str {
+        self.params[key].as_str().unwrap_or_else(|| panic!("{}: no text {key}", self.name))
+    }
+
     pub fn flag(&self, key: &str) -> bool {
         self.params[key].as_bool().unwrap_or_default()
     }

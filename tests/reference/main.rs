@@ -1,7 +1,8 @@
-//! The engine against values computed by NumPy and SciPy in `f64` (`make_reference.py`), case by
-//! case and all cases of a family in one batch, on every backend.
+//! The engine against values computed by NumPy and SciPy (`make_reference.py`) and by PyTorch
+//! (`make_pytorch.py`) in `f64`, case by case and all cases of a family in one batch, on every backend.
 
 mod case;
+mod layers;
 mod ops;
 
 use std::collections::BTreeSet;
@@ -42,7 +43,7 @@ async fn together(device: &Device, name: &str) {
 
 fn record(batch: &mut GpuCommandBatch, case: &Case) -> Id {
     let inputs: Vec<Id> = case.inputs.iter().map(|tensor| ops::upload(batch, tensor)).collect();
-    let id = ops::record(batch, case, &inputs);
+    let id = layers::record(batch, case, &inputs).or_else(|| ops::record(batch, case, &inputs));
     let id = id.unwrap_or_else(|| panic!("{}: the test does not know how to record it", case.name));
     ops::download(batch, id);
     id
@@ -131,7 +132,7 @@ macro_rules! families {
         }
     };
 }
-families!(elementwise reduce row matmul movement);
+families!(elementwise reduce row matmul movement loss);
 
 #[test]
 fn a_wrong_value_is_seen() {

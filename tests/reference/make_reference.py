@@ -3,79 +3,21 @@
     python3 -m venv venv && venv/bin/pip install numpy scipy
     venv/bin/python tests/reference/make_reference.py
 
-One safetensors file a family. Its metadata entry `cases` is a JSON list of
-
-    {"name", "op", "params", "inputs": [tensor], "output": tensor, "rtol", "atol",
-     "flushed": tensor, "signed_zero": true}
-
-of which `params`, the tolerances and the last two may be missing. Values are computed in float64 from the stored inputs, then rounded once to the stored type.
-`flushed`, where it is there, is the result for an implementation that takes subnormal numbers for
-zero, which WGSL allows. `signed_zero` asks for the sign of a zero too.
+Values are computed in float64 from the stored inputs, then rounded once to the stored type; `cases.py` has the format.
 """
 
 import itertools
-import json
-import pathlib
-import struct
 
 import numpy as np
+from cases import Family
 from scipy import special
 
-HERE = pathlib.Path(__file__).parent
 EPS = 2.0**-23
 # Results below the least normal number may be flushed to zero.
 TINY = 2.0**-126
-DTYPES = {"float32": "F32", "float16": "F16", "int32": "I32", "uint32": "U32", "bool": "BOOL"}
 
 np.seterr(all="ignore")
 rng = np.random.default_rng(20260101)
-
-
-class Family:
-    """The cases and tensors of one file; equal tensors are stored once."""
-
-    def __init__(self, name):
-        self.name = name
-        self.tensors = {}
-        self.cases = []
-
-    def store(self, array):
-        array = np.ascontiguousarray(array).reshape(np.shape(array))
-        assert str(array.dtype) in DTYPES, array.dtype
-        for name, other in self.tensors.items():
-            same = other.dtype == array.dtype and other.shape == array.shape
-            if same and other.tobytes() == array.tobytes():
-                return name
-        name = f"t{len(self.tensors)}"
-        self.tensors[name] = array
-        return name
-
-    def case(self, name, op, inputs, output, *, rtol=0.0, atol=0.0, flushed=None, **rest):
-        params = rest.pop("params", {})
-        case = {"name": name, "op": op} | ({"params": params} if params else {})
-        case["inputs"] = [self.store(x) for x in inputs]
-        case["output"] = self.store(output)
-        limits = {"rtol": rtol, "atol": atol}
-        case |= {key: float(f"{limit:.1e}") for key, limit in limits.items() if limit}
-        if flushed is not None and not np.array_equal(flushed, output, equal_nan=True):
-            case["flushed"] = self.store(flushed)
-        case.update(rest)
-        assert all(case["name"] != other["name"] for other in self.cases), name
-        self.cases.append(case)
-
-    def write(self):
-        header = {"__metadata__": {"cases": json.dumps(self.cases, separators=(",", ":"))}}
-        data = b""
-        for name, array in sorted(self.tensors.items(), key=lambda item: -item[1].itemsize):
-            end = len(data) + array.nbytes
-            dtype = DTYPES[str(array.dtype)]
-            header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [len(data), end]}
-            data += array.tobytes()
-        text = json.dumps(header, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 8)
-        path = HERE / f"{self.name}.safetensors"
-        path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-        print(f"{path.name}: {len(self.cases)} cases, {path.stat().st_size} bytes")
 
 
 def f32(x):
@@ -607,6 +549,7 @@ def matmuls():
     product(family, "u32 wraps", unsigned, unsigned.T.copy())
     product(family, "f16", normal(9, 20).astype(np.float16), normal(20, 6).astype(np.float16))
     linear(family)
+    einsums(family)
     family.write()
 
 
@@ -617,6 +560,55 @@ def linear(family):
         size = float(np.max(np.abs(wide(x)) @ np.abs(wide(w)))) + 4.0
         limits = {"rtol": 4 * EPS, "atol": 4 * EPS * size}
         family.case(f"linear, bias a {name}", "linear", [x, w, b], want, **limits)
+
+
+EINSUMS = [
+    ("ij,jk->ik", (3, 4), (4, 5)),
+    ("ij,jk", (3, 4), (4, 5)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("bti,io->bot", (2, 5, 3), (3, 4)),
+    ("bhqd,bhkd->bhqk", (2, 3, 4, 6), (2, 3, 5, 6)),
+    ("ij,ij->", (3, 4), (3, 4)),
+    ("ij,ij->i", (3, 4), (3, 4)),
+    ("i,j->ij", (3,), (4,)),
+    ("i,i", (7,), (7,)),
+    ("ij,j", (3, 4), (4,)),
+    ("abc,cd,bd->a", (2, 3, 4), (4, 5), (3, 5)),
+    ("ij,jk,kl,lm->im", (2, 9), (9, 3), (3, 8), (8, 4)),
+    ("ijkl,klmn->mnij", (2, 3, 4, 5), (4, 5, 2, 3)),
+    ("ii->i", (4, 4)),
+    ("ii", (4, 4)),
+    ("iij->j", (3, 3, 2)),
+    ("iji->ij", (3, 2, 3)),
+    ("iijj->ij", (3, 3, 2, 2)),
+    ("iii->i", (3, 3, 3)),
+    ("ba", (2, 3)),
+    ("ij->", (3, 4)),
+    ("...i->...", (2, 3, 4)),
+    ("...ij,...jk", (2, 1, 3, 4), (5, 4, 2)),
+    ("i...,j...->ij...", (2, 3), (4, 3)),
+    ("ij,kj->ik", (3, 4), (5, 1)),
+    ("i,", (3,), ()),
+    ("ij,jk->ik", (3, 0), (0, 5)),
+    ("ij,jk->ik", (0, 4), (4, 5)),
+    ("ii,ij->j", (3, 3), (3, 4)),
+]
+
+
+def einsums(family):
+    # Numbers of their own, so that those of later families stay.
+    own = np.random.default_rng(7)
+    for subscripts, *shapes in EINSUMS:
+        operands = [f32(own.standard_normal(shape)) for shape in shapes]
+        want = np.einsum(subscripts, *map(wide, operands))
+        sizes = np.einsum(subscripts, *(np.abs(wide(x)) for x in operands))
+        size = float(np.max(sizes, initial=1.0))
+        name = f"einsum {subscripts} {[list(shape) for shape in shapes]}"
+        limits = {"rtol": 4 * EPS, "atol": 4 * EPS * size, "params": {"subscripts": subscripts}}
+        family.case(name, "einsum", operands, f32(want), **limits)
+    integers_ = own.integers(-(2**31), 2**31, (5, 6)).astype(np.int32)
+    want = np.einsum("ij,kj->ik", integers_, integers_)
+    family.case("einsum i32 wraps", "einsum", [integers_] * 2, want, params={"subscripts": "ij,kj->ik"})
 
 
 # Movement ---------------------------------------------------------------------------------------

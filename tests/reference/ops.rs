@@ -17,7 +17,7 @@ pub enum Id {
 }
 
 /// An element type that ids of any type can be taken apart to.
-trait Kind: Element {
+pub trait Kind: Element {
     fn wrap(id: BufferId<Self>) -> Id;
     fn unwrap(id: Id) -> Option<BufferId<Self>>;
     fn number(value: f64) -> Self;
@@ -161,6 +161,7 @@ fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
             let w = if case.flag("transpose_w") { b.transpose(w) } else { w };
             Some(T::wrap(b.matmul(x, w)))
         }
+        ("einsum", _) => Some(T::wrap(b.einsum(case.text("subscripts"), &ids))),
         ("linear", &[x, w, bias]) => Some(T::wrap(b.linear(x, w, bias))),
         _ => element::<T>(b, case, inputs),
     }

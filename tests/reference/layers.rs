@@ -1,0 +1,74 @@
+//! Losses and whole layers: operations over operands of several types, with options.
+
+use onetrip::{BufferId, ClassLoss, Float, GpuCommandBatch, Index, LossReduction};
+
+use crate::case::Case;
+use crate::ops::{Id, Kind};
+
+/// Records the case's operation, or `None` if there is no such operation for its inputs.
+pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    match inputs[0] {
+        Id::F32(x) => loss(batch, case, x, inputs),
+        Id::F16(x) => loss(batch, case, x, inputs),
+        _ => None,
+    }
+}
+
+fn loss<T: Kind + Float>(
+    b: &mut GpuCommandBatch,
+    case: &Case,
+    x: BufferId<T>,
+    inputs: &[Id],
+) -> Option<Id> {
+    match *inputs.get(1)? {
+        Id::I32(classes) => class_loss(b, case, x, classes),
+        Id::U32(classes) => class_loss(b, case, x, classes),
+        y => {
+            let (y, reduction) = (T::unwrap(y)?, reduction(case));
+            let number = |key| case.number(key) as f32;
+            let loss = match case.op.as_str() {
+                "cross_entropy_with" => b.cross_entropy_with(x, y, how(case)),
+                "mse_loss" => b.mse_loss(x, y, reduction),
+                "l1_loss" => b.l1_loss(x, y, reduction),
+                "huber_loss" => b.huber_loss(x, y, number("delta"), reduction),
+                "smooth_l1_loss" => b.smooth_l1_loss(x, y, number("beta"), reduction),
+                "binary_cross_entropy_with_logits" => {
+                    b.binary_cross_entropy_with_logits(x, y, reduction)
+                }
+                _ => return None,
+            };
+            Some(T::wrap(loss))
+        }
+    }
+}
+
+fn class_loss<T: Kind + Float, I: Index>(
+    b: &mut GpuCommandBatch,
+    case: &Case,
+    x: BufferId<T>,
+    classes: BufferId<I>,
+) -> Option<Id> {
+    match case.op.as_str() {
+        "cross_entropy" => Some(T::wrap(b.cross_entropy(x, classes, how(case)))),
+        "nll_loss" => Some(T::wrap(b.nll_loss(x, classes, how(case)))),
+        "accuracy" => Some(Id::F32(b.accuracy(x, classes, case.number("axis") as isize))),
+        _ => None,
+    }
+}
+
+fn how(case: &Case) -> ClassLoss {
+    ClassLoss {
+        axis: case.params["axis"].as_i64().map(|axis| axis as isize),
+        ignore: case.params["ignore"].as_i64(),
+        smoothing: case.params["smoothing"].as_f64().unwrap_or_default() as f32,
+        reduction: reduction(case),
+    }
+}
+
+fn reduction(case: &Case) -> LossReduction {
+    match case.params["reduction"].as_str() {
+        Some("none") => LossReduction::None,
+        Some("sum") => LossReduction::Sum,
+        _ => LossReduction::Mean,
+    }
+}

@@ -1,0 +1,157 @@
+"""Writes the reference values of whole layers, which PyTorch computes.
+
+    python3 -m venv venv && venv/bin/pip install numpy torch
+    venv/bin/python tests/reference/make_pytorch.py
+
+Values are computed in float64 from the stored inputs, then rounded once to the stored type; `cases.py` has the format.
+"""
+
+import numpy as np
+import torch
+from cases import Family
+from torch.nn import functional
+
+EPS = 2.0**-23
+HALF = 2.0**-11
+
+rng = np.random.default_rng(20261121)
+
+
+def normal(*shape, dtype=np.float32):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def wide(x):
+    """The stored numbers as PyTorch's float64, or as its indices."""
+    x = np.asarray(x)
+    if x.dtype.kind == "f":
+        return torch.from_numpy(x.astype(np.float64))
+    return torch.from_numpy(x.astype(bool if x.dtype == bool else np.int64))
+
+
+def stored(x, dtype=np.float32):
+    x = x.numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
+    return x.astype(dtype)
+
+
+# Losses -----------------------------------------------------------------------------------------
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def losses():
+    family = Family("loss")
+
+    def case(name, op, inputs, want, **params):
+        want = stored(want, inputs[0].dtype if op != "accuracy" else np.float32)
+        finite = np.abs(want[np.isfinite(want)].astype(np.float64))
+        limits = {"rtol": 16 * EPS, "atol": 16 * EPS * float(np.max(finite, initial=1.0))}
+        if want.dtype == np.float16:
+            limits["rtol"] += HALF
+        family.case(name, op, inputs, want, params=params, **limits)
+
+    class_losses(case)
+    probabilities(case)
+    differences(case)
+    accuracies(case)
+    family.write()
+
+
+def class_losses(case):
+    shapes = {"rows": (6, 5), "one row": (5,), "images": (2, 4, 3, 3), "no rows": (0, 3), "one class": (3, 1)}
+    for name, shape in shapes.items():
+        axis = 1 if len(shape) > 1 else 0
+        x = normal(*shape)
+        classes = rng.integers(0, shape[axis], shape[:axis] + shape[axis + 1 :]).astype(np.int32)
+        for reduction in REDUCTIONS:
+            want = functional.cross_entropy(wide(x), wide(classes), reduction=reduction)
+            case(f"cross entropy, {name}, {reduction}", "cross_entropy", [x, classes], want, reduction=reduction)
+            logs = stored(functional.log_softmax(wide(x), axis))
+            want = functional.nll_loss(wide(logs), wide(classes), reduction=reduction)
+            case(f"nll, {name}, {reduction}", "nll_loss", [logs, classes], want, reduction=reduction)
+    x = normal(7, 5)
+    classes = np.asarray([0, 2, -100, 4, 2, 1, -100], np.int32)
+    for ignore in (-100, 2):
+        labels = np.where(classes == -100, 3, classes).astype(np.int32) if ignore == 2 else classes
+        for smoothing in (0.0, 0.125):
+            for reduction in REDUCTIONS:
+                how = {"reduction": reduction, "ignore": ignore, "smoothing": smoothing}
+                want = functional.cross_entropy(
+                    wide(x), wide(labels), ignore_index=ignore, label_smoothing=smoothing, reduction=reduction
+                )
+                case(f"cross entropy {how}", "cross_entropy", [x, labels], want, **how)
+    nothing = np.full(7, -100, np.int32)
+    want = functional.cross_entropy(wide(x), wide(nothing))
+    case("cross entropy, all ignored", "cross_entropy", [x, nothing], want, reduction="mean", ignore=-100)
+    last = np.moveaxis(x, 0, 0)[None].repeat(2, 0)
+    labels = rng.integers(0, 5, (2, 7)).astype(np.uint32)
+    want = functional.cross_entropy(wide(np.moveaxis(last, -1, 1)), wide(labels), reduction="none")
+    case("cross entropy, classes last", "cross_entropy", [last, labels], want, reduction="none", axis=-1)
+    edges = np.asarray([[1e4, -1e4, 0], [-np.inf, 1, 2], [np.nan, 0, 1], [np.inf, 0, 1], [-1e4] * 3], np.float32)
+    labels = np.asarray([1, 1, 1, 0, 2], np.int32)
+    want = functional.cross_entropy(wide(edges), wide(labels), reduction="none")
+    case("cross entropy at the edges", "cross_entropy", [edges, labels], want, reduction="none")
+    half = normal(6, 9, dtype=np.float16)
+    labels = rng.integers(0, 9, 6).astype(np.int32)
+    for reduction in REDUCTIONS:
+        want = functional.cross_entropy(wide(half), wide(labels), reduction=reduction)
+        case(f"cross entropy, f16, {reduction}", "cross_entropy", [half, labels], want, reduction=reduction)
+
+
+def probabilities(case):
+    for name, shape in {"rows": (6, 5), "one row": (5,), "images": (2, 4, 3, 3)}.items():
+        axis = 1 if len(shape) > 1 else 0
+        x, p = normal(*shape), stored(functional.softmax(wide(normal(*shape)), axis))
+        for smoothing in (0.0, 0.25):
+            for reduction in REDUCTIONS:
+                want = functional.cross_entropy(wide(x), wide(p), label_smoothing=smoothing, reduction=reduction)
+                how = {"reduction": reduction, "smoothing": smoothing}
+                case(f"probabilities, {name} {how}", "cross_entropy_with", [x, p], want, **how)
+
+
+def differences(case):
+    pairs = {
+        "matrix": (normal(5, 7), normal(5, 7)),
+        "scalar": (normal(), normal()),
+        "nothing": (normal(0, 3), normal(0, 3)),
+        "edges": (
+            np.asarray([0, 1, -1, 2, np.inf, np.nan, 1e4, -0.0, 0.5], np.float32),
+            np.asarray([0, 0, 0, 2, 1, 1, -1e4, 0.0, 0.0], np.float32),
+        ),
+        "f16": (normal(5, 7, dtype=np.float16), normal(5, 7, dtype=np.float16)),
+    }
+    kinds = [
+        ("mse_loss", functional.mse_loss, {}),
+        ("l1_loss", functional.l1_loss, {}),
+        ("huber_loss", functional.huber_loss, {"delta": 1.0}),
+        ("huber_loss", functional.huber_loss, {"delta": 0.25}),
+        ("smooth_l1_loss", functional.smooth_l1_loss, {"beta": 1.0}),
+        ("smooth_l1_loss", functional.smooth_l1_loss, {"beta": 0.25}),
+        ("smooth_l1_loss", functional.smooth_l1_loss, {"beta": 0.0}),
+    ]
+    for name, (x, y) in pairs.items():
+        for op, function, params in kinds:
+            for reduction in REDUCTIONS:
+                want = function(wide(x), wide(y), reduction=reduction, **params)
+                case(f"{op} {params}, {name}, {reduction}", op, [x, y], want, reduction=reduction, **params)
+    logits = np.asarray([0, 1, -1, 20, -20, 100, -100, 1e4, -1e4, np.nan, 0.5], np.float32)
+    target = np.asarray([0, 1, 0, 1, 0, 0, 1, 1, 0, 1, 0.25], np.float32)
+    op = "binary_cross_entropy_with_logits"
+    for name, (x, y) in {"edges": (logits, target), "matrix": (normal(5, 7), rng.random((5, 7), np.float32))}.items():
+        for reduction in REDUCTIONS:
+            want = functional.binary_cross_entropy_with_logits(wide(x), wide(y), reduction=reduction)
+            case(f"{op}, {name}, {reduction}", op, [x, y], want, reduction=reduction)
+
+
+def accuracies(case):
+    x = normal(40, 6)
+    labels = rng.integers(0, 6, 40).astype(np.int32)
+    labels[::2] = np.argmax(x, 1)[::2]
+    case("accuracy", "accuracy", [x, labels], np.mean(np.argmax(x, 1) == labels), axis=-1)
+    columns = np.argmax(x, 0).astype(np.uint32)
+    case("accuracy of columns", "accuracy", [x, columns], 1.0, axis=0)
+    case("accuracy of nothing", "accuracy", [normal(0, 3), np.zeros(0, np.int32)], np.nan, axis=1)
+
+
+if __name__ == "__main__":
+    losses()
