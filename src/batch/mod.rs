@@ -13,6 +13,7 @@ mod read;
 mod reduce;
 mod resident;
 mod run;
+mod scan;
 mod stats;
 mod upload;
 

@@ -10,6 +10,8 @@ mod product;
 mod reduce;
 mod row;
 mod row_body;
+mod rows;
+mod scan;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -68,6 +70,7 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Map { dims } => map::lower(kernel(), dims),
         Form::Reduce { .. } => reduce::lower(&kernel),
         Form::Row { .. } => row::lower(&kernel),
+        Form::Scan { .. } => scan::lower(&kernel),
         Form::MatMul { .. } => product::lower(&kernel),
     }
 }

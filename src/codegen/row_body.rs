@@ -35,21 +35,13 @@ impl Body<'_> {
     pub fn texts(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> Texts {
         let mut texts = self.threads(kernel);
         let row = self.row;
-        let prologue = kernel.function("prologue", &[row.prologue], None);
-        let (loads, held) = row.loads(kernel, bases, &prologue.operands);
-        let value = if row.share.lanes == 4 {
-            format!("vec4<f32>({})", lanes::calls(&prologue, "", |o| held[o]).join(", "))
-        } else {
-            prologue.call("", |o| format!("x{o}"))
-        };
-        texts.element = format!("{loads}return {value};\n");
-        texts.functions = prologue.text;
+        (texts.functions, texts.element) = row.rows.element(kernel, bases);
         if self.phase != Phase::Gather {
-            let (functions, write) = self.write(kernel, bases);
+            let (functions, write) = row.rows.write(kernel, bases, Ty::F32);
             texts.functions = [texts.functions, functions].join("\n");
             texts.shared = write;
         }
-        let len = kernel.float(row.len as f32);
+        let len = kernel.float(row.rows.len as f32);
         let epsilon = row.epsilon.map_or_else(String::new, |e| kernel.scalar(e));
         let (shared, body) = match row.share.held {
             Some(held) => self.in_registers(kernel, held, &len, &epsilon),
@@ -62,13 +54,7 @@ impl Body<'_> {
 
     /// Where threads find their rows.
     fn threads(&self, kernel: &Kernel<'_>) -> Texts {
-        let Share { width, across, .. } = self.row.share;
-        let rows = self.row.share.rows();
-        let (slot, lane) = if across {
-            (format!("thread % {rows}u"), format!("thread / {rows}u"))
-        } else {
-            (format!("thread / {width}u"), format!("thread % {width}u"))
-        };
+        let [slot, lane] = self.row.rows.seat(self.row.share.width);
         let (builtins, thread) = self.together(kernel).numbering();
         Texts {
             builtins: builtins.to_string(),
@@ -86,39 +72,9 @@ impl Body<'_> {
         Together { width, stride, subgroups }
     }
 
-    /// The function that makes the outputs, and the function `write`.
-    fn write(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> (String, String) {
-        let row = self.row;
-        let function = kernel.function("compute_results", &kernel.output_roots(), Some(Ty::F32));
-        let (mut text, held) = row.loads(kernel, bases, &function.operands);
-        let four = row.share.lanes == 4;
-        if four {
-            let calls = lanes::calls(&function, "acc", |o| held[o]);
-            for (lane, call) in lanes::LANES.iter().zip(calls) {
-                let _ = writeln!(text, "let values_{lane} = {call};");
-            }
-        } else {
-            let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
-        }
-        for (output, result) in function.results.iter().enumerate() {
-            let at = row.at(kernel, bases, output);
-            text.push_str(&if four {
-                let values = lanes::LANES.map(|lane| format!("values_{lane}{result}"));
-                kernel.store_quad(output, &format!("({at}) / 4u"), &values)
-            } else {
-                kernel.store(output, &at, &format!("values{result}"))
-            });
-        }
-        let parameters: String = bases.iter().map(|name| format!(", {name}: u32")).collect();
-        let vector = if four { "vec4<f32>" } else { "f32" };
-        let write =
-            format!("fn write(j: u32, acc: {vector}{parameters}) {{\n{}}}\n", indent(&text));
-        (function.text, write)
-    }
-
     /// The texts of the lanes of a unit.
     fn lanes(&self, x: &str) -> Vec<String> {
-        if self.row.share.lanes == 4 {
+        if self.row.rows.lanes == 4 {
             lanes::LANES.iter().map(|lane| format!("{x}.{lane}")).collect()
         } else {
             vec![x.to_string()]
@@ -199,7 +155,7 @@ impl Body<'_> {
         let all = together.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
         let shared = [statistics.text, &all].join("\n");
         let parts = kernel.size(row.parts);
-        let chunk = kernel.size((row.len / row.share.lanes).div_ceil(row.parts));
+        let chunk = kernel.size((row.rows.len / row.rows.lanes).div_ceil(row.parts));
         let mut body = format!(
             "let part = id % {parts};\nlet start = min(part * {chunk}, units);\n\
              let end = min(start + {chunk}, units);\nvar state = identity();\n"
@@ -243,7 +199,7 @@ impl Body<'_> {
     /// Statements that merge the units of the part into `state`.
     fn merge_units(&self) -> String {
         let merge = |lift: &str, x: &str| format!("state = merge(state, {lift}({x}));\n");
-        if self.row.share.lanes == 4 {
+        if self.row.rows.lanes == 4 {
             return self.walk(2, |names| names.iter().map(|x| merge("lift4", x)).collect());
         }
         self.walk(8, |names| match names {
@@ -257,7 +213,7 @@ impl Body<'_> {
 
     /// Statements that write the results of the part's units.
     fn write_units(&self, result: fn(&str) -> String) -> String {
-        let Share { lanes, width, .. } = self.row.share;
+        let (lanes, width) = (self.row.rows.lanes, self.row.share.width);
         self.walk(8 / lanes, |names| {
             let write = |(k, x): (usize, &String)| {
                 let (value, at, arguments) = (self.each(x, result), k * width, self.arguments);

@@ -61,6 +61,13 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             }
             x.clone()
         }
+        Op::Scan { op, .. } => {
+            let x = first()?;
+            if !op.accepts().dtype(x.dtype) {
+                return Err(MistakeKind::DType(x.dtype));
+            }
+            x.clone()
+        }
         Op::MatMul(_) => {
             let &[a, b] = inputs else {
                 return Err(MistakeKind::Internal("matmul takes two operands"));

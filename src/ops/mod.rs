@@ -7,6 +7,7 @@ mod precision;
 mod reduce;
 mod registry;
 mod row;
+mod scan;
 mod subscripts;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub use precision::Precision;
 pub(crate) use reduce::{Combine, Reduction};
 pub use registry::{OpInfo, registry};
 pub(crate) use row::{Normalization, RowKind};
+pub(crate) use scan::Scan;
 pub(crate) use subscripts::{Label, Subscripts};
 
 use smallvec::SmallVec;
@@ -54,6 +56,10 @@ pub(crate) enum Op {
         op: Normalization,
         axis: usize,
     },
+    Scan {
+        op: Scan,
+        axis: usize,
+    },
     MatMul(Precision),
     /// Another view of the same values; `name` is what the user called.
     Move {
@@ -85,10 +91,19 @@ impl Op {
             Self::Cast(_) => "cast",
             Self::Reduce { op, .. } => op.name(),
             Self::Row { op, .. } => op.name(),
+            Self::Scan { op, .. } => op.name(),
             Self::MatMul(_) => "matmul",
             Self::Move { name, .. } => name,
             Self::Pad { .. } => "pad",
             Self::Concat { .. } => "concat",
+        }
+    }
+
+    /// The axis along which the operation makes a row of each row.
+    pub fn row_axis(&self) -> Option<usize> {
+        match self {
+            Self::Row { axis, .. } | Self::Scan { axis, .. } => Some(*axis),
+            _ => None,
         }
     }
 

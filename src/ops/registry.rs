@@ -1,13 +1,13 @@
 //! The list of all operations, for documentation, tests and tools.
 
-use super::{Accepts, ELEMENTWISE, Reduction, RowKind};
+use super::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan};
 
 /// What there is to know of an operation from outside.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
-    /// The family: `elementwise`, `reduce`, `row`, `matmul`, `loss`, `movement`, `creation`.
+    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `loss`, `movement`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -46,7 +46,15 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         fusion: "elementwise before and after",
         tolerance: (op.tolerance().ulp, op.tolerance().abs),
     });
-    elementwise.chain(reduce).chain(row).chain(OTHERS.iter().copied())
+    let scan = Scan::ALL.iter().map(|op| OpInfo {
+        name: op.name(),
+        family: "scan",
+        dtypes: accepted(op.accepts()),
+        doc: op.doc(),
+        fusion: "elementwise before and after",
+        tolerance: (op.tolerance().ulp, op.tolerance().abs),
+    });
+    elementwise.chain(reduce).chain(row).chain(scan).chain(OTHERS.iter().copied())
 }
 
 fn accepted(accepts: Accepts) -> &'static str {

@@ -7,7 +7,7 @@ use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::reference::{Leaves, Value, binary, evaluate};
 use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
-use crate::ops::{MatMulDims, Normalization, Op, Reduction};
+use crate::ops::{MatMulDims, Normalization, Op, Reduction, Scan};
 use crate::run::HostBuffer;
 use crate::shape::{Move, Shape};
 
@@ -48,7 +48,8 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
             each(&mut |at| elementwise(&node.op, inputs, shape, at))
         }
         Op::Reduce { op, axes, keep } => each(&mut |at| reduce(*op, inputs[0], axes, *keep, at)),
-        Op::Row { op, axis } => rows(*op, inputs[0], *axis),
+        Op::Row { op, axis } => rows(inputs[0], *axis, |row| row_of(*op, row)),
+        Op::Scan { op, axis } => rows(inputs[0], *axis, |row| running(*op, row)),
         Op::MatMul(_) => each(&mut |at| matmul(inputs[0], inputs[1], at)),
         Op::Move { to, .. } => {
             let order: Vec<Vec<usize>> = coordinates(shape).collect();
@@ -214,21 +215,39 @@ fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
     }
 }
 
-fn rows(op: Normalization, x: &Tensor, axis: usize) -> Vec<Value> {
+/// What `of` makes of each row along `axis`.
+fn rows(x: &Tensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Value> {
     let inner: usize = x.shape.dims()[axis + 1..].iter().product();
     let len = x.shape[axis];
     let mut out = x.values.clone();
     for start in (0..x.values.len()).filter(|index| (index / inner).is_multiple_of(len)) {
         let at = |c: usize| start + c * inner;
-        let row: Vec<f64> = (0..len).map(|c| x.values[at(c)].number()).collect();
-        for (c, value) in row_of(op, &row).into_iter().enumerate() {
-            out[at(c)] = Value::F(value);
+        let row: Vec<Value> = (0..len).map(|c| x.values[at(c)]).collect();
+        for (c, value) in of(&row).into_iter().enumerate() {
+            out[at(c)] = value;
         }
     }
     out
 }
 
-fn row_of(op: Normalization, row: &[f64]) -> Vec<f64> {
+/// Each element combined with all before it, from the first on.
+fn running(op: Scan, row: &[Value]) -> Vec<Value> {
+    let op = match op {
+        Scan::Sum => Binary::Add,
+        Scan::Prod => Binary::Mul,
+        Scan::Max => Binary::Max,
+        Scan::Min => Binary::Min,
+    };
+    let mut so_far = None;
+    let next = |&x: &Value| {
+        so_far = Some(so_far.map_or(x, |before| binary(op, before, x)));
+        so_far.unwrap_or(x)
+    };
+    row.iter().map(next).collect()
+}
+
+fn row_of(op: Normalization, row: &[Value]) -> Vec<Value> {
+    let row: Vec<f64> = row.iter().map(|x| x.number()).collect();
     let n = row.len() as f64;
     // Unlike `f64::max`, NaN if any is.
     let max = row.iter().fold(f64::NEG_INFINITY, |m, &x| if x.is_nan() || x > m { x } else { m });
@@ -242,7 +261,7 @@ fn row_of(op: Normalization, row: &[f64]) -> Vec<f64> {
         Normalization::LayerNorm(epsilon) => (x - mean) / (variance + epsilon.value()).sqrt(),
         Normalization::RmsNorm(epsilon) => x / (square + epsilon.value()).sqrt(),
     };
-    row.iter().map(|&x| each(x)).collect()
+    row.iter().map(|&x| Value::F(each(x))).collect()
 }
 
 fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> Value {

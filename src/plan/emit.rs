@@ -139,6 +139,13 @@ impl<'b> Emitter<'_, 'b> {
                 let (kind, len) = (op.kind(), shape[*axis]);
                 Some(Form::Row { kind, outer, len, prologue, epsilon, parts: 1 })
             }
+            Op::Scan { op, axis } => {
+                let shape = shape_of(0);
+                let prologue = self.main_operand(anchor)?.r();
+                let outer = (0..shape.rank()).filter(|a| a != axis).map(|a| shape[a]).collect();
+                let (combine, len) = (op.combine(), shape[*axis]);
+                Some(Form::Scan { combine, outer, len, prologue, parts: 1 })
+            }
             &Op::MatMul(precision) => {
                 let dims = MatMulDims::of(shape_of(0), shape_of(1)).ok()?;
                 let (x_base, x_path) = self.views.of(node.inputs[0]).clone();
@@ -162,7 +169,7 @@ impl<'b> Emitter<'_, 'b> {
         }
     }
 
-    /// The argument of a reduction or row form, over its main space.
+    /// The argument of a reduction, row or scan form, over its main space.
     fn main_operand(&mut self, anchor: Ix) -> Option<E<'b>> {
         let node = &self.ir.nodes[anchor];
         let (base, path) = self.views.of(node.inputs[0]).clone();
@@ -220,7 +227,9 @@ impl<'b> Emitter<'_, 'b> {
                 });
                 op.after(self.builder.acc(ty), count)
             }
-            Op::Row { .. } | Op::MatMul(_) => self.builder.acc(node.ty.dtype.lane()),
+            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) => {
+                self.builder.acc(node.ty.dtype.lane())
+            }
             Op::Full(value) => self.scalar(*value),
             Op::Arange { start, step } => {
                 let (start, step) = (*start, *step);

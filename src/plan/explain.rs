@@ -190,6 +190,7 @@ fn form(step: &Step) -> &'static str {
         Form::Map { .. } => "map",
         Form::Reduce { .. } => "reduce",
         Form::Row { .. } => "row",
+        Form::Scan { .. } => "scan",
         Form::MatMul { schedule, .. } => match schedule.layout {
             ProductLayout::Units(UnitTile { split: true, .. }) => "matmul, split on matrix units",
             ProductLayout::Units(_) => "matmul, f16 on matrix units",

@@ -385,7 +385,7 @@ fn distinct(reads: &[Read]) -> usize {
 fn weight(ir: &Ir, ix: Ix) -> u8 {
     match ir.nodes[ix].op {
         Op::MatMul(_) => 3,
-        Op::Row { .. } => 2,
+        Op::Row { .. } | Op::Scan { .. } => 2,
         _ => 1,
     }
 }

@@ -58,6 +58,10 @@ fn flops(step: &Step) -> (u64, u64) {
             let flops = each(*prologue) + kind.flops() + after;
             (count(outer).saturating_mul(*len as u64).saturating_mul(flops), 0)
         }
+        Form::Scan { outer, len, prologue, .. } => {
+            let flops = each(*prologue) + 2 + after;
+            (count(outer).saturating_mul(*len as u64).saturating_mul(flops), 0)
+        }
         Form::MatMul { batch, m, n, k, x, w, .. } => {
             let of = |sides: [usize; 2], flops: u64| {
                 count(batch).saturating_mul(count(&sides)).saturating_mul(flops)

@@ -17,7 +17,7 @@ pub(super) struct Read {
 
 /// Whether a node has a kernel form of its own, rather than an expression.
 pub(super) fn is_heavy(op: &Op) -> bool {
-    matches!(op, Op::Reduce { .. } | Op::Row { .. } | Op::MatMul(_))
+    matches!(op, Op::Reduce { .. } | Op::MatMul(_)) || op.row_axis().is_some()
 }
 
 /// The axes whose coordinates the node's expression reads.
@@ -91,7 +91,7 @@ pub(super) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
     let node = &ir.nodes[ix];
     let input = |at: usize| views.of(node.inputs[at]).clone();
     match &node.op {
-        Op::Reduce { .. } | Op::Row { .. } => {
+        op if matches!(op, Op::Reduce { .. }) || op.row_axis().is_some() => {
             let (base, path) = input(0);
             let path = path.permuted(&main_order(&node.op, &ir.nodes[node.inputs[0]].ty.shape));
             vec![Read { base, path, space: Space::Main }]
@@ -121,13 +121,12 @@ pub(super) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
     }
 }
 
-/// The order of axes in the main space of a reduction or row form: what is kept, then what is
+/// The order of axes in the main space of a reduction, row or scan form: what is kept, then what is
 /// reduced.
 pub(super) fn main_order(op: &Op, shape: &Shape) -> Vec<usize> {
     let reduced: Vec<usize> = match op {
         Op::Reduce { axes, .. } => axes.to_vec(),
-        Op::Row { axis, .. } => vec![*axis],
-        _ => Vec::new(),
+        op => op.row_axis().into_iter().collect(),
     };
     let kept = (0..shape.rank()).filter(|axis| !reduced.contains(axis));
     kept.chain(reduced.iter().copied()).collect()
@@ -162,14 +161,13 @@ pub(super) fn out_space(ir: &Ir, ix: Ix) -> Shape {
 /// The way of an epilogue's operand into the space of the kernel of `anchor`.
 pub(super) fn into_epilogue(ir: &Ir, anchor: Ix, path: &Path) -> Path {
     let node = &ir.nodes[anchor];
-    match &node.op {
-        Op::Row { .. } => {
-            path.reshaped(node.ty.shape.clone()).permuted(&main_order(&node.op, &node.ty.shape))
-        }
-        _ => path.reshaped(out_space(ir, anchor)),
+    if node.op.row_axis().is_some() {
+        path.reshaped(node.ty.shape.clone()).permuted(&main_order(&node.op, &node.ty.shape))
+    } else {
+        path.reshaped(out_space(ir, anchor))
     }
 }
 
 pub(super) fn epilogue_space(op: &Op) -> Space {
-    if matches!(op, Op::Row { .. }) { Space::Main } else { Space::Out }
+    if op.row_axis().is_some() { Space::Main } else { Space::Out }
 }

@@ -66,6 +66,7 @@ impl Step {
             _ if self.is_empty() => 0,
             Form::Reduce { schedule: ReduceSchedule { parts, .. }, .. }
             | Form::Row { parts, .. }
+            | Form::Scan { parts, .. }
             | Form::MatMul { schedule: ProductSchedule { parts, .. }, .. }
                 if *parts > 1 =>
             {
@@ -81,7 +82,9 @@ impl Step {
         let form = match &self.form {
             Form::Map { dims } => count(dims),
             Form::Reduce { outer, inner, .. } => count(outer).saturating_mul(count(inner)),
-            Form::Row { outer, len, .. } => count(outer).saturating_mul(*len as u64),
+            Form::Row { outer, len, .. } | Form::Scan { outer, len, .. } => {
+                count(outer).saturating_mul(*len as u64)
+            }
             Form::MatMul { batch, m, n, k, .. } => {
                 let sides = [[*m, *k], [*k, *n], [*m, *n]];
                 let largest = sides.iter().map(|side| count(side)).max().unwrap_or(0);
@@ -97,7 +100,7 @@ impl Step {
     }
 }
 
-/// Partial results of a reduction or row form in parts.
+/// Partial results of a form in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scratch {
     pub words: u64,
@@ -126,6 +129,10 @@ pub(crate) enum Form {
         epsilon: Option<u16>,
         parts: usize,
     },
+    /// `prologue` over `outer ++ [len]`; outputs over the same space, with the combination of all up to an
+    /// element along `len` as `Acc`. `parts` is what a GPU cuts each row into: with more than one, a first
+    /// dispatch leaves the combination of each part in the scratch memory.
+    Scan { combine: Combine, outer: Dims, len: usize, prologue: Ref, parts: usize },
     /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`; outputs over
     /// `batch ++ [m, n]`, with the sum as `Acc`.
     MatMul {
@@ -255,7 +262,7 @@ impl UnitTile {
 /// The space that an operand's view runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
-    /// The main space of a map, reduction or row form.
+    /// The main space of a map, reduction, row or scan form.
     Main,
     /// The left operand of a product: `batch ++ [m, k]`.
     X,
@@ -294,7 +301,7 @@ pub(crate) struct StepOutput {
     /// The expression of one element.
     pub root: Ref,
     /// From a point of the out space to an element of the value: a permutation of the
-    /// row-major order (which it is for all but row forms over an inner axis).
+    /// row-major order (which it is for all but row and scan forms over an inner axis).
     pub view: View,
 }
 

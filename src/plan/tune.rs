@@ -51,6 +51,13 @@ pub(super) fn tune(step: &mut Step, limits: &Limits) {
                 step.scratch = Some(Scratch { words, slot: 0 });
             }
         }
+        Form::Scan { outer, len, parts, .. } => {
+            let rows = points(outer);
+            *parts = row_parts(rows, *len, across);
+            if *parts > 1 {
+                step.scratch = Some(Scratch { words: (rows * *parts) as u64, slot: 0 });
+            }
+        }
         Form::Map { .. } => {}
     }
 }

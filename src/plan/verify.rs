@@ -153,7 +153,7 @@ fn space(step: &Step, space: Space) -> Vec<usize> {
         (Form::Map { dims }, _) => dims.to_vec(),
         (Form::Reduce { outer, inner, .. }, Space::Main) => join(outer, inner),
         (Form::Reduce { outer, .. }, _) => outer.to_vec(),
-        (Form::Row { outer, len, .. }, _) => join(outer, &[*len]),
+        (Form::Row { outer, len, .. } | Form::Scan { outer, len, .. }, _) => join(outer, &[*len]),
         (Form::MatMul { batch, m, k, .. }, Space::X) => join(batch, &[*m, *k]),
         (Form::MatMul { batch, k, n, .. }, Space::W) => join(batch, &[*k, *n]),
         (Form::MatMul { batch, m, n, .. }, _) => join(batch, &[*m, *n]),

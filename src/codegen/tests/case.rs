@@ -132,6 +132,7 @@ fn scratch(form: &Form) -> Option<Scratch> {
         Form::Reduce { combine, outer, schedule, .. } => {
             (outer.iter().product::<usize>(), schedule.parts, combine.words())
         }
+        Form::Scan { outer, parts, .. } => (outer.iter().product(), *parts, 1),
         Form::Row { kind, outer, parts, .. } => (outer.iter().product(), *parts, kind.words()),
         Form::MatMul { batch, m, n, schedule, .. } => {
             (batch.iter().product::<usize>() * m * n, schedule.parts, 1)

@@ -9,6 +9,7 @@ mod matmul;
 mod reduce;
 mod reference;
 mod row;
+mod scan;
 mod text;
 
 use self::case::Case;

@@ -51,6 +51,19 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             let dims = outer.iter().copied().chain([*len]).collect();
             (dims, accs.collect())
         }
+        Form::Scan { combine, outer, len, prologue, .. } => {
+            let ty = case.step.expr.ty(*prologue);
+            let accs = points(outer).into_iter().flat_map(|o| {
+                let row = (0..*len).map(|j| eval(case, *prologue, &[&o[..], &[j]].concat(), 0.0));
+                let next = |acc: &mut Option<f64>, x| {
+                    *acc = Some(acc.map_or(x, |acc| fold(*combine, ty, &[acc, x])));
+                    *acc
+                };
+                row.scan(None, next).collect::<Vec<_>>()
+            });
+            let dims = outer.iter().copied().chain([*len]).collect();
+            (dims, accs.collect())
+        }
         Form::MatMul { batch, m, n, k, x, w, acc, .. } => {
             let dims: Vec<usize> = batch.iter().copied().chain([*m, *n]).collect();
             let accs = points(&dims).into_iter().map(|point| {

@@ -24,9 +24,17 @@ pub(super) trait Fold: Sync {
     fn finish(&self, state: Self::State) -> u32;
 }
 
+/// A combination whose results so far are asked for after each element.
+pub(super) trait Running: Fold {
+    /// Replaces each element of one row by the result of all up to it.
+    fn run_row(&self, state: &mut Self::State, lanes: &mut [u32]);
+    /// Replaces the next elements of as many rows as there are states.
+    fn run_columns(&self, states: &mut [Self::State], lanes: &mut [u32]);
+}
+
 macro_rules! arithmetic {
     ($name:ident, $doc:literal, $lane:ty => $state:ty, $empty:literal, |$a:ident, $b:ident| $op:expr, $finish:expr,
-        $row:ident, $column:ident) => {
+        $row:ident, $column:ident, $run:ident) => {
         #[doc = $doc]
         pub(super) struct $name;
 
@@ -46,7 +54,32 @@ macro_rules! arithmetic {
                 *state = $op;
             }
             fn finish(&self, state: $state) -> u32 {
-                $finish(state)
+                ($finish)(state)
+            }
+        }
+
+        impl Running for $name {
+            fn run_row(&self, state: &mut $state, lanes: &mut [u32]) {
+                for lane in lanes {
+                    let ($a, $b) = (*state, <$state>::from(bytemuck::cast::<u32, $lane>(*lane)));
+                    *state = $op;
+                    *lane = ($finish)(*state);
+                }
+            }
+            fn run_columns(&self, states: &mut [$state], lanes: &mut [u32]) {
+                $run(states, lanes);
+            }
+        }
+
+        #[multiversion(targets(
+            "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma",
+            "x86_64+avx2+fma"
+        ))]
+        fn $run(states: &mut [$state], lanes: &mut [u32]) {
+            for (state, lane) in states.iter_mut().zip(lanes) {
+                let ($a, $b) = (*state, <$state>::from(bytemuck::cast::<u32, $lane>(*lane)));
+                *state = $op;
+                *lane = ($finish)(*state);
             }
         }
 
@@ -79,13 +112,13 @@ macro_rules! arithmetic {
     };
 }
 arithmetic!(SumF32, "Σx, in double precision.", f32 => f64, 0.0, |a, b| a + b,
-    |x: f64| (x as f32).to_bits(), sum_f32, sum_f32_columns);
+    |x: f64| (x as f32).to_bits(), sum_f32, sum_f32_columns, sums_f32);
 arithmetic!(ProdF32, "Πx, in double precision.", f32 => f64, 1.0, |a, b| a * b,
-    |x: f64| (x as f32).to_bits(), prod_f32, prod_f32_columns);
+    |x: f64| (x as f32).to_bits(), prod_f32, prod_f32_columns, prods_f32);
 arithmetic!(SumInt, "Σx modulo 2³², which is the same with and without a sign.", u32 => u32, 0,
-    |a, b| a.wrapping_add(b), |x| x, sum_int, sum_int_columns);
+    |a, b| a.wrapping_add(b), |x: u32| x, sum_int, sum_int_columns, sums_int);
 arithmetic!(ProdInt, "Πx modulo 2³².", u32 => u32, 1,
-    |a, b| a.wrapping_mul(b), |x| x, prod_int, prod_int_columns);
+    |a, b| a.wrapping_mul(b), |x: u32| x, prod_int, prod_int_columns, prods_int);
 
 /// A map from lanes to unsigned keys, the greatest of which is the one looked for. Its parts are
 /// masks, so that it is one formula without branches for all types.
@@ -138,6 +171,7 @@ impl Order {
     }
 
     /// The lane of a key.
+    #[inline(always)]
     fn lane(self, key: u32) -> u32 {
         if key == NAN_KEY && self.magnitude != 0 {
             return f32::NAN.to_bits();
@@ -198,6 +232,27 @@ impl Fold for Extreme {
 
     fn finish(&self, state: u32) -> u32 {
         self.0.lane(state)
+    }
+}
+
+impl Running for Extreme {
+    fn run_row(&self, state: &mut u32, lanes: &mut [u32]) {
+        for lane in lanes {
+            *state = (*state).max(self.0.key(*lane));
+            *lane = self.0.lane(*state);
+        }
+    }
+
+    fn run_columns(&self, states: &mut [u32], lanes: &mut [u32]) {
+        extremes(self.0, states, lanes);
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn extremes(order: Order, states: &mut [u32], lanes: &mut [u32]) {
+    for (state, lane) in states.iter_mut().zip(lanes) {
+        *state = (*state).max(order.key(*lane));
+        *lane = order.lane(*state);
     }
 }
 

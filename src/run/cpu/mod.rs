@@ -13,6 +13,7 @@ mod pool;
 mod prefetch;
 mod reduce;
 mod row;
+mod scan;
 mod tape;
 mod wide;
 
@@ -89,6 +90,10 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
                 &row::Row { kind: *kind, len: *len, prologue: *prologue, epsilon: *epsilon },
                 outputs,
             );
+        }
+        Form::Scan { combine, len, prologue, .. } => {
+            let scan = scan::Scan { combine: *combine, len: *len, prologue: *prologue };
+            scan::run(job, &scan, outputs);
         }
         Form::MatMul { batch, m, n, k, x, w, acc, .. } => {
             let product = matmul::Product { batch, m: *m, n: *n, k: *k, x: *x, w: *w, acc: *acc };

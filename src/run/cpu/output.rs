@@ -42,18 +42,8 @@ pub(super) fn split(
     unit: usize,
 ) -> Vec<Chunk<'_>> {
     let per = len.div_ceil(parts.max(1)).next_multiple_of(unit.max(1)).max(1);
-    let mut chunks: Vec<Chunk<'_>> = (0..len)
-        .step_by(per)
-        .map(|start| Chunk { start, len: per.min(len - start), outputs: SmallVec::new() })
-        .collect();
-    for output in outputs {
-        let dtype = output.dtype();
-        let pieces = output.bytes_mut().chunks_mut(per * dtype.size());
-        for (chunk, piece) in chunks.iter_mut().zip(pieces) {
-            chunk.outputs.push((dtype, piece));
-        }
-    }
-    chunks
+    let all = outputs.iter_mut().map(|output| (output.dtype(), output.bytes_mut()));
+    Chunk { start: 0, len, outputs: all.collect() }.cut(per)
 }
 
 /// Does `work` for each item: here if there is one, else on rayon's threads, each of which has
@@ -88,7 +78,21 @@ fn words(bytes: &mut [u8], at: usize, len: usize) -> &mut [u32] {
     cast_slice_mut(&mut bytes[4 * at..4 * (at + len)])
 }
 
-impl Chunk<'_> {
+impl<'a> Chunk<'a> {
+    /// The chunk in pieces of `per` elements, but for the last.
+    pub fn cut(self, per: usize) -> Vec<Self> {
+        let Self { start, len, outputs } = self;
+        let piece =
+            |at| Self { start: start + at, len: per.min(len - at), outputs: SmallVec::new() };
+        let mut pieces: Vec<Self> = (0..len).step_by(per).map(piece).collect();
+        for (dtype, bytes) in outputs {
+            for (piece, bytes) in pieces.iter_mut().zip(bytes.chunks_mut(per * dtype.size())) {
+                piece.outputs.push((dtype, bytes));
+            }
+        }
+        pieces
+    }
+
     /// `len` elements of output `index`, which are words, from the one at `at` in the chunk on.
     pub fn words(&mut self, index: usize, at: usize, len: usize) -> &mut [u32] {
         words(self.outputs[index].1, at, len)

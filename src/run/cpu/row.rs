@@ -71,7 +71,12 @@ fn rows(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
 }
 
 /// The prologue's lanes from `start` on.
-fn fill(machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], start: usize, lanes: &mut [u32]) {
+pub(super) fn fill(
+    machine: &mut Machine<'_>,
+    inputs: &[Option<Input<'_>>],
+    start: usize,
+    lanes: &mut [u32],
+) {
     for (i, tile) in lanes.chunks_mut(TILE).enumerate() {
         let span = Span { inputs, start: start + i * TILE, len: tile.len(), acc: &[] };
         if machine.has_place(0) {
@@ -84,7 +89,7 @@ fn fill(machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], start: usize, l
 }
 
 /// The outputs for the normalised `lanes`, which begin `at` elements into the chunk.
-fn write(
+pub(super) fn write(
     machine: &mut Machine<'_>,
     inputs: &[Option<Input<'_>>],
     chunk: &mut Chunk<'_>,

@@ -174,7 +174,9 @@ fn out_dims(form: &Form) -> Dims {
     match form {
         Form::Map { dims } => dims.clone(),
         Form::Reduce { outer, .. } => outer.clone(),
-        Form::Row { outer, len, .. } => outer.iter().copied().chain([*len]).collect(),
+        Form::Row { outer, len, .. } | Form::Scan { outer, len, .. } => {
+            outer.iter().copied().chain([*len]).collect()
+        }
         Form::MatMul { batch, m, n, .. } => batch.iter().copied().chain([*m, *n]).collect(),
     }
 }
@@ -222,7 +224,7 @@ impl Oracle<'_> {
             let mut elements = vec![f64::NAN; points.len()];
             for (point, &acc) in points.iter().zip(&accs) {
                 let space = match self.step.form {
-                    Form::Map { .. } | Form::Row { .. } => Space::Main,
+                    Form::Map { .. } | Form::Row { .. } | Form::Scan { .. } => Space::Main,
                     Form::Reduce { .. } | Form::MatMul { .. } => Space::Out,
                 };
                 let at = index(&output.view, point) as usize;
@@ -281,6 +283,17 @@ impl Oracle<'_> {
                 let rows =
                     all.chunks((*len).max(1)).flat_map(|row| normalized(*kind, epsilon, row));
                 rows.map(|x| Some(Value::F(x))).collect()
+            }
+            Form::Scan { combine, len, prologue, .. } => {
+                let ty = self.step.expr.ty(*prologue);
+                let all: Vec<Value> = out
+                    .iter()
+                    .map(|point| self.evaluate(*prologue, Space::Main, point, None))
+                    .collect();
+                let row = |row: &[Value]| -> Vec<Option<Value>> {
+                    (1..=row.len()).map(|end| Some(combined(*combine, ty, &row[..end]))).collect()
+                };
+                all.chunks((*len).max(1)).flat_map(row).collect()
             }
             Form::MatMul { batch, k, x, w, .. } => {
                 let sum = |point: &SmallVec<[usize; 4]>| {

@@ -1,0 +1,44 @@
+//! Running combinations along an axis.
+
+use super::axes::resolve;
+use super::{BufferId, GpuCommandBatch};
+use crate::dtype::Numeric;
+use crate::ops::{Op, Scan};
+
+macro_rules! scans {
+    ($($(#[doc = $doc:literal])* $name:ident $op:ident;)*) => {
+        /// Scans along `axis`, which may count from the last (−1): each element of the result combines those up to
+        /// it, itself included. Backwards is a [`flip`](Self::flip) before and one after.
+        ///
+        /// Floats are combined in `f32` in blocks, on the CPU in `f64`: in another order than one by one, with an
+        /// error that is no larger, and the same in each run on one device.
+        impl GpuCommandBatch {
+            $($(#[doc = $doc])*
+            #[track_caller]
+            pub fn $name<T: Numeric>(&mut self, x: BufferId<T>, axis: isize) -> BufferId<T> {
+                self.scan(Scan::$op, x, axis)
+            })*
+        }
+    };
+}
+scans! {
+    /// The running sum. Integers wrap.
+    cumsum Sum;
+    /// The running product. Integers wrap.
+    cumprod Prod;
+    /// The greatest element so far; NaN from the first NaN on.
+    cummax Max;
+    /// The least element so far; NaN from the first NaN on.
+    cummin Min;
+}
+
+impl GpuCommandBatch {
+    #[track_caller]
+    fn scan<T: Numeric>(&mut self, op: Scan, x: BufferId<T>, axis: isize) -> BufferId<T> {
+        let ids = [self.check(x)];
+        match self.known_shape(&ids[0]).map(|shape| resolve(axis, &shape)).transpose() {
+            Ok(axis) => self.record(Op::Scan { op, axis: axis.unwrap_or_default() }, &ids),
+            Err(what) => self.mistake(op.name(), what),
+        }
+    }
+}

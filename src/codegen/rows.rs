@@ -1,0 +1,220 @@
+//! Rows of elements and where they lie in every operand and output: what the row and scan forms share.
+
+use std::fmt::Write;
+
+use smallvec::SmallVec;
+
+use super::collapse::Axes;
+use super::kernel::{Kernel, THREADS};
+use super::lanes::{self, Held};
+use super::template::indent;
+use crate::dtype::Ty;
+use crate::expr::Ref;
+use crate::expr::wgsl::type_name;
+
+/// Rows that lie side by side in memory and share a workgroup, at most.
+const SIDE_BY_SIDE: usize = 32;
+
+/// The space `outer ++ [len]` with the dimensions of its rows collapsed. Maps are those of the outputs, then those
+/// of the operands.
+pub(super) struct Rows {
+    pub axes: Axes,
+    pub len: usize,
+    /// Elements of a unit: four that are one vector in memory, or one.
+    pub lanes: usize,
+    /// Whether neighbouring rows of the first output, not neighbouring elements, are close in memory.
+    pub across: bool,
+    prologue: Ref,
+    lane_strides: SmallVec<[i64; 4]>,
+    offsets: SmallVec<[i64; 4]>,
+    operands: Vec<usize>,
+    outputs: usize,
+}
+
+impl Rows {
+    pub fn new(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+        let step = kernel.step;
+        let roots: Vec<Ref> = std::iter::once(prologue).chain(kernel.output_roots()).collect();
+        let operands = kernel.operands_of(&roots);
+        let maps = step.outputs.iter().map(|o| &o.view);
+        let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
+        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..outer.len()]).collect();
+        let mut rows = Self {
+            axes: Axes::collapse(outer, &strides),
+            len,
+            lanes: 1,
+            across: false,
+            prologue,
+            lane_strides: maps.iter().map(|view| view.strides[outer.len()]).collect(),
+            offsets: maps.iter().map(|view| view.offset).collect(),
+            outputs: step.outputs.len(),
+            operands,
+        };
+        rows.across = rows.lies_across();
+        rows.lanes = if !rows.across && rows.in_fours(kernel) { 4 } else { 1 };
+        rows
+    }
+
+    /// The number of rows.
+    pub fn count(&self) -> usize {
+        self.axes.len()
+    }
+
+    /// The threads of a row, a power of two, where rows lie across.
+    pub fn width_across(&self) -> usize {
+        let side_by_side = SIDE_BY_SIDE.max(THREADS / self.len.div_ceil(4).next_power_of_two());
+        THREADS / self.count().next_power_of_two().min(side_by_side.min(THREADS))
+    }
+
+    /// The texts of a thread's row in its workgroup and of its place among the `width` threads of that row.
+    pub fn seat(&self, width: usize) -> [String; 2] {
+        let rows = THREADS / width;
+        if self.across {
+            [format!("thread % {rows}u"), format!("thread / {rows}u")]
+        } else {
+            [format!("thread / {width}u"), format!("thread % {width}u")]
+        }
+    }
+
+    fn lies_across(&self) -> bool {
+        let neighbours = self.axes.strides[0][self.axes.rank() - 1].abs();
+        self.lane_strides[0].abs() > 1 && neighbours == 1 && self.axes.len() > 1
+    }
+
+    /// Whether all that varies along rows can be read and written in fours.
+    fn in_fours(&self, kernel: &Kernel<'_>) -> bool {
+        let step = kernel.step;
+        let wide = |map: usize, view| {
+            lanes::is_wide(view, self.lane_strides[map], &self.axes.strides[map])
+                || self.axes.len() == 1 && lanes::is_wide(view, self.lane_strides[map], &[])
+        };
+        let by_itself = |o: usize| wide(self.map_of(o), &step.operands[o].view);
+        let operand = |&o: &usize| {
+            let stays = self.lane_strides[self.map_of(o)] == 0;
+            stays || lanes::binds_wide(kernel, &self.operands, o, by_itself)
+        };
+        self.len.is_multiple_of(4)
+            && step.outputs.iter().enumerate().all(|(map, output)| wide(map, &output.view))
+            && self.operands.iter().all(operand)
+    }
+
+    fn map_of(&self, operand: usize) -> usize {
+        let position = self.operands.iter().position(|&o| o == operand);
+        self.outputs + position.unwrap_or_default()
+    }
+
+    /// Whether `operand` is read in fours.
+    fn is_wide(&self, operand: usize) -> bool {
+        self.lanes == 4 && self.lane_strides[self.map_of(operand)] != 0
+    }
+
+    /// Binds what the prologue reads.
+    pub fn bind_prologue(&self, kernel: &mut Kernel<'_>) {
+        let operands = kernel.operands_of(&[self.prologue]);
+        kernel.bind_operands(&operands, |o| self.is_wide(o));
+    }
+
+    /// Binds the outputs.
+    pub fn bind_outputs(&self, kernel: &mut Kernel<'_>) {
+        kernel.bind_outputs(|_| self.lanes == 4);
+    }
+
+    /// Binds what the prologue and the outputs read.
+    pub fn bind_operands(&self, kernel: &mut Kernel<'_>) {
+        kernel.bind_operands(&self.operands, |o| self.is_wide(o));
+    }
+
+    /// Statements that find where `row` begins in every map, and the names of these places.
+    pub fn bases(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
+        kernel.bases("o", "row", &self.axes, self.offsets.iter().copied())
+    }
+
+    /// The WGSL type of a unit of values of type `ty`.
+    pub fn unit_type(&self, ty: Ty) -> String {
+        let scalar = type_name(ty);
+        if self.lanes == 4 { format!("vec4<{scalar}>") } else { scalar.to_string() }
+    }
+
+    /// The prologue's function, and statements that return unit `j` of a row.
+    pub fn element(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> (String, String) {
+        let prologue = kernel.function("prologue", &[self.prologue], None);
+        let (loads, held) = self.loads(kernel, bases, &prologue.operands);
+        let value = if self.lanes == 4 {
+            let ty = self.unit_type(kernel.step.expr.ty(self.prologue));
+            format!("{ty}({})", lanes::calls(&prologue, "", |o| held[o]).join(", "))
+        } else {
+            prologue.call("", |o| format!("x{o}"))
+        };
+        (prologue.text, format!("{loads}return {value};\n"))
+    }
+
+    /// The function that makes the outputs of what the form computed, of type `ty`, and the function `write`, which
+    /// stores them for unit `j` of a row.
+    pub fn write(&self, kernel: &mut Kernel<'_>, bases: &[String], ty: Ty) -> (String, String) {
+        let function = kernel.function("compute_results", &kernel.output_roots(), Some(ty));
+        let (mut text, held) = self.loads(kernel, bases, &function.operands);
+        let four = self.lanes == 4;
+        if four {
+            let calls = lanes::calls(&function, "acc", |o| held[o]);
+            for (lane, call) in lanes::LANES.iter().zip(calls) {
+                let _ = writeln!(text, "let values_{lane} = {call};");
+            }
+        } else {
+            let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
+        }
+        for (output, result) in function.results.iter().enumerate() {
+            let at = self.at(kernel, bases, output);
+            text.push_str(&if four {
+                let values = lanes::LANES.map(|lane| format!("values_{lane}{result}"));
+                kernel.store_quad(output, &format!("({at}) / 4u"), &values)
+            } else {
+                kernel.store(output, &at, &format!("values{result}"))
+            });
+        }
+        let parameters: String = bases.iter().map(|name| format!(", {name}: u32")).collect();
+        let vector = self.unit_type(ty);
+        let write =
+            format!("fn write(j: u32, acc: {vector}{parameters}) {{\n{}}}\n", indent(&text));
+        (function.text, write)
+    }
+
+    /// Statements that load what unit `j` needs of the operands in `wanted`, and what is held of each.
+    fn loads(
+        &self,
+        kernel: &mut Kernel<'_>,
+        bases: &[String],
+        wanted: &[usize],
+    ) -> (String, Vec<Held>) {
+        let mut text = String::new();
+        let mut held = vec![Held::One; kernel.step.operands.len()];
+        for (position, &operand) in self.operands.iter().enumerate() {
+            if !wanted.contains(&operand) {
+                continue;
+            }
+            let map = self.outputs + position;
+            let at = self.at(kernel, bases, map);
+            if self.lanes == 4 {
+                let stride = self.lane_strides[map];
+                let (load, what) = lanes::load(kernel, operand, &at, stride, self.is_wide(operand));
+                text.push_str(&load);
+                held[operand] = what;
+            } else {
+                let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
+            }
+        }
+        (text, held)
+    }
+
+    /// The index of the first element of unit `j`.
+    fn at(&self, kernel: &mut Kernel<'_>, bases: &[String], map: usize) -> String {
+        let j = if self.lanes == 4 { "j * 4u" } else { "j" };
+        kernel.index(&bases[map], &self.lane_strides[map..=map], &[j.to_string()])
+    }
+}
+
+/// The bases as further parameters of a function, and as further arguments of a call.
+pub(super) fn passed(bases: &[String]) -> (String, String) {
+    let parameters = bases.iter().map(|name| format!(", {name}: u32")).collect();
+    let arguments = bases.iter().map(|name| format!(", {name}")).collect();
+    (parameters, arguments)
+}

@@ -1,0 +1,236 @@
+//! Scans: one dispatch, or two where rows are cut into parts.
+
+use super::Dispatch;
+use super::combine::State;
+use super::kernel::{Kernel, THREADS};
+use super::rows::{Rows, passed};
+use super::template::fill;
+use super::together::Together;
+use crate::dtype::Ty;
+use crate::expr::wgsl::type_name;
+use crate::plan::Form;
+
+/// Elements that a thread takes at a time.
+const FOUR: usize = 4;
+
+/// Lowers a scan; `kernel` makes an empty kernel of its step.
+pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+    let first = kernel();
+    let Some(scan) = Scan::new(&first) else { return Vec::new() };
+    if scan.parts > 1 {
+        vec![scan.dispatch(first, Phase::Gather), scan.dispatch(kernel(), Phase::Apply)]
+    } else {
+        vec![scan.dispatch(first, Phase::Whole)]
+    }
+}
+
+struct Scan {
+    rows: Rows,
+    parts: usize,
+    state: State,
+    /// What is combined.
+    ty: Ty,
+    /// Threads of a row, a power of two.
+    width: usize,
+}
+
+/// What a dispatch does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Whole,
+    /// What each part of a row combines to, to the scratch memory.
+    Gather,
+    /// From that to the outputs.
+    Apply,
+}
+
+impl Scan {
+    fn new(kernel: &Kernel<'_>) -> Option<Self> {
+        let Form::Scan { combine, outer, len, prologue, parts } = &kernel.step.form else {
+            return None;
+        };
+        let rows = Rows::new(kernel, outer, *len, *prologue);
+        let width = if rows.across {
+            rows.width_across()
+        } else {
+            len.div_ceil(FOUR).next_power_of_two().min(THREADS)
+        };
+        let ty = kernel.step.expr.ty(*prologue);
+        Some(Self { rows, parts: *parts, state: State::new(*combine, ty), ty, width })
+    }
+
+    fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
+        let rows = &self.rows;
+        let scratch = self.bind(&mut kernel, phase);
+        self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
+        let (bases, names) = rows.bases(&mut kernel);
+        let (parameters, arguments) = passed(&names);
+        let (prologue, element) = rows.element(&mut kernel, &names);
+        let (results, write) = match phase {
+            Phase::Gather => Default::default(),
+            Phase::Whole | Phase::Apply => rows.write(&mut kernel, &names, self.ty),
+        };
+        let fours = rows.len.div_ceil(FOUR);
+        let chunk = fours.div_ceil(self.parts).next_multiple_of(self.width);
+        let parts = kernel.size(self.parts);
+        let [slot, lane] = rows.seat(self.width);
+        let together = self.together(&kernel);
+        let (builtins, thread) = together.numbering();
+        let holes = [
+            ("state", self.state.text.clone()),
+            ("functions", [prologue, results].join("\n")),
+            ("base_parameters", parameters),
+            ("base_arguments", arguments.clone()),
+            ("element_type", rows.unit_type(self.ty)),
+            ("element", element),
+            ("type", type_name(self.ty).to_string()),
+            ("four", self.four(&mut kernel, &arguments)),
+            ("write", write),
+            ("around", self.around(together)),
+            ("builtins", builtins.to_string()),
+            ("thread", format!("{thread}let lane = {lane};\n")),
+            ("slot", slot),
+            ("group_rows", (THREADS / self.width).to_string()),
+            ("width", self.width.to_string()),
+            ("rows", kernel.size(rows.count())),
+            ("fours", kernel.size(fours)),
+            ("chunk", kernel.size(chunk)),
+            ("bases", bases),
+            ("carry", self.carry(phase, together, &scratch, &parts)),
+            ("round", self.round(&mut kernel, phase, together, &arguments)),
+            ("finish", self.finish(phase, together, &scratch, &parts)),
+            ("parts", parts),
+        ];
+        let groups = rows.count().div_ceil(THREADS / self.width).saturating_mul(self.parts);
+        let label = if phase == Phase::Gather { " (parts)" } else { "" };
+        kernel.dispatch(include_str!("../../shaders/scan.wgsl"), &holes, label, groups)
+    }
+
+    /// Binds what the phase reads and writes; the name of the scratch memory, if it is bound.
+    fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase) -> String {
+        if phase == Phase::Gather {
+            let scratch = kernel.bind_scratch(true);
+            self.rows.bind_prologue(kernel);
+            return scratch;
+        }
+        self.rows.bind_outputs(kernel);
+        let scratch =
+            if phase == Phase::Apply { kernel.bind_scratch(false) } else { String::new() };
+        self.rows.bind_operands(kernel);
+        scratch
+    }
+
+    /// The threads of a row.
+    fn together(&self, kernel: &Kernel<'_>) -> Together {
+        let stride = if self.rows.across { THREADS / self.width } else { 1 };
+        let subgroups = kernel.limits.subgroups.filter(|_| !self.rows.across);
+        Together { width: self.width, stride, subgroups }
+    }
+
+    /// Statements that return four elements.
+    fn four(&self, kernel: &mut Kernel<'_>, arguments: &str) -> String {
+        let ty = type_name(self.ty);
+        if self.rows.lanes == FOUR {
+            let last = kernel.size(self.rows.len / FOUR - 1);
+            return format!(
+                "let x = element(min(i, {last}){arguments});\n\
+                 return select(vec4<{ty}>(identity()), x, i < end);\n"
+            );
+        }
+        let len = kernel.size(self.rows.len);
+        let lane = |k: usize| {
+            let at = format!("i * 4u + {k}u");
+            format!(
+                "let x{k} = select(identity(), element(min({at}, {len} - 1u){arguments}), \
+                 i < end && {at} < {len});\n"
+            )
+        };
+        let lanes: String = (0..FOUR).map(lane).collect();
+        format!("{lanes}return vec4<{ty}>(x0, x1, x2, x3);\n")
+    }
+
+    /// The function `around`.
+    fn around(&self, together: Together) -> String {
+        let (width, stride) = (together.width.to_string(), together.stride.to_string());
+        let mut holes = vec![("width", width.as_str()), ("stride", stride.as_str())];
+        let Some(subgroups) = together.subgroups else {
+            return fill(include_str!("../../shaders/around_memory.wgsl"), &holes);
+        };
+        let subgroup = include_str!("../../shaders/around_subgroup.wgsl");
+        if together.width <= subgroups.least as usize {
+            let all = "return Around(before, subgroupShuffle(upto, thread % size / segment * segment + segment - 1u));";
+            holes.push(("all", all));
+            return fill(subgroup, &holes);
+        }
+        let parts = THREADS / subgroups.least as usize;
+        let array = format!("var<workgroup> around_parts: array<State, {parts}>;\n\n");
+        let across = fill(include_str!("../../shaders/around_across.wgsl"), &holes);
+        holes.push(("all", &across));
+        array + &fill(subgroup, &holes)
+    }
+
+    /// A call of `around`.
+    fn around_of(together: Together, value: &str) -> String {
+        let place = if together.subgroups.is_some() { "size" } else { "lane" };
+        format!("around({value}, thread, {place})")
+    }
+
+    /// Statements that bring what the parts before this one combine to into `carry`.
+    fn carry(&self, phase: Phase, together: Together, scratch: &str, parts: &str) -> String {
+        if phase != Phase::Apply {
+            return String::new();
+        }
+        let width = self.width;
+        let other = self.state.unpack(&[format!("{scratch}[row * {parts} + other]")]);
+        let all = Self::around_of(together, "carry");
+        format!(
+            "for (var other = lane; other < part; other += {width}u) {{\n    \
+             carry = merge(carry, {other});\n}}\ncarry = {all}.all;\n"
+        )
+    }
+
+    /// Statements of a round, after the elements of a thread are combined to `d`.
+    fn round(
+        &self,
+        kernel: &mut Kernel<'_>,
+        phase: Phase,
+        together: Together,
+        arguments: &str,
+    ) -> String {
+        if phase == Phase::Gather {
+            return "carry = merge(carry, d);\n".to_string();
+        }
+        let around = Self::around_of(together, "d");
+        let values = ["x.x", "b", "c", "d"].map(|value| format!("merge(before, {value})"));
+        let write = if self.rows.lanes == FOUR {
+            let four = format!("vec4<{}>({})", type_name(self.ty), values.join(", "));
+            format!("    write(i, {four}{arguments});\n")
+        } else {
+            let len = kernel.size(self.rows.len);
+            let each = |(k, value): (usize, &String)| {
+                let at = format!("i * 4u + {k}u");
+                format!(
+                    "    if {at} < {len} {{\n        write({at}, {value}{arguments});\n    }}\n"
+                )
+            };
+            values.iter().enumerate().map(each).collect()
+        };
+        format!(
+            "let around = {around};\nlet before = merge(carry, around.before);\n\
+             if i < end {{\n{write}}}\ncarry = merge(carry, around.all);\n"
+        )
+    }
+
+    /// Statements that leave what a part combines to in the scratch memory.
+    fn finish(&self, phase: Phase, together: Together, scratch: &str, parts: &str) -> String {
+        if phase != Phase::Gather {
+            return String::new();
+        }
+        let all = Self::around_of(together, "carry");
+        let word = self.state.pack("whole").concat();
+        format!(
+            "let whole = {all}.all;\nif lane == 0u && fours > 0u {{\n    \
+             {scratch}[row * {parts} + part] = {word};\n}}\n"
+        )
+    }
+}
