@@ -132,7 +132,7 @@ macro_rules! families {
         }
     };
 }
-families!(elementwise reduce row matmul movement loss);
+families!(elementwise reduce row scan matmul movement loss);
 
 #[test]
 fn a_wrong_value_is_seen() {

@@ -147,6 +147,7 @@ fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
     call!(b, op, T::wrap, (x): square relu);
     call!(b, op, T::wrap, (x, axes(case)): sum prod amax amin);
     call!(b, op, u32::wrap, (x, axes(case)): argmax argmin);
+    call!(b, op, T::wrap, (x, axis(case)): cumsum cumprod cummax cummin);
     if let &[x, y] = &ids[..] {
         call!(b, op, T::wrap, (x, y): add sub mul div min max pow rem dot);
         call!(b, op, bool::wrap, (x, y): lt le gt ge);
