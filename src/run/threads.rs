@@ -24,6 +24,19 @@ pub(crate) fn share<I: Send>(
     });
 }
 
+/// The results of `work` on each item, in order, on threads that stay: a driver may hang where one that used it ends
+/// while another closes a device.
+pub(crate) fn parallel<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    share(items.into_iter().enumerate(), |(at, item)| {
+        let result = work(item);
+        done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
 /// The result of `work`, done on one of rayon's threads: on this one if it is of rayon, since all of them may be
 /// waiting here for one that is free.
 pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {

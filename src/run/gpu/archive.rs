@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::adapter::GpuInfo;
-use super::native::Clerk;
+use super::background::Background;
 use crate::store::{Store, hash};
 
 /// The pipelines of one adapter, driver and version of this crate.
@@ -13,7 +13,7 @@ pub(super) struct Archive {
     store: Arc<Store>,
     /// What the key of every pipeline starts with.
     prefix: String,
-    clerk: Clerk,
+    background: Background,
 }
 
 /// The place of one pipeline.
@@ -34,7 +34,7 @@ impl Archive {
         let adapter = info.cache_key.as_ref()?;
         let (version, driver) = (env!("CARGO_PKG_VERSION"), &info.driver);
         let prefix = format!("pipeline {version} {adapter} {} {driver}", info.name);
-        Some(Self { device: device.clone(), store, prefix, clerk: Clerk::default() })
+        Some(Self { device: device.clone(), store, prefix, background: Background::default() })
     }
 
     /// What is known of the pipeline of a kernel that `text` and `layout` describe.
@@ -61,6 +61,6 @@ impl Archive {
         let Some(data) = cache.get_data().filter(|data| data.len() > found) else { return };
         let store = Arc::clone(&self.store);
         // Where nothing can be written, pipelines are compiled again next time.
-        self.clerk.tell(move || drop(store.save(&key, &data)));
+        self.background.spawn(move || drop(store.save(&key, &data)));
     }
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use super::Shared;
-use super::native::{Turn, Turned};
+use super::poller::{Spin, Spun};
 use super::pool::Lease;
 use crate::error::DeviceError;
 
@@ -78,7 +78,7 @@ pub(super) struct Flight {
     /// Until the poller watches the submission.
     index: Option<wgpu::SubmissionIndex>,
     /// While this future polls the device itself.
-    turn: Option<Turn>,
+    spin: Option<Spin>,
 }
 
 impl Flight {
@@ -111,7 +111,7 @@ impl Flight {
             encoder.on_submitted_work_done(move || landing.land(Ok(None)));
         }
         let index = shared.queue.submit([encoder.finish()]);
-        Self { shared: Arc::clone(shared), ticket, receiver, index: Some(index), turn: None }
+        Self { shared: Arc::clone(shared), ticket, receiver, index: Some(index), spin: None }
     }
 
     fn leave_to_poller(&mut self) {
@@ -137,18 +137,18 @@ impl Future for Flight {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let flight = &mut *self;
         if flight.index.is_some() {
-            let turn = flight.turn.take().or_else(|| flight.shared.poller.turn());
-            match turn.as_ref().map(|turn| turn.spin(&mut flight.receiver)) {
-                Some(Turned::Landed(landing)) => {
+            let spin = flight.spin.take().or_else(|| flight.shared.poller.begin_spin());
+            match spin.as_ref().map(|spin| spin.poll(&mut flight.receiver)) {
+                Some(Spun::Landed(landing)) => {
                     flight.index = None;
                     return Poll::Ready(flight.landed(landing));
                 }
-                Some(Turned::Again) => {
-                    flight.turn = turn;
+                Some(Spun::Again) => {
+                    flight.spin = spin;
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Some(Turned::Enough) | None => {}
+                Some(Spun::Enough) | None => {}
             }
         }
         let landing = Pin::new(&mut flight.receiver).poll(context);

@@ -12,10 +12,10 @@ use smallvec::SmallVec;
 use super::archive::Archive;
 use super::fault::{Health, Scope};
 use super::lru::Lru;
-use super::native::parallel;
 use super::pool::Lease;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
+use crate::run::threads::parallel;
 
 /// Pipelines kept.
 const PIPELINES: usize = 4096;

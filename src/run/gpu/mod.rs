@@ -2,19 +2,20 @@
 //! submit, one mapped readback buffer.
 //!
 //! - [`adapter`] opens a device, [`kernels`] compiles, [`archive`] keeps what was compiled, [`trip`] encodes and submits, [`flight`] waits
-//!   with the help of the thread in [`native`], [`readback`] hands out, [`resident`] keeps.
+//!   with the help of the thread in [`poller`], [`readback`] hands out, [`resident`] keeps.
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
 //! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
 
 mod adapter;
 mod archive;
+mod background;
 mod convert;
 mod fault;
 mod flight;
 mod idle;
 mod kernels;
 mod lru;
-mod native;
+mod poller;
 mod pool;
 mod readback;
 mod resident;
@@ -38,7 +39,7 @@ use self::fault::Health;
 use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
 use self::lru::Lru;
-use self::native::Poller;
+use self::poller::Poller;
 use self::pool::{Kind, Lease, Pool, size_class};
 use self::staging::Cargo;
 use crate::codegen::Dispatch;

@@ -1,8 +1,8 @@
-//! What only a native host has: threads and a clock.
+//! Polling the device until submitted work has finished: in the future that waits for it at first, then on a thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,21 +11,20 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::fault::Health;
 use super::flight::{Landing, Ticket};
-use crate::run::threads::share;
 
 /// How long a future polls the device before it lets others have the thread: what a small trip takes.
 const SPIN: Duration = Duration::from_micros(120);
 
 /// How long the device is polled before somebody waits for it: drivers wake who waits a tenth of a millisecond
 /// late, or several.
-struct Patience {
+struct PollTime {
     /// By a future, which lets others have its thread in between.
     future: Duration,
     /// By the polling thread.
     thread: Duration,
 }
 
-impl Patience {
+impl PollTime {
     /// What polls takes cores from a software adapter.
     fn with(software: bool) -> Self {
         if software {
@@ -45,8 +44,8 @@ pub(super) struct Poller {
 struct Watch {
     device: wgpu::Device,
     health: Arc<Health>,
-    patience: Patience,
-    /// Whether somebody has the [`Turn`].
+    poll_time: PollTime,
+    /// Whether somebody has the [`Spin`].
     spinning: AtomicBool,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -68,7 +67,7 @@ impl Poller {
         let watch = Arc::new(Watch {
             device,
             health,
-            patience: Patience::with(software),
+            poll_time: PollTime::with(software),
             spinning: AtomicBool::new(false),
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -90,23 +89,23 @@ impl Poller {
 
     /// The right to poll the device in a future, since waking threads costs more than a small trip takes. One
     /// future has it at a time; with others waiting there is no small trip, and it is not given.
-    pub fn turn(&self) -> Option<Turn> {
+    pub fn begin_spin(&self) -> Option<Spin> {
         let watch = &self.watch;
         if !watch.queue().flights.is_empty() || watch.spinning.swap(true, Ordering::Acquire) {
             return None;
         }
-        Some(Turn { watch: Arc::clone(watch), start: Instant::now() })
+        Some(Spin { watch: Arc::clone(watch), start: Instant::now() })
     }
 }
 
 /// The right to poll the device, until it is dropped.
-pub(super) struct Turn {
+pub(super) struct Spin {
     watch: Arc<Watch>,
     start: Instant,
 }
 
-/// What came of a [`Turn`]'s polling.
-pub(super) enum Turned {
+/// What came of a [`Spin`]'s polling.
+pub(super) enum Spun {
     Landed(Landing),
     /// Nothing yet: it is worth while to poll on, after others have had the thread.
     Again,
@@ -114,30 +113,30 @@ pub(super) enum Turned {
     Enough,
 }
 
-impl Turn {
+impl Spin {
     /// Polls for a moment.
-    pub fn spin(&self, receiver: &mut Receiver<Landing>) -> Turned {
+    pub fn poll(&self, receiver: &mut Receiver<Landing>) -> Spun {
         let watch = &self.watch;
         let start = Instant::now();
         loop {
             let _ = watch.health.poll(&watch.device, wgpu::PollType::Poll);
             match receiver.try_recv() {
-                Ok(landing) => return Turned::Landed(landing),
-                Err(TryRecvError::Closed) => return Turned::Landed(Err(())),
+                Ok(landing) => return Spun::Landed(landing),
+                Err(TryRecvError::Closed) => return Spun::Landed(Err(())),
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
             let others = watch.health.is_lost() || !watch.queue().flights.is_empty();
-            if others || self.start.elapsed() > watch.patience.future {
-                return Turned::Enough;
+            if others || self.start.elapsed() > watch.poll_time.future {
+                return Spun::Enough;
             }
             if start.elapsed() > SPIN {
-                return Turned::Again;
+                return Spun::Again;
             }
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Spin {
     fn drop(&mut self) {
         self.watch.spinning.store(false, Ordering::Release);
     }
@@ -165,7 +164,7 @@ impl Watch {
     fn run(&self) {
         while let Some((index, ticket)) = self.next() {
             let start = Instant::now();
-            while start.elapsed() < self.patience.thread
+            while start.elapsed() < self.poll_time.thread
                 && !ticket.is_done()
                 && !self.health.is_lost()
             {
@@ -211,61 +210,4 @@ impl Watch {
             }
         }
     }
-}
-
-/// A thread for what nobody waits for, one thing after the other. It starts with the first; whoever drops it waits
-/// until all is done.
-#[derive(Default)]
-pub(super) struct Clerk(Mutex<Option<Desk>>);
-
-type Errand = Box<dyn FnOnce() + Send>;
-
-struct Desk {
-    sender: mpsc::Sender<Errand>,
-    thread: thread::JoinHandle<()>,
-}
-
-impl Clerk {
-    /// Has `work` done; forgets it where no thread can be started.
-    pub fn tell(&self, work: impl FnOnce() + Send + 'static) {
-        let mut desk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if desk.is_none() {
-            *desk = Desk::open().ok();
-        }
-        if let Some(desk) = &*desk {
-            let _ = desk.sender.send(Box::new(work));
-        }
-    }
-}
-
-impl Desk {
-    fn open() -> std::io::Result<Self> {
-        let (sender, receiver) = mpsc::channel::<Errand>();
-        let run = move || receiver.into_iter().for_each(|work| work());
-        let thread = thread::Builder::new().name("onetrip-disk".into()).spawn(run)?;
-        Ok(Self { sender, thread })
-    }
-}
-
-impl Drop for Clerk {
-    fn drop(&mut self) {
-        let desk = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Desk { sender, thread }) = desk {
-            drop(sender);
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The results of `work` on each item, in order, on threads that stay: a driver may hang where one that used it ends
-/// while another closes a device.
-pub(super) fn parallel<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
-    let done = Mutex::new(Vec::with_capacity(items.len()));
-    share(items.into_iter().enumerate(), |(at, item)| {
-        let result = work(item);
-        done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_unstable_by_key(|&(at, _)| at);
-    done.into_iter().map(|(_, result)| result).collect()
 }
