@@ -188,6 +188,28 @@ pub enum MistakeKind {
         "the step of axis {0} is 0; use 1 to take every element, a negative step to go backwards"
     )]
     SliceStep(usize),
+    /// A tensor whose axes are not those that the operation works on.
+    #[error("{what} must be {wanted}, not {shape}")]
+    Layout {
+        /// Which operand.
+        what: &'static str,
+        /// The axes it needs.
+        wanted: &'static str,
+        /// Its shape.
+        shape: Shape,
+    },
+    /// Windows that are longer than what they slide along.
+    #[error(
+        "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding"
+    )]
+    Window {
+        /// From the first element of a window to its last.
+        reach: usize,
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
     /// No tensor, where there must be one.
     #[error("needs at least one tensor")]
     ConcatEmpty,

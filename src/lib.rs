@@ -61,7 +61,8 @@ mod store;
 mod units;
 
 pub use batch::{
-    Axes, BufferId, ClassLoss, GpuCommandBatch, LossReduction, ReadView, Resident, RunStats,
+    Axes, BufferId, ClassLoss, GpuCommandBatch, LossReduction, Pool, Pool1d, Pool2d, ReadView,
+    Resident, RunStats,
 };
 pub use cost::Backend;
 pub use device::{Device, DeviceBuilder, DeviceInfo};

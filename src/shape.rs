@@ -128,6 +128,28 @@ pub(crate) enum Move {
     Broadcast(Shape),
     /// Per axis: first index, step (not zero), count.
     Slice(SmallVec<[Range; 4]>),
+    /// `axis` becomes two: the windows that fit into it, and the elements of a window. Windows may overlap.
+    Window { axis: usize, window: Window },
+}
+
+/// How windows lie along an axis: `size` elements `dilation` apart, each window `step` past the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Window {
+    pub size: usize,
+    pub step: usize,
+    pub dilation: usize,
+}
+
+impl Window {
+    /// From the first element of a window to its last, both counted. A window has at least one.
+    pub fn reach(&self) -> usize {
+        (self.size - 1).saturating_mul(self.dilation).saturating_add(1)
+    }
+
+    /// The windows that fit into `len` elements.
+    pub fn count(&self, len: usize) -> usize {
+        len.checked_sub(self.reach()).map_or(0, |rest| rest / self.step + 1)
+    }
 }
 
 /// One axis of a slice: `start, start + step, …`, `count` of them.
@@ -215,6 +237,17 @@ impl View {
                     view.strides[axis] *= range.step;
                     view.dims[axis] = range.count;
                 }
+                Some(view)
+            }
+            &Move::Window { axis, window } => {
+                let mut view = self.clone();
+                let (stride, count) = (view.strides[axis], window.count(view.dims[axis]));
+                // A step that is never taken may be of any size.
+                let step = |taken: usize, step: usize| if taken > 1 { step as i64 } else { 1 };
+                view.dims[axis] = count;
+                view.dims.insert(axis + 1, window.size);
+                view.strides[axis] = stride * step(count, window.step);
+                view.strides.insert(axis + 1, stride * step(window.size, window.dilation));
                 Some(view)
             }
         }
@@ -317,6 +350,17 @@ mod tests {
         }
         // Seven of the whole, two that split the permuted axes, one that splits the sliced.
         assert_eq!(reshaped, 10);
+    }
+
+    #[test]
+    fn windows_overlap() {
+        let base = View::contiguous(&[2, 7].into());
+        let window = Window { size: 3, step: 2, dilation: 2 };
+        let view = base.moved(&Move::Window { axis: 1, window }).unwrap();
+        assert_eq!(view.dims[..], [2, 2, 3]);
+        assert_eq!(offsets(&view), [0, 2, 4, 2, 4, 6, 7, 9, 11, 9, 11, 13]);
+        assert!(view.is_inside(14) && !view.is_inside(13));
+        assert_eq!([0, 4, 5, 6].map(|len| window.count(len)), [0, 0, 1, 1]);
     }
 
     #[test]

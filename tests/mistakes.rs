@@ -7,10 +7,11 @@ use std::process::Command;
 
 use onetrip::{
     BufferId, ClassLoss, DataError, Device, Error, GpuCommandBatch, LossReduction, MAX_RANK,
-    PlanError, ReadError, Shape, f16,
+    PlanError, Pool1d, Pool2d, ReadError, Shape, f16,
 };
 
 const SOURCE: &str = include_str!("mistakes.rs");
+const HAND_OVER: &str = "use `keep` and `bind` to hand data from batch to batch";
 
 /// Records on a fresh batch and expects one mistake, `want`, in the line of this file where the method that it
 /// names is called.
@@ -127,6 +128,76 @@ fn matrix_products() {
             b.dot(x, x)
         },
     );
+}
+
+#[test]
+fn windows() {
+    let none = "does not fit into axis";
+    refused(
+        &format!("unfold: a window that reaches over 5 elements {none} 0 of [4] with its padding"),
+        |b| {
+            let x = zeros(b, [4]);
+            b.unfold(x, 0, 5, 1)
+        },
+    );
+    refused("unfold: stride must be at least 1, not 0", |b| {
+        let x = zeros(b, [4]);
+        b.unfold(x, -1, 2, 0)
+    });
+    refused("unfold: axis 1 is out of range for shape [4], which has 1 axis", |b| {
+        let x = zeros(b, [4]);
+        b.unfold(x, 1, 2, 1)
+    });
+    refused("unfold: 9 dimensions are more than the 8 supported; merge some", |b| {
+        let x = zeros(b, [2; MAX_RANK]);
+        b.unfold(x, 1, 2, 1)
+    });
+    refused(&format!("unfold: this id belongs to another batch; {HAND_OVER}"), |b| {
+        b.unfold(foreign::<f32>(), 1, 2, 1)
+    });
+    let pool = Pool2d { padding: [(0, 0), (1, 0)], dilation: [1, 2], ..Pool2d::new([2, 3]) };
+    refused(
+        &format!(
+            "max_pool2d: a window that reaches over 5 elements {none} 2 of [1, 2, 3] with its padding"
+        ),
+        |b| {
+            let x = zeros(b, [1, 2, 3]);
+            b.max_pool2d(x, pool)
+        },
+    );
+    refused("avg_pool2d: x must be […, height, width], not [3]", |b| {
+        let x = zeros(b, [3]);
+        b.avg_pool2d(x, pool)
+    });
+    refused("max_pool1d: size must be at least 1, not 0", |b| {
+        let x = zeros(b, [3]);
+        b.max_pool1d(x, Pool1d::new([0]))
+    });
+    refused("avg_pool1d: dilation must be at least 1, not 0", |b| {
+        let x = zeros(b, [3]);
+        b.avg_pool1d(x, Pool1d { dilation: [0], ..Pool1d::default() })
+    });
+    refused(&format!("max_pool1d: this id belongs to another batch; {HAND_OVER}"), |b| {
+        b.max_pool1d(foreign::<f32>(), Pool1d::default())
+    });
+    refused(
+        &format!(
+            "max_pool1d: shape [{}] has more elements than can be addressed",
+            3 + (1_usize << 40)
+        ),
+        |b| {
+            let x = zeros(b, [3]);
+            b.max_pool1d(x, Pool1d { padding: [(1 << 40, 0)], ..Pool1d::default() })
+        },
+    );
+    refused("adaptive_avg_pool2d: size must be at least 1, not [2, 0]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.adaptive_avg_pool2d(x, [2, 0])
+    });
+    refused("global_avg_pool: x must be [batch, channels, …], not [3, 3]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.global_avg_pool(x)
+    });
 }
 
 #[test]

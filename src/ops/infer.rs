@@ -152,6 +152,12 @@ fn moved_shape(shape: &Shape, to: &Move) -> Shape {
         Move::Reshape(to) | Move::Broadcast(to) => to.clone(),
         Move::Permute(axes) => axes.iter().map(|&axis| shape[axis]).collect(),
         Move::Slice(ranges) => ranges.iter().map(|range| range.count).collect(),
+        Move::Window { axis, window } => {
+            let mut dims = shape.dims().to_vec();
+            dims[*axis] = window.count(dims[*axis]);
+            dims.insert(axis + 1, window.size);
+            dims.into()
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use super::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan};
 pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
-    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `loss`, `movement`, `creation`.
+    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `loss`,
+    /// `movement`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -72,6 +73,8 @@ const EXACT: (f64, f64) = (0.0, 0.0);
 const SUMMED: (f64, f64) = (4.0, 1e-7);
 
 const LAYER: &str = "made of elementwise operations and reductions, which fuse";
+const WINDOWED: &str = "elementwise before and after, borders too";
+
 const VIEW: &str = "a view, no kernel: folded into its readers";
 
 macro_rules! others {
@@ -107,6 +110,12 @@ static OTHERS: &[OpInfo] = others! {
     "loss" "smooth_l1_loss", "f32 f16", LAYER, (16.0, 2e-6), "|x − y|, and a parabola near 0 (Girshick, 2015).";
     "loss" "binary_cross_entropy_with_logits", "f32 f16", LAYER, (16.0, 2e-6), "−y·log σ(x) − (1 − y)·log(1 − σ(x)).";
     "loss" "accuracy", "f32 f16", LAYER, EXACT, "The share of elements whose greatest logit is that of their class.";
+    "pooling" "max_pool1d", "f32 f16 i32 u32", WINDOWED, EXACT, "The greatest element of each window along the last axis.";
+    "pooling" "max_pool2d", "f32 f16 i32 u32", WINDOWED, EXACT, "The greatest element of each window along the last two axes.";
+    "pooling" "avg_pool1d", "f32 f16", WINDOWED, SUMMED, "The mean of each window along the last axis.";
+    "pooling" "avg_pool2d", "f32 f16", WINDOWED, SUMMED, "The mean of each window along the last two axes.";
+    "pooling" "adaptive_avg_pool2d", "f32 f16", WINDOWED, SUMMED, "Means over a given number of windows that cover the last two axes.";
+    "pooling" "global_avg_pool", "f32 f16", WINDOWED, SUMMED, "The mean over all axes but the first two.";
     "movement" "reshape", "all", "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
     "movement" "permute", "all", VIEW, EXACT, "The axes in another order.";
     "movement" "transpose", "all", VIEW, EXACT, "The last two axes swapped.";
@@ -115,6 +124,7 @@ static OTHERS: &[OpInfo] = others! {
     "movement" "unsqueeze", "all", VIEW, EXACT, "With a new axis of size 1.";
     "movement" "broadcast_to", "all", VIEW, EXACT, "Repeated along axes of size 1, by NumPy's rules.";
     "movement" "flip", "all", VIEW, EXACT, "Backwards along some axes.";
+    "movement" "unfold", "all", VIEW, EXACT, "Windows along an axis, which may overlap.";
     "movement" "concat", "all", "everything before and after", EXACT, "Tensors end to end along an axis.";
     "movement" "pad", "all", "everything before and after", EXACT, "A border of one value around a tensor.";
     "creation" "full", "all", "everything after", EXACT, "One value everywhere.";

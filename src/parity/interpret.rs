@@ -309,5 +309,11 @@ fn moved(x: &Tensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {
                 .collect();
             x.at(&from)
         }
+        Move::Window { axis, window } => {
+            let mut from = at.to_vec();
+            let element = from.remove(axis + 1);
+            from[*axis] = from[*axis] * window.step + element * window.dilation;
+            x.at(&from)
+        }
     }
 }

@@ -224,6 +224,7 @@ pub(super) fn is_identity(to: &Move, shape: &Shape) -> bool {
             .iter()
             .zip(shape.dims())
             .all(|(range, &dim)| *range == Range { start: 0, step: 1, count: dim }),
+        Move::Window { .. } => false,
     }
 }
 

@@ -84,7 +84,7 @@ fn row_parts(rows: usize, len: usize, across: bool) -> usize {
 }
 
 /// Whether the prologue's largest operand lies so that neighbouring results, not neighbouring
-/// elements of one row, are close in memory.
+/// elements of one row, are close in memory: as columns do, and as windows do that touch or overlap.
 fn inner_is_strided(step: &Step) -> bool {
     let Form::Reduce { outer, inner, prologue, .. } = &step.form else { return false };
     let span = |view: &View| {
@@ -97,9 +97,14 @@ fn inner_is_strided(step: &Step) -> bool {
     let loads = step.expr.loads(&[*prologue]);
     let largest = loads.iter().map(|&k| &step.operands[k].view).max_by_key(|view| span(view));
     let Some(view) = largest else { return false };
-    let stride = |range: std::ops::Range<usize>| {
+    // The stride and length of the nearest axis.
+    let nearest = |range: std::ops::Range<usize>| {
         let moving = range.filter(|&axis| view.dims[axis] > 1 && view.strides[axis] != 0);
-        moving.map(|axis| view.strides[axis].unsigned_abs()).min().unwrap_or(u64::MAX)
+        let axes = moving.map(|axis| (view.strides[axis].unsigned_abs(), view.dims[axis]));
+        axes.min_by_key(|&(stride, _)| stride).unwrap_or((u64::MAX, 1))
     };
-    stride(0..outer.len()) < stride(outer.len()..outer.len() + inner.len())
+    let (between, _) = nearest(0..outer.len());
+    let (stride, len) = nearest(outer.len()..outer.len() + inner.len());
+    let windows = len < points(inner) && between <= stride.saturating_mul(len as u64);
+    between < stride || windows && between != u64::MAX
 }

@@ -4,6 +4,7 @@
 mod case;
 mod layers;
 mod ops;
+mod windows;
 
 use std::collections::BTreeSet;
 
@@ -132,7 +133,7 @@ macro_rules! families {
         }
     };
 }
-families!(elementwise reduce row scan matmul movement loss);
+families!(elementwise reduce row scan matmul movement loss pooling);
 
 #[test]
 fn a_wrong_value_is_seen() {

@@ -647,6 +647,7 @@ def movement():
     for axes in ([0], [2], [-1], [0, 2], [0, 1, 2]):
         move(f"flip {axes}", "flip", [x], np.flip(x, axes), axes=axes)
     slices(move, x)
+    windows(move, x)
     broadcasts(move, x)
     joins(move, x)
     family.write()
@@ -671,6 +672,15 @@ def slices(move, x):
             index = [slice(None)] * axis
             want = want[(*index, slice(start, stop))][(*index, slice(None, None, step))]
         move(f"slice {name}", "slice", [x], want, ranges=ranges)
+
+
+def windows(move, x):
+    for axis, size, step in ((2, 3, 1), (1, 2, 2), (0, 1, 2), (-2, 4, 1), (2, 2, 9)):
+        want = np.lib.stride_tricks.sliding_window_view(x, size, axis)
+        index = [slice(None)] * 4
+        index[axis % 3] = slice(None, None, step)
+        params = {"axis": axis, "size": size, "step": step}
+        move(f"unfold {list(params.values())}", "unfold", [x], want[tuple(index)], **params)
 
 
 def broadcasts(move, x):
@@ -711,8 +721,9 @@ def joins(move, x):
     move("pad not at all", "pad", [vector], vector, before=[0], after=[0], value=9)
 
 
-elementwise()
-reductions()
-rows()
-matmuls()
-movement()
+if __name__ == "__main__":
+    elementwise()
+    reductions()
+    rows()
+    matmuls()
+    movement()

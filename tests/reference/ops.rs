@@ -5,6 +5,7 @@ use onetrip::{
 };
 
 use crate::case::{Case, Tensor};
+use crate::windows;
 
 /// An id of any element type.
 #[derive(Clone, Copy)]
@@ -129,7 +130,10 @@ fn float<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -
         "log_softmax" => Some(T::wrap(b.log_softmax(x, axis(case)))),
         "layer_norm" => Some(T::wrap(b.layer_norm(x, axis(case), case.number("eps") as f32))),
         "rms_norm" => Some(T::wrap(b.rms_norm(x, axis(case), case.number("eps") as f32))),
-        _ => signed::<T>(b, case, inputs),
+        _ => match windows::float(b, case, x) {
+            Some(y) => Some(T::wrap(y)),
+            None => signed::<T>(b, case, inputs),
+        },
     }
 }
 
@@ -191,6 +195,9 @@ fn element<T: Kind>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Opti
         "permute" => b.permute(x, case.list::<isize>("axes")),
         "transpose" => b.transpose(x),
         "slice" => b.slice(x, ranges(case)),
+        "unfold" => {
+            b.unfold(x, axis(case), case.number("size") as usize, case.number("step") as usize)
+        }
         "squeeze" => b.squeeze(x, axis(case)),
         "unsqueeze" => b.unsqueeze(x, axis(case)),
         "broadcast_to" => b.broadcast_to(x, case.list::<usize>("shape")),

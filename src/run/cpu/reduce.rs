@@ -85,20 +85,23 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &Reduce<'_>, fold: &F) -> Vec<u32> {
     states.into_iter().map(|state| fold.finish(state)).collect()
 }
 
-/// Whether neighbours in memory are neighbours in the outer space rather than the inner one.
+/// Whether neighbours in memory are neighbours in the outer space rather than the inner one, as in columns, and in
+/// windows that touch or overlap.
 fn by_columns(job: &Job<'_>, reduce: &Reduce<'_>) -> bool {
-    let last_stride = |view: &View, axes: Range<usize>| {
+    let last = |view: &View, axes: Range<usize>| {
         let axis = axes.rev().find(|&axis| view.dims[axis] > 1)?;
-        Some(view.strides[axis].unsigned_abs())
+        let stride = view.strides[axis].unsigned_abs();
+        (stride != 0).then_some((stride, view.dims[axis]))
     };
     let split = reduce.outer.len();
+    let inner_points: usize = reduce.inner.iter().product();
     let mut votes = 0i64;
     for operand in job.step.operands.iter().filter(|operand| operand.space == Space::Main) {
         let view = &operand.view;
-        let outer = last_stride(view, 0..split).filter(|&stride| stride != 0);
-        let inner = last_stride(view, split..view.dims.len()).filter(|&stride| stride != 0);
-        if let (Some(outer), Some(inner)) = (outer, inner) {
-            votes += if outer < inner { 1 } else { -1 };
+        let (outer, inner) = (last(view, 0..split), last(view, split..view.dims.len()));
+        if let (Some((outer, _)), Some((inner, len))) = (outer, inner) {
+            let windows = len < inner_points && outer <= inner * len as u64;
+            votes += if outer < inner || windows { 1 } else { -1 };
         }
     }
     votes > 0

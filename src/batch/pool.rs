@@ -1,0 +1,293 @@
+//! Pooling: reductions over windows that slide along the last axes.
+
+use smallvec::SmallVec;
+
+use super::window::Slide;
+use super::{Axes, BufferId, GpuCommandBatch, Refusal};
+use crate::dtype::{DType, Element, Float, Numeric, Scalar};
+use crate::error::MistakeKind;
+use crate::ops::{Op, Reduction};
+use crate::shape::{Shape, Window};
+
+/// How [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the like slide
+/// their windows along the last `D` axes. By default a window is one element, without padding.
+///
+/// ```
+/// # use onetrip::{Device, GpuCommandBatch, Pool2d};
+/// # let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.full([1, 64, 112, 112], 1.0_f32);
+/// let pool = Pool2d { stride: Some([2, 2]), padding: [(1, 1); 2], ..Pool2d::new([3, 3]) };
+/// let y = batch.max_pool2d(x, pool);
+/// assert_eq!(batch.shape(y).unwrap().dims(), [1, 64, 56, 56]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pool<const D: usize> {
+    /// Elements of a window along each axis.
+    pub size: [usize; D],
+    /// From the start of one window to that of the next; `None` for the size, so that windows touch.
+    pub stride: Option<[usize; D]>,
+    /// Elements of border before and after each axis.
+    pub padding: [(usize, usize); D],
+    /// From one element of a window to the next.
+    pub dilation: [usize; D],
+    /// Whether a last window may reach past the end (of axis and padding), as long as it starts inside of the axis
+    /// or of the padding before it.
+    pub ceil_mode: bool,
+    /// Whether an average counts the padding as zeros (PyTorch's `count_include_pad`, true by default as there; ONNX's
+    /// default is false). What `ceil_mode` adds is never counted.
+    pub count_padding: bool,
+}
+
+/// Windows along one axis.
+pub type Pool1d = Pool<1>;
+/// Windows along two axes: height and width.
+pub type Pool2d = Pool<2>;
+
+impl<const D: usize> Pool<D> {
+    /// Windows of `size` that touch, without padding.
+    #[must_use]
+    pub fn new(size: [usize; D]) -> Self {
+        Self {
+            size,
+            stride: None,
+            padding: [(0, 0); D],
+            dilation: [1; D],
+            ceil_mode: false,
+            count_padding: true,
+        }
+    }
+}
+
+impl<const D: usize> Default for Pool<D> {
+    fn default() -> Self {
+        Self::new([1; D])
+    }
+}
+
+/// Pooling over the last one or two axes, whatever axes come before them: `[batch, channels, length]` or `[batch,
+/// channels, height, width]` as in PyTorch, whose rules these are. What is padded is no memory: one kernel reads the
+/// argument and writes the result.
+impl GpuCommandBatch {
+    /// The greatest element of each window, NaN if any is NaN. The padding is less than every number; where a window
+    /// covers nothing else, the result is −∞ (for integers, the least number).
+    #[track_caller]
+    pub fn max_pool1d<T: Numeric>(&mut self, x: BufferId<T>, pool: Pool1d) -> BufferId<T> {
+        self.max_pool("max_pool1d", x, &pool)
+    }
+
+    /// As [`max_pool1d`](Self::max_pool1d), over two axes.
+    #[track_caller]
+    pub fn max_pool2d<T: Numeric>(&mut self, x: BufferId<T>, pool: Pool2d) -> BufferId<T> {
+        self.max_pool("max_pool2d", x, &pool)
+    }
+
+    /// The mean of each window, with or without the padding ([`Pool::count_padding`]); 0 where nothing is counted.
+    #[track_caller]
+    pub fn avg_pool1d<T: Float>(&mut self, x: BufferId<T>, pool: Pool1d) -> BufferId<T> {
+        self.avg_pool("avg_pool1d", x, &pool)
+    }
+
+    /// As [`avg_pool1d`](Self::avg_pool1d), over two axes.
+    #[track_caller]
+    pub fn avg_pool2d<T: Float>(&mut self, x: BufferId<T>, pool: Pool2d) -> BufferId<T> {
+        self.avg_pool("avg_pool2d", x, &pool)
+    }
+
+    /// The mean over all axes but the first two, which stay with size 1: `[batch, channels, 1, 1]` of an image.
+    #[track_caller]
+    pub fn global_avg_pool<T: Float>(&mut self, x: BufferId<T>) -> BufferId<T> {
+        match self.trailing_axes(x) {
+            Ok(axes) => self.mean(x, axes.keep_dims()),
+            Err(what) => self.refused("global_avg_pool", what),
+        }
+    }
+
+    /// Means over `size` windows along each of the last two axes that together cover them: window i of n along an
+    /// axis of length l is `⌊i·l/n⌋..⌈(i + 1)·l/n⌉`, as in PyTorch. Where n divides l this is one kernel.
+    #[track_caller]
+    pub fn adaptive_avg_pool2d<T: Float>(
+        &mut self,
+        x: BufferId<T>,
+        size: [usize; 2],
+    ) -> BufferId<T> {
+        const NAME: &str = "adaptive_avg_pool2d";
+        let shape = match self.adaptive_shape(x, size) {
+            Ok(shape) => shape,
+            Err(what) => return self.refused(NAME, what),
+        };
+        let rows = shape.rank() - 2;
+        let lengths = [shape[rows], shape[rows + 1]];
+        let whole = |axis: usize| lengths[axis].is_multiple_of(size[axis]);
+        if whole(0) && whole(1) {
+            let pool = Pool2d::new([lengths[0] / size[0], lengths[1] / size[1]]);
+            return self.avg_pool(NAME, x, &pool);
+        }
+        let y = self.adaptive(x, &shape, rows, size[0]);
+        let halfway: Shape = self.shape_of(y).unwrap_or(shape);
+        self.adaptive(y, &halfway, rows + 1, size[1])
+    }
+
+    #[track_caller]
+    fn max_pool<T: Numeric, const D: usize>(
+        &mut self,
+        name: &'static str,
+        x: BufferId<T>,
+        pool: &Pool<D>,
+    ) -> BufferId<T> {
+        let least = match T::DTYPE {
+            DType::F32 | DType::F16 => f64::NEG_INFINITY,
+            DType::I32 => f64::from(i32::MIN),
+            DType::U32 | DType::Bool => 0.0,
+        };
+        match self.pooled(name, x, pool, least) {
+            Ok((windows, _, axes)) => self.amax(windows, axes),
+            Err(what) => self.refused(name, what),
+        }
+    }
+
+    #[track_caller]
+    fn avg_pool<T: Float, const D: usize>(
+        &mut self,
+        name: &'static str,
+        x: BufferId<T>,
+        pool: &Pool<D>,
+    ) -> BufferId<T> {
+        let (windows, slides, axes) = match self.pooled(name, x, pool, 0.0) {
+            Ok(pooled) => pooled,
+            Err(what) => return self.refused(name, what),
+        };
+        let counts: Vec<Vec<usize>> =
+            slides.iter().map(|slide| slide.counted(pool.count_padding)).collect();
+        let full = |(slide, counts): (&Slide, &Vec<usize>)| {
+            counts.iter().all(|&count| count == slide.window.size)
+        };
+        if slides.iter().zip(&counts).all(full) {
+            return self.mean(windows, axes);
+        }
+        let sum = self.sum(windows, axes);
+        let counts = self.counts(&counts);
+        self.div(sum, counts)
+    }
+
+    /// The windows over `x` within its padding, how they slide, and the axes of their elements.
+    #[track_caller]
+    fn pooled<T: Element, const D: usize>(
+        &mut self,
+        name: &'static str,
+        x: BufferId<T>,
+        pool: &Pool<D>,
+        border: f64,
+    ) -> Result<(BufferId<T>, [Slide; D], Axes), Refusal> {
+        let shape = self.shape_of(x)?;
+        let wanted = if D == 1 { "[…, length]" } else { "[…, height, width]" };
+        let lead = shape.rank().checked_sub(D).ok_or_else(|| layout(wanted, &shape))?;
+        let stride = pool.stride.unwrap_or(pool.size);
+        let mut slides = [Slide::default(); D];
+        for (at, slide) in slides.iter_mut().enumerate() {
+            let window =
+                Window { size: pool.size[at], step: stride[at], dilation: pool.dilation[at] };
+            *slide = Slide::new(window, shape[lead + at], pool.padding[at], pool.ceil_mode)
+                .map_err(|wrong| wrong.mistake(lead + at, &shape))?;
+        }
+        let border = Scalar::new(T::DTYPE, border);
+        let windows = self.slid(name, x, lead, &slides, border)?;
+        let axes: Vec<isize> = (0..D).map(|at| (lead + 2 * at + 1) as isize).collect();
+        Ok((windows, slides, Axes::from(&axes[..])))
+    }
+
+    /// How many elements each window counts, given their numbers along each axis; at least 1.
+    #[track_caller]
+    fn counts<T: Float>(&mut self, along: &[Vec<usize>]) -> BufferId<T> {
+        let dims: Vec<usize> = along.iter().map(Vec::len).collect();
+        let first = along.iter().flatten().next().copied();
+        if along.iter().flatten().all(|&count| Some(count) == first) {
+            let count = first.unwrap_or(1).pow(along.len() as u32).max(1) as f64;
+            return self.source(Op::Full(Scalar::new(T::DTYPE, count)), T::DTYPE, dims.into());
+        }
+        let products = along.iter().fold(vec![1.0_f32], |products, counts| {
+            let all = products.iter().flat_map(|p| counts.iter().map(move |&c| p * c as f32));
+            all.collect()
+        });
+        let counts = products.into_iter().map(|count| count.max(1.0)).collect();
+        let counts = self.upload_vec::<f32>(counts, dims);
+        self.cast(counts)
+    }
+
+    /// Means over `count` windows that together cover `axis`. Where windows differ in size, those whose starts and
+    /// sizes repeat along the axis are taken together.
+    #[track_caller]
+    fn adaptive<T: Float>(
+        &mut self,
+        x: BufferId<T>,
+        shape: &Shape,
+        axis: usize,
+        count: usize,
+    ) -> BufferId<T> {
+        let len = shape[axis];
+        let repeats = gcd(len, count);
+        let (period, step) = (count / repeats, len / repeats);
+        let parts: Vec<BufferId<T>> = (0..period)
+            .map(|at| {
+                let (start, end) = (at * len / count, ((at + 1) * len).div_ceil(count));
+                let window = Window { size: end - start, step, dilation: 1 };
+                let reach = start..start + (repeats - 1) * step + window.size;
+                let ranges = shape.dims().iter().enumerate();
+                let ranges =
+                    ranges.map(|(a, &d)| if a == axis { (reach.clone(), 1) } else { (0..d, 1) });
+                let part = self.slice(x, ranges.collect::<SmallVec<[_; 4]>>());
+                let windows = self.windows("unfold", part, axis, window);
+                self.reduced_window(windows, axis + 1)
+            })
+            .collect();
+        if let &[all] = &parts[..] {
+            return all;
+        }
+        let parts: Vec<BufferId<T>> =
+            parts.into_iter().map(|part| self.unsqueeze(part, axis as isize + 1)).collect();
+        let joined = self.concat(&parts, axis as isize + 1);
+        let mut dims = shape.dims().to_vec();
+        dims[axis] = count;
+        self.reshape(joined, dims)
+    }
+
+    /// All axes but the first two.
+    fn trailing_axes<T: Float>(&self, x: BufferId<T>) -> Result<Axes, Refusal> {
+        let shape = self.shape_of(x)?;
+        if shape.rank() < 3 {
+            return Err(layout("[batch, channels, …]", &shape).into());
+        }
+        let axes: Vec<isize> = (2..shape.rank() as isize).collect();
+        Ok(Axes::from(&axes[..]))
+    }
+
+    /// The shape of what is averaged over `size` windows.
+    fn adaptive_shape<T: Float>(&self, x: BufferId<T>, size: [usize; 2]) -> Result<Shape, Refusal> {
+        let shape = self.shape_of(x)?;
+        if shape.rank() < 2 {
+            return Err(layout("[…, height, width]", &shape).into());
+        }
+        if size.contains(&0) {
+            let given = format!("{size:?}");
+            return Err(MistakeKind::Parameter { what: "size", must: "at least 1", given }.into());
+        }
+        match (shape.rank() - 2..shape.rank()).find(|&axis| shape[axis] == 0) {
+            Some(axis) => Err(MistakeKind::EmptyReduction { op: "a mean", axis, shape }.into()),
+            None => Ok(shape),
+        }
+    }
+
+    #[track_caller]
+    fn reduced_window<T: Float>(&mut self, windows: BufferId<T>, axis: usize) -> BufferId<T> {
+        let ids = [self.check(windows)];
+        let axes = SmallVec::from_slice(&[axis]);
+        self.record(Op::Reduce { op: Reduction::Mean, axes, keep: false }, &ids)
+    }
+}
+
+fn layout(wanted: &'static str, shape: &Shape) -> MistakeKind {
+    MistakeKind::Layout { what: "x", wanted, shape: shape.clone() }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

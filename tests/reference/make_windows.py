@@ -1,0 +1,184 @@
+"""Writes the reference values of pooling (`pooling.safetensors`), in the form of make_reference.py.
+
+    python3 -m venv venv && venv/bin/pip install numpy scipy onnx onnxruntime torch
+    venv/bin/python tests/reference/make_windows.py
+
+Values are computed by loops in float64 and rounded once. Each is checked against PyTorch and ONNX Runtime, as far as
+these have the case (PyTorch pads both sides alike).
+"""
+
+import itertools
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+import torch.nn.functional as F
+from make_reference import EPS, Family, f32, wide
+
+
+rng = np.random.default_rng(20260102)
+LIMITS = {"rtol": 8 * EPS, "atol": 4 * EPS}
+
+
+def normal(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def agrees(want, got, what):
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5, err_msg=what)
+
+
+def agrees_with_onnx(want, op, inputs, **attributes):
+    """ONNX Runtime's result of one node."""
+    names = [f"x{i}" if x is not None else "" for i, x in enumerate(inputs)]
+    given = {name: x for name, x in zip(names, inputs) if name}
+    kinds = {np.dtype("float32"): onnx.TensorProto.FLOAT, np.dtype("int64"): onnx.TensorProto.INT64}
+    node = onnx.helper.make_node(op, names, ["y"], **attributes)
+    infos = [
+        onnx.helper.make_tensor_value_info(name, kinds[x.dtype], x.shape)
+        for name, x in given.items()
+    ]
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph([node], "case", infos, [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)])
+    model.ir_version = 9
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    agrees(want, session.run(None, given)[0], f"ONNX {op} {attributes}")
+
+
+def agrees_with_torch(want, function, *inputs, **arguments):
+    tensors = [x if x is None else torch.from_numpy(x) for x in inputs]
+    agrees(want, function(*tensors, **arguments).numpy(), f"PyTorch {function} {arguments}")
+
+
+# Pooling ----------------------------------------------------------------------------------------
+
+
+def slide(length, size, stride, before, after, dilation, ceil):
+    """For each window its elements, counted from the start of the axis."""
+    reach = (size - 1) * dilation + 1
+    windows = []
+    for start in itertools.count(-before, stride):
+        fits = start + reach <= length + after
+        last = ceil and start < length and start - stride + reach < length + after
+        if not fits and not last:
+            return windows
+        windows.append([start + i * dilation for i in range(size)])
+        if not fits:
+            return windows
+
+
+def pooled(x, pool, average):
+    *lead, h, w = x.shape
+    sides = zip((h, w), pool["size"], pool["stride"], pool["before"], pool["after"], pool["dilation"])
+    rows, columns = (slide(*side, pool["ceil"]) for side in sides)
+    out = np.empty((*lead, len(rows), len(columns)))
+    padding = pool["count"]
+    for (i, row), (j, column) in itertools.product(enumerate(rows), enumerate(columns)):
+        inside = [[p for p in at if 0 <= p < n] for at, n in ((row, h), (column, w))]
+        reach = [
+            [p for p in at if p < n + after]
+            for at, n, after in zip((row, column), (h, w), pool["after"])
+        ]
+        values = wide(x)[..., inside[0], :][..., inside[1]]
+        if average:
+            counted = reach if padding else inside
+            out[..., i, j] = values.sum((-2, -1)) / (len(counted[0]) * len(counted[1]))
+        else:
+            out[..., i, j] = values.max((-2, -1), initial=-np.inf)
+            out[..., i, j][np.isnan(values).any((-2, -1))] = np.nan
+    return f32(out)
+
+
+def pool_case(family, name, x, average=False, ndim=2, **given):
+    ones, zeros = [1] * ndim, [0] * ndim
+    pool = {"stride": given["size"], "before": zeros, "after": zeros, "dilation": ones}
+    pool |= {"ceil": False, "count": True} | given
+    # One axis is two, of which the first has one element.
+    both = {k: [d, *v] if ndim == 1 and isinstance(v, list) else v
+            for (k, v), d in zip(pool.items(), [1 if k in ("size", "stride", "dilation") else 0 for k in pool])}
+    want = pooled(x[..., None, :] if ndim == 1 else x, both, average)
+    want = want[..., 0, :] if ndim == 1 else want
+    attributes = {
+        "kernel_shape": pool["size"],
+        "strides": pool["stride"],
+        "pads": [*pool["before"], *pool["after"]],
+        "dilations": pool["dilation"],
+        "ceil_mode": int(pool["ceil"]),
+    }
+    if average:
+        attributes["count_include_pad"] = int(pool["count"])
+    # ONNX Runtime leaves NaN out of a maximum, and counts what ceil mode adds.
+    if not np.isnan(x).any() and not (average and pool["ceil"]):
+        agrees_with_onnx(want, "AveragePool" if average else "MaxPool", [x], **attributes)
+    if pool["before"] == pool["after"] and not (average and pool["dilation"] != ones):
+        arguments = {"padding": pool["before"], "stride": pool["stride"], "ceil_mode": pool["ceil"]}
+        kind = {"count_include_pad": pool["count"]} if average else {"dilation": pool["dilation"]}
+        function = getattr(F, f"{'avg' if average else 'max'}_pool{ndim}d")
+        agrees_with_torch(want, function, x, kernel_size=pool["size"], **arguments, **kind)
+    op = f"{'avg' if average else 'max'}_pool{ndim}d"
+    limits = LIMITS if average else {}
+    family.case(f"{op} {name}", op, [x], want, params=pool, **limits)
+
+
+POOLS = {
+    "2 by 2": {"size": [2, 2]},
+    "3 by 3, stride 2, padding 1": {
+        "size": [3, 3], "stride": [2, 2], "before": [1, 1], "after": [1, 1]},
+    "3 by 2, stride 1": {"size": [3, 2], "stride": [1, 1]},
+    "uneven padding": {"size": [3, 3], "stride": [2, 1], "before": [0, 1], "after": [1, 0]},
+    "dilated": {"size": [2, 3], "stride": [1, 2], "dilation": [3, 2]},
+    "dilated, padded": {
+        "size": [3, 2], "stride": [2, 2], "before": [1, 1], "after": [1, 1], "dilation": [2, 2]},
+    "ceil mode": {"size": [2, 3], "stride": [2, 2], "ceil": True},
+    "ceil mode, padded": {
+        "size": [3, 3], "stride": [2, 2], "before": [1, 1], "after": [1, 1], "ceil": True},
+    "ceil mode, whose last window would start in the padding": {
+        "size": [2, 2], "stride": [3, 3], "before": [1, 1], "after": [1, 1], "ceil": True},
+    "larger stride than window": {"size": [1, 2], "stride": [3, 3]},
+    "the whole image": {"size": [7, 9]},
+}
+
+
+def pooling():
+    family = Family("pooling")
+    x = normal(2, 3, 7, 9)
+    broken = normal(1, 2, 6, 6)
+    broken[0, 0, 2, 3], broken[0, 0, 0, 0], broken[0, 1, 5, 5] = np.nan, np.inf, -np.inf
+    for name, pool in POOLS.items():
+        pool_case(family, name, x, **pool)
+        for count in (True, False):
+            padding = "" if count else ", padding not counted"
+            pool_case(family, name + padding, x, average=True, count=count, **pool)
+    edge = {"size": [3, 3], "stride": [1, 1], "before": [1, 1], "after": [1, 1]}
+    pool_case(family, "NaN and infinity", broken, **edge)
+    pool_case(family, "NaN and infinity", broken, average=True, **edge)
+    line = normal(2, 2, 11)
+    for ceil, count in itertools.product((True, False), (True, False)):
+        name = f"ceil mode {ceil}, padding counted {count}"
+        pool = {"size": [3], "stride": [2], "before": [1], "after": [1], "ceil": ceil, "count": count}
+        pool_case(family, name, line, ndim=1, average=True, **pool)
+    pool_case(family, "dilated", line, ndim=1, size=[3], stride=[1], dilation=[2])
+    averages(family)
+    family.write()
+
+
+def averages(family):
+    x = normal(2, 3, 7, 10)
+    for size in ([1, 1], [7, 5], [3, 4], [2, 10], [9, 3]):
+        want = np.empty((2, 3, *size))
+        for i, j in itertools.product(range(size[0]), range(size[1])):
+            rows = slice(i * 7 // size[0], -(-(i + 1) * 7 // size[0]))
+            columns = slice(j * 10 // size[1], -(-(j + 1) * 10 // size[1]))
+            want[..., i, j] = wide(x)[..., rows, columns].mean((-2, -1))
+        agrees_with_torch(want, F.adaptive_avg_pool2d, x, output_size=size)
+        name = f"adaptive {size}"
+        family.case(name, "adaptive_avg_pool2d", [x], f32(want), params={"size": size}, **LIMITS)
+    want = wide(x).mean((-2, -1), keepdims=True)
+    agrees_with_onnx(want, "GlobalAveragePool", [x])
+    family.case("global", "global_avg_pool", [x], f32(want), **LIMITS)
+
+
+if __name__ == "__main__":
+    pooling()

@@ -1,0 +1,39 @@
+//! Pooling by name.
+
+use onetrip::{BufferId, Float, GpuCommandBatch, Pool};
+
+use crate::case::Case;
+
+/// The case's operation on `x`, if it is one of these.
+pub fn float<T: Float>(
+    b: &mut GpuCommandBatch,
+    case: &Case,
+    x: BufferId<T>,
+) -> Option<BufferId<T>> {
+    Some(match case.op.as_str() {
+        "max_pool1d" => b.max_pool1d(x, pool(case)),
+        "max_pool2d" => b.max_pool2d(x, pool(case)),
+        "avg_pool1d" => b.avg_pool1d(x, pool(case)),
+        "avg_pool2d" => b.avg_pool2d(x, pool(case)),
+        "adaptive_avg_pool2d" => b.adaptive_avg_pool2d(x, sizes(case, "size")),
+        "global_avg_pool" => b.global_avg_pool(x),
+        _ => return None,
+    })
+}
+
+/// A list with one entry an axis.
+fn sizes<const D: usize>(case: &Case, key: &str) -> [usize; D] {
+    case.list(key).try_into().unwrap_or_else(|list| panic!("{}: {key} {list:?}", case.name))
+}
+
+fn pool<const D: usize>(case: &Case) -> Pool<D> {
+    let (before, after): ([usize; D], [usize; D]) = (sizes(case, "before"), sizes(case, "after"));
+    Pool {
+        size: sizes(case, "size"),
+        stride: Some(sizes(case, "stride")),
+        padding: std::array::from_fn(|axis| (before[axis], after[axis])),
+        dilation: sizes(case, "dilation"),
+        ceil_mode: case.flag("ceil"),
+        count_padding: case.flag("count"),
+    }
+}

@@ -1,0 +1,54 @@
+//! Pooling and convolution against loops in `f64`, written here: random sizes, strides, borders and dilations, on every
+//! device.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod pooling;
+
+use onetrip::{BufferId, Device, GpuCommandBatch};
+
+/// Pseudo-random numbers (Knuth's linear congruential generator).
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// From −1 to 1.
+    fn numbers(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.next() as f32 / (1_u64 << 30) as f32 - 1.0).collect()
+    }
+}
+
+/// What `record` makes, and how many kernels it took.
+async fn run(
+    device: &Device,
+    record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<f32>,
+) -> (Vec<usize>, Vec<f32>, u64) {
+    let mut batch = GpuCommandBatch::new(device);
+    let result = record(&mut batch);
+    batch.download(result);
+    batch.execute().await.expect("a run");
+    let dims = batch.shape(result).expect("no mistake").dims().to_vec();
+    let dispatches = batch.stats().dispatches;
+    (dims, batch.read(result).await.expect("what was downloaded"), dispatches)
+}
+
+#[track_caller]
+fn near(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
+        let got = f64::from(got);
+        let fits = got == want
+            || (got.is_nan() && want.is_nan())
+            || (got - want).abs() <= tolerance * (1.0 + want.abs());
+        assert!(fits, "{what}: element {at} is {got}, not {want}");
+    }
+}
