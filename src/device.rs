@@ -1,11 +1,13 @@
 //! Devices: where batches run.
 
 mod builder;
+mod plans;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use builder::DeviceBuilder;
+pub(crate) use plans::Prepared;
 
 use crate::cost::{Backend, DeviceProfile, Limits, Profiles};
 use crate::error::{PlanError, Result};
@@ -21,13 +23,16 @@ use crate::run::gpu::Gpu;
 pub struct Device(Arc<Inner>);
 
 struct Inner {
+    // First, so that the compiler proves its parts to be `Send` and `Sync` by the shortest way: the other ways
+    // are longer than it goes.
+    #[cfg(feature = "gpu")]
+    gpu: Option<(Gpu, Target)>,
     info: DeviceInfo,
     cpu: Target,
     /// Whether the host's cores may be chosen.
     cpu_allowed: bool,
     pool: Arc<CpuPool>,
-    #[cfg(feature = "gpu")]
-    gpu: Option<(Gpu, Target)>,
+    plans: plans::Plans,
 }
 
 /// What a device is. Where a batch really ran is in [`RunStats::backend`](crate::RunStats::backend).
@@ -96,6 +101,7 @@ impl Device {
             cpu: cpu_target(),
             cpu_allowed: true,
             pool: Arc::default(),
+            plans: plans::Plans::default(),
             #[cfg(feature = "gpu")]
             gpu: None,
         }))
@@ -146,6 +152,7 @@ impl Device {
             cpu: cpu_target(),
             cpu_allowed,
             pool,
+            plans: plans::Plans::default(),
             gpu: Some((gpu, target)),
         }))
     }

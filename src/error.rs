@@ -318,6 +318,9 @@ pub enum MistakeKind {
         "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch"
     )]
     Foreign,
+    /// A name that another value has.
+    #[error("another value of this batch is called {0:?}; give each a name of its own")]
+    NameTaken(String),
     /// A resident of another device.
     #[error("this resident lives on another device ({0}); upload the data to this one")]
     ForeignResident(String),
@@ -464,6 +467,27 @@ pub enum ReadError {
     /// An id of another batch.
     #[error("this id belongs to another batch; read it from the batch that made it")]
     Foreign,
+    /// No value has the name.
+    #[error("no value is called {0:?}; `input` and `name` give names")]
+    UnknownName(String),
+    /// Elements of another type than the result has.
+    #[error("{name:?} has elements of type {found}, not {asked}")]
+    DType {
+        /// What it is called.
+        name: String,
+        /// Its element type.
+        found: DType,
+        /// The element type asked for.
+        asked: DType,
+    },
+    /// A result that was not kept.
+    #[error("{op} (recorded at {place}) was not kept; call `keep(id)` on it before `compile`")]
+    NotKept {
+        /// The operation.
+        op: &'static str,
+        /// Where it was recorded.
+        place: String,
+    },
     /// A resident that no run has filled.
     #[error("the resident is empty: execute the batch that keeps it first")]
     EmptyResident,
@@ -484,6 +508,23 @@ pub enum DataError {
     /// More dimensions than supported.
     #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
     Rank(usize),
+    /// Elements of another type than the input has.
+    #[error("the input takes {expected}, not {given}")]
+    DType {
+        /// The input's element type.
+        expected: DType,
+        /// The element type of what was given.
+        given: DType,
+    },
+    /// An input that has no data.
+    #[error("the input {name:?} has no data; give it to the run, or `write` it")]
+    NotGiven {
+        /// What it is called.
+        name: String,
+    },
+    /// No value has the name.
+    #[error("no value is called {0:?}; `input` and `name` give names")]
+    UnknownName(String),
     /// The id to be written is not an upload.
     #[error(
         "only an upload can be written, and this id is the result of `{0}`; use the id that `upload` returned"

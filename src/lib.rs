@@ -29,6 +29,7 @@
 //! - Recording never fails: mistakes are kept with their file and line, and reported together.
 //! - [`Device::resident`], [`GpuCommandBatch::bind`] and [`GpuCommandBatch::keep`] leave data on the device
 //!   from batch to batch.
+//! - [`GpuCommandBatch::compile`] makes a [`Program`], which many tasks run at once with data of their own.
 //! - [`upload_with`](GpuCommandBatch::upload_with) and [`read_view`](GpuCommandBatch::read_view) spare copies of
 //!   large data.
 //! - [`Device::builder`] says where compiled kernels are kept on disk.
@@ -50,6 +51,7 @@ mod dtype;
 mod error;
 mod expr;
 mod graph;
+mod lru;
 mod ops;
 #[cfg(test)]
 mod parity;
@@ -61,8 +63,8 @@ mod store;
 mod units;
 
 pub use batch::{
-    Axes, BufferId, ClassLoss, GpuCommandBatch, LossReduction, Pool, Pool1d, Pool2d, ReadView,
-    Resident, RunStats,
+    Axes, BufferId, ClassLoss, GpuCommandBatch, Input, LossReduction, OutputKey, Outputs, Pool,
+    Pool1d, Pool2d, Program, ReadView, Resident, RunStats,
 };
 pub use cost::Backend;
 pub use device::{Device, DeviceBuilder, DeviceInfo};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The stages in the order of the street. What stands in one row may not name each other.
 const STREET: &[&[&str]] = &[
-    &["dtype", "shape", "clock", "units", "store"],
+    &["dtype", "shape", "clock", "units", "lru", "store"],
     &["error"],
     &["expr"],
     &["ops"],
@@ -29,6 +29,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("rayon", &["run/threads", "run/cpu"]),
     ("gemm", &["run/cpu"]),
     ("petgraph", &["graph"]),
+    ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),
     ("tokio", &["run", "batch"]),
     ("pollster", &["batch"]),

@@ -6,10 +6,13 @@ mod create;
 mod einsum;
 mod elementwise;
 mod id;
+mod input;
+mod launch;
 mod linear;
 mod loss;
 mod movement;
 mod pool;
+mod program;
 mod read;
 mod reduce;
 mod resident;
@@ -19,6 +22,7 @@ mod stats;
 mod upload;
 mod window;
 
+use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +31,10 @@ use smallvec::{SmallVec, smallvec};
 
 pub use axes::Axes;
 pub use id::BufferId;
+pub use input::Input;
 pub use loss::{ClassLoss, LossReduction};
 pub use pool::{Pool, Pool1d, Pool2d};
+pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
 pub use resident::Resident;
 pub use stats::RunStats;
@@ -79,13 +85,18 @@ pub struct GpuCommandBatch {
     device: Device,
     pub(crate) brand: u64,
     pub(crate) graph: Graph,
-    pub(crate) uploads: Vec<Arc<HostBuffer>>,
+    /// By position; `None` for an [input](Self::input) that no run was given yet.
+    uploads: Vec<Option<Arc<HostBuffer>>>,
+    names: Names,
     residents: Vec<resident::Handle>,
     kept: Vec<resident::Handle>,
     mistakes: Vec<Mistake>,
     runs: run::Runs,
     recording: Stopwatch,
 }
+
+/// What the user calls values.
+type Names = HashMap<Arc<str>, NodeId>;
 
 static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
 
@@ -98,6 +109,7 @@ impl GpuCommandBatch {
             brand: NEXT_BRAND.fetch_add(1, Ordering::Relaxed),
             graph: Graph::default(),
             uploads: Vec::new(),
+            names: Names::new(),
             residents: Vec::new(),
             kept: Vec::new(),
             mistakes: Vec::new(),
@@ -125,11 +137,29 @@ impl GpuCommandBatch {
         match self.check(id) {
             Ok(node) if !self.graph.downloads.contains(&node) => {
                 self.graph.downloads.push(node);
-                self.runs.forget_program();
+                self.runs.forget_plan();
             }
             Ok(_) => {}
             Err(what) => {
                 let _: BufferId<T> = self.mistake("download", what);
+            }
+        }
+    }
+
+    /// Gives a value a name, by which runs of a [`Program`] can find it. It is a mistake to give a name twice.
+    #[track_caller]
+    pub fn name<T: Element>(&mut self, id: BufferId<T>, name: &str) {
+        let taken = || MistakeKind::NameTaken(name.to_owned());
+        let node = match self.check(id) {
+            Ok(_) if self.names.contains_key(name) => Err(taken()),
+            node => node,
+        };
+        match node {
+            Ok(node) => {
+                self.names.insert(name.into(), node);
+            }
+            Err(what) => {
+                let _: BufferId<T> = self.mistake("name", what);
             }
         }
     }
@@ -207,7 +237,7 @@ impl GpuCommandBatch {
     fn push<T: Element>(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, ty: Type) -> BufferId<T> {
         debug_assert_eq!(ty.dtype, T::DTYPE, "{} gives another type than its method", op.name());
         let node = self.graph.push(Node { op, inputs, ty, place: Location::caller() });
-        self.runs.forget_program();
+        self.runs.forget_plan();
         self.recording.stop();
         BufferId::new(node, self.brand)
     }

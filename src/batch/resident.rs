@@ -13,7 +13,8 @@ use crate::device::Device;
 #[cfg(feature = "gpu")]
 use crate::dtype::DType;
 use crate::dtype::Element;
-use crate::error::{DataError, MistakeKind, ReadError, Result};
+use crate::error::{DataError, Error, MistakeKind, PlanError, ReadError, Result, file_and_line};
+use crate::graph::Graph;
 use crate::ops::{Op, Type, check_size};
 use crate::run::HostBuffer;
 #[cfg(feature = "gpu")]
@@ -78,6 +79,22 @@ impl Handle {
     }
 }
 
+/// The side that a bound resident pins a graph to: data on a GPU stays there.
+pub(super) fn pinned(graph: &Graph, residents: &[Handle]) -> Result<Option<Backend>> {
+    let mut pinned = None;
+    for (_, node) in graph.iter() {
+        let Op::Resident(at) = node.op else { continue };
+        let storage = residents[at as usize].storage();
+        let storage = storage.ok_or_else(|| {
+            Error::from(PlanError::EmptyResident { place: file_and_line(node.place) })
+        })?;
+        if storage.backend() == Backend::Gpu {
+            pinned = Some(Backend::Gpu);
+        }
+    }
+    Ok(pinned)
+}
+
 impl<T: Element> Resident<T> {
     /// Puts `data` on the side of `device` where graphs run that read it.
     fn filled(device: &Device, data: &[T], shape: Shape) -> Result<Self> {
@@ -90,8 +107,12 @@ impl<T: Element> Resident<T> {
         };
         #[cfg(not(feature = "gpu"))]
         let storage = Storage::Host(Arc::new(HostBuffer::from_slice(data)));
-        let handle = Handle::new(device, Type { dtype: T::DTYPE, shape }, Some(storage));
-        Ok(Self { handle, element: PhantomData })
+        Ok(Self::holding(device, Type { dtype: T::DTYPE, shape }, storage))
+    }
+
+    /// A resident of `ty`, whose elements are `T`s, that holds `storage`.
+    pub(super) fn holding(device: &Device, ty: Type, storage: Storage) -> Self {
+        Self { handle: Handle::new(device, ty, Some(storage)), element: PhantomData }
     }
 
     /// The tensor's shape.
@@ -234,7 +255,7 @@ impl GpuCommandBatch {
                 let ty = self.graph[node].ty.clone();
                 if !matches!(self.graph[node].op, Op::Invalid) {
                     self.graph.keeps.push(node);
-                    self.runs.forget_program();
+                    self.runs.forget_plan();
                 }
                 ty
             }

@@ -27,6 +27,8 @@ pub struct RunStats {
     pub bytes_down: u64,
     /// Device memory that the run held at once: intermediates, results and residents.
     pub peak_bytes: u64,
+    /// 1 where the plan was found among those that the device made before, for a batch of equal structure.
+    pub plan_hits: u64,
     /// Pipelines compiled for this run; those found on disk take less time, and count too.
     pub pipelines_compiled: u64,
     /// Pipelines found compiled.

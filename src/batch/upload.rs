@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{BufferId, GpuCommandBatch};
+use super::{BufferId, GpuCommandBatch, Names};
 use crate::dtype::Element;
-use crate::error::{DataError, MistakeKind, Result};
+use crate::error::{DataError, Error, MistakeKind, Result};
+use crate::graph::{Graph, NodeId};
 use crate::ops::{Op, check_size};
 use crate::run::HostBuffer;
 use crate::shape::Shape;
@@ -73,6 +74,30 @@ impl GpuCommandBatch {
         })
     }
 
+    /// A tensor of `shape` without data, called `name`: what a [`Program`](crate::Program) is given in each run. A
+    /// batch that is executed itself needs the data [written](Self::write) before.
+    ///
+    /// It is a mistake to give a name twice.
+    #[track_caller]
+    pub fn input<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> BufferId<T> {
+        let shape = shape.into();
+        if let Err(what) = check_size(&shape) {
+            return self.mistake("input", what);
+        }
+        let position = self.uploads.len() as u32;
+        self.uploads.push(None);
+        let id = self.source(Op::Upload(position), T::DTYPE, shape);
+        self.name(id, name);
+        id
+    }
+
+    /// The data of all uploads, by position.
+    pub(crate) fn uploaded(&self) -> Result<Vec<Arc<HostBuffer>>> {
+        let missing = |at| not_given(&self.graph, &self.names, at);
+        let given = self.uploads.iter().enumerate();
+        given.map(|(at, data)| data.clone().ok_or_else(|| missing(at))).collect()
+    }
+
     /// An upload of `given` elements, made only if they fill the shape.
     #[track_caller]
     fn upload_filling<T: Element>(
@@ -92,7 +117,7 @@ impl GpuCommandBatch {
             return self.mistake("upload", what);
         }
         let position = self.uploads.len() as u32;
-        self.uploads.push(Arc::new(data()));
+        self.uploads.push(Some(Arc::new(data())));
         self.source(Op::Upload(position), T::DTYPE, shape)
     }
 
@@ -103,10 +128,10 @@ impl GpuCommandBatch {
     pub fn write<T: Element>(&mut self, id: BufferId<T>, data: &[T]) -> Result<()> {
         let position = self.upload_of(id, data.len())?;
         let buffer = &mut self.uploads[position];
-        match Arc::get_mut(buffer) {
+        match buffer.as_mut().and_then(Arc::get_mut) {
             Some(buffer) => buffer.write(data),
-            // Somebody still reads the old data: a run that was dropped midway, or a view.
-            None => *buffer = Arc::new(HostBuffer::from_slice(data)),
+            // Somebody still reads the old data (a run that was dropped midway, or a view), or there is none.
+            None => *buffer = Some(Arc::new(HostBuffer::from_slice(data))),
         }
         self.runs.forget_results();
         Ok(())
@@ -118,7 +143,7 @@ impl GpuCommandBatch {
     /// As [`write`](Self::write).
     pub fn write_vec<T: Element>(&mut self, id: BufferId<T>, data: Vec<T>) -> Result<()> {
         let position = self.upload_of(id, data.len())?;
-        self.uploads[position] = Arc::new(HostBuffer::from_vec(data));
+        self.uploads[position] = Some(Arc::new(HostBuffer::from_vec(data)));
         self.runs.forget_results();
         Ok(())
     }
@@ -138,7 +163,8 @@ impl GpuCommandBatch {
         let position = self.upload_of(id, given)?;
         // Even if `change` panics, results of the old data are none of the new.
         self.runs.forget_results();
-        let buffer = Arc::make_mut(&mut self.uploads[position]);
+        let fresh = || Arc::new(HostBuffer::zeroed(T::DTYPE, given));
+        let buffer = Arc::make_mut(self.uploads[position].get_or_insert_with(fresh));
         change(buffer.as_slice_mut().unwrap_or_default());
         Ok(())
     }
@@ -158,10 +184,18 @@ impl GpuCommandBatch {
     }
 }
 
+/// The error for an upload without data.
+pub(super) fn not_given(graph: &Graph, names: &Names, upload: usize) -> Error {
+    let is_it = |node: NodeId| matches!(graph[node].op, Op::Upload(at) if at as usize == upload);
+    let name = names.iter().find(|&(_, &node)| is_it(node));
+    let name = name.map_or_else(String::new, |(name, _)| name.to_string());
+    DataError::NotGiven { name }.into()
+}
+
 impl Drop for GpuCommandBatch {
     /// The memory of uploads goes to later batches.
     fn drop(&mut self) {
-        for upload in self.uploads.drain(..) {
+        for upload in self.uploads.drain(..).flatten() {
             self.device.pool().give(upload);
         }
     }

@@ -2,10 +2,12 @@
 //! dependency.
 
 mod dot;
+mod hash;
 mod verify;
 
 use std::panic::Location;
 
+pub(crate) use hash::Fingerprint;
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 

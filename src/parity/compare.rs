@@ -25,7 +25,8 @@ pub(super) fn check(what: &str, tolerance: Tolerance, record: impl Fn(&mut GpuCo
         if let Err(error) = pollster::block_on(batch.execute()) {
             panic!("{what}: {error}");
         }
-        let uploads: Vec<&HostBuffer> = batch.uploads.iter().map(AsRef::as_ref).collect();
+        let uploads = batch.uploaded().unwrap();
+        let uploads: Vec<&HostBuffer> = uploads.iter().map(AsRef::as_ref).collect();
         let want = interpret(&batch.graph, &uploads);
         for node in batch.graph.outputs() {
             compare(&what, &batch, node, &want[node], tolerance);

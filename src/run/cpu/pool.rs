@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::dtype::Element;
-use crate::run::HostBuffer;
+use crate::dtype::{DType, Element};
+use crate::run::{HostBuffer, memory};
 
 /// Bytes that the pool holds on to at most.
 const BUDGET: usize = 1 << 30;
@@ -31,9 +31,15 @@ impl CpuPool {
 
     /// A buffer of `data`, in memory that was used before if there is any.
     pub fn filled<T: Element>(&self, data: &[T]) -> HostBuffer {
-        let words = self.take(HostBuffer::words_for(T::DTYPE, data.len()));
-        let mut buffer = HostBuffer::recycled(T::DTYPE, data.len(), words.unwrap_or_default());
-        buffer.write(data);
+        self.holding(T::DTYPE, bytemuck::cast_slice(data))
+    }
+
+    /// As [`filled`](Self::filled), with the bytes of elements of type `dtype`.
+    pub fn holding(&self, dtype: DType, bytes: &[u8]) -> HostBuffer {
+        let len = bytes.len() / dtype.size();
+        let words = self.take(HostBuffer::words_for(dtype, len));
+        let mut buffer = HostBuffer::recycled(dtype, len, words.unwrap_or_default());
+        memory::copy(bytes, buffer.bytes_mut());
         buffer
     }
 

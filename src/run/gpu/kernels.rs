@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 
 use super::archive::Archive;
 use super::fault::{Health, Scope};
-use super::lru::Lru;
 use super::pool::Lease;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
+use crate::lru::Lru;
 use crate::run::threads::parallel;
 
 /// Pipelines kept.

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-pub(super) struct Lru<K, V> {
+pub(crate) struct Lru<K, V> {
     entries: HashMap<K, (u64, V)>,
     capacity: usize,
     clock: u64,

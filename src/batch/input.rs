@@ -1,0 +1,130 @@
+//! What a run of a program is given.
+
+use std::sync::Arc;
+
+use super::BufferId;
+use crate::dtype::{DType, Element};
+use crate::graph::NodeId;
+use crate::run::HostBuffer;
+use crate::run::cpu::CpuPool;
+
+/// Data for one input of a [`Program`](crate::Program), by id or by name: a pair of either with a slice or a vector,
+/// in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
+///
+/// Inputs of different element types stand in one list as `Input`s:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onetrip::Result<()> {
+/// use onetrip::{Device, GpuCommandBatch, Input};
+///
+/// let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.input::<f32>("x", [2, 2]);
+/// let row = batch.input::<bool>("mask", 2);
+/// let zero = batch.full(0.0_f32, 2);
+/// let y = batch.select(row, x, zero);
+/// let program = batch.compile().await?;
+/// let data = vec![1.0_f32, 2.0, 3.0, 4.0];
+/// let outputs = program.run([Input::from((x, data)), Input::from(("mask", &[true, false]))]).await?;
+/// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0, 0.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Input<'a> {
+    pub(super) key: Key<'a>,
+    pub(super) dtype: DType,
+    data: Data<'a>,
+}
+
+/// Which value of a program is meant.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a>(pub(super) Named<'a>);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Named<'a> {
+    /// A node, and the brand of its batch.
+    Id(NodeId, u64),
+    Name(&'a str),
+}
+
+#[derive(Debug)]
+enum Data<'a> {
+    /// The bytes of elements.
+    Borrowed(&'a [u8]),
+    Owned(HostBuffer),
+}
+
+impl<'a> Input<'a> {
+    fn borrowed<T: Element>(key: Key<'a>, data: &'a [T]) -> Self {
+        Self { key, dtype: T::DTYPE, data: Data::Borrowed(bytemuck::cast_slice(data)) }
+    }
+
+    fn owned<T: Element>(key: Key<'a>, data: Vec<T>) -> Self {
+        Self { key, dtype: T::DTYPE, data: Data::Owned(HostBuffer::from_vec(data)) }
+    }
+
+    /// The number of elements.
+    pub(super) fn len(&self) -> usize {
+        match &self.data {
+            Data::Borrowed(bytes) => bytes.len() / self.dtype.size(),
+            Data::Owned(buffer) => buffer.len(),
+        }
+    }
+
+    /// The elements, in memory of `pool` if they are borrowed.
+    pub(super) fn into_buffer(self, pool: &CpuPool) -> Arc<HostBuffer> {
+        Arc::new(match self.data {
+            Data::Borrowed(bytes) => pool.holding(self.dtype, bytes),
+            Data::Owned(buffer) => buffer,
+        })
+    }
+}
+
+impl<T> From<BufferId<T>> for Key<'_> {
+    fn from(id: BufferId<T>) -> Self {
+        Self(Named::Id(id.node, id.brand))
+    }
+}
+
+impl<'a> From<&'a str> for Key<'a> {
+    fn from(name: &'a str) -> Self {
+        Self(Named::Name(name))
+    }
+}
+
+impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<(BufferId<T>, &'a D)> for Input<'a> {
+    fn from((id, data): (BufferId<T>, &'a D)) -> Self {
+        Self::borrowed(id.into(), data.as_ref())
+    }
+}
+
+impl<T: Element> From<(BufferId<T>, Vec<T>)> for Input<'_> {
+    fn from((id, data): (BufferId<T>, Vec<T>)) -> Self {
+        Self::owned(id.into(), data)
+    }
+}
+
+impl<'a, T: Element> From<(&'a str, &'a [T])> for Input<'a> {
+    fn from((name, data): (&'a str, &'a [T])) -> Self {
+        Self::borrowed(name.into(), data)
+    }
+}
+
+impl<'a, T: Element, const N: usize> From<(&'a str, &'a [T; N])> for Input<'a> {
+    fn from((name, data): (&'a str, &'a [T; N])) -> Self {
+        Self::borrowed(name.into(), data)
+    }
+}
+
+impl<'a, T: Element> From<(&'a str, &'a Vec<T>)> for Input<'a> {
+    fn from((name, data): (&'a str, &'a Vec<T>)) -> Self {
+        Self::borrowed(name.into(), data)
+    }
+}
+
+impl<'a, T: Element> From<(&'a str, Vec<T>)> for Input<'a> {
+    fn from((name, data): (&'a str, Vec<T>)) -> Self {
+        Self::owned(name.into(), data)
+    }
+}

@@ -1,0 +1,167 @@
+//! One run of a plan: on the host's cores or on a GPU, and what it brings back.
+
+use std::sync::Arc;
+
+use super::read::Found;
+use super::resident::{Handle, Storage};
+use super::stats::RunStats;
+use crate::clock::Stopwatch;
+use crate::cost::Backend;
+use crate::device::{Device, Prepared};
+use crate::error::{DeviceError, ReadError, Result, file_and_line};
+use crate::graph::{Graph, NodeId};
+use crate::run::HostBuffer;
+use crate::run::cpu;
+#[cfg(feature = "gpu")]
+use crate::run::gpu::{self, DeviceBuffer, GpuRun};
+
+/// A run that is about to be made.
+pub(super) struct Run<'a> {
+    pub device: &'a Device,
+    pub prepared: &'a Prepared,
+    /// By position of the graph's uploads.
+    pub uploads: Vec<Arc<HostBuffer>>,
+    /// By position of the graph's residents.
+    pub residents: &'a [Handle],
+}
+
+/// What a run brought back.
+pub(super) enum Results {
+    Host(Vec<Arc<HostBuffer>>),
+    #[cfg(feature = "gpu")]
+    Gpu(GpuRun),
+}
+
+impl Run<'_> {
+    /// Runs. With the results comes what stays on the device, in the order of the plan's keeps.
+    pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
+        let plan = &self.prepared.plan;
+        stats.backend = Some(plan.backend);
+        stats.peak_bytes = plan.peak_bytes;
+        match plan.backend {
+            Backend::Cpu => self.on_cpu(stats).await,
+            #[cfg(feature = "gpu")]
+            Backend::Gpu => self.on_gpu(stats).await,
+            #[cfg(not(feature = "gpu"))]
+            Backend::Gpu => Err(DeviceError::NoGpuSupport.into()),
+        }
+    }
+
+    async fn on_cpu(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
+        let plan = &self.prepared.plan;
+        let running = Stopwatch::started();
+        check_room(plan.peak_bytes)?;
+        stats.uploads = u64::from(!self.uploads.is_empty());
+        let job = cpu::CpuJob {
+            plan: Arc::clone(plan),
+            uploads: self.uploads,
+            residents: self.residents.iter().map(host_storage).collect::<Result<_>>()?,
+        };
+        let run = cpu::run_off_thread(job, self.device.pool()).await;
+        stats.submits = 1;
+        stats.downloads = u64::from(!plan.downloads.is_empty());
+        stats.dispatches = run.dispatches as u64;
+        stats.bytes_up = plan.bytes_up;
+        stats.bytes_down = plan.bytes_down;
+        stats.pool_hits = run.pool_hits as u64;
+        stats.pool_misses = run.pool_misses as u64;
+        stats.run_time = running.total();
+        Ok((Results::Host(run.downloads), run.keeps.into_iter().map(Storage::Host).collect()))
+    }
+
+    #[cfg(feature = "gpu")]
+    async fn on_gpu(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
+        let Some(gpu) = self.device.opened() else {
+            return Err(DeviceError::NoGpuSupport.into());
+        };
+        let compiling = Stopwatch::started();
+        let (kernels, compiled) = self.prepared.kernels(self.device, gpu).await?;
+        if compiled {
+            stats.pipelines_compiled = u64::from(kernels.compiled);
+            stats.pipeline_hits = u64::from(kernels.hits);
+            stats.compile_time = compiling.total();
+        }
+        let running = Stopwatch::started();
+        let residents = self.residents.iter().map(|handle| device_storage(handle, gpu));
+        let uploads = self.uploads.into_iter().map(|buffer| buffer as gpu::HostData);
+        let job = gpu::Job {
+            plan: Arc::clone(&self.prepared.plan),
+            kernels,
+            uploads: uploads.collect(),
+            residents: residents.collect::<Result<_>>()?,
+        };
+        let run = gpu.run(job).await?;
+        let counts = run.counts;
+        stats.uploads = counts.uploads.into();
+        stats.submits = counts.submits.into();
+        stats.downloads = counts.downloads.into();
+        stats.dispatches = counts.dispatches.into();
+        stats.bytes_up = counts.bytes_up;
+        stats.bytes_down = counts.bytes_down;
+        stats.pool_hits = counts.pool_hits.into();
+        stats.pool_misses = counts.pool_misses.into();
+        stats.run_time = running.total();
+        let kept = run.kept.iter().map(|buffer| Storage::Gpu(Arc::clone(buffer))).collect();
+        Ok((Results::Gpu(run), kept))
+    }
+}
+
+impl Results {
+    /// What was brought back for `node` of `graph`, which has it.
+    pub fn find(&self, prepared: &Prepared, graph: &Graph, node: NodeId) -> Result<Found> {
+        let at = prepared.outputs.iter().position(|&output| output == node);
+        let at = at.ok_or_else(|| ReadError::NotDownloaded {
+            op: graph[node].op.name(),
+            place: file_and_line(graph[node].place),
+        })?;
+        Ok(match self {
+            Self::Host(buffers) => Found::Host(Arc::clone(&buffers[at])),
+            #[cfg(feature = "gpu")]
+            Self::Gpu(run) => Found::Gpu(run.download(at)),
+        })
+    }
+}
+
+impl std::fmt::Debug for Results {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Host(buffers) => write!(f, "Results({} on the host)", buffers.len()),
+            #[cfg(feature = "gpu")]
+            Self::Gpu(run) => write!(f, "Results({} from the GPU)", run.len()),
+        }
+    }
+}
+
+/// Fails where the host has no room for what a large run holds at once: without room, the allocation
+/// itself would end the process.
+fn check_room(bytes: u64) -> Result<()> {
+    const LARGE: u64 = 1 << 30;
+    let room = |bytes: usize| Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+    if bytes < LARGE || usize::try_from(bytes).is_ok_and(room) {
+        return Ok(());
+    }
+    let doing = format!("allocating {} of host memory", crate::units::bytes(bytes));
+    Err(DeviceError::OutOfMemory { doing }.into())
+}
+
+/// A resident's data for a run on the CPU, to which no data on a GPU is ever pinned.
+fn host_storage(handle: &Handle) -> Result<Arc<HostBuffer>> {
+    match handle.storage() {
+        Some(Storage::Host(buffer)) => Ok(buffer),
+        _ => Err(ReadError::EmptyResident.into()),
+    }
+}
+
+/// A resident's data for a run on the GPU; what a run on the CPU kept moves there.
+#[cfg(feature = "gpu")]
+fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<DeviceBuffer>> {
+    match handle.storage() {
+        Some(Storage::Gpu(buffer)) => Ok(buffer),
+        Some(Storage::Host(buffer)) => {
+            let moved = Arc::new(gpu.resident(handle.dtype(), buffer.bytes())?);
+            handle.fill(Storage::Gpu(Arc::clone(&moved)));
+            Ok(moved)
+        }
+        None => Err(ReadError::EmptyResident.into()),
+    }
+}

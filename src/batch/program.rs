@@ -1,0 +1,331 @@
+//! Programs: batches that are recorded once and run as often as wanted, by many tasks at once.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::input::{Input, Key, Named};
+use super::launch::{Results, Run};
+use super::read::{Found, ReadView, check_length};
+use super::resident::{self, Handle, Resident, Storage};
+use super::run::prepare;
+use super::stats::RunStats;
+use super::upload::not_given;
+use super::{BufferId, GpuCommandBatch, Names};
+use crate::device::{Device, Prepared};
+use crate::dtype::Element;
+use crate::error::{DataError, ReadError, Result, file_and_line};
+use crate::graph::{Graph, NodeId};
+use crate::ops::Op;
+use crate::run::HostBuffer;
+
+/// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
+/// buffers, and any number of them may be under way at once.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onetrip::Result<()> {
+/// use onetrip::{Device, GpuCommandBatch};
+///
+/// let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.input::<f32>("x", 3);
+/// let y = batch.relu(x);
+/// batch.name(y, "y");
+/// let program = batch.compile().await?;
+///
+/// let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await?;
+/// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0]);
+/// let outputs = program.run([("x", &[-1.0_f32, 2.0, 0.5])]).await?;
+/// assert_eq!(outputs.read::<f32>("y").await?, [0.0, 2.0, 0.5]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Program(Arc<Inner>);
+
+struct Inner {
+    device: Device,
+    brand: u64,
+    graph: Graph,
+    names: Names,
+    /// By position; `None` where each run must bring data.
+    uploads: Vec<Option<Arc<HostBuffer>>>,
+    residents: Vec<Handle>,
+    kept: Vec<Handle>,
+    prepared: Mutex<Arc<Prepared>>,
+}
+
+impl GpuCommandBatch {
+    /// Plans the batch and compiles its kernels, for runs with other data. What is recorded later is not part of the
+    /// program.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), but inputs need no data yet.
+    pub async fn compile(&mut self) -> Result<Program> {
+        let prepared = self.prepared(&mut RunStats::default())?;
+        #[cfg(feature = "gpu")]
+        if prepared.plan.backend == crate::cost::Backend::Gpu
+            && let Some(gpu) = self.device.opened()
+        {
+            prepared.kernels(&self.device, gpu).await?;
+        }
+        Ok(Program(Arc::new(Inner {
+            device: self.device.clone(),
+            brand: self.brand,
+            graph: self.graph.clone(),
+            names: self.names.clone(),
+            uploads: self.uploads.clone(),
+            residents: self.residents.clone(),
+            kept: self.kept.clone(),
+            prepared: Mutex::new(prepared),
+        })))
+    }
+}
+
+impl Program {
+    /// Runs the program. An input that is not given has the data that it had when the program was compiled.
+    /// [Residents](GpuCommandBatch::bind) have what they hold when the run starts, and those that the batch
+    /// [keeps](GpuCommandBatch::keep) have what the run made when it ends.
+    ///
+    /// The future is `Send` and may be dropped at any time: memory that a device still uses is used again when that
+    /// has finished.
+    ///
+    /// # Errors
+    /// [`DataError`] for data that does not fit its input, and for an input without data;
+    /// [`PlanError::EmptyResident`](crate::PlanError::EmptyResident); a failure of the device
+    /// ([`DeviceError`](crate::DeviceError)).
+    pub async fn run<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+    ) -> Result<Outputs> {
+        let program = &*self.0;
+        let given = program.gather(inputs.into_iter().map(Into::into))?;
+        let mut stats = RunStats::default();
+        let prepared = program.prepared(&mut stats)?;
+        let run = Run {
+            device: &program.device,
+            prepared: &prepared,
+            uploads: given.uploads,
+            residents: &program.residents,
+        };
+        let finished = run.finish(&mut stats).await;
+        given.lent.into_iter().for_each(|buffer| program.device.pool().give(buffer));
+        let (results, kept) = finished?;
+        for (handle, storage) in program.kept.iter().zip(&kept) {
+            handle.fill(storage.clone());
+        }
+        Ok(Outputs { program: self.clone(), prepared, results, kept, stats })
+    }
+
+    /// 128 bits that programs of equal structure have in common, in every process of one version of this crate: the
+    /// operations with their parameters, element types and shapes, not the data. The key of the plans that a
+    /// [`Device`] keeps.
+    #[must_use]
+    pub fn fingerprint(&self) -> u128 {
+        self.0.graph.fingerprint().0
+    }
+
+    /// The device that the program runs on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+}
+
+/// What a run reads from the host.
+struct Given {
+    /// By position of the graph's uploads.
+    uploads: Vec<Arc<HostBuffer>>,
+    /// Those that go to the pool after the run.
+    lent: Vec<Arc<HostBuffer>>,
+}
+
+impl Inner {
+    /// The data of all uploads: what was recorded, unless `inputs` bring other.
+    fn gather<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) -> Result<Given> {
+        let mut uploads = self.uploads.clone();
+        let mut lent = Vec::new();
+        for input in inputs {
+            let position = self.upload(&input)?;
+            let buffer = input.into_buffer(self.device.pool());
+            lent.push(Arc::clone(&buffer));
+            uploads[position] = Some(buffer);
+        }
+        let missing = |at| not_given(&self.graph, &self.names, at);
+        let given = uploads.into_iter().enumerate();
+        let uploads = given.map(|(at, data)| data.ok_or_else(|| missing(at)));
+        Ok(Given { uploads: uploads.collect::<Result<_>>()?, lent })
+    }
+
+    /// The position of the upload that `input` is for, which it fills.
+    fn upload(&self, input: &Input<'_>) -> Result<usize> {
+        let node = match self.find(input.key) {
+            Ok(node) => &self.graph[node],
+            Err(Unknown::Id) => return Err(DataError::Foreign.into()),
+            Err(Unknown::Name(name)) => return Err(DataError::UnknownName(name).into()),
+        };
+        let Op::Upload(position) = node.op else {
+            return Err(DataError::NotAnUpload(node.op.name()).into());
+        };
+        let (expected, given) = (node.ty.dtype, input.dtype);
+        if expected != given {
+            return Err(DataError::DType { expected, given }.into());
+        }
+        let shape = &node.ty.shape;
+        if input.len() != shape.elements() {
+            return Err(DataError::Length { given: input.len(), shape: shape.clone() }.into());
+        }
+        Ok(position as usize)
+    }
+
+    /// The plan, made anew where data that it binds came to live on another side.
+    fn prepared(&self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
+        let pinned = resident::pinned(&self.graph, &self.residents)?;
+        let held = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepared = Arc::clone(&held());
+        if pinned.is_none_or(|side| side == prepared.plan.backend) {
+            return Ok(prepared);
+        }
+        let prepared = prepare(&self.device, &self.graph, pinned, stats)?;
+        *held() = Arc::clone(&prepared);
+        Ok(prepared)
+    }
+
+    fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
+        match key.0 {
+            Named::Id(node, brand) if brand == self.brand && self.graph.get(node).is_some() => {
+                Ok(node)
+            }
+            Named::Id(..) => Err(Unknown::Id),
+            Named::Name(name) => {
+                self.names.get(name).copied().ok_or_else(|| Unknown::Name(name.to_owned()))
+            }
+        }
+    }
+}
+
+/// A key of no value.
+enum Unknown {
+    Id,
+    Name(String),
+}
+
+/// What one run of a [`Program`] made.
+pub struct Outputs {
+    program: Program,
+    prepared: Arc<Prepared>,
+    results: Results,
+    /// In the order of the graph's keeps.
+    kept: Vec<Storage>,
+    stats: RunStats,
+}
+
+/// How a value of a program is named: the id that recording it returned, or the
+/// [name](GpuCommandBatch::name) that it was given.
+pub trait OutputKey<T>: sealed::Keyed + Copy {}
+
+impl<T: Element> OutputKey<T> for BufferId<T> {}
+impl<T: Element> OutputKey<T> for &str {}
+
+mod sealed {
+    use crate::batch::input::Key;
+
+    pub trait Keyed {
+        fn key(&self) -> Key<'_>;
+    }
+}
+
+impl<T> sealed::Keyed for BufferId<T> {
+    fn key(&self) -> Key<'_> {
+        (*self).into()
+    }
+}
+
+impl sealed::Keyed for &str {
+    fn key(&self) -> Key<'_> {
+        (*self).into()
+    }
+}
+
+impl Outputs {
+    /// A result in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`].
+    ///
+    /// # Errors
+    /// [`ReadError`] if the program does not download the value, or it is of another type.
+    pub async fn read<T: Element>(&self, key: impl OutputKey<T>) -> Result<Vec<T>> {
+        Ok(self.found::<T>(key)?.0.into_vec().await)
+    }
+
+    /// Copies a result to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`].
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); [`DataError::Length`] if `out` has not as many elements as the result.
+    pub async fn read_into<T: Element>(&self, key: impl OutputKey<T>, out: &mut [T]) -> Result<()> {
+        let (found, node) = self.found::<T>(key)?;
+        check_length(&self.program.0.graph[node].ty.shape, out)?;
+        found.copy_politely(out).await;
+        Ok(())
+    }
+
+    /// A result where the run left it, as [`GpuCommandBatch::read_view`].
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_view<T: Element>(&self, key: impl OutputKey<T>) -> Result<ReadView<T>> {
+        Ok(self.found::<T>(key)?.0.into_view())
+    }
+
+    /// What this run left on the device for a value that the batch [keeps](GpuCommandBatch::keep), whatever later runs
+    /// leave in the resident that `keep` returned.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the program does not keep the value, or it is of another type.
+    pub fn kept<T: Element>(&self, key: impl OutputKey<T>) -> Result<Resident<T>> {
+        let node = self.node::<T>(key)?;
+        let Inner { device, graph, .. } = &*self.program.0;
+        let at = graph.keeps.iter().position(|&kept| kept == node);
+        let at = at.ok_or_else(|| ReadError::NotKept {
+            op: graph[node].op.name(),
+            place: file_and_line(graph[node].place),
+        })?;
+        Ok(Resident::holding(device, graph[node].ty.clone(), self.kept[at].clone()))
+    }
+
+    /// What the run did.
+    #[must_use]
+    pub fn stats(&self) -> &RunStats {
+        &self.stats
+    }
+
+    fn found<T: Element>(&self, key: impl OutputKey<T>) -> Result<(Found, NodeId)> {
+        let node = self.node::<T>(key)?;
+        Ok((self.results.find(&self.prepared, &self.program.0.graph, node)?, node))
+    }
+
+    /// The node behind a key, whose elements are of type `T`.
+    fn node<T: Element>(&self, key: impl OutputKey<T>) -> Result<NodeId, ReadError> {
+        let node = self.program.0.find(key.key()).map_err(|unknown| match unknown {
+            Unknown::Id => ReadError::Foreign,
+            Unknown::Name(name) => ReadError::UnknownName(name),
+        })?;
+        let (found, asked) = (self.program.0.graph[node].ty.dtype, T::DTYPE);
+        if found == asked {
+            return Ok(node);
+        }
+        let name = self.program.0.names.iter().find(|&(_, &named)| named == node);
+        let name = name.map_or_else(String::new, |(name, _)| name.to_string());
+        Err(ReadError::DType { name, found, asked })
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prepared = self.0.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        write!(f, "Program({:032x}, {:?})", self.fingerprint(), **prepared)
+    }
+}
+
+impl fmt::Debug for Outputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Outputs({:?}, {})", self.results, self.stats)
+    }
+}

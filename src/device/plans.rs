@@ -1,0 +1,120 @@
+//! Plans that were made before: a batch that is recorded anew with the same structure is not planned again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Device;
+use crate::codegen::{Dispatch, lower};
+use crate::cost::Backend;
+#[cfg(feature = "gpu")]
+use crate::error::DeviceError;
+use crate::error::Result;
+use crate::graph::{Fingerprint, Graph, NodeId};
+use crate::lru::Lru;
+use crate::plan::Plan;
+#[cfg(feature = "gpu")]
+use crate::run::gpu::{Gpu, Kernels};
+
+/// Plans kept.
+const PLANS: usize = 1024;
+
+/// A plan with what runs of it have in common, shared by all batches and programs of the same structure.
+pub(crate) struct Prepared {
+    pub plan: Arc<Plan>,
+    /// What is downloaded, in the order of the plan's downloads.
+    pub outputs: Vec<NodeId>,
+    /// Empty until the first run, and on the CPU for good.
+    #[cfg(feature = "gpu")]
+    kernels: std::sync::OnceLock<Arc<Kernels>>,
+}
+
+impl Prepared {
+    fn new(graph: &Graph, plan: Plan) -> Self {
+        Self {
+            plan: Arc::new(plan),
+            outputs: graph.outputs(),
+            #[cfg(feature = "gpu")]
+            kernels: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// The kernels of the plan, compiled if no run did so before; whether this call did.
+    #[cfg(feature = "gpu")]
+    pub async fn kernels(
+        &self,
+        device: &Device,
+        gpu: &Gpu,
+    ) -> Result<(Arc<Kernels>, bool), DeviceError> {
+        if let Some(kernels) = self.kernels.get() {
+            return Ok((Arc::clone(kernels), false));
+        }
+        let kernels = gpu.compile(device.dispatches(&self.plan)).await?;
+        Ok((Arc::clone(self.kernels.get_or_init(|| kernels)), true))
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Prepared({} steps for {})", self.plan.steps.len(), self.plan.backend)
+    }
+}
+
+/// A structure, and the side that bound data pins it to.
+type Key = (Fingerprint, Option<Backend>);
+
+/// The plans of one device.
+pub(super) struct Plans {
+    plans: Mutex<Lru<Key, Arc<Prepared>>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Default for Plans {
+    fn default() -> Self {
+        Self {
+            plans: Mutex::new(Lru::new(PLANS)),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Plans {
+    fn find(&self, key: &Key) -> Option<Arc<Prepared>> {
+        let found = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        let count = if found.is_some() { &self.hits } else { &self.misses };
+        count.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    fn keep(&self, key: Key, prepared: &Arc<Prepared>) {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.insert(key, Arc::clone(prepared));
+    }
+}
+
+impl Device {
+    /// A plan of `graph`, which is sound, for the side that is predicted to be done first, and whether it was
+    /// made before. With `pinned`, data lives on a side and the graph runs there.
+    pub(crate) fn prepare(
+        &self,
+        graph: &Graph,
+        pinned: Option<Backend>,
+    ) -> Result<(Arc<Prepared>, bool)> {
+        let key = (graph.fingerprint(), pinned);
+        if let Some(prepared) = self.0.plans.find(&key) {
+            return Ok((prepared, true));
+        }
+        debug_assert_eq!(graph.verify(), Ok(()));
+        let prepared = Arc::new(Prepared::new(graph, self.place(graph, pinned)?.plan));
+        self.0.plans.keep(key, &prepared);
+        Ok((prepared, false))
+    }
+
+    /// What a GPU runs for `plan`.
+    pub(crate) fn dispatches(&self, plan: &Plan) -> Vec<Dispatch> {
+        let limits = self.limits(plan.backend);
+        let steps = plan.steps.iter().filter(|step| !step.is_empty());
+        steps.flat_map(|step| lower(plan, step, limits)).collect()
+    }
+}

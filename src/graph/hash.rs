@@ -1,0 +1,178 @@
+//! Which graphs are alike: a hash of everything that a plan is made from.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+use slotmap::SecondaryMap;
+
+use super::{Graph, NodeId};
+
+/// Counts the changes to what is hashed, and how.
+const VERSION: u32 = 1;
+
+/// 128 bits that graphs of equal structure have in common: operations with their parameters, element types, shapes, who
+/// reads whom, what is downloaded and kept. Not the data, and not where anything was recorded.
+///
+/// One version of the crate gives a graph the same hash in every process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Fingerprint(pub u128);
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Graph {
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut hasher = Stable(SipHasher13::new());
+        (env!("CARGO_PKG_VERSION"), VERSION, self.len()).hash(&mut hasher);
+        let mut positions: SecondaryMap<NodeId, usize> = SecondaryMap::new();
+        for (position, (id, node)) in self.iter().enumerate() {
+            positions.insert(id, position);
+            (&node.op, &node.ty, node.inputs.len()).hash(&mut hasher);
+            node.inputs.iter().for_each(|&input| positions[input].hash(&mut hasher));
+        }
+        for outputs in [&self.downloads, &self.keeps] {
+            outputs.len().hash(&mut hasher);
+            outputs.iter().for_each(|&output| positions[output].hash(&mut hasher));
+        }
+        Fingerprint(hasher.0.finish128().as_u128())
+    }
+}
+
+/// A hasher whose result depends neither on the order of bytes in a word nor on the size of a pointer.
+struct Stable(SipHasher13);
+
+impl Hasher for Stable {
+    fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    fn write_u16(&mut self, value: u16) {
+        self.write(&value.to_le_bytes());
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write(&value.to_le_bytes());
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.write(&value.to_le_bytes());
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as i64 as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, GpuCommandBatch};
+
+    fn hash(record: impl FnOnce(&mut GpuCommandBatch)) -> u128 {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        record(&mut batch);
+        batch.graph.fingerprint().0
+    }
+
+    fn sum(b: &mut GpuCommandBatch) {
+        let x = b.upload_shaped(&[1.0_f32; 6], [2, 3]);
+        let y = b.scale(x, 2.0);
+        b.sum(y, 1);
+    }
+
+    #[test]
+    fn graphs_of_equal_structure_have_one_hash_whatever_their_data() {
+        let other_data = hash(|b| {
+            let x = b.upload_shaped(&[7.0_f32, 0.0, -1.0, f32::NAN, 2.0, 3.0], [2, 3]);
+            let y = b.scale(x, 2.0);
+            b.sum(y, 1);
+        });
+        assert_eq!(hash(sum), other_data);
+    }
+
+    #[test]
+    fn each_difference_of_structure_shows() {
+        let x = |b: &mut GpuCommandBatch| b.upload_shaped(&[1.0_f32; 6], [2, 3]);
+        let hashes = [
+            hash(sum),
+            hash(|_| {}),
+            hash(|b| {
+                let x = b.upload_shaped(&[1.0_f32; 6], [3, 2]);
+                let y = b.scale(x, 2.0);
+                b.sum(y, 1);
+            }),
+            hash(|b| {
+                let y = x(b);
+                let y = b.scale(y, 2.5);
+                b.sum(y, 1);
+            }),
+            hash(|b| {
+                let y = x(b);
+                let y = b.scale(y, 2.0);
+                b.sum(y, 0);
+            }),
+            hash(|b| {
+                let y = x(b);
+                let y = b.scale(y, 2.0);
+                b.sum(y, [0, 1]);
+            }),
+            hash(|b| {
+                let y = x(b);
+                let z = b.scale(y, 2.0);
+                b.sum(y, 1);
+                b.download(z);
+            }),
+            hash(|b| {
+                let y = x(b);
+                let y = b.scale(y, 2.0);
+                let y = b.sum(y, 1);
+                b.download(y);
+            }),
+            hash(|b| {
+                let y = x(b);
+                let y = b.scale(y, 2.0);
+                let y = b.sum(y, 1);
+                b.keep(y);
+            }),
+            hash(|b| {
+                let (y, z) = (x(b), x(b));
+                b.sub(y, z);
+            }),
+            hash(|b| {
+                let (y, z) = (x(b), x(b));
+                b.sub(z, y);
+            }),
+        ];
+        let distinct: std::collections::HashSet<u128> = hashes.into_iter().collect();
+        assert_eq!(distinct.len(), hashes.len(), "{hashes:x?}");
+    }
+
+    /// What another process says of the same graph. Changes with the version of the crate and of the hash, and with
+    /// the list of operations.
+    #[test]
+    fn the_hash_of_a_graph_is_the_same_in_every_process() {
+        if std::env::var_os("ONETRIP_TEST_FINGERPRINT").is_some() {
+            println!("fingerprint {:032x}", hash(sum));
+            return;
+        }
+        let name = "graph::hash::tests::the_hash_of_a_graph_is_the_same_in_every_process";
+        let other = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .env("ONETRIP_TEST_FINGERPRINT", "1")
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&other.stdout).into_owned();
+        assert!(printed.contains(&format!("fingerprint {:032x}", hash(sum))), "{printed}");
+    }
+}

@@ -1,0 +1,244 @@
+//! Programs: compiled once, run with other data by many tasks, found again by structure.
+
+mod common;
+
+use onetrip::{
+    BufferId, DataError, Device, Error, GpuCommandBatch, Input, MistakeKind, PlanError, Program,
+    ReadError, Resident,
+};
+
+/// Numbers in (−1, 1) that differ from seed to seed.
+fn numbers(seed: usize, count: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 37 + seed * 101 + 11) % 1009) as f32 / 505.0 - 1.0).collect()
+}
+
+/// relu(x·w + b) of 5 rows; w is bound.
+fn layer(device: &Device, w: &Resident<f32>) -> (GpuCommandBatch, BufferId<f32>, BufferId<f32>) {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.input::<f32>("x", [5, 24]);
+    let w = batch.bind(w);
+    let bias = batch.upload(&numbers(3, 10));
+    let y = batch.linear(x, w, bias);
+    let y = batch.relu(y);
+    batch.name(y, "y");
+    (batch, x, y)
+}
+
+/// What [`layer`] gives, in `f64`.
+fn by_hand(x: &[f32], w: &[f32]) -> Vec<f64> {
+    let bias = numbers(3, 10);
+    let value = |row: usize, column: usize| {
+        let products = (0..24).map(|k| f64::from(x[row * 24 + k]) * f64::from(w[k * 10 + column]));
+        (products.sum::<f64>() + f64::from(bias[column])).max(0.0)
+    };
+    (0..50).map(|at| value(at / 10, at % 10)).collect()
+}
+
+fn assert_close(got: &[f32], want: &[f64]) {
+    assert_eq!(got.len(), want.len());
+    for (got, want) in got.iter().zip(want) {
+        assert!((f64::from(*got) - want).abs() < 1e-5, "{got} for {want}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_tasks_run_one_program_at_once() {
+    for device in common::devices().await {
+        let weights = numbers(1, 240);
+        let resident = device.resident(&weights, [24, 10]).unwrap();
+        let (mut batch, x, y) = layer(&device, &resident);
+        let program = batch.compile().await.unwrap();
+        drop((batch, resident));
+        let tasks = (0..16).map(|task| {
+            let (program, weights) = (program.clone(), weights.clone());
+            tokio::spawn(async move {
+                for round in 0..20 {
+                    let data = numbers(task * 100 + round, 120);
+                    let outputs = program.run([(x, &data)]).await.unwrap();
+                    assert_close(&outputs.read(y).await.unwrap(), &by_hand(&data, &weights));
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        let outputs = program.run([(x, &numbers(0, 120))]).await.unwrap();
+        let stats = outputs.stats();
+        assert_eq!([stats.pipelines_compiled, stats.submits], [0, 1], "{stats}");
+        assert!(stats.plan_time.is_zero() && stats.compile_time.is_zero(), "{stats}");
+    }
+}
+
+#[tokio::test]
+async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", 3);
+        let mask = batch.input::<bool>("mask", 3);
+        let bias = batch.upload(&[10.0_f32, 20.0, 30.0]);
+        let y = batch.select(mask, x, bias);
+        batch.name(y, "y");
+        let program = batch.compile().await.unwrap();
+        let (data, truths) = (vec![1.0_f32, 2.0, 3.0], [true, false, true]);
+        let all: [Vec<Input<'_>>; 3] = [
+            vec![(x, &data).into(), (mask, &truths).into()],
+            vec![("x", &data).into(), ("mask", &truths).into()],
+            vec![("mask", truths.to_vec()).into(), (x, data.clone()).into()],
+        ];
+        for inputs in all {
+            let outputs = program.run(inputs).await.unwrap();
+            assert_eq!(outputs.read(y).await.unwrap(), [1.0, 20.0, 3.0]);
+            assert_eq!(outputs.read::<f32>("y").await.unwrap(), [1.0, 20.0, 3.0]);
+            let mut out = [0.0; 3];
+            outputs.read_into("y", &mut out).await.unwrap();
+            assert_eq!(*outputs.read_view(y).unwrap(), out);
+        }
+        // What was recorded stands for what is not given, and is not changed by what was.
+        let given: [Input<'_>; 3] =
+            [(x, &data).into(), (mask, &[false; 3]).into(), (bias, &[7.0, 8.0, 9.0]).into()];
+        let outputs = program.run(given).await.unwrap();
+        assert_eq!(outputs.read(y).await.unwrap(), [7.0, 8.0, 9.0]);
+        let outputs =
+            program.run([Input::from((x, &data)), (mask, &[false; 3]).into()]).await.unwrap();
+        assert_eq!(outputs.read(y).await.unwrap(), [10.0, 20.0, 30.0]);
+    }
+}
+
+#[tokio::test]
+async fn mistakes_with_inputs_and_outputs_are_told_apart() {
+    let device = Device::cpu();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", [2, 2]);
+    let y = batch.relu(x);
+    let z = batch.neg(y);
+    batch.download(z);
+    batch.name(z, "z");
+    let program = batch.compile().await.unwrap();
+    let foreign = GpuCommandBatch::new(&device).upload(&[1.0_f32; 4]);
+    let of = |error: Error| match error {
+        Error::Data(error) => error,
+        error => panic!("{error}"),
+    };
+    let error = async |input: Input<'_>| of(program.run([input]).await.unwrap_err());
+    let shape = onetrip::Shape::from([2, 2]);
+    assert_eq!(error((x, &[1.0; 3]).into()).await, DataError::Length { given: 3, shape });
+    assert_eq!(error((y, &[1.0; 4]).into()).await, DataError::NotAnUpload("relu"));
+    assert_eq!(error((foreign, &[1.0; 4]).into()).await, DataError::Foreign);
+    assert_eq!(error(("w", &[1.0_f32; 4]).into()).await, DataError::UnknownName("w".into()));
+    assert!(matches!(error(("x", &[1_i32; 4]).into()).await, DataError::DType { .. }));
+    let none: [Input<'_>; 0] = [];
+    let missing = of(program.run(none).await.unwrap_err());
+    assert_eq!(missing, DataError::NotGiven { name: "x".into() });
+    assert_eq!(of(batch.execute().await.unwrap_err()), missing);
+
+    let outputs = program.run([(x, &[1.0, -2.0, 3.0, -4.0])]).await.unwrap();
+    assert_eq!(outputs.read(z).await.unwrap(), [-1.0, 0.0, -3.0, 0.0]);
+    let of = |error: Error| match error {
+        Error::Read(error) => error,
+        error => panic!("{error}"),
+    };
+    let error = of(outputs.read(y).await.unwrap_err());
+    assert!(matches!(error, ReadError::NotDownloaded { op: "relu", .. }), "{error}");
+    assert_eq!(of(outputs.read(foreign).await.unwrap_err()), ReadError::Foreign);
+    let error = of(outputs.read::<f32>("w").await.unwrap_err());
+    assert_eq!(error, ReadError::UnknownName("w".into()));
+    let error = of(outputs.read::<u32>("z").await.unwrap_err());
+    assert!(matches!(error, ReadError::DType { .. }), "{error}");
+    let error = of(outputs.kept(z).unwrap_err());
+    assert!(matches!(error, ReadError::NotKept { op: "neg", .. }), "{error}");
+
+    batch.write(x, &[1.0; 4]).unwrap();
+    batch.execute().await.unwrap();
+    batch.input::<f32>("z", 3);
+    let Err(Error::Record(mistakes)) = batch.compile().await else { panic!("a name given twice") };
+    assert_eq!(mistakes.list()[0].what, MistakeKind::NameTaken("z".into()));
+}
+
+#[tokio::test]
+async fn each_run_keeps_its_own() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", 3);
+        let y = batch.scale(x, 2.0);
+        let last = batch.keep(y);
+        let program = batch.compile().await.unwrap();
+        let first = program.run([(x, &[1.0, 2.0, 3.0])]).await.unwrap();
+        let second = program.run([(x, &[4.0, 5.0, 6.0])]).await.unwrap();
+        assert_eq!(first.kept(y).unwrap().read().await.unwrap(), [2.0, 4.0, 6.0]);
+        assert_eq!(second.kept(y).unwrap().read().await.unwrap(), [8.0, 10.0, 12.0]);
+        assert_eq!(last.read().await.unwrap(), [8.0, 10.0, 12.0]);
+    }
+}
+
+#[tokio::test]
+async fn a_program_of_an_empty_resident_waits_for_none() {
+    let device = Device::cpu();
+    let mut first = GpuCommandBatch::new(&device);
+    let x = first.upload(&[1.0_f32, 2.0]);
+    let kept = first.keep(x);
+    let mut second = GpuCommandBatch::new(&device);
+    let x = second.bind(&kept);
+    second.neg(x);
+    let error = second.compile().await.unwrap_err();
+    assert!(matches!(error, Error::Plan(PlanError::EmptyResident { .. })), "{error}");
+    first.execute().await.unwrap();
+    second.compile().await.unwrap();
+}
+
+#[tokio::test]
+async fn batches_of_equal_structure_are_planned_once() {
+    for device in common::devices().await {
+        let record = |seed: usize, rows: usize| {
+            let mut batch = GpuCommandBatch::new(&device);
+            let x = batch.upload_shaped(&numbers(seed, rows * 24), [rows, 24]);
+            let y = batch.softmax(x, -1);
+            let y = batch.sum(y, 0);
+            (batch, y)
+        };
+        let (mut first, y) = record(1, 7);
+        first.execute().await.unwrap();
+        assert_eq!(first.stats().plan_hits, 0);
+        let alone = first.read(y).await.unwrap();
+        for seed in [2, 3, 1] {
+            let (mut again, y) = record(seed, 7);
+            again.execute().await.unwrap();
+            let stats = again.stats();
+            assert_eq!([stats.plan_hits, stats.pipelines_compiled], [1, 0], "{stats}");
+            assert!(stats.plan_time.is_zero() && stats.compile_time.is_zero(), "{stats}");
+            let same = again.read(y).await.unwrap() == alone;
+            assert_eq!(same, seed == 1, "a plan of its own, data of its own");
+        }
+        let (mut other, _) = record(1, 8);
+        other.execute().await.unwrap();
+        assert_eq!(other.stats().plan_hits, 0, "another shape");
+    }
+}
+
+#[tokio::test]
+async fn a_plan_found_again_is_explained_with_the_batch_s_own_places() {
+    let device = Device::cpu();
+    let record = |batch: &mut GpuCommandBatch| batch.upload(&[1.0_f32, 2.0]);
+    let (mut first, mut second) = (GpuCommandBatch::new(&device), GpuCommandBatch::new(&device));
+    let x = record(&mut first);
+    first.neg(x);
+    first.execute().await.unwrap();
+    let (x, line) = (second.upload(&[1.0_f32, 2.0]), line!());
+    second.neg(x);
+    second.execute().await.unwrap();
+    assert_eq!(second.stats().plan_hits, 1);
+    let explained = second.explain().unwrap().to_string();
+    assert!(explained.contains(&format!("programs.rs:{line}")), "{explained}");
+}
+
+#[test]
+fn programs_are_shared_and_moved() {
+    fn shared<T: Send + Sync + Clone + 'static>() {}
+    fn sent<T: Send>(value: T) -> T {
+        value
+    }
+    shared::<Program>();
+    let run = |program: Program, x: BufferId<f32>, data: Vec<f32>| {
+        drop(sent(async move { program.run([(x, &data)]).await.map(drop) }));
+    };
+    let _ = run;
+}
