@@ -408,6 +408,14 @@ fn p_rem_u32(x: u32, y: u32) -> u32 {
     return x % max(y, 1u);
 }
 
+// The upper word of x·y, from products of halves.
+fn p_mul_high(x: u32, y: u32) -> u32 {
+    let low = (x & 0xffffu) * (y & 0xffffu);
+    let middle = (x >> 16u) * (y & 0xffffu) + (low >> 16u);
+    let other = (x & 0xffffu) * (y >> 16u) + (middle & 0xffffu);
+    return (x >> 16u) * (y >> 16u) + (middle >> 16u) + (other >> 16u);
+}
+
 fn p_pow_u32(x: u32, y: u32) -> u32 {
     var power = 1u;
     var base = x;

@@ -13,6 +13,7 @@ mod loss;
 mod movement;
 mod pool;
 mod program;
+mod random;
 mod read;
 mod reduce;
 mod resident;

@@ -79,7 +79,8 @@ impl<'b> E<'b> {
         expm1 Expm1, sin Sin, cos Cos, tanh Tanh, erf Erf, floor Floor, ceil Ceil, floor_pow2 FloorPow2, round Round
     }
     binary_methods! {
-        min Min, max Max, pow Pow, rem Rem, eq Eq, ne Ne, lt Lt, le Le, gt Gt, ge Ge, and And, or Or
+        min Min, max Max, pow Pow, rem Rem, eq Eq, ne Ne, lt Lt, le Le, gt Gt, ge Ge, and And, or Or,
+        mul_high MulHigh, xor Xor, shr Shr
     }
 
     pub fn r(self) -> Ref {

@@ -80,6 +80,12 @@ pub(crate) enum Binary {
     Ge,
     And,
     Or,
+    /// The upper 32 bits of the product of two `u32`.
+    MulHigh,
+    /// Bit by bit, of two `u32`.
+    Xor,
+    /// A `u32` shifted right by fewer than 32 bits.
+    Shr,
 }
 
 impl Binary {
@@ -151,6 +157,7 @@ impl Node {
                 | Unary::Erf => 20,
             },
             Self::Binary(Binary::Div | Binary::Rem, _, _) => 4,
+            Self::Binary(Binary::MulHigh, _, _) => 8,
             Self::Binary(Binary::Pow, _, _) => 30,
             Self::Binary(..) | Self::Select(..) | Self::Cast(..) => 1,
         }

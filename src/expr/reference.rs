@@ -203,6 +203,11 @@ fn float_binary(op: Binary, x: f64, y: f64) -> f64 {
     }
 }
 
+/// The low 32 bits without a sign.
+fn unsigned(x: i64) -> u64 {
+    u64::from(x as u32)
+}
+
 /// The low 32 bits are those of 32-bit arithmetic that wraps.
 fn integer_binary(op: Binary, x: i64, y: i64) -> i64 {
     match op {
@@ -221,6 +226,9 @@ fn integer_binary(op: Binary, x: i64, y: i64) -> i64 {
         },
         Binary::And => x & y,
         Binary::Or => x | y,
+        Binary::Xor => x ^ y,
+        Binary::MulHigh => ((unsigned(x) * unsigned(y)) >> 32) as i64,
+        Binary::Shr => (unsigned(x) >> (y & 31)) as i64,
         Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge => 0,
     }
 }

@@ -173,6 +173,9 @@ fn binary(op: Binary, ty: Ty, x: &str, y: &str) -> Code {
         Binary::Ge => infix(">="),
         Binary::And => infix("&"),
         Binary::Or => infix("|"),
+        Binary::MulHigh => Code::call("p_mul_high", &[x, y]),
+        Binary::Xor => infix("^"),
+        Binary::Shr => infix(">>"),
     }
 }
 

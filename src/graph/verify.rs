@@ -1,7 +1,7 @@
 //! What must hold of a recorded graph.
 
 use super::Graph;
-use crate::ops::{Op, Type, infer};
+use crate::ops::{Type, infer};
 
 impl Graph {
     /// Checks that operands exist and come before their users, and that each type follows from
@@ -14,9 +14,7 @@ impl Graph {
                 return Err(format!("{name} at {} precedes its operand", node.place));
             }
             seen.insert(id, ());
-            let given = node.op.is_source()
-                || matches!(node.op, Op::Full(_) | Op::Arange { .. } | Op::Invalid);
-            if given {
+            if node.op.states_its_type() {
                 continue;
             }
             let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &self[input].ty).collect();

@@ -4,6 +4,7 @@
 mod elementwise;
 mod infer;
 mod precision;
+mod random;
 mod reduce;
 mod registry;
 mod row;
@@ -15,6 +16,7 @@ pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
 pub(crate) use infer::{MatMulDims, check_size, infer};
 pub use precision::Precision;
+pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction};
 pub use registry::{OpInfo, registry};
 pub(crate) use row::{Normalization, RowKind};
@@ -42,6 +44,8 @@ pub(crate) enum Op {
         start: Scalar,
         step: Scalar,
     },
+    /// Random numbers, by position.
+    Random(Random),
     Elementwise(Elementwise, SmallVec<[Scalar; 2]>),
     /// Inputs: condition, where true, where false.
     Select,
@@ -86,6 +90,7 @@ impl Op {
             Self::Resident(_) => "resident",
             Self::Full(_) => "full",
             Self::Arange { .. } => "arange",
+            Self::Random(random) => random.name(),
             Self::Elementwise(op, _) => op.def().name,
             Self::Select => "select",
             Self::Cast(_) => "cast",
@@ -105,6 +110,12 @@ impl Op {
             Self::Row { axis, .. } | Self::Scan { axis, .. } => Some(*axis),
             _ => None,
         }
+    }
+
+    /// Whether the type of the result is given, not inferred from operands.
+    pub fn states_its_type(&self) -> bool {
+        let made = matches!(self, Self::Full(_) | Self::Arange { .. } | Self::Random(_));
+        made || self.is_source() || matches!(self, Self::Invalid)
     }
 
     /// Whether the values come from outside the graph.

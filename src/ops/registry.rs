@@ -8,7 +8,7 @@ pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
     /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `loss`,
-    /// `movement`, `creation`.
+    /// `movement`, `random`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -128,5 +128,10 @@ static OTHERS: &[OpInfo] = others! {
     "movement" "concat", "all", "everything before and after", EXACT, "Tensors end to end along an axis.";
     "movement" "pad", "all", "everything before and after", EXACT, "A border of one value around a tensor.";
     "creation" "full", "all", "everything after", EXACT, "One value everywhere.";
+    "random" "random_bits", "u32", "everything after", EXACT, "32 random bits an element (Philox 4×32-10).";
+    "random" "random_uniform", "f32 f16", "everything after", EXACT, "Uniform in 0..1.";
+    "random" "random_normal", "f32 f16", "everything after", (8.0, 3e-6), "Normal with mean 0 and variance 1.";
+    "random" "random_bernoulli", "bool", "everything after", EXACT, "True with probability `p`.";
+    "random" "dropout", "f32 f16", "everything before and after", (4.0, 0.0), "Zeros with probability `p`, else x / (1 − p).";
     "creation" "arange", "f32 f16 i32 u32", "everything after", EXACT, "start, start + step, … before stop.";
 };

@@ -7,7 +7,7 @@ use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::reference::{Leaves, Value, binary, evaluate};
 use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
-use crate::ops::{MatMulDims, Normalization, Op, Reduction, Scan};
+use crate::ops::{Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan};
 use crate::run::HostBuffer;
 use crate::shape::{Move, Shape};
 
@@ -44,6 +44,10 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
             let value = start.value() + at[0] as f64 * step.value();
             from_scalar(Scalar::new(node.ty.dtype, value))
         }),
+        Op::Random(random) => {
+            let values = (0..shape.elements()).map(|at| drawn(*random, at as u32, node.ty.dtype));
+            values.collect()
+        }
         Op::Elementwise(..) | Op::Select | Op::Cast(_) => {
             each(&mut |at| elementwise(&node.op, inputs, shape, at))
         }
@@ -228,6 +232,35 @@ fn rows(x: &Tensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Val
         }
     }
     out
+}
+
+/// A random number by its definition.
+fn drawn(Random { kind, seed, stream }: Random, position: u32, dtype: DType) -> Value {
+    let halves = |x: u64| [x as u32, (x >> 32) as u32];
+    let [low, high] = halves(stream);
+    let [first, second, ..] = philox([position, 0, low, high], halves(seed));
+    let unit = |word: u32, bits: u32| f64::from(word >> (32 - bits)) / f64::from(1_u32 << bits);
+    match kind {
+        Distribution::Bits => Value::U(first),
+        Distribution::Uniform => Value::F(unit(first, if dtype == DType::F16 { 11 } else { 24 })),
+        Distribution::Normal => {
+            let apart = f64::from(first) / 2_f64.powi(32) + 2_f64.powi(-33);
+            let angle = std::f64::consts::TAU * unit(second, 24);
+            let value = (-2.0 * apart.ln()).sqrt() * angle.cos();
+            Value::F(Scalar::new(dtype, value).value())
+        }
+        Distribution::Bernoulli(below) => Value::B(first >> 8 < below),
+    }
+}
+
+/// Philox 4×32-10 with 64-bit products.
+fn philox([mut a, mut b, mut c, mut d]: [u32; 4], [mut k, mut l]: [u32; 2]) -> [u32; 4] {
+    for _ in 0..10 {
+        let (p, q) = (u64::from(a) * 0xd251_1f53, u64::from(c) * 0xcd9e_8d57);
+        (a, b, c, d) = ((q >> 32) as u32 ^ b ^ k, q as u32, (p >> 32) as u32 ^ d ^ l, p as u32);
+        (k, l) = (k.wrapping_add(0x9e37_79b9), l.wrapping_add(0xbb67_ae85));
+    }
+    [a, b, c, d]
 }
 
 /// Each element combined with all before it, from the first on.

@@ -241,6 +241,12 @@ impl<'b> Emitter<'_, 'b> {
                 };
                 index * self.scalar(step) + self.scalar(start)
             }
+            &Op::Random(random) => {
+                let position = self.iota(path.view(&node.ty.shape)?, space).cast(DType::U32);
+                let scalars: SmallVec<[E<'b>; 5]> =
+                    random.scalars().into_iter().map(|scalar| self.scalar(scalar)).collect();
+                random.apply(position, &scalars, node.ty.dtype)
+            }
             Op::Pad { .. } => self.pad(ix, path, space)?,
             Op::Concat { axis } => self.concat(ix, *axis, path, space)?,
             op => {
@@ -317,14 +323,13 @@ impl<'b> Emitter<'_, 'b> {
         path: &Path,
         space: Space,
     ) -> Option<E<'b>> {
-        let view = path.coordinate(shape, axis)?;
-        Some(self.operand(Operand {
-            source: Source::Iota,
-            dtype: DType::I32,
-            space,
-            view,
-            clamp: false,
-        }))
+        Some(self.iota(path.coordinate(shape, axis)?, space))
+    }
+
+    /// The index that `view` maps a point of the space to, as an `i32`.
+    fn iota(&mut self, view: View, space: Space) -> E<'b> {
+        let (source, dtype) = (Source::Iota, DType::I32);
+        self.operand(Operand { source, dtype, space, view, clamp: false })
     }
 
     fn operand(&mut self, operand: Operand) -> E<'b> {

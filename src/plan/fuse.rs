@@ -8,7 +8,8 @@
 use super::ir::{Ir, Ix};
 use super::path::Views;
 use super::reads::{
-    Read, coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, root_reads,
+    Read, epilogue_space, expr_reads, into_epilogue, is_heavy, knows_position, reads_position,
+    root_reads,
 };
 use super::step::Space;
 use crate::cost::Rates;
@@ -205,9 +206,8 @@ impl Pass<'_> {
             group.reads.iter().filter(|read| read.base != ix).cloned().collect();
         let inputs = expr_reads(self.ir, self.views, ix);
         for through in group.reads.iter().filter(|read| read.base == ix) {
-            if coordinates(&self.ir.nodes[ix].op)
-                .any(|axis| through.path.coordinate(&self.ir.nodes[ix].ty.shape, axis).is_none())
-            {
+            let node = &self.ir.nodes[ix];
+            if !knows_position(&node.op, &node.ty.shape, &through.path) {
                 return None;
             }
             for (base, path) in &inputs {
@@ -355,7 +355,7 @@ impl Pass<'_> {
         }
         for &ix in &group.ops {
             // Coordinates, too, must survive the way into the kernel's space.
-            if coordinates(&self.ir.nodes[ix].op).next().is_some()
+            if reads_position(&self.ir.nodes[ix].op)
                 && self.ir.nodes[ix].ty.shape != self.ir.nodes[anchor].ty.shape
             {
                 return None;
@@ -394,6 +394,7 @@ fn weight(ir: &Ir, ix: Ix) -> u8 {
 fn flops(op: &Op, dtype: DType) -> u64 {
     match op {
         Op::Elementwise(..) | Op::Select | Op::Cast(_) => super::emit::expression_flops(op, dtype),
+        Op::Random(random) => random.flops(dtype),
         _ => 2,
     }
 }

@@ -33,6 +33,19 @@ pub(super) fn coordinates(op: &Op) -> impl Iterator<Item = usize> {
     axes.into_iter()
 }
 
+/// Whether the node's expression is made of where in the node's shape an element lies.
+pub(super) fn reads_position(op: &Op) -> bool {
+    matches!(op, Op::Random(_)) || coordinates(op).next().is_some()
+}
+
+/// Whether what the node's expression needs to know of a position of `shape` can be had at the end of `path`.
+pub(super) fn knows_position(op: &Op, shape: &Shape, path: &Path) -> bool {
+    match op {
+        Op::Random(_) => path.view(shape).is_some(),
+        op => coordinates(op).all(|axis| path.coordinate(shape, axis).is_some()),
+    }
+}
+
 /// The stored values that a node's expression reads, with the way to the node's own shape. A
 /// padding's and a concatenation's ways lead outside of their values where another is read.
 pub(super) fn expr_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<(Ix, Path)> {

@@ -7,7 +7,7 @@ use super::path::Views;
 use super::step::{Form, Source, Space, Step};
 use super::{Home, Plan, Target, Value};
 use crate::error::PlanError;
-use crate::ops::{Op, Type, infer};
+use crate::ops::{Type, infer};
 
 type Check = Result<(), String>;
 
@@ -19,7 +19,7 @@ pub(super) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
             ensure(node.inputs.iter().all(|&input| input < ix), || {
                 format!("{name} precedes its operand")
             })?;
-            if node.op.is_source() || matches!(node.op, Op::Full(_) | Op::Arange { .. }) {
+            if node.op.states_its_type() {
                 continue;
             }
             let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &ir.nodes[input].ty).collect();

@@ -136,6 +136,11 @@ macro_rules! integers {
                 Binary::Pow => each!(out, |x, y| $pow(x, y)),
                 Binary::And => each!(out, |x, y| x & y),
                 Binary::Or => each!(out, |x, y| x | y),
+                Binary::Xor => each!(out, |x, y| x ^ y),
+                Binary::Shr => each!(out, |x, y| (x as u32).wrapping_shr(y as u32) as $t),
+                Binary::MulHigh => {
+                    each!(out, |x, y| ((u64::from(x as u32) * u64::from(y as u32)) >> 32) as $t);
+                }
                 _ => out.fill(0),
             }
         }
@@ -214,7 +219,7 @@ mod tests {
         Unary::Not,
         Unary::RoundF16,
     ];
-    const BINARY: [Binary; 16] = [
+    const BINARY: [Binary; 19] = [
         Binary::Add,
         Binary::Sub,
         Binary::Mul,
@@ -231,6 +236,9 @@ mod tests {
         Binary::Ge,
         Binary::And,
         Binary::Or,
+        Binary::MulHigh,
+        Binary::Xor,
+        Binary::Shr,
     ];
 
     /// Lanes with every special value of `ty`.
@@ -282,7 +290,11 @@ mod tests {
                 for op in BINARY {
                     let logical = matches!(op, Binary::And | Binary::Or);
                     let arithmetic = !op.is_comparison() && !logical;
-                    if (logical && ty != Ty::Bool) || (arithmetic && ty == Ty::Bool) {
+                    let bits = matches!(op, Binary::MulHigh | Binary::Xor | Binary::Shr);
+                    if (logical && ty != Ty::Bool)
+                        || (arithmetic && ty == Ty::Bool)
+                        || (bits && ty != Ty::U32)
+                    {
                         continue;
                     }
                     binary(op, ty, &x, &y, &mut out);
