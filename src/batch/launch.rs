@@ -53,7 +53,7 @@ impl Run<'_> {
         check_room(plan.peak_bytes)?;
         stats.uploads = u64::from(!self.uploads.is_empty());
         let job = cpu::CpuJob {
-            plan: Arc::clone(plan),
+            program: self.prepared.on_cpu(),
             uploads: self.uploads,
             residents: self.residents.iter().map(host_storage).collect::<Result<_>>()?,
         };

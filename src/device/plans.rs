@@ -1,7 +1,7 @@
 //! Plans that were made before: a batch that is recorded anew with the same structure is not planned again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::Device;
 use crate::codegen::{Dispatch, lower};
@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::graph::{Fingerprint, Graph, NodeId};
 use crate::lru::Lru;
 use crate::plan::Plan;
+use crate::run::cpu::CpuProgram;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{Gpu, Kernels};
 
@@ -23,9 +24,11 @@ pub(crate) struct Prepared {
     pub plan: Arc<Plan>,
     /// What is downloaded, in the order of the plan's downloads.
     pub outputs: Vec<NodeId>,
+    /// With what the CPU compiles for the plan; empty until the first run, and on a GPU for good.
+    on_cpu: OnceLock<Arc<CpuProgram>>,
     /// Empty until the first run, and on the CPU for good.
     #[cfg(feature = "gpu")]
-    kernels: std::sync::OnceLock<Arc<Kernels>>,
+    kernels: OnceLock<Arc<Kernels>>,
 }
 
 impl Prepared {
@@ -33,9 +36,16 @@ impl Prepared {
         Self {
             plan: Arc::new(plan),
             outputs: graph.outputs(),
+            on_cpu: OnceLock::new(),
             #[cfg(feature = "gpu")]
-            kernels: std::sync::OnceLock::new(),
+            kernels: OnceLock::new(),
         }
+    }
+
+    /// The plan for a run on the CPU.
+    pub fn on_cpu(&self) -> Arc<CpuProgram> {
+        let new = || Arc::new(CpuProgram::new(Arc::clone(&self.plan)));
+        Arc::clone(self.on_cpu.get_or_init(new))
     }
 
     /// The kernels of the plan, compiled if no run did so before; whether this call did.

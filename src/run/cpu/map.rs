@@ -1,22 +1,22 @@
 //! The map form: one result an element.
 
-use super::Job;
+use super::machine::Machine;
 use super::output::{for_each, parts, split};
-use super::tape::{Machine, TILE, Tape};
+use super::tape::TILE;
+use super::{Hole, Job};
 use crate::plan::Space;
 use crate::run::HostBuffer;
 
 /// Computes the outputs of a map.
 pub(super) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
     let inputs = job.inputs(Space::Main, Clone::clone);
-    let tape = Tape::compile(&job.step.expr, &job.roots(), &job.step.scalars, &inputs);
+    let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let len = outputs[0].len();
     let moved = inputs.len() + outputs.len();
-    let tape = tape.over(len.saturating_mul(moved));
     let parts = parts(len as u64 * (tape.flops() + moved as u64));
     for_each(
         split(outputs, len, parts, TILE),
-        || Machine::new(&tape),
+        || Machine::new(tape).over(len.saturating_mul(moved)),
         |machine, mut chunk| chunk.write(machine, &inputs, &[]),
     );
 }

@@ -7,9 +7,10 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
-use super::Job;
+use super::machine::{Machine, Span};
 use super::output::{for_each, parts, split};
-use super::tape::{Machine, Span, TILE, Tape};
+use super::tape::TILE;
+use super::{Hole, Job};
 use crate::dtype::{DType, Ty};
 use crate::expr::{Node, Ref};
 use crate::plan::{Source, Space};
@@ -30,7 +31,7 @@ pub(super) struct Product<'a> {
 /// Computes the outputs of a product.
 pub(super) fn run(job: &Job<'_>, product: &Product<'_>, outputs: &mut [HostBuffer]) {
     let inputs = job.inputs(Space::Out, Clone::clone);
-    let tape = Tape::compile(&job.step.expr, &job.roots(), &job.step.scalars, &inputs);
+    let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let len = outputs[0].len();
     // The product is written where a result will be: the epilogue reads an element before it is
     // overwritten.
@@ -49,7 +50,7 @@ pub(super) fn run(job: &Job<'_>, product: &Product<'_>, outputs: &mut [HostBuffe
     }
     for_each(
         split(outputs, len, parts(len as u64 * (tape.flops() + 2)), TILE),
-        || (Machine::new(&tape), [0; TILE]),
+        || (Machine::new(tape), [0; TILE]),
         |(machine, acc), mut chunk| {
             for at in (0..chunk.len).step_by(TILE) {
                 let acc = &mut acc[..TILE.min(chunk.len - at)];
@@ -134,12 +135,13 @@ impl<'a> Matrices<'a> {
         }
         let shape: Shape = view.shape();
         let inputs = job.inputs(space, |whole| View { dims: view.dims.clone(), ..whole.clone() });
-        let tape = Tape::compile(&job.step.expr, &[root], &job.step.scalars, &inputs);
+        let hole = if space == Space::W { Hole::Right } else { Hole::Before };
+        let tape = job.tape(hole, &[root], &inputs);
         let mut computed = [HostBuffer::zeroed(DType::U32, shape.elements())];
         let len = shape.elements();
         for_each(
             split(&mut computed, len, parts(len as u64 * (tape.flops() + 2)), TILE),
-            || Machine::new(&tape),
+            || Machine::new(tape),
             |machine, mut chunk| chunk.write(machine, &inputs, &[]),
         );
         let [computed] = computed;

@@ -4,13 +4,16 @@
 mod fold;
 mod input;
 mod lanes;
+mod machine;
 mod map;
 mod math;
 mod matmul;
 mod offload;
 mod output;
+mod pair;
 mod pool;
 mod prefetch;
+mod program;
 mod reduce;
 mod row;
 mod scan;
@@ -23,8 +26,11 @@ use smallvec::SmallVec;
 
 pub(crate) use offload::{CpuJob, run_off_thread};
 pub(crate) use pool::CpuPool;
+pub(crate) use program::CpuProgram;
 
 use self::input::Input;
+use self::program::{Hole, Tapes};
+use self::tape::Tape;
 use crate::expr::Ref;
 use crate::plan::{Form, Home, Plan, Space, Step, ValueId};
 use crate::run::HostBuffer;
@@ -45,22 +51,23 @@ pub(crate) struct CpuRun {
     pub pool_misses: usize,
 }
 
-/// Runs `plan` on the calling thread and rayon's.
+/// Runs `program` on the calling thread and rayon's.
 ///
-/// `uploads` and `residents` must have the types and lengths that the plan was made for.
+/// `uploads` and `residents` must have the types and lengths that its plan was made for.
 fn run(
-    plan: &Plan,
+    program: &CpuProgram,
     uploads: &[Arc<HostBuffer>],
     residents: &[Arc<HostBuffer>],
     pool: &CpuPool,
 ) -> CpuRun {
+    let plan = program.plan();
     let mut memory = Memory::new(plan, uploads, residents, pool);
     let mut dispatches = 0;
-    for step in &plan.steps {
+    for (step, tapes) in program.steps() {
         let mut outputs: SmallVec<[HostBuffer; 1]> =
             step.outputs.iter().map(|output| memory.take(output.value)).collect();
         if !step.is_empty() {
-            run_step(&Job { step, values: &memory.values }, &mut outputs);
+            run_step(&Job { step, tapes, values: &memory.values }, &mut outputs);
             dispatches += 1;
         }
         for (output, buffer) in step.outputs.iter().zip(outputs) {
@@ -105,6 +112,7 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
 /// A step and what it reads.
 struct Job<'a> {
     step: &'a Step,
+    tapes: &'a Tapes,
     values: &'a [Option<Arc<HostBuffer>>],
 }
 
@@ -120,6 +128,12 @@ impl<'a> Job<'a> {
             (operand.space == space).then(|| Input::bind(operand, &view(&operand.view), value))
         };
         self.step.operands.iter().map(bind).collect()
+    }
+
+    /// The tape of `roots`, which stand in `hole`, for operands bound as `inputs`.
+    fn tape(&self, hole: Hole, roots: &[Ref], inputs: &[Option<Input<'_>>]) -> &'a Tape {
+        let Step { expr, scalars, .. } = self.step;
+        self.tapes.get(hole, || Tape::compile(expr, roots, scalars, inputs))
     }
 
     /// The expressions of the outputs.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CpuPool, CpuRun, run};
-use crate::plan::Plan;
+use super::{CpuPool, CpuProgram, CpuRun, run};
 use crate::run::HostBuffer;
 use crate::run::threads::off_thread;
 
@@ -13,18 +12,18 @@ const INLINE_SECONDS: f64 = 50e-6;
 
 /// What one run needs.
 pub(crate) struct CpuJob {
-    pub plan: Arc<Plan>,
+    pub program: Arc<CpuProgram>,
     /// By position of the batch's uploads.
     pub uploads: Vec<Arc<HostBuffer>>,
     /// By position of the batch's bound residents.
     pub residents: Vec<Arc<HostBuffer>>,
 }
 
-/// Runs a plan; a long one on rayon's threads.
+/// Runs a program; a long one on rayon's threads.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> CpuRun {
-    if job.plan.seconds < INLINE_SECONDS {
-        return run(&job.plan, &job.uploads, &job.residents, pool);
+    if job.program.plan().seconds < INLINE_SECONDS {
+        return run(&job.program, &job.uploads, &job.residents, pool);
     }
     let pool = Arc::clone(pool);
-    off_thread(move || run(&job.plan, &job.uploads, &job.residents, &pool)).await
+    off_thread(move || run(&job.program, &job.uploads, &job.residents, &pool)).await
 }

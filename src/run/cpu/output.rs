@@ -7,7 +7,8 @@ use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::input::Input;
-use super::tape::{Machine, Span, TILE};
+use super::machine::{Machine, Span};
+use super::tape::TILE;
 use crate::dtype::DType;
 use crate::run::HostBuffer;
 

@@ -5,11 +5,12 @@ use std::ops::Range;
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
-use super::Job;
 use super::fold::{Extreme, Fold, LogSumExp, Order, Position, ProdF32, ProdInt, SumF32, SumInt};
 use super::input::Input;
+use super::machine::{Machine, Span};
 use super::output::{for_each, parts, split};
-use super::tape::{Machine, Span, TILE, Tape};
+use super::tape::TILE;
+use super::{Hole, Job};
 use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::ops::Combine;
@@ -40,11 +41,11 @@ pub(super) fn run(job: &Job<'_>, reduce: &Reduce<'_>, outputs: &mut [HostBuffer]
         (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp),
     };
     let inputs = job.inputs(Space::Out, Clone::clone);
-    let tape = Tape::compile(&job.step.expr, &job.roots(), &job.step.scalars, &inputs);
+    let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let parts = parts(acc.len() as u64 * tape.flops());
     for_each(
         split(outputs, acc.len(), parts, TILE),
-        || Machine::new(&tape),
+        || Machine::new(tape),
         |machine, mut chunk| {
             let acc = &acc[chunk.start..chunk.start + chunk.len];
             chunk.write(machine, &inputs, acc);
@@ -63,16 +64,16 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &Reduce<'_>, fold: &F) -> Vec<u32> {
     let turn = reduce.outer.len();
     let inputs =
         job.inputs(Space::Main, |view| if columns { rotated(view, turn) } else { view.clone() });
-    let tape = Tape::compile(&job.step.expr, &[reduce.prologue], &job.step.scalars, &inputs);
+    let tape = job.tape(Hole::Before, &[reduce.prologue], &inputs);
     let walk = Walk { fold, inputs: &inputs, outer, inner, columns };
     let cost = (outer as u64).saturating_mul(inner as u64).saturating_mul(tape.flops() + 2);
     let blocks = walk.blocks(parts(cost));
     let partial = if blocks.len() == 1 {
-        vec![walk.block(&mut Machine::new(&tape), &blocks[0])]
+        vec![walk.block(&mut Machine::new(tape), &blocks[0])]
     } else {
         blocks
             .par_iter()
-            .map_init(|| Machine::new(&tape), |machine, block| walk.block(machine, block))
+            .map_init(|| Machine::new(tape), |machine, block| walk.block(machine, block))
             .collect()
     };
     let mut states = vec![fold.empty(); outer];

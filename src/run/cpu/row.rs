@@ -4,9 +4,10 @@ use multiversion::multiversion;
 use smallvec::{SmallVec, smallvec};
 
 use super::input::Input;
+use super::machine::{Machine, Span};
 use super::output::{Chunk, for_each, parts, split, store};
-use super::tape::{Machine, Span, TILE, Tape};
-use super::{Job, math, wide};
+use super::tape::TILE;
+use super::{Hole, Job, math, wide};
 use crate::dtype::DType;
 use crate::expr::Ref;
 use crate::ops::RowKind;
@@ -40,8 +41,8 @@ pub(super) fn run(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
 fn rows(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let inputs = job.inputs(Space::Main, Clone::clone);
-    let before = Tape::compile(&step.expr, &[row.prologue], &step.scalars, &inputs);
-    let after = Tape::compile(&step.expr, &job.roots(), &step.scalars, &inputs);
+    let before = job.tape(Hole::Before, &[row.prologue], &inputs);
+    let after = job.tape(Hole::After, &job.roots(), &inputs);
     let epsilon = row.epsilon.map_or(0.0, |at| step.scalars[usize::from(at)].value());
     let len = outputs[0].len();
     let flops = before.flops() + after.flops() + row.kind.flops();
@@ -55,7 +56,7 @@ fn rows(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
     };
     for_each(
         split(outputs, len, parts(len as u64 * flops), block),
-        || (Machine::new(&before), Machine::new(&after), vec![0; if in_place { 0 } else { block }]),
+        || (Machine::new(before), Machine::new(after), vec![0; if in_place { 0 } else { block }]),
         |(before, after, lanes), mut chunk| {
             for at in (0..chunk.len).step_by(block) {
                 let (start, taken) = (chunk.start + at, block.min(chunk.len - at));

@@ -5,12 +5,13 @@ use std::ops::Range;
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
-use super::Job;
 use super::fold::{Extreme, Order, ProdF32, ProdInt, Running, SumF32, SumInt};
 use super::input::Input;
+use super::machine::Machine;
 use super::output::{Chunk, for_each, parts, split};
 use super::row::{fill, write};
-use super::tape::{Machine, TILE, Tape};
+use super::tape::TILE;
+use super::{Hole, Job};
 use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::ops::Combine;
@@ -45,8 +46,8 @@ fn walk<F: Running>(job: &Job<'_>, scan: &Scan, fold: &F, outputs: &mut [HostBuf
     let step = job.step;
     let (order, columns) = order(&step.outputs[0].view);
     let inputs = job.inputs(Space::Main, |view| permuted(view, &order));
-    let before = Tape::compile(&step.expr, &[scan.prologue], &step.scalars, &inputs);
-    let after = Tape::compile(&step.expr, &job.roots(), &step.scalars, &inputs);
+    let before = job.tape(Hole::Before, &[scan.prologue], &inputs);
+    let after = job.tape(Hole::After, &job.roots(), &inputs);
     let (count, block) = (outputs[0].len(), scan.len * columns);
     let blocks = count / block;
     let wanted = parts(count as u64 * (before.flops() + after.flops() + 2));
@@ -58,14 +59,14 @@ fn walk<F: Running>(job: &Job<'_>, scan: &Scan, fold: &F, outputs: &mut [HostBuf
         chunks = chunks.into_iter().flat_map(|chunk| chunk.cut(rows * columns)).collect();
         let spans: Vec<(usize, usize)> = chunks.iter().map(|c| (c.start, c.len)).collect();
         let ends = spans.par_iter().map_init(
-            || (Machine::new(&before), vec![0; TILE]),
+            || (Machine::new(before), vec![0; TILE]),
             |(machine, lanes), &(start, len)| scanner.combined(machine, lanes, start, len),
         );
         starts = scanner.starts(&spans, ends.collect());
     }
     for_each(
         chunks.into_iter().zip(starts).collect(),
-        || (Machine::new(&before), Machine::new(&after), vec![0; TILE]),
+        || (Machine::new(before), Machine::new(after), vec![0; TILE]),
         |(before, after, lanes), (mut chunk, mut states): (Chunk<'_>, Vec<F::State>)| {
             states.resize(columns, fold.empty());
             for at in (0..chunk.len).step_by(TILE) {

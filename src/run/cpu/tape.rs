@@ -1,9 +1,9 @@
 //! Expressions compiled to tapes: short lists of instructions over registers of [`TILE`] lanes.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::input::Input;
-use super::{lanes, prefetch};
+use super::pair::Second;
 use crate::dtype::{Scalar, Ty};
 use crate::expr::{Binary, Expr, Node, Ref, Unary};
 
@@ -12,7 +12,7 @@ pub(super) const TILE: usize = 512;
 
 /// Where an instruction reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arg {
+pub(super) enum Arg {
     Register(u16),
     /// What was computed as a root, which may lie in an output.
     Root(u16),
@@ -22,33 +22,33 @@ enum Arg {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
+pub(super) enum Op {
     /// Fetches an operand's elements.
     Gather(u16),
     Unary(Unary, Ty, Arg),
     Binary(Binary, Ty, Arg, Arg),
+    /// The second operation on what the first makes of the first two arguments, and the third.
+    Pair(Binary, Second, [Arg; 3]),
     Select(Arg, Arg, Arg),
     Cast(Ty, Ty, Arg),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Instruction {
-    op: Op,
+pub(super) struct Instruction {
+    pub op: Op,
     /// A register or a root, and never one that the instruction reads.
-    out: Arg,
+    pub out: Arg,
 }
 
 /// A compiled expression.
 #[derive(Debug)]
 pub(super) struct Tape {
-    instructions: Vec<Instruction>,
+    pub instructions: Vec<Instruction>,
     /// Registers that hold one number all the time, and its bits.
-    constants: Vec<(u16, u32)>,
-    registers: u16,
-    roots: SmallVec<[Arg; 2]>,
+    pub constants: Vec<(u16, u32)>,
+    pub registers: u16,
+    pub roots: SmallVec<[Arg; 2]>,
     flops: u64,
-    /// Whether memory is asked for a tile before it is read, and a place before it is written.
-    fetch_ahead: bool,
 }
 
 impl Tape {
@@ -70,17 +70,7 @@ impl Tape {
             constants: compiler.constants,
             registers: compiler.registers,
             flops: expr.flops(roots) + 1,
-            fetch_ahead: false,
         }
-    }
-
-    /// The tape for a step that reads and writes `words` in tiles one after the other. Eight operations on 1e8
-    /// elements by 16 threads took 1.09 to 1.17 times as long as a loop by hand with hints of what comes next,
-    /// 1.27 to 1.35 times without; where caches hold the words, hints cost up to a third more.
-    pub fn over(mut self, words: usize) -> Self {
-        const LARGE: usize = 128 << 20;
-        self.fetch_ahead = words >= LARGE / 4;
-        self
     }
 
     /// Arithmetic cost of one element; at least 1.
@@ -147,23 +137,51 @@ impl<'e> Compiler<'e> {
             Node::Select(c, x, y) => Op::Select(arg(c), arg(x), arg(y)),
             Node::Cast(to, x) => Op::Cast(self.expr.ty(x), to, arg(x)),
         };
-        let out = match root {
-            Some(root) => Arg::Root(root as u16),
-            None => Arg::Register(self.free.pop().unwrap_or_else(|| self.register())),
+        let pair = self.pair(node);
+        let op = pair.map_or(op, |(op, _)| op);
+        let out = match (root, pair) {
+            (Some(root), _) => Arg::Root(root as u16),
+            // What the first operation of a pair wrote, none of the arguments is.
+            (None, Some((_, out))) => out,
+            (None, None) => Arg::Register(self.free.pop().unwrap_or_else(|| self.register())),
         };
         self.instructions.push(Instruction { op, out });
         self.args[r.index()] = out;
-        self.release(node);
+        self.release(node, out);
     }
 
-    /// Frees the registers of `node`'s operands that nobody reads later.
-    fn release(&mut self, node: Node) {
+    /// `node` with the last instruction, if the two are a pair and nothing else reads what that one wrote, which
+    /// is left out then, and what it would have written.
+    fn pair(&mut self, node: Node) -> Option<(Op, Arg)> {
+        let Node::Binary(second, x, y) = node else { return None };
+        let &Instruction { op: Op::Binary(first, Ty::F32, a, b), out } =
+            self.instructions.last()?
+        else {
+            return None;
+        };
+        let [from_x, from_y] = [x, y].map(|r| self.args[r.index()] == out);
+        let middle = if from_x { x } else { y };
+        let reads = u32::from(from_x) + u32::from(from_y);
+        let read_here_alone = reads > 0 && self.readers[middle.index()] == reads;
+        if !read_here_alone || !matches!(out, Arg::Register(_)) || !Second::follows(first) {
+            return None;
+        }
+        let second = Second::of(second, [from_x, from_y])?;
+        let third =
+            if from_x && from_y { a } else { self.args[if from_x { y } else { x }.index()] };
+        self.instructions.pop();
+        Some((Op::Pair(first, second, [a, b, third]), out))
+    }
+
+    /// Frees the registers of `node`'s operands that nobody reads later, but not `out`.
+    fn release(&mut self, node: Node, out: Arg) {
         for operand in node.operands() {
             let readers = &mut self.readers[operand.index()];
             *readers -= 1;
             let computed = !matches!(self.expr.node(operand), Node::Const(_) | Node::Scalar(_));
             if *readers == 0
                 && computed
+                && self.args[operand.index()] != out
                 && let Arg::Register(register) = self.args[operand.index()]
             {
                 self.free.push(register);
@@ -180,134 +198,5 @@ impl<'e> Compiler<'e> {
         let register = self.register();
         self.constants.push((register, bits));
         self.args[r.index()] = Arg::Register(register);
-    }
-}
-
-/// The registers of one thread.
-pub(super) struct Machine<'t> {
-    tape: &'t Tape,
-    registers: Vec<Vec<u32>>,
-    /// Where roots lie that are not computed in place, as far as there are any.
-    roots: SmallVec<[Vec<u32>; 2]>,
-}
-
-/// What a tape runs over: `len` elements from `start` on, in row-major order of its space.
-#[derive(Clone, Copy)]
-pub(super) struct Span<'a> {
-    pub inputs: &'a [Option<Input<'a>>],
-    pub start: usize,
-    pub len: usize,
-    /// What the kernel form combined for these elements; empty before that.
-    pub acc: &'a [u32],
-}
-
-/// Where roots are to be computed, by position; `None` for those that the machine keeps.
-pub(super) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
-
-impl<'t> Machine<'t> {
-    pub fn new(tape: &'t Tape) -> Self {
-        let mut registers = vec![vec![0; TILE]; usize::from(tape.registers)];
-        for &(register, bits) in &tape.constants {
-            registers[usize::from(register)].fill(bits);
-        }
-        Self { tape, registers, roots: smallvec![Vec::new(); tape.roots.len()] }
-    }
-
-    /// Runs the tape; `span.len` is at most [`longest_span`](Self::longest_span).
-    pub fn run(&mut self, span: Span<'_>) {
-        self.run_to(span, smallvec![]);
-    }
-
-    /// Runs the tape, with the roots that [have a place](Self::has_place) in `places`, each of `span.len`
-    /// lanes.
-    pub fn run_to(&mut self, span: Span<'_>, mut places: Places<'_>) {
-        places.resize_with(self.tape.roots.len(), || None);
-        for place in places.iter_mut().flatten() {
-            if self.tape.fetch_ahead {
-                prefetch::write(place);
-            }
-        }
-        for &Instruction { op, out } in &self.tape.instructions {
-            // No instruction reads what it writes.
-            match out {
-                Arg::Root(root) if places[usize::from(root)].is_some() => {
-                    if let Some(out) = places[usize::from(root)].take() {
-                        self.step(op, span, &places, out);
-                        places[usize::from(root)] = Some(out);
-                    }
-                }
-                Arg::Root(root) => {
-                    let mut lanes = std::mem::take(&mut self.roots[usize::from(root)]);
-                    lanes.resize(TILE, 0);
-                    self.step(op, span, &places, &mut lanes[..span.len]);
-                    self.roots[usize::from(root)] = lanes;
-                }
-                Arg::Register(register) => {
-                    let mut lanes = std::mem::take(&mut self.registers[usize::from(register)]);
-                    self.step(op, span, &places, &mut lanes[..span.len]);
-                    self.registers[usize::from(register)] = lanes;
-                }
-                Arg::Memory(_) | Arg::Acc => {}
-            }
-        }
-    }
-
-    /// The most lanes that a run may have: more than [`TILE`] where memory is all the tape reads and
-    /// gives.
-    pub fn longest_span(&self) -> usize {
-        let as_it_lies = |root: &Arg| matches!(root, Arg::Memory(_));
-        if self.tape.roots.iter().all(as_it_lies) { 16 * TILE } else { TILE }
-    }
-
-    /// Whether root `index` may be given a place: it is computed, and for no other root.
-    pub fn has_place(&self, index: usize) -> bool {
-        let own = Arg::Root(index as u16);
-        self.tape.roots[index] == own && self.tape.roots.iter().filter(|&&r| r == own).count() == 1
-    }
-
-    fn step(&self, op: Op, span: Span<'_>, places: &Places<'_>, out: &mut [u32]) {
-        let lanes = |arg| self.lanes(arg, span, places);
-        match op {
-            Op::Gather(operand) => {
-                if let Some(Input::Gather(gather)) = &span.inputs[usize::from(operand)] {
-                    gather.fetch(span.start, out);
-                }
-            }
-            Op::Unary(op, ty, x) => lanes::unary(op, ty, lanes(x), out),
-            Op::Binary(op, ty, x, y) => lanes::binary(op, ty, lanes(x), lanes(y), out),
-            Op::Select(c, x, y) => lanes::select(lanes(c), lanes(x), lanes(y), out),
-            Op::Cast(from, to, x) => lanes::cast(from, to, lanes(x), out),
-        }
-    }
-
-    /// The lanes of root `index`, for which there was no place, after a run over the same span.
-    pub fn root<'a>(&'a self, index: usize, span: Span<'a>) -> &'a [u32] {
-        self.lanes(self.tape.roots[index], span, &[])
-    }
-
-    fn lanes<'a>(
-        &'a self,
-        arg: Arg,
-        span: Span<'a>,
-        places: &'a [Option<&mut [u32]>],
-    ) -> &'a [u32] {
-        match arg {
-            Arg::Register(register) => &self.registers[usize::from(register)][..span.len],
-            Arg::Root(root) => match places.get(usize::from(root)) {
-                Some(Some(place)) => place,
-                _ => &self.roots[usize::from(root)][..span.len],
-            },
-            Arg::Memory(operand) => match &span.inputs[usize::from(operand)] {
-                Some(input @ Input::Memory(words)) => {
-                    let end = span.start + span.len;
-                    if self.tape.fetch_ahead {
-                        input.fetch_ahead(end, TILE);
-                    }
-                    &words[span.start..end]
-                }
-                _ => &[],
-            },
-            Arg::Acc => &span.acc[..span.len],
-        }
     }
 }

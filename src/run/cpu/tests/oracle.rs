@@ -16,7 +16,7 @@ use crate::plan::{
     Space, Step, StepOutput, Value as Stored, ValueId,
 };
 use crate::run::HostBuffer;
-use crate::run::cpu::{CpuPool, run};
+use crate::run::cpu::{CpuPool, CpuProgram, run};
 use crate::shape::{Shape, View};
 
 /// A view from its parts.
@@ -88,8 +88,9 @@ impl Case {
             let bytes = value.shape.elements() * value.dtype.size();
             pool.give(Arc::new(HostBuffer::from_slice(&vec![0xa5a5_a5a5u32; bytes.div_ceil(4)])));
         }
-        let ran = run(&plan, &uploads, &[], &pool);
-        let step = &plan.steps[0];
+        let program = CpuProgram::new(Arc::new(plan));
+        let ran = run(&program, &uploads, &[], &pool);
+        let step = &program.plan().steps[0];
         assert_eq!(ran.dispatches, usize::from(!step.is_empty()));
         let want = Oracle { step, uploads: &uploads }.outputs();
         for ((output, got), want) in step.outputs.iter().zip(&ran.downloads).zip(want) {

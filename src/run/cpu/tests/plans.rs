@@ -13,7 +13,7 @@ use crate::plan::{
     Cost, Form, Home, Operand, Plan, Source, Space, Step, StepOutput, Value, ValueId,
 };
 use crate::run::HostBuffer;
-use crate::run::cpu::{CpuPool, CpuRun, run};
+use crate::run::cpu::{CpuPool, CpuProgram, CpuRun, run};
 use crate::shape::View;
 
 const LEN: usize = 1000;
@@ -80,14 +80,15 @@ fn plan() -> Plan {
 
 #[test]
 fn slots_are_used_again_and_results_outlive_the_run() {
-    let plan = plan();
+    let program = CpuProgram::new(Arc::new(plan()));
     let pool = CpuPool::default();
     let resident = Arc::new(HostBuffer::from_slice(&[7.0f32; LEN]));
     let mut earlier: Option<(CpuRun, Vec<f32>)> = None;
     for seed in 0..3u16 {
         let data: Vec<f32> = (0..LEN).map(|i| (i + usize::from(seed)) as f32).collect();
         let upload = Arc::new(HostBuffer::from_slice(&data));
-        let ran = run(&plan, std::slice::from_ref(&upload), std::slice::from_ref(&resident), &pool);
+        let ran =
+            run(&program, std::slice::from_ref(&upload), std::slice::from_ref(&resident), &pool);
         let want: Vec<f32> = data.iter().map(|x| (2.0 * x + 1.0).powi(2)).collect();
         assert_eq!(ran.dispatches, 4);
         assert_eq!(ran.downloads[0].as_slice::<f32>(), Some(&want[..]));

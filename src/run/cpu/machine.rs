@@ -1,0 +1,180 @@
+//! Tapes at work: registers of [`TILE`] lanes, and what instructions read and write.
+
+use bytemuck::Zeroable;
+use smallvec::{SmallVec, smallvec};
+
+use super::input::Input;
+use super::tape::{Arg, Instruction, Op, TILE, Tape};
+use super::{lanes, pair, prefetch};
+
+/// A register. Vectors that straddle two cache lines take twice as long, hence the alignment.
+#[derive(Clone, Copy, Zeroable)]
+#[repr(C, align(64))]
+struct Register([u32; TILE]);
+
+/// The registers of one thread.
+pub(super) struct Machine<'t> {
+    tape: &'t Tape,
+    /// Those of the tape, and one for each root, where that is not computed in place.
+    registers: Vec<Register>,
+    /// Whether memory is asked for a tile before it is read, and a place before it is written.
+    fetch_ahead: bool,
+}
+
+/// What a tape runs over: `len` elements from `start` on, in row-major order of its space.
+#[derive(Clone, Copy)]
+pub(super) struct Span<'a> {
+    pub inputs: &'a [Option<Input<'a>>],
+    pub start: usize,
+    pub len: usize,
+    /// What the kernel form combined for these elements; empty before that.
+    pub acc: &'a [u32],
+}
+
+/// Where roots are to be computed, by position; `None` for those that the machine keeps.
+pub(super) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
+
+impl<'t> Machine<'t> {
+    pub fn new(tape: &'t Tape) -> Self {
+        let count = usize::from(tape.registers) + tape.roots.len();
+        let mut registers = vec![Register::zeroed(); count];
+        for &(register, bits) in &tape.constants {
+            registers[usize::from(register)].0.fill(bits);
+        }
+        Self { tape, registers, fetch_ahead: false }
+    }
+
+    /// The machine for a step that reads and writes `words` in tiles one after the other. Eight operations on
+    /// 1e8 elements by 16 threads took 1.09 to 1.17 times as long as a loop by hand with hints of what comes
+    /// next, 1.27 to 1.35 times without; where caches hold the words, hints cost up to a third more.
+    pub fn over(mut self, words: usize) -> Self {
+        const LARGE: usize = 128 << 20;
+        self.fetch_ahead = words >= LARGE / 4;
+        self
+    }
+
+    /// Runs the tape; `span.len` is at most [`longest_span`](Self::longest_span).
+    pub fn run(&mut self, span: Span<'_>) {
+        self.run_to(span, smallvec![]);
+    }
+
+    /// Runs the tape, with the roots that [have a place](Self::has_place) in `places`, each of `span.len`
+    /// lanes.
+    pub fn run_to(&mut self, span: Span<'_>, mut places: Places<'_>) {
+        let Self { tape, ref mut registers, fetch_ahead } = *self;
+        places.resize_with(tape.roots.len(), || None);
+        if fetch_ahead {
+            places.iter_mut().flatten().for_each(|place| prefetch::write(place));
+        }
+        for &Instruction { op, out } in &tape.instructions {
+            let register = match out {
+                Arg::Register(register) => register,
+                Arg::Root(root) => {
+                    if let Some(out) = places[usize::from(root)].take() {
+                        let registers = Registers { low: registers, high: &[] };
+                        Reader { tape, span, registers, places: &places, fetch_ahead }
+                            .step(op, out);
+                        places[usize::from(root)] = Some(out);
+                        continue;
+                    }
+                    tape.registers + root
+                }
+                Arg::Memory(_) | Arg::Acc => continue,
+            };
+            let (registers, out) = Registers::around(registers, usize::from(register));
+            Reader { tape, span, registers, places: &places, fetch_ahead }
+                .step(op, &mut out[..span.len]);
+        }
+    }
+
+    /// The most lanes that a run may have: more than [`TILE`] where memory is all the tape reads and
+    /// gives.
+    pub fn longest_span(&self) -> usize {
+        let as_it_lies = |root: &Arg| matches!(root, Arg::Memory(_));
+        if self.tape.roots.iter().all(as_it_lies) { 16 * TILE } else { TILE }
+    }
+
+    /// Whether root `index` may be given a place: it is computed, and for no other root.
+    pub fn has_place(&self, index: usize) -> bool {
+        let own = Arg::Root(index as u16);
+        self.tape.roots[index] == own && self.tape.roots.iter().filter(|&&r| r == own).count() == 1
+    }
+
+    /// The lanes of root `index`, for which there was no place, after a run over the same span.
+    pub fn root<'a>(&'a self, index: usize, span: Span<'a>) -> &'a [u32] {
+        let registers = Registers { low: &self.registers, high: &[] };
+        let Self { tape, fetch_ahead, .. } = *self;
+        Reader { tape, span, registers, places: &[], fetch_ahead }.lanes(tape.roots[index])
+    }
+}
+
+/// All registers but one, or all.
+#[derive(Clone, Copy)]
+struct Registers<'a> {
+    low: &'a [Register],
+    /// Those after the one that is left out.
+    high: &'a [Register],
+}
+
+impl<'a> Registers<'a> {
+    /// The lanes of register `index`, and the other registers.
+    fn around(all: &'a mut [Register], index: usize) -> (Self, &'a mut [u32; TILE]) {
+        let (low, rest) = all.split_at_mut(index);
+        let (own, high) = rest.split_at_mut(1);
+        (Self { low, high }, &mut own[0].0)
+    }
+
+    fn lanes(self, index: usize) -> &'a [u32; TILE] {
+        let register = self.low.get(index);
+        &register.unwrap_or_else(|| &self.high[index - self.low.len() - 1]).0
+    }
+}
+
+/// What an instruction may read.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    tape: &'a Tape,
+    span: Span<'a>,
+    registers: Registers<'a>,
+    places: &'a [Option<&'a mut [u32]>],
+    fetch_ahead: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn step(self, op: Op, out: &mut [u32]) {
+        let lanes = |arg| self.lanes(arg);
+        match op {
+            Op::Gather(operand) => {
+                if let Some(Input::Gather(gather)) = &self.span.inputs[usize::from(operand)] {
+                    gather.fetch(self.span.start, out);
+                }
+            }
+            Op::Unary(op, ty, x) => lanes::unary(op, ty, lanes(x), out),
+            Op::Binary(op, ty, x, y) => lanes::binary(op, ty, lanes(x), lanes(y), out),
+            Op::Pair(first, second, args) => pair::run(first, second, args.map(lanes), out),
+            Op::Select(c, x, y) => lanes::select(lanes(c), lanes(x), lanes(y), out),
+            Op::Cast(from, to, x) => lanes::cast(from, to, lanes(x), out),
+        }
+    }
+
+    fn lanes(self, arg: Arg) -> &'a [u32] {
+        let Span { inputs, start, len, acc } = self.span;
+        match arg {
+            Arg::Register(register) => &self.registers.lanes(usize::from(register))[..len],
+            Arg::Root(root) => match self.places.get(usize::from(root)) {
+                Some(Some(place)) => place,
+                _ => &self.registers.lanes(usize::from(self.tape.registers + root))[..len],
+            },
+            Arg::Memory(operand) => match &inputs[usize::from(operand)] {
+                Some(input @ Input::Memory(words)) => {
+                    if self.fetch_ahead {
+                        input.fetch_ahead(start + len, TILE);
+                    }
+                    &words[start..start + len]
+                }
+                _ => &[],
+            },
+            Arg::Acc => &acc[..len],
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A plan with what is compiled for its steps.
+
+use std::sync::{Arc, OnceLock};
+
+use super::tape::Tape;
+use crate::plan::{Plan, Step};
+
+/// A plan and the tapes of its steps, each of which is compiled when it first runs.
+#[derive(Debug)]
+pub(crate) struct CpuProgram {
+    plan: Arc<Plan>,
+    /// By step.
+    tapes: Vec<Tapes>,
+}
+
+/// Where in the form of a step an expression stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hole {
+    /// In front of the form; in a product, of its left operand.
+    Before,
+    /// In front of the right operand of a product.
+    Right,
+    /// Behind the form.
+    After,
+}
+
+/// The tapes of a step, by [`Hole`].
+#[derive(Debug, Default)]
+pub(super) struct Tapes([OnceLock<Tape>; 3]);
+
+impl CpuProgram {
+    pub fn new(plan: Arc<Plan>) -> Self {
+        let tapes = plan.steps.iter().map(|_| Tapes::default()).collect();
+        Self { plan, tapes }
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The steps in the order in which they run, each with its tapes.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (&Step, &Tapes)> {
+        self.plan.steps.iter().zip(&self.tapes)
+    }
+}
+
+impl Tapes {
+    /// What `compile` made for `hole` when it was first asked for. How operands are bound, which a tape depends on,
+    /// is the same in each run: the plan says their types, lengths and views.
+    pub fn get(&self, hole: Hole, compile: impl FnOnce() -> Tape) -> &Tape {
+        self.0[hole as usize].get_or_init(compile)
+    }
+}
