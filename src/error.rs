@@ -25,6 +25,9 @@ pub enum Error {
     /// The device could not be opened, or failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The run found data that an operation cannot work with.
+    #[error(transparent)]
+    Fault(#[from] Fault),
     /// A result was asked for that is not there.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -270,6 +273,11 @@ pub enum MistakeKind {
         /// Two of its sizes.
         sizes: [usize; 2],
     },
+    /// Indices whose shape does not fit that of the table.
+    #[error(
+        "indices {1} do not fit {0}: as many axes, and equal sizes or 1 on all but axis {2}, are needed"
+    )]
+    TakeAlong(Shape, Shape, usize),
     /// An element type that the operation does not take.
     #[error("does not take {0}; use `cast` first")]
     DType(DType),
@@ -443,6 +451,51 @@ pub enum DeviceError {
         /// What was said.
         reason: String,
     },
+}
+
+/// Data that an operation cannot work with, found by the run: the first that there is, by the order in which operations
+/// were recorded, and by the position of the element.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}:{}: {op}: {}", place.file(), place.line(), what.at(at))]
+pub struct Fault {
+    /// Where the operation was recorded.
+    pub place: &'static Location<'static>,
+    /// The method that recorded it.
+    pub op: &'static str,
+    /// Where the index is among the indices; of a division, where its result is.
+    pub at: Vec<usize>,
+    /// What is wrong.
+    pub what: FaultKind,
+}
+
+/// What is wrong with data that a run found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An index out of range.
+    Index {
+        /// The index, where the host knows it: of what was uploaded.
+        index: Option<i64>,
+        /// The axis that it indexes.
+        axis: usize,
+        /// The number of elements along that axis.
+        size: usize,
+    },
+    /// An integer divided by 0.
+    DivisionByZero,
+}
+
+impl FaultKind {
+    /// The message for the element `at`.
+    fn at(&self, at: &[usize]) -> String {
+        match self {
+            Self::Index { index, axis, size } => {
+                let index = index.map_or("an index".to_owned(), |index| format!("index {index}"));
+                format!("{index} at {at:?} is out of range for axis {axis} of size {size}")
+            }
+            Self::DivisionByZero => format!("division by zero at {at:?}"),
+        }
+    }
 }
 
 /// Why a result is not there.

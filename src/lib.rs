@@ -70,7 +70,8 @@ pub use cost::Backend;
 pub use device::{Device, DeviceBuilder, DeviceInfo};
 pub use dtype::{DType, Element, Float, Index, Logical, Numeric, Scalar, Signed};
 pub use error::{
-    DataError, DeviceError, Error, Mistake, MistakeKind, Mistakes, PlanError, ReadError, Result,
+    DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, PlanError,
+    ReadError, Result,
 };
 pub use half::f16;
 pub use ops::{OpInfo, Precision, registry};

@@ -209,6 +209,24 @@ impl View {
         low >= 0 && high < elements as i64
     }
 
+    /// Whether the view reaches each of `0..elements`, as often as may be, and nothing else.
+    pub fn covers(&self, elements: usize) -> bool {
+        if self.dims.contains(&0) {
+            return elements == 0;
+        }
+        let moving = self.dims.iter().zip(&self.strides).filter(|&(&dim, &s)| dim > 1 && s != 0);
+        let mut axes: SmallVec<[(i64, usize); 4]> =
+            moving.map(|(&dim, &s)| (s.abs(), dim)).collect();
+        axes.sort_unstable();
+        let mut next = 1;
+        let dense = axes.iter().all(|&(stride, dim)| {
+            let fits = stride == next;
+            next *= dim as i64;
+            fits
+        });
+        dense && next == elements as i64 && self.is_inside(elements)
+    }
+
     /// The view after `step`, or `None` where it is a reshape that strides cannot express.
     pub fn moved(&self, step: &Move) -> Option<Self> {
         match step {
@@ -361,6 +379,28 @@ mod tests {
         assert_eq!(offsets(&view), [0, 2, 4, 2, 4, 6, 7, 9, 11, 9, 11, 13]);
         assert!(view.is_inside(14) && !view.is_inside(13));
         assert_eq!([0, 4, 5, 6].map(|len| window.count(len)), [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn views_that_reach_everything() {
+        let base = View::contiguous(&[4, 1, 6].into());
+        let turned = base.moved(&Move::Permute(smallvec::smallvec![2, 0, 1])).unwrap();
+        let back = |start, step, count| {
+            let first = Range { start, step, count };
+            let rest =
+                [Range { start: 0, step: 1, count: 1 }, Range { start: 0, step: 1, count: 6 }];
+            base.moved(&Move::Slice([first, rest[0], rest[1]].into_iter().collect())).unwrap()
+        };
+        let repeated = base.moved(&Move::Broadcast([3, 4, 5, 6].into())).unwrap();
+        for view in [base.clone(), turned, back(3, -1, 4), repeated] {
+            assert!(view.covers(24) && !view.covers(25), "{view:?}");
+        }
+        let nothing = View::contiguous(&[3, 0].into());
+        let outside = View { offset: -6, ..base.clone() };
+        for view in [back(0, 1, 3), back(1, 1, 3), back(0, 2, 2), nothing.clone(), outside] {
+            assert!(!view.covers(24), "{view:?}");
+        }
+        assert!(nothing.covers(0) && View::contiguous(&[].into()).covers(1));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::fault::fault;
 use super::read::Found;
 use super::resident::{Handle, Storage};
 use super::stats::RunStats;
@@ -10,6 +11,7 @@ use crate::cost::Backend;
 use crate::device::{Device, Prepared};
 use crate::error::{DeviceError, ReadError, Result, file_and_line};
 use crate::graph::{Graph, NodeId};
+use crate::plan::Failed;
 use crate::run::HostBuffer;
 use crate::run::cpu;
 #[cfg(feature = "gpu")]
@@ -19,6 +21,8 @@ use crate::run::gpu::{self, DeviceBuffer, GpuRun};
 pub(super) struct Run<'a> {
     pub device: &'a Device,
     pub prepared: &'a Prepared,
+    /// What was planned.
+    pub graph: &'a Graph,
     /// By position of the graph's uploads.
     pub uploads: Vec<Arc<HostBuffer>>,
     /// By position of the graph's residents.
@@ -54,10 +58,11 @@ impl Run<'_> {
         stats.uploads = u64::from(!self.uploads.is_empty());
         let job = cpu::CpuJob {
             program: self.prepared.on_cpu(),
-            uploads: self.uploads,
+            uploads: self.uploads.clone(),
             residents: self.residents.iter().map(host_storage).collect::<Result<_>>()?,
         };
         let run = cpu::run_off_thread(job, self.device.pool()).await;
+        self.check(run.failed)?;
         stats.submits = 1;
         stats.downloads = u64::from(!plan.downloads.is_empty());
         stats.dispatches = run.dispatches as u64;
@@ -83,7 +88,7 @@ impl Run<'_> {
         }
         let running = Stopwatch::started();
         let residents = self.residents.iter().map(|handle| device_storage(handle, gpu));
-        let uploads = self.uploads.into_iter().map(|buffer| buffer as gpu::HostData);
+        let uploads = self.uploads.iter().map(|buffer| Arc::clone(buffer) as gpu::HostData);
         let job = gpu::Job {
             plan: Arc::clone(&self.prepared.plan),
             kernels,
@@ -91,6 +96,7 @@ impl Run<'_> {
             residents: residents.collect::<Result<_>>()?,
         };
         let run = gpu.run(job).await?;
+        self.check(run.failed)?;
         let counts = run.counts;
         stats.uploads = counts.uploads.into();
         stats.submits = counts.submits.into();
@@ -103,6 +109,12 @@ impl Run<'_> {
         stats.run_time = running.total();
         let kept = run.kept.iter().map(|buffer| Storage::Gpu(Arc::clone(buffer))).collect();
         Ok((Results::Gpu(run), kept))
+    }
+
+    fn check(&self, failed: Option<Failed>) -> Result<()> {
+        let Some(Failed { site, at }) = failed else { return Ok(()) };
+        let node = self.prepared.plan.sites[site as usize];
+        Err(fault(self.graph, &self.uploads, node, at).into())
     }
 }
 

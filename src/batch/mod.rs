@@ -5,7 +5,9 @@ mod blocking;
 mod create;
 mod einsum;
 mod elementwise;
+mod fault;
 mod id;
+mod indexing;
 mod input;
 mod launch;
 mod linear;
@@ -79,8 +81,15 @@ use crate::shape::Shape;
 /// # Numbers
 ///
 /// Shapes broadcast by NumPy's rules. NaN propagates as in NumPy. `f16` is stored in 16 bits and computed
-/// in `f32`; inside one fused kernel, values in between keep the precision of `f32`. Integers wrap;
-/// a division by zero gives 0.
+/// in `f32`; inside one fused kernel, values in between keep the precision of `f32`. Integers wrap.
+///
+/// # Faults
+///
+/// An index out of range, or an integer divided by zero, makes the run fail: [`execute`](Self::execute) returns a
+/// [`Fault`](crate::Fault) that says which operation and which element was the first. Every element counts of every
+/// operation that an output depends on, and no other: one that `select` or `slice` then leaves out does, an operation
+/// that no output needs does not. The order of the first is that in which operations were recorded, then that of
+/// positions; it does not depend on the device, on what is fused, or on threads.
 #[derive(Debug)]
 pub struct GpuCommandBatch {
     device: Device,

@@ -92,7 +92,7 @@ impl Program {
     /// # Errors
     /// [`DataError`] for data that does not fit its input, and for an input without data;
     /// [`PlanError::EmptyResident`](crate::PlanError::EmptyResident); a failure of the device
-    /// ([`DeviceError`](crate::DeviceError)).
+    /// ([`DeviceError`](crate::DeviceError)); a [`Fault`](crate::Fault) in the data, and then residents stay as they were.
     pub async fn run<'a>(
         &self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
@@ -104,6 +104,7 @@ impl Program {
         let run = Run {
             device: &program.device,
             prepared: &prepared,
+            graph: &program.graph,
             uploads: given.uploads,
             residents: &program.residents,
         };

@@ -49,7 +49,9 @@ impl GpuCommandBatch {
     /// # Errors
     /// Every mistake made while recording ([`Error::Record`](crate::Error::Record)); a graph that the device cannot hold
     /// ([`Error::Plan`](crate::Error::Plan)); an [input](Self::input) without data ([`Error::Data`](crate::Error::Data)); a failure of the device
-    /// ([`Error::Device`](crate::Error::Device)).
+    /// ([`Error::Device`](crate::Error::Device)); data that an operation cannot work with, such as an index out of range
+    /// ([`Error::Fault`](crate::Error::Fault)): then the run has no results, and residents that it was to fill stay as
+    /// they were.
     pub async fn execute(&mut self) -> Result<()> {
         self.runs.results = None;
         let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
@@ -57,6 +59,7 @@ impl GpuCommandBatch {
         let run = Run {
             device: &self.device,
             prepared: &prepared,
+            graph: &self.graph,
             uploads: self.uploaded()?,
             residents: &self.residents,
         };

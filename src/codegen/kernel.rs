@@ -23,6 +23,8 @@ pub(super) struct Kernel<'a> {
     params: Vec<u32>,
     buffers: Vec<Buffer>,
     helpers: BTreeSet<&'static str>,
+    /// Operands that are there as a whole.
+    whole: BTreeSet<usize>,
     /// WGSL extensions besides what the buffers ask for.
     extensions: BTreeSet<&'static str>,
 }
@@ -39,6 +41,7 @@ pub(super) struct Function {
     pub text: String,
     name: &'static str,
     takes_acc: bool,
+    takes_live: bool,
     /// The operands that it takes, in order.
     pub operands: Vec<usize>,
     /// What to write after the call's result to get each root.
@@ -48,9 +51,15 @@ pub(super) struct Function {
 impl Function {
     /// A call, given the text of each operand's value.
     pub fn call(&self, acc: &str, operand: impl Fn(usize) -> String) -> String {
+        self.call_if("true", acc, operand)
+    }
+
+    /// As [`call`](Self::call); failures count only where `live` holds.
+    pub fn call_if(&self, live: &str, acc: &str, operand: impl Fn(usize) -> String) -> String {
+        let live = self.takes_live.then(|| live.to_string());
         let acc = self.takes_acc.then(|| acc.to_string());
-        let arguments: Vec<String> =
-            acc.into_iter().chain(self.operands.iter().map(|&o| operand(o))).collect();
+        let operands = self.operands.iter().map(|&o| operand(o));
+        let arguments: Vec<String> = live.into_iter().chain(acc).chain(operands).collect();
         format!("{}({})", self.name, arguments.join(", "))
     }
 }
@@ -64,6 +73,7 @@ impl<'a> Kernel<'a> {
             params: Vec::new(),
             buffers: Vec::new(),
             helpers: BTreeSet::new(),
+            whole: BTreeSet::new(),
             extensions: BTreeSet::new(),
         }
     }
@@ -152,6 +162,64 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// Binds the whole operands that functions use, and makes the functions that those call.
+    fn bind_whole(&mut self) -> String {
+        let mut text = String::new();
+        for operand in std::mem::take(&mut self.whole) {
+            let Operand { source, dtype, .. } = self.step.operands[operand];
+            match source {
+                Source::Table(value) => {
+                    if self.plan.values[value.index()].shape.elements() > 0 {
+                        self.bind(BufferRef::Value(value), dtype, false, false);
+                    }
+                    text.push_str(&self.fetch(operand, value));
+                }
+                Source::Failures => {
+                    self.buffers.push(Buffer {
+                        at: BufferRef::Failures,
+                        element: "atomic<u32>".to_string(),
+                        writes: true,
+                    });
+                    let buffer = self.buffer(BufferRef::Failures);
+                    let _ = write!(
+                        text,
+                        "\nfn fail(site: u32, at: u32) {{\n    atomicMax(&{buffer}[site], ~at);\n}}\n"
+                    );
+                }
+                Source::Value(_) | Source::Iota => {}
+            }
+        }
+        text
+    }
+
+    /// The function that fetches an element of the table `operand`.
+    fn fetch(&mut self, operand: usize, value: ValueId) -> String {
+        let (dtype, elements) =
+            (self.step.operands[operand].dtype, self.plan.values[value.index()].shape.elements());
+        let ty = type_name(dtype.lane());
+        let body = if elements == 0 {
+            format!("return {ty}(0);")
+        } else {
+            let last = self.size(elements - 1);
+            let at = BufferRef::Value(value);
+            let buffer = self.buffer(at);
+            let wide = self.buffers.iter().any(|b| b.at == at && b.element.starts_with("vec4"));
+            let element = if wide { "[at / 4u][at % 4u]" } else { "[at]" };
+            let element = self.loaded(dtype, &format!("{buffer}{element}"));
+            format!("let at = min(position, {last});\nreturn {element};")
+        };
+        format!("\nfn fetch{operand}(position: u32) -> {ty} {{\n{}}}\n", indent(&body))
+    }
+
+    /// What is stored as `element`, in its lane type.
+    fn loaded(&self, dtype: DType, element: &str) -> String {
+        match dtype {
+            DType::F16 if self.limits.f16 => format!("f32({element})"),
+            DType::Bool => format!("({element} != 0u)"),
+            _ => element.to_string(),
+        }
+    }
+
     /// Whether all that is bound holds two bytes an element.
     pub fn binds_halves_alone(&self) -> bool {
         self.buffers.iter().all(|b| b.element.contains("f16"))
@@ -185,7 +253,7 @@ impl<'a> Kernel<'a> {
     fn is_void(&self, operand: &Operand) -> bool {
         match operand.source {
             Source::Value(value) => self.plan.values[value.index()].shape.elements() == 0,
-            Source::Iota => false,
+            Source::Iota | Source::Table(_) | Source::Failures => false,
         }
     }
 
@@ -208,12 +276,7 @@ impl<'a> Kernel<'a> {
         } else {
             index.to_string()
         };
-        let element = format!("{buffer}[{index}]");
-        match operand.dtype {
-            DType::F16 if self.limits.f16 => format!("f32({element})"),
-            DType::Bool => format!("({element} != 0u)"),
-            _ => element,
-        }
+        self.loaded(operand.dtype, &format!("{buffer}[{index}]"))
     }
 
     /// Four values of `operand`, at the quad of the index given as text.
@@ -345,18 +408,21 @@ impl<'a> Kernel<'a> {
             wgsl::print(&step.expr, roots, &Leaves { load: &load, scalar: &scalar, acc: "acc" })
         };
         self.helpers.extend(helpers);
+        self.whole.extend(step.expr.whole_operands(roots));
+        let takes_live = step.expr.can_fail(roots);
+        let live = takes_live.then(|| "live: bool".to_string());
         let acc = acc.map(|ty| format!("acc: {}", type_name(ty)));
         let takes_acc = acc.is_some();
         let loads = operands.iter().map(|&o| {
             let ty = type_name(step.operands[o].dtype.lane());
             format!("x{o}: {ty}")
         });
-        let arguments = acc.into_iter().chain(loads).collect::<Vec<_>>().join(", ");
+        let arguments = live.into_iter().chain(acc).chain(loads).collect::<Vec<_>>().join(", ");
         let types: Vec<&str> = roots.iter().map(|&r| type_name(step.expr.ty(r))).collect();
         let (structure, result, value, results) = signature(&types, &values);
         let body = indent(&format!("{statements}return {value};"));
         let text = format!("{structure}fn {name}({arguments}) -> {result} {{\n{body}}}\n");
-        Function { text, name, takes_acc, operands, results }
+        Function { text, name, takes_acc, takes_live, operands, results }
     }
 
     /// The scalar `index` of the step, as a float.
@@ -374,8 +440,9 @@ impl<'a> Kernel<'a> {
         phase: &str,
         groups: usize,
     ) -> Dispatch {
+        let whole = self.bind_whole();
         self.params.resize(self.params.len().next_multiple_of(4).max(4), 0);
-        let prelude = self.prelude();
+        let prelude = self.prelude() + &whole;
         let mut all = vec![("prelude", prelude.as_str())];
         all.extend(holes.iter().map(|(name, text)| (*name, text.as_ref())));
         let buffers = self.buffers.iter().map(|b| Binding { buffer: b.at, writes: b.writes });

@@ -108,7 +108,7 @@ impl<'a> Quads<'a> {
             let fits = match operand.source {
                 Source::Value(_) if self.in_rows => true,
                 Source::Value(value) => kernel.can_round_up(value, 4),
-                Source::Iota => false,
+                Source::Iota | Source::Table(_) | Source::Failures => false,
             };
             fits && self.is_wide(self.space.map_of(o), &operand.view)
         };
@@ -208,13 +208,12 @@ impl<'a> Quads<'a> {
         count: &str,
     ) -> (String, String) {
         let mut results = String::new();
-        let calls = lanes::LANES.map(|lane| {
-            function.call("", |o| match loads.held[o] {
+        for (k, lane) in lanes::LANES.iter().enumerate() {
+            let live = if self.in_rows { "true" } else { &format!("{count} - i > {k}u") };
+            let call = function.call_if(live, "", |o| match loads.held[o] {
                 Held::One => format!("quad.x{o}"),
                 Held::Four => format!("quad.x{o}.{lane}"),
-            })
-        });
-        for (lane, call) in lanes::LANES.iter().zip(calls) {
+            });
             let _ = writeln!(results, "let result_{lane} = {call};");
         }
         let (mut stores, mut rest) = (String::new(), String::new());

@@ -55,6 +55,8 @@ pub(crate) enum BufferRef {
     Value(ValueId),
     /// Partial results: a slot of the plan.
     Slot(usize),
+    /// A word for each of the plan's sites: 0, or 2³² − 1 less the least position that failed.
+    Failures,
 }
 
 /// The dispatches of `step`, in the order in which they run; none where there is nothing to write.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops;
 
-use super::{Binary, Const, Expr, Node, Ref, Unary};
+use super::{Binary, Const, Expr, Failure, Node, Ref, Unary};
 use crate::dtype::{DType, Ty};
 
 /// An arena in which equal nodes are one node.
@@ -38,6 +38,17 @@ impl Builder {
 
     pub fn scalar(&self, index: u16, ty: Ty) -> E<'_> {
         self.node(Node::Scalar(index), ty)
+    }
+
+    /// The element of `operand` at `position`, an `i32`.
+    pub fn fetch(&self, operand: u16, position: E<'_>, ty: Ty) -> E<'_> {
+        self.node(Node::Fetch(operand, position.r), ty)
+    }
+
+    /// `holds`, of which `operand` is told where it does: element `at` of the operation `site`.
+    pub fn check(&self, operand: u16, holds: E<'_>, site: E<'_>, at: E<'_>) -> E<'_> {
+        let failure = Failure { holds: holds.r, site: site.r, at: at.r };
+        self.node(Node::Check(operand, failure), Ty::Bool)
     }
 
     fn node(&self, node: Node, ty: Ty) -> E<'_> {
@@ -100,7 +111,8 @@ impl<'b> E<'b> {
     /// `a` where this truth value holds, else `b`; numbers take the type of `like`.
     pub fn select(self, a: impl Operand<'b>, b: impl Operand<'b>, like: Self) -> Self {
         let (a, b) = (a.over(like), b.over(like));
-        if a.r == b.r {
+        // A condition that can fail is evaluated all the same.
+        if a.r == b.r && !self.builder.0.borrow().expr.can_fail(&[self.r]) {
             return a;
         }
         self.builder.node(Node::Select(self.r, a.r, b.r), a.ty())

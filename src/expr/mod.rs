@@ -62,7 +62,7 @@ pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
-    /// Integers truncate; x / 0 = 0 and `i32::MIN` / −1 = `i32::MIN`.
+    /// Integers truncate; x / 0 = 0 (where that is a failure, a [`Node::Check`] tells) and `i32::MIN` / −1 = `i32::MIN`.
     Div,
     /// NaN if either is NaN.
     Min,
@@ -119,6 +119,22 @@ pub(crate) enum Node {
     Select(Ref, Ref, Ref),
     /// To another lane type. Float to integer saturates, NaN becomes 0; to bool is `!= 0`.
     Cast(Ty, Ref),
+    /// The element of operand `n`, a whole value, at the position that an `i32` gives; a position outside is
+    /// moved to the value's nearest end.
+    Fetch(u16, Ref),
+    /// A truth value as it is. Where it holds, the run has failed: operand `n` is told.
+    Check(u16, Failure),
+}
+
+/// What a [`Node::Check`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Failure {
+    /// Whether it has happened.
+    pub holds: Ref,
+    /// Which of the plan's operations that can fail this is, a `u32`.
+    pub site: Ref,
+    /// Of which element, an `i32`.
+    pub at: Ref,
 }
 
 impl Node {
@@ -126,9 +142,10 @@ impl Node {
     pub fn operands(self) -> impl Iterator<Item = Ref> {
         let (a, b, c) = match self {
             Self::Load(_) | Self::Acc | Self::Scalar(_) | Self::Const(_) => (None, None, None),
-            Self::Unary(_, a) | Self::Cast(_, a) => (Some(a), None, None),
+            Self::Unary(_, a) | Self::Cast(_, a) | Self::Fetch(_, a) => (Some(a), None, None),
             Self::Binary(_, a, b) => (Some(a), Some(b), None),
             Self::Select(a, b, c) => (Some(a), Some(b), Some(c)),
+            Self::Check(_, Failure { holds, site, at }) => (Some(holds), Some(site), Some(at)),
         };
         [a, b, c].into_iter().flatten()
     }
@@ -159,7 +176,8 @@ impl Node {
             Self::Binary(Binary::Div | Binary::Rem, _, _) => 4,
             Self::Binary(Binary::MulHigh, _, _) => 8,
             Self::Binary(Binary::Pow, _, _) => 30,
-            Self::Binary(..) | Self::Select(..) | Self::Cast(..) => 1,
+            Self::Binary(..) | Self::Select(..) | Self::Cast(..) | Self::Check(..) => 1,
+            Self::Fetch(..) => 2,
         }
     }
 }
@@ -207,6 +225,24 @@ impl Expr {
             _ => None,
         });
         loads.collect()
+    }
+
+    /// The operands that `roots` fetch from or tell of failures, each once.
+    pub fn whole_operands(&self, roots: &[Ref]) -> Vec<usize> {
+        let mut operands: Vec<usize> = Vec::new();
+        for r in self.reachable(roots) {
+            if let Node::Fetch(operand, _) | Node::Check(operand, _) = self.node(r)
+                && !operands.contains(&usize::from(operand))
+            {
+                operands.push(operand.into());
+            }
+        }
+        operands
+    }
+
+    /// Whether evaluating `roots` can fail.
+    pub fn can_fail(&self, roots: &[Ref]) -> bool {
+        self.reachable(roots).into_iter().any(|r| matches!(self.node(r), Node::Check(..)))
     }
 
     /// Flops of one evaluation of `roots`.

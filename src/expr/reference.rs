@@ -118,6 +118,8 @@ pub(crate) fn evaluate(expr: &Expr, root: Ref, leaves: Leaves<'_>) -> Option<Val
                 }
             }
             Node::Cast(ty, a) => get(a)?.cast(ty),
+            Node::Fetch(..) => return None,
+            Node::Check(_, failure) => get(failure.holds)?,
         });
     }
     values[root.index()]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use super::{Binary, Const, Expr, Node, Ref, Unary};
+use super::{Binary, Const, Expr, Failure, Node, Ref, Unary};
 use crate::dtype::Ty;
 
 /// The functions behind the primitives that WGSL lacks or does not define as we need them.
@@ -37,7 +37,8 @@ pub(crate) fn type_name(ty: Ty) -> &'static str {
     }
 }
 
-/// Prints what `roots` need. Names count the printed nodes, so that equal expressions give equal
+/// Prints what `roots` need, in a function that has `live` (whether its results will be used) where they can
+/// fail. Elements of whole operands come from functions `fetch` and the operand's number. Names count the printed nodes, so that equal expressions give equal
 /// text whatever else their arena holds.
 pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &Leaves<'_>) -> Printed {
     let mut names = vec![String::new(); expr.len()];
@@ -58,6 +59,15 @@ pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &Leaves<'_>) -> Printed 
                 Ok(Code::text(format!("select({}, {}, {})", name(b), name(a), name(c))))
             }
             Node::Cast(to, x) => Ok(cast(expr.ty(x), to, name(x))),
+            Node::Fetch(operand, at) => {
+                Ok(Code::text(format!("fetch{operand}(u32({}))", name(at))))
+            }
+            Node::Check(_, Failure { holds, site, at }) => {
+                let (holds, site, at) = (name(holds), name(site), name(at));
+                let _ =
+                    writeln!(statements, "if live & {holds} {{\n    fail({site}, u32({at}));\n}}");
+                Err(holds.to_string())
+            }
         };
         names[r.index()] = match value {
             Err(leaf) => leaf,

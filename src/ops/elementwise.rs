@@ -101,7 +101,7 @@ macro_rules! table {
         sub Sub<Numeric>(x, y) -> T, ulp 1.0, abs 0.0, on (-100.0, 100.0), x - y;
         /// x·y. Integers wrap.
         mul Mul<Numeric>(x, y) -> T, ulp 1.0, abs 0.0, on (-100.0, 100.0), x * y;
-        /// x / y. Integers truncate toward zero; x / 0 is 0 and `i32::MIN` / −1 is `i32::MIN`.
+        /// x / y. Integers truncate toward zero; `i32::MIN` / −1 is `i32::MIN`, and x / 0 a [`Fault`](crate::Fault).
         div Div<Numeric>(x, y) -> T, ulp 4.0, abs 0.0, on (-100.0, 100.0), x / y;
         /// The lesser of the two; NaN if either is NaN.
         min Min<Numeric>(x, y) -> T, ulp 0.0, abs 0.0, on (-100.0, 100.0), x.min(y);
@@ -112,7 +112,7 @@ macro_rules! table {
         /// with 0 for x = 0.
         pow Pow<Numeric>(x, y) -> T, ulp 96.0, abs 0.0, on (0.0, 10.0), x.pow(y);
         /// The remainder of the division truncated toward zero: it has the sign of x, as Rust's
-        /// `%` and NumPy's `fmod` have it. Integers: x rem 0 is 0.
+        /// `%` and NumPy's `fmod` have it. Integers: x rem 0 is a [`Fault`](crate::Fault).
         rem Rem<Numeric>(x, y) -> T, ulp 4.0, abs 3e-5, on (-100.0, 100.0), x.rem(y);
 
         /// x = y; false if either is NaN.

@@ -107,14 +107,62 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             }
             Type { dtype: x.dtype, shape: dims.into() }
         }
+        Op::Gather { axis, .. } => {
+            let (table, indices) = indexed(inputs)?;
+            let (before, after) = table.shape.dims().split_at(*axis);
+            let dims = [before, indices.shape.dims(), &after[1..]].concat();
+            Type { dtype: table.dtype, shape: dims.into() }
+        }
+        Op::TakeAlong { axis } => {
+            let (table, indices) = indexed(inputs)?;
+            Type { dtype: table.dtype, shape: along(&table.shape, &indices.shape, *axis)? }
+        }
     };
     check_size(&out.shape)?;
-    // Their kernels count coordinates in 31 bits.
-    let counts = matches!(op, Op::Pad { .. } | Op::Concat { .. });
-    if counts && out.shape.dims().iter().any(|&dim| dim > i32::MAX as usize) {
-        return Err(MistakeKind::TooLarge(out.shape));
-    }
+    check_counts(op, inputs, &out)?;
     Ok(out)
+}
+
+/// Refuses what kernels that count in 31 bits cannot number: coordinates, or the elements of tables and indices.
+fn check_counts(op: &Op, inputs: &[&Type], out: &Type) -> Result<(), MistakeKind> {
+    let countable = i32::MAX as usize;
+    let large = match op {
+        Op::Pad { .. } | Op::Concat { .. } => {
+            out.shape.dims().iter().any(|&dim| dim > countable).then_some(&out.shape)
+        }
+        Op::Gather { .. } | Op::TakeAlong { .. } => {
+            inputs.iter().map(|input| &input.shape).find(|shape| shape.elements() > countable)
+        }
+        _ => None,
+    };
+    large.map_or(Ok(()), |shape| Err(MistakeKind::TooLarge(shape.clone())))
+}
+
+/// A table and the indices into it.
+fn indexed<'a>(inputs: &[&'a Type]) -> Result<(&'a Type, &'a Type), MistakeKind> {
+    let &[table, indices] = inputs else {
+        return Err(MistakeKind::Internal("a table and indices are needed"));
+    };
+    if !matches!(indices.dtype, DType::I32 | DType::U32) {
+        return Err(MistakeKind::DType(indices.dtype));
+    }
+    Ok((table, indices))
+}
+
+/// The shape of as many elements as there are `indices`, which broadcast with `table` off the axis.
+fn along(table: &Shape, indices: &Shape, axis: usize) -> Result<Shape, MistakeKind> {
+    let unfit = || MistakeKind::TakeAlong(table.clone(), indices.clone(), axis);
+    if indices.rank() != table.rank() {
+        return Err(unfit());
+    }
+    let pairs = table.dims().iter().zip(indices.dims()).enumerate();
+    let dims = pairs.map(|(at, pair)| match pair {
+        (_, &own) if at == axis => Some(own),
+        (&a, &b) if a == b || b == 1 => Some(a),
+        (1, &b) => Some(b),
+        _ => None,
+    });
+    dims.collect::<Option<_>>().ok_or_else(unfit)
 }
 
 /// Refuses shapes of too many dimensions or elements.

@@ -79,6 +79,16 @@ pub(crate) enum Op {
     Concat {
         axis: usize,
     },
+    /// Inputs: table, indices. The shape of the indices in place of the table's axis; `name` is what the user
+    /// called.
+    Gather {
+        name: &'static str,
+        axis: usize,
+    },
+    /// Inputs: table, indices. An index an element, along the axis.
+    TakeAlong {
+        axis: usize,
+    },
 }
 
 impl Op {
@@ -101,6 +111,8 @@ impl Op {
             Self::Move { name, .. } => name,
             Self::Pad { .. } => "pad",
             Self::Concat { .. } => "concat",
+            Self::Gather { name, .. } => name,
+            Self::TakeAlong { .. } => "take_along_axis",
         }
     }
 

@@ -8,7 +8,7 @@ pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
     /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `loss`,
-    /// `movement`, `random`, `creation`.
+    /// `movement`, `indexing`, `random`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -127,6 +127,9 @@ static OTHERS: &[OpInfo] = others! {
     "movement" "unfold", "all", VIEW, EXACT, "Windows along an axis, which may overlap.";
     "movement" "concat", "all", "everything before and after", EXACT, "Tensors end to end along an axis.";
     "movement" "pad", "all", "everything before and after", EXACT, "A border of one value around a tensor.";
+    "indexing" "gather", "all", "everything before and after; the tensor read is stored", EXACT, "Elements at indices along an axis.";
+    "indexing" "embedding", "all", "everything before and after; the tensor read is stored", EXACT, "Rows at indices.";
+    "indexing" "take_along_axis", "all", "everything before and after; the tensor read is stored", EXACT, "For each element its own index along an axis.";
     "creation" "full", "all", "everything after", EXACT, "One value everywhere.";
     "random" "random_bits", "u32", "everything after", EXACT, "32 random bits an element (Philox 4×32-10).";
     "random" "random_uniform", "f32 f16", "everything after", EXACT, "Uniform in 0..1.";

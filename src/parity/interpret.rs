@@ -76,6 +76,20 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
             }
             unreachable!("the sizes add up")
         }),
+        Op::Gather { axis, .. } => each(&mut |at| {
+            let own = inputs[1].shape.rank();
+            let index = inputs[1].at(&at[*axis..*axis + own]).number() as usize;
+            inputs[0].at(&[&at[..*axis], &[index], &at[*axis + own..]].concat())
+        }),
+        Op::TakeAlong { axis } => each(&mut |at| {
+            let index = inputs[1].broadcast_at(at).number() as usize;
+            let mut from = at.to_vec();
+            from[*axis] = index;
+            let off_axis = inputs[0].shape.dims().iter().zip(from).enumerate();
+            let from: Vec<usize> =
+                off_axis.map(|(a, (&d, c))| if d == 1 && a != *axis { 0 } else { c }).collect();
+            inputs[0].at(&from)
+        }),
     }
 }
 

@@ -3,6 +3,7 @@
 mod compare;
 mod elementwise;
 mod families;
+mod indexing;
 mod interpret;
 mod random;
 mod sample;

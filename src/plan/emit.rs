@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::fail::{Sites, failing_position};
 use super::fuse::{Fusion, Group};
 use super::ir::{Ir, Ix};
+use super::lookup;
 use super::path::{Path, Views};
 use super::reads::{
     coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, main_order, map_space,
@@ -64,6 +66,7 @@ pub(super) fn expression(op: &Op, args: &[Ty], params: &[Ty]) -> (Expr, Ref) {
 pub(super) fn step(
     ir: &Ir,
     views: &Views,
+    sites: &Sites,
     fusion: &Fusion,
     group: &Group,
     values: &[Option<ValueId>],
@@ -72,6 +75,7 @@ pub(super) fn step(
     let mut emitter = Emitter {
         ir,
         views,
+        sites,
         stored: &fusion.stored,
         values,
         builder: &builder,
@@ -102,6 +106,7 @@ pub(super) fn step(
 struct Emitter<'a, 'b> {
     ir: &'a Ir,
     views: &'a Views,
+    sites: &'a Sites,
     stored: &'a [bool],
     values: &'a [Option<ValueId>],
     builder: &'b Builder,
@@ -249,10 +254,16 @@ impl<'b> Emitter<'_, 'b> {
             }
             Op::Pad { .. } => self.pad(ix, path, space)?,
             Op::Concat { axis } => self.concat(ix, *axis, path, space)?,
+            Op::Gather { .. } | Op::TakeAlong { .. } => self.look_up(ix, path, space)?,
             op => {
                 let mut args: SmallVec<[E<'b>; 3]> = smallvec![];
                 for (base, way) in expr_reads(self.ir, self.views, ix) {
                     args.push(self.emit(base, &way.followed_by(path), space)?);
+                }
+                if let Some(site) = self.sites.get(ix) {
+                    let nought = args[1].eq(0.0);
+                    let fails = self.check(ix, site, nought, path, space)?;
+                    args[1] = fails.select(0.0, args[1], args[1]);
                 }
                 let params: SmallVec<[E<'b>; 2]> = match op {
                     Op::Elementwise(_, params) => params.iter().map(|&p| self.scalar(p)).collect(),
@@ -307,6 +318,41 @@ impl<'b> Emitter<'_, 'b> {
         Some(result)
     }
 
+    /// The table's element at the index, which is checked.
+    fn look_up(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
+        let node = &self.ir.nodes[ix];
+        let elements = lookup::elements(self.ir, self.views, ix)?;
+        let (indices, way) = expr_reads(self.ir, self.views, ix).pop()?;
+        let index = self.emit(indices, &way.followed_by(path), space)?;
+        // A negative index is a large one.
+        let size = self.scalar(Scalar::new(DType::U32, elements.size as f64));
+        let outside = index.cast(DType::U32).ge(size);
+        let fails = self.check(ix, self.sites.get(ix)?, outside, path, space)?;
+        let index = fails.select(0.0, index, index).cast(DType::I32);
+        let first = self.iota(path.carried(elements.first)?, space);
+        let position = index * self.number(elements.stride) + first;
+        let (base, _) = lookup::table(self.views, node)?;
+        let (value, ty) = (self.values[*base]?, &self.ir.nodes[*base].ty);
+        let table = self.whole(Source::Table(value), ty.dtype, View::contiguous(&ty.shape));
+        Some(self.builder.fetch(table, position, ty.dtype.lane()))
+    }
+
+    /// `holds`, and the run fails where it does, which is at the node `ix`.
+    fn check(
+        &mut self,
+        ix: Ix,
+        site: u32,
+        holds: E<'b>,
+        path: &Path,
+        space: Space,
+    ) -> Option<E<'b>> {
+        let at = self.iota(failing_position(self.ir, ix, path)?, space);
+        let site = self.scalar(Scalar::new(DType::U32, site.into()));
+        let none = View { dims: smallvec![], strides: smallvec![], offset: 0 };
+        let failures = self.whole(Source::Failures, DType::U32, none);
+        Some(self.builder.check(failures, holds, site, at))
+    }
+
     fn load(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
         let ty = &self.ir.nodes[ix].ty;
         let view = path.view(&ty.shape)?;
@@ -334,12 +380,22 @@ impl<'b> Emitter<'_, 'b> {
 
     fn operand(&mut self, operand: Operand) -> E<'b> {
         let ty = operand.dtype.lane();
+        let at = self.operand_index(operand);
+        self.builder.load(at, ty)
+    }
+
+    /// An operand that is there as a whole.
+    fn whole(&mut self, source: Source, dtype: DType, view: View) -> u16 {
+        self.operand_index(Operand { source, dtype, space: Space::Whole, view, clamp: false })
+    }
+
+    fn operand_index(&mut self, operand: Operand) -> u16 {
         let known = self.operands.iter().position(|o| *o == operand);
         let at = known.unwrap_or_else(|| {
             self.operands.push(operand);
             self.operands.len() - 1
         });
-        self.builder.load(at as u16, ty)
+        at as u16
     }
 
     fn number(&mut self, value: i64) -> E<'b> {

@@ -5,11 +5,13 @@
 //! memory traffic; then a kernel that only maps what one heavy kernel made becomes the epilogue of
 //! that one.
 
+use super::fail::{self, Sites};
 use super::ir::{Ir, Ix};
+use super::lookup;
 use super::path::Views;
 use super::reads::{
     Read, epilogue_space, expr_reads, into_epilogue, is_heavy, knows_position, reads_position,
-    root_reads,
+    root_reads, table_read,
 };
 use super::step::Space;
 use crate::cost::Rates;
@@ -44,10 +46,17 @@ pub(super) struct Fusion {
     pub stored: Vec<bool>,
 }
 
-pub(super) fn fuse(ir: &Ir, views: &Views, storage_buffers: usize, rates: &Rates) -> Fusion {
+pub(super) fn fuse(
+    ir: &Ir,
+    views: &Views,
+    sites: &Sites,
+    storage_buffers: usize,
+    rates: &Rates,
+) -> Fusion {
     let mut pass = Pass {
         ir,
         views,
+        sites,
         rates,
         buffers: storage_buffers,
         is_output: vec![false; ir.nodes.len()],
@@ -76,6 +85,7 @@ pub(super) fn fuse(ir: &Ir, views: &Views, storage_buffers: usize, rates: &Rates
 struct Pass<'a> {
     ir: &'a Ir,
     views: &'a Views,
+    sites: &'a Sites,
     rates: &'a Rates,
     buffers: usize,
     is_output: Vec<bool>,
@@ -199,7 +209,7 @@ impl Pass<'_> {
     /// The group's reads if it computed `ix` itself; `None` where it cannot.
     fn reads_after(&self, ix: Ix, group: usize) -> Option<Vec<Read>> {
         let group = &self.groups[group];
-        if group.size + ways(group, ix) > MAX_OPS {
+        if group.size + ways(group, ix) > MAX_OPS || !self.can_be_computed(ix, group) {
             return None;
         }
         let mut reads: Vec<Read> =
@@ -210,6 +220,8 @@ impl Pass<'_> {
             if !knows_position(&node.op, &node.ty.shape, &through.path) {
                 return None;
             }
+            lookup::elements(self.ir, self.views, ix)
+                .map_or(Some(()), |elements| through.path.carried(elements.first).map(drop))?;
             for (base, path) in &inputs {
                 let path = path.followed_by(&through.path);
                 path.view(&self.ir.nodes[*base].ty.shape)?;
@@ -219,8 +231,29 @@ impl Pass<'_> {
                 }
             }
         }
+        let table =
+            table_read(self.views, &self.ir.nodes[ix]).filter(|table| !reads.contains(table));
+        reads.extend(table);
+        let failures = self.can_fail(group) || self.sites.get(ix).is_some();
         let outputs = 1 + group.extra.len() + usize::from(self.is_output[ix]);
-        (distinct(&reads) + outputs <= self.buffers).then_some(reads)
+        (distinct(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
+    }
+
+    /// Whether some operation of the group can fail.
+    fn can_fail(&self, group: &Group) -> bool {
+        group.ops.iter().any(|&ix| self.sites.get(ix).is_some())
+    }
+
+    /// Whether the group need not have `ix` in memory: it is no table of the group's, and where it can fail it does so
+    /// for each of its elements, and for no other.
+    fn can_be_computed(&self, ix: Ix, group: &Group) -> bool {
+        let mut reads = group.reads.iter().filter(|read| read.base == ix);
+        let fails = self.sites.get(ix).is_some();
+        let maps = !is_heavy(&self.ir.nodes[group.root].op);
+        reads.all(|read| {
+            read.space != Space::Whole
+                && (!fails || (maps && fail::reaches_all(self.ir, ix, &read.path)))
+        })
     }
 
     /// Whether computing the value where it is read beats storing it once.
@@ -251,7 +284,7 @@ impl Pass<'_> {
                         return false;
                     }
                     Space::X | Space::W => 1.0,
-                    Space::Main | Space::Out => {
+                    Space::Main | Space::Out | Space::Whole => {
                         read.path.shape().elements() as f64 / elements.max(1.0)
                     }
                 };
@@ -332,7 +365,12 @@ impl Pass<'_> {
     fn epilogue_reads(&self, at: usize, anchor: Ix) -> Option<Vec<Read>> {
         let group = &self.groups[at];
         let source = &self.groups[self.group_of[anchor]?];
-        if source.size + group.size > MAX_OPS || source.root != anchor {
+        let looks_up = group.reads.iter().any(|read| read.space == Space::Whole);
+        if source.size + group.size > MAX_OPS
+            || source.root != anchor
+            || looks_up
+            || self.can_fail(group)
+        {
             return None;
         }
         let mut reads = source.reads.clone();

@@ -7,8 +7,10 @@
 
 mod emit;
 mod explain;
+mod fail;
 mod fuse;
 mod ir;
+mod lookup;
 mod memory;
 mod path;
 mod place;
@@ -40,6 +42,7 @@ use crate::error::{PlanError, file_and_line};
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use crate::shape::Shape;
+use fail::Sites;
 use fuse::Fusion;
 use ir::{Ir, Ix};
 use path::Views;
@@ -67,6 +70,8 @@ pub(crate) struct Plan {
     pub steps: Vec<Step>,
     /// Bytes of each buffer that lives for one run, in the device's storage.
     pub slots: Vec<u64>,
+    /// The operations that can fail on the data, in the order recorded.
+    pub sites: Vec<NodeId>,
     /// What is downloaded, in the order of [`Graph::outputs`].
     pub downloads: Vec<ValueId>,
     /// What stays on the device, in the order of [`Graph::keeps`].
@@ -106,6 +111,15 @@ pub(crate) enum Home {
     Kept(usize),
 }
 
+/// Where a run failed. The first failure is that of the least site, and of that the least position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Failed {
+    /// Which operation, by position in [`Plan::sites`].
+    pub site: u32,
+    /// Which of its elements, in row-major order.
+    pub at: u32,
+}
+
 /// Plans `graph` for `target`.
 pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     if graph.len() == 0 {
@@ -120,10 +134,11 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     verify::ir("simplify", &ir)?;
     let views = Views::resolve(&ir);
     let rates = target.profiles.of(target.backend).rates();
-    let fusion = fuse::fuse(&ir, &views, buffers, &rates);
-    verify::fusion(&ir, &views, &fusion, buffers)?;
+    let sites = Sites::of(&ir);
+    let fusion = fuse::fuse(&ir, &views, &sites, buffers, &rates);
+    verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
 
-    let mut storage = Storage::new(&ir, &views, target);
+    let mut storage = Storage::new(&ir, &views, &sites, target);
     let steps = storage.steps(&fusion)?;
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;
@@ -146,6 +161,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
         values,
         steps,
         slots: Vec::new(),
+        sites: sites.nodes,
         downloads,
         keeps,
         peak_bytes: 0,
@@ -185,6 +201,7 @@ impl Value {
 struct Storage<'a> {
     ir: &'a Ir,
     views: &'a Views,
+    sites: &'a Sites,
     target: &'a Target,
     of: Vec<Option<ValueId>>,
     values: Vec<Value>,
@@ -193,9 +210,18 @@ struct Storage<'a> {
 }
 
 impl<'a> Storage<'a> {
-    fn new(ir: &'a Ir, views: &'a Views, target: &'a Target) -> Self {
+    fn new(ir: &'a Ir, views: &'a Views, sites: &'a Sites, target: &'a Target) -> Self {
         let of = vec![None; ir.nodes.len()];
-        Self { ir, views, target, of, values: Vec::new(), downloads: Vec::new(), keeps: Vec::new() }
+        Self {
+            ir,
+            views,
+            sites,
+            target,
+            of,
+            values: Vec::new(),
+            downloads: Vec::new(),
+            keeps: Vec::new(),
+        }
     }
 
     /// The steps of all groups, unordered; fills in the outputs.
@@ -210,7 +236,7 @@ impl<'a> Storage<'a> {
         }
         let mut steps = Vec::with_capacity(fusion.groups.len());
         for group in &fusion.groups {
-            let step = emit::step(self.ir, self.views, fusion, group, &self.of);
+            let step = emit::step(self.ir, self.views, self.sites, fusion, group, &self.of);
             let mut step = step.ok_or_else(|| PlanError::Invalid {
                 pass: "emit",
                 what: format!("{} cannot be expressed", self.ir.nodes[group.root].op.name()),

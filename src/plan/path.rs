@@ -61,7 +61,7 @@ impl Path {
 
     /// The strided view that the path is of a value of shape `from` stored row by row, if it is one.
     pub fn view(&self, from: &Shape) -> Option<View> {
-        self.moves.iter().try_fold(View::contiguous(from), |view, step| view.moved(step))
+        self.carried(View::contiguous(from))
     }
 
     /// The view of coordinate `axis` at the start of the path as a number: an iota operand's.
@@ -69,6 +69,11 @@ impl Path {
         let mut view = View::contiguous(from);
         view.strides.iter_mut().for_each(|stride| *stride = 0);
         view.strides[axis] = 1;
+        self.carried(view)
+    }
+
+    /// `view`, which is over the shape at the start of the path, as seen from its end.
+    pub fn carried(&self, view: View) -> Option<View> {
         self.moves.iter().try_fold(view, |view, step| view.moved(step))
     }
 }

@@ -32,8 +32,11 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
         let moving = view.dims.iter().zip(&view.strides).filter(|&(_, &stride)| stride != 0);
         moving.fold(1_u64, |n, (&dim, _)| n.saturating_mul(dim as u64))
     };
-    let views = step.operands.iter().filter(|operand| operand.source == Source::Value(id));
-    let reached = total(views.map(|operand| reached(&operand.view)));
+    let operands = step.operands.iter().filter(|operand| operand.source.value() == Some(id));
+    let reached = total(operands.map(|operand| match operand.source {
+        Source::Table(_) => step.points(),
+        _ => reached(&operand.view),
+    }));
     reached.min(value.shape.elements() as u64) * limits.stored(value.dtype)
 }
 

@@ -1,7 +1,8 @@
 //! What a node's kernel reads, and over which space: shared by the pass that groups nodes and the one that
 //! writes their expressions.
 
-use super::ir::{Ir, Ix};
+use super::ir::{Ir, IrNode, Ix};
+use super::lookup;
 use super::path::{Path, Views};
 use super::step::Space;
 use crate::ops::{MatMulDims, Op};
@@ -46,10 +47,14 @@ pub(super) fn knows_position(op: &Op, shape: &Shape, path: &Path) -> bool {
     }
 }
 
-/// The stored values that a node's expression reads, with the way to the node's own shape. A
-/// padding's and a concatenation's ways lead outside of their values where another is read.
+/// The stored values that a node's expression reads, with the way to the node's own shape; of a look-up, the
+/// indices alone. A padding's and a concatenation's ways lead outside of their values where another is read.
 pub(super) fn expr_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<(Ix, Path)> {
     let node = &ir.nodes[ix];
+    if lookup::axis(&node.op).is_some() {
+        let (base, path) = views.of(node.inputs[1]);
+        return vec![(*base, lookup::index_path(node, path))];
+    }
     let shape = &node.ty.shape;
     let mut start = 0_i64;
     let mut reads = Vec::with_capacity(node.inputs.len());
@@ -129,9 +134,16 @@ pub(super) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
                     reads.push(read);
                 }
             }
+            reads.extend(table_read(views, node));
             reads
         }
     }
+}
+
+/// The table that a look-up reads.
+pub(super) fn table_read(views: &Views, node: &IrNode) -> Option<Read> {
+    let (base, path) = lookup::table(views, node)?.clone();
+    Some(Read { base, path, space: Space::Whole })
 }
 
 /// The order of axes in the main space of a reduction, row or scan form: what is kept, then what is

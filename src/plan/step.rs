@@ -51,13 +51,18 @@ impl Step {
     pub fn reads(&self) -> SmallVec<[ValueId; 8]> {
         let mut reads = SmallVec::new();
         for operand in &self.operands {
-            if let Source::Value(value) = operand.source
+            if let Some(value) = operand.source.value()
                 && !reads.contains(&value)
             {
                 reads.push(value);
             }
         }
         reads
+    }
+
+    /// Whether the step can fail.
+    pub fn can_fail(&self) -> bool {
+        self.operands.iter().any(|operand| operand.source == Source::Failures)
     }
 
     /// How often a GPU is dispatched for the step.
@@ -270,9 +275,12 @@ pub(crate) enum Space {
     W,
     /// The out space of a reduction (`outer`) or product (`batch ++ [m, n]`).
     Out,
+    /// None: the operand is there as a whole, for [`Node::Fetch`](crate::expr::Node) and
+    /// [`Node::Check`](crate::expr::Node).
+    Whole,
 }
 
-/// What one [`Node::Load`](crate::expr::Node) reads.
+/// What one [`Node::Load`](crate::expr::Node) reads, or what is there as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Operand {
     pub source: Source,
@@ -291,6 +299,20 @@ pub(crate) enum Source {
     Value(ValueId),
     /// The view's index itself, as an `i32`: coordinates as numbers.
     Iota,
+    /// Any element of a whole value.
+    Table(ValueId),
+    /// Where the run's failures are told.
+    Failures,
+}
+
+impl Source {
+    /// The value that is read.
+    pub fn value(self) -> Option<ValueId> {
+        match self {
+            Self::Value(value) | Self::Table(value) => Some(value),
+            Self::Iota | Self::Failures => None,
+        }
+    }
 }
 
 /// A result of a step.

@@ -1,5 +1,6 @@
 //! What must hold after each pass. Checked in debug builds, and named by the pass that broke it.
 
+use super::fail::Sites;
 use super::fuse::Fusion;
 use super::ir::{Ir, Ix};
 use super::memory::lives;
@@ -36,6 +37,7 @@ pub(super) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
 pub(super) fn fusion(
     ir: &Ir,
     views: &Views,
+    sites: &Sites,
     fusion: &Fusion,
     buffers: usize,
 ) -> Result<(), PlanError> {
@@ -55,7 +57,11 @@ pub(super) fn fusion(
             let mut bound: Vec<Ix> = group.reads.iter().map(|read| read.base).collect();
             bound.sort_unstable();
             bound.dedup();
-            let bound = bound.len() + 1 + group.extra.len();
+            let fails = group.ops.iter().any(|&ix| sites.get(ix).is_some());
+            let bound = bound.len() + 1 + group.extra.len() + usize::from(fails);
+            ensure(!fails || group.anchor.is_none(), || {
+                format!("{name} may fail where nothing is")
+            })?;
             ensure(bound <= buffers, || format!("{name} binds {bound} buffers"))?;
             for &ix in [group.root].iter().chain(&group.extra) {
                 there[ix] = true;
@@ -113,7 +119,10 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
 
 fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
     let label = step.label();
-    let buffers = step.reads().len() + step.outputs.len();
+    let buffers = step.reads().len() + step.outputs.len() + usize::from(step.can_fail());
+    ensure(!step.can_fail() || matches!(step.form, Form::Map { .. }), || {
+        format!("{label} evaluates more than counts, and can fail")
+    })?;
     ensure(buffers <= target.limits.storage_buffers, || {
         format!("{label} binds {buffers} buffers")
     })?;
@@ -130,7 +139,7 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
             format!("{label} writes outside")
         })?;
     }
-    for operand in &step.operands {
+    for operand in step.operands.iter().filter(|operand| operand.space != Space::Whole) {
         let dims = space(step, operand.space);
         ensure(operand.view.dims[..] == *dims, || {
             format!(

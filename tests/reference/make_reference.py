@@ -201,8 +201,8 @@ def wrap(values, dtype):
 
 
 def truncated(a, b):
-    """a / b toward zero; 0 where b is 0."""
-    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    """a / b toward zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def integer_pow(a, b):
@@ -219,7 +219,7 @@ INTEGER = {
     "min": min,
     "max": max,
     "pow": integer_pow,
-    "rem": lambda a, b: 0 if b == 0 else a - b * truncated(a, b),
+    "rem": lambda a, b: a - b * truncated(a, b),
 }
 
 
@@ -233,8 +233,11 @@ def integers(family):
         grid = list(itertools.product(values, values))
         x, y = (np.array(side, dtype) for side in zip(*grid))
         for op, function in INTEGER.items():
-            want = wrap([function(a, b) for a, b in grid], dtype)
-            family.case(f"{op} {name}", op, [x, y], want)
+            # A division by zero is a fault.
+            pairs = [(a, b) for a, b in grid if b != 0 or op not in ("div", "rem")]
+            want = wrap([function(a, b) for a, b in pairs], dtype)
+            inputs = [np.array(side, dtype) for side in zip(*pairs)]
+            family.case(f"{op} {name}", op, inputs, want)
         for op, function in COMPARE.items():
             family.case(f"{op} {name}", op, [x, y], function(x, y))
         x = np.array(values, dtype)
@@ -721,9 +724,46 @@ def joins(move, x):
     move("pad not at all", "pad", [vector], vector, before=[0], after=[0], value=9)
 
 
+# Indexing ---------------------------------------------------------------------------------------
+
+
+def indexing():
+    family = Family("indexing")
+    own = np.random.default_rng(11)
+
+    def look_up(name, op, table, indices, want, **params):
+        limits = {"signed_zero": True} if table.dtype == np.float32 else {}
+        family.case(name, op, [table, indices], want, params=params, **limits)
+
+    x = f32(own.standard_normal((5, 4, 6)))
+    x[0, 0, 0], x[1, 2, 3], x[2, 0, 1] = np.nan, -0.0, -np.inf
+    tables = [("f32", x), ("f16", x.astype(np.float16)), ("i32", np.int32(x * 100).copy())]
+    tables += [("u32", np.uint32(own.integers(0, 2**32, x.shape))), ("bool", x > 0)]
+    tables[2][1][0, 0, 0] = 7
+    for name, table in tables:
+        for axis in (0, 1, 2, -1, -3):
+            for shape in ((), (3,), (2, 2), (0,)):
+                dtype = own.choice([np.int32, np.uint32])
+                i = np.asarray(own.integers(0, table.shape[axis], shape), dtype)
+                want = np.take(table, i, axis)
+                label = f"{name} axis {axis} {list(shape)}"
+                look_up(f"gather {label}", "gather", table, i, want, axis=axis)
+        i = np.int32(own.integers(0, 5, (3, 2)))
+        look_up(f"embedding {name}", "embedding", table, i, table[i])
+        for axis, shape in [(0, (3, 4, 6)), (1, (5, 7, 6)), (2, (5, 4, 1)), (-1, (1, 4, 9))]:
+            i = np.int32(own.integers(0, table.shape[axis], shape))
+            off = [1 if a == axis % 3 else n for a, n in enumerate(table.shape)]
+            full = np.broadcast_to(i, np.broadcast_shapes(i.shape, off))
+            want = np.take_along_axis(table, full, axis)
+            label = f"take {name} axis {axis} {list(shape)}"
+            look_up(label, "take_along_axis", table, i, want, axis=axis)
+    family.write()
+
+
 if __name__ == "__main__":
     elementwise()
     reductions()
     rows()
     matmuls()
     movement()
+    indexing()

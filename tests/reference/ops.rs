@@ -1,7 +1,8 @@
 //! From an operation's name to the method that records it.
 
 use onetrip::{
-    Axes, BufferId, DType, Element, Float, GpuCommandBatch, Logical, Numeric, Result, Signed, f16,
+    Axes, BufferId, DType, Element, Float, GpuCommandBatch, Index, Logical, Numeric, Result,
+    Signed, f16,
 };
 
 use crate::case::{Case, Tensor};
@@ -98,6 +99,9 @@ pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option
             _ => None,
         };
     }
+    if let Some(id) = indexed(batch, case, inputs) {
+        return Some(id);
+    }
     match inputs[0] {
         Id::F32(_) => float::<f32>(batch, case, inputs),
         Id::F16(_) => float::<f16>(batch, case, inputs),
@@ -105,6 +109,45 @@ pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option
         Id::U32(_) => numeric::<u32>(batch, case, inputs),
         Id::Bool(_) => logical::<bool>(batch, case, inputs),
     }
+}
+
+/// Records an operation whose last input is indices.
+fn indexed(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    match *inputs.last()? {
+        Id::I32(i) => indexed_by(b, case, inputs, i),
+        Id::U32(i) => indexed_by(b, case, inputs, i),
+        _ => None,
+    }
+}
+
+fn indexed_by<I: Index>(
+    b: &mut GpuCommandBatch,
+    case: &Case,
+    inputs: &[Id],
+    i: BufferId<I>,
+) -> Option<Id> {
+    match inputs[0] {
+        Id::F32(x) => look_up(b, case, x, i),
+        Id::F16(x) => look_up(b, case, x, i),
+        Id::I32(x) => look_up(b, case, x, i),
+        Id::U32(x) => look_up(b, case, x, i),
+        Id::Bool(x) => look_up(b, case, x, i),
+    }
+}
+
+fn look_up<T: Kind, I: Index>(
+    b: &mut GpuCommandBatch,
+    case: &Case,
+    x: BufferId<T>,
+    i: BufferId<I>,
+) -> Option<Id> {
+    let y = match case.op.as_str() {
+        "gather" => b.gather(x, i, axis(case)),
+        "embedding" => b.embedding(x, i),
+        "take_along_axis" => b.take_along_axis(x, i, axis(case)),
+        _ => return None,
+    };
+    Some(T::wrap(y))
 }
 
 /// Calls the method of `$batch` whose name is `$op`, if it is in the list.

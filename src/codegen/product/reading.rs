@@ -101,7 +101,7 @@ impl Product {
             let side = match operands[o].space {
                 Space::X => Side::X,
                 Space::W => Side::W,
-                Space::Main | Space::Out => return self.is_wide_result(view),
+                Space::Main | Space::Out | Space::Whole => return self.is_wide_result(view),
             };
             let Some(reading) = readings.iter().find(|r| r.side == side) else { return false };
             let [outer, k] = axes(side, view);

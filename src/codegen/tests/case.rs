@@ -116,6 +116,7 @@ impl Maker {
             values,
             steps: Vec::new(),
             slots: vec![0],
+            sites: Vec::new(),
             downloads: Vec::new(),
             keeps: Vec::new(),
             peak_bytes: 0,

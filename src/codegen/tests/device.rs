@@ -169,6 +169,7 @@ impl Gpu {
         let buffers = dispatch.buffers.iter().map(|b| match b.buffer {
             BufferRef::Value(value) => &values[value.index()],
             BufferRef::Slot(_) => scratch,
+            BufferRef::Failures => unreachable!("no step made by hand can fail"),
         });
         let entries: Vec<wgpu::BindGroupEntry<'_>> = std::iter::once(&params)
             .chain(buffers)

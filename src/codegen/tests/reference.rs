@@ -217,6 +217,13 @@ fn eval(case: &Case, root: Ref, point: &[usize], acc: f64) -> f64 {
                 _ => panic!("{op:?} is not used by these tests"),
             }
         }
+        Node::Fetch(operand, position) => {
+            let Source::Table(value) = case.step.operands[usize::from(operand)].source else {
+                return f64::NAN;
+            };
+            case.data[value.index()][next(position) as usize]
+        }
+        Node::Check(_, failure) => next(failure.holds),
         Node::Select(c, a, b) => {
             if next(c) != 0.0 {
                 next(a)

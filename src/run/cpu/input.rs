@@ -4,6 +4,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
+use super::failures::Failures;
 use super::prefetch;
 use crate::dtype::DType;
 use crate::plan::{Operand, Source};
@@ -16,6 +17,10 @@ pub(super) enum Input<'a> {
     /// The lanes lie in memory one after the other.
     Memory(&'a [u32]),
     Gather(Gather<'a>),
+    /// Elements that are fetched by their positions.
+    Table(Data<'a>),
+    /// Not read: where failures are told.
+    Failures(&'a Failures),
 }
 
 /// Lanes that are fetched element by element.
@@ -36,7 +41,7 @@ struct Axis {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Data<'a> {
+pub(super) enum Data<'a> {
     Words(&'a [u32]),
     Halves(&'a [f16]),
     Bytes(&'a [u8]),
@@ -69,6 +74,23 @@ impl<'a> Data<'a> {
             Self::Halves(data) => data[index as usize].to_f32().to_bits(),
             Self::Bytes(data) => u32::from(data[index as usize] != 0),
             Self::Iota => index as u32,
+        }
+    }
+
+    /// `out[i]` = the element at `positions[i]`, or the last one if that is not so far.
+    pub fn fetch(self, positions: &[u32], out: &mut [u32]) {
+        let Some(last) = self.len().checked_sub(1) else { return out.fill(0) };
+        match self {
+            Self::Words(data) => {
+                for (out, &at) in out.iter_mut().zip(positions) {
+                    *out = data[(at as usize).min(last)];
+                }
+            }
+            _ => {
+                for (out, &at) in out.iter_mut().zip(positions) {
+                    *out = self.lane((at as usize).min(last) as i64);
+                }
+            }
         }
     }
 
@@ -116,9 +138,15 @@ impl<'a> Input<'a> {
         Self::through(view, Data::of(value), false)
     }
 
+    /// All of `value`, to be fetched from.
+    pub fn table(value: &'a HostBuffer) -> Self {
+        Self::Table(Data::of(value))
+    }
+
     /// The lanes from `start` on.
     pub fn fetch(&self, start: usize, out: &mut [u32]) {
         match self {
+            Self::Table(_) | Self::Failures(_) => {}
             Self::Memory(words) => out.copy_from_slice(&words[start..start + out.len()]),
             Self::Gather(gather) => gather.fetch(start, out),
         }

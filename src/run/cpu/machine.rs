@@ -154,6 +154,17 @@ impl<'a> Reader<'a> {
             Op::Pair(first, second, args) => pair::run(first, second, args.map(lanes), out),
             Op::Select(c, x, y) => lanes::select(lanes(c), lanes(x), lanes(y), out),
             Op::Cast(from, to, x) => lanes::cast(from, to, lanes(x), out),
+            Op::Fetch(operand, at) => {
+                if let Some(Input::Table(table)) = &self.span.inputs[usize::from(operand)] {
+                    table.fetch(lanes(at), out);
+                }
+            }
+            Op::Check(operand, [holds, site, at]) => {
+                out.copy_from_slice(lanes(holds));
+                if let Some(Input::Failures(failures)) = &self.span.inputs[usize::from(operand)] {
+                    failures.tell(out, lanes(site), lanes(at));
+                }
+            }
         }
     }
 

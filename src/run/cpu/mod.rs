@@ -1,6 +1,7 @@
 //! Running a plan on the host: each step in tiles that stay in the cache, shared out over threads where
 //! that pays.
 
+mod failures;
 mod fold;
 mod input;
 mod lanes;
@@ -28,11 +29,12 @@ pub(crate) use offload::{CpuJob, run_off_thread};
 pub(crate) use pool::CpuPool;
 pub(crate) use program::CpuProgram;
 
+use self::failures::Failures;
 use self::input::Input;
 use self::program::{Hole, Tapes};
 use self::tape::Tape;
 use crate::expr::Ref;
-use crate::plan::{Form, Home, Plan, Space, Step, ValueId};
+use crate::plan::{Failed, Form, Home, Plan, Source, Space, Step, ValueId};
 use crate::run::HostBuffer;
 use crate::shape::View;
 
@@ -43,6 +45,8 @@ pub(crate) struct CpuRun {
     pub downloads: Vec<Arc<HostBuffer>>,
     /// In the order of [`Plan::keeps`].
     pub keeps: Vec<Arc<HostBuffer>>,
+    /// Where the run failed, if it did.
+    pub failed: Option<Failed>,
     /// Steps that ran.
     pub dispatches: usize,
     /// Buffers that came from the pool.
@@ -62,12 +66,14 @@ fn run(
 ) -> CpuRun {
     let plan = program.plan();
     let mut memory = Memory::new(plan, uploads, residents, pool);
+    let failures = Failures::default();
     let mut dispatches = 0;
     for (step, tapes) in program.steps() {
         let mut outputs: SmallVec<[HostBuffer; 1]> =
             step.outputs.iter().map(|output| memory.take(output.value)).collect();
         if !step.is_empty() {
-            run_step(&Job { step, tapes, values: &memory.values }, &mut outputs);
+            let job = Job { step, tapes, values: &memory.values, failures: &failures };
+            run_step(&job, &mut outputs);
             dispatches += 1;
         }
         for (output, buffer) in step.outputs.iter().zip(outputs) {
@@ -78,7 +84,8 @@ fn run(
     let keeps = plan.keeps.iter().map(|&value| memory.share(value)).collect();
     let (pool_hits, pool_misses) = (memory.pool_hits, memory.pool_misses);
     memory.release();
-    CpuRun { downloads, keeps, dispatches, pool_hits, pool_misses }
+    let failed = failures.first();
+    CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses }
 }
 
 fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
@@ -114,6 +121,7 @@ struct Job<'a> {
     step: &'a Step,
     tapes: &'a Tapes,
     values: &'a [Option<Arc<HostBuffer>>],
+    failures: &'a Failures,
 }
 
 impl<'a> Job<'a> {
@@ -121,11 +129,14 @@ impl<'a> Job<'a> {
     /// `view` makes of its own view.
     fn inputs(&self, space: Space, view: impl Fn(&View) -> View) -> Vec<Option<Input<'a>>> {
         let bind = |operand: &crate::plan::Operand| {
-            let value = match operand.source {
-                crate::plan::Source::Value(value) => self.values[value.index()].as_deref(),
-                crate::plan::Source::Iota => None,
-            };
-            (operand.space == space).then(|| Input::bind(operand, &view(&operand.view), value))
+            let value =
+                operand.source.value().and_then(|value| self.values[value.index()].as_deref());
+            match operand.source {
+                Source::Failures => Some(Input::Failures(self.failures)),
+                Source::Table(_) => value.map(Input::table),
+                Source::Value(_) | Source::Iota => (operand.space == space)
+                    .then(|| Input::bind(operand, &view(&operand.view), value)),
+            }
         };
         self.step.operands.iter().map(bind).collect()
     }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::input::Input;
 use super::pair::Second;
 use crate::dtype::{Scalar, Ty};
-use crate::expr::{Binary, Expr, Node, Ref, Unary};
+use crate::expr::{Binary, Expr, Failure, Node, Ref, Unary};
 
 /// Lanes of a register: the registers of a usual tape stay in the first-level cache.
 pub(super) const TILE: usize = 512;
@@ -31,6 +31,10 @@ pub(super) enum Op {
     Pair(Binary, Second, [Arg; 3]),
     Select(Arg, Arg, Arg),
     Cast(Ty, Ty, Arg),
+    /// Fetches elements of a table.
+    Fetch(u16, Arg),
+    /// Passes on whether something failed, tells the site and the position.
+    Check(u16, [Arg; 3]),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +140,10 @@ impl<'e> Compiler<'e> {
             Node::Binary(op, x, y) => Op::Binary(op, self.expr.ty(x), arg(x), arg(y)),
             Node::Select(c, x, y) => Op::Select(arg(c), arg(x), arg(y)),
             Node::Cast(to, x) => Op::Cast(self.expr.ty(x), to, arg(x)),
+            Node::Fetch(n, at) => Op::Fetch(n, arg(at)),
+            Node::Check(n, Failure { holds, site, at }) => {
+                Op::Check(n, [arg(holds), arg(site), arg(at)])
+            }
         };
         let pair = self.pair(node);
         let op = pair.map_or(op, |(op, _)| op);

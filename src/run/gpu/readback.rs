@@ -1,6 +1,7 @@
 //! What a run hands out: results in a mapped buffer, read where they lie or copied straight to where the user
 //! wants them, and buffers that stay on the device.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::GpuCounts;
@@ -9,6 +10,7 @@ use super::flight::Readback;
 use super::resident::DeviceBuffer;
 use super::trip::HostData;
 use crate::dtype::{DType, Element};
+use crate::plan::Failed;
 use crate::run::memory::{self, LARGE_RESULT, PART};
 use crate::run::threads::{off_thread, share};
 
@@ -16,6 +18,10 @@ use crate::run::threads::{off_thread, share};
 pub(crate) struct GpuRun {
     pub(super) readback: Option<Arc<Readback>>,
     pub(super) outputs: Vec<Output>,
+    /// The bytes of the readback buffer that tell of failures.
+    pub(super) failures: Range<usize>,
+    /// Where the run failed, if it did.
+    pub failed: Option<Failed>,
     /// One for each of [`Plan::keeps`](crate::plan::Plan).
     pub kept: Vec<Arc<DeviceBuffer>>,
     pub counts: GpuCounts,
@@ -43,6 +49,16 @@ impl GpuRun {
     /// The number of downloaded values.
     pub fn len(&self) -> usize {
         self.outputs.len()
+    }
+
+    /// Looks for a failure in what came back.
+    pub(super) fn find_failure(&mut self) {
+        let Some(readback) = &self.readback else { return };
+        let words = readback.bytes()[self.failures.clone()].chunks_exact(4);
+        let words =
+            words.map(|word| word.iter().rev().fold(0, |n, &byte| n << 8 | u32::from(byte)));
+        let failed = (0..).zip(words).find(|&(_, word)| word != 0);
+        self.failed = failed.map(|(site, word)| Failed { site, at: !word });
     }
 
     /// A downloaded value, which outlives the run.

@@ -52,6 +52,7 @@ impl Gpu {
             if let Some(flight) = flight {
                 run.readback = flight.await?.map(Arc::new);
             }
+            run.find_failure();
             Ok(run)
         }
     }
@@ -66,7 +67,9 @@ impl Shared {
         let memory = Memory::lease(self, job, &mut counts)?;
         let (cargo, copies) = self.load(job, &memory)?;
         let staging = self.stage(&cargo, &mut counts)?;
-        let (outputs, bytes_down) = self.outputs(job)?;
+        let (outputs, bytes_of_outputs) = self.outputs(job)?;
+        let sites = job.plan.sites.len();
+        let bytes_down = bytes_of_outputs + 4 * sites as u64;
         let readback = match bytes_down {
             0 => None,
             bytes => Some((self.lease(Kind::Readback, bytes, &mut counts)?, bytes)),
@@ -79,7 +82,8 @@ impl Shared {
             Some(encode.submit(&mut counts, staging, &copies, readback, &outputs)?)
         };
         let kept = memory.kept.into_iter().map(Arc::new).collect();
-        Ok((flight, GpuRun { readback: None, outputs, kept, counts }))
+        let failures = bytes_of_outputs as usize..bytes_down as usize;
+        Ok((flight, GpuRun { readback: None, outputs, failures, failed: None, kept, counts }))
     }
 
     /// What must be uploaded, and where to.
@@ -175,6 +179,8 @@ struct StagedCopy<'a> {
 struct Memory<'a> {
     slots: Vec<Lease>,
     kept: Vec<DeviceBuffer>,
+    /// Where failures are told, if anything can fail.
+    failures: Option<Lease>,
     residents: &'a [Arc<DeviceBuffer>],
 }
 
@@ -191,7 +197,12 @@ impl<'a> Memory<'a> {
             let elements = value.shape.elements();
             kept.push(DeviceBuffer::lease(shared, value.dtype, elements, counts)?);
         }
-        Ok(Self { slots, kept, residents: &job.residents })
+        let sites = plan.sites.len() as u64;
+        let failures = match sites {
+            0 => None,
+            _ => Some(shared.lease(Kind::Storage, 4 * sites, counts)?),
+        };
+        Ok(Self { slots, kept, failures, residents: &job.residents })
     }
 
     fn slot(&self, slot: usize) -> Result<&Block, DeviceError> {
@@ -235,6 +246,9 @@ impl Encode<'_> {
                 let bytes = from.end - from.start;
                 copy(&mut encoder, &staging.buffer, from.start, &to.buffer, 0, bytes);
             }
+        }
+        if let Some(failures) = &self.memory.failures {
+            encoder.clear_buffer(&failures.buffer, 0, None);
         }
         self.dispatch(&mut encoder, counts)?;
         if let Some((readback, bytes)) = &readback {
@@ -282,6 +296,10 @@ impl Encode<'_> {
         let block = |buffer| match buffer {
             BufferRef::Value(id) => self.memory.value(&self.job.plan, id.index()),
             BufferRef::Slot(slot) => self.memory.slot(slot),
+            BufferRef::Failures => {
+                let failures = self.memory.failures.as_deref();
+                failures.ok_or_else(|| broken("there is no room for failures"))
+            }
         };
         dispatch.buffers.iter().map(|binding| block(binding.buffer)).collect()
     }
@@ -292,11 +310,17 @@ impl Encode<'_> {
         readback: &Lease,
         outputs: &[Output],
     ) -> Result<(), DeviceError> {
+        let mut end = 0;
         for (id, output) in self.job.plan.downloads.iter().zip(outputs) {
             let Source::Device(start) = output.source else { continue };
             let from = &self.memory.value(&self.job.plan, id.index())?.buffer;
             let bytes = output.storage.bytes(output.elements);
             copy(encoder, from, 0, &readback.buffer, start as u64, bytes);
+            end = start as u64 + bytes;
+        }
+        if let Some(failures) = &self.memory.failures {
+            let bytes = 4 * self.job.plan.sites.len() as u64;
+            copy(encoder, &failures.buffer, 0, &readback.buffer, end, bytes);
         }
         Ok(())
     }

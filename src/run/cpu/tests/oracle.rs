@@ -149,6 +149,7 @@ impl Case {
                 cost: Cost::default(),
             }],
             slots: outputs.iter().map(|_| 0).collect(),
+            sites: Vec::new(),
             keeps: Vec::new(),
             peak_bytes: 0,
             bytes_up: 0,
@@ -243,7 +244,7 @@ impl Oracle<'_> {
             }
             let at = index(&operand.view, point);
             match operand.source {
-                Source::Iota => Value::I(at as i32),
+                Source::Iota | Source::Table(_) | Source::Failures => Value::I(at as i32),
                 Source::Value(value) => {
                     let buffer = &self.uploads[value.index()];
                     let end = buffer.len() as i64 - 1;

@@ -69,6 +69,7 @@ fn plan() -> Plan {
             step(3, 4, |x| -x),
         ],
         slots: vec![4 * LEN as u64; 2],
+        sites: Vec::new(),
         downloads: vec![ValueId(3), ValueId(0), ValueId(5)],
         keeps: vec![ValueId(4)],
         peak_bytes: 0,

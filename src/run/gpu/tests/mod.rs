@@ -50,6 +50,7 @@ impl Builder {
             values: Vec::new(),
             steps: Vec::new(),
             slots: Vec::new(),
+            sites: Vec::new(),
             downloads: Vec::new(),
             keeps: Vec::new(),
             peak_bytes: 0,

@@ -1,0 +1,66 @@
+//! What a run found wrong with its data, told in the user's terms.
+
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::error::{Fault, FaultKind};
+use crate::graph::{Graph, Node, NodeId};
+use crate::ops::Op;
+use crate::run::HostBuffer;
+use crate::shape::{Shape, View};
+
+/// What is wrong at position `at` of what the node works with, in a run with these uploads.
+pub(super) fn fault(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u32) -> Fault {
+    let node = &graph[node];
+    let (shape, what) = match node.op {
+        Op::Gather { axis, .. } | Op::TakeAlong { axis } => {
+            let [table, indices] = [0, 1].map(|input| node.inputs[input]);
+            let size = graph[table].ty.shape[axis];
+            let index = known_integer(graph, uploads, indices, at);
+            (&graph[indices].ty.shape, FaultKind::Index { index, axis, size })
+        }
+        _ => (&node.ty.shape, FaultKind::DivisionByZero),
+    };
+    Fault { place: node.place, op: node.op.name(), at: coordinates(shape, at), what }
+}
+
+/// Element `at` of a node of integers, as far as the host knows it: of what was uploaded, and of views of that.
+fn known_integer(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u32) -> Option<i64> {
+    let Node { op, inputs, ty, .. } = &graph[node];
+    match op {
+        Op::Upload(upload) => {
+            let buffer = uploads.get(*upload as usize)?;
+            match ty.dtype {
+                DType::I32 => buffer.as_slice::<i32>()?.get(at as usize).map(|&x| x.into()),
+                DType::U32 => buffer.as_slice::<u32>()?.get(at as usize).map(|&x| x.into()),
+                _ => None,
+            }
+        }
+        Op::Full(value) => Some(value.value() as i64),
+        Op::Move { to, .. } => {
+            let from = View::contiguous(&graph[inputs[0]].ty.shape).moved(to)?;
+            let coordinates = coordinates(&ty.shape, at);
+            let steps = coordinates.iter().zip(&from.strides).map(|(&c, &s)| c as i64 * s);
+            let at = u32::try_from(from.offset + steps.sum::<i64>()).ok()?;
+            known_integer(graph, uploads, inputs[0], at)
+        }
+        _ => None,
+    }
+}
+
+/// Where element `at` in row-major order of `shape` is.
+fn coordinates(shape: &Shape, at: u32) -> Vec<usize> {
+    let mut rest = at as usize;
+    let mut coordinates: Vec<usize> = shape
+        .dims()
+        .iter()
+        .rev()
+        .map(|&dim| {
+            let coordinate = rest % dim.max(1);
+            rest /= dim.max(1);
+            coordinate
+        })
+        .collect();
+    coordinates.reverse();
+    coordinates
+}

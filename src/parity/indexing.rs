@@ -1,0 +1,128 @@
+//! Reading and writing at computed indices, by element type, shape and axis.
+
+use super::compare::check;
+use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::batch::{BufferId, GpuCommandBatch};
+use crate::dtype::{DType, Index};
+use crate::ops::Tolerance;
+
+const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };
+
+/// `n` indices below `size`.
+fn indices<I: Index + FromNumber>(rng: &mut Rng, n: usize, size: usize) -> Vec<I> {
+    (0..n).map(|_| I::from_number(rng.below(size) as f64)).collect()
+}
+
+fn upload_indices<I: Index + FromNumber>(
+    batch: &mut GpuCommandBatch,
+    seed: u64,
+    shape: &[usize],
+    size: usize,
+) -> BufferId<I> {
+    let data: Vec<I> = indices(&mut Rng::new(seed), shape.iter().product(), size);
+    batch.upload_shaped(&data, shape)
+}
+
+/// Tables, the axis, and the shape of the indices.
+const GATHERED: [(&[usize], usize, &[usize]); 12] = [
+    (&[10, 8], 0, &[5]),
+    (&[10, 8], 1, &[5]),
+    (&[10, 7], 0, &[3, 2]),
+    (&[4, 5, 6], 1, &[3, 3]),
+    (&[4, 5, 6], 2, &[]),
+    (&[4, 5, 6], 0, &[1]),
+    (&[300], 0, &[1001]),
+    (&[1, 12], 0, &[9]),
+    (&[17, 64], 0, &[33]),
+    (&[3, 0], 0, &[4]),
+    (&[3, 4], 1, &[0, 2]),
+    (&[2, 3, 4, 5], 2, &[6, 2]),
+];
+
+#[test]
+fn gathers_of_every_type() {
+    let mut rng = Rng::new(11);
+    for dtype in DType::ALL {
+        for (shape, axis, picked) in GATHERED {
+            for_dtype!(dtype, T => {
+                let data: Vec<T> = values(&mut rng, shape.iter().product(), (-9.0, 9.0));
+                check(&format!("gather {dtype} {shape:?} {axis} {picked:?}"), EXACT, |batch| {
+                    let table = batch.upload_shaped(&data, shape);
+                    let i: BufferId<i32> = upload_indices(batch, 3, picked, shape[axis]);
+                    batch.gather(table, i, axis as isize);
+                    let u: BufferId<u32> = upload_indices(batch, 4, picked, shape[axis]);
+                    batch.gather(table, u, axis as isize - shape.len() as isize);
+                });
+            });
+        }
+    }
+}
+
+#[test]
+fn gathers_from_views_and_among_neighbours() {
+    let data: Vec<f32> = values(&mut Rng::new(5), 12 * 20, (-2.0, 2.0));
+    check("gathers", Tolerance { ulp: 8.0, abs: 1e-7 }, |batch| {
+        let x = batch.upload_shaped(&data, [12, 20]);
+        // From a transposed, a sliced and a broadcast table.
+        let turned = batch.transpose(x);
+        let i: BufferId<i32> = upload_indices(batch, 1, &[7, 3], 12);
+        let a = batch.gather(turned, i, 1);
+        let part = batch.slice(x, [(2..12, -2), (4..16, 1)]);
+        let j: BufferId<u32> = upload_indices(batch, 2, &[9], 5);
+        let b = batch.gather(part, j, 0);
+        let row = batch.slice(x, [(3..4, 1), (0..20, 1)]);
+        let rows = batch.broadcast_to(row, [6, 20]);
+        let k: BufferId<u32> = upload_indices(batch, 3, &[4], 6);
+        let c = batch.gather(rows, k, 0);
+        // Computed indices, chains, and what follows.
+        let doubled = batch.scale(j, 2);
+        let d = batch.gather(x, doubled, 0);
+        let e = batch.tanh(d);
+        let chained = batch.gather(doubled, k, 0);
+        let f = batch.gather(x, chained, 0);
+        let g = batch.sum(f, 1);
+        // Views of what was gathered; one that leaves elements out.
+        let h = batch.transpose(e);
+        let h = batch.slice(h, [(1..19, 3), (0..9, -1)]);
+        let h = batch.pad(h, [(1, 0), (2, 1)], 0.5);
+        // From a computed table.
+        let y = batch.exp(x);
+        let m = batch.embedding(y, k);
+        let m = batch.softmax(m, -1);
+        for id in [a, b, c, e, f, g, h, m] {
+            batch.download(id);
+        }
+    });
+}
+
+#[test]
+fn take_along_axes() {
+    const CASES: [(&[usize], usize, &[usize]); 7] = [
+        (&[4, 5], 0, &[3, 5]),
+        (&[4, 5], 1, &[4, 9]),
+        (&[4, 5], 1, &[1, 2]),
+        (&[1, 5], 1, &[6, 8]),
+        (&[3, 4, 8], 1, &[3, 1, 8]),
+        (&[7], 0, &[20]),
+        (&[3, 4], 0, &[0, 4]),
+    ];
+    let mut rng = Rng::new(12);
+    for dtype in DType::ALL {
+        for (shape, axis, picked) in CASES {
+            for_dtype!(dtype, T => {
+                let data: Vec<T> = values(&mut rng, shape.iter().product(), (-9.0, 9.0));
+                check(&format!("take {dtype} {shape:?} {axis} {picked:?}"), EXACT, |batch| {
+                    let x = batch.upload_shaped(&data, shape);
+                    let i: BufferId<i32> = upload_indices(batch, 3, picked, shape[axis]);
+                    batch.take_along_axis(x, i, axis as isize);
+                });
+            });
+        }
+    }
+    let data: Vec<f32> = values(&mut Rng::new(5), 6 * 30, (-2.0, 2.0));
+    check("the greatest of each row", EXACT, |batch| {
+        let x = batch.upload_shaped(&data, [6, 30]);
+        let at = batch.argmax(x, crate::Axes::from(1).keep_dims());
+        batch.take_along_axis(x, at, 1);
+    });
+}

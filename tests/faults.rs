@@ -1,0 +1,283 @@
+//! Data that an operation cannot work with: `execute` names the operation and the first element, and nothing of the run
+//! is handed out.
+
+mod common;
+
+use common::devices;
+use onetrip::{BufferId, Device, Error, Fault, FaultKind, GpuCommandBatch, ReadError};
+
+/// Runs what `record` recorded, and expects a fault with this message after the place.
+async fn faults<R>(
+    device: &Device,
+    want: &str,
+    record: impl Fn(&mut GpuCommandBatch) -> R,
+) -> Fault {
+    let mut batch = GpuCommandBatch::new(device);
+    record(&mut batch);
+    let error = batch.execute().await.expect_err(want);
+    let Error::Fault(fault) = error else { panic!("{want}: {error}") };
+    assert!(fault.place.file().ends_with("faults.rs"), "{fault}");
+    let place = format!("{}:{}: ", fault.place.file(), fault.place.line());
+    assert_eq!(fault.to_string(), place + want, "on {}", device.info().name);
+    fault
+}
+
+/// Runs what `record` recorded, and expects no fault.
+async fn works(
+    device: &Device,
+    record: impl Fn(&mut GpuCommandBatch) -> BufferId<i32>,
+) -> Vec<i32> {
+    let mut batch = GpuCommandBatch::new(device);
+    let id = record(&mut batch);
+    batch.download(id);
+    batch.execute().await.unwrap_or_else(|error| panic!("{}: {error}", device.info().name));
+    batch.read(id).await.expect("a download")
+}
+
+fn table(b: &mut GpuCommandBatch) -> BufferId<i32> {
+    let data: Vec<i32> = (0..40).collect();
+    b.upload_shaped(&data, [10, 4])
+}
+
+#[tokio::test]
+async fn indices_out_of_range_of_both_signs() {
+    for device in devices().await {
+        let want = "gather: index 10 at [2] is out of range for axis 0 of size 10";
+        let fault = faults(&device, want, |b| {
+            let (x, i) = (table(b), b.upload(&[0_i32, 9, 10, -1]));
+            b.gather(x, i, 0)
+        })
+        .await;
+        assert_eq!(fault.what, FaultKind::Index { index: Some(10), axis: 0, size: 10 });
+        assert_eq!(fault.at, [2]);
+        faults(&device, "gather: index -1 at [1, 0] is out of range for axis 1 of size 4", |b| {
+            let (x, i) = (table(b), b.upload_shaped(&[0_i32, 3, -1, 4], [2, 2]));
+            b.gather(x, i, -1)
+        })
+        .await;
+        let want = "embedding: index 4294967295 at [0] is out of range for axis 0 of size 10";
+        faults(&device, want, |b| {
+            let (x, i) = (table(b), b.upload(&[u32::MAX, 11]));
+            b.embedding(x, i)
+        })
+        .await;
+        let want = "take_along_axis: index 4 at [1, 2] is out of range for axis 1 of size 4";
+        faults(&device, want, |b| {
+            let x = table(b);
+            let mut i = [0_i32; 30];
+            (i[5], i[6]) = (4, i32::MIN);
+            let i = b.upload_shaped(&i, [10, 3]);
+            b.take_along_axis(x, i, 1)
+        })
+        .await;
+        // An axis of no elements has no index in range.
+        faults(&device, "gather: index 0 at [0] is out of range for axis 0 of size 0", |b| {
+            let (x, i) = (b.upload::<f32>(&[]), b.upload(&[0_u32, 0, 0, 0, 0]));
+            b.gather(x, i, 0)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn integers_divided_by_zero() {
+    for device in devices().await {
+        faults(&device, "div: division by zero at [1, 0]", |b| {
+            let x = b.upload_shaped(&[1_i32, 0, 3, 4, 5, 6], [3, 2]);
+            let y = b.upload_shaped(&[1_i32, 0, 2], [3, 1]);
+            b.div(x, y)
+        })
+        .await;
+        faults(&device, "rem: division by zero at [4098]", |b| {
+            let x = b.arange(0_u32, 5000, 1);
+            let y = b.upload(&(0..5000).map(|i| 4098_u32.saturating_sub(i)).collect::<Vec<_>>());
+            let z = b.rem(x, y);
+            b.scale(z, 3)
+        })
+        .await;
+        faults(&device, "div: division by zero at []", |b| {
+            let (x, y) = (b.full([], 7_i32), b.full([], 0_i32));
+            b.div(x, y)
+        })
+        .await;
+        let kept = works(&device, |b| {
+            let x = b.upload(&[i32::MIN, 7, -7]);
+            let y = b.upload(&[-1, 2, 2]);
+            b.div(x, y)
+        });
+        assert_eq!(kept.await, [i32::MIN, 3, -3]);
+        let by_constant = works(&device, |b| {
+            let (x, y) = (b.upload(&[9, 7, -7]), b.full([3], 2));
+            b.div(x, y)
+        });
+        assert_eq!(by_constant.await, [4, 3, -3]);
+    }
+}
+
+/// The order recorded decides, then the position: not which kernel ran first, nor which thread.
+#[tokio::test]
+async fn the_first_fault_is_told() {
+    for device in devices().await {
+        let n = 100_003;
+        let mut i = vec![1_i32; n];
+        (i[n - 1], i[70_001], i[90_000]) = (-5, 12, 11);
+        let want = "gather: index 12 at [70001] is out of range for axis 0 of size 10";
+        for _ in 0..3 {
+            faults(&device, want, |b| {
+                let (x, late) = (table(b), b.upload(&i));
+                let first = b.gather(x, late, 0);
+                let y = b.upload(&[0_i32, 1]);
+                let second = b.div(y, y);
+                b.download(second);
+                b.download(first);
+            })
+            .await;
+        }
+        faults(&device, "div: division by zero at [0]", |b| {
+            let y = b.upload(&[0_i32, 1]);
+            b.div(y, y);
+            let (x, i) = (table(b), b.upload(&i));
+            b.gather(x, i, 0)
+        })
+        .await;
+    }
+}
+
+/// What is fused around an operation neither hides faults nor makes any.
+#[tokio::test]
+async fn every_element_counts_and_nothing_else() {
+    let bad = [3_i32, 10, 2, 1, 0];
+    for device in devices().await {
+        let want = "gather: index 10 at [1] is out of range for axis 0 of size 10";
+        // Left out by a slice, not selected, combined away, or looked up again.
+        faults(&device, want, |b| {
+            let (x, i) = (table(b), b.upload(&bad));
+            let y = b.gather(x, i, 0);
+            b.slice(y, [(2..5, 1), (0..4, 1)])
+        })
+        .await;
+        faults(&device, want, |b| {
+            let (x, i) = (table(b), b.upload(&bad));
+            let y = b.gather(x, i, 0);
+            let c = b.upload_shaped(&[true, false, true, true, true], [5, 1]);
+            b.select(c, y, y)
+        })
+        .await;
+        faults(&device, want, |b| {
+            let (x, i) = (table(b), b.upload(&bad));
+            let y = b.gather(x, i, 0);
+            b.sum(y, ..)
+        })
+        .await;
+        faults(&device, want, |b| {
+            let (x, i) = (table(b), b.upload(&bad));
+            let y = b.gather(x, i, 0);
+            let j = b.upload(&[4_u32, 0]);
+            b.gather(y, j, 0)
+        })
+        .await;
+        faults(&device, "gather: an index at [1] is out of range for axis 0 of size 10", |b| {
+            let (x, i) = (table(b), b.upload(&bad));
+            let i = b.add_scalar(i, 2);
+            b.gather(x, i, 0)
+        })
+        .await;
+        // Not needed by an output; padded and joined, where more points are computed than there are elements.
+        works(&device, |b| {
+            let (x, i) = (table(b), b.upload(&bad));
+            b.gather(x, i, 0);
+            b.neg(x)
+        })
+        .await;
+        let padded = works(&device, |b| {
+            let (x, y) = (b.upload(&[8_i32, 9, 10]), b.upload(&[4_i32, 3, 2]));
+            let z = b.div(x, y);
+            let z = b.pad(z, [(2, 3)], 7);
+            let joined = b.concat(&[z, y, z], 0);
+            b.add_scalar(joined, 1)
+        });
+        assert_eq!(padded.await, [8, 8, 3, 4, 6, 8, 8, 8, 5, 4, 3, 8, 8, 3, 4, 6, 8, 8, 8]);
+        // The threads of the last quad have no element.
+        for n in 1..9 {
+            let ones = vec![1_i32; n];
+            let got = works(&device, |b| {
+                let (x, y) = (b.upload(&ones), b.upload(&ones));
+                b.div(x, y)
+            });
+            assert_eq!(got.await, ones);
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_a_failed_run_is_handed_out() {
+    for device in devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let (x, i) = (table(&mut batch), batch.upload(&[1_i32, 2]));
+        let y = batch.gather(x, i, 0);
+        let z = batch.neg(y);
+        let resident = batch.keep(z);
+        batch.download(y);
+        batch.write(i, &[1, -2]).expect("an upload");
+        assert!(matches!(batch.execute().await, Err(Error::Fault(_))));
+        assert!(matches!(batch.read(y).await, Err(Error::Read(ReadError::NotExecuted))));
+        assert!(matches!(resident.read().await, Err(Error::Read(ReadError::EmptyResident))));
+        // The device and the batch are sound, and a resident keeps what it was last filled with.
+        batch.write(i, &[9, 0]).expect("an upload");
+        batch.execute().await.expect("indices in range");
+        assert_eq!(batch.read(y).await.unwrap(), [36, 37, 38, 39, 0, 1, 2, 3]);
+        batch.write(i, &[10, 0]).expect("an upload");
+        assert!(matches!(batch.execute().await, Err(Error::Fault(_))));
+        assert_eq!(resident.read().await.unwrap(), [-36, -37, -38, -39, 0, -1, -2, -3]);
+    }
+}
+
+/// One trip, whether it fails or not, and even with nothing to download but whether it did.
+#[tokio::test]
+async fn a_run_that_can_fail_is_one_trip() {
+    for device in devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let (x, i) = (table(&mut batch), batch.upload(&[1_i32, 2]));
+        let y = batch.gather(x, i, 0);
+        let kept = batch.keep(y);
+        batch.execute().await.expect("indices in range");
+        let stats = batch.stats();
+        assert_eq!((stats.submits, stats.dispatches), (1, 1), "{stats}");
+        assert!(stats.downloads <= 1, "{stats}");
+        assert_eq!(kept.read().await.unwrap(), [4, 5, 6, 7, 8, 9, 10, 11]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_belong_to_their_runs() {
+    for device in devices().await {
+        let tasks = (0..16).map(|task: i32| {
+            let device = device.clone();
+            tokio::spawn(async move {
+                for round in 0..10 {
+                    let mut batch = GpuCommandBatch::new(&device);
+                    let fails = (task + round) % 3 == 0;
+                    let last = if fails { 10 + task } else { task % 10 };
+                    let (x, i) = (table(&mut batch), batch.upload(&[0, 1, last]));
+                    let y = batch.gather(x, i, 0);
+                    match batch.execute().await {
+                        Ok(()) => {
+                            assert!(!fails);
+                            assert_eq!(batch.read(y).await.unwrap()[8], 4 * last);
+                        }
+                        Err(Error::Fault(fault)) => {
+                            let what =
+                                FaultKind::Index { index: Some(last.into()), axis: 0, size: 10 };
+                            assert_eq!((fault.what, &fault.at[..]), (what, &[2][..]));
+                            assert!(fails);
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.expect("no panic");
+        }
+    }
+}
