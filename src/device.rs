@@ -1,7 +1,12 @@
 //! Devices: where batches run.
 
+mod activity;
 mod builder;
+mod calibration;
+#[cfg(feature = "serde")]
+mod keep;
 mod plans;
+mod reckoning;
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +14,22 @@ use std::sync::Arc;
 pub use builder::DeviceBuilder;
 pub(crate) use plans::Prepared;
 
-use crate::cost::{Backend, DeviceProfile, Limits, Profiles};
+use self::activity::Activity;
+pub(crate) use self::activity::Busy;
+use self::calibration::Background;
+#[cfg(feature = "serde")]
+use self::keep::Keep;
+use self::reckoning::Reckoning;
+pub(crate) use self::reckoning::Targets;
+use crate::cost::{Backend, DeviceProfile, Limits, Placement};
 use crate::error::{PlanError, Result};
 use crate::graph::Graph;
 use crate::plan::{Placed, Target, place};
 use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::Gpu;
+#[cfg(any(feature = "gpu", feature = "serde"))]
+use crate::store::Store;
 
 /// Where batches run: the host's cores, and a GPU where there is one. Cheap to clone; share one
 /// device among all batches and tasks.
@@ -26,13 +40,18 @@ struct Inner {
     // First, so that the compiler proves its parts to be `Send` and `Sync` by the shortest way: the other ways
     // are longer than it goes.
     #[cfg(feature = "gpu")]
-    gpu: Option<(Gpu, Target)>,
+    gpu: Option<Gpu>,
     info: DeviceInfo,
-    cpu: Target,
+    reckoning: Arc<Reckoning>,
+    activity: Arc<Activity>,
+    background: Background,
+    #[cfg(feature = "serde")]
+    keep: Option<Keep>,
     /// Whether the host's cores may be chosen.
     cpu_allowed: bool,
+    placement: Placement,
     pool: Arc<CpuPool>,
-    plans: plans::Plans,
+    plans: Arc<plans::Plans>,
 }
 
 /// What a device is. Where a batch really ran is in [`RunStats::backend`](crate::RunStats::backend).
@@ -83,10 +102,10 @@ impl Device {
     /// The host's cores.
     #[must_use]
     pub fn cpu() -> Self {
-        Self::on_cpu(None)
+        Self::on_cpu(None, Start::default())
     }
 
-    fn on_cpu(fallback: Option<String>) -> Self {
+    fn on_cpu(fallback: Option<String>, start: Start) -> Self {
         let threads = crate::run::threads::count();
         let info = DeviceInfo {
             name: "cpu".into(),
@@ -96,15 +115,8 @@ impl Device {
             threads,
             fallback,
         };
-        Self(Arc::new(Inner {
-            info,
-            cpu: cpu_target(),
-            cpu_allowed: true,
-            pool: Arc::default(),
-            plans: plans::Plans::default(),
-            #[cfg(feature = "gpu")]
-            gpu: None,
-        }))
+        let inner = Inner::new(info, None, true, start);
+        Self(Arc::new(inner))
     }
 
     /// A GPU for everything: the best there is, a software adapter only if there is no hardware.
@@ -134,7 +146,7 @@ impl Device {
     }
 
     #[cfg(feature = "gpu")]
-    fn with_gpu(gpu: Gpu, cpu_allowed: bool) -> Self {
+    fn with_gpu(gpu: Gpu, cpu_allowed: bool, start: Start) -> Self {
         let found = gpu.info();
         let info = DeviceInfo {
             name: found.name.clone(),
@@ -144,17 +156,10 @@ impl Device {
             threads: crate::run::threads::count(),
             fallback: None,
         };
-        let target =
-            Target { backend: Backend::Gpu, limits: gpu.limits().clone(), profiles: profiles() };
-        let pool = Arc::default();
-        Self(Arc::new(Inner {
-            info,
-            cpu: cpu_target(),
-            cpu_allowed,
-            pool,
-            plans: plans::Plans::default(),
-            gpu: Some((gpu, target)),
-        }))
+        let limits = Some(gpu.limits().clone());
+        let mut inner = Inner::new(info, limits, cpu_allowed, start);
+        inner.gpu = Some(gpu);
+        Self(Arc::new(inner))
     }
 
     /// Whether the device has a GPU.
@@ -177,28 +182,35 @@ impl Device {
     pub(crate) fn place(
         &self,
         graph: &Graph,
+        placement: &Placement,
         pinned: Option<Backend>,
     ) -> Result<Placed, PlanError> {
-        place(
-            graph,
-            self.targets().filter(|target| pinned.is_none_or(|side| side == target.backend)),
-        )
+        let targets = self.targets();
+        let cpu = self.0.cpu_allowed.then_some(&targets.cpu);
+        let sides = cpu.into_iter().chain(&targets.gpu);
+        let fits = |target: &&Target| pinned.is_none_or(|side| side == target.backend);
+        place(graph, sides.filter(fits), placement)
     }
 
-    /// What graphs can be planned for, the first first.
-    fn targets(&self) -> impl Iterator<Item = &Target> {
-        let cpu = self.0.cpu_allowed.then_some(&self.0.cpu);
-        #[cfg(feature = "gpu")]
-        let gpu = self.0.gpu.as_ref().map(|(_, target)| target);
-        #[cfg(not(feature = "gpu"))]
-        let gpu = None;
-        cpu.into_iter().chain(gpu)
+    /// Whether graphs may run on the host's cores.
+    pub(crate) fn may_use_cpu(&self) -> bool {
+        self.0.cpu_allowed
     }
 
-    /// The limits that a plan for `backend` was made for.
-    pub(crate) fn limits(&self, backend: Backend) -> &Limits {
-        let target = self.targets().find(|target| target.backend == backend);
-        &target.unwrap_or(&self.0.cpu).limits
+    /// How the side is chosen where a batch does not say.
+    pub(crate) fn placement(&self) -> Placement {
+        self.0.placement
+    }
+
+    /// What graphs are planned for as things stand.
+    pub(crate) fn targets(&self) -> Arc<Targets> {
+        self.0.reckoning.targets()
+    }
+
+    /// How fast the device is reckoned to be on both sides.
+    #[must_use]
+    pub fn profile(&self) -> DeviceProfile {
+        self.targets().profile().clone()
     }
 
     pub(crate) fn pool(&self) -> &Arc<CpuPool> {
@@ -207,7 +219,7 @@ impl Device {
 
     #[cfg(feature = "gpu")]
     pub(crate) fn opened(&self) -> Option<&Gpu> {
-        self.0.gpu.as_ref().map(|(gpu, _)| gpu)
+        self.0.gpu.as_ref()
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -221,10 +233,48 @@ impl fmt::Debug for Device {
     }
 }
 
-fn profiles() -> Profiles {
-    Profiles { cpu: DeviceProfile::cpu(crate::run::threads::count()), gpu: DeviceProfile::gpu() }
+/// What a device starts from.
+#[derive(Default)]
+struct Start {
+    /// Given by hand.
+    profile: Option<DeviceProfile>,
+    placement: Placement,
+    #[cfg(any(feature = "gpu", feature = "serde"))]
+    store: Option<Arc<Store>>,
 }
 
-fn cpu_target() -> Target {
-    Target { backend: Backend::Cpu, limits: Limits::cpu(), profiles: profiles() }
+impl Inner {
+    /// Without a GPU, whose limits are given if there will be one.
+    fn new(info: DeviceInfo, gpu: Option<Limits>, cpu_allowed: bool, start: Start) -> Self {
+        let by_hand = start.profile.is_some();
+        #[cfg(feature = "serde")]
+        let keep = start.store.map(|store| Keep::new(store, &info));
+        #[cfg(feature = "serde")]
+        let kept = keep.as_ref().filter(|_| !by_hand).and_then(Keep::load);
+        #[cfg(not(feature = "serde"))]
+        let kept = None;
+        let profile = start.profile.or(kept);
+        let profile = profile.unwrap_or_else(|| DeviceProfile::typical(info.threads));
+        // Where nothing would be kept, nothing is measured unasked.
+        #[cfg(feature = "serde")]
+        let wanted =
+            keep.is_some() && !by_hand && !profile.measured && cpu_allowed && gpu.is_some();
+        #[cfg(not(feature = "serde"))]
+        let wanted = false;
+        let activity = Arc::default();
+        Self {
+            info,
+            reckoning: Arc::new(Reckoning::new(profile, gpu)),
+            background: Background::new(wanted, Arc::clone(&activity)),
+            activity,
+            #[cfg(feature = "serde")]
+            keep,
+            cpu_allowed,
+            placement: start.placement,
+            pool: Arc::default(),
+            plans: Arc::default(),
+            #[cfg(feature = "gpu")]
+            gpu: None,
+        }
+    }
 }

@@ -386,6 +386,15 @@ pub enum PlanError {
         /// The broken invariant.
         what: String,
     },
+    /// A placement on a side that the device has not, or may not use.
+    #[error(
+        "the batch is placed on the {side}, which its device does not use; \
+         open it with `Device::auto()`, or choose another placement"
+    )]
+    NoSuchSide {
+        /// The side.
+        side: String,
+    },
     /// A resident that is not filled yet.
     #[error("{place}: the resident bound here is empty: execute the batch that keeps it first")]
     EmptyResident {
@@ -420,6 +429,12 @@ pub enum DeviceError {
         value: String,
         /// What it may be.
         expected: &'static str,
+    },
+    /// A profile or selector with a number that is no time or rate.
+    #[error("{what}: must be a positive number, and sizes must ascend")]
+    Profile {
+        /// Which figure.
+        what: String,
     },
     /// The adapter refused to open a device.
     #[error("adapter {adapter} gave no device: {reason}")]

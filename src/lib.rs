@@ -43,6 +43,7 @@
 //! - `blocking`: twins of everything async that wait on the calling thread.
 
 mod batch;
+mod calibrate;
 mod clock;
 mod codegen;
 mod cost;
@@ -58,7 +59,7 @@ mod parity;
 mod plan;
 mod run;
 mod shape;
-#[cfg(feature = "gpu")]
+#[cfg(any(feature = "gpu", feature = "serde"))]
 mod store;
 mod units;
 
@@ -66,7 +67,10 @@ pub use batch::{
     Axes, BufferId, ClassLoss, GpuCommandBatch, Input, LossReduction, OutputKey, Outputs, Pool,
     Pool1d, Pool2d, Program, ReadView, Resident, RunStats,
 };
-pub use cost::Backend;
+pub use calibrate::Progress;
+pub use cost::{
+    Backend, Curve, DeviceProfile, Placement, SideProfile, TileKind, TileRate, selector,
+};
 pub use device::{Device, DeviceBuilder, DeviceInfo};
 pub use dtype::{DType, Element, Float, Index, Logical, Numeric, Scalar, Signed};
 pub use error::{

@@ -15,6 +15,7 @@ const STREET: &[&[&str]] = &[
     &["plan"],
     &["codegen"],
     &["run"],
+    &["calibrate"],
     &["device"],
     &["batch"],
 ];
@@ -32,7 +33,8 @@ const PLACES: &[(&str, &[&str])] = &[
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),
     ("tokio", &["run", "batch"]),
-    ("pollster", &["batch"]),
+    ("pollster", &["device", "batch"]),
+    ("serde_json", &["device"]),
 ];
 
 #[test]

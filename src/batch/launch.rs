@@ -39,6 +39,17 @@ pub(super) enum Results {
 impl Run<'_> {
     /// Runs. With the results comes what stays on the device, in the order of the plan's keeps.
     pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
+        let (device, was_chosen) = (self.device, self.prepared.was_chosen);
+        let busy = device.busy();
+        let finished = self.run(stats).await;
+        drop(busy);
+        if was_chosen {
+            device.measure_some_time();
+        }
+        finished
+    }
+
+    async fn run(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
         let plan = &self.prepared.plan;
         stats.backend = Some(plan.backend);
         stats.peak_bytes = plan.peak_bytes;
@@ -59,7 +70,7 @@ impl Run<'_> {
         let job = cpu::CpuJob {
             program: self.prepared.on_cpu(),
             uploads: self.uploads.clone(),
-            residents: self.residents.iter().map(host_storage).collect::<Result<_>>()?,
+            residents: host_residents(self.device, self.residents).await?,
         };
         let run = cpu::run_off_thread(job, self.device.pool()).await;
         self.check(run.failed)?;
@@ -71,7 +82,7 @@ impl Run<'_> {
         stats.pool_hits = run.pool_hits as u64;
         stats.pool_misses = run.pool_misses as u64;
         stats.run_time = running.total();
-        Ok((Results::Host(run.downloads), run.keeps.into_iter().map(Storage::Host).collect()))
+        Ok((Results::Host(run.downloads), run.keeps.into_iter().map(Storage::on_host).collect()))
     }
 
     #[cfg(feature = "gpu")]
@@ -107,7 +118,7 @@ impl Run<'_> {
         stats.pool_hits = counts.pool_hits.into();
         stats.pool_misses = counts.pool_misses.into();
         stats.run_time = running.total();
-        let kept = run.kept.iter().map(|buffer| Storage::Gpu(Arc::clone(buffer))).collect();
+        let kept = run.kept.iter().map(|buffer| Storage::on_gpu(Arc::clone(buffer))).collect();
         Ok((Results::Gpu(run), kept))
     }
 
@@ -156,24 +167,34 @@ fn check_room(bytes: u64) -> Result<()> {
     Err(DeviceError::OutOfMemory { doing }.into())
 }
 
-/// A resident's data for a run on the CPU, to which no data on a GPU is ever pinned.
-fn host_storage(handle: &Handle) -> Result<Arc<HostBuffer>> {
-    match handle.storage() {
-        Some(Storage::Host(buffer)) => Ok(buffer),
-        _ => Err(ReadError::EmptyResident.into()),
+/// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides.
+async fn host_residents(device: &Device, handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
+    let mut residents = Vec::with_capacity(handles.len());
+    for handle in handles {
+        let storage = handle.storage().ok_or(ReadError::EmptyResident)?;
+        #[cfg(feature = "gpu")]
+        if let (None, Some(buffer), Some(gpu)) = (&storage.host, &storage.gpu, device.opened()) {
+            let copy = Arc::new(gpu.read_resident(buffer).await?.to_host());
+            handle.add_host_copy(buffer, &copy);
+            residents.push(copy);
+            continue;
+        }
+        #[cfg(not(feature = "gpu"))]
+        let _ = device;
+        residents.push(storage.host.ok_or(ReadError::EmptyResident)?);
     }
+    Ok(residents)
 }
 
-/// A resident's data for a run on the GPU; what a run on the CPU kept moves there.
+/// A resident's data for a run on the GPU; what lies on the host alone goes there, and stays on both sides.
 #[cfg(feature = "gpu")]
 fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<DeviceBuffer>> {
-    match handle.storage() {
-        Some(Storage::Gpu(buffer)) => Ok(buffer),
-        Some(Storage::Host(buffer)) => {
-            let moved = Arc::new(gpu.resident(handle.dtype(), buffer.bytes())?);
-            handle.fill(Storage::Gpu(Arc::clone(&moved)));
-            Ok(moved)
-        }
-        None => Err(ReadError::EmptyResident.into()),
+    let storage = handle.storage().ok_or(ReadError::EmptyResident)?;
+    if let Some(buffer) = storage.gpu {
+        return Ok(buffer);
     }
+    let host = storage.host.ok_or(ReadError::EmptyResident)?;
+    let copy = Arc::new(gpu.resident(handle.dtype(), host.bytes())?);
+    handle.add_copy(&host, &copy);
+    Ok(copy)
 }

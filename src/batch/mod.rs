@@ -43,6 +43,7 @@ pub use resident::Resident;
 pub use stats::RunStats;
 
 use crate::clock::Stopwatch;
+use crate::cost::Placement;
 use crate::device::Device;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
@@ -103,6 +104,7 @@ pub struct GpuCommandBatch {
     mistakes: Vec<Mistake>,
     runs: run::Runs,
     recording: Stopwatch,
+    placement: Placement,
 }
 
 /// What the user calls values.
@@ -125,6 +127,7 @@ impl GpuCommandBatch {
             mistakes: Vec::new(),
             runs: run::Runs::default(),
             recording: Stopwatch::default(),
+            placement: device.placement(),
         }
     }
 
@@ -132,6 +135,14 @@ impl GpuCommandBatch {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// How the side that the batch runs on is chosen from now on: at first as the device says.
+    pub fn set_placement(&mut self, placement: Placement) {
+        if self.placement != placement {
+            self.placement = placement;
+            self.runs.forget_plan();
+        }
     }
 
     /// The shape of a result. `None` if the id is of another batch, or comes from a mistake.

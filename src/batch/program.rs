@@ -11,6 +11,7 @@ use super::run::prepare;
 use super::stats::RunStats;
 use super::upload::not_given;
 use super::{BufferId, GpuCommandBatch, Names};
+use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::dtype::Element;
 use crate::error::{DataError, ReadError, Result, file_and_line};
@@ -51,6 +52,7 @@ struct Inner {
     uploads: Vec<Option<Arc<HostBuffer>>>,
     residents: Vec<Handle>,
     kept: Vec<Handle>,
+    placement: Placement,
     prepared: Mutex<Arc<Prepared>>,
 }
 
@@ -76,6 +78,7 @@ impl GpuCommandBatch {
             uploads: self.uploads.clone(),
             residents: self.residents.clone(),
             kept: self.kept.clone(),
+            placement: self.placement,
             prepared: Mutex::new(prepared),
         })))
     }
@@ -180,13 +183,13 @@ impl Inner {
 
     /// The plan, made anew where data that it binds came to live on another side.
     fn prepared(&self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
-        let pinned = resident::pinned(&self.graph, &self.residents)?;
+        let pinned = resident::pinned(&self.graph, &self.residents, self.placement)?;
         let held = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let prepared = Arc::clone(&held());
         if pinned.is_none_or(|side| side == prepared.plan.backend) {
             return Ok(prepared);
         }
-        let prepared = prepare(&self.device, &self.graph, pinned, stats)?;
+        let prepared = prepare(&self.device, &self.graph, self.placement, pinned, stats)?;
         *held() = Arc::clone(&prepared);
         Ok(prepared)
     }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::read::{Found, ReadView, check_length};
 #[cfg(feature = "gpu")]
 use super::read::{STRIDE, give_way};
 use super::{BufferId, GpuCommandBatch};
-use crate::cost::Backend;
+use crate::cost::{Backend, Placement};
 use crate::device::Device;
 #[cfg(feature = "gpu")]
 use crate::dtype::DType;
@@ -22,6 +22,11 @@ use crate::run::gpu::{DeviceBuffer, Parts};
 #[cfg(feature = "gpu")]
 use crate::run::memory;
 use crate::shape::{MAX_RANK, Shape};
+
+/// Bytes up to which data for a device with two sides is kept on both: what cores read in less than the time of a
+/// round trip to a GPU, so that a small graph may run on either.
+#[cfg(feature = "gpu")]
+const ON_BOTH_SIDES: usize = 4 << 20;
 
 /// A tensor that stays on the device until its last handle is dropped. Bind it in any number of
 /// batches of its device with [`GpuCommandBatch::bind`].
@@ -37,40 +42,74 @@ pub(super) struct Handle(Arc<Cell>);
 struct Cell {
     device: Device,
     ty: Type,
-    /// `None` until the batch that keeps it has run.
-    storage: Mutex<Option<Storage>>,
+    storage: Mutex<Storage>,
 }
 
-/// Where a resident's data lies.
-#[derive(Clone)]
-pub(super) enum Storage {
-    Host(Arc<HostBuffer>),
+/// Where a resident's data lies: on either side or both, nowhere until the batch that keeps it has run.
+#[derive(Clone, Default)]
+pub(super) struct Storage {
+    pub host: Option<Arc<HostBuffer>>,
     #[cfg(feature = "gpu")]
-    Gpu(Arc<DeviceBuffer>),
+    pub gpu: Option<Arc<DeviceBuffer>>,
 }
 
 impl Storage {
-    pub fn backend(&self) -> Backend {
-        match self {
-            Self::Host(_) => Backend::Cpu,
-            #[cfg(feature = "gpu")]
-            Self::Gpu(_) => Backend::Gpu,
-        }
+    pub fn on_host(buffer: Arc<HostBuffer>) -> Self {
+        Self { host: Some(buffer), ..Self::default() }
+    }
+
+    #[cfg(feature = "gpu")]
+    pub fn on_gpu(buffer: Arc<DeviceBuffer>) -> Self {
+        Self { gpu: Some(buffer), ..Self::default() }
+    }
+
+    pub fn is_on_gpu(&self) -> bool {
+        #[cfg(feature = "gpu")]
+        return self.gpu.is_some();
+        #[cfg(not(feature = "gpu"))]
+        false
+    }
+
+    fn is_empty(&self) -> bool {
+        self.host.is_none() && !self.is_on_gpu()
     }
 }
 
 impl Handle {
-    fn new(device: &Device, ty: Type, storage: Option<Storage>) -> Self {
+    fn new(device: &Device, ty: Type, storage: Storage) -> Self {
         Self(Arc::new(Cell { device: device.clone(), ty, storage: Mutex::new(storage) }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Storage> {
+        self.0.storage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the data lies; `None` before the batch that keeps it has run.
     pub fn storage(&self) -> Option<Storage> {
-        self.0.storage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        Some(self.lock().clone()).filter(|storage| !storage.is_empty())
     }
 
+    /// New data, in place of what was there.
     pub fn fill(&self, storage: Storage) {
-        *self.0.storage.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
+        *self.lock() = storage;
+    }
+
+    /// A copy on the GPU of the data that is `on_host`, unless other data has taken its place.
+    #[cfg(feature = "gpu")]
+    pub fn add_copy(&self, on_host: &Arc<HostBuffer>, copy: &Arc<DeviceBuffer>) {
+        let mut storage = self.lock();
+        if storage.host.as_ref().is_some_and(|host| Arc::ptr_eq(host, on_host)) {
+            storage.gpu = Some(Arc::clone(copy));
+        }
+    }
+
+    /// As [`add_copy`](Self::add_copy), on the host of what is `on_gpu`.
+    #[cfg(feature = "gpu")]
+    pub fn add_host_copy(&self, on_gpu: &Arc<DeviceBuffer>, copy: &Arc<HostBuffer>) {
+        let mut storage = self.lock();
+        if storage.gpu.as_ref().is_some_and(|gpu| Arc::ptr_eq(gpu, on_gpu)) {
+            storage.host = Some(Arc::clone(copy));
+        }
     }
 
     #[cfg(feature = "gpu")]
@@ -79,8 +118,13 @@ impl Handle {
     }
 }
 
-/// The side that a bound resident pins a graph to: data on a GPU stays there.
-pub(super) fn pinned(graph: &Graph, residents: &[Handle]) -> Result<Option<Backend>> {
+/// The side that a bound resident pins a graph to: data on a GPU alone stays there, unless the placement names a side.
+pub(super) fn pinned(
+    graph: &Graph,
+    residents: &[Handle],
+    placement: Placement,
+) -> Result<Option<Backend>> {
+    let named = matches!(placement, Placement::Cpu | Placement::Gpu);
     let mut pinned = None;
     for (_, node) in graph.iter() {
         let Op::Resident(at) = node.op else { continue };
@@ -88,7 +132,7 @@ pub(super) fn pinned(graph: &Graph, residents: &[Handle]) -> Result<Option<Backe
         let storage = storage.ok_or_else(|| {
             Error::from(PlanError::EmptyResident { place: file_and_line(node.place) })
         })?;
-        if storage.backend() == Backend::Gpu {
+        if !named && storage.host.is_none() && storage.is_on_gpu() {
             pinned = Some(Backend::Gpu);
         }
     }
@@ -96,23 +140,27 @@ pub(super) fn pinned(graph: &Graph, residents: &[Handle]) -> Result<Option<Backe
 }
 
 impl<T: Element> Resident<T> {
-    /// Puts `data` on the side of `device` where graphs run that read it.
+    /// Puts `data` on the sides of `device` where graphs run that read it.
     fn filled(device: &Device, data: &[T], shape: Shape) -> Result<Self> {
+        let host = || Some(Arc::new(HostBuffer::from_slice(data)));
         #[cfg(feature = "gpu")]
         let storage = match device.opened() {
             Some(gpu) => {
-                Storage::Gpu(Arc::new(gpu.resident(T::DTYPE, bytemuck::cast_slice(data))?))
+                let resident = gpu.resident(T::DTYPE, bytemuck::cast_slice(data))?;
+                let small = device.may_use_cpu() && size_of_val(data) <= ON_BOTH_SIDES;
+                let host = if small { host() } else { None };
+                Storage { host, gpu: Some(Arc::new(resident)) }
             }
-            None => Storage::Host(Arc::new(HostBuffer::from_slice(data))),
+            None => Storage { host: host(), gpu: None },
         };
         #[cfg(not(feature = "gpu"))]
-        let storage = Storage::Host(Arc::new(HostBuffer::from_slice(data)));
+        let storage = Storage { host: host() };
         Ok(Self::holding(device, Type { dtype: T::DTYPE, shape }, storage))
     }
 
     /// A resident of `ty`, whose elements are `T`s, that holds `storage`.
     pub(super) fn holding(device: &Device, ty: Type, storage: Storage) -> Self {
-        Self { handle: Handle::new(device, ty, Some(storage)), element: PhantomData }
+        Self { handle: Handle::new(device, ty, storage), element: PhantomData }
     }
 
     /// The tensor's shape.
@@ -163,7 +211,9 @@ impl<T: Element> Resident<T> {
     #[cfg(feature = "gpu")]
     fn parts(&self) -> Result<Option<Parts>> {
         let storage = self.handle.storage().ok_or(ReadError::EmptyResident)?;
-        let (Storage::Gpu(buffer), Some(gpu)) = (storage, self.handle.0.device.opened()) else {
+        let (Storage { host: None, gpu: Some(buffer) }, Some(gpu)) =
+            (storage, self.handle.0.device.opened())
+        else {
             return Ok(None);
         };
         Ok(Some(gpu.read_parts(&buffer, STRIDE / size_of::<T>())))
@@ -180,16 +230,15 @@ impl<T: Element> Resident<T> {
 
     /// The data, brought to the host if need be.
     async fn found(&self) -> Result<Found> {
-        match self.handle.storage().ok_or(ReadError::EmptyResident)? {
-            Storage::Host(buffer) => Ok(Found::Host(buffer)),
-            #[cfg(feature = "gpu")]
-            Storage::Gpu(buffer) => {
-                let Some(gpu) = self.handle.0.device.opened() else {
-                    return Err(ReadError::EmptyResident.into());
-                };
-                Ok(Found::Gpu(gpu.read_resident(&buffer).await?))
-            }
+        let storage = self.handle.storage().ok_or(ReadError::EmptyResident)?;
+        if let Some(buffer) = storage.host {
+            return Ok(Found::Host(buffer));
         }
+        #[cfg(feature = "gpu")]
+        if let (Some(buffer), Some(gpu)) = (storage.gpu, self.handle.0.device.opened()) {
+            return Ok(Found::Gpu(gpu.read_resident(&buffer).await?));
+        }
+        Err(ReadError::EmptyResident.into())
     }
 }
 
@@ -264,7 +313,7 @@ impl GpuCommandBatch {
                 Type { dtype: T::DTYPE, shape: Shape::default() }
             }
         };
-        let handle = Handle::new(&self.device, ty, None);
+        let handle = Handle::new(&self.device, ty, Storage::default());
         if self.graph.keeps.len() > self.kept.len() {
             self.kept.push(handle.clone());
         }

@@ -8,7 +8,7 @@ use super::resident;
 use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
 use crate::clock::Stopwatch;
-use crate::cost::Backend;
+use crate::cost::{Backend, Placement};
 use crate::device::{Device, Prepared};
 use crate::dtype::Element;
 use crate::error::{ReadError, Result};
@@ -97,22 +97,23 @@ impl GpuCommandBatch {
     pub(super) fn explanation(&mut self) -> Result<Explanation> {
         self.check_recorded()?;
         // A plan that was made before may be of a batch that was recorded at other places.
-        let pinned = resident::pinned(&self.graph, &self.residents)?;
-        let placed = self.device.place(&self.graph, pinned)?;
-        let limits = self.device.limits(placed.plan.backend);
+        let pinned = resident::pinned(&self.graph, &self.residents, self.placement)?;
+        let placed = self.device.place(&self.graph, &self.placement, pinned)?;
+        let targets = self.device.targets();
+        let limits = &targets.of(placed.plan.backend).limits;
         Ok(Explanation::new(&placed.plan, limits, placed.other_seconds))
     }
 
     /// The plan of the batch as it stands, made once.
     pub(super) fn prepared(&mut self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
         self.check_recorded()?;
-        let pinned = resident::pinned(&self.graph, &self.residents)?;
+        let pinned = resident::pinned(&self.graph, &self.residents, self.placement)?;
         if let Some(prepared) = &self.runs.prepared
             && pinned.is_none_or(|side| side == prepared.plan.backend)
         {
             return Ok(Arc::clone(prepared));
         }
-        let prepared = prepare(&self.device, &self.graph, pinned, stats)?;
+        let prepared = prepare(&self.device, &self.graph, self.placement, pinned, stats)?;
         self.runs.prepared = Some(Arc::clone(&prepared));
         Ok(prepared)
     }
@@ -122,11 +123,12 @@ impl GpuCommandBatch {
 pub(super) fn prepare(
     device: &Device,
     graph: &Graph,
+    placement: Placement,
     pinned: Option<Backend>,
     stats: &mut RunStats,
 ) -> Result<Arc<Prepared>> {
     let planning = Stopwatch::started();
-    let (prepared, known) = device.prepare(graph, pinned)?;
+    let (prepared, known) = device.prepare(graph, placement, pinned)?;
     if known {
         stats.plan_hits = 1;
     } else {

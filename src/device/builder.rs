@@ -1,12 +1,15 @@
 //! How devices are opened: what the caller chose, and what the environment says.
 
 use std::path::PathBuf;
+#[cfg(any(feature = "gpu", feature = "serde"))]
+use std::sync::Arc;
 
-use super::Device;
+use super::{Device, Start};
+use crate::cost::{DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{AdapterChoice, Gpu};
-#[cfg(feature = "gpu")]
+#[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::store::{Store, user_folder};
 
 /// How a device is opened, from [`Device::builder`].
@@ -27,10 +30,12 @@ use crate::store::{Store, user_folder};
 #[must_use = "a builder opens nothing until `auto` or `gpu` is called"]
 pub struct DeviceBuilder {
     #[cfg_attr(
-        not(feature = "gpu"),
-        expect(dead_code, reason = "only GPUs have something to keep")
+        not(any(feature = "gpu", feature = "serde")),
+        expect(dead_code, reason = "there is nothing to keep")
     )]
     cache: Cache,
+    profile: Option<DeviceProfile>,
+    placement: Placement,
 }
 
 /// Where compiled kernels are kept.
@@ -46,12 +51,37 @@ enum Cache {
 impl DeviceBuilder {
     /// Keeps compiled kernels in `folder`, which is made if need be.
     pub fn cache_folder(self, folder: impl Into<PathBuf>) -> Self {
-        Self { cache: Cache::Folder(folder.into()) }
+        Self { cache: Cache::Folder(folder.into()), ..self }
     }
 
     /// Keeps nothing on disk.
     pub fn without_cache(self) -> Self {
-        Self { cache: Cache::Off }
+        Self { cache: Cache::Off, ..self }
+    }
+
+    /// Reckons with `profile`, and measures nothing unless [`Device::calibrate`] is called.
+    ///
+    /// Opening fails with [`DeviceError::Profile`] if the profile holds a number that is no time or rate.
+    pub fn with_profile(self, profile: DeviceProfile) -> Self {
+        Self { profile: Some(profile), ..self }
+    }
+
+    /// How batches choose their side unless they [say otherwise](crate::GpuCommandBatch::set_placement).
+    pub fn placement(self, placement: Placement) -> Self {
+        Self { placement, ..self }
+    }
+
+    /// What the device starts from.
+    fn start(self) -> Result<Start> {
+        if let Some(profile) = &self.profile {
+            profile.check()?;
+        }
+        Ok(Start {
+            profile: self.profile,
+            placement: self.placement,
+            #[cfg(any(feature = "gpu", feature = "serde"))]
+            store: self.cache.store(),
+        })
     }
 
     /// Opens what [`Device::auto`] describes.
@@ -60,7 +90,7 @@ impl DeviceBuilder {
     /// As [`Device::auto`].
     pub async fn auto(self) -> Result<Device> {
         match Choice::from_environment()? {
-            Choice::Cpu => Ok(Device::cpu()),
+            Choice::Cpu => Ok(Device::on_cpu(None, self.start()?)),
             Choice::Gpu => self.gpu().await,
             Choice::Auto => self.best().await,
         }
@@ -73,7 +103,8 @@ impl DeviceBuilder {
     #[cfg(feature = "gpu")]
     pub async fn gpu(self) -> Result<Device> {
         let choice = AdapterChoice { name_part: adapter_from_environment(), software_too: true };
-        Ok(Device::with_gpu(Gpu::open(&choice, self.store()).await?, false))
+        let start = self.start()?;
+        Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone()).await?, false, start))
     }
 
     /// Opens a GPU, which this build does not support.
@@ -92,35 +123,35 @@ impl DeviceBuilder {
         // Who names an adapter means it, even if it is a software one.
         let software_too = named.is_some();
         let choice = AdapterChoice { name_part: named, software_too };
-        match Gpu::open(&choice, self.store()).await {
-            Ok(gpu) => Ok(Device::with_gpu(gpu, true)),
+        let start = self.start()?;
+        match Gpu::open(&choice, start.store.clone()).await {
+            Ok(gpu) => Ok(Device::with_gpu(gpu, true, start)),
             Err(error) if software_too => Err(error.into()),
-            Err(error) => Ok(Device::on_cpu(Some(error.to_string()))),
+            Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),
         }
     }
 
     #[cfg(not(feature = "gpu"))]
     #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
     async fn best(self) -> Result<Device> {
-        Ok(Device::cpu())
-    }
-
-    #[cfg(feature = "gpu")]
-    fn store(self) -> Option<std::sync::Arc<Store>> {
-        let folder = match self.cache {
-            Cache::Usual => match Cache::from_environment() {
-                Cache::Usual => user_folder(),
-                cache => return Self { cache }.store(),
-            },
-            Cache::Off => None,
-            Cache::Folder(folder) => Some(folder),
-        };
-        Some(Store::new(folder?).into())
+        Ok(Device::on_cpu(None, self.start()?))
     }
 }
 
-#[cfg(feature = "gpu")]
+#[cfg(any(feature = "gpu", feature = "serde"))]
 impl Cache {
+    fn store(&self) -> Option<Arc<Store>> {
+        let folder = match self {
+            Self::Usual => match Self::from_environment() {
+                Self::Usual => user_folder(),
+                cache => return cache.store(),
+            },
+            Self::Off => None,
+            Self::Folder(folder) => Some(folder.clone()),
+        };
+        Some(Store::new(folder?).into())
+    }
+
     fn from_environment() -> Self {
         match std::env::var_os("ONETRIP_CACHE") {
             Some(off) if off.eq_ignore_ascii_case("off") => Self::Off,
@@ -166,8 +197,8 @@ mod tests {
 
     #[test]
     fn what_the_caller_says_of_the_cache_goes_first() {
-        assert!(Device::builder().without_cache().store().is_none());
-        let named = Device::builder().without_cache().cache_folder("here").store();
+        assert!(Device::builder().without_cache().cache.store().is_none());
+        let named = Device::builder().without_cache().cache_folder("here").cache.store();
         assert!(format!("{named:?}").contains("\"here\""), "{named:?}");
     }
 }

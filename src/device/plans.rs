@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::Device;
 use crate::codegen::{Dispatch, lower};
-use crate::cost::Backend;
+use crate::cost::{Backend, Placement};
 #[cfg(feature = "gpu")]
 use crate::error::DeviceError;
 use crate::error::Result;
 use crate::graph::{Fingerprint, Graph, NodeId};
 use crate::lru::Lru;
-use crate::plan::Plan;
+use crate::plan::{Placed, Plan};
 use crate::run::cpu::CpuProgram;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{Gpu, Kernels};
@@ -26,15 +26,18 @@ pub(crate) struct Prepared {
     pub outputs: Vec<NodeId>,
     /// With what the CPU compiles for the plan; empty until the first run, and on a GPU for good.
     on_cpu: OnceLock<Arc<CpuProgram>>,
+    /// Whether the other side could have run it as well.
+    pub was_chosen: bool,
     /// Empty until the first run, and on the CPU for good.
     #[cfg(feature = "gpu")]
     kernels: OnceLock<Arc<Kernels>>,
 }
 
 impl Prepared {
-    fn new(graph: &Graph, plan: Plan) -> Self {
+    fn new(graph: &Graph, placed: Placed) -> Self {
         Self {
-            plan: Arc::new(plan),
+            plan: Arc::new(placed.plan),
+            was_chosen: placed.other_seconds.is_some(),
             outputs: graph.outputs(),
             on_cpu: OnceLock::new(),
             #[cfg(feature = "gpu")]
@@ -69,8 +72,8 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-/// A structure, and the side that bound data pins it to.
-type Key = (Fingerprint, Option<Backend>);
+/// A structure, how its side is chosen, and the side that bound data pins it to.
+type Key = (Fingerprint, Placement, Option<Backend>);
 
 /// The plans of one device.
 pub(super) struct Plans {
@@ -97,6 +100,11 @@ impl Plans {
         found
     }
 
+    /// Plans anew from now on.
+    pub fn forget(&self) {
+        *self.plans.lock().unwrap_or_else(PoisonError::into_inner) = Lru::new(PLANS);
+    }
+
     fn keep(&self, key: Key, prepared: &Arc<Prepared>) {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.insert(key, Arc::clone(prepared));
@@ -109,21 +117,23 @@ impl Device {
     pub(crate) fn prepare(
         &self,
         graph: &Graph,
+        placement: Placement,
         pinned: Option<Backend>,
     ) -> Result<(Arc<Prepared>, bool)> {
-        let key = (graph.fingerprint(), pinned);
+        let key = (graph.fingerprint(), placement, pinned);
         if let Some(prepared) = self.0.plans.find(&key) {
             return Ok((prepared, true));
         }
         debug_assert_eq!(graph.verify(), Ok(()));
-        let prepared = Arc::new(Prepared::new(graph, self.place(graph, pinned)?.plan));
+        let prepared = Arc::new(Prepared::new(graph, self.place(graph, &placement, pinned)?));
         self.0.plans.keep(key, &prepared);
         Ok((prepared, false))
     }
 
     /// What a GPU runs for `plan`.
     pub(crate) fn dispatches(&self, plan: &Plan) -> Vec<Dispatch> {
-        let limits = self.limits(plan.backend);
+        let targets = self.targets();
+        let limits = &targets.of(plan.backend).limits;
         let steps = plan.steps.iter().filter(|step| !step.is_empty());
         steps.flat_map(|step| lower(plan, step, limits)).collect()
     }

@@ -182,6 +182,13 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Whether the node takes a polynomial, rather than an instruction or two.
+    fn is_transcendental(self) -> bool {
+        self.flops() >= 10
+    }
+}
+
 /// A finished expression: nodes in dependency order, each with the type of its lane.
 /// Which nodes are results is kept by whoever holds the expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -248,5 +255,11 @@ impl Expr {
     /// Flops of one evaluation of `roots`.
     pub fn flops(&self, roots: &[Ref]) -> u64 {
         self.reachable(roots).iter().map(|&r| self.node(r).flops()).sum()
+    }
+
+    /// Those of the [`flops`](Self::flops) that are of transcendental functions.
+    pub fn transcendental_flops(&self, roots: &[Ref]) -> u64 {
+        let nodes = self.reachable(roots).into_iter().map(|r| self.node(r));
+        nodes.filter(|node| node.is_transcendental()).map(Node::flops).sum()
     }
 }

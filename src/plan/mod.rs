@@ -26,17 +26,19 @@ mod verify;
 
 pub use explain::Explanation;
 pub(crate) use place::{Placed, place};
+pub(crate) use product::{KnownTile, known_tiles};
 #[cfg(test)]
-pub(crate) use step::{Cost, Dims, ProductSchedule, Scratch, StepOutput};
+pub(crate) use step::{Cost, Dims, Scratch, StepOutput};
 pub(crate) use step::{
-    Form, Operand, ProductLayout, ReduceLayout, ReduceSchedule, Source, Space, Step, Strip, Tile,
-    UnitTile, ValueId,
+    Form, Operand, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule, Source, Space,
+    Step, Strip, Tile, UnitTile, ValueId,
 };
 pub(crate) use tune::ROW_HELD;
 
 use std::panic::Location;
+use std::sync::Arc;
 
-use crate::cost::{Backend, Limits, Profiles};
+use crate::cost::{Backend, DeviceProfile, Limits};
 use crate::dtype::DType;
 use crate::error::{PlanError, file_and_line};
 use crate::graph::{Graph, NodeId};
@@ -57,7 +59,8 @@ const MAX_BUFFERS: usize = 16;
 pub(crate) struct Target {
     pub backend: Backend,
     pub limits: Limits,
-    pub profiles: Profiles,
+    /// Of both sides.
+    pub profile: Arc<DeviceProfile>,
 }
 
 /// What will run: plain data, made once, run as often as wanted.
@@ -133,7 +136,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let ir = simplify::simplify(ir, buffers - 1).with_copies_to_keep();
     verify::ir("simplify", &ir)?;
     let views = Views::resolve(&ir);
-    let rates = target.profiles.of(target.backend).rates();
+    let rates = target.profile.side(target.backend).rates();
     let sites = Sites::of(&ir);
     let fusion = fuse::fuse(&ir, &views, &sites, buffers, &rates);
     verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
@@ -186,7 +189,7 @@ impl Plan {
             Backend::Cpu => step.cost.cpu_seconds,
             Backend::Gpu => step.cost.gpu_seconds,
         });
-        target.profiles.of(self.backend).run(steps.sum(), self.bytes_up, self.bytes_down)
+        target.profile.side(self.backend).run(steps.sum(), self.bytes_up, self.bytes_down)
     }
 }
 
@@ -242,9 +245,9 @@ impl<'a> Storage<'a> {
                 what: format!("{} cannot be expressed", self.ir.nodes[group.root].op.name()),
             })?;
             if self.target.backend == Backend::Gpu {
-                tune::tune(&mut step, &self.target.limits);
+                tune::tune(&mut step, self.target);
             }
-            predict::predict(&mut step, &self.values, &self.target.limits, &self.target.profiles);
+            predict::predict(&mut step, &self.values, self.target);
             steps.push(step);
         }
         let ir = self.ir;

@@ -1,27 +1,32 @@
 //! What a step moves and computes, and how long that should take on each side.
 
-use super::Value;
+use super::product::{self, ProductSize, STRIP_ROWS};
 use super::step::{Cost, Form, Source, Step, ValueId};
-use crate::cost::{Limits, Profiles};
+use super::{Target, Value};
+use crate::cost::{Backend, Limits, Work};
 use crate::expr::Ref;
 use crate::shape::{View, points};
 
 /// Sets the step's cost.
-pub(super) fn predict(step: &mut Step, values: &[Value], limits: &Limits, profiles: &Profiles) {
+pub(super) fn predict(step: &mut Step, values: &[Value], target: &Target) {
+    let limits = &target.limits;
     let bytes = |value: ValueId| values[value.index()].bytes(limits);
     let read = total(step.reads().iter().map(|&id| read_bytes(step, id, values, limits)));
     let written = total(step.outputs.iter().map(|output| bytes(output.value)));
-    let (flops, product) = flops(step);
-    let dispatches = step.dispatches();
-    let seconds = |profile: &crate::cost::DeviceProfile| {
-        profile.step(read.saturating_add(written), flops, product, dispatches)
+    // Partial results are written and read again.
+    let partial = step.scratch.map_or(0.0, |scratch| 8.0 * scratch.words as f64);
+    let work = Work {
+        bytes: read as f64 + written as f64 + partial,
+        dispatches: step.dispatches(),
+        ..work(step)
     };
+    let on_gpu = Work { product_seconds: product_seconds(step, target), ..work };
     step.cost = Cost {
-        flops: flops.saturating_add(product),
+        flops: work.flops() as u64,
         bytes_read: read,
         bytes_written: written,
-        cpu_seconds: seconds(&profiles.cpu),
-        gpu_seconds: seconds(&profiles.gpu),
+        cpu_seconds: target.profile.cpu.step(&work),
+        gpu_seconds: target.profile.gpu.step(&on_gpu),
     };
 }
 
@@ -45,33 +50,55 @@ pub(super) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// Elementwise flops, and flops of matrix products; both saturate.
-fn flops(step: &Step) -> (u64, u64) {
-    let count = |dims: &[usize]| points(dims) as u64;
-    let each = |root: Ref| step.expr.flops(&[root]);
-    let roots: Vec<_> = step.outputs.iter().map(|output| output.root).collect();
-    let after = step.expr.flops(&roots);
+/// What the step computes.
+fn work(step: &Step) -> Work {
+    let count = |dims: &[usize]| points(dims) as f64;
+    let mut work = Work::default();
+    let mut evaluate = |roots: &[Ref], times: f64| {
+        let (flops, dear) = (step.expr.flops(roots), step.expr.transcendental_flops(roots));
+        work.arithmetic += (flops - dear) as f64 * times;
+        work.transcendental += dear as f64 * times;
+    };
+    let after: Vec<_> = step.outputs.iter().map(|output| output.root).collect();
     match &step.form {
-        Form::Map { dims } => (count(dims).saturating_mul(after), 0),
+        Form::Map { dims } => evaluate(&after, count(dims)),
         Form::Reduce { outer, inner, prologue, .. } => {
-            let before = count(inner).saturating_mul(each(*prologue) + 1);
-            (count(outer).saturating_mul(before.saturating_add(after)), 0)
+            let elements = count(outer) * count(inner);
+            evaluate(&[*prologue], elements);
+            evaluate(&after, count(outer));
+            work.reduce = elements;
         }
         Form::Row { kind, outer, len, prologue, .. } => {
-            let flops = each(*prologue) + kind.flops() + after;
-            (count(outer).saturating_mul(*len as u64).saturating_mul(flops), 0)
+            let elements = count(outer) * *len as f64;
+            evaluate(&[*prologue], elements);
+            evaluate(&after, elements);
+            work.row = elements * kind.flops() as f64;
         }
         Form::Scan { outer, len, prologue, .. } => {
-            let flops = each(*prologue) + 2 + after;
-            (count(outer).saturating_mul(*len as u64).saturating_mul(flops), 0)
+            let elements = count(outer) * *len as f64;
+            evaluate(&[*prologue], elements);
+            evaluate(&after, elements);
+            // The parts of a row are added up once more.
+            work.reduce = 2.0 * elements;
         }
         Form::MatMul { batch, m, n, k, x, w, .. } => {
-            let of = |sides: [usize; 2], flops: u64| {
-                count(batch).saturating_mul(count(&sides)).saturating_mul(flops)
-            };
-            let before = of([*m, *k], each(*x)).saturating_add(of([*k, *n], each(*w)));
-            let product = of([*m, *n], 2).saturating_mul(*k as u64);
-            (before.saturating_add(of([*m, *n], after)), product)
+            let of = |sides: [usize; 2]| count(batch) * count(&sides);
+            evaluate(&[*x], of([*m, *k]));
+            evaluate(&[*w], of([*k, *n]));
+            evaluate(&after, of([*m, *n]));
+            work.product = 2.0 * of([*m, *n]) * *k as f64;
+            work.thin = *m <= STRIP_ROWS;
         }
     }
+    work
+}
+
+/// What a product takes on a GPU whose kernels were measured.
+fn product_seconds(step: &Step, target: &Target) -> Option<f64> {
+    let Form::MatMul { batch, m, n, k, schedule, .. } = &step.form else { return None };
+    if target.backend != Backend::Gpu {
+        return None;
+    }
+    let size = ProductSize { count: points(batch), m: *m, n: *n, k: *k };
+    product::measured_seconds(&size, schedule, target)
 }

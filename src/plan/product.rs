@@ -1,7 +1,8 @@
 //! Which kernel computes a matrix product: the one that a model of a large GPU finds fastest.
 
+use super::Target;
 use super::step::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
-use crate::cost::{Limits, MatrixUnits};
+use crate::cost::{DeviceProfile, Limits, MatrixUnits, TileKind, TileRate};
 use crate::ops::Precision;
 
 /// The sizes of a product, `count` of them in the batch.
@@ -13,14 +14,12 @@ pub(super) struct ProductSize {
     pub k: usize,
 }
 
-/// Cores of the GPU that the model is of. On a smaller one its choices leave more workgroups waiting than need be,
-/// which costs little.
-const CORES: usize = 128;
 /// Rows up to which scalar units read the right operand as fast as it can be, so that matrix units are of no use.
 pub(super) const STRIP_ROWS: usize = 8;
 const MOST_PARTS: usize = 32;
 
 /// A tile that the model knows.
+#[derive(Clone, Copy)]
 struct Candidate {
     layout: ProductLayout,
     bm: usize,
@@ -34,30 +33,29 @@ struct Candidate {
     step: f64,
 }
 
-/// The fastest schedule, with `precision` no more than what `limits` has units for.
+/// The fastest schedule, with `precision` no more than what the target has units for.
 pub(super) fn schedule(
     size: &ProductSize,
     precision: Precision,
-    limits: &Limits,
+    target: &Target,
 ) -> ProductSchedule {
+    let Target { limits, profile, .. } = target;
+    let cores = profile.cores as usize;
     if size.m <= STRIP_ROWS {
-        return strips(size);
+        return strips(size, cores);
     }
-    let candidates = match (precision, limits.units) {
-        (Precision::Exact, _) | (_, None) => scalar(),
-        (Precision::Half, Some(units)) => fitting(whole(units), limits),
-        (Precision::Split, Some(units)) => fitting(split(units), limits),
-    };
     let mut best = ProductSchedule::default();
     let mut least = f64::INFINITY;
-    for candidate in &candidates {
+    for candidate in
+        candidates(precision, limits).iter().map(|candidate| candidate.as_measured(profile))
+    {
         let mut parts = 1;
         while parts <= MOST_PARTS {
             let schedule = ProductSchedule {
                 layout: candidate.layout,
                 parts: whole_parts(size.k, parts, candidate.bk),
             };
-            let seconds = candidate.seconds(size, schedule.parts);
+            let seconds = candidate.seconds(size, schedule.parts, cores);
             if seconds < least {
                 (best, least) = (schedule, seconds);
             }
@@ -65,6 +63,59 @@ pub(super) fn schedule(
         }
     }
     best
+}
+
+/// What the product takes in tiles that were measured on the target; `None` where they were not.
+pub(super) fn measured_seconds(
+    size: &ProductSize,
+    schedule: &ProductSchedule,
+    target: &Target,
+) -> Option<f64> {
+    let Target { limits, profile, .. } = target;
+    let precisions = [Precision::Exact, Precision::Half, Precision::Split];
+    let mut known = precisions.into_iter().flat_map(|precision| candidates(precision, limits));
+    let candidate = known.find(|candidate| candidate.layout == schedule.layout)?;
+    candidate.measured(profile)?;
+    let cores = profile.cores as usize;
+    Some(candidate.as_measured(profile).seconds(size, schedule.parts, cores))
+}
+
+/// A tile that a GPU with such limits can use, for who measures it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownTile {
+    pub layout: ProductLayout,
+    pub kind: TileKind,
+    pub bm: usize,
+    pub bn: usize,
+    pub bk: usize,
+    /// Workgroups that share a core.
+    pub together: usize,
+}
+
+/// All tiles that the model chooses from.
+pub(crate) fn known_tiles(limits: &Limits) -> Vec<KnownTile> {
+    let mut precisions = vec![Precision::Exact];
+    if limits.units.is_some() {
+        precisions.extend([Precision::Half, Precision::Split]);
+    }
+    let mut known: Vec<KnownTile> = Vec::new();
+    for candidate in precisions.into_iter().flat_map(|precision| candidates(precision, limits)) {
+        let Candidate { layout, bm, bn, bk, together, .. } = candidate;
+        // Without room for matrix units' tiles, scalar ones stand in.
+        if known.iter().all(|tile| tile.layout != layout) {
+            known.push(KnownTile { layout, kind: candidate.kind(), bm, bn, bk, together });
+        }
+    }
+    known
+}
+
+/// The tiles of a precision that the target has units and memory for.
+fn candidates(precision: Precision, limits: &Limits) -> Vec<Candidate> {
+    match (precision, limits.units) {
+        (Precision::Exact, _) | (_, None) => scalar(),
+        (Precision::Half, Some(units)) => fitting(whole(units), limits),
+        (Precision::Split, Some(units)) => fitting(split(units), limits),
+    }
 }
 
 /// At most `parts` of k, each of at least `unit`·8, none of them empty.
@@ -75,14 +126,39 @@ fn whole_parts(k: usize, parts: usize, unit: usize) -> usize {
 }
 
 impl Candidate {
+    fn kind(&self) -> TileKind {
+        match self.layout {
+            ProductLayout::Units(UnitTile { split: true, .. }) => TileKind::Split,
+            ProductLayout::Units(_) => TileKind::Half,
+            ProductLayout::Tiles(_) | ProductLayout::Strips(_) => TileKind::Scalar,
+        }
+    }
+
+    /// The rates that were measured on the target.
+    fn measured<'a>(&self, profile: &'a DeviceProfile) -> Option<&'a TileRate> {
+        let same = [self.bm, self.bn, self.bk].map(|side| side as u32);
+        profile
+            .tiles
+            .iter()
+            .find(|tile| tile.kind == self.kind() && [tile.bm, tile.bn, tile.bk] == same)
+    }
+
+    /// With the rates that were measured on the target, if they were.
+    fn as_measured(&self, profile: &DeviceProfile) -> Self {
+        match self.measured(profile) {
+            Some(tile) => Self { rate: tile.rate / 1e9, step: tile.step * 1e6, ..*self },
+            None => *self,
+        }
+    }
+
     /// What the product takes: rounds of workgroups, each as long as the full tile takes.
-    fn seconds(&self, size: &ProductSize, parts: usize) -> f64 {
+    fn seconds(&self, size: &ProductSize, parts: usize, cores: usize) -> f64 {
         /// Of memory that partial sums go through, and of a second dispatch.
         const BYTES_A_SECOND: f64 = 2e12;
         const DISPATCH: f64 = 4e-6;
         let tiles = size.m.div_ceil(self.bm) as f64 * size.n.div_ceil(self.bn) as f64;
         let groups = tiles * size.count as f64 * parts as f64;
-        let rounds = (groups / (CORES * self.together) as f64).ceil();
+        let rounds = (groups / (cores * self.together) as f64).ceil();
         let steps = size.k.div_ceil(parts).div_ceil(self.bk) + 2;
         let flops = 2.0 * (self.bm * self.bn * self.bk * self.together) as f64;
         let step = (flops / (self.rate * 1e9)).max(self.step * 1e-6);
@@ -155,16 +231,16 @@ fn fitting(mut candidates: Vec<Candidate>, limits: &Limits) -> Vec<Candidate> {
     if candidates.is_empty() { scalar() } else { candidates }
 }
 
-fn strips(size: &ProductSize) -> ProductSchedule {
+fn strips(size: &ProductSize, cores: usize) -> ProductSchedule {
     const THREADS: usize = 256;
     // Threads that read one line of memory together; the others share k.
     let mut quads = 16;
     let groups = |quads: usize| size.n.div_ceil(quads * 4) * size.count;
-    while quads > 4 && groups(quads) < 2 * CORES {
+    while quads > 4 && groups(quads) < 2 * cores {
         quads /= 2;
     }
     let slices = THREADS / quads;
-    let wanted = CORES.div_ceil(groups(quads).max(1)).min(MOST_PARTS);
+    let wanted = cores.div_ceil(groups(quads).max(1)).min(MOST_PARTS);
     let strip = Strip { rows: size.m, quads, slices };
     let parts = whole_parts(size.k, wanted, strip.unit());
     ProductSchedule { layout: ProductLayout::Strips(strip), parts }
@@ -172,12 +248,20 @@ fn strips(size: &ProductSize) -> ProductSchedule {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::cost::Backend;
+
+    fn target(limits: Limits) -> Target {
+        let profile = Arc::new(DeviceProfile::typical(16));
+        Target { backend: Backend::Gpu, limits, profile }
+    }
 
     fn of(m: usize, n: usize, k: usize, precision: Precision) -> ProductSchedule {
         let units = Some(MatrixUnits { side: 16, subgroup: 32 });
         let limits = Limits { units, workgroup_bytes: 32_768, ..Limits::webgpu() };
-        schedule(&ProductSize { count: 1, m, n, k }, precision, &limits)
+        schedule(&ProductSize { count: 1, m, n, k }, precision, &target(limits))
     }
 
     #[test]
@@ -214,9 +298,10 @@ mod tests {
     fn little_workgroup_memory_means_scalar_units() {
         let units = Some(MatrixUnits { side: 16, subgroup: 32 });
         let limits = Limits { units, workgroup_bytes: 16_384, ..Limits::webgpu() };
+        let target = target(limits);
         let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096 };
         for precision in [Precision::Half, Precision::Split] {
-            let ProductSchedule { layout, .. } = schedule(&size, precision, &limits);
+            let ProductSchedule { layout, .. } = schedule(&size, precision, &target);
             match layout {
                 ProductLayout::Units(tile) => assert!(tile.workgroup_bytes(units) <= 16_384),
                 ProductLayout::Tiles(_) => {}

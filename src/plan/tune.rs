@@ -1,8 +1,8 @@
 //! Choices of a kernel's shape that depend on sizes only: tiles and splits.
 
+use super::Target;
 use super::product::{self, ProductSize};
 use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step};
-use crate::cost::Limits;
 use crate::shape::{View, points};
 
 /// Threads that fill a large GPU; a reduction of columns with fewer results is split until it has as many.
@@ -23,7 +23,7 @@ const GROUP: usize = 256;
 const SHORT: usize = 8;
 
 /// Chooses tiles and splits, and asks for the memory of partial results.
-pub(super) fn tune(step: &mut Step, limits: &Limits) {
+pub(super) fn tune(step: &mut Step, target: &Target) {
     let walks_columns = inner_is_strided(step);
     let across = step.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
     match &mut step.form {
@@ -37,7 +37,7 @@ pub(super) fn tune(step: &mut Step, limits: &Limits) {
         }
         Form::MatMul { batch, m, n, k, precision, schedule, .. } => {
             let size = ProductSize { count: points(batch), m: *m, n: *n, k: *k };
-            *schedule = product::schedule(&size, *precision, limits);
+            *schedule = product::schedule(&size, *precision, target);
             if schedule.parts > 1 {
                 let words = points(&[schedule.parts, size.count, *m, *n]) as u64;
                 step.scratch = Some(Scratch { words, slot: 0 });

@@ -11,6 +11,7 @@ use crate::run::threads::off_thread;
 const INLINE_SECONDS: f64 = 50e-6;
 
 /// What one run needs.
+#[derive(Clone)]
 pub(crate) struct CpuJob {
     pub program: Arc<CpuProgram>,
     /// By position of the batch's uploads.

@@ -4,6 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use half::f16;
+
 use super::GpuCounts;
 use super::convert::Storage;
 use super::flight::Readback;
@@ -11,6 +13,7 @@ use super::resident::DeviceBuffer;
 use super::trip::HostData;
 use crate::dtype::{DType, Element};
 use crate::plan::Failed;
+use crate::run::HostBuffer;
 use crate::run::memory::{self, LARGE_RESULT, PART};
 use crate::run::threads::{off_thread, share};
 
@@ -135,6 +138,17 @@ impl Download {
         let host = host.chunks_mut(elements * storage.host_size());
         let parts = host.zip(stored.chunks(elements * storage.size()));
         share(parts, |(host, stored)| storage.unpack(stored, host));
+    }
+
+    /// All elements in a host buffer.
+    pub fn to_host(&self) -> HostBuffer {
+        match self.output.dtype {
+            DType::F32 => HostBuffer::from_vec(self.to_vec::<f32>()),
+            DType::I32 => HostBuffer::from_vec(self.to_vec::<i32>()),
+            DType::U32 => HostBuffer::from_vec(self.to_vec::<u32>()),
+            DType::F16 => HostBuffer::from_vec(self.to_vec::<f16>()),
+            DType::Bool => HostBuffer::from_vec(self.to_vec::<bool>()),
+        }
     }
 
     /// `values` with all elements in it from `start`, copied on another thread if they are many.

@@ -1,0 +1,138 @@
+//! The graphs that probes run: the same small piece of work several times over, each on data of its own, so that
+//! nothing is fused or shared among them.
+
+use std::panic::Location;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::dtype::{DType, Scalar};
+use crate::graph::{Graph, Node, NodeId};
+use crate::ops::{Elementwise, Normalization, Op, Precision, Reduction, Type, infer};
+use crate::shape::{Move, Range, Shape};
+
+/// Elements of a row in probes of row operations.
+const ROW: usize = 256;
+
+/// What a probe does to its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// One cheap operation, which moves data and computes next to nothing.
+    Copy,
+    /// Cheap operations, 32 flops an element.
+    Arithmetic,
+    /// Four transcendental functions, 60 flops an element and some cheap ones.
+    Transcendental,
+    /// The sum of all elements.
+    Sum,
+    /// Softmax of rows of 256.
+    Softmax,
+    /// `[m, k] · [k, n]`
+    Product { m: usize, n: usize, k: usize, precision: Precision },
+}
+
+/// Records nodes; `None` from any of its methods is a rule of types broken by this module.
+struct Recorder {
+    graph: Graph,
+    residents: u32,
+}
+
+impl Recorder {
+    fn push(&mut self, op: Op, inputs: &[NodeId], ty: Type) -> NodeId {
+        let inputs: SmallVec<[NodeId; 3]> = inputs.into();
+        self.graph.push(Node { op, inputs, ty, place: Location::caller() })
+    }
+
+    fn resident(&mut self, shape: impl Into<Shape>) -> NodeId {
+        let at = self.residents;
+        self.residents += 1;
+        self.push(Op::Resident(at), &[], Type { dtype: DType::F32, shape: shape.into() })
+    }
+
+    fn apply(&mut self, op: Op, inputs: &[NodeId]) -> Option<NodeId> {
+        let types: SmallVec<[&Type; 3]> = inputs.iter().map(|&id| &self.graph[id].ty).collect();
+        let ty = infer(&op, &types).ok()?;
+        drop(types);
+        Some(self.push(op, inputs, ty))
+    }
+
+    fn unary(&mut self, op: Elementwise, x: NodeId, number: Option<f64>) -> Option<NodeId> {
+        let scalars = number.map(|number| Scalar::new(DType::F32, number));
+        self.apply(Op::Elementwise(op, scalars.into_iter().collect()), &[x])
+    }
+
+    /// One piece over `elements`, kept on the device.
+    fn piece(&mut self, piece: Piece, elements: usize) -> Option<()> {
+        let y = match piece {
+            Piece::Copy => {
+                let x = self.resident(elements);
+                self.unary(Elementwise::Relu, x, None)?
+            }
+            Piece::Arithmetic => {
+                let mut x = self.resident(elements);
+                for at in 0..16 {
+                    let number = 0.5 + f64::from(at) / 64.0;
+                    x = self.unary(Elementwise::Scale, x, Some(number))?;
+                    x = self.unary(Elementwise::AddScalar, x, Some(number))?;
+                }
+                x
+            }
+            Piece::Transcendental => {
+                let mut x = self.resident(elements);
+                use Elementwise::{Exp, Sin, Softplus, Tanh};
+                for op in [Sin, Exp, Tanh, Softplus] {
+                    x = self.unary(op, x, None)?;
+                }
+                x
+            }
+            Piece::Sum => {
+                let x = self.resident(elements);
+                self.apply(
+                    Op::Reduce { op: Reduction::Sum, axes: smallvec![0], keep: false },
+                    &[x],
+                )?
+            }
+            Piece::Softmax => {
+                let x = self.resident([elements / ROW, ROW]);
+                self.apply(Op::Row { op: Normalization::Softmax, axis: 1 }, &[x])?
+            }
+            Piece::Product { m, n, k, precision } => {
+                let (x, w) = (self.resident([m, k]), self.resident([k, n]));
+                self.apply(Op::MatMul(precision), &[x, w])?
+            }
+        };
+        self.graph.keeps.push(y);
+        Some(())
+    }
+}
+
+/// `times` pieces over `elements` each, on residents in order: one a piece, or two for a product.
+pub(super) fn pieces(piece: Piece, elements: usize, times: usize) -> Option<Graph> {
+    let mut recorder = Recorder { graph: Graph::default(), residents: 0 };
+    for _ in 0..times {
+        recorder.piece(piece, elements)?;
+    }
+    Some(recorder.graph)
+}
+
+/// An upload of `elements`, of which one is kept.
+pub(super) fn upload(elements: usize) -> Option<Graph> {
+    let mut recorder = Recorder { graph: Graph::default(), residents: 0 };
+    let ty = Type { dtype: DType::F32, shape: elements.into() };
+    let x = recorder.push(Op::Upload(0), &[], ty);
+    let first = Move::Slice(smallvec![Range { start: 0, step: 1, count: 1 }]);
+    let y = recorder.apply(Op::Move { name: "slice", to: first }, &[x])?;
+    let y = recorder.unary(Elementwise::Relu, y, None)?;
+    recorder.graph.keeps.push(y);
+    Some(recorder.graph)
+}
+
+/// `elements` that are made on the device and downloaded.
+pub(super) fn download(elements: usize) -> Option<Graph> {
+    let mut recorder = Recorder { graph: Graph::default(), residents: 0 };
+    let x = recorder.resident(1);
+    let y = recorder
+        .apply(Op::Move { name: "broadcast_to", to: Move::Broadcast(elements.into()) }, &[x])?;
+    let y = recorder.unary(Elementwise::Relu, y, None)?;
+    recorder.graph.downloads.push(y);
+    Some(recorder.graph)
+}

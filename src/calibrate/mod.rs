@@ -1,0 +1,161 @@
+//! Short probes of what a device does in a second: plans of known work, run by the engine on either side.
+//!
+//! All probes together take less than half a second on a fast machine; a slow one leaves out the large sizes, and
+//! what there was no time for keeps its typical figure.
+
+mod graphs;
+mod probe;
+mod sides;
+#[cfg(feature = "gpu")]
+mod tiles;
+
+use std::sync::Arc;
+
+use self::probe::{Bench, Data};
+use crate::clock::Stopwatch;
+use crate::cost::{Backend, DeviceProfile};
+use crate::error::Result;
+use crate::plan::Target;
+use crate::run::cpu::CpuPool;
+#[cfg(feature = "gpu")]
+use crate::run::gpu::Gpu;
+
+/// Seconds that are spent on probes in all; one that has begun is finished.
+const BUDGET: f64 = 0.42;
+/// What tiles get of it, in shares of other groups.
+#[cfg(feature = "gpu")]
+const TILES: f64 = 4.0;
+
+/// How far a calibration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// The side that is being measured.
+    pub side: Backend,
+    /// What is being measured there.
+    pub what: &'static str,
+    /// Groups of probes that are done.
+    pub done: usize,
+    /// Groups of probes in all.
+    pub of: usize,
+}
+
+/// When probes may run.
+pub(crate) trait Pace: Sync {
+    /// Waits until nobody else computes on the device. `false`: stop.
+    fn may_go_on(&self) -> bool;
+    /// How often others have begun to compute on the device.
+    fn others(&self) -> u64;
+}
+
+/// For who waits for the figures: probes run at once.
+pub(crate) struct AtOnce;
+
+impl Pace for AtOnce {
+    fn may_go_on(&self) -> bool {
+        true
+    }
+
+    fn others(&self) -> u64 {
+        0
+    }
+}
+
+/// What is measured.
+pub(crate) struct Subject {
+    pub cpu: Target,
+    pub pool: Arc<CpuPool>,
+    #[cfg(feature = "gpu")]
+    pub gpu: Option<(Gpu, Target)>,
+}
+
+/// Measures both sides, telling `progress` of each step; `None` if the pace said to stop.
+///
+/// # Errors
+/// What the device fails with.
+pub(crate) async fn measure(
+    subject: &Subject,
+    pace: &dyn Pace,
+    progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<Option<DeviceProfile>> {
+    let mut profile = (*subject.cpu.profile).clone();
+    let mut groups = Groups::new(progress, subject);
+    let data = Data::default();
+    let bench = Bench::on_cpu(subject, pace, &data);
+    let Some(cpu) = sides::measure(&bench, &profile.cpu, &mut groups).await? else {
+        return Ok(None);
+    };
+    profile.cpu = cpu;
+    #[cfg(feature = "gpu")]
+    if let Some((gpu, target)) = &subject.gpu {
+        let bench = Bench::on_gpu(gpu, target, pace, &data);
+        let Some(side) = sides::measure(&bench, &profile.gpu, &mut groups).await? else {
+            return Ok(None);
+        };
+        profile.gpu = side;
+        if !gpu.info().software {
+            let until = groups.next(Backend::Gpu, "tiles", TILES);
+            let Some((cores, rates)) = tiles::measure(&bench, &profile, until).await? else {
+                return Ok(None);
+            };
+            (profile.cores, profile.tiles) = (cores, rates);
+        }
+    }
+    profile.measured = true;
+    // A clock that stands still, or a driver that answers nonsense.
+    Ok(profile.check().is_ok().then_some(profile))
+}
+
+impl Subject {
+    /// Groups of probes, and their shares of the time.
+    fn groups(&self) -> (usize, f64) {
+        let cpu = sides::GROUPS_CPU;
+        #[cfg(feature = "gpu")]
+        if let Some((gpu, _)) = &self.gpu {
+            let both = cpu + sides::GROUPS_GPU;
+            let tiles = if gpu.info().software { (0, 0.0) } else { (1, TILES) };
+            return (both + tiles.0, both as f64 + tiles.1);
+        }
+        (cpu, cpu as f64)
+    }
+}
+
+/// Counts groups of probes, and shares out the time.
+struct Groups<'a> {
+    progress: &'a mut (dyn FnMut(Progress) + Send),
+    started: Stopwatch,
+    done: usize,
+    of: usize,
+    /// Shares of the groups to come.
+    shares: f64,
+}
+
+impl<'a> Groups<'a> {
+    fn new(progress: &'a mut (dyn FnMut(Progress) + Send), subject: &Subject) -> Self {
+        let (of, shares) = subject.groups();
+        Self { progress, started: Stopwatch::started(), done: 0, of, shares }
+    }
+
+    /// Begins a group with so many shares of the time that is left, and says until when it has that.
+    fn next(&mut self, side: Backend, what: &'static str, shares: f64) -> Deadline {
+        (self.progress)(Progress { side, what, done: self.done, of: self.of });
+        self.done += 1;
+        let now = self.started.total().as_secs_f64();
+        let until = now + (BUDGET - now).max(0.0) * shares / self.shares.max(shares);
+        self.shares -= shares;
+        Deadline { clock: self.started, until }
+    }
+}
+
+/// A time after which no probe of a group begins.
+#[derive(Clone, Copy)]
+struct Deadline {
+    clock: Stopwatch,
+    until: f64,
+}
+
+impl Deadline {
+    fn is_past(&self) -> bool {
+        self.clock.total().as_secs_f64() > self.until
+    }
+}

@@ -1,0 +1,266 @@
+//! Running one probe on one side, and the time that it takes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Deadline, Pace, Subject};
+use crate::clock::Stopwatch;
+#[cfg(feature = "gpu")]
+use crate::codegen::{Dispatch, lower};
+use crate::cost::Backend;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::plan::{Home, Plan, Target, plan};
+use crate::run::HostBuffer;
+use crate::run::cpu::{self, CpuPool};
+#[cfg(feature = "gpu")]
+use crate::run::gpu::{self, DeviceBuffer, Gpu, Kernels};
+
+/// Runs of a probe from which the median is taken.
+const REPEATS: usize = 5;
+/// A probe that has run for so many seconds is not repeated.
+const ENOUGH: f64 = 0.003;
+
+/// One side, ready to run probes.
+pub(super) struct Bench<'a> {
+    pub target: &'a Target,
+    runner: Runner<'a>,
+    pace: &'a dyn Pace,
+    data: &'a Data,
+}
+
+/// What probes read, by length. Fresh memory takes longer to fill than most probes take.
+pub(super) type Data = Mutex<Vec<Arc<HostBuffer>>>;
+
+enum Runner<'a> {
+    Cpu(&'a Arc<CpuPool>),
+    #[cfg(feature = "gpu")]
+    Gpu(&'a Gpu),
+}
+
+/// What became of a probe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Sample {
+    /// Median seconds of a run, and what one of its pieces counts.
+    Took(Timing),
+    /// There is no time left for it, or the device has no room.
+    LeftOut,
+    /// The pace says to stop.
+    Stopped,
+}
+
+/// The time of a run of several equal pieces.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Timing {
+    pub seconds: f64,
+    /// Of one piece.
+    pub flops: f64,
+    /// Of one piece, read and written.
+    pub bytes: f64,
+    /// Bytes brought and fetched by the run.
+    pub moved: f64,
+}
+
+impl<'a> Bench<'a> {
+    pub fn on_cpu(subject: &'a Subject, pace: &'a dyn Pace, data: &'a Data) -> Self {
+        Self { target: &subject.cpu, runner: Runner::Cpu(&subject.pool), pace, data }
+    }
+
+    #[cfg(feature = "gpu")]
+    pub fn on_gpu(gpu: &'a Gpu, target: &'a Target, pace: &'a dyn Pace, data: &'a Data) -> Self {
+        Self { target, runner: Runner::Gpu(gpu), pace, data }
+    }
+
+    pub fn side(&self) -> Backend {
+        self.target.backend
+    }
+
+    /// The time of `graph`, whose residents and uploads are filled with one number.
+    pub async fn time(&self, graph: Option<Graph>, deadline: Deadline) -> Result<Sample> {
+        let Some(plan) = graph.and_then(|graph| plan(&graph, self.target).ok()) else {
+            return Ok(Sample::LeftOut);
+        };
+        self.time_plan(plan, deadline).await
+    }
+
+    /// The time of `plan`.
+    pub async fn time_plan(&self, plan: Plan, deadline: Deadline) -> Result<Sample> {
+        if !self.pace.may_go_on() {
+            return Ok(Sample::Stopped);
+        }
+        if deadline.is_past() {
+            return Ok(Sample::LeftOut);
+        }
+        let first = plan.steps.first().map(|step| step.cost).unwrap_or_default();
+        let moved = (plan.bytes_up + plan.bytes_down) as f64;
+        let bytes = (first.bytes_read + first.bytes_written) as f64;
+        let probe = self.prepare(plan).await?;
+        let mut samples = Vec::with_capacity(REPEATS);
+        // The first run allocates.
+        let mut spent = self.run(&probe).await?;
+        let mut tries = 0;
+        while samples.len() < REPEATS && (samples.is_empty() || spent < ENOUGH) && tries < 20 {
+            if !self.pace.may_go_on() {
+                return Ok(Sample::Stopped);
+            }
+            let others = self.pace.others();
+            let seconds = self.run(&probe).await?;
+            spent += seconds;
+            tries += 1;
+            if self.pace.others() == others || tries > 10 {
+                samples.push(seconds);
+            }
+        }
+        samples.sort_by(f64::total_cmp);
+        let seconds = samples.get(samples.len() / 2).copied().unwrap_or(spent);
+        Ok(Sample::Took(Timing { seconds, flops: first.flops as f64, bytes, moved }))
+    }
+
+    /// Compiles the kernels of all `graphs` at once, which takes as long as the slowest.
+    pub async fn compile(&self, graphs: impl Iterator<Item = Option<Graph>>) -> Result<()> {
+        #[cfg(feature = "gpu")]
+        if let Runner::Gpu(_) = &self.runner {
+            let plans = graphs.filter_map(|graph| plan(&graph?, self.target).ok());
+            return self.compile_plans(plans).await;
+        }
+        drop(graphs);
+        Ok(())
+    }
+
+    /// As [`compile`](Self::compile), of what is planned.
+    #[cfg(feature = "gpu")]
+    pub async fn compile_plans(&self, plans: impl Iterator<Item = Plan>) -> Result<()> {
+        let Runner::Gpu(gpu) = &self.runner else { return Ok(()) };
+        let dispatches: Vec<Dispatch> = plans.flat_map(|plan| self.lowered(&plan)).collect();
+        gpu.compile(dispatches).await?;
+        Ok(())
+    }
+
+    #[cfg(feature = "gpu")]
+    fn lowered(&self, plan: &Plan) -> Vec<Dispatch> {
+        let steps = plan.steps.iter().filter(|step| !step.is_empty());
+        steps.flat_map(|step| lower(plan, step, &self.target.limits)).collect()
+    }
+
+    async fn prepare(&self, plan: Plan) -> Result<Probe> {
+        let host = self.host(&plan);
+        match &self.runner {
+            Runner::Cpu(_) => {
+                let job = cpu::CpuJob {
+                    program: Arc::new(cpu::CpuProgram::new(Arc::new(plan))),
+                    uploads: host.uploads,
+                    residents: host.residents,
+                };
+                Ok(Probe::Cpu(job))
+            }
+            #[cfg(feature = "gpu")]
+            Runner::Gpu(gpu) => {
+                let kernels = gpu.compile(self.lowered(&plan)).await?;
+                Ok(Probe::Gpu {
+                    kernels,
+                    residents: host.on(gpu)?,
+                    uploads: host.uploads,
+                    plan: Arc::new(plan),
+                })
+            }
+        }
+    }
+
+    /// Seconds of one run.
+    async fn run(&self, probe: &Probe) -> Result<f64> {
+        match (probe, &self.runner) {
+            (Probe::Cpu(job), Runner::Cpu(pool)) => {
+                let job = job.clone();
+                let running = Stopwatch::started();
+                let run = cpu::run_off_thread(job, pool).await;
+                let seconds = running.total().as_secs_f64();
+                drop(run);
+                Ok(seconds)
+            }
+            #[cfg(feature = "gpu")]
+            (Probe::Gpu { plan, kernels, uploads, residents }, Runner::Gpu(gpu)) => {
+                let running = Stopwatch::started();
+                let uploads = uploads.iter().map(|data| Arc::clone(data) as gpu::HostData);
+                let job = gpu::Job {
+                    plan: Arc::clone(plan),
+                    kernels: Arc::clone(kernels),
+                    uploads: uploads.collect(),
+                    residents: residents.clone(),
+                };
+                gpu.run(job).await?;
+                Ok(running.total().as_secs_f64())
+            }
+            #[cfg(feature = "gpu")]
+            _ => Ok(0.0),
+        }
+    }
+}
+
+/// A plan with its data, ready to run on one side.
+enum Probe {
+    Cpu(cpu::CpuJob),
+    #[cfg(feature = "gpu")]
+    Gpu {
+        plan: Arc<Plan>,
+        kernels: Arc<Kernels>,
+        uploads: Vec<Arc<HostBuffer>>,
+        residents: Vec<Arc<DeviceBuffer>>,
+    },
+}
+
+/// The data of a probe: one buffer for all inputs of one length.
+struct Host {
+    uploads: Vec<Arc<HostBuffer>>,
+    residents: Vec<Arc<HostBuffer>>,
+}
+
+impl Bench<'_> {
+    fn host(&self, plan: &Plan) -> Host {
+        let mut host = Host { uploads: Vec::new(), residents: Vec::new() };
+        let mut inputs: Vec<_> = plan.values.iter().collect();
+        // Positions count up, and every one is read.
+        inputs.sort_by_key(|value| match value.home {
+            Home::Upload { input: at, .. } | Home::Resident(at) => at,
+            Home::Slot(_) | Home::Kept(_) => 0,
+        });
+        for value in inputs {
+            debug_assert_eq!(value.dtype, DType::F32);
+            match value.home {
+                Home::Upload { .. } => host.uploads.push(self.filled(value.shape.elements())),
+                Home::Resident(_) => host.residents.push(self.filled(value.shape.elements())),
+                Home::Slot(_) | Home::Kept(_) => {}
+            }
+        }
+        host
+    }
+
+    /// So many elements, all the same.
+    fn filled(&self, elements: usize) -> Arc<HostBuffer> {
+        let mut made = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(buffer) = made.iter().find(|buffer| buffer.len() == elements) {
+            return Arc::clone(buffer);
+        }
+        let buffer = Arc::new(HostBuffer::from_vec(vec![0.5_f32; elements]));
+        made.push(Arc::clone(&buffer));
+        buffer
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl Host {
+    /// The residents on a GPU, each different one once.
+    fn on(&self, gpu: &Gpu) -> Result<Vec<Arc<DeviceBuffer>>> {
+        let mut made: Vec<(usize, Arc<DeviceBuffer>)> = Vec::new();
+        let mut residents = Vec::with_capacity(self.residents.len());
+        for host in &self.residents {
+            let known = made.iter().find(|(elements, _)| *elements == host.len());
+            let buffer = match known {
+                Some((_, buffer)) => Arc::clone(buffer),
+                None => Arc::new(gpu.resident(host.dtype(), host.bytes())?),
+            };
+            made.push((host.len(), Arc::clone(&buffer)));
+            residents.push(buffer);
+        }
+        Ok(residents)
+    }
+}

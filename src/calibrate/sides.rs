@@ -1,0 +1,204 @@
+//! The figures of one side, from the times of probes.
+
+use super::graphs::{self, Piece};
+use super::probe::{Bench, Sample, Timing};
+use super::{Deadline, Groups};
+use crate::cost::{Backend, Curve, SideProfile};
+use crate::error::Result;
+use crate::ops::Precision;
+
+/// Groups of probes on the host.
+pub(super) const GROUPS_CPU: usize = 7;
+/// Groups of probes on a GPU, without tiles.
+pub(super) const GROUPS_GPU: usize = GROUPS_CPU + 2;
+
+/// A group ends with the first probe whose pieces take so many seconds each: larger ones run at the same rate.
+const LONG: f64 = 0.001;
+/// Elements of the probes that grow.
+const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
+
+/// Measures a side, starting from `typical`; `None` if it was stopped.
+pub(super) async fn measure(
+    bench: &Bench<'_>,
+    typical: &SideProfile,
+    groups: &mut Groups<'_>,
+) -> Result<Option<SideProfile>> {
+    let mut side = typical.clone();
+    let squares = products(None);
+    let thin = products(Some(1));
+    let sized = GROUPS.map(|(_, piece, _)| SIZES.map(|elements| (piece, elements)));
+    let all = sized.iter().flatten().chain(&squares).chain(&thin);
+    bench.compile(all.map(|&(piece, elements)| graphs::pieces(piece, elements, 1))).await?;
+
+    let deadline = groups.next(bench.side(), "latency", 1.0);
+    let Some((round_trip, dispatch)) = latency(bench, deadline).await? else { return Ok(None) };
+    (side.round_trip, side.dispatch) = (round_trip, dispatch);
+    for ((what, _, curve), pieces) in GROUPS.into_iter().zip(&sized) {
+        let deadline = groups.next(bench.side(), what, 1.0);
+        let Some(points) = points(bench, &side, pieces, deadline).await? else { return Ok(None) };
+        set(curve(&mut side), points);
+    }
+    let deadline = groups.next(bench.side(), "products", 1.0);
+    for (pieces, curve) in [(&squares, PRODUCT), (&thin, THIN)] {
+        let Some(points) = points(bench, &side, pieces, deadline).await? else { return Ok(None) };
+        set(curve(&mut side), points);
+    }
+    if bench.side() == Backend::Cpu {
+        return Ok(Some(side));
+    }
+    for up in [true, false] {
+        let deadline = groups.next(bench.side(), if up { "uploads" } else { "downloads" }, 1.0);
+        let Some(points) = transfers(bench, &side, up, deadline).await? else { return Ok(None) };
+        set(if up { &mut side.upload } else { &mut side.download }, points);
+    }
+    Ok(Some(side))
+}
+
+/// Where a curve stands in a profile.
+type At = fn(&mut SideProfile) -> &mut Curve;
+
+const PRODUCT: At = |side| &mut side.product;
+const THIN: At = |side| &mut side.thin_product;
+
+/// Groups of probes that grow with their elements.
+const GROUPS: [(&str, Piece, At); 5] = [
+    ("memory", Piece::Copy, |side| &mut side.memory),
+    ("arithmetic", Piece::Arithmetic, |side| &mut side.arithmetic),
+    ("transcendental functions", Piece::Transcendental, |side| &mut side.transcendental),
+    ("reductions", Piece::Sum, |side| &mut side.reduce),
+    ("rows", Piece::Softmax, |side| &mut side.row),
+];
+
+fn set(curve: &mut Curve, points: Vec<(f64, f64)>) {
+    if !points.is_empty() {
+        *curve = Curve::new(points);
+    }
+}
+
+/// Square products, or products with so many rows.
+fn products(rows: Option<usize>) -> Vec<(Piece, usize)> {
+    let sides: &[usize] = match rows {
+        None => &[16, 32, 64, 128, 256, 512, 1024, 2048],
+        Some(_) => &[64, 256, 1024, 2048],
+    };
+    let product = |&n: &usize| {
+        let (m, precision) = (rows.unwrap_or(n), Precision::Exact);
+        (Piece::Product { m, n, k: n, precision }, 0)
+    };
+    sides.iter().map(product).collect()
+}
+
+/// The seconds of an empty run, and of each kernel: from runs of one and of nine that do next to nothing.
+async fn latency(bench: &Bench<'_>, deadline: Deadline) -> Result<Option<(f64, f64)>> {
+    const MANY: usize = 9;
+    let mut times = [0.0; 2];
+    for (time, count) in times.iter_mut().zip([1, MANY]) {
+        match bench.time(graphs::pieces(Piece::Copy, 4, count), deadline).await? {
+            Sample::Took(timing) => *time = timing.seconds,
+            Sample::LeftOut | Sample::Stopped => return Ok(None),
+        }
+    }
+    let [one, many] = times;
+    let dispatch = ((many - one) / (MANY - 1) as f64).max(0.02 * one / MANY as f64);
+    Ok(Some((rounded((one - dispatch).max(0.1 * one)), rounded(dispatch))))
+}
+
+/// Sizes with their rates, until they take long.
+async fn points(
+    bench: &Bench<'_>,
+    side: &SideProfile,
+    pieces: &[(Piece, usize)],
+    deadline: Deadline,
+) -> Result<Option<Vec<(f64, f64)>>> {
+    let mut points = Vec::new();
+    let mut seconds = 0.0;
+    for &(piece, elements) in pieces {
+        if seconds > LONG {
+            break;
+        }
+        // Several small ones a run, so that the time of the run itself matters less.
+        let times = if seconds > LONG / 20.0 || elements > 1 << 20 { 2 } else { 8 };
+        let timing = match bench.time(graphs::pieces(piece, elements, times), deadline).await? {
+            Sample::Took(timing) => timing,
+            Sample::LeftOut => break,
+            Sample::Stopped => return Ok(None),
+        };
+        let whole = timing.seconds / times as f64;
+        seconds = (timing.seconds - side.round_trip) / times as f64 - side.dispatch;
+        seconds = seconds.max(0.02 * whole);
+        push(&mut points, size(piece, &timing), seconds);
+    }
+    Ok(Some(points))
+}
+
+/// What a curve of such pieces counts.
+fn size(piece: Piece, timing: &Timing) -> f64 {
+    if piece == Piece::Copy { timing.bytes } else { timing.flops }
+}
+
+/// Bytes with their rates between host and device, beside what else a run takes.
+async fn transfers(
+    bench: &Bench<'_>,
+    side: &SideProfile,
+    up: bool,
+    deadline: Deadline,
+) -> Result<Option<Vec<(f64, f64)>>> {
+    let mut points = Vec::new();
+    let mut seconds = 0.0;
+    for elements in [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21, 1 << 23] {
+        if seconds > LONG {
+            break;
+        }
+        let graph = if up { graphs::upload(elements) } else { graphs::download(elements) };
+        let timing = match bench.time(graph, deadline).await? {
+            Sample::Took(timing) => timing,
+            Sample::LeftOut => break,
+            Sample::Stopped => return Ok(None),
+        };
+        let kernel = side.dispatch + side.memory.seconds(if up { 0.0 } else { timing.moved });
+        seconds = (timing.seconds - side.round_trip - kernel).max(0.05 * timing.seconds);
+        push(&mut points, timing.moved, seconds);
+    }
+    Ok(Some(points))
+}
+
+/// A point of a curve, of numbers that are short to write.
+fn push(points: &mut Vec<(f64, f64)>, size: f64, seconds: f64) {
+    let rate = rounded(size / seconds);
+    let ascends = points.last().is_none_or(|&(last, _)| last < size);
+    if rate.is_finite() && rate > 0.0 && ascends {
+        points.push((size, rate));
+    }
+}
+
+/// To four digits.
+pub(super) fn rounded(x: f64) -> f64 {
+    if x == 0.0 || !x.is_finite() {
+        return x;
+    }
+    let text = format!("{x:.3e}");
+    text.parse().unwrap_or(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_to_four_digits() {
+        assert_eq!(rounded(123_456.0), 123_500.0);
+        assert_eq!(rounded(1.234_56e-6), 1.235e-6);
+        assert_eq!(rounded(0.0), 0.0);
+        assert!(rounded(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn points_ascend_and_are_rates() {
+        let mut points = Vec::new();
+        push(&mut points, 10.0, 2.0);
+        push(&mut points, 10.0, 1.0);
+        push(&mut points, 20.0, 0.0);
+        push(&mut points, 30.0, 3.0);
+        assert_eq!(points, [(10.0, 5.0), (30.0, 10.0)]);
+    }
+}

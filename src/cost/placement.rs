@@ -1,0 +1,41 @@
+//! Who decides where a graph runs.
+
+use std::fmt;
+
+use super::selector::BackendSelector;
+
+/// How the side that a graph runs on is chosen, from [`DeviceBuilder::placement`](crate::DeviceBuilder::placement) or
+/// [`GpuCommandBatch::set_placement`](crate::GpuCommandBatch::set_placement).
+///
+/// Where a device has one side only, graphs run there, and a placement on the other is an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Placement {
+    /// Where it is predicted to be done first, by the device's [profile](crate::Device::profile).
+    #[default]
+    Auto,
+    /// On the host's cores.
+    Cpu,
+    /// On the GPU.
+    Gpu,
+    /// On the GPU if any value of the graph has so many elements.
+    Threshold(usize),
+    /// By the transfers and flops of the whole graph, as [`BackendSelector::select_backend`] weighs them.
+    FiveTimes(BackendSelector),
+    /// On the GPU if [`BackendSelector::select_with_moe`] says so for any kernel, by its complexity and its
+    /// largest operand or result.
+    Complexity,
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Gpu => f.write_str("gpu"),
+            Self::Threshold(elements) => write!(f, "threshold of {elements} elements"),
+            Self::FiveTimes(_) => f.write_str("arithmetic against transfer"),
+            Self::Complexity => f.write_str("complexity"),
+        }
+    }
+}

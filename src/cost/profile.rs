@@ -1,0 +1,255 @@
+//! How fast a device is, on both sides.
+
+use std::fmt;
+
+use super::{Backend, Curve, TileRate};
+use crate::error::DeviceError;
+use crate::units::{bytes, quantity, seconds};
+
+/// How fast a device is on both of its sides: what placement and fusion reckon with.
+///
+/// It is measured by [`Device::calibrate`](crate::Device::calibrate), kept on disk, shown by
+/// [`Device::profile`](crate::Device::profile), and may be given by hand with
+/// [`DeviceBuilder::with_profile`](crate::DeviceBuilder::with_profile). Before it is measured, typical figures stand in.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct DeviceProfile {
+    /// Whether the figures were measured, or given by hand, rather than typical ones.
+    pub measured: bool,
+    /// The host's cores.
+    pub cpu: SideProfile,
+    /// The GPU; typical figures where there is none.
+    pub gpu: SideProfile,
+    /// Cores of the GPU that work on tiles of a matrix product at the same time.
+    pub cores: u32,
+    /// Rates of the kernels of matrix products on the GPU. For kernels that are not among them, those of a large card
+    /// stand in.
+    pub tiles: Vec<TileRate>,
+}
+
+/// How fast one side is. Sizes and rates are in bytes, or in flops as the cost model counts them: a
+/// transcendental function is worth 10 to 30.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct SideProfile {
+    /// Threads of the host that compute; 0 for a GPU.
+    pub threads: u32,
+    /// Seconds of a run that does nothing: submit and wait.
+    pub round_trip: f64,
+    /// Seconds of each kernel launched.
+    pub dispatch: f64,
+    /// From host memory to where kernels read, by bytes.
+    pub upload: Curve,
+    /// Results to host memory, by bytes.
+    pub download: Curve,
+    /// What kernels read and write, by bytes: small amounts lie in caches.
+    pub memory: Curve,
+    /// Cheap elementwise arithmetic, by flops.
+    pub arithmetic: Curve,
+    /// Transcendental functions, by flops.
+    pub transcendental: Curve,
+    /// Reductions beside what is done before them, by flops.
+    pub reduce: Curve,
+    /// Softmax and norms beside what is done before and after them, by flops.
+    pub row: Curve,
+    /// Matrix products, by flops.
+    pub product: Curve,
+    /// Products with few rows, by flops.
+    pub thin_product: Curve,
+}
+
+impl DeviceProfile {
+    /// Typical figures of a hardware GPU and `threads` cores, until they are measured.
+    #[must_use]
+    pub fn typical(threads: usize) -> Self {
+        Self {
+            measured: false,
+            cpu: SideProfile::cpu(threads),
+            gpu: SideProfile::gpu(),
+            cores: 128,
+            tiles: Vec::new(),
+        }
+    }
+
+    /// The profile of one side.
+    #[must_use]
+    pub fn side(&self, backend: Backend) -> &SideProfile {
+        match backend {
+            Backend::Cpu => &self.cpu,
+            Backend::Gpu => &self.gpu,
+        }
+    }
+
+    /// Fails on numbers that are no times or rates.
+    pub(crate) fn check(&self) -> Result<(), DeviceError> {
+        let broken = |what: String| Err(DeviceError::Profile { what });
+        for (side, profile) in [("cpu", &self.cpu), ("gpu", &self.gpu)] {
+            if let Some(figure) = profile.unsound() {
+                return broken(format!("{side}.{figure}"));
+            }
+        }
+        if self.cores == 0 {
+            return broken("cores".into());
+        }
+        match self.tiles.iter().find(|tile| !tile.is_sound()) {
+            Some(tile) => broken(format!("the rates of {tile}")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl SideProfile {
+    /// A tenth of the reference card's throughput, and its latency.
+    fn gpu() -> Self {
+        Self {
+            threads: 0,
+            round_trip: 100e-6,
+            dispatch: 4e-6,
+            upload: Curve::flat(10e9),
+            download: Curve::flat(6e9),
+            memory: Curve::flat(400e9),
+            arithmetic: Curve::flat(4e12),
+            transcendental: Curve::flat(4e12),
+            reduce: Curve::flat(4e12),
+            row: Curve::flat(4e12),
+            product: Curve::flat(3e12),
+            thin_product: Curve::flat(3e12),
+        }
+    }
+
+    /// Nothing is moved: uploads and results are read where they lie.
+    fn cpu(threads: usize) -> Self {
+        let many = threads as f64;
+        let flat = |rate: f64| Curve::flat(rate * many);
+        Self {
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            round_trip: 1e-6,
+            dispatch: 0.5e-6,
+            upload: Curve::default(),
+            download: Curve::default(),
+            memory: Curve::flat(8e9 * many.min(8.0)),
+            arithmetic: flat(4e9),
+            transcendental: flat(4e9),
+            reduce: flat(4e9),
+            row: flat(4e9),
+            product: flat(40e9),
+            thin_product: flat(40e9),
+        }
+    }
+
+    /// The curves with their names and the unit of their sizes.
+    fn curves(&self) -> [(&'static str, &Curve, Unit); 9] {
+        [
+            ("upload", &self.upload, Unit::Bytes),
+            ("download", &self.download, Unit::Bytes),
+            ("memory", &self.memory, Unit::Bytes),
+            ("arithmetic", &self.arithmetic, Unit::Flops),
+            ("transcendental", &self.transcendental, Unit::Flops),
+            ("reduce", &self.reduce, Unit::Flops),
+            ("row", &self.row, Unit::Flops),
+            ("product", &self.product, Unit::Flops),
+            ("thin product", &self.thin_product, Unit::Flops),
+        ]
+    }
+
+    /// The name of a figure that is no time or rate.
+    fn unsound(&self) -> Option<&'static str> {
+        let time = |s: f64| s.is_finite() && s >= 0.0;
+        if !time(self.round_trip) {
+            return Some("round_trip");
+        }
+        if !time(self.dispatch) {
+            return Some("dispatch");
+        }
+        self.curves().into_iter().find(|(_, curve, _)| !curve.is_sound()).map(|(name, ..)| name)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    Bytes,
+    Flops,
+}
+
+impl Unit {
+    fn size(self, n: f64) -> String {
+        match self {
+            Self::Bytes => bytes(n as u64),
+            Self::Flops => quantity(n as u64),
+        }
+    }
+
+    fn rate(self, rate: f64) -> String {
+        let unit = match self {
+            Self::Bytes => "B/s",
+            Self::Flops => "flop/s",
+        };
+        let number = quantity(rate as u64);
+        let space = if number.ends_with(|c: char| c.is_ascii_digit()) { " " } else { "" };
+        format!("{number}{space}{unit}")
+    }
+}
+
+impl fmt::Display for SideProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.threads > 0 {
+            write!(f, "{} threads, ", self.threads)?;
+        }
+        write!(f, "a run {}, ", seconds(self.round_trip))?;
+        writeln!(f, "each kernel {}", seconds(self.dispatch))?;
+        for (name, curve, unit) in self.curves() {
+            write!(f, "  {name:14}")?;
+            match curve.points() {
+                [] => f.write_str(" nothing to do")?,
+                [(_, rate)] => write!(f, " {}", unit.rate(*rate))?,
+                points => {
+                    for (at, (size, rate)) in points.iter().enumerate() {
+                        let comma = if at > 0 { "," } else { "" };
+                        write!(f, "{comma} {}: {}", unit.size(*size), unit.rate(*rate))?;
+                    }
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DeviceProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", if self.measured { "measured" } else { "typical figures" })?;
+        write!(f, "cpu: {}gpu: {}", self.cpu, self.gpu)?;
+        writeln!(f, "matrix products on {} cores", self.cores)?;
+        self.tiles.iter().try_for_each(|tile| writeln!(f, "  {tile}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typical_figures_are_sound_and_print() {
+        let profile = DeviceProfile::typical(4);
+        assert_eq!(profile.check(), Ok(()));
+        let text = profile.to_string();
+        assert!(text.contains("cpu: 4 threads, a run 1.0 µs"), "{text}");
+        assert!(text.contains("memory         400.0 GB/s") || text.contains("400 GB/s"), "{text}");
+    }
+
+    #[test]
+    fn numbers_that_are_no_figures_are_errors_with_a_name() {
+        let mut profile = DeviceProfile::typical(4);
+        profile.gpu.row = Curve::flat(f64::NAN);
+        let error = profile.check().unwrap_err().to_string();
+        assert!(error.contains("gpu.row"), "{error}");
+        let mut profile = DeviceProfile::typical(4);
+        profile.cpu.dispatch = -1.0;
+        assert!(profile.check().unwrap_err().to_string().contains("cpu.dispatch"));
+        let mut profile = DeviceProfile::typical(4);
+        profile.cores = 0;
+        assert!(profile.check().is_err());
+    }
+}

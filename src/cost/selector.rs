@@ -1,0 +1,240 @@
+//! Published rules of thumb for what should compute: by transfer against arithmetic, and by size alone.
+//!
+//! They are here to be compared with, and for those who want them: [`Placement::Auto`](crate::Placement) reckons with
+//! figures measured on the machine instead. All of them count on data that lies in host memory and must come back.
+//!
+//! | rule | says GPU | right | wrong |
+//! |---|---|---|---|
+//! | [`select_backend`](BackendSelector::select_backend): arithmetic takes over 5 × the transfer | 8192³ product: 11 TFLOP of work against 0.8 GB, 55 ms against 25 ms × 5: no | chains of cheap operations, where moving the data is all the time there is | 1024³ product: 0.107 ms against 0.393 ms × 5 says SIMD (its own published example says GPU, against its formula); a GPU that needs 0.1 ms for the arithmetic and 0.4 ms for the transfer beats cores that need 1.5 ms. The square product it first sends to the GPU is past 18 000³ |
+//! | [`select_with_moe`](BackendSelector::select_with_moe), high: above 10 000 elements | 101² results | 1024³ product | 101³ product: 2 Mflop take cores some 0.05 ms, as long as one round trip to a fast card, and a product with few k |
+//! | the same, medium: above 100 000 | sum of 100 001 numbers | never, where the data lies on the host: bringing them takes longer than adding them up | resident data of any size that is past the round trip |
+//! | the same, low: never | – | chains with one or two cheap operations | a chain of sixteen transcendental functions, or resident data |
+//!
+//! The 5 × rule is that of Gregg and Hazelwood (2011), with the bandwidth of PCIe 4 (32 GB/s) and a card of 20 TFLOP/s.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::error::DeviceError;
+
+/// What a rule says should compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// One thread, element by element.
+    Scalar,
+    /// The host's vector units.
+    Simd,
+    /// The GPU.
+    Gpu,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scalar => "scalar",
+            Self::Simd => "simd",
+            Self::Gpu => "gpu",
+        })
+    }
+}
+
+/// How much an operation computes for each element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OpComplexity {
+    /// Elementwise operations.
+    Low,
+    /// Reductions.
+    Medium,
+    /// Matrix products and convolutions.
+    High,
+}
+
+/// Chooses by published rules. All comparisons are strict: what equals a threshold stays below it.
+///
+/// ```
+/// use onetrip::selector::{Backend, BackendSelector, OpComplexity};
+///
+/// let selector = BackendSelector::new();
+/// assert_eq!(selector.select_for_matmul(1024, 1024, 1024), Backend::Simd);
+/// assert_eq!(selector.select_with_moe(OpComplexity::High, 1024 * 1024), Backend::Gpu);
+/// assert!(selector.with_pcie_bandwidth(-1.0).is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BackendSelector {
+    pcie_bandwidth: f64,
+    gpu_flops: f64,
+    min_dispatch_ratio: f64,
+}
+
+impl Default for BackendSelector {
+    fn default() -> Self {
+        Self { pcie_bandwidth: 32e9, gpu_flops: 20e12, min_dispatch_ratio: 5.0 }
+    }
+}
+
+// All numbers are positive, so that equal ones have equal bits.
+impl Eq for BackendSelector {}
+
+impl Hash for BackendSelector {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let numbers = [self.pcie_bandwidth, self.gpu_flops, self.min_dispatch_ratio];
+        numbers.map(f64::to_bits).hash(state);
+    }
+}
+
+impl BackendSelector {
+    /// 32 GB/s, 20 TFLOP/s, and a ratio of 5.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With another bandwidth between host and GPU, in bytes a second.
+    ///
+    /// # Errors
+    /// [`DeviceError::Profile`] unless it is a positive number.
+    pub fn with_pcie_bandwidth(self, bandwidth: f64) -> Result<Self, DeviceError> {
+        Ok(Self { pcie_bandwidth: positive("the bandwidth", bandwidth)?, ..self })
+    }
+
+    /// With another rate of the GPU, in flops a second (in spite of the name, which is the published one).
+    ///
+    /// # Errors
+    /// [`DeviceError::Profile`] unless it is a positive number.
+    pub fn with_gpu_gflops(self, flops: f64) -> Result<Self, DeviceError> {
+        Ok(Self { gpu_flops: positive("the rate", flops)?, ..self })
+    }
+
+    /// With another ratio of arithmetic to transfer from which on the GPU is chosen.
+    ///
+    /// # Errors
+    /// [`DeviceError::Profile`] unless it is a positive number.
+    pub fn with_min_dispatch_ratio(self, ratio: f64) -> Result<Self, DeviceError> {
+        Ok(Self { min_dispatch_ratio: positive("the ratio", ratio)?, ..self })
+    }
+
+    /// The GPU if its arithmetic takes more than `min_dispatch_ratio` times as long as moving `bytes`, else SIMD.
+    #[must_use]
+    pub fn select_backend(&self, bytes: usize, flops: u64) -> Backend {
+        let transfer = bytes as f64 / self.pcie_bandwidth;
+        let compute = flops as f64 / self.gpu_flops;
+        if compute > self.min_dispatch_ratio * transfer { Backend::Gpu } else { Backend::Simd }
+    }
+
+    /// For `[m, k] · [k, n]` of `f32`: 2·m·n·k flops, and all three matrices moved.
+    #[must_use]
+    pub fn select_for_matmul(&self, m: usize, n: usize, k: usize) -> Backend {
+        let area = |a: usize, b: usize| a.saturating_mul(b);
+        let elements = area(m, k).saturating_add(area(k, n)).saturating_add(area(m, n));
+        let flops = [m, n, k].iter().fold(2_u64, |flops, &side| flops.saturating_mul(side as u64));
+        self.select_backend(elements.saturating_mul(4), flops)
+    }
+
+    /// For vectors of `n` elements of `f32`, two in and one out, with `ops` flops an element.
+    #[must_use]
+    pub fn select_for_vector_op(&self, n: usize, ops: u64) -> Backend {
+        self.select_backend(n.saturating_mul(12), (n as u64).saturating_mul(ops))
+    }
+
+    /// For one cheap operation on `n` elements: SIMD above a million, else scalar.
+    #[must_use]
+    pub fn select_for_elementwise(&self, n: usize) -> Backend {
+        self.select_with_moe(OpComplexity::Low, n)
+    }
+
+    /// By complexity and size alone, in the manner of a mixture of experts. Low: SIMD above 1e6, never the GPU.
+    /// Medium: SIMD above 1e4, the GPU above 1e5. High: SIMD above 1e3, the GPU above 1e4.
+    #[must_use]
+    pub fn select_with_moe(&self, complexity: OpComplexity, n: usize) -> Backend {
+        let (simd, gpu) = match complexity {
+            OpComplexity::Low => (1_000_000, usize::MAX),
+            OpComplexity::Medium => (10_000, 100_000),
+            OpComplexity::High => (1_000, 10_000),
+        };
+        match n {
+            n if n > gpu => Backend::Gpu,
+            n if n > simd => Backend::Simd,
+            _ => Backend::Scalar,
+        }
+    }
+}
+
+fn positive(what: &str, x: f64) -> Result<f64, DeviceError> {
+    if x.is_finite() && x > 0.0 {
+        return Ok(x);
+    }
+    Err(DeviceError::Profile { what: format!("{what} of a selector, {x}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_is_weighed_against_the_transfer() {
+        let selector = BackendSelector::new();
+        // 32 kB take a microsecond; five of them are 1e8 flops.
+        assert_eq!(selector.select_backend(32_000, 99_999_999), Backend::Simd);
+        assert_eq!(selector.select_backend(32_000, 100_000_001), Backend::Gpu);
+        assert_eq!(selector.select_backend(0, 0), Backend::Simd);
+        assert_eq!(selector.select_backend(usize::MAX, u64::MAX), Backend::Simd);
+    }
+
+    #[test]
+    fn square_products_turn_where_the_formula_says() {
+        let selector = BackendSelector::new();
+        // 2n³ / 20e12 = 5 · 12n² / 32e9 at n = 18 750.
+        for (n, backend) in [(64, Backend::Simd), (1024, Backend::Simd), (18_749, Backend::Simd)] {
+            assert_eq!(selector.select_for_matmul(n, n, n), backend, "{n}");
+        }
+        assert_eq!(selector.select_for_matmul(18_751, 18_751, 18_751), Backend::Gpu);
+        assert_eq!(selector.select_for_matmul(usize::MAX, 2, 2), Backend::Simd);
+    }
+
+    #[test]
+    fn vectors_count_three_times() {
+        let selector = BackendSelector::new();
+        // 12 bytes / 32e9 · 5 = 37 500 flops / 20e12.
+        assert_eq!(selector.select_for_vector_op(1000, 37_499), Backend::Simd);
+        assert_eq!(selector.select_for_vector_op(1000, 37_501), Backend::Gpu);
+    }
+
+    #[test]
+    fn sizes_alone_decide_by_complexity() {
+        use Backend::{Gpu, Scalar, Simd};
+        use OpComplexity::{High, Low, Medium};
+        let cases = [
+            (Low, 1_000_000, Scalar),
+            (Low, 1_000_001, Simd),
+            (Low, usize::MAX, Simd),
+            (Medium, 10_000, Scalar),
+            (Medium, 10_001, Simd),
+            (Medium, 100_000, Simd),
+            (Medium, 100_001, Gpu),
+            (High, 1_000, Scalar),
+            (High, 1_001, Simd),
+            (High, 10_000, Simd),
+            (High, 10_001, Gpu),
+            (High, 0, Scalar),
+        ];
+        let selector = BackendSelector::new();
+        for (complexity, n, backend) in cases {
+            assert_eq!(selector.select_with_moe(complexity, n), backend, "{complexity:?} {n}");
+        }
+        assert_eq!(selector.select_for_elementwise(1_000_000), Scalar);
+        assert_eq!(selector.select_for_elementwise(1_000_001), Simd);
+    }
+
+    #[test]
+    fn what_is_no_rate_is_an_error() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let selector = BackendSelector::new();
+            assert!(selector.with_pcie_bandwidth(bad).is_err());
+            assert!(selector.with_gpu_gflops(bad).is_err());
+            let error = selector.with_min_dispatch_ratio(bad).unwrap_err().to_string();
+            assert!(error.contains("ratio"), "{error}");
+        }
+        let faster = BackendSelector::new().with_gpu_gflops(1e9).unwrap();
+        assert_eq!(faster.select_for_matmul(64, 64, 64), Backend::Gpu);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a step asks of a device, and how long a side takes for it.
+
+use super::{Rates, SideProfile};
+
+/// What a step moves and computes: flops by what computes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Work {
+    /// Bytes read and written.
+    pub bytes: f64,
+    pub arithmetic: f64,
+    pub transcendental: f64,
+    pub reduce: f64,
+    pub row: f64,
+    pub product: f64,
+    /// Whether the product has few rows.
+    pub thin: bool,
+    /// Seconds of the product, where they are known better than by its flops.
+    pub product_seconds: Option<f64>,
+    /// Kernels launched.
+    pub dispatches: u64,
+}
+
+impl Work {
+    /// All flops together.
+    pub fn flops(&self) -> f64 {
+        self.arithmetic + self.transcendental + self.reduce + self.row + self.product
+    }
+}
+
+impl SideProfile {
+    /// The seconds of one step: what it moves or what it computes, whichever takes longer.
+    pub(crate) fn step(&self, work: &Work) -> f64 {
+        let product = || {
+            let curve = if work.thin { &self.thin_product } else { &self.product };
+            curve.seconds(work.product)
+        };
+        let compute = self.arithmetic.seconds(work.arithmetic)
+            + self.transcendental.seconds(work.transcendental)
+            + self.reduce.seconds(work.reduce)
+            + self.row.seconds(work.row)
+            + work.product_seconds.unwrap_or_else(product);
+        self.dispatch * work.dispatches as f64 + self.memory.seconds(work.bytes).max(compute)
+    }
+
+    /// The seconds of a run whose steps take `steps`, with these bytes brought and fetched.
+    pub(crate) fn run(&self, steps: f64, up: u64, down: u64) -> f64 {
+        self.round_trip
+            + steps
+            + self.upload.seconds(up as f64)
+            + self.download.seconds(down as f64)
+    }
+
+    /// What fusion asks: the rates of large kernels.
+    pub(crate) fn rates(&self) -> Rates {
+        Rates {
+            dispatch: self.dispatch,
+            bandwidth: self.memory.last(),
+            flops: self.arithmetic.last(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::{Curve, DeviceProfile};
+
+    #[test]
+    fn the_slower_of_moving_and_computing_counts() {
+        let mut side = DeviceProfile::typical(1).cpu;
+        (side.dispatch, side.memory) = (1.0, Curve::flat(10.0));
+        (side.arithmetic, side.transcendental) = (Curve::flat(100.0), Curve::flat(1.0));
+        let work = Work { bytes: 40.0, arithmetic: 100.0, dispatches: 2, ..Work::default() };
+        assert_eq!(side.step(&work), 2.0 + 4.0);
+        assert_eq!(side.step(&Work { transcendental: 5.0, ..work }), 2.0 + 6.0);
+        assert_eq!(side.step(&Work { product_seconds: Some(9.0), ..work }), 2.0 + 10.0);
+    }
+
+    #[test]
+    fn products_of_few_rows_have_a_rate_of_their_own() {
+        let mut side = DeviceProfile::typical(1).cpu;
+        (side.product, side.thin_product) = (Curve::flat(10.0), Curve::flat(1.0));
+        side.dispatch = 0.0;
+        let work = Work { product: 20.0, ..Work::default() };
+        assert_eq!(side.step(&work), 2.0);
+        assert_eq!(side.step(&Work { thin: true, ..work }), 20.0);
+    }
+}

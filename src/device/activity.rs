@@ -1,0 +1,108 @@
+//! Who computes on a device, so that probes keep out of the way.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::calibrate::Pace;
+
+/// Nobody has computed for so long before the first probe.
+const QUIET: Duration = Duration::from_millis(50);
+/// How long the first probe waits for such a pause.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long each other probe waits for the end of a run.
+const SHORT_PATIENCE: Duration = Duration::from_millis(20);
+
+/// Runs of batches on a device.
+#[derive(Default)]
+pub(crate) struct Activity {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Runs under way.
+    running: usize,
+    /// Runs ever begun.
+    begun: u64,
+    /// Whether nobody wants the figures any more.
+    closed: bool,
+}
+
+/// A run under way, until it is dropped.
+pub(crate) struct Busy(Arc<Activity>);
+
+impl Busy {
+    pub(super) fn new(activity: &Arc<Activity>) -> Self {
+        let mut state = activity.state();
+        state.running += 1;
+        state.begun += 1;
+        drop(state);
+        Self(Arc::clone(activity))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.state().running -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Activity {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn close(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a pause, but not for long. `false` if nobody wants the figures any more.
+    pub fn wait_for_pause(&self) -> bool {
+        let start = Instant::now();
+        let mut begun = self.state().begun;
+        loop {
+            let until = |state: &mut State| !state.closed;
+            let waiting = self.changed.wait_timeout_while(self.state(), QUIET, until);
+            let (state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+            let quiet = state.running == 0 && state.begun == begun;
+            if state.closed || quiet || start.elapsed() > PATIENCE {
+                return !state.closed;
+            }
+            begun = state.begun;
+        }
+    }
+}
+
+impl Pace for Activity {
+    fn may_go_on(&self) -> bool {
+        let busy = |state: &mut State| state.running > 0 && !state.closed;
+        let waiting = self.changed.wait_timeout_while(self.state(), SHORT_PATIENCE, busy);
+        let (state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+        !state.closed
+    }
+
+    fn others(&self) -> u64 {
+        self.state().begun
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_counted_while_they_last() {
+        let activity = Arc::new(Activity::default());
+        assert!(activity.may_go_on());
+        let busy = Busy::new(&activity);
+        assert_eq!((activity.others(), activity.state().running), (1, 1));
+        drop(busy);
+        assert_eq!((activity.others(), activity.state().running), (1, 0));
+        assert!(activity.wait_for_pause());
+        activity.close();
+        assert!(!activity.may_go_on() && !activity.wait_for_pause());
+    }
+}

@@ -1,0 +1,130 @@
+//! When a device is measured: asked for, or in the background after the first run that could have gone either way.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::{Activity, Busy, Device, Inner};
+use crate::calibrate::{AtOnce, Progress, Subject, measure};
+use crate::cost::DeviceProfile;
+use crate::error::{DeviceError, Result};
+
+/// The thread that measures.
+pub(super) struct Background {
+    /// Whether it is still to be started.
+    wanted: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    activity: Arc<Activity>,
+}
+
+impl Background {
+    pub fn new(wanted: bool, activity: Arc<Activity>) -> Self {
+        Self { wanted: AtomicBool::new(wanted), thread: Mutex::default(), activity }
+    }
+}
+
+impl Device {
+    /// Measures how fast both sides are, in under half a second on a fast machine, reckons with that from now on, and
+    /// keeps it on disk unless the cache is off. Other runs on the device meanwhile make the figures worse.
+    ///
+    /// A device that chooses between its sides does this by itself, in the background after its first run, unless the figures
+    /// were on disk already. It then waits for pauses, and never for long.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if the device fails.
+    pub async fn calibrate(&self) -> Result<DeviceProfile> {
+        self.calibrate_with(|_| {}).await
+    }
+
+    /// As [`calibrate`](Self::calibrate), telling `progress` of each step before it begins.
+    ///
+    /// # Errors
+    /// As [`calibrate`](Self::calibrate).
+    pub async fn calibrate_with(
+        &self,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<DeviceProfile> {
+        self.0.background.wanted.store(false, Ordering::Relaxed);
+        let _busy = Busy::new(&self.0.activity);
+        let measured = measure(&self.0.subject(), &AtOnce, &mut progress).await?;
+        let profile = measured.ok_or_else(|| DeviceError::Profile {
+            what: "the time of a probe, as this platform's clock tells it".into(),
+        })?;
+        self.0.reckoning.set(profile.clone());
+        self.0.plans.forget();
+        #[cfg(feature = "serde")]
+        if let Some(keep) = &self.0.keep {
+            keep.save(&profile);
+        }
+        Ok(profile)
+    }
+
+    /// Notes a run under way, until the result is dropped.
+    pub(crate) fn busy(&self) -> Busy {
+        Busy::new(&self.0.activity)
+    }
+
+    /// After a run that could have gone either way: has the device measured some time, if it was not.
+    pub(crate) fn measure_some_time(&self) {
+        let background = &self.0.background;
+        if !background.wanted.load(Ordering::Relaxed)
+            || !background.wanted.swap(false, Ordering::Relaxed)
+        {
+            return;
+        }
+        let thread = thread::Builder::new().name("onetrip-calibrate".into());
+        // Without a thread, typical figures will do.
+        if let Ok(thread) = thread.spawn(self.0.in_background()) {
+            *background.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        }
+    }
+}
+
+impl Inner {
+    fn subject(&self) -> Subject {
+        let targets = self.reckoning.targets();
+        Subject {
+            cpu: targets.cpu.clone(),
+            pool: Arc::clone(&self.pool),
+            #[cfg(feature = "gpu")]
+            gpu: self.gpu.clone().zip(targets.gpu.clone()),
+        }
+    }
+
+    /// What the thread does, which holds on to all but the device itself.
+    fn in_background(&self) -> impl FnOnce() + Send + 'static + use<> {
+        let subject = self.subject();
+        let activity = Arc::clone(&self.activity);
+        let reckoning = Arc::clone(&self.reckoning);
+        let plans = Arc::clone(&self.plans);
+        #[cfg(feature = "serde")]
+        let keep = self.keep.clone();
+        move || {
+            if !activity.wait_for_pause() {
+                return;
+            }
+            let pace: &Activity = &activity;
+            let measured = pollster::block_on(measure(&subject, pace, &mut |_| {}));
+            // A device that fails will say so to who uses it.
+            if let Ok(Some(profile)) = measured {
+                #[cfg(feature = "serde")]
+                if let Some(keep) = &keep {
+                    keep.save(&profile);
+                }
+                reckoning.set(profile);
+                plans.forget();
+            }
+        }
+    }
+}
+
+impl Drop for Background {
+    /// No thread may use a driver that the process is about to let go of.
+    fn drop(&mut self) {
+        self.activity.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
