@@ -81,11 +81,17 @@ pub(super) struct Flight {
     spin: Option<Spin>,
 }
 
-impl Flight {
-    /// Submits `encoder`, and has `staging` mapped again and `readback` (a buffer and the bytes to map) mapped
-    /// when it has finished.
-    pub fn submit(
-        shared: &Arc<Shared>,
+/// What can be submitted.
+pub(super) struct Commands {
+    buffer: wgpu::CommandBuffer,
+    ticket: Arc<Ticket>,
+    receiver: oneshot::Receiver<Landing>,
+}
+
+impl Commands {
+    /// Those of `encoder`, with `staging` mapped again and `readback` (a buffer and the bytes to map) mapped
+    /// when they have finished.
+    pub fn new(
         encoder: wgpu::CommandEncoder,
         staging: Option<Lease>,
         readback: Option<(Lease, u64)>,
@@ -110,8 +116,15 @@ impl Flight {
         } else {
             encoder.on_submitted_work_done(move || landing.land(Ok(None)));
         }
-        let index = shared.queue.submit([encoder.finish()]);
-        Self { shared: Arc::clone(shared), ticket, receiver, index: Some(index), spin: None }
+        Self { buffer: encoder.finish(), ticket, receiver }
+    }
+}
+
+impl Flight {
+    pub fn submit(shared: &Arc<Shared>, commands: Commands) -> Self {
+        let Commands { buffer, ticket, receiver } = commands;
+        let index = Some(shared.queue.submit([buffer]));
+        Self { shared: Arc::clone(shared), ticket, receiver, index, spin: None }
     }
 
     fn leave_to_poller(&mut self) {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+use super::ahead::Ahead;
 use super::archive::Archive;
 use super::fault::{Health, Scope};
 use super::pool::Lease;
@@ -64,6 +65,7 @@ pub(crate) struct Kernels {
     /// One for each dispatch.
     pub(super) pipelines: Vec<Arc<Pipeline>>,
     pub(super) params: Option<Params>,
+    pub(super) ahead: Ahead,
     /// Pipelines compiled for these kernels.
     pub compiled: u32,
     /// Pipelines found in the cache.

@@ -1,15 +1,18 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
 //! submit, one mapped readback buffer.
 //!
-//! - [`adapter`] opens a device, [`kernels`] compiles, [`archive`] keeps what was compiled, [`trip`] encodes and submits, [`flight`] waits
+//! - [`adapter`] opens a device, [`kernels`] compiles, [`archive`] keeps what was compiled, [`encode`] encodes, [`ahead`] does so for the next
+//!   run, [`trip`] submits, [`flight`] waits
 //!   with the help of the thread in [`poller`], [`readback`] hands out, [`resident`] keeps.
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
 //! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
 
 mod adapter;
+mod ahead;
 mod archive;
 mod background;
 mod convert;
+mod encode;
 mod fault;
 mod flight;
 mod idle;
@@ -33,6 +36,7 @@ pub(crate) use resident::{DeviceBuffer, Parts};
 use smallvec::SmallVec;
 pub(crate) use trip::{HostData, Job};
 
+use self::ahead::Ahead;
 use self::archive::Archive;
 use self::fault::Health;
 use self::idle::Leaving;
@@ -86,6 +90,8 @@ struct Shared {
     compiler: Compiler,
     bind_groups: Mutex<Lru<GroupKey, wgpu::BindGroup>>,
     poller: Poller,
+    /// Held by each run that is encoded ahead.
+    ahead: Arc<()>,
     /// Dropped last.
     _leaving: Leaving,
 }
@@ -130,6 +136,7 @@ impl Gpu {
             limits,
             health,
             poller,
+            ahead: Arc::default(),
             _leaving: leaving,
         })))
     }
@@ -171,7 +178,8 @@ impl Gpu {
             let block = shared.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
             Some(Params { words, offsets, block, there: AtomicBool::new(false) })
         };
-        Ok(Arc::new(Kernels { dispatches, pipelines, params, compiled, hits }))
+        let ahead = Ahead::default();
+        Ok(Arc::new(Kernels { dispatches, pipelines, params, ahead, compiled, hits }))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::convert::Storage;
 use super::fault::Scope;
-use super::flight::Flight;
+use super::flight::{Commands, Flight};
 use super::pool::{Kind, Lease};
 use super::readback::{Download, Output, Source};
 use super::staging::Cargo;
@@ -51,7 +51,7 @@ impl Gpu {
         let bytes = place.end - place.start;
         encoder.copy_buffer_to_buffer(&staging.buffer, 0, &resident.lease.buffer, 0, bytes);
         // Its end is for the poller to see: it only returns the staging buffer.
-        drop(Flight::submit(shared, encoder, Some(staging), None));
+        drop(Flight::submit(shared, Commands::new(encoder, Some(staging), None)));
         scope.close(|| format!("uploading a resident of {bytes} bytes"))?;
         Ok(resident)
     }
@@ -140,7 +140,7 @@ impl Shared {
         let scope = Scope::open(&self.device, &self.health);
         let mut encoder = self.encoder();
         encoder.copy_buffer_to_buffer(&lease.buffer, start, &readback.buffer, 0, bytes);
-        let flight = Flight::submit(self, encoder, None, Some((readback, bytes)));
+        let flight = Flight::submit(self, Commands::new(encoder, None, Some((readback, bytes))));
         scope.close(|| format!("reading {bytes} bytes of a resident"))?;
         Ok(Fetch { flight: Some(flight), output })
     }

@@ -222,6 +222,64 @@ async fn a_dropped_future_returns_its_buffers() {
     assert_eq!(run.counts.pool_misses, 0);
 }
 
+/// `3x + 10` of a resident of 999 words, through a slot, to a kept value.
+fn resident_program(gpu: &Gpu) -> (Arc<Plan>, Arc<Kernels>) {
+    let mut plan = Builder::new();
+    let x = plan.value(DType::U32, 999, Home::Resident(0));
+    let h = plan.result(DType::U32, 999, 4);
+    let y = plan.value(DType::U32, 999, Home::Kept(0));
+    plan.0.keeps.push(y);
+    let dispatches = vec![map(h, x, "x * p", 3, 999), map(y, h, "x + p", 10, 999)];
+    (Arc::new(plan.0), gpu.compile_here(dispatches).unwrap())
+}
+
+#[tokio::test]
+async fn runs_encoded_ahead_leave_earlier_results_alone() {
+    let gpu = gpu_or_return!();
+    let program = resident_program(&gpu);
+    let resident = |start: u32| {
+        let data: Vec<u32> = (start..start + 999).collect();
+        Arc::new(gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap())
+    };
+    let inputs = [resident(0), resident(5000)];
+    // The first run brings the parameters; the next two change what is bound, then it stays.
+    let order = [0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0];
+    let mut kept = Vec::new();
+    for which in order {
+        let (plan, kernels) = (Arc::clone(&program.0), Arc::clone(&program.1));
+        let residents = vec![Arc::clone(&inputs[which])];
+        let run = gpu.run(Job { plan, kernels, uploads: Vec::new(), residents }).await.unwrap();
+        assert_eq!((run.counts.submits, run.counts.dispatches), (1, 2));
+        kept.push(Arc::clone(&run.kept[0]));
+    }
+    for (which, kept) in order.into_iter().zip(&kept) {
+        let read = gpu.read_resident(kept).await.unwrap().to_vec::<u32>();
+        let start = [0, 5000][which];
+        assert_eq!(read, (start..start + 999).map(|x| x * 3 + 10).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn what_was_encoded_ahead_goes_with_its_program() {
+    let gpu = gpu_or_return!();
+    let before = gpu.0.pool.lent();
+    let data = vec![7_u32; 999];
+    for _ in 0..40 {
+        let (plan, kernels) = resident_program(&gpu);
+        let input = Arc::new(gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap());
+        for _ in 0..3 {
+            let (plan, kernels) = (Arc::clone(&plan), Arc::clone(&kernels));
+            let residents = vec![Arc::clone(&input)];
+            let run = gpu.run(Job { plan, kernels, uploads: Vec::new(), residents }).await.unwrap();
+            let read = gpu.read_resident(&run.kept[0]).await.unwrap().to_vec::<u32>();
+            assert_eq!(read, [31; 999]);
+        }
+        assert_eq!(Arc::strong_count(&gpu.0.ahead), 2, "one run is encoded ahead");
+    }
+    assert_eq!(Arc::strong_count(&gpu.0.ahead), 1);
+    until(|| gpu.0.pool.lent() == before).await;
+}
+
 #[tokio::test]
 async fn kept_values_are_bound_by_later_runs_and_read() {
     let gpu = gpu_or_return!();

@@ -1,0 +1,233 @@
+//! From a plan's dispatches to commands: which buffer is bound where, what is copied.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::fault::Scope;
+use super::flight::Commands;
+use super::kernels::{Kernels, Params, Pipeline};
+use super::pool::{Block, Kind, Lease};
+use super::readback::{Output, Source};
+use super::resident::DeviceBuffer;
+use super::trip::Job;
+use super::{GpuCounts, GroupKey, Shared};
+use crate::codegen::{BufferRef, Dispatch};
+use crate::error::DeviceError;
+use crate::plan::{Home, Plan, Value};
+
+/// A copy from the staging buffer to the start of a block.
+pub(super) struct StagedCopy<'a> {
+    pub from: Range<u64>,
+    pub to: &'a Block,
+}
+
+/// The buffers of one run.
+pub(super) struct Memory<'a> {
+    pub slots: Vec<Lease>,
+    pub kept: Vec<DeviceBuffer>,
+    /// Where failures are told, if anything can fail.
+    pub failures: Option<Lease>,
+    residents: &'a [Arc<DeviceBuffer>],
+}
+
+impl<'a> Memory<'a> {
+    pub fn lease(
+        shared: &Shared,
+        job: &'a Job,
+        counts: &mut GpuCounts,
+    ) -> Result<Self, DeviceError> {
+        let plan = &job.plan;
+        let mut slots = Vec::with_capacity(plan.slots.len());
+        for &bytes in &plan.slots {
+            slots.push(shared.lease(Kind::Storage, bytes, counts)?);
+        }
+        let mut kept = Vec::with_capacity(plan.keeps.len());
+        for id in &plan.keeps {
+            let value = value(plan, id.index())?;
+            let elements = value.shape.elements();
+            kept.push(DeviceBuffer::lease(shared, value.dtype, elements, counts)?);
+        }
+        let sites = plan.sites.len() as u64;
+        let failures = match sites {
+            0 => None,
+            _ => Some(shared.lease(Kind::Storage, 4 * sites, counts)?),
+        };
+        Ok(Self { slots, kept, failures, residents: &job.residents })
+    }
+
+    pub fn slot(&self, slot: usize) -> Result<&Block, DeviceError> {
+        self.slots.get(slot).map(|lease| &**lease).ok_or_else(|| broken("a slot is missing"))
+    }
+
+    fn value(&self, plan: &Plan, index: usize) -> Result<&Block, DeviceError> {
+        let lease = match value(plan, index)?.home {
+            Home::Slot(slot) | Home::Upload { slot: Some(slot), .. } => return self.slot(slot),
+            Home::Upload { slot: None, .. } => None,
+            Home::Resident(position) => {
+                self.residents.get(position as usize).map(|resident| &resident.lease)
+            }
+            Home::Kept(position) => self.kept.get(position).map(|kept| &kept.lease),
+        };
+        lease.map(|lease| &**lease).ok_or_else(|| broken("a value has no buffer"))
+    }
+}
+
+/// The encoding of one run.
+pub(super) struct Encode<'a> {
+    pub shared: &'a Shared,
+    pub job: &'a Job,
+    pub memory: &'a Memory<'a>,
+}
+
+impl Encode<'_> {
+    /// All commands of the run, ready to be submitted.
+    pub fn commands(
+        &self,
+        counts: &mut GpuCounts,
+        staging: Option<Lease>,
+        copies: &[StagedCopy<'_>],
+        readback: Option<(Lease, u64)>,
+        outputs: &[Output],
+    ) -> Result<Commands, DeviceError> {
+        let shared = self.shared;
+        let scope = Scope::open(&shared.device, &shared.health);
+        let mut encoder = shared.encoder();
+        if let Some(staging) = &staging {
+            for StagedCopy { from, to } in copies {
+                let bytes = from.end - from.start;
+                copy(&mut encoder, &staging.buffer, from.start, &to.buffer, 0, bytes);
+            }
+        }
+        if let Some(failures) = &self.memory.failures {
+            encoder.clear_buffer(&failures.buffer, 0, None);
+        }
+        self.dispatch(&mut encoder, counts)?;
+        if let Some((readback, bytes)) = &readback {
+            self.download(&mut encoder, readback, outputs)?;
+            (counts.downloads, counts.bytes_down) = (1, *bytes);
+        }
+        let commands = Commands::new(encoder, staging, readback);
+        counts.submits = 1;
+        let done = scope.close(|| self.job.doing());
+        done.inspect_err(|_| shared.bind_groups().retain(|_| false))?;
+        Ok(commands)
+    }
+
+    /// All dispatches, in one compute pass.
+    fn dispatch(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        counts: &mut GpuCounts,
+    ) -> Result<(), DeviceError> {
+        let Kernels { dispatches, pipelines, params, .. } = &*self.job.kernels;
+        let Some(params) = params else { return Ok(()) };
+        let descriptor =
+            wgpu::ComputePassDescriptor { label: Some("onetrip"), timestamp_writes: None };
+        let mut pass = encoder.begin_compute_pass(&descriptor);
+        let mut bound: Option<&Arc<Pipeline>> = None;
+        for ((dispatch, pipeline), &offset) in dispatches.iter().zip(pipelines).zip(&params.offsets)
+        {
+            let blocks = self.blocks(dispatch)?;
+            let group = self.shared.bind_group(pipeline, params, &blocks, counts);
+            if !bound.is_some_and(|bound| Arc::ptr_eq(bound, pipeline)) {
+                pass.set_pipeline(&pipeline.raw);
+                bound = Some(pipeline);
+            }
+            pass.set_bind_group(0, &group, &[offset]);
+            let [x, y, z] = dispatch.groups;
+            pass.dispatch_workgroups(x, y, z);
+        }
+        counts.dispatches = dispatches.len() as u32;
+        Ok(())
+    }
+
+    fn blocks(&self, dispatch: &Dispatch) -> Result<Vec<&Block>, DeviceError> {
+        let block = |buffer| match buffer {
+            BufferRef::Value(id) => self.memory.value(&self.job.plan, id.index()),
+            BufferRef::Slot(slot) => self.memory.slot(slot),
+            BufferRef::Failures => {
+                let failures = self.memory.failures.as_deref();
+                failures.ok_or_else(|| broken("there is no room for failures"))
+            }
+        };
+        dispatch.buffers.iter().map(|binding| block(binding.buffer)).collect()
+    }
+
+    fn download(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        readback: &Lease,
+        outputs: &[Output],
+    ) -> Result<(), DeviceError> {
+        let mut end = 0;
+        for (id, output) in self.job.plan.downloads.iter().zip(outputs) {
+            let Source::Device(start) = output.source else { continue };
+            let from = &self.memory.value(&self.job.plan, id.index())?.buffer;
+            let bytes = output.storage.bytes(output.elements);
+            copy(encoder, from, 0, &readback.buffer, start as u64, bytes);
+            end = start as u64 + bytes;
+        }
+        if let Some(failures) = &self.memory.failures {
+            let bytes = 4 * self.job.plan.sites.len() as u64;
+            copy(encoder, &failures.buffer, 0, &readback.buffer, end, bytes);
+        }
+        Ok(())
+    }
+}
+
+/// A copy of what may be nothing.
+fn copy(
+    encoder: &mut wgpu::CommandEncoder,
+    from: &wgpu::Buffer,
+    from_start: u64,
+    to: &wgpu::Buffer,
+    to_start: u64,
+    bytes: u64,
+) {
+    if bytes > 0 {
+        encoder.copy_buffer_to_buffer(from, from_start, to, to_start, bytes);
+    }
+}
+
+impl Shared {
+    fn bind_group(
+        &self,
+        pipeline: &Pipeline,
+        params: &Params,
+        blocks: &[&Block],
+        counts: &mut GpuCounts,
+    ) -> wgpu::BindGroup {
+        let layout = &pipeline.layout;
+        let ids = [params.block.id].into_iter().chain(blocks.iter().map(|block| block.id));
+        let key: GroupKey = (layout.id, ids.collect());
+        if let Some(group) = self.bind_groups().get(&key) {
+            counts.bind_group_hits += 1;
+            return group.clone();
+        }
+        let params = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+            buffer: &params.block.buffer,
+            offset: 0,
+            size: wgpu::BufferSize::new(layout.params),
+        });
+        let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: params }];
+        for (binding, block) in (1..).zip(blocks) {
+            let resource = block.buffer.as_entire_binding();
+            entries.push(wgpu::BindGroupEntry { binding, resource });
+        }
+        let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: Some("onetrip kernel"),
+            layout: &layout.group,
+            entries: &entries,
+        });
+        self.bind_groups().insert(key, group.clone());
+        group
+    }
+}
+
+pub(super) fn value(plan: &Plan, index: usize) -> Result<&Value, DeviceError> {
+    plan.values.get(index).ok_or_else(|| broken("a value is missing"))
+}
+
+pub(super) fn broken(reason: &str) -> DeviceError {
+    DeviceError::Refused { doing: "running a plan".into(), reason: reason.into() }
+}
