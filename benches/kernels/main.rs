@@ -17,6 +17,7 @@
 
 #[path = "../common/chain.rs"]
 mod chain;
+mod indexing;
 mod memory;
 mod reference;
 #[path = "../../examples/common/timing.rs"]
@@ -68,6 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     bench.rows().await?;
     bench.sum().await?;
     bench.memory().await?;
+    bench.indexing().await?;
     bench.network().await?;
     bench.transfers().await
 }

@@ -85,6 +85,22 @@ def memory():
     case("softmax_f16_4096", lambda: torch.softmax(x, -1))
 
 
+def indexing():
+    """The cases of `benches/kernels/indexing.rs`."""
+
+    def below(size, *shape):
+        return torch.randint(0, size, shape, device=DEVICE)
+
+    x, i = random(50257, 1024), below(50257, 32, 512)
+    case("embedding_50257x1024_32x512", lambda: torch.nn.functional.embedding(i, x))
+    x, i = random(500_000, 128), below(500_000, 500_000)
+    case("embedding_500000x128_500000", lambda: torch.nn.functional.embedding(i, x))
+    x, i = random(8192, 8192), below(8192, 8192)
+    case("gather_columns_8192x8192_8192", lambda: x.index_select(1, i))
+    x, i = random(8192, 4096), below(8192, 8192, 4096)
+    case("take_along_axis0_8192x4096", lambda: x.gather(0, i))
+
+
 @torch.no_grad()
 def main():
     print(f"# PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
@@ -113,6 +129,7 @@ def main():
     x = random(CHAIN)
     case("sum_64e6", lambda: x.sum())
     memory()
+    indexing()
     layers = [(random(i, o) * 0.05, random(o)) for i, o in ((784, 512), (512, 256), (256, 10))]
     host = torch.rand(64, 784)
 

@@ -25,6 +25,8 @@ pub(super) struct Kernel<'a> {
     helpers: BTreeSet<&'static str>,
     /// Operands that are there as a whole.
     whole: BTreeSet<usize>,
+    /// Tables that are fetched from in fours.
+    fours: BTreeSet<usize>,
     /// WGSL extensions besides what the buffers ask for.
     extensions: BTreeSet<&'static str>,
 }
@@ -74,6 +76,7 @@ impl<'a> Kernel<'a> {
             buffers: Vec::new(),
             helpers: BTreeSet::new(),
             whole: BTreeSet::new(),
+            fours: BTreeSet::new(),
             extensions: BTreeSet::new(),
         }
     }
@@ -162,9 +165,21 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// Binds the table `operand` in fours.
+    pub fn bind_fours(&mut self, operand: usize) {
+        let Operand { source, dtype, .. } = self.step.operands[operand];
+        if let Source::Table(value) = source {
+            self.bind(BufferRef::Value(value), dtype, false, true);
+            self.fours.insert(operand);
+        }
+    }
+
     /// Binds the whole operands that functions use, and makes the functions that those call.
     fn bind_whole(&mut self) -> String {
         let mut text = String::new();
+        for operand in std::mem::take(&mut self.fours) {
+            text.push_str(&self.fetch_fours(operand));
+        }
         for operand in std::mem::take(&mut self.whole) {
             let Operand { source, dtype, .. } = self.step.operands[operand];
             match source {
@@ -209,6 +224,29 @@ impl<'a> Kernel<'a> {
             format!("let at = min(position, {last});\nreturn {element};")
         };
         format!("\nfn fetch{operand}(position: u32) -> {ty} {{\n{}}}\n", indent(&body))
+    }
+
+    /// The function that fetches four elements of the table `operand` from a position on that is a multiple of four.
+    fn fetch_fours(&mut self, operand: usize) -> String {
+        let Operand { source, dtype, .. } = self.step.operands[operand];
+        let Source::Table(value) = source else { return String::new() };
+        let ty = type_name(dtype.lane());
+        let last = self.size(self.plan.values[value.index()].shape.elements().saturating_sub(1));
+        let element =
+            format!("{}[min(position, {last}) / 4u]", self.buffer(BufferRef::Value(value)));
+        let element = self.loaded_quad(dtype, element);
+        format!(
+            "\nfn fetch{operand}_fours(position: u32) -> vec4<{ty}> {{\n    return {element};\n}}\n"
+        )
+    }
+
+    /// What is stored as the four of `quad`, in its lane type.
+    fn loaded_quad(&self, dtype: DType, quad: String) -> String {
+        match dtype {
+            DType::F16 if self.limits.f16 => format!("vec4<f32>({quad})"),
+            DType::Bool => format!("({quad} != vec4<u32>())"),
+            _ => quad,
+        }
     }
 
     /// What is stored as `element`, in its lane type.
@@ -283,12 +321,7 @@ impl<'a> Kernel<'a> {
     pub fn load_quad(&self, operand: usize, quad: &str) -> String {
         let operand = &self.step.operands[operand];
         let Source::Value(value) = operand.source else { return String::new() };
-        let element = format!("{}[{quad}]", self.buffer(BufferRef::Value(value)));
-        match operand.dtype {
-            DType::F16 if self.limits.f16 => format!("vec4<f32>({element})"),
-            DType::Bool => format!("({element} != vec4<u32>())"),
-            _ => element,
-        }
+        self.loaded_quad(operand.dtype, format!("{}[{quad}]", self.buffer(BufferRef::Value(value))))
     }
 
     /// `value`, of a lane type, as `output` stores it.

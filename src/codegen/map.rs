@@ -4,25 +4,37 @@ use std::fmt::Write;
 
 use super::Dispatch;
 use super::collapse::Axes;
+use super::fours::{self, Four};
 use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
 use super::transpose;
+use crate::cost::Limits;
 use crate::expr::wgsl::type_name;
-use crate::plan::Source;
+use crate::plan::{Plan, Source, Step};
 
 /// Elements that one workgroup computes with a quad a thread.
 const GROUP: usize = THREADS * 4;
 
-/// Lowers the map of `kernel`'s step over `dims`.
-pub(super) fn lower(mut kernel: Kernel<'_>, dims: &[usize]) -> Vec<Dispatch> {
-    let function = kernel.function("compute_element", &kernel.output_roots(), None);
-    let space = Space::new(&kernel, dims, &function.operands);
+/// Lowers the map `step` over `dims`.
+pub(super) fn lower(plan: &Plan, step: &Step, limits: &Limits, dims: &[usize]) -> Dispatch {
+    let mut kernel = Kernel::new(plan, step, limits);
+    let roots = kernel.output_roots();
+    let space = Space::new(&kernel, dims, &kernel.operands_of(&roots));
     debug_assert!((0..space.outputs).all(|map| space.axes.is_linear(map)), "an output is a view");
-    let dispatch = match transpose::find(&kernel, &space) {
-        Some(crossing) => transpose::lower(kernel, &space, &function, &crossing),
-        None => Quads::new(&space).lower(kernel, &function),
-    };
-    vec![dispatch]
+    if let Some(crossing) = transpose::find(&kernel, &space) {
+        let function = kernel.function("compute_element", &roots, None);
+        return transpose::lower(kernel, &space, &function, &crossing);
+    }
+    let quads = Quads::new(&space);
+    let (with_fours, fours) =
+        if quads.in_rows { fours::find(step, &space) } else { (step.clone(), Vec::new()) };
+    if fours.is_empty() {
+        let function = kernel.function("compute_element", &roots, None);
+        return quads.lower(kernel, &function, &[]);
+    }
+    let mut kernel = Kernel::new(plan, &with_fours, limits);
+    let function = kernel.function("compute_element", &roots, None);
+    quads.lower(kernel, &function, &fours)
 }
 
 /// The iteration space with the maps of the outputs and of the operands that are read.
@@ -101,7 +113,7 @@ impl<'a> Quads<'a> {
 
     /// Whether `operand` is read in fours. Where there is a rest, the last four may reach past the
     /// value's elements, but not past its buffer.
-    fn reads_wide(&self, kernel: &Kernel<'_>, function: &Function, operand: usize) -> bool {
+    fn reads_wide(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
         let step = kernel.step;
         let by_itself = |o: usize| {
             let operand = &step.operands[o];
@@ -112,20 +124,22 @@ impl<'a> Quads<'a> {
             };
             fits && self.is_wide(self.space.map_of(o), &operand.view)
         };
-        lanes::binds_wide(kernel, &function.operands, operand, by_itself)
+        lanes::binds_wide(kernel, &self.space.operands, operand, by_itself)
     }
 
-    fn lower(&self, mut kernel: Kernel<'_>, function: &Function) -> Dispatch {
+    fn lower(&self, mut kernel: Kernel<'_>, function: &Function, fours: &[Four]) -> Dispatch {
         let elements = self.space.axes.len();
         let wide: Vec<bool> = (0..kernel.step.operands.len())
-            .map(|o| function.operands.contains(&o) && self.reads_wide(&kernel, function, o))
+            .map(|o| self.space.operands.contains(&o) && self.reads_wide(&kernel, o))
             .collect();
         kernel.bind_outputs(|_| true);
-        kernel.bind_operands(&function.operands, |operand| wide[operand]);
+        kernel.bind_operands(&self.space.operands, |operand| wide[operand]);
+        fours.iter().for_each(|four| kernel.bind_fours(four.table));
         let each = if kernel.binds_halves_alone() { 2 } else { 1 };
         let count = kernel.size(elements);
         let mut loads = Loads::default();
         self.load(&mut kernel, function, &wide, &count, &mut loads);
+        self.fetch(&mut kernel, fours, &mut loads);
         let (results, stores) = self.finish(&mut kernel, function, &loads, &count);
         let group = (GROUP * each).to_string();
         let holes = [
@@ -157,7 +171,7 @@ impl<'a> Quads<'a> {
         if self.in_rows && space.needs_coordinates() {
             (out.text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
         }
-        for &operand in &function.operands {
+        for &operand in &space.operands {
             let (map, offset) = (space.map_of(operand), kernel.step.operands[operand].view.offset);
             let (text, held) = if self.in_rows || wide[operand] || space.axes.is_uniform(map) {
                 let at = index(kernel, space, map, offset, &coordinates);
@@ -170,10 +184,27 @@ impl<'a> Quads<'a> {
             let ty = type_name(kernel.step.operands[operand].dtype.lane());
             let ty = if held == Held::Four { format!("vec4<{ty}>") } else { ty.to_string() };
             out.text.push_str(&text);
-            let _ = writeln!(out.fields, "x{operand}: {ty},");
-            let comma = if out.names.is_empty() { "" } else { ", " };
-            let _ = write!(out.names, "{comma}x{operand}");
+            if function.operands.contains(&operand) {
+                out.hand_over(operand, &ty);
+            }
             out.held[operand] = held;
+        }
+    }
+
+    /// Loads what is fetched in fours.
+    fn fetch(&self, kernel: &mut Kernel<'_>, fours: &[Four], out: &mut Loads) {
+        for (four, name) in fours.iter().zip(fours::PLACES) {
+            let Four { operand, table, position } = *four;
+            let place = kernel.function(name, &[position], None);
+            let at = place.call("", |o| match out.held[o] {
+                Held::One => format!("x{o}"),
+                Held::Four => format!("x{o}.x"),
+            });
+            let _ = writeln!(out.text, "let x{operand} = fetch{table}_fours(u32({at}));");
+            let _ = writeln!(out.functions, "{}", place.text);
+            let ty = type_name(kernel.step.operands[operand].dtype.lane());
+            out.hand_over(operand, &format!("vec4<{ty}>"));
+            out.held[operand] = Held::Four;
         }
     }
 
@@ -243,6 +274,15 @@ struct Loads {
     fields: String,
     names: String,
     held: Vec<Held>,
+}
+
+impl Loads {
+    /// Gives what was loaded of `operand` to who computes the quad.
+    fn hand_over(&mut self, operand: usize, ty: &str) {
+        let _ = writeln!(self.fields, "x{operand}: {ty},");
+        let comma = if self.names.is_empty() { "" } else { ", " };
+        let _ = write!(self.names, "{comma}x{operand}");
+    }
 }
 
 /// Statements that compute `each` quads, all of which are loaded before the first is stored.

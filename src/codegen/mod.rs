@@ -2,6 +2,7 @@
 
 mod collapse;
 mod combine;
+mod fours;
 mod kernel;
 mod lanes;
 mod map;
@@ -69,7 +70,7 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
     }
     let kernel = || Kernel::new(plan, step, limits);
     match &step.form {
-        Form::Map { dims } => map::lower(kernel(), dims),
+        Form::Map { dims } => vec![map::lower(plan, step, limits, dims)],
         Form::Reduce { .. } => reduce::lower(&kernel),
         Form::Row { .. } => row::lower(&kernel),
         Form::Scan { .. } => scan::lower(&kernel),

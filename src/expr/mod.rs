@@ -209,6 +209,11 @@ impl Expr {
         self.nodes.len()
     }
 
+    /// Makes of a node the load of an operand.
+    pub fn load_instead(&mut self, r: Ref, operand: u16) {
+        self.nodes[r.index()].0 = Node::Load(operand);
+    }
+
     /// The nodes that `roots` need, in dependency order.
     pub fn reachable(&self, roots: &[Ref]) -> Vec<Ref> {
         let mut needed = vec![false; self.nodes.len()];

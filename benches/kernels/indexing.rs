@@ -1,0 +1,86 @@
+//! Look-ups by random indices.
+
+use std::error::Error;
+
+use onetrip::{BufferId, GpuCommandBatch};
+
+use super::reference::{Random, check};
+use super::{Bench, Work};
+
+/// Records a case over a table and indices.
+type Record = fn(&mut GpuCommandBatch, BufferId<f32>, BufferId<u32>) -> BufferId<f32>;
+
+/// What is looked up in a matrix.
+struct Case {
+    name: &'static str,
+    table: [usize; 2],
+    indices: &'static [usize],
+    /// What the indices are below.
+    below: usize,
+    record: Record,
+    /// The element of the table that an element of the result is.
+    element: fn(&[u32], usize) -> usize,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "embedding_50257x1024_32x512",
+        table: [50_257, 1024],
+        indices: &[32, 512],
+        below: 50_257,
+        record: |b, x, i| b.embedding(x, i),
+        element: |at, i| at[i / 1024] as usize * 1024 + i % 1024,
+    },
+    Case {
+        name: "embedding_500000x128_500000",
+        table: [500_000, 128],
+        indices: &[500_000],
+        below: 500_000,
+        record: |b, x, i| b.embedding(x, i),
+        element: |at, i| at[i / 128] as usize * 128 + i % 128,
+    },
+    Case {
+        name: "gather_columns_8192x8192_8192",
+        table: [8192, 8192],
+        indices: &[8192],
+        below: 8192,
+        record: |b, x, i| b.gather(x, i, 1),
+        element: |at, i| i / 8192 * 8192 + at[i % 8192] as usize,
+    },
+    Case {
+        name: "take_along_axis0_8192x4096",
+        table: [8192, 4096],
+        indices: &[8192, 4096],
+        below: 8192,
+        record: |b, x, i| b.take_along_axis(x, i, 0),
+        element: |at, i| at[i] as usize * 4096 + i % 4096,
+    },
+];
+
+impl Bench {
+    /// All of them.
+    pub async fn indexing(&self) -> Result<(), Box<dyn Error>> {
+        for case in CASES.iter().filter(|case| self.wants(case.name)) {
+            let mut random = Random::new(12);
+            let x = random.floats(case.table[0] * case.table[1]);
+            let unit = random.floats(case.indices.iter().product());
+            let below = |u: f32| ((f64::from(u) * 0.5 + 0.5) * case.below as f64) as u32;
+            let indices: Vec<u32> =
+                unit.into_iter().map(|u| below(u).min(case.below as u32 - 1)).collect();
+            let (on_x, on_i) =
+                (self.resident(&x, &case.table)?, self.resident(&indices, case.indices)?);
+            let record = |b: &mut GpuCommandBatch| {
+                let (x, i) = (b.bind(&on_x), b.bind(&on_i));
+                (case.record)(b, x, i)
+            };
+            // What is looked up is read and written once, indices are read once.
+            let mut batch = GpuCommandBatch::new(&self.device);
+            let y = record(&mut batch);
+            let results = batch.shape(y).map_or(0, |shape| shape.elements());
+            let bytes = Work::Bytes(4.0 * (2 * results + indices.len()) as f64);
+            let y = self.case(case.name, bytes, record).await?;
+            check(case.name, y, 0.0, |i| f64::from(x[(case.element)(&indices, i)]))?;
+        }
+        Ok(())
+    }
+}
