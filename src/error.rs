@@ -201,6 +201,19 @@ pub enum MistakeKind {
         /// Its shape.
         shape: Shape,
     },
+    /// Filters that do not fit the channels that they are to see.
+    #[error(
+        "filters {w} in {groups} groups do not fit {x}: the channels of x must be those of w times the groups, and the \
+         filters a multiple of the groups"
+    )]
+    Channels {
+        /// The shape of the argument.
+        x: Shape,
+        /// The shape of the filters.
+        w: Shape,
+        /// The number of groups.
+        groups: usize,
+    },
     /// Windows that are longer than what they slide along.
     #[error(
         "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding"

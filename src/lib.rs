@@ -64,8 +64,8 @@ mod store;
 mod units;
 
 pub use batch::{
-    Axes, BufferId, ClassLoss, GpuCommandBatch, Input, LossReduction, OutputKey, Outputs, Pool,
-    Pool1d, Pool2d, Program, ReadView, Resident, RunStats,
+    Axes, BufferId, ClassLoss, Conv, Conv1d, Conv2d, GpuCommandBatch, Input, LossReduction,
+    OutputKey, Outputs, Pool, Pool1d, Pool2d, Program, ReadView, Resident, RunStats,
 };
 pub use calibrate::Progress;
 pub use cost::{

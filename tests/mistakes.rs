@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::process::Command;
 
 use onetrip::{
-    BufferId, ClassLoss, DataError, Device, Error, GpuCommandBatch, LossReduction, MAX_RANK,
-    PlanError, Pool1d, Pool2d, ReadError, Shape, f16,
+    BufferId, ClassLoss, Conv1d, Conv2d, DataError, Device, Error, GpuCommandBatch, LossReduction,
+    MAX_RANK, PlanError, Pool1d, Pool2d, ReadError, Shape, f16,
 };
 
 const SOURCE: &str = include_str!("mistakes.rs");
@@ -128,6 +128,57 @@ fn matrix_products() {
             b.dot(x, x)
         },
     );
+}
+
+#[test]
+fn convolutions() {
+    let conv = Conv2d { groups: 2, ..Conv2d::default() };
+    let sees = "the channels of x must be those of w times the groups, and the filters a multiple of the groups";
+    refused(
+        &format!("conv2d: filters [4, 3, 3, 3] in 2 groups do not fit [1, 3, 8, 8]: {sees}"),
+        |b| {
+            let (x, w) = (zeros(b, [1, 3, 8, 8]), zeros(b, [4, 3, 3, 3]));
+            b.conv2d(x, w, None, conv)
+        },
+    );
+    refused(
+        &format!("conv2d: filters [3, 2, 3, 3] in 2 groups do not fit [1, 4, 8, 8]: {sees}"),
+        |b| {
+            let (x, w) = (zeros(b, [1, 4, 8, 8]), zeros(b, [3, 2, 3, 3]));
+            b.conv2d(x, w, None, conv)
+        },
+    );
+    refused("conv2d: x must be [batch, channels, height, width], not [3, 8, 8]", |b| {
+        let (x, w) = (zeros(b, [3, 8, 8]), zeros(b, [4, 3, 3, 3]));
+        b.conv2d(x, w, None, Conv2d::default())
+    });
+    refused("conv1d: w must be [filters, channels / groups, size], not [4, 3]", |b| {
+        let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3]));
+        b.conv1d(x, w, None, Conv1d::default())
+    });
+    refused("conv1d: bias must be [filters], not [1]", |b| {
+        let (x, w, bias) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 1]), zeros(b, [1]));
+        b.conv1d(x, w, bias, Conv1d::default())
+    });
+    refused("conv2d: groups must be at least 1, not 0", |b| {
+        let (x, w) = (zeros(b, [1, 3, 8, 8]), zeros(b, [4, 3, 3, 3]));
+        b.conv2d(x, w, None, Conv2d { groups: 0, ..conv })
+    });
+    refused("conv1d: stride must be at least 1, not 0", |b| {
+        let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 1]));
+        b.conv1d(x, w, None, Conv1d { stride: [0], ..Conv1d::default() })
+    });
+    refused(
+        "conv1d: a window that reaches over 9 elements does not fit into axis 2 of [1, 3, 8] with its padding",
+        |b| {
+            let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 5]));
+            b.conv1d(x, w, None, Conv1d { dilation: [2], ..Conv1d::default() })
+        },
+    );
+    refused(&format!("conv1d: this id belongs to another batch; {HAND_OVER}"), |b| {
+        let x = zeros(b, [1, 3, 8]);
+        b.conv1d(x, foreign(), None, Conv1d::default())
+    });
 }
 
 #[test]

@@ -17,6 +17,7 @@
 
 #[path = "../common/chain.rs"]
 mod chain;
+mod convolution;
 mod indexing;
 mod memory;
 mod reference;
@@ -70,6 +71,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     bench.sum().await?;
     bench.memory().await?;
     bench.indexing().await?;
+    bench.convolutions().await?;
     bench.network().await?;
     bench.transfers().await
 }

@@ -101,6 +101,31 @@ def indexing():
     case("take_along_axis0_8192x4096", lambda: x.gather(0, i))
 
 
+def convolutions():
+    """The cases of `benches/kernels/convolution.rs`."""
+    functional = torch.nn.functional
+
+    def chain(x, w, count, **options):
+        for _ in range(count):
+            x = functional.conv2d(x, w, **options)
+        return x
+
+    x = random(8, 64, 56, 56)
+    for name, size, groups in (("3x3", 3, 1), ("1x1", 1, 1), ("depthwise_3x3", 3, 64)):
+        w = random(64, 64 // groups, size, size) * (64 // groups * size * size) ** -0.5
+        options = {"padding": size // 2, "groups": groups}
+        for count, suffix in ((1, ""), (16, "_times_16")):
+            case(f"conv2d_{name}_8x64x56x56{suffix}", lambda: chain(x, w, count, **options))
+            if name == "3x3":
+                half = x.half(), w.half()
+                case(f"conv2d_3x3_f16_8x64x56x56{suffix}", lambda: chain(*half, count, **options))
+    image, w = random(8, 3, 224, 224), random(64, 3, 7, 7)
+    case("conv2d_7x7_stride_2_8x3x224x224", lambda: functional.conv2d(image, w, stride=2, padding=3))
+    x = random(8, 64, 448, 448)
+    case("max_pool2d_3x3_8x64x448x448", lambda: functional.max_pool2d(x, 3, 2, 1))
+    case("global_avg_pool_8x64x448x448", lambda: functional.adaptive_avg_pool2d(x, 1))
+
+
 @torch.no_grad()
 def main():
     print(f"# PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
@@ -130,6 +155,7 @@ def main():
     case("sum_64e6", lambda: x.sum())
     memory()
     indexing()
+    convolutions()
     layers = [(random(i, o) * 0.05, random(o)) for i, o in ((784, 512), (512, 256), (256, 10))]
     host = torch.rand(64, 784)
 

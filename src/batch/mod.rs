@@ -2,6 +2,7 @@
 
 mod axes;
 mod blocking;
+mod conv;
 mod create;
 mod einsum;
 mod elementwise;
@@ -33,6 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::{SmallVec, smallvec};
 
 pub use axes::Axes;
+pub use conv::{Conv, Conv1d, Conv2d};
 pub use id::BufferId;
 pub use input::Input;
 pub use loss::{ClassLoss, LossReduction};

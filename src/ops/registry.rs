@@ -73,6 +73,7 @@ const EXACT: (f64, f64) = (0.0, 0.0);
 const SUMMED: (f64, f64) = (4.0, 1e-7);
 
 const LAYER: &str = "made of elementwise operations and reductions, which fuse";
+const CONVOLVED: &str = "elementwise before and after; windows are never written out";
 const WINDOWED: &str = "elementwise before and after, borders too";
 
 const VIEW: &str = "a view, no kernel: folded into its readers";
@@ -110,6 +111,8 @@ static OTHERS: &[OpInfo] = others! {
     "loss" "smooth_l1_loss", "f32 f16", LAYER, (16.0, 2e-6), "|x − y|, and a parabola near 0 (Girshick, 2015).";
     "loss" "binary_cross_entropy_with_logits", "f32 f16", LAYER, (16.0, 2e-6), "−y·log σ(x) − (1 − y)·log(1 − σ(x)).";
     "loss" "accuracy", "f32 f16", LAYER, EXACT, "The share of elements whose greatest logit is that of their class.";
+    "convolution" "conv1d", "f32 f16 i32 u32", CONVOLVED, SUMMED, "Filters that slide along one axis, with stride, padding, dilation and groups.";
+    "convolution" "conv2d", "f32 f16 i32 u32", CONVOLVED, SUMMED, "Filters that slide along two axes, with stride, padding, dilation and groups.";
     "pooling" "max_pool1d", "f32 f16 i32 u32", WINDOWED, EXACT, "The greatest element of each window along the last axis.";
     "pooling" "max_pool2d", "f32 f16 i32 u32", WINDOWED, EXACT, "The greatest element of each window along the last two axes.";
     "pooling" "avg_pool1d", "f32 f16", WINDOWED, SUMMED, "The mean of each window along the last axis.";

@@ -11,7 +11,7 @@ use super::lookup;
 use super::path::{Path, Views};
 use super::reads::{
     coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, main_order, map_space,
-    matmul_paths, out_space,
+    matmul_paths, out_space, spread,
 };
 use super::step::{
     Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout, ReduceSchedule, Source, Space, Step,
@@ -155,7 +155,8 @@ impl<'b> Emitter<'_, 'b> {
                 let dims = MatMulDims::of(shape_of(0), shape_of(1)).ok()?;
                 let (x_base, x_path) = self.views.of(node.inputs[0]).clone();
                 let (w_base, w_path) = self.views.of(node.inputs[1]).clone();
-                let (x_path, w_path) = matmul_paths(&x_path, &w_path)?;
+                let spread = spread(self.ir, self.views, anchor);
+                let (x_path, w_path) = matmul_paths(&x_path, &w_path, spread.as_ref())?;
                 let x = self.emit(x_base, &x_path, Space::X)?;
                 let w = self.emit(w_base, &w_path, Space::W)?;
                 let batch: Dims = dims.batch.dims().into();
@@ -168,7 +169,7 @@ impl<'b> Emitter<'_, 'b> {
                     DType::I32 | DType::U32 | DType::Bool => Precision::Exact,
                 };
                 let schedule = ProductSchedule::default();
-                Some(Form::MatMul { batch, m, n, k, x, w, acc, precision, schedule })
+                Some(Form::MatMul { batch, m, n, k, spread, x, w, acc, precision, schedule })
             }
             _ => None,
         }

@@ -31,7 +31,7 @@ pub(crate) use product::{KnownTile, known_tiles};
 pub(crate) use step::{Cost, Dims, Scratch, StepOutput};
 pub(crate) use step::{
     Form, Operand, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule, Source, Space,
-    Step, Strip, Tile, UnitTile, ValueId,
+    Spread, Step, Strip, Tile, UnitTile, ValueId,
 };
 pub(crate) use tune::ROW_HELD;
 

@@ -34,7 +34,21 @@ impl Path {
         if is_identity(&next, &self.shape) {
             return self.clone();
         }
-        Self { moves: self.moves.iter().cloned().chain([next]).collect(), shape }
+        let before = self.before(&next);
+        Self { moves: before.iter().cloned().chain([next]).collect(), shape }
+    }
+
+    /// The movements that count before `next`: of two reshapes in a row, only the second does.
+    fn before(&self, next: &Move) -> &[Move] {
+        match (&self.moves[..], next) {
+            ([before @ .., Move::Reshape(_)], Move::Reshape(_)) => before,
+            (all, _) => all,
+        }
+    }
+
+    /// Whether any of the movements makes windows.
+    pub fn has_windows(&self) -> bool {
+        self.moves.iter().any(|step| matches!(step, Move::Window { .. }))
     }
 
     pub fn reshaped(&self, shape: Shape) -> Self {
@@ -52,10 +66,8 @@ impl Path {
 
     /// This path, then all of `next`.
     pub fn followed_by(&self, next: &Self) -> Self {
-        if next.is_empty() {
-            return self.clone();
-        }
-        let moves = self.moves.iter().chain(next.moves.iter()).cloned().collect();
+        let Some(first) = next.moves.first() else { return self.clone() };
+        let moves = self.before(first).iter().chain(next.moves.iter()).cloned().collect();
         Self { moves, shape: next.shape.clone() }
     }
 

@@ -4,7 +4,7 @@
 use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
 use super::path::{Path, Views};
-use super::step::Space;
+use super::step::{Space, Spread};
 use crate::ops::{MatMulDims, Op};
 use crate::shape::{Move, Range, Shape};
 
@@ -116,7 +116,10 @@ pub(super) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
         }
         Op::MatMul(_) => {
             let ((x, x_path), (w, w_path)) = (input(0), input(1));
-            let Some((x_path, w_path)) = matmul_paths(&x_path, &w_path) else { return Vec::new() };
+            let spread = spread(ir, views, ix);
+            let Some((x_path, w_path)) = matmul_paths(&x_path, &w_path, spread.as_ref()) else {
+                return Vec::new();
+            };
             vec![
                 Read { base: x, path: x_path, space: Space::X },
                 Read { base: w, path: w_path, space: Space::W },
@@ -157,13 +160,35 @@ pub(super) fn main_order(op: &Op, shape: &Shape) -> Vec<usize> {
     kept.chain(reduced.iter().copied()).collect()
 }
 
-/// The ways of a product's operands to the spaces `batch ++ [m, k]` and `batch ++ [k, n]`.
-pub(super) fn matmul_paths(x: &Path, w: &Path) -> Option<(Path, Path)> {
+/// The axes of a product's right operand, where that is a reshape of windows: the kernel walks over these, so that the
+/// windows are never written out.
+pub(super) fn spread(ir: &Ir, views: &Views, ix: Ix) -> Option<Spread> {
+    let &[_, w] = &ir.nodes[ix].inputs[..] else { return None };
+    let reshape = &ir.nodes[w];
+    let carried_out =
+        matches!(reshape.op, Op::Move { to: Move::Reshape(_), .. }) && views.is_base(w);
+    let (_, path) = views.of(*reshape.inputs.first().filter(|_| carried_out)?);
+    let windows = path.has_windows().then(|| path.shape().dims())?;
+    Spread::of(windows, reshape.ty.shape.dims())
+}
+
+/// The ways of a product's operands to the spaces `batch ++ [m, k]` and `batch ++ [k, n]`, or `batch` and the axes of
+/// `spread`.
+pub(super) fn matmul_paths(x: &Path, w: &Path, spread: Option<&Spread>) -> Option<(Path, Path)> {
     let dims = MatMulDims::of(x.shape(), w.shape()).ok()?;
-    let space = |last: [usize; 2]| dims.batch.dims().iter().copied().chain(last).collect::<Shape>();
+    let batch = || dims.batch.dims().iter().copied();
     let x = if dims.vector_x { x.reshaped([1, dims.k].into()) } else { x.clone() };
-    let w = if dims.vector_w { w.reshaped([dims.k, 1].into()) } else { w.clone() };
-    Some((x.broadcast(&space([dims.m, dims.k])), w.broadcast(&space([dims.k, dims.n]))))
+    let mut w = if dims.vector_w { w.reshaped([dims.k, 1].into()) } else { w.clone() };
+    let spread = match spread {
+        Some(spread) => {
+            let own = &w.shape().dims()[..w.shape().rank() - 2];
+            w = w.reshaped(own.iter().copied().chain(spread.dims()).collect());
+            spread.clone()
+        }
+        None => Spread::none(dims.k, dims.n),
+    };
+    let x = x.broadcast(&batch().chain([dims.m, dims.k]).collect());
+    Some((x, w.broadcast(&batch().chain(spread.dims()).collect())))
 }
 
 /// The out space of a heavy node's form.

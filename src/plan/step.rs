@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::cost::MatrixUnits;
 use crate::dtype::{DType, Scalar, Ty};
@@ -138,13 +138,14 @@ pub(crate) enum Form {
     /// element along `len` as `Acc`. `parts` is what a GPU cuts each row into: with more than one, a first
     /// dispatch leaves the combination of each part in the scratch memory.
     Scan { combine: Combine, outer: Dims, len: usize, prologue: Ref, parts: usize },
-    /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`; outputs over
-    /// `batch ++ [m, n]`, with the sum as `Acc`.
+    /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`, in which k and n may be
+    /// `spread` over several axes; outputs over `batch ++ [m, n]`, with the sum as `Acc`.
     MatMul {
         batch: Dims,
         m: usize,
         n: usize,
         k: usize,
+        spread: Option<Spread>,
         x: Ref,
         w: Ref,
         acc: Ty,
@@ -154,6 +155,39 @@ pub(crate) enum Form {
 }
 
 pub(crate) type Dims = SmallVec<[usize; 4]>;
+
+/// The axes that k and n of a product's right operand are made of: those of windows, which no view makes one axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Spread {
+    pub k: Dims,
+    pub n: Dims,
+}
+
+impl Spread {
+    /// k and n as they are, one axis each.
+    pub fn none(k: usize, n: usize) -> Self {
+        Self { k: smallvec![k], n: smallvec![n] }
+    }
+
+    /// The axes of `fine` that make up the last two axes of `coarse`, the same elements in the same order.
+    pub fn of(fine: &[usize], coarse: &[usize]) -> Option<Self> {
+        let &[.., k, n] = coarse else { return None };
+        let (rest, n) = split(fine, n)?;
+        let (_, k) = split(rest, k)?;
+        Some(Self { k, n })
+    }
+
+    /// The axes of k, then those of n.
+    pub fn dims(&self) -> impl Iterator<Item = usize> + '_ {
+        self.k.iter().chain(&self.n).copied()
+    }
+}
+
+/// The last of `dims` with `count` points, and what comes before them.
+fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
+    let at = (0..dims.len()).rev().find(|&at| points(&dims[at..]) >= count)?;
+    (points(&dims[at..]) == count).then(|| (&dims[..at], dims[at..].into()))
+}
 
 /// How a GPU kernel shares out a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -271,7 +305,7 @@ pub(crate) enum Space {
     Main,
     /// The left operand of a product: `batch ++ [m, k]`.
     X,
-    /// The right operand of a product: `batch ++ [k, n]`.
+    /// The right operand of a product: `batch ++ [k, n]`, or `batch` and the axes that k and n are spread over.
     W,
     /// The out space of a reduction (`outer`) or product (`batch ++ [m, n]`).
     Out,

@@ -164,6 +164,9 @@ fn space(step: &Step, space: Space) -> Vec<usize> {
         (Form::Reduce { outer, .. }, _) => outer.to_vec(),
         (Form::Row { outer, len, .. } | Form::Scan { outer, len, .. }, _) => join(outer, &[*len]),
         (Form::MatMul { batch, m, k, .. }, Space::X) => join(batch, &[*m, *k]),
+        (Form::MatMul { batch, spread: Some(spread), .. }, Space::W) => {
+            batch.iter().copied().chain(spread.dims()).collect()
+        }
         (Form::MatMul { batch, k, n, .. }, Space::W) => join(batch, &[*k, *n]),
         (Form::MatMul { batch, m, n, .. }, _) => join(batch, &[*m, *n]),
     }

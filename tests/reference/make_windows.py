@@ -1,4 +1,4 @@
-"""Writes the reference values of pooling (`pooling.safetensors`), in the form of make_reference.py.
+"""Writes the reference values of convolutions and pooling (a safetensors file each), in the form of make_reference.py.
 
     python3 -m venv venv && venv/bin/pip install numpy scipy onnx onnxruntime torch
     venv/bin/python tests/reference/make_windows.py
@@ -50,6 +50,94 @@ def agrees_with_onnx(want, op, inputs, **attributes):
 def agrees_with_torch(want, function, *inputs, **arguments):
     tensors = [x if x is None else torch.from_numpy(x) for x in inputs]
     agrees(want, function(*tensors, **arguments).numpy(), f"PyTorch {function} {arguments}")
+
+
+# Convolution ------------------------------------------------------------------------------------
+
+
+def convolved(x, w, bias, conv):
+    """Sums over windows of the padded argument, a group at a time; and what errors are relative to."""
+    groups = conv["groups"]
+    border = [(0, 0), (0, 0), *zip(conv["before"], conv["after"])]
+    x, w = np.pad(wide(x), border), wide(w)
+    seen, filters, sizes = w.shape[1], w.shape[0] // groups, w.shape[2:]
+    counts = [
+        (n - (size - 1) * dilation - 1) // stride + 1
+        for n, size, stride, dilation in zip(x.shape[2:], sizes, conv["stride"], conv["dilation"])
+    ]
+    out, size = np.zeros((2, x.shape[0], w.shape[0], *counts))
+    for tap in itertools.product(*map(range, sizes)):
+        index = tuple(
+            slice(i * dilation, i * dilation + (count - 1) * stride + 1, stride)
+            for i, dilation, count, stride in zip(tap, conv["dilation"], counts, conv["stride"])
+        )
+        part = x[(slice(None), slice(None), *index)]
+        for group in range(groups):
+            own = slice(group * filters, (group + 1) * filters)
+            window = part[:, group * seen : (group + 1) * seen]
+            out[:, own] += np.einsum("nc...,oc->no...", window, w[(own, slice(None), *tap)])
+            size[:, own] += np.einsum(
+                "nc...,oc->no...", abs(window), abs(w[(own, slice(None), *tap)])
+            )
+    if bias is not None:
+        out += wide(bias).reshape(-1, *[1] * len(sizes))
+    return out, float(np.nan_to_num(size, posinf=0).max(initial=1.0))
+
+
+def conv_case(family, name, x, w, bias=None, **given):
+    ndim = x.ndim - 2
+    ones, zeros = [1] * ndim, [0] * ndim
+    conv = {"stride": ones, "before": zeros, "after": zeros, "dilation": ones, "groups": 1} | given
+    want, size = convolved(x, w, bias, conv)
+    inputs = [x, w] + ([] if bias is None else [bias])
+    attributes = {"strides": conv["stride"], "pads": [*conv["before"], *conv["after"]]}
+    attributes |= {"dilations": conv["dilation"], "group": conv["groups"]}
+    if x.dtype == np.float32:
+        agrees_with_onnx(want, "Conv", inputs, **attributes)
+        if conv["before"] == conv["after"]:
+            options = {k: conv[k] for k in ("stride", "dilation", "groups")}
+            function = getattr(F, f"conv{ndim}d")
+            agrees_with_torch(want, function, x, w, bias, padding=conv["before"], **options)
+    limits = {"rtol": 4 * EPS, "atol": 4 * EPS * size}
+    if x.dtype == np.float16:
+        limits["rtol"] = 2.0**-10
+    family.case(f"conv{ndim}d {name}", f"conv{ndim}d", inputs, want.astype(x.dtype), params=conv, **limits)
+
+
+def convolution():
+    family = Family("convolution")
+    x, bias = normal(2, 4, 8, 11), normal(6)
+    w = normal(6, 4, 3, 3)
+    conv_case(family, "3 by 3", x, w)
+    edge = {"before": [1, 1], "after": [1, 1]}
+    conv_case(family, "3 by 3, padding 1, bias", x, w, bias, **edge)
+    conv_case(family, "stride 2", x, w, bias, stride=[2, 2], **edge)
+    conv_case(family, "stride 2 by 3, uneven padding", x, w, stride=[2, 3], before=[0, 2], after=[1, 0])
+    conv_case(family, "dilated", x, w, dilation=[2, 3], before=[2, 2], after=[2, 2])
+    conv_case(family, "the whole image", x, normal(5, 4, 8, 11), normal(5))
+    conv_case(family, "1 by 1", x, normal(7, 4, 1, 1), normal(7))
+    conv_case(family, "1 by 1, stride 2", x, normal(7, 4, 1, 1), stride=[2, 2])
+    conv_case(family, "patches", x, normal(3, 4, 4, 4), stride=[4, 4])
+    conv_case(family, "two groups", x, normal(6, 2, 3, 2), bias, groups=2, before=[1, 0], after=[1, 0])
+    conv_case(family, "depthwise", x, normal(4, 1, 3, 3), normal(4), groups=4, **edge)
+    conv_case(family, "depthwise, two filters each", x, normal(8, 1, 3, 3), groups=4, stride=[2, 1], **edge)
+    conv_case(family, "depthwise, eight filters each", x, normal(32, 1, 2, 2), groups=4)
+    broken = normal(1, 2, 6, 6)
+    broken[0, 0, 2, 3], broken[0, 1, 5, 5] = np.nan, np.inf
+    conv_case(family, "NaN and infinity", broken, abs(normal(2, 2, 2, 2)))
+    half = [a.astype(np.float16) for a in (normal(1, 3, 5, 6), normal(4, 3, 3, 3))]
+    conv_case(family, "f16", *half, **edge)
+    integers = rng.integers(-(2**31), 2**31, (1, 2, 4, 4)).astype(np.int32)
+    small = rng.integers(-3, 4, (2, 2, 2, 2)).astype(np.int32)
+    exact = convolved(integers, small, None, {"stride": [1, 1], "before": [0, 0], "after": [0, 0], "dilation": [1, 1], "groups": 1})[0]
+    params = {"stride": [1, 1], "before": [0, 0], "after": [0, 0], "dilation": [1, 1], "groups": 1}
+    wrapped = exact.astype(np.int64).astype(np.int32)
+    family.case("conv2d i32 wraps", "conv2d", [integers, small], wrapped, params=params)
+    line = normal(2, 3, 17)
+    conv_case(family, "plain", line, normal(4, 3, 5), normal(4))
+    conv_case(family, "strided, dilated", line, normal(4, 3, 3), stride=[2], dilation=[3], before=[2], after=[1])
+    conv_case(family, "depthwise", line, normal(3, 1, 4), groups=3)
+    family.write()
 
 
 # Pooling ----------------------------------------------------------------------------------------
@@ -181,4 +269,5 @@ def averages(family):
 
 
 if __name__ == "__main__":
+    convolution()
     pooling()

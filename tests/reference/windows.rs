@@ -1,6 +1,6 @@
-//! Pooling by name.
+//! Convolutions and pooling by name.
 
-use onetrip::{BufferId, Float, GpuCommandBatch, Pool};
+use onetrip::{BufferId, Conv, Float, GpuCommandBatch, Numeric, Pool};
 
 use crate::case::Case;
 
@@ -21,17 +21,46 @@ pub fn float<T: Float>(
     })
 }
 
+/// The case's convolution, if it is one.
+pub fn numeric<T: Numeric>(
+    b: &mut GpuCommandBatch,
+    case: &Case,
+    ids: &[BufferId<T>],
+) -> Option<BufferId<T>> {
+    let &[x, w, ref rest @ ..] = ids else { return None };
+    let bias = rest.first().copied();
+    match case.op.as_str() {
+        "conv1d" => Some(b.conv1d(x, w, bias, conv(case))),
+        "conv2d" => Some(b.conv2d(x, w, bias, conv(case))),
+        _ => None,
+    }
+}
+
+fn conv<const D: usize>(case: &Case) -> Conv<D> {
+    Conv {
+        stride: sizes(case, "stride"),
+        padding: padding(case),
+        dilation: sizes(case, "dilation"),
+        groups: case.number("groups") as usize,
+        ..Conv::default()
+    }
+}
+
 /// A list with one entry an axis.
 fn sizes<const D: usize>(case: &Case, key: &str) -> [usize; D] {
     case.list(key).try_into().unwrap_or_else(|list| panic!("{}: {key} {list:?}", case.name))
 }
 
-fn pool<const D: usize>(case: &Case) -> Pool<D> {
+fn padding<const D: usize>(case: &Case) -> [(usize, usize); D] {
     let (before, after): ([usize; D], [usize; D]) = (sizes(case, "before"), sizes(case, "after"));
+    std::array::from_fn(|axis| (before[axis], after[axis]))
+}
+
+fn pool<const D: usize>(case: &Case) -> Pool<D> {
     Pool {
         size: sizes(case, "size"),
         stride: Some(sizes(case, "stride")),
-        padding: std::array::from_fn(|axis| (before[axis], after[axis])),
+        padding: padding(case),
         dilation: sizes(case, "dilation"),
         ceil_mode: case.flag("ceil"),
         count_padding: case.flag("count"),

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod convolution;
 mod pooling;
 
 use onetrip::{BufferId, Device, GpuCommandBatch};

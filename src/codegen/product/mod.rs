@@ -2,7 +2,7 @@
 //!
 //! - [`tiles`] for scalar units, [`strips`] for few rows, [`units`] for matrix units.
 //! - [`reading`] tells how an operand lies in memory, [`walk`] moves along it, [`load`] reads it, [`transfer`] brings tiles of it to
-//!   workgroup memory.
+//!   workgroup memory. [`windows`] does for a convolution what [`load`] does.
 //! - [`locate`] gives each workgroup its tile, [`store`] writes results, [`parts`] adds what k was cut into.
 
 mod load;
@@ -15,9 +15,11 @@ mod tiles;
 mod transfer;
 mod units;
 mod walk;
+mod windows;
 
 use self::reading::{Reading, Side};
 use self::walk::Walk;
+use self::windows::Windows;
 use super::Dispatch;
 use super::collapse::Axes;
 use super::kernel::Kernel;
@@ -62,23 +64,25 @@ struct Product {
     batch: Axes,
     /// Where each of these maps begins.
     offsets: Vec<i64>,
+    /// The right operand's, if k and n are spread over several axes.
+    windows: Option<Windows>,
 }
 
 /// The texts that every kernel of the product needs.
-struct Frame {
+struct Frame<'p> {
     pub functions: String,
     /// Statements that find where the batch begins in every map.
     pub bases: String,
     /// These places as arguments of `store`.
     pub base_arguments: String,
     /// One for each reading.
-    pub walks: [Walk; 2],
+    pub walks: [Walk<'p>; 2],
 }
 
 impl Product {
     fn new(kernel: &Kernel<'_>) -> Option<Self> {
         let step = kernel.step;
-        let Form::MatMul { batch, m, n, k, x, w, acc, schedule, .. } = &step.form else {
+        let Form::MatMul { batch, m, n, k, spread, x, w, acc, schedule, .. } = &step.form else {
             return None;
         };
         let roots: Vec<_> = [*x, *w].into_iter().chain(kernel.output_roots()).collect();
@@ -86,6 +90,9 @@ impl Product {
         let maps = step.outputs.iter().map(|o| &o.view);
         let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
         let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..batch.len()]).collect();
+        let windows = spread
+            .as_ref()
+            .map(|spread| Windows::new(step, spread, kernel.operands_of(&[*w]), batch.len()));
         Some(Self {
             m: *m,
             n: *n,
@@ -97,6 +104,7 @@ impl Product {
             offsets: maps.iter().map(|view| view.offset).collect(),
             batch: Axes::collapse(batch, &strides),
             operands,
+            windows,
         })
     }
 
@@ -132,7 +140,7 @@ impl Product {
     /// Binds everything, each buffer in fours where all that is read of it allows, and defines the functions
     /// that read both sides (`load_x` and `load_w`, at the positions of a [`Walk`]) and
     /// `store(row, column, acc, …)`, which takes four neighbours along the row.
-    pub fn frame(&self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame {
+    pub fn frame<'p>(&'p self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame<'p> {
         let wide = self.wide(kernel, &readings);
         if self.parts == 1 {
             self.bind_results(kernel, &wide);
@@ -148,11 +156,7 @@ impl Product {
         let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
         let mut functions = String::new();
         let walks = readings.map(|reading| {
-            for end in [false, true] {
-                if reading.ragged_k || !end {
-                    functions += &self.load(kernel, reading, &wide, end);
-                }
-            }
+            functions += &self.loads(kernel, reading, &wide);
             self.walk(kernel, &reading, &names)
         });
         let base_parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
@@ -163,6 +167,19 @@ impl Product {
         };
         let base_arguments = names.iter().map(|name| format!(", {name}")).collect();
         Frame { functions, bases, base_arguments, walks }
+    }
+
+    /// The functions that read one side.
+    fn loads(&self, kernel: &mut Kernel<'_>, reading: Reading, wide: &[bool]) -> String {
+        if let (Side::W, Some(windows)) =
+            (reading.side, self.load_windows(kernel, reading.ragged_k))
+        {
+            return windows;
+        }
+        let inside = self.load(kernel, reading, wide, false);
+        let end =
+            if reading.ragged_k { self.load(kernel, reading, wide, true) } else { String::new() };
+        inside + &end
     }
 
     fn base<'n>(&self, kernel: &Kernel<'_>, operand: usize, names: &'n [String]) -> &'n str {

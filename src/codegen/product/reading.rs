@@ -56,6 +56,11 @@ pub(super) struct Reading {
 impl Product {
     /// How neighbouring threads had best walk over `side`, in tiles of `outer` by `bk`.
     pub fn reading(&self, kernel: &Kernel<'_>, side: Side, outer: usize, bk: usize) -> Reading {
+        if side == Side::W && self.windows.is_some() {
+            let ragged = !self.n.is_multiple_of(outer);
+            let ragged_k = !self.k.is_multiple_of(bk);
+            return Reading { side, along_k: false, ragged, ragged_k, halves: false };
+        }
         let views = kernel.operands_of(&[self.prologue(side)]).into_iter();
         let mut steps = views.map(|o| {
             let view = &kernel.step.operands[o].view;
@@ -77,6 +82,9 @@ impl Product {
     /// The operand of `reading`, if it is nothing but halves that lie in aligned eights.
     pub fn halves(&self, kernel: &Kernel<'_>, reading: &Reading) -> Option<usize> {
         let step = kernel.step;
+        if reading.side == Side::W && self.windows.is_some() {
+            return None;
+        }
         let Node::Load(operand) = step.expr.node(self.prologue(reading.side)) else { return None };
         let operand = usize::from(operand);
         let Operand { source, dtype, ref view, clamp, .. } = step.operands[operand];
@@ -100,6 +108,7 @@ impl Product {
             let view = &operands[o].view;
             let side = match operands[o].space {
                 Space::X => Side::X,
+                Space::W if self.windows.is_some() => return false,
                 Space::W => Side::W,
                 Space::Main | Space::Out | Space::Whole => return self.is_wide_result(view),
             };

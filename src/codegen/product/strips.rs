@@ -81,7 +81,7 @@ impl Strips {
     }
 
     /// Statements that find the thread's places in memory.
-    fn places(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk; 2]) -> String {
+    fn places(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk<'_>; 2]) -> String {
         let k = "first_k + slice * 4u";
         let rows =
             (0..self.strip.rows).map(|r| x.start(kernel, &format!("x{r}"), &format!("{r}u"), k));
@@ -94,7 +94,7 @@ impl Strips {
     }
 
     /// Statements that read what one round needs, then add the products.
-    fn multiply(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk; 2], end: bool) -> String {
+    fn multiply(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk<'_>; 2], end: bool) -> String {
         let mut text = String::new();
         let parts = if self.along_k { 1 } else { 4 };
         for u in 0..Strip::UNROLLED {
@@ -127,7 +127,7 @@ impl Strips {
     }
 
     /// Statements that move on to the next round.
-    fn advance(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk; 2]) -> String {
+    fn advance(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk<'_>; 2]) -> String {
         let rows = 0..self.strip.rows;
         let x: String =
             rows.map(|r| x.advance(kernel, &format!("x{r}"), self.strip.unit())).collect();

@@ -230,7 +230,7 @@ impl Quads {
     }
 
     /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
-    fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk, ty: &str) -> String {
+    fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk<'_>, ty: &str) -> String {
         let Transfer { bk, threads, reading, .. } = self.transfer;
         let name = self.name();
         let mut text = String::new();

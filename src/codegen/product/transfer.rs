@@ -46,7 +46,7 @@ impl Transfer {
     }
 
     /// Statements that find the thread's position in memory, given its place in the tile.
-    pub fn start(&self, kernel: &mut Kernel<'_>, walk: &Walk, round: usize) -> String {
+    pub fn start(&self, kernel: &mut Kernel<'_>, walk: &Walk<'_>, round: usize) -> String {
         let [outer, k] = self.place(round);
         let first = match self.reading.side {
             Side::X => "first_row",
@@ -57,7 +57,7 @@ impl Transfer {
     }
 
     /// Statements that read the tile at `next_k` into variables; at the end of k, zeros past it.
-    fn read(&self, kernel: &mut Kernel<'_>, walk: &Walk, end: bool) -> String {
+    fn read(&self, kernel: &mut Kernel<'_>, walk: &Walk<'_>, end: bool) -> String {
         let line = |round| {
             let [_, k] = self.place(round);
             let k = format!("next_k + {k}");
@@ -77,7 +77,7 @@ impl Transfer {
 pub(super) fn fetch(
     kernel: &mut Kernel<'_>,
     transfers: [&Transfer; 2],
-    walks: &[Walk; 2],
+    walks: &[Walk<'_>; 2],
 ) -> String {
     let each = || transfers.into_iter().zip(walks);
     let mut read = |end| -> String {

@@ -243,7 +243,7 @@ impl Halves {
     }
 
     /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
-    fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
+    fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk<'_>) -> String {
         let Transfer { reading, threads, .. } = self.transfer;
         let (name, width) = (self.name(), self.width);
         let ty = if reading.halves { "vec4<u32>" } else { "vec4<f32>" };

@@ -4,12 +4,15 @@ use std::fmt::Write;
 
 use super::Product;
 use super::reading::{Reading, Side, axes};
+use super::windows::Windows;
 use crate::codegen::kernel::Kernel;
 
 /// A walk over one side along k: a position in each operand that is read, moved on by additions alone, since
 /// multiplying it out for each read takes longer than the read.
-pub(super) struct Walk {
+pub(super) struct Walk<'p> {
     side: Side,
+    /// What finds the positions of the right operand, if it is one of windows, whose steps along k are no additions.
+    windows: Option<&'p Windows>,
     /// The last place across k that may be read, if some are outside.
     last: Option<usize>,
     operands: Vec<Stepping>,
@@ -23,7 +26,7 @@ struct Stepping {
     k_stride: i64,
 }
 
-impl Walk {
+impl Walk<'_> {
     /// Statements that start at `outer` and `k`, in variables that start with `prefix`.
     pub fn start(&self, kernel: &mut Kernel<'_>, prefix: &str, outer: &str, k: &str) -> String {
         let outer = match self.last {
@@ -31,6 +34,10 @@ impl Walk {
             None => outer.to_string(),
         };
         let mut text = format!("let {prefix}_outer = {outer};\n");
+        if let Some(windows) = self.windows {
+            let bases: Vec<&str> = self.operands.iter().map(|o| o.base.as_str()).collect();
+            return text + &windows.start(kernel, prefix, &bases);
+        }
         let coordinates = [format!("{prefix}_outer"), format!("({k})")];
         for Stepping { operand, base, outer_stride, k_stride } in &self.operands {
             let at = kernel.index(base, &[*outer_stride, *k_stride], &coordinates);
@@ -70,14 +77,17 @@ impl Walk {
 }
 
 impl Product {
-    pub fn walk(&self, kernel: &Kernel<'_>, reading: &Reading, names: &[String]) -> Walk {
+    pub fn walk(&self, kernel: &Kernel<'_>, reading: &Reading, names: &[String]) -> Walk<'_> {
         let side = reading.side;
+        let windows = self.windows.as_ref().filter(|_| side == Side::W);
         let operands = kernel.operands_of(&[self.prologue(side)]).into_iter();
         let stepping = |operand: usize| {
             let view = &kernel.step.operands[operand].view;
-            let [outer, k] = axes(side, view);
             let base = self.base(kernel, operand, names).to_string();
-            let (outer_stride, k_stride) = (view.strides[outer], view.strides[k]);
+            let (outer_stride, k_stride) = match windows {
+                Some(_) => (0, 0),
+                None => axes(side, view).map(|axis| view.strides[axis]).into(),
+            };
             Stepping { operand, base, outer_stride, k_stride }
         };
         let [size, _] = self.sizes(side);
@@ -88,6 +98,6 @@ impl Product {
             _ => 1,
         };
         let last = reading.ragged.then(|| size - together);
-        Walk { side, last, operands: operands.map(stepping).collect() }
+        Walk { side, windows, last, operands: operands.map(stepping).collect() }
     }
 }

@@ -135,7 +135,8 @@ fn matmul_with_bias_and_relu() {
     let tile = Tile { bm: 16, bn: 16, bk: 4, tm: 4, tn: 4 };
     let schedule = ProductSchedule { layout: ProductLayout::Tiles(tile), parts: 1 };
     let (batch, precision) = ([][..].into(), Precision::Exact);
-    let form = Form::MatMul { batch, m, n, k, x, w, acc: Ty::F32, precision, schedule };
+    let spread = None;
+    let form = Form::MatMul { batch, m, n, k, spread, x, w, acc: Ty::F32, precision, schedule };
     insta::assert_snapshot!(print(&make.finish(form)));
 }
 

@@ -59,7 +59,8 @@ fn case(dtype: DType, sides: Sides, schedule: ProductSchedule) -> Case {
     let root = (make.expr.acc(acc) + make.expr.handle(bias)).r();
     make.output(dtype, &dims, root);
     let (batch, precision) = (batch.into(), Precision::Exact);
-    let mut case = make.finish(Form::MatMul { batch, m, n, k, x, w, acc, precision, schedule });
+    let mut case =
+        make.finish(Form::MatMul { batch, m, n, k, spread: None, x, w, acc, precision, schedule });
     case.tolerance = 1e-4;
     case
 }

@@ -13,7 +13,7 @@ use super::tape::TILE;
 use super::{Hole, Job};
 use crate::dtype::{DType, Ty};
 use crate::expr::{Node, Ref};
-use crate::plan::{Source, Space};
+use crate::plan::{Source, Space, Spread};
 use crate::run::HostBuffer;
 use crate::shape::{Shape, View};
 
@@ -23,6 +23,8 @@ pub(super) struct Product<'a> {
     pub m: usize,
     pub n: usize,
     pub k: usize,
+    /// The axes of k and n of the right operand, if there are several.
+    pub spread: Option<&'a Spread>,
     pub x: Ref,
     pub w: Ref,
     pub acc: Ty,
@@ -74,7 +76,10 @@ fn multiply(job: &Job<'_>, product: &Product<'_>, out: &mut [u32]) {
         return out.fill(0);
     }
     let mut x = Matrices::new(job, Space::X, product.x, [product.m, product.k], product.batch);
-    let mut w = Matrices::new(job, Space::W, product.w, [product.k, product.n], product.batch);
+    let mut w = match product.spread {
+        Some(spread) => Matrices::of_windows(job, product, spread),
+        None => Matrices::new(job, Space::W, product.w, [product.k, product.n], product.batch),
+    };
     if product.acc != Ty::F32 {
         return integer_products(product, &x, &w, out);
     }
@@ -120,14 +125,29 @@ impl<'a> Matrices<'a> {
                 return Self { words: Cow::Borrowed(buffer.words()), view: operand.view.clone() };
             }
         }
-        Self::computed(job, space, root, size, batch)
+        let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(size).collect();
+        Self::computed(job, space, root, &dims, dims.len())
     }
 
-    /// Runs the prologue over the space, but once along the axes on which nothing depends.
-    fn computed(job: &Job<'a>, space: Space, root: Ref, size: [usize; 2], batch: &[usize]) -> Self {
-        let mut view = View::contiguous(&batch.iter().copied().chain(size).collect());
+    /// The right operand's windows, written out.
+    fn of_windows(job: &Job<'a>, product: &Product<'_>, spread: &Spread) -> Self {
+        let batch = product.batch;
+        let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
+        let mut windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
+        // Along the axes of k and n it is contiguous.
+        let view = &mut windows.view;
+        view.dims.truncate(batch.len());
+        view.strides.truncate(batch.len());
+        view.dims.extend([product.k, product.n]);
+        view.strides.extend([product.n as i64, 1]);
+        windows
+    }
+
+    /// Runs the prologue over the space of `dims`, but once along those of the `free` first axes on which nothing depends.
+    fn computed(job: &Job<'a>, space: Space, root: Ref, dims: &[usize], free: usize) -> Self {
+        let mut view = View::contiguous(&dims.into());
         let dims = view.dims.clone();
-        for (axis, dim) in view.dims.iter_mut().enumerate() {
+        for (axis, dim) in view.dims.iter_mut().enumerate().take(free) {
             let mut operands = job.step.operands.iter().filter(|operand| operand.space == space);
             if operands.all(|operand| operand.view.strides[axis] == 0) {
                 *dim = 1;

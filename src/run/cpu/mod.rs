@@ -109,8 +109,10 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
             let scan = scan::Scan { combine: *combine, len: *len, prologue: *prologue };
             scan::run(job, &scan, outputs);
         }
-        Form::MatMul { batch, m, n, k, x, w, acc, .. } => {
-            let product = matmul::Product { batch, m: *m, n: *n, k: *k, x: *x, w: *w, acc: *acc };
+        Form::MatMul { batch, m, n, k, spread, x, w, acc, .. } => {
+            let (m, n, k) = (*m, *n, *k);
+            let (spread, x, w, acc) = (spread.as_ref(), *x, *w, *acc);
+            let product = matmul::Product { batch, m, n, k, spread, x, w, acc };
             matmul::run(job, &product, outputs);
         }
     }

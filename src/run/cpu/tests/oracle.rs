@@ -169,7 +169,8 @@ pub fn reduce(combine: Combine, outer: &[usize], inner: &[usize], prologue: Ref)
 /// A product with the schedule that the host ignores.
 pub fn matmul(batch: &[usize], [m, n, k]: [usize; 3], x: E<'_>, w: E<'_>) -> Form {
     let (batch, precision, schedule) = (batch.into(), Precision::Exact, ProductSchedule::default());
-    Form::MatMul { batch, m, n, k, x: x.r(), w: w.r(), acc: x.ty(), precision, schedule }
+    let (spread, acc) = (None, x.ty());
+    Form::MatMul { batch, m, n, k, spread, x: x.r(), w: w.r(), acc, precision, schedule }
 }
 
 fn out_dims(form: &Form) -> Dims {

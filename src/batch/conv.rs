@@ -1,0 +1,251 @@
+//! Convolutions: products of filters with windows, which are views.
+
+use smallvec::SmallVec;
+
+use super::window::Slide;
+use super::{BufferId, GpuCommandBatch, Refusal};
+use crate::dtype::{Numeric, Scalar};
+use crate::error::MistakeKind;
+use crate::ops::{Op, Precision};
+use crate::shape::{Move, Shape, Window};
+
+/// How [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d) slide their filters along `D` axes.
+/// By default one by one, without padding, over all channels.
+///
+/// ```
+/// # use onetrip::{Conv2d, Device, GpuCommandBatch};
+/// # let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.full([8, 3, 224, 224], 1.0_f32);
+/// let w = batch.full([64, 3, 7, 7], 0.1);
+/// let y = batch.conv2d(x, w, None, Conv2d { stride: [2, 2], padding: [(3, 3); 2], ..Conv2d::default() });
+/// assert_eq!(batch.shape(y).unwrap().dims(), [8, 64, 112, 112]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Conv<const D: usize> {
+    /// From one window to the next along each axis.
+    pub stride: [usize; D],
+    /// Zeros before and after each axis.
+    pub padding: [(usize, usize); D],
+    /// From one element of a window to the next.
+    pub dilation: [usize; D],
+    /// Groups that channels and filters are cut into; each filter sees the channels of its own.
+    pub groups: usize,
+    /// How exactly `f32` is multiplied.
+    pub precision: Precision,
+}
+
+/// Along one axis.
+pub type Conv1d = Conv<1>;
+/// Along two axes: height and width.
+pub type Conv2d = Conv<2>;
+
+impl<const D: usize> Default for Conv<D> {
+    fn default() -> Self {
+        Self {
+            stride: [1; D],
+            padding: [(0, 0); D],
+            dilation: [1; D],
+            groups: 1,
+            precision: Precision::Exact,
+        }
+    }
+}
+
+/// The sizes of a convolution.
+struct Sizes<const D: usize> {
+    batch: usize,
+    groups: usize,
+    /// Channels and filters of a group.
+    channels: usize,
+    filters: usize,
+    slides: [Slide; D],
+}
+
+impl<const D: usize> Sizes<D> {
+    fn counts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slides.iter().map(|slide| slide.count)
+    }
+
+    fn window(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slides.iter().map(|slide| slide.window.size)
+    }
+
+    /// Elements that a filter multiplies.
+    fn taps(&self) -> usize {
+        self.channels * self.window().product::<usize>()
+    }
+
+    /// `[batch, filters, …]`
+    fn output(&self) -> Shape {
+        [self.batch, self.groups * self.filters].into_iter().chain(self.counts()).collect()
+    }
+
+    /// Whether each filter sees so few channels that its elements are added up one by one.
+    fn is_depthwise(&self) -> bool {
+        self.channels == 1 && self.filters <= 4
+    }
+}
+
+/// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a flip of
+/// the filter). Windows are never written to memory: the kernel of a product reads them where they lie, borders
+/// included, and what follows (bias, activation, a sum with another tensor) becomes part of it. 1 × 1 filters are a
+/// product as it is; filters of one channel each add their few elements up directly.
+impl GpuCommandBatch {
+    /// The sums of `x` times filters at every place: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
+    /// groups, size]` and, if there is one, a `bias` of `[filters]`.
+    #[track_caller]
+    pub fn conv1d<T: Numeric>(
+        &mut self,
+        x: BufferId<T>,
+        w: BufferId<T>,
+        bias: impl Into<Option<BufferId<T>>>,
+        conv: Conv1d,
+    ) -> BufferId<T> {
+        let bias = bias.into();
+        match self.convolved("conv1d", x, w, bias, &conv) {
+            Ok(y) => y,
+            Err(what) => self.refused("conv1d", what),
+        }
+    }
+
+    /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters, channels /
+    /// groups, height, width]`.
+    #[track_caller]
+    pub fn conv2d<T: Numeric>(
+        &mut self,
+        x: BufferId<T>,
+        w: BufferId<T>,
+        bias: impl Into<Option<BufferId<T>>>,
+        conv: Conv2d,
+    ) -> BufferId<T> {
+        let bias = bias.into();
+        match self.convolved("conv2d", x, w, bias, &conv) {
+            Ok(y) => y,
+            Err(what) => self.refused("conv2d", what),
+        }
+    }
+
+    #[track_caller]
+    fn convolved<T: Numeric, const D: usize>(
+        &mut self,
+        name: &'static str,
+        x: BufferId<T>,
+        w: BufferId<T>,
+        bias: Option<BufferId<T>>,
+        conv: &Conv<D>,
+    ) -> Result<BufferId<T>, Refusal> {
+        let sizes = sizes(&self.shape_of(x)?, &self.shape_of(w)?, conv)?;
+        let filters = sizes.groups * sizes.filters;
+        if let Some(bias) = bias {
+            check_bias(&self.shape_of(bias)?, filters)?;
+        }
+        let zero = Scalar::new(T::DTYPE, 0.0);
+        let windows = self.slid(name, x, 2, &sizes.slides, zero)?;
+        let y = if sizes.is_depthwise() {
+            self.taps_added(windows, w, &sizes)
+        } else {
+            self.taps_multiplied(windows, w, &sizes, conv.precision)
+        };
+        let y = self.reshape(y, sizes.output());
+        Ok(match bias {
+            Some(bias) => {
+                let ones = std::iter::repeat_n(1, D);
+                let bias = self.reshape(bias, Shape::from_iter([filters].into_iter().chain(ones)));
+                self.add(y, bias)
+            }
+            None => y,
+        })
+    }
+
+    /// A product for each group: filters times windows, of `[batch, channels, windows, elements, …]`.
+    #[track_caller]
+    fn taps_multiplied<T: Numeric, const D: usize>(
+        &mut self,
+        windows: BufferId<T>,
+        w: BufferId<T>,
+        sizes: &Sizes<D>,
+        precision: Precision,
+    ) -> BufferId<T> {
+        let &Sizes { batch, groups, channels, filters, .. } = sizes;
+        let along = sizes.counts().zip(sizes.window()).flat_map(|(count, size)| [count, size]);
+        let grouped = self
+            .reshape(windows, Shape::from_iter([batch, groups, channels].into_iter().chain(along)));
+        let elements = (0..D).map(|axis| 4 + 2 * axis);
+        let places = (0..D).map(|axis| 3 + 2 * axis);
+        let order: SmallVec<[usize; 4]> = (0..3).chain(elements).chain(places).collect();
+        let grouped = self.moved_by("conv", grouped, Move::Permute(order));
+        let places = sizes.counts().product();
+        let columns = self.reshape(grouped, [batch, groups, sizes.taps(), places]);
+        let rows = self.reshape(w, [groups, filters, sizes.taps()]);
+        let ids = [self.check(rows), self.check(columns)];
+        self.record(Op::MatMul(precision), &ids)
+    }
+
+    /// Filters of one channel: each element of a window times its own of the filter, added up.
+    #[track_caller]
+    fn taps_added<T: Numeric, const D: usize>(
+        &mut self,
+        windows: BufferId<T>,
+        w: BufferId<T>,
+        sizes: &Sizes<D>,
+    ) -> BufferId<T> {
+        let &Sizes { batch, groups, filters, .. } = sizes;
+        let along = sizes.counts().zip(sizes.window()).flat_map(|(count, size)| [count, size]);
+        let windows =
+            self.reshape(windows, Shape::from_iter([batch, groups, 1].into_iter().chain(along)));
+        let elements = sizes.window().flat_map(|size| [1, size]);
+        let w = self.reshape(w, Shape::from_iter([groups, filters].into_iter().chain(elements)));
+        let products = self.mul(windows, w);
+        let axes: Vec<isize> = (0..D as isize).map(|axis| 4 + 2 * axis).collect();
+        self.sum(products, &axes[..])
+    }
+
+    #[track_caller]
+    fn moved_by<T: Numeric>(
+        &mut self,
+        name: &'static str,
+        x: BufferId<T>,
+        to: Move,
+    ) -> BufferId<T> {
+        let ids = [self.check(x)];
+        self.record(Op::Move { name, to }, &ids)
+    }
+}
+
+/// What `conv` makes of `x` and `w`, or what is wrong with them.
+fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D>, MistakeKind> {
+    let layouts = if D == 1 {
+        ["[batch, channels, length]", "[filters, channels / groups, size]"]
+    } else {
+        ["[batch, channels, height, width]", "[filters, channels / groups, height, width]"]
+    };
+    for ((what, shape), wanted) in [("x", x), ("w", w)].into_iter().zip(layouts) {
+        if shape.rank() != D + 2 {
+            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
+        }
+    }
+    let groups = conv.groups;
+    if groups == 0 {
+        let given = "0".to_string();
+        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
+    }
+    let fits = x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups);
+    if !fits {
+        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
+    }
+    let mut slides = [Slide::default(); D];
+    for (at, slide) in slides.iter_mut().enumerate() {
+        let (size, step, dilation) = (w[2 + at], conv.stride[at], conv.dilation[at]);
+        *slide = Slide::new(Window { size, step, dilation }, x[2 + at], conv.padding[at], false)
+            .map_err(|wrong| wrong.mistake(2 + at, x))?;
+    }
+    let (channels, filters) = (w[1], w[0] / groups);
+    Ok(Sizes { batch: x[0], groups, channels, filters, slides })
+}
+
+fn check_bias(bias: &Shape, filters: usize) -> Result<(), MistakeKind> {
+    if bias.dims() == [filters] {
+        return Ok(());
+    }
+    Err(MistakeKind::Layout { what: "bias", wanted: "[filters]", shape: bias.clone() })
+}

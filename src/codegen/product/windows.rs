@@ -1,0 +1,132 @@
+//! A right operand of windows: k and n run over several axes each, as in a convolution, and no copy is made of it.
+
+use std::fmt::Write;
+
+use super::Product;
+use super::reading::Side;
+use crate::codegen::collapse::Axes;
+use crate::codegen::kernel::Kernel;
+use crate::codegen::lanes::{self, Held};
+use crate::expr::wgsl::type_name;
+use crate::plan::{Spread, Step};
+
+/// The axes of k and of n, with the strides of each operand along them.
+pub(super) struct Windows {
+    operands: Vec<usize>,
+    k: Axes,
+    n: Axes,
+}
+
+impl Windows {
+    /// The maps of `operands`, which read the right operand, behind the `batch` first axes.
+    pub fn new(step: &Step, spread: &Spread, operands: Vec<usize>, batch: usize) -> Self {
+        let collapsed = |dims: &[usize], from: usize| {
+            let strides = |&o: &usize| &step.operands[o].view.strides[from..from + dims.len()];
+            Axes::collapse(dims, &operands.iter().map(strides).collect::<Vec<_>>())
+        };
+        let k = collapsed(&spread.k, batch);
+        let n = collapsed(&spread.n, batch + spread.k.len());
+        Self { operands, k, n }
+    }
+
+    /// Whether four neighbours from a multiple of four on are neighbours along one axis.
+    fn in_fours(&self) -> bool {
+        self.n.dims[self.n.rank() - 1].is_multiple_of(4)
+    }
+
+    /// The type of the positions of four neighbours: that of the first, or all.
+    fn position_type(&self) -> &'static str {
+        if self.in_fours() { "u32" } else { "vec4<u32>" }
+    }
+
+    /// Statements that find where four neighbours along n, from `{prefix}_outer` on, begin in each operand.
+    pub fn start(&self, kernel: &mut Kernel<'_>, prefix: &str, bases: &[&str]) -> String {
+        let ty = self.position_type();
+        let (mut text, place) = if self.in_fours() {
+            (String::new(), format!("{prefix}_outer"))
+        } else {
+            let last = kernel.size(self.n.len().saturating_sub(1));
+            let place = format!("{prefix}_lanes");
+            let lanes = format!("vec4<u32>({prefix}_outer) + vec4<u32>(0u, 1u, 2u, 3u)");
+            (format!("let {place} = min({lanes}, vec4<u32>({last}));\n"), place)
+        };
+        let (found, coordinates) = kernel.coordinates(&format!("{prefix}_n"), &place, &self.n.dims);
+        text += &found;
+        for (map, operand) in self.operands.iter().enumerate() {
+            let base = format!("{ty}({})", bases[map]);
+            let at = kernel.index(&base, &self.n.strides[map], &coordinates);
+            let _ = writeln!(text, "let {prefix}_at{operand} = {at};");
+        }
+        text
+    }
+
+    /// Statements that take `k` apart. Sizes are in the text but for the outermost, since divisions by numbers that
+    /// are known are multiplications.
+    fn coordinates(&self) -> (String, Vec<String>) {
+        let rank = self.k.rank();
+        let (mut text, mut rest) = (String::new(), "k".to_string());
+        let mut names = vec![String::new(); rank];
+        for axis in (1..rank).rev() {
+            let dim = self.k.dims[axis];
+            names[axis] = format!("k{axis}");
+            let _ = writeln!(text, "let k{axis} = {rest} % {dim}u;");
+            let _ = writeln!(text, "let rest{axis} = {rest} / {dim}u;");
+            rest = format!("rest{axis}");
+        }
+        names[0] = rest;
+        (text, names)
+    }
+
+    /// The function that reads four neighbours along n at `k`; at the `end` of k, zeros past it.
+    fn load(&self, kernel: &mut Kernel<'_>, product: &Product, end: bool) -> String {
+        let root = product.prologue(Side::W);
+        let prologue = kernel.function(Side::W.prologue(), &[root], None);
+        let (mut text, ty) = (String::new(), product.ty_name());
+        if end {
+            let length = kernel.size(product.k);
+            let _ = writeln!(text, "if k >= {length} {{\n    return vec4<{ty}>();\n}}");
+        }
+        let (apart, coordinates) = self.coordinates();
+        text += &apart;
+        let mut held = vec![Held::One; kernel.step.operands.len()];
+        for (map, &operand) in self.operands.iter().enumerate() {
+            let position = format!("position{operand}");
+            let at = kernel.index(&position, &self.k.strides[map], &coordinates);
+            let (line, what) = self.neighbours(kernel, map, &at);
+            held[operand] = what;
+            text += &line;
+        }
+        let calls = lanes::calls(&prologue, "", |o| held[o]).join(", ");
+        let function = if end { String::new() } else { prologue.text };
+        let name = if end { "load_w_end" } else { "load_w" };
+        let position = self.position_type();
+        let positions: String =
+            self.operands.iter().map(|o| format!(", position{o}: {position}")).collect();
+        format!(
+            "{function}\nfn {name}(outer: u32, k: u32{positions}) -> vec4<{ty}> {{\n{text}\
+             return vec4<{ty}>({calls});\n}}\n"
+        )
+    }
+
+    /// Statements that load four neighbours of an operand.
+    fn neighbours(&self, kernel: &mut Kernel<'_>, map: usize, at: &str) -> (String, Held) {
+        let (operand, strides) = (self.operands[map], &self.n.strides[map]);
+        if self.in_fours() {
+            return lanes::load(kernel, operand, at, strides[self.n.rank() - 1], false);
+        }
+        let ty = type_name(kernel.step.operands[operand].dtype.lane());
+        let loads = lanes::LANES.map(|lane| kernel.load(operand, &format!("at{operand}.{lane}")));
+        let loads = loads.join(", ");
+        (format!("let at{operand} = {at};\nlet x{operand} = vec4<{ty}>({loads});\n"), Held::Four)
+    }
+}
+
+impl Product {
+    /// The functions that read the right operand, if it is one of windows.
+    pub fn load_windows(&self, kernel: &mut Kernel<'_>, ragged_k: bool) -> Option<String> {
+        let windows = self.windows.as_ref()?;
+        let inside = windows.load(kernel, self, false);
+        let end = if ragged_k { windows.load(kernel, self, true) } else { String::new() };
+        Some(inside + &end)
+    }
+}
