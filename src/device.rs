@@ -6,6 +6,7 @@ mod calibration;
 #[cfg(feature = "serde")]
 mod keep;
 mod plans;
+mod pools;
 mod reckoning;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 pub use builder::DeviceBuilder;
 pub(crate) use plans::Prepared;
+pub use pools::PoolStats;
 
 use self::activity::Activity;
 pub(crate) use self::activity::Busy;
@@ -25,6 +27,7 @@ use crate::cost::{Backend, DeviceProfile, Limits, Placement};
 use crate::error::{PlanError, Result};
 use crate::graph::Graph;
 use crate::plan::{Placed, Target, place};
+use crate::run::budget::Budget;
 use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::Gpu;
@@ -52,6 +55,7 @@ struct Inner {
     placement: Placement,
     pool: Arc<CpuPool>,
     plans: Arc<plans::Plans>,
+    budget: Budget,
 }
 
 /// What a device is. Where a batch really ran is in [`RunStats::backend`](crate::RunStats::backend).
@@ -213,6 +217,10 @@ impl Device {
         self.targets().profile().clone()
     }
 
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.0.budget
+    }
+
     pub(crate) fn pool(&self) -> &Arc<CpuPool> {
         &self.0.pool
     }
@@ -239,6 +247,7 @@ struct Start {
     /// Given by hand.
     profile: Option<DeviceProfile>,
     placement: Placement,
+    budget: Budget,
     #[cfg(any(feature = "gpu", feature = "serde"))]
     store: Option<Arc<Store>>,
 }
@@ -271,7 +280,8 @@ impl Inner {
             keep,
             cpu_allowed,
             placement: start.placement,
-            pool: Arc::default(),
+            pool: CpuPool::swept(),
+            budget: start.budget,
             plans: Arc::default(),
             #[cfg(feature = "gpu")]
             gpu: None,

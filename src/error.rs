@@ -28,6 +28,9 @@ pub enum Error {
     /// The run found data that an operation cannot work with.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// A run was not made, or not to its end, though nothing failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// A result was asked for that is not there.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -524,6 +527,29 @@ impl FaultKind {
             Self::DivisionByZero => format!("division by zero at {at:?}"),
         }
     }
+}
+
+/// Why a run was not made, or not to its end, though nothing failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// It needs more memory than runs may ever hold at once.
+    #[error(
+        "the run holds {needs} bytes at once, and the device's budget is {budget}; \
+         split the batch, or open the device with another `memory_budget`"
+    )]
+    OverBudget {
+        /// Bytes that the run holds at once.
+        needs: u64,
+        /// The device's budget in bytes.
+        budget: u64,
+    },
+    /// It took longer than it was given.
+    #[error("the run was not done within {0:?}")]
+    Deadline(std::time::Duration),
+    /// The caller stopped it.
+    #[error("the run was cancelled")]
+    Cancelled,
 }
 
 /// Why a result is not there.

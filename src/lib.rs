@@ -71,15 +71,16 @@ pub use calibrate::Progress;
 pub use cost::{
     Backend, Curve, DeviceProfile, Placement, SideProfile, TileKind, TileRate, selector,
 };
-pub use device::{Device, DeviceBuilder, DeviceInfo};
+pub use device::{Device, DeviceBuilder, DeviceInfo, PoolStats};
 pub use dtype::{DType, Element, Float, Index, Logical, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, PlanError,
-    ReadError, Result,
+    ReadError, Result, RunError,
 };
 pub use half::f16;
 pub use ops::{OpInfo, Precision, registry};
 pub use plan::Explanation;
+pub use run::memory::MemoryCounts;
 pub use shape::{MAX_RANK, Shape};
 
 /// The README's example, run as a test.

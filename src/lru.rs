@@ -38,6 +38,10 @@ impl<K: Hash + Eq, V> Lru<K, V> {
         self.entries.insert(key, (self.clock, value));
     }
 
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
         self.entries.retain(|key, _| keep(key));
     }

@@ -21,13 +21,16 @@ const STREET: &[&[&str]] = &[
 ];
 
 /// The streets inside of stages.
-const LANES: &[(&str, &[&[&str]])] =
-    &[("run", &[&["threads"], &["memory"], &["host"], &["gpu", "cpu"]])];
+const LANES: &[(&str, &[&[&str]])] = &[(
+    "run",
+    &[&["budget", "deadline", "janitor", "threads"], &["memory"], &["host"], &["gpu", "cpu"]],
+)];
 
 /// Where a foreign crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
     ("wgpu", &["run/gpu"]),
     ("rayon", &["run/threads", "run/cpu"]),
+    ("futures_timer", &["run/deadline"]),
     ("gemm", &["run/cpu"]),
     ("petgraph", &["graph"]),
     ("siphasher", &["graph"]),

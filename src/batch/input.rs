@@ -21,7 +21,7 @@ use crate::run::cpu::CpuPool;
 /// let mut batch = GpuCommandBatch::new(&Device::cpu());
 /// let x = batch.input::<f32>("x", [2, 2]);
 /// let row = batch.input::<bool>("mask", 2);
-/// let zero = batch.full(0.0_f32, 2);
+/// let zero = batch.full(2, 0.0_f32);
 /// let y = batch.select(row, x, zero);
 /// let program = batch.compile().await?;
 /// let data = vec![1.0_f32, 2.0, 3.0, 4.0];

@@ -13,6 +13,7 @@ use crate::error::{DeviceError, ReadError, Result, file_and_line};
 use crate::graph::{Graph, NodeId};
 use crate::plan::Failed;
 use crate::run::HostBuffer;
+use crate::run::budget::Permit;
 use crate::run::cpu;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{self, DeviceBuffer, GpuRun};
@@ -27,6 +28,20 @@ pub(super) struct Run<'a> {
     pub uploads: Vec<Arc<HostBuffer>>,
     /// By position of the graph's residents.
     pub residents: &'a [Handle],
+    /// The room in the device's memory budget.
+    pub permit: Permit,
+}
+
+/// Waits for room for a run in the device's memory budget.
+pub(super) async fn admit(
+    device: &Device,
+    prepared: &Prepared,
+    stats: &mut RunStats,
+) -> Result<Permit> {
+    let waiting = Stopwatch::started();
+    let permit = device.budget().admit(prepared.bytes).await?;
+    stats.wait_time = waiting.total();
+    Ok(permit)
 }
 
 /// What a run brought back.
@@ -71,8 +86,9 @@ impl Run<'_> {
             program: self.prepared.on_cpu(),
             uploads: self.uploads.clone(),
             residents: host_residents(self.device, self.residents).await?,
+            permit: self.permit.clone(),
         };
-        let run = cpu::run_off_thread(job, self.device.pool()).await;
+        let run = cpu::run_off_thread(job, self.device.pool()).await?;
         self.check(run.failed)?;
         stats.submits = 1;
         stats.downloads = u64::from(!plan.downloads.is_empty());
@@ -105,6 +121,7 @@ impl Run<'_> {
             kernels,
             uploads: uploads.collect(),
             residents: residents.collect::<Result<_>>()?,
+            permit: self.permit.clone(),
         };
         let run = gpu.run(job).await?;
         self.check(run.failed)?;

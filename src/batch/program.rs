@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use smallvec::SmallVec;
 
 use super::input::{Input, Key, Named};
-use super::launch::{Results, Run};
+use super::launch::{Results, Run, admit};
 use super::read::{Found, ReadView, check_length};
 use super::resident::{self, Handle, Resident, Storage};
 use super::run::prepare;
@@ -14,10 +17,10 @@ use super::{BufferId, GpuCommandBatch, Names};
 use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::dtype::Element;
-use crate::error::{DataError, ReadError, Result, file_and_line};
+use crate::error::{DataError, ReadError, Result, RunError, file_and_line};
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
-use crate::run::HostBuffer;
+use crate::run::{HostBuffer, deadline};
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
 /// buffers, and any number of them may be under way at once.
@@ -101,15 +104,18 @@ impl Program {
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
         let program = &*self.0;
-        let given = program.gather(inputs.into_iter().map(Into::into))?;
+        let inputs = program.fitting(inputs.into_iter().map(Into::into))?;
         let mut stats = RunStats::default();
         let prepared = program.prepared(&mut stats)?;
+        let permit = admit(&program.device, &prepared, &mut stats).await?;
+        let given = program.gather(inputs)?;
         let run = Run {
             device: &program.device,
             prepared: &prepared,
             graph: &program.graph,
             uploads: given.uploads,
             residents: &program.residents,
+            permit,
         };
         let finished = run.finish(&mut stats).await;
         given.lent.into_iter().for_each(|buffer| program.device.pool().give(buffer));
@@ -118,6 +124,33 @@ impl Program {
             handle.fill(storage.clone());
         }
         Ok(Outputs { program: self.clone(), prepared, results, kept, stats })
+    }
+
+    /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the
+    /// [memory budget](crate::DeviceBuilder::memory_budget) included.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`RunError::Deadline`].
+    pub async fn run_within<'a>(
+        &self,
+        limit: Duration,
+        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+    ) -> Result<Outputs> {
+        let done = deadline::within(limit, self.run(inputs)).await;
+        done.unwrap_or_else(|| Err(RunError::Deadline(limit).into()))
+    }
+
+    /// As [`run`](Self::run), unless `stop` is done before. Dropping the future of a run stops it too.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`RunError::Cancelled`].
+    pub async fn run_unless<'a>(
+        &self,
+        stop: impl Future<Output = ()>,
+        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+    ) -> Result<Outputs> {
+        let done = deadline::unless(stop, self.run(inputs)).await;
+        done.unwrap_or_else(|| Err(RunError::Cancelled.into()))
     }
 
     /// 128 bits that programs of equal structure have in common, in every process of one version of this crate: the
@@ -144,12 +177,19 @@ struct Given {
 }
 
 impl Inner {
+    /// `inputs`, each with the position of the upload that it fills.
+    fn fitting<'a>(
+        &self,
+        inputs: impl Iterator<Item = Input<'a>>,
+    ) -> Result<SmallVec<[(usize, Input<'a>); 4]>> {
+        inputs.map(|input| Ok((self.upload(&input)?, input))).collect()
+    }
+
     /// The data of all uploads: what was recorded, unless `inputs` bring other.
-    fn gather<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) -> Result<Given> {
+    fn gather(&self, inputs: SmallVec<[(usize, Input<'_>); 4]>) -> Result<Given> {
         let mut uploads = self.uploads.clone();
-        let mut lent = Vec::new();
-        for input in inputs {
-            let position = self.upload(&input)?;
+        let mut lent = Vec::with_capacity(inputs.len());
+        for (position, input) in inputs {
             let buffer = input.into_buffer(self.device.pool());
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::launch::{Results, Run};
+use super::launch::{Results, Run, admit};
 use super::read::Found;
 use super::resident;
 use super::stats::RunStats;
@@ -56,12 +56,14 @@ impl GpuCommandBatch {
         self.runs.results = None;
         let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
         let prepared = self.prepared(&mut stats)?;
+        let uploads = self.uploaded()?;
         let run = Run {
             device: &self.device,
             prepared: &prepared,
             graph: &self.graph,
-            uploads: self.uploaded()?,
+            uploads,
             residents: &self.residents,
+            permit: admit(&self.device, &prepared, &mut stats).await?,
         };
         let (results, kept) = run.finish(&mut stats).await?;
         for (handle, storage) in self.kept.iter().zip(kept) {

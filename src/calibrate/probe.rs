@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::plan::{Home, Plan, Target, plan};
 use crate::run::HostBuffer;
+use crate::run::budget::Permit;
 use crate::run::cpu::{self, CpuPool};
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{self, DeviceBuffer, Gpu, Kernels};
@@ -150,6 +151,7 @@ impl<'a> Bench<'a> {
                     program: Arc::new(cpu::CpuProgram::new(Arc::new(plan))),
                     uploads: host.uploads,
                     residents: host.residents,
+                    permit: Permit::default(),
                 };
                 Ok(Probe::Cpu(job))
             }
@@ -172,7 +174,7 @@ impl<'a> Bench<'a> {
             (Probe::Cpu(job), Runner::Cpu(pool)) => {
                 let job = job.clone();
                 let running = Stopwatch::started();
-                let run = cpu::run_off_thread(job, pool).await;
+                let run = cpu::run_off_thread(job, pool).await?;
                 let seconds = running.total().as_secs_f64();
                 drop(run);
                 Ok(seconds)
@@ -186,6 +188,7 @@ impl<'a> Bench<'a> {
                     kernels: Arc::clone(kernels),
                     uploads: uploads.collect(),
                     residents: residents.clone(),
+                    permit: Permit::default(),
                 };
                 gpu.run(job).await?;
                 Ok(running.total().as_secs_f64())

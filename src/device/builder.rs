@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{Device, Start};
 use crate::cost::{DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
+use crate::run::budget::Budget;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{AdapterChoice, Gpu};
 #[cfg(any(feature = "gpu", feature = "serde"))]
@@ -36,6 +37,7 @@ pub struct DeviceBuilder {
     cache: Cache,
     profile: Option<DeviceProfile>,
     placement: Placement,
+    memory_budget: Option<u64>,
 }
 
 /// Where compiled kernels are kept.
@@ -71,6 +73,24 @@ impl DeviceBuilder {
         Self { placement, ..self }
     }
 
+    /// Bytes that all runs under way may hold at once: their intermediates, what they keep, and on a GPU the memory
+    /// that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run
+    /// that could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget). Residents, and results of
+    /// finished runs, do not count. Without a budget no run waits for another.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// let device = onetrip::Device::builder().memory_budget(1 << 20).cpu()?;
+    /// let too_large = device.eval(|b| b.arange(0.0_f32, 1e6, 1.0)).await;
+    /// assert!(matches!(too_large, Err(onetrip::Error::Run(onetrip::RunError::OverBudget { .. }))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn memory_budget(self, bytes: u64) -> Self {
+        Self { memory_budget: Some(bytes), ..self }
+    }
+
     /// What the device starts from.
     fn start(self) -> Result<Start> {
         if let Some(profile) = &self.profile {
@@ -79,9 +99,18 @@ impl DeviceBuilder {
         Ok(Start {
             profile: self.profile,
             placement: self.placement,
+            budget: Budget::new(self.memory_budget),
             #[cfg(any(feature = "gpu", feature = "serde"))]
             store: self.cache.store(),
         })
+    }
+
+    /// The host's cores, as [`Device::cpu`].
+    ///
+    /// # Errors
+    /// [`DeviceError::Profile`].
+    pub fn cpu(self) -> Result<Device> {
+        Ok(Device::on_cpu(None, self.start()?))
     }
 
     /// Opens what [`Device::auto`] describes.
@@ -90,7 +119,7 @@ impl DeviceBuilder {
     /// As [`Device::auto`].
     pub async fn auto(self) -> Result<Device> {
         match Choice::from_environment()? {
-            Choice::Cpu => Ok(Device::on_cpu(None, self.start()?)),
+            Choice::Cpu => self.cpu(),
             Choice::Gpu => self.gpu().await,
             Choice::Auto => self.best().await,
         }

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::Device;
 use crate::codegen::{Dispatch, lower};
-use crate::cost::{Backend, Placement};
+use crate::cost::{Backend, Limits, Placement};
 #[cfg(feature = "gpu")]
 use crate::error::DeviceError;
 use crate::error::Result;
 use crate::graph::{Fingerprint, Graph, NodeId};
 use crate::lru::Lru;
-use crate::plan::{Placed, Plan};
+use crate::plan::{Home, Placed, Plan};
 use crate::run::cpu::CpuProgram;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{Gpu, Kernels};
@@ -28,15 +28,26 @@ pub(crate) struct Prepared {
     on_cpu: OnceLock<Arc<CpuProgram>>,
     /// Whether the other side could have run it as well.
     pub was_chosen: bool,
+    /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and
+    /// to.
+    pub bytes: u64,
     /// Empty until the first run, and on the CPU for good.
     #[cfg(feature = "gpu")]
     kernels: OnceLock<Arc<Kernels>>,
 }
 
 impl Prepared {
-    fn new(graph: &Graph, placed: Placed) -> Self {
+    fn new(graph: &Graph, placed: Placed, limits: &Limits) -> Self {
+        let plan = placed.plan;
+        let bound = plan.values.iter().filter(|value| matches!(value.home, Home::Resident(_)));
+        let bound: u64 = bound.map(|value| value.bytes(limits)).sum();
+        let transfers = match plan.backend {
+            Backend::Cpu => 0,
+            Backend::Gpu => plan.bytes_up + plan.bytes_down,
+        };
         Self {
-            plan: Arc::new(placed.plan),
+            bytes: plan.peak_bytes.saturating_sub(bound) + transfers,
+            plan: Arc::new(plan),
             was_chosen: placed.other_seconds.is_some(),
             outputs: graph.outputs(),
             on_cpu: OnceLock::new(),
@@ -105,6 +116,13 @@ impl Plans {
         *self.plans.lock().unwrap_or_else(PoisonError::into_inner) = Lru::new(PLANS);
     }
 
+    /// How often a plan was found and not found, and how many there are.
+    pub fn counts(&self) -> (u64, u64, usize) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner).len();
+        (count(&self.hits), count(&self.misses), plans)
+    }
+
     fn keep(&self, key: Key, prepared: &Arc<Prepared>) {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.insert(key, Arc::clone(prepared));
@@ -125,7 +143,10 @@ impl Device {
             return Ok((prepared, true));
         }
         debug_assert_eq!(graph.verify(), Ok(()));
-        let prepared = Arc::new(Prepared::new(graph, self.place(graph, &placement, pinned)?));
+        let placed = self.place(graph, &placement, pinned)?;
+        let targets = self.targets();
+        let limits = &targets.of(placed.plan.backend).limits;
+        let prepared = Arc::new(Prepared::new(graph, placed, limits));
         self.0.plans.keep(key, &prepared);
         Ok((prepared, false))
     }

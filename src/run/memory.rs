@@ -15,6 +15,22 @@ const LARGE_PAGES: usize = 16 << 20;
 /// Bytes that a thread takes at a time.
 pub(crate) const PART: usize = 1 << 20;
 
+/// What a pool of memory counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryCounts {
+    /// Requests that were met with memory used before.
+    pub hits: u64,
+    /// Requests for which memory was allocated.
+    pub misses: u64,
+    /// Bytes in use: by runs, by results that somebody holds, by residents.
+    pub live_bytes: u64,
+    /// Bytes that lie idle until they are used again, or freed.
+    pub idle_bytes: u64,
+    /// The most bytes that were in use and idle at once.
+    pub peak_bytes: u64,
+}
+
 /// Copies `from` to `to`, which has as many elements.
 pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T]) {
     if size_of_val(from) < LARGE {

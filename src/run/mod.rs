@@ -1,9 +1,12 @@
 //! Running a plan, on the host's cores or on a GPU.
 
+pub(crate) mod budget;
 pub(crate) mod cpu;
+pub(crate) mod deadline;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 mod host;
+mod janitor;
 pub(crate) mod memory;
 pub(crate) mod threads;
 

@@ -38,14 +38,18 @@ pub(crate) fn parallel<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + 
 }
 
 /// The result of `work`, done on one of rayon's threads: on this one if it is of rayon, since all of them may be
-/// waiting here for one that is free.
+/// waiting here for one that is free. If the future is dropped before a thread was free, nothing is done.
 pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     if rayon::current_thread_index().is_some() {
         return work();
     }
     let (sender, receiver) = oneshot::channel();
     // A panic must reach who waits: on its own, rayon would end the process.
-    rayon::spawn(move || drop(sender.send(catch_unwind(AssertUnwindSafe(work)))));
+    rayon::spawn(move || {
+        if !sender.is_closed() {
+            drop(sender.send(catch_unwind(AssertUnwindSafe(work))));
+        }
+    });
     match receiver.await {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => resume_unwind(panic),

@@ -57,18 +57,25 @@ pub(crate) struct CpuRun {
 
 /// Runs `program` on the calling thread and rayon's.
 ///
+/// Ends before the next step, with nothing, once the run is no longer `wanted`.
+///
 /// `uploads` and `residents` must have the types and lengths that its plan was made for.
 fn run(
     program: &CpuProgram,
     uploads: &[Arc<HostBuffer>],
     residents: &[Arc<HostBuffer>],
     pool: &CpuPool,
-) -> CpuRun {
+    wanted: &impl Fn() -> bool,
+) -> Option<CpuRun> {
     let plan = program.plan();
     let mut memory = Memory::new(plan, uploads, residents, pool);
     let failures = Failures::default();
     let mut dispatches = 0;
     for (step, tapes) in program.steps() {
+        if !wanted() {
+            memory.release();
+            return None;
+        }
         let mut outputs: SmallVec<[HostBuffer; 1]> =
             step.outputs.iter().map(|output| memory.take(output.value)).collect();
         if !step.is_empty() {
@@ -85,7 +92,7 @@ fn run(
     let (pool_hits, pool_misses) = (memory.pool_hits, memory.pool_misses);
     memory.release();
     let failed = failures.first();
-    CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses }
+    Some(CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses })
 }
 
 fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{CpuPool, CpuProgram, CpuRun, run};
+use crate::error::RunError;
 use crate::run::HostBuffer;
+use crate::run::budget::Permit;
 use crate::run::threads::off_thread;
 
 /// Runs predicted to take less than this are done where they are awaited: handing them over and
@@ -18,13 +20,26 @@ pub(crate) struct CpuJob {
     pub uploads: Vec<Arc<HostBuffer>>,
     /// By position of the batch's bound residents.
     pub residents: Vec<Arc<HostBuffer>>,
+    /// To hold the memory of the run.
+    pub permit: Permit,
 }
 
-/// Runs a program; a long one on rayon's threads.
-pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> CpuRun {
-    if job.program.plan().seconds < INLINE_SECONDS {
-        return run(&job.program, &job.uploads, &job.residents, pool);
-    }
-    let pool = Arc::clone(pool);
-    off_thread(move || run(&job.program, &job.uploads, &job.residents, &pool)).await
+/// Runs a program; a long one on rayon's threads. If the future is dropped, no further step is begun.
+///
+/// # Errors
+/// [`RunError::Cancelled`], which nobody is left to see.
+pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun, RunError> {
+    let (pool, short) = (Arc::clone(pool), job.program.plan().seconds < INLINE_SECONDS);
+    let awaited = Arc::new(());
+    let future = Arc::downgrade(&awaited);
+    let work = move || {
+        let wanted = || future.strong_count() > 0;
+        let CpuJob { program, uploads, residents, permit } = job;
+        let done = run(&program, &uploads, &residents, &pool, &wanted);
+        drop(permit);
+        done.ok_or(RunError::Cancelled)
+    };
+    let done = if short { work() } else { off_thread(work).await };
+    drop(awaited);
+    done
 }

@@ -1,8 +1,10 @@
 //! Host memory that is used again by later runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::dtype::{DType, Element};
+use crate::run::janitor::{self, Sweep};
+use crate::run::memory::MemoryCounts;
 use crate::run::{HostBuffer, memory};
 
 /// Bytes that the pool holds on to at most.
@@ -11,22 +13,46 @@ const BUDGET: usize = 1 << 30;
 /// Buffers of earlier runs. Results are kept too, and used again once their last other holder
 /// is gone.
 #[derive(Debug, Default)]
-pub(crate) struct CpuPool(Mutex<Vec<Arc<HostBuffer>>>);
+pub(crate) struct CpuPool(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The oldest first.
+    buffers: Vec<Arc<HostBuffer>>,
+    bytes: usize,
+    /// Buffers at the start of the list that were there at the last sweep.
+    swept: usize,
+    counts: MemoryCounts,
+}
 
 impl CpuPool {
+    /// A pool that frees what was not used for a while.
+    pub fn swept() -> Arc<Self> {
+        let pool = Arc::new(Self::default());
+        janitor::watch(Arc::downgrade(&pool) as Weak<dyn Sweep>);
+        pool
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Memory for at least `words` words, and not for many times as many.
     pub fn take(&self, words: usize) -> Option<Vec<u32>> {
         if words == 0 {
             return None;
         }
-        let mut buffers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |buffer: &&Arc<HostBuffer>| {
+        let mut kept = self.kept();
+        let fits = |buffer: &Arc<HostBuffer>| {
             let capacity = buffer.capacity();
             Arc::strong_count(buffer) == 1 && (words..=words.saturating_mul(4)).contains(&capacity)
         };
-        let best = buffers.iter().filter(fits).min_by_key(|buffer| buffer.capacity())?;
-        let best = buffers.iter().position(|buffer| Arc::ptr_eq(buffer, best))?;
-        Arc::try_unwrap(buffers.swap_remove(best)).ok().map(HostBuffer::into_words)
+        let buffers = kept.buffers.iter().enumerate().filter(|(_, buffer)| fits(buffer));
+        let best = buffers.min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at);
+        let taken = best.and_then(|at| Arc::try_unwrap(kept.remove(at)).ok());
+        kept.counts.hits += u64::from(taken.is_some());
+        kept.counts.misses += u64::from(taken.is_none());
+        taken.map(HostBuffer::into_words)
     }
 
     /// A buffer of `data`, in memory that was used before if there is any.
@@ -48,12 +74,48 @@ impl CpuPool {
         if buffer.capacity() == 0 {
             return;
         }
-        let mut buffers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        buffers.push(buffer);
-        let mut held: usize = buffers.iter().map(|buffer| 4 * buffer.capacity()).sum();
-        while held > BUDGET {
-            held -= 4 * buffers.remove(0).capacity();
+        let mut kept = self.kept();
+        kept.bytes += 4 * buffer.capacity();
+        kept.buffers.push(buffer);
+        kept.counts.peak_bytes = kept.counts.peak_bytes.max(kept.bytes as u64);
+        while kept.bytes > BUDGET {
+            kept.remove(0);
         }
+    }
+
+    /// What the pool counts. Live is what results lie in that somebody holds; what runs write to while they run is not
+    /// known here.
+    pub fn counts(&self) -> MemoryCounts {
+        let kept = self.kept();
+        let live = kept.buffers.iter().filter(|buffer| Arc::strong_count(buffer) > 1);
+        let live_bytes = live.map(|buffer| 4 * buffer.capacity() as u64).sum();
+        MemoryCounts { live_bytes, idle_bytes: kept.bytes as u64 - live_bytes, ..kept.counts }
+    }
+
+    /// Forgets all buffers.
+    pub fn trim(&self) {
+        let mut kept = self.kept();
+        (kept.bytes, kept.swept) = (0, 0);
+        kept.buffers.clear();
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, at: usize) -> Arc<HostBuffer> {
+        let buffer = self.buffers.remove(at);
+        self.bytes -= 4 * buffer.capacity();
+        self.swept -= usize::from(at < self.swept);
+        buffer
+    }
+}
+
+impl Sweep for CpuPool {
+    fn sweep(&self) {
+        let mut kept = self.kept();
+        while kept.swept > 0 {
+            kept.remove(0);
+        }
+        kept.swept = kept.buffers.len();
     }
 }
 
@@ -85,6 +147,31 @@ mod tests {
         assert_eq!(pool.take(60).map(|words| words.len()), Some(100));
         assert!(pool.take(60).is_none());
         pool.give(Arc::new(HostBuffer::from_slice::<u32>(&[])));
-        assert!(pool.0.lock().unwrap().is_empty(), "nothing to use again");
+        assert!(pool.kept().buffers.is_empty(), "nothing to use again");
+    }
+
+    #[test]
+    fn what_is_not_used_between_two_sweeps_is_freed() {
+        let pool = CpuPool::default();
+        let buffer = |len| Arc::new(HostBuffer::from_slice(&vec![1u32; len]));
+        [100, 10_000, 1_000_000].into_iter().for_each(|len| pool.give(buffer(len)));
+        let held = buffer(500);
+        pool.give(held.clone());
+        let counts = pool.counts();
+        assert_eq!((counts.live_bytes, counts.idle_bytes), (2_000, 4 * 1_010_100));
+        pool.sweep();
+        assert_eq!(pool.counts(), counts, "used since the sweep before, of which there is none");
+        let words = pool.take(10_000).unwrap();
+        pool.give(Arc::new(HostBuffer::recycled(DType::U32, 10_000, words)));
+        pool.sweep();
+        let counts = pool.counts();
+        assert_eq!((counts.live_bytes, counts.idle_bytes), (0, 40_000));
+        assert_eq!((counts.hits, counts.misses, counts.peak_bytes), (1, 0, 4 * 1_010_600));
+        assert_eq!(held.len(), 500, "its holder has it still");
+        pool.sweep();
+        assert_eq!(pool.counts().idle_bytes, 0);
+        pool.give(buffer(5));
+        pool.trim();
+        assert_eq!(pool.counts().idle_bytes, 0);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
@@ -12,6 +12,7 @@ use super::Shared;
 use super::poller::{Spin, Spun};
 use super::pool::Lease;
 use crate::error::DeviceError;
+use crate::run::budget::Permit;
 
 /// Results in host memory: a mapped buffer, which returns to the pool when dropped.
 pub(super) struct Readback {
@@ -44,17 +45,34 @@ impl Drop for Readback {
 pub(super) type Landing = Result<Option<Readback>, ()>;
 
 /// The sending end, shared by wgpu's callback and by who may have to give up on it.
-pub(super) struct Ticket(Mutex<Option<oneshot::Sender<Landing>>>);
+pub(super) struct Ticket(Mutex<Option<Waiting>>);
+
+struct Waiting {
+    sender: oneshot::Sender<Landing>,
+    /// To hold the memory of the submission.
+    permit: Permit,
+}
 
 impl Ticket {
-    fn take(&self) -> Option<oneshot::Sender<Landing>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Waiting> {
+        self.waiting().take()
+    }
+
+    /// Holds the memory of the submission until it has finished.
+    fn hold(&self, permit: Permit) {
+        if let Some(waiting) = &mut *self.waiting() {
+            waiting.permit = permit;
+        }
     }
 
     /// Wakes the flight. If that was dropped, what it would have got returns to the pool.
     fn land(&self, landing: Landing) {
-        if let Some(sender) = self.take() {
-            let _ = sender.send(landing);
+        if let Some(waiting) = self.take() {
+            let _ = waiting.sender.send(landing);
         }
     }
 
@@ -64,7 +82,7 @@ impl Ticket {
     }
 
     pub fn is_done(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.waiting().is_none()
     }
 }
 
@@ -97,7 +115,8 @@ impl Commands {
         readback: Option<(Lease, u64)>,
     ) -> Self {
         let (sender, receiver) = oneshot::channel();
-        let ticket = Arc::new(Ticket(Mutex::new(Some(sender))));
+        let ticket =
+            Arc::new(Ticket(Mutex::new(Some(Waiting { sender, permit: Permit::default() }))));
         // Before the readback, so that the staging buffer is back when the flight lands.
         if let Some(staging) = staging {
             let buffer = staging.buffer.clone();
@@ -121,8 +140,10 @@ impl Commands {
 }
 
 impl Flight {
-    pub fn submit(shared: &Arc<Shared>, commands: Commands) -> Self {
+    /// Submits `commands`. Until they have finished, `permit` is held, even if the flight is dropped.
+    pub fn submit(shared: &Arc<Shared>, commands: Commands, permit: Permit) -> Self {
         let Commands { buffer, ticket, receiver } = commands;
+        ticket.hold(permit);
         let index = Some(shared.queue.submit([buffer]));
         Self { shared: Arc::clone(shared), ticket, receiver, index, spin: None }
     }

@@ -27,7 +27,7 @@ mod tests;
 mod trip;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
@@ -48,6 +48,8 @@ use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
 use crate::lru::Lru;
+use crate::run::janitor::{self, Sweep};
+use crate::run::memory::MemoryCounts;
 use crate::run::threads::off_thread;
 use crate::store::Store;
 
@@ -126,7 +128,7 @@ impl Gpu {
                 DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
             })?;
         let archive = store.and_then(|store| Archive::open(&device, &info, store));
-        Ok(Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             pool: Pool::new(Arc::clone(&health)),
             compiler: Compiler::new(device.clone(), Arc::clone(&health), archive),
             bind_groups: Mutex::new(Lru::new(BIND_GROUPS)),
@@ -138,7 +140,19 @@ impl Gpu {
             poller,
             ahead: Arc::default(),
             _leaving: leaving,
-        })))
+        });
+        janitor::watch(Arc::downgrade(&shared) as Weak<dyn Sweep>);
+        Ok(Self(shared))
+    }
+
+    /// What the device's buffers count.
+    pub fn memory(&self) -> MemoryCounts {
+        self.0.pool.counts()
+    }
+
+    /// Frees all buffers that lie idle.
+    pub fn trim(&self) {
+        self.0.free_idle();
     }
 
     /// What a plan for this device must keep to.
@@ -180,6 +194,14 @@ impl Gpu {
         };
         let ahead = Ahead::default();
         Ok(Arc::new(Kernels { dispatches, pipelines, params, ahead, compiled, hits }))
+    }
+}
+
+impl Sweep for Shared {
+    fn sweep(&self) {
+        self.pool.sweep();
+        self.forget_freed();
+        let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
     }
 }
 

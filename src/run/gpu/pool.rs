@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::fault::{Health, Scope};
 use crate::error::DeviceError;
+use crate::run::memory::MemoryCounts;
 
 /// The least size of a buffer.
 const LEAST: u64 = 256;
@@ -103,6 +104,12 @@ struct Idle {
     idle_bytes: u64,
     lent_bytes: u64,
     most_lent: u64,
+    /// The most bytes that were lent or idle at once.
+    peak_bytes: u64,
+    hits: u64,
+    misses: u64,
+    /// The clock at the last [`Pool::sweep`].
+    swept: u64,
     /// Blocks freed since the last [`Pool::freed`].
     freed: Vec<u64>,
 }
@@ -121,6 +128,7 @@ impl Pool {
         let mut idle = self.idle();
         let (_, (_, block)) = idle.free.get_mut(&(kind, size))?.pop_first()?;
         idle.idle_bytes -= size;
+        idle.hits += 1;
         idle.lend(size);
         drop(idle);
         Some(Lease { block, pool: Arc::clone(self), reusable: true })
@@ -142,7 +150,10 @@ impl Pool {
         });
         scope.close(|| format!("allocating {size} bytes for {}", kind.label()))?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.idle().lend(size);
+        let mut idle = self.idle();
+        idle.misses += 1;
+        idle.lend(size);
+        drop(idle);
         let block = Block { buffer, id, kind };
         Ok(Lease { block, pool: Arc::clone(self), reusable: true })
     }
@@ -160,25 +171,32 @@ impl Pool {
         idle.idle_bytes += size;
         idle.free.entry((block.kind, size)).or_default().insert(block.id, (now, block));
         let limit = IDLE_FLOOR.max(2 * idle.most_lent);
-        while idle.idle_bytes + idle.lent_bytes > limit && idle.free_oldest() {}
+        while idle.idle_bytes + idle.lent_bytes > limit && idle.free_oldest(u64::MAX) {}
     }
 
-    /// Bytes that are on loan.
-    #[cfg(test)]
-    pub fn lent(&self) -> u64 {
-        self.idle().lent_bytes
+    pub fn counts(&self) -> MemoryCounts {
+        let idle = self.idle();
+        MemoryCounts {
+            hits: idle.hits,
+            misses: idle.misses,
+            live_bytes: idle.lent_bytes,
+            idle_bytes: idle.idle_bytes,
+            peak_bytes: idle.peak_bytes,
+        }
     }
 
-    /// Bytes that lie idle.
-    #[cfg(test)]
-    pub fn idle_bytes(&self) -> u64 {
-        self.idle().idle_bytes
+    /// Frees what was not lent since the last call.
+    pub fn sweep(&self) {
+        let mut idle = self.idle();
+        let now = idle.clock;
+        let swept = std::mem::replace(&mut idle.swept, now);
+        while idle.free_oldest(swept) {}
     }
 
     /// Frees everything idle.
     pub fn trim(&self) {
         let mut idle = self.idle();
-        while idle.free_oldest() {}
+        while idle.free_oldest(u64::MAX) {}
     }
 
     /// The blocks freed since the last call. Bind groups made of them keep their memory alive.
@@ -191,13 +209,16 @@ impl Idle {
     fn lend(&mut self, size: u64) {
         self.lent_bytes += size;
         self.most_lent = self.most_lent.max(self.lent_bytes);
+        self.peak_bytes = self.peak_bytes.max(self.lent_bytes + self.idle_bytes);
     }
 
-    fn free_oldest(&mut self) -> bool {
+    /// Frees the block that came back first, if that was by the time `until`.
+    fn free_oldest(&mut self, until: u64) -> bool {
         let blocks = self.free.iter().flat_map(|(&class, blocks)| {
             blocks.iter().map(move |(&id, &(time, _))| (time, class, id))
         });
-        let Some((_, class, id)) = blocks.min_by_key(|&(time, ..)| time) else {
+        let oldest = blocks.min_by_key(|&(time, ..)| time);
+        let Some((_, class, id)) = oldest.filter(|&(time, ..)| time <= until) else {
             return false;
         };
         if let Some(blocks) = self.free.get_mut(&class) {

@@ -12,6 +12,7 @@ use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
 use crate::dtype::DType;
 use crate::error::DeviceError;
+use crate::run::budget::Permit;
 
 /// A value on the device. Its memory is used again when it is dropped.
 pub(crate) struct DeviceBuffer {
@@ -51,7 +52,8 @@ impl Gpu {
         let bytes = place.end - place.start;
         encoder.copy_buffer_to_buffer(&staging.buffer, 0, &resident.lease.buffer, 0, bytes);
         // Its end is for the poller to see: it only returns the staging buffer.
-        drop(Flight::submit(shared, Commands::new(encoder, Some(staging), None)));
+        let commands = Commands::new(encoder, Some(staging), None);
+        drop(Flight::submit(shared, commands, Permit::default()));
         scope.close(|| format!("uploading a resident of {bytes} bytes"))?;
         Ok(resident)
     }
@@ -140,7 +142,8 @@ impl Shared {
         let scope = Scope::open(&self.device, &self.health);
         let mut encoder = self.encoder();
         encoder.copy_buffer_to_buffer(&lease.buffer, start, &readback.buffer, 0, bytes);
-        let flight = Flight::submit(self, Commands::new(encoder, None, Some((readback, bytes))));
+        let commands = Commands::new(encoder, None, Some((readback, bytes)));
+        let flight = Flight::submit(self, commands, Permit::default());
         scope.close(|| format!("reading {bytes} bytes of a resident"))?;
         Ok(Fetch { flight: Some(flight), output })
     }

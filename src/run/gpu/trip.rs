@@ -16,6 +16,7 @@ use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
 use crate::error::{DataError, Error};
 use crate::plan::{Home, Plan, Value};
+use crate::run::budget::Permit;
 use crate::run::memory::LARGE;
 use crate::run::threads::off_thread;
 
@@ -31,6 +32,8 @@ pub(crate) struct Job {
     pub uploads: Vec<HostData>,
     /// By position of the batch's bound residents.
     pub residents: Vec<Arc<DeviceBuffer>>,
+    /// To hold the memory of the run.
+    pub permit: Permit,
 }
 
 impl Job {
@@ -140,7 +143,7 @@ impl Shared {
         let Prepared { commands, kept, outputs, failures, counts, slots, .. } = prepared;
         let flight = commands.map(|commands| {
             let scope = Scope::open(&self.device, &self.health);
-            let flight = Flight::submit(self, commands);
+            let flight = Flight::submit(self, commands, job.permit.clone());
             scope.close(|| job.doing()).map(|()| flight)
         });
         let flight = flight.transpose().inspect_err(|_| self.bind_groups().retain(|_| false))?;

@@ -89,7 +89,7 @@ impl Case {
             pool.give(Arc::new(HostBuffer::from_slice(&vec![0xa5a5_a5a5u32; bytes.div_ceil(4)])));
         }
         let program = CpuProgram::new(Arc::new(plan));
-        let ran = run(&program, &uploads, &[], &pool);
+        let ran = run(&program, &uploads, &[], &pool, &|| true).expect("a run that is wanted");
         let step = &program.plan().steps[0];
         assert_eq!(ran.dispatches, usize::from(!step.is_empty()));
         let want = Oracle { step, uploads: &uploads }.outputs();

@@ -88,8 +88,14 @@ fn slots_are_used_again_and_results_outlive_the_run() {
     for seed in 0..3u16 {
         let data: Vec<f32> = (0..LEN).map(|i| (i + usize::from(seed)) as f32).collect();
         let upload = Arc::new(HostBuffer::from_slice(&data));
-        let ran =
-            run(&program, std::slice::from_ref(&upload), std::slice::from_ref(&resident), &pool);
+        let ran = run(
+            &program,
+            std::slice::from_ref(&upload),
+            std::slice::from_ref(&resident),
+            &pool,
+            &|| true,
+        );
+        let ran = ran.expect("a run that is wanted");
         let want: Vec<f32> = data.iter().map(|x| (2.0 * x + 1.0).powi(2)).collect();
         assert_eq!(ran.dispatches, 4);
         assert_eq!(ran.downloads[0].as_slice::<f32>(), Some(&want[..]));

@@ -31,7 +31,7 @@ async fn bad_kernels_are_errors() {
 async fn bad_jobs_are_errors_and_do_no_harm() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100, 1);
-    let before = gpu.0.pool.lent();
+    let before = gpu.0.pool.counts().live_bytes;
     let short = gpu.run(adder_job(&program, &[1; 99])).await.err().unwrap();
     assert!(matches!(short, Error::Data(DataError::Length { given: 99, .. })), "{short}");
     let none = Job { uploads: Vec::new(), ..adder_job(&program, &[1; 100]) };
@@ -48,7 +48,7 @@ async fn bad_jobs_are_errors_and_do_no_harm() {
     let error = gpu.run(job(&gpu, huge, Vec::new(), Vec::new())).await.err().unwrap();
     assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error}");
 
-    until(|| gpu.0.pool.lent() == before).await;
+    until(|| gpu.0.pool.counts().live_bytes == before).await;
     let run = gpu.run(adder_job(&program, &[41; 100])).await.unwrap();
     assert_eq!(run.read::<u32>(0), [42; 100]);
 }

@@ -21,6 +21,7 @@ use crate::cost::Backend;
 use crate::dtype::DType;
 use crate::graph::NodeId;
 use crate::plan::{Home, Plan, Value, ValueId};
+use crate::run::budget::Permit;
 use crate::shape::Shape;
 
 /// Any adapter. Without one, tests pass unseen on a developer's machine, but not in CI.
@@ -123,7 +124,13 @@ fn host<T: bytemuck::NoUninit>(values: &[T]) -> HostData {
 
 fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostData>) -> Job {
     let kernels = gpu.compile_here(dispatches).unwrap();
-    Job { plan: Arc::new(plan.0), kernels, uploads, residents: Vec::new() }
+    Job {
+        plan: Arc::new(plan.0),
+        kernels,
+        uploads,
+        residents: Vec::new(),
+        permit: Permit::default(),
+    }
 }
 
 /// `x + p` over `len` words.
@@ -138,7 +145,13 @@ fn adder(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
 
 fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
     let (plan, kernels) = (Arc::clone(plan), Arc::clone(kernels));
-    Job { plan, kernels, uploads: vec![host(data)], residents: Vec::new() }
+    Job {
+        plan,
+        kernels,
+        uploads: vec![host(data)],
+        residents: Vec::new(),
+        permit: Permit::default(),
+    }
 }
 
 /// Waits for what another thread does.

@@ -205,7 +205,7 @@ async fn many_runs_at_once() {
 async fn a_dropped_future_returns_its_buffers() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100_000, 1);
-    let before = gpu.0.pool.lent();
+    let before = gpu.0.pool.counts().live_bytes;
     for round in 0..30u32 {
         let mut future = Box::pin(gpu.run(adder_job(&program, &[round; 100_000])));
         // Submits it, and perhaps finishes it.
@@ -216,7 +216,7 @@ async fn a_dropped_future_returns_its_buffers() {
         drop(future);
     }
     // The poller alone sees the abandoned runs out.
-    until(|| gpu.0.pool.lent() == before).await;
+    until(|| gpu.0.pool.counts().live_bytes == before).await;
     let run = gpu.run(adder_job(&program, &[8; 100_000])).await.unwrap();
     assert_eq!(run.read::<u32>(0), [9; 100_000]);
     assert_eq!(run.counts.pool_misses, 0);
@@ -248,7 +248,10 @@ async fn runs_encoded_ahead_leave_earlier_results_alone() {
     for which in order {
         let (plan, kernels) = (Arc::clone(&program.0), Arc::clone(&program.1));
         let residents = vec![Arc::clone(&inputs[which])];
-        let run = gpu.run(Job { plan, kernels, uploads: Vec::new(), residents }).await.unwrap();
+        let run = gpu
+            .run(Job { plan, kernels, uploads: Vec::new(), residents, permit: Permit::default() })
+            .await
+            .unwrap();
         assert_eq!((run.counts.submits, run.counts.dispatches), (1, 2));
         kept.push(Arc::clone(&run.kept[0]));
     }
@@ -262,7 +265,7 @@ async fn runs_encoded_ahead_leave_earlier_results_alone() {
 #[tokio::test]
 async fn what_was_encoded_ahead_goes_with_its_program() {
     let gpu = gpu_or_return!();
-    let before = gpu.0.pool.lent();
+    let before = gpu.0.pool.counts().live_bytes;
     let data = vec![7_u32; 999];
     for _ in 0..40 {
         let (plan, kernels) = resident_program(&gpu);
@@ -270,14 +273,23 @@ async fn what_was_encoded_ahead_goes_with_its_program() {
         for _ in 0..3 {
             let (plan, kernels) = (Arc::clone(&plan), Arc::clone(&kernels));
             let residents = vec![Arc::clone(&input)];
-            let run = gpu.run(Job { plan, kernels, uploads: Vec::new(), residents }).await.unwrap();
+            let run = gpu
+                .run(Job {
+                    plan,
+                    kernels,
+                    uploads: Vec::new(),
+                    residents,
+                    permit: Permit::default(),
+                })
+                .await
+                .unwrap();
             let read = gpu.read_resident(&run.kept[0]).await.unwrap().to_vec::<u32>();
             assert_eq!(read, [31; 999]);
         }
         assert_eq!(Arc::strong_count(&gpu.0.ahead), 2, "one run is encoded ahead");
     }
     assert_eq!(Arc::strong_count(&gpu.0.ahead), 1);
-    until(|| gpu.0.pool.lent() == before).await;
+    until(|| gpu.0.pool.counts().live_bytes == before).await;
 }
 
 #[tokio::test]
@@ -347,13 +359,13 @@ async fn a_resident_comes_over_in_parts_of_any_size() {
 #[tokio::test]
 async fn a_resident_s_memory_is_used_again() {
     let gpu = gpu_or_return!();
-    let before = gpu.0.pool.lent();
+    let before = gpu.0.pool.counts().live_bytes;
     for round in 0..20u32 {
         let resident = gpu.resident(DType::U32, &round.to_ne_bytes()).unwrap();
         let read = gpu.read_resident(&resident).await.unwrap();
         assert_eq!(read.to_vec::<u32>(), [round]);
     }
-    until(|| gpu.0.pool.lent() == before).await;
+    until(|| gpu.0.pool.counts().live_bytes == before).await;
 }
 
 #[tokio::test]
@@ -363,8 +375,8 @@ async fn idle_memory_is_bounded_and_can_be_freed() {
     for mebibytes in 40..80 {
         gpu.0.lease(Kind::Storage, mebibytes << 20, &mut counts).unwrap();
     }
-    let idle = gpu.0.pool.idle_bytes();
+    let idle = gpu.0.pool.counts().idle_bytes;
     assert!((100 << 20..=256 << 20).contains(&idle), "{idle}");
     gpu.0.free_idle();
-    assert_eq!(gpu.0.pool.idle_bytes(), 0);
+    assert_eq!(gpu.0.pool.counts().idle_bytes, 0);
 }

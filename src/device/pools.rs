@@ -1,0 +1,43 @@
+//! What a device counts while it serves.
+
+use super::Device;
+use crate::run::memory::MemoryCounts;
+
+/// What a device's pools and caches have counted since it was opened, from [`Device::pool_stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Memory of the GPU, and memory of the host that it copies from and to.
+    pub gpu: MemoryCounts,
+    /// Memory of runs on the host's cores and of uploads. What a run writes to is counted as live only when it has
+    /// finished.
+    pub host: MemoryCounts,
+    /// Batches of a structure that was planned before.
+    pub plan_hits: u64,
+    /// Batches that were planned.
+    pub plan_misses: u64,
+    /// Plans that the device holds; at most 1024.
+    pub plans: usize,
+}
+
+impl Device {
+    /// What the device's pools of memory and its plans have counted since it was opened.
+    #[must_use]
+    pub fn pool_stats(&self) -> PoolStats {
+        #[cfg(feature = "gpu")]
+        let gpu = self.opened().map(crate::run::gpu::Gpu::memory).unwrap_or_default();
+        #[cfg(not(feature = "gpu"))]
+        let gpu = MemoryCounts::default();
+        let (plan_hits, plan_misses, plans) = self.0.plans.counts();
+        PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans }
+    }
+
+    /// Frees all memory that lies idle. What was not used for 20 to 40 seconds is freed without it.
+    pub fn trim(&self) {
+        #[cfg(feature = "gpu")]
+        if let Some(gpu) = self.opened() {
+            gpu.trim();
+        }
+        self.pool().trim();
+    }
+}

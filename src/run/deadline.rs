@@ -1,0 +1,43 @@
+//! Work that ends early: after a time, or when somebody says so.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_timer::Delay;
+
+/// What `work` comes to, or `None` if `stop` is done before; `work` is then dropped.
+pub(crate) async fn unless<R>(
+    stop: impl Future<Output = ()>,
+    work: impl Future<Output = R>,
+) -> Option<R> {
+    let (mut stop, mut work) = (pin!(stop), pin!(work));
+    poll_fn(|context| {
+        if let Poll::Ready(result) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(result));
+        }
+        stop.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}
+
+/// What `work` comes to, or `None` if that takes longer than `limit` from the first poll.
+pub(crate) async fn within<R>(limit: Duration, work: impl Future<Output = R>) -> Option<R> {
+    unless(Delay::new(limit), work).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_ends_by_itself_or_is_stopped() {
+        assert_eq!(within(Duration::ZERO, ready(5)).await, Some(5), "what is done is done");
+        assert_eq!(within(Duration::from_millis(1), pending::<u8>()).await, None);
+        assert_eq!(unless(pending(), ready(5)).await, Some(5));
+        assert_eq!(unless(ready(()), pending::<u8>()).await, None);
+    }
+}

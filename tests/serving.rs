@@ -1,0 +1,195 @@
+//! What a service relies on: runs that wait, end early, are dropped at any point, and lose nothing.
+
+mod common;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use onetrip::{BufferId, Device, Error, GpuCommandBatch, Program, RunError};
+
+const SIDE: usize = 96;
+
+/// x·x·x of a matrix, and its input; with it, the answer for the identity times `scale`.
+async fn cube(device: &Device) -> (Program, BufferId<f32>, BufferId<f32>) {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.input::<f32>("x", [SIDE, SIDE]);
+    let y = batch.matmul(x, x);
+    let y = batch.matmul(y, x);
+    (batch.compile().await.expect("a sound graph"), x, y)
+}
+
+fn scaled_identity(scale: f32) -> Vec<f32> {
+    (0..SIDE * SIDE).map(|at| if at % (SIDE + 1) == 0 { scale } else { 0.0 }).collect()
+}
+
+/// Room for one run of [`cube`] on either side, and not for two.
+const BUDGET: u64 = 220_000;
+
+/// The devices with room for one run at a time.
+async fn small_devices() -> Vec<Device> {
+    let builder = || Device::builder().without_cache().memory_budget(BUDGET);
+    let mut devices = vec![builder().cpu().expect("no profile")];
+    if common::gpu().await.is_some() {
+        devices.push(builder().gpu().await.expect("the adapter that was there"));
+    }
+    devices
+}
+
+/// Polls `future` at most `times` times, then drops it; whether it was done by then.
+async fn polled(future: impl Future, times: usize) -> bool {
+    let mut future = pin!(future);
+    for _ in 0..times {
+        if poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await {
+            return true;
+        }
+        tokio::task::yield_now().await;
+    }
+    false
+}
+
+/// Waits until `condition` holds.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..2_000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("never: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn runs_past_the_budget_wait_and_are_all_made() {
+    for device in small_devices().await {
+        let (program, x, y) = cube(&device).await;
+        let tasks = (1..=24).map(|task| {
+            let program = program.clone();
+            tokio::spawn(async move {
+                let data = scaled_identity(task as f32);
+                let outputs = program.run([(x, &data)]).await.unwrap();
+                let cube = (task * task * task) as f32;
+                assert_eq!(outputs.read(y).await.unwrap(), scaled_identity(cube), "task {task}");
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_never_fits_is_an_error_at_once() {
+    for device in small_devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.full([300, 300], 1.0_f32);
+        let y = batch.exp(x);
+        batch.download(y);
+        let error = batch.execute().await.unwrap_err();
+        let Error::Run(RunError::OverBudget { needs, budget }) = error else { panic!("{error}") };
+        assert!(needs >= 4 * 300 * 300 && budget == BUDGET, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn runs_end_at_their_deadline_and_when_told_to() {
+    for device in small_devices().await {
+        let (program, x, y) = cube(&device).await;
+        let data = scaled_identity(2.0);
+        let late = program.run_within(Duration::ZERO, [(x, &data)]);
+        // Predicted to be short, a run on the CPU is done at the first poll.
+        if let Err(error) = late.await {
+            assert!(matches!(error, Error::Run(RunError::Deadline(Duration::ZERO))), "{error}");
+        }
+        let outputs = program.run_within(Duration::from_secs(600), [(x, &data)]).await.unwrap();
+        assert_eq!(outputs.read(y).await.unwrap(), scaled_identity(8.0));
+        let stopped = program.run_unless(async {}, [(x, &data)]).await;
+        if let Err(error) = stopped {
+            assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
+        }
+        let outputs = program.run_unless(std::future::pending(), [(x, &data)]).await.unwrap();
+        assert_eq!(outputs.read(y).await.unwrap(), scaled_identity(8.0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_dropped_runs_held_comes_back() {
+    for device in small_devices().await {
+        let (program, x, y) = cube(&device).await;
+        let data = scaled_identity(3.0);
+        drop(program.run([(x, &data)]).await.unwrap());
+        let live = |device: &Device| {
+            let stats = device.pool_stats();
+            stats.gpu.live_bytes + stats.host.live_bytes
+        };
+        until("the first run is over", || live(&device) < 2 * BUDGET).await;
+        let before = live(&device);
+        let tasks = (0..200).map(|task| {
+            let (program, data) = (program.clone(), data.clone());
+            tokio::spawn(async move { polled(program.run([(x, &data)]), task % 7).await })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        // The budget is free again, since a run fits; and so is the memory.
+        let outputs = program.run([(x, &data)]).await.unwrap();
+        assert_eq!(outputs.read(y).await.unwrap(), scaled_identity(27.0));
+        drop(outputs);
+        until("all memory is back", || live(&device) <= before).await;
+        device.trim();
+        let stats = device.pool_stats();
+        assert_eq!((stats.gpu.idle_bytes, stats.host.idle_bytes), (0, 0), "{stats:?}");
+        assert!(stats.plan_misses >= 1 && stats.plans >= 1, "{stats:?}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn memory_stays_bounded_over_many_runs() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", 1000);
+        let y = batch.sin(x);
+        let program = batch.compile().await.unwrap();
+        let data = vec![0.5_f32; 1000];
+        let run = async |times: usize| {
+            for _ in 0..times {
+                let outputs = program.run([(x, &data)]).await.unwrap();
+                assert_eq!(outputs.read_view(y).unwrap().len(), 1000);
+            }
+            let stats = device.pool_stats();
+            (stats.gpu.peak_bytes, stats.host.peak_bytes, stats.gpu.misses, stats.host.misses)
+        };
+        let first = run(20).await;
+        assert_eq!(run(2_000).await, first, "nothing more is allocated");
+    }
+}
+
+/// Beats of a task beside a run that is awaited on the same thread: a worker that the run blocked would not beat.
+#[tokio::test(flavor = "current_thread")]
+async fn a_heart_beats_while_a_run_is_awaited() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", [384, 384]);
+        let mut y = x;
+        for _ in 0..12 {
+            y = batch.matmul(y, x);
+        }
+        batch.download(y);
+        let program = batch.compile().await.unwrap();
+        let (beats, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (beat, end) = (Arc::clone(&beats), Arc::clone(&done));
+        let heart = tokio::spawn(async move {
+            while !end.load(Ordering::Relaxed) {
+                beat.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        program.run([(x, &vec![0.01_f32; 384 * 384])]).await.unwrap();
+        done.store(true, Ordering::Relaxed);
+        heart.await.unwrap();
+        assert!(beats.load(Ordering::Relaxed) > 3, "{device:?}: {beats:?}");
+    }
+}
