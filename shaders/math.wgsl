@@ -23,6 +23,21 @@ fn p_nan() -> f32 {
     return bitcast<f32>(bits);
 }
 
+// An unsigned number in the order of x: −0 is 0, and NaN past all others.
+fn p_key(x: f32) -> u32 {
+    let bits = bitcast<u32>(x);
+    let whole = select(bits, 0u, bits == 0x80000000u);
+    let key = whole ^ (bitcast<u32>(bitcast<i32>(whole) >> 31u) | 0x80000000u);
+    return select(key, 0xffffffffu, p_is_nan(x));
+}
+
+// The number that has the key.
+fn p_of_key(key: u32) -> f32 {
+    var bits = key ^ (bitcast<u32>(bitcast<i32>(~key) >> 31u) | 0x80000000u);
+    bits = select(bits, 0x7fc00000u, key == 0xffffffffu);
+    return bitcast<f32>(bits);
+}
+
 // |x| with the sign of `s`.
 fn p_copysign(x: f32, s: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(s) & 0x80000000u));

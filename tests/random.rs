@@ -155,6 +155,25 @@ async fn dropout_keeps_the_mean() {
     }
 }
 
+#[tokio::test]
+async fn permutations_have_each_number_once() {
+    let mut first: Option<Vec<u32>> = None;
+    for device in &common::devices().await {
+        for n in [0, 1, 1000, 50_000] {
+            let order = run(device, |b| b.random_permutation(n, 8, 9)).await;
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..n as u32), "{n} on {}", device.info().name);
+            // A number stays in its place once on average.
+            let fixed = order.iter().enumerate().filter(|&(at, &p)| at == p as usize).count();
+            assert!(n < 2 || fixed < 8, "{fixed} of {n}");
+            if n == 50_000 {
+                assert_eq!(*first.get_or_insert_with(|| order.clone()), order);
+            }
+        }
+    }
+}
+
 #[test]
 fn mistakes_are_told() {
     let mut batch = GpuCommandBatch::new(&Device::cpu());

@@ -20,6 +20,7 @@ mod chain;
 mod convolution;
 mod indexing;
 mod memory;
+mod order;
 mod reference;
 #[path = "../../examples/common/timing.rs"]
 mod timing;
@@ -72,6 +73,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     bench.memory().await?;
     bench.indexing().await?;
     bench.convolutions().await?;
+    bench.order().await?;
     bench.network().await?;
     bench.transfers().await
 }

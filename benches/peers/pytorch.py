@@ -126,6 +126,20 @@ def convolutions():
     case("global_avg_pool_8x64x448x448", lambda: functional.adaptive_avg_pool2d(x, 1))
 
 
+def order():
+    """The cases of `benches/kernels/order.rs`; PyTorch's sorts give values and positions."""
+    x, rows = random(10_000_000), random(10_000, 1000)
+    case("cumsum_1e7", lambda: torch.cumsum(x, 0))
+    case("cumsum_axis0_10000x1000", lambda: torch.cumsum(rows, 0))
+    case("cumsum_axis1_10000x1000", lambda: torch.cumsum(rows, 1))
+    case("sort_1e7", lambda: torch.sort(x))
+    case("argsort_1e7", lambda: torch.argsort(x, stable=True))
+    case("top_k32_1e7", lambda: torch.topk(x, 32))
+    case("sort_rows_10000x1000", lambda: torch.sort(rows, 1))
+    case("random_uniform_1e7", lambda: torch.rand(10_000_000, device=DEVICE))
+    case("random_normal_1e7", lambda: torch.randn(10_000_000, device=DEVICE))
+
+
 @torch.no_grad()
 def main():
     print(f"# PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
@@ -156,6 +170,7 @@ def main():
     memory()
     indexing()
     convolutions()
+    order()
     layers = [(random(i, o) * 0.05, random(o)) for i, o in ((784, 512), (512, 256), (256, 10))]
     host = torch.rand(64, 784)
 

@@ -75,6 +75,15 @@ impl GpuCommandBatch {
         }
     }
 
+    /// The numbers 0 to n − 1 in random order: the [`argsort`](Self::argsort) of [`random_bits`](Self::random_bits), the
+    /// same on every device. Numbers whose words are equal keep their order; for n = 10⁶ there are about a hundred such
+    /// pairs.
+    #[track_caller]
+    pub fn random_permutation(&mut self, n: usize, seed: u64, stream: u64) -> BufferId<u32> {
+        let keys = self.random_bits([n], seed, stream);
+        self.argsort(keys, 0, false)
+    }
+
     /// Zeros with probability `p`, and x / (1 − p) elsewhere, so that the mean stays (Srivastava et al., 2014).
     /// An element stays where [`random_bernoulli`](Self::random_bernoulli) of 1 − p with this seed and stream is true.
     /// It is a mistake if p does not lie in 0..=1.

@@ -13,6 +13,7 @@ mod row;
 mod row_body;
 mod rows;
 mod scan;
+mod sort;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -74,6 +75,7 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Reduce { .. } => reduce::lower(&kernel),
         Form::Row { .. } => row::lower(&kernel),
         Form::Scan { .. } => scan::lower(&kernel),
+        Form::Sort { .. } => sort::lower(&kernel),
         Form::MatMul { .. } => product::lower(&kernel),
     }
 }

@@ -55,6 +55,11 @@ impl Rows {
         rows
     }
 
+    /// As [`new`](Self::new), with units of one element.
+    pub fn one_by_one(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+        Self { lanes: 1, ..Self::new(kernel, outer, len, prologue) }
+    }
+
     /// The number of rows.
     pub fn count(&self) -> usize {
         self.axes.len()
@@ -206,7 +211,7 @@ impl Rows {
     }
 
     /// The index of the first element of unit `j`.
-    fn at(&self, kernel: &mut Kernel<'_>, bases: &[String], map: usize) -> String {
+    pub fn at(&self, kernel: &mut Kernel<'_>, bases: &[String], map: usize) -> String {
         let j = if self.lanes == 4 { "j * 4u" } else { "j" };
         kernel.index(&bases[map], &self.lane_strides[map..=map], &[j.to_string()])
     }

@@ -4,7 +4,6 @@ use super::Dispatch;
 use super::combine::State;
 use super::kernel::{Kernel, THREADS};
 use super::rows::{Rows, passed};
-use super::template::fill;
 use super::together::Together;
 use crate::dtype::Ty;
 use crate::expr::wgsl::type_name;
@@ -86,7 +85,7 @@ impl Scan {
             ("type", type_name(self.ty).to_string()),
             ("four", self.four(&mut kernel, &arguments)),
             ("write", write),
-            ("around", self.around(together)),
+            ("around", together.around()),
             ("builtins", builtins.to_string()),
             ("thread", format!("{thread}let lane = {lane};\n")),
             ("slot", slot),
@@ -149,32 +148,6 @@ impl Scan {
         format!("{lanes}return vec4<{ty}>(x0, x1, x2, x3);\n")
     }
 
-    /// The function `around`.
-    fn around(&self, together: Together) -> String {
-        let (width, stride) = (together.width.to_string(), together.stride.to_string());
-        let mut holes = vec![("width", width.as_str()), ("stride", stride.as_str())];
-        let Some(subgroups) = together.subgroups else {
-            return fill(include_str!("../../shaders/around_memory.wgsl"), &holes);
-        };
-        let subgroup = include_str!("../../shaders/around_subgroup.wgsl");
-        if together.width <= subgroups.least as usize {
-            let all = "return Around(before, subgroupShuffle(upto, thread % size / segment * segment + segment - 1u));";
-            holes.push(("all", all));
-            return fill(subgroup, &holes);
-        }
-        let parts = THREADS / subgroups.least as usize;
-        let array = format!("var<workgroup> around_parts: array<State, {parts}>;\n\n");
-        let across = fill(include_str!("../../shaders/around_across.wgsl"), &holes);
-        holes.push(("all", &across));
-        array + &fill(subgroup, &holes)
-    }
-
-    /// A call of `around`.
-    fn around_of(together: Together, value: &str) -> String {
-        let place = if together.subgroups.is_some() { "size" } else { "lane" };
-        format!("around({value}, thread, {place})")
-    }
-
     /// Statements that bring what the parts before this one combine to into `carry`.
     fn carry(&self, phase: Phase, together: Together, scratch: &str, parts: &str) -> String {
         if phase != Phase::Apply {
@@ -182,7 +155,7 @@ impl Scan {
         }
         let width = self.width;
         let other = self.state.unpack(&[format!("{scratch}[row * {parts} + other]")]);
-        let all = Self::around_of(together, "carry");
+        let all = together.around_of("carry", "lane");
         format!(
             "for (var other = lane; other < part; other += {width}u) {{\n    \
              carry = merge(carry, {other});\n}}\ncarry = {all}.all;\n"
@@ -200,7 +173,7 @@ impl Scan {
         if phase == Phase::Gather {
             return "carry = merge(carry, d);\n".to_string();
         }
-        let around = Self::around_of(together, "d");
+        let around = together.around_of("d", "lane");
         let values = ["x.x", "b", "c", "d"].map(|value| format!("merge(before, {value})"));
         let write = if self.rows.lanes == FOUR {
             let four = format!("vec4<{}>({})", type_name(self.ty), values.join(", "));
@@ -226,7 +199,7 @@ impl Scan {
         if phase != Phase::Gather {
             return String::new();
         }
-        let all = Self::around_of(together, "carry");
+        let all = together.around_of("carry", "lane");
         let word = self.state.pack("whole").concat();
         format!(
             "let whole = {all}.all;\nif lane == 0u && fours > 0u {{\n    \

@@ -65,4 +65,32 @@ impl Together {
         holes.push(("across", &across));
         array + &fill(include_str!("../../shaders/all_subgroup.wgsl"), &holes)
     }
+
+    /// A call of the function `around`, given the text of the thread's place among those that fold.
+    pub fn around_of(self, value: &str, lane: &str) -> String {
+        let place = if self.subgroups.is_some() { "size" } else { lane };
+        format!("around({value}, thread, {place})")
+    }
+
+    /// The function `around`: what the threads before each fold to, and what all do. Values are of a type `State`, with
+    /// functions `identity` and `merge`.
+    pub fn around(self) -> String {
+        let (width, stride) = (self.width.to_string(), self.stride.to_string());
+        let mut holes = vec![("width", width.as_str()), ("stride", stride.as_str())];
+        let Some(subgroups) = self.subgroups else {
+            return fill(include_str!("../../shaders/around_memory.wgsl"), &holes);
+        };
+        let subgroup = include_str!("../../shaders/around_subgroup.wgsl");
+        if self.width <= subgroups.least as usize {
+            let last = "thread % size / segment * segment + segment - 1u";
+            let all = format!("return Around(before, subgroupShuffle(upto, {last}));");
+            holes.push(("all", &all));
+            return fill(subgroup, &holes);
+        }
+        let parts = THREADS / subgroups.least as usize;
+        let array = format!("var<workgroup> around_parts: array<State, {parts}>;\n\n");
+        let across = fill(include_str!("../../shaders/around_across.wgsl"), &holes);
+        holes.push(("all", &across));
+        array + &fill(subgroup, &holes)
+    }
 }

@@ -68,6 +68,10 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             }
             x.clone()
         }
+        Op::Sort { how, part } => {
+            let x = first()?;
+            Type { dtype: part.result(x.dtype), shape: how.shape(&x.shape) }
+        }
         Op::MatMul(_) => {
             let &[a, b] = inputs else {
                 return Err(MistakeKind::Internal("matmul takes two operands"));

@@ -9,6 +9,7 @@ mod reduce;
 mod registry;
 mod row;
 mod scan;
+mod sort;
 mod subscripts;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub(crate) use reduce::{Combine, Reduction};
 pub use registry::{OpInfo, registry};
 pub(crate) use row::{Normalization, RowKind};
 pub(crate) use scan::Scan;
+pub(crate) use sort::{Sort, Sorted, key_bits};
 pub(crate) use subscripts::{Label, Subscripts};
 
 use smallvec::SmallVec;
@@ -63,6 +65,11 @@ pub(crate) enum Op {
     Scan {
         op: Scan,
         axis: usize,
+    },
+    /// One of the results of a sort. Both together are one kernel.
+    Sort {
+        how: Sort,
+        part: Sorted,
     },
     MatMul(Precision),
     /// Another view of the same values; `name` is what the user called.
@@ -107,6 +114,7 @@ impl Op {
             Self::Reduce { op, .. } => op.name(),
             Self::Row { op, .. } => op.name(),
             Self::Scan { op, .. } => op.name(),
+            Self::Sort { how, part } => how.name(*part),
             Self::MatMul(_) => "matmul",
             Self::Move { name, .. } => name,
             Self::Pad { .. } => "pad",
@@ -120,6 +128,7 @@ impl Op {
     pub fn row_axis(&self) -> Option<usize> {
         match self {
             Self::Row { axis, .. } | Self::Scan { axis, .. } => Some(*axis),
+            Self::Sort { how, .. } => Some(how.axis),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
     /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `loss`,
-    /// `movement`, `indexing`, `random`, `creation`.
+    /// `movement`, `indexing`, `sort`, `random`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -133,11 +133,15 @@ static OTHERS: &[OpInfo] = others! {
     "indexing" "gather", "all", "everything before and after; the tensor read is stored", EXACT, "Elements at indices along an axis.";
     "indexing" "embedding", "all", "everything before and after; the tensor read is stored", EXACT, "Rows at indices.";
     "indexing" "take_along_axis", "all", "everything before and after; the tensor read is stored", EXACT, "For each element its own index along an axis.";
-    "creation" "full", "all", "everything after", EXACT, "One value everywhere.";
+    "sort" "sort", "all", "elementwise before", EXACT, "The elements along `axis` in order; stable, NaN past all numbers.";
+    "sort" "argsort", "all", "elementwise before", EXACT, "Where along `axis` the elements in order are.";
+    "sort" "top_k", "all", "elementwise before", EXACT, "The first `k` of an order along `axis`, and where they are.";
     "random" "random_bits", "u32", "everything after", EXACT, "32 random bits an element (Philox 4×32-10).";
     "random" "random_uniform", "f32 f16", "everything after", EXACT, "Uniform in 0..1.";
     "random" "random_normal", "f32 f16", "everything after", (8.0, 3e-6), "Normal with mean 0 and variance 1.";
     "random" "random_bernoulli", "bool", "everything after", EXACT, "True with probability `p`.";
+    "random" "random_permutation", "u32", "everything after", EXACT, "The numbers 0 to n − 1 in random order.";
     "random" "dropout", "f32 f16", "everything before and after", (4.0, 0.0), "Zeros with probability `p`, else x / (1 − p).";
+    "creation" "full", "all", "everything after", EXACT, "One value everywhere.";
     "creation" "arange", "f32 f16 i32 u32", "everything after", EXACT, "start, start + step, … before stop.";
 };

@@ -7,7 +7,9 @@ use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::reference::{Leaves, Value, binary, evaluate};
 use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
-use crate::ops::{Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan};
+use crate::ops::{
+    Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan, Sort, Sorted,
+};
 use crate::run::HostBuffer;
 use crate::shape::{Move, Shape};
 
@@ -54,6 +56,7 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
         Op::Reduce { op, axes, keep } => each(&mut |at| reduce(*op, inputs[0], axes, *keep, at)),
         Op::Row { op, axis } => rows(inputs[0], *axis, |row| row_of(*op, row)),
         Op::Scan { op, axis } => rows(inputs[0], *axis, |row| running(*op, row)),
+        Op::Sort { how, part } => sorted(*how, *part, inputs[0]),
         Op::MatMul(_) => each(&mut |at| matmul(inputs[0], inputs[1], at)),
         Op::Move { to, .. } => {
             let order: Vec<Vec<usize>> = coordinates(shape).collect();
@@ -275,6 +278,28 @@ fn philox([mut a, mut b, mut c, mut d]: [u32; 4], [mut k, mut l]: [u32; 2]) -> [
         (k, l) = (k.wrapping_add(0x9e37_79b9), l.wrapping_add(0xbb67_ae85));
     }
     [a, b, c, d]
+}
+
+/// A result of a sort along an axis.
+fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<Value> {
+    let all = rows(x, how.axis, |row| {
+        let mut order: Vec<usize> = (0..row.len()).collect();
+        let key = |at: usize| {
+            let number = row[at].number();
+            (number.is_nan(), if number.is_nan() { 0.0 } else { number })
+        };
+        order.sort_by(|&a, &b| {
+            let by_number = key(a).partial_cmp(&key(b)).expect("no NaN is left");
+            if how.descending { by_number.reverse() } else { by_number }
+        });
+        let result = |&at: &usize| match part {
+            Sorted::Values => row[at],
+            Sorted::Positions => Value::U(at as u32),
+        };
+        order.iter().map(result).collect()
+    });
+    let ordered = Tensor { values: all, ..x.clone() };
+    coordinates(&how.shape(&x.shape)).map(|at| ordered.at(&at)).collect()
 }
 
 /// Each element combined with all before it, from the first on.

@@ -14,12 +14,12 @@ use super::reads::{
     matmul_paths, out_space, spread,
 };
 use super::step::{
-    Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout, ReduceSchedule, Source, Space, Step,
-    StepOutput, ValueId,
+    Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule, Source,
+    Space, Step, StepOutput, ValueId,
 };
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Builder, E, Expr, Ref};
-use crate::ops::{MatMulDims, Op, Precision};
+use crate::ops::{MatMulDims, Op, Precision, Sorted};
 use crate::shape::{Move, Shape, View};
 
 /// The expression of an elementwise operation over `args` and its parameters.
@@ -151,6 +151,15 @@ impl<'b> Emitter<'_, 'b> {
                 let (combine, len) = (op.combine(), shape[*axis]);
                 Some(Form::Scan { combine, outer, len, prologue, parts: 1 })
             }
+            Op::Sort { how, .. } => {
+                let (shape, dtype) = (shape_of(0), self.ir.nodes[node.inputs[0]].ty.dtype);
+                let prologue = self.sorted(anchor)?.r();
+                let outer = (0..shape.rank()).filter(|&a| a != how.axis).map(|a| shape[a]);
+                let (len, descending) = (shape[how.axis], how.descending);
+                let (outer, count) = (outer.collect(), node.ty.shape[how.axis]);
+                let schedule = SortSchedule::Group;
+                Some(Form::Sort { outer, len, count, dtype, prologue, descending, schedule })
+            }
             &Op::MatMul(precision) => {
                 let dims = MatMulDims::of(shape_of(0), shape_of(1)).ok()?;
                 let (x_base, x_path) = self.views.of(node.inputs[0]).clone();
@@ -181,6 +190,25 @@ impl<'b> Emitter<'_, 'b> {
         let (base, path) = self.views.of(node.inputs[0]).clone();
         let order = main_order(&node.op, path.shape());
         self.emit(base, &path.permuted(&order), Space::Main)
+    }
+
+    /// What is sorted, rounded to its type: as it would be stored.
+    fn sorted(&mut self, anchor: Ix) -> Option<E<'b>> {
+        let argument = self.ir.nodes[anchor].inputs[0];
+        let x = self.main_operand(anchor)?;
+        let stored = self.stored[self.views.of(argument).0];
+        Some(if stored { x } else { x.cast(self.ir.nodes[argument].ty.dtype) })
+    }
+
+    /// Where along the sorted axis a point of the main space lies.
+    fn sorted_position(&mut self, anchor: Ix) -> E<'b> {
+        let node = &self.ir.nodes[anchor];
+        let shape = &self.ir.nodes[node.inputs[0]].ty.shape;
+        let space: Shape = main_order(&node.op, shape).iter().map(|&axis| shape[axis]).collect();
+        let last = space.rank() - 1;
+        let mut view = View::contiguous(&space);
+        view.strides[..last].fill(0);
+        self.iota(view, Space::Main).cast(DType::U32)
     }
 
     /// The root and all that is stored on the way.
@@ -233,6 +261,8 @@ impl<'b> Emitter<'_, 'b> {
                 });
                 op.after(self.builder.acc(ty), count)
             }
+            Op::Sort { part: Sorted::Values, .. } => self.sorted(ix)?,
+            Op::Sort { part: Sorted::Positions, .. } => self.sorted_position(ix),
             Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) => {
                 self.builder.acc(node.ty.dtype.lane())
             }

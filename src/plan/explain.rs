@@ -4,7 +4,7 @@ use std::fmt;
 use std::fmt::Write as _;
 
 use super::memory::{Life, lives};
-use super::step::{Form, ProductLayout, Step, UnitTile, ValueId};
+use super::step::{Form, ProductLayout, SortSchedule, Step, UnitTile, ValueId};
 use super::{Home, Plan};
 use crate::cost::{Backend, Limits};
 use crate::error::file_and_line;
@@ -191,6 +191,8 @@ fn form(step: &Step) -> &'static str {
         Form::Reduce { .. } => "reduce",
         Form::Row { .. } => "row",
         Form::Scan { .. } => "scan",
+        Form::Sort { schedule: SortSchedule::Select { .. }, .. } => "sort, selection",
+        Form::Sort { .. } => "sort",
         Form::MatMul { schedule, .. } => match schedule.layout {
             ProductLayout::Units(UnitTile { split: true, .. }) => "matmul, split on matrix units",
             ProductLayout::Units(_) => "matmul, f16 on matrix units",

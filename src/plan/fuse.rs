@@ -11,7 +11,7 @@ use super::lookup;
 use super::path::Views;
 use super::reads::{
     Read, epilogue_space, expr_reads, into_epilogue, is_heavy, knows_position, reads_position,
-    root_reads, table_read,
+    root_reads, table_read, takes_epilogue,
 };
 use super::step::Space;
 use crate::cost::Rates;
@@ -28,7 +28,7 @@ pub(super) struct Group {
     pub root: Ix,
     /// The heavy value whose epilogue the root has become.
     pub anchor: Option<Ix>,
-    /// Values in between that are stored as well.
+    /// Values in between that are stored as well, and the other result of a sort.
     pub extra: Vec<Ix>,
     /// What it reads from memory.
     pub reads: Vec<Read>,
@@ -42,7 +42,8 @@ pub(super) struct Group {
 pub(super) struct Fusion {
     /// In an order of dependency.
     pub groups: Vec<Group>,
-    /// For each node, whether its readers load it. (A group's `extra` values are stored, but nobody loads them.)
+    /// For each node, whether its readers load it. (Of a group's `extra` values, all of which are stored,
+    /// only the other result of a sort is loaded.)
     pub stored: Vec<bool>,
 }
 
@@ -114,6 +115,11 @@ impl Pass<'_> {
             return;
         }
         self.stored[ix] = true;
+        if let Some(group) = self.group_of_pair(ix) {
+            group.extra.push(ix);
+            group.ops.push(ix);
+            return;
+        }
         let reads = root_reads(self.ir, self.views, ix);
         let group = self.groups.len();
         for read in &reads {
@@ -127,6 +133,12 @@ impl Pass<'_> {
             ops: vec![ix],
             size: 1,
         });
+    }
+
+    /// The group of the other result of the same sort, which comes next.
+    fn group_of_pair(&mut self, ix: Ix) -> Option<&mut Group> {
+        let pair = self.ir.is_pair(ix, ix + 1);
+        self.groups.last_mut().filter(|group| pair && group.root == ix + 1)
     }
 
     /// For each value whether it maps, element by element, what one heavy kernel made for it alone.
@@ -147,7 +159,7 @@ impl Pass<'_> {
                     let from = &self.ir.nodes[*base];
                     users[*base] == [ix]
                         && !self.is_output[*base]
-                        && (is_heavy(&from.op) || ends[*base])
+                        && (takes_epilogue(&from.op) || ends[*base])
                         && from.ty.shape.elements() == node.ty.shape.elements()
                         && path.view(&from.ty.shape).is_some_and(|view| view.is_contiguous())
                 });
@@ -350,7 +362,7 @@ impl Pass<'_> {
                 node.ty.shape.elements() == root.ty.shape.elements()
                     && read.path.view(&node.ty.shape).is_some_and(|view| view.is_contiguous())
             };
-            if is_heavy(&node.op)
+            if takes_epilogue(&node.op)
                 && self.readers[read.base] == [at]
                 && whole()
                 && !heavy.contains(&read.base)

@@ -82,6 +82,39 @@ impl Ir {
         self
     }
 
+    /// Whether two nodes are the two results of one sort.
+    pub fn is_pair(&self, a: Ix, b: Ix) -> bool {
+        let (Some(a), Some(b)) = (self.nodes.get(a), self.nodes.get(b)) else { return false };
+        let (Op::Sort { how, part }, Op::Sort { how: other, part: other_part }) = (&a.op, &b.op)
+        else {
+            return false;
+        };
+        how == other && part != other_part && a.inputs == b.inputs
+    }
+
+    /// With the two results of each sort next to each other, so that one kernel can make both.
+    pub fn with_pairs_joined(mut self) -> Self {
+        let mut order: Vec<Ix> = Vec::with_capacity(self.nodes.len());
+        let mut at = vec![usize::MAX; self.nodes.len()];
+        let place = |ix: Ix, order: &mut Vec<Ix>, at: &mut Vec<usize>| {
+            at[ix] = order.len();
+            order.push(ix);
+        };
+        for ix in 0..self.nodes.len() {
+            if at[ix] == usize::MAX {
+                place(ix, &mut order, &mut at);
+                let sorts = matches!(self.nodes[ix].op, Op::Sort { .. });
+                let mut later = ix + 1..if sorts { self.nodes.len() } else { 0 };
+                if let Some(pair) = later.find(|&later| self.is_pair(ix, later)) {
+                    place(pair, &mut order, &mut at);
+                }
+            }
+        }
+        self.nodes = order.iter().map(|&ix| self.nodes[ix].clone()).collect();
+        self.renumber(&at);
+        self
+    }
+
     /// Without the nodes that no output needs any more.
     pub fn swept(mut self) -> Self {
         let mut live = vec![false; self.nodes.len()];
@@ -106,10 +139,15 @@ impl Ir {
             position += 1;
             live[position - 1]
         });
+        self.renumber(&at);
+        self
+    }
+
+    /// Replaces each position by what `at` says.
+    fn renumber(&mut self, at: &[Ix]) {
         for node in &mut self.nodes {
             node.inputs.iter_mut().for_each(|input| *input = at[*input]);
         }
         self.downloads.iter_mut().chain(&mut self.keeps).for_each(|ix| *ix = at[*ix]);
-        self
     }
 }

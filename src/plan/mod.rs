@@ -28,12 +28,12 @@ pub use explain::Explanation;
 pub(crate) use place::{Placed, place};
 pub(crate) use product::{KnownTile, known_tiles};
 #[cfg(test)]
-pub(crate) use step::{Cost, Dims, Scratch, StepOutput};
+pub(crate) use step::{Cost, Dims, Scratch};
 pub(crate) use step::{
-    Form, Operand, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule, Source, Space,
-    Spread, Step, Strip, Tile, UnitTile, ValueId,
+    Form, Operand, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule,
+    Source, Space, Spread, Step, StepOutput, Strip, Tile, UnitTile, ValueId,
 };
-pub(crate) use tune::ROW_HELD;
+pub(crate) use tune::{ROW_HELD, SORT_COUNTS};
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     verify::ir("prune", &ir)?;
     let ir = scale::scale(ir, target);
     verify::ir("scale", &ir)?;
-    let ir = simplify::simplify(ir, buffers - 1).with_copies_to_keep();
+    let ir = simplify::simplify(ir, buffers - 1).with_copies_to_keep().with_pairs_joined();
     verify::ir("simplify", &ir)?;
     let views = Views::resolve(&ir);
     let rates = target.profile.side(target.backend).rates();
@@ -147,6 +147,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let values = storage.values;
     check_sizes(&values, target)?;
     check_spaces(&steps, target)?;
+    check_scratch(&steps, target)?;
     verify::steps("emit", &steps, &values, target)?;
 
     let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
@@ -313,6 +314,21 @@ fn check_spaces(steps: &[Step], target: &Target) -> Result<(), PlanError> {
         }),
         None => Ok(()),
     }
+}
+
+/// Refuses steps whose own memory the device cannot bind.
+fn check_scratch(steps: &[Step], target: &Target) -> Result<(), PlanError> {
+    let limit = target.limits.binding_bytes;
+    let bytes = |step: &Step| step.scratch.map_or(0, |scratch| scratch.words.saturating_mul(4));
+    let Some(step) = steps.iter().find(|step| bytes(step) > limit) else { return Ok(()) };
+    Err(PlanError::TooLarge {
+        place: file_and_line(step.place),
+        op: step.ops.last().copied().unwrap_or_default(),
+        what: "temporary memory".into(),
+        bytes: bytes(step),
+        limit,
+        adapter: target.limits.adapter.clone(),
+    })
 }
 
 /// Refuses values that the device cannot bind.

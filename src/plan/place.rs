@@ -100,7 +100,9 @@ fn ruled(plan: &Plan, target: &Target, placement: &Placement) -> Backend {
 fn complexity(step: &Step) -> OpComplexity {
     match &step.form {
         Form::Map { .. } => OpComplexity::Low,
-        Form::Reduce { .. } | Form::Row { .. } | Form::Scan { .. } => OpComplexity::Medium,
+        Form::Reduce { .. } | Form::Row { .. } | Form::Scan { .. } | Form::Sort { .. } => {
+            OpComplexity::Medium
+        }
         Form::MatMul { .. } => OpComplexity::High,
     }
 }

@@ -50,6 +50,9 @@ pub(super) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
+/// What moving an element of a sort costs, in flops.
+const SORT_MOVE: f64 = 16.0;
+
 /// What the step computes.
 fn work(step: &Step) -> Work {
     let count = |dims: &[usize]| points(dims) as f64;
@@ -80,6 +83,13 @@ fn work(step: &Step) -> Work {
             evaluate(&after, elements);
             // The parts of a row are added up once more.
             work.reduce = 2.0 * elements;
+        }
+        Form::Sort { outer, len, prologue, .. } => {
+            let elements = count(outer) * *len as f64;
+            evaluate(&[*prologue], elements);
+            // Elements move about as often as a merge sort would compare them.
+            let moves = f64::from(usize::BITS - len.leading_zeros());
+            work.arithmetic += elements * moves * SORT_MOVE;
         }
         Form::MatMul { batch, m, n, k, x, w, .. } => {
             let of = |sides: [usize; 2]| count(batch) * count(&sides);

@@ -21,6 +21,11 @@ pub(super) fn is_heavy(op: &Op) -> bool {
     matches!(op, Op::Reduce { .. } | Op::MatMul(_)) || op.row_axis().is_some()
 }
 
+/// Whether other operations may follow in the kernel of a node that has a form of its own.
+pub(super) fn takes_epilogue(op: &Op) -> bool {
+    is_heavy(op) && !matches!(op, Op::Sort { .. })
+}
+
 /// The axes whose coordinates the node's expression reads.
 pub(super) fn coordinates(op: &Op) -> impl Iterator<Item = usize> {
     let axes: Vec<usize> = match op {

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::cost::MatrixUnits;
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Expr, Ref};
-use crate::ops::{Combine, Precision, RowKind};
+use crate::ops::{Combine, Precision, RowKind, key_bits};
 use crate::shape::{View, points};
 
 /// A value with storage, by position in [`Plan::values`](super::Plan).
@@ -77,6 +77,7 @@ impl Step {
             {
                 2
             }
+            Form::Sort { schedule, dtype, .. } => schedule.dispatches(*dtype),
             _ => 1,
         }
     }
@@ -87,9 +88,9 @@ impl Step {
         let form = match &self.form {
             Form::Map { dims } => count(dims),
             Form::Reduce { outer, inner, .. } => count(outer).saturating_mul(count(inner)),
-            Form::Row { outer, len, .. } | Form::Scan { outer, len, .. } => {
-                count(outer).saturating_mul(*len as u64)
-            }
+            Form::Row { outer, len, .. }
+            | Form::Scan { outer, len, .. }
+            | Form::Sort { outer, len, .. } => count(outer).saturating_mul(*len as u64),
             Form::MatMul { batch, m, n, k, .. } => {
                 let sides = [[*m, *k], [*k, *n], [*m, *n]];
                 let largest = sides.iter().map(|side| count(side)).max().unwrap_or(0);
@@ -138,6 +139,18 @@ pub(crate) enum Form {
     /// element along `len` as `Acc`. `parts` is what a GPU cuts each row into: with more than one, a first
     /// dispatch leaves the combination of each part in the scratch memory.
     Scan { combine: Combine, outer: Dims, len: usize, prologue: Ref, parts: usize },
+    /// `prologue`, of type `dtype`, over `outer ++ [len]`, in order along `len`; outputs over `outer ++ [count]`: what
+    /// their roots, which are over the main space, are at the elements of the first `count` ranks. A root is the
+    /// prologue, or else the position along `len`.
+    Sort {
+        outer: Dims,
+        len: usize,
+        count: usize,
+        dtype: DType,
+        prologue: Ref,
+        descending: bool,
+        schedule: SortSchedule,
+    },
     /// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`, in which k and n may be
     /// `spread` over several axes; outputs over `batch ++ [m, n]`, with the sum as `Acc`.
     MatMul {
@@ -206,6 +219,35 @@ pub(crate) enum ReduceLayout {
     Group,
     /// One thread alone, its neighbours taking the neighbouring results: for columns and short rows.
     Thread,
+}
+
+/// How a GPU sorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SortSchedule {
+    /// A workgroup sorts whole rows in its memory.
+    Group,
+    /// A workgroup finds the first few of a row or, with more than one, of each of this many parts, among which a
+    /// second dispatch selects.
+    Select { parts: usize },
+    /// All by one digit of so many bits of their keys after the other; elements move through the scratch memory. Those
+    /// of equal digits are found by votes of subgroups, or by counters that each thread keeps.
+    Digits { bits: u32, votes: bool },
+}
+
+impl SortSchedule {
+    /// Elements that a workgroup takes of a row.
+    pub fn tile(self) -> usize {
+        256 * if let Self::Digits { votes: true, .. } = self { 12 } else { 8 }
+    }
+
+    /// How often a GPU is dispatched to sort elements of `dtype`.
+    pub fn dispatches(self, dtype: DType) -> u64 {
+        match self {
+            Self::Group | Self::Select { parts: 1 } => 1,
+            Self::Select { .. } => 2,
+            Self::Digits { bits, .. } => 3 * key_bits(dtype).len().div_ceil(bits as usize) as u64,
+        }
+    }
 }
 
 /// How a GPU kernel shares out a matrix product.

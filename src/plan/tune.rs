@@ -2,7 +2,8 @@
 
 use super::Target;
 use super::product::{self, ProductSize};
-use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, Step};
+use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, SortSchedule, Step};
+use crate::cost::Limits;
 use crate::shape::{View, points};
 
 /// Threads that fill a large GPU; a reduction of columns with fewer results is split until it has as many.
@@ -19,6 +20,16 @@ const FILL_GROUPS: usize = 1024;
 pub(crate) const ROW_HELD: usize = 16_384;
 /// Threads of a workgroup that share a row.
 const GROUP: usize = 256;
+/// Rows up to this length are sorted in workgroup memory, a key and a position each.
+const SORT_GROUP: usize = 2048;
+/// The first so many of a longer row are selected.
+const SORT_SELECTED: usize = 256;
+/// Workgroups that select, and the fewest elements that are worth one.
+const SELECT_GROUPS: usize = 264;
+const SELECT_LEAST: usize = 4096;
+/// Counts that a workgroup keeps to sort by votes, and all its memory then.
+pub(crate) const SORT_COUNTS: u32 = 2048;
+const SORT_BYTES: u32 = 24 << 10;
 /// Reduced rows up to this length are one thread's work.
 const SHORT: usize = 8;
 
@@ -58,6 +69,12 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
                 step.scratch = Some(Scratch { words: (rows * *parts) as u64, slot: 0 });
             }
         }
+        Form::Sort { outer, len, count, prologue, schedule, .. } => {
+            let rows = points(outer);
+            *schedule = sort_schedule(rows, *len, *count, &target.limits);
+            let positions = step.outputs.iter().any(|output| output.root != *prologue);
+            step.scratch = sort_words(*schedule, [rows, *len, *count], positions);
+        }
         Form::Map { .. } => {}
     }
 }
@@ -71,6 +88,44 @@ fn reduce_schedule(outer: usize, inner: usize, walks_columns: bool) -> ReduceSch
     let wanted = FILL_GROUPS.div_ceil(outer.max(1));
     let parts = wanted.min(inner / (GROUP * 16)).max(1);
     ReduceSchedule { layout: ReduceLayout::Group, parts }
+}
+
+/// Rows that fit are sorted in workgroup memory, the first few of longer ones are selected.
+fn sort_schedule(rows: usize, len: usize, count: usize, limits: &Limits) -> SortSchedule {
+    if len <= SORT_GROUP {
+        return SortSchedule::Group;
+    }
+    if count <= SORT_SELECTED {
+        let wanted = SELECT_GROUPS.div_ceil(rows.max(1));
+        return SortSchedule::Select { parts: wanted.min(len / SELECT_LEAST).max(1) };
+    }
+    let votes = limits.subgroups.filter(|_| limits.workgroup_bytes >= SORT_BYTES);
+    match votes {
+        // Each subgroup of a workgroup has a count of each digit.
+        Some(subgroups) => {
+            let digits = SORT_COUNTS / (GROUP as u32 / subgroups.least);
+            SortSchedule::Digits { bits: digits.ilog2().min(8), votes: true }
+        }
+        None => SortSchedule::Digits { bits: 2, votes: false },
+    }
+}
+
+/// Memory for candidates with their positions, or for keys (and positions) before and after a digit and for counts.
+fn sort_words(
+    schedule: SortSchedule,
+    [rows, len, count]: [usize; 3],
+    positions: bool,
+) -> Option<Scratch> {
+    let words = match schedule {
+        SortSchedule::Group | SortSchedule::Select { parts: 1 } => return None,
+        SortSchedule::Select { parts } => rows * parts * count * 2,
+        SortSchedule::Digits { bits, .. } => {
+            let tiles = len.div_ceil(schedule.tile());
+            let copies = if positions { 4 } else { 2 };
+            rows * (len * copies + (1 << bits) * (tiles + 1))
+        }
+    };
+    Some(Scratch { words: words as u64, slot: 0 })
 }
 
 /// Parts of each row, so that long rows, or columns (`across`), fill a GPU however few they are.

@@ -162,7 +162,9 @@ fn space(step: &Step, space: Space) -> Vec<usize> {
         (Form::Map { dims }, _) => dims.to_vec(),
         (Form::Reduce { outer, inner, .. }, Space::Main) => join(outer, inner),
         (Form::Reduce { outer, .. }, _) => outer.to_vec(),
-        (Form::Row { outer, len, .. } | Form::Scan { outer, len, .. }, _) => join(outer, &[*len]),
+        (Form::Row { outer, len, .. } | Form::Scan { outer, len, .. }, _)
+        | (Form::Sort { outer, len, .. }, Space::Main) => join(outer, &[*len]),
+        (Form::Sort { outer, count, .. }, _) => join(outer, &[*count]),
         (Form::MatMul { batch, m, k, .. }, Space::X) => join(batch, &[*m, *k]),
         (Form::MatMul { batch, spread: Some(spread), .. }, Space::W) => {
             batch.iter().copied().chain(spread.dims()).collect()

@@ -233,7 +233,14 @@ fn element<T: Kind>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Opti
     if let &[x, y] = &ids[..] {
         call!(b, op, bool::wrap, (x, y): eq ne);
     }
+    let down = case.flag("descending");
     let y = match op {
+        "sort" => b.sort(x, axis(case), down),
+        "argsort" => return Some(Id::U32(b.argsort(x, axis(case), down))),
+        "top_k" => {
+            let (values, positions) = b.top_k(x, case.number("k") as usize, axis(case), down);
+            return Some(if case.flag("positions") { Id::U32(positions) } else { T::wrap(values) });
+        }
         "cast" => return Some(cast(b, x, case.output.dtype)),
         "reshape" => b.reshape(x, case.list::<usize>("shape")),
         "permute" => b.permute(x, case.list::<isize>("axes")),

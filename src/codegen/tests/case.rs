@@ -7,7 +7,8 @@ use crate::dtype::{DType, Scalar};
 use crate::expr::{Builder, Ref};
 use crate::graph::NodeId;
 use crate::plan::{
-    Cost, Form, Home, Operand, Plan, Scratch, Source, Space, Step, StepOutput, Value, ValueId,
+    Cost, Form, Home, Operand, Plan, Scratch, SortSchedule, Source, Space, Step, StepOutput, Value,
+    ValueId,
 };
 use crate::shape::{Shape, View};
 
@@ -129,6 +130,17 @@ impl Maker {
 }
 
 fn scratch(form: &Form) -> Option<Scratch> {
+    if let Form::Sort { outer, len, count, schedule, .. } = form {
+        let rows: usize = outer.iter().product();
+        let words = match schedule {
+            SortSchedule::Group => return None,
+            SortSchedule::Select { parts } => rows * parts * count * 2,
+            SortSchedule::Digits { bits, .. } => {
+                rows * (len * 4 + (1 << bits) * (len.div_ceil(schedule.tile()) + 1))
+            }
+        };
+        return Some(Scratch { words: words as u64, slot: 0 });
+    }
     let (results, parts, words) = match form {
         Form::Reduce { combine, outer, schedule, .. } => {
             (outer.iter().product::<usize>(), schedule.parts, combine.words())
@@ -138,7 +150,7 @@ fn scratch(form: &Form) -> Option<Scratch> {
         Form::MatMul { batch, m, n, schedule, .. } => {
             (batch.iter().product::<usize>() * m * n, schedule.parts, 1)
         }
-        Form::Map { .. } => return None,
+        Form::Map { .. } | Form::Sort { .. } => return None,
     };
     let words = (results * parts * words) as u64;
     (parts > 1).then_some(Scratch { words, slot: 0 })

@@ -10,6 +10,7 @@ mod reduce;
 mod reference;
 mod row;
 mod scan;
+mod sort;
 mod text;
 
 use self::case::Case;

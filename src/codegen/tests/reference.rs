@@ -15,6 +15,10 @@ pub(super) fn outputs(case: &Case) -> Vec<Vec<f64>> {
         .iter()
         .map(|o| vec![f64::NAN; case.plan.values[o.value.index()].shape.elements()])
         .collect();
+    if let Form::Sort { .. } = step.form {
+        sort(case, &mut out);
+        return out;
+    }
     let (dims, accs) = accumulate(case);
     for (point, acc) in points(&dims).into_iter().zip(accs) {
         for (index, output) in step.outputs.iter().enumerate() {
@@ -29,6 +33,7 @@ pub(super) fn outputs(case: &Case) -> Vec<Vec<f64>> {
 /// The out space and the accumulated value at each of its points.
 fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
     match &case.step.form {
+        Form::Sort { .. } => panic!("nothing is accumulated"),
         Form::Map { dims } => {
             let dims = dims.to_vec();
             let count = dims.iter().product();
@@ -76,6 +81,30 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             });
             let accs = accs.collect();
             (dims, accs)
+        }
+    }
+}
+
+/// The outputs of a sort: of each row the roots at its elements in order.
+fn sort(case: &Case, out: &mut [Vec<f64>]) {
+    let Form::Sort { outer, len, count, prologue, descending, .. } = &case.step.form else {
+        return;
+    };
+    for o in points(outer) {
+        let at_source = |j: usize| [&o[..], &[j]].concat();
+        let x: Vec<f64> = (0..*len).map(|j| eval(case, *prologue, &at_source(j), 0.0)).collect();
+        // NaN last, and first where descending.
+        let rank = |j: usize| (x[j].is_nan(), if x[j].is_nan() { 0.0 } else { x[j] });
+        let mut order: Vec<usize> = (0..*len).collect();
+        order.sort_by(|&a, &b| {
+            let less = rank(a).partial_cmp(&rank(b)).unwrap();
+            if *descending { less.reverse() } else { less }
+        });
+        for (r, &j) in order.iter().take(*count).enumerate() {
+            for (output, out) in case.step.outputs.iter().zip(&mut *out) {
+                let at = at(&output.view, &[&o[..], &[r]].concat());
+                out[usize::try_from(at).unwrap()] = eval(case, output.root, &at_source(j), 0.0);
+            }
         }
     }
 }

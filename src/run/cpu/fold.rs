@@ -162,8 +162,9 @@ impl Order {
         Self { zero, ..Self::by_value(ty, least) }
     }
 
+    /// The key of a lane.
     #[inline(always)]
-    fn key(self, bits: u32) -> u32 {
+    pub fn key(self, bits: u32) -> u32 {
         let bits = if bits == self.zero { 0 } else { bits };
         let negative = (bits.cast_signed() >> 31).cast_unsigned();
         let key = bits ^ (negative & self.magnitude) ^ self.flip;
@@ -172,7 +173,7 @@ impl Order {
 
     /// The lane of a key.
     #[inline(always)]
-    fn lane(self, key: u32) -> u32 {
+    pub fn lane(self, key: u32) -> u32 {
         if key == NAN_KEY && self.magnitude != 0 {
             return f32::NAN.to_bits();
         }

@@ -18,6 +18,7 @@ mod program;
 mod reduce;
 mod row;
 mod scan;
+mod sort;
 mod tape;
 mod wide;
 
@@ -111,6 +112,15 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
                 &row::Row { kind: *kind, len: *len, prologue: *prologue, epsilon: *epsilon },
                 outputs,
             );
+        }
+        Form::Sort { len, count, prologue, descending, .. } => {
+            let sort = sort::Sort {
+                len: *len,
+                count: *count,
+                prologue: *prologue,
+                descending: *descending,
+            };
+            sort::run(job, &sort, outputs);
         }
         Form::Scan { combine, len, prologue, .. } => {
             let scan = scan::Scan { combine: *combine, len: *len, prologue: *prologue };

@@ -182,7 +182,7 @@ fn rms_norm(row: &mut [f32], epsilon: f64) {
 }
 
 /// `to[view(i)] = from[i]`.
-fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
+pub(super) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
     let (dtype, len) = (to.dtype(), to.len());
     let input = Input::elements(&inverse(view), from);
     for_each(

@@ -177,6 +177,7 @@ fn out_dims(form: &Form) -> Dims {
     match form {
         Form::Map { dims } => dims.clone(),
         Form::Reduce { outer, .. } => outer.clone(),
+        Form::Sort { outer, count, .. } => outer.iter().copied().chain([*count]).collect(),
         Form::Row { outer, len, .. } | Form::Scan { outer, len, .. } => {
             outer.iter().copied().chain([*len]).collect()
         }
@@ -227,7 +228,9 @@ impl Oracle<'_> {
             let mut elements = vec![f64::NAN; points.len()];
             for (point, &acc) in points.iter().zip(&accs) {
                 let space = match self.step.form {
-                    Form::Map { .. } | Form::Row { .. } | Form::Scan { .. } => Space::Main,
+                    Form::Map { .. } | Form::Row { .. } | Form::Scan { .. } | Form::Sort { .. } => {
+                        Space::Main
+                    }
                     Form::Reduce { .. } | Form::MatMul { .. } => Space::Out,
                 };
                 let at = index(&output.view, point) as usize;
@@ -262,7 +265,7 @@ impl Oracle<'_> {
     /// What the form combines for each point of the out space.
     fn accs(&self, out: &[SmallVec<[usize; 4]>]) -> Vec<Option<Value>> {
         match &self.step.form {
-            Form::Map { .. } => vec![None; out.len()],
+            Form::Map { .. } | Form::Sort { .. } => vec![None; out.len()],
             Form::Reduce { combine, inner, prologue, .. } => {
                 let inner = points(inner);
                 let row = |point: &[usize]| -> Vec<Value> {

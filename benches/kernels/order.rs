@@ -1,0 +1,97 @@
+//! Scans, sorts and random numbers.
+
+use std::error::Error;
+
+use onetrip::GpuCommandBatch;
+
+use super::reference::{Random, check};
+use super::{Bench, Work};
+
+/// Elements of each case.
+const COUNT: usize = 10_000_000;
+/// How many are selected.
+const TOP: usize = 32;
+
+impl Bench {
+    /// All of them.
+    pub async fn order(&self) -> Result<(), Box<dyn Error>> {
+        let x = Random::new(9).floats(COUNT);
+        self.scans(&x).await?;
+        self.sorts(&x).await?;
+        self.random_numbers().await
+    }
+
+    async fn scans(&self, x: &[f32]) -> Result<(), Box<dyn Error>> {
+        let bytes = || Work::Bytes(8.0 * COUNT as f64);
+        let on_x = self.resident(x, &[COUNT])?;
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&on_x);
+            b.cumsum(x, 0)
+        };
+        let sums = self.case("cumsum_1e7", bytes(), record).await?;
+        let mut exact = x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+        (1..COUNT).for_each(|i| exact[i] += exact[i - 1]);
+        check("cumsum", sums, 0.05, |i| exact[i])?;
+        for (axis, name) in [(0, "cumsum_axis0_10000x1000"), (1, "cumsum_axis1_10000x1000")] {
+            let on_x = self.resident(x, &[10_000, 1000])?;
+            let record = |b: &mut GpuCommandBatch| {
+                let x = b.bind(&on_x);
+                b.cumsum(x, axis)
+            };
+            let sums = self.case(name, bytes(), record).await?;
+            check(name, sums, 0.01, |i| {
+                let (row, column) = (i / 1000, i % 1000);
+                let at = |k: usize| if axis == 0 { k * 1000 + column } else { row * 1000 + k };
+                let count = if axis == 0 { row } else { column };
+                (0..=count).map(|k| f64::from(x[at(k)])).sum()
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn sorts(&self, x: &[f32]) -> Result<(), Box<dyn Error>> {
+        let bytes = || Work::Bytes(8.0 * COUNT as f64);
+        let mut order: Vec<u32> = (0..COUNT as u32).collect();
+        order.sort_by(|&a, &b| x[a as usize].total_cmp(&x[b as usize]));
+        let at = |rank: usize| f64::from(x[order[rank] as usize]);
+        let on_x = self.resident(x, &[COUNT])?;
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&on_x);
+            b.sort(x, 0, false)
+        };
+        check("sort", self.case("sort_1e7", bytes(), record).await?, 0.0, at)?;
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&on_x);
+            b.argsort(x, 0, false)
+        };
+        let positions = self.case("argsort_1e7", bytes(), record).await?;
+        let values = positions.map(|p| p.into_iter().map(|p| x[p as usize]).collect());
+        check("argsort", values, 0.0, at)?;
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&on_x);
+            b.top_k(x, TOP, 0, true).0
+        };
+        let best = self.case("top_k32_1e7", Work::Bytes(4.0 * COUNT as f64), record).await?;
+        check("top_k", best, 0.0, |rank| at(COUNT - 1 - rank))?;
+        let on_x = self.resident(x, &[10_000, 1000])?;
+        let record = |b: &mut GpuCommandBatch| {
+            let x = b.bind(&on_x);
+            b.sort(x, 1, false)
+        };
+        let rows = self.case("sort_rows_10000x1000", bytes(), record).await?;
+        check("sort of rows", rows, 0.0, |i| {
+            let mut row = x[i / 1000 * 1000..][..1000].to_vec();
+            row.sort_by(f32::total_cmp);
+            f64::from(row[i % 1000])
+        })
+    }
+
+    async fn random_numbers(&self) -> Result<(), Box<dyn Error>> {
+        let bytes = || Work::Bytes(4.0 * COUNT as f64);
+        let uniform = |b: &mut GpuCommandBatch| b.random_uniform::<f32>([COUNT], 1, 2);
+        self.case("random_uniform_1e7", bytes(), uniform).await?;
+        let normal = |b: &mut GpuCommandBatch| b.random_normal::<f32>([COUNT], 1, 2);
+        self.case("random_normal_1e7", bytes(), normal).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! The first few of each row's order: a workgroup walks along a row, or a part of it, and sorts only what beats the
+//! last of those that it holds.
+
+use super::Sort;
+use super::small::bitonic;
+use crate::codegen::Dispatch;
+use crate::codegen::kernel::Kernel;
+
+/// Elements that a workgroup holds.
+const HELD: usize = 1024;
+/// Elements that a workgroup reads in a round, two a thread.
+const ROUND: usize = 512;
+
+/// The dispatches of a selection: one, or with parts a second one that selects among what each of them found.
+pub(super) fn lower<'a>(
+    sort: &Sort,
+    kernel: &dyn Fn() -> Kernel<'a>,
+    parts: usize,
+) -> Vec<Dispatch> {
+    if parts == 1 {
+        return vec![dispatch(sort, kernel(), Phase::Whole)];
+    }
+    vec![
+        dispatch(sort, kernel(), Phase::Parts(parts)),
+        dispatch(sort, kernel(), Phase::Candidates(parts)),
+    ]
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Whole,
+    /// From the elements of this many parts of each row to candidates in the scratch memory.
+    Parts(usize),
+    /// From the candidates of this many parts of each row to the outputs.
+    Candidates(usize),
+}
+
+fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
+    let rows = sort.rows.count();
+    let mut scratch = String::new();
+    match phase {
+        Phase::Whole => {
+            sort.rows.bind_outputs(&mut kernel);
+            sort.rows.bind_operands(&mut kernel);
+        }
+        Phase::Parts(_) => {
+            scratch = kernel.bind_scratch(true);
+            sort.rows.bind_prologue(&mut kernel);
+        }
+        Phase::Candidates(_) => {
+            sort.rows.bind_outputs(&mut kernel);
+            scratch = kernel.bind_scratch(false);
+        }
+    }
+    let (parts, len) = match phase {
+        Phase::Whole => (1, sort.rows.len),
+        Phase::Parts(parts) => (parts, sort.rows.len),
+        Phase::Candidates(parts) => (1, parts * sort.count),
+    };
+    let count = kernel.size(sort.count);
+    let fetch = if let Phase::Candidates(_) = phase {
+        let len = kernel.size(len);
+        format!(
+            "fn fetch(row: u32, j: u32) -> u32 {{\n    \
+             return {scratch}[(row * {len} + j) * 2u];\n}}\n\n\
+             fn position(row: u32, j: u32) -> u32 {{\n    \
+             return {scratch}[(row * {len} + j) * 2u + 1u];\n}}\n"
+        )
+    } else {
+        sort.fetch(&mut kernel) + "\nfn position(row: u32, j: u32) -> u32 {\n    return j;\n}\n"
+    };
+    let write = if let Phase::Parts(_) = phase {
+        format!(
+            "fn write(id: u32, j: u32, key: u32, position: u32) {{\n    \
+             let at = (id * {count} + j) * 2u;\n    \
+             {scratch}[at] = key;\n    {scratch}[at + 1u] = position;\n}}\n"
+        )
+    } else {
+        sort.write(&mut kernel)
+    };
+    let groups = rows * parts;
+    let holes = [
+        ("fetch", fetch),
+        ("write", write),
+        ("bitonic", bitonic(HELD, HELD)),
+        ("start", sort.each_group(&mut kernel, groups)),
+        ("held", HELD.to_string()),
+        ("round", ROUND.to_string()),
+        ("count", count),
+        ("parts", kernel.size(parts)),
+        ("chunk", kernel.size(len.div_ceil(parts))),
+        ("len", kernel.size(len)),
+    ];
+    let label = if let Phase::Parts(_) = phase { " (parts)" } else { "" };
+    kernel.dispatch(include_str!("../../../shaders/sort_select.wgsl"), &holes, label, groups)
+}
