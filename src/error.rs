@@ -254,6 +254,12 @@ pub enum MistakeKind {
         /// The shape of the argument.
         shape: Shape,
     },
+    /// Anything but a vector where one is needed.
+    #[error("needs a vector, not {0}; use `reshape`")]
+    NotAVector(Shape),
+    /// Updates that do not fit what they are scattered to: the shape that they need, and theirs.
+    #[error("updates must be {0}, one along the axis for each index, not {1}")]
+    Updates(Shape, Shape),
     /// Two shapes that must be equal.
     #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]
     UnequalShapes(Shape, Shape),

@@ -114,6 +114,23 @@ async fn integers_divided_by_zero() {
     }
 }
 
+#[tokio::test]
+async fn places_out_of_range() {
+    for device in devices().await {
+        let want = "scatter_add: index 4 at [1] is out of range for axis 1 of size 4";
+        faults(&device, want, |b| {
+            let (x, i, u) = (table(b), b.upload(&[0_i32, 4]), b.full([10, 2], 1));
+            b.scatter_add(x, i, u, 1)
+        })
+        .await;
+        faults(&device, "scatter: index -1 at [2] is out of range for axis 0 of size 10", |b| {
+            let (x, i, u) = (table(b), b.upload(&[0_i32, 4, -1]), b.full([3, 4], 1));
+            b.scatter(x, i, u, 0)
+        })
+        .await;
+    }
+}
+
 /// The order recorded decides, then the position: not which kernel ran first, nor which thread.
 #[tokio::test]
 async fn the_first_fault_is_told() {

@@ -301,6 +301,54 @@ fn axes() {
 }
 
 #[test]
+fn indexing() {
+    let need = "as many axes, and equal sizes or 1 on all but axis 1, are needed";
+    refused("gather: axis 2 is out of range for shape [2, 3], which has 2 axes", |b| {
+        let (x, i) = (zeros(b, [2, 3]), b.full([4], 0_i32));
+        b.gather(x, i, 2)
+    });
+    refused("embedding: axis 0 is out of range for shape [], which has 0 axes", |b| {
+        let (x, i) = (zeros(b, []), b.full([4], 0_u32));
+        b.embedding(x, i)
+    });
+    refused(&format!("take_along_axis: indices [3, 3] do not fit [2, 3]: {need}"), |b| {
+        let (x, i) = (zeros(b, [2, 3]), b.full([3, 3], 0_u32));
+        b.take_along_axis(x, i, 1)
+    });
+    refused("searchsorted: needs a vector, not [2, 3]; use `reshape`", |b| {
+        let (x, y) = (zeros(b, [2, 3]), zeros(b, [5]));
+        b.searchsorted(x, y, false)
+    });
+    refused(
+        "scatter_add: updates must be [2, 4], one along the axis for each index, not [2, 3]",
+        |b| {
+            let (x, i) = (zeros(b, [2, 3]), b.full([4], 0_i32));
+            b.scatter_add(x, i, x, -1)
+        },
+    );
+    refused("scatter_max: needs a vector, not [3, 1]; use `reshape`", |b| {
+        let (x, i) = (zeros(b, [2, 3]), b.full([3, 1], 0_i32));
+        b.scatter_max(x, i, x, 1)
+    });
+    refused(&format!("scatter: this id belongs to another batch; {HAND_OVER}"), |b| {
+        let (x, i) = (zeros(b, [2, 3]), b.full([3], 0_i32));
+        b.scatter(x, i, foreign(), 1)
+    });
+    refused(&format!("one_hot: this id belongs to another batch; {HAND_OVER}"), |b| {
+        b.one_hot::<f32, i32>(foreign(), 4)
+    });
+    refused("histogram: the number of bins must be below 2³¹, not 2147483648", |b| {
+        let x = b.full([2], 0_i32);
+        b.histogram(x, 1 << 31)
+    });
+    let fix = "use `reshape` to make a row or column";
+    refused(&format!("triu: needs at least two axes, and shape [3] has 1 axis; {fix}"), |b| {
+        let x = zeros(b, [3]);
+        b.triu(x, 0)
+    });
+}
+
+#[test]
 fn movement() {
     let each = "a permutation of shape [2, 3] names each of its 2 axes once";
     refused(&format!("permute: {each}, not [0]"), |b| {

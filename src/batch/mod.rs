@@ -22,6 +22,7 @@ mod reduce;
 mod resident;
 mod run;
 mod scan;
+mod scatter;
 mod sort;
 mod stats;
 mod upload;

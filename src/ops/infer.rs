@@ -117,6 +117,18 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             let dims = [before, indices.shape.dims(), &after[1..]].concat();
             Type { dtype: table.dtype, shape: dims.into() }
         }
+        Op::SearchSorted { .. } => {
+            let &[sorted, values] = inputs else {
+                return Err(MistakeKind::Internal("searchsorted takes two operands"));
+            };
+            if sorted.dtype != values.dtype {
+                return Err(MistakeKind::DTypes(sorted.dtype, values.dtype));
+            }
+            if sorted.shape.rank() != 1 {
+                return Err(MistakeKind::NotAVector(sorted.shape.clone()));
+            }
+            Type { dtype: DType::U32, shape: values.shape.clone() }
+        }
         Op::TakeAlong { axis } => {
             let (table, indices) = indexed(inputs)?;
             Type { dtype: table.dtype, shape: along(&table.shape, &indices.shape, *axis)? }
@@ -134,7 +146,7 @@ fn check_counts(op: &Op, inputs: &[&Type], out: &Type) -> Result<(), MistakeKind
         Op::Pad { .. } | Op::Concat { .. } => {
             out.shape.dims().iter().any(|&dim| dim > countable).then_some(&out.shape)
         }
-        Op::Gather { .. } | Op::TakeAlong { .. } => {
+        Op::Gather { .. } | Op::TakeAlong { .. } | Op::SearchSorted { .. } => {
             inputs.iter().map(|input| &input.shape).find(|shape| shape.elements() > countable)
         }
         _ => None,

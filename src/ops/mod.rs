@@ -92,6 +92,10 @@ pub(crate) enum Op {
         name: &'static str,
         axis: usize,
     },
+    /// Inputs: ascending numbers, numbers. Where each of these would go among those, after equal ones if `after`.
+    SearchSorted {
+        after: bool,
+    },
     /// Inputs: table, indices. An index an element, along the axis.
     TakeAlong {
         axis: usize,
@@ -120,6 +124,7 @@ impl Op {
             Self::Pad { .. } => "pad",
             Self::Concat { .. } => "concat",
             Self::Gather { name, .. } => name,
+            Self::SearchSorted { .. } => "searchsorted",
             Self::TakeAlong { .. } => "take_along_axis",
         }
     }

@@ -132,6 +132,15 @@ static OTHERS: &[OpInfo] = others! {
     "movement" "pad", "all", "everything before and after", EXACT, "A border of one value around a tensor.";
     "indexing" "gather", "all", "everything before and after; the tensor read is stored", EXACT, "Elements at indices along an axis.";
     "indexing" "embedding", "all", "everything before and after; the tensor read is stored", EXACT, "Rows at indices.";
+    "indexing" "searchsorted", "f32 f16 i32 u32", "everything before and after; the vector searched is stored", EXACT, "Where numbers would go among ascending ones.";
+    "indexing" "scatter", "all", "elementwise before and after", EXACT, "A tensor with elements replaced at indices, the last of several.";
+    "indexing" "scatter_add", "f32 f16 i32 u32", "elementwise before and after", SUMMED, "A tensor with updates added at indices.";
+    "indexing" "scatter_max", "f32 f16 i32 u32", "elementwise before and after", EXACT, "The greatest of elements and their updates.";
+    "indexing" "scatter_min", "f32 f16 i32 u32", "elementwise before and after", EXACT, "The least of elements and their updates.";
+    "indexing" "histogram", "i32 u32", "elementwise before and after", EXACT, "How often each number below a bound is there.";
+    "indexing" "one_hot", "all", "everything before and after", EXACT, "1 where the index is the coordinate.";
+    "indexing" "triu", "all", "everything before and after", EXACT, "The upper triangle of matrices.";
+    "indexing" "tril", "all", "everything before and after", EXACT, "The lower triangle of matrices.";
     "indexing" "take_along_axis", "all", "everything before and after; the tensor read is stored", EXACT, "For each element its own index along an axis.";
     "sort" "sort", "all", "elementwise before", EXACT, "The elements along `axis` in order; stable, NaN past all numbers.";
     "sort" "argsort", "all", "elementwise before", EXACT, "Where along `axis` the elements in order are.";

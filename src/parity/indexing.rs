@@ -126,3 +126,27 @@ fn take_along_axes() {
         batch.take_along_axis(x, at, 1);
     });
 }
+
+#[test]
+fn searches_among_neighbours() {
+    let mut rng = Rng::new(9);
+    let mut sorted: Vec<f32> = values(&mut rng, 37, (-2.0, 2.0));
+    sorted.sort_by(f32::total_cmp);
+    let data: Vec<f32> = values(&mut rng, 12 * 20, (-3.0, 3.0));
+    check("searches", EXACT, |batch| {
+        let edges = batch.upload(&sorted);
+        let x = batch.upload_shaped(&data, [12, 20]);
+        // In a view, of computed numbers; in a reduction, a border and a look-up.
+        let some = batch.slice(edges, [(1..37, 3)]);
+        let y = batch.neg(x);
+        let a = batch.searchsorted(some, y, true);
+        let b = batch.searchsorted(edges, x, false);
+        let c = batch.amax(b, 1);
+        let d = batch.pad(b, [(1, 2), (0, 3)], 7);
+        let e = batch.scale(edges, 0.5);
+        let f = batch.searchsorted(e, x, false);
+        for id in [a, c, d, f] {
+            batch.download(id);
+        }
+    });
+}

@@ -84,6 +84,16 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
             let index = inputs[1].at(&at[*axis..*axis + own]).number() as usize;
             inputs[0].at(&[&at[..*axis], &[index], &at[*axis + own..]].concat())
         }),
+        Op::SearchSorted { after } => each(&mut |at| {
+            let value = inputs[1].at(at).number();
+            let before = |x: f64| match after {
+                _ if value.is_nan() => *after || !x.is_nan(),
+                true => x <= value,
+                false => x < value,
+            };
+            let sorted = inputs[0].values.iter().map(|x| x.number());
+            Value::U(sorted.filter(|&x| before(x)).count() as u32)
+        }),
         Op::TakeAlong { axis } => each(&mut |at| {
             let index = inputs[1].broadcast_at(at).number() as usize;
             let mut from = at.to_vec();

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::fail::{Sites, failing_position};
 use super::fuse::{Fusion, Group};
-use super::ir::{Ir, Ix};
+use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
 use super::path::{Path, Views};
 use super::reads::{
@@ -286,6 +286,7 @@ impl<'b> Emitter<'_, 'b> {
             Op::Pad { .. } => self.pad(ix, path, space)?,
             Op::Concat { axis } => self.concat(ix, *axis, path, space)?,
             Op::Gather { .. } | Op::TakeAlong { .. } => self.look_up(ix, path, space)?,
+            &Op::SearchSorted { after } => self.search(ix, after, path, space)?,
             op => {
                 let mut args: SmallVec<[E<'b>; 3]> = smallvec![];
                 for (base, way) in expr_reads(self.ir, self.views, ix) {
@@ -362,10 +363,38 @@ impl<'b> Emitter<'_, 'b> {
         let index = fails.select(0.0, index, index).cast(DType::I32);
         let first = self.iota(path.carried(elements.first)?, space);
         let position = index * self.number(elements.stride) + first;
+        let (table, ty) = self.table(node)?;
+        Some(self.builder.fetch(table, position, ty))
+    }
+
+    /// The table of a look-up, as an operand, and what its elements are computed in.
+    fn table(&mut self, node: &IrNode) -> Option<(u16, Ty)> {
         let (base, _) = lookup::table(self.views, node)?;
         let (value, ty) = (self.values[*base]?, &self.ir.nodes[*base].ty);
         let table = self.whole(Source::Table(value), ty.dtype, View::contiguous(&ty.shape));
-        Some(self.builder.fetch(table, position, ty.dtype.lane()))
+        Some((table, ty.dtype.lane()))
+    }
+
+    /// How many of the ascending numbers come before the value: found by steps of powers of two, each half of the one
+    /// before. NaN comes after all numbers.
+    fn search(&mut self, ix: Ix, after: bool, path: &Path, space: Space) -> Option<E<'b>> {
+        let node = &self.ir.nodes[ix];
+        let elements = lookup::elements(self.ir, self.views, ix)?;
+        let (values, way) = expr_reads(self.ir, self.views, ix).pop()?;
+        let value = self.emit(values, &way.followed_by(path), space)?;
+        let (table, ty) = self.table(node)?;
+        let (size, stride) = (self.number(elements.size as i64), self.number(elements.stride));
+        // One element before the first.
+        let start = self.number(elements.first.offset - elements.stride);
+        let mut found = size.literal(0.0);
+        for bit in (0..usize::BITS - elements.size.leading_zeros()).rev() {
+            let next = found + f64::from(1_u32 << bit);
+            let element = self.builder.fetch(table, next * stride + start, ty);
+            let before =
+                if after { !comes_before(value, element) } else { comes_before(element, value) };
+            found = next.le(size).and(before).select(next, found, found);
+        }
+        Some(found.cast(DType::U32))
     }
 
     /// `holds`, and the run fails where it does, which is at the node `ix`.
@@ -443,6 +472,14 @@ impl<'b> Emitter<'_, 'b> {
         self.scalars.push(value);
         self.scalars.len() as u16 - 1
     }
+}
+
+/// x < y, where NaN comes after all numbers.
+fn comes_before<'b>(x: E<'b>, y: E<'b>) -> E<'b> {
+    if x.ty() != Ty::F32 {
+        return x.lt(y);
+    }
+    x.lt(y).or(x.eq(x).and(!y.eq(y)))
 }
 
 fn combined_type(op: &crate::ops::Reduction, dtype: DType) -> Ty {

@@ -445,6 +445,7 @@ fn flops(op: &Op, dtype: DType) -> u64 {
     match op {
         Op::Elementwise(..) | Op::Select | Op::Cast(_) => super::emit::expression_flops(op, dtype),
         Op::Random(random) => random.flops(dtype),
+        Op::SearchSorted { .. } => 64,
         _ => 2,
     }
 }

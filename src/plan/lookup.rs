@@ -1,6 +1,8 @@
 //! Operations that read a table at computed indices: the way of the indices to the result, and where in the table's
 //! memory the elements with index 0 lie.
 
+use smallvec::smallvec;
+
 use super::ir::{Ir, IrNode, Ix};
 use super::path::{Path, Views};
 use crate::ops::Op;
@@ -9,6 +11,7 @@ use crate::shape::View;
 /// The axis of its table that a node looks up.
 pub(super) fn axis(op: &Op) -> Option<usize> {
     match op {
+        Op::SearchSorted { .. } => Some(0),
         Op::Gather { axis, .. } | Op::TakeAlong { axis } => Some(*axis),
         _ => None,
     }
@@ -57,6 +60,7 @@ pub(super) fn elements(ir: &Ir, views: &Views, ix: Ix) -> Option<Elements> {
             strides.remove(axis);
             strides.insert_many(axis, std::iter::repeat_n(0, more));
         }
+        Op::SearchSorted { .. } => strides = smallvec![0; shape.rank()],
         _ => {
             for (at, stride) in strides.iter_mut().enumerate() {
                 if at == axis || table.dims[at] != shape[at] {

@@ -757,7 +757,68 @@ def indexing():
             want = np.take_along_axis(table, full, axis)
             label = f"take {name} axis {axis} {list(shape)}"
             look_up(label, "take_along_axis", table, i, want, axis=axis)
+        square = table[0]
+        for diagonal in (0, 1, -1, 3, -2, 9, -9):
+            for op, cut in (("triu", np.triu), ("tril", np.tril)):
+                want = cut(table, diagonal).astype(table.dtype)
+                family.case(f"{op} {name} {diagonal}", op, [table], want, params={"diagonal": diagonal})
+        family.case(f"tril {name} matrix", "tril", [square], np.tril(square), params={"diagonal": 0})
+    scatters(family, own)
+    searches(family, own)
+    i = np.int32(own.integers(-2, 9, (4, 5)))
+    for dtype in (np.int32, np.uint32):
+        counted = np.asarray(i, dtype)
+        want = np.array([np.sum(counted == k) for k in range(7)], np.uint32)
+        family.case(f"histogram {dtype.__name__}", "histogram", [counted], want, params={"bins": 7})
+        hot = np.asarray(counted[..., None] == np.arange(7), np.float32)
+        family.case(f"one_hot {dtype.__name__}", "one_hot", [counted], hot, params={"classes": 7})
+    empty = np.zeros((0,), np.int32)
+    family.case("histogram of nothing", "histogram", [empty], np.zeros(3, np.uint32), params={"bins": 3})
     family.write()
+
+
+def scatters(family, own):
+    """Places repeat, so that what is last, and sums of several, show."""
+
+    def updated(op, x, i, u, axis):
+        y, moved, u = np.moveaxis(wide(x).copy(), axis, 0), i, np.moveaxis(wide(u), axis, 0)
+        for at, update in zip(moved, u):
+            if op == "scatter":
+                y[at] = update
+            elif op == "scatter_add":
+                y[at] = y[at] + update
+            else:
+                y[at] = np.maximum(y[at], update) if op == "scatter_max" else np.minimum(y[at], update)
+        return np.moveaxis(y, 0, axis)
+
+    for dtype in (np.float32, np.float16, np.int32, np.uint32):
+        for axis, count in ((0, 7), (1, 9), (2, 1), (-1, 12), (0, 0)):
+            shape = [5, 4, 3]
+            x = np.asarray(own.integers(0, 50, shape), dtype)
+            i = np.asarray(own.integers(0, shape[axis], count), own.choice([np.int32, np.uint32]))
+            shape[axis] = count
+            u = np.asarray(own.integers(0, 50, shape), dtype)
+            if dtype == np.float32 and count > 2:
+                u.flat[4], u.flat[9] = np.nan, -np.inf
+            for op in ("scatter", "scatter_add", "scatter_max", "scatter_min"):
+                want = updated(op, x, i, u, axis).astype(dtype)
+                name = f"{op} {np.dtype(dtype).name} axis {axis}, {count}"
+                family.case(name, op, [x, u, i], want, params={"axis": axis})
+
+
+def searches(family, own):
+    for dtype in (np.float32, np.float16, np.int32, np.uint32):
+        for n in (0, 1, 2, 7, 8, 100):
+            x = np.sort(np.asarray(own.integers(0, 40, n), dtype))
+            values = np.asarray(own.integers(0, 42, (6, 5)), dtype)
+            if np.issubdtype(dtype, np.floating):
+                values.flat[0], values.flat[1], values.flat[2] = np.nan, np.inf, -np.inf
+                if n > 7:
+                    x[-2:], x[0] = np.nan, -np.inf
+            for after in (False, True):
+                want = np.searchsorted(x, values, "right" if after else "left").astype(np.uint32)
+                name = f"searchsorted {np.dtype(dtype).name} {n} {after}"
+                family.case(name, "searchsorted", [x, values], want, params={"after": after})
 
 
 if __name__ == "__main__":

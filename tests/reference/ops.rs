@@ -126,6 +126,15 @@ fn indexed_by<I: Index>(
     inputs: &[Id],
     i: BufferId<I>,
 ) -> Option<Id> {
+    match (case.op.as_str(), inputs) {
+        ("one_hot", _) => return Some(Id::F32(b.one_hot(i, case.number("classes") as usize))),
+        ("histogram", _) => return Some(Id::U32(b.histogram(i, case.number("bins") as usize))),
+        (_, &[Id::F32(x), Id::F32(u), _]) => return scatter(b, case, x, u, i),
+        (_, &[Id::F16(x), Id::F16(u), _]) => return scatter(b, case, x, u, i),
+        (_, &[Id::I32(x), Id::I32(u), _]) => return scatter(b, case, x, u, i),
+        (_, &[Id::U32(x), Id::U32(u), _]) => return scatter(b, case, x, u, i),
+        _ => {}
+    }
     match inputs[0] {
         Id::F32(x) => look_up(b, case, x, i),
         Id::F16(x) => look_up(b, case, x, i),
@@ -133,6 +142,23 @@ fn indexed_by<I: Index>(
         Id::U32(x) => look_up(b, case, x, i),
         Id::Bool(x) => look_up(b, case, x, i),
     }
+}
+
+fn scatter<T: Kind + Numeric, I: Index>(
+    b: &mut GpuCommandBatch,
+    case: &Case,
+    x: BufferId<T>,
+    updates: BufferId<T>,
+    i: BufferId<I>,
+) -> Option<Id> {
+    let y = match case.op.as_str() {
+        "scatter" => b.scatter(x, i, updates, axis(case)),
+        "scatter_add" => b.scatter_add(x, i, updates, axis(case)),
+        "scatter_max" => b.scatter_max(x, i, updates, axis(case)),
+        "scatter_min" => b.scatter_min(x, i, updates, axis(case)),
+        _ => return None,
+    };
+    Some(T::wrap(y))
 }
 
 fn look_up<T: Kind, I: Index>(
@@ -198,6 +224,7 @@ fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
     if let &[x, y] = &ids[..] {
         call!(b, op, T::wrap, (x, y): add sub mul div min max pow rem dot);
         call!(b, op, bool::wrap, (x, y): lt le gt ge);
+        call!(b, op, u32::wrap, (x, y, case.flag("after")): searchsorted);
     }
     match (op, &ids[..]) {
         ("clip", _) => Some(T::wrap(b.clip(x, number("low"), number("high")))),
@@ -245,6 +272,8 @@ fn element<T: Kind>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Opti
         "reshape" => b.reshape(x, case.list::<usize>("shape")),
         "permute" => b.permute(x, case.list::<isize>("axes")),
         "transpose" => b.transpose(x),
+        "triu" => b.triu(x, case.number("diagonal") as isize),
+        "tril" => b.tril(x, case.number("diagonal") as isize),
         "slice" => b.slice(x, ranges(case)),
         "unfold" => {
             b.unfold(x, axis(case), case.number("size") as usize, case.number("step") as usize)
