@@ -351,6 +351,14 @@ pub enum MistakeKind {
     /// A name that another value has.
     #[error("another value of this batch is called {0:?}; give each a name of its own")]
     NameTaken(String),
+    /// A new value for a resident of another shape.
+    #[error("a resident of shape {old} cannot take a value of shape {new}; `reshape` it")]
+    Update {
+        /// The shape of the resident.
+        old: Shape,
+        /// The shape of the value.
+        new: Shape,
+    },
     /// A resident of another device.
     #[error("this resident lives on another device ({0}); upload the data to this one")]
     ForeignResident(String),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use onetrip::{GpuCommandBatch, Resident};
+use onetrip::{Device, GpuCommandBatch, Resident};
 
 const DATA: [f32; 6] = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0];
 
@@ -149,4 +149,47 @@ async fn what_is_kept_leaves_other_results_to_be_read() {
         assert_eq!(kept.read().await.expect("it was filled"), [1.0, 0.0]);
         assert!(batch.read(h).await.is_err(), "it was kept, not downloaded");
     }
+}
+
+/// Tasks that all add to one sum: a run that read the sum before another replaced it would lose what that added.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn runs_that_update_a_resident_take_turns() {
+    for device in common::devices().await {
+        let total = device.resident(&[0.0_f32; 5], 5).unwrap();
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", 5);
+        let old = batch.bind(&total);
+        let new = batch.add(old, x);
+        batch.update(&total, new);
+        let program = batch.compile().await.unwrap();
+        let tasks = (1..=8).map(|task| {
+            let program = program.clone();
+            tokio::spawn(async move {
+                for _ in 0..25 {
+                    program.run([(x, &[task as f32; 5])]).await.unwrap();
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        let sum = 25.0 * (1..=8).sum::<i32>() as f32;
+        assert_eq!(total.read().await.unwrap(), [sum; 5]);
+        // A batch that is executed itself takes its turn too.
+        batch.write(x, &[1.0; 5]).unwrap();
+        batch.execute().await.unwrap();
+        assert_eq!(total.read().await.unwrap(), [sum + 1.0; 5]);
+    }
+}
+
+#[tokio::test]
+async fn a_value_of_another_shape_is_no_new_state() {
+    let device = Device::cpu();
+    let state = device.resident(&[0.0_f32; 4], [2, 2]).unwrap();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.upload(&[1.0_f32; 4]);
+    batch.update(&state, x);
+    let error = batch.execute().await.unwrap_err().to_string();
+    assert!(error.contains("update: a resident of shape [2, 2] cannot take"), "{error}");
+    assert_eq!(state.read().await.unwrap(), [0.0; 4]);
 }

@@ -24,6 +24,7 @@ mod run;
 mod scan;
 mod scatter;
 mod sort;
+mod state;
 mod stats;
 mod upload;
 mod window;

@@ -11,6 +11,7 @@ use super::launch::{Results, Run, admit};
 use super::read::{Found, ReadView, check_length};
 use super::resident::{self, Handle, Resident, Storage};
 use super::run::prepare;
+use super::state::Turns;
 use super::stats::RunStats;
 use super::upload::not_given;
 use super::{BufferId, GpuCommandBatch, Names};
@@ -55,6 +56,7 @@ struct Inner {
     uploads: Vec<Option<Arc<HostBuffer>>>,
     residents: Vec<Handle>,
     kept: Vec<Handle>,
+    turns: Turns,
     placement: Placement,
     prepared: Mutex<Arc<Prepared>>,
 }
@@ -81,6 +83,7 @@ impl GpuCommandBatch {
             uploads: self.uploads.clone(),
             residents: self.residents.clone(),
             kept: self.kept.clone(),
+            turns: Turns::of(&self.residents, &self.kept),
             placement: self.placement,
             prepared: Mutex::new(prepared),
         })))
@@ -106,6 +109,7 @@ impl Program {
         let program = &*self.0;
         let inputs = program.fitting(inputs.into_iter().map(Into::into))?;
         let mut stats = RunStats::default();
+        let _turns = program.turns.take().await;
         let prepared = program.prepared(&mut stats)?;
         let permit = admit(&program.device, &prepared, &mut stats).await?;
         let given = program.gather(inputs)?;

@@ -43,6 +43,8 @@ struct Cell {
     device: Device,
     ty: Type,
     storage: Mutex<Storage>,
+    /// Whose turn it is to replace the data by what it makes of it.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Where a resident's data lies: on either side or both, nowhere until the batch that keeps it has run.
@@ -77,7 +79,8 @@ impl Storage {
 
 impl Handle {
     fn new(device: &Device, ty: Type, storage: Storage) -> Self {
-        Self(Arc::new(Cell { device: device.clone(), ty, storage: Mutex::new(storage) }))
+        let (device, storage) = (device.clone(), Mutex::new(storage));
+        Self(Arc::new(Cell { device, ty, storage, turn: Arc::default() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Storage> {
@@ -87,6 +90,14 @@ impl Handle {
     /// Where the data lies; `None` before the batch that keeps it has run.
     pub fn storage(&self) -> Option<Storage> {
         Some(self.lock().clone()).filter(|storage| !storage.is_empty())
+    }
+
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub fn turn(&self) -> &Arc<tokio::sync::Mutex<()>> {
+        &self.0.turn
     }
 
     /// New data, in place of what was there.
@@ -161,6 +172,14 @@ impl<T: Element> Resident<T> {
     /// A resident of `ty`, whose elements are `T`s, that holds `storage`.
     pub(super) fn holding(device: &Device, ty: Type, storage: Storage) -> Self {
         Self { handle: Handle::new(device, ty, storage), element: PhantomData }
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.handle.0.device
     }
 
     /// The tensor's shape.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::launch::{Results, Run, admit};
 use super::read::Found;
 use super::resident;
+use super::state::Turns;
 use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
 use crate::clock::Stopwatch;
@@ -55,6 +56,7 @@ impl GpuCommandBatch {
     pub async fn execute(&mut self) -> Result<()> {
         self.runs.results = None;
         let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
+        let _turns = Turns::of(&self.residents, &self.kept).take().await;
         let prepared = self.prepared(&mut stats)?;
         let uploads = self.uploaded()?;
         let run = Run {
