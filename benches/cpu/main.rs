@@ -24,7 +24,7 @@ mod timing;
 use std::error::Error;
 
 use measure::{Bench, Work};
-use onetrip::{Axes, BufferId, GpuCommandBatch};
+use onetrip::{Axes, BufferId, GpuCommandBatch, Numeric, f16};
 use reference::{Random, check};
 
 type Done = Result<(), Box<dyn Error>>;
@@ -41,14 +41,20 @@ async fn main() -> Done {
         chain_from_host(&bench, &format!("chain8_{name}_host_to_host"), len).await?;
     }
     functions(&bench).await?;
-    for n in [256, 512, 1024, 2048] {
+    for n in [64, 128, 256, 512, 1024, 2048] {
         product(&bench, &format!("matmul_{n}"), 1, [n, n, n], Extra::Nothing).await?;
     }
+    typed_product::<f16>(&bench, "matmul_1024_f16", f16::from_f32).await?;
+    typed_product::<i32>(&bench, "matmul_1024_i32", |x| (x * 64.0) as i32).await?;
     product(&bench, "matmul_1024_transposed", 1, [1024; 3], Extra::Transposed).await?;
     product(&bench, "matmul_64x128x128x128", 64, [128; 3], Extra::Nothing).await?;
     for rows in [1, 8, 64, 1024] {
         let name = format!("linear_relu_{rows}x1024x1024");
         product(&bench, &name, 1, [rows, 1024, 1024], Extra::BiasAndRelu).await?;
+    }
+    for rows in [1, 64] {
+        let name = format!("linear_relu_{rows}x4096x4096");
+        product(&bench, &name, 1, [rows, 4096, 4096], Extra::BiasAndRelu).await?;
     }
     rows(&bench).await?;
     reductions(&bench).await
@@ -196,6 +202,40 @@ async fn product(
         if extra == Extra::BiasAndRelu { (sum + f64::from(bias[column])).max(0.0) } else { sum }
     };
     check(name, Some(y), 1e-5 * (k as f64).sqrt(), exact)
+}
+
+/// A product of 1024² matrices of another type, read as `f32`; beside it, `gemm` of `f32`.
+async fn typed_product<T: Numeric>(bench: &Bench, name: &str, number: fn(f32) -> T) -> Done {
+    const SIDE: usize = 1024;
+    if !bench.wants(name) {
+        return Ok(());
+    }
+    let x = Random::new(9).floats(SIDE * SIDE);
+    let numbers: Vec<T> = x.iter().map(|&x| number(x)).collect();
+    let on_x = bench.device.resident(&numbers, [SIDE, SIDE])?;
+    let record = |b: &mut GpuCommandBatch| {
+        let x = b.bind(&on_x);
+        let y = b.matmul(x, x);
+        b.cast::<T, f32>(y)
+    };
+    let mut out = vec![0.0; SIDE * SIDE];
+    let beside = || direct::products([SIDE; 3], &x, &x, [SIDE, 1], &mut out);
+    let work = Work::Flops(2.0 * (SIDE * SIDE) as f64 * SIDE as f64);
+    let y = bench.pair(name, &work, record, "gemm of f32", beside).await?;
+    let as_stored: Vec<f32> = bench
+        .device
+        .eval(|b| {
+            let x = b.bind(&on_x);
+            b.cast::<T, f32>(x)
+        })
+        .await?;
+    let exact = |i: usize| {
+        let terms = (0..SIDE).map(|k| {
+            f64::from(as_stored[i / SIDE * SIDE + k]) * f64::from(as_stored[k * SIDE + i % SIDE])
+        });
+        terms.sum()
+    };
+    check(name, Some(y), 2e-2, exact)
 }
 
 /// Row operations on 4096², beside a loop that scales.

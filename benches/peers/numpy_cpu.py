@@ -82,17 +82,18 @@ def chains_and_functions():
 
 
 def products():
-    for n in (256, 512, 1024, 2048):
+    for n in (64, 128, 256, 512, 1024, 2048):
         x, w, y = random(n, n), random(n, n), np.empty((n, n), np.float32)
         case(f"matmul_{n}", lambda: np.matmul(x, w, out=y))
     x, w, y = random(1024, 1024), random(1024, 1024), np.empty((1024, 1024), np.float32)
     case("matmul_1024_transposed", lambda: np.matmul(x, w.T, out=y))
     x, w, y = random(64, 128, 128), random(64, 128, 128), np.empty((64, 128, 128), np.float32)
     case("matmul_64x128x128x128", lambda: np.matmul(x, w, out=y))
-    w, bias = random(1024, 1024), random(1024)
-    for rows in (1, 8, 64, 1024):
-        x, y = random(rows, 1024), np.empty((rows, 1024), np.float32)
-        case(f"linear_relu_{rows}x1024x1024", lambda: linear_relu(x, w, bias, y))
+    for side, batches in ((1024, (1, 8, 64, 1024)), (4096, (1, 64))):
+        w, bias = random(side, side), random(side)
+        for rows in batches:
+            x, y = random(rows, side), np.empty((rows, side), np.float32)
+            case(f"linear_relu_{rows}x{side}x{side}", lambda: linear_relu(x, w, bias, y))
 
 
 def rows_and_reductions():

@@ -84,12 +84,6 @@ impl HostBuffer {
         &self.words[..self.len * self.dtype.size() / 4]
     }
 
-    /// As [`words`](Self::words).
-    pub fn words_mut(&mut self) -> &mut [u32] {
-        let count = self.len * self.dtype.size() / 4;
-        &mut self.words[..count]
-    }
-
     /// The elements as a vector; empty if they are not of type `T`.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
         self.as_slice().map(memory::to_vec).unwrap_or_default()

@@ -360,14 +360,46 @@ fn products_over_nothing_are_zero() {
 
 #[test]
 fn large_products_and_reductions_are_shared_out() {
-    let [m, n, k] = [70, 130, 110];
-    let (mut case, b) = (Case::default(), Builder::default());
-    let x = case.load(&b, &floats(m * k, 1), Space::X, contiguous(&[m, k]));
-    let w = case.load(&b, &floats(k * n, 2), Space::W, contiguous(&[k, n]));
-    let root = b.acc(Ty::F32).r();
-    case.check(&b, matmul(&[], [m, n, k], x, w), &[(DType::F32, root)], 5e-5);
+    // By blocks, of one row each, and in steps along k.
+    for [m, n, k] in [[200, 150, 140], [1, 3001, 800], [60, 140, 530]] {
+        let layouts = [(false, false), (true, false), (false, true)];
+        for (x_turned, w_turned) in layouts {
+            large_product([m, n, k], [x_turned, w_turned], DType::F32);
+        }
+    }
+    large_product([1, 3001, 800], [false; 2], DType::F16);
+    large_product([60, 140, 530], [true, false], DType::F16);
     let data: Vec<i32> =
         (0..300_000).map(|i: i32| i.wrapping_mul(0x9e37_79b1u32.cast_signed())).collect();
     reduces(&data, &[], &[300_000]);
     reduces(&floats(300_000, 3), &[3], &[100_000]);
+}
+
+/// A product of operands of `dtype`, each of which may lie turned, with a bias, into two outputs.
+fn large_product([m, n, k]: [usize; 3], turned: [bool; 2], dtype: DType) {
+    let (mut case, b) = (Case::default(), Builder::default());
+    let matrix = |[rows, columns]: [usize; 2], turned| {
+        if turned {
+            view(&[rows, columns], &[1, rows as i64], 0)
+        } else {
+            contiguous(&[rows, columns])
+        }
+    };
+    let mut load = |len, seed, space, view| {
+        let data = floats(len, seed);
+        if dtype == DType::F16 {
+            let halves: Vec<f16> = data.into_iter().map(f16::from_f32).collect();
+            return case.load(&b, &halves, space, view);
+        }
+        case.load(&b, &data, space, view)
+    };
+    let x = load(m * k, 1, Space::X, matrix([m, k], turned[0]));
+    let w = load(k * n, 2, Space::W, matrix([k, n], turned[1]));
+    let bias = load(n, 3, Space::Out, view(&[m, n], &[0, 1], 0));
+    let sum = b.acc(Ty::F32);
+    let outputs = [(dtype, (sum + bias).r()), (DType::Bool, sum.lt(0.0).r())];
+    let outputs = if dtype == DType::F16 { &outputs[..1] } else { &outputs[..] };
+    // Terms of up to 9, and twice the step of `f16`.
+    let tolerance = if dtype == DType::F16 { 2e-3 } else { 5e-7 * k as f64 };
+    case.check(&b, matmul(&[], [m, n, k], x, w), outputs, tolerance);
 }

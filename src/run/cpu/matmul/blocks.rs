@@ -1,0 +1,214 @@
+//! Products cut into blocks, each of which one thread multiplies and finishes while it is in its cache.
+
+use std::ops::Range;
+
+use gemm::Parallelism;
+
+use super::operand::{Floats, Matrices};
+use super::results::Results;
+use super::{Place, gemm, vector};
+use crate::run::cpu::machine::Machine;
+use crate::run::cpu::output::{ALONE, for_each};
+use crate::run::threads;
+
+/// Multiplications a nanosecond of a thread.
+const RATE: f64 = 100.0;
+/// Nanoseconds for an element of an operand to come from memory, and to be packed.
+const FETCH: f64 = 0.3;
+/// What wider blocks cost more: `gemm` packs the left operand too for them, into memory that is fresh each time.
+const WIDE: f64 = 1.25;
+/// The most columns that it does not do so for.
+const NARROW: usize = 128;
+/// How many rows of the right operand are copied at a time, where they are.
+const DEPTH: usize = 256;
+/// The fewest rows that a copy of the right operand pays for.
+const COPIED: usize = 32;
+
+/// Rows and columns of one of the matrices.
+#[derive(Debug)]
+struct Block {
+    index: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+/// Computes `results`.
+pub(super) fn multiply(floats: &Floats<'_>, results: &Results<'_>) {
+    let [rows, columns] = size(floats.size, floats.count, results.flops(), threads::count());
+    let blocks = cut(floats.size, floats.count, [rows, columns]);
+    let work = |worker: &mut Worker<'_>, block: Block| worker.run(floats, results, &block);
+    let new = || Worker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
+    if pays(floats.size, floats.count) {
+        return for_each(blocks, new, work);
+    }
+    let mut worker = new();
+    blocks.into_iter().for_each(|block| work(&mut worker, block));
+}
+
+/// Whether `count` products of `[m, n, k]` are worth several threads.
+fn pays([m, n, k]: [usize; 3], count: usize) -> bool {
+    let [m, n, k] = [m, n, k].map(|size| size as f64);
+    let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0);
+    // Twice as much as elsewhere: blocks are slower than the whole.
+    alone * count as f64 >= 2.0 * ALONE as f64
+}
+
+/// What a block of `[m, n, k]` takes.
+fn nanoseconds([m, n, k]: [usize; 3], flops: u64) -> f64 {
+    let [m, n, k] = [m, n, k].map(|size| size as f64);
+    let packing = if n > NARROW as f64 { WIDE } else { 1.0 };
+    (m * n * k / RATE + (m + n) * k * FETCH) * packing + m * n * flops as f64 / 40.0
+}
+
+/// Rows and columns of the blocks that are done first, of `count` products of `[m, n, k]`.
+fn size([m, n, k]: [usize; 3], count: usize, flops: u64, threads: usize) -> [usize; 2] {
+    if !pays([m, n, k], count) {
+        return [m, n];
+    }
+    let rows = (0..8).map(|half| m.div_ceil(1 << half).next_multiple_of(8).min(m));
+    let columns = (5..10).map(|power| 1 << power).filter(|&columns| columns < n).chain([n]);
+    let pairs = rows.flat_map(|rows| columns.clone().map(move |columns| [rows, columns]));
+    let time = |&[rows, columns]: &[usize; 2]| {
+        let blocks = m.div_ceil(rows) * n.div_ceil(columns) * count;
+        blocks.div_ceil(threads) as f64 * nanoseconds([rows, columns, k], flops)
+    };
+    pairs.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or([m, n])
+}
+
+fn cut([m, n, _]: [usize; 3], count: usize, [rows, columns]: [usize; 2]) -> Vec<Block> {
+    let pieces = |all: usize, per: usize| {
+        (0..all).step_by(per.max(1)).map(move |start| start..all.min(start + per))
+    };
+    let mut blocks = Vec::new();
+    for index in 0..count {
+        for rows in pieces(m, rows) {
+            let block = |columns| Block { index, rows: rows.clone(), columns };
+            blocks.extend(pieces(n, columns).map(block));
+        }
+    }
+    blocks
+}
+
+/// What a thread has of its own.
+struct Worker<'a> {
+    machine: Machine<'a>,
+    /// Copies of parts of the operands.
+    x: Vec<f32>,
+    w: Vec<f32>,
+}
+
+impl Worker<'_> {
+    fn run(&mut self, floats: &Floats<'_>, results: &Results<'_>, block: &Block) {
+        let [m, n, _] = floats.size;
+        self.multiply(floats, results, block);
+        let Block { index, rows, columns } = block;
+        let start = (index * m + rows.start) * n + columns.start;
+        // SAFETY: blocks are disjoint, and this thread has just written the sums of its own.
+        unsafe {
+            if columns.len() == n {
+                return results.finish(&mut self.machine, start, rows.len() * n);
+            }
+            for row in 0..rows.len() {
+                results.finish(&mut self.machine, start + row * n, columns.len());
+            }
+        }
+    }
+
+    /// The sums of `block`, in steps along k where an operand must be copied.
+    fn multiply(&mut self, floats: &Floats<'_>, results: &Results<'_>, block: &Block) {
+        let Floats { size: [m, n, k], ref x, ref w, .. } = *floats;
+        let Block { index, ref rows, ref columns } = *block;
+        let out = results.sum((index * m + rows.start) * n + columns.start);
+        let (few, along) = (rows.len() < COPIED, w.strides()[1] == 1);
+        let by_rows = rows.len() == 1 && (along || w.is_half());
+        let copies = [x.is_half() || by_rows && x.strides()[1] != 1, w.is_half() || !few && !along];
+        let depth = if copies == [false; 2] && !by_rows { k } else { DEPTH };
+        for from in (0..k).step_by(depth) {
+            let depth = from..k.min(from + depth);
+            let x = Part::of(x, index, [rows, &depth], copies[0], &mut self.x);
+            let w = Part::of(w, index, [&depth, columns], copies[1], &mut self.w);
+            let more = from > 0;
+            if let (true, Some(x), Some((w, stride))) = (by_rows, x.row, w.rows) {
+                // SAFETY: the sums of the block are this thread's alone; its one row is as long as it has columns.
+                let out = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
+                if !more {
+                    out.fill(0.0);
+                }
+                vector::add_product(x, w, stride, out);
+                continue;
+            }
+            let size = [rows.len(), columns.len(), depth.len()];
+            // SAFETY: both parts lie in memory with their strides; the sums of the block are this thread's alone, and
+            // lie in rows of n.
+            unsafe { gemm(size, x.place, w.place, (out, n), more, Parallelism::None) };
+        }
+    }
+}
+
+/// Rows and columns of an operand, where they lie or copied.
+struct Part<'a> {
+    place: Place,
+    /// The first row, if its elements are neighbours.
+    row: Option<&'a [f32]>,
+    /// From the first element on, and how many lie from row to row, if those of a row are neighbours.
+    rows: Option<(&'a [f32], usize)>,
+}
+
+impl<'a> Part<'a> {
+    fn of(
+        from: &'a Matrices<'_>,
+        index: usize,
+        [rows, columns]: [&Range<usize>; 2],
+        copied: bool,
+        copy: &'a mut Vec<f32>,
+    ) -> Self {
+        let width = columns.len();
+        if copied {
+            from.copy(index, [rows.clone(), columns.clone()], copy);
+            let place = Place { start: copy.as_ptr(), strides: [width as isize, 1] };
+            return Self { place, row: Some(&copy[..width]), rows: Some((copy, width)) };
+        }
+        let [row, column] = from.strides();
+        let place = from.place(index).from(rows.start, columns.start);
+        let start = from.start(index)
+            + rows.start as i64 * row as i64
+            + columns.start as i64 * column as i64;
+        let from_start = from.floats().get(start as usize..).filter(|_| column == 1);
+        Self {
+            place,
+            row: from_start.and_then(|floats| floats.get(..width)),
+            rows: from_start.zip(usize::try_from(row).ok()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_cover_each_element_once() {
+        for (m, n, rows, columns) in [(1, 1, 1, 1), (5, 7, 2, 3), (8, 64, 8, 32), (3, 9, 5, 100)] {
+            let mut seen = vec![0; 2 * m * n];
+            for block in cut([m, n, 1], 2, [rows, columns]) {
+                for row in block.rows {
+                    for column in block.columns.clone() {
+                        seen[(block.index * m + row) * n + column] += 1;
+                    }
+                }
+            }
+            assert!(seen.iter().all(|&times| times == 1), "{m} {n} {rows} {columns}");
+        }
+    }
+
+    #[test]
+    fn there_is_a_block_for_every_thread_where_it_pays() {
+        for mnk in [[512, 512, 512], [64, 1024, 1024], [1024, 1024, 1024], [1, 4096, 4096]] {
+            let [rows, columns] = size(mnk, 1, 2, 16);
+            let blocks = cut(mnk, 1, [rows, columns]).len();
+            assert!(blocks >= 16, "{mnk:?}: {blocks} of {rows} by {columns}");
+        }
+        assert_eq!(size([64, 64, 64], 1, 2, 16), [64, 64]);
+        assert_eq!(size([128, 128, 128], 640, 2, 16), [128, 128]);
+    }
+}

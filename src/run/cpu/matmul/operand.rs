@@ -1,0 +1,259 @@
+//! The operands of a product: where they lie, or what their prologues make of them.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytemuck::cast_slice;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use smallvec::SmallVec;
+
+use super::{Place, Product};
+use crate::dtype::DType;
+use crate::expr::{Node, Ref};
+use crate::plan::{Source, Space, Spread};
+use crate::run::HostBuffer;
+use crate::run::cpu::machine::Machine;
+use crate::run::cpu::output::{for_each, parts, split};
+use crate::run::cpu::tape::TILE;
+use crate::run::cpu::{Hole, Job};
+use crate::shape::{Shape, View};
+
+/// The operands of a product of `f32`.
+pub(super) struct Floats<'a> {
+    /// Of one product: m, n, k.
+    pub size: [usize; 3],
+    /// How many products there are.
+    pub count: usize,
+    pub x: Matrices<'a>,
+    pub w: Matrices<'a>,
+}
+
+impl<'a> Floats<'a> {
+    /// The products, as one of a tall matrix if there is but one right operand.
+    pub fn new(product: &Product<'_>, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
+        let mut m = product.m;
+        let mut count: usize = product.batch.iter().product();
+        if w.is_shared() && x.fold_batch() {
+            w.view.dims.drain(..product.batch.len());
+            w.view.strides.drain(..product.batch.len());
+            m *= count;
+            count = 1;
+        }
+        assert!(x.view.is_inside(x.len()) && w.view.is_inside(w.len()), "operands lie in memory");
+        Self { size: [m, product.n, product.k], count, x, w }
+    }
+}
+
+/// A stack of matrices in memory, over `batch ++ [rows, columns]`.
+pub(super) struct Matrices<'a> {
+    data: Data<'a>,
+    view: View,
+}
+
+/// Elements as they are stored.
+enum Data<'a> {
+    Words(Cow<'a, [u32]>),
+    Halves(&'a [f16]),
+}
+
+impl<'a> Matrices<'a> {
+    /// Both operands of `product`. Elements of 16 bits are given as they are only if `halves` are wanted.
+    pub fn of(job: &Job<'a>, product: &Product<'_>, halves: bool) -> [Self; 2] {
+        let Product { batch, m, n, k, spread, x, w, .. } = *product;
+        let x = Self::new(job, (Space::X, x), [m, k], batch, halves);
+        let w = match spread {
+            Some(spread) => Self::of_windows(job, product, spread),
+            None => Self::new(job, (Space::W, w), [k, n], batch, halves),
+        };
+        [x, w]
+    }
+
+    /// The operand's memory if `root` only loads it, else what `root` computes.
+    fn new(
+        job: &Job<'a>,
+        (space, root): (Space, Ref),
+        size: [usize; 2],
+        batch: &[usize],
+        halves: bool,
+    ) -> Self {
+        if let Node::Load(n) = job.step.expr.node(root) {
+            let operand = &job.step.operands[usize::from(n)];
+            if let Source::Value(value) = operand.source
+                && let Some(buffer) = &job.values[value.index()]
+                && operand.view.is_inside(buffer.len())
+            {
+                let data = match operand.dtype {
+                    DType::F32 | DType::I32 | DType::U32 => {
+                        Some(Data::Words(Cow::Borrowed(buffer.words())))
+                    }
+                    DType::F16 if halves => Some(Data::Halves(cast_slice(buffer.bytes()))),
+                    DType::F16 | DType::Bool => None,
+                };
+                if let Some(data) = data {
+                    return Self { data, view: operand.view.clone() };
+                }
+            }
+        }
+        let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(size).collect();
+        Self::computed(job, space, root, &dims, dims.len())
+    }
+
+    /// The right operand's windows, written out.
+    fn of_windows(job: &Job<'a>, product: &Product<'_>, spread: &Spread) -> Self {
+        let batch = product.batch;
+        let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
+        let mut windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
+        // Along the axes of k and n it is contiguous.
+        let view = &mut windows.view;
+        view.dims.truncate(batch.len());
+        view.strides.truncate(batch.len());
+        view.dims.extend([product.k, product.n]);
+        view.strides.extend([product.n as i64, 1]);
+        windows
+    }
+
+    /// Runs the prologue over the space of `dims`, but once along those of the `free` first axes on which nothing depends.
+    fn computed(job: &Job<'a>, space: Space, root: Ref, dims: &[usize], free: usize) -> Self {
+        let mut view = View::contiguous(&dims.into());
+        let dims = view.dims.clone();
+        for (axis, dim) in view.dims.iter_mut().enumerate().take(free) {
+            let mut operands = job.step.operands.iter().filter(|operand| operand.space == space);
+            if operands.all(|operand| operand.view.strides[axis] == 0) {
+                *dim = 1;
+            }
+        }
+        let shape: Shape = view.shape();
+        let inputs = job.inputs(space, |whole| View { dims: view.dims.clone(), ..whole.clone() });
+        let hole = if space == Space::W { Hole::Right } else { Hole::Before };
+        let tape = job.tape(hole, &[root], &inputs);
+        let mut computed = [HostBuffer::zeroed(DType::U32, shape.elements())];
+        let len = shape.elements();
+        for_each(
+            split(&mut computed, len, parts(len as u64 * (tape.flops() + 2)), TILE),
+            || Machine::new(tape),
+            |machine, mut chunk| chunk.write(machine, &inputs, &[]),
+        );
+        let [computed] = computed;
+        let mut view = View::contiguous(&shape);
+        for (stride, (&kept, &dim)) in view.strides.iter_mut().zip(view.dims.iter().zip(&dims)) {
+            if kept != dim {
+                *stride = 0;
+            }
+        }
+        Self { data: Data::Words(Cow::Owned(computed.into_words())), view: View { dims, ..view } }
+    }
+
+    fn batch(&self) -> usize {
+        self.view.dims.len() - 2
+    }
+
+    /// Whether all of the batch is one matrix.
+    fn is_shared(&self) -> bool {
+        let batch = self.batch();
+        (0..batch).all(|axis| self.view.dims[axis] == 1 || self.view.strides[axis] == 0)
+    }
+
+    /// Makes one tall matrix of the batch, if its matrices lie one below the other.
+    fn fold_batch(&mut self) -> bool {
+        let [rows, columns] = [self.batch(), self.batch() + 1];
+        let (dims, strides) = (&self.view.dims, &self.view.strides);
+        let mut next = strides[rows] * dims[rows] as i64;
+        for axis in (0..rows).rev() {
+            if dims[axis] != 1 && strides[axis] != next {
+                return false;
+            }
+            next *= dims[axis] as i64;
+        }
+        self.view = View {
+            dims: [dims[..columns].iter().product(), dims[columns]].as_slice().into(),
+            strides: [strides[rows], strides[columns]].as_slice().into(),
+            offset: self.view.offset,
+        };
+        true
+    }
+
+    /// The first element of matrix `index` of the batch.
+    pub fn start(&self, index: usize) -> i64 {
+        let mut rest = index;
+        let mut start = self.view.offset;
+        for axis in (0..self.batch()).rev() {
+            start += (rest % self.view.dims[axis]) as i64 * self.view.strides[axis];
+            rest /= self.view.dims[axis];
+        }
+        start
+    }
+
+    /// Strides of rows and columns.
+    pub fn strides(&self) -> [isize; 2] {
+        let batch = self.batch();
+        [self.view.strides[batch] as isize, self.view.strides[batch + 1] as isize]
+    }
+
+    /// The elements as they are stored; none if that is in 16 bits.
+    pub fn words(&self) -> &[u32] {
+        match &self.data {
+            Data::Words(words) => words,
+            Data::Halves(_) => &[],
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.data {
+            Data::Words(words) => words.len(),
+            Data::Halves(halves) => halves.len(),
+        }
+    }
+
+    /// The elements as `f32`; none if they are stored in 16 bits.
+    pub fn floats(&self) -> &[f32] {
+        cast_slice(self.words())
+    }
+
+    pub fn is_half(&self) -> bool {
+        matches!(self.data, Data::Halves(_))
+    }
+
+    /// Where matrix `index` lies, if it is of words.
+    pub fn place(&self, index: usize) -> Place {
+        let start = self.floats().as_ptr().wrapping_offset(self.start(index) as isize);
+        Place { start, strides: self.strides() }
+    }
+
+    /// The elements at `rows` and `columns` of matrix `index` as `f32` in row-major order, in `out`.
+    pub fn copy(&self, index: usize, [rows, columns]: [Range<usize>; 2], out: &mut Vec<f32>) {
+        let width = columns.len();
+        out.resize(rows.len() * width, 0.0);
+        let [row, column] = self.strides();
+        let start = self.start(index) as isize
+            + rows.start as isize * row
+            + columns.start as isize * column;
+        let at = |r: usize, c: usize| (start + r as isize * row + c as isize * column) as usize;
+        match &self.data {
+            Data::Halves(halves) if column == 1 => {
+                for (r, out) in out.chunks_mut(width).enumerate() {
+                    halves[at(r, 0)..][..width].convert_to_f32_slice(out);
+                }
+            }
+            Data::Halves(halves) => transposed(out, width, |r, c| halves[at(r, c)].to_f32()),
+            Data::Words(words) => transposed(out, width, |r, c| f32::from_bits(words[at(r, c)])),
+        }
+    }
+}
+
+/// `out`, of rows of `width`, filled in squares: whichever index is the one that memory runs along, what is fetched
+/// with one element is used before it is gone.
+#[inline(always)]
+fn transposed(out: &mut [f32], width: usize, element: impl Fn(usize, usize) -> f32) {
+    const SIDE: usize = 16;
+    for (band, out) in out.chunks_mut(SIDE * width).enumerate() {
+        for left in (0..width).step_by(SIDE) {
+            for (r, out) in out.chunks_mut(width).enumerate() {
+                let right = width.min(left + SIDE);
+                for (c, out) in (left..right).zip(&mut out[left..right]) {
+                    *out = element(band * SIDE + r, c);
+                }
+            }
+        }
+    }
+}

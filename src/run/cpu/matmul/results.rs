@@ -1,0 +1,102 @@
+//! Where products go, and what follows them.
+
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+use crate::run::HostBuffer;
+use crate::run::cpu::input::Input;
+use crate::run::cpu::machine::{Machine, Span};
+use crate::run::cpu::output::{Shared, for_each, parts};
+use crate::run::cpu::tape::{TILE, Tape};
+
+/// The outputs of a product. The sums are written where a result will be, if one has elements of 32 bits: what
+/// follows reads an element before it is overwritten.
+pub(super) struct Results<'a> {
+    outputs: Shared<'a>,
+    sums: *mut u32,
+    tape: &'a Tape,
+    inputs: &'a [Option<Input<'a>>],
+    /// Whether the sums are the result.
+    done: bool,
+}
+
+// SAFETY: the sums are those of one of the outputs, or borrowed as these are, and written as these are.
+unsafe impl Sync for Results<'_> {}
+
+impl<'a> Results<'a> {
+    /// Of `tape` over the sums, which lie in `apart` if no output has room for them.
+    pub fn new(
+        outputs: &'a mut [HostBuffer],
+        apart: &'a mut Vec<u32>,
+        tape: &'a Tape,
+        inputs: &'a [Option<Input<'a>>],
+    ) -> Self {
+        let host = outputs.iter().position(|output| output.dtype().size() == 4);
+        let done = outputs.len() == 1 && host.is_some() && tape.is_acc(0);
+        let outputs = Shared::new(outputs);
+        let sums = if let Some(host) = host {
+            outputs.start(host).cast()
+        } else {
+            apart.resize(outputs.len(), 0);
+            apart.as_mut_ptr()
+        };
+        Self { outputs, sums, tape, inputs, done }
+    }
+
+    pub fn machine(&self) -> Machine<'a> {
+        Machine::new(self.tape)
+    }
+
+    /// Cost of what follows an element's sum.
+    pub fn flops(&self) -> u64 {
+        if self.done { 0 } else { self.tape.flops() }
+    }
+
+    /// The sums, all of them.
+    pub fn sums_mut(&mut self) -> &mut [u32] {
+        // SAFETY: there are as many as there are elements in an output; nothing else borrows them, since all that
+        // does borrows `self`.
+        unsafe { from_raw_parts_mut(self.sums, self.outputs.len()) }
+    }
+
+    /// The sum of the element `start`, to write to. Valid as the outputs are.
+    pub fn sum(&self, start: usize) -> *mut f32 {
+        assert!(start < self.outputs.len());
+        self.sums.wrapping_add(start).cast()
+    }
+
+    /// Makes results of all sums, on all threads.
+    pub fn finish_all(&self) {
+        let len = self.outputs.len();
+        let per = len.div_ceil(parts(len as u64 * (self.flops() + 2))).next_multiple_of(TILE);
+        let ranges = if self.done { 0..0 } else { 0..len };
+        for_each(
+            ranges.step_by(per.max(1)).collect(),
+            || self.machine(),
+            // SAFETY: the ranges are disjoint, and no other call is under way.
+            |machine, start| unsafe { self.finish(machine, start, per.min(len - start)) },
+        );
+    }
+
+    /// Makes results of `len` sums from the one at `start` on.
+    ///
+    /// # Safety
+    /// Nothing else reads or writes these sums and results meanwhile.
+    pub unsafe fn finish(&self, machine: &mut Machine<'_>, start: usize, len: usize) {
+        if self.done {
+            return;
+        }
+        assert!(start + len <= self.outputs.len());
+        let mut acc = [0; TILE];
+        for at in (0..len).step_by(TILE) {
+            let (start, len) = (start + at, TILE.min(len - at));
+            let acc = &mut acc[..len];
+            // SAFETY: no other thread uses the range, as the caller promises; each output, and so the
+            // sums, have it.
+            let mut chunk = unsafe {
+                acc.copy_from_slice(from_raw_parts(self.sums.add(start), len));
+                self.outputs.chunk(start, len)
+            };
+            chunk.write_tile(machine, Span { inputs: self.inputs, start, len, acc }, 0);
+        }
+    }
+}
