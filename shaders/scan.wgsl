@@ -35,7 +35,7 @@ fn main(
     // Threads without a row go along, since barriers wait for them, with nothing to do.
     let row = min(place, {{rows}} - 1u);
     let fours = select(0u, {{fours}}, place < {{rows}});
-    let part = id % {{parts}};
+    let part = {{part}};
     let start = min(part * {{chunk}}, fours);
     let end = min(start + {{chunk}}, fours);
     {{bases}}

@@ -55,6 +55,14 @@ fn the_place_is_the_callers() {
 }
 
 #[test]
+fn more_of_an_axis_than_there_is() {
+    refused("top_k: k must be at most the length of the axis, not 3", |b| {
+        let x = zeros(b, [5, 2]);
+        b.top_k(x, 3, -1, true)
+    });
+}
+
+#[test]
 fn shapes_that_do_not_broadcast() {
     let rule = "do not broadcast: aligned at the last dimension, sizes must be equal or 1";
     refused(&format!("add: shapes [2, 3] and [2] {rule}"), |b| {

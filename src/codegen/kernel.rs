@@ -510,7 +510,7 @@ impl<'a> Kernel<'a> {
                  var<storage, {access}> buffer{index}: array<{element}>;"
             );
         }
-        let helpers = wgsl::helpers(&self.helpers);
+        let helpers = wgsl::helpers(&self.helpers, self.limits.int64);
         if !helpers.is_empty() {
             let _ = write!(text, "\n{helpers}\n");
         }

@@ -72,6 +72,11 @@ impl Scan {
         let fours = rows.len.div_ceil(FOUR);
         let chunk = fours.div_ceil(self.parts).next_multiple_of(self.width);
         let parts = kernel.size(self.parts);
+        // The parts that were read last come first: caches may still hold them.
+        let part = match phase {
+            Phase::Apply => format!("{parts} - 1u - id % {parts}"),
+            Phase::Whole | Phase::Gather => format!("id % {parts}"),
+        };
         let [slot, lane] = rows.seat(self.width);
         let together = self.together(&kernel);
         let (builtins, thread) = together.numbering();
@@ -98,6 +103,7 @@ impl Scan {
             ("carry", self.carry(phase, together, &scratch, &parts)),
             ("round", self.round(&mut kernel, phase, together, &arguments)),
             ("finish", self.finish(phase, together, &scratch, &parts)),
+            ("part", part),
             ("parts", parts),
         ];
         let groups = rows.count().div_ceil(THREADS / self.width).saturating_mul(self.parts);

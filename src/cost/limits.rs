@@ -21,6 +21,8 @@ pub(crate) struct Limits {
     pub subgroups: Option<Subgroups>,
     /// Where kernels may use matrix units that multiply `f16` and add in `f32`.
     pub units: Option<MatrixUnits>,
+    /// Whether kernels may compute in 64-bit integers.
+    pub int64: bool,
     /// Whether truth values take a 32-bit word, as they do on a GPU, or a byte.
     pub wide_bool: bool,
 }
@@ -52,6 +54,7 @@ impl Limits {
             f16: true,
             subgroups: None,
             units: None,
+            int64: false,
             wide_bool: false,
         }
     }

@@ -240,8 +240,14 @@ fn find_line(text: &str, start: &str) -> Option<usize> {
     text.match_indices('\n').map(|(at, _)| at + 1).find(|&at| text[at..].starts_with(start))
 }
 
-/// The text of the helpers in `names` and of all that they call.
-pub(crate) fn helpers(names: &BTreeSet<&'static str>) -> String {
+/// As the helper of the same name, in 64-bit integers.
+const MUL_HIGH_64: &str = "fn p_mul_high(x: u32, y: u32) -> u32 {
+    return u32((u64(x) * u64(y)) >> 32u);
+}";
+
+/// The text of the helpers in `names` and of all that they call, with 64-bit integers where that is shorter and `int64`
+/// says that there are any.
+pub(crate) fn helpers(names: &BTreeSet<&'static str>, int64: bool) -> String {
     let mut needed = BTreeSet::new();
     let mut open: Vec<&str> = names.iter().copied().collect();
     while let Some(name) = open.pop() {
@@ -251,6 +257,7 @@ pub(crate) fn helpers(names: &BTreeSet<&'static str>) -> String {
             open.extend(&function.calls);
         }
     }
-    let texts = FUNCTIONS.iter().filter(|f| needed.contains(f.name)).map(|f| f.text);
+    let text = |f: &Function| if int64 && f.name == "p_mul_high" { MUL_HIGH_64 } else { f.text };
+    let texts = FUNCTIONS.iter().filter(|f| needed.contains(f.name)).map(text);
     texts.collect::<Vec<_>>().join("\n\n")
 }

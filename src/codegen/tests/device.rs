@@ -32,7 +32,8 @@ fn gpu() -> Option<&'static Gpu> {
 async fn open() -> Option<Gpu> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
     let adapter = instance.request_adapter(&wgpu::RequestAdapterOptions::default()).await.ok()?;
-    let wanted = wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    let wanted =
+        wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP | wgpu::Features::SHADER_INT64;
     let features = adapter.features() & wanted;
     let descriptor = wgpu::DeviceDescriptor {
         required_features: features,
@@ -51,7 +52,12 @@ pub(super) fn check(case: &Case, limits: &Limits) {
         assert!(std::env::var_os("CI").is_none(), "no adapter to run kernels on");
         return;
     };
-    if limits.f16 && !gpu.f16 || limits.subgroups.is_some() && !gpu.subgroups {
+    let features = gpu.device.features();
+    let int64 = features.contains(wgpu::Features::SHADER_INT64);
+    if limits.f16 && !gpu.f16
+        || limits.subgroups.is_some() && !gpu.subgroups
+        || limits.int64 && !int64
+    {
         return;
     }
     let dispatches = lower(&case.plan, &case.step, limits);

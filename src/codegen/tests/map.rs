@@ -275,3 +275,31 @@ fn casts_between_all_types() {
         check(&case, &Limits::webgpu());
     }
 }
+
+/// The upper words of products, from 16-bit halves and from 64-bit integers.
+#[test]
+fn products_of_words() {
+    let words =
+        [0, 1, 2, 0xffff, 0x1_0000, 0x1_0001, 0x7fff_ffff, 0x8000_0000, 0xd251_1f53, u32::MAX];
+    let pairs: Vec<(u32, u32)> =
+        words.iter().flat_map(|&x| words.iter().map(move |&y| (x, y))).collect();
+    let dims = [pairs.len()];
+    for int64 in [false, true] {
+        let mut make = Maker::default();
+        let [x, y] = [
+            pairs.iter().map(|pair| f64::from(pair.0)).collect::<Vec<_>>(),
+            pairs.iter().map(|pair| f64::from(pair.1)).collect(),
+        ]
+        .map(|data| {
+            let value = make.value_of(DType::U32, &dims, data);
+            make.load(value, Space::Main, row_major(&dims))
+        });
+        let (x, y) = (make.expr.handle(x), make.expr.handle(y));
+        let [high, bits, half] = [x.mul_high(y).r(), x.xor(y).r(), x.shr(7.0).r()];
+        make.output(DType::U32, &dims, high);
+        make.output(DType::U32, &dims, bits);
+        make.output(DType::U32, &dims, half);
+        let case = make.finish(Form::Map { dims: dims[..].into() });
+        check(&case, &Limits { int64, ..Limits::webgpu() });
+    }
+}

@@ -229,6 +229,9 @@ fn eval(case: &Case, root: Ref, point: &[usize], acc: f64) -> f64 {
                 Binary::Add => wrap(ty, a + b),
                 Binary::Sub => wrap(ty, a - b),
                 Binary::Mul => wrap(ty, a * b),
+                Binary::MulHigh => ((a as u64 * b as u64) >> 32) as f64,
+                Binary::Xor => (a as u64 ^ b as u64) as f64,
+                Binary::Shr => (a as u64 >> b as u64) as f64,
                 Binary::Max => {
                     if a.is_nan() {
                         a

@@ -62,12 +62,10 @@ fn short_rows_share_workgroups() {
 #[test]
 fn every_way_sorts_every_type() {
     for limits in targets() {
-        for schedule in ways(&limits) {
-            for dtype in DType::ALL {
-                for (across, descending) in [(false, true), (true, false)] {
-                    let sort = case(schedule, dtype, &[3, 4_999], 77, across, descending);
-                    check(&sort, &limits);
-                }
+        for (round, schedule) in ways(&limits).into_iter().enumerate() {
+            for (turn, dtype) in DType::ALL.into_iter().enumerate() {
+                let across = (round + turn) % 2 == 0;
+                check(&case(schedule, dtype, &[3, 4_999], 77, across, !across), &limits);
             }
         }
     }
@@ -77,7 +75,7 @@ fn every_way_sorts_every_type() {
 fn every_way_sorts_rows_of_every_length() {
     for limits in targets() {
         for schedule in ways(&limits) {
-            for len in [77, 2_047, 2_048, 2_049, 3_072, 3_073, 6_144, 20_011] {
+            for len in [77, 2_048, 2_049, 3_072, 3_073, 20_011] {
                 check(&case(schedule, DType::F32, &[2, len], 77, false, false), &limits);
             }
         }

@@ -28,6 +28,7 @@ pub(super) fn validate_text(text: &str) {
     let module = naga::front::wgsl::parse_str(text)
         .unwrap_or_else(|error| panic!("{}\n{text}", error.emit_to_string(text)));
     let capabilities = Capabilities::SHADER_FLOAT16
+        | Capabilities::SHADER_INT64
         | Capabilities::SUBGROUP
         | Capabilities::SHADER_FLOAT16_IN_FLOAT32
         | Capabilities::COOPERATIVE_MATRIX;

@@ -131,6 +131,7 @@ fn plan_limits(device: &wgpu::Device, adapter: &wgpu::Adapter, info: &GpuInfo) -
         f16: device.features().contains(wgpu::Features::SHADER_F16),
         subgroups,
         units: subgroups.and_then(|subgroups| units(device, adapter, subgroups)),
+        int64: device.features().contains(wgpu::Features::SHADER_INT64),
         wide_bool: true,
     }
 }

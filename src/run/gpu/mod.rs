@@ -107,6 +107,7 @@ impl Gpu {
         use wgpu::Features as F;
         let features = F::SHADER_F16
             | F::SUBGROUP
+            | F::SHADER_INT64
             | F::EXPERIMENTAL_COOPERATIVE_MATRIX
             | F::TIMESTAMP_QUERY
             | F::PIPELINE_CACHE;
