@@ -40,6 +40,7 @@
 //! # Features
 //!
 //! - `gpu` (default): GPUs through wgpu. Without it the crate is a CPU engine.
+//! - `serde` (default): [`DeviceProfile`] as serde's data, and kept on disk.
 //! - `blocking`: twins of everything async that wait on the calling thread.
 
 mod batch;

@@ -1,6 +1,7 @@
 //! One run of a plan: on the host's cores or on a GPU, and what it brings back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::fault::fault;
 use super::read::Found;
@@ -68,6 +69,8 @@ impl Run<'_> {
         let plan = &self.prepared.plan;
         stats.backend = Some(plan.backend);
         stats.peak_bytes = plan.peak_bytes;
+        let predicted = Duration::try_from_secs_f64(plan.seconds);
+        stats.predicted_time = predicted.unwrap_or(Duration::MAX);
         match plan.backend {
             Backend::Cpu => self.on_cpu(stats).await,
             #[cfg(feature = "gpu")]

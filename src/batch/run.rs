@@ -105,7 +105,12 @@ impl GpuCommandBatch {
         let placed = self.device.place(&self.graph, &self.placement, pinned)?;
         let targets = self.device.targets();
         let limits = &targets.of(placed.plan.backend).limits;
-        Ok(Explanation::new(&placed.plan, limits, placed.other_seconds))
+        let why = match (pinned, &self.placement) {
+            (Some(_), Placement::Auto) => Some("data that lies there alone".to_owned()),
+            (None, Placement::Auto) if placed.other.is_none() => None,
+            (_, placement) => Some(placement.to_string()),
+        };
+        Ok(Explanation::new(&placed, limits, why.as_deref()))
     }
 
     /// The plan of the batch as it stands, made once.

@@ -48,6 +48,8 @@ pub struct RunStats {
     pub wait_time: Duration,
     /// From the first copy to the last result.
     pub run_time: Duration,
+    /// What the planner predicted for that.
+    pub predicted_time: Duration,
 }
 
 impl fmt::Display for RunStats {
@@ -76,6 +78,7 @@ impl fmt::Display for RunStats {
             let time = seconds(self.compile_time.as_secs_f64());
             write!(f, ", compile {time} ({new} new, {cached} cached)")?;
         }
-        write!(f, ", run {}", seconds(self.run_time.as_secs_f64()))
+        let [run, predicted] = [self.run_time, self.predicted_time].map(|t| t.as_secs_f64());
+        write!(f, ", run {} (predicted {})", seconds(run), seconds(predicted))
     }
 }

@@ -1,5 +1,5 @@
 //! The graphs that probes run: the same small piece of work several times over, each on data of its own, so that
-//! nothing is fused or shared among them.
+//! nothing is fused or shared among them; or in a chain, where each waits for the one before.
 
 use std::panic::Location;
 
@@ -111,6 +111,18 @@ pub(super) fn pieces(piece: Piece, elements: usize, times: usize) -> Option<Grap
     for _ in 0..times {
         recorder.piece(piece, elements)?;
     }
+    Some(recorder.graph)
+}
+
+/// So many small products in a chain.
+pub(super) fn chain(times: usize) -> Option<Graph> {
+    let mut recorder = Recorder { graph: Graph::default(), residents: 0 };
+    let mut x = recorder.resident([4, 4]);
+    for _ in 0..times {
+        let w = recorder.resident([4, 4]);
+        x = recorder.apply(Op::MatMul(Precision::Exact), &[x, w])?;
+    }
+    recorder.graph.keeps.push(x);
     Some(recorder.graph)
 }
 

@@ -1,7 +1,7 @@
 //! Short probes of what a device does in a second: plans of known work, run by the engine on either side.
 //!
-//! All probes together take less than half a second on a fast machine; a slow one leaves out the large sizes, and
-//! what there was no time for keeps its typical figure.
+//! All probes together take less than half a second, beside what compilers take; a slow machine leaves out the large
+//! sizes, and what there was no time for keeps its typical figure.
 
 mod graphs;
 mod probe;
@@ -24,7 +24,7 @@ use crate::run::gpu::Gpu;
 const BUDGET: f64 = 0.42;
 /// What tiles get of it, in shares of other groups.
 #[cfg(feature = "gpu")]
-const TILES: f64 = 4.0;
+const TILES: f64 = 6.0;
 
 /// How far a calibration is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +94,12 @@ pub(crate) async fn measure(
         };
         profile.gpu = side;
         if !gpu.info().software {
+            let tiles = tiles::Gauge::new(&bench, &profile);
+            let compiling = Stopwatch::started();
+            tiles.compile().await?;
+            groups.compiled(compiling);
             let until = groups.next(Backend::Gpu, "tiles", TILES);
-            let Some((cores, rates)) = tiles::measure(&bench, &profile, until).await? else {
+            let Some((cores, rates)) = tiles.measure(&profile, until).await? else {
                 return Ok(None);
             };
             (profile.cores, profile.tiles) = (cores, rates);
@@ -124,6 +128,8 @@ impl Subject {
 struct Groups<'a> {
     progress: &'a mut (dyn FnMut(Progress) + Send),
     started: Stopwatch,
+    /// Seconds that compilers took.
+    compiling: f64,
     done: usize,
     of: usize,
     /// Shares of the groups to come.
@@ -133,17 +139,17 @@ struct Groups<'a> {
 impl<'a> Groups<'a> {
     fn new(progress: &'a mut (dyn FnMut(Progress) + Send), subject: &Subject) -> Self {
         let (of, shares) = subject.groups();
-        Self { progress, started: Stopwatch::started(), done: 0, of, shares }
+        Self { progress, started: Stopwatch::started(), compiling: 0.0, done: 0, of, shares }
     }
 
     /// Begins a group with so many shares of the time that is left, and says until when it has that.
     fn next(&mut self, side: Backend, what: &'static str, shares: f64) -> Deadline {
         (self.progress)(Progress { side, what, done: self.done, of: self.of });
         self.done += 1;
-        let now = self.started.total().as_secs_f64();
+        let now = self.now();
         let until = now + (BUDGET - now).max(0.0) * shares / self.shares.max(shares);
         self.shares -= shares;
-        Deadline { clock: self.started, until }
+        Deadline { clock: self.started, until: until + self.compiling }
     }
 }
 
@@ -154,8 +160,26 @@ struct Deadline {
     until: f64,
 }
 
+impl Groups<'_> {
+    /// Seconds so far, without those of compilers.
+    fn now(&self) -> f64 {
+        self.started.total().as_secs_f64() - self.compiling
+    }
+
+    /// Leaves the time from `start` out of account: how long compilers take says nothing of the device.
+    fn compiled(&mut self, start: Stopwatch) {
+        self.compiling += start.total().as_secs_f64();
+    }
+}
+
 impl Deadline {
-    fn is_past(&self) -> bool {
-        self.clock.total().as_secs_f64() > self.until
+    /// Enough time for whatever is to be done.
+    fn never() -> Self {
+        Self { clock: Stopwatch::started(), until: f64::INFINITY }
+    }
+
+    /// Seconds that are left; less than 0 if it is past.
+    fn left(&self) -> f64 {
+        self.until - self.clock.total().as_secs_f64()
     }
 }

@@ -89,7 +89,7 @@ impl<'a> Bench<'a> {
         if !self.pace.may_go_on() {
             return Ok(Sample::Stopped);
         }
-        if deadline.is_past() {
+        if deadline.left() < 0.0 {
             return Ok(Sample::LeftOut);
         }
         let first = plan.steps.first().map(|step| step.cost).unwrap_or_default();

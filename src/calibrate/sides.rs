@@ -3,17 +3,23 @@
 use super::graphs::{self, Piece};
 use super::probe::{Bench, Sample, Timing};
 use super::{Deadline, Groups};
+use crate::clock::Stopwatch;
 use crate::cost::{Backend, Curve, SideProfile};
 use crate::error::Result;
 use crate::ops::Precision;
 
 /// Groups of probes on the host.
-pub(super) const GROUPS_CPU: usize = 7;
+pub(super) const GROUPS_CPU: usize = 8;
 /// Groups of probes on a GPU, without tiles.
 pub(super) const GROUPS_GPU: usize = GROUPS_CPU + 2;
 
 /// A group ends with the first probe whose pieces take so many seconds each: larger ones run at the same rate.
 const LONG: f64 = 0.001;
+/// Rows of products that have few.
+const THIN_ROWS: usize = 4;
+/// How much longer than one probe the next may take, and what all runs of it take in pieces.
+const GROWTH: f64 = 8.0;
+const RUNS: f64 = 6.0;
 /// Elements of the probes that grow.
 const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
 
@@ -25,21 +31,24 @@ pub(super) async fn measure(
 ) -> Result<Option<SideProfile>> {
     let mut side = typical.clone();
     let squares = products(None);
-    let thin = products(Some(1));
+    let thin = products(Some(THIN_ROWS));
     let sized = GROUPS.map(|(_, piece, _)| SIZES.map(|elements| (piece, elements)));
     let all = sized.iter().flatten().chain(&squares).chain(&thin);
+    let compiling = Stopwatch::started();
     bench.compile(all.map(|&(piece, elements)| graphs::pieces(piece, elements, 1))).await?;
+    groups.compiled(compiling);
 
-    let deadline = groups.next(bench.side(), "latency", 1.0);
-    let Some((round_trip, dispatch)) = latency(bench, deadline).await? else { return Ok(None) };
+    groups.next(bench.side(), "latency", 1.0);
+    let Some((round_trip, dispatch)) = latency(bench).await? else { return Ok(None) };
     (side.round_trip, side.dispatch) = (round_trip, dispatch);
     for ((what, _, curve), pieces) in GROUPS.into_iter().zip(&sized) {
         let deadline = groups.next(bench.side(), what, 1.0);
         let Some(points) = points(bench, &side, pieces, deadline).await? else { return Ok(None) };
         set(curve(&mut side), points);
     }
-    let deadline = groups.next(bench.side(), "products", 1.0);
-    for (pieces, curve) in [(&squares, PRODUCT), (&thin, THIN)] {
+    let products = [("products", &squares, PRODUCT), ("thin products", &thin, THIN)];
+    for (what, pieces, curve) in products {
+        let deadline = groups.next(bench.side(), what, 1.0);
         let Some(points) = points(bench, &side, pieces, deadline).await? else { return Ok(None) };
         set(curve(&mut side), points);
     }
@@ -79,7 +88,7 @@ fn set(curve: &mut Curve, points: Vec<(f64, f64)>) {
 fn products(rows: Option<usize>) -> Vec<(Piece, usize)> {
     let sides: &[usize] = match rows {
         None => &[16, 32, 64, 128, 256, 512, 1024, 2048],
-        Some(_) => &[64, 256, 1024, 2048],
+        Some(_) => &[64, 256, 512, 1024, 2048],
     };
     let product = |&n: &usize| {
         let (m, precision) = (rows.unwrap_or(n), Precision::Exact);
@@ -88,12 +97,17 @@ fn products(rows: Option<usize>) -> Vec<(Piece, usize)> {
     sides.iter().map(product).collect()
 }
 
-/// The seconds of an empty run, and of each kernel: from runs of one and of nine that do next to nothing.
-async fn latency(bench: &Bench<'_>, deadline: Deadline) -> Result<Option<(f64, f64)>> {
+/// The seconds of an empty run, and of each kernel: from runs of one and of nine that do next to nothing. On a GPU each
+/// waits for the one before, as those of a user mostly do.
+async fn latency(bench: &Bench<'_>) -> Result<Option<(f64, f64)>> {
     const MANY: usize = 9;
     let mut times = [0.0; 2];
     for (time, count) in times.iter_mut().zip([1, MANY]) {
-        match bench.time(graphs::pieces(Piece::Copy, 4, count), deadline).await? {
+        let graph = match bench.side() {
+            Backend::Cpu => graphs::pieces(Piece::Copy, 4, count),
+            Backend::Gpu => graphs::chain(count),
+        };
+        match bench.time(graph, Deadline::never()).await? {
             Sample::Took(timing) => *time = timing.seconds,
             Sample::LeftOut | Sample::Stopped => return Ok(None),
         }
@@ -116,9 +130,18 @@ async fn points(
         if seconds > LONG {
             break;
         }
-        // Several small ones a run, so that the time of the run itself matters less.
-        let times = if seconds > LONG / 20.0 || elements > 1 << 20 { 2 } else { 8 };
-        let timing = match bench.time(graphs::pieces(piece, elements, times), deadline).await? {
+        // The first is always measured: a typical figure beside measured ones would mislead.
+        let due = if points.is_empty() { Deadline::never() } else { deadline };
+        if seconds * GROWTH * RUNS > due.left() {
+            break;
+        }
+        // Several small ones a run, so that the time of the run itself matters less; but a GPU would overlap them.
+        let times = match bench.side() {
+            Backend::Gpu => 1,
+            Backend::Cpu if seconds > LONG / 20.0 || elements > 1 << 20 => 2,
+            Backend::Cpu => 8,
+        };
+        let timing = match bench.time(graphs::pieces(piece, elements, times), due).await? {
             Sample::Took(timing) => timing,
             Sample::LeftOut => break,
             Sample::Stopped => return Ok(None),
@@ -149,8 +172,12 @@ async fn transfers(
         if seconds > LONG {
             break;
         }
+        let due = if points.is_empty() { Deadline::never() } else { deadline };
+        if seconds * GROWTH * RUNS > due.left() {
+            break;
+        }
         let graph = if up { graphs::upload(elements) } else { graphs::download(elements) };
-        let timing = match bench.time(graph, deadline).await? {
+        let timing = match bench.time(graph, due).await? {
             Sample::Took(timing) => timing,
             Sample::LeftOut => break,
             Sample::Stopped => return Ok(None),

@@ -12,39 +12,7 @@ use crate::plan::{Form, KnownTile, Plan, ProductSchedule, known_tiles, plan};
 /// The most cores that are looked for.
 const MOST_CORES: u32 = 1024;
 /// Elements of k in the probes, at most.
-const LONGEST: usize = 2048;
-
-/// Cores and rates; `None` if it was stopped. Without time for all rates there are none: measured ones are not to be
-/// compared with typical ones.
-pub(super) async fn measure(
-    bench: &Bench<'_>,
-    profile: &DeviceProfile,
-    deadline: Deadline,
-) -> Result<Option<(u32, Vec<TileRate>)>> {
-    let round_trip = profile.gpu.round_trip + profile.gpu.dispatch;
-    let gauge = Gauge { bench, deadline, round_trip };
-    let known = known_tiles(&bench.target.limits);
-    let Some(&first) = known.iter().find(|tile| tile.together == 1) else {
-        return Ok(Some((profile.cores, Vec::new())));
-    };
-    bench
-        .compile_plans(known.iter().filter_map(|tile| gauge.plan(tile, 1, 1, tile.bk * 8)))
-        .await?;
-    let cores = match gauge.cores(&first).await? {
-        Seen::Number(cores) => cores,
-        Seen::Nothing => return Ok(Some((profile.cores, Vec::new()))),
-        Seen::Stop => return Ok(None),
-    };
-    let mut rates = Vec::new();
-    for tile in &known {
-        match gauge.rate(tile, cores).await? {
-            Seen::Number(rate) => rates.push(rate),
-            Seen::Nothing => return Ok(Some((cores, Vec::new()))),
-            Seen::Stop => return Ok(None),
-        }
-    }
-    Ok(Some((cores, rates)))
-}
+const LONGEST: usize = 1024;
 
 enum Seen<T> {
     Number(T),
@@ -52,14 +20,52 @@ enum Seen<T> {
     Stop,
 }
 
-struct Gauge<'a> {
+/// What measures tiles.
+pub(super) struct Gauge<'a> {
     bench: &'a Bench<'a>,
-    deadline: Deadline,
+    known: Vec<KnownTile>,
     /// Seconds of a run of one kernel that does nothing.
     round_trip: f64,
 }
 
-impl Gauge<'_> {
+impl<'a> Gauge<'a> {
+    pub fn new(bench: &'a Bench<'a>, profile: &DeviceProfile) -> Self {
+        let round_trip = profile.gpu.round_trip + profile.gpu.dispatch;
+        Self { bench, known: known_tiles(&bench.target.limits), round_trip }
+    }
+
+    /// Compiles all tiles at once.
+    pub async fn compile(&self) -> Result<()> {
+        let plans = self.known.iter().filter_map(|tile| self.plan(tile, 1, 1, tile.bk * 8));
+        self.bench.compile_plans(plans).await
+    }
+
+    /// Cores and rates; `None` if it was stopped. Without time for all rates there are none: measured ones are not to be
+    /// compared with typical ones.
+    pub async fn measure(
+        &self,
+        profile: &DeviceProfile,
+        deadline: Deadline,
+    ) -> Result<Option<(u32, Vec<TileRate>)>> {
+        let Some(first) = self.known.iter().find(|tile| tile.together == 1) else {
+            return Ok(Some((profile.cores, Vec::new())));
+        };
+        let cores = match self.cores(first, deadline).await? {
+            Seen::Number(cores) => cores,
+            Seen::Nothing => return Ok(Some((profile.cores, Vec::new()))),
+            Seen::Stop => return Ok(None),
+        };
+        let mut rates = Vec::new();
+        for tile in &self.known {
+            match self.rate(tile, cores, deadline).await? {
+                Seen::Number(rate) => rates.push(rate),
+                Seen::Nothing => return Ok(Some((cores, Vec::new()))),
+                Seen::Stop => return Ok(None),
+            }
+        }
+        Ok(Some((cores, rates)))
+    }
+
     /// A product of `rows × columns` tiles, in one part.
     fn plan(&self, tile: &KnownTile, rows: usize, columns: usize, k: usize) -> Option<Plan> {
         let precision = match tile.kind {
@@ -79,7 +85,13 @@ impl Gauge<'_> {
     }
 
     /// Seconds of the product alone.
-    async fn seconds(&self, tile: &KnownTile, groups: u32, k: usize) -> Result<Seen<f64>> {
+    async fn seconds(
+        &self,
+        tile: &KnownTile,
+        groups: u32,
+        k: usize,
+        deadline: Deadline,
+    ) -> Result<Seen<f64>> {
         // As square as can be: neighbours read the same rows and columns.
         let columns = f64::from(groups).sqrt().ceil() as usize;
         let rows = (groups as usize).div_ceil(columns);
@@ -87,7 +99,7 @@ impl Gauge<'_> {
         // Split products have their operands scaled first.
         let others = plan.steps.iter().filter(|step| !matches!(step.form, Form::MatMul { .. }));
         let others: f64 = others.map(|step| step.cost.gpu_seconds).sum();
-        Ok(match self.bench.time_plan(plan, self.deadline).await? {
+        Ok(match self.bench.time_plan(plan, deadline).await? {
             Sample::Took(timing) => {
                 let whole = timing.seconds;
                 Seen::Number((whole - self.round_trip - others).max(0.05 * whole))
@@ -99,9 +111,9 @@ impl Gauge<'_> {
 
     /// How many workgroups, each with a core for itself, are done in the time of one: twice as long take those that
     /// share.
-    async fn cores(&self, tile: &KnownTile) -> Result<Seen<u32>> {
+    async fn cores(&self, tile: &KnownTile, deadline: Deadline) -> Result<Seen<u32>> {
         let k = LONGEST / 2;
-        let one = match self.seconds(tile, 1, k).await? {
+        let one = match self.seconds(tile, 1, k, deadline).await? {
             Seen::Number(seconds) => seconds,
             other => return Ok(other.without()),
         };
@@ -112,7 +124,7 @@ impl Gauge<'_> {
             if groups >= MOST_CORES {
                 break;
             }
-            match self.seconds(tile, groups, k).await? {
+            match self.seconds(tile, groups, k, deadline).await? {
                 Seen::Number(seconds) if seconds < 1.6 * one => fits = groups,
                 Seen::Number(_) => shares = groups,
                 other => return Ok(other.without()),
@@ -122,15 +134,20 @@ impl Gauge<'_> {
     }
 
     /// The rates of a kernel: alone on a core, and with all cores full for two rounds.
-    async fn rate(&self, tile: &KnownTile, cores: u32) -> Result<Seen<TileRate>> {
+    async fn rate(
+        &self,
+        tile: &KnownTile,
+        cores: u32,
+        deadline: Deadline,
+    ) -> Result<Seen<TileRate>> {
         // The first and last tiles of k take a while of their own.
         let steps = |k: usize| (k.div_ceil(tile.bk) + 2) as f64;
-        let alone = match self.seconds(tile, 1, LONGEST).await? {
+        let alone = match self.seconds(tile, 1, LONGEST, deadline).await? {
             Seen::Number(seconds) => seconds,
             other => return Ok(other.without()),
         };
         let k = LONGEST / 2;
-        let full = match self.seconds(tile, 2 * cores * tile.together as u32, k).await? {
+        let full = match self.seconds(tile, 2 * cores * tile.together as u32, k, deadline).await? {
             Seen::Number(seconds) => seconds,
             other => return Ok(other.without()),
         };

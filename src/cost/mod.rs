@@ -13,7 +13,7 @@ pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
 pub use placement::Placement;
 pub use profile::{DeviceProfile, SideProfile};
 pub use tile::{TileKind, TileRate};
-pub(crate) use work::Work;
+pub(crate) use work::{Prediction, Work};
 
 /// Where a plan runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

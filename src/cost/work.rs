@@ -1,6 +1,9 @@
 //! What a step asks of a device, and how long a side takes for it.
 
+use std::fmt;
+
 use super::{Rates, SideProfile};
+use crate::units::seconds;
 
 /// What a step moves and computes: flops by what computes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -12,12 +15,44 @@ pub(crate) struct Work {
     pub reduce: f64,
     pub row: f64,
     pub product: f64,
-    /// Whether the product has few rows.
-    pub thin: bool,
+    /// 1 for a product with few rows, 0 for one with many.
+    pub thinness: f64,
     /// Seconds of the product, where they are known better than by its flops.
     pub product_seconds: Option<f64>,
     /// Kernels launched.
     pub dispatches: u64,
+}
+
+/// Predicted seconds of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Prediction {
+    /// Submit and wait.
+    pub round_trip: f64,
+    /// Uploads to the device.
+    pub up: f64,
+    /// Kernels.
+    pub steps: f64,
+    /// Results to the host.
+    pub down: f64,
+}
+
+impl Prediction {
+    pub fn total(&self) -> f64 {
+        self.round_trip + self.up + self.steps + self.down
+    }
+}
+
+impl fmt::Display for Prediction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { round_trip, up, steps, down } = *self;
+        write!(f, "{} (round trip {}", seconds(self.total()), seconds(round_trip))?;
+        for (what, time) in [("upload", up), ("kernels", steps), ("download", down)] {
+            if time > 0.0 {
+                write!(f, ", {what} {}", seconds(time))?;
+            }
+        }
+        f.write_str(")")
+    }
 }
 
 impl Work {
@@ -31,8 +66,9 @@ impl SideProfile {
     /// The seconds of one step: what it moves or what it computes, whichever takes longer.
     pub(crate) fn step(&self, work: &Work) -> f64 {
         let product = || {
-            let curve = if work.thin { &self.thin_product } else { &self.product };
-            curve.seconds(work.product)
+            let thin = self.thin_product.seconds(work.product);
+            let square = self.product.seconds(work.product);
+            thin.powf(work.thinness) * square.powf(1.0 - work.thinness)
         };
         let compute = self.arithmetic.seconds(work.arithmetic)
             + self.transcendental.seconds(work.transcendental)
@@ -42,12 +78,14 @@ impl SideProfile {
         self.dispatch * work.dispatches as f64 + self.memory.seconds(work.bytes).max(compute)
     }
 
-    /// The seconds of a run whose steps take `steps`, with these bytes brought and fetched.
-    pub(crate) fn run(&self, steps: f64, up: u64, down: u64) -> f64 {
-        self.round_trip
-            + steps
-            + self.upload.seconds(up as f64)
-            + self.download.seconds(down as f64)
+    /// A run whose steps take `steps` seconds, with these bytes brought and fetched.
+    pub(crate) fn run(&self, steps: f64, up: u64, down: u64) -> Prediction {
+        Prediction {
+            round_trip: self.round_trip,
+            up: self.upload.seconds(up as f64),
+            steps,
+            down: self.download.seconds(down as f64),
+        }
     }
 
     /// What fusion asks: the rates of large kernels.
@@ -83,6 +121,8 @@ mod tests {
         side.dispatch = 0.0;
         let work = Work { product: 20.0, ..Work::default() };
         assert_eq!(side.step(&work), 2.0);
-        assert_eq!(side.step(&Work { thin: true, ..work }), 20.0);
+        assert_eq!(side.step(&Work { thinness: 1.0, ..work }), 20.0);
+        let between = side.step(&Work { thinness: 0.5, ..work });
+        assert!((between - 40_f64.sqrt()).abs() < 1e-12, "{between}");
     }
 }

@@ -27,6 +27,9 @@ use crate::store::{Store, user_folder};
 /// [`without_cache`](Self::without_cache) says otherwise; if neither does, `ONETRIP_CACHE` may name a folder
 /// or say `off`. Name only folders that nobody but the user can write to: what lies there is handed
 /// to the driver.
+///
+/// What was [measured](Device::calibrate) of a device is kept there too. Without a cache nothing is measured unless
+/// asked for.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder opens nothing until `auto` or `gpu` is called"]
 pub struct DeviceBuilder {

@@ -39,3 +39,47 @@ impl Keep {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::cost::Curve;
+
+    fn keep(folder: &PathBuf, name: &str) -> Keep {
+        let info = DeviceInfo {
+            name: name.into(),
+            api: "test".into(),
+            driver: "1".into(),
+            software: false,
+            threads: 4,
+            fallback: None,
+        };
+        Keep::new(Arc::new(Store::new(folder.clone())), &info)
+    }
+
+    #[test]
+    fn profiles_come_back_as_they_were_for_their_device_alone() {
+        let folder = std::env::temp_dir().join(format!("onetrip-keep-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let kept = keep(&folder, "a");
+        assert_eq!(kept.load(), None, "there is no folder yet");
+        let mut profile = DeviceProfile::typical(4);
+        profile.measured = true;
+        profile.gpu.memory = Curve::new([(1024.0, 1.235e9), (65_536.0, 4.1e12)]);
+        profile.gpu.dispatch = 3.713e-6;
+        kept.save(&profile);
+        assert_eq!(keep(&folder, "a").load().as_ref(), Some(&profile));
+        assert_eq!(keep(&folder, "b").load(), None);
+
+        for damaged in [&b""[..], b"{}", b"[1, 2]", b"\xff\xfe", b"{\"measured\": true}"] {
+            kept.store.save(&kept.key, damaged).unwrap();
+            assert_eq!(kept.load(), None, "{damaged:?}");
+        }
+        profile.gpu.memory = Curve::new([(1024.0, -1.0)]);
+        kept.save(&profile);
+        assert_eq!(kept.load(), None, "a rate below nothing was never measured");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

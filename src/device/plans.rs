@@ -48,7 +48,7 @@ impl Prepared {
         Self {
             bytes: plan.peak_bytes.saturating_sub(bound) + transfers,
             plan: Arc::new(plan),
-            was_chosen: placed.other_seconds.is_some(),
+            was_chosen: placed.other.is_some(),
             outputs: graph.outputs(),
             on_cpu: OnceLock::new(),
             #[cfg(feature = "gpu")]

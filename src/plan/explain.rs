@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::memory::{Life, lives};
 use super::step::{Form, ProductLayout, SortSchedule, Step, UnitTile, ValueId};
-use super::{Home, Plan};
+use super::{Home, Placed, Plan};
 use crate::cost::{Backend, Limits};
 use crate::error::file_and_line;
 use crate::units::{bytes, count, quantity, seconds};
@@ -22,9 +22,10 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains `plan`; `other` is the predicted time on the side that was not chosen, where both
-    /// could be.
-    pub(crate) fn new(plan: &Plan, limits: &Limits, other: Option<f64>) -> Self {
+    /// Explains a plan for a device of these limits, and `why` it is for this side where there is a
+    /// choice.
+    pub(crate) fn new(placed: &Placed, limits: &Limits, why: Option<&str>) -> Self {
+        let plan = &placed.plan;
         let printer = Printer { plan, limits, lives: lives(plan) };
         Self {
             backend: plan.backend,
@@ -32,7 +33,7 @@ impl Explanation {
             dispatches: plan.dispatches(),
             peak_bytes: plan.peak_bytes,
             predicted_seconds: plan.seconds,
-            text: printer.page(other),
+            text: printer.page(placed, why),
         }
     }
 
@@ -80,7 +81,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn page(&self, other: Option<f64>) -> String {
+    fn page(&self, placed: &Placed, why: Option<&str>) -> String {
         let plan = self.plan;
         let mut page = String::new();
         let uploads = u64::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
@@ -98,11 +99,15 @@ impl Printer<'_> {
             bytes(plan.peak_bytes),
             seconds(plan.seconds),
         );
-        if let Some(other) = other {
-            let side = if plan.backend == Backend::Cpu { "gpu" } else { "cpu" };
-            let _ = write!(page, " ({side} {})", seconds(other));
-        }
         page.push('\n');
+        if let Some(why) = why {
+            let _ = write!(page, "  placed by {why}: {} {}", plan.backend, placed.predicted);
+            if let Some(other) = placed.other {
+                let side = if plan.backend == Backend::Cpu { Backend::Gpu } else { Backend::Cpu };
+                let _ = write!(page, "; {side} {other}");
+            }
+            page.push('\n');
+        }
         for (index, value) in plan.values.iter().enumerate() {
             if matches!(value.home, Home::Upload { .. } | Home::Resident(_)) {
                 let text = self.value(ValueId(index as u32));

@@ -38,7 +38,7 @@ pub(crate) use tune::{ROW_HELD, SORT_COUNTS};
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::cost::{Backend, DeviceProfile, Limits};
+use crate::cost::{Backend, DeviceProfile, Limits, Prediction};
 use crate::dtype::DType;
 use crate::error::{PlanError, file_and_line};
 use crate::graph::{Graph, NodeId};
@@ -174,7 +174,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
         seconds: 0.0,
     };
     memory::assign(&mut plan, &bytes);
-    plan.seconds = plan.predicted(target);
+    plan.seconds = plan.predicted(target).total();
     verify::memory(&plan)?;
     Ok(plan)
 }
@@ -185,7 +185,8 @@ impl Plan {
         self.steps.iter().map(Step::dispatches).sum()
     }
 
-    fn predicted(&self, target: &Target) -> f64 {
+    /// What a run takes on the target that the plan was made for.
+    pub fn predicted(&self, target: &Target) -> Prediction {
         let steps = self.steps.iter().map(|step| match self.backend {
             Backend::Cpu => step.cost.cpu_seconds,
             Backend::Gpu => step.cost.gpu_seconds,

@@ -3,7 +3,7 @@
 use super::step::{Form, Step};
 use super::{Plan, Target, plan};
 use crate::cost::selector::{self, BackendSelector, OpComplexity};
-use crate::cost::{Backend, Placement};
+use crate::cost::{Backend, Placement, Prediction};
 use crate::error::PlanError;
 use crate::graph::Graph;
 
@@ -11,8 +11,16 @@ use crate::graph::Graph;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Placed {
     pub plan: Plan,
-    /// Predicted seconds on the other side, where both could run the graph.
-    pub other_seconds: Option<f64>,
+    pub predicted: Prediction,
+    /// What the other side would take, where both could run the graph.
+    pub other: Option<Prediction>,
+}
+
+impl Placed {
+    fn new(plan: Plan, target: &Target) -> Self {
+        let predicted = plan.predicted(target);
+        Self { plan, predicted, other: None }
+    }
 }
 
 /// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph
@@ -38,7 +46,7 @@ pub(crate) fn place<'a>(
     let Some(target) = targets.into_iter().find(|target| target.backend == side) else {
         return Err(PlanError::NoSuchSide { side: side.to_string() });
     };
-    Ok(Placed { plan: plan(graph, target)?, other_seconds: None })
+    Ok(Placed::new(plan(graph, target)?, target))
 }
 
 /// The plan with the least predicted time.
@@ -49,19 +57,19 @@ fn fastest<'a>(
     let mut best: Option<Placed> = None;
     let mut failed = None;
     for target in targets {
-        let plan = match plan(graph, target) {
-            Ok(plan) => plan,
+        let placed = match plan(graph, target) {
+            Ok(plan) => Placed::new(plan, target),
             Err(error) => {
                 failed.get_or_insert(error);
                 continue;
             }
         };
         best = Some(match best {
-            Some(best) if best.plan.seconds <= plan.seconds => {
-                Placed { other_seconds: Some(plan.seconds), ..best }
+            Some(best) if best.predicted.total() <= placed.predicted.total() => {
+                Placed { other: Some(placed.predicted), ..best }
             }
-            Some(best) => Placed { plan, other_seconds: Some(best.plan.seconds) },
-            None => Placed { plan, other_seconds: None },
+            Some(best) => Placed { other: Some(best.predicted), ..placed },
+            None => placed,
         });
     }
     best.ok_or_else(|| failed.unwrap_or(PlanError::Empty))
@@ -104,5 +112,99 @@ fn complexity(step: &Step) -> OpComplexity {
             OpComplexity::Medium
         }
         Form::MatMul { .. } => OpComplexity::High,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::batch::GpuCommandBatch;
+    use crate::cost::{Curve, DeviceProfile, Limits};
+    use crate::device::Device;
+
+    /// Both sides of a device on which a kernel takes so many seconds.
+    fn targets(cpu: f64, gpu: f64) -> [Target; 2] {
+        let mut profile = DeviceProfile::typical(1);
+        for (side, dispatch) in [(&mut profile.cpu, cpu), (&mut profile.gpu, gpu)] {
+            (side.round_trip, side.dispatch) = (0.0, dispatch);
+            (side.upload, side.download) = (Curve::default(), Curve::default());
+            for curve in [
+                &mut side.memory,
+                &mut side.arithmetic,
+                &mut side.transcendental,
+                &mut side.reduce,
+                &mut side.row,
+                &mut side.product,
+                &mut side.thin_product,
+            ] {
+                *curve = Curve::default();
+            }
+        }
+        let profile = Arc::new(profile);
+        let target = |backend, limits| Target { backend, limits, profile: Arc::clone(&profile) };
+        [target(Backend::Cpu, Limits::cpu()), target(Backend::Gpu, Limits::webgpu())]
+    }
+
+    /// tanh of so many numbers.
+    fn chain(elements: usize) -> GpuCommandBatch {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload_vec(vec![0.0_f32; elements], elements);
+        batch.tanh(x);
+        batch
+    }
+
+    fn side(batch: &GpuCommandBatch, targets: &[Target], placement: Placement) -> Backend {
+        place(&batch.graph, targets, &placement).unwrap().plan.backend
+    }
+
+    #[test]
+    fn auto_takes_the_faster_side_and_the_first_of_equals() {
+        let batch = chain(10);
+        assert_eq!(side(&batch, &targets(1.0, 2.0), Placement::Auto), Backend::Cpu);
+        assert_eq!(side(&batch, &targets(2.0, 1.0), Placement::Auto), Backend::Gpu);
+        assert_eq!(side(&batch, &targets(1.0, 1.0), Placement::Auto), Backend::Cpu);
+        let placed = place(&batch.graph, &targets(2.0, 1.0), &Placement::Auto).unwrap();
+        assert_eq!(placed.predicted.total(), 1.0);
+        assert_eq!(placed.other.map(|other| other.total()), Some(2.0));
+    }
+
+    #[test]
+    fn a_side_that_is_named_is_taken_or_missed() {
+        let batch = chain(10);
+        let targets = targets(1.0, 2.0);
+        assert_eq!(side(&batch, &targets, Placement::Gpu), Backend::Gpu);
+        assert_eq!(side(&batch, &targets, Placement::Cpu), Backend::Cpu);
+        let missed = place(&batch.graph, &targets[..1], &Placement::Gpu).unwrap_err();
+        assert_eq!(missed, PlanError::NoSuchSide { side: "gpu".into() });
+        let only = &targets[..1];
+        assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");
+    }
+
+    #[test]
+    fn rules_look_at_sizes_alone() {
+        let targets = targets(1.0, 1.0);
+        let by = |batch: &GpuCommandBatch, placement| side(batch, &targets, placement);
+        let small = chain(999);
+        assert_eq!(by(&small, Placement::Threshold(1000)), Backend::Cpu);
+        assert_eq!(by(&chain(1000), Placement::Threshold(1000)), Backend::Gpu);
+        assert_eq!(by(&chain(2_000_000), Placement::Complexity), Backend::Cpu, "elementwise");
+        let mut product = GpuCommandBatch::new(&Device::cpu());
+        let x = product.upload_vec(vec![0.0_f32; 101 * 101], [101, 101]);
+        product.matmul(x, x);
+        assert_eq!(by(&product, Placement::Complexity), Backend::Gpu, "10 201 elements");
+        let selector = BackendSelector::new();
+        assert_eq!(by(&product, Placement::FiveTimes(selector)), Backend::Cpu);
+        let slow = selector.with_gpu_gflops(1e9).unwrap();
+        assert_eq!(by(&product, Placement::FiveTimes(slow)), Backend::Gpu);
+        let sums = |elements| {
+            let mut batch = GpuCommandBatch::new(&Device::cpu());
+            let x = batch.upload_vec(vec![0.0_f32; elements], elements);
+            batch.sum(x, 0);
+            batch
+        };
+        assert_eq!(by(&sums(100_000), Placement::Complexity), Backend::Cpu);
+        assert_eq!(by(&sums(100_001), Placement::Complexity), Backend::Gpu);
     }
 }

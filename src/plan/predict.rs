@@ -97,10 +97,19 @@ fn work(step: &Step) -> Work {
             evaluate(&[*w], of([*k, *n]));
             evaluate(&after, of([*m, *n]));
             work.product = 2.0 * of([*m, *n]) * *k as f64;
-            work.thin = *m <= STRIP_ROWS;
+            work.thinness = thinness(*m);
         }
     }
     work
+}
+
+/// 1 for as few rows as one pass over the right operand serves, 0 from where a product is as good as square, in between by the
+/// logarithm.
+fn thinness(rows: usize) -> f64 {
+    const SQUARE: f64 = 256.0;
+    let few = STRIP_ROWS as f64;
+    let rows = (rows as f64).clamp(few, SQUARE);
+    (SQUARE / rows).ln() / (SQUARE / few).ln()
 }
 
 /// What a product takes on a GPU whose kernels were measured.

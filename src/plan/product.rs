@@ -309,4 +309,60 @@ mod tests {
             }
         }
     }
+
+    /// The target with these rates of all scalar tiles of the model, in Gflop/s a core.
+    fn measured(rate: impl Fn(&KnownTile) -> f64) -> Target {
+        let limits = Limits::webgpu();
+        let known = known_tiles(&limits);
+        let side = |side: usize| side as u32;
+        let tiles = known.iter().map(|tile| TileRate {
+            kind: tile.kind,
+            bm: side(tile.bm),
+            bn: side(tile.bn),
+            bk: side(tile.bk),
+            rate: 1e9 * rate(tile),
+            step: 1e-9,
+        });
+        let mut profile = DeviceProfile::typical(16);
+        profile.tiles = tiles.collect();
+        Target { backend: Backend::Gpu, limits, profile: Arc::new(profile) }
+    }
+
+    #[test]
+    fn the_tile_that_was_measured_to_be_fastest_is_taken() {
+        let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096 };
+        for favourite in known_tiles(&Limits::webgpu()) {
+            let target = measured(|tile| if tile.bm == favourite.bm { 100.0 } else { 1.0 });
+            let schedule = schedule(&size, Precision::Exact, &target);
+            let ProductLayout::Tiles(Tile { bm, .. }) = schedule.layout else {
+                panic!("{schedule:?} is for many rows")
+            };
+            assert_eq!(bm, favourite.bm);
+            let seconds = measured_seconds(&size, &schedule, &target);
+            // 2·4096³ flops by 128 cores.
+            let least = 2.0 * 4096_f64.powi(3) / (128.0 * 100e9);
+            assert!(seconds.is_some_and(|s| s >= least && s < 2.0 * least), "{seconds:?} {least}");
+        }
+    }
+
+    #[test]
+    fn fewer_cores_take_larger_tiles_and_fewer_parts() {
+        let size = ProductSize { count: 1, m: 256, n: 256, k: 4096 };
+        let chosen = |cores| {
+            let mut target = target(Limits::webgpu());
+            Arc::make_mut(&mut target.profile).cores = cores;
+            let schedule = schedule(&size, Precision::Exact, &target);
+            let ProductLayout::Tiles(tile) = schedule.layout else { panic!("{schedule:?}") };
+            (tile.bm * tile.bn) as f64 / schedule.parts as f64
+        };
+        assert!(chosen(4) > chosen(128), "{} {}", chosen(4), chosen(128));
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_measured_time() {
+        let target = target(Limits::webgpu());
+        let size = ProductSize { count: 1, m: 64, n: 64, k: 64 };
+        let schedule = schedule(&size, Precision::Exact, &target);
+        assert_eq!(measured_seconds(&size, &schedule, &target), None);
+    }
 }

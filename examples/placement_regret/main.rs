@@ -1,0 +1,137 @@
+//! How often automatic placement takes the faster side, and what it costs where it does not.
+//!
+//! ```text
+//! cargo run --release --example placement_regret [-- --quick] [-- --svg file] [-- --list]
+//! ```
+//!
+//! Each graph of a grid runs on the CPU and on the GPU, and by `Placement::Auto`; the published rules are asked which
+//! side they would take. Times are medians of `execute`, everything compiled and planned. Where Auto takes one side
+//! whole, its plan is that side's, and so is its time; other plans are timed on their own. Graphs that one side cannot hold,
+//! or is predicted to work on for over a second, are left out. `--list` prints a line for each graph.
+
+#[path = "../common/timing.rs"]
+mod timing;
+
+mod grid;
+mod plot;
+mod report;
+
+use std::error::Error;
+use std::time::Duration;
+
+use grid::{Case, Work, cases};
+use onetrip::selector::BackendSelector;
+use onetrip::{Backend, Device, Placement, Result};
+use report::{Choice, Measured};
+use timing::{Budget, median};
+
+const BUDGET: Budget = Budget { least: 5, most: 50, time: Duration::from_millis(25) };
+/// Predicted seconds of the slower side above which a graph is left out.
+const TOO_LONG: f64 = 1.0;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::result::Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let after = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).cloned()
+    };
+    let device = Device::auto().await?;
+    if !device.is_gpu() {
+        return Err("there is no GPU to choose; ONETRIP_ADAPTER may name a software one".into());
+    }
+    println!("# {}", device.info());
+    let started = std::time::Instant::now();
+    let profile = device.calibrate().await?;
+    println!("# calibrated in {:.3} s", started.elapsed().as_secs_f64());
+    println!("# {}", profile.to_string().trim_end().replace('\n', "\n# "));
+    let step = if has("--quick") { 10 } else { 1 };
+    let mut measured = Vec::new();
+    for case in cases().into_iter().step_by(step) {
+        if let Some(one) = measure(&device, case).await? {
+            if has("--list") {
+                println!("{one}");
+            }
+            measured.push(one);
+        }
+    }
+    if let Some(path) = after("--svg") {
+        std::fs::write(path, plot::svg(&measured))?;
+    }
+    report::print(&measured);
+    Ok(())
+}
+
+/// The rules that Auto is compared with.
+fn rules() -> [(&'static str, Placement); 3] {
+    [
+        ("five times", Placement::FiveTimes(BackendSelector::new())),
+        ("complexity", Placement::Complexity),
+        ("threshold 1e5", Placement::Threshold(100_000)),
+    ]
+}
+
+async fn measure(device: &Device, case: Case) -> Result<Option<Measured>> {
+    let mut recorded = case.work.record(device)?;
+    let batch = &mut recorded.batch;
+    let mut predicted = [0.0; 2];
+    for (placement, seconds) in [Placement::Cpu, Placement::Gpu].iter().zip(&mut predicted) {
+        batch.set_placement(*placement);
+        let Ok(explanation) = batch.explain() else { return Ok(None) };
+        *seconds = explanation.predicted_seconds();
+    }
+    if predicted.iter().any(|&seconds| seconds > TOO_LONG) {
+        return Ok(None);
+    }
+    let mut rules = rules().map(|(name, placement)| (name, placement, Backend::Cpu));
+    for (_, placement, side) in &mut rules {
+        batch.set_placement(*placement);
+        *side = batch.explain()?.backend();
+    }
+    batch.set_placement(Placement::Auto);
+    let explanation = batch.explain()?;
+    let auto = Choice { backend: explanation.backend(), seconds: 0.0 };
+    let mut times = [0.0; 2];
+    for (placement, seconds) in [Placement::Cpu, Placement::Gpu].iter().zip(&mut times) {
+        batch.set_placement(*placement);
+        let pass = async || batch.execute().await;
+        *seconds = median(BUDGET, pass).await?.as_secs_f64();
+    }
+    let [cpu, gpu] = times;
+    let of = |side| if side == Backend::Cpu { cpu } else { gpu };
+    Ok(Some(Measured {
+        family: case.family,
+        label: label(&case.work),
+        size: case.size,
+        cpu,
+        gpu,
+        predicted,
+        auto: Choice { seconds: of(auto.backend), ..auto },
+        rules: rules.map(|(name, _, side)| (name, Choice { backend: side, seconds: of(side) })),
+    }))
+}
+
+/// The graph in a few words.
+fn label(work: &Work) -> String {
+    let place = |resident: bool| if resident { ", resident" } else { "" };
+    match *work {
+        Work::Chain { ops, n, dear, resident } => {
+            let kind = if dear { "dear " } else { "" };
+            format!("{ops} {kind}ops on {n}{}", place(resident))
+        }
+        Work::Product { m, n, k, resident } => format!("{m}×{k}·{k}×{n}{}", place(resident)),
+        Work::Mlp { batch, layers, resident } => format!("{batch}×{layers:?}{}", place(resident)),
+        Work::Softmax { rows, columns, resident } => {
+            format!("softmax {rows}×{columns}{}", place(resident))
+        }
+        Work::LayerNorm { rows, columns, resident } => {
+            format!("layer norm {rows}×{columns}{}", place(resident))
+        }
+        Work::Sum { n, resident } => format!("sum of {n}{}", place(resident)),
+        Work::SumRows { rows, columns } => format!("sums of {rows}×{columns}"),
+        Work::Attention { heads, length, width } => format!("attention {heads}×{length}×{width}"),
+        Work::Apart { n, side } => format!("chain on {n} beside {side}³"),
+        Work::Funnel { n, side } => format!("chain on {n} before {side}³"),
+    }
+}

@@ -1,0 +1,124 @@
+//! What came of the grid, in numbers.
+
+use std::fmt;
+
+use onetrip::Backend;
+
+/// A graph with its times.
+pub struct Measured {
+    pub family: &'static str,
+    pub label: String,
+    pub size: f64,
+    pub cpu: f64,
+    pub gpu: f64,
+    /// For the CPU and the GPU.
+    pub predicted: [f64; 2],
+    pub auto: Choice,
+    pub rules: [(&'static str, Choice); 3],
+}
+
+/// A side that was chosen, and its seconds.
+#[derive(Clone, Copy)]
+pub struct Choice {
+    pub backend: Backend,
+    pub seconds: f64,
+}
+
+impl Measured {
+    fn best(&self) -> f64 {
+        self.cpu.min(self.gpu)
+    }
+
+    /// Whether the sides differ by more than a fifth.
+    fn differs(&self) -> bool {
+        self.cpu.max(self.gpu) > 1.2 * self.best()
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [cpu, gpu] = self.predicted.map(|s| s * 1e6);
+        let mark = if self.auto.seconds > 1.2 * self.best() { " ←" } else { "" };
+        write!(
+            f,
+            "{:14} {:32} cpu {:.1} ({cpu:.1}) gpu {:.1} ({gpu:.1}) µs: {} {:.2}{mark}",
+            self.family,
+            self.label,
+            self.cpu * 1e6,
+            self.gpu * 1e6,
+            self.auto.backend,
+            self.auto.seconds / self.best(),
+        )
+    }
+}
+
+/// How good a way to choose was on some graphs.
+struct Score {
+    right: usize,
+    decided: usize,
+    mean: f64,
+    worst: f64,
+}
+
+fn score<'a>(
+    measured: impl Iterator<Item = &'a Measured>,
+    choice: impl Fn(&Measured) -> Choice,
+) -> Score {
+    let mut score = Score { right: 0, decided: 0, mean: 0.0, worst: 1.0 };
+    let mut count = 0;
+    for one in measured {
+        let ratio = choice(one).seconds / one.best();
+        count += 1;
+        score.mean += ratio.ln();
+        score.worst = score.worst.max(ratio);
+        if one.differs() {
+            score.decided += 1;
+            score.right += usize::from(ratio <= 1.2);
+        }
+    }
+    score.mean = (score.mean / f64::from(count.max(1))).exp();
+    score
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { right, decided, mean, worst } = self;
+        write!(f, "{right} of {decided} | {mean:.2} | {worst:.2}")
+    }
+}
+
+/// Tables by family and by rule, then the closing line.
+pub fn print(measured: &[Measured]) {
+    let mut families: Vec<&str> = measured.iter().map(|one| one.family).collect();
+    families.dedup();
+    families.sort_unstable();
+    families.dedup();
+    println!("\n| graphs | number | Auto right where the sides differ | geometric mean | worst |");
+    println!("|---|--:|--:|--:|--:|");
+    for family in families {
+        let some = || measured.iter().filter(|one| one.family == family);
+        println!("| {family} | {} | {} |", some().count(), score(some(), |one| one.auto));
+    }
+    println!("\n| rule | right where the sides differ | geometric mean | worst |");
+    println!("|---|--:|--:|--:|");
+    let auto = score(measured.iter(), |one| one.auto);
+    println!("| Auto | {auto} |");
+    for at in 0..3 {
+        let Some(first) = measured.first() else { break };
+        println!("| {} | {} |", first.rules[at].0, score(measured.iter(), |one| one.rules[at].1));
+    }
+    let side = |one: &Measured, backend: Backend| Choice {
+        backend,
+        seconds: if backend == Backend::Cpu { one.cpu } else { one.gpu },
+    };
+    for backend in [Backend::Cpu, Backend::Gpu] {
+        println!("| always {backend} | {} |", score(measured.iter(), |one| side(one, backend)));
+    }
+    let share = 100.0 * auto.right as f64 / auto.decided.max(1) as f64;
+    println!(
+        "\nplacement: {} graphs, right {share:.1} %, geometric mean {:.2}, worst {:.2}",
+        measured.len(),
+        auto.mean,
+        auto.worst
+    );
+}

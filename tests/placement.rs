@@ -1,0 +1,112 @@
+//! Profiles that are measured, kept and given; placements that are asked for.
+
+mod common;
+
+use std::path::PathBuf;
+
+use onetrip::{Backend, Curve, Device, GpuCommandBatch, Placement};
+
+/// A folder of its own, gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("onetrip-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        Self(folder)
+    }
+
+    /// Damages every file.
+    fn damage(&self) {
+        for entry in std::fs::read_dir(&self.0).expect("the folder is there") {
+            let path = entry.expect("an entry").path();
+            let mut bytes = std::fs::read(&path).expect("a file");
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+            std::fs::write(&path, bytes).expect("a file");
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(feature = "serde")]
+#[tokio::test]
+async fn what_was_measured_is_read_from_disk_by_the_next_device() {
+    if common::gpu().await.is_none() {
+        return;
+    }
+    let folder = Folder::new("placement");
+    let open = || Device::builder().cache_folder(&folder.0).gpu();
+    let device = open().await.unwrap();
+    assert!(!device.profile().measured);
+    let mut steps = Vec::new();
+    let profile = device.calibrate_with(|step| steps.push((step.done, step.of))).await.unwrap();
+    assert!(profile.measured && profile.gpu.round_trip > 0.0 && profile.cpu.round_trip > 0.0);
+    let of = steps[0].1;
+    assert_eq!(steps, (0..of).map(|done| (done, of)).collect::<Vec<_>>());
+    assert_eq!(device.profile(), profile);
+    assert_eq!(open().await.unwrap().profile(), profile);
+    folder.damage();
+    let anew = open().await.unwrap();
+    assert!(!anew.profile().measured, "what is damaged is as good as none");
+    anew.calibrate().await.unwrap();
+    assert!(open().await.unwrap().profile().measured);
+}
+
+#[tokio::test]
+async fn a_profile_given_by_hand_is_taken_or_refused() {
+    let mut profile = Device::cpu().profile();
+    profile.cpu.memory = Curve::flat(1e3);
+    let given = Device::builder().without_cache().with_profile(profile.clone());
+    let device = given.auto().await.unwrap();
+    assert_eq!(device.profile(), profile);
+    profile.cpu.memory = Curve::flat(f64::NAN);
+    let refused = Device::builder().with_profile(profile).auto().await.unwrap_err();
+    assert!(refused.to_string().contains("cpu.memory"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_batch_runs_where_it_is_placed_or_says_that_it_cannot() {
+    let device = Device::cpu();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.upload(&[1.0_f32, -2.0]);
+    let y = batch.relu(x);
+    for placement in [Placement::Auto, Placement::Cpu, Placement::Complexity] {
+        batch.set_placement(placement);
+        batch.execute().await.unwrap();
+        assert_eq!(batch.read(y).await.unwrap(), [1.0, 0.0]);
+        assert_eq!(batch.stats().backend, Some(Backend::Cpu));
+        assert!(!batch.stats().predicted_time.is_zero());
+        let page = batch.explain().unwrap().to_string();
+        let says = page.contains(&format!("placed by {placement}: cpu"));
+        assert_eq!(says, placement != Placement::Auto, "{page}");
+    }
+    batch.set_placement(Placement::Gpu);
+    let error = batch.execute().await.unwrap_err().to_string();
+    assert!(error.contains("placed on the gpu"), "{error}");
+}
+
+#[tokio::test]
+async fn a_resident_is_read_where_it_lies() {
+    for device in common::devices().await {
+        one_side(&device).await;
+    }
+}
+
+/// What a device for one side alone does with a resident, placed here and there.
+async fn one_side(device: &Device) {
+    let weights = device.resident(&[1.0_f32, 2.0, 3.0], 3).unwrap();
+    let mut batch = GpuCommandBatch::new(device);
+    let w = batch.bind(&weights);
+    let y = batch.scale(w, 2.0);
+    batch.execute().await.unwrap();
+    assert_eq!(batch.read(y).await.unwrap(), [2.0, 4.0, 6.0]);
+    let other = if device.is_gpu() { Placement::Cpu } else { Placement::Gpu };
+    batch.set_placement(other);
+    assert!(batch.execute().await.is_err(), "{other} is not for this device");
+}
