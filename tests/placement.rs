@@ -100,12 +100,12 @@ async fn a_resident_is_read_where_it_lies() {
 
 /// What a device for one side alone does with a resident, placed here and there.
 async fn one_side(device: &Device) {
-    let weights = device.resident(&[1.0_f32, 2.0, 3.0], 3).unwrap();
+    let weights = device.resident(&[1.0_f32, 2.0, 3.0], 3).expect("room");
     let mut batch = GpuCommandBatch::new(device);
     let w = batch.bind(&weights);
     let y = batch.scale(w, 2.0);
-    batch.execute().await.unwrap();
-    assert_eq!(batch.read(y).await.unwrap(), [2.0, 4.0, 6.0]);
+    batch.execute().await.expect("a run");
+    assert_eq!(batch.read(y).await.expect("a result"), [2.0, 4.0, 6.0]);
     let other = if device.is_gpu() { Placement::Cpu } else { Placement::Gpu };
     batch.set_placement(other);
     assert!(batch.execute().await.is_err(), "{other} is not for this device");
