@@ -105,6 +105,11 @@ pub enum MistakeKind {
     /// The leading dimensions of a batched product do not broadcast.
     #[error("batch dimensions of x {0} · w {1} do not broadcast: sizes must be equal or 1")]
     MatMulBatch(Shape, Shape),
+    /// Operands of an attention that do not fit.
+    #[error(
+        "queries, keys, values (and mask) {0:?} do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S])"
+    )]
+    Attention(Vec<Shape>),
     /// A dot product of anything but two vectors of one length.
     #[error("needs two vectors of equal length, not {0} and {1}; use `matmul` for matrices")]
     Dot(Shape, Shape),

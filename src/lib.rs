@@ -65,8 +65,9 @@ mod store;
 mod units;
 
 pub use batch::{
-    Axes, BufferId, ClassLoss, Conv, Conv1d, Conv2d, GpuCommandBatch, Input, LossReduction,
-    OutputKey, Outputs, Pool, Pool1d, Pool2d, Program, ReadView, Resident, RunStats,
+    Attention, AttentionMask, Axes, BufferId, Causal, ClassLoss, Conv, Conv1d, Conv2d,
+    GpuCommandBatch, Input, LossReduction, OutputKey, Outputs, Pool, Pool1d, Pool2d, Program,
+    ReadView, Resident, RunStats,
 };
 pub use calibrate::Progress;
 pub use cost::{

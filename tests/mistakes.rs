@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::process::Command;
 
 use onetrip::{
-    BufferId, ClassLoss, Conv1d, Conv2d, DataError, Device, Error, GpuCommandBatch, LossReduction,
-    MAX_RANK, PlanError, Pool1d, Pool2d, ReadError, Shape, f16,
+    Attention, AttentionMask, BufferId, ClassLoss, Conv1d, Conv2d, DataError, Device, Error,
+    GpuCommandBatch, LossReduction, MAX_RANK, PlanError, Pool1d, Pool2d, ReadError, Shape, f16,
 };
 
 const SOURCE: &str = include_str!("mistakes.rs");
@@ -811,6 +811,30 @@ fn losses_of_what_does_not_fit() {
     refused(want, |b| {
         let x = zeros(b, [2]);
         b.cross_entropy_with(x, foreign(), ClassLoss::default())
+    });
+}
+
+#[test]
+fn attention_over_what_does_not_fit() {
+    let rule = "do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S])";
+    for (k, v, heads) in
+        [([4, 7, 9], [4, 7, 8], 4), ([4, 7, 8], [4, 6, 8], 4), ([3, 7, 8], [3, 7, 8], 4)]
+    {
+        let all = format!("[[{heads}, 5, 8], {k:?}, {v:?}]");
+        let want =
+            format!("scaled_dot_product_attention: queries, keys, values (and mask) {all} {rule}");
+        refused(&want, |b| {
+            let (q, k, v) = (zeros(b, [heads, 5, 8]), zeros(b, k), zeros(b, v));
+            b.scaled_dot_product_attention(q, k, v, Attention::default())
+        });
+    }
+    let all = "[[5, 8], [7, 8], [7, 8], [4, 7]]";
+    let want =
+        format!("scaled_dot_product_attention: queries, keys, values (and mask) {all} {rule}");
+    refused(&want, |b| {
+        let (q, k) = (zeros(b, [5, 8]), zeros(b, [7, 8]));
+        let mask = Some(AttentionMask::Add(zeros(b, [4, 7])));
+        b.scaled_dot_product_attention(q, k, k, Attention { mask, ..Attention::default() })
     });
 }
 

@@ -15,6 +15,7 @@
 //! compiled kernels and again with what the first left there, for cold starts without and with the cache. Then each
 //! line ends with what the first call did.
 
+mod attention;
 #[path = "../common/chain.rs"]
 mod chain;
 mod convolution;
@@ -69,6 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         bench.layer(rows).await?;
     }
     bench.rows().await?;
+    bench.attention().await?;
     bench.sum().await?;
     bench.memory().await?;
     bench.indexing().await?;

@@ -49,6 +49,25 @@ def chain(a, b, c, d):
     return torch.maximum(y * y - 0.125, a)
 
 
+def attention():
+    """The cases of `benches/kernels/attention.rs`."""
+    functional = torch.nn.functional
+    cases = [
+        ("8x16x1024x64", (8, 16, 16, 1024, 1024, 64), False),
+        ("causal_8x16x1024x64", (8, 16, 16, 1024, 1024, 64), True),
+        ("2x16x2048x128", (2, 16, 16, 2048, 2048, 128), False),
+        ("one_query_8x16x4096x64", (8, 16, 16, 1, 4096, 64), False),
+        ("one_query_8x32of8x4096x128", (8, 32, 8, 1, 4096, 128), False),
+    ]
+    for name, (batch, heads, served, queries, keys, width), causal in cases:
+        for dtype in (torch.float32, torch.float16):
+            q = random(batch, heads, queries, width).to(dtype)
+            k, v = (random(batch, served, keys, width).to(dtype) for _ in range(2))
+            how = {"is_causal": causal, "enable_gqa": heads != served}
+            short = "f32" if dtype == torch.float32 else "f16"
+            case(f"attention_{short}_{name}", lambda: functional.scaled_dot_product_attention(q, k, v, **how))
+
+
 def memory():
     """The cases of `benches/kernels/memory.rs`."""
     functional = torch.nn.functional
@@ -167,6 +186,7 @@ def main():
     case("layer_norm_4096", lambda: torch.nn.functional.layer_norm(x, (SIDE,)))
     x = random(CHAIN)
     case("sum_64e6", lambda: x.sum())
+    attention()
     memory()
     indexing()
     convolutions()

@@ -1,5 +1,6 @@
 //! What the user holds: the batch that records, ids of what was recorded, and residents.
 
+mod attention;
 mod axes;
 mod blocking;
 mod conv;
@@ -36,6 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::{SmallVec, smallvec};
 
+pub use attention::{Attention, AttentionMask, Causal};
 pub use axes::Axes;
 pub use conv::{Conv, Conv1d, Conv2d};
 pub use id::BufferId;

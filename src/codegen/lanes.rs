@@ -10,6 +10,9 @@ use crate::shape::View;
 /// The names of a vector's lanes.
 pub(super) const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
+/// The positions of four neighbours.
+pub(super) const FOUR: &str = "vec4<u32>(0u, 1u, 2u, 3u)";
+
 /// What a thread holds of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
@@ -23,6 +26,15 @@ pub(super) enum Held {
 /// other axes.
 pub(super) fn is_wide(view: &View, lane_stride: i64, others: &[i64]) -> bool {
     lane_stride == 1 && view.offset % 4 == 0 && others.iter().all(|s| s % 4 == 0)
+}
+
+/// Whether four neighbours along axis `lane` from any multiple of four on lie in one aligned quad.
+pub(super) fn is_wide_along(view: &View, lane: usize, other: usize) -> bool {
+    let rank = view.dims.len();
+    let mut others: Vec<i64> = view.strides[..rank - 2].to_vec();
+    others.push(view.strides[other]);
+    let whole = view.dims[lane].is_multiple_of(4) && !view.dims.contains(&0);
+    whole && is_wide(view, view.strides[lane], &others)
 }
 
 /// Whether `operand` and all in `operands` that read the same value can be bound in fours, given which
@@ -62,6 +74,24 @@ pub(super) fn load(
     let ty = type_name(dtype.lane());
     let lanes = lanes.join(", ");
     (format!("let {start} = {at};\nlet x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
+}
+
+/// A statement that loads four neighbours, of which the first are at the positions of the vector `inside`: those outside by
+/// the last one inside.
+pub(super) fn load_inside(
+    kernel: &mut Kernel<'_>,
+    operand: usize,
+    at: &str,
+    stride: i64,
+) -> String {
+    let ty = type_name(kernel.step.operands[operand].dtype.lane());
+    let lanes: Vec<String> = (LANES.iter())
+        .map(|lane| {
+            let at = kernel.index(at, &[stride], &[format!("inside.{lane}")]);
+            kernel.load(operand, &at)
+        })
+        .collect();
+    format!("let x{operand} = vec4<{ty}>({});\n", lanes.join(", "))
 }
 
 /// The calls of `function` for the four lanes of what is held; `acc` is a vector.

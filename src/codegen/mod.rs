@@ -1,5 +1,6 @@
 //! From a plan's step to WGSL: text, bindings, parameters and grid, as plain values.
 
+mod attention;
 mod collapse;
 mod combine;
 mod fours;
@@ -9,6 +10,7 @@ mod map;
 mod norm;
 mod product;
 mod reduce;
+mod results;
 mod row;
 mod row_body;
 mod rows;
@@ -77,5 +79,6 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Scan { .. } => scan::lower(&kernel),
         Form::Sort { .. } => sort::lower(&kernel),
         Form::MatMul { .. } => product::lower(&kernel),
+        Form::Attention { .. } => attention::lower(&kernel),
     }
 }

@@ -84,6 +84,7 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             }
             Type { dtype: a.dtype, shape: MatMulDims::of(&a.shape, &b.shape)?.shape() }
         }
+        Op::Attention(_) => super::attention::infer(inputs)?,
         Op::Move { to, .. } => {
             let x = first()?;
             Type { dtype: x.dtype, shape: moved_shape(&x.shape, to) }

@@ -1,6 +1,7 @@
 //! The operations. Each is defined once: what it computes, its shape rule, the element types it
 //! takes, its tolerance and its documentation; planner, kernels, tests and docs read it from here.
 
+mod attention;
 mod elementwise;
 mod infer;
 mod precision;
@@ -12,6 +13,7 @@ mod scan;
 mod sort;
 mod subscripts;
 
+pub(crate) use attention::{AttentionDims, Scores};
 #[cfg(test)]
 pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
@@ -72,6 +74,8 @@ pub(crate) enum Op {
         part: Sorted,
     },
     MatMul(Precision),
+    /// Inputs: queries, keys, values, and perhaps a mask to add to the scores.
+    Attention(Scores),
     /// Another view of the same values; `name` is what the user called.
     Move {
         name: &'static str,
@@ -120,6 +124,7 @@ impl Op {
             Self::Scan { op, .. } => op.name(),
             Self::Sort { how, part } => how.name(*part),
             Self::MatMul(_) => "matmul",
+            Self::Attention(_) => "scaled_dot_product_attention",
             Self::Move { name, .. } => name,
             Self::Pad { .. } => "pad",
             Self::Concat { .. } => "concat",

@@ -7,8 +7,8 @@ use super::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan};
 pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
-    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `loss`,
-    /// `movement`, `indexing`, `sort`, `random`, `creation`.
+    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `attention`,
+    /// `loss`, `movement`, `indexing`, `sort`, `random`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -102,6 +102,7 @@ static OTHERS: &[OpInfo] = others! {
         "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
     "matmul" "linear", "f32 f16 i32 u32", "elementwise before and after, transposes for free", SUMMED, "x·w + b.";
     "matmul" "einsum", "f32 f16 i32 u32", "made of views, `matmul`, `mul` and `sum`", SUMMED, "Einstein's summation, with ellipses, diagonals and any number of operands.";
+    "attention" "scaled_dot_product_attention", "f32 f16", "elementwise after, masks before", (32.0, 4e-6), "softmax(q·kᵀ·scale + mask)·v with masks, causal order and grouped heads; scores are never written.";
     "loss" "cross_entropy", "f32 f16", LAYER, (16.0, 2e-6), "−log softmax at the classes that indices name.";
     "loss" "cross_entropy_with", "f32 f16", LAYER, (16.0, 2e-6), "−Σ p·log softmax for probabilities p.";
     "loss" "nll_loss", "f32 f16", LAYER, (16.0, 2e-6), "−log p at the classes that indices name.";

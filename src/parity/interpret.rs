@@ -8,7 +8,8 @@ use crate::expr::reference::{Leaves, Value, binary, evaluate};
 use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{
-    Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan, Sort, Sorted,
+    AttentionDims, Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan, Scores,
+    Sort, Sorted,
 };
 use crate::run::HostBuffer;
 use crate::shape::{Move, Shape};
@@ -58,6 +59,7 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
         Op::Scan { op, axis } => rows(inputs[0], *axis, |row| running(*op, row)),
         Op::Sort { how, part } => sorted(*how, *part, inputs[0]),
         Op::MatMul(_) => each(&mut |at| matmul(inputs[0], inputs[1], at)),
+        Op::Attention(scores) => each(&mut |at| attention(*scores, inputs, at)),
         Op::Move { to, .. } => {
             let order: Vec<Vec<usize>> = coordinates(shape).collect();
             order.iter().map(|at| moved(inputs[0], to, shape, at)).collect()
@@ -367,6 +369,36 @@ fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> Value {
         let w_at: Vec<usize> = w_batch.iter().copied().chain([k]).chain(n).collect();
         binary(Binary::Add, sum, binary(Binary::Mul, x.at(&x_at), w.at(&w_at)))
     })
+}
+
+/// One element: over the keys, e^(score − greatest) times the value, divided by their sum.
+fn attention(scores: Scores, inputs: &[&Tensor], at: &[usize]) -> Value {
+    let shapes: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
+    let dims = AttentionDims::of(&shapes).expect("inferred before");
+    let (batch, row, column) = (&at[..at.len() - 2], at[at.len() - 2], at[at.len() - 1]);
+    let element = |input: usize, i: usize, j: usize| {
+        let at: Vec<usize> = batch.iter().copied().chain([i, j]).collect();
+        inputs[input].broadcast_at(&at).number()
+    };
+    let score = |key: usize| {
+        let hidden = scores.causal.is_some_and(|offset| key as i64 > row as i64 + offset);
+        if hidden {
+            return f64::NEG_INFINITY;
+        }
+        let products = (0..dims.width).map(|e| element(0, row, e) * element(1, key, e));
+        let mask = if inputs.len() > 3 { element(3, row, key) } else { 0.0 };
+        products.sum::<f64>() * scores.scale.value() + mask
+    };
+    let all: Vec<f64> = (0..dims.keys).map(score).collect();
+    let greatest =
+        all.iter().fold(f64::NEG_INFINITY, |m, &x| if x.is_nan() { x } else { m.max(x) });
+    if greatest == f64::NEG_INFINITY {
+        return Value::F(0.0);
+    }
+    let total: f64 = all.iter().map(|x| (x - greatest).exp()).sum();
+    let seen = all.iter().enumerate().filter(|&(_, &x)| x != f64::NEG_INFINITY);
+    let sum: f64 = seen.map(|(key, x)| (x - greatest).exp() * element(2, key, column)).sum();
+    Value::F(sum / total)
 }
 
 fn moved(x: &Tensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {

@@ -1,5 +1,6 @@
 //! Every operation, and random graphs of them, on every device against [`interpret`].
 
+mod attention;
 mod compare;
 mod elementwise;
 mod families;

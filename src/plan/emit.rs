@@ -10,16 +10,16 @@ use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
 use super::path::{Path, Views};
 use super::reads::{
-    coordinates, epilogue_space, expr_reads, into_epilogue, is_heavy, main_order, map_space,
-    matmul_paths, out_space, spread,
+    attention_dims, attention_spaces, coordinates, epilogue_space, expr_reads, into_epilogue,
+    is_heavy, main_order, map_space, matmul_paths, out_space, spread,
 };
 use super::step::{
-    Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule, Source,
-    Space, Step, StepOutput, ValueId,
+    AttentionSchedule, Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout, ReduceSchedule,
+    SortSchedule, Source, Space, Step, StepOutput, ValueId,
 };
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Builder, E, Expr, Ref};
-use crate::ops::{MatMulDims, Op, Precision, Sorted};
+use crate::ops::{AttentionDims, MatMulDims, Op, Precision, Scores, Sorted};
 use crate::shape::{Move, Shape, View};
 
 /// The expression of an elementwise operation over `args` and its parameters.
@@ -180,6 +180,34 @@ impl<'b> Emitter<'_, 'b> {
                 let schedule = ProductSchedule::default();
                 Some(Form::MatMul { batch, m, n, k, spread, x, w, acc, precision, schedule })
             }
+            &Op::Attention(Scores { scale, causal }) => {
+                let AttentionDims { batch, queries, keys, width, out } =
+                    attention_dims(self.ir, anchor)?;
+                let mut operands = Vec::new();
+                for (at, (space, shape)) in
+                    attention_spaces(self.ir, anchor)?.into_iter().enumerate()
+                {
+                    let (base, path) = self.views.of(node.inputs[at]).clone();
+                    operands.push(self.emit(base, &path.broadcast(&shape), space)?.r());
+                }
+                let &[q, k, v, ..] = &operands[..] else { return None };
+                let (mask, scale) = (operands.get(3).copied(), self.scalar_index(scale));
+                let (batch, schedule) = (batch.dims().into(), AttentionSchedule::least());
+                Some(Form::Attention {
+                    batch,
+                    queries,
+                    keys,
+                    width,
+                    out,
+                    q,
+                    k,
+                    v,
+                    mask,
+                    scale,
+                    causal,
+                    schedule,
+                })
+            }
             _ => None,
         }
     }
@@ -263,7 +291,7 @@ impl<'b> Emitter<'_, 'b> {
             }
             Op::Sort { part: Sorted::Values, .. } => self.sorted(ix)?,
             Op::Sort { part: Sorted::Positions, .. } => self.sorted_position(ix),
-            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) => {
+            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) | Op::Attention(_) => {
                 self.builder.acc(node.ty.dtype.lane())
             }
             Op::Full(value) => self.scalar(*value),

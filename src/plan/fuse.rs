@@ -292,11 +292,13 @@ impl Pass<'_> {
             for read in before.reads.iter().filter(|read| read.base == ix) {
                 let times = match read.space {
                     // Every tile along the other side of the product evaluates it anew.
-                    Space::X | Space::W if flops > 4.0 || after.len() > before.reads.len() => {
+                    Space::X | Space::W | Space::Query | Space::Key | Space::Value
+                        if flops > 4.0 || after.len() > before.reads.len() =>
+                    {
                         return false;
                     }
-                    Space::X | Space::W => 1.0,
-                    Space::Main | Space::Out | Space::Whole => {
+                    Space::X | Space::W | Space::Query | Space::Key | Space::Value => 1.0,
+                    Space::Main | Space::Scores | Space::Out | Space::Whole => {
                         read.path.shape().elements() as f64 / elements.max(1.0)
                     }
                 };
@@ -434,7 +436,7 @@ fn distinct(reads: &[Read]) -> usize {
 /// How dear the kernel of a heavy value is: the dearest takes the epilogue.
 fn weight(ir: &Ir, ix: Ix) -> u8 {
     match ir.nodes[ix].op {
-        Op::MatMul(_) => 3,
+        Op::MatMul(_) | Op::Attention(_) => 3,
         Op::Row { .. } | Op::Scan { .. } => 2,
         _ => 1,
     }

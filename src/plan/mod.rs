@@ -5,6 +5,7 @@
 //! ([`tune`]), predict ([`predict`]), order ([`schedule`]) and lay out memory ([`memory`]).
 //! [`verify`] checks each result in debug builds.
 
+mod attention;
 mod emit;
 mod explain;
 mod fail;
@@ -27,12 +28,12 @@ mod verify;
 pub use explain::Explanation;
 pub(crate) use place::{Placed, place};
 pub(crate) use product::{KnownTile, known_tiles};
+pub(crate) use step::{
+    AttentionSchedule, Form, Operand, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule,
+    SortSchedule, Source, Space, Spread, Step, StepOutput, Strip, Tile, UnitTile, ValueId,
+};
 #[cfg(test)]
 pub(crate) use step::{Cost, Dims, Scratch};
-pub(crate) use step::{
-    Form, Operand, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule,
-    Source, Space, Spread, Step, StepOutput, Strip, Tile, UnitTile, ValueId,
-};
 pub(crate) use tune::{ROW_HELD, SORT_COUNTS};
 
 use std::panic::Location;

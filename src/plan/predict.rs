@@ -5,6 +5,7 @@ use super::step::{Cost, Form, Source, Step, ValueId};
 use super::{Target, Value};
 use crate::cost::{Backend, Limits, Work};
 use crate::expr::Ref;
+use crate::ops::RowKind;
 use crate::shape::{View, points};
 
 /// Sets the step's cost.
@@ -98,6 +99,19 @@ fn work(step: &Step) -> Work {
             evaluate(&after, of([*m, *n]));
             work.product = 2.0 * of([*m, *n]) * *k as f64;
             work.thinness = thinness(*m);
+        }
+        Form::Attention { batch, queries, keys, width, out, q, k, v, mask, causal, .. } => {
+            let of = |sides: [usize; 2]| count(batch) * count(&sides);
+            evaluate(&[*q], of([*queries, *width]));
+            evaluate(&[*k], of([*keys, *width]));
+            evaluate(&[*v], of([*keys, *out]));
+            let mask: Vec<Ref> = mask.iter().copied().collect();
+            evaluate(&mask, of([*queries, *keys]));
+            evaluate(&after, of([*queries, *out]));
+            // About half of a square is seen.
+            let seen = of([*queries, *keys]) * if causal.is_some() { 0.5 } else { 1.0 };
+            work.row = seen * RowKind::Softmax.flops() as f64;
+            work.product = 2.0 * seen * (width + out) as f64;
         }
     }
     work

@@ -5,7 +5,7 @@ use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
 use super::path::{Path, Views};
 use super::step::{Space, Spread};
-use crate::ops::{MatMulDims, Op};
+use crate::ops::{AttentionDims, MatMulDims, Op};
 use crate::shape::{Move, Range, Shape};
 
 /// A stored value that a group reads, and the way from there to a space of the kernel.
@@ -18,7 +18,7 @@ pub(super) struct Read {
 
 /// Whether a node has a kernel form of its own, rather than an expression.
 pub(super) fn is_heavy(op: &Op) -> bool {
-    matches!(op, Op::Reduce { .. } | Op::MatMul(_)) || op.row_axis().is_some()
+    matches!(op, Op::Reduce { .. } | Op::MatMul(_) | Op::Attention(_)) || op.row_axis().is_some()
 }
 
 /// Whether other operations may follow in the kernel of a node that has a form of its own.
@@ -130,6 +130,14 @@ pub(super) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
                 Read { base: w, path: w_path, space: Space::W },
             ]
         }
+        Op::Attention(_) => {
+            let Some(spaces) = attention_spaces(ir, ix) else { return Vec::new() };
+            let reads = spaces.into_iter().enumerate().map(|(at, (space, shape))| {
+                let (base, path) = input(at);
+                Read { base, path: path.broadcast(&shape), space }
+            });
+            reads.collect()
+        }
         Op::Move { to: Move::Reshape(_), .. } => {
             let (base, path) = input(0);
             vec![Read { base, path, space: Space::Main }]
@@ -194,6 +202,25 @@ pub(super) fn matmul_paths(x: &Path, w: &Path, spread: Option<&Spread>) -> Optio
     };
     let x = x.broadcast(&batch().chain([dims.m, dims.k]).collect());
     Some((x, w.broadcast(&batch().chain(spread.dims()).collect())))
+}
+
+/// The spaces of an attention's operands, in their order, with their shapes.
+pub(super) fn attention_spaces(ir: &Ir, ix: Ix) -> Option<Vec<(Space, Shape)>> {
+    let dims = attention_dims(ir, ix)?;
+    let spaces = [
+        (Space::Query, dims.space([dims.queries, dims.width])),
+        (Space::Key, dims.space([dims.keys, dims.width])),
+        (Space::Value, dims.space([dims.keys, dims.out])),
+        (Space::Scores, dims.scores()),
+    ];
+    Some(spaces.into_iter().take(ir.nodes[ix].inputs.len()).collect())
+}
+
+/// The sizes of an attention.
+pub(super) fn attention_dims(ir: &Ir, ix: Ix) -> Option<AttentionDims> {
+    let inputs = &ir.nodes[ix].inputs;
+    let shapes: Vec<&Shape> = inputs.iter().map(|&input| &ir.nodes[input].ty.shape).collect();
+    AttentionDims::of(&shapes).ok()
 }
 
 /// The out space of a heavy node's form.

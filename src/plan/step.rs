@@ -72,6 +72,7 @@ impl Step {
             Form::Reduce { schedule: ReduceSchedule { parts, .. }, .. }
             | Form::Row { parts, .. }
             | Form::Scan { parts, .. }
+            | Form::Attention { schedule: AttentionSchedule { parts, .. }, .. }
             | Form::MatMul { schedule: ProductSchedule { parts, .. }, .. }
                 if *parts > 1 =>
             {
@@ -95,6 +96,10 @@ impl Step {
                 let sides = [[*m, *k], [*k, *n], [*m, *n]];
                 let largest = sides.iter().map(|side| count(side)).max().unwrap_or(0);
                 count(batch).saturating_mul(largest)
+            }
+            Form::Attention { batch, queries, keys, width, out, .. } => {
+                let (width, most) = (width.max(out), queries.max(keys));
+                count(batch).saturating_mul(count(&[*width, *most]))
             }
         };
         form.max(self.scratch.map_or(0, |scratch| scratch.words))
@@ -165,6 +170,68 @@ pub(crate) enum Form {
         precision: Precision,
         schedule: ProductSchedule,
     },
+    /// Σⱼ e^(sᵢⱼ − greatest) vⱼ / Σⱼ e^(sᵢⱼ − greatest) with sᵢⱼ = scale·Σₑ q·k + mask, for `q` over space Query =
+    /// `batch ++ [queries, width]`, `k` over space Key = `batch ++ [keys, width]`, `v` over space Value =
+    /// `batch ++ [keys, out]` and `mask` over space Scores = `batch ++ [queries, keys]`; outputs over
+    /// `batch ++ [queries, out]`, with the quotient as `Acc`, 0 where no score is above −∞. `scale` is a position in
+    /// the step's scalars.
+    Attention {
+        batch: Dims,
+        queries: usize,
+        keys: usize,
+        width: usize,
+        out: usize,
+        q: Ref,
+        k: Ref,
+        v: Ref,
+        mask: Option<Ref>,
+        scale: u16,
+        /// Where it is given, keys after i + this are left out for query i.
+        causal: Option<i64>,
+        schedule: AttentionSchedule,
+    },
+}
+
+/// How a GPU kernel shares out an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AttentionSchedule {
+    /// Queries of a workgroup, and those of a thread: 4 or 8.
+    pub rows: usize,
+    pub each: usize,
+    /// Keys that are scored at a time, a multiple of [`CHUNK`](Self::CHUNK).
+    pub keys: usize,
+    /// Columns of the result that a workgroup computes, a multiple of 32.
+    pub columns: usize,
+    /// Parts that the keys are cut into; with more than one, partial results go to the scratch memory and a second
+    /// dispatch combines them.
+    pub parts: usize,
+}
+
+impl AttentionSchedule {
+    /// Threads that share a query.
+    pub const ACROSS: usize = 8;
+    /// Keys, and elements of their width, that are in workgroup memory at a time.
+    pub const CHUNK: usize = 4 * Self::ACROSS;
+
+    /// The schedule until one is chosen.
+    pub fn least() -> Self {
+        Self { rows: 32, each: 4, keys: 32, columns: 32, parts: 1 }
+    }
+
+    /// Threads of a workgroup.
+    pub fn threads(&self) -> usize {
+        self.rows / self.each * Self::ACROSS
+    }
+
+    /// Workgroup memory that the kernel takes: a chunk of queries or weights, and one of keys or values.
+    pub fn workgroup_bytes(&self) -> usize {
+        Self::CHUNK * 4 * (self.rows + self.keys.max(self.columns))
+    }
+
+    /// Keys of each part but the last.
+    pub fn part(&self, keys: usize) -> usize {
+        keys.div_ceil(self.parts).next_multiple_of(self.keys)
+    }
 }
 
 pub(crate) type Dims = SmallVec<[usize; 4]>;
@@ -349,7 +416,15 @@ pub(crate) enum Space {
     X,
     /// The right operand of a product: `batch ++ [k, n]`, or `batch` and the axes that k and n are spread over.
     W,
-    /// The out space of a reduction (`outer`) or product (`batch ++ [m, n]`).
+    /// The queries of an attention: `batch ++ [queries, width]`.
+    Query,
+    /// Its keys: `batch ++ [keys, width]`.
+    Key,
+    /// Its values: `batch ++ [keys, out]`.
+    Value,
+    /// Its mask: `batch ++ [queries, keys]`.
+    Scores,
+    /// The out space of a reduction (`outer`), product (`batch ++ [m, n]`) or attention (`batch ++ [queries, out]`).
     Out,
     /// None: the operand is there as a whole, for [`Node::Fetch`](crate::expr::Node) and
     /// [`Node::Check`](crate::expr::Node).

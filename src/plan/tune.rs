@@ -1,6 +1,7 @@
 //! Choices of a kernel's shape that depend on sizes only: tiles and splits.
 
 use super::Target;
+use super::attention;
 use super::product::{self, ProductSize};
 use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, SortSchedule, Step};
 use crate::cost::Limits;
@@ -74,6 +75,14 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
             *schedule = sort_schedule(rows, *len, *count, &target.limits);
             let positions = step.outputs.iter().any(|output| output.root != *prologue);
             step.scratch = sort_words(*schedule, [rows, *len, *count], positions);
+        }
+        Form::Attention { batch, queries, keys, out, schedule, .. } => {
+            let count = points(batch);
+            *schedule = attention::schedule(count, [*queries, *keys, *out], &target.limits);
+            if schedule.parts > 1 {
+                let words = points(&[schedule.parts, count, *queries, *out + 2]) as u64;
+                step.scratch = Some(Scratch { words, slot: 0 });
+            }
         }
         Form::Map { .. } => {}
     }

@@ -171,6 +171,15 @@ fn space(step: &Step, space: Space) -> Vec<usize> {
         }
         (Form::MatMul { batch, k, n, .. }, Space::W) => join(batch, &[*k, *n]),
         (Form::MatMul { batch, m, n, .. }, _) => join(batch, &[*m, *n]),
+        (Form::Attention { batch, queries, width, .. }, Space::Query) => {
+            join(batch, &[*queries, *width])
+        }
+        (Form::Attention { batch, keys, width, .. }, Space::Key) => join(batch, &[*keys, *width]),
+        (Form::Attention { batch, keys, out, .. }, Space::Value) => join(batch, &[*keys, *out]),
+        (Form::Attention { batch, queries, keys, .. }, Space::Scores) => {
+            join(batch, &[*queries, *keys])
+        }
+        (Form::Attention { batch, queries, out, .. }, _) => join(batch, &[*queries, *out]),
     }
 }
 

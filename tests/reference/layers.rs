@@ -1,12 +1,22 @@
 //! Losses and whole layers: operations over operands of several types, with options.
 
-use onetrip::{BufferId, ClassLoss, Float, GpuCommandBatch, Index, LossReduction};
+use onetrip::{
+    Attention, AttentionMask, BufferId, Causal, ClassLoss, Float, GpuCommandBatch, Index,
+    LossReduction,
+};
 
 use crate::case::Case;
 use crate::ops::{Id, Kind};
 
 /// Records the case's operation, or `None` if there is no such operation for its inputs.
 pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    if case.op == "scaled_dot_product_attention" {
+        return match inputs[0] {
+            Id::F32(_) => attention::<f32>(batch, case, inputs),
+            Id::F16(_) => attention::<onetrip::f16>(batch, case, inputs),
+            _ => None,
+        };
+    }
     match inputs[0] {
         Id::F32(x) => loss(batch, case, x, inputs),
         Id::F16(x) => loss(batch, case, x, inputs),
@@ -54,6 +64,24 @@ fn class_loss<T: Kind + Float, I: Index>(
         "accuracy" => Some(Id::F32(b.accuracy(x, classes, case.number("axis") as isize))),
         _ => None,
     }
+}
+
+fn attention<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    let [q, k, v] = [0, 1, 2].map(|at| T::unwrap(inputs[at]));
+    let mask = match inputs.get(3) {
+        None => None,
+        Some(&Id::F32(mask)) => Some(AttentionMask::Add(mask)),
+        Some(&Id::Bool(mask)) => Some(AttentionMask::Keep(mask)),
+        Some(_) => return None,
+    };
+    let causal = match case.params["causal"].as_str() {
+        Some("top left") => Causal::TopLeft,
+        Some("bottom right") => Causal::BottomRight,
+        _ => Causal::None,
+    };
+    let scale = case.params["scale"].as_f64().map(|scale| scale as f32);
+    let how = Attention { mask, causal, scale };
+    Some(T::wrap(b.scaled_dot_product_attention(q?, k?, v?, how)))
 }
 
 fn how(case: &Case) -> ClassLoss {

@@ -153,5 +153,50 @@ def accuracies(case):
     case("accuracy of nothing", "accuracy", [normal(0, 3), np.zeros(0, np.int32)], np.nan, axis=1)
 
 
+# Attention --------------------------------------------------------------------------------------
+
+
+def attention():
+    family = Family("attention")
+
+    def case(name, q, k, v, mask=None, **params):
+        how = {"is_causal": params.get("causal") == "top left", "scale": params.get("scale")}
+        seen = wide(mask) if mask is not None else None
+        if params.get("causal") == "bottom right":
+            size = (q.shape[-2], k.shape[-2])
+            seen = torch.ones(size, dtype=torch.bool).tril(size[1] - size[0])
+        gqa = q.ndim > 2 and q.shape[-3] != k.shape[-3]
+        want = functional.scaled_dot_product_attention(wide(q), wide(k), wide(v), seen, enable_gqa=gqa, **how)
+        want = stored(want, q.dtype)
+        limits = {"rtol": 32 * EPS, "atol": 4e-6}
+        if q.dtype == np.float16:
+            limits["rtol"] += HALF
+        inputs = [q, k, v] + ([mask] if mask is not None else [])
+        family.case(name, "scaled_dot_product_attention", inputs, want, params=params, **limits)
+
+    q, k, v = normal(2, 3, 5, 8), normal(2, 3, 7, 8), normal(2, 3, 7, 6)
+    case("plain", q, k, v)
+    case("scaled", q, k, v, scale=0.5)
+    case("causal", q, k, v, causal="top left")
+    case("causal, last queries", q, k, v, causal="bottom right")
+    case("f16", *(x.astype(np.float16) for x in (q, k, v)))
+    added = normal(5, 7)
+    added[2, 3:], added[4, 0] = -np.inf, -np.inf
+    case("added mask", q, k, v, added)
+    case("lowest mask", q, k, v, np.where(added < 0, np.finfo(np.float32).min, 0).astype(np.float32))
+    kept = rng.random((2, 1, 5, 7)) > 0.4
+    kept[1, 0, 2] = False
+    case("kept mask, one query sees nothing", q, k, v, kept)
+    heads = normal(2, 6, 5, 8)
+    case("grouped heads", heads, k, v)
+    case("grouped heads, causal", heads, k, v, causal="top left")
+    case("grouped heads, mask", heads, k, v, kept)
+    case("one query", normal(2, 3, 1, 8), k, v, causal="bottom right")
+    case("large scores", q * 100, k * 100, v)
+    case("long", normal(1, 2, 70, 32), normal(1, 2, 130, 32), normal(1, 2, 130, 32))
+    family.write()
+
+
 if __name__ == "__main__":
     losses()
+    attention()

@@ -7,10 +7,6 @@ use super::reading::{Reading, lane_axis};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::lanes::{self, Held};
 use crate::codegen::template::indent;
-use crate::expr::wgsl::type_name;
-
-/// The positions of four neighbours.
-const FOUR: &str = "vec4<u32>(0u, 1u, 2u, 3u)";
 
 impl Product {
     /// The function that reads four neighbours of one side, or eight halves as they are; at the end of k, zeros
@@ -26,6 +22,7 @@ impl Product {
         let [size, length] = self.sizes(side);
         let operands = kernel.operands_of(&[self.prologue(side)]);
         let ty = if halves { "u32" } else { self.ty_name() };
+        let four = lanes::FOUR;
         let mut text = String::new();
         if end {
             let length = kernel.size(length);
@@ -36,7 +33,7 @@ impl Product {
         let cut = cut && !lanes.is_multiple_of(4);
         if cut {
             let last = kernel.size(lanes.saturating_sub(1));
-            let _ = writeln!(text, "let inside = min({FOUR}, vec4<u32>({last} - {lane}));");
+            let _ = writeln!(text, "let inside = min({four}, vec4<u32>({last} - {lane}));");
         }
         let (function, value) = if halves {
             (String::new(), kernel.words(operands[0], &format!("position{} / 8u", operands[0])))
@@ -46,7 +43,7 @@ impl Product {
             (function, value)
         };
         let value = if cut && along_k {
-            format!("select(vec4<{ty}>(), {value}, inside == {FOUR})")
+            format!("select(vec4<{ty}>(), {value}, inside == {four})")
         } else {
             value
         };
@@ -76,7 +73,7 @@ impl Product {
             let stride = view.strides[lane_axis(reading, view)];
             let at = format!("position{operand}");
             let (line, what) = if cut && stride != 0 {
-                (load_inside(kernel, operand, &at, stride), Held::Four)
+                (lanes::load_inside(kernel, operand, &at, stride), Held::Four)
             } else {
                 lanes::load(kernel, operand, &at, stride, wide[operand])
             };
@@ -87,16 +84,4 @@ impl Product {
         let value = format!("vec4<{}>({calls})", self.ty_name());
         (text, function.text, value)
     }
-}
-
-/// A statement that loads four neighbours, those outside by the last one inside.
-fn load_inside(kernel: &mut Kernel<'_>, operand: usize, at: &str, stride: i64) -> String {
-    let ty = type_name(kernel.step.operands[operand].dtype.lane());
-    let lanes: Vec<String> = (lanes::LANES.iter())
-        .map(|lane| {
-            let at = kernel.index(at, &[stride], &[format!("inside.{lane}")]);
-            kernel.load(operand, &at)
-        })
-        .collect();
-    format!("let x{operand} = vec4<{ty}>({});\n", lanes.join(", "))
 }

@@ -3,13 +3,12 @@
 //! - [`tiles`] for scalar units, [`strips`] for few rows, [`units`] for matrix units.
 //! - [`reading`] tells how an operand lies in memory, [`walk`] moves along it, [`load`] reads it, [`transfer`] brings tiles of it to
 //!   workgroup memory. [`windows`] does for a convolution what [`load`] does.
-//! - [`locate`] gives each workgroup its tile, [`store`] writes results, [`parts`] adds what k was cut into.
+//! - [`locate`] gives each workgroup its tile, [`parts`] adds what k was cut into.
 
 mod load;
 mod locate;
 mod parts;
 mod reading;
-mod store;
 mod strips;
 mod tiles;
 mod transfer;
@@ -23,6 +22,7 @@ use self::windows::Windows;
 use super::Dispatch;
 use super::collapse::Axes;
 use super::kernel::Kernel;
+use super::results::{self, Results};
 use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
@@ -137,13 +137,17 @@ impl Product {
         }
     }
 
+    fn results(&self) -> Results<'_> {
+        Results { rows: self.m, columns: self.n, ty: self.ty, operands: &self.operands }
+    }
+
     /// Binds everything, each buffer in fours where all that is read of it allows, and defines the functions
     /// that read both sides (`load_x` and `load_w`, at the positions of a [`Walk`]) and
     /// `store(row, column, acc, …)`, which takes four neighbours along the row.
     pub fn frame<'p>(&'p self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame<'p> {
         let wide = self.wide(kernel, &readings);
         if self.parts == 1 {
-            self.bind_results(kernel, &wide);
+            self.results().bind(kernel, &wide);
         }
         for reading in readings {
             let operands = kernel.operands_of(&[self.prologue(reading.side)]);
@@ -161,7 +165,7 @@ impl Product {
         });
         let base_parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
         functions += &if self.parts == 1 {
-            self.store(kernel, &wide, &names, &base_parameters)
+            self.results().store(kernel, &wide, &names, &base_parameters)
         } else {
             self.store_partial(kernel, &base_parameters)
         };
@@ -183,8 +187,6 @@ impl Product {
     }
 
     fn base<'n>(&self, kernel: &Kernel<'_>, operand: usize, names: &'n [String]) -> &'n str {
-        let position = self.operands.iter().position(|&o| o == operand);
-        debug_assert!(position.is_some(), "operand {operand} has no map");
-        &names[kernel.step.outputs.len() + position.unwrap_or_default()]
+        results::base(kernel, &self.operands, operand, names)
     }
 }

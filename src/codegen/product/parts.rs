@@ -37,7 +37,7 @@ impl Product {
         let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
         let roots = kernel.output_roots();
         let function = kernel.function("compute_results", &roots, Some(self.ty));
-        let each = self.each(&mut kernel, &function, &names);
+        let each = self.results().each(&mut kernel, &function, &names);
         let results = self.m * self.n * self.count();
         let holes = [
             ("functions", function.text.clone()),

@@ -3,6 +3,7 @@
 use super::Product;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::lanes;
+use crate::codegen::results::Results;
 use crate::dtype::DType;
 use crate::expr::Node;
 use crate::plan::{Operand, Source, Space};
@@ -110,12 +111,12 @@ impl Product {
                 Space::X => Side::X,
                 Space::W if self.windows.is_some() => return false,
                 Space::W => Side::W,
-                Space::Main | Space::Out | Space::Whole => return self.is_wide_result(view),
+                _ => return Results::is_wide(view),
             };
             let Some(reading) = readings.iter().find(|r| r.side == side) else { return false };
             let [outer, k] = axes(side, view);
             let (lane, other) = if reading.along_k { (k, outer) } else { (outer, k) };
-            is_wide(view, lane, other)
+            lanes::is_wide_along(view, lane, other)
         };
         let all = &self.operands;
         let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, alone);
@@ -136,13 +137,4 @@ pub(super) fn axes(side: Side, view: &View) -> [usize; 2] {
         Side::X => [rank - 2, rank - 1],
         Side::W => [rank - 1, rank - 2],
     }
-}
-
-/// Whether four neighbours along axis `lane` from any multiple of four on lie in one aligned quad.
-pub(super) fn is_wide(view: &View, lane: usize, other: usize) -> bool {
-    let rank = view.dims.len();
-    let mut others: Vec<i64> = view.strides[..rank - 2].to_vec();
-    others.push(view.strides[other]);
-    let whole = view.dims[lane].is_multiple_of(4) && !view.dims.contains(&0);
-    whole && lanes::is_wide(view, view.strides[lane], &others)
 }

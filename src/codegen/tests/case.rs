@@ -150,6 +150,9 @@ fn scratch(form: &Form) -> Option<Scratch> {
         Form::MatMul { batch, m, n, schedule, .. } => {
             (batch.iter().product::<usize>() * m * n, schedule.parts, 1)
         }
+        Form::Attention { batch, queries, out, schedule, .. } => {
+            (batch.iter().product::<usize>() * queries * (out + 2), schedule.parts, 1)
+        }
         Form::Map { .. } | Form::Sort { .. } => return None,
     };
     let words = (results * parts * words) as u64;

@@ -1,5 +1,6 @@
 //! Kernels built by hand: each is checked by naga, and run on an adapter where there is one.
 
+mod attention;
 mod case;
 #[cfg(feature = "gpu")]
 mod device;

@@ -69,6 +69,41 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             let dims = outer.iter().copied().chain([*len]).collect();
             (dims, accs.collect())
         }
+        &Form::Attention {
+            ref batch,
+            queries,
+            keys,
+            width,
+            out,
+            q,
+            k,
+            v,
+            mask,
+            scale,
+            causal,
+            ..
+        } => {
+            let dims: Vec<usize> = batch.iter().copied().chain([queries, out]).collect();
+            let scale = case.step.scalars[usize::from(scale)].value();
+            let accs = points(&dims).into_iter().map(|point| {
+                let (b, at) = point.split_at(batch.len());
+                let read = |root, at: [usize; 2]| eval(case, root, &[b, &at].concat(), 0.0);
+                let seen = causal.map_or(keys as i64, |offset| at[0] as i64 + offset + 1);
+                let score = |j: usize| {
+                    let sum: f64 = (0..width).map(|e| read(q, [at[0], e]) * read(k, [j, e])).sum();
+                    sum * scale + mask.map_or(0.0, |mask| read(mask, [at[0], j]))
+                };
+                let scores: Vec<f64> = (0..(seen.max(0) as usize).min(keys)).map(score).collect();
+                let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let weight = |x: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - most).exp() };
+                let total: f64 = scores.iter().map(|&x| weight(x)).sum();
+                let sum: f64 =
+                    (0..scores.len()).map(|j| weight(scores[j]) * read(v, [j, at[1]])).sum();
+                if total == 0.0 { 0.0 } else { sum / total }
+            });
+            let accs = accs.collect();
+            (dims, accs)
+        }
         Form::MatMul { batch, m, n, k, x, w, acc, .. } => {
             let dims: Vec<usize> = batch.iter().copied().chain([*m, *n]).collect();
             let accs = points(&dims).into_iter().map(|point| {

@@ -1,6 +1,7 @@
 //! Running a plan on the host: each step in tiles that stay in the cache, shared out over threads where
 //! that pays.
 
+mod attention;
 mod failures;
 mod fold;
 mod input;
@@ -125,6 +126,26 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
         Form::Scan { combine, len, prologue, .. } => {
             let scan = scan::Scan { combine: *combine, len: *len, prologue: *prologue };
             scan::run(job, &scan, outputs);
+        }
+        &Form::Attention {
+            ref batch,
+            queries,
+            keys,
+            width,
+            out,
+            q,
+            k,
+            v,
+            mask,
+            scale,
+            causal,
+            ..
+        } => {
+            let scale = job.step.scalars[usize::from(scale)].value() as f32;
+            let sizes = attention::Sizes { queries, keys, width, out };
+            let operands = attention::Operands { q, k, v, mask };
+            let attention = attention::Attention { batch, sizes, operands, scale, causal };
+            attention::run(job, &attention, outputs);
         }
         Form::MatMul { batch, m, n, k, spread, x, w, acc, .. } => {
             let (m, n, k) = (*m, *n, *k);

@@ -16,17 +16,21 @@ pub(crate) struct CpuProgram {
 /// Where in the form of a step an expression stands.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hole {
-    /// In front of the form; in a product, of its left operand.
+    /// In front of the form; in a product, of its left operand; in an attention, of the queries.
     Before,
-    /// In front of the right operand of a product.
+    /// In front of the right operand of a product, or of the keys of an attention.
     Right,
+    /// In front of the values of an attention.
+    Values,
+    /// In front of the mask of an attention.
+    Scores,
     /// Behind the form.
     After,
 }
 
 /// The tapes of a step, by [`Hole`].
 #[derive(Debug, Default)]
-pub(super) struct Tapes([OnceLock<Tape>; 3]);
+pub(super) struct Tapes([OnceLock<Tape>; 5]);
 
 impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {

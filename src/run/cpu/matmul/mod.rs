@@ -1,5 +1,6 @@
 //! The matrix product form.
 
+mod block;
 mod blocks;
 mod integer;
 mod operand;
@@ -8,8 +9,10 @@ mod vector;
 
 use gemm::Parallelism;
 
-use self::operand::{Floats, Matrices};
-use self::results::Results;
+pub(super) use self::block::{Block, multiply};
+use self::operand::Floats;
+pub(super) use self::operand::Matrices;
+pub(super) use self::results::Results;
 use super::{Hole, Job};
 use crate::dtype::Ty;
 use crate::expr::Ref;

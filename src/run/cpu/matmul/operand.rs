@@ -46,7 +46,7 @@ impl<'a> Floats<'a> {
 }
 
 /// A stack of matrices in memory, over `batch ++ [rows, columns]`.
-pub(super) struct Matrices<'a> {
+pub(in crate::run::cpu) struct Matrices<'a> {
     data: Data<'a>,
     view: View,
 }
@@ -70,7 +70,7 @@ impl<'a> Matrices<'a> {
     }
 
     /// The operand's memory if `root` only loads it, else what `root` computes.
-    fn new(
+    pub fn new(
         job: &Job<'a>,
         (space, root): (Space, Ref),
         size: [usize; 2],
@@ -125,7 +125,12 @@ impl<'a> Matrices<'a> {
         }
         let shape: Shape = view.shape();
         let inputs = job.inputs(space, |whole| View { dims: view.dims.clone(), ..whole.clone() });
-        let hole = if space == Space::W { Hole::Right } else { Hole::Before };
+        let hole = match space {
+            Space::W | Space::Key => Hole::Right,
+            Space::Value => Hole::Values,
+            Space::Scores => Hole::Scores,
+            _ => Hole::Before,
+        };
         let tape = job.tape(hole, &[root], &inputs);
         let mut computed = [HostBuffer::zeroed(DType::U32, shape.elements())];
         let len = shape.elements();
@@ -215,7 +220,7 @@ impl<'a> Matrices<'a> {
     }
 
     /// Where matrix `index` lies, if it is of words.
-    pub fn place(&self, index: usize) -> Place {
+    pub(super) fn place(&self, index: usize) -> Place {
         let start = self.floats().as_ptr().wrapping_offset(self.start(index) as isize);
         Place { start, strides: self.strides() }
     }

@@ -10,7 +10,7 @@ use crate::run::cpu::tape::{TILE, Tape};
 
 /// The outputs of a product. The sums are written where a result will be, if one has elements of 32 bits: what
 /// follows reads an element before it is overwritten.
-pub(super) struct Results<'a> {
+pub(in crate::run::cpu) struct Results<'a> {
     outputs: Shared<'a>,
     sums: *mut u32,
     tape: &'a Tape,

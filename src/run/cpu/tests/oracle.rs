@@ -182,6 +182,9 @@ fn out_dims(form: &Form) -> Dims {
             outer.iter().copied().chain([*len]).collect()
         }
         Form::MatMul { batch, m, n, .. } => batch.iter().copied().chain([*m, *n]).collect(),
+        Form::Attention { batch, queries, out, .. } => {
+            batch.iter().copied().chain([*queries, *out]).collect()
+        }
     }
 }
 
@@ -231,7 +234,9 @@ impl Oracle<'_> {
                     Form::Map { .. } | Form::Row { .. } | Form::Scan { .. } | Form::Sort { .. } => {
                         Space::Main
                     }
-                    Form::Reduce { .. } | Form::MatMul { .. } => Space::Out,
+                    Form::Reduce { .. } | Form::MatMul { .. } | Form::Attention { .. } => {
+                        Space::Out
+                    }
                 };
                 let at = index(&output.view, point) as usize;
                 elements[at] = self.evaluate(output.root, space, point, acc).number();
@@ -301,6 +306,7 @@ impl Oracle<'_> {
                 };
                 all.chunks((*len).max(1)).flat_map(row).collect()
             }
+            Form::Attention { .. } => unreachable!("the interpreter of graphs has it"),
             Form::MatMul { batch, k, x, w, .. } => {
                 let sum = |point: &SmallVec<[usize; 4]>| {
                     let (b, mn) = point.split_at(batch.len());

@@ -1,25 +1,36 @@
-//! The function that computes and stores the outputs of a product.
+//! Outputs over matrices: the function that computes and stores them, for products and attention alike.
 
 use std::fmt::Write;
 
-use super::Product;
-use super::reading::is_wide;
-use crate::codegen::kernel::{Function, Kernel};
-use crate::codegen::lanes::{self, Held};
+use super::kernel::{Function, Kernel};
+use super::lanes::{self, Held};
+use crate::dtype::Ty;
+use crate::expr::wgsl::type_name;
 use crate::shape::View;
 
-impl Product {
-    pub fn bind_results(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
+/// The outputs of a form over `batch ++ [rows, columns]`.
+pub(super) struct Results<'a> {
+    pub rows: usize,
+    pub columns: usize,
+    /// The type of what the form computes.
+    pub ty: Ty,
+    /// The operands that have a base in the batch, in the order of these after the outputs'.
+    pub operands: &'a [usize],
+}
+
+impl Results<'_> {
+    /// Binds the outputs and what they read.
+    pub fn bind(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
         let wide_outputs: Vec<bool> =
-            kernel.step.outputs.iter().map(|output| self.is_wide_result(&output.view)).collect();
+            kernel.step.outputs.iter().map(|output| Self::is_wide(&output.view)).collect();
         kernel.bind_outputs(|output| wide_outputs[output]);
         let operands = kernel.operands_of(&kernel.output_roots());
         kernel.bind_operands(&operands, |o| wide[o]);
     }
 
-    pub fn is_wide_result(&self, view: &View) -> bool {
+    pub fn is_wide(view: &View) -> bool {
         let rank = view.dims.len();
-        is_wide(view, rank - 1, rank - 2)
+        lanes::is_wide_along(view, rank - 1, rank - 2)
     }
 
     /// The function that computes and stores the outputs of four neighbours along a row.
@@ -32,10 +43,10 @@ impl Product {
     ) -> String {
         let roots = kernel.output_roots();
         let function = kernel.function("compute_results", &roots, Some(self.ty));
-        let (m, n) = (kernel.size(self.m), kernel.size(self.n));
-        let ty = self.ty_name();
+        let (m, n) = (kernel.size(self.rows), kernel.size(self.columns));
+        let ty = type_name(self.ty);
         let guard = format!("    if row >= {m} || column >= {n} {{ return; }}\n");
-        if self.n.is_multiple_of(4) {
+        if self.columns.is_multiple_of(4) {
             let fours = self.fours(kernel, &function, wide, names);
             return format!(
                 "{}\nfn store(row: u32, column: u32, acc: vec4<{ty}>{base_parameters}) {{\n{guard}{fours}}}\n",
@@ -82,7 +93,7 @@ impl Product {
             let strides = last_two(view);
             let at = kernel.index(&names[output], strides, &axes);
             let values = lanes::LANES.map(|lane| format!("result_{lane}{result}"));
-            let wide = self.is_wide_result(view);
+            let wide = Self::is_wide(view);
             text.push_str(&lanes::store(kernel, output, &at, strides[1], wide, &values));
         }
         text
@@ -107,6 +118,24 @@ impl Product {
         }
         text
     }
+}
+
+impl Results<'_> {
+    fn base<'n>(&self, kernel: &Kernel<'_>, operand: usize, names: &'n [String]) -> &'n str {
+        base(kernel, self.operands, operand, names)
+    }
+}
+
+/// The name of where the batch begins in `operand`, one of `operands`, whose names come after the outputs'.
+pub(super) fn base<'n>(
+    kernel: &Kernel<'_>,
+    operands: &[usize],
+    operand: usize,
+    names: &'n [String],
+) -> &'n str {
+    let position = operands.iter().position(|&o| o == operand);
+    debug_assert!(position.is_some(), "operand {operand} has no map");
+    &names[kernel.step.outputs.len() + position.unwrap_or_default()]
 }
 
 fn last_two(view: &View) -> &[i64] {

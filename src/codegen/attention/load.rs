@@ -1,0 +1,115 @@
+//! The functions that read four neighbours of an attention's operands.
+
+use std::fmt::Write;
+
+use super::Attention;
+use crate::codegen::kernel::Kernel;
+use crate::codegen::lanes::{self, Held};
+use crate::codegen::results::base;
+use crate::codegen::template::indent;
+use crate::expr::Ref;
+use crate::plan::AttentionSchedule;
+
+/// An operand as matrices of `rows` by `columns`, read in fours along its rows.
+struct Side {
+    /// Names of the function that reads it and of its prologue.
+    load: &'static str,
+    prologue: &'static str,
+    root: Ref,
+    rows: usize,
+    columns: usize,
+    /// Whether rows past the last are zeros; else they are the last.
+    zeros: bool,
+    /// Whether fours begin past the last column, where zeros are read.
+    ragged: bool,
+}
+
+impl Attention {
+    /// `load_q`, `load_k`, `load_v` and `load_mask`, each of a row and the first of four columns.
+    pub fn loads(
+        &self,
+        kernel: &mut Kernel<'_>,
+        wide: &[bool],
+        names: &[String],
+        parameters: &str,
+    ) -> String {
+        let chunk = AttentionSchedule::CHUNK;
+        let Self { queries, keys, width, out, schedule, .. } = *self;
+        let side = |load, prologue, root, [rows, columns]: [usize; 2], unit: usize| Side {
+            load,
+            prologue,
+            root,
+            rows,
+            columns,
+            zeros: load == "load_v",
+            ragged: !columns.is_multiple_of(unit),
+        };
+        let mut sides = vec![
+            side("load_q", "prologue_q", self.q, [queries, width], chunk),
+            side("load_k", "prologue_k", self.k, [keys, width], chunk),
+            side("load_v", "prologue_v", self.v, [keys, out], schedule.columns),
+        ];
+        let mask = |root| side("load_mask", "prologue_mask", root, [queries, keys], schedule.keys);
+        sides.extend(self.mask.map(mask));
+        sides.iter().map(|side| self.load(kernel, side, wide, names, parameters)).collect()
+    }
+
+    fn load(
+        &self,
+        kernel: &mut Kernel<'_>,
+        side: &Side,
+        wide: &[bool],
+        names: &[String],
+        parameters: &str,
+    ) -> String {
+        let (rows, columns) = (kernel.size(side.rows), kernel.size(side.columns));
+        let mut text = String::new();
+        let outside = match (side.zeros, side.ragged) {
+            (true, true) => Some(format!("row >= {rows} || column >= {columns}")),
+            (true, false) => Some(format!("row >= {rows}")),
+            (false, true) => Some(format!("column >= {columns}")),
+            (false, false) => None,
+        };
+        if let Some(outside) = outside {
+            let _ = writeln!(text, "if {outside} {{\n    return vec4<f32>();\n}}");
+        }
+        let _ = writeln!(text, "let inner_row = min(row, {rows} - 1u);");
+        // Four neighbours from a multiple of four on are inside or outside together.
+        let cut = !side.columns.is_multiple_of(4);
+        if cut {
+            let four = lanes::FOUR;
+            let _ = writeln!(text, "let inside = min({four}, vec4<u32>({columns} - 1u - column));");
+        }
+        let function = kernel.function(side.prologue, &[side.root], None);
+        let mut held = vec![Held::One; kernel.step.operands.len()];
+        let place = ["inner_row".to_string(), "column".to_string()];
+        for &operand in &function.operands {
+            let view = &kernel.step.operands[operand].view;
+            let strides = &view.strides[view.strides.len() - 2..];
+            let start = base(kernel, &self.operands, operand, names).to_string();
+            let at = kernel.index(&start, strides, &place);
+            let (line, what) = if cut && strides[1] != 0 {
+                let _ = writeln!(text, "let start{operand} = {at};");
+                let start = format!("start{operand}");
+                (lanes::load_inside(kernel, operand, &start, strides[1]), Held::Four)
+            } else {
+                lanes::load(kernel, operand, &at, strides[1], wide[operand])
+            };
+            held[operand] = what;
+            text.push_str(&line);
+        }
+        let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
+        let value = format!("vec4<f32>({calls})");
+        let value = if cut {
+            format!("select(vec4<f32>(), {value}, inside == {})", lanes::FOUR)
+        } else {
+            value
+        };
+        let body = indent(&format!("{text}return {value};"));
+        let load = side.load;
+        format!(
+            "{}\nfn {load}(row: u32, column: u32{parameters}) -> vec4<f32> {{\n{body}}}\n",
+            function.text
+        )
+    }
+}

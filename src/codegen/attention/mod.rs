@@ -1,0 +1,249 @@
+//! Attention: scores, their exponentials and sums of values in one kernel.
+//!
+//! [`load`] reads operands, [`body`] writes the statements of the kernel's loop.
+
+mod body;
+mod load;
+
+use self::body::Body;
+use super::Dispatch;
+use super::collapse::Axes;
+use super::kernel::{Kernel, THREADS};
+use super::lanes;
+use super::results::Results;
+use crate::dtype::Ty;
+use crate::expr::Ref;
+use crate::plan::{AttentionSchedule, Form};
+
+/// What a running maximum starts at: less than any score but −∞.
+const LEAST: &str = "-3.4028234e38f";
+/// log₂ e, in a product.
+const UNIT: &str = "1.442695f * ";
+
+/// Lowers an attention; `kernel` makes an empty kernel of its step.
+pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+    let first = kernel();
+    let Some(attention) = Attention::new(&first) else { return Vec::new() };
+    if attention.schedule.parts == 1 {
+        return vec![attention.dispatch(first)];
+    }
+    vec![attention.dispatch(first), attention.combine(kernel())]
+}
+
+/// An attention with its batch dimensions collapsed.
+struct Attention {
+    queries: usize,
+    keys: usize,
+    width: usize,
+    out: usize,
+    q: Ref,
+    k: Ref,
+    v: Ref,
+    mask: Option<Ref>,
+    /// The position of the scale in the step's scalars.
+    scale: u16,
+    causal: Option<i64>,
+    schedule: AttentionSchedule,
+    /// Operands of the prologues and of the outputs.
+    operands: Vec<usize>,
+    /// The maps along the batch: the outputs', then the operands'.
+    batch: Axes,
+    /// Where each of these maps begins.
+    offsets: Vec<i64>,
+}
+
+impl Attention {
+    fn new(kernel: &Kernel<'_>) -> Option<Self> {
+        let step = kernel.step;
+        let &Form::Attention {
+            ref batch,
+            queries,
+            keys,
+            width,
+            out,
+            q,
+            k,
+            v,
+            mask,
+            scale,
+            causal,
+            schedule,
+        } = &step.form
+        else {
+            return None;
+        };
+        let roots: Vec<Ref> =
+            [q, k, v].into_iter().chain(mask).chain(kernel.output_roots()).collect();
+        let operands = kernel.operands_of(&roots);
+        let maps = step.outputs.iter().map(|o| &o.view);
+        let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
+        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..batch.len()]).collect();
+        let offsets = maps.iter().map(|view| view.offset).collect();
+        let batch = Axes::collapse(batch, &strides);
+        Some(Self {
+            queries,
+            keys,
+            width,
+            out,
+            q,
+            k,
+            v,
+            mask,
+            scale,
+            causal,
+            schedule,
+            operands,
+            batch,
+            offsets,
+        })
+    }
+
+    fn results(&self) -> Results<'_> {
+        Results { rows: self.queries, columns: self.out, ty: Ty::F32, operands: &self.operands }
+    }
+
+    /// What differences of scores are multiplied by to become powers of two. Without a mask, the scale has it.
+    fn unit(&self) -> &'static str {
+        if self.mask.is_some() { UNIT } else { "" }
+    }
+
+    /// For each operand of the step, whether its value is bound in fours.
+    fn wide(&self, kernel: &Kernel<'_>) -> Vec<bool> {
+        let alone = |o: usize| Results::is_wide(&kernel.step.operands[o].view);
+        let bound =
+            |o| self.operands.contains(&o) && lanes::binds_wide(kernel, &self.operands, o, alone);
+        (0..kernel.step.operands.len()).map(bound).collect()
+    }
+
+    fn dispatch(&self, mut kernel: Kernel<'_>) -> Dispatch {
+        let wide = self.wide(&kernel);
+        if self.schedule.parts == 1 {
+            self.results().bind(&mut kernel, &wide);
+        }
+        let scratch = (self.schedule.parts > 1).then(|| kernel.bind_scratch(true));
+        let roots: Vec<Ref> = [self.q, self.k, self.v].into_iter().chain(self.mask).collect();
+        let operands = kernel.operands_of(&roots);
+        kernel.bind_operands(&operands, |o| wide[o]);
+        let offsets = self.offsets.iter().copied();
+        let (bases, names) = kernel.bases("b", "batch", &self.batch, offsets);
+        let parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
+        let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
+        let mut functions = self.loads(&mut kernel, &wide, &names, &parameters);
+        functions += &match scratch {
+            None => self.results().store(&mut kernel, &wide, &names, &parameters),
+            Some(scratch) => self.store_partial(&mut kernel, &scratch),
+        };
+        let (locate, groups) = self.locate(&mut kernel);
+        let body = Body { attention: self, arguments: &arguments };
+        let AttentionSchedule { rows, each, keys, columns, .. } = self.schedule;
+        let (fetch_scores, put_scores) = body.bring_scores();
+        let holes = [
+            ("functions", functions),
+            ("unit", self.unit().to_string()),
+            ("locate", locate),
+            ("bases", bases),
+            ("rows", rows.to_string()),
+            ("each", each.to_string()),
+            ("keys", keys.to_string()),
+            ("columns", columns.to_string()),
+            ("threads", self.schedule.threads().to_string()),
+            ("x_quads", (AttentionSchedule::CHUNK * rows / 4).to_string()),
+            ("w_quads", (AttentionSchedule::CHUNK * keys.max(columns) / 4).to_string()),
+            ("width", kernel.size(self.width)),
+            ("state", body.state()),
+            ("scores", body.scores()),
+            ("fetch_scores", fetch_scores),
+            ("put_scores", put_scores),
+            ("multiply_scores", body.multiply_scores()),
+            ("hide", body.hide(&mut kernel)),
+            ("greatest", body.greatest()),
+            ("weights", body.weights()),
+            ("add_values", body.add_values()),
+            ("totals", body.totals()),
+            ("stores", body.stores()),
+        ];
+        let phase = if self.schedule.parts > 1 { " (parts)" } else { "" };
+        kernel.dispatch(include_str!("../../../shaders/attention.wgsl"), &holes, phase, groups)
+    }
+
+    /// Statements that find the workgroup's rows, columns and keys; and the number of workgroups.
+    fn locate(&self, kernel: &mut Kernel<'_>) -> (String, usize) {
+        let AttentionSchedule { rows, columns, parts, .. } = self.schedule;
+        let (high, across) = (self.queries.div_ceil(rows), self.out.div_ceil(columns));
+        let count = self.batch.len();
+        let groups = high * across * count * parts;
+        let sizes = [groups, high, across, count, self.schedule.part(self.keys), self.keys];
+        let [groups_text, high, across, count, part, keys] = sizes.map(|size| kernel.size(size));
+        let mut text = format!(
+            "if id >= {groups_text} {{\n    return;\n}}\n\
+             // Last rows first: where keys are left out by position, they see the most.\n\
+             let first_row = ({high} - 1u - id % {high}) * {rows}u;\n\
+             let first_column = id / {high} % {across} * {columns}u;\n\
+             let batch = id / ({high} * {across}) % {count};\n\
+             let part = id / ({high} * {across} * {count});\n\
+             let first_key = part * {part};\n\
+             let last_key = min(first_key + {part}, {keys});\n"
+        );
+        text += &match self.causal {
+            Some(offset) => {
+                let offset = kernel.param(offset + rows as i64);
+                format!(
+                    "let seen = u32(max(i32(first_row + {offset}), 0));\n\
+                     let end_key = min(last_key, seen);\n"
+                )
+            }
+            None => "let end_key = last_key;\n".to_string(),
+        };
+        (text, groups)
+    }
+
+    /// The function that leaves partial results in the scratch memory.
+    fn store_partial(&self, kernel: &mut Kernel<'_>, scratch: &str) -> String {
+        let sizes = [self.queries, self.out, self.batch.len()];
+        let [queries, out, count] = sizes.map(|size| kernel.size(size));
+        format!(
+            "fn place(part: u32, batch: u32, row: u32) -> u32 {{\n    \
+             return ((part * {count} + batch) * {queries} + row) * ({out} + 2u);\n}}\n\n\
+             fn store_partial(part: u32, batch: u32, row: u32, column: u32, acc: vec4<f32>) {{\n    \
+             if row >= {queries} {{ return; }}\n    \
+             let at = place(part, batch, row) + column;\n    \
+             for (var lane = 0u; lane < 4u; lane++) {{\n        \
+             if column + lane < {out} {{ {scratch}[at + lane] = bitcast<u32>(acc[lane]); }}\n    }}\n}}\n\n\
+             fn store_sums(part: u32, batch: u32, row: u32, greatest: f32, total: f32) {{\n    \
+             if row >= {queries} {{ return; }}\n    \
+             let at = place(part, batch, row) + {out};\n    \
+             {scratch}[at] = bitcast<u32>(greatest);\n    \
+             {scratch}[at + 1u] = bitcast<u32>(total);\n}}\n"
+        )
+    }
+
+    /// Combines the parts and stores the outputs.
+    fn combine(&self, mut kernel: Kernel<'_>) -> Dispatch {
+        kernel.bind_outputs(|_| false);
+        let operands = kernel.operands_of(&kernel.output_roots());
+        kernel.bind_operands(&operands, |_| false);
+        let scratch = kernel.bind_scratch(false);
+        let offsets = self.offsets.iter().copied();
+        let (bases, names) = kernel.bases("b", "batch", &self.batch, offsets);
+        let roots = kernel.output_roots();
+        let function = kernel.function("compute_results", &roots, Some(Ty::F32));
+        let each = self.results().each(&mut kernel, &function, &names);
+        let rows = self.batch.len() * self.queries;
+        let results = rows * self.out;
+        let holes = [
+            ("functions", function.text.clone()),
+            ("unit", self.unit().to_string()),
+            ("least", LEAST.to_string()),
+            ("scratch", scratch),
+            ("results", kernel.size(results)),
+            ("rows", kernel.size(rows)),
+            ("parts", kernel.size(self.schedule.parts)),
+            ("queries", kernel.size(self.queries)),
+            ("out", kernel.size(self.out)),
+            ("bases", bases),
+            ("each", each),
+        ];
+        let template = include_str!("../../../shaders/attention_combine.wgsl");
+        kernel.dispatch(template, &holes, " (combine)", results.div_ceil(THREADS))
+    }
+}

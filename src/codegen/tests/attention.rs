@@ -1,0 +1,105 @@
+//! Attention by schedule, sizes, masks and views.
+
+use super::case::{Case, Maker, row_major, view};
+use super::{check, targets};
+use crate::cost::Limits;
+use crate::dtype::DType;
+use crate::plan::{AttentionSchedule, Form, Space};
+
+struct Sizes {
+    batch: usize,
+    queries: usize,
+    keys: usize,
+    width: usize,
+    out: usize,
+}
+
+const fn schedule([rows, each, keys, columns, parts]: [usize; 5]) -> AttentionSchedule {
+    AttentionSchedule { rows, each, keys, columns, parts }
+}
+
+/// attention − 1, with or without a mask.
+fn case(
+    dtype: DType,
+    sizes: &Sizes,
+    masked: bool,
+    causal: Option<i64>,
+    schedule: AttentionSchedule,
+) -> Case {
+    let &Sizes { batch, queries, keys, width, out } = sizes;
+    let mut make = Maker::default();
+    let mut load = |space, dims: [usize; 3], dtype| {
+        let value = make.value(dtype, &dims);
+        make.load(value, space, row_major(&dims))
+    };
+    let q = load(Space::Query, [batch, queries, width], dtype);
+    let k = load(Space::Key, [batch, keys, width], dtype);
+    let v = load(Space::Value, [batch, keys, out], dtype);
+    let mask = masked.then(|| {
+        let mask = make.value(DType::F32, &[queries, keys]);
+        let dims = [batch, queries, keys];
+        make.load(mask, Space::Scores, view(&dims, &[0, keys as i64, 1], 0))
+    });
+    let one = make.scalar(DType::F32, 1.0);
+    let acc = make.expr.acc(crate::dtype::Ty::F32);
+    let root = (acc - make.expr.handle(one)).r();
+    make.output(dtype, &[batch, queries, out], root);
+    make.scalar(DType::F32, 0.4);
+    let batch = [batch][..].into();
+    make.finish(Form::Attention {
+        batch,
+        queries,
+        keys,
+        width,
+        out,
+        q,
+        k,
+        v,
+        mask,
+        scale: 1,
+        causal,
+        schedule,
+    })
+}
+
+const SCHEDULES: [AttentionSchedule; 8] = [
+    schedule([16, 4, 32, 32, 1]),
+    schedule([16, 4, 32, 64, 3]),
+    schedule([32, 4, 64, 64, 1]),
+    schedule([64, 8, 64, 64, 1]),
+    schedule([64, 8, 32, 128, 2]),
+    schedule([128, 8, 64, 64, 1]),
+    schedule([128, 8, 32, 96, 1]),
+    schedule([32, 4, 32, 32, 1]),
+];
+
+#[test]
+fn every_schedule_at_odd_sizes() {
+    let sizes = [
+        Sizes { batch: 2, queries: 5, keys: 70, width: 8, out: 12 },
+        Sizes { batch: 1, queries: 70, keys: 97, width: 33, out: 31 },
+        Sizes { batch: 1, queries: 130, keys: 64, width: 64, out: 64 },
+        Sizes { batch: 3, queries: 17, keys: 100, width: 4, out: 100 },
+    ];
+    let limits = Limits { workgroup_bytes: 32_768, ..Limits::webgpu() };
+    for (at, schedule) in SCHEDULES.into_iter().enumerate() {
+        let case = case(DType::F32, &sizes[at % sizes.len()], false, None, schedule);
+        check(&case, &limits);
+    }
+}
+
+#[test]
+fn masks_types_and_positions() {
+    let cases = [
+        (DType::F32, true, None, SCHEDULES[0]),
+        (DType::F16, true, Some(0), SCHEDULES[1]),
+        (DType::F32, false, Some(-3), SCHEDULES[2]),
+        (DType::F16, false, Some(30), SCHEDULES[1]),
+    ];
+    for limits in targets() {
+        for (dtype, masked, causal, schedule) in cases {
+            let sizes = Sizes { batch: 2, queries: 33, keys: 65, width: 16, out: 9 };
+            check(&case(dtype, &sizes, masked, causal, schedule), &limits);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Attention by sizes, masks and how operands lie.
+
+use half::f16;
+
+use super::compare::check;
+use super::sample::{FromNumber, Rng, values};
+use crate::batch::{Attention, AttentionMask, BufferId, Causal, GpuCommandBatch};
+use crate::dtype::Float;
+use crate::ops::Tolerance;
+
+const TOLERANCE: Tolerance = Tolerance { ulp: 32.0, abs: 4e-6 };
+
+/// Shapes of queries, keys and values.
+const SHAPES: [[&[usize]; 3]; 16] = [
+    [&[1, 1], &[1, 1], &[1, 1]],
+    [&[5, 4], &[7, 4], &[7, 3]],
+    [&[2, 3, 17, 32], &[2, 3, 33, 32], &[2, 3, 33, 32]],
+    [&[2, 2, 70, 64], &[2, 2, 70, 64], &[2, 2, 70, 64]],
+    [&[130, 20], &[65, 20], &[65, 40]],
+    [&[3, 1, 8], &[3, 300, 8], &[3, 300, 16]],
+    [&[2, 1, 64], &[2, 1500, 64], &[2, 1500, 64]],
+    [&[20, 100], &[40, 100], &[40, 130]],
+    [&[64, 128], &[64, 128], &[64, 128]],
+    [&[2, 4, 9, 16], &[2, 1, 9, 16], &[1, 1, 9, 16]],
+    [&[2, 6, 9, 16], &[2, 2, 21, 16], &[2, 2, 21, 8]],
+    [&[6, 5, 16], &[3, 21, 16], &[3, 21, 8]],
+    [&[0, 4, 8], &[0, 4, 8], &[0, 4, 8]],
+    [&[3, 4], &[0, 4], &[0, 5]],
+    [&[3, 0], &[4, 0], &[4, 5]],
+    [&[0, 4], &[6, 4], &[6, 5]],
+];
+
+fn record<T: FromNumber + Float>(
+    batch: &mut GpuCommandBatch,
+    data: &[Vec<T>; 3],
+    shapes: [&[usize]; 3],
+    how: impl FnOnce(&mut GpuCommandBatch) -> Attention,
+) -> BufferId<T> {
+    let [q, k, v] = [0, 1, 2].map(|at| batch.upload_shaped(&data[at], shapes[at]));
+    let how = how(batch);
+    batch.scaled_dot_product_attention(q, k, v, how)
+}
+
+fn random<T: FromNumber>(rng: &mut Rng, shapes: [&[usize]; 3]) -> [Vec<T>; 3] {
+    shapes.map(|shape| values(rng, shape.iter().product(), (-2.0, 2.0)))
+}
+
+#[test]
+fn every_size_and_way_to_hide() {
+    let mut rng = Rng::new(21);
+    let positions = [Causal::None, Causal::TopLeft, Causal::BottomRight];
+    for (at, shapes) in SHAPES.into_iter().enumerate() {
+        let causal = positions[at % 3];
+        if at % 4 == 1 {
+            attend::<f16>(&mut rng, shapes, causal);
+        } else {
+            attend::<f32>(&mut rng, shapes, causal);
+        }
+    }
+}
+
+fn attend<T: FromNumber + Float>(rng: &mut Rng, shapes: [&[usize]; 3], causal: Causal) {
+    let what = format!("attention {} {shapes:?} {causal:?}", T::DTYPE);
+    let data = random::<T>(rng, shapes);
+    check(&what, TOLERANCE, |batch| {
+        record(batch, &data, shapes, |_| Attention { causal, ..Attention::default() });
+    });
+}
+
+#[test]
+fn masks_of_every_shape() {
+    let mut rng = Rng::new(22);
+    let shapes: [&[usize]; 3] = [&[2, 4, 19, 16], &[2, 2, 70, 16], &[2, 2, 70, 12]];
+    let masks: [&[usize]; 7] =
+        [&[19, 70], &[70], &[19, 1], &[4, 19, 70], &[1, 19, 70], &[2, 1, 1, 70], &[2, 4, 19, 70]];
+    let data = random::<f32>(&mut rng, shapes);
+    for (at, mask) in masks.into_iter().enumerate() {
+        let count = mask.iter().product();
+        let mut added: Vec<f32> = values(&mut rng, count, (-3.0, 3.0));
+        let kept: Vec<bool> = (0..count).map(|_| rng.below(3) > 0).collect();
+        // Some rows see nothing.
+        added.iter_mut().step_by(5).for_each(|x| *x = f32::NEG_INFINITY);
+        let last = mask[mask.len() - 1];
+        added[..last].fill(f32::NEG_INFINITY);
+        let causal = if at % 3 == 1 { Causal::TopLeft } else { Causal::None };
+        check(&format!("mask {mask:?} {causal:?}"), TOLERANCE, |batch| {
+            record(batch, &data, shapes, |batch| {
+                if at % 2 == 0 {
+                    let mask = AttentionMask::Add(batch.upload_shaped(&added, mask));
+                    Attention { mask: Some(mask), causal, scale: Some(0.5) }
+                } else {
+                    let mask = AttentionMask::Keep(batch.upload_shaped(&kept, mask));
+                    Attention { mask: Some(mask), causal, scale: None }
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn operands_and_results_lie_in_any_order() {
+    let mut rng = Rng::new(23);
+    let x: Vec<f32> = values(&mut rng, 3 * 2 * 21 * 4 * 8, (-2.0, 2.0));
+    check("heads last", TOLERANCE, |batch| {
+        let x = batch.upload_shaped(&x, [3, 2, 21, 4, 8]);
+        let parts = [0, 1, 2].map(|at| {
+            let part =
+                batch.slice(x, [(at..at + 1, 1), (0..2, 1), (0..21, 1), (0..4, 1), (0..8, 1)]);
+            let part = batch.squeeze(part, 0);
+            batch.permute(part, [0, 2, 1, 3])
+        });
+        let [q, k, v] = parts;
+        let y = batch.scaled_dot_product_attention(q, k, v, Attention::default());
+        let y = batch.permute(y, [0, 2, 1, 3]);
+        batch.reshape(y, [2, 21, 32]);
+        // Transposed operands, a scaled query, and an epilogue.
+        let (q, v) = (batch.transpose(q), batch.transpose(v));
+        let (q, v) = (batch.scale(q, 0.5), batch.transpose(v));
+        let q = batch.transpose(q);
+        let y = batch.scaled_dot_product_attention(q, k, v, Attention::default());
+        let y = batch.relu(y);
+        batch.add(y, k);
+    });
+}
+
+/// A mask that is computed from coordinates, in the kernel.
+#[test]
+fn a_window_as_a_mask() {
+    let mut rng = Rng::new(24);
+    let shapes: [&[usize]; 3] = [&[2, 50, 16], &[2, 50, 16], &[2, 50, 16]];
+    let data = random::<f32>(&mut rng, shapes);
+    check("window", TOLERANCE, |batch| {
+        record(batch, &data, shapes, |batch| {
+            let (i, j) = (batch.arange(0, 50, 1), batch.arange(0, 50, 1));
+            let i = batch.unsqueeze(i, 1);
+            let distance = batch.sub(i, j);
+            let distance = batch.abs(distance);
+            let limit = batch.full([], 5);
+            let near = batch.le(distance, limit);
+            Attention { mask: Some(AttentionMask::Keep(near)), ..Attention::default() }
+        });
+    });
+}
+
+#[test]
+fn large_scores_nan_and_infinity() {
+    let inf = f32::INFINITY;
+    let q = [[1.0, 0.0], [f32::NAN, 0.0], [1e4, 0.0], [-1e4, 1e4], [0.0, 0.0], [1e30, 0.0]];
+    let k = [[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]];
+    let v = [[1.0, 10.0, f32::NAN], [2.0, 20.0, 1.0], [3.0, -inf, 1.0]];
+    let data = [q.concat(), k.concat(), v.concat()];
+    let shapes: [&[usize]; 3] = [&[6, 2], &[3, 2], &[3, 3]];
+    // Past where weights are exactly 0, an infinity times one of them is NaN on some devices.
+    let tame =
+        [data[0].clone(), data[1].clone(), vec![1.0, 2.0, -3.0, 4.0, 1e30, 0.5, 7.0, 8.0, 9.0]];
+    check("attention at the edges", TOLERANCE, |batch| {
+        record(batch, &tame, shapes, |_| Attention::default());
+        record(batch, &tame, shapes, |_| Attention { scale: Some(-2.0), ..Attention::default() });
+    });
+    let calm = [vec![0.5; 12], data[1].clone(), data[2].clone()];
+    check("attention of infinite values", TOLERANCE, |batch| {
+        record(batch, &calm, shapes, |_| Attention::default());
+    });
+}
