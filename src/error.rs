@@ -265,6 +265,19 @@ pub enum MistakeKind {
     /// Updates that do not fit what they are scattered to: the shape that they need, and theirs.
     #[error("updates must be {0}, one along the axis for each index, not {1}")]
     Updates(Shape, Shape),
+    /// A part of a layer of another shape than the others ask for.
+    #[error("{what} of shape {given}, where the other shapes ask for {wanted}")]
+    LayerShape {
+        /// Which part.
+        what: &'static str,
+        /// Its shape.
+        given: Shape,
+        /// The shape that would fit.
+        wanted: Shape,
+    },
+    /// A sequence, or states of cells, without three dimensions.
+    #[error("sequences and states need three dimensions, as [steps, batch, width], not {0}")]
+    Sequence(Shape),
     /// Two shapes that must be equal.
     #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]
     UnequalShapes(Shape, Shape),

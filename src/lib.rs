@@ -65,9 +65,9 @@ mod store;
 mod units;
 
 pub use batch::{
-    Attention, AttentionMask, Axes, BufferId, Causal, ClassLoss, Conv, Conv1d, Conv2d,
-    GpuCommandBatch, Input, LossReduction, OutputKey, Outputs, Pool, Pool1d, Pool2d, Program,
-    ReadView, Resident, RunStats,
+    Attention, AttentionMask, Axes, BufferId, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
+    GpuCommandBatch, Input, LossReduction, LstmState, OutputKey, Outputs, Pool, Pool1d, Pool2d,
+    Program, ReadView, Recurrence, Resident, Rotary, RunStats,
 };
 pub use calibrate::Progress;
 pub use cost::{

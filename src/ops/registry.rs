@@ -8,7 +8,7 @@ pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
     /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `attention`,
-    /// `loss`, `movement`, `indexing`, `sort`, `random`, `creation`.
+    /// `recurrent`, `loss`, `movement`, `indexing`, `sort`, `random`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -72,6 +72,7 @@ fn accepted(accepts: Accepts) -> &'static str {
 const EXACT: (f64, f64) = (0.0, 0.0);
 const SUMMED: (f64, f64) = (4.0, 1e-7);
 
+const CELL: &str = "made of products and elementwise operations, which fuse";
 const LAYER: &str = "made of elementwise operations and reductions, which fuse";
 const CONVOLVED: &str = "elementwise before and after; windows are never written out";
 const WINDOWED: &str = "elementwise before and after, borders too";
@@ -103,6 +104,11 @@ static OTHERS: &[OpInfo] = others! {
     "matmul" "linear", "f32 f16 i32 u32", "elementwise before and after, transposes for free", SUMMED, "x·w + b.";
     "matmul" "einsum", "f32 f16 i32 u32", "made of views, `matmul`, `mul` and `sum`", SUMMED, "Einstein's summation, with ellipses, diagonals and any number of operands.";
     "attention" "scaled_dot_product_attention", "f32 f16", "elementwise after, masks before", (32.0, 4e-6), "softmax(q·kᵀ·scale + mask)·v with masks, causal order and grouped heads; scores are never written.";
+    "attention" "rotary", "f32 f16", "everything before and after", (16.0, 2e-6), "Pairs of elements turned by angles that grow with the position (Su et al., 2021).";
+    "recurrent" "lstm_cell", "f32 f16", CELL, (64.0, 2e-6), "One step of an LSTM (Hochreiter and Schmidhuber, 1997).";
+    "recurrent" "gru_cell", "f32 f16", CELL, (64.0, 2e-6), "One step of a GRU (Cho et al., 2014).";
+    "recurrent" "lstm", "f32 f16", CELL, (64.0, 2e-6), "LSTM layers over whole sequences, both ways if wanted.";
+    "recurrent" "gru", "f32 f16", CELL, (64.0, 2e-6), "GRU layers over whole sequences, both ways if wanted.";
     "loss" "cross_entropy", "f32 f16", LAYER, (16.0, 2e-6), "−log softmax at the classes that indices name.";
     "loss" "cross_entropy_with", "f32 f16", LAYER, (16.0, 2e-6), "−Σ p·log softmax for probabilities p.";
     "loss" "nll_loss", "f32 f16", LAYER, (16.0, 2e-6), "−log p at the classes that indices name.";
@@ -129,6 +135,7 @@ static OTHERS: &[OpInfo] = others! {
     "movement" "broadcast_to", "all", VIEW, EXACT, "Repeated along axes of size 1, by NumPy's rules.";
     "movement" "flip", "all", VIEW, EXACT, "Backwards along some axes.";
     "movement" "unfold", "all", VIEW, EXACT, "Windows along an axis, which may overlap.";
+    "movement" "replace_slice", "all", "everything before and after", EXACT, "A tensor with others in place of its elements from one place of an axis on.";
     "movement" "concat", "all", "everything before and after", EXACT, "Tensors end to end along an axis.";
     "movement" "pad", "all", "everything before and after", EXACT, "A border of one value around a tensor.";
     "indexing" "gather", "all", "everything before and after; the tensor read is stored", EXACT, "Elements at indices along an axis.";

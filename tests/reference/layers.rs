@@ -1,8 +1,8 @@
 //! Losses and whole layers: operations over operands of several types, with options.
 
 use onetrip::{
-    Attention, AttentionMask, BufferId, Causal, ClassLoss, Float, GpuCommandBatch, Index,
-    LossReduction,
+    Attention, AttentionMask, BufferId, Causal, CellWeights, ClassLoss, Float, GpuCommandBatch,
+    Index, LossReduction, LstmState, Recurrence, Rotary, f16,
 };
 
 use crate::case::Case;
@@ -10,12 +10,13 @@ use crate::ops::{Id, Kind};
 
 /// Records the case's operation, or `None` if there is no such operation for its inputs.
 pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
-    if case.op == "scaled_dot_product_attention" {
-        return match inputs[0] {
-            Id::F32(_) => attention::<f32>(batch, case, inputs),
-            Id::F16(_) => attention::<onetrip::f16>(batch, case, inputs),
-            _ => None,
-        };
+    let layer = match inputs[0] {
+        Id::F32(_) => layer::<f32>(batch, case, inputs),
+        Id::F16(_) => layer::<f16>(batch, case, inputs),
+        _ => None,
+    };
+    if layer.is_some() {
+        return layer;
     }
     match inputs[0] {
         Id::F32(x) => loss(batch, case, x, inputs),
@@ -64,6 +65,73 @@ fn class_loss<T: Kind + Float, I: Index>(
         "accuracy" => Some(Id::F32(b.accuracy(x, classes, case.number("axis") as isize))),
         _ => None,
     }
+}
+
+fn layer<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    match case.op.as_str() {
+        "scaled_dot_product_attention" => attention::<T>(b, case, inputs),
+        "lstm" | "gru" | "lstm_cell" | "gru_cell" => recurrent::<T>(b, case, inputs),
+        "rotary" => {
+            let number = |key| case.params[key].as_f64().unwrap_or_default();
+            let positions = match inputs.get(1) {
+                Some(&Id::F32(positions)) => Some(positions),
+                _ => None,
+            };
+            let base = case.number("base") as f32;
+            let how = Rotary {
+                interleaved: case.flag("interleaved"),
+                base,
+                start: number("start") as u32,
+                positions,
+            };
+            Some(T::wrap(b.rotary(T::unwrap(inputs[0])?, how)))
+        }
+        _ => None,
+    }
+}
+
+fn recurrent<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    let mut ids = inputs.iter().map(|&id| T::unwrap(id)).collect::<Option<Vec<_>>>()?.into_iter();
+    let mut next = || ids.next().expect("an operand");
+    let is_cell = case.op.ends_with("cell");
+    let x = next();
+    let start = (is_cell || case.flag("start")).then(|| {
+        let h = next();
+        LstmState { h, c: if case.op.starts_with("lstm") { next() } else { h } }
+    });
+    let count = if is_cell { 1 } else { case.number("cells") as usize };
+    let cells: Vec<CellWeights<T>> = (0..count)
+        .map(|_| CellWeights {
+            input: next(),
+            hidden: next(),
+            bias: case.flag("bias").then(|| [next(), next()]),
+        })
+        .collect();
+    let how = Recurrence {
+        batch_first: case.flag("batch_first"),
+        bidirectional: case.flag("bidirectional"),
+    };
+    let (y, state) = match case.op.as_str() {
+        "lstm" => {
+            let (y, state) = b.lstm(x, &cells, start, how);
+            (Some(y), state)
+        }
+        "gru" => {
+            let (y, h) = b.gru(x, &cells, start.map(|state| state.h), how);
+            (Some(y), LstmState { h, c: h })
+        }
+        "lstm_cell" => (None, b.lstm_cell(x, start?, cells[0])),
+        _ => {
+            let h = b.gru_cell(x, start?.h, cells[0]);
+            (None, LstmState { h, c: h })
+        }
+    };
+    let id = match case.text("output") {
+        "y" => y?,
+        "h" => state.h,
+        _ => state.c,
+    };
+    Some(T::wrap(id))
 }
 
 fn attention<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {

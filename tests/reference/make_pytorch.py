@@ -194,9 +194,102 @@ def attention():
     case("one query", normal(2, 3, 1, 8), k, v, causal="bottom right")
     case("large scores", q * 100, k * 100, v)
     case("long", normal(1, 2, 70, 32), normal(1, 2, 130, 32), normal(1, 2, 130, 32))
+    rotary(family)
     family.write()
+
+
+def rotary(family):
+    def turned(x, positions, interleaved, base):
+        x, width = wide(x), x.shape[-1]
+        angles = positions[..., None] * base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+        pairs = x.unflatten(-1, (-1, 2)) if interleaved else x.unflatten(-1, (2, -1)).transpose(-1, -2)
+        whole = torch.view_as_complex(pairs.contiguous()) * torch.polar(torch.ones_like(angles), angles)
+        pairs = torch.view_as_real(whole)
+        return pairs.flatten(-2) if interleaved else pairs.transpose(-1, -2).flatten(-2)
+
+    limits = {"rtol": 16 * EPS, "atol": 2e-6}
+    for interleaved in (False, True):
+        x = normal(2, 3, 7, 8)
+        for start, base in ((0, 10000.0), (5, 500.0)):
+            want = turned(x, torch.arange(start, start + 7, dtype=torch.float64), interleaved, base)
+            params = {"interleaved": interleaved, "start": start, "base": base}
+            family.case(f"rotary {params}", "rotary", [x], stored(want), params=params, **limits)
+        positions = rng.integers(0, 50, (2, 1, 7)).astype(np.float32)
+        want = turned(x, wide(positions), interleaved, 10000.0)
+        params = {"interleaved": interleaved, "base": 10000.0}
+        family.case(f"rotary at positions, {params}", "rotary", [x, positions], stored(want), params=params, **limits)
+    half = normal(3, 4, 6, dtype=np.float16)
+    want = turned(half, torch.arange(4, dtype=torch.float64), False, 10000.0)
+    params = {"interleaved": False, "base": 10000.0}
+    family.case("rotary f16", "rotary", [half], stored(want, np.float16), params=params, rtol=HALF, atol=2e-6)
+
+
+# Recurrent layers -------------------------------------------------------------------------------
+
+
+def recurrent():
+    family = Family("recurrent")
+
+    def case(name, op, inputs, want, **params):
+        limits = {"rtol": 64 * EPS, "atol": 2e-6}
+        if inputs[0].dtype == np.float16:
+            limits = {"rtol": 0.0, "atol": 8 * HALF}
+        family.case(name, op, inputs, stored(want, inputs[0].dtype), params=params, **limits)
+
+    for op, gates, layer, cell in (("lstm", 4, torch.nn.LSTM, torch.nn.LSTMCell), ("gru", 3, torch.nn.GRU, torch.nn.GRUCell)):
+        sequences(case, op, gates, layer)
+        for bias in (True, False):
+            size, width, batch = 6, 5, 3
+            shapes = [(gates * size, width), (gates * size, size)] + [(gates * size,)] * (2 if bias else 0)
+            weights = [normal(*shape) for shape in shapes]
+            module = cell(width, size, bias, dtype=torch.float64)
+            for parameter, value in zip(module.parameters(), weights, strict=True):
+                parameter.data = wide(value)
+            x, *state = normal(batch, width), *(normal(batch, size) for _ in range(2 if op == "lstm" else 1))
+            with torch.no_grad():
+                got = module(wide(x), tuple(map(wide, state)) if op == "lstm" else wide(state[0]))
+            for output, want in zip("hc", got if op == "lstm" else [got], strict=False):
+                name = f"{op} cell, bias {bias}, {output}"
+                case(name, f"{op}_cell", [x, *state, *weights], want, output=output, bias=bias)
+    family.write()
+
+
+def sequences(case, op, gates, layer):
+    variants = [
+        {"steps": 4},
+        {"steps": 5, "batch_first": True},
+        {"steps": 3, "bidirectional": True},
+        {"steps": 3, "layers": 2, "bidirectional": True, "start": True, "bias": False},
+        {"steps": 1, "layers": 2, "start": True},
+        {"steps": 4, "dtype": np.float16},
+    ]
+    for variant in variants:
+        steps, layers = variant["steps"], variant.get("layers", 1)
+        both, first, bias = (variant.get(key, key == "bias") for key in ("bidirectional", "batch_first", "bias"))
+        dtype = variant.get("dtype", np.float32)
+        size, width, batch = 4, 5, 2
+        module = layer(width, size, layers, bias, first, bidirectional=both, dtype=torch.float64)
+        weights = []
+        for parameter in module.parameters():
+            weights.append((normal(*parameter.shape) * 0.6).astype(dtype))
+            parameter.data = wide(weights[-1])
+        x = normal(*((batch, steps, width) if first else (steps, batch, width))).astype(dtype)
+        cells = layers * (2 if both else 1)
+        state = [normal(cells, batch, size).astype(dtype) for _ in range(2 if op == "lstm" else 1)]
+        start = None
+        if variant.get("start"):
+            start = tuple(map(wide, state)) if op == "lstm" else wide(state[0])
+        with torch.no_grad():
+            y, last = module(wide(x), start)
+        last = last if op == "lstm" else (last,)
+        params = {"batch_first": first, "bidirectional": both, "bias": bias, "start": start is not None, "cells": cells}
+        inputs = [x, *(state if start is not None else []), *weights]
+        shown = {key: value for key, value in variant.items() if key != "dtype"} | {"dtype": np.dtype(dtype).name}
+        for output, want in zip("yhc", (y, *last), strict=False):
+            case(f"{op} {shown}, {output}", op, inputs, want, output=output, **params)
 
 
 if __name__ == "__main__":
     losses()
     attention()
+    recurrent()

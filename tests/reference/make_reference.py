@@ -722,6 +722,14 @@ def joins(move, x):
     border = np.full((2, 2), 4.0, np.float32)
     move("pad nothing", "pad", [nothing], border, before=[1, 0], after=[1, 0], value=4)
     move("pad not at all", "pad", [vector], vector, before=[0], after=[0], value=9)
+    for axis, at, count in ((0, 1, 2), (1, 0, 1), (2, 4, 1), (-2, 1, 3), (1, 2, 0), (0, 0, 3)):
+        shape = list(x.shape)
+        shape[axis] = count
+        new = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape) + 0.5
+        want, place = x.copy(), [slice(None)] * 3
+        place[axis] = slice(at, at + count)
+        want[tuple(place)] = new
+        move(f"replace {count} from {at} along {axis}", "replace_slice", [x, new], want, axis=axis, at=at)
 
 
 # Indexing ---------------------------------------------------------------------------------------

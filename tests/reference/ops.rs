@@ -282,6 +282,7 @@ fn element<T: Kind>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Opti
         "unsqueeze" => b.unsqueeze(x, axis(case)),
         "broadcast_to" => b.broadcast_to(x, case.list::<usize>("shape")),
         "flip" => b.flip(x, &case.list::<isize>("axes")[..]),
+        "replace_slice" => b.replace_slice(x, ids[1], axis(case), case.number("at") as usize),
         "concat" => b.concat(&ids, axis(case)),
         "pad" => {
             let (before, after) = (case.list::<usize>("before"), case.list::<usize>("after"));
