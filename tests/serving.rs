@@ -193,3 +193,26 @@ async fn a_heart_beats_while_a_run_is_awaited() {
         assert!(beats.load(Ordering::Relaxed) > 3, "{device:?}: {beats:?}");
     }
 }
+
+/// Runs that are done at their first poll must let others run now and then.
+#[tokio::test(flavor = "current_thread")]
+async fn a_heart_beats_between_short_runs() {
+    let device = Device::cpu();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", 1000);
+    batch.relu(x);
+    let program = batch.compile().await.unwrap();
+    let (beats, data) = (Arc::new(AtomicU64::new(0)), vec![1.0_f32; 1000]);
+    let beat = Arc::clone(&beats);
+    let heart = tokio::spawn(async move {
+        loop {
+            beat.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    for _ in 0..5_000 {
+        program.run([(x, &data)]).await.unwrap();
+    }
+    heart.abort();
+    assert!(beats.load(Ordering::Relaxed) > 3, "{beats:?}");
+}

@@ -1,10 +1,11 @@
 //! One run of a plan: on the host's cores or on a GPU, and what it brings back.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::fault::fault;
-use super::read::Found;
+use super::read::{Found, give_way};
 use super::resident::{Handle, Storage};
 use super::stats::RunStats;
 use crate::clock::Stopwatch;
@@ -101,6 +102,9 @@ impl Run<'_> {
         stats.pool_hits = run.pool_hits as u64;
         stats.pool_misses = run.pool_misses as u64;
         stats.run_time = running.total();
+        if is_others_turn(stats.run_time) {
+            give_way().await;
+        }
         Ok((Results::Host(run.downloads), run.keeps.into_iter().map(Storage::on_host).collect()))
     }
 
@@ -173,6 +177,16 @@ impl std::fmt::Debug for Results {
             Self::Gpu(run) => write!(f, "Results({} from the GPU)", run.len()),
         }
     }
+}
+
+/// Whether runs that were done where they were awaited have had this thread for so long that others should have it,
+/// now that there was one more of `time`.
+fn is_others_turn(time: Duration) -> bool {
+    const SLICE: Duration = Duration::from_micros(100);
+    thread_local!(static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) });
+    let taken = TAKEN.get() + time;
+    TAKEN.set(if taken < SLICE { taken } else { Duration::ZERO });
+    taken >= SLICE
 }
 
 /// Fails where the host has no room for what a large run holds at once: without room, the allocation
