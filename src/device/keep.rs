@@ -42,12 +42,12 @@ impl Keep {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::Path;
 
     use super::*;
     use crate::cost::Curve;
 
-    fn keep(folder: &PathBuf, name: &str) -> Keep {
+    fn keep(folder: &Path, name: &str) -> Keep {
         let info = DeviceInfo {
             name: name.into(),
             api: "test".into(),
@@ -56,7 +56,7 @@ mod tests {
             threads: 4,
             fallback: None,
         };
-        Keep::new(Arc::new(Store::new(folder.clone())), &info)
+        Keep::new(Arc::new(Store::new(folder.to_path_buf())), &info)
     }
 
     #[test]
