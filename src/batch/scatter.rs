@@ -2,31 +2,39 @@
 
 use super::axes::resolve;
 use super::{Axes, BufferId, GpuCommandBatch};
-use crate::dtype::{DType, Element, Index, Numeric, Scalar};
+use crate::dtype::{Element, Index, Numeric, Scalar};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::Op;
-use crate::shape::Shape;
+
+/// A histogram compares each element with each bin up to as many comparisons, and sorts beyond that.
+const COMPARED: usize = 1 << 24;
 
 /// What is recorded of a scatter whose operands fit.
-struct Scattered<T> {
-    /// Whether update j goes to place i: the updates' axis comes first, and the tensor's own axes follow.
-    goes: BufferId<bool>,
-    /// The updates in the same shape, of size 1 along the axis.
-    updates: BufferId<T>,
-    /// Along which there are places.
+struct Scattered<I> {
+    /// The updates in the order of their places, those of one place in their own.
+    order: BufferId<u32>,
+    /// The places in that order.
+    sorted: BufferId<I>,
+    /// For each place whether it has updates, over the axes of the tensor.
+    written: BufferId<bool>,
+    /// For each place the position of its last update in that order; 0 where there is none.
+    last: BufferId<u32>,
     axis: usize,
-    /// How many updates there are.
+    /// How many updates there are; not 0.
     count: usize,
 }
 
+/// Why nothing is scattered: what is returned instead.
+type Instead<T> = BufferId<T>;
+
 /// Scatters: a tensor with updates at places along an axis. `indices` is a vector that says for each element of the updates'
 /// axis its place in `x`; off the axis the two shapes are equal. An index out of range is a [`Fault`](crate::Fault).
-/// Results do not depend on threads: they are the same from run to run.
 ///
-/// Every update is compared with every place, which takes time in proportion to their product.
+/// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then what is two
+/// apart, then four, and so on. So results are the same from run to run and on every device.
 impl GpuCommandBatch {
-    /// `x` with the updates added. What is added where is the sum of its updates in a fixed order; integers wrap.
+    /// `x` with the updates added. Integers wrap.
     #[doc(alias = "index_add")]
     #[track_caller]
     pub fn scatter_add<T: Numeric, I: Index>(
@@ -37,12 +45,8 @@ impl GpuCommandBatch {
         axis: isize,
     ) -> BufferId<T> {
         match self.scattered("scatter_add", x, indices, updates, axis) {
-            Ok(scattered) => {
-                let added = self.at_places(&scattered, 0.0);
-                let sums = self.sum(added, 0);
-                self.add(x, sums)
-            }
-            Err(id) => id,
+            Ok(scattered) => self.combined(&scattered, x, updates, Self::add),
+            Err(instead) => instead,
         }
     }
 
@@ -56,27 +60,14 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        let scattered = match self.scattered("scatter", x, indices, updates, axis) {
-            Ok(scattered) if scattered.count == 0 => return x,
-            Ok(scattered) => scattered,
-            Err(id) => return id,
-        };
-        // The number of the last update of each place, from 1 on; 0 where there is none.
-        let Scattered { goes, axis, count, .. } = scattered;
-        let numbers = self.arange(1_u32, count as u32 + 1, 1);
-        let rank = self.graph[goes.node].ty.shape.rank();
-        let numbers = self.along(numbers, 0, rank);
-        let none = self.full([], 0_u32);
-        let numbers = self.select(goes, numbers, none);
-        let last = self.amax(numbers, 0);
-        let written = self.gt(last, none);
-        let one = self.cast(written);
-        let at = self.sub(last, one);
-        let places = self.graph[at.node].ty.shape.elements();
-        let at = self.reshape(at, [places]);
-        let written = self.along(written, axis, rank - 1);
-        let taken = self.gather(updates, at, axis as isize);
-        self.select(written, taken, x)
+        match self.scattered("scatter", x, indices, updates, axis) {
+            Ok(Scattered { order, written, last, axis, .. }) => {
+                let at = self.gather(order, last, 0);
+                let taken = self.gather(updates, at, axis as isize);
+                self.select(written, taken, x)
+            }
+            Err(instead) => instead,
+        }
     }
 
     /// The greatest of each element of `x` and its updates; NaN if any is NaN.
@@ -89,13 +80,8 @@ impl GpuCommandBatch {
         axis: isize,
     ) -> BufferId<T> {
         match self.scattered("scatter_max", x, indices, updates, axis) {
-            Ok(scattered) if scattered.count == 0 => x,
-            Ok(scattered) => {
-                let all = self.at_places(&scattered, least(T::DTYPE));
-                let greatest = self.amax(all, 0);
-                self.max(x, greatest)
-            }
-            Err(id) => id,
+            Ok(scattered) => self.combined(&scattered, x, updates, Self::max),
+            Err(instead) => instead,
         }
     }
 
@@ -109,13 +95,8 @@ impl GpuCommandBatch {
         axis: isize,
     ) -> BufferId<T> {
         match self.scattered("scatter_min", x, indices, updates, axis) {
-            Ok(scattered) if scattered.count == 0 => x,
-            Ok(scattered) => {
-                let all = self.at_places(&scattered, greatest(T::DTYPE));
-                let least = self.amin(all, 0);
-                self.min(x, least)
-            }
-            Err(id) => id,
+            Ok(scattered) => self.combined(&scattered, x, updates, Self::min),
+            Err(instead) => instead,
         }
     }
 
@@ -128,9 +109,22 @@ impl GpuCommandBatch {
             Err(what) => return self.mistake("histogram", what),
         };
         let rank = self.graph[hits.node].ty.shape.rank();
+        if self.graph[hits.node].ty.shape.elements() > COMPARED {
+            return self.histogram_of_sorted(x, bins);
+        }
         let counts: BufferId<u32> = self.cast(hits);
         let all: Vec<isize> = (0..rank as isize - 1).collect();
         self.sum(counts, Axes::from(&all[..]))
+    }
+
+    #[track_caller]
+    fn histogram_of_sorted<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
+        let elements = self.graph[x.node].ty.shape.elements();
+        let x = self.reshape(x, [elements]);
+        let sorted = self.sort(x, 0, false);
+        let range = self.range::<I>(bins);
+        let [first, end] = [false, true].map(|after| self.searchsorted(sorted, range, after));
+        self.sub(end, first)
     }
 
     /// 1 at the position that each index names along a new last axis of `classes` elements, else 0; all 0 for an index that is
@@ -233,15 +227,48 @@ impl GpuCommandBatch {
         self.reshape(x, dims)
     }
 
-    /// The updates where they go, else `rest`.
+    /// `x` combined with what becomes of the updates of each place: a scan along the axis that begins anew at each place.
     #[track_caller]
-    fn at_places<T: Element>(&mut self, scattered: &Scattered<T>, rest: f64) -> BufferId<T> {
-        let rest = Op::Full(Scalar::new(T::DTYPE, rest));
-        let rest = self.source(rest, T::DTYPE, Shape::default());
-        self.select(scattered.goes, scattered.updates, rest)
+    fn combined<T: Element, I: Index>(
+        &mut self,
+        scattered: &Scattered<I>,
+        x: BufferId<T>,
+        updates: BufferId<T>,
+        combine: impl Fn(&mut Self, BufferId<T>, BufferId<T>) -> BufferId<T>,
+    ) -> BufferId<T> {
+        let &Scattered { order, sorted, written, last, axis, count } = scattered;
+        let mut sums = self.gather(updates, order, axis as isize);
+        let rank = self.graph[sums.node].ty.shape.rank();
+        let mut step = 1;
+        while step < count {
+            let here = self.slice(sorted, [(step..count, 1)]);
+            let there = self.slice(sorted, [(0..count - step, 1)]);
+            let same = self.eq(here, there);
+            let same = self.pad(same, [(step, 0)], false);
+            let same = self.along(same, axis, rank);
+            let before = self.shifted(sums, axis, step);
+            let both = combine(self, before, sums);
+            sums = self.select(same, both, sums);
+            step *= 2;
+        }
+        let all = self.gather(sums, last, axis as isize);
+        let both = combine(self, x, all);
+        self.select(written, both, x)
     }
 
-    /// Checks the operands of a scatter. `Err` is what it returns where one comes from a mistake, or is one.
+    /// Each element `step` further on along the axis, and 0 before the first.
+    #[track_caller]
+    fn shifted<T: Element>(&mut self, x: BufferId<T>, axis: usize, step: usize) -> BufferId<T> {
+        let dims = self.graph[x.node].ty.shape.dims().to_vec();
+        let ranges = dims.iter().enumerate();
+        let ranges = ranges.map(|(at, &dim)| (0..if at == axis { dim - step } else { dim }, 1));
+        let first = self.slice(x, ranges.collect::<Vec<_>>());
+        let border = (0..dims.len()).map(|at| if at == axis { (step, 0) } else { (0, 0) });
+        self.pad(first, border.collect::<Vec<_>>(), T::default())
+    }
+
+    /// Checks the operands of a scatter, and sorts the places. `Err` is what it returns where there are no updates, where an
+    /// operand comes from a mistake, or is one.
     #[track_caller]
     fn scattered<T: Element, I: Index>(
         &mut self,
@@ -250,15 +277,14 @@ impl GpuCommandBatch {
         indices: BufferId<I>,
         updates: BufferId<T>,
         axis: isize,
-    ) -> Result<Scattered<T>, BufferId<T>> {
+    ) -> Result<Scattered<I>, Instead<T>> {
         let ids = [self.check(x), self.check(indices), self.check(updates)];
         if let Some(Err(what)) = ids.iter().find(|id| id.is_err()) {
             return Err(self.mistake(name, what.clone()));
         }
         let shapes = ids.each_ref().map(|id: &Result<NodeId, _>| self.known_shape(id));
         let [Some(target), Some(places), Some(source)] = shapes else {
-            let dependent = Op::Invalid;
-            return Err(self.record(dependent, &ids));
+            return Err(self.record(Op::Invalid, &ids));
         };
         let axis = resolve(axis, &target).map_err(|what| self.mistake(name, what))?;
         let count = places.elements();
@@ -270,39 +296,26 @@ impl GpuCommandBatch {
         if source.dims() != fits {
             return Err(self.mistake(name, MistakeKind::Updates(fits.into(), source)));
         }
+        if count == 0 {
+            return Err(x);
+        }
         // Looked up among all places, an index is itself, or a fault.
-        let (rank, size) = (target.rank(), target[axis]);
-        let range = self.range::<I>(size);
+        let rank = target.rank();
+        let range = self.range::<I>(target[axis]);
         let all = self.along(range, axis, rank);
         let looked = [self.check(all), ids[1].clone()];
         let indices: BufferId<I> = self.record(Op::Gather { name, axis }, &looked);
         let indices = self.reshape(indices, [count]);
-        let indices = self.along(indices, 0, rank + 1);
-        let range = self.along(range, axis + 1, rank + 1);
-        let goes = self.eq(indices, range);
-        let first = self.unsqueeze(updates, 0);
-        let mut order: Vec<isize> = (0..=rank as isize).collect();
-        order.swap(0, axis + 1);
-        let updates = self.permute(first, order);
-        Ok(Scattered { goes, updates, axis, count })
-    }
-}
-
-/// What no number of the type is below.
-fn least(dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 | DType::F16 => f64::NEG_INFINITY,
-        DType::I32 => i32::MIN.into(),
-        DType::U32 | DType::Bool => 0.0,
-    }
-}
-
-/// What no number of the type is above.
-fn greatest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 | DType::F16 => f64::INFINITY,
-        DType::I32 => i32::MAX.into(),
-        DType::U32 => u32::MAX.into(),
-        DType::Bool => 1.0,
+        let sorted = self.sort(indices, 0, false);
+        let order = self.argsort(indices, 0, false);
+        let [first, end] = [false, true].map(|after| self.searchsorted(sorted, range, after));
+        let written = self.gt(end, first);
+        let one = self.cast(written);
+        let last = self.sub(end, one);
+        // Past a place without updates those of the next begin, or there are none.
+        let none = self.full([], 0_u32);
+        let last = self.select(written, last, none);
+        let written = self.along(written, axis, rank);
+        Ok(Scattered { order, sorted, written, last, axis, count })
     }
 }

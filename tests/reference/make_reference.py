@@ -800,7 +800,8 @@ def scatters(family, own):
         return np.moveaxis(y, 0, axis)
 
     for dtype in (np.float32, np.float16, np.int32, np.uint32):
-        for axis, count in ((0, 7), (1, 9), (2, 1), (-1, 12), (0, 0)):
+        most = ((0, 7), (2, 1), (-1, 12), (0, 0)) if dtype == np.float32 else ()
+        for axis, count in ((1, 9), *most):
             shape = [5, 4, 3]
             x = np.asarray(own.integers(0, 50, shape), dtype)
             i = np.asarray(own.integers(0, shape[axis], count), own.choice([np.int32, np.uint32]))
