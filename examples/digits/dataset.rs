@@ -1,11 +1,12 @@
-//! Reading the digits and the trained network from `data/`.
+//! Reading the digits from `data/`.
 
 use std::error::Error;
 use std::io::Read;
-use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::SafeTensors;
+
+use crate::tensors::{Tensors, path};
 
 pub const SIDE: usize = 8;
 pub const PIXELS: usize = SIDE * SIDE;
@@ -51,33 +52,11 @@ impl Digits {
     }
 }
 
-/// The bytes of a safetensors file of `data/`.
-pub struct Tensors(Vec<u8>);
-
 impl Tensors {
-    pub fn load(name: &str) -> Result<Self, Box<dyn Error>> {
-        Ok(Self(std::fs::read(path(name))?))
-    }
-
-    /// A tensor of `f32` and its shape.
-    pub fn get(&self, name: &str) -> Result<(Vec<f32>, Vec<usize>), Box<dyn Error>> {
-        let file = SafeTensors::deserialize(&self.0)?;
-        let tensor = file.tensor(name)?;
-        if tensor.dtype() != Dtype::F32 {
-            return Err(format!("{name} holds {:?}, not f32", tensor.dtype()).into());
-        }
-        let words = tensor.data().as_chunks::<4>().0;
-        Ok((words.iter().map(|&b| f32::from_le_bytes(b)).collect(), tensor.shape().to_vec()))
-    }
-
     /// An entry of the file's metadata.
     pub fn metadata(&self, key: &str) -> Result<String, Box<dyn Error>> {
         let (_, header) = SafeTensors::read_metadata(&self.0)?;
         let entry = header.metadata().as_ref().and_then(|entries| entries.get(key));
         Ok(entry.ok_or_else(|| format!("the metadata has no {key}"))?.clone())
     }
-}
-
-fn path(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "data", name].iter().collect()
 }

@@ -5,11 +5,14 @@
 //! 10⁻⁴ from the one computed in `f64`.
 
 mod dataset;
+#[path = "../common/tensors.rs"]
+mod tensors;
 
 use std::error::Error;
 
-use dataset::{CLASSES, Digits, PIXELS, Tensors};
+use dataset::{CLASSES, Digits, PIXELS};
 use onetrip::{BufferId, Device, GpuCommandBatch};
+use tensors::Tensors;
 
 const TOLERANCE: f32 = 1e-4;
 const SHOWN_IN_A_ROW: usize = 4;
