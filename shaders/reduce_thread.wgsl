@@ -1,6 +1,6 @@
 // A reduction in which one thread walks along the elements of a result, its neighbours along
 // those of the neighbouring results. Where there are parts, each takes every element that is as many further as there are parts, so
-// that neighbours stay close where results are few.
+// that neighbours stay close where results are few. The few elements of a window are written out.
 //
 // Bindings: 0 the parameters; then the outputs (or the scratch memory that takes partial results),
 // then the inputs. Partial results are laid out as [parts, results].
@@ -40,15 +40,6 @@ fn main(
     var b = identity();
     var c = identity();
     var d = identity();
-    let rounds = count / 4u;
-    var i = part;
-    for (var round = 0u; round < rounds; round++) {
-        {{four}}
-        i += 4u * step;
-    }
-    for (var rest = rounds * 4u; rest < count; rest++) {
-        {{one}}
-        i += step;
-    }
+    {{walk}}
     write(id, result, merge(merge(a, b), merge(c, d)));
 }

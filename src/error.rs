@@ -222,6 +222,14 @@ pub enum MistakeKind {
         /// The number of groups.
         groups: usize,
     },
+    /// Channels that groups do not divide.
+    #[error("{} channels of {shape} cannot be cut into {groups} groups of one size", shape[1])]
+    Groups {
+        /// The number of groups.
+        groups: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
     /// Windows that are longer than what they slide along.
     #[error(
         "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding"

@@ -139,6 +139,30 @@ fn matrix_products() {
 }
 
 #[test]
+fn normalizations_of_channels() {
+    refused("batch_norm: mean must be [channels], not [4]", |b| {
+        let (x, four, three) = (zeros(b, [2, 3, 8]), zeros(b, [4]), zeros(b, [3]));
+        b.batch_norm(x, four, three, None, None, 1e-5)
+    });
+    refused("instance_norm: x must be [batch, channels, …], not [3]", |b| {
+        let x = zeros(b, [3]);
+        b.instance_norm(x, None, None, 1e-5)
+    });
+    refused("group_norm: 6 channels of [2, 6] cannot be cut into 4 groups of one size", |b| {
+        let x = zeros(b, [2, 6]);
+        b.group_norm(x, 4, None, None, 1e-5)
+    });
+    refused("group_norm: bias must be [channels], not [2]", |b| {
+        let (x, bias) = (zeros(b, [2, 6]), zeros(b, [2]));
+        b.group_norm(x, 2, None, bias, 1e-5)
+    });
+    refused("l2_normalize: epsilon must be finite and not negative, not -1", |b| {
+        let x = zeros(b, [2, 6]);
+        b.l2_normalize(x, 0, -1.0)
+    });
+}
+
+#[test]
 fn convolutions() {
     let conv = Conv2d { groups: 2, ..Conv2d::default() };
     let sees = "the channels of x must be those of w times the groups, and the filters a multiple of the groups";

@@ -15,6 +15,7 @@ mod launch;
 mod linear;
 mod loss;
 mod movement;
+mod normalize;
 mod pool;
 mod program;
 mod random;

@@ -121,8 +121,23 @@ impl GpuCommandBatch {
         }
     }
 
+    /// x / max(√Σx², ε) along `axis`, as PyTorch's `normalize`: rows of length 1, but for those shorter than ε. It is a
+    /// mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which overflows past |x| of 1e19.
     #[track_caller]
-    fn normalize<T: Float>(
+    pub fn l2_normalize<T: Float>(
+        &mut self,
+        x: BufferId<T>,
+        axis: isize,
+        epsilon: f32,
+    ) -> BufferId<T> {
+        match check_epsilon(epsilon) {
+            Ok(epsilon) => self.normalize(Normalization::L2Normalize(epsilon), x, axis),
+            Err(what) => self.mistake("l2_normalize", what),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn normalize<T: Float>(
         &mut self,
         op: Normalization,
         x: BufferId<T>,
@@ -136,7 +151,7 @@ impl GpuCommandBatch {
     }
 }
 
-fn check_epsilon(epsilon: f32) -> Result<Scalar, MistakeKind> {
+pub(super) fn check_epsilon(epsilon: f32) -> Result<Scalar, MistakeKind> {
     if epsilon.is_finite() && epsilon >= 0.0 {
         Ok(Scalar::new(DType::F32, f64::from(epsilon)))
     } else {

@@ -81,6 +81,10 @@ pub(super) fn passes(
             (vec![mean, rest, scale], |x| format!("{x} * scale"))
         }
         RowKind::RmsNorm => (vec![scale(None)], |x| format!("{x} * scale")),
+        RowKind::L2Normalize => {
+            let value = format!("1f / p_max(sqrt(fold), {epsilon})");
+            (vec![Pass { value, ..scale(None) }], |x| format!("{x} * scale"))
+        }
     }
 }
 
@@ -130,9 +134,13 @@ impl Statistics {
                 result: |x| format!("({x} - mean) * scale"),
                 fields: &["count", "mean", "square"],
             },
-            RowKind::RmsNorm => Self {
+            RowKind::RmsNorm | RowKind::L2Normalize => Self {
                 text: include_str!("../../shaders/row_squares.wgsl"),
-                numbers: scale("state.square"),
+                numbers: if kind == RowKind::RmsNorm {
+                    scale("state.square")
+                } else {
+                    format!("let scale = 1f / p_max(sqrt(state.square), {epsilon});\n")
+                },
                 result: |x| format!("{x} * scale"),
                 fields: &["square"],
             },
@@ -162,5 +170,6 @@ pub(super) fn helpers(kind: RowKind, streamed: bool) -> &'static [&'static str] 
         RowKind::LogSoftmax => &["p_max", "p_inf", "p_exp", "p_log"],
         RowKind::LayerNorm => &["p_rsqrt", "p_quotient"],
         RowKind::RmsNorm => &["p_rsqrt"],
+        RowKind::L2Normalize => &["p_max"],
     }
 }

@@ -7,6 +7,7 @@ use super::collapse::Axes;
 use super::combine::State;
 use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
+use super::template::indent;
 use super::together::Together;
 use crate::dtype::Ty;
 use crate::expr::Ref;
@@ -21,6 +22,12 @@ const MANY_RESULTS: usize = 4096;
 
 /// Parts up to which one thread combines them.
 const FEW_PARTS: usize = 8;
+
+/// Elements of a window up to which each is written out, with its place as numbers in the text, which a driver folds.
+const WRITTEN_OUT: usize = 64;
+
+/// Elements of these that are read before the first is combined.
+const AHEAD: usize = 16;
 
 /// Units that a thread takes of a short row, so that several are under way.
 const EACH: usize = 4;
@@ -233,6 +240,7 @@ impl Reduction {
                 let (text, inner) = kernel.coordinates("c", "first", &self.inner.dims);
                 (format!("let first = i * 4u;\n{text}"), inner)
             }
+            _ if self.is_written_out() => written_out("c", "i", &self.inner.dims),
             _ => kernel.coordinates("c", "i", &self.inner.dims),
         };
         let mut base_names = Vec::new();
@@ -262,6 +270,32 @@ impl Reduction {
         let _ = writeln!(element, "return {value};");
         let functions = prologue.text;
         Texts { functions, element, unit, bases, base_names, write: String::new() }
+    }
+
+    /// Whether a thread takes the few elements of a window, which lie along several axes.
+    fn is_written_out(&self) -> bool {
+        let ReduceSchedule { layout, parts } = self.schedule;
+        let by_one = layout == ReduceLayout::Thread && parts == 1;
+        by_one && self.inner.rank() > 1 && self.inner.len() <= WRITTEN_OUT
+    }
+
+    /// Statements in which one thread walks along the `units` of a result, or every so many of them.
+    fn walk(&self, unit: Unit, units: usize, arguments: &str) -> String {
+        if unit == Unit::Value && self.is_written_out() {
+            let take = |first: usize| {
+                let taken = unit.take(AHEAD.min(units - first), "1u", arguments);
+                format!("{{\nlet i = {first}u;\n{taken}}}\n")
+            };
+            return (0..units).step_by(AHEAD).map(take).collect();
+        }
+        let (four, one) = (unit.take(4, "step", arguments), unit.take(1, "step", arguments));
+        format!(
+            "let rounds = count / 4u;\nvar i = part;\n\
+             for (var round = 0u; round < rounds; round++) {{\n{}    i += 4u * step;\n}}\n\
+             for (var rest = rounds * 4u; rest < count; rest++) {{\n{}    i += step;\n}}\n",
+            indent(&four),
+            indent(&one)
+        )
     }
 
     fn element_type(&self, kernel: &Kernel<'_>, unit: Unit) -> String {
@@ -310,6 +344,7 @@ impl Reduction {
         let parameters: String = names.clone().map(|name| format!(", {name}: u32")).collect();
         let arguments: String = names.map(|name| format!(", {name}")).collect();
         let by_thread = schedule.layout == ReduceLayout::Thread;
+        let walk = self.walk(unit, units, &arguments);
         let chunk = units.div_ceil(schedule.parts);
         // Few widths, so that few kernels serve many lengths.
         let width = chunk.div_ceil(EACH).next_power_of_two().clamp(1, THREADS);
@@ -332,6 +367,7 @@ impl Reduction {
             ("folded", together.call("state", "merge(merge(a, b), merge(c, d))")),
             ("bases", texts.bases.clone()),
             ("base_parameters", parameters),
+            ("walk", walk),
             ("four", unit.take(4, &step, &arguments)),
             ("one", unit.take(1, &step, &arguments)),
             ("width", width.to_string()),
@@ -350,4 +386,16 @@ impl Reduction {
         };
         kernel.dispatch(template, &holes, phase, groups)
     }
+}
+
+/// Statements that take the row-major position `position` apart by `dims`, which are in the text, and the names of the
+/// coordinates.
+fn written_out(prefix: &str, position: &str, dims: &[usize]) -> (String, Vec<String>) {
+    let (mut text, mut after) = (String::new(), dims.iter().product::<usize>());
+    let names: Vec<String> = (0..dims.len()).map(|axis| format!("{prefix}{axis}")).collect();
+    for (name, &dim) in names.iter().zip(dims) {
+        after /= dim;
+        let _ = writeln!(text, "let {name} = {position} / {after}u % {dim}u;");
+    }
+    (text, names)
 }

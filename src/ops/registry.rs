@@ -41,7 +41,7 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
     });
     let row = RowKind::ALL.iter().map(|op| OpInfo {
         name: op.name(),
-        family: "row",
+        family: if *op == RowKind::L2Normalize { "normalization" } else { "row" },
         dtypes: accepted(Accepts::Float),
         doc: op.doc(),
         fusion: "elementwise before and after",
@@ -126,6 +126,9 @@ static OTHERS: &[OpInfo] = others! {
     "pooling" "avg_pool2d", "f32 f16", WINDOWED, SUMMED, "The mean of each window along the last two axes.";
     "pooling" "adaptive_avg_pool2d", "f32 f16", WINDOWED, SUMMED, "Means over a given number of windows that cover the last two axes.";
     "pooling" "global_avg_pool", "f32 f16", WINDOWED, SUMMED, "The mean over all axes but the first two.";
+    "normalization" "batch_norm", "f32 f16", "everything before and after", (32.0, 4e-6), "Channels by given means and variances.";
+    "normalization" "group_norm", "f32 f16", "elementwise before", (32.0, 4e-6), "Groups of channels by their own means and variances.";
+    "normalization" "instance_norm", "f32 f16", "elementwise before and after", (32.0, 4e-6), "Each channel by its own mean and variance.";
     "movement" "reshape", "all", "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
     "movement" "permute", "all", VIEW, EXACT, "The axes in another order.";
     "movement" "transpose", "all", VIEW, EXACT, "The last two axes swapped.";

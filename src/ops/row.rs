@@ -12,6 +12,8 @@ pub(crate) enum Normalization {
     LayerNorm(Scalar),
     /// With the ε that is added to the mean square.
     RmsNorm(Scalar),
+    /// With the ε that the norm is taken for at the least.
+    L2Normalize(Scalar),
 }
 
 /// A [`Normalization`] without its number: what a kernel implements.
@@ -25,10 +27,13 @@ pub(crate) enum RowKind {
     LayerNorm,
     /// x / √(mean of x² + ε)
     RmsNorm,
+    /// x / max(√Σx², ε)
+    L2Normalize,
 }
 
 impl RowKind {
-    pub const ALL: [Self; 4] = [Self::Softmax, Self::LogSoftmax, Self::LayerNorm, Self::RmsNorm];
+    pub const ALL: [Self; 5] =
+        [Self::Softmax, Self::LogSoftmax, Self::LayerNorm, Self::RmsNorm, Self::L2Normalize];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -36,6 +41,7 @@ impl RowKind {
             Self::LogSoftmax => "log_softmax",
             Self::LayerNorm => "layer_norm",
             Self::RmsNorm => "rms_norm",
+            Self::L2Normalize => "l2_normalize",
         }
     }
 
@@ -47,13 +53,14 @@ impl RowKind {
                 "(x − mean) / √(variance + ε) along `axis`, the variance over n (Ba et al., 2016)."
             }
             Self::RmsNorm => "x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019).",
+            Self::L2Normalize => "x / max(√Σx², ε) along `axis`.",
         }
     }
 
     /// Whether the kernel reads an ε.
     #[cfg(test)]
     pub fn has_epsilon(self) -> bool {
-        matches!(self, Self::LayerNorm | Self::RmsNorm)
+        matches!(self, Self::LayerNorm | Self::RmsNorm | Self::L2Normalize)
     }
 
     /// 32-bit words of the statistics of a part of a row.
@@ -61,7 +68,7 @@ impl RowKind {
         match self {
             Self::Softmax | Self::LogSoftmax => 2,
             Self::LayerNorm => 3,
-            Self::RmsNorm => 1,
+            Self::RmsNorm | Self::L2Normalize => 1,
         }
     }
 
@@ -70,7 +77,7 @@ impl RowKind {
         match self {
             Self::Softmax | Self::LogSoftmax => 26,
             Self::LayerNorm => 8,
-            Self::RmsNorm => 4,
+            Self::RmsNorm | Self::L2Normalize => 4,
         }
     }
 
@@ -86,6 +93,7 @@ impl Normalization {
             Self::LogSoftmax => RowKind::LogSoftmax,
             Self::LayerNorm(_) => RowKind::LayerNorm,
             Self::RmsNorm(_) => RowKind::RmsNorm,
+            Self::L2Normalize(_) => RowKind::L2Normalize,
         }
     }
 
@@ -93,7 +101,9 @@ impl Normalization {
     pub fn epsilon(self) -> Option<Scalar> {
         match self {
             Self::Softmax | Self::LogSoftmax => None,
-            Self::LayerNorm(epsilon) | Self::RmsNorm(epsilon) => Some(epsilon),
+            Self::LayerNorm(epsilon) | Self::RmsNorm(epsilon) | Self::L2Normalize(epsilon) => {
+                Some(epsilon)
+            }
         }
     }
 

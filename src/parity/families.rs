@@ -347,6 +347,7 @@ fn normalization(kind: RowKind) -> Normalization {
         RowKind::LogSoftmax => Normalization::LogSoftmax,
         RowKind::LayerNorm => Normalization::LayerNorm(epsilon),
         RowKind::RmsNorm => Normalization::RmsNorm(epsilon),
+        RowKind::L2Normalize => Normalization::L2Normalize(epsilon),
     }
 }
 

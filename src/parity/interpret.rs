@@ -344,6 +344,10 @@ fn row_of(op: Normalization, row: &[Value]) -> Vec<Value> {
         Normalization::LogSoftmax => x - max - sum.ln(),
         Normalization::LayerNorm(epsilon) => (x - mean) / (variance + epsilon.value()).sqrt(),
         Normalization::RmsNorm(epsilon) => x / (square + epsilon.value()).sqrt(),
+        Normalization::L2Normalize(epsilon) => {
+            let norm = (square * n).sqrt();
+            x / if norm < epsilon.value() { epsilon.value() } else { norm }
+        }
     };
     row.iter().map(|&x| Value::F(each(x))).collect()
 }

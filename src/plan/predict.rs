@@ -128,10 +128,11 @@ fn thinness(rows: usize) -> f64 {
 
 /// What a product takes on a GPU whose kernels were measured.
 fn product_seconds(step: &Step, target: &Target) -> Option<f64> {
-    let Form::MatMul { batch, m, n, k, schedule, .. } = &step.form else { return None };
+    let Form::MatMul { batch, m, n, k, spread, schedule, .. } = &step.form else { return None };
     if target.backend != Backend::Gpu {
         return None;
     }
-    let size = ProductSize { count: points(batch), m: *m, n: *n, k: *k };
+    let windows = spread.is_some();
+    let size = ProductSize { count: points(batch), m: *m, n: *n, k: *k, windows };
     product::measured_seconds(&size, schedule, target)
 }

@@ -47,8 +47,9 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
                 step.scratch = Some(Scratch { words, slot: 0 });
             }
         }
-        Form::MatMul { batch, m, n, k, precision, schedule, .. } => {
-            let size = ProductSize { count: points(batch), m: *m, n: *n, k: *k };
+        Form::MatMul { batch, m, n, k, spread, precision, schedule, .. } => {
+            let windows = spread.is_some();
+            let size = ProductSize { count: points(batch), m: *m, n: *n, k: *k, windows };
             *schedule = product::schedule(&size, *precision, target);
             if schedule.parts > 1 {
                 let words = points(&[schedule.parts, size.count, *m, *n]) as u64;

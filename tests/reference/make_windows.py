@@ -1,4 +1,4 @@
-"""Writes the reference values of convolutions and pooling (a safetensors file each), in the form of make_reference.py.
+"""Writes the reference values of convolutions, pooling and normalisations (a safetensors file each), in the form of make_reference.py.
 
     python3 -m venv venv && venv/bin/pip install numpy scipy onnx onnxruntime torch
     venv/bin/python tests/reference/make_windows.py
@@ -268,6 +268,53 @@ def averages(family):
     family.case("global", "global_avg_pool", [x], f32(want), **LIMITS)
 
 
+# Normalisation ----------------------------------------------------------------------------------
+
+
+def normalization():
+    family = Family("normalization")
+    limits = {"rtol": 32 * EPS, "atol": 16 * EPS}
+    given = [normal(6) for _ in range(2)] + [np.square(normal(6)) + np.float32(0.1)]
+    for shape in ((2, 6), (3, 6, 5), (2, 6, 4, 7)):
+        x = normal(*shape)
+        columns = [1, 6] + [1] * (len(shape) - 2)
+        weight, bias, variance = (wide(v).reshape(columns) for v in given)
+        mean = wide(normal(6)).reshape(columns)
+        inputs = [x, f32(mean.ravel()), given[2], given[0], given[1]]
+        want = (wide(x) - mean) / np.sqrt(variance + 1e-5) * weight + bias
+        agrees_with_torch(want, F.batch_norm, *inputs, eps=1e-5)
+        name = f"{list(shape)}"
+        family.case(f"batch_norm {name}", "batch_norm", inputs, f32(want), params={"eps": 1e-5}, **limits)
+        plain = (wide(x) - mean) / np.sqrt(variance + 1e-3)
+        family.case(f"batch_norm {name} alone", "batch_norm", inputs[:3], f32(plain), params={"eps": 1e-3}, **limits)
+        # A group of one element is 0, which PyTorch gives only nearly.
+        for groups in (1, 2, 3) if len(shape) == 2 else (1, 2, 3, 6):
+            rows = wide(x).reshape(shape[0], groups, -1)
+            scale = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+            plain = ((rows - rows.mean(-1, keepdims=True)) / scale).reshape(shape)
+            want = plain * weight + bias
+            agrees_with_torch(want, F.group_norm, x, num_groups=groups, weight=torch.from_numpy(given[0]), bias=torch.from_numpy(given[1]))
+            params = {"groups": groups, "eps": 1e-5}
+            name = f"{groups} of {list(shape)}"
+            inputs = [x, given[0], given[1]]
+            family.case(f"group_norm {name}", "group_norm", inputs, f32(want), params=params, **limits)
+            family.case(f"group_norm {name} alone", "group_norm", [x], f32(plain), params=params, **limits)
+        if len(shape) > 2:
+            params = {"eps": 1e-5}
+            family.case(f"instance_norm {list(shape)}", "instance_norm", inputs, f32(want), params=params, **limits)
+    x = normal(3, 5, 7)
+    x[0, 0], x[1, :, 2], x[2, 3] = 0, 1e-14, 1e12
+    for axis, eps in itertools.product((0, 1, -1), (1e-12, 0.5)):
+        norm = np.sqrt(np.square(wide(x)).sum(axis, keepdims=True))
+        want = wide(x) / np.maximum(norm, float(np.float32(eps)))
+        agrees_with_torch(want, F.normalize, x, dim=axis, eps=eps)
+        params = {"axis": axis, "eps": eps}
+        name = f"l2_normalize {axis}, eps {eps}"
+        family.case(name, "l2_normalize", [x], f32(want), params=params, **limits)
+    family.write()
+
+
 if __name__ == "__main__":
     convolution()
     pooling()
+    normalization()

@@ -199,10 +199,13 @@ fn float<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -
         "log_softmax" => Some(T::wrap(b.log_softmax(x, axis(case)))),
         "layer_norm" => Some(T::wrap(b.layer_norm(x, axis(case), case.number("eps") as f32))),
         "rms_norm" => Some(T::wrap(b.rms_norm(x, axis(case), case.number("eps") as f32))),
-        _ => match windows::float(b, case, x) {
-            Some(y) => Some(T::wrap(y)),
-            None => signed::<T>(b, case, inputs),
-        },
+        _ => {
+            let ids: Option<Vec<BufferId<T>>> = inputs.iter().map(|&id| T::unwrap(id)).collect();
+            match ids.and_then(|ids| windows::float(b, case, &ids)) {
+                Some(y) => Some(T::wrap(y)),
+                None => signed::<T>(b, case, inputs),
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Convolutions and pooling by name.
+//! Convolutions, pooling and normalisations by name.
 
 use onetrip::{BufferId, Conv, Float, GpuCommandBatch, Numeric, Pool};
 
@@ -8,9 +8,19 @@ use crate::case::Case;
 pub fn float<T: Float>(
     b: &mut GpuCommandBatch,
     case: &Case,
-    x: BufferId<T>,
+    ids: &[BufferId<T>],
 ) -> Option<BufferId<T>> {
+    let x = ids[0];
+    let given = |at: usize| ids.get(at).copied();
+    let eps = || case.number("eps") as f32;
     Some(match case.op.as_str() {
+        "batch_norm" => b.batch_norm(x, ids[1], ids[2], given(3), given(4), eps()),
+        "group_norm" => {
+            let groups = case.number("groups") as usize;
+            b.group_norm(x, groups, given(1), given(2), eps())
+        }
+        "instance_norm" => b.instance_norm(x, given(1), given(2), eps()),
+        "l2_normalize" => b.l2_normalize(x, case.number("axis") as isize, eps()),
         "max_pool1d" => b.max_pool1d(x, pool(case)),
         "max_pool2d" => b.max_pool2d(x, pool(case)),
         "avg_pool1d" => b.avg_pool1d(x, pool(case)),

@@ -190,6 +190,10 @@ fn normalise(kind: RowKind, row: &[f64], epsilon: f64) -> Vec<f64> {
             RowKind::LogSoftmax => x - greatest - total.ln(),
             RowKind::LayerNorm => (x - mean) / (variance + epsilon).sqrt(),
             RowKind::RmsNorm => x / (square + epsilon).sqrt(),
+            RowKind::L2Normalize => {
+                let norm = (square * n).sqrt();
+                x / if norm < epsilon { epsilon } else { norm }
+            }
         })
         .collect()
 }

@@ -128,6 +128,11 @@ fn normalize(kind: RowKind, epsilon: f64, len: usize, lanes: &mut [f32]) {
                 rms_norm(row, epsilon);
             }
         }
+        RowKind::L2Normalize => {
+            for row in lanes.chunks_mut(len) {
+                l2_normalize(row, epsilon);
+            }
+        }
     }
 }
 
@@ -176,6 +181,16 @@ fn layer_norm(row: &mut [f32], epsilon: f64) {
 fn rms_norm(row: &mut [f32], epsilon: f64) {
     let squares = wide::sum(row, |x| f64::from(x) * f64::from(x));
     let scale = (1.0 / (squares / row.len() as f64 + epsilon).sqrt()) as f32;
+    for x in row {
+        *x *= scale;
+    }
+}
+
+#[inline(always)]
+fn l2_normalize(row: &mut [f32], epsilon: f64) {
+    let norm = wide::sum(row, |x| f64::from(x) * f64::from(x)).sqrt();
+    // Unlike `f64::max`, NaN if the norm is.
+    let scale = (1.0 / if norm < epsilon { epsilon } else { norm }) as f32;
     for x in row {
         *x *= scale;
     }

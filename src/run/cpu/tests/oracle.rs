@@ -372,6 +372,10 @@ fn normalized(kind: RowKind, epsilon: f64, row: &[f64]) -> Vec<f64> {
         RowKind::LogSoftmax => x - most - sum.ln(),
         RowKind::LayerNorm => (x - mean) / (variance + epsilon).sqrt(),
         RowKind::RmsNorm => x / (square + epsilon).sqrt(),
+        RowKind::L2Normalize => {
+            let norm = (square * count).sqrt();
+            x / if norm < epsilon { epsilon } else { norm }
+        }
     };
     row.iter().map(one).collect()
 }
