@@ -66,8 +66,9 @@ mod units;
 
 pub use batch::{
     Attention, AttentionMask, Axes, BufferId, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
-    GpuCommandBatch, Input, LossReduction, LstmState, OutputKey, Outputs, Pool, Pool1d, Pool2d,
-    Program, ReadView, Recurrence, Resident, Rotary, RunStats,
+    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, GpuCommandBatch, Input,
+    LossReduction, LstmState, OutputKey, Outputs, Pool, Pool1d, Pool2d, Program, ReadView,
+    Recurrence, Resident, Rotary, RunStats,
 };
 pub use calibrate::Progress;
 pub use cost::{

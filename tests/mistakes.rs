@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::process::Command;
 
 use onetrip::{
-    Attention, AttentionMask, BufferId, ClassLoss, Conv1d, Conv2d, DataError, Device, Error,
-    GpuCommandBatch, LossReduction, MAX_RANK, PlanError, Pool1d, Pool2d, ReadError, Shape, f16,
+    Attention, AttentionMask, BufferId, ClassLoss, Conv1d, Conv2d, ConvTranspose2d, Corners,
+    DataError, Device, Error, GpuCommandBatch, LossReduction, MAX_RANK, PlanError, Pool1d, Pool2d,
+    ReadError, Shape, f16,
 };
 
 const SOURCE: &str = include_str!("mistakes.rs");
@@ -136,6 +137,37 @@ fn matrix_products() {
             b.dot(x, x)
         },
     );
+}
+
+#[test]
+fn transposed_convolutions_and_sizes() {
+    refused(
+        "conv_transpose2d: w must be [channels, filters / groups, height, width], not [3, 4]",
+        |b| {
+            let (x, w) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4]));
+            b.conv_transpose2d(x, w, None, ConvTranspose2d::default())
+        },
+    );
+    refused(
+        "conv_transpose2d: output_padding must be less than the stride or the dilation, not 2",
+        |b| {
+            let (x, w) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]));
+            let conv = ConvTranspose2d { output_padding: [0, 2], ..ConvTranspose2d::default() };
+            b.conv_transpose2d(x, w, None, conv)
+        },
+    );
+    refused("conv_transpose2d: bias must be [filters], not [3]", |b| {
+        let (x, w, bias) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]), zeros(b, [3]));
+        b.conv_transpose2d(x, w, bias, ConvTranspose2d::default())
+    });
+    refused("resize_nearest: size must be at least 1, not [0, 2]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.resize_nearest(x, [0, 2])
+    });
+    refused("resize_bilinear: x must be […, height, width], not [3]", |b| {
+        let x = zeros(b, [3]);
+        b.resize_bilinear(x, [1, 2], Corners::Aligned)
+    });
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl GpuCommandBatch {
     }
 
     #[track_caller]
-    fn convolved<T: Numeric, const D: usize>(
+    pub(super) fn convolved<T: Numeric, const D: usize>(
         &mut self,
         name: &'static str,
         x: BufferId<T>,

@@ -7,8 +7,8 @@ use super::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan};
 pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) that records it.
     pub name: &'static str,
-    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `attention`,
-    /// `recurrent`, `loss`, `movement`, `indexing`, `sort`, `random`, `creation`.
+    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `resize`,
+    /// `attention`, `recurrent`, `loss`, `movement`, `indexing`, `sort`, `random`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -120,6 +120,8 @@ static OTHERS: &[OpInfo] = others! {
     "loss" "accuracy", "f32 f16", LAYER, EXACT, "The share of elements whose greatest logit is that of their class.";
     "convolution" "conv1d", "f32 f16 i32 u32", CONVOLVED, SUMMED, "Filters that slide along one axis, with stride, padding, dilation and groups.";
     "convolution" "conv2d", "f32 f16 i32 u32", CONVOLVED, SUMMED, "Filters that slide along two axes, with stride, padding, dilation and groups.";
+    "convolution" "conv_transpose1d", "f32 f16 i32 u32", CONVOLVED, SUMMED, "Filters laid out along one axis and added up: a convolution turned around.";
+    "convolution" "conv_transpose2d", "f32 f16 i32 u32", CONVOLVED, SUMMED, "Filters laid out along two axes and added up: a convolution turned around.";
     "pooling" "max_pool1d", "f32 f16 i32 u32", WINDOWED, EXACT, "The greatest element of each window along the last axis.";
     "pooling" "max_pool2d", "f32 f16 i32 u32", WINDOWED, EXACT, "The greatest element of each window along the last two axes.";
     "pooling" "avg_pool1d", "f32 f16", WINDOWED, SUMMED, "The mean of each window along the last axis.";
@@ -129,6 +131,8 @@ static OTHERS: &[OpInfo] = others! {
     "normalization" "batch_norm", "f32 f16", "everything before and after", (32.0, 4e-6), "Channels by given means and variances.";
     "normalization" "group_norm", "f32 f16", "elementwise before", (32.0, 4e-6), "Groups of channels by their own means and variances.";
     "normalization" "instance_norm", "f32 f16", "elementwise before and after", (32.0, 4e-6), "Each channel by its own mean and variance.";
+    "resize" "resize_nearest", "all", "made of look-ups, which fuse", EXACT, "Images of another size, from the nearest elements.";
+    "resize" "resize_bilinear", "f32 f16", "made of look-ups and elementwise operations, which fuse", SUMMED, "Images of another size, from between the nearest elements.";
     "movement" "reshape", "all", "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
     "movement" "permute", "all", VIEW, EXACT, "The axes in another order.";
     "movement" "transpose", "all", VIEW, EXACT, "The last two axes swapped.";

@@ -133,7 +133,7 @@ macro_rules! families {
         }
     };
 }
-families!(elementwise reduce row scan sort matmul movement indexing attention recurrent loss convolution pooling normalization);
+families!(elementwise reduce row scan sort matmul movement indexing attention recurrent loss convolution pooling normalization resize);
 
 #[test]
 fn a_wrong_value_is_seen() {

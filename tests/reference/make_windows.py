@@ -1,4 +1,4 @@
-"""Writes the reference values of convolutions, pooling and normalisations (a safetensors file each), in the form of make_reference.py.
+"""Writes the reference values of convolutions, pooling, normalisations and resizing (a safetensors file each), in the form of make_reference.py.
 
     python3 -m venv venv && venv/bin/pip install numpy scipy onnx onnxruntime torch
     venv/bin/python tests/reference/make_windows.py
@@ -137,7 +137,58 @@ def convolution():
     conv_case(family, "plain", line, normal(4, 3, 5), normal(4))
     conv_case(family, "strided, dilated", line, normal(4, 3, 3), stride=[2], dilation=[3], before=[2], after=[1])
     conv_case(family, "depthwise", line, normal(3, 1, 4), groups=3)
+    transposed(family)
     family.write()
+
+
+def transposed(family):
+    cases = {
+        "plain": (normal(2, 3, 4, 5), normal(3, 2, 3, 3), {}),
+        "stride 2": (normal(1, 4, 5, 4), normal(4, 3, 2, 2), {"stride": [2, 2]}),
+        "stride 2, padding 1, one more": (
+            normal(2, 3, 5, 6), normal(3, 4, 3, 3),
+            {"stride": [2, 2], "padding": [1, 1], "output_padding": [1, 1]}),
+        "stride 3 by 1, more padding than reach": (
+            normal(1, 2, 6, 7), normal(2, 2, 2, 1), {"stride": [3, 1], "padding": [2, 1]}),
+        "dilated, two groups": (
+            normal(1, 4, 5, 6), normal(4, 3, 3, 2),
+            {"stride": [2, 1], "dilation": [2, 3], "groups": 2, "padding": [1, 2]}),
+        "depthwise": (normal(1, 4, 3, 3), normal(4, 1, 4, 4), {"stride": [2, 2], "groups": 4, "padding": [1, 1]}),
+        "1-D": (normal(2, 3, 7), normal(3, 2, 4), {"stride": [3], "padding": [1], "output_padding": [2]}),
+    }
+    for name, (x, w, given) in cases.items():
+        ndim = x.ndim - 2
+        conv = {"stride": [1] * ndim, "padding": [0] * ndim, "output_padding": [0] * ndim}
+        conv |= {"dilation": [1] * ndim, "groups": 1} | given
+        bias = normal(w.shape[1] * conv["groups"])
+        want = laid_out(wide(x), wide(w), conv) + wide(bias).reshape(-1, *[1] * ndim)
+        size = float(laid_out(abs(wide(x)), abs(wide(w)), conv).max())
+        function = getattr(F, f"conv_transpose{ndim}d")
+        agrees_with_torch(want, function, x, w, bias, **conv)
+        params = conv | {"before": conv["padding"], "after": conv["padding"]}
+        limits = {"rtol": 4 * EPS, "atol": 4 * EPS * size}
+        op = f"conv_transpose{ndim}d"
+        family.case(f"{op} {name}", op, [x, w, bias], f32(want), params=params, **limits)
+
+
+def laid_out(x, w, conv):
+    """Each element's filter, scaled by it, added up where they overlap."""
+    groups, sizes = conv["groups"], w.shape[2:]
+    keys = ("stride", "dilation", "padding", "output_padding")
+    axes = list(zip(x.shape[2:], sizes, *(conv[key] for key in keys)))
+    full = [(n - 1) * s + (size - 1) * d + 1 + more for n, size, s, d, _, more in axes]
+    out = np.zeros((x.shape[0], w.shape[1] * groups, *full))
+    seen, filters = x.shape[1] // groups, w.shape[1]
+    for tap in itertools.product(*map(range, sizes)):
+        index = tuple(
+            slice(i * d, i * d + (n - 1) * s + 1, s) for i, (n, _, s, d, _, _) in zip(tap, axes)
+        )
+        for group in range(groups):
+            own, part = (slice(group * n, (group + 1) * n) for n in (filters, seen))
+            product = np.einsum("nc...,co->no...", x[:, part], w[(part, slice(None), *tap)])
+            out[(slice(None), own, *index)] += product
+    cut = tuple(slice(p, n - p) for n, (_, _, _, _, p, _) in zip(full, axes))
+    return out[(slice(None), slice(None), *cut)]
 
 
 # Pooling ----------------------------------------------------------------------------------------
@@ -314,7 +365,42 @@ def normalization():
     family.write()
 
 
+# Resizing ---------------------------------------------------------------------------------------
+
+
+def places(length, count, aligned):
+    i = np.arange(count)
+    if aligned:
+        return i * ((length - 1) / (count - 1)) if count > 1 else i * 0.0
+    return np.clip((i + 0.5) * (length / count) - 0.5, 0, length - 1)
+
+
+def resize():
+    family = Family("resize")
+    x = normal(2, 3, 5, 7)
+    for size in ([10, 14], [5, 7], [8, 3], [1, 1], [13, 20], [2, 7]):
+        rows, columns = (np.arange(n) * length // n for n, length in zip(size, x.shape[2:]))
+        want = x[..., rows, :][..., columns]
+        agrees_with_torch(want, F.interpolate, x, size=size, mode="nearest")
+        family.case(f"nearest {size}", "resize_nearest", [x], want, params={"size": size})
+        for aligned in (False, True):
+            want = wide(x)
+            for axis, count in zip((2, 3), size):
+                at = places(x.shape[axis], count, aligned)
+                low = np.floor(at).astype(int)
+                high = np.minimum(low + 1, x.shape[axis] - 1)
+                weight = (at - low).reshape(-1, *[1] * (3 - axis))
+                want = want.take(low, axis) * (1 - weight) + want.take(high, axis) * weight
+            options = {"size": size, "mode": "bilinear", "align_corners": aligned}
+            agrees_with_torch(want, F.interpolate, x, **options)
+            params = {"size": size, "aligned": aligned}
+            name = f"bilinear {size}{', aligned' if aligned else ''}"
+            family.case(name, "resize_bilinear", [x], f32(want), params=params, **LIMITS)
+    family.write()
+
+
 if __name__ == "__main__":
     convolution()
     pooling()
     normalization()
+    resize()

@@ -240,7 +240,9 @@ fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
             Some(T::wrap(b.matmul(x, w)))
         }
         ("einsum", _) => Some(T::wrap(b.einsum(case.text("subscripts"), &ids))),
-        ("conv1d" | "conv2d", _) => windows::numeric(b, case, &ids).map(T::wrap),
+        ("conv1d" | "conv2d" | "conv_transpose1d" | "conv_transpose2d", _) => {
+            windows::numeric(b, case, &ids).map(T::wrap)
+        }
         ("linear", &[x, w, bias]) => Some(T::wrap(b.linear(x, w, bias))),
         _ => element::<T>(b, case, inputs),
     }

@@ -1,6 +1,6 @@
-//! Convolutions, pooling and normalisations by name.
+//! Convolutions, pooling, normalisations and resizing by name.
 
-use onetrip::{BufferId, Conv, Float, GpuCommandBatch, Numeric, Pool};
+use onetrip::{BufferId, Conv, ConvTranspose, Corners, Float, GpuCommandBatch, Numeric, Pool};
 
 use crate::case::Case;
 
@@ -14,6 +14,11 @@ pub fn float<T: Float>(
     let given = |at: usize| ids.get(at).copied();
     let eps = || case.number("eps") as f32;
     Some(match case.op.as_str() {
+        "resize_nearest" => b.resize_nearest(x, sizes(case, "size")),
+        "resize_bilinear" => {
+            let corners = if case.flag("aligned") { Corners::Aligned } else { Corners::HalfPixel };
+            b.resize_bilinear(x, sizes(case, "size"), corners)
+        }
         "batch_norm" => b.batch_norm(x, ids[1], ids[2], given(3), given(4), eps()),
         "group_norm" => {
             let groups = case.number("groups") as usize;
@@ -42,7 +47,20 @@ pub fn numeric<T: Numeric>(
     match case.op.as_str() {
         "conv1d" => Some(b.conv1d(x, w, bias, conv(case))),
         "conv2d" => Some(b.conv2d(x, w, bias, conv(case))),
+        "conv_transpose1d" => Some(b.conv_transpose1d(x, w, bias, transposed(case))),
+        "conv_transpose2d" => Some(b.conv_transpose2d(x, w, bias, transposed(case))),
         _ => None,
+    }
+}
+
+fn transposed<const D: usize>(case: &Case) -> ConvTranspose<D> {
+    ConvTranspose {
+        stride: sizes(case, "stride"),
+        padding: padding(case),
+        output_padding: sizes(case, "output_padding"),
+        dilation: sizes(case, "dilation"),
+        groups: case.number("groups") as usize,
+        ..ConvTranspose::default()
     }
 }
 
