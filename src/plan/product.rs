@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_tile_that_was_measured_to_be_fastest_is_taken() {
-        let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096 };
+        let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096, windows: false };
         for favourite in known_tiles(&Limits::webgpu()) {
             let target = measured(|tile| if tile.bm == favourite.bm { 100.0 } else { 1.0 });
             let schedule = schedule(&size, Precision::Exact, &target);
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn fewer_cores_take_larger_tiles_and_fewer_parts() {
-        let size = ProductSize { count: 1, m: 256, n: 256, k: 4096 };
+        let size = ProductSize { count: 1, m: 256, n: 256, k: 4096, windows: false };
         let chosen = |cores| {
             let mut target = target(Limits::webgpu());
             Arc::make_mut(&mut target.profile).cores = cores;
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_has_no_measured_time() {
         let target = target(Limits::webgpu());
-        let size = ProductSize { count: 1, m: 64, n: 64, k: 64 };
+        let size = ProductSize { count: 1, m: 64, n: 64, k: 64, windows: false };
         let schedule = schedule(&size, Precision::Exact, &target);
         assert_eq!(measured_seconds(&size, &schedule, &target), None);
     }
