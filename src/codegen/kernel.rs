@@ -15,6 +15,10 @@ use crate::plan::{Operand, Plan, Source, Step, ValueId};
 /// Threads of a workgroup, except where a template says otherwise.
 pub(super) const THREADS: usize = 256;
 
+/// Stands for what should be there and is not: a text with it does not compile, which is an error for the user, where
+/// another buffer's name would be a wrong result.
+pub(super) const UNBOUND: &str = "unbound";
+
 /// A kernel in the making.
 pub(super) struct Kernel<'a> {
     pub plan: &'a Plan,
@@ -139,7 +143,9 @@ impl<'a> Kernel<'a> {
 
     /// Binds the step's scratch memory and names it.
     pub fn bind_scratch(&mut self, writes: bool) -> String {
-        let slot = self.step.scratch.map_or(0, |scratch| scratch.slot);
+        debug_assert!(self.step.scratch.is_some(), "{} has no scratch memory", self.step.label());
+        let Some(scratch) = self.step.scratch else { return UNBOUND.into() };
+        let slot = scratch.slot;
         self.bind(BufferRef::Slot(slot), DType::U32, writes, false);
         self.buffer(BufferRef::Slot(slot))
     }
@@ -153,7 +159,9 @@ impl<'a> Kernel<'a> {
 
     /// The four words at the position given as text of an operand that is bound so.
     pub fn words(&self, operand: usize, at: &str) -> String {
-        let Source::Value(value) = self.step.operands[operand].source else { return String::new() };
+        let Source::Value(value) = self.step.operands[operand].source else {
+            return UNBOUND.into();
+        };
         format!("{}[{at}]", self.buffer(BufferRef::Value(value)))
     }
 
@@ -284,7 +292,7 @@ impl<'a> Kernel<'a> {
     fn buffer(&self, at: BufferRef) -> String {
         let index = self.buffers.iter().position(|b| b.at == at);
         debug_assert!(index.is_some(), "{at:?} is not bound");
-        format!("buffer{}", index.unwrap_or_default())
+        index.map_or_else(|| UNBOUND.into(), |index| format!("buffer{index}"))
     }
 
     /// Whether the operand's value has no elements, so that nothing can be read.
@@ -320,7 +328,7 @@ impl<'a> Kernel<'a> {
     /// Four values of `operand`, at the quad of the index given as text.
     pub fn load_quad(&self, operand: usize, quad: &str) -> String {
         let operand = &self.step.operands[operand];
-        let Source::Value(value) = operand.source else { return String::new() };
+        let Source::Value(value) = operand.source else { return UNBOUND.into() };
         self.loaded_quad(operand.dtype, format!("{}[{quad}]", self.buffer(BufferRef::Value(value))))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::kernel::{Function, Kernel};
+use super::kernel::{Function, Kernel, UNBOUND};
 use super::lanes::{self, Held};
 use crate::dtype::Ty;
 use crate::expr::wgsl::type_name;
@@ -135,7 +135,7 @@ pub(super) fn base<'n>(
 ) -> &'n str {
     let position = operands.iter().position(|&o| o == operand);
     debug_assert!(position.is_some(), "operand {operand} has no map");
-    &names[kernel.step.outputs.len() + position.unwrap_or_default()]
+    position.map_or(UNBOUND, |position| &names[kernel.step.outputs.len() + position])
 }
 
 fn last_two(view: &View) -> &[i64] {

@@ -84,6 +84,10 @@ pub(super) fn lower(
         ("along", &along),
         ("bases", &bases),
         ("fill", &tiles.fill()),
+        ("side", &SIDE.to_string()),
+        ("last", &(SIDE - 1).to_string()),
+        ("lines", &LINES.to_string()),
+        ("threads", &(SIDE * LINES).to_string()),
     ];
     kernel.dispatch(include_str!("../../shaders/map_tiles.wgsl"), &holes, "", count)
 }

@@ -35,7 +35,7 @@ pub(crate) struct Subgroups {
 }
 
 /// Cooperative matrices: what a subgroup of `subgroup` threads holds are squares of `side × side`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MatrixUnits {
     pub side: u32,
     pub subgroup: u32,

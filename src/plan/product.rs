@@ -213,7 +213,7 @@ fn whole(units: MatrixUnits) -> Vec<Candidate> {
     let side = units.side as usize;
     let tile = |[bm, bn, bk, wm, wn]: [usize; 5]| {
         let bk = bk.max(side);
-        UnitTile { bm, bn, bk, wm, wn, split: false }
+        UnitTile { bm, bn, bk, wm, wn, split: false, units }
     };
     vec![
         unit_tile(tile([128, 128, 32, 64, 64]), 2, 2080.0, 0.8),
@@ -225,7 +225,8 @@ fn whole(units: MatrixUnits) -> Vec<Candidate> {
 /// Rates measured on an H200 (`cargo bench --bench kernels`).
 fn split(units: MatrixUnits) -> Vec<Candidate> {
     let side = units.side as usize;
-    let tile = |[bm, bn, wm, wn]: [usize; 4]| UnitTile { bm, bn, bk: side, wm, wn, split: true };
+    let tile =
+        |[bm, bn, wm, wn]: [usize; 4]| UnitTile { bm, bn, bk: side, wm, wn, split: true, units };
     vec![
         unit_tile(tile([128, 128, 64, 64]), 2, 700.0, 1.05),
         unit_tile(tile([64, 128, 32, 64]), 2, 570.0, 0.62),
@@ -235,9 +236,7 @@ fn split(units: MatrixUnits) -> Vec<Candidate> {
 /// Those that workgroup memory has room for; if there are none, the ones for scalar units.
 fn fitting(mut candidates: Vec<Candidate>, limits: &Limits) -> Vec<Candidate> {
     candidates.retain(|candidate| match candidate.layout {
-        ProductLayout::Units(tile) => {
-            tile.workgroup_bytes(limits.units) <= u64::from(limits.workgroup_bytes)
-        }
+        ProductLayout::Units(tile) => tile.workgroup_bytes() <= u64::from(limits.workgroup_bytes),
         ProductLayout::Tiles(_) | ProductLayout::Strips(_) => true,
     });
     if candidates.is_empty() { scalar() } else { candidates }
@@ -316,7 +315,7 @@ mod tests {
         for precision in [Precision::Half, Precision::Split] {
             let ProductSchedule { layout, .. } = schedule(&size, precision, &target);
             match layout {
-                ProductLayout::Units(tile) => assert!(tile.workgroup_bytes(units) <= 16_384),
+                ProductLayout::Units(tile) => assert!(tile.workgroup_bytes() <= 16_384),
                 ProductLayout::Tiles(_) => {}
                 ProductLayout::Strips(_) => panic!("{size:?} has many rows"),
             }

@@ -386,6 +386,8 @@ pub(crate) struct UnitTile {
     pub wn: usize,
     /// Whether `f32` operands are multiplied as sums of two `f16`.
     pub split: bool,
+    /// What multiplies.
+    pub units: MatrixUnits,
 }
 
 impl UnitTile {
@@ -394,14 +396,14 @@ impl UnitTile {
     pub const PAD: usize = 8;
 
     /// Workgroup memory that the kernel takes: both tiles, however they lie, and a square of the result a subgroup.
-    pub fn workgroup_bytes(&self, units: Option<MatrixUnits>) -> u64 {
+    pub fn workgroup_bytes(&self) -> u64 {
         let parts = if self.split { 2 } else { 1 };
         let halves = |outer: usize| {
             let (a, b) =
                 (outer * (self.bk * parts + Self::PAD), self.bk * (outer * parts + Self::PAD));
             a.max(b)
         };
-        let square = units.map_or(0, |units| units.side as usize).pow(2);
+        let square = (self.units.side as usize).pow(2);
         let squares = (self.bm / self.wm) * (self.bn / self.wn) * square * 4;
         (2 * (halves(self.bm) + halves(self.bn)) + squares) as u64
     }

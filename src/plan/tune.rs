@@ -37,11 +37,12 @@ const SHORT: usize = 8;
 /// Chooses tiles and splits, and asks for the memory of partial results.
 pub(super) fn tune(step: &mut Step, target: &Target) {
     let walks_columns = inner_is_strided(step);
+    let cores = target.profile.cores as usize;
     let across = step.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
     match &mut step.form {
         Form::Reduce { outer, inner, combine, schedule, .. } => {
             let (outer, inner) = (points(outer), points(inner));
-            *schedule = reduce_schedule(outer, inner, walks_columns);
+            *schedule = reduce_schedule(outer, inner, walks_columns, cores);
             if schedule.parts > 1 {
                 let words = (schedule.parts * outer * combine.words()) as u64;
                 step.scratch = Some(Scratch { words, slot: 0 });
@@ -89,13 +90,19 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
     }
 }
 
-fn reduce_schedule(outer: usize, inner: usize, walks_columns: bool) -> ReduceSchedule {
+fn reduce_schedule(
+    outer: usize,
+    inner: usize,
+    walks_columns: bool,
+    cores: usize,
+) -> ReduceSchedule {
     if inner <= SHORT || walks_columns && (outer >= SIDE_BY_SIDE || inner >= LONG_COLUMN) {
         // At least 64 elements a thread, so that parts pay for their second dispatch.
         let parts = FILL.div_ceil(outer.max(1)).min(inner / 64).clamp(1, MOST_PARTS);
         return ReduceSchedule { layout: ReduceLayout::Thread, parts };
     }
-    let wanted = FILL_GROUPS.div_ceil(outer.max(1));
+    // As many workgroups as run at once, so that none comes late.
+    let wanted = (4 * cores).div_ceil(outer.max(1));
     let parts = wanted.min(inner / (GROUP * 16)).max(1);
     ReduceSchedule { layout: ReduceLayout::Group, parts }
 }

@@ -14,7 +14,7 @@ use crate::plan::UnitTile;
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {
     kernel.enable("f16");
     kernel.enable("wgpu_cooperative_matrix");
-    let units = Units::new(&kernel, tile);
+    let units = Units::new(tile);
     let UnitTile { bm, bn, bk, wm, wn, .. } = tile;
     let readings = [(Side::X, bm), (Side::W, bn)].map(|(side, outer)| {
         let reading = product.reading(&kernel, side, outer, bk);
@@ -62,10 +62,8 @@ struct Units {
 }
 
 impl Units {
-    fn new(kernel: &Kernel<'_>, tile: UnitTile) -> Self {
-        let units = kernel.limits.units;
-        debug_assert!(units.is_some(), "planned for matrix units");
-        let (side, subgroup) = units.map_or((16, 32), |u| (u.side as usize, u.subgroup as usize));
+    fn new(tile: UnitTile) -> Self {
+        let (side, subgroup) = (tile.units.side as usize, tile.units.subgroup as usize);
         Self { tile, side, subgroup }
     }
 

@@ -210,13 +210,14 @@ fn strips_of_few_rows() {
 #[test]
 fn kernels_for_matrix_units_are_valid() {
     for side in [8, 16] {
-        let units = Some(MatrixUnits { side, subgroup: 32 });
-        let limits = Limits { units, f16: true, workgroup_bytes: 32_768, ..Limits::webgpu() };
+        let units = MatrixUnits { side, subgroup: 32 };
+        let limits =
+            Limits { units: Some(units), f16: true, workgroup_bytes: 32_768, ..Limits::webgpu() };
         let bk = side as usize;
         for (dtype, split) in [(DType::F16, false), (DType::F32, false), (DType::F32, true)] {
             for (tile, parts) in [([128, 128, bk, 64, 64], 1), ([64, 64, 2 * bk, 32, 32], 3)] {
                 let [bm, bn, bk, wm, wn] = tile;
-                let layout = ProductLayout::Units(UnitTile { bm, bn, bk, wm, wn, split });
+                let layout = ProductLayout::Units(UnitTile { bm, bn, bk, wm, wn, split, units });
                 let schedule = ProductSchedule { layout, parts };
                 for (m, n, k) in [(128, 256, 512), (130, 140, 1000), (127, 129, 333)] {
                     for transposed in [false, true] {
