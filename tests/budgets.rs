@@ -3,7 +3,7 @@
 
 mod common;
 
-use onetrip::{Backend, BufferId, GpuCommandBatch, Resident};
+use onetrip::{Backend, BufferId, CellWeights, GpuCommandBatch, Recurrence, Resident};
 
 /// What a graph may cost.
 struct Budget<'a> {
@@ -375,5 +375,22 @@ async fn the_form_of_one_call_reads_its_result() {
             .await
             .unwrap();
         assert_eq!(y, data.iter().map(|x| -x).collect::<Vec<f32>>());
+    }
+}
+
+/// What an operation records inside and does not hand out is not a result.
+#[tokio::test]
+async fn only_results_are_downloaded() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload_shaped(&numbers(3 * 2 * 4), [3, 2, 4]);
+        let start = b.upload_shaped(&numbers(2 * 2), [1, 2, 2]);
+        let input = b.upload_shaped(&numbers(6 * 4), [6, 4]);
+        let hidden = b.upload_shaped(&numbers(6 * 2), [6, 2]);
+        let cell = CellWeights { input, hidden, bias: None };
+        b.gru(x, &[cell], Some(start), Recurrence::default());
+        b.execute().await.unwrap();
+        // Every hidden state, and the last one.
+        assert_eq!(b.stats().bytes_down, 4 * (3 * 2 * 2 + 2 * 2), "{}", b.stats());
     }
 }

@@ -89,5 +89,10 @@ async fn histograms_of_many_bins() {
         let y = b.histogram(x, bins);
         b.execute().await.expect("a histogram");
         assert_eq!(b.read(y).await.unwrap(), want, "{}", device.info().name);
+        assert_eq!(
+            b.stats().bytes_down,
+            4 * bins as u64,
+            "what was not compared is not downloaded"
+        );
     }
 }

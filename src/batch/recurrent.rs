@@ -176,22 +176,25 @@ impl GpuCommandBatch {
                 let at = last[0].len();
                 let start = match start {
                     None => None,
-                    Some(states) => Some([
-                        self.state_of(states[0], at, cells.len())?,
-                        self.state_of(states[1], at, cells.len())?,
-                    ]),
+                    Some([h, c]) => {
+                        let first = self.state_of(h, at, cells.len())?;
+                        let same = h == c;
+                        Some([first, if same { first } else { self.state_of(c, at, cells.len())? }])
+                    }
                 };
                 let (side, state) = self.walk(cell, y, weights, start, direction == 1)?;
                 sides.push(side);
-                for (all, state) in last.iter_mut().zip(state) {
-                    all.push(self.unsqueeze(state, 0));
-                }
+                let first = self.unsqueeze(state[0], 0);
+                last[0].push(first);
+                let same = state[0] == state[1];
+                last[1].push(if same { first } else { self.unsqueeze(state[1], 0) });
             }
             y = self.concat(&sides, -1);
         }
         let y = if how.batch_first { self.permute(y, [1, 0, 2]) } else { y };
         let [h, c] = last;
-        Ok((y, [self.concat(&h, 0), self.concat(&c, 0)]))
+        let all = self.concat(&h, 0);
+        Ok((y, [all, if h == c { all } else { self.concat(&c, 0) }]))
     }
 
     /// State `at` of `count` that lie one behind the other.
@@ -271,7 +274,8 @@ impl GpuCommandBatch {
     }
 }
 
-/// A kind of cell. States are pairs, of which a GRU has twice the same.
+/// A kind of cell. States are pairs, of which a GRU has twice the same: what is made of them is recorded once, since a
+/// value that nobody reads would be downloaded.
 trait Cell: Copy {
     const GATES: usize;
 

@@ -104,16 +104,16 @@ impl GpuCommandBatch {
     #[doc(alias = "bincount")]
     #[track_caller]
     pub fn histogram<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
-        let hits = match self.equals_range("histogram", x, bins) {
-            Ok(hits) => hits,
-            Err(what) => return self.mistake("histogram", what),
-        };
-        let rank = self.graph[hits.node].ty.shape.rank();
-        if self.graph[hits.node].ty.shape.elements() > COMPARED {
+        if let Err(what) = self.check_range("the number of bins", x, bins) {
+            return self.mistake("histogram", what);
+        }
+        let shape = self.known_shape(&self.check(x)).unwrap_or_default();
+        if shape.elements().saturating_mul(bins) > COMPARED {
             return self.histogram_of_sorted(x, bins);
         }
+        let hits = self.equals_range(x, bins);
         let counts: BufferId<u32> = self.cast(hits);
-        let all: Vec<isize> = (0..rank as isize - 1).collect();
+        let all: Vec<isize> = (0..shape.rank() as isize).collect();
         self.sum(counts, Axes::from(&all[..]))
     }
 
@@ -135,10 +135,11 @@ impl GpuCommandBatch {
         indices: BufferId<I>,
         classes: usize,
     ) -> BufferId<T> {
-        match self.equals_range("one_hot", indices, classes) {
-            Ok(hits) => self.cast(hits),
-            Err(what) => self.mistake("one_hot", what),
+        if let Err(what) = self.check_range("the number of classes", indices, classes) {
+            return self.mistake("one_hot", what);
         }
+        let hits = self.equals_range(indices, classes);
+        self.cast(hits)
     }
 
     /// x on the diagonal `diagonal` of its last two axes and above, else 0 (false). Diagonal 0 is the main one, 1 the one
@@ -189,27 +190,27 @@ impl GpuCommandBatch {
         self.select(kept, x, zero)
     }
 
-    /// Whether each of the indices is each of 0 to `count` − 1, along a new last axis.
-    #[track_caller]
-    fn equals_range<I: Index>(
-        &mut self,
-        name: &'static str,
+    /// Refuses a foreign id, and a `count` (of `what`) that is not counted in 31 bits.
+    fn check_range<I: Index>(
+        &self,
+        what: &'static str,
         indices: BufferId<I>,
         count: usize,
-    ) -> Result<BufferId<bool>, MistakeKind> {
+    ) -> Result<(), MistakeKind> {
         self.check(indices)?;
         if i32::try_from(count).is_err() {
-            let what =
-                if name == "one_hot" { "the number of classes" } else { "the number of bins" };
-            return Err(MistakeKind::Parameter {
-                what,
-                must: "below 2³¹",
-                given: count.to_string(),
-            });
+            let given = count.to_string();
+            return Err(MistakeKind::Parameter { what, must: "below 2³¹", given });
         }
+        Ok(())
+    }
+
+    /// Whether each of the indices is each of 0 to `count` − 1, along a new last axis.
+    #[track_caller]
+    fn equals_range<I: Index>(&mut self, indices: BufferId<I>, count: usize) -> BufferId<bool> {
         let range = self.range::<I>(count);
         let indices = self.unsqueeze(indices, -1);
-        Ok(self.eq(indices, range))
+        self.eq(indices, range)
     }
 
     /// 0, 1, … `count` − 1.
