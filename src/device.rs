@@ -135,7 +135,7 @@ impl Device {
         Self::builder().gpu().await
     }
 
-    /// Opens a device that keeps what it compiled elsewhere than usual, or nowhere.
+    /// Opens a device with a profile, a placement, a memory budget or a cache folder of the caller's choice.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

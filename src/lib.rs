@@ -32,7 +32,8 @@
 //! - [`GpuCommandBatch::compile`] makes a [`Program`], which many tasks run at once with data of their own.
 //! - [`upload_with`](GpuCommandBatch::upload_with) and [`read_view`](GpuCommandBatch::read_view) spare copies of
 //!   large data.
-//! - [`Device::builder`] says where compiled kernels are kept on disk.
+//! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, and where compiled
+//!   kernels and profiles are kept on disk. [`Device::calibrate`] measures both sides.
 //! - [`Device::eval`] is the form of one call per operation.
 //! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did.
 //! - [`registry`] lists all operations.

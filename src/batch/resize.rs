@@ -105,7 +105,7 @@ impl GpuCommandBatch {
             return Err(MistakeKind::Parameter { what: "size", must: "at least 1", given }.into());
         }
         if let Some(axis) = (lead..shape.rank()).find(|&axis| shape[axis] == 0) {
-            return Err(MistakeKind::EmptyReduction { op: "a size", axis, shape }.into());
+            return Err(MistakeKind::EmptyReduction { op: "resizing", axis, shape }.into());
         }
         check_size(&shape.dims()[..lead].iter().copied().chain(size).collect())?;
         Ok([(-2, shape[lead], size[0]), (-1, shape[lead + 1], size[1])])

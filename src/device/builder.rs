@@ -31,7 +31,7 @@ use crate::store::{Store, user_folder};
 /// What was [measured](Device::calibrate) of a device is kept there too. Without a cache nothing is measured unless
 /// asked for.
 #[derive(Clone, Debug, Default)]
-#[must_use = "a builder opens nothing until `auto` or `gpu` is called"]
+#[must_use = "a builder opens nothing until `auto`, `gpu` or `cpu` is called"]
 pub struct DeviceBuilder {
     #[cfg_attr(
         not(any(feature = "gpu", feature = "serde")),
@@ -43,7 +43,7 @@ pub struct DeviceBuilder {
     memory_budget: Option<u64>,
 }
 
-/// Where compiled kernels are kept.
+/// Where compiled kernels and profiles are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Cache {
     /// Where the environment says, else in the user's folder.
@@ -54,7 +54,7 @@ enum Cache {
 }
 
 impl DeviceBuilder {
-    /// Keeps compiled kernels in `folder`, which is made if need be.
+    /// Keeps compiled kernels and profiles in `folder`, which is made if need be.
     pub fn cache_folder(self, folder: impl Into<PathBuf>) -> Self {
         Self { cache: Cache::Folder(folder.into()), ..self }
     }

@@ -1,9 +1,10 @@
 //! From a graph to a [`Plan`]: which kernels run, in which order, in which memory.
 //!
-//! Each pass is a function from one plain value to the next: prune and simplify ([`ir`],
-//! [`simplify`]), fold movements ([`path`]), fuse ([`fuse`]), write expressions ([`emit`]), choose tiles
-//! ([`tune`]), predict ([`predict`]), order ([`schedule`]) and lay out memory ([`memory`]).
-//! [`verify`] checks each result in debug builds.
+//! Each pass is a function from one plain value to the next: prune ([`ir`]), scale the operands of split
+//! products ([`scale`]), simplify ([`simplify`]), fold movements ([`path`]), fuse ([`fuse`], by what [`reads`],
+//! [`lookup`] and [`fail`] say of operations), write expressions ([`emit`]), choose tiles ([`tune`], [`product`],
+//! [`attention`]), predict ([`predict`]), order ([`schedule`]) and lay out memory ([`memory`]).
+//! [`verify`] checks each result in debug builds, and [`place`] plans for both sides and takes one.
 
 mod attention;
 mod emit;

@@ -412,7 +412,7 @@ impl UnitTile {
 /// The space that an operand's view runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Space {
-    /// The main space of a map, reduction, row or scan form.
+    /// The main space of a map, reduction, row, scan or sort form.
     Main,
     /// The left operand of a product: `batch ++ [m, k]`.
     X,
@@ -476,7 +476,7 @@ pub(crate) struct StepOutput {
     /// The expression of one element.
     pub root: Ref,
     /// From a point of the out space to an element of the value: a permutation of the
-    /// row-major order (which it is for all but row and scan forms over an inner axis).
+    /// row-major order (which it is for all but row, scan and sort forms over an inner axis).
     pub view: View,
 }
 

@@ -1,5 +1,5 @@
-//! The next run of a program, encoded while the device works on the last one: encoding is an eighth of what a small
-//! run takes.
+//! The next run of a batch or program, encoded while the device works on the last one: encoding is an eighth of what a
+//! small run takes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
