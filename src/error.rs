@@ -585,7 +585,7 @@ pub enum RunError {
         budget: u64,
     },
     /// It took longer than it was given.
-    #[error("the run was not done within {0:?}")]
+    #[error("the run was not done within {0:?}; give it longer, or run it again")]
     Deadline(std::time::Duration),
     /// The caller stopped it.
     #[error("the run was cancelled")]
@@ -618,7 +618,7 @@ pub enum ReadError {
     #[error("no value is called {0:?}; `input` and `name` give names")]
     UnknownName(String),
     /// Elements of another type than the result has.
-    #[error("{name:?} has elements of type {found}, not {asked}")]
+    #[error("{name:?} has elements of type {found}, not {asked}; read it as {found}")]
     DType {
         /// What it is called.
         name: String,
@@ -656,7 +656,7 @@ pub enum DataError {
     #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
     Rank(usize),
     /// Elements of another type than the input has.
-    #[error("the input takes {expected}, not {given}")]
+    #[error("the input takes {expected}, not {given}; give it elements of that type")]
     DType {
         /// The input's element type.
         expected: DType,
