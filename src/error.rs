@@ -377,6 +377,9 @@ pub enum MistakeKind {
     /// A name that another value has.
     #[error("another value of this batch is called {0:?}; give each a name of its own")]
     NameTaken(String),
+    /// A second new value for a resident.
+    #[error("the batch has a new value for this resident already; update it once a run")]
+    UpdatedTwice,
     /// A new value for a resident of another shape.
     #[error("a resident of shape {old} cannot take a value of shape {new}; `reshape` it")]
     Update {

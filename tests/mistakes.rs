@@ -160,9 +160,13 @@ fn transposed_convolutions_and_sizes() {
         let (x, w, bias) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]), zeros(b, [3]));
         b.conv_transpose2d(x, w, bias, ConvTranspose2d::default())
     });
-    refused("resize_nearest: size must be at least 1, not [0, 2]", |b| {
+    refused("resize_nearest: size must be 1 to 16777216, not [0, 2]", |b| {
         let x = zeros(b, [3, 3]);
         b.resize_nearest(x, [0, 2])
+    });
+    refused("resize_nearest: size must be 1 to 16777216, not [2, 16777217]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.resize_nearest(x, [2, (1 << 24) + 1])
     });
     refused("resize_bilinear: x must be […, height, width], not [3]", |b| {
         let x = zeros(b, [3]);

@@ -193,3 +193,20 @@ async fn a_value_of_another_shape_is_no_new_state() {
     assert!(error.contains("update: a resident of shape [2, 2] cannot take"), "{error}");
     assert_eq!(state.read().await.unwrap(), [0.0; 4]);
 }
+
+#[tokio::test]
+async fn a_run_has_one_new_value_for_a_state() {
+    let device = Device::cpu();
+    let state = device.resident(&[0.0_f32; 4], 4).unwrap();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.upload(&[1.0_f32; 4]);
+    let y = batch.neg(x);
+    batch.update(&state, x);
+    batch.update(&state, y);
+    let error = batch.execute().await.unwrap_err().to_string();
+    assert!(
+        error.contains("update: the batch has a new value for this resident already"),
+        "{error}"
+    );
+    assert_eq!(state.read().await.unwrap(), [0.0; 4]);
+}

@@ -5,6 +5,9 @@ use crate::dtype::{Element, Float};
 use crate::error::MistakeKind;
 use crate::ops::check_size;
 
+/// The longest height and width: positions along them are counted on the host.
+const LONGEST: usize = 1 << 24;
+
 /// Where the element of a resized axis lies in the original one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Corners {
@@ -16,7 +19,8 @@ pub enum Corners {
     Aligned,
 }
 
-/// Resizing of the last two axes, height and width, as in PyTorch's `interpolate` with a size.
+/// Resizing of the last two axes, height and width, as in PyTorch's `interpolate` with a size. None may be longer than
+/// 16 777 216.
 impl GpuCommandBatch {
     /// The element ⌊i·l/n⌋ for element i of n, from an axis of length l: PyTorch's `nearest`, and ONNX's with `asymmetric`
     /// coordinates and `floor`.
@@ -100,9 +104,14 @@ impl GpuCommandBatch {
             let wanted = "[…, height, width]";
             return Err(MistakeKind::Layout { what: "x", wanted, shape }.into());
         };
-        if size.contains(&0) {
+        let must = "1 to 16777216";
+        if size.iter().any(|count| !(1..=LONGEST).contains(count)) {
             let given = format!("{size:?}");
-            return Err(MistakeKind::Parameter { what: "size", must: "at least 1", given }.into());
+            return Err(MistakeKind::Parameter { what: "size", must, given }.into());
+        }
+        if shape.dims()[lead..].iter().any(|&len| len > LONGEST) {
+            let given = shape.to_string();
+            return Err(MistakeKind::Parameter { what: "height and width", must, given }.into());
         }
         if let Some(axis) = (lead..shape.rank()).find(|&axis| shape[axis] == 0) {
             return Err(MistakeKind::EmptyReduction { op: "resizing", axis, shape }.into());

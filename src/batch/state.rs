@@ -17,7 +17,7 @@ impl GpuCommandBatch {
     /// A run that fails, or whose future is dropped, leaves the state as it was. Runs of batches and programs that both
     /// [bind](Self::bind) and update a resident take turns, in the order in which they came.
     ///
-    /// It is a mistake if the shapes differ.
+    /// It is a mistake if the shapes differ, or if the batch updates the resident already.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -55,6 +55,9 @@ impl GpuCommandBatch {
         if old != new {
             let what = MistakeKind::Update { old: old.clone(), new: new.clone() };
             return self.refuse_update::<T>(what);
+        }
+        if self.kept.iter().any(|kept| kept.is_same(state.handle())) {
+            return self.refuse_update::<T>(MistakeKind::UpdatedTwice);
         }
         self.graph.keeps.push(node);
         self.kept.push(state.handle().clone());
