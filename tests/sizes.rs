@@ -70,6 +70,12 @@ async fn reductions_over_nothing() {
         b.upload_shaped(&[], [2, 0])
     }
     for d in &common::devices().await {
+        // Two axes that are no single one.
+        gives(d, [3], &[0.0, 0.0, 0.0], |b| {
+            let x = b.upload_shaped::<f32>(&[], [4, 3, 0]);
+            b.sum(x, [0, 2])
+        })
+        .await;
         gives(d, [2], &[0.0, 0.0], |b| {
             let x = empty(b);
             b.sum(x, 1)

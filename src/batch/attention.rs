@@ -13,7 +13,7 @@ pub struct Attention {
     pub mask: Option<AttentionMask>,
     /// Which keys a query sees by its position.
     pub causal: Causal,
-    /// What scores are multiplied by; `None` for 1/√E.
+    /// What scores are multiplied by; `None` for 1/√E (1 where E is 0).
     pub scale: Option<f32>,
 }
 
@@ -120,7 +120,8 @@ impl GpuCommandBatch {
         }
         let side = |shape: &Shape, back: usize| shape[shape.rank() - back];
         let (queries, keys) = (side(q, 2) as i64, side(k, 2) as i64);
-        let scale = how.scale.unwrap_or_else(|| 1.0 / (side(q, 1) as f32).sqrt());
+        // Queries of no elements have scores of 0.
+        let scale = how.scale.unwrap_or_else(|| 1.0 / (side(q, 1).max(1) as f32).sqrt());
         // The one query that comes last sees everything.
         let causal = match how.causal {
             Causal::None => None,

@@ -276,7 +276,7 @@ impl Reduction {
     fn is_written_out(&self) -> bool {
         let ReduceSchedule { layout, parts } = self.schedule;
         let by_one = layout == ReduceLayout::Thread && parts == 1;
-        by_one && self.inner.rank() > 1 && self.inner.len() <= WRITTEN_OUT
+        by_one && self.inner.rank() > 1 && (1..=WRITTEN_OUT).contains(&self.inner.len())
     }
 
     /// Statements in which one thread walks along the `units` of a result, or every so many of them.
