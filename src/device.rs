@@ -197,6 +197,7 @@ impl Device {
     }
 
     /// Whether graphs may run on the host's cores.
+    #[cfg(feature = "gpu")]
     pub(crate) fn may_use_cpu(&self) -> bool {
         self.0.cpu_allowed
     }
@@ -255,6 +256,7 @@ struct Start {
 impl Inner {
     /// Without a GPU, whose limits are given if there will be one.
     fn new(info: DeviceInfo, gpu: Option<Limits>, cpu_allowed: bool, start: Start) -> Self {
+        #[cfg(feature = "serde")]
         let by_hand = start.profile.is_some();
         #[cfg(feature = "serde")]
         let keep = start.store.map(|store| Keep::new(store, &info));

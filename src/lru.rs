@@ -42,6 +42,7 @@ impl<K: Hash + Eq, V> Lru<K, V> {
         self.entries.len()
     }
 
+    #[cfg(feature = "gpu")]
     pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
         self.entries.retain(|key, _| keep(key));
     }

@@ -57,7 +57,11 @@ pub(super) struct Storage {
 
 impl Storage {
     pub fn on_host(buffer: Arc<HostBuffer>) -> Self {
-        Self { host: Some(buffer), ..Self::default() }
+        Self {
+            host: Some(buffer),
+            #[cfg(feature = "gpu")]
+            gpu: None,
+        }
     }
 
     #[cfg(feature = "gpu")]

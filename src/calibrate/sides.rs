@@ -11,6 +11,7 @@ use crate::ops::Precision;
 /// Groups of probes on the host.
 pub(super) const GROUPS_CPU: usize = 8;
 /// Groups of probes on a GPU, without tiles.
+#[cfg(feature = "gpu")]
 pub(super) const GROUPS_GPU: usize = GROUPS_CPU + 2;
 
 /// A group ends with the first probe whose pieces take so many seconds each: larger ones run at the same rate.

@@ -28,10 +28,13 @@ mod verify;
 
 pub use explain::Explanation;
 pub(crate) use place::{Placed, place};
+#[cfg(feature = "gpu")]
 pub(crate) use product::{KnownTile, known_tiles};
+#[cfg(any(feature = "gpu", test))]
+pub(crate) use step::ProductSchedule;
 pub(crate) use step::{
-    AttentionSchedule, Form, Operand, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule,
-    SortSchedule, Source, Space, Spread, Step, StepOutput, Strip, Tile, UnitTile, ValueId,
+    AttentionSchedule, Form, Operand, ProductLayout, ReduceLayout, ReduceSchedule, SortSchedule,
+    Source, Space, Spread, Step, StepOutput, Strip, Tile, UnitTile, ValueId,
 };
 #[cfg(test)]
 pub(crate) use step::{Cost, Dims, Scratch};

@@ -26,6 +26,7 @@ pub(crate) fn share<I: Send>(
 
 /// The results of `work` on each item, in order, on threads that stay: a driver may hang where one that used it ends
 /// while another closes a device.
+#[cfg(feature = "gpu")]
 pub(crate) fn parallel<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
     let done = Mutex::new(Vec::with_capacity(items.len()));
     share(items.into_iter().enumerate(), |(at, item)| {
