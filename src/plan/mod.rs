@@ -28,7 +28,7 @@ mod verify;
 
 pub use explain::Explanation;
 pub(crate) use place::{Placed, place};
-#[cfg(feature = "gpu")]
+#[cfg(any(feature = "gpu", test))]
 pub(crate) use product::{KnownTile, known_tiles};
 #[cfg(any(feature = "gpu", test))]
 pub(crate) use step::ProductSchedule;

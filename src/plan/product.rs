@@ -85,7 +85,7 @@ pub(super) fn measured_seconds(
 }
 
 /// A tile that a GPU with such limits can use, for who measures it.
-#[cfg(feature = "gpu")]
+#[cfg(any(feature = "gpu", test))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownTile {
     pub layout: ProductLayout,
@@ -98,7 +98,7 @@ pub(crate) struct KnownTile {
 }
 
 /// All tiles that the model chooses from.
-#[cfg(feature = "gpu")]
+#[cfg(any(feature = "gpu", test))]
 pub(crate) fn known_tiles(limits: &Limits) -> Vec<KnownTile> {
     let mut precisions = vec![Precision::Exact];
     if limits.units.is_some() {
