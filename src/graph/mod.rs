@@ -1,12 +1,14 @@
 //! The recorded program: nodes in the order in which they were recorded, which is an order of
 //! dependency.
 
+mod cut;
 mod dot;
 mod hash;
 mod verify;
 
 use std::panic::Location;
 
+pub(crate) use cut::{Network, Place};
 pub(crate) use hash::Fingerprint;
 use slotmap::SlotMap;
 use smallvec::SmallVec;
