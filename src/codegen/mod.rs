@@ -79,6 +79,6 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Scan { .. } => scan::lower(&kernel),
         Form::Sort { .. } => sort::lower(&kernel),
         Form::MatMul { .. } => product::lower(&kernel),
-        Form::Attention { .. } => attention::lower(&kernel),
+        Form::Attention(form) => attention::lower(form, &kernel),
     }
 }

@@ -14,8 +14,8 @@ use super::reads::{
     is_heavy, main_order, map_space, matmul_paths, out_space, spread,
 };
 use super::step::{
-    AttentionSchedule, Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout, ReduceSchedule,
-    SortSchedule, Source, Space, Step, StepOutput, ValueId,
+    AttentionForm, AttentionSchedule, Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout,
+    ReduceSchedule, SortSchedule, Source, Space, Step, StepOutput, ValueId,
 };
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Builder, E, Expr, Ref};
@@ -193,7 +193,7 @@ impl<'b> Emitter<'_, 'b> {
                 let &[q, k, v, ..] = &operands[..] else { return None };
                 let (mask, scale) = (operands.get(3).copied(), self.scalar_index(scale));
                 let (batch, schedule) = (batch.dims().into(), AttentionSchedule::least());
-                Some(Form::Attention {
+                Some(Form::Attention(AttentionForm {
                     batch,
                     queries,
                     keys,
@@ -206,7 +206,7 @@ impl<'b> Emitter<'_, 'b> {
                     scale,
                     causal,
                     schedule,
-                })
+                }))
             }
             _ => None,
         }

@@ -198,7 +198,7 @@ fn form(step: &Step) -> &'static str {
         Form::Scan { .. } => "scan",
         Form::Sort { schedule: SortSchedule::Select { .. }, .. } => "sort, selection",
         Form::Sort { .. } => "sort",
-        Form::Attention { .. } => "attention",
+        Form::Attention(_) => "attention",
         Form::MatMul { schedule, .. } => match schedule.layout {
             ProductLayout::Units(UnitTile { split: true, .. }) => "matmul, split on matrix units",
             ProductLayout::Units(_) => "matmul, f16 on matrix units",

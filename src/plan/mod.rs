@@ -35,8 +35,8 @@ pub(crate) use product::{KnownTile, known_tiles};
 #[cfg(any(feature = "gpu", test))]
 pub(crate) use step::ProductSchedule;
 pub(crate) use step::{
-    AttentionSchedule, Form, Operand, ProductLayout, ReduceLayout, ReduceSchedule, SortSchedule,
-    Source, Space, Spread, Step, StepOutput, Strip, Tile, UnitTile, ValueId,
+    AttentionForm, AttentionSchedule, Form, Operand, ProductLayout, ReduceLayout, ReduceSchedule,
+    SortSchedule, Source, Space, Spread, Step, StepOutput, Strip, Tile, UnitTile, ValueId,
 };
 #[cfg(test)]
 pub(crate) use step::{Cost, Dims, Scratch};

@@ -111,7 +111,7 @@ fn complexity(step: &Step) -> OpComplexity {
         Form::Reduce { .. } | Form::Row { .. } | Form::Scan { .. } | Form::Sort { .. } => {
             OpComplexity::Medium
         }
-        Form::MatMul { .. } | Form::Attention { .. } => OpComplexity::High,
+        Form::MatMul { .. } | Form::Attention(_) => OpComplexity::High,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a step moves and computes, and how long that should take on each side.
 
 use super::product::{self, ProductSize, STRIP_ROWS};
-use super::step::{Cost, Form, Source, Step, ValueId};
+use super::step::{AttentionForm, Cost, Form, Source, Step, ValueId};
 use super::{Target, Value};
 use crate::cost::{Backend, Limits, Work};
 use crate::expr::Ref;
@@ -100,7 +100,19 @@ fn work(step: &Step) -> Work {
             work.product = 2.0 * of([*m, *n]) * *k as f64;
             work.thinness = thinness(*m);
         }
-        Form::Attention { batch, queries, keys, width, out, q, k, v, mask, causal, .. } => {
+        Form::Attention(AttentionForm {
+            batch,
+            queries,
+            keys,
+            width,
+            out,
+            q,
+            k,
+            v,
+            mask,
+            causal,
+            ..
+        }) => {
             let of = |sides: [usize; 2]| count(batch) * count(&sides);
             evaluate(&[*q], of([*queries, *width]));
             evaluate(&[*k], of([*keys, *width]));

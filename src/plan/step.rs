@@ -72,7 +72,9 @@ impl Step {
             Form::Reduce { schedule: ReduceSchedule { parts, .. }, .. }
             | Form::Row { parts, .. }
             | Form::Scan { parts, .. }
-            | Form::Attention { schedule: AttentionSchedule { parts, .. }, .. }
+            | Form::Attention(AttentionForm {
+                schedule: AttentionSchedule { parts, .. }, ..
+            })
             | Form::MatMul { schedule: ProductSchedule { parts, .. }, .. }
                 if *parts > 1 =>
             {
@@ -97,7 +99,7 @@ impl Step {
                 let largest = sides.iter().map(|side| count(side)).max().unwrap_or(0);
                 count(batch).saturating_mul(largest)
             }
-            Form::Attention { batch, queries, keys, width, out, .. } => {
+            Form::Attention(AttentionForm { batch, queries, keys, width, out, .. }) => {
                 let (width, most) = (width.max(out), queries.max(keys));
                 count(batch).saturating_mul(count(&[*width, *most]))
             }
@@ -124,10 +126,18 @@ pub(crate) struct Scratch {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
     /// One result an element. Main space = out space = `dims`.
-    Map { dims: Dims },
+    Map {
+        dims: Dims,
+    },
     /// `prologue` over main space `outer ++ inner`, combined over `inner`; outputs over `outer`, with
     /// the combination as [`Node::Acc`](crate::expr::Node).
-    Reduce { combine: Combine, outer: Dims, inner: Dims, prologue: Ref, schedule: ReduceSchedule },
+    Reduce {
+        combine: Combine,
+        outer: Dims,
+        inner: Dims,
+        prologue: Ref,
+        schedule: ReduceSchedule,
+    },
     /// `prologue` over `outer ++ [len]`, normalised along `len`; outputs over the same space, with the
     /// normalised value as `Acc`. `epsilon` is the position of ε in the step's scalars; `parts` is what a
     /// GPU cuts each row into: with more than one, a first dispatch leaves statistics of the parts in
@@ -143,7 +153,13 @@ pub(crate) enum Form {
     /// `prologue` over `outer ++ [len]`; outputs over the same space, with the combination of all up to an
     /// element along `len` as `Acc`. `parts` is what a GPU cuts each row into: with more than one, a first
     /// dispatch leaves the combination of each part in the scratch memory.
-    Scan { combine: Combine, outer: Dims, len: usize, prologue: Ref, parts: usize },
+    Scan {
+        combine: Combine,
+        outer: Dims,
+        len: usize,
+        prologue: Ref,
+        parts: usize,
+    },
     /// `prologue`, of type `dtype`, over `outer ++ [len]`, in order along `len`; outputs over `outer ++ [count]`: what
     /// their roots, which are over the main space, are at the elements of the first `count` ranks. A root is the
     /// prologue, or else the position along `len`.
@@ -170,26 +186,29 @@ pub(crate) enum Form {
         precision: Precision,
         schedule: ProductSchedule,
     },
-    /// Σⱼ e^(sᵢⱼ − greatest) vⱼ / Σⱼ e^(sᵢⱼ − greatest) with sᵢⱼ = scale·Σₑ q·k + mask, for `q` over space Query =
-    /// `batch ++ [queries, width]`, `k` over space Key = `batch ++ [keys, width]`, `v` over space Value =
-    /// `batch ++ [keys, out]` and `mask` over space Scores = `batch ++ [queries, keys]`; outputs over
-    /// `batch ++ [queries, out]`, with the quotient as `Acc`, 0 where no score is above −∞. `scale` is a position in
-    /// the step's scalars.
-    Attention {
-        batch: Dims,
-        queries: usize,
-        keys: usize,
-        width: usize,
-        out: usize,
-        q: Ref,
-        k: Ref,
-        v: Ref,
-        mask: Option<Ref>,
-        scale: u16,
-        /// Where it is given, keys after i + this are left out for query i.
-        causal: Option<i64>,
-        schedule: AttentionSchedule,
-    },
+    Attention(AttentionForm),
+}
+
+/// Σⱼ e^(sᵢⱼ − greatest) vⱼ / Σⱼ e^(sᵢⱼ − greatest) with sᵢⱼ = scale·Σₑ q·k + mask, for `q` over space Query =
+/// `batch ++ [queries, width]`, `k` over space Key = `batch ++ [keys, width]`, `v` over space Value =
+/// `batch ++ [keys, out]` and `mask` over space Scores = `batch ++ [queries, keys]`; outputs over
+/// `batch ++ [queries, out]`, with the quotient as `Acc`, 0 where no score is above −∞. `scale` is a position in
+/// the step's scalars.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AttentionForm {
+    pub batch: Dims,
+    pub queries: usize,
+    pub keys: usize,
+    pub width: usize,
+    pub out: usize,
+    pub q: Ref,
+    pub k: Ref,
+    pub v: Ref,
+    pub mask: Option<Ref>,
+    pub scale: u16,
+    /// Where it is given, keys after i + this are left out for query i.
+    pub causal: Option<i64>,
+    pub schedule: AttentionSchedule,
 }
 
 /// How a GPU kernel shares out an attention.

@@ -3,7 +3,7 @@
 use super::Target;
 use super::attention;
 use super::product::{self, ProductSize};
-use super::step::{Form, ReduceLayout, ReduceSchedule, Scratch, SortSchedule, Step};
+use super::step::{AttentionForm, Form, ReduceLayout, ReduceSchedule, Scratch, SortSchedule, Step};
 use crate::cost::Limits;
 use crate::shape::{View, points};
 
@@ -78,7 +78,7 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
             let positions = step.outputs.iter().any(|output| output.root != *prologue);
             step.scratch = sort_words(*schedule, [rows, *len, *count], positions);
         }
-        Form::Attention { batch, queries, keys, out, schedule, .. } => {
+        Form::Attention(AttentionForm { batch, queries, keys, out, schedule, .. }) => {
             let count = points(batch);
             *schedule = attention::schedule(count, [*queries, *keys, *out], &target.limits);
             if schedule.parts > 1 {

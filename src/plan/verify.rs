@@ -5,7 +5,7 @@ use super::fuse::Fusion;
 use super::ir::{Ir, Ix};
 use super::memory::lives;
 use super::path::Views;
-use super::step::{Form, Source, Space, Step};
+use super::step::{AttentionForm, Form, Source, Space, Step};
 use super::{Home, Plan, Target, Value};
 use crate::error::PlanError;
 use crate::ops::{Type, infer};
@@ -171,15 +171,21 @@ fn space(step: &Step, space: Space) -> Vec<usize> {
         }
         (Form::MatMul { batch, k, n, .. }, Space::W) => join(batch, &[*k, *n]),
         (Form::MatMul { batch, m, n, .. }, _) => join(batch, &[*m, *n]),
-        (Form::Attention { batch, queries, width, .. }, Space::Query) => {
+        (Form::Attention(AttentionForm { batch, queries, width, .. }), Space::Query) => {
             join(batch, &[*queries, *width])
         }
-        (Form::Attention { batch, keys, width, .. }, Space::Key) => join(batch, &[*keys, *width]),
-        (Form::Attention { batch, keys, out, .. }, Space::Value) => join(batch, &[*keys, *out]),
-        (Form::Attention { batch, queries, keys, .. }, Space::Scores) => {
+        (Form::Attention(AttentionForm { batch, keys, width, .. }), Space::Key) => {
+            join(batch, &[*keys, *width])
+        }
+        (Form::Attention(AttentionForm { batch, keys, out, .. }), Space::Value) => {
+            join(batch, &[*keys, *out])
+        }
+        (Form::Attention(AttentionForm { batch, queries, keys, .. }), Space::Scores) => {
             join(batch, &[*queries, *keys])
         }
-        (Form::Attention { batch, queries, out, .. }, _) => join(batch, &[*queries, *out]),
+        (Form::Attention(AttentionForm { batch, queries, out, .. }), _) => {
+            join(batch, &[*queries, *out])
+        }
     }
 }
 

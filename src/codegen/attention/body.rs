@@ -13,7 +13,7 @@ const CHUNK: usize = AttentionSchedule::CHUNK;
 const ACROSS: usize = AttentionSchedule::ACROSS;
 
 pub(super) struct Body<'a> {
-    pub attention: &'a Attention,
+    pub attention: &'a Attention<'a>,
     /// Where the batch begins in every map, as arguments.
     pub arguments: &'a str,
 }
@@ -46,7 +46,7 @@ impl Tile {
 
 impl Body<'_> {
     fn schedule(&self) -> AttentionSchedule {
-        self.attention.schedule
+        self.attention.form.schedule
     }
 
     /// Threads along the rows.
@@ -187,13 +187,13 @@ impl Body<'_> {
     /// Statements that scale the scores, add the mask, and put −∞ where a key is not seen.
     pub fn hide(&self, kernel: &mut Kernel<'_>) -> String {
         let [_, keys, _] = self.fours();
-        let scale = kernel.scalar(self.attention.scale);
-        let unit = if self.attention.mask.is_some() { "" } else { super::UNIT };
+        let scale = kernel.scalar(self.attention.form.scale);
+        let unit = if self.attention.form.mask.is_some() { "" } else { super::UNIT };
         let mut text = format!("let scale = {unit}{scale};\n");
         let each = || self.rows().flat_map(|r| (0..keys).map(move |q| (r, q)));
         let key = |q: usize| format!("key + (tx + {}u) * 4u", q * ACROSS);
         for (r, q) in each() {
-            let _ = match self.attention.mask {
+            let _ = match self.attention.form.mask {
                 None => writeln!(text, "s{r}_{q} *= scale;"),
                 Some(_) => writeln!(
                     text,
@@ -206,7 +206,7 @@ impl Body<'_> {
         }
         kernel.needs("p_inf");
         let step = self.schedule().keys;
-        let (cut, limit) = match self.attention.causal {
+        let (cut, limit) = match self.attention.form.causal {
             None => (format!("key + {step}u > end_key"), None),
             Some(offset) => {
                 let offset = kernel.param(offset);

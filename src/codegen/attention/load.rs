@@ -8,7 +8,7 @@ use crate::codegen::lanes::{self, Held};
 use crate::codegen::results::base;
 use crate::codegen::template::indent;
 use crate::expr::Ref;
-use crate::plan::AttentionSchedule;
+use crate::plan::{AttentionForm, AttentionSchedule};
 
 /// An operand as matrices of `rows` by `columns`, read in fours along its rows.
 struct Side {
@@ -24,7 +24,7 @@ struct Side {
     ragged: bool,
 }
 
-impl Attention {
+impl Attention<'_> {
     /// `load_q`, `load_k`, `load_v` and `load_mask`, each of a row and the first of four columns.
     pub fn loads(
         &self,
@@ -34,7 +34,7 @@ impl Attention {
         parameters: &str,
     ) -> String {
         let chunk = AttentionSchedule::CHUNK;
-        let Self { queries, keys, width, out, schedule, .. } = *self;
+        let &AttentionForm { queries, keys, width, out, schedule, .. } = self.form;
         let side = |load, prologue, root, [rows, columns]: [usize; 2], unit: usize| Side {
             load,
             prologue,
@@ -45,12 +45,12 @@ impl Attention {
             ragged: !columns.is_multiple_of(unit),
         };
         let mut sides = vec![
-            side("load_q", "prologue_q", self.q, [queries, width], chunk),
-            side("load_k", "prologue_k", self.k, [keys, width], chunk),
-            side("load_v", "prologue_v", self.v, [keys, out], schedule.columns),
+            side("load_q", "prologue_q", self.form.q, [queries, width], chunk),
+            side("load_k", "prologue_k", self.form.k, [keys, width], chunk),
+            side("load_v", "prologue_v", self.form.v, [keys, out], schedule.columns),
         ];
         let mask = |root| side("load_mask", "prologue_mask", root, [queries, keys], schedule.keys);
-        sides.extend(self.mask.map(mask));
+        sides.extend(self.form.mask.map(mask));
         sides.iter().map(|side| self.load(kernel, side, wide, names, parameters)).collect()
     }
 

@@ -13,7 +13,7 @@ use super::lanes;
 use super::results::Results;
 use crate::dtype::Ty;
 use crate::expr::Ref;
-use crate::plan::{AttentionSchedule, Form};
+use crate::plan::{AttentionForm, AttentionSchedule};
 
 /// What a running maximum starts at: less than any score but −∞.
 const LEAST: &str = "-3.4028234e38f";
@@ -21,29 +21,18 @@ const LEAST: &str = "-3.4028234e38f";
 const UNIT: &str = "1.442695f * ";
 
 /// Lowers an attention; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(form: &AttentionForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let first = kernel();
-    let Some(attention) = Attention::new(&first) else { return Vec::new() };
-    if attention.schedule.parts == 1 {
+    let attention = Attention::new(form, &first);
+    if form.schedule.parts == 1 {
         return vec![attention.dispatch(first)];
     }
     vec![attention.dispatch(first), attention.combine(kernel())]
 }
 
 /// An attention with its batch dimensions collapsed.
-struct Attention {
-    queries: usize,
-    keys: usize,
-    width: usize,
-    out: usize,
-    q: Ref,
-    k: Ref,
-    v: Ref,
-    mask: Option<Ref>,
-    /// The position of the scale in the step's scalars.
-    scale: u16,
-    causal: Option<i64>,
-    schedule: AttentionSchedule,
+struct Attention<'a> {
+    form: &'a AttentionForm,
     /// Operands of the prologues and of the outputs.
     operands: Vec<usize>,
     /// The maps along the batch: the outputs', then the operands'.
@@ -52,59 +41,32 @@ struct Attention {
     offsets: Vec<i64>,
 }
 
-impl Attention {
-    fn new(kernel: &Kernel<'_>) -> Option<Self> {
+impl<'a> Attention<'a> {
+    fn new(form: &'a AttentionForm, kernel: &Kernel<'_>) -> Self {
         let step = kernel.step;
-        let &Form::Attention {
-            ref batch,
-            queries,
-            keys,
-            width,
-            out,
-            q,
-            k,
-            v,
-            mask,
-            scale,
-            causal,
-            schedule,
-        } = &step.form
-        else {
-            return None;
-        };
-        let roots: Vec<Ref> =
-            [q, k, v].into_iter().chain(mask).chain(kernel.output_roots()).collect();
+        let roots: Vec<Ref> = prologues(form).into_iter().chain(kernel.output_roots()).collect();
         let operands = kernel.operands_of(&roots);
         let maps = step.outputs.iter().map(|o| &o.view);
         let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
-        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..batch.len()]).collect();
+        let axes = form.batch.len();
+        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..axes]).collect();
         let offsets = maps.iter().map(|view| view.offset).collect();
-        let batch = Axes::collapse(batch, &strides);
-        Some(Self {
-            queries,
-            keys,
-            width,
-            out,
-            q,
-            k,
-            v,
-            mask,
-            scale,
-            causal,
-            schedule,
-            operands,
-            batch,
-            offsets,
-        })
+        let batch = Axes::collapse(&form.batch, &strides);
+        Self { form, operands, batch, offsets }
     }
 
     fn results(&self) -> Results<'_> {
-        Results { rows: self.queries, columns: self.out, ty: Ty::F32, operands: &self.operands }
+        Results {
+            rows: self.form.queries,
+            columns: self.form.out,
+            ty: Ty::F32,
+            operands: &self.operands,
+        }
     }
 
     /// What differences of scores are multiplied by to become powers of two. Without a mask, the scale has it.
     fn unit(&self) -> &'static str {
-        if self.mask.is_some() { UNIT } else { "" }
+        if self.form.mask.is_some() { UNIT } else { "" }
     }
 
     /// For each operand of the step, whether its value is bound in fours.
@@ -117,12 +79,11 @@ impl Attention {
 
     fn dispatch(&self, mut kernel: Kernel<'_>) -> Dispatch {
         let wide = self.wide(&kernel);
-        if self.schedule.parts == 1 {
+        if self.form.schedule.parts == 1 {
             self.results().bind(&mut kernel, &wide);
         }
-        let scratch = (self.schedule.parts > 1).then(|| kernel.bind_scratch(true));
-        let roots: Vec<Ref> = [self.q, self.k, self.v].into_iter().chain(self.mask).collect();
-        let operands = kernel.operands_of(&roots);
+        let scratch = (self.form.schedule.parts > 1).then(|| kernel.bind_scratch(true));
+        let operands = kernel.operands_of(&prologues(self.form));
         kernel.bind_operands(&operands, |o| wide[o]);
         let offsets = self.offsets.iter().copied();
         let (bases, names) = kernel.bases("b", "batch", &self.batch, offsets);
@@ -135,7 +96,7 @@ impl Attention {
         };
         let (locate, groups) = self.locate(&mut kernel);
         let body = Body { attention: self, arguments: &arguments };
-        let AttentionSchedule { rows, each, keys, columns, .. } = self.schedule;
+        let AttentionSchedule { rows, each, keys, columns, .. } = self.form.schedule;
         let (fetch_scores, put_scores) = body.bring_scores();
         let holes = [
             ("functions", functions),
@@ -146,10 +107,10 @@ impl Attention {
             ("each", each.to_string()),
             ("keys", keys.to_string()),
             ("columns", columns.to_string()),
-            ("threads", self.schedule.threads().to_string()),
+            ("threads", self.form.schedule.threads().to_string()),
             ("x_quads", (AttentionSchedule::CHUNK * rows / 4).to_string()),
             ("w_quads", (AttentionSchedule::CHUNK * keys.max(columns) / 4).to_string()),
-            ("width", kernel.size(self.width)),
+            ("width", kernel.size(self.form.width)),
             ("state", body.state()),
             ("scores", body.scores()),
             ("fetch_scores", fetch_scores),
@@ -162,17 +123,18 @@ impl Attention {
             ("totals", body.totals()),
             ("stores", body.stores()),
         ];
-        let phase = if self.schedule.parts > 1 { " (parts)" } else { "" };
+        let phase = if self.form.schedule.parts > 1 { " (parts)" } else { "" };
         kernel.dispatch(include_str!("../../../shaders/attention.wgsl"), &holes, phase, groups)
     }
 
     /// Statements that find the workgroup's rows, columns and keys; and the number of workgroups.
     fn locate(&self, kernel: &mut Kernel<'_>) -> (String, usize) {
-        let AttentionSchedule { rows, columns, parts, .. } = self.schedule;
-        let (high, across) = (self.queries.div_ceil(rows), self.out.div_ceil(columns));
+        let AttentionSchedule { rows, columns, parts, .. } = self.form.schedule;
+        let (high, across) = (self.form.queries.div_ceil(rows), self.form.out.div_ceil(columns));
         let count = self.batch.len();
         let groups = high * across * count * parts;
-        let sizes = [groups, high, across, count, self.schedule.part(self.keys), self.keys];
+        let sizes =
+            [groups, high, across, count, self.form.schedule.part(self.form.keys), self.form.keys];
         let [groups_text, high, across, count, part, keys] = sizes.map(|size| kernel.size(size));
         let mut text = format!(
             "if id >= {groups_text} {{\n    return;\n}}\n\
@@ -184,7 +146,7 @@ impl Attention {
              let first_key = part * {part};\n\
              let last_key = min(first_key + {part}, {keys});\n"
         );
-        text += &match self.causal {
+        text += &match self.form.causal {
             Some(offset) => {
                 let offset = kernel.param(offset + rows as i64);
                 format!(
@@ -199,7 +161,7 @@ impl Attention {
 
     /// The function that leaves partial results in the scratch memory.
     fn store_partial(&self, kernel: &mut Kernel<'_>, scratch: &str) -> String {
-        let sizes = [self.queries, self.out, self.batch.len()];
+        let sizes = [self.form.queries, self.form.out, self.batch.len()];
         let [queries, out, count] = sizes.map(|size| kernel.size(size));
         format!(
             "fn place(part: u32, batch: u32, row: u32) -> u32 {{\n    \
@@ -228,8 +190,8 @@ impl Attention {
         let roots = kernel.output_roots();
         let function = kernel.function("compute_results", &roots, Some(Ty::F32));
         let each = self.results().each(&mut kernel, &function, &names);
-        let rows = self.batch.len() * self.queries;
-        let results = rows * self.out;
+        let rows = self.batch.len() * self.form.queries;
+        let results = rows * self.form.out;
         let holes = [
             ("functions", function.text.clone()),
             ("unit", self.unit().to_string()),
@@ -237,13 +199,18 @@ impl Attention {
             ("scratch", scratch),
             ("results", kernel.size(results)),
             ("rows", kernel.size(rows)),
-            ("parts", kernel.size(self.schedule.parts)),
-            ("queries", kernel.size(self.queries)),
-            ("out", kernel.size(self.out)),
+            ("parts", kernel.size(self.form.schedule.parts)),
+            ("queries", kernel.size(self.form.queries)),
+            ("out", kernel.size(self.form.out)),
             ("bases", bases),
             ("each", each),
         ];
         let template = include_str!("../../../shaders/attention_combine.wgsl");
         kernel.dispatch(template, &holes, " (combine)", results.div_ceil(THREADS))
     }
+}
+
+/// What computes the queries, the keys, the values and, if there is one, the mask.
+fn prologues(form: &AttentionForm) -> Vec<Ref> {
+    [form.q, form.k, form.v].into_iter().chain(form.mask).collect()
 }

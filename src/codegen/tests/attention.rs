@@ -4,7 +4,7 @@ use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
 use crate::cost::Limits;
 use crate::dtype::DType;
-use crate::plan::{AttentionSchedule, Form, Space};
+use crate::plan::{AttentionForm, AttentionSchedule, Form, Space};
 
 struct Sizes {
     batch: usize,
@@ -46,7 +46,7 @@ fn case(
     make.output(dtype, &[batch, queries, out], root);
     make.scalar(DType::F32, 0.4);
     let batch = [batch][..].into();
-    make.finish(Form::Attention {
+    make.finish(Form::Attention(AttentionForm {
         batch,
         queries,
         keys,
@@ -59,7 +59,7 @@ fn case(
         scale: 1,
         causal,
         schedule,
-    })
+    }))
 }
 
 const SCHEDULES: [AttentionSchedule; 8] = [

@@ -7,8 +7,8 @@ use crate::dtype::{DType, Scalar};
 use crate::expr::{Builder, Ref};
 use crate::graph::NodeId;
 use crate::plan::{
-    Cost, Form, Home, Operand, Plan, Scratch, SortSchedule, Source, Space, Step, StepOutput, Value,
-    ValueId,
+    AttentionForm, Cost, Form, Home, Operand, Plan, Scratch, SortSchedule, Source, Space, Step,
+    StepOutput, Value, ValueId,
 };
 use crate::shape::{Shape, View};
 
@@ -150,7 +150,7 @@ fn scratch(form: &Form) -> Option<Scratch> {
         Form::MatMul { batch, m, n, schedule, .. } => {
             (batch.iter().product::<usize>() * m * n, schedule.parts, 1)
         }
-        Form::Attention { batch, queries, out, schedule, .. } => {
+        Form::Attention(AttentionForm { batch, queries, out, schedule, .. }) => {
             (batch.iter().product::<usize>() * queries * (out + 2), schedule.parts, 1)
         }
         Form::Map { .. } | Form::Sort { .. } => return None,

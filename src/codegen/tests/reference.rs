@@ -4,7 +4,7 @@ use super::case::Case;
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Binary, Node, Ref, Unary};
 use crate::ops::{Combine, RowKind};
-use crate::plan::{Form, Source, Step};
+use crate::plan::{AttentionForm, Form, Source, Step};
 use crate::shape::View;
 
 /// The contents of each output.
@@ -69,20 +69,21 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             let dims = outer.iter().copied().chain([*len]).collect();
             (dims, accs.collect())
         }
-        &Form::Attention {
-            ref batch,
-            queries,
-            keys,
-            width,
-            out,
-            q,
-            k,
-            v,
-            mask,
-            scale,
-            causal,
-            ..
-        } => {
+        Form::Attention(form) => {
+            let &AttentionForm {
+                ref batch,
+                queries,
+                keys,
+                width,
+                out,
+                q,
+                k,
+                v,
+                mask,
+                scale,
+                causal,
+                ..
+            } = form;
             let dims: Vec<usize> = batch.iter().copied().chain([queries, out]).collect();
             let scale = case.step.scalars[usize::from(scale)].value();
             let accs = points(&dims).into_iter().map(|point| {

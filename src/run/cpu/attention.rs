@@ -5,45 +5,20 @@ use multiversion::multiversion;
 use super::matmul::{Block, Matrices, Results, multiply};
 use super::output::{for_each, parts};
 use super::{Hole, Job, math, wide};
-use crate::expr::Ref;
-use crate::plan::Space;
+use crate::plan::{AttentionForm, Space};
 use crate::run::HostBuffer;
 
 /// Queries and keys of a block.
 const QUERIES: usize = 64;
 const KEYS: usize = 256;
 
-/// The form's description.
-pub(super) struct Attention<'a> {
-    pub batch: &'a [usize],
-    pub sizes: Sizes,
-    pub operands: Operands,
-    pub scale: f32,
-    pub causal: Option<i64>,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Sizes {
-    pub queries: usize,
-    pub keys: usize,
-    pub width: usize,
-    pub out: usize,
-}
-
-pub(super) struct Operands {
-    pub q: Ref,
-    pub k: Ref,
-    pub v: Ref,
-    pub mask: Option<Ref>,
-}
-
 /// Computes the outputs of an attention.
-pub(super) fn run(job: &Job<'_>, attention: &Attention<'_>, outputs: &mut [HostBuffer]) {
+pub(super) fn run(job: &Job<'_>, form: &AttentionForm, outputs: &mut [HostBuffer]) {
     let inputs = job.inputs(Space::Out, Clone::clone);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
     let mut results = Results::new(outputs, &mut apart, tape, &inputs);
-    attend(job, attention, bytemuck::cast_slice_mut(results.sums_mut()));
+    attend(job, form, bytemuck::cast_slice_mut(results.sums_mut()));
     results.finish_all();
 }
 
@@ -62,15 +37,14 @@ struct Task<'a> {
     out: &'a mut [f32],
 }
 
-fn attend(job: &Job<'_>, attention: &Attention<'_>, out: &mut [f32]) {
-    let Attention { batch, sizes, operands, .. } = attention;
-    let Sizes { queries, keys, width, out: columns } = *sizes;
+fn attend(job: &Job<'_>, form: &AttentionForm, out: &mut [f32]) {
+    let &AttentionForm { ref batch, queries, keys, width, out: columns, q, k, v, mask, .. } = form;
     let side = |space, root, size| Matrices::new(job, (space, root), size, batch, false);
     let sides = Sides {
-        q: side(Space::Query, operands.q, [queries, width]),
-        k: side(Space::Key, operands.k, [keys, width]),
-        v: side(Space::Value, operands.v, [keys, columns]),
-        mask: operands.mask.map(|mask| side(Space::Scores, mask, [queries, keys])),
+        q: side(Space::Query, q, [queries, width]),
+        k: side(Space::Key, k, [keys, width]),
+        v: side(Space::Value, v, [keys, columns]),
+        mask: mask.map(|mask| side(Space::Scores, mask, [queries, keys])),
     };
     let matrices = out.chunks_mut(queries * columns).enumerate();
     let tasks: Vec<Task<'_>> = matrices
@@ -81,7 +55,8 @@ fn attend(job: &Job<'_>, attention: &Attention<'_>, out: &mut [f32]) {
         .collect();
     let flops = (2 * (width + columns) * keys * queries) as u64;
     let count: usize = batch.iter().product();
-    let work = |scores: &mut Vec<f32>, task: Task<'_>| block(attention, &sides, scores, task);
+    let scale = job.step.scalars[usize::from(form.scale)].value() as f32;
+    let work = |scores: &mut Vec<f32>, task: Task<'_>| block(form, scale, &sides, scores, task);
     if parts(flops.saturating_mul(count as u64)) > 1 {
         return for_each(tasks, Vec::new, work);
     }
@@ -96,13 +71,19 @@ struct State {
     total: f64,
 }
 
-fn block(attention: &Attention<'_>, sides: &Sides<'_>, scores: &mut Vec<f32>, task: Task<'_>) {
-    let Sizes { keys, width, out: columns, .. } = attention.sizes;
+fn block(
+    form: &AttentionForm,
+    scale: f32,
+    sides: &Sides<'_>,
+    scores: &mut Vec<f32>,
+    task: Task<'_>,
+) {
+    let &AttentionForm { keys, width, out: columns, causal, .. } = form;
     let Task { index, row, out } = task;
     let rows = out.len() / columns;
     out.fill(0.0);
     let mut states = [State { greatest: f32::MIN, total: 0.0 }; QUERIES];
-    let seen = match attention.causal {
+    let seen = match causal {
         None => keys,
         Some(offset) => (row + rows).saturating_add_signed(offset as isize).min(keys),
     };
@@ -118,11 +99,11 @@ fn block(attention: &Attention<'_>, sides: &Sides<'_>, scores: &mut Vec<f32>, ta
         }
         let mask = sides.mask.as_ref().map(|mask| Block::of(mask, index, row));
         for (i, scores) in scores.chunks_mut(count).enumerate() {
-            let last = attention.causal.map(|offset| row as i64 + i as i64 + offset);
+            let last = causal.map(|offset| row as i64 + i as i64 + offset);
             let visible = last.map_or(count, |last| {
                 usize::try_from(last + 1 - key as i64).unwrap_or(0).min(count)
             });
-            add_mask(scores, attention.scale, mask, [i, key]);
+            add_mask(scores, scale, mask, [i, key]);
             scores[visible..].fill(f32::NEG_INFINITY);
             let shrink = weigh(scores, &mut states[i]);
             if shrink != 1.0 {

@@ -127,26 +127,7 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
             let scan = scan::Scan { combine: *combine, len: *len, prologue: *prologue };
             scan::run(job, &scan, outputs);
         }
-        &Form::Attention {
-            ref batch,
-            queries,
-            keys,
-            width,
-            out,
-            q,
-            k,
-            v,
-            mask,
-            scale,
-            causal,
-            ..
-        } => {
-            let scale = job.step.scalars[usize::from(scale)].value() as f32;
-            let sizes = attention::Sizes { queries, keys, width, out };
-            let operands = attention::Operands { q, k, v, mask };
-            let attention = attention::Attention { batch, sizes, operands, scale, causal };
-            attention::run(job, &attention, outputs);
-        }
+        Form::Attention(form) => attention::run(job, form, outputs),
         Form::MatMul { batch, m, n, k, spread, x, w, acc, .. } => {
             let (m, n, k) = (*m, *n, *k);
             let (spread, x, w, acc) = (spread.as_ref(), *x, *w, *acc);

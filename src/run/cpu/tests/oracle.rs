@@ -12,8 +12,8 @@ use crate::expr::{Builder, E, Ref};
 use crate::graph::NodeId;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
-    Cost, Dims, Form, Home, Operand, Plan, ProductSchedule, ReduceLayout, ReduceSchedule, Source,
-    Space, Step, StepOutput, Value as Stored, ValueId,
+    AttentionForm, Cost, Dims, Form, Home, Operand, Plan, ProductSchedule, ReduceLayout,
+    ReduceSchedule, Source, Space, Step, StepOutput, Value as Stored, ValueId,
 };
 use crate::run::HostBuffer;
 use crate::run::cpu::{CpuPool, CpuProgram, run};
@@ -182,7 +182,7 @@ fn out_dims(form: &Form) -> Dims {
             outer.iter().copied().chain([*len]).collect()
         }
         Form::MatMul { batch, m, n, .. } => batch.iter().copied().chain([*m, *n]).collect(),
-        Form::Attention { batch, queries, out, .. } => {
+        Form::Attention(AttentionForm { batch, queries, out, .. }) => {
             batch.iter().copied().chain([*queries, *out]).collect()
         }
     }
@@ -234,9 +234,7 @@ impl Oracle<'_> {
                     Form::Map { .. } | Form::Row { .. } | Form::Scan { .. } | Form::Sort { .. } => {
                         Space::Main
                     }
-                    Form::Reduce { .. } | Form::MatMul { .. } | Form::Attention { .. } => {
-                        Space::Out
-                    }
+                    Form::Reduce { .. } | Form::MatMul { .. } | Form::Attention(_) => Space::Out,
                 };
                 let at = index(&output.view, point) as usize;
                 elements[at] = self.evaluate(output.root, space, point, acc).number();
@@ -306,7 +304,7 @@ impl Oracle<'_> {
                 };
                 all.chunks((*len).max(1)).flat_map(row).collect()
             }
-            Form::Attention { .. } => unreachable!("the interpreter of graphs has it"),
+            Form::Attention(_) => unreachable!("the interpreter of graphs has it"),
             Form::MatMul { batch, k, x, w, .. } => {
                 let sum = |point: &SmallVec<[usize; 4]>| {
                     let (b, mn) = point.split_at(batch.len());
