@@ -1,4 +1,4 @@
-//! Look-ups by random indices.
+//! Look-ups and additions by random indices.
 
 use std::error::Error;
 
@@ -57,16 +57,31 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// Tensors, and how many updates are added to rows of them.
+const SCATTERS: &[(&str, [usize; 2], usize)] = &[
+    ("scatter_add_50257x1024_16384", [50_257, 1024], 16_384),
+    ("scatter_add_1e6_1e7", [1_000_000, 1], 10_000_000),
+];
+
+/// Integers from numbers in −1..1, all below `below`.
+fn indices(unit: &[f32], below: usize) -> Vec<u32> {
+    let scaled = |u: f32| ((f64::from(u) * 0.5 + 0.5) * below as f64) as u32;
+    unit.iter().map(|&u| scaled(u).min(below as u32 - 1)).collect()
+}
+
 impl Bench {
     /// All of them.
     pub async fn indexing(&self) -> Result<(), Box<dyn Error>> {
+        self.look_ups().await?;
+        self.scatters().await
+    }
+
+    async fn look_ups(&self) -> Result<(), Box<dyn Error>> {
         for case in CASES.iter().filter(|case| self.wants(case.name)) {
             let mut random = Random::new(12);
             let x = random.floats(case.table[0] * case.table[1]);
             let unit = random.floats(case.indices.iter().product());
-            let below = |u: f32| ((f64::from(u) * 0.5 + 0.5) * case.below as f64) as u32;
-            let indices: Vec<u32> =
-                unit.into_iter().map(|u| below(u).min(case.below as u32 - 1)).collect();
+            let indices = indices(&unit, case.below);
             let (on_x, on_i) =
                 (self.resident(&x, &case.table)?, self.resident(&indices, case.indices)?);
             let record = |b: &mut GpuCommandBatch| {
@@ -80,6 +95,31 @@ impl Bench {
             let bytes = Work::Bytes(4.0 * (2 * results + indices.len()) as f64);
             let y = self.case(case.name, bytes, record).await?;
             check(case.name, y, 0.0, |i| f64::from(x[(case.element)(&indices, i)]))?;
+        }
+        Ok(())
+    }
+
+    /// Updates added to rows of a tensor, several to some of them.
+    async fn scatters(&self) -> Result<(), Box<dyn Error>> {
+        for &(name, [rows, width], count) in SCATTERS.iter().filter(|case| self.wants(case.0)) {
+            let mut random = Random::new(13);
+            let (x, updates) = (random.floats(rows * width), random.floats(count * width));
+            let places = indices(&random.floats(count), rows);
+            let on_x = self.resident(&x, &[rows, width])?;
+            let on_updates = self.resident(&updates, &[count, width])?;
+            let on_places = self.resident(&places, &[count])?;
+            // The tensor is read and written once, updates and places are read once.
+            let bytes = Work::Bytes(4.0 * ((2 * rows + count) * width + count) as f64);
+            let y = self.case(name, bytes, |b| {
+                let (x, places, updates) = (b.bind(&on_x), b.bind(&on_places), b.bind(&on_updates));
+                b.scatter_add(x, places, updates, 0)
+            });
+            check(name, y.await?, 1e-4, |i| {
+                let (row, column) = (i / width, i % width);
+                let here = places.iter().enumerate().filter(|&(_, &place)| place as usize == row);
+                let added: f64 = here.map(|(at, _)| f64::from(updates[at * width + column])).sum();
+                f64::from(x[i]) + added
+            })?;
         }
         Ok(())
     }

@@ -118,6 +118,14 @@ def indexing():
     case("gather_columns_8192x8192_8192", lambda: x.index_select(1, i))
     x, i = random(8192, 4096), below(8192, 8192, 4096)
     case("take_along_axis0_8192x4096", lambda: x.gather(0, i))
+    scatters = [("50257x1024_16384", 50257, 1024, 16384), ("1e6_1e7", 1_000_000, 1, 10_000_000)]
+    for name, rows, width, count in scatters:
+        x, i, updates = random(rows, width), below(rows, count), random(count, width)
+        # What is the same from run to run, as the engine's results are; and by atomic additions.
+        torch.use_deterministic_algorithms(True)
+        case(f"scatter_add_{name}", lambda: x.index_add(0, i, updates))
+        torch.use_deterministic_algorithms(False)
+        case(f"scatter_add_atomic_{name}", lambda: x.index_add(0, i, updates))
 
 
 def convolutions():
