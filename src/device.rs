@@ -3,11 +3,14 @@
 mod activity;
 mod builder;
 mod calibration;
+#[cfg(feature = "gpu")]
+mod card;
 #[cfg(feature = "serde")]
 mod keep;
 mod plans;
 mod pools;
 mod reckoning;
+mod recovery;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +18,13 @@ use std::sync::Arc;
 pub use builder::DeviceBuilder;
 pub(crate) use plans::Prepared;
 pub use pools::PoolStats;
+pub use recovery::{DeviceLoss, Recovery};
 
 use self::activity::Activity;
 pub(crate) use self::activity::Busy;
 use self::calibration::Background;
+#[cfg(feature = "gpu")]
+use self::card::Card;
 #[cfg(feature = "serde")]
 use self::keep::Keep;
 use self::reckoning::Reckoning;
@@ -43,7 +49,7 @@ struct Inner {
     // First, so that the compiler proves its parts to be `Send` and `Sync` by the shortest way: the other ways
     // are longer than it goes.
     #[cfg(feature = "gpu")]
-    gpu: Option<Gpu>,
+    card: Option<Card>,
     info: DeviceInfo,
     reckoning: Arc<Reckoning>,
     activity: Arc<Activity>,
@@ -161,8 +167,9 @@ impl Device {
             fallback: None,
         };
         let limits = Some(gpu.limits().clone());
+        let (recovery, store) = (start.recovery, start.store.clone());
         let mut inner = Inner::new(info, limits, cpu_allowed, start);
-        inner.gpu = Some(gpu);
+        inner.card = Some(Card::new(gpu, recovery, store));
         Self(Arc::new(inner))
     }
 
@@ -170,7 +177,7 @@ impl Device {
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         #[cfg(feature = "gpu")]
-        return self.0.gpu.is_some();
+        return self.0.card.is_some();
         #[cfg(not(feature = "gpu"))]
         false
     }
@@ -190,16 +197,27 @@ impl Device {
         pinned: Option<Backend>,
     ) -> Result<Placed, PlanError> {
         let targets = self.targets();
-        let cpu = self.0.cpu_allowed.then_some(&targets.cpu);
-        let sides = cpu.into_iter().chain(&targets.gpu);
-        let fits = |target: &&Target| pinned.is_none_or(|side| side == target.backend);
+        let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
+        let fits = |target: &&Target| {
+            self.uses(target.backend) && pinned.is_none_or(|side| side == target.backend)
+        };
         place(graph, sides.filter(fits), placement)
     }
 
-    /// Whether graphs may run on the host's cores.
-    #[cfg(feature = "gpu")]
-    pub(crate) fn may_use_cpu(&self) -> bool {
-        self.0.cpu_allowed
+    /// Whether graphs may run on a side as things stand.
+    pub(crate) fn uses(&self, side: Backend) -> bool {
+        match side {
+            Backend::Cpu => self.0.cpu_allowed || self.gave_up_its_gpu(),
+            Backend::Gpu => self.is_gpu() && !self.gave_up_its_gpu(),
+        }
+    }
+
+    /// Whether the GPU was lost and the host's cores take its place.
+    fn gave_up_its_gpu(&self) -> bool {
+        #[cfg(feature = "gpu")]
+        return self.card().is_some_and(|card| !card.is_usable());
+        #[cfg(not(feature = "gpu"))]
+        false
     }
 
     /// How the side is chosen where a batch does not say.
@@ -226,11 +244,6 @@ impl Device {
         &self.0.pool
     }
 
-    #[cfg(feature = "gpu")]
-    pub(crate) fn opened(&self) -> Option<&Gpu> {
-        self.0.gpu.as_ref()
-    }
-
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -249,6 +262,8 @@ struct Start {
     profile: Option<DeviceProfile>,
     placement: Placement,
     budget: Budget,
+    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "there is no GPU to lose"))]
+    recovery: Recovery,
     #[cfg(any(feature = "gpu", feature = "serde"))]
     store: Option<Arc<Store>>,
 }
@@ -286,7 +301,7 @@ impl Inner {
             budget: start.budget,
             plans: Arc::default(),
             #[cfg(feature = "gpu")]
-            gpu: None,
+            card: None,
         }
     }
 }

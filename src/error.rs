@@ -505,11 +505,33 @@ pub enum DeviceError {
     },
     /// The device is lost.
     #[error(
-        "the device is lost ({reason}); open a new one with `Device::gpu()` or go on with `Device::cpu()`"
+        "the device is lost ({reason}); open a new one with `Device::gpu()`, go on with `Device::cpu()`, \
+         or have a `Recovery` do so"
     )]
     Lost {
         /// What the driver said.
         reason: String,
+    },
+    /// The device is lost, and its adapter gave no other.
+    #[error(
+        "the device is lost ({reason}) and could not be opened again: {why}; use `Recovery::Cpu`"
+    )]
+    NotReopened {
+        /// What the driver said when the device was lost.
+        reason: String,
+        /// Why the adapter gave no other.
+        why: String,
+    },
+    /// Data that lay on a lost device alone.
+    #[error(
+        "the resident {what} made at {place} was lost with its device; make it again, \
+         or call `keep_host_copy` on it before"
+    )]
+    ResidentLost {
+        /// Element type and shape.
+        what: String,
+        /// Where it was made.
+        place: String,
     },
     /// Memory is exhausted, on the device or on the host.
     #[error("out of memory while {doing}; free residents, split the batch, or use another device")]
@@ -639,8 +661,11 @@ pub enum ReadError {
         place: String,
     },
     /// A resident that no run has filled.
-    #[error("the resident is empty: execute the batch that keeps it first")]
-    EmptyResident,
+    #[error("{place}: the resident made here is empty: execute the batch that keeps it first")]
+    EmptyResident {
+        /// Where it was made.
+        place: String,
+    },
 }
 
 /// Why data given outside a graph does not fit.

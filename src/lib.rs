@@ -75,7 +75,7 @@ pub use calibrate::Progress;
 pub use cost::{
     Backend, Curve, DeviceProfile, Placement, SideProfile, TileKind, TileRate, selector,
 };
-pub use device::{Device, DeviceBuilder, DeviceInfo, PoolStats};
+pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, PoolStats, Recovery};
 pub use dtype::{DType, Element, Float, Index, Logical, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, PlanError,

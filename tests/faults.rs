@@ -238,7 +238,7 @@ async fn nothing_of_a_failed_run_is_handed_out() {
         batch.write(i, &[1, -2]).expect("an upload");
         assert!(matches!(batch.execute().await, Err(Error::Fault(_))));
         assert!(matches!(batch.read(y).await, Err(Error::Read(ReadError::NotExecuted))));
-        assert!(matches!(resident.read().await, Err(Error::Read(ReadError::EmptyResident))));
+        assert!(matches!(resident.read().await, Err(Error::Read(ReadError::EmptyResident { .. }))));
         // The device and the batch are sound, and a resident keeps what it was last filled with.
         batch.write(i, &[9, 0]).expect("an upload");
         batch.execute().await.expect("indices in range");

@@ -817,7 +817,7 @@ async fn residents() {
         let y = maker.neg(x);
         let kept = maker.keep(y);
         let error = kept.read().await.unwrap_err();
-        assert!(matches!(error, Error::Read(ReadError::EmptyResident)));
+        assert!(matches!(error, Error::Read(ReadError::EmptyResident { .. })));
         let want = "the resident is empty: execute the batch that keeps it first";
         assert_eq!(error.to_string(), want);
 

@@ -260,7 +260,9 @@ async fn mistakes_are_errors_and_change_nothing() {
         assert_eq!(b.read(y).await.unwrap(), [-1.0, -2.0]);
         let resident = device.resident(&[1.0f32, 2.0], 2).unwrap();
         is(resident.read_into(&mut out[..1]).await, &length(1));
-        is(b.keep(y).read_view().await.map(|_| ()), &ReadError::EmptyResident.into());
+        let (kept, line) = (b.keep(y), line!());
+        let place = format!("tests/transfers.rs:{line}");
+        is(kept.read_view().await.map(|_| ()), &ReadError::EmptyResident { place }.into());
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Run<'a> {
     /// What was planned.
     pub graph: &'a Graph,
     /// By position of the graph's uploads.
-    pub uploads: Vec<Arc<HostBuffer>>,
+    pub uploads: &'a [Arc<HostBuffer>],
     /// By position of the graph's residents.
     pub residents: &'a [Handle],
     /// The room in the device's memory budget.
@@ -88,8 +88,8 @@ impl Run<'_> {
         stats.uploads = u64::from(!self.uploads.is_empty());
         let job = cpu::CpuJob {
             program: self.prepared.on_cpu(),
-            uploads: self.uploads.clone(),
-            residents: host_residents(self.device, self.residents).await?,
+            uploads: self.uploads.to_vec(),
+            residents: host_residents(self.residents).await?,
             permit: self.permit.clone(),
         };
         let run = cpu::run_off_thread(job, self.device.pool()).await?;
@@ -114,14 +114,14 @@ impl Run<'_> {
             return Err(DeviceError::NoGpuSupport.into());
         };
         let compiling = Stopwatch::started();
-        let (kernels, compiled) = self.prepared.kernels(self.device, gpu).await?;
+        let (kernels, compiled) = self.prepared.kernels(self.device, &gpu).await?;
         if compiled {
             stats.pipelines_compiled = u64::from(kernels.compiled);
             stats.pipeline_hits = u64::from(kernels.hits);
             stats.compile_time = compiling.total();
         }
         let running = Stopwatch::started();
-        let residents = self.residents.iter().map(|handle| device_storage(handle, gpu));
+        let residents = self.residents.iter().map(|handle| device_storage(handle, &gpu));
         let uploads = self.uploads.iter().map(|buffer| Arc::clone(buffer) as gpu::HostData);
         let job = gpu::Job {
             plan: Arc::clone(&self.prepared.plan),
@@ -149,7 +149,7 @@ impl Run<'_> {
     fn check(&self, failed: Option<Failed>) -> Result<()> {
         let Some(Failed { site, at }) = failed else { return Ok(()) };
         let node = self.prepared.plan.sites[site as usize];
-        Err(fault(self.graph, &self.uploads, node, at).into())
+        Err(fault(self.graph, self.uploads, node, at).into())
     }
 }
 
@@ -202,20 +202,10 @@ fn check_room(bytes: u64) -> Result<()> {
 }
 
 /// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides.
-async fn host_residents(device: &Device, handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
+async fn host_residents(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
     let mut residents = Vec::with_capacity(handles.len());
     for handle in handles {
-        let storage = handle.storage().ok_or(ReadError::EmptyResident)?;
-        #[cfg(feature = "gpu")]
-        if let (None, Some(buffer), Some(gpu)) = (&storage.host, &storage.gpu, device.opened()) {
-            let copy = Arc::new(gpu.read_resident(buffer).await?.to_host());
-            handle.add_host_copy(buffer, &copy);
-            residents.push(copy);
-            continue;
-        }
-        #[cfg(not(feature = "gpu"))]
-        let _ = device;
-        residents.push(storage.host.ok_or(ReadError::EmptyResident)?);
+        residents.push(handle.on_host().await?);
     }
     Ok(residents)
 }
@@ -223,11 +213,11 @@ async fn host_residents(device: &Device, handles: &[Handle]) -> Result<Vec<Arc<H
 /// A resident's data for a run on the GPU; what lies on the host alone goes there, and stays on both sides.
 #[cfg(feature = "gpu")]
 fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<DeviceBuffer>> {
-    let storage = handle.storage().ok_or(ReadError::EmptyResident)?;
+    let storage = handle.filled()?;
     if let Some(buffer) = storage.gpu {
         return Ok(buffer);
     }
-    let host = storage.host.ok_or(ReadError::EmptyResident)?;
+    let host = storage.host.ok_or_else(|| handle.empty())?;
     let copy = Arc::new(gpu.resident(handle.dtype(), host.bytes())?);
     handle.add_copy(&host, &copy);
     Ok(copy)

@@ -1,16 +1,16 @@
 //! Programs: batches that are recorded once and run as often as wanted, by many tasks at once.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::attempt::{Attempt, Done, PlanCell};
 use super::input::{Input, Key, Named};
-use super::launch::{Results, Run, admit};
+use super::launch::Results;
 use super::read::{Found, ReadView, check_length};
-use super::resident::{self, Handle, Resident, Storage};
-use super::run::prepare;
+use super::resident::{Handle, Resident, Storage};
 use super::state::Turns;
 use super::stats::RunStats;
 use super::upload::not_given;
@@ -58,7 +58,7 @@ struct Inner {
     kept: Vec<Handle>,
     turns: Turns,
     placement: Placement,
-    prepared: Mutex<Arc<Prepared>>,
+    plan: PlanCell,
 }
 
 impl GpuCommandBatch {
@@ -68,14 +68,8 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`execute`](Self::execute), but inputs need no data yet.
     pub async fn compile(&mut self) -> Result<Program> {
-        let prepared = self.prepared(&mut RunStats::default())?;
-        #[cfg(feature = "gpu")]
-        if prepared.plan.backend == crate::cost::Backend::Gpu
-            && let Some(gpu) = self.device.opened()
-        {
-            prepared.kernels(&self.device, gpu).await?;
-        }
-        Ok(Program(Arc::new(Inner {
+        self.check_recorded()?;
+        let program = Inner {
             device: self.device.clone(),
             brand: self.brand,
             graph: self.graph.clone(),
@@ -85,8 +79,10 @@ impl GpuCommandBatch {
             kept: self.kept.clone(),
             turns: Turns::of(&self.residents, &self.kept),
             placement: self.placement,
-            prepared: Mutex::new(prepared),
-        })))
+            plan: PlanCell::default(),
+        };
+        program.attempt().compile().await?;
+        Ok(Program(Arc::new(program)))
     }
 }
 
@@ -109,24 +105,11 @@ impl Program {
         let program = &*self.0;
         let inputs = program.fitting(inputs.into_iter().map(Into::into))?;
         let mut stats = RunStats::default();
-        let _turns = program.turns.take().await;
-        let prepared = program.prepared(&mut stats)?;
-        let permit = admit(&program.device, &prepared, &mut stats).await?;
-        let given = program.gather(inputs)?;
-        let run = Run {
-            device: &program.device,
-            prepared: &prepared,
-            graph: &program.graph,
-            uploads: given.uploads,
-            residents: &program.residents,
-            permit,
-        };
-        let finished = run.finish(&mut stats).await;
-        given.lent.into_iter().for_each(|buffer| program.device.pool().give(buffer));
-        let (results, kept) = finished?;
-        for (handle, storage) in program.kept.iter().zip(&kept) {
-            handle.fill(storage.clone());
-        }
+        let mut lent = Vec::with_capacity(inputs.len());
+        let uploads = || program.gather(inputs, &mut lent);
+        let done = program.attempt().run(&program.turns, uploads, &mut stats).await;
+        lent.into_iter().for_each(|buffer| program.device.pool().give(buffer));
+        let Done { prepared, results, kept } = done?;
         Ok(Outputs { program: self.clone(), prepared, results, kept, stats })
     }
 
@@ -172,14 +155,6 @@ impl Program {
     }
 }
 
-/// What a run reads from the host.
-struct Given {
-    /// By position of the graph's uploads.
-    uploads: Vec<Arc<HostBuffer>>,
-    /// Those that go to the pool after the run.
-    lent: Vec<Arc<HostBuffer>>,
-}
-
 impl Inner {
     /// `inputs`, each with the position of the upload that it fills.
     fn fitting<'a>(
@@ -189,10 +164,14 @@ impl Inner {
         inputs.map(|input| Ok((self.upload(&input)?, input))).collect()
     }
 
-    /// The data of all uploads: what was recorded, unless `inputs` bring other.
-    fn gather(&self, inputs: SmallVec<[(usize, Input<'_>); 4]>) -> Result<Given> {
+    /// The data of all uploads: what was recorded, unless `inputs` bring other. What is to go to the pool after the
+    /// run is `lent`.
+    fn gather(
+        &self,
+        inputs: SmallVec<[(usize, Input<'_>); 4]>,
+        lent: &mut Vec<Arc<HostBuffer>>,
+    ) -> Result<Vec<Arc<HostBuffer>>> {
         let mut uploads = self.uploads.clone();
-        let mut lent = Vec::with_capacity(inputs.len());
         for (position, input) in inputs {
             let buffer = input.into_buffer(self.device.pool());
             lent.push(Arc::clone(&buffer));
@@ -200,8 +179,7 @@ impl Inner {
         }
         let missing = |at| not_given(&self.graph, &self.names, at);
         let given = uploads.into_iter().enumerate();
-        let uploads = given.map(|(at, data)| data.ok_or_else(|| missing(at)));
-        Ok(Given { uploads: uploads.collect::<Result<_>>()?, lent })
+        given.map(|(at, data)| data.ok_or_else(|| missing(at))).collect()
     }
 
     /// The position of the upload that `input` is for, which it fills.
@@ -225,17 +203,15 @@ impl Inner {
         Ok(position as usize)
     }
 
-    /// The plan, made anew where data that it binds came to live on another side.
-    fn prepared(&self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
-        let pinned = resident::pinned(&self.graph, &self.residents, self.placement)?;
-        let held = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        let prepared = Arc::clone(&held());
-        if pinned.is_none_or(|side| side == prepared.plan.backend) {
-            return Ok(prepared);
+    fn attempt(&self) -> Attempt<'_> {
+        Attempt {
+            device: &self.device,
+            graph: &self.graph,
+            placement: self.placement,
+            residents: &self.residents,
+            kept: &self.kept,
+            plan: &self.plan,
         }
-        let prepared = prepare(&self.device, &self.graph, self.placement, pinned, stats)?;
-        *held() = Arc::clone(&prepared);
-        Ok(prepared)
     }
 
     fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
@@ -335,7 +311,8 @@ impl Outputs {
             op: graph[node].op.name(),
             place: file_and_line(graph[node].place),
         })?;
-        Ok(Resident::holding(device, graph[node].ty.clone(), self.kept[at].clone()))
+        let (ty, place) = (graph[node].ty.clone(), graph[node].place);
+        Ok(Resident::holding(device, ty, place, self.kept[at].clone()))
     }
 
     /// What the run did.
@@ -367,8 +344,7 @@ impl Outputs {
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let prepared = self.0.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        write!(f, "Program({:032x}, {:?})", self.fingerprint(), **prepared)
+        write!(f, "Program({:032x}, {:?})", self.fingerprint(), self.0.plan)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::read::{Found, ReadView, check_length};
@@ -13,7 +15,9 @@ use crate::device::Device;
 #[cfg(feature = "gpu")]
 use crate::dtype::DType;
 use crate::dtype::Element;
-use crate::error::{DataError, Error, MistakeKind, PlanError, ReadError, Result, file_and_line};
+use crate::error::{
+    DataError, DeviceError, Error, MistakeKind, PlanError, ReadError, Result, file_and_line,
+};
 use crate::graph::Graph;
 use crate::ops::{Op, Type, check_size};
 use crate::run::HostBuffer;
@@ -42,7 +46,11 @@ pub(super) struct Handle(Arc<Cell>);
 struct Cell {
     device: Device,
     ty: Type,
+    /// Where it was made.
+    place: &'static Location<'static>,
     storage: Mutex<Storage>,
+    /// Whether the host is to have a copy, whatever fills it.
+    host_copy: AtomicBool,
     /// Whose turn it is to replace the data by what it makes of it.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -79,21 +87,94 @@ impl Storage {
     fn is_empty(&self) -> bool {
         self.host.is_none() && !self.is_on_gpu()
     }
+
+    /// Without what lies on another GPU than that which `device` has now.
+    #[cfg_attr(
+        not(feature = "gpu"),
+        expect(unused_mut, unused_variables, reason = "on the host alone")
+    )]
+    fn still_there(mut self, device: &Device) -> Self {
+        #[cfg(feature = "gpu")]
+        if let Some(buffer) = &self.gpu
+            && buffer.is_lost()
+            && !device.opened().is_some_and(|gpu| gpu.owns(buffer))
+        {
+            self.gpu = None;
+        }
+        self
+    }
+
+    /// Brings the data to the host, unless it is there.
+    ///
+    /// # Errors
+    /// If the device fails.
+    #[cfg(feature = "gpu")]
+    pub async fn bring_to_host(&mut self, device: &Device) -> Result<(), DeviceError> {
+        if let (None, Some(buffer), Some(gpu)) = (&self.host, &self.gpu, device.opened()) {
+            self.host = Some(Arc::new(gpu.read_resident(buffer).await?.to_host()));
+        }
+        Ok(())
+    }
 }
 
 impl Handle {
-    fn new(device: &Device, ty: Type, storage: Storage) -> Self {
+    fn new(device: &Device, ty: Type, place: &'static Location<'static>, storage: Storage) -> Self {
         let (device, storage) = (device.clone(), Mutex::new(storage));
-        Self(Arc::new(Cell { device, ty, storage, turn: Arc::default() }))
+        let host_copy = AtomicBool::new(false);
+        Self(Arc::new(Cell { device, ty, place, storage, host_copy, turn: Arc::default() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Storage> {
         self.0.storage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the data lies; `None` before the batch that keeps it has run.
-    pub fn storage(&self) -> Option<Storage> {
-        Some(self.lock().clone()).filter(|storage| !storage.is_empty())
+    /// Where the data lies, and the GPU that it lies on where it does so; `None` before the batch that keeps it has run.
+    ///
+    /// # Errors
+    /// [`DeviceError::ResidentLost`] if it lay on a lost GPU alone.
+    pub fn storage(&self) -> Result<Option<Storage>, DeviceError> {
+        let storage = self.lock().clone();
+        if storage.is_empty() {
+            return Ok(None);
+        }
+        let storage = storage.still_there(&self.0.device);
+        if storage.is_empty() {
+            let (what, place) = (self.0.ty.to_string(), file_and_line(self.0.place));
+            return Err(DeviceError::ResidentLost { what, place });
+        }
+        Ok(Some(storage))
+    }
+
+    /// As [`storage`](Self::storage), of a resident that must have been filled.
+    ///
+    /// # Errors
+    /// [`ReadError::EmptyResident`] too.
+    pub fn filled(&self) -> Result<Storage> {
+        Ok(self.storage()?.ok_or_else(|| self.empty())?)
+    }
+
+    /// What asking for data says that is not there yet.
+    pub fn empty(&self) -> ReadError {
+        ReadError::EmptyResident { place: file_and_line(self.0.place) }
+    }
+
+    /// The data on the host, where it is brought if need be, and stays.
+    pub async fn on_host(&self) -> Result<Arc<HostBuffer>> {
+        #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "it is there"))]
+        let mut storage = self.filled()?;
+        #[cfg(feature = "gpu")]
+        storage.bring_to_host(&self.0.device).await?;
+        #[cfg(feature = "gpu")]
+        if let (Some(copy), Some(buffer)) = (&storage.host, &storage.gpu) {
+            self.add_host_copy(buffer, copy);
+        }
+        Ok(storage.host.ok_or_else(|| self.empty())?)
+    }
+
+    /// Whether what fills it must come to the host too.
+    #[cfg(feature = "gpu")]
+    pub fn wants_host_copy(&self) -> bool {
+        self.0.host_copy.load(Ordering::Relaxed)
     }
 
     pub fn is_same(&self, other: &Self) -> bool {
@@ -143,8 +224,7 @@ pub(super) fn pinned(
     let mut pinned = None;
     for (_, node) in graph.iter() {
         let Op::Resident(at) = node.op else { continue };
-        let storage = residents[at as usize].storage();
-        let storage = storage.ok_or_else(|| {
+        let storage = residents[at as usize].storage()?.ok_or_else(|| {
             Error::from(PlanError::EmptyResident { place: file_and_line(node.place) })
         })?;
         if !named && storage.host.is_none() && storage.is_on_gpu() {
@@ -155,27 +235,27 @@ pub(super) fn pinned(
 }
 
 impl<T: Element> Resident<T> {
-    /// Puts `data` on the sides of `device` where graphs run that read it.
-    fn filled(device: &Device, data: &[T], shape: Shape) -> Result<Self> {
-        let host = || Some(Arc::new(HostBuffer::from_slice(data)));
-        #[cfg(feature = "gpu")]
-        let storage = match device.opened() {
-            Some(gpu) => {
-                let resident = gpu.resident(T::DTYPE, bytemuck::cast_slice(data))?;
-                let small = device.may_use_cpu() && size_of_val(data) <= ON_BOTH_SIDES;
-                let host = if small { host() } else { None };
-                Storage { host, gpu: Some(Arc::new(resident)) }
-            }
-            None => Storage { host: host(), gpu: None },
-        };
-        #[cfg(not(feature = "gpu"))]
-        let storage = Storage { host: host() };
-        Ok(Self::holding(device, Type { dtype: T::DTYPE, shape }, storage))
+    /// A resident of `ty`, whose elements are `T`s, made at `place`, that holds `storage`.
+    pub(super) fn holding(
+        device: &Device,
+        ty: Type,
+        place: &'static Location<'static>,
+        storage: Storage,
+    ) -> Self {
+        Self { handle: Handle::new(device, ty, place, storage), element: PhantomData }
     }
 
-    /// A resident of `ty`, whose elements are `T`s, that holds `storage`.
-    pub(super) fn holding(device: &Device, ty: Type, storage: Storage) -> Self {
-        Self { handle: Handle::new(device, ty, storage), element: PhantomData }
+    /// Keeps a copy of the data in the host's memory from now on, with which the resident outlives the loss of a
+    /// GPU. Where runs fill it, each brings the new data to the host before it ends.
+    ///
+    /// # Errors
+    /// [`DeviceError`] if the device fails while it hands out the data that it has.
+    pub async fn keep_host_copy(&self) -> Result<()> {
+        self.handle.0.host_copy.store(true, Ordering::Relaxed);
+        if self.handle.storage()?.is_some() {
+            self.handle.on_host().await?;
+        }
+        Ok(())
     }
 
     pub(super) fn handle(&self) -> &Handle {
@@ -233,9 +313,8 @@ impl<T: Element> Resident<T> {
     /// The data in parts, if it is on a GPU.
     #[cfg(feature = "gpu")]
     fn parts(&self) -> Result<Option<Parts>> {
-        let storage = self.handle.storage().ok_or(ReadError::EmptyResident)?;
         let (Storage { host: None, gpu: Some(buffer) }, Some(gpu)) =
-            (storage, self.handle.0.device.opened())
+            (self.handle.filled()?, self.device().opened())
         else {
             return Ok(None);
         };
@@ -253,15 +332,15 @@ impl<T: Element> Resident<T> {
 
     /// The data, brought to the host if need be.
     async fn found(&self) -> Result<Found> {
-        let storage = self.handle.storage().ok_or(ReadError::EmptyResident)?;
+        let storage = self.handle.filled()?;
         if let Some(buffer) = storage.host {
             return Ok(Found::Host(buffer));
         }
         #[cfg(feature = "gpu")]
-        if let (Some(buffer), Some(gpu)) = (storage.gpu, self.handle.0.device.opened()) {
+        if let (Some(buffer), Some(gpu)) = (storage.gpu, self.device().opened()) {
             return Ok(Found::Gpu(gpu.read_resident(&buffer).await?));
         }
-        Err(ReadError::EmptyResident.into())
+        Err(self.handle.empty().into())
     }
 }
 
@@ -273,6 +352,7 @@ impl Device {
     /// # Errors
     /// [`DataError`] if the data does not fill the shape;
     /// [`DeviceError`](crate::DeviceError) if the device has no room.
+    #[track_caller]
     pub fn resident<T: Element>(&self, data: &[T], shape: impl Into<Shape>) -> Result<Resident<T>> {
         let shape = shape.into();
         if shape.rank() > MAX_RANK {
@@ -281,7 +361,26 @@ impl Device {
         if check_size(&shape).is_err() || shape.elements() != data.len() {
             return Err(DataError::Length { given: data.len(), shape }.into());
         }
-        Resident::filled(self, data, shape)
+        let storage = self.stored(data)?;
+        let (ty, place) = (Type { dtype: T::DTYPE, shape }, Location::caller());
+        Ok(Resident::holding(self, ty, place, storage))
+    }
+
+    /// Puts `data` on the sides where graphs run that read it.
+    fn stored<T: Element>(&self, data: &[T]) -> Result<Storage> {
+        let on_host = || Storage::on_host(Arc::new(HostBuffer::from_slice(data)));
+        #[cfg(feature = "gpu")]
+        if let Some(gpu) = self.opened() {
+            let small = self.uses(Backend::Cpu) && size_of_val(data) <= ON_BOTH_SIDES;
+            let host = if small { on_host() } else { Storage::default() };
+            return match gpu.resident(T::DTYPE, bytemuck::cast_slice(data)) {
+                Ok(resident) => Ok(Storage { gpu: Some(Arc::new(resident)), ..host }),
+                // It goes to the device that takes its place, with the first run that reads it.
+                Err(DeviceError::Lost { .. }) if self.recovers() => Ok(on_host()),
+                Err(error) => Err(error.into()),
+            };
+        }
+        Ok(on_host())
     }
 }
 
@@ -293,8 +392,12 @@ impl<T> Clone for Resident<T> {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let filled = if self.storage().is_some() { "" } else { ", empty" };
-        write!(f, "Resident({}{filled})", self.0.ty)
+        let state = match self.storage() {
+            Ok(Some(_)) => "",
+            Ok(None) => ", empty",
+            Err(_) => ", lost",
+        };
+        write!(f, "Resident({}{state})", self.0.ty)
     }
 }
 
@@ -336,7 +439,7 @@ impl GpuCommandBatch {
                 Type { dtype: T::DTYPE, shape: Shape::default() }
             }
         };
-        let handle = Handle::new(&self.device, ty, Storage::default());
+        let handle = Handle::new(&self.device, ty, Location::caller(), Storage::default());
         if self.graph.keeps.len() > self.kept.len() {
             self.kept.push(handle.clone());
         }

@@ -2,32 +2,31 @@
 
 use std::sync::Arc;
 
-use super::launch::{Results, Run, admit};
+use super::attempt::{Attempt, PlanCell};
+use super::launch::Results;
 use super::read::Found;
 use super::resident;
 use super::state::Turns;
 use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
-use crate::clock::Stopwatch;
-use crate::cost::{Backend, Placement};
+use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::dtype::Element;
 use crate::error::{ReadError, Result};
-use crate::graph::Graph;
 use crate::plan::Explanation;
 
 /// What a batch remembers between runs.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    prepared: Option<Arc<Prepared>>,
-    results: Option<Results>,
+    plan: PlanCell,
+    results: Option<(Arc<Prepared>, Results)>,
     stats: RunStats,
 }
 
 impl Runs {
     /// The graph changed: plan anew.
     pub fn forget_plan(&mut self) {
-        self.prepared = None;
+        self.plan.clear();
         self.results = None;
     }
 
@@ -56,22 +55,10 @@ impl GpuCommandBatch {
     pub async fn execute(&mut self) -> Result<()> {
         self.runs.results = None;
         let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
-        let _turns = Turns::of(&self.residents, &self.kept).take().await;
-        let prepared = self.prepared(&mut stats)?;
-        let uploads = self.uploaded()?;
-        let run = Run {
-            device: &self.device,
-            prepared: &prepared,
-            graph: &self.graph,
-            uploads,
-            residents: &self.residents,
-            permit: admit(&self.device, &prepared, &mut stats).await?,
-        };
-        let (results, kept) = run.finish(&mut stats).await?;
-        for (handle, storage) in self.kept.iter().zip(kept) {
-            handle.fill(storage);
-        }
-        self.runs.results = Some(results);
+        self.check_recorded()?;
+        let turns = Turns::of(&self.residents, &self.kept);
+        let done = self.attempt().run(&turns, || self.uploaded(), &mut stats).await?;
+        self.runs.results = Some((done.prepared, done.results));
         self.runs.stats = stats;
         Ok(())
     }
@@ -82,7 +69,7 @@ impl GpuCommandBatch {
         if node.is_none() {
             return Err(ReadError::Foreign.into());
         }
-        let (Some(prepared), Some(results)) = (&self.runs.prepared, &self.runs.results) else {
+        let Some((prepared, results)) = &self.runs.results else {
             return Err(ReadError::NotExecuted.into());
         };
         results.find(prepared, &self.graph, id.node)
@@ -93,7 +80,8 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`explain`](Self::explain).
     pub fn shaders(&mut self) -> Result<Vec<(String, String)>> {
-        let prepared = self.prepared(&mut RunStats::default())?;
+        self.check_recorded()?;
+        let prepared = self.attempt().prepared(&mut RunStats::default())?;
         let dispatches = self.device.dispatches(&prepared.plan);
         Ok(dispatches.into_iter().map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
     }
@@ -113,37 +101,17 @@ impl GpuCommandBatch {
         Ok(Explanation::new(&placed, limits, why.as_deref()))
     }
 
-    /// The plan of the batch as it stands, made once.
-    pub(super) fn prepared(&mut self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
-        self.check_recorded()?;
-        let pinned = resident::pinned(&self.graph, &self.residents, self.placement)?;
-        if let Some(prepared) = &self.runs.prepared
-            && pinned.is_none_or(|side| side == prepared.plan.backend)
-        {
-            return Ok(Arc::clone(prepared));
+    /// What a run of the batch is, as it stands.
+    pub(super) fn attempt(&self) -> Attempt<'_> {
+        Attempt {
+            device: &self.device,
+            graph: &self.graph,
+            placement: self.placement,
+            residents: &self.residents,
+            kept: &self.kept,
+            plan: &self.runs.plan,
         }
-        let prepared = prepare(&self.device, &self.graph, self.placement, pinned, stats)?;
-        self.runs.prepared = Some(Arc::clone(&prepared));
-        Ok(prepared)
     }
-}
-
-/// A plan of `graph`, made now or before.
-pub(super) fn prepare(
-    device: &Device,
-    graph: &Graph,
-    placement: Placement,
-    pinned: Option<Backend>,
-    stats: &mut RunStats,
-) -> Result<Arc<Prepared>> {
-    let planning = Stopwatch::started();
-    let (prepared, known) = device.prepare(graph, placement, pinned)?;
-    if known {
-        stats.plan_hits = 1;
-    } else {
-        stats.plan_time = planning.total();
-    }
-    Ok(prepared)
 }
 
 impl Device {

@@ -37,6 +37,8 @@ pub struct RunStats {
     pub pool_hits: u64,
     /// Buffers allocated.
     pub pool_misses: u64,
+    /// How often the run was repeated since the GPU was [lost](crate::Recovery).
+    pub recoveries: u64,
     /// Recording since the batch was made.
     pub record_time: Duration,
     /// Planning, or nothing if the plan was made before.

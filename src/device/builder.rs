@@ -4,7 +4,7 @@ use std::path::PathBuf;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 use std::sync::Arc;
 
-use super::{Device, Start};
+use super::{Device, Recovery, Start};
 use crate::cost::{DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
 use crate::run::budget::Budget;
@@ -41,6 +41,7 @@ pub struct DeviceBuilder {
     profile: Option<DeviceProfile>,
     placement: Placement,
     memory_budget: Option<u64>,
+    recovery: Recovery,
 }
 
 /// Where compiled kernels and profiles are kept.
@@ -94,6 +95,24 @@ impl DeviceBuilder {
         Self { memory_budget: Some(bytes), ..self }
     }
 
+    /// What runs do when the GPU is lost.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// use onetrip::{Device, Recovery};
+    ///
+    /// let device = Device::builder().recovery(Recovery::Reopen).auto().await?;
+    /// device.on_lost(|loss| eprintln!("{loss}"));
+    /// # device.simulate_loss();
+    /// # assert_eq!(device.eval(|b| b.full(2, 1.0_f32)).await?, [1.0; 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn recovery(self, recovery: Recovery) -> Self {
+        Self { recovery, ..self }
+    }
+
     /// What the device starts from.
     fn start(self) -> Result<Start> {
         if let Some(profile) = &self.profile {
@@ -103,6 +122,7 @@ impl DeviceBuilder {
             profile: self.profile,
             placement: self.placement,
             budget: Budget::new(self.memory_budget),
+            recovery: self.recovery,
             #[cfg(any(feature = "gpu", feature = "serde"))]
             store: self.cache.store(),
         })

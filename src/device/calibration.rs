@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+#[cfg(feature = "gpu")]
+use super::Card;
 use super::{Activity, Busy, Device, Inner};
 use crate::calibrate::{AtOnce, Progress, Subject, measure};
 use crate::cost::DeviceProfile;
@@ -87,7 +89,7 @@ impl Inner {
             cpu: targets.cpu.clone(),
             pool: Arc::clone(&self.pool),
             #[cfg(feature = "gpu")]
-            gpu: self.gpu.clone().zip(targets.gpu.clone()),
+            gpu: self.card.as_ref().map(Card::opened).zip(targets.gpu.clone()),
         }
     }
 

@@ -1,14 +1,14 @@
 //! Plans that were made before: a batch that is recorded anew with the same structure is not planned again.
 
+#[cfg(feature = "gpu")]
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::Device;
 use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Limits, Placement};
-#[cfg(feature = "gpu")]
-use crate::error::DeviceError;
-use crate::error::Result;
+use crate::error::{DeviceError, Result};
 use crate::graph::{Fingerprint, Graph, NodeId};
 use crate::lru::Lru;
 use crate::plan::{Home, Placed, Plan};
@@ -31,9 +31,9 @@ pub(crate) struct Prepared {
     /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and
     /// to.
     pub bytes: u64,
-    /// Empty until the first run, and on the CPU for good.
+    /// Of the GPU on which it ran last; empty until the first run, and on the CPU for good.
     #[cfg(feature = "gpu")]
-    kernels: OnceLock<Arc<Kernels>>,
+    kernels: RwLock<Option<Arc<Kernels>>>,
 }
 
 impl Prepared {
@@ -52,7 +52,7 @@ impl Prepared {
             outputs: graph.outputs(),
             on_cpu: OnceLock::new(),
             #[cfg(feature = "gpu")]
-            kernels: OnceLock::new(),
+            kernels: RwLock::default(),
         }
     }
 
@@ -62,6 +62,19 @@ impl Prepared {
         Arc::clone(self.on_cpu.get_or_init(new))
     }
 
+    /// Compiles what a run will need.
+    pub async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
+        #[cfg(feature = "gpu")]
+        if self.plan.backend == Backend::Gpu
+            && let Some(gpu) = device.opened()
+        {
+            self.kernels(device, &gpu).await?;
+        }
+        #[cfg(not(feature = "gpu"))]
+        let _ = device;
+        Ok(())
+    }
+
     /// The kernels of the plan, compiled if no run did so before; whether this call did.
     #[cfg(feature = "gpu")]
     pub async fn kernels(
@@ -69,11 +82,15 @@ impl Prepared {
         device: &Device,
         gpu: &Gpu,
     ) -> Result<(Arc<Kernels>, bool), DeviceError> {
-        if let Some(kernels) = self.kernels.get() {
-            return Ok((Arc::clone(kernels), false));
+        let known = self.kernels.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(kernels) = known.filter(|kernels| gpu.can_run(kernels)) {
+            return Ok((kernels, false));
         }
         let kernels = gpu.compile(device.dispatches(&self.plan)).await?;
-        Ok((Arc::clone(self.kernels.get_or_init(|| kernels)), true))
+        let mut known = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
+        // Those that another run compiled meanwhile have their parameters on the device already.
+        let kernels = known.take().filter(|known| gpu.can_run(known)).unwrap_or(kernels);
+        Ok((Arc::clone(known.insert(kernels)), true))
     }
 }
 
@@ -138,6 +155,7 @@ impl Device {
         placement: Placement,
         pinned: Option<Backend>,
     ) -> Result<(Arc<Prepared>, bool)> {
+        let placement = if self.gave_up_its_gpu() { Placement::Cpu } else { placement };
         let key = (graph.fingerprint(), placement, pinned);
         if let Some(prepared) = self.0.plans.find(&key) {
             return Ok((prepared, true));

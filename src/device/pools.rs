@@ -7,7 +7,7 @@ use crate::run::memory::MemoryCounts;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// Memory of the GPU, and memory of the host that it copies from and to.
+    /// Memory of the GPU as it was last opened, and memory of the host that it copies from and to.
     pub gpu: MemoryCounts,
     /// Memory of runs on the host's cores and of uploads. What a run writes to is counted as live only when it has
     /// finished.
@@ -18,6 +18,8 @@ pub struct PoolStats {
     pub plan_misses: u64,
     /// Plans that the device holds; at most 1024.
     pub plans: usize,
+    /// How often the GPU was lost.
+    pub losses: u64,
 }
 
 impl Device {
@@ -25,11 +27,15 @@ impl Device {
     #[must_use]
     pub fn pool_stats(&self) -> PoolStats {
         #[cfg(feature = "gpu")]
-        let gpu = self.opened().map(crate::run::gpu::Gpu::memory).unwrap_or_default();
+        let gpu = self.card().map(super::Card::memory).unwrap_or_default();
         #[cfg(not(feature = "gpu"))]
         let gpu = MemoryCounts::default();
+        #[cfg(feature = "gpu")]
+        let losses = self.card().map_or(0, super::Card::losses);
+        #[cfg(not(feature = "gpu"))]
+        let losses = 0;
         let (plan_hits, plan_misses, plans) = self.0.plans.counts();
-        PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans }
+        PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
     }
 
     /// Frees all memory that lies idle. What was not used for 20 to 40 seconds is freed without it.

@@ -41,6 +41,11 @@ impl Health {
         self.lost.get().is_some()
     }
 
+    /// Why the device is lost, if it is.
+    pub fn loss(&self) -> Option<&str> {
+        self.lost.get().map(String::as_str)
+    }
+
     /// Fails if the device is lost, or with an error that no scope caught since the last check.
     pub fn check(&self) -> Result<(), DeviceError> {
         if let Some(reason) = self.lost.get() {
@@ -118,7 +123,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Whether the device makes no buffers though it gives no error, as only a lost one does.
-fn is_dead(device: &wgpu::Device) -> bool {
+pub(super) fn is_dead(device: &wgpu::Device) -> bool {
     let scope = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
     let probe = device.create_buffer(&wgpu::BufferDescriptor {
         label: Some("onetrip probe"),

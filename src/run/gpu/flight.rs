@@ -157,8 +157,9 @@ impl Flight {
     fn landed(&self, landing: Landing) -> Result<Option<Readback>, DeviceError> {
         let shared = &self.shared;
         match landing {
+            // Work that a lost device never did counts as finished too, and what it left in memory is no result.
+            Ok(Some(_)) if shared.health.is_lost() => shared.health.check().map(|()| None),
             Ok(Some(readback)) => Ok(Some(readback)),
-            // Work that a lost device never did counts as finished too.
             Ok(None) => shared.health.check().map(|()| None),
             Err(()) => Err(shared.health.lost(&shared.device, "its results cannot be mapped")),
         }

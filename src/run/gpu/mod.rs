@@ -165,10 +165,24 @@ impl Gpu {
         &self.0.info
     }
 
-    /// Whether the device can do nothing more.
-    #[cfg(test)]
-    pub fn is_lost(&self) -> bool {
-        self.0.health.is_lost()
+    /// Why the device can do nothing more, if it is so.
+    pub fn loss(&self) -> Option<&str> {
+        self.0.health.loss()
+    }
+
+    /// Whether `buffer` is of this device, and not of one that was lost.
+    pub fn owns(&self, buffer: &DeviceBuffer) -> bool {
+        self.0.pool.is_of(&buffer.lease)
+    }
+
+    /// Whether `kernels` were compiled for this device, or bind nothing of any.
+    pub fn can_run(&self, kernels: &Kernels) -> bool {
+        kernels.params.as_ref().is_none_or(|params| self.0.pool.is_of(&params.block))
+    }
+
+    /// Loses the device, as a driver might.
+    pub fn destroy(&self) {
+        self.0.device.destroy();
     }
 
     /// Compiles what is missing, several at once, off the awaiting thread.

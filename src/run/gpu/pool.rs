@@ -69,6 +69,11 @@ pub(super) struct Lease {
 }
 
 impl Lease {
+    /// Whether the device of the block is known to be lost.
+    pub fn is_lost(&self) -> bool {
+        self.pool.health.is_lost()
+    }
+
     /// Ends the loan.
     pub fn settle(mut self, reusable: bool) {
         self.reusable = reusable;
@@ -121,6 +126,11 @@ impl Pool {
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `lease` is a loan from this pool.
+    pub fn is_of(&self, lease: &Lease) -> bool {
+        std::ptr::eq(self, Arc::as_ptr(&lease.pool))
     }
 
     /// An idle block of `size` bytes, which [`size_class`] gave.

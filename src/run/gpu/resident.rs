@@ -22,6 +22,11 @@ pub(crate) struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
+    /// Whether it is of a device that is known to be lost.
+    pub fn is_lost(&self) -> bool {
+        self.lease.is_lost()
+    }
+
     /// Room for a value, with any contents.
     pub(super) fn lease(
         shared: &Shared,

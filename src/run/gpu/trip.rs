@@ -135,7 +135,7 @@ impl Shared {
     }
 
     /// Submits a run. There is no flight if there was nothing to do.
-    fn submit(
+    pub fn submit(
         self: &Arc<Self>,
         job: &Job,
         prepared: Prepared,

@@ -72,10 +72,81 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
         let error = soon(gpu.run(adder_job(&program, &[1; 50_000]))).await.err().unwrap();
         assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
     }
-    assert!(gpu.is_lost());
+    assert!(gpu.loss().is_some());
     lost(soon(gpu.read_resident(&resident)).await.err().unwrap());
     lost(gpu.resident(DType::U32, &[0; 400]).err().unwrap());
     lost(gpu.compile_here(vec![map(ValueId(0), ValueId(1), "x ^ p", 0, 1)]).err().unwrap());
+}
+
+/// A run whose device is lost between two of its stages has no results, or has them right.
+#[tokio::test]
+async fn a_loss_at_any_stage_is_an_error_and_never_data() {
+    let lost =
+        |error: Error| assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
+    for stage in ["opened", "compiled", "encoded", "submitted", "landed"] {
+        let gpu = gpu_or_return!();
+        if stage == "opened" {
+            gpu.destroy();
+        }
+        let program = adder(&gpu, 70_000, 3);
+        let job = adder_job(&program, &[4; 70_000]);
+        if stage == "compiled" {
+            gpu.destroy();
+        }
+        if stage == "opened" || stage == "compiled" {
+            lost(soon(gpu.run(job)).await.err().unwrap());
+            continue;
+        }
+        let encoded = gpu.0.prepare(&job).unwrap();
+        if stage == "encoded" {
+            gpu.destroy();
+        }
+        let (flight, mut run) = match gpu.0.submit(&job, encoded) {
+            Ok(submitted) => submitted,
+            Err(error) => {
+                lost(error);
+                continue;
+            }
+        };
+        if stage == "submitted" {
+            gpu.destroy();
+        }
+        match soon(flight.unwrap()).await {
+            Ok(readback) => run.readback = readback.map(Arc::new),
+            Err(error) => {
+                lost(error.into());
+                continue;
+            }
+        }
+        assert_ne!(stage, "encoded", "a lost device does not compute");
+        gpu.destroy();
+        assert_eq!(run.read::<u32>(0), vec![7; 70_000], "{stage}");
+    }
+}
+
+#[tokio::test]
+async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error() {
+    'polls: for polls in 0..4 {
+        let gpu = gpu_or_return!();
+        let data = vec![9_u32; 100_000];
+        let resident = gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap();
+        assert!(gpu.owns(&resident) && !resident.is_lost());
+        let mut reading = Box::pin(gpu.read_resident(&resident));
+        for _ in 0..polls {
+            if std::future::poll_fn(|context| {
+                std::task::Poll::Ready(reading.as_mut().poll(context).is_ready())
+            })
+            .await
+            {
+                continue 'polls;
+            }
+        }
+        gpu.destroy();
+        match soon(reading).await {
+            Ok(read) => assert_eq!(read.to_vec::<u32>(), data),
+            Err(error) => assert!(matches!(error, DeviceError::Lost { .. }), "{error}"),
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,149 @@
+//! A recorded graph on its way through a run: what it waits for, its plan, and what follows when the device is lost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::launch::{Results, Run, admit};
+use super::resident::{self, Handle, Storage};
+use super::state::Turns;
+use super::stats::RunStats;
+use crate::clock::Stopwatch;
+use crate::cost::Placement;
+use crate::device::{Device, Prepared};
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+use crate::run::HostBuffer;
+use crate::run::budget::Permit;
+
+/// How often a run is repeated whose device is lost.
+const REPEATS: u64 = 3;
+
+/// What is run: by a batch or a program.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt<'a> {
+    pub device: &'a Device,
+    pub graph: &'a Graph,
+    pub placement: Placement,
+    /// By position of the graph's residents.
+    pub residents: &'a [Handle],
+    /// In the order of the graph's keeps.
+    pub kept: &'a [Handle],
+    pub plan: &'a PlanCell,
+}
+
+/// What a run made.
+pub(super) struct Done {
+    pub prepared: Arc<Prepared>,
+    pub results: Results,
+    /// In the order of the graph's keeps, whose residents hold it already.
+    pub kept: Vec<Storage>,
+}
+
+/// The plan that was used last.
+#[derive(Debug, Default)]
+pub(super) struct PlanCell(Mutex<Option<Arc<Prepared>>>);
+
+impl PlanCell {
+    pub fn get(&self) -> Option<Arc<Prepared>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, prepared: &Arc<Prepared>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(prepared));
+    }
+
+    pub fn clear(&mut self) {
+        *self.0.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Attempt<'_> {
+    /// The plan for data where it lies now: that which was used last, one that the device made before, or a new one.
+    pub fn prepared(&self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
+        let pinned = resident::pinned(self.graph, self.residents, self.placement)?;
+        let fits = |prepared: &Arc<Prepared>| {
+            let side = prepared.plan.backend;
+            pinned.is_none_or(|pinned| pinned == side) && self.device.uses(side)
+        };
+        if let Some(prepared) = self.plan.get().filter(fits) {
+            return Ok(prepared);
+        }
+        let planning = Stopwatch::started();
+        let (prepared, known) = self.device.prepare(self.graph, self.placement, pinned)?;
+        if known {
+            stats.plan_hits = 1;
+        } else {
+            stats.plan_time = planning.total();
+        }
+        self.plan.set(&prepared);
+        Ok(prepared)
+    }
+
+    /// Plans the graph and compiles its kernels.
+    pub async fn compile(&self) -> Result<()> {
+        let mut stats = RunStats::default();
+        loop {
+            let prepared = self.prepared(&mut stats)?;
+            match prepared.compile(self.device).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.recover(error.into(), &mut stats).await?,
+            }
+        }
+    }
+
+    /// Runs when it is its turn and there is room, with the data that `uploads` then brings.
+    pub async fn run(
+        &self,
+        turns: &Turns,
+        uploads: impl FnOnce() -> Result<Vec<Arc<HostBuffer>>>,
+        stats: &mut RunStats,
+    ) -> Result<Done> {
+        let _turns = turns.take().await;
+        let (mut uploads, mut data) = (Some(uploads), Vec::new());
+        loop {
+            let prepared = self.prepared(stats)?;
+            let permit = admit(self.device, &prepared, stats).await?;
+            if let Some(uploads) = uploads.take() {
+                data = uploads()?;
+            }
+            match self.launch(&prepared, &data, permit, stats).await {
+                Ok((results, kept)) => {
+                    for (handle, storage) in self.kept.iter().zip(&kept) {
+                        handle.fill(storage.clone());
+                    }
+                    return Ok(Done { prepared, results, kept });
+                }
+                Err(error) => self.recover(error, stats).await?,
+            }
+        }
+    }
+
+    async fn launch(
+        &self,
+        prepared: &Prepared,
+        uploads: &[Arc<HostBuffer>],
+        permit: Permit,
+        stats: &mut RunStats,
+    ) -> Result<(Results, Vec<Storage>)> {
+        let &Self { device, graph, residents, .. } = self;
+        let run = Run { device, prepared, graph, uploads, residents, permit };
+        #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "on the host already"))]
+        let (results, mut kept) = run.finish(stats).await?;
+        #[cfg(feature = "gpu")]
+        for (handle, storage) in self.kept.iter().zip(&mut kept) {
+            if handle.wants_host_copy() {
+                storage.bring_to_host(device).await?;
+            }
+        }
+        Ok((results, kept))
+    }
+
+    /// Returns if what failed with `error` may be repeated, now that something was done about it.
+    async fn recover(&self, error: Error, stats: &mut RunStats) -> Result<()> {
+        if stats.recoveries == REPEATS {
+            return Err(error);
+        }
+        self.device.recover(error).await?;
+        stats.recoveries += 1;
+        Ok(())
+    }
+}

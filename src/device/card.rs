@@ -1,0 +1,125 @@
+//! The GPU of a device: the one that is open now, and what follows when it is lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::Device;
+use super::recovery::{DeviceLoss, Listeners, Recovery};
+use crate::error::{DeviceError, Error, Result};
+use crate::run::gpu::{AdapterChoice, Gpu};
+use crate::run::memory::MemoryCounts;
+use crate::run::threads::off_thread;
+use crate::store::Store;
+
+/// An adapter of the host, with the device that was opened on it last.
+pub(crate) struct Card {
+    current: RwLock<Current>,
+    recovery: Recovery,
+    /// Opens this adapter and no other.
+    choice: AdapterChoice,
+    store: Option<Arc<Store>>,
+    /// Held by who opens it again.
+    reopening: tokio::sync::Mutex<()>,
+    pub(super) listeners: Listeners,
+    losses: AtomicU64,
+}
+
+struct Current {
+    gpu: Gpu,
+    /// Whether somebody has told of its loss.
+    told: bool,
+}
+
+impl Card {
+    pub fn new(gpu: Gpu, recovery: Recovery, store: Option<Arc<Store>>) -> Self {
+        let choice = AdapterChoice { name_part: Some(gpu.info().name.clone()), software_too: true };
+        Self {
+            current: RwLock::new(Current { gpu, told: false }),
+            recovery,
+            choice,
+            store,
+            reopening: tokio::sync::Mutex::default(),
+            listeners: Listeners::default(),
+            losses: AtomicU64::new(0),
+        }
+    }
+
+    /// The device that was opened last, lost or not.
+    pub fn opened(&self) -> Gpu {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).gpu.clone()
+    }
+
+    /// Whether runs may be tried on it.
+    pub fn is_usable(&self) -> bool {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        self.recovery != Recovery::Cpu || !current.told
+    }
+
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
+    }
+
+    pub fn memory(&self) -> MemoryCounts {
+        self.opened().memory()
+    }
+
+    /// After a loss: what can be done so that the same may be tried again.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotReopened`], or `error` where nothing is to be done.
+    pub async fn recover(&self, error: Error) -> Result<()> {
+        self.tell();
+        match self.recovery {
+            Recovery::Fail => Err(error),
+            Recovery::Cpu => Ok(()),
+            Recovery::Reopen => self.reopen().await,
+        }
+    }
+
+    /// Tells of a loss that nobody has told of.
+    fn tell(&self) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(reason) = current.gpu.loss().map(str::to_owned) else { return };
+        if std::mem::replace(&mut current.told, true) {
+            return;
+        }
+        drop(current);
+        let losses = self.losses.fetch_add(1, Ordering::Relaxed) + 1;
+        self.listeners.tell(&DeviceLoss { reason, recovery: self.recovery, losses });
+    }
+
+    /// Opens the adapter again, unless somebody else did.
+    async fn reopen(&self) -> Result<()> {
+        let _reopening = self.reopening.lock().await;
+        let lost = self.opened();
+        let Some(reason) = lost.loss().map(str::to_owned) else { return Ok(()) };
+        let (choice, store) = (self.choice.clone(), self.store.clone());
+        let open = move || pollster::block_on(Gpu::open(&choice, store));
+        let not_reopened = |why: String| DeviceError::NotReopened { reason: reason.clone(), why };
+        let gpu = off_thread(open).await.map_err(|error| not_reopened(error.to_string()))?;
+        if gpu.info() != lost.info() || gpu.limits() != lost.limits() {
+            return Err(not_reopened("the adapter came back as another".into()).into());
+        }
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let lost = std::mem::replace(&mut *current, Current { gpu, told: false });
+        drop(current);
+        drop(lost);
+        Ok(())
+    }
+}
+
+impl Device {
+    /// The GPU, as long as there is one to use.
+    pub(crate) fn opened(&self) -> Option<Gpu> {
+        self.card().filter(|card| card.is_usable()).map(Card::opened)
+    }
+
+    pub(super) fn card(&self) -> Option<&Card> {
+        self.0.card.as_ref()
+    }
+
+    /// Whether a loss of the GPU is the end of what was under way.
+    pub(crate) fn recovers(&self) -> bool {
+        self.card().is_some_and(|card| card.recovery != Recovery::Fail)
+    }
+}

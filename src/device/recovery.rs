@@ -1,0 +1,118 @@
+//! What is done when a GPU is lost.
+
+use std::fmt;
+#[cfg(feature = "gpu")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "gpu")]
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Device;
+#[cfg(feature = "gpu")]
+use crate::error::DeviceError;
+use crate::error::{Error, Result};
+
+/// What runs do when the GPU is lost under them: its driver gave up, it was reset or unplugged.
+///
+/// What is repeated is a whole run, from the data that its uploads have on the host. Nothing of a run that failed was
+/// handed out, and residents have what they had before it, so a repeated run counts once.
+/// [Residents](crate::Resident) that lay on the lost GPU alone are lost with it;
+/// [`keep_host_copy`](crate::Resident::keep_host_copy) keeps them from that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Recovery {
+    /// They fail with [`DeviceError::Lost`](crate::DeviceError::Lost), as all runs after them.
+    #[default]
+    Fail,
+    /// The same adapter is opened again, and they are repeated there, each at most three times. Where it cannot be
+    /// opened they fail with [`DeviceError::NotReopened`](crate::DeviceError::NotReopened).
+    Reopen,
+    /// They are repeated on the host's cores, and so is what follows, whatever its
+    /// [`Placement`](crate::Placement).
+    Cpu,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fail => "runs fail",
+            Self::Reopen => "it is opened again",
+            Self::Cpu => "runs go on with the host's cores",
+        })
+    }
+}
+
+/// The loss of a GPU, as [`Device::on_lost`] tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceLoss {
+    /// What the driver said.
+    pub reason: String,
+    /// What the device does about it.
+    pub recovery: Recovery,
+    /// How often the device has lost its GPU, this time included.
+    pub losses: u64,
+}
+
+impl fmt::Display for DeviceLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the GPU is lost ({}): {}", self.reason, self.recovery)
+    }
+}
+
+/// Who is told.
+#[cfg(feature = "gpu")]
+type Listener = Arc<dyn Fn(&DeviceLoss) + Send + Sync>;
+
+/// Who is told of losses.
+#[cfg(feature = "gpu")]
+#[derive(Default)]
+pub(super) struct Listeners(Mutex<Vec<Listener>>);
+
+#[cfg(feature = "gpu")]
+impl Listeners {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells everybody. A listener that panics keeps nobody else from being told.
+    pub fn tell(&self, loss: &DeviceLoss) {
+        let listeners = self.lock().clone();
+        for listener in listeners {
+            let _ = catch_unwind(AssertUnwindSafe(|| listener(loss)));
+        }
+    }
+}
+
+impl Device {
+    /// Has `listener` told of each loss of the GPU: once, before anything is done about it, by the task whose run or
+    /// transfer found out. It should be quick, and a panic in it is ignored.
+    pub fn on_lost(&self, listener: impl Fn(&DeviceLoss) + Send + Sync + 'static) {
+        #[cfg(feature = "gpu")]
+        if let Some(card) = self.card() {
+            card.listeners.lock().push(Arc::new(listener));
+        }
+        #[cfg(not(feature = "gpu"))]
+        drop(listener);
+    }
+
+    /// After `error`: does something about it, if that is a loss, so that what failed may be tried again.
+    ///
+    /// # Errors
+    /// If nothing can be done, why it failed in the end.
+    pub(crate) async fn recover(&self, error: Error) -> Result<()> {
+        #[cfg(feature = "gpu")]
+        if let (Some(card), Error::Device(DeviceError::Lost { .. })) = (self.card(), &error) {
+            return card.recover(error).await;
+        }
+        Err(error)
+    }
+
+    /// Loses the GPU as a failing driver might, for tests of what a service does then. Nothing happens where there is
+    /// none.
+    pub fn simulate_loss(&self) {
+        #[cfg(feature = "gpu")]
+        if let Some(card) = self.card() {
+            card.opened().destroy();
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What becomes of runs, programs and residents when the GPU is lost.
+
+#![cfg(feature = "gpu")]
+
+mod common;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use onetrip::{
+    Backend, BufferId, Device, DeviceError, Error, GpuCommandBatch, Program, Recovery, Resident,
+};
+
+/// A device of any adapter with this recovery, or `None` where there is no adapter.
+async fn device(recovery: Recovery) -> Option<Device> {
+    common::gpu().await?;
+    let builder = Device::builder().without_cache().recovery(recovery);
+    Some(builder.gpu().await.expect("the adapter that was there"))
+}
+
+/// Fails instead of hanging.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs")
+}
+
+/// x·w, rounded nowhere: the numbers are small and whole.
+async fn product(device: &Device, w: &Resident<f32>) -> (Program, BufferId<f32>, BufferId<f32>) {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.input::<f32>("x", [40, 30]);
+    let w = batch.bind(w);
+    let y = batch.matmul(x, w);
+    (batch.compile().await.expect("a sound graph"), x, y)
+}
+
+fn whole_numbers(seed: usize, count: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 7 + seed * 5) % 11) as f32 - 5.0).collect()
+}
+
+fn product_by_hand(x: &[f32], w: &[f32]) -> Vec<f32> {
+    let element = |row: usize, column: usize| {
+        (0..30).map(|k| x[row * 30 + k] * w[k * 20 + column]).sum::<f32>()
+    };
+    (0..40 * 20).map(|at| element(at / 20, at % 20)).collect()
+}
+
+#[tokio::test]
+async fn without_recovery_a_loss_is_told_and_every_run_fails() {
+    let Some(device) = device(Recovery::Fail).await else { return };
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    device.on_lost(|_| panic!("as a listener may"));
+    device.on_lost(move |loss| heard.lock().unwrap().push(loss.clone()));
+    let w = device.resident(&whole_numbers(1, 600), [30, 20]).unwrap();
+    let (program, x, _) = product(&device, &w).await;
+    device.simulate_loss();
+    for _ in 0..3 {
+        let error = soon(program.run([(x, &[1.0; 1200])])).await.unwrap_err();
+        assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
+    }
+    let error = soon(device.eval(|b| b.full(3, 1.0_f32))).await.unwrap_err();
+    assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
+    assert!(device.resident(&[1.0_f32], 1).is_err() && w.read().await.is_err());
+    let told = told.lock().unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0].losses, told[0].recovery), (1, Recovery::Fail));
+    assert_eq!(device.pool_stats().losses, 1);
+}
+
+/// Loses the device after each number of polls of a run, which covers all of its stages.
+#[tokio::test]
+async fn a_run_is_finished_whenever_the_device_is_lost() {
+    for recovery in [Recovery::Reopen, Recovery::Cpu] {
+        let mut recovered = 0;
+        for polls in 0..8 {
+            let Some(device) = device(recovery).await else { return };
+            let weights = whole_numbers(1, 600);
+            let w = device.resident(&weights, [30, 20]).unwrap();
+            w.keep_host_copy().await.unwrap();
+            let (program, x, y) = product(&device, &w).await;
+            let data = whole_numbers(polls, 1200);
+            let mut run = pin!(program.run([(x, &data)]));
+            let mut done = None;
+            for _ in 0..polls {
+                done = poll_fn(|context| {
+                    Poll::Ready(match run.as_mut().poll(context) {
+                        Poll::Ready(done) => Some(done),
+                        Poll::Pending => None,
+                    })
+                })
+                .await;
+                if done.is_some() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_micros(300)).await;
+            }
+            device.simulate_loss();
+            let outputs = match done {
+                Some(done) => done.unwrap(),
+                None => soon(run).await.unwrap(),
+            };
+            recovered += outputs.stats().recoveries;
+            assert_eq!(outputs.read(y).await.unwrap(), product_by_hand(&data, &weights));
+            // And so are all that follow.
+            let outputs = soon(program.run([(x, &data)])).await.unwrap();
+            assert_eq!(outputs.read(y).await.unwrap(), product_by_hand(&data, &weights));
+            let side = if recovery == Recovery::Cpu { Backend::Cpu } else { Backend::Gpu };
+            assert_eq!(outputs.stats().backend, Some(side));
+            assert_eq!(device.pool_stats().losses, 1, "{recovery:?} after {polls} polls");
+        }
+        assert!(recovered > 0, "some run was under way");
+    }
+}
+
+#[tokio::test]
+async fn state_with_a_host_copy_counts_each_step_once() {
+    for recovery in [Recovery::Reopen, Recovery::Cpu] {
+        let Some(device) = device(recovery).await else { return };
+        let total = device.resident(&[0.0_f32; 300], 300).unwrap();
+        total.keep_host_copy().await.unwrap();
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", 300);
+        let sum = batch.bind(&total);
+        let sum = batch.add(sum, x);
+        batch.update(&total, sum);
+        let program = batch.compile().await.unwrap();
+        for step in 1..=12 {
+            if step % 3 == 0 {
+                device.simulate_loss();
+            }
+            soon(program.run([(x, &[step as f32; 300])])).await.unwrap();
+        }
+        assert_eq!(soon(total.read()).await.unwrap(), [78.0; 300]);
+        let losses = if recovery == Recovery::Cpu { 1 } else { 4 };
+        assert_eq!(device.pool_stats().losses, losses);
+    }
+}
+
+#[tokio::test]
+async fn what_lay_on_the_lost_device_alone_is_named() {
+    for recovery in [Recovery::Reopen, Recovery::Cpu] {
+        let Some(device) = device(recovery).await else { return };
+        let (w, line) = (device.resident(&whole_numbers(1, 600), [30, 20]).unwrap(), line!());
+        let (program, x, _) = product(&device, &w).await;
+        device.simulate_loss();
+        let run = soon(program.run([(x, &[1.0; 1200])])).await.map(|_| ());
+        for result in [run, w.read().await.map(|_| ())] {
+            let Err(Error::Device(DeviceError::ResidentLost { what, place })) = result else {
+                panic!("{recovery:?}: {result:?}")
+            };
+            assert_eq!(what, "f32[30, 20]");
+            assert!(place.ends_with(&format!("recovery.rs:{line}")), "{place}");
+        }
+        // The device goes on, with residents that are made again.
+        let w = device.resident(&whole_numbers(1, 600), [30, 20]).unwrap();
+        let (program, x, _) = product(&device, &w).await;
+        soon(program.run([(x, &[1.0; 1200])])).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_resident_made_on_a_lost_device_goes_to_the_next() {
+    let Some(device) = device(Recovery::Reopen).await else { return };
+    device.simulate_loss();
+    let weights = whole_numbers(2, 600);
+    let w = device.resident(&weights, [30, 20]).unwrap();
+    let (program, x, y) = product(&device, &w).await;
+    let data = whole_numbers(3, 1200);
+    let outputs = soon(program.run([(x, &data)])).await.unwrap();
+    assert_eq!(outputs.read(y).await.unwrap(), product_by_hand(&data, &weights));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_tasks_go_on_over_many_losses() {
+    let Some(device) = device(Recovery::Reopen).await else { return };
+    let weights = whole_numbers(1, 600);
+    let w = device.resident(&weights, [30, 20]).unwrap();
+    w.keep_host_copy().await.unwrap();
+    let (program, x, y) = product(&device, &w).await;
+    let end = Arc::new(AtomicBool::new(false));
+    let tasks = (0..8).map(|task| {
+        let (program, weights, end) = (program.clone(), weights.clone(), Arc::clone(&end));
+        tokio::spawn(async move {
+            while !end.load(Ordering::Relaxed) {
+                let data = whole_numbers(task, 1200);
+                let outputs = soon(program.run([(x, &data)])).await.unwrap();
+                let got = outputs.read(y).await.unwrap();
+                assert_eq!(got, product_by_hand(&data, &weights));
+            }
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        device.simulate_loss();
+    }
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    end.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!((1..=4).contains(&device.pool_stats().losses));
+}
+
+#[tokio::test]
+async fn programs_and_residents_outlive_the_handle_of_their_device() {
+    for device in common::devices().await {
+        let weights = whole_numbers(1, 600);
+        let w = device.resident(&weights, [30, 20]).unwrap();
+        let (program, x, y) = product(&device, &w).await;
+        drop(device);
+        let data = whole_numbers(2, 1200);
+        let outputs = program.run([(x, &data)]).await.unwrap();
+        assert_eq!(outputs.read(y).await.unwrap(), product_by_hand(&data, &weights));
+        drop((program, outputs));
+        assert_eq!(w.read().await.unwrap(), weights);
+    }
+}
