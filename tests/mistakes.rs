@@ -815,10 +815,13 @@ async fn residents() {
         let mut maker = GpuCommandBatch::new(&device);
         let x = maker.upload(&[1.0_f32, 2.0]);
         let y = maker.neg(x);
-        let kept = maker.keep(y);
+        let (kept, line) = (maker.keep(y), line!());
         let error = kept.read().await.unwrap_err();
         assert!(matches!(error, Error::Read(ReadError::EmptyResident { .. })));
-        let want = "the resident is empty: execute the batch that keeps it first";
+        let want = format!(
+            "tests/mistakes.rs:{line}: the resident made here is empty: \
+             execute the batch that keeps it first"
+        );
         assert_eq!(error.to_string(), want);
 
         let mut user = GpuCommandBatch::new(&device);

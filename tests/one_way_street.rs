@@ -35,7 +35,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("petgraph", &["graph"]),
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),
-    ("tokio", &["run", "batch"]),
+    ("tokio", &["run", "device", "batch"]),
     ("pollster", &["device", "batch"]),
     ("serde_json", &["device"]),
 ];
