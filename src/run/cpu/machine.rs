@@ -94,6 +94,11 @@ impl<'t> Machine<'t> {
         if self.tape.roots.iter().all(as_it_lies) { 16 * TILE } else { TILE }
     }
 
+    /// Whether root `index` is an operand's memory as it lies, which is there for spans of any length.
+    pub fn reads_memory(&self, index: usize) -> bool {
+        matches!(self.tape.roots[index], Arg::Memory(_))
+    }
+
     /// Whether root `index` may be given a place: it is computed, and for no other root.
     pub fn has_place(&self, index: usize) -> bool {
         let own = Arg::Root(index as u16);

@@ -10,6 +10,7 @@ mod machine;
 mod map;
 mod math;
 mod matmul;
+mod normalize;
 mod offload;
 mod output;
 mod pair;

@@ -1,13 +1,14 @@
 //! The row form: normalisations along one axis.
 
-use multiversion::multiversion;
+use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::{SmallVec, smallvec};
 
 use super::input::Input;
 use super::machine::{Machine, Span};
+use super::normalize::normalize;
 use super::output::{Chunk, for_each, parts, split, store};
-use super::tape::TILE;
-use super::{Hole, Job, math, wide};
+use super::tape::{TILE, Tape};
+use super::{Hole, Job};
 use crate::dtype::DType;
 use crate::expr::Ref;
 use crate::ops::RowKind;
@@ -48,27 +49,80 @@ fn rows(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
     let flops = before.flops() + after.flops() + row.kind.flops();
     // Short rows are taken several at a time.
     let block = row.len * (TILE / row.len).max(1);
-    // Rows that are a result as they are, are normalised where it lies.
+    // Rows that are a result as they are, are written where it lies.
     let in_place = outputs.len() == 1 && outputs[0].dtype() == DType::F32 && after.is_acc(0);
-    let normalized = |before: &mut Machine<'_>, start: usize, lanes: &mut [u32]| {
-        fill(before, &inputs, start, lanes);
-        normalize(row.kind, epsilon, row.len, bytemuck::cast_slice_mut(lanes));
-    };
     for_each(
         split(outputs, len, parts(len as u64 * flops), block),
-        || (Machine::new(before), Machine::new(after), vec![0; if in_place { 0 } else { block }]),
-        |(before, after, lanes), mut chunk| {
+        || Worker::new(row, epsilon, before, (!in_place).then_some(after)),
+        |worker, mut chunk| {
             for at in (0..chunk.len).step_by(block) {
-                let (start, taken) = (chunk.start + at, block.min(chunk.len - at));
-                if in_place {
-                    normalized(before, start, chunk.words(0, at, taken));
-                } else {
-                    normalized(before, start, &mut lanes[..taken]);
-                    write(after, &inputs, &mut chunk, at, &lanes[..taken]);
-                }
+                let count = block.min(chunk.len - at);
+                worker.block(&inputs, &mut chunk, at, count);
             }
         },
     );
+}
+
+/// What a thread has of its own.
+struct Worker<'t> {
+    kind: RowKind,
+    epsilon: f64,
+    /// Elements of a row.
+    len: usize,
+    before: Machine<'t>,
+    /// Unless results are the rows as they are.
+    after: Option<Machine<'t>>,
+    /// Rows that the prologue computed, and normalised ones that something is done with.
+    computed: Vec<u32>,
+    normal: Vec<u32>,
+}
+
+impl<'t> Worker<'t> {
+    fn new(row: &Row, epsilon: f64, before: &'t Tape, after: Option<&'t Tape>) -> Self {
+        Self {
+            kind: row.kind,
+            epsilon,
+            len: row.len,
+            before: Machine::new(before),
+            after: after.map(Machine::new),
+            computed: Vec::new(),
+            normal: Vec::new(),
+        }
+    }
+
+    /// The results of `count` elements of whole rows, which begin `at` elements into the chunk. What lies in memory is
+    /// read from there, once.
+    fn block(
+        &mut self,
+        inputs: &[Option<Input<'_>>],
+        chunk: &mut Chunk<'_>,
+        at: usize,
+        count: usize,
+    ) {
+        let start = chunk.start + at;
+        if !self.before.reads_memory(0) {
+            self.computed.resize(count, 0);
+            fill(&mut self.before, inputs, start, &mut self.computed);
+        }
+        let from = match self.before.reads_memory(0) {
+            true => self.before.root(0, Span { inputs, start, len: count, acc: &[] }),
+            false => &self.computed,
+        };
+        let Some(after) = &mut self.after else {
+            let to = chunk.words(0, at, count);
+            return normalize(
+                self.kind,
+                self.epsilon,
+                self.len,
+                cast_slice(from),
+                cast_slice_mut(to),
+            );
+        };
+        self.normal.resize(count, 0);
+        let to = cast_slice_mut(&mut self.normal);
+        normalize(self.kind, self.epsilon, self.len, cast_slice(from), to);
+        write(after, inputs, chunk, at, &self.normal);
+    }
 }
 
 /// The prologue's lanes from `start` on.
@@ -104,95 +158,6 @@ pub(super) fn write(
             Span { inputs, start: chunk.start + at, len: acc.len(), acc },
             at,
         );
-    }
-}
-
-/// Normalises rows of `len` elements in place.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
-fn normalize(kind: RowKind, epsilon: f64, len: usize, lanes: &mut [f32]) {
-    // Loops, since the closure of an iterator may be compiled without the instruction set.
-    match kind {
-        RowKind::Softmax => softmax(lanes, len),
-        RowKind::LogSoftmax => {
-            for row in lanes.chunks_mut(len) {
-                log_softmax(row);
-            }
-        }
-        RowKind::LayerNorm => {
-            for row in lanes.chunks_mut(len) {
-                layer_norm(row, epsilon);
-            }
-        }
-        RowKind::RmsNorm => {
-            for row in lanes.chunks_mut(len) {
-                rms_norm(row, epsilon);
-            }
-        }
-        RowKind::L2Normalize => {
-            for row in lanes.chunks_mut(len) {
-                l2_normalize(row, epsilon);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn softmax(lanes: &mut [f32], len: usize) {
-    for row in lanes.chunks_mut(len) {
-        let greatest = wide::greatest(row);
-        for x in row {
-            *x -= greatest;
-        }
-    }
-    // Over all rows at once: a short one would not fill a vector.
-    for x in &mut *lanes {
-        *x = math::exp(*x);
-    }
-    for row in lanes.chunks_mut(len) {
-        let scale = (1.0 / wide::sum(row, f64::from)) as f32;
-        for x in row {
-            *x *= scale;
-        }
-    }
-}
-
-#[inline(always)]
-fn log_softmax(row: &mut [f32]) {
-    let greatest = wide::greatest(row);
-    let log = wide::sum_of_exps(row, greatest).ln() as f32;
-    for x in row {
-        *x = (*x - greatest) - log;
-    }
-}
-
-#[inline(always)]
-fn layer_norm(row: &mut [f32], epsilon: f64) {
-    let mean = wide::sum(row, f64::from) / row.len() as f64;
-    // What rounding took off the mean is as much as the variance of a constant row.
-    let near = mean as f32;
-    let low = (mean - f64::from(near)) as f32;
-    for x in &mut *row {
-        *x = (*x - near) - low;
-    }
-    rms_norm(row, epsilon);
-}
-
-#[inline(always)]
-fn rms_norm(row: &mut [f32], epsilon: f64) {
-    let squares = wide::sum(row, |x| f64::from(x) * f64::from(x));
-    let scale = (1.0 / (squares / row.len() as f64 + epsilon).sqrt()) as f32;
-    for x in row {
-        *x *= scale;
-    }
-}
-
-#[inline(always)]
-fn l2_normalize(row: &mut [f32], epsilon: f64) {
-    let norm = wide::sum(row, |x| f64::from(x) * f64::from(x)).sqrt();
-    // Unlike `f64::max`, NaN if the norm is.
-    let scale = (1.0 / if norm < epsilon { epsilon } else { norm }) as f32;
-    for x in row {
-        *x *= scale;
     }
 }
 

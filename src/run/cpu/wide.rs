@@ -4,10 +4,49 @@
 use super::math;
 
 /// Partial results of a short slice.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 /// Partial results of a long slice: so many that the compiler keeps the loop over them, of which it makes vectors
 /// of any width; a short one it unrolls first, and then finds only narrow vectors in it.
-const MANY: usize = 128;
+pub(super) const MANY: usize = 128;
+
+/// `N` partial results.
+pub(super) struct Partial<S, const N: usize>([S; N]);
+
+impl<S: Copy, const N: usize> Partial<S, N> {
+    #[inline(always)]
+    pub fn new(empty: S) -> Self {
+        Self([empty; N])
+    }
+
+    /// Takes elements, a multiple of `N` except for the last of all. `step` must be so simple that it is inlined.
+    #[inline(always)]
+    pub fn take<T: Copy>(&mut self, x: &[T], step: impl Fn(S, T) -> S) {
+        let partial = &mut self.0;
+        let (blocks, rest) = x.as_chunks::<N>();
+        for block in blocks {
+            for i in 0..N {
+                partial[i] = step(partial[i], block[i]);
+            }
+        }
+        for (partial, &x) in partial.iter_mut().zip(rest) {
+            *partial = step(*partial, x);
+        }
+    }
+
+    /// One of all.
+    #[inline(always)]
+    pub fn merged(self, merge: impl Fn(S, S) -> S) -> S {
+        let mut partial = self.0;
+        let mut half = N / 2;
+        while half > 0 {
+            for i in 0..half {
+                partial[i] = merge(partial[i], partial[i + half]);
+            }
+            half /= 2;
+        }
+        partial[0]
+    }
+}
 
 /// `x` combined in any order. `step` and `merge` must be so simple that they are inlined.
 #[inline(always)]
@@ -31,24 +70,16 @@ fn fold_by<const N: usize, T: Copy, S: Copy>(
     step: impl Fn(S, T) -> S,
     merge: impl Fn(S, S) -> S,
 ) -> S {
-    let mut partial = [empty; N];
-    let (blocks, rest) = x.as_chunks::<N>();
-    for block in blocks {
-        for i in 0..N {
-            partial[i] = step(partial[i], block[i]);
-        }
-    }
-    for (partial, &x) in partial.iter_mut().zip(rest) {
-        *partial = step(*partial, x);
-    }
-    let mut half = N / 2;
-    while half > 0 {
-        for i in 0..half {
-            partial[i] = merge(partial[i], partial[i + half]);
-        }
-        half /= 2;
-    }
-    partial[0]
+    let mut partial = Partial::<S, N>::new(empty);
+    partial.take(x, step);
+    partial.merged(merge)
+}
+
+/// The greatest element that is a number; −∞ if there is none.
+#[inline(always)]
+pub(super) fn greatest_number(x: &[f32]) -> f32 {
+    let greater = |x: f32, y: f32| if y > x { y } else { x };
+    fold(x, f32::NEG_INFINITY, greater, greater)
 }
 
 /// The greatest element; NaN if any is NaN, −∞ if there is none.
