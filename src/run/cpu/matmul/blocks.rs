@@ -15,12 +15,14 @@ use crate::run::threads;
 const RATE: f64 = 100.0;
 /// Nanoseconds for an element of an operand to come from memory, and to be packed.
 const FETCH: f64 = 0.3;
+/// Nanoseconds for an element of a window to be computed.
+const WINDOW: f64 = 1.0;
 /// What wider blocks cost more: `gemm` packs the left operand too for them, into memory that is fresh each time.
 const WIDE: f64 = 1.25;
 /// The most columns that it does not do so for.
 const NARROW: usize = 128;
-/// How many rows of the right operand are copied at a time, where they are.
-const DEPTH: usize = 256;
+/// How many rows of the right operand are copied at a time, where they are, and added up at a time for one row.
+pub(super) const DEPTH: usize = 256;
 /// The fewest rows that a copy of the right operand pays for.
 const COPIED: usize = 32;
 
@@ -34,7 +36,9 @@ struct Block {
 
 /// Computes `results`.
 pub(super) fn multiply(floats: &Floats<'_>, results: &Results<'_>) {
-    let [rows, columns] = size(floats.size, floats.count, results.flops(), threads::count());
+    let fetch = if floats.w.is_computed() { WINDOW } else { FETCH };
+    let cost = Cost { flops: results.flops(), fetch };
+    let [rows, columns] = size(floats.size, floats.count, cost, threads::count());
     let blocks = cut(floats.size, floats.count, [rows, columns]);
     let work = |worker: &mut Worker<'_>, block: Block| worker.run(floats, results, &block);
     let new = || Worker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
@@ -53,15 +57,34 @@ fn pays([m, n, k]: [usize; 3], count: usize) -> bool {
     alone * count as f64 >= 2.0 * ALONE as f64
 }
 
-/// What a block of `[m, n, k]` takes.
-fn nanoseconds([m, n, k]: [usize; 3], flops: u64) -> f64 {
-    let [m, n, k] = [m, n, k].map(|size| size as f64);
-    let packing = if n > NARROW as f64 { WIDE } else { 1.0 };
-    (m * n * k / RATE + (m + n) * k * FETCH) * packing + m * n * flops as f64 / 40.0
+/// Whether all threads are busy with blocks of all rows of `count` products of `[m, n, k]`, so that windows are
+/// computed once though each block computes its own.
+pub(super) fn windows_once(one: [usize; 3], count: usize) -> bool {
+    let cost = Cost { flops: 0, fetch: WINDOW };
+    size(one, count, cost, threads::count())[0] == one[0]
+}
+
+/// What there is to do besides multiplications.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// After each sum.
+    flops: u64,
+    /// Nanoseconds for an element of the right operand.
+    fetch: f64,
+}
+
+impl Cost {
+    /// Nanoseconds that a block of `[m, n, k]` takes.
+    fn of(self, [m, n, k]: [usize; 3]) -> f64 {
+        let [m, n, k] = [m, n, k].map(|size| size as f64);
+        let packing = if n > NARROW as f64 { WIDE } else { 1.0 };
+        let fetching = (m * FETCH + n * self.fetch) * k;
+        (m * n * k / RATE + fetching) * packing + m * n * self.flops as f64 / 40.0
+    }
 }
 
 /// Rows and columns of the blocks that are done first, of `count` products of `[m, n, k]`.
-fn size([m, n, k]: [usize; 3], count: usize, flops: u64, threads: usize) -> [usize; 2] {
+fn size([m, n, k]: [usize; 3], count: usize, cost: Cost, threads: usize) -> [usize; 2] {
     if !pays([m, n, k], count) {
         return [m, n];
     }
@@ -70,7 +93,7 @@ fn size([m, n, k]: [usize; 3], count: usize, flops: u64, threads: usize) -> [usi
     let pairs = rows.flat_map(|rows| columns.clone().map(move |columns| [rows, columns]));
     let time = |&[rows, columns]: &[usize; 2]| {
         let blocks = m.div_ceil(rows) * n.div_ceil(columns) * count;
-        blocks.div_ceil(threads) as f64 * nanoseconds([rows, columns, k], flops)
+        blocks.div_ceil(threads) as f64 * cost.of([rows, columns, k])
     };
     pairs.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or([m, n])
 }
@@ -120,8 +143,11 @@ impl Worker<'_> {
         let Block { index, ref rows, ref columns } = *block;
         let out = results.sum((index * m + rows.start) * n + columns.start);
         let (few, along) = (rows.len() < COPIED, w.strides()[1] == 1);
-        let by_rows = rows.len() == 1 && (along || w.is_half());
-        let copies = [x.is_half() || by_rows && x.strides()[1] != 1, w.is_half() || !few && !along];
+        let by_rows = rows.len() == 1 && (along || w.is_only_copied());
+        let copies = [
+            x.is_only_copied() || by_rows && x.strides()[1] != 1,
+            w.is_only_copied() || !few && !along,
+        ];
         let depth = if copies == [false; 2] && !by_rows { k } else { DEPTH };
         for from in (0..k).step_by(depth) {
             let depth = from..k.min(from + depth);
@@ -186,6 +212,8 @@ impl<'a> Part<'a> {
 mod tests {
     use super::*;
 
+    const COST: Cost = Cost { flops: 2, fetch: FETCH };
+
     #[test]
     fn blocks_cover_each_element_once() {
         for (m, n, rows, columns) in [(1, 1, 1, 1), (5, 7, 2, 3), (8, 64, 8, 32), (3, 9, 5, 100)] {
@@ -204,11 +232,11 @@ mod tests {
     #[test]
     fn there_is_a_block_for_every_thread_where_it_pays() {
         for mnk in [[512, 512, 512], [64, 1024, 1024], [1024, 1024, 1024], [1, 4096, 4096]] {
-            let [rows, columns] = size(mnk, 1, 2, 16);
+            let [rows, columns] = size(mnk, 1, COST, 16);
             let blocks = cut(mnk, 1, [rows, columns]).len();
             assert!(blocks >= 16, "{mnk:?}: {blocks} of {rows} by {columns}");
         }
-        assert_eq!(size([64, 64, 64], 1, 2, 16), [64, 64]);
-        assert_eq!(size([128, 128, 128], 640, 2, 16), [128, 128]);
+        assert_eq!(size([64, 64, 64], 1, COST, 16), [64, 64]);
+        assert_eq!(size([128, 128, 128], 640, COST, 16), [128, 128]);
     }
 }

@@ -48,14 +48,16 @@ pub(super) fn run(job: &Job<'_>, product: &Product<'_>, outputs: &mut [HostBuffe
         return results.finish_all();
     }
     if product.acc != Ty::F32 {
-        let [x, w] = Matrices::of(job, product, false);
+        let [x, w] = Matrices::of(job, product, false, false);
         integer::multiply(product, &x, &w, results.sums_mut());
         return results.finish_all();
     }
     let one = product.m.saturating_mul(product.n).saturating_mul(product.k);
     let count: usize = product.batch.iter().product();
-    let by_blocks = one < LARGE || count >= threads::count();
-    let floats = Floats::new(product, Matrices::of(job, product, by_blocks));
+    let piecemeal =
+        product.spread.is_some() && blocks::windows_once([product.m, product.n, product.k], count);
+    let by_blocks = piecemeal || one < LARGE || count >= threads::count();
+    let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal));
     // Blocks copy a right operand that lies by columns, which takes `gemm` twice as long as one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {
         return blocks::multiply(&floats, &results);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use bytemuck::cast_slice;
+use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
@@ -13,9 +13,11 @@ use crate::dtype::DType;
 use crate::expr::{Node, Ref};
 use crate::plan::{Source, Space, Spread};
 use crate::run::HostBuffer;
+use crate::run::cpu::input::Input;
 use crate::run::cpu::machine::Machine;
 use crate::run::cpu::output::{for_each, parts, split};
-use crate::run::cpu::tape::TILE;
+use crate::run::cpu::row::fill;
+use crate::run::cpu::tape::{TILE, Tape};
 use crate::run::cpu::{Hole, Job};
 use crate::shape::{Shape, View};
 
@@ -55,15 +57,26 @@ pub(in crate::run::cpu) struct Matrices<'a> {
 enum Data<'a> {
     Words(Cow<'a, [u32]>),
     Halves(&'a [f16]),
+    /// Not stored: computed where they are copied.
+    Computed(Computed<'a>),
+}
+
+/// What a prologue makes of its operands, in row-major order.
+struct Computed<'a> {
+    tape: &'a Tape,
+    inputs: Vec<Option<Input<'a>>>,
+    len: usize,
 }
 
 impl<'a> Matrices<'a> {
-    /// Both operands of `product`. Elements of 16 bits are given as they are only if `halves` are wanted.
-    pub fn of(job: &Job<'a>, product: &Product<'_>, halves: bool) -> [Self; 2] {
+    /// Both operands of `product`. If it is done by blocks, elements of 16 bits are given as they are; if `piecemeal`,
+    /// windows are computed where they are copied.
+    pub fn of(job: &Job<'a>, product: &Product<'_>, by_blocks: bool, piecemeal: bool) -> [Self; 2] {
         let Product { batch, m, n, k, spread, x, w, .. } = *product;
+        let (halves, piecemeal) = (by_blocks, by_blocks && piecemeal);
         let x = Self::new(job, (Space::X, x), [m, k], batch, halves);
         let w = match spread {
-            Some(spread) => Self::of_windows(job, product, spread),
+            Some(spread) => Self::of_windows(job, product, spread, piecemeal),
             None => Self::new(job, (Space::W, w), [k, n], batch, halves),
         };
         [x, w]
@@ -96,14 +109,15 @@ impl<'a> Matrices<'a> {
             }
         }
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(size).collect();
-        Self::computed(job, space, root, &dims, dims.len())
+        Self::computed(job, space, root, &dims, dims.len()).stored()
     }
 
-    /// The right operand's windows, written out.
-    fn of_windows(job: &Job<'a>, product: &Product<'_>, spread: &Spread) -> Self {
+    /// The right operand's windows, stored unless they are wanted `piecemeal`.
+    fn of_windows(job: &Job<'a>, product: &Product<'_>, spread: &Spread, piecemeal: bool) -> Self {
         let batch = product.batch;
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
-        let mut windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
+        let windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
+        let mut windows = if piecemeal { windows } else { windows.stored() };
         // Along the axes of k and n it is contiguous.
         let view = &mut windows.view;
         view.dims.truncate(batch.len());
@@ -113,7 +127,8 @@ impl<'a> Matrices<'a> {
         windows
     }
 
-    /// Runs the prologue over the space of `dims`, but once along those of the `free` first axes on which nothing depends.
+    /// What the prologue makes over the space of `dims`, but once along those of the `free` first axes on which nothing
+    /// depends.
     fn computed(job: &Job<'a>, space: Space, root: Ref, dims: &[usize], free: usize) -> Self {
         let mut view = View::contiguous(&dims.into());
         let dims = view.dims.clone();
@@ -132,21 +147,27 @@ impl<'a> Matrices<'a> {
             _ => Hole::Before,
         };
         let tape = job.tape(hole, &[root], &inputs);
-        let mut computed = [HostBuffer::zeroed(DType::U32, shape.elements())];
-        let len = shape.elements();
-        for_each(
-            split(&mut computed, len, parts(len as u64 * (tape.flops() + 2)), TILE),
-            || Machine::new(tape),
-            |machine, mut chunk| chunk.write(machine, &inputs, &[]),
-        );
-        let [computed] = computed;
         let mut view = View::contiguous(&shape);
         for (stride, (&kept, &dim)) in view.strides.iter_mut().zip(view.dims.iter().zip(&dims)) {
             if kept != dim {
                 *stride = 0;
             }
         }
-        Self { data: Data::Words(Cow::Owned(computed.into_words())), view: View { dims, ..view } }
+        let data = Data::Computed(Computed { tape, inputs, len: shape.elements() });
+        Self { data, view: View { dims, ..view } }
+    }
+
+    /// With elements that are stored.
+    fn stored(self) -> Self {
+        let Data::Computed(Computed { tape, inputs, len }) = self.data else { return self };
+        let mut stored = [HostBuffer::zeroed(DType::U32, len)];
+        for_each(
+            split(&mut stored, len, parts(len as u64 * (tape.flops() + 2)), TILE),
+            || Machine::new(tape),
+            |machine, mut chunk| chunk.write(machine, &inputs, &[]),
+        );
+        let [stored] = stored;
+        Self { data: Data::Words(Cow::Owned(stored.into_words())), ..self }
     }
 
     fn batch(&self) -> usize {
@@ -195,11 +216,11 @@ impl<'a> Matrices<'a> {
         [self.view.strides[batch] as isize, self.view.strides[batch + 1] as isize]
     }
 
-    /// The elements as they are stored; none if that is in 16 bits.
+    /// The elements as they are stored; none if that is in 16 bits, or nowhere.
     pub fn words(&self) -> &[u32] {
         match &self.data {
             Data::Words(words) => words,
-            Data::Halves(_) => &[],
+            Data::Halves(_) | Data::Computed(_) => &[],
         }
     }
 
@@ -207,16 +228,23 @@ impl<'a> Matrices<'a> {
         match &self.data {
             Data::Words(words) => words.len(),
             Data::Halves(halves) => halves.len(),
+            Data::Computed(computed) => computed.len,
         }
     }
 
-    /// The elements as `f32`; none if they are stored in 16 bits.
+    /// The elements as `f32`, where they are stored so.
     pub fn floats(&self) -> &[f32] {
         cast_slice(self.words())
     }
 
-    pub fn is_half(&self) -> bool {
-        matches!(self.data, Data::Halves(_))
+    /// Whether elements are found only by copying: they are stored in 16 bits, or not at all.
+    pub fn is_only_copied(&self) -> bool {
+        !matches!(self.data, Data::Words(_))
+    }
+
+    /// Whether elements are computed where they are copied.
+    pub fn is_computed(&self) -> bool {
+        matches!(self.data, Data::Computed(_))
     }
 
     /// Where matrix `index` lies, if it is of words.
@@ -235,6 +263,14 @@ impl<'a> Matrices<'a> {
             + columns.start as isize * column;
         let at = |r: usize, c: usize| (start + r as isize * row + c as isize * column) as usize;
         match &self.data {
+            Data::Computed(Computed { tape, inputs, .. }) => {
+                // Matrices of what is computed are in row-major order.
+                let mut machine = Machine::new(tape);
+                let run = if row == width as isize { out.len() } else { width };
+                for (r, out) in out.chunks_mut(run).enumerate() {
+                    fill(&mut machine, inputs, at(r, 0), cast_slice_mut(out));
+                }
+            }
             Data::Halves(halves) if column == 1 => {
                 for (r, out) in out.chunks_mut(width).enumerate() {
                     halves[at(r, 0)..][..width].convert_to_f32_slice(out);
