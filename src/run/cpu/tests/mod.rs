@@ -325,6 +325,22 @@ fn products_of_any_view() {
 }
 
 #[test]
+fn products_of_integers_in_strips_and_steps_along_k() {
+    let data: Vec<i32> =
+        (0..40_000).map(|i: i32| i.wrapping_mul(0x9e37_79b1u32.cast_signed())).collect();
+    for [m, n, k] in [[1, 200, 150], [70, 133, 257], [3, 64, 5], [8, 65, 513]] {
+        for turned in [false, true] {
+            let (mut case, b) = (Case::default(), Builder::default());
+            let of_w = if turned { view(&[k, n], &[1, k as i64], 0) } else { contiguous(&[k, n]) };
+            let x = case.load(&b, &data[..m * k], Space::X, contiguous(&[m, k]));
+            let w = case.load(&b, &data[..k * n], Space::W, of_w);
+            let root = b.acc(Ty::I32).r();
+            case.check(&b, matmul(&[], [m, n, k], x, w), &[(DType::I32, root)], 0.0);
+        }
+    }
+}
+
+#[test]
 fn products_in_batches() {
     let [m, n, k] = [5, 6, 7];
     let data = floats(3 * 2 * 5 * 7, 2);
