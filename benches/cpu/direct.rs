@@ -8,6 +8,9 @@ use rayon::prelude::*;
 /// Elements that a thread takes at a time.
 const CHUNK: usize = 1 << 14;
 
+/// Rows that a thread takes at a time.
+const ROWS: usize = 4;
+
 /// Flops below which a product runs on one thread.
 const SMALL: usize = 1 << 18;
 
@@ -38,6 +41,69 @@ pub fn scale(x: &[f32], out: &mut [f32]) {
     });
 }
 
+/// Softmax of rows of `len`, each of which is read and written while it is in the cache.
+pub fn softmax(x: &[f32], len: usize, out: &mut [f32]) {
+    let rows = out.par_chunks_mut(len).zip(x.par_chunks(len)).with_min_len(ROWS);
+    rows.for_each(|(out, x)| softmax_of(x, out));
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq", "x86_64+avx2+fma"))]
+fn softmax_of(x: &[f32], out: &mut [f32]) {
+    let greatest = lanes(x, f32::NEG_INFINITY, |a, x| if x > a { x } else { a });
+    let greatest = greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = exp(x - greatest);
+    }
+    let scale = 1.0 / lanes(out, 0.0, |sum, x| sum + x).iter().sum::<f32>();
+    for out in out {
+        *out *= scale;
+    }
+}
+
+/// e to a power of 0 or less: 2ⁿ times the first terms of the series, to some 1e-7 of the result.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    // Its lowest bits are the nearest whole number to what it is added to.
+    const WHOLE: f32 = 1.5 * (1 << 23) as f32;
+    let x = if x > -87.0 { x } else { -87.0 } * std::f32::consts::LOG2_E;
+    let shifted = x + WHOLE;
+    let r = (x - (shifted - WHOLE)) * std::f32::consts::LN_2;
+    let series = ((r * (1.0 / 720.0) + 1.0 / 120.0) * r + 1.0 / 24.0) * r + 1.0 / 6.0;
+    let series = ((series * r + 0.5) * r + 1.0) * r + 1.0;
+    series * f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23))
+}
+
+/// Layer norm of rows of `len`.
+pub fn layer_norm(x: &[f32], len: usize, out: &mut [f32]) {
+    let rows = out.par_chunks_mut(len).zip(x.par_chunks(len)).with_min_len(ROWS);
+    rows.for_each(|(out, x)| layer_norm_of(x, out));
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2+fma"))]
+fn layer_norm_of(x: &[f32], out: &mut [f32]) {
+    let len = x.len() as f32;
+    let mean = lanes(x, 0.0, |sum, x| sum + x).iter().sum::<f32>() / len;
+    let squares = lanes(x, 0.0, |sum, x| sum + (x - mean) * (x - mean));
+    let scale = 1.0 / (squares.iter().sum::<f32>() / len + 1e-5).sqrt();
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = (x - mean) * scale;
+    }
+}
+
+const LANES: usize = 64;
+
+/// `x` combined in lanes; what does not fill them is left out.
+#[inline(always)]
+fn lanes(x: &[f32], start: f32, step: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    let mut all = [start; LANES];
+    for block in x.as_chunks::<LANES>().0 {
+        for i in 0..LANES {
+            all[i] = step(all[i], block[i]);
+        }
+    }
+    all
+}
+
 /// The sum.
 pub fn sum(x: &[f32]) -> f32 {
     x.par_chunks(CHUNK).map(sum_of).sum()
@@ -45,15 +111,8 @@ pub fn sum(x: &[f32]) -> f32 {
 
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2+fma"))]
 fn sum_of(x: &[f32]) -> f32 {
-    const LANES: usize = 64;
-    let mut sums = [0.0; LANES];
-    let (blocks, rest) = x.as_chunks::<LANES>();
-    for block in blocks {
-        for i in 0..LANES {
-            sums[i] += block[i];
-        }
-    }
-    sums.iter().chain(rest).sum()
+    let sums = lanes(x, 0.0, |sum, x| sum + x);
+    sums.iter().chain(x.as_chunks::<LANES>().1).sum()
 }
 
 /// Products of matrices `m × k` and `k × n`, those of `w` with the strides `[row, column]`: several on a
@@ -104,5 +163,34 @@ fn product(
             false,
             parallel,
         );
+    }
+}
+
+/// A convolution of `images` of `channels` squares of `side` with as many filters of 3 × 3, zeros around: each image's
+/// windows written out, and multiplied by `gemm`.
+pub fn convolution([channels, side]: [usize; 2], images: &[f32], w: &[f32], out: &mut [f32]) {
+    let len = channels * side * side;
+    let pairs = out.par_chunks_mut(len).zip(images.par_chunks(len));
+    pairs.for_each_init(Vec::new, |windows, (out, image)| {
+        windows_of(image, side, windows);
+        let size = [channels, side * side, 9 * channels];
+        product(size, w, windows, [side * side, 1], out, Parallelism::None);
+    });
+}
+
+/// The windows of 3 × 3, a row for each place in one and a column for each window.
+fn windows_of(image: &[f32], side: usize, windows: &mut Vec<f32>) {
+    windows.clear();
+    for channel in image.chunks(side * side) {
+        for (i, j) in (0..3).flat_map(|i| (0..3_usize).map(move |j| (i, j))) {
+            for row in (0..side).map(|row| (row + i).wrapping_sub(1)) {
+                let row = channel.chunks(side).nth(row).unwrap_or(&[]);
+                let before = if j == 0 { [0.0].as_slice() } else { &[] };
+                let inside = row.get(j.saturating_sub(1)..row.len() - usize::from(j == 0));
+                let end = windows.len() + side;
+                windows.extend(before.iter().chain(inside.unwrap_or(&[])));
+                windows.resize(end, 0.0);
+            }
+        }
     }
 }

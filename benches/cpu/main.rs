@@ -24,7 +24,7 @@ mod timing;
 use std::error::Error;
 
 use measure::{Bench, Work};
-use onetrip::{Axes, BufferId, GpuCommandBatch, Numeric, f16};
+use onetrip::{Axes, BufferId, Conv2d, GpuCommandBatch, Numeric, f16};
 use reference::{Random, check};
 
 type Done = Result<(), Box<dyn Error>>;
@@ -56,6 +56,7 @@ async fn main() -> Done {
         let name = format!("linear_relu_{rows}x4096x4096");
         product(&bench, &name, 1, [rows, 4096, 4096], Extra::BiasAndRelu).await?;
     }
+    convolution(&bench, "conv2d_3x3_8x64x56x56").await?;
     rows(&bench).await?;
     reductions(&bench).await
 }
@@ -204,6 +205,44 @@ async fn product(
     check(name, Some(y), 1e-5 * (k as f64).sqrt(), exact)
 }
 
+/// A convolution of 8 images with 64 filters of 3 × 3; beside it, windows written out and `gemm`, an image a thread.
+async fn convolution(bench: &Bench, name: &str) -> Done {
+    const CHANNELS: usize = 64;
+    const SIDE: usize = 56;
+    const LEN: usize = 8 * CHANNELS * SIDE * SIDE;
+    if !bench.wants(name) {
+        return Ok(());
+    }
+    let mut random = Random::new(4);
+    let (x, w) = (random.floats(LEN), random.floats(CHANNELS * CHANNELS * 9));
+    let on_x = bench.device.resident(&x, [8, CHANNELS, SIDE, SIDE])?;
+    let on_w = bench.device.resident(&w, [CHANNELS, CHANNELS, 3, 3])?;
+    let record = |b: &mut GpuCommandBatch| {
+        let (x, w) = (b.bind(&on_x), b.bind(&on_w));
+        b.conv2d(x, w, None, Conv2d { padding: [(1, 1); 2], ..Conv2d::default() })
+    };
+    let mut out = vec![0.0; LEN];
+    let beside = || direct::convolution([CHANNELS, SIDE], &x, &w, &mut out);
+    let work = Work::Flops(2.0 * (LEN * CHANNELS * 9) as f64);
+    let y = bench.pair(name, &work, record, "windows and gemm", beside).await?;
+    let exact = |i: usize| {
+        let [image, f, r, c] =
+            [i / (CHANNELS * SIDE * SIDE), i / (SIDE * SIDE) % CHANNELS, i / SIDE % SIDE, i % SIDE];
+        let term = |at: usize| {
+            let [channel, i, j] = [at / 9, at / 3 % 3, at % 3];
+            let [row, column] = [(r + i).wrapping_sub(1), (c + j).wrapping_sub(1)];
+            if row >= SIDE || column >= SIDE {
+                return 0.0;
+            }
+            let x = x[((image * CHANNELS + channel) * SIDE + row) * SIDE + column];
+            f64::from(x) * f64::from(w[f * CHANNELS * 9 + at])
+        };
+        (0..CHANNELS * 9).map(term).sum()
+    };
+    check(name, Some(y), 1e-4, exact)?;
+    check("windows and gemm", Some(out), 1e-4, exact)
+}
+
 /// A product of 1024² matrices of another type, read as `f32`; beside it, `gemm` of `f32`.
 async fn typed_product<T: Numeric>(bench: &Bench, name: &str, number: fn(f32) -> T) -> Done {
     const SIDE: usize = 1024;
@@ -238,11 +277,12 @@ async fn typed_product<T: Numeric>(bench: &Bench, name: &str, number: fn(f32) ->
     check(name, Some(y), 2e-2, exact)
 }
 
-/// Row operations on 4096², beside a loop that scales.
+/// Row operations on 4096², beside the same by hand.
 async fn rows(bench: &Bench) -> Done {
     const SIDE: usize = 4096;
     type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
     type Exact = fn(f64, &[f32]) -> f64;
+    type Beside = (&'static str, fn(&[f32], usize, &mut [f32]));
     fn exps(row: &[f32]) -> f64 {
         row.iter().map(|&x| f64::from(x).exp()).sum()
     }
@@ -253,10 +293,12 @@ async fn rows(bench: &Bench) -> Done {
         let average = mean(&|x| x);
         (x - average) / (mean(&|x| (x - average).powi(2)) + 1e-5).sqrt()
     }
-    let cases: [(&str, Record, Exact); 3] = [
-        ("softmax_4096", |b, x| b.softmax(x, -1), |x, row| x.exp() / exps(row)),
-        ("log_softmax_4096", |b, x| b.log_softmax(x, -1), |x, row| x - exps(row).ln()),
-        ("layer_norm_4096", |b, x| b.layer_norm(x, -1, 1e-5), normal),
+    let softmax: Beside = ("softmax by hand", direct::softmax);
+    let norm: Beside = ("layer norm by hand", direct::layer_norm);
+    let cases: [(&str, Record, Exact, Beside); 3] = [
+        ("softmax_4096", |b, x| b.softmax(x, -1), |x, row| x.exp() / exps(row), softmax),
+        ("log_softmax_4096", |b, x| b.log_softmax(x, -1), |x, row| x - exps(row).ln(), softmax),
+        ("layer_norm_4096", |b, x| b.layer_norm(x, -1, 1e-5), normal, norm),
     ];
     if !cases.iter().any(|(name, ..)| bench.wants(name)) {
         return Ok(());
@@ -264,15 +306,15 @@ async fn rows(bench: &Bench) -> Done {
     let x = Random::new(5).floats(SIDE * SIDE);
     let on_x = bench.device.resident(&x, [SIDE, SIDE])?;
     let mut out = vec![0.0; SIDE * SIDE];
-    for (name, op, exact) in cases {
+    for (name, op, exact, (other, by_hand)) in cases {
         if bench.wants(name) {
             let record = |b: &mut GpuCommandBatch| {
                 let x = b.bind(&on_x);
                 op(b, x)
             };
-            let beside = || direct::scale(&x, &mut out);
+            let beside = || by_hand(&x, SIDE, &mut out);
             let work = Work::Bytes(8.0 * (SIDE * SIDE) as f64);
-            let y = bench.pair(name, &work, record, "scaling by hand", beside).await?;
+            let y = bench.pair(name, &work, record, other, beside).await?;
             check(name, Some(y), 1e-5, |i| exact(x[i].into(), &x[i / SIDE * SIDE..][..SIDE]))?;
         }
     }
