@@ -577,6 +577,13 @@ pub enum FaultKind {
         /// The number of elements along that axis.
         size: usize,
     },
+    /// A class that is none of those from 0 on.
+    Class {
+        /// The class, where the host knows it: of what was uploaded.
+        class: Option<i64>,
+        /// How many there are.
+        classes: usize,
+    },
     /// An integer divided by 0.
     DivisionByZero,
 }
@@ -588,6 +595,10 @@ impl FaultKind {
             Self::Index { index, axis, size } => {
                 let index = index.map_or("an index".to_owned(), |index| format!("index {index}"));
                 format!("{index} at {at:?} is out of range for axis {axis} of size {size}")
+            }
+            Self::Class { class, classes } => {
+                let class = class.map_or("a class".to_owned(), |class| format!("class {class}"));
+                format!("{class} at {at:?} is none of 0..{classes}")
             }
             Self::DivisionByZero => format!("division by zero at {at:?}"),
         }

@@ -82,7 +82,7 @@ pub use error::{
     ReadError, Result, RunError,
 };
 pub use half::f16;
-pub use ops::{OpInfo, Precision, registry};
+pub use ops::{OpInfo, Precision, Side, SortOrder, registry};
 pub use plan::Explanation;
 pub use run::memory::MemoryCounts;
 pub use shape::{MAX_RANK, Shape};

@@ -4,7 +4,7 @@
 mod common;
 
 use common::devices;
-use onetrip::{BufferId, Device, Error, Fault, FaultKind, GpuCommandBatch, ReadError};
+use onetrip::{BufferId, ClassLoss, Device, Error, Fault, FaultKind, GpuCommandBatch, ReadError};
 
 /// Runs what `record` recorded, and expects a fault with this message after the place.
 async fn faults<R>(
@@ -128,6 +128,47 @@ async fn places_out_of_range() {
             b.scatter(x, i, u, 0)
         })
         .await;
+    }
+}
+
+#[tokio::test]
+async fn classes_that_there_are_not() {
+    for device in devices().await {
+        let logits = |b: &mut GpuCommandBatch| b.full([4, 3], 1.0_f32);
+        let fault = faults(&device, "cross_entropy: class 3 at [2] is none of 0..3", |b| {
+            let (x, classes) = (logits(b), b.upload(&[0_i32, 2, 3, -1]));
+            b.cross_entropy(x, classes, ClassLoss::default())
+        })
+        .await;
+        assert_eq!(fault.what, FaultKind::Class { class: Some(3), classes: 3 });
+        faults(&device, "cross_entropy: class -1 at [3] is none of 0..3", |b| {
+            let (x, classes) = (logits(b), b.upload(&[0_i32, 2, -100, -1]));
+            b.cross_entropy(x, classes, ClassLoss { ignore: Some(-100), ..ClassLoss::default() })
+        })
+        .await;
+        faults(&device, "nll_loss: class 4294967295 at [1] is none of 0..3", |b| {
+            let (x, classes) = (logits(b), b.upload(&[0_u32, u32::MAX, 0, 5]));
+            let weight = Some(b.full([3], 1.0));
+            b.nll_loss(x, classes, ClassLoss { weight, smoothing: 0.1, ..ClassLoss::default() })
+        })
+        .await;
+        faults(&device, "accuracy: class 4 at [1, 0] is none of 0..4", |b| {
+            let (x, classes) = (b.full([2, 4, 2], 0.0_f32), b.upload_shaped(&[0, 1, 4, 2], [2, 2]));
+            b.accuracy(x, classes, 1)
+        })
+        .await;
+        faults(&device, "one_hot: class -1 at [1] is none of 0..7", |b| {
+            let i = b.upload(&[6, -1]);
+            b.one_hot::<f32, _>(i, 7)
+        })
+        .await;
+        // Numbers outside of a histogram are data, and so are ignored classes.
+        let counts = works(&device, |b| {
+            let x = b.upload(&[0, -1, 2, 9, 2]);
+            let counts = b.histogram(x, 3);
+            b.cast(counts)
+        });
+        assert_eq!(counts.await, [1, 0, 2]);
     }
 }
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::process::Command;
 
 use onetrip::{
-    Attention, AttentionMask, BufferId, ClassLoss, Conv1d, Conv2d, ConvTranspose2d, Corners,
-    DataError, Device, Error, GpuCommandBatch, LossReduction, MAX_RANK, PlanError, Pool1d, Pool2d,
-    ReadError, Shape, f16,
+    Attention, AttentionMask, BufferId, CellWeights, ClassLoss, Conv1d, Conv2d, ConvTranspose2d,
+    Corners, DataError, Device, Error, GpuCommandBatch, LossReduction, LstmState, MAX_RANK,
+    PlanError, Pool1d, Pool2d, ReadError, Recurrence, Rotary, Shape, Side, SortOrder, f16,
 };
 
 const SOURCE: &str = include_str!("mistakes.rs");
@@ -59,7 +59,7 @@ fn the_place_is_the_callers() {
 fn more_of_an_axis_than_there_is() {
     refused("top_k: k must be at most the length of the axis, not 3", |b| {
         let x = zeros(b, [5, 2]);
-        b.top_k(x, 3, -1, true)
+        b.top_k(x, 3, -1, SortOrder::Descending)
     });
 }
 
@@ -171,6 +171,100 @@ fn transposed_convolutions_and_sizes() {
     refused("resize_bilinear: x must be […, height, width], not [3]", |b| {
         let x = zeros(b, [3]);
         b.resize_bilinear(x, [1, 2], Corners::Aligned)
+    });
+}
+
+fn cell(b: &mut GpuCommandBatch, gates: usize, input: usize, size: usize) -> CellWeights<f32> {
+    let (input, hidden) = ([gates * size, input], [gates * size, size]);
+    CellWeights { input: zeros(b, input), hidden: zeros(b, hidden), bias: None }
+}
+
+#[test]
+fn recurrent_layers() {
+    let (forwards, both) =
+        (Recurrence::default(), Recurrence { bidirectional: true, ..Recurrence::default() });
+    refused("lstm: the number of cells must be two for each layer, not 1", |b| {
+        let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 3, 5));
+        b.lstm(x, &[cell], None, both)
+    });
+    refused(
+        "gru: sequences and states need three dimensions, as [steps, batch, width], not [7, 3]",
+        |b| {
+            let (x, cell) = (zeros(b, [7, 3]), cell(b, 3, 3, 5));
+            b.gru(x, &[cell], None, forwards)
+        },
+    );
+    refused("lstm: input weights of shape [20, 4], where the other shapes ask for [20, 3]", |b| {
+        let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
+        b.lstm(x, &[cell], None, forwards)
+    });
+    // The second layer takes what the first gives.
+    refused("gru: input weights of shape [18, 3], where the other shapes ask for [18, 5]", |b| {
+        let (x, cells) = (zeros(b, [7, 2, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
+        b.gru(x, &cells, None, forwards)
+    });
+    refused("lstm: state of shape [2, 2, 5], where the other shapes ask for [1, 2, 5]", |b| {
+        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
+        b.lstm(x, &[cell], Some(LstmState { h, c: h }), forwards)
+    });
+    refused("gru: state of shape [3, 5], where the other shapes ask for [2, 5]", |b| {
+        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
+        b.gru(x, &[cell], Some(h), forwards)
+    });
+    refused(
+        "lstm_cell: hidden weights of shape [15, 5], where the other shapes ask for [20, 5]",
+        |b| {
+            let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+            b.lstm_cell(x, LstmState { h, c: h }, cell)
+        },
+    );
+    refused("gru_cell: bias of shape [5], where the other shapes ask for [15]", |b| {
+        let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+        let bias = zeros(b, [5]);
+        b.gru_cell(x, h, CellWeights { bias: Some([bias; 2]), ..cell })
+    });
+}
+
+#[test]
+fn positions_and_slices() {
+    refused("rotary: the size of the last axis must be even, not 5", |b| {
+        let x = zeros(b, [4, 5]);
+        b.rotary(x, Rotary::default())
+    });
+    refused("rotary: base must be finite and greater than 0, not 0", |b| {
+        let x = zeros(b, [4, 6]);
+        b.rotary(x, Rotary { base: 0.0, ..Rotary::default() })
+    });
+    refused("rotary: cannot broadcast [5] to [2, 4]: only sizes of 1 can grow", |b| {
+        let (x, positions) = (zeros(b, [2, 4, 6]), Some(zeros(b, [5])));
+        b.rotary(x, Rotary { positions, ..Rotary::default() })
+    });
+    refused(
+        "replace_slice: slice 3..5 does not lie in axis 1 of [2, 4]; it needs start <= end <= 4",
+        |b| {
+            let (x, new) = (zeros(b, [2, 4]), zeros(b, [2, 2]));
+            b.replace_slice(x, new, 1, 3)
+        },
+    );
+    refused("replace_slice: [3, 2] does not fit [2, 4]: all axes but axis 1 must be equal", |b| {
+        let (x, new) = (zeros(b, [2, 4]), zeros(b, [3, 2]));
+        b.replace_slice(x, new, 1, 0)
+    });
+    refused("replace_slice: axis 2 is out of range for shape [2, 4], which has 2 axes", |b| {
+        let x = zeros(b, [2, 4]);
+        b.replace_slice(x, x, 2, 0)
+    });
+}
+
+#[test]
+fn weights_of_classes() {
+    refused("cross_entropy: weight must be [classes], not [3]", |b| {
+        let (x, classes, weight) = (zeros(b, [2, 4]), b.full([2], 0), Some(zeros(b, [3])));
+        b.cross_entropy(x, classes, ClassLoss { weight, ..ClassLoss::default() })
+    });
+    refused("cross_entropy_with: weight must be [classes], not [1, 4]", |b| {
+        let (x, weight) = (zeros(b, [2, 4]), Some(zeros(b, [1, 4])));
+        b.cross_entropy_with(x, x, ClassLoss { weight, ..ClassLoss::default() })
     });
 }
 
@@ -385,7 +479,7 @@ fn indexing() {
     });
     refused("searchsorted: needs a vector, not [2, 3]; use `reshape`", |b| {
         let (x, y) = (zeros(b, [2, 3]), zeros(b, [5]));
-        b.searchsorted(x, y, false)
+        b.searchsorted(x, y, Side::Left)
     });
     refused(
         "scatter_add: updates must be [2, 4], one along the axis for each index, not [2, 3]",

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use onetrip::GpuCommandBatch;
+use onetrip::{GpuCommandBatch, SortOrder};
 
 use super::reference::{Random, check};
 use super::{Bench, Work};
@@ -57,26 +57,26 @@ impl Bench {
         let on_x = self.resident(x, &[COUNT])?;
         let record = |b: &mut GpuCommandBatch| {
             let x = b.bind(&on_x);
-            b.sort(x, 0, false)
+            b.sort(x, 0, SortOrder::Ascending)
         };
         check("sort", self.case("sort_1e7", bytes(), record).await?, 0.0, at)?;
         let record = |b: &mut GpuCommandBatch| {
             let x = b.bind(&on_x);
-            b.argsort(x, 0, false)
+            b.argsort(x, 0, SortOrder::Ascending)
         };
         let positions = self.case("argsort_1e7", bytes(), record).await?;
         let values = positions.map(|p| p.into_iter().map(|p| x[p as usize]).collect());
         check("argsort", values, 0.0, at)?;
         let record = |b: &mut GpuCommandBatch| {
             let x = b.bind(&on_x);
-            b.top_k(x, TOP, 0, true).0
+            b.top_k(x, TOP, 0, SortOrder::Descending).0
         };
         let best = self.case("top_k32_1e7", Work::Bytes(4.0 * COUNT as f64), record).await?;
         check("top_k", best, 0.0, |rank| at(COUNT - 1 - rank))?;
         let on_x = self.resident(x, &[10_000, 1000])?;
         let record = |b: &mut GpuCommandBatch| {
             let x = b.bind(&on_x);
-            b.sort(x, 1, false)
+            b.sort(x, 1, SortOrder::Ascending)
         };
         let rows = self.case("sort_rows_10000x1000", bytes(), record).await?;
         check("sort of rows", rows, 0.0, |i| {

@@ -65,38 +65,40 @@ impl GpuCommandBatch {
         v: BufferId<T>,
         how: Attention,
     ) -> BufferId<T> {
-        const NAME: &str = "scaled_dot_product_attention";
-        let plan = match self.heads(q, k, v, &how) {
-            Ok(plan) => plan,
-            Err(what) => return self.refused(NAME, what),
-        };
-        let mask = how.mask.map(|mask| match mask {
-            AttentionMask::Add(mask) => mask,
-            AttentionMask::Keep(keep) => {
-                let (seen, hidden) = (self.full([], 0.0), self.full([], f32::NEG_INFINITY));
-                self.select(keep, seen, hidden)
+        self.composed(|b| {
+            const NAME: &str = "scaled_dot_product_attention";
+            let plan = match b.heads(q, k, v, &how) {
+                Ok(plan) => plan,
+                Err(what) => return b.refused(NAME, what),
+            };
+            let mask = how.mask.map(|mask| match mask {
+                AttentionMask::Add(mask) => mask,
+                AttentionMask::Keep(keep) => {
+                    let (seen, hidden) = (b.full([], 0.0), b.full([], f32::NEG_INFINITY));
+                    b.select(keep, seen, hidden)
+                }
+            });
+            let Heads { grouped, .. } = &plan;
+            let (q, k, v, mask) = match grouped {
+                None => (q, k, v, mask),
+                Some(groups) => (
+                    b.reshape(q, &groups.queries),
+                    b.reshape(k, &groups.keys),
+                    b.reshape(v, &groups.values),
+                    mask.map(|mask| match &groups.mask {
+                        Some(shape) => b.reshape(mask, shape),
+                        None => mask,
+                    }),
+                ),
+            };
+            let mut ids = vec![b.check(q), b.check(k), b.check(v)];
+            ids.extend(mask.map(|mask| b.check(mask)));
+            let y: BufferId<T> = b.record(Op::Attention(plan.scores), &ids);
+            match plan.grouped {
+                None => y,
+                Some(groups) => b.reshape(y, groups.result),
             }
-        });
-        let Heads { grouped, .. } = &plan;
-        let (q, k, v, mask) = match grouped {
-            None => (q, k, v, mask),
-            Some(groups) => (
-                self.reshape(q, &groups.queries),
-                self.reshape(k, &groups.keys),
-                self.reshape(v, &groups.values),
-                mask.map(|mask| match &groups.mask {
-                    Some(shape) => self.reshape(mask, shape),
-                    None => mask,
-                }),
-            ),
-        };
-        let mut ids = vec![self.check(q), self.check(k), self.check(v)];
-        ids.extend(mask.map(|mask| self.check(mask)));
-        let y: BufferId<T> = self.record(Op::Attention(plan.scores), &ids);
-        match plan.grouped {
-            None => y,
-            Some(groups) => self.reshape(y, groups.result),
-        }
+        })
     }
 
     /// What the shapes ask for.

@@ -44,36 +44,37 @@ impl GpuCommandBatch {
         subscripts: &str,
         operands: &[BufferId<T>],
     ) -> BufferId<T> {
-        let (mut terms, result) = match self.terms(subscripts, operands) {
-            Ok(terms) => terms,
-            Err(what) => return self.refused("einsum", what),
-        };
-        for at in 0..terms.len() {
-            let needed = |label| result.contains(&label) || elsewhere(&terms, &[at], label);
-            let lost = lost(&terms[at], needed);
-            let id = self.sum_of(&terms[at], &lost);
-            terms[at].id = id;
-            terms[at].axes.retain(|(label, _)| !lost.contains(label));
-        }
-        while terms.len() > 1 {
-            let [first, second] = cheapest(&terms);
-            let needed: Vec<Label> = labels(&terms)
-                .filter(|&label| {
-                    result.contains(&label) || elsewhere(&terms, &[first, second], label)
-                })
-                .collect();
-            let (y, x) = (terms.remove(second), terms.remove(first));
-            let product = self.contract(&x, &y, &needed);
-            terms.insert(first, product);
-        }
-        match terms.pop() {
-            Some(term) => self.in_order(&term, &result),
-            None => self.refused("einsum", MistakeKind::ConcatEmpty.into()),
-        }
+        self.composed(|b| {
+            let (mut terms, result) = match b.terms(subscripts, operands) {
+                Ok(terms) => terms,
+                Err(what) => return b.refused("einsum", what),
+            };
+            for at in 0..terms.len() {
+                let needed = |label| result.contains(&label) || elsewhere(&terms, &[at], label);
+                let lost = lost(&terms[at], needed);
+                let id = b.sum_of(&terms[at], &lost);
+                terms[at].id = id;
+                terms[at].axes.retain(|(label, _)| !lost.contains(label));
+            }
+            while terms.len() > 1 {
+                let [first, second] = cheapest(&terms);
+                let needed: Vec<Label> = labels(&terms)
+                    .filter(|&label| {
+                        result.contains(&label) || elsewhere(&terms, &[first, second], label)
+                    })
+                    .collect();
+                let (y, x) = (terms.remove(second), terms.remove(first));
+                let product = b.contract(&x, &y, &needed);
+                terms.insert(first, product);
+            }
+            match terms.pop() {
+                Some(term) => b.in_order(&term, &result),
+                None => b.refused("einsum", MistakeKind::ConcatEmpty.into()),
+            }
+        })
     }
 
     /// The operands with their labels, each once, and the labels of the result.
-    #[track_caller]
     fn terms<T: Numeric>(
         &mut self,
         text: &str,
@@ -107,7 +108,6 @@ impl GpuCommandBatch {
     }
 
     /// An operand repeated to the sizes of its labels, with the diagonal of axes that share one.
-    #[track_caller]
     fn term<T: Numeric>(
         &mut self,
         id: BufferId<T>,
@@ -133,7 +133,6 @@ impl GpuCommandBatch {
     }
 
     /// The diagonal of two equal axes, which come last, as one: every n + 1st of their n² elements.
-    #[track_caller]
     fn diagonal_of<T: Numeric>(
         &mut self,
         id: BufferId<T>,
@@ -156,7 +155,6 @@ impl GpuCommandBatch {
     }
 
     /// The sum over the axes of `labels`.
-    #[track_caller]
     fn sum_of<T: Numeric>(&mut self, term: &Term<T>, labels: &[Label]) -> BufferId<T> {
         let axes = term.axes.iter().enumerate().filter(|(_, (label, _))| labels.contains(label));
         let axes: Vec<isize> = axes.map(|(axis, _)| axis as isize).collect();
@@ -164,7 +162,6 @@ impl GpuCommandBatch {
     }
 
     /// The product of two operands, summed over what they share and is not `needed`.
-    #[track_caller]
     fn contract<T: Numeric>(&mut self, x: &Term<T>, y: &Term<T>, needed: &[Label]) -> Term<T> {
         let shared = |needs: bool| {
             let axes = x.axes.iter().copied();
@@ -192,7 +189,6 @@ impl GpuCommandBatch {
     }
 
     /// The term as matrices of all `rows` by all `columns`, one for each point of `batch`.
-    #[track_caller]
     fn matrix<T: Numeric>(
         &mut self,
         term: &Term<T>,
@@ -209,7 +205,6 @@ impl GpuCommandBatch {
     }
 
     /// The term with an axis for each of `axes`, of size 1 where it has none.
-    #[track_caller]
     fn spread<T: Numeric>(&mut self, term: &Term<T>, axes: &[(Label, usize)]) -> BufferId<T> {
         let own: Vec<Label> =
             axes.iter().map(|&(label, _)| label).filter(|&label| term.has(label)).collect();
@@ -219,7 +214,6 @@ impl GpuCommandBatch {
     }
 
     /// The term with its axes in the order of `labels`, which are all of its own.
-    #[track_caller]
     fn in_order<T: Numeric>(&mut self, term: &Term<T>, labels: &[Label]) -> BufferId<T> {
         let place = |label: &Label| term.axes.iter().position(|(own, _)| own == label);
         let order: Vec<isize> = labels.iter().filter_map(place).map(|axis| axis as isize).collect();

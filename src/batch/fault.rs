@@ -13,7 +13,15 @@ use crate::shape::{Shape, View};
 pub(super) fn fault(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u32) -> Fault {
     let node = &graph[node];
     let (shape, what) = match node.op {
-        Op::Gather { axis, .. } | Op::TakeAlong { axis } => {
+        Op::InRange { axis, size, .. } => {
+            let index = known_integer(graph, uploads, node.inputs[0], at);
+            let what = match axis {
+                Some(axis) => FaultKind::Index { index, axis, size },
+                None => FaultKind::Class { class: index, classes: size },
+            };
+            (&node.ty.shape, what)
+        }
+        Op::Gather { axis, .. } | Op::TakeAlong { axis, .. } => {
             let [table, indices] = [0, 1].map(|input| node.inputs[input]);
             let size = graph[table].ty.shape[axis];
             let index = known_integer(graph, uploads, indices, at);

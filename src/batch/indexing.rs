@@ -3,7 +3,7 @@
 use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch};
 use crate::dtype::{Element, Index, Numeric};
-use crate::ops::Op;
+use crate::ops::{Op, Side};
 
 /// Indexing. Indices are `i32` or `u32` and count from 0. One that is negative, or not below the size of its axis, is a
 /// [`Fault`](crate::Fault): [`execute`](Self::execute) returns it, and the run has no results.
@@ -52,20 +52,20 @@ impl GpuCommandBatch {
         indices: BufferId<I>,
         axis: isize,
     ) -> BufferId<T> {
-        self.look_up(x, indices, axis, |axis| Op::TakeAlong { axis })
+        self.look_up(x, indices, axis, |axis| Op::TakeAlong { name: "take_along_axis", axis })
     }
 
-    /// For each of `values` how many of the ascending numbers in the vector `sorted` are less; with `after`, how many are not
-    /// greater: where it would go before or after its equals. NaN counts as greater than all numbers, as in NumPy.
+    /// For each of `values` how many of the ascending numbers in the vector `sorted` are less; with [`Side::Right`], how many
+    /// are not greater: where it would go before or after its equals. NaN counts as greater than all numbers, as in NumPy.
     #[track_caller]
     pub fn searchsorted<T: Numeric>(
         &mut self,
         sorted: BufferId<T>,
         values: BufferId<T>,
-        after: bool,
+        side: Side,
     ) -> BufferId<u32> {
         let ids = [self.check(sorted), self.check(values)];
-        self.record(Op::SearchSorted { after }, &ids)
+        self.record(Op::SearchSorted { side }, &ids)
     }
 
     #[track_caller]

@@ -4,6 +4,7 @@ mod attempt;
 mod attention;
 mod axes;
 mod blocking;
+mod class_loss;
 mod conv;
 mod conv_transpose;
 mod create;
@@ -33,6 +34,8 @@ mod scatter;
 mod sort;
 mod state;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod upload;
 mod window;
 
@@ -45,11 +48,12 @@ use smallvec::{SmallVec, smallvec};
 
 pub use attention::{Attention, AttentionMask, Causal};
 pub use axes::Axes;
+pub use class_loss::ClassLoss;
 pub use conv::{Conv, Conv1d, Conv2d};
 pub use conv_transpose::{ConvTranspose, ConvTranspose1d, ConvTranspose2d};
 pub use id::BufferId;
 pub use input::Input;
-pub use loss::{ClassLoss, LossReduction};
+pub use loss::LossReduction;
 pub use pool::{Pool, Pool1d, Pool2d};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
@@ -122,6 +126,8 @@ pub struct GpuCommandBatch {
     runs: run::Runs,
     recording: Stopwatch,
     placement: Placement,
+    /// Where the operation was called that what is being recorded is part of.
+    place: Option<&'static Location<'static>>,
 }
 
 /// What the user calls values.
@@ -145,6 +151,7 @@ impl GpuCommandBatch {
             runs: run::Runs::default(),
             recording: Stopwatch::default(),
             placement: device.placement(),
+            place: None,
         }
     }
 
@@ -237,6 +244,25 @@ impl GpuCommandBatch {
 
     // What follows is for the methods that record.
 
+    /// Records an operation that is made of others: whatever the calls in between, all of it was recorded by the caller.
+    #[track_caller]
+    fn composed<R>(&mut self, record: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.place;
+        self.place = Some(self.caller());
+        let result = record(self);
+        self.place = outer;
+        result
+    }
+
+    /// Where what is being recorded was called.
+    #[track_caller]
+    fn caller(&self) -> &'static Location<'static> {
+        match self.place {
+            Some(place) => place,
+            None => Location::caller(),
+        }
+    }
+
     /// Records `op` over the operands that `ids` gives.
     #[track_caller]
     pub(crate) fn record<T: Element>(
@@ -274,7 +300,8 @@ impl GpuCommandBatch {
     #[track_caller]
     fn push<T: Element>(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, ty: Type) -> BufferId<T> {
         debug_assert_eq!(ty.dtype, T::DTYPE, "{} gives another type than its method", op.name());
-        let node = self.graph.push(Node { op, inputs, ty, place: Location::caller() });
+        let place = self.caller();
+        let node = self.graph.push(Node { op, inputs, ty, place });
         self.runs.forget_plan();
         self.recording.stop();
         BufferId::new(node, self.brand)
@@ -283,7 +310,7 @@ impl GpuCommandBatch {
     /// Keeps a mistake, and returns an id whose users will keep silent.
     #[track_caller]
     fn mistake<T: Element>(&mut self, op: &'static str, what: MistakeKind) -> BufferId<T> {
-        self.mistakes.push(Mistake { place: Location::caller(), op, what });
+        self.mistakes.push(Mistake { place: self.caller(), op, what });
         self.push(Op::Invalid, smallvec![], invalid::<T>())
     }
 

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::axes::resolve;
-use super::{Axes, BufferId, GpuCommandBatch};
+use super::{Axes, BufferId, GpuCommandBatch, Refusal};
 use crate::dtype::Element;
 use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
@@ -186,6 +186,33 @@ impl GpuCommandBatch {
         self.record(Op::Pad { before, after, value: value.scalar() }, &ids)
     }
 
+    /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
+    /// goes on, in a state that has room. All other axes must be equal. The result is a copy.
+    #[track_caller]
+    pub fn replace_slice<T: Element>(
+        &mut self,
+        state: BufferId<T>,
+        new: BufferId<T>,
+        axis: isize,
+        at: usize,
+    ) -> BufferId<T> {
+        self.composed(|b| {
+            let (axis, shape, count) = match b.slice_shapes(state, new, axis, at) {
+                Ok(shapes) => shapes,
+                Err(what) => return b.refused("replace_slice", what),
+            };
+            let mut part = |from: usize, to: usize| {
+                let ranges = shape.dims().iter().enumerate();
+                let ranges: Vec<_> = ranges
+                    .map(|(a, &dim)| if a == axis { (from..to, 1) } else { (0..dim, 1) })
+                    .collect();
+                b.slice(state, ranges)
+            };
+            let (before, after) = (part(0, at), part(at + count, shape[axis]));
+            b.concat(&[before, new, after], axis as isize)
+        })
+    }
+
     #[track_caller]
     fn moved<T: Element>(
         &mut self,
@@ -202,6 +229,28 @@ impl GpuCommandBatch {
             }
             Err(what) => self.mistake(name, what),
         }
+    }
+
+    /// The axis, the shape of the state, and how many are new.
+    fn slice_shapes<T: Element>(
+        &self,
+        state: BufferId<T>,
+        new: BufferId<T>,
+        axis: isize,
+        at: usize,
+    ) -> Result<(usize, Shape, usize), Refusal> {
+        let (shape, new) = (self.shape_of(state)?, self.shape_of(new)?);
+        let axis = resolve(axis, &shape)?;
+        let fits = new.rank() == shape.rank()
+            && (0..shape.rank()).all(|a| a == axis || new[a] == shape[a]);
+        if !fits {
+            return Err(MistakeKind::Concat { first: shape, other: new, axis }.into());
+        }
+        let end = at.saturating_add(new[axis]);
+        if end > shape[axis] {
+            return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
+        }
+        Ok((axis, shape, new[axis]))
     }
 }
 

@@ -110,21 +110,23 @@ impl GpuCommandBatch {
         x: BufferId<T>,
         size: [usize; 2],
     ) -> BufferId<T> {
-        const NAME: &str = "adaptive_avg_pool2d";
-        let shape = match self.adaptive_shape(x, size) {
-            Ok(shape) => shape,
-            Err(what) => return self.refused(NAME, what),
-        };
-        let rows = shape.rank() - 2;
-        let lengths = [shape[rows], shape[rows + 1]];
-        let whole = |axis: usize| lengths[axis].is_multiple_of(size[axis]);
-        if whole(0) && whole(1) {
-            let pool = Pool2d::new([lengths[0] / size[0], lengths[1] / size[1]]);
-            return self.avg_pool(NAME, x, &pool);
-        }
-        let y = self.adaptive(x, &shape, rows, size[0]);
-        let halfway: Shape = self.shape_of(y).unwrap_or(shape);
-        self.adaptive(y, &halfway, rows + 1, size[1])
+        self.composed(|b| {
+            const NAME: &str = "adaptive_avg_pool2d";
+            let shape = match b.adaptive_shape(x, size) {
+                Ok(shape) => shape,
+                Err(what) => return b.refused(NAME, what),
+            };
+            let rows = shape.rank() - 2;
+            let lengths = [shape[rows], shape[rows + 1]];
+            let whole = |axis: usize| lengths[axis].is_multiple_of(size[axis]);
+            if whole(0) && whole(1) {
+                let pool = Pool2d::new([lengths[0] / size[0], lengths[1] / size[1]]);
+                return b.avg_pool(NAME, x, &pool);
+            }
+            let y = b.adaptive(x, &shape, rows, size[0]);
+            let halfway: Shape = b.shape_of(y).unwrap_or(shape);
+            b.adaptive(y, &halfway, rows + 1, size[1])
+        })
     }
 
     #[track_caller]
@@ -215,7 +217,6 @@ impl GpuCommandBatch {
 
     /// Means over `count` windows that together cover `axis`. Where windows differ in size, those whose starts and
     /// sizes repeat along the axis are taken together.
-    #[track_caller]
     fn adaptive<T: Float>(
         &mut self,
         x: BufferId<T>,
@@ -276,7 +277,6 @@ impl GpuCommandBatch {
         }
     }
 
-    #[track_caller]
     fn reduced_window<T: Float>(&mut self, windows: BufferId<T>, axis: usize) -> BufferId<T> {
         let ids = [self.check(windows)];
         let axes = SmallVec::from_slice(&[axis]);

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Element, Float, Scalar};
 use crate::error::MistakeKind;
-use crate::ops::{Distribution, Elementwise, Op, Random, check_size};
+use crate::ops::{Distribution, Elementwise, Op, Random, SortOrder, check_size};
 use crate::shape::Shape;
 
 /// Uniform numbers are multiples of this part of 1.
@@ -81,7 +81,7 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn random_permutation(&mut self, n: usize, seed: u64, stream: u64) -> BufferId<u32> {
         let keys = self.random_bits([n], seed, stream);
-        self.argsort(keys, 0, false)
+        self.argsort(keys, 0, SortOrder::Ascending)
     }
 
     /// Zeros with probability `p`, and x / (1 − p) elsewhere, so that the mean stays (Srivastava et al., 2014).

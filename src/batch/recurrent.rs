@@ -48,16 +48,18 @@ impl GpuCommandBatch {
         state: LstmState<T>,
         weights: CellWeights<T>,
     ) -> LstmState<T> {
-        let h = match self.cell_sizes(x, weights, Lstm::GATES, Some([state.h, state.c])) {
-            Ok(sizes) => sizes,
-            Err(what) => {
-                let wrong = self.refused("lstm_cell", what);
-                return LstmState { h: wrong, c: wrong };
-            }
-        };
-        let x = Lstm.project(self, x, weights);
-        let [h, c] = Lstm.step(self, x, Some([state.h, state.c]), weights, h);
-        LstmState { h, c }
+        self.composed(|b| {
+            let h = match b.cell_sizes(x, weights, Lstm::GATES, Some([state.h, state.c])) {
+                Ok(sizes) => sizes,
+                Err(what) => {
+                    let wrong = b.refused("lstm_cell", what);
+                    return LstmState { h: wrong, c: wrong };
+                }
+            };
+            let x = Lstm.project(b, x, weights);
+            let [h, c] = Lstm.step(b, x, Some([state.h, state.c]), weights, h);
+            LstmState { h, c }
+        })
     }
 
     /// One step of a GRU (Cho et al., 2014), for inputs `[B, I]` and a state of `[B, H]`: h′ = (1 − z)·n + z·h with
@@ -69,13 +71,15 @@ impl GpuCommandBatch {
         h: BufferId<T>,
         weights: CellWeights<T>,
     ) -> BufferId<T> {
-        let size = match self.cell_sizes(x, weights, Gru::GATES, Some([h, h])) {
-            Ok(size) => size,
-            Err(what) => return self.refused("gru_cell", what),
-        };
-        let x = Gru.project(self, x, weights);
-        let [h, _] = Gru.step(self, x, Some([h, h]), weights, size);
-        h
+        self.composed(|b| {
+            let size = match b.cell_sizes(x, weights, Gru::GATES, Some([h, h])) {
+                Ok(size) => size,
+                Err(what) => return b.refused("gru_cell", what),
+            };
+            let x = Gru.project(b, x, weights);
+            let [h, _] = Gru.step(b, x, Some([h, h]), weights, size);
+            h
+        })
     }
 
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
@@ -89,14 +93,16 @@ impl GpuCommandBatch {
         start: Option<LstmState<T>>,
         how: Recurrence,
     ) -> (BufferId<T>, LstmState<T>) {
-        let start = start.map(|state| [state.h, state.c]);
-        match self.recur(Lstm, x, cells, start, how) {
-            Ok((y, [h, c])) => (y, LstmState { h, c }),
-            Err(what) => {
-                let wrong = self.refused("lstm", what);
-                (wrong, LstmState { h: wrong, c: wrong })
+        self.composed(|b| {
+            let start = start.map(|state| [state.h, state.c]);
+            match b.recur(Lstm, x, cells, start, how) {
+                Ok((y, [h, c])) => (y, LstmState { h, c }),
+                Err(what) => {
+                    let wrong = b.refused("lstm", what);
+                    (wrong, LstmState { h: wrong, c: wrong })
+                }
             }
-        }
+        })
     }
 
     /// GRU cells over sequences, as [`lstm`](Self::lstm) for LSTM cells.
@@ -108,13 +114,13 @@ impl GpuCommandBatch {
         start: Option<BufferId<T>>,
         how: Recurrence,
     ) -> (BufferId<T>, BufferId<T>) {
-        match self.recur(Gru, x, cells, start.map(|h| [h, h]), how) {
+        self.composed(|b| match b.recur(Gru, x, cells, start.map(|h| [h, h]), how) {
             Ok((y, [h, _])) => (y, h),
             Err(what) => {
-                let wrong = self.refused("gru", what);
+                let wrong = b.refused("gru", what);
                 (wrong, wrong)
             }
-        }
+        })
     }
 
     /// The width of a cell's state, where all shapes fit: inputs are `[…, B, I]`, states `[…, B, H]`.
@@ -149,7 +155,6 @@ impl GpuCommandBatch {
     }
 
     /// All layers over the whole sequence; the hidden states of the last, and the last states of every cell.
-    #[track_caller]
     fn recur<T: Float, C: Cell>(
         &mut self,
         cell: C,
@@ -198,7 +203,6 @@ impl GpuCommandBatch {
     }
 
     /// State `at` of `count` that lie one behind the other.
-    #[track_caller]
     fn state_of<T: Float>(
         &mut self,
         states: BufferId<T>,
@@ -218,7 +222,6 @@ impl GpuCommandBatch {
     }
 
     /// One cell over a whole sequence `[T, B, I]`: its hidden states `[T, B, H]`, and its last state.
-    #[track_caller]
     fn walk<T: Float, C: Cell>(
         &mut self,
         cell: C,
@@ -260,14 +263,12 @@ impl GpuCommandBatch {
     }
 
     /// Part `gate` of the last axis, `size` wide.
-    #[track_caller]
     fn gate<T: Float>(&mut self, all: BufferId<T>, gate: usize, size: usize) -> BufferId<T> {
         let rows = self.shape_of(all).map_or(0, |shape| shape[0]);
         self.slice(all, [(0..rows, 1), (gate * size..(gate + 1) * size, 1)])
     }
 
     /// x·wᵀ.
-    #[track_caller]
     fn times<T: Float>(&mut self, x: BufferId<T>, w: BufferId<T>) -> BufferId<T> {
         let w = self.transpose(w);
         self.matmul(x, w)
@@ -280,7 +281,6 @@ trait Cell: Copy {
     const GATES: usize;
 
     /// What the inputs of a step, or of all, add to the gates.
-    #[track_caller]
     fn project<T: Float>(
         self,
         b: &mut GpuCommandBatch,
@@ -289,7 +289,6 @@ trait Cell: Copy {
     ) -> BufferId<T>;
 
     /// The next state, from what the inputs add. `None` is a state of zeros.
-    #[track_caller]
     fn step<T: Float>(
         self,
         b: &mut GpuCommandBatch,
@@ -306,7 +305,6 @@ struct Lstm;
 impl Cell for Lstm {
     const GATES: usize = 4;
 
-    #[track_caller]
     fn project<T: Float>(
         self,
         b: &mut GpuCommandBatch,
@@ -317,7 +315,6 @@ impl Cell for Lstm {
         weights.bias.into_iter().flatten().fold(gates, |gates, bias| b.add(gates, bias))
     }
 
-    #[track_caller]
     fn step<T: Float>(
         self,
         b: &mut GpuCommandBatch,
@@ -355,7 +352,6 @@ struct Gru;
 impl Cell for Gru {
     const GATES: usize = 3;
 
-    #[track_caller]
     fn project<T: Float>(
         self,
         b: &mut GpuCommandBatch,
@@ -366,7 +362,6 @@ impl Cell for Gru {
         weights.bias.map_or(gates, |[bias, _]| b.add(gates, bias))
     }
 
-    #[track_caller]
     fn step<T: Float>(
         self,
         b: &mut GpuCommandBatch,

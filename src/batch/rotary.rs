@@ -1,8 +1,7 @@
-//! What decoders need besides attention: rotary positions, and states that grow.
+//! Rotary positions.
 
-use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Element, Float};
+use crate::dtype::Float;
 use crate::error::MistakeKind;
 use crate::shape::Shape;
 
@@ -31,13 +30,20 @@ impl GpuCommandBatch {
     /// (Su et al., 2021). E must be even. Angles are computed in `f32`, in the kernel.
     #[track_caller]
     pub fn rotary<T: Float>(&mut self, x: BufferId<T>, how: Rotary) -> BufferId<T> {
-        const NAME: &str = "rotary";
-        let (shape, positions) = match self.rotary_shapes(x, &how) {
-            Ok(shapes) => shapes,
-            Err(what) => return self.refused(NAME, what),
-        };
-        let rank = shape.rank();
-        let half = shape[rank - 1] / 2;
+        self.composed(|batch| match batch.rotary_shapes(x, &how) {
+            Ok((shape, positions)) => batch.rotated(x, &shape, positions, &how),
+            Err(what) => batch.refused("rotary", what),
+        })
+    }
+
+    fn rotated<T: Float>(
+        &mut self,
+        x: BufferId<T>,
+        shape: &Shape,
+        positions: usize,
+        how: &Rotary,
+    ) -> BufferId<T> {
+        let half = shape[shape.rank() - 1] / 2;
         let positions = match how.positions {
             Some(positions) => self.unsqueeze(positions, -1),
             None => {
@@ -53,43 +59,18 @@ impl GpuCommandBatch {
         let angle = self.mul(positions, speed);
         let (cos, sin) = (self.cos(angle), self.sin(angle));
         let x = self.cast::<T, f32>(x);
-        let [a, b] = self.pairs(x, &shape, how.interleaved);
+        let [a, b] = self.pairs(x, shape, how.interleaved);
         let [a_cos, a_sin, b_cos, b_sin] =
             [(a, cos), (a, sin), (b, cos), (b, sin)].map(|(x, turn)| self.mul(x, turn));
         let (first, second) = (self.sub(a_cos, b_sin), self.add(a_sin, b_cos));
         let y = if how.interleaved {
             let sides = [self.unsqueeze(first, -1), self.unsqueeze(second, -1)];
             let y = self.concat(&sides, -1);
-            self.reshape(y, &shape)
+            self.reshape(y, shape)
         } else {
             self.concat(&[first, second], -1)
         };
         self.cast(y)
-    }
-
-    /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
-    /// goes on, in a state that has room. All other axes must be equal. The result is a copy.
-    #[track_caller]
-    pub fn replace_slice<T: Element>(
-        &mut self,
-        state: BufferId<T>,
-        new: BufferId<T>,
-        axis: isize,
-        at: usize,
-    ) -> BufferId<T> {
-        let (axis, shape, count) = match self.slice_shapes(state, new, axis, at) {
-            Ok(shapes) => shapes,
-            Err(what) => return self.refused("replace_slice", what),
-        };
-        let mut part = |from: usize, to: usize| {
-            let ranges = shape.dims().iter().enumerate();
-            let ranges: Vec<_> = ranges
-                .map(|(a, &dim)| if a == axis { (from..to, 1) } else { (0..dim, 1) })
-                .collect();
-            self.slice(state, ranges)
-        };
-        let (before, after) = (part(0, at), part(at + count, shape[axis]));
-        self.concat(&[before, new, after], axis as isize)
     }
 
     /// The shape of `x`, and how many positions it has.
@@ -123,7 +104,6 @@ impl GpuCommandBatch {
     }
 
     /// The first and the second elements of all pairs.
-    #[track_caller]
     fn pairs(&mut self, x: BufferId<f32>, shape: &Shape, interleaved: bool) -> [BufferId<f32>; 2] {
         let rank = shape.rank();
         let half = shape[rank - 1] / 2;
@@ -137,27 +117,5 @@ impl GpuCommandBatch {
             let ranges: Vec<_> = others.chain([last]).collect();
             self.slice(x, ranges)
         })
-    }
-
-    /// The axis, the shape of the state, and how many are new.
-    fn slice_shapes<T: Element>(
-        &self,
-        state: BufferId<T>,
-        new: BufferId<T>,
-        axis: isize,
-        at: usize,
-    ) -> Result<(usize, Shape, usize), Refusal> {
-        let (shape, new) = (self.shape_of(state)?, self.shape_of(new)?);
-        let axis = resolve(axis, &shape)?;
-        let fits = new.rank() == shape.rank()
-            && (0..shape.rank()).all(|a| a == axis || new[a] == shape[a]);
-        if !fits {
-            return Err(MistakeKind::Concat { first: shape, other: new, axis }.into());
-        }
-        let end = at.saturating_add(new[axis]);
-        if end > shape[axis] {
-            return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
-        }
-        Ok((axis, shape, new[axis]))
     }
 }

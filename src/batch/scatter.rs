@@ -5,7 +5,7 @@ use super::{Axes, BufferId, GpuCommandBatch};
 use crate::dtype::{Element, Index, Numeric, Scalar};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
-use crate::ops::Op;
+use crate::ops::{Op, Side, SortOrder};
 
 /// A histogram compares each element with each bin up to as many comparisons, and sorts beyond that.
 const COMPARED: usize = 1 << 24;
@@ -44,10 +44,10 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        match self.scattered("scatter_add", x, indices, updates, axis) {
-            Ok(scattered) => self.combined(&scattered, x, updates, Self::add),
+        self.composed(|b| match b.scattered("scatter_add", x, indices, updates, axis) {
+            Ok(scattered) => b.combined(&scattered, x, updates, Self::add),
             Err(instead) => instead,
-        }
+        })
     }
 
     /// `x` with updates in place of its elements. Where several have one place, the last is taken.
@@ -60,14 +60,14 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        match self.scattered("scatter", x, indices, updates, axis) {
+        self.composed(|b| match b.scattered("scatter", x, indices, updates, axis) {
             Ok(Scattered { order, written, last, axis, .. }) => {
-                let at = self.gather(order, last, 0);
-                let taken = self.gather(updates, at, axis as isize);
-                self.select(written, taken, x)
+                let at = b.gather(order, last, 0);
+                let taken = b.gather(updates, at, axis as isize);
+                b.select(written, taken, x)
             }
             Err(instead) => instead,
-        }
+        })
     }
 
     /// The greatest of each element of `x` and its updates; NaN if any is NaN.
@@ -79,10 +79,10 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        match self.scattered("scatter_max", x, indices, updates, axis) {
-            Ok(scattered) => self.combined(&scattered, x, updates, Self::max),
+        self.composed(|b| match b.scattered("scatter_max", x, indices, updates, axis) {
+            Ok(scattered) => b.combined(&scattered, x, updates, Self::max),
             Err(instead) => instead,
-        }
+        })
     }
 
     /// The least of each element of `x` and its updates; NaN if any is NaN.
@@ -94,41 +94,44 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        match self.scattered("scatter_min", x, indices, updates, axis) {
-            Ok(scattered) => self.combined(&scattered, x, updates, Self::min),
+        self.composed(|b| match b.scattered("scatter_min", x, indices, updates, axis) {
+            Ok(scattered) => b.combined(&scattered, x, updates, Self::min),
             Err(instead) => instead,
-        }
+        })
     }
 
-    /// How often each of the numbers 0 to `bins` − 1 is among `x`; others are not counted.
+    /// How often each of the numbers 0 to `bins` − 1 is among `x`. Others are not counted, as what lies outside of the bins of
+    /// NumPy's `histogram` and PyTorch's `histc`.
     #[doc(alias = "bincount")]
     #[track_caller]
     pub fn histogram<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
-        if let Err(what) = self.check_range("the number of bins", x, bins) {
-            return self.mistake("histogram", what);
-        }
-        let shape = self.known_shape(&self.check(x)).unwrap_or_default();
-        if shape.elements().saturating_mul(bins) > COMPARED {
-            return self.histogram_of_sorted(x, bins);
-        }
-        let hits = self.equals_range(x, bins);
-        let counts: BufferId<u32> = self.cast(hits);
-        let all: Vec<isize> = (0..shape.rank() as isize).collect();
-        self.sum(counts, Axes::from(&all[..]))
+        self.composed(|b| {
+            if let Err(what) = b.check_range("the number of bins", x, bins) {
+                return b.mistake("histogram", what);
+            }
+            let shape = b.known_shape(&b.check(x)).unwrap_or_default();
+            if shape.elements().saturating_mul(bins) > COMPARED {
+                return b.histogram_of_sorted(x, bins);
+            }
+            let hits = b.equals_range(x, bins);
+            let counts: BufferId<u32> = b.cast(hits);
+            let all: Vec<isize> = (0..shape.rank() as isize).collect();
+            b.sum(counts, Axes::from(&all[..]))
+        })
     }
 
-    #[track_caller]
     fn histogram_of_sorted<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
         let elements = self.graph[x.node].ty.shape.elements();
         let x = self.reshape(x, [elements]);
-        let sorted = self.sort(x, 0, false);
+        let sorted = self.sort(x, 0, SortOrder::Ascending);
         let range = self.range::<I>(bins);
-        let [first, end] = [false, true].map(|after| self.searchsorted(sorted, range, after));
+        let [first, end] =
+            [Side::Left, Side::Right].map(|side| self.searchsorted(sorted, range, side));
         self.sub(end, first)
     }
 
-    /// 1 at the position that each index names along a new last axis of `classes` elements, else 0; all 0 for an index that is
-    /// none of them.
+    /// 1 at the position that each index names along a new last axis of `classes` elements, else 0. An index that is none of
+    /// them is a [`Fault`](crate::Fault), as in PyTorch.
     #[track_caller]
     pub fn one_hot<T: Element, I: Index>(
         &mut self,
@@ -138,6 +141,9 @@ impl GpuCommandBatch {
         if let Err(what) = self.check_range("the number of classes", indices, classes) {
             return self.mistake("one_hot", what);
         }
+        let ids = [self.check(indices)];
+        let check = Op::InRange { name: "one_hot", axis: None, size: classes, ignored: None };
+        let indices: BufferId<I> = self.record(check, &ids);
         let hits = self.equals_range(indices, classes);
         self.cast(hits)
     }
@@ -146,17 +152,16 @@ impl GpuCommandBatch {
     /// above it.
     #[track_caller]
     pub fn triu<T: Element>(&mut self, x: BufferId<T>, diagonal: isize) -> BufferId<T> {
-        self.triangle("triu", x, diagonal, |b, column, row| b.ge(column, row))
+        self.composed(|b| b.triangle("triu", x, diagonal, |b, column, row| b.ge(column, row)))
     }
 
     /// x on the diagonal `diagonal` of its last two axes and below, else 0 (false). Diagonal 0 is the main one, 1 the one
     /// above it.
     #[track_caller]
     pub fn tril<T: Element>(&mut self, x: BufferId<T>, diagonal: isize) -> BufferId<T> {
-        self.triangle("tril", x, diagonal, |b, column, row| b.le(column, row))
+        self.composed(|b| b.triangle("tril", x, diagonal, |b, column, row| b.le(column, row)))
     }
 
-    #[track_caller]
     fn triangle<T: Element>(
         &mut self,
         name: &'static str,
@@ -221,7 +226,6 @@ impl GpuCommandBatch {
     }
 
     /// A vector along one axis of a tensor of `rank` axes, the others of size 1.
-    #[track_caller]
     fn along<T: Element>(&mut self, x: BufferId<T>, axis: usize, rank: usize) -> BufferId<T> {
         let mut dims = vec![1; rank];
         dims[axis] = self.graph[x.node].ty.shape.elements();
@@ -229,7 +233,6 @@ impl GpuCommandBatch {
     }
 
     /// `x` combined with what becomes of the updates of each place: a scan along the axis that begins anew at each place.
-    #[track_caller]
     fn combined<T: Element, I: Index>(
         &mut self,
         scattered: &Scattered<I>,
@@ -258,7 +261,6 @@ impl GpuCommandBatch {
     }
 
     /// Each element `step` further on along the axis, and 0 before the first.
-    #[track_caller]
     fn shifted<T: Element>(&mut self, x: BufferId<T>, axis: usize, step: usize) -> BufferId<T> {
         let dims = self.graph[x.node].ty.shape.dims().to_vec();
         let ranges = dims.iter().enumerate();
@@ -270,7 +272,6 @@ impl GpuCommandBatch {
 
     /// Checks the operands of a scatter, and sorts the places. `Err` is what it returns where there are no updates, where an
     /// operand comes from a mistake, or is one.
-    #[track_caller]
     fn scattered<T: Element, I: Index>(
         &mut self,
         name: &'static str,
@@ -300,16 +301,14 @@ impl GpuCommandBatch {
         if count == 0 {
             return Err(x);
         }
-        // Looked up among all places, an index is itself, or a fault.
         let rank = target.rank();
         let range = self.range::<I>(target[axis]);
-        let all = self.along(range, axis, rank);
-        let looked = [self.check(all), ids[1].clone()];
-        let indices: BufferId<I> = self.record(Op::Gather { name, axis }, &looked);
-        let indices = self.reshape(indices, [count]);
-        let sorted = self.sort(indices, 0, false);
-        let order = self.argsort(indices, 0, false);
-        let [first, end] = [false, true].map(|after| self.searchsorted(sorted, range, after));
+        let check = Op::InRange { name, axis: Some(axis), size: target[axis], ignored: None };
+        let indices: BufferId<I> = self.record(check, &ids[1..2]);
+        let sorted = self.sort(indices, 0, SortOrder::Ascending);
+        let order = self.argsort(indices, 0, SortOrder::Ascending);
+        let [first, end] =
+            [Side::Left, Side::Right].map(|side| self.searchsorted(sorted, range, side));
         let written = self.gt(end, first);
         let one = self.cast(written);
         let last = self.sub(end, one);

@@ -4,21 +4,21 @@ use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch, Refusal};
 use crate::dtype::Element;
 use crate::error::MistakeKind;
-use crate::ops::{Op, Sort, Sorted};
+use crate::ops::{Op, Sort, SortOrder, Sorted};
 
 /// Sorts along `axis`, which may count from the last (−1). All are stable: equal elements keep their order, whether
 /// ascending or descending. NaN is past all numbers, as in PyTorch: last where ascending, first where descending.
 /// −0 equals 0, and comes out as 0. Positions are along the axis. The results of one order of one tensor share the work.
 impl GpuCommandBatch {
-    /// The elements in ascending order, or descending.
+    /// The elements in order.
     #[track_caller]
     pub fn sort<T: Element>(
         &mut self,
         x: BufferId<T>,
         axis: isize,
-        descending: bool,
+        order: SortOrder,
     ) -> BufferId<T> {
-        match self.ordered(x, axis, descending, None) {
+        match self.ordered(x, axis, order, None) {
             Ok(how) => self.sorted(x, how, Sorted::Values),
             Err(what) => self.refused("sort", what),
         }
@@ -30,25 +30,25 @@ impl GpuCommandBatch {
         &mut self,
         x: BufferId<T>,
         axis: isize,
-        descending: bool,
+        order: SortOrder,
     ) -> BufferId<u32> {
-        match self.ordered(x, axis, descending, None) {
+        match self.ordered(x, axis, order, None) {
             Ok(how) => self.sorted(x, how, Sorted::Positions),
             Err(what) => self.refused("argsort", what),
         }
     }
 
-    /// The `k` greatest elements, or the least, in descending order (ascending for the least), and where they were;
-    /// of equal elements the first ones. It is a mistake if the axis is shorter than k.
+    /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else the
+    /// least; of equal elements the first ones. It is a mistake if the axis is shorter than k.
     #[track_caller]
     pub fn top_k<T: Element>(
         &mut self,
         x: BufferId<T>,
         k: usize,
         axis: isize,
-        largest: bool,
+        order: SortOrder,
     ) -> (BufferId<T>, BufferId<u32>) {
-        match self.ordered(x, axis, largest, Some(k)) {
+        match self.ordered(x, axis, order, Some(k)) {
             Ok(how) => {
                 (self.sorted(x, how, Sorted::Values), self.sorted(x, how, Sorted::Positions))
             }
@@ -63,7 +63,7 @@ impl GpuCommandBatch {
         &self,
         x: BufferId<T>,
         axis: isize,
-        descending: bool,
+        order: SortOrder,
         top: Option<usize>,
     ) -> Result<Sort, Refusal> {
         let shape = self.shape_of(x)?;
@@ -72,7 +72,7 @@ impl GpuCommandBatch {
             let (given, must) = (k.to_string(), "at most the length of the axis");
             return Err(MistakeKind::Parameter { what: "k", must, given }.into());
         }
-        Ok(Sort { axis, descending, top })
+        Ok(Sort { axis, order, top })
     }
 
     #[track_caller]

@@ -130,9 +130,14 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             }
             Type { dtype: DType::U32, shape: values.shape.clone() }
         }
-        Op::TakeAlong { axis } => {
+        Op::TakeAlong { axis, .. } => {
             let (table, indices) = indexed(inputs)?;
             Type { dtype: table.dtype, shape: along(&table.shape, &indices.shape, *axis)? }
+        }
+        Op::InRange { .. } => {
+            let indices = first()?;
+            check_indices(indices)?;
+            indices.clone()
         }
     };
     check_size(&out.shape)?;
@@ -147,7 +152,7 @@ fn check_counts(op: &Op, inputs: &[&Type], out: &Type) -> Result<(), MistakeKind
         Op::Pad { .. } | Op::Concat { .. } => {
             out.shape.dims().iter().any(|&dim| dim > countable).then_some(&out.shape)
         }
-        Op::Gather { .. } | Op::TakeAlong { .. } | Op::SearchSorted { .. } => {
+        Op::Gather { .. } | Op::TakeAlong { .. } | Op::SearchSorted { .. } | Op::InRange { .. } => {
             inputs.iter().map(|input| &input.shape).find(|shape| shape.elements() > countable)
         }
         _ => None,
@@ -160,10 +165,15 @@ fn indexed<'a>(inputs: &[&'a Type]) -> Result<(&'a Type, &'a Type), MistakeKind>
     let &[table, indices] = inputs else {
         return Err(MistakeKind::Internal("a table and indices are needed"));
     };
-    if !matches!(indices.dtype, DType::I32 | DType::U32) {
-        return Err(MistakeKind::DType(indices.dtype));
-    }
+    check_indices(indices)?;
     Ok((table, indices))
+}
+
+fn check_indices(indices: &Type) -> Result<(), MistakeKind> {
+    match indices.dtype {
+        DType::I32 | DType::U32 => Ok(()),
+        other => Err(MistakeKind::DType(other)),
+    }
 }
 
 /// The shape of as many elements as there are `indices`, which broadcast with `table` off the axis.

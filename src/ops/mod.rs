@@ -24,6 +24,7 @@ pub(crate) use reduce::{Combine, Reduction};
 pub use registry::{OpInfo, registry};
 pub(crate) use row::{Normalization, RowKind};
 pub(crate) use scan::Scan;
+pub use sort::{Side, SortOrder};
 pub(crate) use sort::{Sort, Sorted, key_bits};
 pub(crate) use subscripts::{Label, Subscripts};
 
@@ -96,13 +97,22 @@ pub(crate) enum Op {
         name: &'static str,
         axis: usize,
     },
-    /// Inputs: ascending numbers, numbers. Where each of these would go among those, after equal ones if `after`.
+    /// Inputs: ascending numbers, numbers. Where each of these would go among those.
     SearchSorted {
-        after: bool,
+        side: Side,
     },
-    /// Inputs: table, indices. An index an element, along the axis.
+    /// Inputs: table, indices. An index an element, along the axis; `name` is what the user called.
     TakeAlong {
+        name: &'static str,
         axis: usize,
+    },
+    /// The indices along `axis`, or classes where there is none, as they are: each must be below `size`. Those that
+    /// are `ignored` become 0. `name` is what the user called.
+    InRange {
+        name: &'static str,
+        axis: Option<usize>,
+        size: usize,
+        ignored: Option<Scalar>,
     },
 }
 
@@ -128,9 +138,9 @@ impl Op {
             Self::Move { name, .. } => name,
             Self::Pad { .. } => "pad",
             Self::Concat { .. } => "concat",
-            Self::Gather { name, .. } => name,
+            Self::Gather { name, .. } | Self::TakeAlong { name, .. } => name,
+            Self::InRange { name, .. } => name,
             Self::SearchSorted { .. } => "searchsorted",
-            Self::TakeAlong { .. } => "take_along_axis",
         }
     }
 

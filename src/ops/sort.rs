@@ -5,13 +5,32 @@ use std::ops::Range;
 use crate::dtype::DType;
 use crate::shape::Shape;
 
+/// Which element of a sort comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SortOrder {
+    /// The least; NaN last.
+    #[default]
+    Ascending,
+    /// The greatest; NaN first.
+    Descending,
+}
+
+/// Where a number goes among its equals, as in NumPy's `searchsorted`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Before them.
+    #[default]
+    Left,
+    /// After them.
+    Right,
+}
+
 /// An order of the elements along an axis. It is stable: equal elements keep their order. NaN is past all numbers, and
 /// −0 equals 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sort {
     pub axis: usize,
-    /// Whether the greatest comes first.
-    pub descending: bool,
+    pub order: SortOrder,
     /// How many of the first are wanted; `None` for all.
     pub top: Option<usize>,
 }

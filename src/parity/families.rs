@@ -7,7 +7,7 @@ use super::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::batch::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Scalar};
 use crate::graph::NodeId;
-use crate::ops::{Normalization, Op, Precision, Reduction, RowKind, Scan, Tolerance};
+use crate::ops::{Normalization, Op, Precision, Reduction, RowKind, Scan, SortOrder, Tolerance};
 
 const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };
 
@@ -222,7 +222,7 @@ fn sorts_by_type_shape_and_axis() {
     ];
     for (round, dtype) in DType::ALL.into_iter().enumerate() {
         for (turn, (shape, axis)) in shapes.into_iter().enumerate() {
-            let descending = (round + turn) % 2 == 0;
+            let order = [SortOrder::Descending, SortOrder::Ascending][(round + turn) % 2];
             for_dtype!(dtype, T => {
                 let mut data: Vec<T> = values(&mut rng, shape.iter().product(), (-900.0, 900.0));
                 let edges = edges(dtype);
@@ -231,17 +231,17 @@ fn sorts_by_type_shape_and_axis() {
                         *x = T::from_number(*rng.pick(&edges));
                     }
                 }
-                let what = format!("sorts {dtype} {shape:?} along {axis}, {descending}");
+                let what = format!("sorts {dtype} {shape:?} along {axis}, {order:?}");
                 let at = axis as isize;
                 check(&what, EXACT, |batch| {
                     let x = batch.upload_shaped(&data, shape);
-                    batch.sort(x, at, descending);
-                    batch.argsort(x, at, descending);
+                    batch.sort(x, at, order);
+                    batch.argsort(x, at, order);
                 });
                 check(&format!("the first of {what}"), EXACT, |batch| {
                     let x = batch.upload_shaped(&data, shape);
                     let turned = batch.flip(x, at);
-                    batch.top_k(turned, shape[axis].min(33), at, descending);
+                    batch.top_k(turned, shape[axis].min(33), at, order);
                 });
             });
         }
@@ -255,18 +255,18 @@ fn sorts_between_other_operations() {
     check("sorts in a graph", Tolerance { ulp: 4.0, abs: 1e-7 }, |batch| {
         let x = batch.upload_shaped(&data, [6, 90, 4]);
         let sizes = batch.abs(x);
-        let order = batch.argsort(sizes, 1, true);
+        let order = batch.argsort(sizes, 1, SortOrder::Descending);
         let doubled = batch.scale(order, 2);
-        let values = batch.sort(sizes, 1, true);
+        let values = batch.sort(sizes, 1, SortOrder::Descending);
         let turned = batch.transpose(values);
         let sums = batch.cumsum(turned, -1);
-        let (best, at) = batch.top_k(turned, 3, 0, false);
+        let (best, at) = batch.top_k(turned, 3, 0, SortOrder::Ascending);
         let best = batch.sum(best, 0);
         let both = batch.cast::<u32, f32>(order);
         let both = batch.add(both, values);
         let halves = batch.cast::<f32, f16>(values);
         let halves = batch.mul(halves, halves);
-        let halves = batch.sort(halves, 0, false);
+        let halves = batch.sort(halves, 0, SortOrder::Ascending);
         batch.download(at);
         batch.download(doubled);
         for id in [sums, values, best, both] {

@@ -4,7 +4,7 @@ use super::compare::check;
 use super::sample::{FromNumber, Rng, for_dtype, values};
 use crate::batch::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Index};
-use crate::ops::Tolerance;
+use crate::ops::{Side, Tolerance};
 
 const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };
 
@@ -139,12 +139,12 @@ fn searches_among_neighbours() {
         // In a view, of computed numbers; in a reduction, a border and a look-up.
         let some = batch.slice(edges, [(1..37, 3)]);
         let y = batch.neg(x);
-        let a = batch.searchsorted(some, y, true);
-        let b = batch.searchsorted(edges, x, false);
+        let a = batch.searchsorted(some, y, Side::Right);
+        let b = batch.searchsorted(edges, x, Side::Left);
         let c = batch.amax(b, 1);
         let d = batch.pad(b, [(1, 2), (0, 3)], 7);
         let e = batch.scale(edges, 0.5);
-        let f = batch.searchsorted(e, x, false);
+        let f = batch.searchsorted(e, x, Side::Left);
         for id in [a, c, d, f] {
             batch.download(id);
         }

@@ -9,7 +9,7 @@ use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{
     AttentionDims, Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan, Scores,
-    Sort, Sorted,
+    Side, Sort, SortOrder, Sorted,
 };
 use crate::run::HostBuffer;
 use crate::shape::{Move, Shape};
@@ -86,17 +86,22 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
             let index = inputs[1].at(&at[*axis..*axis + own]).number() as usize;
             inputs[0].at(&[&at[..*axis], &[index], &at[*axis + own..]].concat())
         }),
-        Op::SearchSorted { after } => each(&mut |at| {
+        Op::SearchSorted { side } => each(&mut |at| {
             let value = inputs[1].at(at).number();
-            let before = |x: f64| match after {
-                _ if value.is_nan() => *after || !x.is_nan(),
-                true => x <= value,
-                false => x < value,
+            let before = |x: f64| match side {
+                _ if value.is_nan() => *side == Side::Right || !x.is_nan(),
+                Side::Right => x <= value,
+                Side::Left => x < value,
             };
             let sorted = inputs[0].values.iter().map(|x| x.number());
             Value::U(sorted.filter(|&x| before(x)).count() as u32)
         }),
-        Op::TakeAlong { axis } => each(&mut |at| {
+        Op::InRange { ignored, .. } => each(&mut |at| {
+            let index = inputs[0].at(at);
+            let none = ignored.is_some_and(|ignored| ignored.value() == index.number());
+            if none { from_scalar(Scalar::new(node.ty.dtype, 0.0)) } else { index }
+        }),
+        Op::TakeAlong { axis, .. } => each(&mut |at| {
             let index = inputs[1].broadcast_at(at).number() as usize;
             let mut from = at.to_vec();
             from[*axis] = index;
@@ -302,7 +307,7 @@ fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<Value> {
         };
         order.sort_by(|&a, &b| {
             let by_number = key(a).partial_cmp(&key(b)).expect("no NaN is left");
-            if how.descending { by_number.reverse() } else { by_number }
+            if how.order == SortOrder::Descending { by_number.reverse() } else { by_number }
         });
         let result = |&at: &usize| match part {
             Sorted::Values => row[at],

@@ -19,7 +19,7 @@ use super::step::{
 };
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Builder, E, Expr, Ref};
-use crate::ops::{AttentionDims, MatMulDims, Op, Precision, Scores, Sorted};
+use crate::ops::{AttentionDims, MatMulDims, Op, Precision, Scores, Side, SortOrder, Sorted};
 use crate::shape::{Move, Shape, View};
 
 /// The expression of an elementwise operation over `args` and its parameters.
@@ -155,7 +155,7 @@ impl<'b> Emitter<'_, 'b> {
                 let (shape, dtype) = (shape_of(0), self.ir.nodes[node.inputs[0]].ty.dtype);
                 let prologue = self.sorted(anchor)?.r();
                 let outer = (0..shape.rank()).filter(|&a| a != how.axis).map(|a| shape[a]);
-                let (len, descending) = (shape[how.axis], how.descending);
+                let (len, descending) = (shape[how.axis], how.order == SortOrder::Descending);
                 let (outer, count) = (outer.collect(), node.ty.shape[how.axis]);
                 let schedule = SortSchedule::Group;
                 Some(Form::Sort { outer, len, count, dtype, prologue, descending, schedule })
@@ -314,7 +314,8 @@ impl<'b> Emitter<'_, 'b> {
             Op::Pad { .. } => self.pad(ix, path, space)?,
             Op::Concat { axis } => self.concat(ix, *axis, path, space)?,
             Op::Gather { .. } | Op::TakeAlong { .. } => self.look_up(ix, path, space)?,
-            &Op::SearchSorted { after } => self.search(ix, after, path, space)?,
+            &Op::SearchSorted { side } => self.search(ix, side, path, space)?,
+            &Op::InRange { size, ignored, .. } => self.in_range(ix, size, ignored, path, space)?,
             op => {
                 let mut args: SmallVec<[E<'b>; 3]> = smallvec![];
                 for (base, way) in expr_reads(self.ir, self.views, ix) {
@@ -384,15 +385,44 @@ impl<'b> Emitter<'_, 'b> {
         let elements = lookup::elements(self.ir, self.views, ix)?;
         let (indices, way) = expr_reads(self.ir, self.views, ix).pop()?;
         let index = self.emit(indices, &way.followed_by(path), space)?;
-        // A negative index is a large one.
-        let size = self.scalar(Scalar::new(DType::U32, elements.size as f64));
-        let outside = index.cast(DType::U32).ge(size);
-        let fails = self.check(ix, self.sites.get(ix)?, outside, path, space)?;
-        let index = fails.select(0.0, index, index).cast(DType::I32);
+        let index = self.below(ix, index, elements.size, path, space)?.cast(DType::I32);
         let first = self.iota(path.carried(elements.first)?, space);
         let position = index * self.number(elements.stride) + first;
         let (table, ty) = self.table(node)?;
         Some(self.builder.fetch(table, position, ty))
+    }
+
+    /// The index, or 0 where it is ignored. Any other is checked.
+    fn in_range(
+        &mut self,
+        ix: Ix,
+        size: usize,
+        ignored: Option<Scalar>,
+        path: &Path,
+        space: Space,
+    ) -> Option<E<'b>> {
+        let (indices, way) = expr_reads(self.ir, self.views, ix).pop()?;
+        let mut index = self.emit(indices, &way.followed_by(path), space)?;
+        if let Some(ignored) = ignored {
+            index = index.eq(self.scalar(ignored)).select(0.0, index, index);
+        }
+        self.below(ix, index, size, path, space)
+    }
+
+    /// The index where it is below `size`; else 0, and the run fails.
+    fn below(
+        &mut self,
+        ix: Ix,
+        index: E<'b>,
+        size: usize,
+        path: &Path,
+        space: Space,
+    ) -> Option<E<'b>> {
+        // A negative index is a large one.
+        let size = self.scalar(Scalar::new(DType::U32, size as f64));
+        let outside = index.cast(DType::U32).ge(size);
+        let fails = self.check(ix, self.sites.get(ix)?, outside, path, space)?;
+        Some(fails.select(0.0, index, index))
     }
 
     /// The table of a look-up, as an operand, and what its elements are computed in.
@@ -405,7 +435,7 @@ impl<'b> Emitter<'_, 'b> {
 
     /// How many of the ascending numbers come before the value: found by steps of powers of two, each half of the one
     /// before. NaN comes after all numbers.
-    fn search(&mut self, ix: Ix, after: bool, path: &Path, space: Space) -> Option<E<'b>> {
+    fn search(&mut self, ix: Ix, side: Side, path: &Path, space: Space) -> Option<E<'b>> {
         let node = &self.ir.nodes[ix];
         let elements = lookup::elements(self.ir, self.views, ix)?;
         let (values, way) = expr_reads(self.ir, self.views, ix).pop()?;
@@ -418,8 +448,10 @@ impl<'b> Emitter<'_, 'b> {
         for bit in (0..usize::BITS - elements.size.leading_zeros()).rev() {
             let next = found + f64::from(1_u32 << bit);
             let element = self.builder.fetch(table, next * stride + start, ty);
-            let before =
-                if after { !comes_before(value, element) } else { comes_before(element, value) };
+            let before = match side {
+                Side::Left => comes_before(element, value),
+                Side::Right => !comes_before(value, element),
+            };
             found = next.le(size).and(before).select(next, found, found);
         }
         Some(found.cast(DType::U32))

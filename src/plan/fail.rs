@@ -46,7 +46,7 @@ pub(super) fn reaches_all(ir: &Ir, ix: Ix, path: &Path) -> bool {
 fn can_fail(ir: &Ir, ix: Ix) -> bool {
     let node = &ir.nodes[ix];
     match node.op {
-        Op::Gather { .. } | Op::TakeAlong { .. } => true,
+        Op::Gather { .. } | Op::TakeAlong { .. } | Op::InRange { .. } => true,
         Op::Elementwise(Elementwise::Div | Elementwise::Rem, _) => {
             let integers = matches!(node.ty.dtype, DType::I32 | DType::U32);
             let by = &ir.nodes[node.inputs[1]].op;

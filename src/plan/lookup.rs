@@ -12,7 +12,7 @@ use crate::shape::View;
 pub(super) fn axis(op: &Op) -> Option<usize> {
     match op {
         Op::SearchSorted { .. } => Some(0),
-        Op::Gather { axis, .. } | Op::TakeAlong { axis } => Some(*axis),
+        Op::Gather { axis, .. } | Op::TakeAlong { axis, .. } => Some(*axis),
         _ => None,
     }
 }

@@ -32,13 +32,13 @@ fn loss<T: Kind + Float>(
     inputs: &[Id],
 ) -> Option<Id> {
     match *inputs.get(1)? {
-        Id::I32(classes) => class_loss(b, case, x, classes),
-        Id::U32(classes) => class_loss(b, case, x, classes),
+        Id::I32(classes) => class_loss(b, case, x, classes, how(case, inputs)),
+        Id::U32(classes) => class_loss(b, case, x, classes, how(case, inputs)),
         y => {
             let (y, reduction) = (T::unwrap(y)?, reduction(case));
             let number = |key| case.number(key) as f32;
             let loss = match case.op.as_str() {
-                "cross_entropy_with" => b.cross_entropy_with(x, y, how(case)),
+                "cross_entropy_with" => b.cross_entropy_with(x, y, how(case, inputs)),
                 "mse_loss" => b.mse_loss(x, y, reduction),
                 "l1_loss" => b.l1_loss(x, y, reduction),
                 "huber_loss" => b.huber_loss(x, y, number("delta"), reduction),
@@ -58,10 +58,11 @@ fn class_loss<T: Kind + Float, I: Index>(
     case: &Case,
     x: BufferId<T>,
     classes: BufferId<I>,
+    how: ClassLoss,
 ) -> Option<Id> {
     match case.op.as_str() {
-        "cross_entropy" => Some(T::wrap(b.cross_entropy(x, classes, how(case)))),
-        "nll_loss" => Some(T::wrap(b.nll_loss(x, classes, how(case)))),
+        "cross_entropy" => Some(T::wrap(b.cross_entropy(x, classes, how))),
+        "nll_loss" => Some(T::wrap(b.nll_loss(x, classes, how))),
         "accuracy" => Some(Id::F32(b.accuracy(x, classes, case.number("axis") as isize))),
         _ => None,
     }
@@ -152,11 +153,12 @@ fn attention<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
     Some(T::wrap(b.scaled_dot_product_attention(q?, k?, v?, how)))
 }
 
-fn how(case: &Case) -> ClassLoss {
+fn how(case: &Case, inputs: &[Id]) -> ClassLoss {
     ClassLoss {
         axis: case.params["axis"].as_i64().map(|axis| axis as isize),
         ignore: case.params["ignore"].as_i64(),
         smoothing: case.params["smoothing"].as_f64().unwrap_or_default() as f32,
+        weight: inputs.get(2).and_then(|&weight| f32::unwrap(weight)),
         reduction: reduction(case),
     }
 }

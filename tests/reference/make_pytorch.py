@@ -54,6 +54,7 @@ def losses():
     probabilities(case)
     differences(case)
     accuracies(case)
+    weights_of_classes(case)
     family.write()
 
 
@@ -151,6 +152,35 @@ def accuracies(case):
     columns = np.argmax(x, 0).astype(np.uint32)
     case("accuracy of columns", "accuracy", [x, columns], 1.0, axis=0)
     case("accuracy of nothing", "accuracy", [normal(0, 3), np.zeros(0, np.int32)], np.nan, axis=1)
+
+
+def weights_of_classes(case):
+    own = np.random.default_rng(20261122)
+    x = own.standard_normal((7, 5)).astype(np.float32)
+    weight = np.asarray([0.5, 2, 0, 1, 3], np.float32)
+    classes = np.asarray([0, 2, 3, 4, 2, 1, 3], np.int32)
+    for ignore in (None, 3):
+        for smoothing in (0.0, 0.125):
+            for reduction in REDUCTIONS:
+                given = {"reduction": reduction, "label_smoothing": smoothing, "weight": wide(weight)}
+                want = functional.cross_entropy(wide(x), wide(classes), ignore_index=-100 if ignore is None else ignore, **given)
+                how = {"reduction": reduction, "ignore": ignore, "smoothing": smoothing}
+                case(f"weights {how}", "cross_entropy", [x, classes, weight], want, **how)
+        for reduction in REDUCTIONS:
+            logs = stored(functional.log_softmax(wide(x), 1))
+            given = {"reduction": reduction, "weight": wide(weight), "ignore_index": -100 if ignore is None else ignore}
+            want = functional.nll_loss(wide(logs), wide(classes), **given)
+            how = {"reduction": reduction, "ignore": ignore}
+            case(f"nll, weights {how}", "nll_loss", [logs, classes, weight], want, **how)
+    images = own.standard_normal((2, 5, 3, 2)).astype(np.float16)
+    labels = own.integers(0, 5, (2, 3, 2)).astype(np.uint32)
+    p = stored(functional.softmax(wide(own.standard_normal((7, 5))), 1))
+    for reduction in REDUCTIONS:
+        want = functional.cross_entropy(wide(images), wide(labels), wide(weight), label_smoothing=0.25, reduction=reduction)
+        how = {"reduction": reduction, "smoothing": 0.25}
+        case(f"weights, images of f16, {reduction}", "cross_entropy", [images, labels, weight], want, **how)
+        want = functional.cross_entropy(wide(x), wide(p), wide(weight), label_smoothing=0.25, reduction=reduction)
+        case(f"weights, probabilities, {reduction}", "cross_entropy_with", [x, p, weight], want, **how)
 
 
 # Attention --------------------------------------------------------------------------------------

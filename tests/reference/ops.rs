@@ -1,8 +1,8 @@
 //! From an operation's name to the method that records it.
 
 use onetrip::{
-    Axes, BufferId, DType, Element, Float, GpuCommandBatch, Index, Logical, Numeric, Result,
-    Signed, f16,
+    Axes, BufferId, DType, Element, Float, GpuCommandBatch, Index, Logical, Numeric, Result, Side,
+    Signed, SortOrder, f16,
 };
 
 use crate::case::{Case, Tensor};
@@ -227,7 +227,8 @@ fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
     if let &[x, y] = &ids[..] {
         call!(b, op, T::wrap, (x, y): add sub mul div min max pow rem dot);
         call!(b, op, bool::wrap, (x, y): lt le gt ge);
-        call!(b, op, u32::wrap, (x, y, case.flag("after")): searchsorted);
+        let side = if case.flag("after") { Side::Right } else { Side::Left };
+        call!(b, op, u32::wrap, (x, y, side): searchsorted);
     }
     match (op, &ids[..]) {
         ("clip", _) => Some(T::wrap(b.clip(x, number("low"), number("high")))),
@@ -265,12 +266,12 @@ fn element<T: Kind>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Opti
     if let &[x, y] = &ids[..] {
         call!(b, op, bool::wrap, (x, y): eq ne);
     }
-    let down = case.flag("descending");
+    let order = if case.flag("descending") { SortOrder::Descending } else { SortOrder::Ascending };
     let y = match op {
-        "sort" => b.sort(x, axis(case), down),
-        "argsort" => return Some(Id::U32(b.argsort(x, axis(case), down))),
+        "sort" => b.sort(x, axis(case), order),
+        "argsort" => return Some(Id::U32(b.argsort(x, axis(case), order))),
         "top_k" => {
-            let (values, positions) = b.top_k(x, case.number("k") as usize, axis(case), down);
+            let (values, positions) = b.top_k(x, case.number("k") as usize, axis(case), order);
             return Some(if case.flag("positions") { Id::U32(positions) } else { T::wrap(values) });
         }
         "cast" => return Some(cast(b, x, case.output.dtype)),
