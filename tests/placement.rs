@@ -2,13 +2,16 @@
 
 mod common;
 
+#[cfg(feature = "serde")]
 use std::path::PathBuf;
 
 use onetrip::{Backend, Curve, Device, GpuCommandBatch, Placement};
 
 /// A folder of its own, gone afterwards.
+#[cfg(feature = "serde")]
 struct Folder(PathBuf);
 
+#[cfg(feature = "serde")]
 impl Folder {
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("onetrip-{name}-{}", std::process::id()));
@@ -28,6 +31,7 @@ impl Folder {
     }
 }
 
+#[cfg(feature = "serde")]
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);

@@ -7,7 +7,7 @@ use super::sides::rounded;
 use crate::cost::{DeviceProfile, TileKind, TileRate};
 use crate::error::Result;
 use crate::ops::Precision;
-use crate::plan::{Form, KnownTile, Plan, ProductSchedule, known_tiles, plan};
+use crate::plan::{Form, KnownTile, MatMulForm, Plan, ProductSchedule, known_tiles, plan};
 
 /// The most cores that are looked for.
 const MOST_CORES: u32 = 1024;
@@ -76,7 +76,7 @@ impl<'a> Gauge<'a> {
         let piece = Piece::Product { m: tile.bm * rows, n: tile.bn * columns, k, precision };
         let mut plan = plan(&graphs::pieces(piece, 0, 1)?, self.bench.target).ok()?;
         for step in &mut plan.steps {
-            if let Form::MatMul { schedule, .. } = &mut step.form {
+            if let Form::MatMul(MatMulForm { schedule, .. }) = &mut step.form {
                 *schedule = ProductSchedule { layout: tile.layout, parts: 1 };
                 step.scratch = None;
             }
@@ -97,7 +97,7 @@ impl<'a> Gauge<'a> {
         let rows = (groups as usize).div_ceil(columns);
         let Some(plan) = self.plan(tile, rows, columns, k) else { return Ok(Seen::Nothing) };
         // Split products have their operands scaled first.
-        let others = plan.steps.iter().filter(|step| !matches!(step.form, Form::MatMul { .. }));
+        let others = plan.steps.iter().filter(|step| !matches!(step.form, Form::MatMul(_)));
         let others: f64 = others.map(|step| step.cost.gpu_seconds).sum();
         Ok(match self.bench.time_plan(plan, deadline).await? {
             Sample::Took(timing) => {

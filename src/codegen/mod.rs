@@ -74,11 +74,11 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
     let kernel = || Kernel::new(plan, step, limits);
     match &step.form {
         Form::Map { dims } => vec![map::lower(plan, step, limits, dims)],
-        Form::Reduce { .. } => reduce::lower(&kernel),
-        Form::Row { .. } => row::lower(&kernel),
-        Form::Scan { .. } => scan::lower(&kernel),
-        Form::Sort { .. } => sort::lower(&kernel),
-        Form::MatMul { .. } => product::lower(&kernel),
+        Form::Reduce(form) => reduce::lower(form, &kernel),
+        Form::Row(form) => row::lower(form, &kernel),
+        Form::Scan(form) => scan::lower(form, &kernel),
+        Form::Sort(form) => sort::lower(form, &kernel),
+        Form::MatMul(form) => product::lower(form, &kernel),
         Form::Attention(form) => attention::lower(form, &kernel),
     }
 }

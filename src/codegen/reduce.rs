@@ -12,7 +12,7 @@ use super::together::Together;
 use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::{Form, ReduceLayout, ReduceSchedule, Source, Step};
+use crate::plan::{ReduceForm, ReduceLayout, ReduceSchedule, Source, Step};
 
 /// Threads of a workgroup in the layout with a thread a result.
 const COLUMN_THREADS: usize = 64;
@@ -33,9 +33,9 @@ const AHEAD: usize = 16;
 const EACH: usize = 4;
 
 /// Lowers a reduction; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(form: &ReduceForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let first = kernel();
-    let Some(reduction) = Reduction::new(&first) else { return Vec::new() };
+    let reduction = Reduction::new(form, &first);
     if reduction.schedule.parts > 1 {
         vec![reduction.partial(first), reduction.combine(kernel())]
     } else {
@@ -112,11 +112,9 @@ impl Unit {
 }
 
 impl Reduction {
-    fn new(kernel: &Kernel<'_>) -> Option<Self> {
+    fn new(form: &ReduceForm, kernel: &Kernel<'_>) -> Self {
         let step: &Step = kernel.step;
-        let Form::Reduce { combine, outer, inner, prologue, schedule } = &step.form else {
-            return None;
-        };
+        let ReduceForm { combine, outer, inner, prologue, schedule } = form;
         let main = kernel.operands_of(&[*prologue]);
         let out = kernel.operands_of(&kernel.output_roots());
         let rank = outer.len();
@@ -128,7 +126,7 @@ impl Reduction {
         let all: Vec<&[i64]> = main.iter().map(|o| &strides(o)[rank..]).collect();
         let inner = Axes::collapse(inner, &all);
         let ty = step.expr.ty(*prologue);
-        Some(Self {
+        Self {
             schedule: *schedule,
             prologue: *prologue,
             state: State::new(*combine, ty),
@@ -137,7 +135,7 @@ impl Reduction {
             outer,
             main,
             out,
-        })
+        }
     }
 
     /// Everything in one dispatch.

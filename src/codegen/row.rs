@@ -7,12 +7,12 @@ use super::row_body::Body;
 use super::rows::{Rows, passed};
 use crate::dtype::Ty;
 use crate::ops::RowKind;
-use crate::plan::{Form, ROW_HELD};
+use crate::plan::{ROW_HELD, RowForm};
 
 /// Lowers a row form; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(form: &RowForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let first = kernel();
-    let Some(row) = Row::new(&first) else { return Vec::new() };
+    let row = Row::new(form, &first);
     if row.parts > 1 {
         vec![row.dispatch(first, Phase::Gather), row.dispatch(kernel(), Phase::Apply)]
     } else {
@@ -78,16 +78,14 @@ fn few_sizes(n: usize) -> usize {
 }
 
 impl Row {
-    fn new(kernel: &Kernel<'_>) -> Option<Self> {
-        let Form::Row { kind, outer, len, prologue, epsilon, parts } = &kernel.step.form else {
-            return None;
-        };
+    fn new(form: &RowForm, kernel: &Kernel<'_>) -> Self {
+        let RowForm { kind, outer, len, prologue, epsilon, parts } = form;
         let rows = Rows::new(kernel, outer, *len, *prologue);
         let mut share = Share::new(&rows);
         if *parts > 1 {
             share.held = None;
         }
-        Some(Self { kind: *kind, rows, parts: *parts, epsilon: *epsilon, share })
+        Self { kind: *kind, rows, parts: *parts, epsilon: *epsilon, share }
     }
 
     fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {

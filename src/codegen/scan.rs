@@ -7,15 +7,15 @@ use super::rows::{Rows, passed};
 use super::together::Together;
 use crate::dtype::Ty;
 use crate::expr::wgsl::type_name;
-use crate::plan::Form;
+use crate::plan::ScanForm;
 
 /// Elements that a thread takes at a time.
 const FOUR: usize = 4;
 
 /// Lowers a scan; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(form: &ScanForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let first = kernel();
-    let Some(scan) = Scan::new(&first) else { return Vec::new() };
+    let scan = Scan::new(form, &first);
     if scan.parts > 1 {
         vec![scan.dispatch(first, Phase::Gather), scan.dispatch(kernel(), Phase::Apply)]
     } else {
@@ -44,10 +44,8 @@ enum Phase {
 }
 
 impl Scan {
-    fn new(kernel: &Kernel<'_>) -> Option<Self> {
-        let Form::Scan { combine, outer, len, prologue, parts } = &kernel.step.form else {
-            return None;
-        };
+    fn new(form: &ScanForm, kernel: &Kernel<'_>) -> Self {
+        let ScanForm { combine, outer, len, prologue, parts } = form;
         let rows = Rows::new(kernel, outer, *len, *prologue);
         let width = if rows.across {
             rows.width_across()
@@ -55,7 +53,7 @@ impl Scan {
             len.div_ceil(FOUR).next_power_of_two().min(THREADS)
         };
         let ty = kernel.step.expr.ty(*prologue);
-        Some(Self { rows, parts: *parts, state: State::new(*combine, ty), ty, width })
+        Self { rows, parts: *parts, state: State::new(*combine, ty), ty, width }
     }
 
     fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {

@@ -1,6 +1,6 @@
 //! How an attention is shared out on a GPU.
 
-use super::step::AttentionSchedule;
+use super::share::AttentionSchedule;
 use crate::cost::Limits;
 
 /// Workgroups of many queries, and threads in all, that keep a large GPU busy.

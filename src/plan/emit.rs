@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::fail::{Sites, failing_position};
+use super::form::{AttentionForm, Dims, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm};
 use super::fuse::{Fusion, Group};
 use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
@@ -13,10 +14,10 @@ use super::reads::{
     attention_dims, attention_spaces, coordinates, epilogue_space, expr_reads, into_epilogue,
     is_heavy, main_order, map_space, matmul_paths, out_space, spread,
 };
-use super::step::{
-    AttentionForm, AttentionSchedule, Cost, Dims, Form, Operand, ProductSchedule, ReduceLayout,
-    ReduceSchedule, SortSchedule, Source, Space, Step, StepOutput, ValueId,
+use super::share::{
+    AttentionSchedule, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule,
 };
+use super::step::{Cost, Operand, Source, Space, Step, StepOutput, ValueId};
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Builder, E, Expr, Ref};
 use crate::ops::{AttentionDims, MatMulDims, Op, Precision, Scores, Side, SortOrder, Sorted};
@@ -134,7 +135,13 @@ impl<'b> Emitter<'_, 'b> {
                 let outer = out_space(self.ir, anchor).dims().into();
                 let inner = axes.iter().map(|&axis| shape[axis]).collect();
                 let schedule = ReduceSchedule { layout: ReduceLayout::Group, parts: 1 };
-                Some(Form::Reduce { combine: op.combine(), outer, inner, prologue, schedule })
+                Some(Form::Reduce(ReduceForm {
+                    combine: op.combine(),
+                    outer,
+                    inner,
+                    prologue,
+                    schedule,
+                }))
             }
             Op::Row { op, axis } => {
                 let shape = shape_of(0);
@@ -142,14 +149,14 @@ impl<'b> Emitter<'_, 'b> {
                 let outer = (0..shape.rank()).filter(|a| a != axis).map(|a| shape[a]).collect();
                 let epsilon = op.epsilon().map(|epsilon| self.scalar_index(epsilon));
                 let (kind, len) = (op.kind(), shape[*axis]);
-                Some(Form::Row { kind, outer, len, prologue, epsilon, parts: 1 })
+                Some(Form::Row(RowForm { kind, outer, len, prologue, epsilon, parts: 1 }))
             }
             Op::Scan { op, axis } => {
                 let shape = shape_of(0);
                 let prologue = self.main_operand(anchor)?.r();
                 let outer = (0..shape.rank()).filter(|a| a != axis).map(|a| shape[a]).collect();
                 let (combine, len) = (op.combine(), shape[*axis]);
-                Some(Form::Scan { combine, outer, len, prologue, parts: 1 })
+                Some(Form::Scan(ScanForm { combine, outer, len, prologue, parts: 1 }))
             }
             Op::Sort { how, .. } => {
                 let (shape, dtype) = (shape_of(0), self.ir.nodes[node.inputs[0]].ty.dtype);
@@ -158,7 +165,15 @@ impl<'b> Emitter<'_, 'b> {
                 let (len, descending) = (shape[how.axis], how.order == SortOrder::Descending);
                 let (outer, count) = (outer.collect(), node.ty.shape[how.axis]);
                 let schedule = SortSchedule::Group;
-                Some(Form::Sort { outer, len, count, dtype, prologue, descending, schedule })
+                Some(Form::Sort(SortForm {
+                    outer,
+                    len,
+                    count,
+                    dtype,
+                    prologue,
+                    descending,
+                    schedule,
+                }))
             }
             &Op::MatMul(precision) => {
                 let dims = MatMulDims::of(shape_of(0), shape_of(1)).ok()?;
@@ -178,7 +193,18 @@ impl<'b> Emitter<'_, 'b> {
                     DType::I32 | DType::U32 | DType::Bool => Precision::Exact,
                 };
                 let schedule = ProductSchedule::default();
-                Some(Form::MatMul { batch, m, n, k, spread, x, w, acc, precision, schedule })
+                Some(Form::MatMul(MatMulForm {
+                    batch,
+                    m,
+                    n,
+                    k,
+                    spread,
+                    x,
+                    w,
+                    acc,
+                    precision,
+                    schedule,
+                }))
             }
             &Op::Attention(Scores { scale, causal }) => {
                 let AttentionDims { batch, queries, keys, width, out } =

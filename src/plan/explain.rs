@@ -3,8 +3,10 @@
 use std::fmt;
 use std::fmt::Write as _;
 
+use super::form::{Form, MatMulForm, SortForm};
 use super::memory::{Life, lives};
-use super::step::{Form, ProductLayout, SortSchedule, Step, UnitTile, ValueId};
+use super::share::{ProductLayout, SortSchedule, UnitTile};
+use super::step::{Step, ValueId};
 use super::{Home, Placed, Plan};
 use crate::cost::{Backend, Limits};
 use crate::error::file_and_line;
@@ -193,13 +195,13 @@ impl Printer<'_> {
 fn form(step: &Step) -> &'static str {
     match step.form {
         Form::Map { .. } => "map",
-        Form::Reduce { .. } => "reduce",
-        Form::Row { .. } => "row",
-        Form::Scan { .. } => "scan",
-        Form::Sort { schedule: SortSchedule::Select { .. }, .. } => "sort, selection",
-        Form::Sort { .. } => "sort",
+        Form::Reduce(_) => "reduce",
+        Form::Row(_) => "row",
+        Form::Scan(_) => "scan",
+        Form::Sort(SortForm { schedule: SortSchedule::Select { .. }, .. }) => "sort, selection",
+        Form::Sort(_) => "sort",
         Form::Attention(_) => "attention",
-        Form::MatMul { schedule, .. } => match schedule.layout {
+        Form::MatMul(MatMulForm { schedule, .. }) => match schedule.layout {
             ProductLayout::Units(UnitTile { split: true, .. }) => "matmul, split on matrix units",
             ProductLayout::Units(_) => "matmul, f16 on matrix units",
             ProductLayout::Tiles(_) | ProductLayout::Strips(_) => "matmul",

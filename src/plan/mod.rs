@@ -12,6 +12,7 @@ mod attention;
 mod emit;
 mod explain;
 mod fail;
+mod form;
 mod fuse;
 mod ir;
 mod lookup;
@@ -23,23 +24,30 @@ mod product;
 mod reads;
 mod scale;
 mod schedule;
+mod share;
 mod simplify;
 mod step;
 mod tune;
 mod verify;
 
 pub use explain::Explanation;
+#[cfg(test)]
+pub(crate) use form::Dims;
+pub(crate) use form::{
+    AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm, Spread,
+};
 pub(crate) use place::{Placed, place};
-#[cfg(any(feature = "gpu", test))]
+#[cfg(feature = "gpu")]
 pub(crate) use product::{KnownTile, known_tiles};
 #[cfg(any(feature = "gpu", test))]
-pub(crate) use step::ProductSchedule;
-pub(crate) use step::{
-    AttentionForm, AttentionSchedule, Form, Operand, ProductLayout, ReduceLayout, ReduceSchedule,
-    SortSchedule, Source, Space, Spread, Step, StepOutput, Strip, Tile, UnitTile, ValueId,
+pub(crate) use share::ProductSchedule;
+pub(crate) use share::{
+    AttentionSchedule, ProductLayout, ReduceLayout, ReduceSchedule, SortSchedule, Strip, Tile,
+    UnitTile,
 };
 #[cfg(test)]
-pub(crate) use step::{Cost, Dims, Scratch};
+pub(crate) use step::{Cost, Scratch};
+pub(crate) use step::{Operand, Source, Space, Step, StepOutput, ValueId};
 pub(crate) use tune::{ROW_HELD, SORT_COUNTS};
 
 use std::panic::Location;

@@ -1,6 +1,7 @@
 //! The pass *place*: on which side a graph runs.
 
-use super::step::{Form, Step};
+use super::form::Form;
+use super::step::Step;
 use super::{Plan, Target, plan};
 use crate::cost::selector::{self, BackendSelector, OpComplexity};
 use crate::cost::{Backend, Placement, Prediction};
@@ -108,10 +109,8 @@ fn ruled(plan: &Plan, target: &Target, placement: &Placement) -> Backend {
 fn complexity(step: &Step) -> OpComplexity {
     match &step.form {
         Form::Map { .. } => OpComplexity::Low,
-        Form::Reduce { .. } | Form::Row { .. } | Form::Scan { .. } | Form::Sort { .. } => {
-            OpComplexity::Medium
-        }
-        Form::MatMul { .. } | Form::Attention(_) => OpComplexity::High,
+        Form::Reduce(_) | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => OpComplexity::Medium,
+        Form::MatMul(_) | Form::Attention(_) => OpComplexity::High,
     }
 }
 

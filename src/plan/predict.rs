@@ -1,7 +1,8 @@
 //! What a step moves and computes, and how long that should take on each side.
 
+use super::form::{AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm};
 use super::product::{self, ProductSize, STRIP_ROWS};
-use super::step::{AttentionForm, Cost, Form, Source, Step, ValueId};
+use super::step::{Cost, Source, Step, ValueId};
 use super::{Target, Value};
 use crate::cost::{Backend, Limits, Work};
 use crate::expr::Ref;
@@ -66,33 +67,33 @@ fn work(step: &Step) -> Work {
     let after: Vec<_> = step.outputs.iter().map(|output| output.root).collect();
     match &step.form {
         Form::Map { dims } => evaluate(&after, count(dims)),
-        Form::Reduce { outer, inner, prologue, .. } => {
+        Form::Reduce(ReduceForm { outer, inner, prologue, .. }) => {
             let elements = count(outer) * count(inner);
             evaluate(&[*prologue], elements);
             evaluate(&after, count(outer));
             work.reduce = elements;
         }
-        Form::Row { kind, outer, len, prologue, .. } => {
+        Form::Row(RowForm { kind, outer, len, prologue, .. }) => {
             let elements = count(outer) * *len as f64;
             evaluate(&[*prologue], elements);
             evaluate(&after, elements);
             work.row = elements * kind.flops() as f64;
         }
-        Form::Scan { outer, len, prologue, .. } => {
+        Form::Scan(ScanForm { outer, len, prologue, .. }) => {
             let elements = count(outer) * *len as f64;
             evaluate(&[*prologue], elements);
             evaluate(&after, elements);
             // The parts of a row are added up once more.
             work.reduce = 2.0 * elements;
         }
-        Form::Sort { outer, len, prologue, .. } => {
+        Form::Sort(SortForm { outer, len, prologue, .. }) => {
             let elements = count(outer) * *len as f64;
             evaluate(&[*prologue], elements);
             // Elements move about as often as a merge sort would compare them.
             let moves = f64::from(usize::BITS - len.leading_zeros());
             work.arithmetic += elements * moves * SORT_MOVE;
         }
-        Form::MatMul { batch, m, n, k, x, w, .. } => {
+        Form::MatMul(MatMulForm { batch, m, n, k, x, w, .. }) => {
             let of = |sides: [usize; 2]| count(batch) * count(&sides);
             evaluate(&[*x], of([*m, *k]));
             evaluate(&[*w], of([*k, *n]));
@@ -140,7 +141,9 @@ fn thinness(rows: usize) -> f64 {
 
 /// What a product takes on a GPU whose kernels were measured.
 fn product_seconds(step: &Step, target: &Target) -> Option<f64> {
-    let Form::MatMul { batch, m, n, k, spread, schedule, .. } = &step.form else { return None };
+    let Form::MatMul(MatMulForm { batch, m, n, k, spread, schedule, .. }) = &step.form else {
+        return None;
+    };
     if target.backend != Backend::Gpu {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Which kernel computes a matrix product: the one that a model of a large GPU finds fastest.
 
 use super::Target;
-use super::step::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
+use super::share::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
 use crate::cost::{DeviceProfile, Limits, MatrixUnits, TileKind, TileRate};
 use crate::ops::Precision;
 
@@ -85,7 +85,7 @@ pub(super) fn measured_seconds(
 }
 
 /// A tile that a GPU with such limits can use, for who measures it.
-#[cfg(any(feature = "gpu", test))]
+#[cfg(feature = "gpu")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownTile {
     pub layout: ProductLayout,
@@ -98,7 +98,7 @@ pub(crate) struct KnownTile {
 }
 
 /// All tiles that the model chooses from.
-#[cfg(any(feature = "gpu", test))]
+#[cfg(feature = "gpu")]
 pub(crate) fn known_tiles(limits: &Limits) -> Vec<KnownTile> {
     let mut precisions = vec![Precision::Exact];
     if limits.units.is_some() {
@@ -325,6 +325,7 @@ mod tests {
     }
 
     /// The target with these rates of all scalar tiles of the model, in Gflop/s a core.
+    #[cfg(feature = "gpu")]
     fn measured(rate: impl Fn(&KnownTile) -> f64) -> Target {
         let limits = Limits::webgpu();
         let known = known_tiles(&limits);
@@ -342,6 +343,7 @@ mod tests {
         Target { backend: Backend::Gpu, limits, profile: Arc::new(profile) }
     }
 
+    #[cfg(feature = "gpu")]
     #[test]
     fn the_tile_that_was_measured_to_be_fastest_is_taken() {
         let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096, windows: false };

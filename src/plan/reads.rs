@@ -1,10 +1,11 @@
 //! What a node's kernel reads, and over which space: shared by the pass that groups nodes and the one that
 //! writes their expressions.
 
+use super::form::Spread;
 use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
 use super::path::{Path, Views};
-use super::step::{Space, Spread};
+use super::step::Space;
 use crate::ops::{AttentionDims, MatMulDims, Op};
 use crate::shape::{Move, Range, Shape};
 

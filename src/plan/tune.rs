@@ -2,8 +2,10 @@
 
 use super::Target;
 use super::attention;
+use super::form::{AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm};
 use super::product::{self, ProductSize};
-use super::step::{AttentionForm, Form, ReduceLayout, ReduceSchedule, Scratch, SortSchedule, Step};
+use super::share::{ReduceLayout, ReduceSchedule, SortSchedule};
+use super::step::{Scratch, Step};
 use crate::cost::Limits;
 use crate::shape::{View, points};
 
@@ -40,7 +42,7 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
     let cores = target.profile.cores as usize;
     let across = step.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
     match &mut step.form {
-        Form::Reduce { outer, inner, combine, schedule, .. } => {
+        Form::Reduce(ReduceForm { outer, inner, combine, schedule, .. }) => {
             let (outer, inner) = (points(outer), points(inner));
             *schedule = reduce_schedule(outer, inner, walks_columns, cores);
             if schedule.parts > 1 {
@@ -48,7 +50,7 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
                 step.scratch = Some(Scratch { words, slot: 0 });
             }
         }
-        Form::MatMul { batch, m, n, k, spread, precision, schedule, .. } => {
+        Form::MatMul(MatMulForm { batch, m, n, k, spread, precision, schedule, .. }) => {
             let windows = spread.is_some();
             let size = ProductSize { count: points(batch), m: *m, n: *n, k: *k, windows };
             *schedule = product::schedule(&size, *precision, target);
@@ -57,7 +59,7 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
                 step.scratch = Some(Scratch { words, slot: 0 });
             }
         }
-        Form::Row { kind, outer, len, parts, .. } => {
+        Form::Row(RowForm { kind, outer, len, parts, .. }) => {
             let rows = points(outer);
             *parts = row_parts(rows, *len, across);
             if *parts > 1 {
@@ -65,14 +67,14 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
                 step.scratch = Some(Scratch { words, slot: 0 });
             }
         }
-        Form::Scan { outer, len, parts, .. } => {
+        Form::Scan(ScanForm { outer, len, parts, .. }) => {
             let rows = points(outer);
             *parts = row_parts(rows, *len, across);
             if *parts > 1 {
                 step.scratch = Some(Scratch { words: (rows * *parts) as u64, slot: 0 });
             }
         }
-        Form::Sort { outer, len, count, prologue, schedule, .. } => {
+        Form::Sort(SortForm { outer, len, count, prologue, schedule, .. }) => {
             let rows = points(outer);
             *schedule = sort_schedule(rows, *len, *count, &target.limits);
             let positions = step.outputs.iter().any(|output| output.root != *prologue);
@@ -158,7 +160,7 @@ fn row_parts(rows: usize, len: usize, across: bool) -> usize {
 /// Whether the prologue's largest operand lies so that neighbouring results, not neighbouring
 /// elements of one row, are close in memory: as columns do, and as windows do that touch or overlap.
 fn inner_is_strided(step: &Step) -> bool {
-    let Form::Reduce { outer, inner, prologue, .. } = &step.form else { return false };
+    let Form::Reduce(ReduceForm { outer, inner, prologue, .. }) = &step.form else { return false };
     let span = |view: &View| {
         view.dims
             .iter()

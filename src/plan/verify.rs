@@ -1,11 +1,12 @@
 //! What must hold after each pass. Checked in debug builds, and named by the pass that broke it.
 
 use super::fail::Sites;
+use super::form::{AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm};
 use super::fuse::Fusion;
 use super::ir::{Ir, Ix};
 use super::memory::lives;
 use super::path::Views;
-use super::step::{AttentionForm, Form, Source, Space, Step};
+use super::step::{Source, Space, Step};
 use super::{Home, Plan, Target, Value};
 use crate::error::PlanError;
 use crate::ops::{Type, infer};
@@ -160,17 +161,17 @@ fn space(step: &Step, space: Space) -> Vec<usize> {
     let join = |head: &[usize], tail: &[usize]| [head, tail].concat();
     match (&step.form, space) {
         (Form::Map { dims }, _) => dims.to_vec(),
-        (Form::Reduce { outer, inner, .. }, Space::Main) => join(outer, inner),
-        (Form::Reduce { outer, .. }, _) => outer.to_vec(),
-        (Form::Row { outer, len, .. } | Form::Scan { outer, len, .. }, _)
-        | (Form::Sort { outer, len, .. }, Space::Main) => join(outer, &[*len]),
-        (Form::Sort { outer, count, .. }, _) => join(outer, &[*count]),
-        (Form::MatMul { batch, m, k, .. }, Space::X) => join(batch, &[*m, *k]),
-        (Form::MatMul { batch, spread: Some(spread), .. }, Space::W) => {
+        (Form::Reduce(ReduceForm { outer, inner, .. }), Space::Main) => join(outer, inner),
+        (Form::Reduce(ReduceForm { outer, .. }), _) => outer.to_vec(),
+        (Form::Row(RowForm { outer, len, .. }) | Form::Scan(ScanForm { outer, len, .. }), _)
+        | (Form::Sort(SortForm { outer, len, .. }), Space::Main) => join(outer, &[*len]),
+        (Form::Sort(SortForm { outer, count, .. }), _) => join(outer, &[*count]),
+        (Form::MatMul(MatMulForm { batch, m, k, .. }), Space::X) => join(batch, &[*m, *k]),
+        (Form::MatMul(MatMulForm { batch, spread: Some(spread), .. }), Space::W) => {
             batch.iter().copied().chain(spread.dims()).collect()
         }
-        (Form::MatMul { batch, k, n, .. }, Space::W) => join(batch, &[*k, *n]),
-        (Form::MatMul { batch, m, n, .. }, _) => join(batch, &[*m, *n]),
+        (Form::MatMul(MatMulForm { batch, k, n, .. }), Space::W) => join(batch, &[*k, *n]),
+        (Form::MatMul(MatMulForm { batch, m, n, .. }), _) => join(batch, &[*m, *n]),
         (Form::Attention(AttentionForm { batch, queries, width, .. }), Space::Query) => {
             join(batch, &[*queries, *width])
         }

@@ -26,19 +26,16 @@ use super::results::{self, Results};
 use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::{Form, ProductLayout};
+use crate::plan::{MatMulForm, ProductLayout};
 
 /// Lowers a product; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(form: &MatMulForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let first = kernel();
-    let Some(product) = Product::new(&first) else { return Vec::new() };
-    let dispatch = match &first.step.form {
-        Form::MatMul { schedule, .. } => match schedule.layout {
-            ProductLayout::Tiles(tile) => tiles::lower(&product, first, tile),
-            ProductLayout::Strips(strip) => strips::lower(&product, first, strip),
-            ProductLayout::Units(tile) => units::lower(&product, first, tile),
-        },
-        _ => return Vec::new(),
+    let product = Product::new(form, &first);
+    let dispatch = match form.schedule.layout {
+        ProductLayout::Tiles(tile) => tiles::lower(&product, first, tile),
+        ProductLayout::Strips(strip) => strips::lower(&product, first, strip),
+        ProductLayout::Units(tile) => units::lower(&product, first, tile),
     };
     if product.parts == 1 {
         return vec![dispatch];
@@ -80,11 +77,9 @@ struct Frame<'p> {
 }
 
 impl Product {
-    fn new(kernel: &Kernel<'_>) -> Option<Self> {
+    fn new(form: &MatMulForm, kernel: &Kernel<'_>) -> Self {
         let step = kernel.step;
-        let Form::MatMul { batch, m, n, k, spread, x, w, acc, schedule, .. } = &step.form else {
-            return None;
-        };
+        let MatMulForm { batch, m, n, k, spread, x, w, acc, schedule, .. } = form;
         let roots: Vec<_> = [*x, *w].into_iter().chain(kernel.output_roots()).collect();
         let operands = kernel.operands_of(&roots);
         let maps = step.outputs.iter().map(|o| &o.view);
@@ -93,7 +88,7 @@ impl Product {
         let windows = spread
             .as_ref()
             .map(|spread| Windows::new(step, spread, kernel.operands_of(&[*w]), batch.len()));
-        Some(Self {
+        Self {
             m: *m,
             n: *n,
             k: *k,
@@ -105,7 +100,7 @@ impl Product {
             batch: Axes::collapse(batch, &strides),
             operands,
             windows,
-        })
+        }
     }
 
     pub fn ty_name(&self) -> &'static str {

@@ -13,11 +13,11 @@ use super::template::indent;
 use crate::dtype::{DType, Ty};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::{Form, SortSchedule};
+use crate::plan::{SortForm, SortSchedule};
 
 /// Lowers a sort; `kernel` makes an empty kernel of its step.
-pub(super) fn lower<'a>(kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
-    let Some(sort) = Sort::new(&kernel()) else { return Vec::new() };
+pub(super) fn lower<'a>(form: &SortForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+    let sort = Sort::new(form, &kernel());
     match sort.schedule {
         SortSchedule::Group => vec![small::lower(&sort, kernel())],
         SortSchedule::Select { parts } => select::lower(&sort, kernel, parts),
@@ -39,17 +39,13 @@ struct Sort {
 }
 
 impl Sort {
-    fn new(kernel: &Kernel<'_>) -> Option<Self> {
-        let Form::Sort { outer, len, count, dtype, prologue, descending, schedule } =
-            &kernel.step.form
-        else {
-            return None;
-        };
+    fn new(form: &SortForm, kernel: &Kernel<'_>) -> Self {
+        let SortForm { outer, len, count, dtype, prologue, descending, schedule } = form;
         let rows = Rows::one_by_one(kernel, outer, *len, *prologue);
         let positions = kernel.step.outputs.iter().any(|output| output.root != *prologue);
         let (count, dtype, prologue) = (*count, *dtype, *prologue);
         let (descending, schedule) = (*descending, *schedule);
-        Some(Self { rows, count, descending, dtype, prologue, schedule, positions })
+        Self { rows, count, descending, dtype, prologue, schedule, positions }
     }
 
     /// The function `fetch`, which gives the key of element `j` of a row. Equal keys are of equal elements, and keys

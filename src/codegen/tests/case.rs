@@ -7,8 +7,8 @@ use crate::dtype::{DType, Scalar};
 use crate::expr::{Builder, Ref};
 use crate::graph::NodeId;
 use crate::plan::{
-    AttentionForm, Cost, Form, Home, Operand, Plan, Scratch, SortSchedule, Source, Space, Step,
-    StepOutput, Value, ValueId,
+    AttentionForm, Cost, Form, Home, MatMulForm, Operand, Plan, ReduceForm, RowForm, ScanForm,
+    Scratch, SortForm, SortSchedule, Source, Space, Step, StepOutput, Value, ValueId,
 };
 use crate::shape::{Shape, View};
 
@@ -130,7 +130,7 @@ impl Maker {
 }
 
 fn scratch(form: &Form) -> Option<Scratch> {
-    if let Form::Sort { outer, len, count, schedule, .. } = form {
+    if let Form::Sort(SortForm { outer, len, count, schedule, .. }) = form {
         let rows: usize = outer.iter().product();
         let words = match schedule {
             SortSchedule::Group => return None,
@@ -142,18 +142,20 @@ fn scratch(form: &Form) -> Option<Scratch> {
         return Some(Scratch { words: words as u64, slot: 0 });
     }
     let (results, parts, words) = match form {
-        Form::Reduce { combine, outer, schedule, .. } => {
+        Form::Reduce(ReduceForm { combine, outer, schedule, .. }) => {
             (outer.iter().product::<usize>(), schedule.parts, combine.words())
         }
-        Form::Scan { outer, parts, .. } => (outer.iter().product(), *parts, 1),
-        Form::Row { kind, outer, parts, .. } => (outer.iter().product(), *parts, kind.words()),
-        Form::MatMul { batch, m, n, schedule, .. } => {
+        Form::Scan(ScanForm { outer, parts, .. }) => (outer.iter().product(), *parts, 1),
+        Form::Row(RowForm { kind, outer, parts, .. }) => {
+            (outer.iter().product(), *parts, kind.words())
+        }
+        Form::MatMul(MatMulForm { batch, m, n, schedule, .. }) => {
             (batch.iter().product::<usize>() * m * n, schedule.parts, 1)
         }
         Form::Attention(AttentionForm { batch, queries, out, schedule, .. }) => {
             (batch.iter().product::<usize>() * queries * (out + 2), schedule.parts, 1)
         }
-        Form::Map { .. } | Form::Sort { .. } => return None,
+        Form::Map { .. } | Form::Sort(_) => return None,
     };
     let words = (results * parts * words) as u64;
     (parts > 1).then_some(Scratch { words, slot: 0 })

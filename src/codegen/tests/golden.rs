@@ -6,7 +6,8 @@ use crate::cost::Limits;
 use crate::dtype::{DType, Ty};
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
-    Form, ProductLayout, ProductSchedule, ReduceLayout, ReduceSchedule, Space, Tile,
+    Form, MatMulForm, ProductLayout, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule,
+    RowForm, Space, Tile,
 };
 
 /// All dispatches of a step as one text.
@@ -58,13 +59,13 @@ fn reduction_in_parts() {
     let schedule = ReduceSchedule { layout: ReduceLayout::Group, parts: 2 };
     let (outer, inner) = ([4][..].into(), [1_000][..].into());
     let combine = Combine::ArgMax;
-    insta::assert_snapshot!(print(&make.finish(Form::Reduce {
+    insta::assert_snapshot!(print(&make.finish(Form::Reduce(ReduceForm {
         combine,
         outer,
         inner,
         prologue,
         schedule
-    })));
+    }))));
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn layer_norm() {
     make.output(DType::F32, &dims, root);
     let outer = [8][..].into();
     let kind = RowKind::LayerNorm;
-    let form = Form::Row { kind, outer, len: 300, prologue, epsilon: Some(0), parts: 1 };
+    let form = Form::Row(RowForm { kind, outer, len: 300, prologue, epsilon: Some(0), parts: 1 });
     insta::assert_snapshot!(print(&make.finish(form)));
 }
 
@@ -91,7 +92,7 @@ fn softmax_by_subgroups() {
     let root = make.expr.acc(Ty::F32).r();
     make.output(DType::F32, &dims, root);
     let (outer, kind) = ([8][..].into(), RowKind::Softmax);
-    let form = Form::Row { kind, outer, len: 4_096, prologue, epsilon: None, parts: 1 };
+    let form = Form::Row(RowForm { kind, outer, len: 4_096, prologue, epsilon: None, parts: 1 });
     let limits = super::with_subgroups();
     insta::assert_snapshot!(print_for(&make.finish(form), &limits));
 }
@@ -106,7 +107,7 @@ fn layer_norm_of_columns_in_parts() {
     let root = make.expr.acc(Ty::F32).r();
     make.output_through(DType::F32, &[1_000, 40], root, view(&dims, &[1, 40], 0));
     let (outer, kind) = ([40][..].into(), RowKind::LayerNorm);
-    let form = Form::Row { kind, outer, len: 1_000, prologue, epsilon: Some(0), parts: 4 };
+    let form = Form::Row(RowForm { kind, outer, len: 1_000, prologue, epsilon: Some(0), parts: 4 });
     insta::assert_snapshot!(print(&make.finish(form)));
 }
 
@@ -136,7 +137,18 @@ fn matmul_with_bias_and_relu() {
     let schedule = ProductSchedule { layout: ProductLayout::Tiles(tile), parts: 1 };
     let (batch, precision) = ([][..].into(), Precision::Exact);
     let spread = None;
-    let form = Form::MatMul { batch, m, n, k, spread, x, w, acc: Ty::F32, precision, schedule };
+    let form = Form::MatMul(MatMulForm {
+        batch,
+        m,
+        n,
+        k,
+        spread,
+        x,
+        w,
+        acc: Ty::F32,
+        precision,
+        schedule,
+    });
     insta::assert_snapshot!(print(&make.finish(form)));
 }
 

@@ -5,7 +5,7 @@ use super::{check, targets};
 use crate::cost::{Limits, MatrixUnits};
 use crate::dtype::DType;
 use crate::ops::Precision;
-use crate::plan::{Form, ProductLayout, ProductSchedule, Space, Strip, Tile, UnitTile};
+use crate::plan::{Form, MatMulForm, ProductLayout, ProductSchedule, Space, Strip, Tile, UnitTile};
 use crate::shape::View;
 
 const fn tile([bm, bn, bk, tm, tn]: [usize; 5], parts: usize) -> ProductSchedule {
@@ -59,8 +59,18 @@ fn case(dtype: DType, sides: Sides, schedule: ProductSchedule) -> Case {
     let root = (make.expr.acc(acc) + make.expr.handle(bias)).r();
     make.output(dtype, &dims, root);
     let (batch, precision) = (batch.into(), Precision::Exact);
-    let mut case =
-        make.finish(Form::MatMul { batch, m, n, k, spread: None, x, w, acc, precision, schedule });
+    let mut case = make.finish(Form::MatMul(MatMulForm {
+        batch,
+        m,
+        n,
+        k,
+        spread: None,
+        x,
+        w,
+        acc,
+        precision,
+        schedule,
+    }));
     case.tolerance = 1e-4;
     case
 }

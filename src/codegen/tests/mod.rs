@@ -8,6 +8,7 @@ mod golden;
 mod map;
 mod matmul;
 mod reduce;
+#[cfg(feature = "gpu")]
 mod reference;
 mod row;
 mod scan;

@@ -5,7 +5,7 @@ use super::{check, targets};
 use crate::cost::Limits;
 use crate::dtype::{DType, Ty};
 use crate::ops::Combine;
-use crate::plan::{Form, ReduceLayout, ReduceSchedule, Space};
+use crate::plan::{Form, ReduceForm, ReduceLayout, ReduceSchedule, Space};
 use crate::shape::View;
 
 const LAYOUTS: [ReduceLayout; 2] = [ReduceLayout::Group, ReduceLayout::Thread];
@@ -51,7 +51,8 @@ fn case(
     make.output(out, outer, root);
     make.output(out, outer, acc);
     let (outer, inner) = ((*outer).into(), (*inner).into());
-    let mut case = make.finish(Form::Reduce { combine, outer, inner, prologue, schedule });
+    let mut case =
+        make.finish(Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule }));
     case.tolerance = 1e-4;
     case
 }

@@ -4,7 +4,9 @@ use super::case::Case;
 use crate::dtype::{DType, Scalar, Ty};
 use crate::expr::{Binary, Node, Ref, Unary};
 use crate::ops::{Combine, RowKind};
-use crate::plan::{AttentionForm, Form, Source, Step};
+use crate::plan::{
+    AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm, Source, Step,
+};
 use crate::shape::View;
 
 /// The contents of each output.
@@ -15,7 +17,7 @@ pub(super) fn outputs(case: &Case) -> Vec<Vec<f64>> {
         .iter()
         .map(|o| vec![f64::NAN; case.plan.values[o.value.index()].shape.elements()])
         .collect();
-    if let Form::Sort { .. } = step.form {
+    if let Form::Sort(_) = step.form {
         sort(case, &mut out);
         return out;
     }
@@ -33,13 +35,13 @@ pub(super) fn outputs(case: &Case) -> Vec<Vec<f64>> {
 /// The out space and the accumulated value at each of its points.
 fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
     match &case.step.form {
-        Form::Sort { .. } => panic!("nothing is accumulated"),
+        Form::Sort(_) => panic!("nothing is accumulated"),
         Form::Map { dims } => {
             let dims = dims.to_vec();
             let count = dims.iter().product();
             (dims, vec![0.0; count])
         }
-        Form::Reduce { combine, outer, inner, prologue, .. } => {
+        Form::Reduce(ReduceForm { combine, outer, inner, prologue, .. }) => {
             let accs = points(outer).into_iter().map(|o| {
                 let all = points(inner);
                 let values = all.iter().map(|i| eval(case, *prologue, &[&o[..], i].concat(), 0.0));
@@ -47,7 +49,7 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             });
             (outer.to_vec(), accs.collect())
         }
-        Form::Row { kind, outer, len, prologue, epsilon, .. } => {
+        Form::Row(RowForm { kind, outer, len, prologue, epsilon, .. }) => {
             let epsilon = epsilon.map_or(0.0, |e| case.step.scalars[usize::from(e)].value());
             let accs = points(outer).into_iter().flat_map(|o| {
                 let row = (0..*len).map(|j| eval(case, *prologue, &[&o[..], &[j]].concat(), 0.0));
@@ -56,7 +58,7 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             let dims = outer.iter().copied().chain([*len]).collect();
             (dims, accs.collect())
         }
-        Form::Scan { combine, outer, len, prologue, .. } => {
+        Form::Scan(ScanForm { combine, outer, len, prologue, .. }) => {
             let ty = case.step.expr.ty(*prologue);
             let accs = points(outer).into_iter().flat_map(|o| {
                 let row = (0..*len).map(|j| eval(case, *prologue, &[&o[..], &[j]].concat(), 0.0));
@@ -105,7 +107,7 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             let accs = accs.collect();
             (dims, accs)
         }
-        Form::MatMul { batch, m, n, k, x, w, acc, .. } => {
+        Form::MatMul(MatMulForm { batch, m, n, k, x, w, acc, .. }) => {
             let dims: Vec<usize> = batch.iter().copied().chain([*m, *n]).collect();
             let accs = points(&dims).into_iter().map(|point| {
                 let (b, at) = point.split_at(batch.len());
@@ -123,7 +125,8 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
 
 /// The outputs of a sort: of each row the roots at its elements in order.
 fn sort(case: &Case, out: &mut [Vec<f64>]) {
-    let Form::Sort { outer, len, count, prologue, descending, .. } = &case.step.form else {
+    let Form::Sort(SortForm { outer, len, count, prologue, descending, .. }) = &case.step.form
+    else {
         return;
     };
     for o in points(outer) {

@@ -5,7 +5,7 @@ use super::{check, targets};
 use crate::cost::Limits;
 use crate::dtype::{DType, Ty};
 use crate::ops::RowKind;
-use crate::plan::{Form, Space};
+use crate::plan::{Form, RowForm, Space};
 use crate::shape::View;
 
 /// A row form of 2x over `outer ++ [len]`, with its result scaled by a vector of `len`.
@@ -35,7 +35,7 @@ fn case_in_parts(
     let root = (make.expr.handle(acc) * make.expr.handle(gamma)).r();
     make.output_through(dtype, &[elements], root, out_view.clone());
     make.output_through(DType::F32, &[elements], acc, out_view);
-    make.finish(Form::Row { kind, outer: outer.into(), len, prologue, epsilon, parts })
+    make.finish(Form::Row(RowForm { kind, outer: outer.into(), len, prologue, epsilon, parts }))
 }
 
 const LENGTHS: [usize; 19] = [
@@ -101,7 +101,7 @@ fn rows_with_nan_and_infinities() {
             make.output(DType::F32, &dims, acc);
             let outer = [5][..].into();
             check(
-                &make.finish(Form::Row { kind, outer, len, prologue, epsilon, parts: 1 }),
+                &make.finish(Form::Row(RowForm { kind, outer, len, prologue, epsilon, parts: 1 })),
                 &limits,
             );
         }

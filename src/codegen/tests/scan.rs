@@ -5,7 +5,7 @@ use super::{check, targets};
 use crate::cost::Limits;
 use crate::dtype::DType;
 use crate::ops::Combine;
-use crate::plan::{Form, Space};
+use crate::plan::{Form, ScanForm, Space};
 use crate::shape::View;
 
 /// A scan of x + 1 over `outer ++ [len]`, and twice of it.
@@ -21,7 +21,7 @@ fn case(combine: Combine, dtype: DType, dims: &[usize], views: [View; 2], parts:
     make.output_through(dtype, &[elements], acc, out_view.clone());
     make.output_through(dtype, &[elements], twice, out_view);
     let (outer, len) = (dims[..dims.len() - 1].into(), dims[dims.len() - 1]);
-    make.finish(Form::Scan { combine, outer, len, prologue, parts })
+    make.finish(Form::Scan(ScanForm { combine, outer, len, prologue, parts }))
 }
 
 fn straight(dims: &[usize]) -> [View; 2] {

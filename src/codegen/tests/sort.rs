@@ -4,7 +4,7 @@ use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
 use crate::cost::Limits;
 use crate::dtype::DType;
-use crate::plan::{Form, SortSchedule, Space};
+use crate::plan::{Form, SortForm, SortSchedule, Space};
 use crate::shape::View;
 
 const SELECT: SortSchedule = SortSchedule::Select { parts: 1 };
@@ -36,7 +36,7 @@ fn case(
     make.output_through(dtype, &[rows * count], prologue, place(&kept));
     make.output_through(DType::U32, &[rows * count], position, place(&kept));
     let outer = outer.into();
-    make.finish(Form::Sort { outer, len, count, dtype, prologue, descending, schedule })
+    make.finish(Form::Sort(SortForm { outer, len, count, dtype, prologue, descending, schedule }))
 }
 
 /// The ways of sorting that a device can take.

@@ -37,7 +37,10 @@ use self::input::Input;
 use self::program::{Hole, Tapes};
 use self::tape::Tape;
 use crate::expr::Ref;
-use crate::plan::{Failed, Form, Home, Plan, Source, Space, Step, ValueId};
+use crate::plan::{
+    Failed, Form, Home, MatMulForm, Plan, ReduceForm, RowForm, ScanForm, SortForm, Source, Space,
+    Step, ValueId,
+};
 use crate::run::HostBuffer;
 use crate::shape::View;
 
@@ -101,21 +104,21 @@ fn run(
 fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
     match &job.step.form {
         Form::Map { .. } => map::run(job, outputs),
-        Form::Reduce { combine, outer, inner, prologue, .. } => {
+        Form::Reduce(ReduceForm { combine, outer, inner, prologue, .. }) => {
             reduce::run(
                 job,
                 &reduce::Reduce { combine: *combine, outer, inner, prologue: *prologue },
                 outputs,
             );
         }
-        Form::Row { kind, len, prologue, epsilon, .. } => {
+        Form::Row(RowForm { kind, len, prologue, epsilon, .. }) => {
             row::run(
                 job,
                 &row::Row { kind: *kind, len: *len, prologue: *prologue, epsilon: *epsilon },
                 outputs,
             );
         }
-        Form::Sort { len, count, prologue, descending, .. } => {
+        Form::Sort(SortForm { len, count, prologue, descending, .. }) => {
             let sort = sort::Sort {
                 len: *len,
                 count: *count,
@@ -124,12 +127,12 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
             };
             sort::run(job, &sort, outputs);
         }
-        Form::Scan { combine, len, prologue, .. } => {
+        Form::Scan(ScanForm { combine, len, prologue, .. }) => {
             let scan = scan::Scan { combine: *combine, len: *len, prologue: *prologue };
             scan::run(job, &scan, outputs);
         }
         Form::Attention(form) => attention::run(job, form, outputs),
-        Form::MatMul { batch, m, n, k, spread, x, w, acc, .. } => {
+        Form::MatMul(MatMulForm { batch, m, n, k, spread, x, w, acc, .. }) => {
             let (m, n, k) = (*m, *n, *k);
             let (spread, x, w, acc) = (spread.as_ref(), *x, *w, *acc);
             let product = matmul::Product { batch, m, n, k, spread, x, w, acc };

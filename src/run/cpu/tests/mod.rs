@@ -11,7 +11,7 @@ use self::oracle::{Case, contiguous, floats, matmul, reduce, view};
 use crate::dtype::{DType, Ty};
 use crate::expr::Builder;
 use crate::ops::{Combine, RowKind};
-use crate::plan::{Form, Operand, Source, Space};
+use crate::plan::{Form, Operand, RowForm, Source, Space};
 
 const SPECIAL: [f32; 4] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0];
 
@@ -243,14 +243,14 @@ fn rows_of_every_kind_and_length() {
             let epsilon = kind.has_epsilon().then_some(0);
             let acc = b.acc(Ty::F32);
             let prologue = (x * 3.0 + 1.0).r();
-            let form = Form::Row {
+            let form = Form::Row(RowForm {
                 kind,
                 outer: [outer].as_slice().into(),
                 len,
                 prologue,
                 epsilon,
                 parts: 1,
-            };
+            });
             case.check(&b, form, &[(DType::F32, (acc * gain).r())], 1e-5);
         }
     }
@@ -273,8 +273,14 @@ fn rows_along_an_outer_axis_and_of_special_values() {
         let acc = b.acc(Ty::F32);
         let root = if dtype == DType::Bool { acc.gt(0.25).r() } else { acc.r() };
         let (outer, epsilon) = ([45].as_slice().into(), None);
-        let form =
-            Form::Row { kind: RowKind::Softmax, outer, len: 7, prologue: x.r(), epsilon, parts: 1 };
+        let form = Form::Row(RowForm {
+            kind: RowKind::Softmax,
+            outer,
+            len: 7,
+            prologue: x.r(),
+            epsilon,
+            parts: 1,
+        });
         case.check(&b, form, &[(dtype, root)], 1e-3);
     }
 }
@@ -286,8 +292,14 @@ fn a_constant_row_normalises_to_zero() {
     let _ = case.scalar(&b, DType::F32, 1e-12);
     let root = b.acc(Ty::F32).r();
     let (outer, epsilon) = ([3].as_slice().into(), Some(0));
-    let form =
-        Form::Row { kind: RowKind::LayerNorm, outer, len: 100, prologue: x.r(), epsilon, parts: 1 };
+    let form = Form::Row(RowForm {
+        kind: RowKind::LayerNorm,
+        outer,
+        len: 100,
+        prologue: x.r(),
+        epsilon,
+        parts: 1,
+    });
     case.check(&b, form, &[(DType::F32, root)], 1e-2);
 }
 

@@ -12,8 +12,9 @@ use crate::expr::{Builder, E, Ref};
 use crate::graph::NodeId;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
-    AttentionForm, Cost, Dims, Form, Home, Operand, Plan, ProductSchedule, ReduceLayout,
-    ReduceSchedule, Source, Space, Step, StepOutput, Value as Stored, ValueId,
+    AttentionForm, Cost, Dims, Form, Home, MatMulForm, Operand, Plan, ProductSchedule, ReduceForm,
+    ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Source, Space, Step, StepOutput,
+    Value as Stored, ValueId,
 };
 use crate::run::HostBuffer;
 use crate::run::cpu::{CpuPool, CpuProgram, run};
@@ -163,25 +164,46 @@ impl Case {
 /// A reduction with the schedule that the host ignores.
 pub fn reduce(combine: Combine, outer: &[usize], inner: &[usize], prologue: Ref) -> Form {
     let schedule = ReduceSchedule { layout: ReduceLayout::Group, parts: 1 };
-    Form::Reduce { combine, outer: outer.into(), inner: inner.into(), prologue, schedule }
+    Form::Reduce(ReduceForm {
+        combine,
+        outer: outer.into(),
+        inner: inner.into(),
+        prologue,
+        schedule,
+    })
 }
 
 /// A product with the schedule that the host ignores.
 pub fn matmul(batch: &[usize], [m, n, k]: [usize; 3], x: E<'_>, w: E<'_>) -> Form {
     let (batch, precision, schedule) = (batch.into(), Precision::Exact, ProductSchedule::default());
     let (spread, acc) = (None, x.ty());
-    Form::MatMul { batch, m, n, k, spread, x: x.r(), w: w.r(), acc, precision, schedule }
+    Form::MatMul(MatMulForm {
+        batch,
+        m,
+        n,
+        k,
+        spread,
+        x: x.r(),
+        w: w.r(),
+        acc,
+        precision,
+        schedule,
+    })
 }
 
 fn out_dims(form: &Form) -> Dims {
     match form {
         Form::Map { dims } => dims.clone(),
-        Form::Reduce { outer, .. } => outer.clone(),
-        Form::Sort { outer, count, .. } => outer.iter().copied().chain([*count]).collect(),
-        Form::Row { outer, len, .. } | Form::Scan { outer, len, .. } => {
+        Form::Reduce(ReduceForm { outer, .. }) => outer.clone(),
+        Form::Sort(SortForm { outer, count, .. }) => {
+            outer.iter().copied().chain([*count]).collect()
+        }
+        Form::Row(RowForm { outer, len, .. }) | Form::Scan(ScanForm { outer, len, .. }) => {
             outer.iter().copied().chain([*len]).collect()
         }
-        Form::MatMul { batch, m, n, .. } => batch.iter().copied().chain([*m, *n]).collect(),
+        Form::MatMul(MatMulForm { batch, m, n, .. }) => {
+            batch.iter().copied().chain([*m, *n]).collect()
+        }
         Form::Attention(AttentionForm { batch, queries, out, .. }) => {
             batch.iter().copied().chain([*queries, *out]).collect()
         }
@@ -231,10 +253,8 @@ impl Oracle<'_> {
             let mut elements = vec![f64::NAN; points.len()];
             for (point, &acc) in points.iter().zip(&accs) {
                 let space = match self.step.form {
-                    Form::Map { .. } | Form::Row { .. } | Form::Scan { .. } | Form::Sort { .. } => {
-                        Space::Main
-                    }
-                    Form::Reduce { .. } | Form::MatMul { .. } | Form::Attention(_) => Space::Out,
+                    Form::Map { .. } | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => Space::Main,
+                    Form::Reduce(_) | Form::MatMul(_) | Form::Attention(_) => Space::Out,
                 };
                 let at = index(&output.view, point) as usize;
                 elements[at] = self.evaluate(output.root, space, point, acc).number();
@@ -268,8 +288,8 @@ impl Oracle<'_> {
     /// What the form combines for each point of the out space.
     fn accs(&self, out: &[SmallVec<[usize; 4]>]) -> Vec<Option<Value>> {
         match &self.step.form {
-            Form::Map { .. } | Form::Sort { .. } => vec![None; out.len()],
-            Form::Reduce { combine, inner, prologue, .. } => {
+            Form::Map { .. } | Form::Sort(_) => vec![None; out.len()],
+            Form::Reduce(ReduceForm { combine, inner, prologue, .. }) => {
                 let inner = points(inner);
                 let row = |point: &[usize]| -> Vec<Value> {
                     let at = |i: &SmallVec<[usize; 4]>| -> SmallVec<[usize; 8]> {
@@ -283,7 +303,7 @@ impl Oracle<'_> {
                 let ty = self.step.expr.ty(*prologue);
                 out.iter().map(|point| Some(combined(*combine, ty, &row(point)))).collect()
             }
-            Form::Row { kind, len, prologue, epsilon, .. } => {
+            Form::Row(RowForm { kind, len, prologue, epsilon, .. }) => {
                 let epsilon = epsilon.map_or(0.0, |at| self.step.scalars[usize::from(at)].value());
                 let all: Vec<f64> = out
                     .iter()
@@ -293,7 +313,7 @@ impl Oracle<'_> {
                     all.chunks((*len).max(1)).flat_map(|row| normalized(*kind, epsilon, row));
                 rows.map(|x| Some(Value::F(x))).collect()
             }
-            Form::Scan { combine, len, prologue, .. } => {
+            Form::Scan(ScanForm { combine, len, prologue, .. }) => {
                 let ty = self.step.expr.ty(*prologue);
                 let all: Vec<Value> = out
                     .iter()
@@ -305,7 +325,7 @@ impl Oracle<'_> {
                 all.chunks((*len).max(1)).flat_map(row).collect()
             }
             Form::Attention(_) => unreachable!("the interpreter of graphs has it"),
-            Form::MatMul { batch, k, x, w, .. } => {
+            Form::MatMul(MatMulForm { batch, k, x, w, .. }) => {
                 let sum = |point: &SmallVec<[usize; 4]>| {
                     let (b, mn) = point.split_at(batch.len());
                     let mut terms = Vec::new();
