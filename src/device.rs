@@ -7,6 +7,7 @@ mod calibration;
 mod card;
 #[cfg(feature = "serde")]
 mod keep;
+mod metrics;
 mod plans;
 mod pools;
 mod reckoning;
@@ -16,6 +17,8 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use builder::DeviceBuilder;
+pub(crate) use metrics::Counter;
+pub use metrics::Metrics;
 pub(crate) use plans::Prepared;
 pub use pools::PoolStats;
 pub use recovery::{DeviceLoss, Recovery};
@@ -61,6 +64,7 @@ struct Inner {
     placement: Placement,
     pool: Arc<CpuPool>,
     plans: Arc<plans::Plans>,
+    counters: Arc<metrics::Counters>,
     budget: Budget,
 }
 
@@ -300,6 +304,7 @@ impl Inner {
             pool: CpuPool::swept(),
             budget: start.budget,
             plans: Arc::default(),
+            counters: Arc::default(),
             #[cfg(feature = "gpu")]
             card: None,
         }

@@ -35,13 +35,17 @@
 //! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, and where compiled
 //!   kernels and profiles are kept on disk. [`Device::calibrate`] measures both sides.
 //! - [`Device::eval`] is the form of one call per operation.
-//! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did.
+//! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did,
+//!   [`Program::profile`] what took how long, and [`Device::metrics`] counts it all.
 //! - [`registry`] lists all operations.
 //!
 //! # Features
 //!
 //! - `gpu` (default): GPUs through wgpu. Without it the crate is a CPU engine.
 //! - `serde` (default): [`DeviceProfile`] as serde's data, and kept on disk.
+//! - `tracing`: spans and events of every stage, under the target `onetrip`.
+//! - `ndarray`: views of arrays as inputs, arrays as results.
+//! - `safetensors`: weights from a file, mapped into memory, as residents.
 //! - `blocking`: twins of everything async that wait on the calling thread.
 
 mod batch;
@@ -63,19 +67,20 @@ mod run;
 mod shape;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 mod store;
+mod trace;
 mod units;
 
 pub use batch::{
     Attention, AttentionMask, Axes, BufferId, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
     ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, GpuCommandBatch, Input,
-    LossReduction, LstmState, OutputKey, Outputs, Pool, Pool1d, Pool2d, Program, ReadView,
-    Recurrence, Resident, Rotary, RunStats,
+    KernelProfile, LossReduction, LstmState, OutputKey, Outputs, Pool, Pool1d, Pool2d, Profile,
+    Program, ReadView, Recurrence, Resident, Rotary, RunStats, StageProfile,
 };
 pub use calibrate::Progress;
 pub use cost::{
     Backend, Curve, DeviceProfile, Placement, SideProfile, TileKind, TileRate, selector,
 };
-pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, PoolStats, Recovery};
+pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, Metrics, PoolStats, Recovery};
 pub use dtype::{DType, Element, Float, Index, Logical, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, PlanError,

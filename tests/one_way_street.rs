@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// The stages in the order of the street. What stands in one row may not name each other.
 const STREET: &[&[&str]] = &[
     &["dtype", "shape", "clock", "units", "lru", "store"],
+    &["trace"],
     &["error"],
     &["expr"],
     &["ops"],
@@ -38,6 +39,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("tokio", &["run", "device", "batch"]),
     ("pollster", &["device", "batch"]),
     ("serde_json", &["device"]),
+    ("tracing", &["trace"]),
 ];
 
 #[test]

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
+use crate::trace::{Timeline, stage};
 
 /// How often a run is repeated whose device is lost.
 const REPEATS: u64 = 3;
@@ -28,6 +29,8 @@ pub(super) struct Attempt<'a> {
     /// In the order of the graph's keeps.
     pub kept: &'a [Handle],
     pub plan: &'a PlanCell,
+    /// Where the times of the run go.
+    pub timeline: &'a Timeline,
 }
 
 /// What a run made.
@@ -68,7 +71,9 @@ impl Attempt<'_> {
             return Ok(prepared);
         }
         let planning = Stopwatch::started();
-        let (prepared, known) = self.device.prepare(self.graph, self.placement, pinned)?;
+        let stage = stage!(self.timeline, "plan", operations = self.graph.len());
+        let plan = || self.device.prepare(self.graph, self.placement, pinned);
+        let (prepared, known) = stage.of(plan)?;
         if known {
             stats.plan_hits = 1;
         } else {
@@ -83,7 +88,8 @@ impl Attempt<'_> {
         let mut stats = RunStats::default();
         loop {
             let prepared = self.prepared(&mut stats)?;
-            match prepared.compile(self.device).await {
+            let stage = stage!(self.timeline, "compile");
+            match stage.over(prepared.compile(self.device)).await {
                 Ok(()) => return Ok(()),
                 Err(error) => self.recover(error.into(), &mut stats).await?,
             }
@@ -101,9 +107,9 @@ impl Attempt<'_> {
         let (mut uploads, mut data) = (Some(uploads), Vec::new());
         loop {
             let prepared = self.prepared(stats)?;
-            let permit = admit(self.device, &prepared, stats).await?;
+            let permit = admit(self.device, &prepared, self.timeline, stats).await?;
             if let Some(uploads) = uploads.take() {
-                data = uploads()?;
+                data = stage!(self.timeline, "gather").of(uploads)?;
             }
             match self.launch(&prepared, &data, permit, stats).await {
                 Ok((results, kept)) => {
@@ -124,8 +130,8 @@ impl Attempt<'_> {
         permit: Permit,
         stats: &mut RunStats,
     ) -> Result<(Results, Vec<Storage>)> {
-        let &Self { device, graph, residents, .. } = self;
-        let run = Run { device, prepared, graph, uploads, residents, permit };
+        let &Self { device, graph, residents, timeline, .. } = self;
+        let run = Run { device, prepared, graph, uploads, residents, permit, timeline };
         #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "on the host already"))]
         let (results, mut kept) = run.finish(stats).await?;
         #[cfg(feature = "gpu")]

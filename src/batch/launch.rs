@@ -10,8 +10,8 @@ use super::resident::{Handle, Storage};
 use super::stats::RunStats;
 use crate::clock::Stopwatch;
 use crate::cost::Backend;
-use crate::device::{Device, Prepared};
-use crate::error::{DeviceError, ReadError, Result, file_and_line};
+use crate::device::{Counter, Device, Prepared};
+use crate::error::{DeviceError, Error, ReadError, Result, file_and_line};
 use crate::graph::{Graph, NodeId};
 use crate::plan::Failed;
 use crate::run::HostBuffer;
@@ -19,6 +19,7 @@ use crate::run::budget::Permit;
 use crate::run::cpu;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{self, DeviceBuffer, GpuRun};
+use crate::trace::{Timeline, event, stage};
 
 /// A run that is about to be made.
 pub(super) struct Run<'a> {
@@ -32,16 +33,20 @@ pub(super) struct Run<'a> {
     pub residents: &'a [Handle],
     /// The room in the device's memory budget.
     pub permit: Permit,
+    /// Where the times of its parts go.
+    pub timeline: &'a Timeline,
 }
 
 /// Waits for room for a run in the device's memory budget.
 pub(super) async fn admit(
     device: &Device,
     prepared: &Prepared,
+    timeline: &Timeline,
     stats: &mut RunStats,
 ) -> Result<Permit> {
     let waiting = Stopwatch::started();
-    let permit = device.budget().admit(prepared.bytes).await?;
+    let room = stage!(timeline, "wait", bytes = prepared.bytes);
+    let permit = room.over(device.budget().admit(prepared.bytes)).await?;
     stats.wait_time = waiting.total();
     Ok(permit)
 }
@@ -57,9 +62,11 @@ impl Run<'_> {
     /// Runs. With the results comes what stays on the device, in the order of the plan's keeps.
     pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
         let (device, was_chosen) = (self.device, self.prepared.was_chosen);
-        let busy = device.busy();
+        let (busy, counted) = (device.busy(), device.counted());
         let finished = self.run(stats).await;
+        counted.end();
         drop(busy);
+        tell(device, stats, finished.as_ref().err());
         if was_chosen {
             device.measure_some_time();
         }
@@ -91,8 +98,10 @@ impl Run<'_> {
             uploads: self.uploads.to_vec(),
             residents: host_residents(self.residents).await?,
             permit: self.permit.clone(),
+            timeline: self.timeline.clone(),
         };
-        let run = cpu::run_off_thread(job, self.device.pool()).await?;
+        let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
+        let run = computing.over(cpu::run_off_thread(job, self.device.pool())).await?;
         self.check(run.failed)?;
         stats.submits = 1;
         stats.downloads = u64::from(!plan.downloads.is_empty());
@@ -114,7 +123,8 @@ impl Run<'_> {
             return Err(DeviceError::NoGpuSupport.into());
         };
         let compiling = Stopwatch::started();
-        let (kernels, compiled) = self.prepared.kernels(self.device, &gpu).await?;
+        let compile = stage!(self.timeline, "compile");
+        let (kernels, compiled) = compile.over(self.prepared.kernels(self.device, &gpu)).await?;
         if compiled {
             stats.pipelines_compiled = u64::from(kernels.compiled);
             stats.pipeline_hits = u64::from(kernels.hits);
@@ -129,6 +139,7 @@ impl Run<'_> {
             uploads: uploads.collect(),
             residents: residents.collect::<Result<_>>()?,
             permit: self.permit.clone(),
+            timeline: self.timeline.clone(),
         };
         let run = gpu.run(job).await?;
         self.check(run.failed)?;
@@ -176,6 +187,41 @@ impl std::fmt::Debug for Results {
             #[cfg(feature = "gpu")]
             Self::Gpu(run) => write!(f, "Results({} from the GPU)", run.len()),
         }
+    }
+}
+
+/// Counts what a run did, and says so.
+fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let counters = device.counters();
+    let ran = match (failed, stats.backend) {
+        (None, Some(Backend::Cpu)) => Counter::CpuRuns,
+        (None, Some(Backend::Gpu)) => Counter::GpuRuns,
+        _ => Counter::Failed,
+    };
+    counters.add(ran, 1);
+    counters.add(Counter::Kernels, stats.dispatches);
+    counters.add(Counter::BytesUp, stats.bytes_up);
+    counters.add(Counter::BytesDown, stats.bytes_down);
+    counters.add(Counter::Compiled, stats.pipelines_compiled);
+    counters.add(Counter::CompileNanos, nanos(stats.compile_time));
+    counters.add(Counter::WaitNanos, nanos(stats.wait_time));
+    counters.add(Counter::RunNanos, nanos(stats.run_time));
+    if failed.is_none() {
+        counters.add(Counter::PredictedNanos, nanos(stats.predicted_time));
+    }
+    match failed {
+        None => event!(
+            DEBUG,
+            "ran",
+            backend = stats.backend.map(|side| side.to_string()),
+            kernels = stats.dispatches,
+            bytes_up = stats.bytes_up,
+            bytes_down = stats.bytes_down,
+            seconds = stats.run_time.as_secs_f64(),
+            predicted_seconds = stats.predicted_time.as_secs_f64(),
+        ),
+        Some(error) => event!(WARN, "run failed", error = error.to_string()),
     }
 }
 

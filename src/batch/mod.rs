@@ -20,6 +20,7 @@ mod loss;
 mod movement;
 mod normalize;
 mod pool;
+mod profile;
 mod program;
 mod random;
 mod read;
@@ -55,6 +56,7 @@ pub use id::BufferId;
 pub use input::Input;
 pub use loss::LossReduction;
 pub use pool::{Pool, Pool1d, Pool2d};
+pub use profile::{KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
 pub use recurrent::{CellWeights, LstmState, Recurrence};
@@ -73,6 +75,7 @@ use crate::ops::{Op, Type, infer};
 use crate::plan::Explanation;
 use crate::run::HostBuffer;
 use crate::shape::Shape;
+use crate::trace::event;
 
 /// Records operations and runs them in one trip.
 ///
@@ -300,6 +303,13 @@ impl GpuCommandBatch {
     #[track_caller]
     fn push<T: Element>(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, ty: Type) -> BufferId<T> {
         debug_assert_eq!(ty.dtype, T::DTYPE, "{} gives another type than its method", op.name());
+        event!(
+            TRACE,
+            "record",
+            operation = op.name(),
+            ty = ty.to_string(),
+            operands = inputs.len()
+        );
         let place = self.caller();
         let node = self.graph.push(Node { op, inputs, ty, place });
         self.runs.forget_plan();

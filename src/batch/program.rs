@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::attempt::{Attempt, Done, PlanCell};
 use super::input::{Input, Key, Named};
 use super::launch::Results;
+use super::profile::Profile;
 use super::read::{Found, ReadView, check_length};
 use super::resident::{Handle, Resident, Storage};
 use super::state::Turns;
@@ -22,6 +23,7 @@ use crate::error::{DataError, ReadError, Result, RunError, file_and_line};
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use crate::run::{HostBuffer, deadline};
+use crate::trace::{OFF, Timeline, stage};
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
 /// buffers, and any number of them may be under way at once.
@@ -102,15 +104,57 @@ impl Program {
         &self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
+        let stage = stage!(OFF, "execute", operations = self.0.graph.len());
+        let inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
+        stage.over(self.run_timed(inputs, &OFF)).await
+    }
+
+    /// Runs the program with `inputs` that fit it.
+    async fn run_timed(&self, inputs: Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
         let program = &*self.0;
-        let inputs = program.fitting(inputs.into_iter().map(Into::into))?;
         let mut stats = RunStats::default();
         let mut lent = Vec::with_capacity(inputs.len());
         let uploads = || program.gather(inputs, &mut lent);
-        let done = program.attempt().run(&program.turns, uploads, &mut stats).await;
+        let done = Attempt { timeline, ..program.attempt() }
+            .run(&program.turns, uploads, &mut stats)
+            .await;
         lent.into_iter().for_each(|buffer| program.device.pool().give(buffer));
         let Done { prepared, results, kept } = done?;
         Ok(Outputs { program: self.clone(), prepared, results, kept, stats })
+    }
+
+    /// Runs the program once, and says what took how long: each stage on the host, each kernel by the clock of the
+    /// side that ran it, beside what was predicted. The results are thrown away; residents change as in a run.
+    ///
+    /// On a GPU each kernel is then a pass of its own, so that its time can be taken, and none is encoded ahead: the whole
+    /// takes longer than [`run`](Self::run). What the first run of a program makes, later ones find: profile the second.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 3);
+    /// let y = batch.relu(x);
+    /// let program = batch.compile().await?;
+    /// let profile = program.profile([(x, &[1.0, -2.0, 3.0])]).await?;
+    /// assert_eq!(profile.kernels[0].kernel, "relu");
+    /// println!("{profile}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn profile<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+    ) -> Result<Profile> {
+        let inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
+        let timeline = Timeline::begun();
+        let stage = stage!(timeline, "execute", operations = self.0.graph.len());
+        let outputs = stage.over(self.run_timed(inputs, &timeline)).await?;
+        Ok(Profile::new(&self.0.device, &outputs.prepared.plan, &outputs.stats, &timeline))
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the
@@ -155,12 +199,12 @@ impl Program {
     }
 }
 
+/// What a run was given, each with the position of the upload that it fills.
+type Fitting<'a> = SmallVec<[(usize, Input<'a>); 4]>;
+
 impl Inner {
     /// `inputs`, each with the position of the upload that it fills.
-    fn fitting<'a>(
-        &self,
-        inputs: impl Iterator<Item = Input<'a>>,
-    ) -> Result<SmallVec<[(usize, Input<'a>); 4]>> {
+    fn fitting<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) -> Result<Fitting<'a>> {
         inputs.map(|input| Ok((self.upload(&input)?, input))).collect()
     }
 
@@ -168,7 +212,7 @@ impl Inner {
     /// run is `lent`.
     fn gather(
         &self,
-        inputs: SmallVec<[(usize, Input<'_>); 4]>,
+        inputs: Fitting<'_>,
         lent: &mut Vec<Arc<HostBuffer>>,
     ) -> Result<Vec<Arc<HostBuffer>>> {
         let mut uploads = self.uploads.clone();
@@ -211,6 +255,7 @@ impl Inner {
             residents: &self.residents,
             kept: &self.kept,
             plan: &self.plan,
+            timeline: &OFF,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::run::gpu::Download;
 use crate::run::memory::{self, LARGE_RESULT};
 use crate::run::threads::off_thread;
 use crate::shape::Shape;
+use crate::trace::{OFF, stage};
 
 /// Bytes that a future copies before it lets other tasks run: a millisecond or two.
 pub(super) const STRIDE: usize = 32 << 20;
@@ -100,6 +101,11 @@ impl Found {
 
     /// The elements in a vector, copied on another thread if they are many.
     pub async fn into_vec<T: Element>(self) -> Vec<T> {
+        let stage = stage!(OFF, "download", elements = self.len());
+        stage.over(self.copied_to_vec()).await
+    }
+
+    async fn copied_to_vec<T: Element>(self) -> Vec<T> {
         if self.len() * size_of::<T>() < LARGE_RESULT {
             return self.to_vec();
         }
@@ -129,13 +135,17 @@ impl Found {
 
     /// Copies all elements to `out`, and lets other tasks run now and then.
     pub async fn copy_politely<T: Element>(&self, out: &mut [T]) {
-        let stride = STRIDE / size_of::<T>();
-        for (index, part) in out.chunks_mut(stride).enumerate() {
-            if index > 0 {
-                give_way().await;
+        let stage = stage!(OFF, "download", elements = out.len());
+        let copying = async {
+            let stride = STRIDE / size_of::<T>();
+            for (index, part) in out.chunks_mut(stride).enumerate() {
+                if index > 0 {
+                    give_way().await;
+                }
+                self.copy_out(index * stride, part);
             }
-            self.copy_out(index * stride, part);
-        }
+        };
+        stage.over(copying).await;
     }
 
     /// The elements where they lie, or a copy where that is no slice of `T`.

@@ -14,6 +14,7 @@ use crate::device::{Device, Prepared};
 use crate::dtype::Element;
 use crate::error::{ReadError, Result};
 use crate::plan::Explanation;
+use crate::trace::{OFF, stage};
 
 /// What a batch remembers between runs.
 #[derive(Debug, Default)]
@@ -53,6 +54,11 @@ impl GpuCommandBatch {
     /// ([`Error::Fault`](crate::Error::Fault)): then the run has no results, and residents that it was to fill stay as
     /// they were.
     pub async fn execute(&mut self) -> Result<()> {
+        let stage = stage!(OFF, "execute", operations = self.graph.len());
+        stage.over(self.run_once()).await
+    }
+
+    async fn run_once(&mut self) -> Result<()> {
         self.runs.results = None;
         let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
         self.check_recorded()?;
@@ -110,6 +116,7 @@ impl GpuCommandBatch {
             residents: &self.residents,
             kept: &self.kept,
             plan: &self.runs.plan,
+            timeline: &OFF,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::units::{bytes, count, seconds};
 
 /// What one run did, counted as it happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RunStats {
     /// Where it ran; `None` before the first run.

@@ -16,6 +16,7 @@ use crate::run::budget::Permit;
 use crate::run::cpu::{self, CpuPool};
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{self, DeviceBuffer, Gpu, Kernels};
+use crate::trace::Timeline;
 
 /// Runs of a probe from which the median is taken.
 const REPEATS: usize = 5;
@@ -152,6 +153,7 @@ impl<'a> Bench<'a> {
                     uploads: host.uploads,
                     residents: host.residents,
                     permit: Permit::default(),
+                    timeline: Timeline::default(),
                 };
                 Ok(Probe::Cpu(job))
             }
@@ -189,6 +191,7 @@ impl<'a> Bench<'a> {
                     uploads: uploads.collect(),
                     residents: residents.clone(),
                     permit: Permit::default(),
+                    timeline: Timeline::default(),
                 };
                 gpu.run(job).await?;
                 Ok(running.total().as_secs_f64())

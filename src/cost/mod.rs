@@ -17,6 +17,7 @@ pub(crate) use work::{Prediction, Work};
 
 /// Where a plan runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Backend {
     /// On the host's cores.
     Cpu,

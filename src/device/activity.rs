@@ -54,6 +54,11 @@ impl Activity {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs under way.
+    pub fn running(&self) -> usize {
+        self.state().running
+    }
+
     pub fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();

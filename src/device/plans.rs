@@ -11,7 +11,7 @@ use crate::cost::{Backend, Limits, Placement};
 use crate::error::{DeviceError, Result};
 use crate::graph::{Fingerprint, Graph, NodeId};
 use crate::lru::Lru;
-use crate::plan::{Home, Placed, Plan};
+use crate::plan::{Home, Placed, Plan, Step};
 use crate::run::cpu::CpuProgram;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{Gpu, Kernels};
@@ -171,9 +171,17 @@ impl Device {
 
     /// What a GPU runs for `plan`.
     pub(crate) fn dispatches(&self, plan: &Plan) -> Vec<Dispatch> {
+        self.dispatches_by_step(plan).into_iter().flatten().collect()
+    }
+
+    /// As [`dispatches`](Self::dispatches), apart for each step.
+    pub(crate) fn dispatches_by_step(&self, plan: &Plan) -> Vec<Vec<Dispatch>> {
         let targets = self.targets();
         let limits = &targets.of(plan.backend).limits;
-        let steps = plan.steps.iter().filter(|step| !step.is_empty());
-        steps.flat_map(|step| lower(plan, step, limits)).collect()
+        let lowered = |step: &Step| match step.is_empty() {
+            true => Vec::new(),
+            false => lower(plan, step, limits),
+        };
+        plan.steps.iter().map(lowered).collect()
     }
 }

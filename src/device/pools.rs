@@ -5,6 +5,7 @@ use crate::run::memory::MemoryCounts;
 
 /// What a device's pools and caches have counted since it was opened, from [`Device::pool_stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct PoolStats {
     /// Memory of the GPU as it was last opened, and memory of the host that it copies from and to.

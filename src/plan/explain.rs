@@ -130,7 +130,7 @@ impl Printer<'_> {
 
     fn step(&self, page: &mut String, at: usize, step: &Step) {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
-        let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), form(step));
+        let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), form_name(step));
         let reads = step.reads();
         let reads = if reads.is_empty() { "nothing".to_owned() } else { Self::names(&reads) };
         let _ = writeln!(page, "     {} ← {reads}", self.list(&outputs));
@@ -192,7 +192,8 @@ impl Printer<'_> {
     }
 }
 
-fn form(step: &Step) -> &'static str {
+/// The form of a step as people call it.
+pub(crate) fn form_name(step: &Step) -> &'static str {
     match step.form {
         Form::Map { .. } => "map",
         Form::Reduce(_) => "reduce",

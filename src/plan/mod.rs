@@ -31,6 +31,7 @@ mod tune;
 mod verify;
 
 pub use explain::Explanation;
+pub(crate) use explain::form_name;
 #[cfg(test)]
 pub(crate) use form::Dims;
 pub(crate) use form::{

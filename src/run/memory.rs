@@ -17,6 +17,7 @@ pub(crate) const PART: usize = 1 << 20;
 
 /// What a pool of memory counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryCounts {
     /// Requests that were met with memory used before.

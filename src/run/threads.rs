@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
+use crate::trace::from_here;
+
 /// Does `work` on each of `parts`, on this thread and those of rayon that are free, in any order.
 pub(crate) fn share<I: Send>(
     parts: impl ExactSizeIterator<Item = I> + Send,
@@ -45,6 +47,7 @@ pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Sen
         return work();
     }
     let (sender, receiver) = oneshot::channel();
+    let work = from_here(work);
     // A panic must reach who waits: on its own, rayon would end the process.
     rayon::spawn(move || {
         if !sender.is_closed() {

@@ -43,6 +43,7 @@ use crate::plan::{
 };
 use crate::run::HostBuffer;
 use crate::shape::View;
+use crate::trace::{Timeline, What};
 
 /// What a run made.
 #[derive(Debug)]
@@ -71,13 +72,14 @@ fn run(
     uploads: &[Arc<HostBuffer>],
     residents: &[Arc<HostBuffer>],
     pool: &CpuPool,
+    timeline: &Timeline,
     wanted: &impl Fn() -> bool,
 ) -> Option<CpuRun> {
     let plan = program.plan();
     let mut memory = Memory::new(plan, uploads, residents, pool);
     let failures = Failures::default();
     let mut dispatches = 0;
-    for (step, tapes) in program.steps() {
+    for (at, (step, tapes)) in program.steps().enumerate() {
         if !wanted() {
             memory.release();
             return None;
@@ -85,6 +87,7 @@ fn run(
         let mut outputs: SmallVec<[HostBuffer; 1]> =
             step.outputs.iter().map(|output| memory.take(output.value)).collect();
         if !step.is_empty() {
+            let _timing = timeline.part(What::Step(at));
             let job = Job { step, tapes, values: &memory.values, failures: &failures };
             run_step(&job, &mut outputs);
             dispatches += 1;

@@ -7,6 +7,7 @@ use crate::error::RunError;
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
 use crate::run::threads::off_thread;
+use crate::trace::Timeline;
 
 /// Runs predicted to take less than this are done where they are awaited: handing them over and
 /// back would take as long.
@@ -22,6 +23,8 @@ pub(crate) struct CpuJob {
     pub residents: Vec<Arc<HostBuffer>>,
     /// To hold the memory of the run.
     pub permit: Permit,
+    /// Where the times of its steps go.
+    pub timeline: Timeline,
 }
 
 /// Runs a program; a long one on rayon's threads. If the future is dropped, no further step is begun.
@@ -34,8 +37,8 @@ pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<C
     let future = Arc::downgrade(&awaited);
     let work = move || {
         let wanted = || future.strong_count() > 0;
-        let CpuJob { program, uploads, residents, permit } = job;
-        let done = run(&program, &uploads, &residents, &pool, &wanted);
+        let CpuJob { program, uploads, residents, permit, timeline } = job;
+        let done = run(&program, &uploads, &residents, &pool, &timeline, &wanted);
         drop(permit);
         done.ok_or(RunError::Cancelled)
     };

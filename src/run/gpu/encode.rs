@@ -9,6 +9,7 @@ use super::kernels::{Kernels, Params, Pipeline};
 use super::pool::{Block, Kind, Lease};
 use super::readback::{Output, Source};
 use super::resident::DeviceBuffer;
+use super::stamps::{Mark, Stamps};
 use super::trip::Job;
 use super::{GpuCounts, GroupKey, Shared};
 use crate::codegen::{BufferRef, Dispatch};
@@ -91,7 +92,16 @@ impl Encode<'_> {
     ) -> Result<Commands, DeviceError> {
         let shared = self.shared;
         let scope = Scope::open(&shared.device, &shared.health);
+        let timed = self.job.timeline.is_kept();
+        let dispatches = self.job.kernels.dispatches.len();
+        let stamps = if timed { Stamps::new(shared, dispatches)? } else { None };
         let mut encoder = shared.encoder();
+        let mark = |encoder: &mut _, mark| {
+            if let Some(stamps) = &stamps {
+                stamps.mark(encoder, mark);
+            }
+        };
+        mark(&mut encoder, Mark::Begin);
         if let Some(staging) = &staging {
             for StagedCopy { from, to } in copies {
                 let bytes = from.end - from.start;
@@ -101,10 +111,16 @@ impl Encode<'_> {
         if let Some(failures) = &self.memory.failures {
             encoder.clear_buffer(&failures.buffer, 0, None);
         }
-        self.dispatch(&mut encoder, counts)?;
+        mark(&mut encoder, Mark::Uploaded);
+        self.dispatch(&mut encoder, counts, stamps.as_ref())?;
+        mark(&mut encoder, Mark::Computed);
         if let Some((readback, bytes)) = &readback {
             self.download(&mut encoder, readback, outputs)?;
             (counts.downloads, counts.bytes_down) = (1, *bytes);
+        }
+        mark(&mut encoder, Mark::End);
+        if let Some(stamps) = stamps {
+            stamps.collect(&mut encoder, &self.job.timeline);
         }
         let commands = Commands::new(encoder, staging, readback);
         counts.submits = 1;
@@ -113,31 +129,51 @@ impl Encode<'_> {
         Ok(commands)
     }
 
-    /// All dispatches, in one compute pass.
+    /// All dispatches, in one compute pass, or in one each where their times are wanted.
     fn dispatch(
         &self,
         encoder: &mut wgpu::CommandEncoder,
         counts: &mut GpuCounts,
+        stamps: Option<&Stamps>,
     ) -> Result<(), DeviceError> {
-        let Kernels { dispatches, pipelines, params, .. } = &*self.job.kernels;
+        let Kernels { dispatches, params, .. } = &*self.job.kernels;
         let Some(params) = params else { return Ok(()) };
-        let descriptor =
-            wgpu::ComputePassDescriptor { label: Some("onetrip"), timestamp_writes: None };
-        let mut pass = encoder.begin_compute_pass(&descriptor);
+        let count = dispatches.len();
+        let each = if stamps.is_some() { 1 } else { count.max(1) };
+        for start in (0..count).step_by(each) {
+            let descriptor = wgpu::ComputePassDescriptor {
+                label: Some("onetrip"),
+                timestamp_writes: stamps.and_then(|stamps| stamps.around(start)),
+            };
+            let mut pass = encoder.begin_compute_pass(&descriptor);
+            self.pass(&mut pass, start..start + each, params, counts)?;
+        }
+        counts.dispatches = count as u32;
+        Ok(())
+    }
+
+    /// The dispatches `range`.
+    fn pass(
+        &self,
+        pass: &mut wgpu::ComputePass<'_>,
+        range: Range<usize>,
+        params: &Params,
+        counts: &mut GpuCounts,
+    ) -> Result<(), DeviceError> {
+        let Kernels { dispatches, pipelines, .. } = &*self.job.kernels;
         let mut bound: Option<&Arc<Pipeline>> = None;
-        for ((dispatch, pipeline), &offset) in dispatches.iter().zip(pipelines).zip(&params.offsets)
-        {
+        for at in range {
+            let (dispatch, pipeline) = (&dispatches[at], &pipelines[at]);
             let blocks = self.blocks(dispatch)?;
             let group = self.shared.bind_group(pipeline, params, &blocks, counts);
             if !bound.is_some_and(|bound| Arc::ptr_eq(bound, pipeline)) {
                 pass.set_pipeline(&pipeline.raw);
                 bound = Some(pipeline);
             }
-            pass.set_bind_group(0, &group, &[offset]);
+            pass.set_bind_group(0, &group, &[params.offsets[at]]);
             let [x, y, z] = dispatch.groups;
             pass.dispatch_workgroups(x, y, z);
         }
-        counts.dispatches = dispatches.len() as u32;
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::error::DeviceError;
+use crate::trace::event;
 
 /// What a device has reported outside any call.
 #[derive(Default)]
@@ -33,6 +34,7 @@ impl Health {
     }
 
     pub fn lose(&self, reason: String) {
+        event!(ERROR, "device lost", reason = reason.as_str());
         // The first reason is the cause; what follows are its effects.
         let _ = self.lost.set(reason);
     }

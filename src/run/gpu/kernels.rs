@@ -17,6 +17,7 @@ use crate::codegen::Dispatch;
 use crate::error::DeviceError;
 use crate::lru::Lru;
 use crate::run::threads::parallel;
+use crate::trace::event;
 
 /// Pipelines kept.
 const PIPELINES: usize = 4096;
@@ -190,6 +191,7 @@ impl Compiler {
             cache: entry.as_ref().map(|entry| &entry.cache),
         });
         scope.close(doing)?;
+        event!(DEBUG, "compiled", kernel = dispatch.label.as_str());
         if let (Some(archive), Some(entry)) = (&self.archive, entry) {
             archive.keep(entry);
         }

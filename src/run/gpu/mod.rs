@@ -22,6 +22,7 @@ mod pool;
 mod readback;
 mod resident;
 mod staging;
+mod stamps;
 #[cfg(test)]
 mod tests;
 mod trip;
@@ -110,6 +111,7 @@ impl Gpu {
             | F::SHADER_INT64
             | F::EXPERIMENTAL_COOPERATIVE_MATRIX
             | F::TIMESTAMP_QUERY
+            | F::TIMESTAMP_QUERY_INSIDE_ENCODERS
             | F::PIPELINE_CACHE;
         Self::open_with(choice, features, store).await
     }

@@ -19,6 +19,7 @@ use crate::plan::{Home, Plan, Value};
 use crate::run::budget::Permit;
 use crate::run::memory::LARGE;
 use crate::run::threads::off_thread;
+use crate::trace::{Timeline, stage};
 
 /// Elements in host memory, in the host's representation.
 pub(crate) type HostData = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -34,6 +35,8 @@ pub(crate) struct Job {
     pub residents: Vec<Arc<DeviceBuffer>>,
     /// To hold the memory of the run.
     pub permit: Permit,
+    /// Where the times of its parts go.
+    pub timeline: Timeline,
 }
 
 impl Job {
@@ -54,6 +57,7 @@ impl Gpu {
         job: Job,
     ) -> impl Future<Output = Result<GpuRun, Error>> + Send + 'static + use<> {
         let shared = Arc::clone(&self.0);
+        let timeline = job.timeline.clone();
         async move {
             let (flight, mut run) = if job.plan.bytes_up < LARGE as u64 {
                 shared.launch(&job)?
@@ -61,7 +65,8 @@ impl Gpu {
                 off_thread(move || shared.launch(&job)).await?
             };
             if let Some(flight) = flight {
-                run.readback = flight.await?.map(Arc::new);
+                let flown = stage!(timeline, "run").over(flight).await;
+                run.readback = flown?.map(Arc::new);
             }
             run.find_failure();
             Ok(run)
@@ -94,13 +99,16 @@ impl Shared {
     fn launch(self: &Arc<Self>, job: &Job) -> Result<(Option<Flight>, GpuRun), Error> {
         self.health.check()?;
         self.forget_freed();
-        let prepared = match job.kernels.ahead.take(job) {
+        // What was encoded ahead takes no times.
+        let timed = job.timeline.is_kept();
+        let ahead = if timed { None } else { job.kernels.ahead.take(job) };
+        let prepared = match ahead {
             Some(prepared) => prepared,
             None => self.prepare(job)?,
         };
         let (stays, bytes) = (prepared.stays, prepared.bytes());
-        let launched = self.submit(job, prepared)?;
-        if stays {
+        let launched = stage!(job.timeline, "submit").of(|| self.submit(job, prepared))?;
+        if stays && !timed {
             self.look_ahead(job, bytes);
         }
         Ok(launched)
@@ -111,7 +119,8 @@ impl Shared {
         let mut counts = GpuCounts::default();
         let memory = Memory::lease(self, job, &mut counts)?;
         let (cargo, copies) = self.load(job, &memory)?;
-        let staging = self.stage(&cargo, &mut counts)?;
+        let upload = stage!(job.timeline, "upload", bytes = cargo.bytes());
+        let staging = upload.of(|| self.stage(&cargo, &mut counts))?;
         let (outputs, bytes_of_outputs) = self.outputs(job)?;
         let bytes_down = bytes_of_outputs + 4 * job.plan.sites.len() as u64;
         let failures = bytes_of_outputs as usize..bytes_down as usize;
@@ -127,7 +136,11 @@ impl Shared {
             None
         } else {
             let encode = Encode { shared: self, job, memory: &memory };
-            Some(encode.commands(&mut counts, staging, &copies, readback, &outputs)?)
+            let encoding = stage!(job.timeline, "encode", kernels = job.kernels.dispatches.len());
+            Some(
+                encoding
+                    .of(|| encode.commands(&mut counts, staging, &copies, readback, &outputs))?,
+            )
         };
         let Memory { mut slots, kept, failures: of_failures, .. } = memory;
         slots.extend(of_failures);

@@ -15,6 +15,7 @@ use crate::plan::{
 use crate::run::HostBuffer;
 use crate::run::cpu::{CpuPool, CpuProgram, CpuRun, run};
 use crate::shape::View;
+use crate::trace::Timeline;
 
 const LEN: usize = 1000;
 
@@ -93,6 +94,7 @@ fn slots_are_used_again_and_results_outlive_the_run() {
             std::slice::from_ref(&upload),
             std::slice::from_ref(&resident),
             &pool,
+            &Timeline::default(),
             &|| true,
         );
         let ran = ran.expect("a run that is wanted");

@@ -23,6 +23,7 @@ use crate::graph::NodeId;
 use crate::plan::{Home, Plan, Value, ValueId};
 use crate::run::budget::Permit;
 use crate::shape::Shape;
+use crate::trace::Timeline;
 
 /// Any adapter. Without one, tests pass unseen on a developer's machine, but not in CI.
 async fn gpu() -> Option<Gpu> {
@@ -130,6 +131,7 @@ fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostDat
         uploads,
         residents: Vec::new(),
         permit: Permit::default(),
+        timeline: Timeline::default(),
     }
 }
 
@@ -151,6 +153,7 @@ fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
         uploads: vec![host(data)],
         residents: Vec::new(),
         permit: Permit::default(),
+        timeline: Timeline::default(),
     }
 }
 

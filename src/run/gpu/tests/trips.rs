@@ -249,7 +249,14 @@ async fn runs_encoded_ahead_leave_earlier_results_alone() {
         let (plan, kernels) = (Arc::clone(&program.0), Arc::clone(&program.1));
         let residents = vec![Arc::clone(&inputs[which])];
         let run = gpu
-            .run(Job { plan, kernels, uploads: Vec::new(), residents, permit: Permit::default() })
+            .run(Job {
+                plan,
+                kernels,
+                uploads: Vec::new(),
+                residents,
+                permit: Permit::default(),
+                timeline: Timeline::default(),
+            })
             .await
             .unwrap();
         assert_eq!((run.counts.submits, run.counts.dispatches), (1, 2));
@@ -280,6 +287,7 @@ async fn what_was_encoded_ahead_goes_with_its_program() {
                     uploads: Vec::new(),
                     residents,
                     permit: Permit::default(),
+                    timeline: Timeline::default(),
                 })
                 .await
                 .unwrap();

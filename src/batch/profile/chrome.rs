@@ -1,0 +1,80 @@
+//! A profile in the Trace Event Format of Chrome, which Perfetto reads too.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::{Profile, StageProfile};
+use crate::cost::Backend;
+
+/// The lanes, in the order in which they are shown.
+const LANES: [&str; 3] = ["host", "CPU kernels", "GPU"];
+const HOST: usize = 0;
+const CPU: usize = 1;
+const GPU: usize = 2;
+
+/// The trace of `profile`.
+pub(super) fn trace(profile: &Profile) -> String {
+    let mut events = vec![name("process_name", 0, &profile.device)];
+    events.extend(LANES.iter().enumerate().map(|(lane, text)| name("thread_name", lane, text)));
+    for StageProfile { stage, on_gpu, start, time } in &profile.stages {
+        let lane = if *on_gpu { GPU } else { HOST };
+        events.push(event(lane, stage, *start, *time, ""));
+    }
+    let lane = match profile.backend {
+        Backend::Cpu => CPU,
+        Backend::Gpu => GPU,
+    };
+    for kernel in &profile.kernels {
+        let (Some(start), Some(time)) = (kernel.start, kernel.time) else { continue };
+        let predicted = micros(kernel.predicted);
+        let mut detail = format!("\"form\":{},\"predicted_us\":{predicted}", text(kernel.form));
+        let _ = write!(detail, ",\"flops\":{},\"bytes\":{}", kernel.flops, kernel.bytes);
+        events.push(event(lane, &kernel.kernel, start, time, &detail));
+    }
+    format!("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n", events.join(",\n"))
+}
+
+/// An event that names the process or a lane.
+fn name(what: &str, lane: usize, name: &str) -> String {
+    let args = text(name);
+    format!(
+        "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":1,\"tid\":{lane},\"args\":{{\"name\":{args}}}}}"
+    )
+}
+
+/// An event with a begin and a length.
+fn event(lane: usize, name: &str, start: Duration, time: Duration, detail: &str) -> String {
+    let (name, start, time) = (text(name), micros(start), micros(time));
+    format!(
+        "{{\"ph\":\"X\",\"name\":{name},\"pid\":1,\"tid\":{lane},\"ts\":{start},\"dur\":{time},\
+         \"args\":{{{detail}}}}}"
+    )
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64() * 1e6)
+}
+
+/// A string of JSON.
+fn text(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => drop(write!(quoted, "\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_escaped() {
+        assert_eq!(text("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
+    }
+}

@@ -1,0 +1,161 @@
+//! What a device has done since it was opened: counters for whoever watches a service.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Device, PoolStats};
+
+/// Defines each counter once: its name, and what it counts.
+macro_rules! counters {
+    ($($counter:ident $field:ident $help:literal;)*) => {
+        /// What one run adds to.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum Counter {
+            $($counter,)*
+        }
+
+        /// What a device has done since it was opened, from [`Device::metrics`]. All but the pools' bytes only grow.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+        #[non_exhaustive]
+        pub struct Metrics {
+            $(#[doc = concat!($help, ".")] pub $field: u64,)*
+            /// Runs under way.
+            pub running: u64,
+            /// Of the pools and the plans.
+            pub pools: PoolStats,
+        }
+
+        /// The counters of a device.
+        #[derive(Default)]
+        pub(crate) struct Counters {
+            values: [AtomicU64; [$(stringify!($counter)),*].len()],
+        }
+
+        impl Counters {
+            fn metrics(&self, running: u64, pools: PoolStats) -> Metrics {
+                Metrics { $($field: self.get(Counter::$counter),)* running, pools }
+            }
+        }
+
+        impl Metrics {
+            /// Name, help and value of each counter.
+            fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($field), $help, self.$field),)*]
+            }
+        }
+    };
+}
+counters! {
+    CpuRuns cpu_runs "Runs finished on the host's cores";
+    GpuRuns gpu_runs "Runs finished on the GPU";
+    Failed failed "Attempts at a run that ended with an error";
+    Cancelled cancelled "Runs whose future was dropped before the end";
+    Kernels kernels "Kernels launched";
+    BytesUp bytes_up "Bytes brought to the device";
+    BytesDown bytes_down "Bytes brought back";
+    Compiled pipelines_compiled "Pipelines compiled, those found on disk too";
+    CompileNanos compile_nanoseconds "Nanoseconds of writing and compiling kernels";
+    WaitNanos wait_nanoseconds "Nanoseconds of waiting for the memory budget";
+    RunNanos run_nanoseconds "Nanoseconds from first copies to last results";
+    PredictedNanos predicted_nanoseconds "Nanoseconds that the planner predicted for that";
+}
+
+impl Counters {
+    pub fn add(&self, counter: Counter, amount: u64) {
+        self.values[counter as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+
+    fn get(&self, counter: Counter) -> u64 {
+        self.values[counter as usize].load(Ordering::Relaxed)
+    }
+}
+
+impl Metrics {
+    /// The metrics in the text format that Prometheus reads, each named `onetrip_` and more.
+    #[must_use]
+    pub fn to_prometheus(&self) -> String {
+        let PoolStats { gpu, host, plan_hits, plan_misses, plans, losses } = self.pools;
+        let mut page = String::new();
+        let mut say = |kind: &str, name: &str, help: &str, value: u64| {
+            let _ = writeln!(page, "# HELP onetrip_{name} {help}.\n# TYPE onetrip_{name} {kind}");
+            let _ = writeln!(page, "onetrip_{name} {value}");
+        };
+        for (name, help, value) in self.counters() {
+            say("counter", &format!("{name}_total"), help, value);
+        }
+        say("counter", "plan_hits_total", "Batches of a structure planned before", plan_hits);
+        say("counter", "plan_misses_total", "Batches that were planned", plan_misses);
+        say("counter", "losses_total", "Devices lost", losses);
+        say("gauge", "plans", "Plans held", plans as u64);
+        say("gauge", "running", "Runs under way", self.running);
+        for (side, counts) in [("gpu", gpu), ("host", host)] {
+            let name = |what: &str| format!("{side}_pool_{what}");
+            say(
+                "counter",
+                &name("hits_total"),
+                "Requests met with memory used before",
+                counts.hits,
+            );
+            say("counter", &name("misses_total"), "Requests that allocated", counts.misses);
+            say("gauge", &name("live_bytes"), "Bytes in use", counts.live_bytes);
+            say("gauge", &name("idle_bytes"), "Bytes that lie idle", counts.idle_bytes);
+            say(
+                "gauge",
+                &name("peak_bytes"),
+                "Most bytes in use and idle at once",
+                counts.peak_bytes,
+            );
+        }
+        page
+    }
+}
+
+/// A run under way, which counts as cancelled unless it is said to have ended.
+pub(crate) struct Counted(Option<Arc<Counters>>);
+
+impl Counted {
+    /// The run has ended.
+    pub fn end(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(counters) = &self.0 {
+            counters.add(Counter::Cancelled, 1);
+        }
+    }
+}
+
+impl Device {
+    /// What the device has done since it was opened: runs, kernels, bytes and times, with what
+    /// [`pool_stats`](Self::pool_stats) says. Plain numbers for an exporter of metrics.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// let device = onetrip::Device::cpu();
+    /// device.eval(|b| b.arange(0.0_f32, 4.0, 1.0)).await?;
+    /// let metrics = device.metrics();
+    /// assert_eq!((metrics.cpu_runs, metrics.failed), (1, 0));
+    /// assert!(metrics.to_prometheus().contains("\nonetrip_cpu_runs_total 1\n"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.0.counters.metrics(self.0.activity.running() as u64, self.pool_stats())
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    /// Counts a run that is dropped before its end.
+    pub(crate) fn counted(&self) -> Counted {
+        Counted(Some(Arc::clone(&self.0.counters)))
+    }
+}

@@ -1,0 +1,186 @@
+//! Looking inside of runs: profiles, and what `tracing` hears.
+
+mod common;
+
+use std::time::Duration;
+
+use onetrip::{Device, GpuCommandBatch, Profile, Program};
+
+/// Three kernels, one of which takes two dispatches on a GPU, and a result of no elements.
+async fn program(device: &Device) -> Program {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.input::<f32>("x", [64, 48]);
+    let w = batch.upload_shaped(&vec![0.5_f32; 48 * 32], [48, 32]);
+    let h = batch.matmul(x, w);
+    let h = batch.relu(h);
+    let y = batch.softmax(h, -1);
+    let many = batch.arange(0.0_f32, 300_000.0, 1.0);
+    let sum = batch.sum(many, []);
+    let none = batch.slice(x, [(0..0, 1), (0..48, 1)]);
+    let none = batch.exp(none);
+    batch.name(y, "y");
+    for id in [y, sum, none] {
+        batch.download(id);
+    }
+    batch.compile().await.expect("a sound batch")
+}
+
+async fn profile(device: &Device) -> Profile {
+    let program = program(device).await;
+    let data: Vec<f32> = (0..64 * 48).map(|at| at as f32 / 1000.0).collect();
+    program.run([("x", &data)]).await.expect("a first run");
+    program.profile([("x", &data)]).await.expect("a profile")
+}
+
+#[tokio::test]
+async fn every_kernel_has_its_time_and_its_prediction() {
+    for device in common::devices().await {
+        let profile = profile(&device).await;
+        println!("{profile}");
+        let whole = profile.stages.iter().find(|stage| stage.stage == "execute");
+        let whole = whole.expect("the whole").time;
+        assert!(!whole.is_zero());
+        assert!(profile.kernels.iter().any(|kernel| kernel.kernel.contains("matmul")));
+        let mut end = Duration::ZERO;
+        for kernel in profile.kernels.iter().filter(|kernel| kernel.dispatches > 0) {
+            let (Some(start), Some(time)) = (kernel.start, kernel.time) else {
+                panic!("{kernel:?} has no time");
+            };
+            assert!(!kernel.predicted.is_zero() && time <= whole, "{kernel:?} of {whole:?}");
+            // Ticks are rounded.
+            assert!(start + Duration::from_micros(1) >= end, "{kernel:?} began before {end:?}");
+            end = start + time;
+        }
+        let together = profile.kernel_time().expect("timestamps");
+        assert!(!together.is_zero() && together <= whole, "{together:?} of {whole:?}");
+        let dispatches: usize = profile.kernels.iter().map(|kernel| kernel.dispatches).sum();
+        assert_eq!(dispatches as u64, profile.stats.dispatches);
+        let stages: Vec<_> = profile.stages.iter().map(|stage| stage.stage).collect();
+        for stage in ["wait", "gather", "run"] {
+            assert!(stages.contains(&stage), "{stages:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_table_has_a_line_for_each_kernel() {
+    let profile = profile(&Device::cpu()).await;
+    let text = profile.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3 + profile.kernels.len(), "{text}");
+    assert!(lines[0].starts_with("profile on cpu (cpu): "), "{text}");
+    for (line, kernel) in lines[2..].iter().zip(&profile.kernels) {
+        assert!(line.trim_start().starts_with(&kernel.kernel), "{text}");
+    }
+    assert!(lines.iter().filter(|line| line.ends_with(" %")).count() >= 3, "{text}");
+}
+
+#[tokio::test]
+async fn a_trace_is_json_with_an_event_for_each_kernel_and_stage() {
+    for device in common::devices().await {
+        let profile = profile(&device).await;
+        let file = std::env::temp_dir().join(format!("onetrip-trace-{}", std::process::id()));
+        profile.write_trace(&file).expect("a file in the temporary folder");
+        let text = std::fs::read_to_string(&file).expect("what was written");
+        std::fs::remove_file(&file).expect("a file to remove");
+        let trace: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("events");
+        let timed: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
+        let kernels = profile.kernels.iter().filter(|kernel| kernel.time.is_some()).count();
+        assert_eq!(timed.len(), profile.stages.len() + kernels);
+        assert!(timed.iter().all(|event| event["ts"].is_number() && event["dur"].is_number()));
+        let lane = if device.is_gpu() { 2 } else { 1 };
+        let softmax = timed.iter().find(|event| event["name"] == "softmax");
+        assert_eq!(softmax.expect("the softmax")["tid"], lane);
+    }
+}
+
+#[tokio::test]
+async fn a_profile_leaves_later_runs_as_they_were() {
+    for device in common::devices().await {
+        let program = program(&device).await;
+        let data = vec![1.0_f32; 64 * 48];
+        let before = program.run([("x", &data)]).await.expect("a run");
+        program.profile([("x", &data)]).await.expect("a profile");
+        let after = program.run([("x", &data)]).await.expect("a run");
+        assert_eq!(before.stats().dispatches, after.stats().dispatches);
+        assert_eq!((after.stats().submits, after.stats().downloads), (1, 1));
+        let read =
+            async |outputs: &onetrip::Outputs| outputs.read::<f32>("y").await.expect("a result");
+        assert_eq!(read(&before).await, read(&after).await);
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_an_error_of_a_profile_too() {
+    let program = program(&Device::cpu()).await;
+    assert!(program.profile([("x", &[1.0_f32])]).await.is_err());
+    assert!(program.profile([("y", &[1.0_f32])]).await.is_err());
+}
+
+#[cfg(feature = "tracing")]
+mod tracing_hears {
+    use std::collections::BTreeSet;
+    use std::fmt;
+    use std::sync::{Arc, Mutex};
+
+    use tracing::field::{Field, Visit};
+    use tracing::instrument::WithSubscriber;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// The names of all spans and the messages of all events of this crate.
+    #[derive(Clone, Default)]
+    struct Ear(Arc<Mutex<BTreeSet<String>>>);
+
+    impl Visit for &Ear {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            if field.name() == "message" {
+                self.0.lock().expect("an ear").insert(format!("{value:?}"));
+            }
+        }
+    }
+
+    impl Subscriber for Ear {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "onetrip"
+        }
+        fn new_span(&self, span: &Attributes<'_>) -> Id {
+            self.0.lock().expect("an ear").insert(span.metadata().name().to_owned());
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut &*self);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test]
+    async fn every_stage() {
+        for device in common::devices().await {
+            let ear = Ear::default();
+            let heard = Arc::clone(&ear.0);
+            async {
+                let mut batch = GpuCommandBatch::new(&device);
+                let x = batch.upload(&[1.0_f32, 2.0]);
+                let y = batch.add_scalar(x, 0.25);
+                batch.execute().await.unwrap();
+                assert_eq!(batch.read(y).await.unwrap(), [1.25, 2.25]);
+            }
+            .with_subscriber(ear)
+            .await;
+            let heard = heard.lock().unwrap();
+            let both = ["record", "execute", "plan", "wait", "run", "ran", "download"];
+            let gpu = ["compile", "upload", "encode", "submit"];
+            let gpu = gpu.into_iter().filter(|_| device.is_gpu());
+            let missing: Vec<_> =
+                both.into_iter().chain(gpu).filter(|n| !heard.contains(*n)).collect();
+            assert!(missing.is_empty(), "{missing:?} are missing in {heard:?}");
+        }
+    }
+}
