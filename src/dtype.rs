@@ -128,7 +128,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// A Rust type that a buffer can hold: `f32`, [`half::f16`], `i32`, `u32` or `bool`.
+/// A Rust type that a buffer can hold: `f32`, [`half::f16`], `i32`, `u32`, `bool`, or a [`Newtype`] of one of them.
 pub trait Element:
     sealed::Sealed
     + bytemuck::NoUninit
@@ -162,6 +162,72 @@ pub trait Index: Numeric {}
 
 /// The type `bool` alone, as a bound for the logical operations.
 pub trait Logical: Element {}
+
+/// A type of the user's own that is one of the element types with another name, so that metres are not added to
+/// seconds. It can do what the type inside can.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onetrip::Result<()> {
+/// use onetrip::bytemuck::{Pod, TransparentWrapper, Zeroable};
+/// use onetrip::{Device, GpuCommandBatch, Newtype};
+///
+/// #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable, TransparentWrapper)]
+/// #[bytemuck(crate = "onetrip::bytemuck")]
+/// #[repr(transparent)]
+/// struct Metres(f32);
+///
+/// impl Newtype for Metres {
+///     type Inner = f32;
+/// }
+///
+/// let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let there = batch.upload(&[Metres(3.0), Metres(4.0)]);
+/// let and_back = batch.scale(there, Metres(2.0));
+/// batch.execute().await?;
+/// assert_eq!(batch.read(and_back).await?, [Metres(6.0), Metres(8.0)]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// That the two are the same in memory is what [`bytemuck::TransparentWrapper`] promises, whose derive macro checks it.
+pub trait Newtype:
+    bytemuck::TransparentWrapper<Self::Inner>
+    + bytemuck::NoUninit
+    + bytemuck::CheckedBitPattern
+    + bytemuck::Zeroable
+    + Default
+    + PartialEq
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+    /// The type inside.
+    type Inner: Element;
+}
+
+impl<N: Newtype> sealed::Sealed for N {
+    fn in_place(bytes: &[u8]) -> Option<&[Self]> {
+        N::Inner::in_place(bytes).map(Self::wrap_slice)
+    }
+    fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
+        N::Inner::in_place_mut(bytes).map(Self::wrap_slice_mut)
+    }
+}
+
+impl<N: Newtype> Element for N {
+    const DTYPE: DType = N::Inner::DTYPE;
+    fn scalar(self) -> Scalar {
+        Self::peel(self).scalar()
+    }
+}
+
+impl<N: Newtype<Inner: Numeric>> Numeric for N {}
+impl<N: Newtype<Inner: Signed>> Signed for N {}
+impl<N: Newtype<Inner: Float>> Float for N {}
+impl<N: Newtype<Inner: Index>> Index for N {}
+impl<N: Newtype<Inner: Logical>> Logical for N {}
 
 macro_rules! elements {
     ($($t:ty, $d:ident, $to:expr;)*) => {$(

@@ -716,6 +716,34 @@ pub enum DataError {
         "only an upload can be written, and this id is the result of `{0}`; use the id that `upload` returned"
     )]
     NotAnUpload(&'static str),
+    /// A file that cannot be read, or is not what it should be.
+    #[error("{name}: {reason}")]
+    File {
+        /// Its path.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file has no tensor of the name.
+    #[error("there is no tensor {name:?}; there are {there:?}")]
+    NoTensor {
+        /// What was asked for.
+        name: String,
+        /// The names of all tensors.
+        there: Vec<String>,
+    },
+    /// A tensor of a file has elements of another type.
+    #[error(
+        "tensor {name:?} has elements of type {found}, not {asked}; ask for that type, or convert the file"
+    )]
+    TensorType {
+        /// The tensor.
+        name: String,
+        /// Its element type.
+        found: String,
+        /// The element type asked for.
+        asked: DType,
+    },
     /// The id to be written is of another batch.
     #[error("this id belongs to another batch; write to the batch that made it")]
     Foreign,

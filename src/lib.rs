@@ -70,18 +70,21 @@ mod store;
 mod trace;
 mod units;
 
+#[cfg(feature = "safetensors")]
+pub use batch::Weights;
 pub use batch::{
     Attention, AttentionMask, Axes, BufferId, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
-    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, GpuCommandBatch, Input,
-    KernelProfile, LossReduction, LstmState, OutputKey, Outputs, Pool, Pool1d, Pool2d, Profile,
-    Program, ReadView, Recurrence, Resident, Rotary, RunStats, StageProfile,
+    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, Formula, GpuCommandBatch, Input,
+    KernelProfile, LossReduction, LstmState, Operand, OutputKey, Outputs, Pool, Pool1d, Pool2d,
+    Profile, Program, ReadView, Recurrence, Resident, Rotary, RunStats, StageProfile, Term,
 };
+pub use bytemuck;
 pub use calibrate::Progress;
 pub use cost::{
     Backend, Curve, DeviceProfile, Placement, SideProfile, TileKind, TileRate, selector,
 };
 pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, Metrics, PoolStats, Recovery};
-pub use dtype::{DType, Element, Float, Index, Logical, Numeric, Scalar, Signed};
+pub use dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, PlanError,
     ReadError, Result, RunError,

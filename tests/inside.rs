@@ -15,7 +15,7 @@ async fn program(device: &Device) -> Program {
     let h = batch.relu(h);
     let y = batch.softmax(h, -1);
     let many = batch.arange(0.0_f32, 300_000.0, 1.0);
-    let sum = batch.sum(many, []);
+    let sum = batch.sum(many, ..);
     let none = batch.slice(x, [(0..0, 1), (0..48, 1)]);
     let none = batch.exp(none);
     batch.name(y, "y");

@@ -40,6 +40,9 @@ const PLACES: &[(&str, &[&str])] = &[
     ("pollster", &["device", "batch"]),
     ("serde_json", &["device"]),
     ("tracing", &["trace"]),
+    ("ndarray", &["batch/arrays"]),
+    ("safetensors", &["batch/weights"]),
+    ("memmap2", &["batch/weights"]),
 ];
 
 #[test]

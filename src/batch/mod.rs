@@ -1,5 +1,7 @@
 //! What the user holds: the batch that records, ids of what was recorded, and residents.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod attempt;
 mod attention;
 mod axes;
@@ -11,6 +13,7 @@ mod create;
 mod einsum;
 mod elementwise;
 mod fault;
+mod formula;
 mod id;
 mod indexing;
 mod input;
@@ -38,6 +41,8 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod upload;
+#[cfg(feature = "safetensors")]
+mod weights;
 mod window;
 
 use std::collections::HashMap;
@@ -52,6 +57,7 @@ pub use axes::Axes;
 pub use class_loss::ClassLoss;
 pub use conv::{Conv, Conv1d, Conv2d};
 pub use conv_transpose::{ConvTranspose, ConvTranspose1d, ConvTranspose2d};
+pub use formula::{Formula, Operand, Term};
 pub use id::BufferId;
 pub use input::Input;
 pub use loss::LossReduction;
@@ -64,6 +70,8 @@ pub use resident::Resident;
 pub use resize::Corners;
 pub use rotary::Rotary;
 pub use stats::RunStats;
+#[cfg(feature = "safetensors")]
+pub use weights::Weights;
 
 use crate::clock::Stopwatch;
 use crate::cost::Placement;

@@ -23,6 +23,7 @@ use crate::error::{DataError, ReadError, Result, RunError, file_and_line};
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use crate::run::{HostBuffer, deadline};
+use crate::shape::Shape;
 use crate::trace::{OFF, Timeline, stage};
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
@@ -358,6 +359,14 @@ impl Outputs {
         })?;
         let (ty, place) = (graph[node].ty.clone(), graph[node].place);
         Ok(Resident::holding(device, ty, place, self.kept[at].clone()))
+    }
+
+    /// The shape of a value.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the program has no such value, or it is of another type.
+    pub fn shape<T: Element>(&self, key: impl OutputKey<T>) -> Result<Shape> {
+        Ok(self.program.0.graph[self.node::<T>(key)?].ty.shape.clone())
     }
 
     /// What the run did.

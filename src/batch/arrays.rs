@@ -1,0 +1,147 @@
+//! Arrays of the crate `ndarray`, in and out.
+
+#![expect(clippy::needless_pass_by_value, reason = "views go by value, as in `ndarray`")]
+
+use ndarray::{ArrayD, ArrayView, Dimension, IxDyn};
+
+use super::program::{OutputKey, Outputs};
+use super::resident::Resident;
+use super::{BufferId, GpuCommandBatch, Input};
+use crate::device::Device;
+use crate::dtype::Element;
+use crate::error::{DataError, Result};
+use crate::shape::Shape;
+
+fn shape_of<T, D: Dimension>(array: &ArrayView<'_, T, D>) -> Shape {
+    Shape::from(array.shape())
+}
+
+/// The elements in row-major order, however they lie.
+fn elements<T: Element, D: Dimension>(array: &ArrayView<'_, T, D>) -> Vec<T> {
+    array.iter().copied().collect()
+}
+
+/// `values` in row-major order, as an array of `shape`.
+fn array<T>(shape: &Shape, values: Vec<T>) -> Result<ArrayD<T>> {
+    let given = values.len();
+    let misfit = |_| DataError::Length { given, shape: shape.clone() }.into();
+    ArrayD::from_shape_vec(IxDyn(shape.dims()), values).map_err(misfit)
+}
+
+impl GpuCommandBatch {
+    /// The elements of an array of any layout (transposed, reversed, every other row), which are copied once: as
+    /// [`upload_shaped`](Self::upload_shaped).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// use ndarray::array;
+    /// use onetrip::{Device, GpuCommandBatch};
+    ///
+    /// let x = array![[1.0_f32, 2.0], [3.0, 4.0]];
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let columns = batch.upload_array(x.t());
+    /// let y = batch.relu(columns);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read_array(y).await?, x.t().into_dyn());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn upload_array<T: Element, D: Dimension>(
+        &mut self,
+        array: ArrayView<'_, T, D>,
+    ) -> BufferId<T> {
+        match array.as_slice() {
+            Some(data) => self.upload_shaped(data, shape_of(&array)),
+            None => self.upload_with(shape_of(&array), |out| {
+                out.iter_mut().zip(&array).for_each(|(out, &element)| *out = element);
+            }),
+        }
+    }
+
+    /// As [`write`](Self::write), of an array of any layout.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); [`DataError::Length`] if the array has not the shape of the upload.
+    pub fn write_array<T: Element, D: Dimension>(
+        &mut self,
+        id: BufferId<T>,
+        array: ArrayView<'_, T, D>,
+    ) -> Result<()> {
+        if let Some(shape) = self.shape(id).filter(|shape| shape.dims() != array.shape()) {
+            return Err(DataError::Length { given: array.len(), shape }.into());
+        }
+        match array.as_slice() {
+            Some(data) => self.write(id, data),
+            None => self.write_vec(id, elements(&array)),
+        }
+    }
+
+    /// As [`read`](Self::read), as an array of the result's shape.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_array<T: Element>(&self, id: BufferId<T>) -> Result<ArrayD<T>> {
+        let values = self.read(id).await?;
+        let given = values.len();
+        array(&self.shape(id).unwrap_or_else(|| given.into()), values)
+    }
+}
+
+impl Outputs {
+    /// As [`read`](Self::read), as an array of the result's shape.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_array<T: Element>(&self, key: impl OutputKey<T>) -> Result<ArrayD<T>> {
+        let shape = self.shape::<T>(key)?;
+        array(&shape, self.read(key).await?)
+    }
+}
+
+impl<T: Element> Resident<T> {
+    /// As [`read`](Self::read), as an array of the resident's shape.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_array(&self) -> Result<ArrayD<T>> {
+        array(self.shape(), self.read().await?)
+    }
+}
+
+impl Device {
+    /// As [`resident`](Self::resident), of an array of any layout.
+    ///
+    /// # Errors
+    /// As [`resident`](Self::resident).
+    pub fn resident_array<T: Element, D: Dimension>(
+        &self,
+        array: ArrayView<'_, T, D>,
+    ) -> Result<Resident<T>> {
+        match array.as_slice() {
+            Some(data) => self.resident(data, shape_of(&array)),
+            None => self.resident(&elements(&array), shape_of(&array)),
+        }
+    }
+}
+
+impl<'a, T: Element, D: Dimension> From<(BufferId<T>, ArrayView<'a, T, D>)> for Input<'a> {
+    /// The elements in row-major order; copied at once where they lie otherwise.
+    fn from((id, array): (BufferId<T>, ArrayView<'a, T, D>)) -> Self {
+        match array.to_slice() {
+            Some(data) => (id, data).into(),
+            None => (id, elements(&array)).into(),
+        }
+    }
+}
+
+impl<'a, T: Element, D: Dimension> From<(&'a str, ArrayView<'a, T, D>)> for Input<'a> {
+    /// The elements in row-major order; copied at once where they lie otherwise.
+    fn from((name, array): (&'a str, ArrayView<'a, T, D>)) -> Self {
+        match array.to_slice() {
+            Some(data) => (name, data).into(),
+            None => (name, elements(&array)).into(),
+        }
+    }
+}

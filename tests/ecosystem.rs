@@ -1,0 +1,294 @@
+//! What comes from other crates and goes to them: newtypes, arrays, files of weights; formulas of the user's own.
+
+mod common;
+
+use onetrip::bytemuck::{CheckedBitPattern, NoUninit, Pod, TransparentWrapper, Zeroable};
+use onetrip::{Device, Error, GpuCommandBatch, Newtype};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable, TransparentWrapper)]
+#[repr(transparent)]
+struct Metres(f32);
+impl Newtype for Metres {
+    type Inner = f32;
+}
+
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    NoUninit,
+    CheckedBitPattern,
+    Zeroable,
+    TransparentWrapper,
+)]
+#[repr(transparent)]
+struct Wet(bool);
+impl Newtype for Wet {
+    type Inner = bool;
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable, TransparentWrapper)]
+#[repr(transparent)]
+struct Row(u32);
+impl Newtype for Row {
+    type Inner = u32;
+}
+
+#[tokio::test]
+async fn newtypes_are_what_they_wrap() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let depths = [Metres(-1.5), Metres(f32::NAN), Metres(-0.0), Metres(7.0)];
+        let depth = batch.upload(&depths);
+        let wet = batch.upload_vec(vec![Wet(true), Wet(false), Wet(true), Wet(false)], 4);
+        let rows = batch.upload(&[Row(3), Row(0)]);
+        let deep = batch.add_scalar(depth, Metres(1.0));
+        let dry = batch.not(wet);
+        let taken = batch.gather(depth, rows, 0);
+        for_each_downloaded(&mut batch, [deep, taken]);
+        batch.download(dry);
+        batch.execute().await.expect("a sound batch");
+        let deep = batch.read(deep).await.expect("a result");
+        assert_eq!((deep[0], deep[2], deep[3]), (Metres(-0.5), Metres(1.0), Metres(8.0)));
+        assert!(deep[1].0.is_nan());
+        let dry = batch.read(dry).await.expect("a result");
+        assert_eq!(dry, [Wet(false), Wet(true), Wet(false), Wet(true)]);
+        let view = batch.read_view(taken).expect("a view");
+        assert_eq!(view[..], [Metres(7.0), Metres(-1.5)]);
+        let resident = device.resident(&depths[2..], 2).expect("room");
+        assert_eq!(resident.read().await.expect("the data"), depths[2..]);
+    }
+}
+
+fn for_each_downloaded<T: onetrip::Element>(
+    batch: &mut GpuCommandBatch,
+    ids: impl IntoIterator<Item = onetrip::BufferId<T>>,
+) {
+    ids.into_iter().for_each(|id| batch.download(id));
+}
+
+#[tokio::test]
+async fn a_formula_is_one_kernel_and_fuses() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let (xs, ys) = ([0.5_f32, -2.0, 3.0, 0.0, 1.0, -0.25], [2.0_f32, -1.0, 4.0]);
+        let x = batch.upload_shaped(&xs, [2, 3]);
+        let y = batch.upload(&ys);
+        let before = batch.exp(x);
+        let value = batch.map_expr(|f| {
+            let (e, x, y) = (f.of(before), f.of(x), f.of(y));
+            let positive = x.gt(0.0) & !y.lt(0.0);
+            positive.select(x * y - 1.5, 0.25) + e / 2.0 + (-y).max(x).abs()
+        });
+        let total = batch.sum(value, ..);
+        batch.download(value);
+        batch.download(total);
+        batch.execute().await.expect("a sound batch");
+        let got = batch.read(value).await.expect("a result");
+        let want: Vec<f64> = (0..6)
+            .map(|at| {
+                let (x, y) = (f64::from(xs[at]), f64::from(ys[at % 3]));
+                let chosen = if x > 0.0 && y >= 0.0 { x * y - 1.5 } else { 0.25 };
+                chosen + x.exp() / 2.0 + (-y).max(x).abs()
+            })
+            .collect();
+        for (got, want) in got.iter().zip(&want) {
+            assert!((f64::from(*got) - want).abs() <= 1e-5 * want.abs(), "{got} for {want}");
+        }
+        let total = batch.read(total).await.expect("a result")[0];
+        let whole: f64 = want.iter().sum();
+        assert!((f64::from(total) - whole).abs() <= 1e-5 * whole.abs());
+
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&xs);
+        let e = batch.exp(x);
+        let y = batch.map_expr(|f| f.of(e).log1p() * f.of(x) + f.of(x));
+        let y = batch.relu(y);
+        batch.download(y);
+        assert_eq!(batch.explain().expect("a plan").kernels().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn mistakes_in_a_formula_are_at_their_line() {
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.upload(&[1.0_f32, 2.0]);
+    let y = batch.upload(&[1.0_f32, 2.0, 3.0]);
+    let line = line!() + 3;
+    let sum = batch.map_expr(|f| {
+        let (x, y) = (f.of(x), f.of(y));
+        (x + y).sqrt()
+    });
+    batch.relu(sum);
+    let error = batch.check_recorded().expect_err("shapes that do not fit");
+    let want = format!("tests/ecosystem.rs:{line}: add: shapes [2] and [3] do not broadcast");
+    assert!(error.to_string().starts_with(&want), "{error}");
+
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let n = batch.upload(&[7, 8]);
+    let quotient = batch.map_expr(|f| f.of(n) / 0);
+    batch.download(quotient);
+    assert!(matches!(batch.execute().await, Err(Error::Fault(_))));
+}
+
+#[cfg(feature = "ndarray")]
+mod arrays {
+    use ndarray::{Array, Array2, Axis, arr0, s};
+    use onetrip::{DataError, Input};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn arrays_of_any_layout_come_in_and_go_out() {
+        for device in common::devices().await {
+            let x = Array::from_iter((0..60_u16).map(f32::from));
+            let x = x.into_shape_with_order((3, 4, 5)).expect("60 elements");
+            let views = [
+                x.view().into_dyn(),
+                x.t().into_dyn(),
+                x.slice(s![..;-1, 1..;2, ..]).into_dyn(),
+                x.slice(s![1, .., 2]).into_dyn(),
+                x.slice(s![.., 2..2, ..]).into_dyn(),
+                x.index_axis(Axis(0), 1).into_dyn(),
+            ];
+            for view in views {
+                let mut batch = GpuCommandBatch::new(&device);
+                let id = batch.upload_array(view.clone());
+                let y = batch.add_scalar(id, 0.5);
+                batch.download(y);
+                batch.execute().await.expect("a sound batch");
+                assert_eq!(batch.read_array(y).await.expect("a result"), view.mapv(|x| x + 0.5));
+                batch.write_array(id, (&view * 2.0).view()).expect("the same shape");
+                batch.execute().await.expect("a sound batch");
+                assert_eq!(
+                    batch.read_array(y).await.expect("a result"),
+                    view.mapv(|x| 2.0 * x + 0.5)
+                );
+                let resident = device.resident_array(view.clone()).expect("room");
+                assert_eq!(resident.read_array().await.expect("the data"), view);
+            }
+            let mut batch = GpuCommandBatch::new(&device);
+            let one = batch.upload_array(arr0(7).view());
+            batch.execute().await.expect("a sound batch");
+            assert_eq!(batch.read_array(one).await.expect("a result"), arr0(7).into_dyn());
+        }
+    }
+
+    #[tokio::test]
+    async fn arrays_are_inputs_of_programs() {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.input::<f32>("x", [2, 3]);
+        let y = batch.scale(x, 2.0);
+        let program = batch.compile().await.expect("a sound batch");
+        let columns = Array2::from_shape_fn((3, 2), |(i, j)| (10 * i + j) as f32);
+        for input in [Input::from((x, columns.t())), Input::from(("x", columns.t()))] {
+            let outputs = program.run([input]).await.expect("a run");
+            assert_eq!(
+                outputs.read_array(y).await.expect("a result"),
+                (&columns.t() * 2.0).into_dyn()
+            );
+        }
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload_array(columns.view());
+        let error = batch.write_array(x, columns.t()).expect_err("another shape");
+        assert!(matches!(error, Error::Data(DataError::Length { .. })), "{error}");
+    }
+}
+
+#[cfg(feature = "safetensors")]
+mod weights {
+    use std::path::PathBuf;
+
+    use onetrip::{DataError, Weights};
+    use safetensors::Dtype;
+    use safetensors::tensor::TensorView;
+
+    use super::*;
+
+    /// A file in the temporary folder, until it is dropped.
+    struct Temporary(PathBuf);
+
+    impl Temporary {
+        fn holding(name: &str, bytes: &[u8]) -> Self {
+            let path = std::env::temp_dir().join(format!("onetrip-{}-{name}", std::process::id()));
+            std::fs::write(&path, bytes).expect("a file in the temporary folder");
+            Self(path)
+        }
+    }
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn file() -> Vec<u8> {
+        let floats: Vec<u8> = [1.5_f32, -2.0, 0.0, 1e-3, 5.0, 6.0].map(f32::to_le_bytes).concat();
+        let longs: Vec<u8> = [1_i64, 2].map(i64::to_le_bytes).concat();
+        let view = |dtype, shape: &[usize], bytes| {
+            TensorView::new(dtype, shape.to_vec(), bytes).expect("a tensor")
+        };
+        let tensors = [
+            ("fc.weight", view(Dtype::F32, &[2, 3], &floats)),
+            ("fc.mask", view(Dtype::BOOL, &[3], &[1, 0, 1])),
+            ("fc.odd", view(Dtype::BOOL, &[1], &[7])),
+            ("fc.half", view(Dtype::F16, &[1], &[0x00, 0x3c])),
+            ("steps", view(Dtype::I64, &[2], &longs)),
+            ("none", view(Dtype::F32, &[0, 4], &[])),
+        ];
+        safetensors::serialize(tensors, None).expect("a file")
+    }
+
+    #[tokio::test]
+    async fn tensors_become_residents_by_name() {
+        let file = Temporary::holding("weights", &file());
+        for device in common::devices().await {
+            // SAFETY: nobody else knows of the file.
+            let mapped = unsafe { Weights::map(&file.0) }.expect("a file");
+            for weights in [mapped, Weights::read(&file.0).expect("a file")] {
+                assert_eq!(weights.names().len(), 6);
+                assert_eq!(weights.shape("fc.weight").expect("a tensor").dims(), [2, 3]);
+                let weight = weights.resident::<f32>(&device, "fc.weight").expect("a tensor");
+                assert_eq!(weight.shape().dims(), [2, 3]);
+                let values = weight.read().await.expect("the data");
+                assert_eq!(values, [1.5, -2.0, 0.0, 1e-3, 5.0, 6.0]);
+                let metres = weights.resident::<Metres>(&device, "fc.weight").expect("a tensor");
+                assert_eq!(metres.read().await.expect("the data")[1], Metres(-2.0));
+                let mask = weights.resident::<bool>(&device, "fc.mask").expect("a tensor");
+                assert_eq!(mask.read().await.expect("the data"), [true, false, true]);
+                let half = weights.resident::<onetrip::f16>(&device, "fc.half").expect("a tensor");
+                assert_eq!(half.read().await.expect("the data")[0].to_f32(), 1.0);
+                let none = weights.resident::<f32>(&device, "none").expect("a tensor");
+                assert_eq!(none.read().await.expect("the data"), [0.0_f32; 0]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let device = Device::cpu();
+        let weights = Weights::from_bytes(file()).expect("a file");
+        let error = |error: Error| match error {
+            Error::Data(error) => error,
+            other => panic!("{other}"),
+        };
+        let unknown = error(weights.resident::<f32>(&device, "fc.bias").expect_err("no tensor"));
+        let text = unknown.to_string();
+        assert!(text.contains("\"fc.bias\"") && text.contains("\"fc.weight\""), "{text}");
+        let text = error(weights.resident::<u32>(&device, "fc.weight").expect_err("floats"));
+        assert!(text.to_string().contains("f32, not u32"), "{text}");
+        let text = error(weights.resident::<i32>(&device, "steps").expect_err("64 bits"));
+        assert!(text.to_string().contains("i64, not i32"), "{text}");
+        let odd = error(weights.resident::<bool>(&device, "fc.odd").expect_err("7"));
+        assert!(matches!(odd, DataError::File { .. }), "{odd}");
+        let mut short = file();
+        short.truncate(short.len() - 1);
+        for bytes in [short, Vec::new(), b"not a file of tensors".to_vec()] {
+            assert!(matches!(Weights::from_bytes(bytes), Err(Error::Data(DataError::File { .. }))));
+        }
+        let missing = error(Weights::read("/nowhere/at/all").expect_err("no file"));
+        assert!(missing.to_string().starts_with("/nowhere/at/all: "), "{missing}");
+    }
+}
