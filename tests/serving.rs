@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use onetrip::{BufferId, Device, Error, GpuCommandBatch, Program, RunError};
+use onetrip::{
+    BufferId, Device, Error, GpuCommandBatch, Input, Program, Recovery, Resident, RunError,
+};
 
 const SIDE: usize = 96;
 
@@ -23,7 +25,11 @@ async fn cube(device: &Device) -> (Program, BufferId<f32>, BufferId<f32>) {
 }
 
 fn scaled_identity(scale: f32) -> Vec<f32> {
-    (0..SIDE * SIDE).map(|at| if at % (SIDE + 1) == 0 { scale } else { 0.0 }).collect()
+    identity(SIDE, scale)
+}
+
+fn identity(side: usize, scale: f32) -> Vec<f32> {
+    (0..side * side).map(|at| if at % (side + 1) == 0 { scale } else { 0.0 }).collect()
 }
 
 /// Room for one run of [`cube`] on either side, and not for two.
@@ -94,24 +100,43 @@ async fn what_never_fits_is_an_error_at_once() {
     }
 }
 
+/// A program whose runs take turns, as they replace what they read, and take more than a moment: the state times the
+/// identity, twelve times, plus 1.
+async fn counter(device: &Device) -> (Program, Resident<f32>) {
+    let state = device.resident(&[0.0_f32; 256 * 256], [256, 256]).unwrap();
+    let mut batch = GpuCommandBatch::new(device);
+    let mut y = batch.bind(&state);
+    let identity = identity(256, 1.0);
+    let identity = batch.upload_vec(identity, [256, 256]);
+    for _ in 0..12 {
+        y = batch.matmul(y, identity);
+    }
+    y = batch.add_scalar(y, 1.0);
+    batch.update(&state, y);
+    (batch.compile().await.expect("a sound graph"), state)
+}
+
 #[tokio::test]
 async fn runs_end_at_their_deadline_and_when_told_to() {
-    for device in small_devices().await {
-        let (program, x, y) = cube(&device).await;
-        let data = scaled_identity(2.0);
-        let late = program.run_within(Duration::ZERO, [(x, &data)]);
-        // Predicted to be short, a run on the CPU is done at the first poll.
-        if let Err(error) = late.await {
-            assert!(matches!(error, Error::Run(RunError::Deadline(Duration::ZERO))), "{error}");
-        }
-        let outputs = program.run_within(Duration::from_secs(600), [(x, &data)]).await.unwrap();
-        assert_eq!(outputs.read(y).await.unwrap(), scaled_identity(8.0));
-        let stopped = program.run_unless(async {}, [(x, &data)]).await;
-        if let Err(error) = stopped {
+    const NONE: [Input<'static>; 0] = [];
+    for device in common::devices().await {
+        let (program, state) = counter(&device).await;
+        program.run(NONE).await.unwrap();
+        {
+            // Nobody polls it on, so nobody else's turn comes.
+            let mut stalled = pin!(program.run(NONE));
+            let first = poll_fn(|context| Poll::Ready(stalled.as_mut().poll(context))).await;
+            assert!(first.is_pending(), "{device:?}: it takes longer than that");
+            let limit = Duration::from_millis(20);
+            let error = program.run_within(limit, NONE).await.unwrap_err();
+            assert!(matches!(error, Error::Run(RunError::Deadline(it)) if it == limit), "{error}");
+            let error = program.run_unless(async {}, NONE).await.unwrap_err();
             assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
         }
-        let outputs = program.run_unless(std::future::pending(), [(x, &data)]).await.unwrap();
-        assert_eq!(outputs.read(y).await.unwrap(), scaled_identity(8.0));
+        assert_eq!(state.read().await.unwrap()[0], 1.0, "a dropped run leaves the state");
+        program.run_within(Duration::from_secs(600), NONE).await.unwrap();
+        program.run_unless(std::future::pending(), NONE).await.unwrap();
+        assert!(state.read().await.unwrap().iter().all(|&count| count == 3.0));
     }
 }
 
@@ -215,4 +240,38 @@ async fn a_heart_beats_between_short_runs() {
     }
     heart.abort();
     assert!(beats.load(Ordering::Relaxed) > 3, "{beats:?}");
+}
+
+/// Where the cache can write nothing, or holds nonsense, kernels are compiled as if there were none.
+#[tokio::test]
+async fn a_cache_that_fails_is_as_good_as_none() {
+    if common::gpu().await.is_none() {
+        return;
+    }
+    let root = std::env::temp_dir().join(format!("onetrip-serving-{}", std::process::id()));
+    let folder = root.join("cache");
+    std::fs::create_dir_all(&root).unwrap();
+    let run = async |what: &str| {
+        // A device of its own, which has compiled nothing yet.
+        let builder = Device::builder().cache_folder(&folder).recovery(Recovery::Fail);
+        let device = builder.gpu().await.unwrap();
+        let y = device.eval(|b| {
+            let x = b.arange(0.0_f32, 100.0, 1.0);
+            b.mul(x, x)
+        });
+        let squares: Vec<f32> = (0..100).map(|at| (at * at) as f32).collect();
+        assert_eq!(y.await.unwrap(), squares, "{what}");
+    };
+    // What is no folder takes no files, as a full disk does.
+    std::fs::write(&folder, "in the way").unwrap();
+    run("no folder").await;
+    std::fs::remove_file(&folder).unwrap();
+    run("a new folder").await;
+    for nonsense in [&b""[..], b"onetrip1", &[0xff; 5000]] {
+        for file in std::fs::read_dir(&folder).unwrap() {
+            std::fs::write(file.unwrap().path(), nonsense).unwrap();
+        }
+        run("damaged files").await;
+    }
+    std::fs::remove_dir_all(&root).unwrap();
 }

@@ -1,0 +1,92 @@
+//! What the service runs: graphs that are recorded anew each time, and programs that share resident weights.
+
+use std::collections::HashMap;
+
+use onetrip::{BufferId, Device, GpuCommandBatch, Program, Resident, Result};
+
+/// Columns of every graph's input.
+const WIDTH: usize = 32;
+/// Kinds of graphs; the last is a program.
+pub const KINDS: u64 = 5;
+/// Sizes of each kind.
+pub const SIZES: u64 = 12;
+
+/// A kind of graph and its size.
+pub type Case = (u64, u64);
+
+pub fn all_cases() -> impl Iterator<Item = Case> {
+    (0..KINDS).flat_map(|kind| (0..SIZES).map(move |size| (kind, size)))
+}
+
+/// The programs of the service, one for each size, and the weights that they share.
+pub struct Service {
+    device: Device,
+    programs: HashMap<u64, (Program, BufferId<f32>, BufferId<f32>)>,
+}
+
+impl Service {
+    pub async fn new(device: &Device) -> Result<Self> {
+        let weights = device.resident(&data(WIDTH), [WIDTH, WIDTH])?;
+        weights.keep_host_copy().await?;
+        let mut programs = HashMap::new();
+        for size in 0..SIZES {
+            programs.insert(size, program(device, &weights, size).await?);
+        }
+        Ok(Self { device: device.clone(), programs })
+    }
+
+    /// The bits of the result of a case.
+    pub async fn run(&self, (kind, size): Case) -> Result<Vec<u32>> {
+        let values = match self.programs.get(&size).filter(|_| kind == KINDS - 1) {
+            Some((program, x, y)) => program.run([(*x, data(rows(size)))]).await?.read(*y).await?,
+            None => self.device.eval(|b| record(b, kind, size)).await?,
+        };
+        Ok(values.into_iter().map(f32::to_bits).collect())
+    }
+}
+
+fn rows(size: u64) -> usize {
+    3 + 17 * size as usize
+}
+
+fn data(rows: usize) -> Vec<f32> {
+    (0..rows * WIDTH).map(|at| ((at * 37 + 11) % 509) as f32 / 255.0 - 1.0).collect()
+}
+
+/// tanh(x·w), with the weights where they are.
+async fn program(
+    device: &Device,
+    weights: &Resident<f32>,
+    size: u64,
+) -> Result<(Program, BufferId<f32>, BufferId<f32>)> {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.input::<f32>("x", [rows(size), WIDTH]);
+    let w = batch.bind(weights);
+    let product = batch.matmul(x, w);
+    let y = batch.tanh(product);
+    Ok((batch.compile().await?, x, y))
+}
+
+fn record(b: &mut GpuCommandBatch, kind: u64, size: u64) -> BufferId<f32> {
+    let x = b.upload_vec(data(rows(size)), [rows(size), WIDTH]);
+    match kind {
+        0 => {
+            let y = b.gelu(x);
+            b.softmax(y, -1)
+        }
+        1 => {
+            let t = b.transpose(x);
+            let product = b.matmul(x, t);
+            b.tanh(product)
+        }
+        2 => {
+            let y = b.layer_norm(x, -1, 1e-5);
+            b.sum(y, 0)
+        }
+        _ => {
+            let y = b.sin(x);
+            let y = b.mul(y, x);
+            b.cumsum(y, 0)
+        }
+    }
+}

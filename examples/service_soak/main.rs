@@ -1,0 +1,180 @@
+//! A service under load: many tasks run graphs of changing sizes on one device; some runs are cancelled, some wait for
+//! memory, some can never fit, and now and then the GPU is lost. Every result is compared, bit for bit, with what the same
+//! graph gave alone.
+//!
+//! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12`
+
+mod graphs;
+mod tally;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use graphs::{Case, KINDS, SIZES, Service, all_cases};
+use onetrip::{Device, Error, Recovery, Result, RunError};
+use tally::Tally;
+
+/// Room for a few runs at a time.
+const BUDGET: u64 = 4 << 20;
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) % limit
+    }
+}
+
+/// What all tasks share.
+struct Soak {
+    device: Device,
+    service: Service,
+    answers: HashMap<Case, Vec<u32>>,
+    tally: Tally,
+    end: Instant,
+}
+
+impl Soak {
+    async fn new(device: Device, time: Duration) -> Result<Self> {
+        let service = Service::new(&device).await?;
+        let mut answers = HashMap::new();
+        for case in all_cases() {
+            answers.insert(case, service.run(case).await?);
+        }
+        Ok(Self { device, service, answers, tally: Tally::default(), end: Instant::now() + time })
+    }
+
+    /// One task of the service.
+    async fn serve(&self, seed: u64) {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        while Instant::now() < self.end {
+            let case = (random.below(KINDS), random.below(SIZES));
+            match random.below(100) {
+                0 => self.ask_too_much().await,
+                1..5 => self.lose_patience(case, random.below(6)).await,
+                _ => self.count(case, self.service.run(case)).await,
+            }
+        }
+    }
+
+    /// A run that can never fit.
+    async fn ask_too_much(&self) {
+        let refused = self.device.eval(|b| b.arange(0.0_f32, 3e6, 1.0)).await;
+        if !matches!(refused, Err(Error::Run(RunError::OverBudget { .. }))) {
+            self.tally.errors.add();
+        }
+    }
+
+    /// A run that is dropped after so many polls, unless it is done by then.
+    async fn lose_patience(&self, case: Case, mut polls: u64) {
+        let mut run = pin!(self.count(case, self.service.run(case)));
+        let done = poll_fn(|context| {
+            if polls == 0 {
+                return Poll::Ready(false);
+            }
+            polls -= 1;
+            run.as_mut().poll(context).map(|()| true)
+        });
+        if !done.await {
+            self.tally.cancelled.add();
+        }
+    }
+
+    async fn count(&self, case: Case, run: impl Future<Output = Result<Vec<u32>>>) {
+        let start = Instant::now();
+        let answer = run.await;
+        self.tally.runs.add();
+        self.tally.times.add(start.elapsed());
+        match answer {
+            Ok(answer) if answer == self.answers[&case] => {}
+            Ok(_) => self.tally.wrong.add(),
+            Err(error) => {
+                eprintln!("{error}");
+                self.tally.errors.add();
+            }
+        }
+    }
+
+    /// Loses the GPU so many times, evenly over the time that is left.
+    async fn lose(&self, losses: u32) {
+        let pause = self.end.saturating_duration_since(Instant::now()) / (losses + 1);
+        for _ in 0..losses {
+            tokio::time::sleep(pause).await;
+            self.device.simulate_loss();
+        }
+    }
+
+    fn live_bytes(&self) -> u64 {
+        let stats = self.device.pool_stats();
+        stats.gpu.live_bytes + stats.host.live_bytes
+    }
+
+    /// Bytes in use beyond `before`, once every case has run and what cancelled runs held had time to come back.
+    async fn leaked(&self, before: u64) -> Result<u64> {
+        for case in all_cases() {
+            self.service.run(case).await?;
+        }
+        for _ in 0..50 {
+            if self.live_bytes() <= before {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(self.live_bytes().saturating_sub(before))
+    }
+}
+
+/// The longest time between two beats, 1 ms apart, beyond that.
+async fn heartbeat(end: Arc<AtomicBool>) -> Duration {
+    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+    while !end.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        longest = longest.max(last.elapsed().saturating_sub(Duration::from_millis(1)));
+        last = Instant::now();
+    }
+    longest
+}
+
+/// The number after `name` on the command line.
+fn argument(name: &str, otherwise: u64) -> u64 {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    arguments.nth(1).and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let builder = Device::builder().memory_budget(BUDGET).recovery(Recovery::Reopen);
+    let device = builder.auto().await?;
+    println!("{}", device.info());
+    let time = Duration::from_secs(argument("--seconds", 10));
+    let soak = Arc::new(Soak::new(device, time).await?);
+    let before = soak.live_bytes();
+    let done = Arc::new(AtomicBool::new(false));
+    let heart = tokio::spawn(heartbeat(Arc::clone(&done)));
+    let losses = argument("--losses", 3) as u32;
+    let losing = Arc::clone(&soak);
+    let loser = tokio::spawn(async move { losing.lose(losses).await });
+    let tasks = (1..=argument("--tasks", 32)).map(|seed| {
+        let soak = Arc::clone(&soak);
+        tokio::spawn(async move { soak.serve(seed).await })
+    });
+    for task in tasks.collect::<Vec<_>>().into_iter().chain([loser]) {
+        if task.await.is_err() {
+            soak.tally.errors.add();
+        }
+    }
+    done.store(true, Ordering::Relaxed);
+    let longest = heart.await.unwrap_or(Duration::MAX);
+    let leaked = soak.leaked(before).await?;
+    println!("{}", soak.tally.report(&soak.device, longest, leaked));
+    Ok(())
+}
