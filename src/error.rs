@@ -374,6 +374,9 @@ pub enum MistakeKind {
         "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch"
     )]
     Foreign,
+    /// The function that was to write the data panicked.
+    #[error("what was to write the data panicked: {0}")]
+    Panicked(String),
     /// A name that another value has.
     #[error("another value of this batch is called {0:?}; give each a name of its own")]
     NameTaken(String),
@@ -626,6 +629,9 @@ pub enum RunError {
     /// The caller stopped it.
     #[error("the run was cancelled")]
     Cancelled,
+    /// A function that the caller gave it panicked.
+    #[error("what was to be told of the progress panicked: {0}")]
+    Panicked(String),
 }
 
 /// Why a result is not there.
@@ -702,6 +708,9 @@ pub enum DataError {
         /// The element type of what was given.
         given: DType,
     },
+    /// The function that was to change the data panicked; what it left is unspecified.
+    #[error("what was to change the data panicked: {0}; write it again")]
+    Panicked(String),
     /// An input that has no data.
     #[error("the input {name:?} has no data; give it to the run, or `write` it")]
     NotGiven {

@@ -50,6 +50,7 @@
 
 mod batch;
 mod calibrate;
+mod caught;
 mod clock;
 mod codegen;
 mod cost;

@@ -4,7 +4,10 @@
 mod common;
 
 use common::devices;
-use onetrip::{BufferId, ClassLoss, Device, Error, Fault, FaultKind, GpuCommandBatch, ReadError};
+use onetrip::{
+    BufferId, ClassLoss, DataError, Device, Error, Fault, FaultKind, GpuCommandBatch, ReadError,
+    RunError,
+};
 
 /// Runs what `record` recorded, and expects a fault with this message after the place.
 async fn faults<R>(
@@ -338,4 +341,31 @@ async fn faults_belong_to_their_runs() {
             task.await.expect("no panic");
         }
     }
+}
+
+/// What the user gives to be called may panic: that is an error, and the device goes on.
+#[tokio::test]
+async fn a_panic_in_what_the_user_gave_is_an_error() {
+    for device in devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let line = line!() + 1;
+        let x = batch.upload_with(3, |_: &mut [f32]| panic!("no data today"));
+        batch.neg(x);
+        let error = batch.execute().await.unwrap_err().to_string();
+        let place = format!("tests/faults.rs:{line}: upload: ");
+        assert_eq!(error, place + "what was to write the data panicked: no data today");
+
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&[1.0_f32, 2.0]);
+        let y = batch.neg(x);
+        batch.execute().await.unwrap();
+        let error = batch.write_with(x, |_| panic!("nor now")).unwrap_err();
+        assert!(matches!(error, Error::Data(DataError::Panicked(_))), "{error}");
+        assert!(batch.read(y).await.is_err(), "what was read of it may have changed");
+        batch.write(x, &[3.0, 4.0]).unwrap();
+        batch.execute().await.unwrap();
+        assert_eq!(batch.read(y).await.unwrap(), [-3.0, -4.0]);
+    }
+    let error = Device::cpu().calibrate_with(|_| panic!("not told")).await.unwrap_err();
+    assert!(matches!(error, Error::Run(RunError::Panicked(_))), "{error}");
 }

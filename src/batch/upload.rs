@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{BufferId, GpuCommandBatch, Names};
+use crate::caught::caught;
 use crate::dtype::Element;
 use crate::error::{DataError, Error, MistakeKind, Result};
 use crate::graph::{Graph, NodeId};
@@ -31,19 +32,19 @@ impl GpuCommandBatch {
         shape: impl Into<Shape>,
     ) -> BufferId<T> {
         let pool = Arc::clone(self.device.pool());
-        self.upload_filling(shape.into(), data.len(), || pool.filled(data))
+        self.upload_filling(shape.into(), data.len(), || Ok(pool.filled(data)))
     }
 
     /// As [`upload_shaped`](Self::upload_shaped), in the memory of `data` where an element has 32 bits. `f16` and
     /// `bool` are copied.
     #[track_caller]
     pub fn upload_vec<T: Element>(&mut self, data: Vec<T>, shape: impl Into<Shape>) -> BufferId<T> {
-        self.upload_filling(shape.into(), data.len(), || HostBuffer::from_vec(data))
+        self.upload_filling(shape.into(), data.len(), || Ok(HostBuffer::from_vec(data)))
     }
 
     /// A tensor of `shape` whose data `fill` writes, in row-major order, to the memory that the batch keeps
     /// it in: nothing is copied before a run. The slice starts as zeros. If the shape is a mistake, `fill`
-    /// is not called.
+    /// is not called; it is a mistake if `fill` panics.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -69,8 +70,8 @@ impl GpuCommandBatch {
         let elements = shape.elements();
         self.upload_filling(shape, elements, || {
             let mut buffer = HostBuffer::zeroed(T::DTYPE, elements);
-            fill(buffer.as_slice_mut().unwrap_or_default());
-            buffer
+            caught(|| fill(buffer.as_slice_mut().unwrap_or_default()))?;
+            Ok(buffer)
         })
     }
 
@@ -104,7 +105,7 @@ impl GpuCommandBatch {
         &mut self,
         shape: Shape,
         given: usize,
-        data: impl FnOnce() -> HostBuffer,
+        data: impl FnOnce() -> Result<HostBuffer, String>,
     ) -> BufferId<T> {
         let fits = check_size(&shape).and_then(|()| {
             if shape.elements() == given {
@@ -113,11 +114,12 @@ impl GpuCommandBatch {
                 Err(MistakeKind::UploadLength { given, shape: shape.clone() })
             }
         });
-        if let Err(what) = fits {
-            return self.mistake("upload", what);
-        }
+        let data = match fits.and_then(|()| data().map_err(MistakeKind::Panicked)) {
+            Ok(data) => data,
+            Err(what) => return self.mistake("upload", what),
+        };
         let position = self.uploads.len() as u32;
-        self.uploads.push(Some(Arc::new(data())));
+        self.uploads.push(Some(Arc::new(data)));
         self.source(Op::Upload(position), T::DTYPE, shape)
     }
 
@@ -153,7 +155,7 @@ impl GpuCommandBatch {
     /// a run that was dropped midway still reads the data.
     ///
     /// # Errors
-    /// [`DataError`] if `id` is not an upload of this batch.
+    /// [`DataError`] if `id` is not an upload of this batch, or `change` panics.
     pub fn write_with<T: Element>(
         &mut self,
         id: BufferId<T>,
@@ -165,8 +167,8 @@ impl GpuCommandBatch {
         self.runs.forget_results();
         let fresh = || Arc::new(HostBuffer::zeroed(T::DTYPE, given));
         let buffer = Arc::make_mut(self.uploads[position].get_or_insert_with(fresh));
-        change(buffer.as_slice_mut().unwrap_or_default());
-        Ok(())
+        let changed = caught(|| change(buffer.as_slice_mut().unwrap_or_default()));
+        Ok(changed.map_err(DataError::Panicked)?)
     }
 
     /// The position of an upload that `given` elements fill.

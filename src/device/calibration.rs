@@ -8,8 +8,9 @@ use std::thread::{self, JoinHandle};
 use super::Card;
 use super::{Activity, Busy, Device, Inner};
 use crate::calibrate::{AtOnce, Progress, Subject, measure};
+use crate::caught::caught;
 use crate::cost::DeviceProfile;
-use crate::error::{DeviceError, Result};
+use crate::error::{DeviceError, Result, RunError};
 
 /// The thread that measures.
 pub(super) struct Background {
@@ -41,14 +42,23 @@ impl Device {
     /// As [`calibrate`](Self::calibrate), telling `progress` of each step before it begins.
     ///
     /// # Errors
-    /// As [`calibrate`](Self::calibrate).
+    /// As [`calibrate`](Self::calibrate); [`RunError::Panicked`] if `progress` does, and then nothing has changed.
     pub async fn calibrate_with(
         &self,
         mut progress: impl FnMut(Progress) + Send,
     ) -> Result<DeviceProfile> {
         self.0.background.wanted.store(false, Ordering::Relaxed);
         let _busy = Busy::new(&self.0.activity);
-        let measured = measure(&self.0.subject(), &AtOnce, &mut progress).await?;
+        let mut panicked = None;
+        let mut tell = |step| {
+            if panicked.is_none() {
+                panicked = caught(|| progress(step)).err();
+            }
+        };
+        let measured = measure(&self.0.subject(), &AtOnce, &mut tell).await?;
+        if let Some(message) = panicked {
+            return Err(RunError::Panicked(message).into());
+        }
         let profile = measured.ok_or_else(|| DeviceError::Profile {
             what: "the time of a probe, as this platform's clock tells it".into(),
         })?;

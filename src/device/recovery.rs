@@ -2,11 +2,11 @@
 
 use std::fmt;
 #[cfg(feature = "gpu")]
-use std::panic::{AssertUnwindSafe, catch_unwind};
-#[cfg(feature = "gpu")]
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Device;
+#[cfg(feature = "gpu")]
+use crate::caught::caught;
 #[cfg(feature = "gpu")]
 use crate::error::DeviceError;
 use crate::error::{Error, Result};
@@ -78,7 +78,7 @@ impl Listeners {
     pub fn tell(&self, loss: &DeviceLoss) {
         let listeners = self.lock().clone();
         for listener in listeners {
-            let _ = catch_unwind(AssertUnwindSafe(|| listener(loss)));
+            let _ = caught(|| listener(loss));
         }
     }
 }

@@ -13,6 +13,7 @@ use super::ahead::Ahead;
 use super::archive::Archive;
 use super::fault::{Health, Scope};
 use super::pool::Lease;
+use crate::caught::caught;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
 use crate::lru::Lru;
@@ -99,6 +100,11 @@ impl Params {
     }
 }
 
+/// What an error says that was being done.
+fn compiling(dispatch: &Dispatch) -> String {
+    format!("compiling the kernel of {}", dispatch.label)
+}
+
 /// The pipelines of one device.
 pub(super) struct Compiler {
     device: wgpu::Device,
@@ -153,7 +159,13 @@ impl Compiler {
             });
         }
         let hits = (distinct.len() - missing.len()) as u32;
-        let created = parallel(missing.clone(), |dispatch| self.create(dispatch));
+        let create = |dispatch: &Dispatch| {
+            // Whoever compiles may give up by a panic.
+            caught(|| self.create(dispatch)).unwrap_or_else(|reason| {
+                Err(DeviceError::Refused { doing: compiling(dispatch), reason })
+            })
+        };
+        let created = parallel(missing.clone(), create);
         for (dispatch, pipeline) in missing.iter().zip(created) {
             let (pipeline, shape) = (pipeline?, Shape::of(dispatch));
             self.pipelines().insert((dispatch.wgsl.clone(), shape.clone()), Arc::clone(&pipeline));
@@ -164,7 +176,6 @@ impl Compiler {
     }
 
     fn create(&self, dispatch: &Dispatch) -> Result<Arc<Pipeline>, DeviceError> {
-        let doing = || format!("compiling the kernel of {}", dispatch.label);
         let scope = Scope::open(&self.device, &self.health);
         let shape = Shape::of(dispatch);
         let layout = self.layout(&shape);
@@ -190,7 +201,7 @@ impl Compiler {
             },
             cache: entry.as_ref().map(|entry| &entry.cache),
         });
-        scope.close(doing)?;
+        scope.close(|| compiling(dispatch))?;
         event!(DEBUG, "compiled", kernel = dispatch.label.as_str());
         if let (Some(archive), Some(entry)) = (&self.archive, entry) {
             archive.keep(entry);
