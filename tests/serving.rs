@@ -103,7 +103,7 @@ async fn what_never_fits_is_an_error_at_once() {
 /// A program whose runs take turns, as they replace what they read, and take more than a moment: the state times the
 /// identity, twelve times, plus 1.
 async fn counter(device: &Device) -> (Program, Resident<f32>) {
-    let state = device.resident(&[0.0_f32; 256 * 256], [256, 256]).unwrap();
+    let state = device.resident(&[0.0_f32; 256 * 256], [256, 256]).expect("room");
     let mut batch = GpuCommandBatch::new(device);
     let mut y = batch.bind(&state);
     let identity = identity(256, 1.0);

@@ -109,7 +109,9 @@ impl Soak {
         let pause = self.end.saturating_duration_since(Instant::now()) / (losses + 1);
         for _ in 0..losses {
             tokio::time::sleep(pause).await;
-            self.device.simulate_loss();
+            let device = self.device.clone();
+            // A driver may take its time.
+            let _ = tokio::task::spawn_blocking(move || device.simulate_loss()).await;
         }
     }
 

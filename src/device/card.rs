@@ -103,7 +103,7 @@ impl Card {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let lost = std::mem::replace(&mut *current, Current { gpu, told: false });
         drop(current);
-        drop(lost);
+        lost.gpu.close();
         Ok(())
     }
 }

@@ -10,6 +10,9 @@ use std::task::{Context, Poll, Waker};
 use crate::error::DeviceError;
 use crate::trace::event;
 
+/// Of a device that is lost, where the driver said nothing better.
+const REFUSES: &str = "it refuses what was sound";
+
 /// What a device has reported outside any call.
 #[derive(Default)]
 pub(super) struct Health {
@@ -48,16 +51,17 @@ impl Health {
         self.lost.get().map(String::as_str)
     }
 
-    /// Fails if the device is lost, or with an error that no scope caught since the last check.
-    pub fn check(&self) -> Result<(), DeviceError> {
+    /// Fails if `device` is lost, or with an error that no scope caught since the last check.
+    pub fn check(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
         if let Some(reason) = self.lost.get() {
             return Err(DeviceError::Lost { reason: reason.clone() });
         }
         match self.stray.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            None => Ok(()),
+            Some(_) if is_dead(device) => Err(self.lost(device, REFUSES)),
             Some(reason) => {
                 Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
             }
-            None => Ok(()),
         }
     }
 
@@ -111,14 +115,12 @@ impl<'a> Scope<'a> {
         let validation = ready(self.validation.pop());
         let memory = ready(self.memory.pop());
         match memory.or(validation).or(internal) {
-            None => self.health.check(),
+            None => self.health.check(self.device),
             Some(wgpu::Error::OutOfMemory { .. }) => {
                 Err(DeviceError::OutOfMemory { doing: doing() })
             }
             // On a lost device, what was sound is refused.
-            Some(_) if is_dead(self.device) => {
-                Err(self.health.lost(self.device, "it refuses what was sound"))
-            }
+            Some(_) if is_dead(self.device) => Err(self.health.lost(self.device, REFUSES)),
             Some(error) => Err(DeviceError::Refused { doing: doing(), reason: error.to_string() }),
         }
     }

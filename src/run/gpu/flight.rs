@@ -158,9 +158,11 @@ impl Flight {
         let shared = &self.shared;
         match landing {
             // Work that a lost device never did counts as finished too, and what it left in memory is no result.
-            Ok(Some(_)) if shared.health.is_lost() => shared.health.check().map(|()| None),
+            Ok(Some(_)) if shared.health.is_lost() => {
+                shared.health.check(&shared.device).map(|()| None)
+            }
             Ok(Some(readback)) => Ok(Some(readback)),
-            Ok(None) => shared.health.check().map(|()| None),
+            Ok(None) => shared.health.check(&shared.device).map(|()| None),
             Err(()) => Err(shared.health.lost(&shared.device, "its results cannot be mapped")),
         }
     }

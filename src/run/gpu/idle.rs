@@ -1,8 +1,10 @@
 //! Opened devices that nobody uses. They are kept for who opens the same adapter next, which saves a tenth of a
 //! second, and since drivers were seen to hang while they closed one of several. What is lost is closed.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use super::adapter::Opened;
 use super::fault::{Health, is_dead};
@@ -23,7 +25,7 @@ pub(super) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
         if !is_dead(&opened.device) {
             return Some(opened);
         }
-        close(opened);
+        close(Arc::new(opened));
     }
 }
 
@@ -38,25 +40,32 @@ impl Drop for Leaving {
         // What was dropped before is freed now.
         let _ = self.health.poll(&self.opened.device, wgpu::PollType::Poll);
         if self.health.is_lost() {
-            close(self.opened.clone());
+            close(Arc::new(self.opened.clone()));
         } else {
             idle().push(self.opened.clone());
         }
     }
 }
 
-/// Closes a device on a thread of its own, which takes long, and with some drivers forever. Where no thread can be
-/// started, it is closed here.
-fn close(opened: Opened) {
-    static CLOSER: OnceLock<Option<mpsc::Sender<Opened>>> = OnceLock::new();
+/// Drops the last handle of a device on a thread of its own: that takes long, and with some drivers forever. Where no
+/// thread can be started, the handle is dropped here.
+pub(super) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
+    type Handle = Arc<dyn Any + Send + Sync>;
+    static CLOSER: OnceLock<Option<mpsc::Sender<Handle>>> = OnceLock::new();
     let closer = CLOSER.get_or_init(|| {
-        let (sender, lost) = mpsc::channel::<Opened>();
+        let (sender, lost) = mpsc::channel::<Handle>();
+        let close_all = move || {
+            for device in lost {
+                while Arc::strong_count(&device) > 1 {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+        };
         // It stays, since a driver may hang where a thread that used it ends.
-        let close_all = move || lost.into_iter().for_each(drop);
         let thread = thread::Builder::new().name("onetrip-close".into());
         thread.spawn(close_all).is_ok().then_some(sender)
     });
     if let Some(closer) = closer {
-        let _ = closer.send(opened);
+        let _ = closer.send(device);
     }
 }

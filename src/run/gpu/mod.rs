@@ -182,6 +182,11 @@ impl Gpu {
         kernels.params.as_ref().is_none_or(|params| self.0.pool.is_of(&params.block))
     }
 
+    /// Lets go of a lost device, which is closed when nobody else holds it: here that may take long.
+    pub fn close(self) {
+        idle::close(self.0);
+    }
+
     /// Loses the device, as a driver might.
     pub fn destroy(&self) {
         self.0.device.destroy();
@@ -198,7 +203,7 @@ impl Gpu {
 
     fn compile_here(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
         let shared = &self.0;
-        shared.health.check()?;
+        shared.health.check(&shared.device)?;
         let (pipelines, compiled, hits) = shared.compiler.compile(&dispatches)?;
         let alignment = shared.device.limits().min_uniform_buffer_offset_alignment;
         let (words, offsets) = Params::pack(&dispatches, alignment);

@@ -43,7 +43,7 @@ impl Gpu {
     /// Puts host elements on the device. Returns before they have arrived: later runs wait for them.
     pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<DeviceBuffer, DeviceError> {
         let shared = &self.0;
-        shared.health.check()?;
+        shared.health.check(&shared.device)?;
         let mut counts = GpuCounts::default();
         let elements = host.len() / dtype.size();
         let resident = DeviceBuffer::lease(shared, dtype, elements, &mut counts)?;
@@ -135,7 +135,7 @@ impl Shared {
         resident: &DeviceBuffer,
         elements: Range<usize>,
     ) -> Result<Fetch, DeviceError> {
-        self.health.check()?;
+        self.health.check(&self.device)?;
         let &DeviceBuffer { dtype, ref lease, .. } = resident;
         let storage = Storage::of(dtype, &self.limits);
         let (start, bytes) = (storage.bytes(elements.start), storage.bytes(elements.len()));

@@ -97,7 +97,7 @@ impl Prepared {
 
 impl Shared {
     fn launch(self: &Arc<Self>, job: &Job) -> Result<(Option<Flight>, GpuRun), Error> {
-        self.health.check()?;
+        self.health.check(&self.device)?;
         self.forget_freed();
         // What was encoded ahead takes no times.
         let timed = job.timeline.is_kept();

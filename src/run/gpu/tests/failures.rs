@@ -24,7 +24,7 @@ async fn bad_kernels_are_errors() {
         assert!(doing.contains("map x") && !reason.is_empty(), "{doing}: {reason}");
     }
     assert_eq!(gpu.compile_here(vec![good]).unwrap().hits, 1, "the good one was compiled");
-    assert!(gpu.0.health.check().is_ok(), "no error escaped");
+    assert!(gpu.0.health.check(&gpu.0.device).is_ok(), "no error escaped");
 }
 
 #[tokio::test]
