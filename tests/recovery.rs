@@ -193,7 +193,8 @@ async fn many_tasks_go_on_over_many_losses() {
         })
     });
     let tasks: Vec<_> = tasks.collect();
-    for _ in 0..4 {
+    // No more than one run may meet: on a busy machine a single one may meet all.
+    for _ in 0..3 {
         tokio::time::sleep(Duration::from_millis(150)).await;
         device.simulate_loss();
     }
@@ -202,7 +203,7 @@ async fn many_tasks_go_on_over_many_losses() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert!((1..=4).contains(&device.pool_stats().losses));
+    assert!((1..=3).contains(&device.pool_stats().losses));
 }
 
 #[tokio::test]
