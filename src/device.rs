@@ -12,6 +12,8 @@ mod plans;
 mod pools;
 mod reckoning;
 mod recovery;
+#[cfg(feature = "gpu")]
+mod sharing;
 
 use std::fmt;
 use std::sync::Arc;

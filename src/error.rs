@@ -482,6 +482,21 @@ pub enum DeviceError {
     /// Built without GPU support.
     #[error("this build has no GPU support; enable the feature `gpu`, or use `Device::cpu()`")]
     NoGpuSupport,
+    /// The device has no GPU.
+    #[error("the device has no GPU; open it with `Device::gpu()` or `Device::auto()`")]
+    NoGpu,
+    /// A device of the caller's own that allows too little.
+    #[error(
+        "the wgpu device has {limit} {found}, and at least {needed} is needed; open it with `required_limits: adapter.limits()`"
+    )]
+    Lacks {
+        /// The limit, as wgpu calls it.
+        limit: &'static str,
+        /// What the device has.
+        found: u64,
+        /// What is needed.
+        needed: u64,
+    },
     /// An environment variable with a value that is not understood.
     #[error("{variable}={value} is not understood; use {expected}")]
     Environment {

@@ -34,6 +34,8 @@
 //!   large data.
 //! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, and where compiled
 //!   kernels and profiles are kept on disk. [`Device::calibrate`] measures both sides.
+//! - [`GpuCommandBatch::map_expr`] takes formulas of your own, [`Newtype`] element types of your own;
+//!   `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
 //! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did,
 //!   [`Program::profile`] what took how long, and [`Device::metrics`] counts it all.
@@ -73,6 +75,8 @@ mod units;
 
 #[cfg(feature = "safetensors")]
 pub use batch::Weights;
+#[cfg(feature = "gpu")]
+pub use batch::WgpuBuffer;
 pub use batch::{
     Attention, AttentionMask, Axes, BufferId, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
     ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, Formula, GpuCommandBatch, Input,
@@ -95,6 +99,8 @@ pub use ops::{OpInfo, Precision, Side, SortOrder, registry};
 pub use plan::Explanation;
 pub use run::memory::MemoryCounts;
 pub use shape::{MAX_RANK, Shape};
+#[cfg(feature = "gpu")]
+pub use wgpu;
 
 /// The README's example, run as a test.
 #[cfg(doctest)]

@@ -29,7 +29,7 @@ const LANES: &[(&str, &[&[&str]])] = &[(
 
 /// Where a foreign crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
-    ("wgpu", &["run/gpu"]),
+    ("wgpu", &["run/gpu", "device/sharing", "batch/sharing"]),
     ("rayon", &["run/threads", "run/cpu"]),
     ("futures_timer", &["run/deadline"]),
     ("gemm", &["run/cpu"]),

@@ -258,7 +258,7 @@ async fn host_residents(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
 
 /// A resident's data for a run on the GPU; what lies on the host alone goes there, and stays on both sides.
 #[cfg(feature = "gpu")]
-fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<DeviceBuffer>> {
+pub(super) fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<DeviceBuffer>> {
     let storage = handle.filled()?;
     if let Some(buffer) = storage.gpu {
         return Ok(buffer);

@@ -35,6 +35,8 @@ mod rotary;
 mod run;
 mod scan;
 mod scatter;
+#[cfg(feature = "gpu")]
+mod sharing;
 mod sort;
 mod state;
 mod stats;
@@ -69,6 +71,8 @@ pub use recurrent::{CellWeights, LstmState, Recurrence};
 pub use resident::Resident;
 pub use resize::Corners;
 pub use rotary::Rotary;
+#[cfg(feature = "gpu")]
+pub use sharing::WgpuBuffer;
 pub use stats::RunStats;
 #[cfg(feature = "safetensors")]
 pub use weights::Weights;

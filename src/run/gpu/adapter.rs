@@ -40,9 +40,9 @@ pub(crate) struct GpuInfo {
 }
 
 impl GpuInfo {
-    fn of(adapter: &wgpu::Adapter) -> Self {
+    /// Of an adapter whose device has these limits.
+    fn of(adapter: &wgpu::Adapter, limits: &wgpu::Limits) -> Self {
         let info = adapter.get_info();
-        let limits = adapter.limits();
         Self {
             cache_key: wgpu::util::pipeline_cache_key(&info),
             name: info.name,
@@ -74,7 +74,7 @@ pub(super) async fn open(
         adapters.iter().map(|a| (a.get_info().name, a.get_info().device_type)).collect();
     let index = best(&found, choice).ok_or_else(|| none_fits(&found, choice))?;
     let adapter = &adapters[index];
-    let info = GpuInfo::of(adapter);
+    let info = GpuInfo::of(adapter, &adapter.limits());
     let features = features & adapter.features();
     let same = |idle: &Opened| idle.info == info && idle.device.features() == features;
     if let Some(opened) = idle::take(same) {
@@ -95,6 +95,34 @@ pub(super) async fn open(
     let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {
         DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
     })?;
+    let limits = plan_limits(&device, adapter, &info);
+    Ok(Opened { device, queue, info, limits })
+}
+
+/// A device that somebody else opened on `adapter`.
+pub(super) fn adopt(
+    adapter: &wgpu::Adapter,
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+) -> Result<Opened, DeviceError> {
+    let has = device.limits();
+    let needs = wgpu::Limits::default();
+    let lists = |limits: &wgpu::Limits| {
+        [
+            ("max_storage_buffers_per_shader_stage", limits.max_storage_buffers_per_shader_stage),
+            ("max_compute_workgroup_storage_size", limits.max_compute_workgroup_storage_size),
+            ("max_compute_invocations_per_workgroup", limits.max_compute_invocations_per_workgroup),
+            ("max_compute_workgroup_size_x", limits.max_compute_workgroup_size_x),
+            ("max_compute_workgroups_per_dimension", limits.max_compute_workgroups_per_dimension),
+        ]
+    };
+    for ((limit, found), (_, needed)) in lists(&has).into_iter().zip(lists(&needs)) {
+        if found < needed {
+            let (found, needed) = (found.into(), needed.into());
+            return Err(DeviceError::Lacks { limit, found, needed });
+        }
+    }
+    let info = GpuInfo::of(adapter, &has);
     let limits = plan_limits(&device, adapter, &info);
     Ok(Opened { device, queue, info, limits })
 }

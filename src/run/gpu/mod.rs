@@ -96,7 +96,7 @@ struct Shared {
     /// Held by each run that is encoded ahead.
     ahead: Arc<()>,
     /// Dropped last.
-    _leaving: Leaving,
+    _leaving: Option<Leaving>,
 }
 
 impl Gpu {
@@ -122,9 +122,26 @@ impl Gpu {
         features: wgpu::Features,
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
-        let opened = adapter::open(choice, features).await?;
+        Self::new(adapter::open(choice, features).await?, true, store)
+    }
+
+    /// A device that somebody else opened on `adapter`, and closes.
+    pub fn adopt(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+    ) -> Result<Self, DeviceError> {
+        Self::new(adapter::adopt(adapter, device, queue)?, false, None)
+    }
+
+    /// With `own`, the device is left to the next user.
+    fn new(
+        opened: adapter::Opened,
+        own: bool,
+        store: Option<Arc<Store>>,
+    ) -> Result<Self, DeviceError> {
         let health = Health::watch(&opened.device);
-        let leaving = Leaving { opened: opened.clone(), health: Arc::clone(&health) };
+        let leaving = own.then(|| Leaving { opened: opened.clone(), health: Arc::clone(&health) });
         let adapter::Opened { device, queue, info, limits } = opened;
         let poller =
             Poller::start(device.clone(), Arc::clone(&health), info.software).map_err(|error| {
@@ -161,6 +178,10 @@ impl Gpu {
     /// What a plan for this device must keep to.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    pub fn raw(&self) -> (&wgpu::Device, &wgpu::Queue) {
+        (&self.0.device, &self.0.queue)
     }
 
     pub fn info(&self) -> &GpuInfo {

@@ -22,6 +22,10 @@ pub(crate) struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
+    pub fn raw(&self) -> &wgpu::Buffer {
+        &self.lease.buffer
+    }
+
     /// Whether it is of a device that is known to be lost.
     pub fn is_lost(&self) -> bool {
         self.lease.is_lost()

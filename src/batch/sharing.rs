@@ -1,0 +1,64 @@
+//! A resident's memory for the user's own wgpu code.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::launch::device_storage;
+use super::resident::{Resident, Storage};
+use crate::dtype::Element;
+use crate::error::{DeviceError, Result};
+use crate::run::gpu::DeviceBuffer;
+
+/// The buffer of a [`Resident`], from [`Resident::wgpu_buffer`]. While it lives, its memory is given to nothing else.
+pub struct WgpuBuffer(Arc<DeviceBuffer>);
+
+impl<T: Element> Resident<T> {
+    /// The buffer on the GPU, to be read or written by the caller's own wgpu code on
+    /// [`wgpu_device`](crate::Device::wgpu_device): commands run in the order in which they are submitted to its queue.
+    ///
+    /// The elements come first, in row-major order: `f32`, `i32` and `u32` as they are, a truth value as a `u32` of 0 or 1, `f16`
+    /// as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger, and what lies beyond the
+    /// elements is anything. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
+    ///
+    /// From then on the data lies on the GPU alone, so that what is written is what later runs read. Runs of programs
+    /// that fill the resident give it another buffer: ask again.
+    ///
+    /// ```no_run
+    /// # fn copy(device: &onetrip::Device, mine: &wgpu::Buffer) -> onetrip::Result<()> {
+    /// let resident = device.resident(&[1.0_f32, 2.0], 2)?;
+    /// let buffer = resident.wgpu_buffer()?;
+    /// if let (Some(wgpu), Some(queue)) = (device.wgpu_device(), device.wgpu_queue()) {
+    ///     let mut encoder = wgpu.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    ///     encoder.copy_buffer_to_buffer(mine, 0, &buffer, 0, 8);
+    ///     queue.submit([encoder.finish()]);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`DeviceError::NoGpu`] if the device has none;
+    /// [`ReadError::EmptyResident`](crate::ReadError::EmptyResident) before the batch that keeps it has run; as
+    /// [`Device::resident`](crate::Device::resident) where the data was on the host.
+    pub fn wgpu_buffer(&self) -> Result<WgpuBuffer> {
+        let gpu = self.device().opened().ok_or(DeviceError::NoGpu)?;
+        let buffer = device_storage(self.handle(), &gpu)?;
+        self.handle().fill(Storage::on_gpu(Arc::clone(&buffer)));
+        Ok(WgpuBuffer(buffer))
+    }
+}
+
+impl Deref for WgpuBuffer {
+    type Target = wgpu::Buffer;
+
+    fn deref(&self) -> &wgpu::Buffer {
+        self.0.raw()
+    }
+}
+
+impl fmt::Debug for WgpuBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WgpuBuffer({} × {})", self.0.elements, self.0.dtype)
+    }
+}

@@ -1,0 +1,41 @@
+//! One wgpu device for this crate and for the user's own wgpu code.
+
+use super::{Device, Start};
+use crate::error::Result;
+use crate::run::gpu::Gpu;
+
+/// Sharing with the user's own wgpu code. The version of wgpu is [`onetrip::wgpu`](crate::wgpu).
+impl Device {
+    /// A device of the caller's own, as [`Device::gpu`]. It is not closed with the last handle, and commands of both go
+    /// to the one queue, in the order of their submission.
+    ///
+    /// It must have been opened from `adapter`. Of its features, those are used that help: `SHADER_F16`, `SUBGROUP`,
+    /// `SHADER_INT64`, `EXPERIMENTAL_COOPERATIVE_MATRIX`, `TIMESTAMP_QUERY`, `TIMESTAMP_QUERY_INSIDE_ENCODERS`; compiled kernels are not
+    /// kept on disk. Its limits are kept to: `adapter.limits()` allow the largest data.
+    ///
+    /// From then on its uncaptured errors, and its loss, are told here: handlers that the caller had set are
+    /// replaced.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lacks`](crate::DeviceError::Lacks) if its limits are below those that WebGPU promises.
+    pub fn from_wgpu(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+    ) -> Result<Self> {
+        let gpu = Gpu::adopt(adapter, device, queue)?;
+        Ok(Self::with_gpu(gpu, false, Start::default()))
+    }
+
+    /// The wgpu device, as long as there is a GPU. After a loss it may be another.
+    #[must_use]
+    pub fn wgpu_device(&self) -> Option<wgpu::Device> {
+        self.opened().map(|gpu| gpu.raw().0.clone())
+    }
+
+    /// The queue of [`wgpu_device`](Self::wgpu_device).
+    #[must_use]
+    pub fn wgpu_queue(&self) -> Option<wgpu::Queue> {
+        self.opened().map(|gpu| gpu.raw().1.clone())
+    }
+}

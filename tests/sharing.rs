@@ -1,0 +1,138 @@
+//! One wgpu device for this crate and for wgpu code of the user's own.
+#![cfg(feature = "gpu")]
+
+mod common;
+
+use onetrip::wgpu::{self, BufferUsages};
+use onetrip::{Device, DeviceError, Error, GpuCommandBatch, bytemuck};
+
+/// An adapter of any kind. Its instance stays: a driver may hang where the last is let go of.
+async fn adapter() -> Option<wgpu::Adapter> {
+    common::gpu().await?;
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends: wgpu::Backends::PRIMARY,
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    });
+    let adapters = instance.enumerate_adapters(wgpu::Backends::PRIMARY).await;
+    std::mem::forget(instance);
+    adapters.into_iter().next()
+}
+
+async fn open(limits: wgpu::Limits) -> Option<(wgpu::Adapter, wgpu::Device, wgpu::Queue)> {
+    let adapter = adapter().await?;
+    let descriptor =
+        wgpu::DeviceDescriptor { required_limits: limits, ..wgpu::DeviceDescriptor::default() };
+    let (device, queue) = adapter.request_device(&descriptor).await.expect("a device");
+    Some((adapter, device, queue))
+}
+
+#[tokio::test]
+async fn a_device_of_the_users_own_runs_batches() {
+    let Some((adapter, device, queue)) = open(wgpu::Limits::default()).await else { return };
+    let shared = Device::from_wgpu(&adapter, device.clone(), queue).expect("a usual device");
+    assert!(shared.is_gpu());
+    assert_eq!(shared.wgpu_device().as_ref(), Some(&device));
+    let mut batch = GpuCommandBatch::new(&shared);
+    let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
+    let a = batch.upload_shaped(&x, [20, 50]);
+    let b = batch.transpose(a);
+    let product = batch.matmul(a, b);
+    let total = batch.sum(product, ..);
+    batch.execute().await.expect("a run");
+    let column = |k: usize| (0..20).map(|row| (row * 50 + k) as f64).sum::<f64>();
+    let want: f64 = (0..50).map(|k| column(k) * column(k)).sum();
+    let got = f64::from(batch.read(total).await.expect("a result")[0]);
+    assert!((got - want).abs() <= 1e-5 * want, "{got} for {want}");
+    drop(batch);
+    drop(shared);
+    // The caller's device is still open.
+    let descriptor = wgpu::BufferDescriptor {
+        label: None,
+        size: 16,
+        usage: BufferUsages::COPY_DST,
+        mapped_at_creation: true,
+    };
+    assert!(device.create_buffer(&descriptor).get_mapped_range_mut(..).is_ok());
+}
+
+#[tokio::test]
+async fn what_a_device_lacks_is_said() {
+    let limits = wgpu::Limits { max_storage_buffers_per_shader_stage: 3, ..Default::default() };
+    let Some((adapter, device, queue)) = open(limits).await else { return };
+    let error = Device::from_wgpu(&adapter, device, queue).expect_err("too few buffers");
+    assert!(matches!(error, Error::Device(DeviceError::Lacks { found: 3, needed: 8, .. })));
+    let text = error.to_string();
+    assert!(text.contains("max_storage_buffers_per_shader_stage 3"), "{text}");
+}
+
+const DOUBLE: &str = "
+@group(0) @binding(0) var<storage, read_write> data: array<f32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) at: vec3<u32>) {
+    if at.x < arrayLength(&data) { data[at.x] = 2.0 * data[at.x]; }
+}";
+
+/// Doubles what a buffer holds, by a kernel that this crate knows nothing of.
+fn double(device: &wgpu::Device, queue: &wgpu::Queue, buffer: &wgpu::Buffer) {
+    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+        label: None,
+        source: wgpu::ShaderSource::Wgsl(DOUBLE.into()),
+    });
+    let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: None,
+        layout: None,
+        module: &module,
+        entry_point: None,
+        compilation_options: wgpu::PipelineCompilationOptions::default(),
+        cache: None,
+    });
+    let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: None,
+        layout: &pipeline.get_bind_group_layout(0),
+        entries: &[wgpu::BindGroupEntry { binding: 0, resource: buffer.as_entire_binding() }],
+    });
+    let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+    pass.set_pipeline(&pipeline);
+    pass.set_bind_group(0, &group, &[]);
+    pass.dispatch_workgroups(buffer.size().div_ceil(256) as u32, 1, 1);
+    drop(pass);
+    queue.submit([encoder.finish()]);
+}
+
+#[tokio::test]
+async fn residents_are_buffers_of_the_users_own_kernels() {
+    let Some(gpu) = common::devices().await.into_iter().find(Device::is_gpu) else { return };
+    let (device, queue) = (gpu.wgpu_device().expect("a GPU"), gpu.wgpu_queue().expect("a GPU"));
+    let data = [1.5_f32, -2.0, 3.0];
+    let resident = gpu.resident(&data, 3).expect("room");
+    let buffer = resident.wgpu_buffer().expect("a buffer");
+    assert!(buffer.usage().contains(BufferUsages::STORAGE | BufferUsages::COPY_DST));
+    double(&device, &queue, &buffer);
+    let mut batch = GpuCommandBatch::new(&gpu);
+    let x = batch.bind(&resident);
+    let y = batch.add_scalar(x, 0.5);
+    let kept = batch.keep(y);
+    batch.download(y);
+    batch.execute().await.expect("a run");
+    assert_eq!(batch.read(y).await.expect("a result"), [3.5, -3.5, 6.5]);
+    assert_eq!(resident.read().await.expect("the data"), [3.0, -4.0, 6.0]);
+    // What a batch left there, too.
+    double(&device, &queue, &kept.wgpu_buffer().expect("a buffer"));
+    assert_eq!(kept.read().await.expect("the data"), [7.0, -7.0, 13.0]);
+    queue.write_buffer(&buffer, 4, bytemuck::bytes_of(&9.0_f32));
+    queue.submit([]);
+    assert_eq!(resident.read().await.expect("the data"), [3.0, 9.0, 6.0]);
+}
+
+#[test]
+fn without_a_gpu_there_is_no_buffer() {
+    let device = Device::cpu();
+    assert!(device.wgpu_device().is_none() && device.wgpu_queue().is_none());
+    let resident = device.resident(&[1.0_f32], 1).expect("room");
+    let error = resident.wgpu_buffer().expect_err("no GPU");
+    assert!(matches!(error, Error::Device(DeviceError::NoGpu)), "{error}");
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", 1);
+    assert!(batch.keep(x).wgpu_buffer().is_err());
+}
