@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub use builder::DeviceBuilder;
 pub(crate) use metrics::Counter;
 pub use metrics::Metrics;
-pub(crate) use plans::Prepared;
+pub(crate) use plans::{Links, Piece, Prepared};
 pub use pools::PoolStats;
 pub use recovery::{DeviceLoss, Recovery};
 
@@ -34,10 +34,10 @@ use self::card::Card;
 use self::keep::Keep;
 use self::reckoning::Reckoning;
 pub(crate) use self::reckoning::Targets;
-use crate::cost::{Backend, DeviceProfile, Limits, Placement};
+use crate::cost::{Backend, DeviceProfile, Limits, Placement, Residence};
 use crate::error::{PlanError, Result};
 use crate::graph::Graph;
-use crate::plan::{Placed, Target, place};
+use crate::plan::{Placed, place};
 use crate::run::budget::Budget;
 use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
@@ -194,20 +194,17 @@ impl Device {
         &self.0.info
     }
 
-    /// Plans a graph for the side that is predicted to be done first. With `pinned`, data lives on a
-    /// side and the graph runs there.
+    /// Plans a graph for what `targets` says of the device, for the sides that are predicted to be done first. `residents`
+    /// says where the data of each lies.
     pub(crate) fn place(
         &self,
         graph: &Graph,
+        targets: &Targets,
         placement: &Placement,
-        pinned: Option<Backend>,
+        residents: &[Residence],
     ) -> Result<Placed, PlanError> {
-        let targets = self.targets();
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        let fits = |target: &&Target| {
-            self.uses(target.backend) && pinned.is_none_or(|side| side == target.backend)
-        };
-        place(graph, sides.filter(fits), placement)
+        place(graph, sides.filter(|target| self.uses(target.backend)), placement, residents)
     }
 
     /// Whether graphs may run on a side as things stand.
@@ -240,6 +237,12 @@ impl Device {
     #[must_use]
     pub fn profile(&self) -> DeviceProfile {
         self.targets().profile().clone()
+    }
+
+    /// Reckons with `profile` from now on.
+    #[cfg(all(test, feature = "gpu"))]
+    pub(crate) fn set_profile(&self, profile: DeviceProfile) {
+        self.0.reckoning.set(profile);
     }
 
     pub(crate) fn budget(&self) -> &Budget {

@@ -43,10 +43,14 @@ pub(crate) use {event, stage};
 
 /// The times of one run, if anybody asked for them. Clones write to the same page.
 #[derive(Clone, Default)]
-pub(crate) struct Timeline(Option<Arc<Page>>);
+pub(crate) struct Timeline {
+    page: Option<Arc<Page>>,
+    /// Steps of other plans of the run, which are counted first.
+    steps: usize,
+}
 
 /// No timeline.
-pub(crate) static OFF: Timeline = Timeline(None);
+pub(crate) static OFF: Timeline = Timeline { page: None, steps: 0 };
 
 struct Page {
     since: Stopwatch,
@@ -68,7 +72,7 @@ pub(crate) struct Part {
 pub(crate) enum What {
     /// The host, for this stage.
     Host(&'static str),
-    /// The host's cores, for this step of the plan.
+    /// The host's cores, for this step of the run's plans.
     Step(usize),
     /// The GPU, for this dispatch of the plan.
     Dispatch(usize),
@@ -79,35 +83,42 @@ pub(crate) enum What {
 impl Timeline {
     /// A timeline that begins now.
     pub fn begun() -> Self {
-        Self(Some(Arc::new(Page { since: Stopwatch::started(), parts: Mutex::default() })))
+        let page = Page { since: Stopwatch::started(), parts: Mutex::default() };
+        Self { page: Some(Arc::new(page)), steps: 0 }
+    }
+
+    /// For another plan of the same run, whose steps are counted from `steps`.
+    pub fn from_step(&self, steps: usize) -> Self {
+        Self { page: self.page.clone(), steps }
     }
 
     /// Whether anybody wants to know.
     #[cfg(feature = "gpu")]
     pub fn is_kept(&self) -> bool {
-        self.0.is_some()
+        self.page.is_some()
     }
 
     /// The time since the beginning; zero where nobody wants to know.
     pub fn now(&self) -> Duration {
-        self.0.as_ref().map_or(Duration::ZERO, |page| page.since.total())
+        self.page.as_ref().map_or(Duration::ZERO, |page| page.since.total())
     }
 
     /// From now until what is returned is dropped. `None` where nobody wants to know.
     pub fn part(&self, what: What) -> Option<Timing> {
-        let start = self.0.as_ref()?.since.total();
+        let start = self.page.as_ref()?.since.total();
+        let what = if let What::Step(at) = what { What::Step(self.steps + at) } else { what };
         Some(Timing { timeline: self.clone(), what, start })
     }
 
     pub fn add(&self, part: Part) {
-        if let Some(page) = &self.0 {
+        if let Some(page) = &self.page {
             page.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
         }
     }
 
     /// What was written so far, in the order in which it began.
     pub fn parts(&self) -> Vec<Part> {
-        let Some(page) = &self.0 else { return Vec::new() };
+        let Some(page) = &self.page else { return Vec::new() };
         let mut parts = page.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
         parts.sort_by_key(|part| part.start);
         parts

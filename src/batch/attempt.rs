@@ -62,17 +62,18 @@ impl PlanCell {
 impl Attempt<'_> {
     /// The plan for data where it lies now: that which was used last, one that the device made before, or a new one.
     pub fn prepared(&self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
-        let pinned = resident::pinned(self.graph, self.residents, self.placement)?;
+        let residents = resident::residences(self.graph, self.residents)?;
+        let named = matches!(self.placement, Placement::Cpu | Placement::Gpu);
         let fits = |prepared: &Arc<Prepared>| {
-            let side = prepared.plan.backend;
-            pinned.is_none_or(|pinned| pinned == side) && self.device.uses(side)
+            let bound = if named { &[] } else { &residents[..] };
+            prepared.fits(self.device, bound)
         };
         if let Some(prepared) = self.plan.get().filter(fits) {
             return Ok(prepared);
         }
         let planning = Stopwatch::started();
         let stage = stage!(self.timeline, "plan", operations = self.graph.len());
-        let plan = || self.device.prepare(self.graph, self.placement, pinned);
+        let plan = || self.device.prepare(self.graph, self.placement, &residents);
         let (prepared, known) = stage.of(plan)?;
         if known {
             stats.plan_hits = 1;

@@ -1,5 +1,6 @@
 //! One run of a plan: on the host's cores or on a GPU, and what it brings back.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use super::resident::{Handle, Storage};
 use super::stats::RunStats;
 use crate::clock::Stopwatch;
 use crate::cost::Backend;
-use crate::device::{Counter, Device, Prepared};
+use crate::device::{Counter, Device, Piece, Prepared};
 use crate::error::{DeviceError, Error, ReadError, Result, file_and_line};
 use crate::graph::{Graph, NodeId};
-use crate::plan::Failed;
+use crate::plan::{Failed, Made, Plan};
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
 use crate::run::cpu;
@@ -56,10 +57,21 @@ pub(super) enum Results {
     Host(Vec<Arc<HostBuffer>>),
     #[cfg(feature = "gpu")]
     Gpu(GpuRun),
+    /// By piece.
+    Parts(Vec<Results>),
+}
+
+/// What a run, or the run of one piece, left.
+pub(super) struct Done {
+    pub results: Results,
+    /// What stays on the device, in the order of the plan's keeps.
+    pub kept: Vec<Storage>,
+    /// The first element that failed.
+    pub failed: Option<(NodeId, u32)>,
 }
 
 impl Run<'_> {
-    /// Runs. With the results comes what stays on the device, in the order of the plan's keeps.
+    /// Runs. With the results comes what stays on the device, in the order of the graph's keeps.
     pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
         let (device, was_chosen) = (self.device, self.prepared.was_chosen);
         let (busy, counted) = (device.busy(), device.counted());
@@ -74,12 +86,49 @@ impl Run<'_> {
     }
 
     async fn run(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
-        let plan = &self.prepared.plan;
-        stats.backend = Some(plan.backend);
-        stats.peak_bytes = plan.peak_bytes;
-        let predicted = Duration::try_from_secs_f64(plan.seconds);
+        let prepared = self.prepared;
+        stats.backend = Some(prepared.backend());
+        stats.peak_bytes = prepared.peak_bytes;
+        let predicted = Duration::try_from_secs_f64(prepared.seconds);
         stats.predicted_time = predicted.unwrap_or(Duration::MAX);
-        match plan.backend {
+        let done = match &prepared.links {
+            None => {
+                let leg = Leg {
+                    device: self.device,
+                    piece: &prepared.pieces[0],
+                    uploads: self.uploads.to_vec(),
+                    residents: Cow::Borrowed(self.residents),
+                    permit: self.permit.clone(),
+                    timeline: self.timeline.clone(),
+                };
+                leg.run(stats).await?
+            }
+            Some(links) => self.in_parts(links, stats).await?,
+        };
+        if let Some((node, at)) = done.failed {
+            return Err(fault(self.graph, self.uploads, node, at).into());
+        }
+        Ok((done.results, done.kept))
+    }
+}
+
+/// The run of one piece.
+pub(super) struct Leg<'a> {
+    pub device: &'a Device,
+    pub piece: &'a Piece,
+    /// By position of the piece's uploads.
+    pub uploads: Vec<Arc<HostBuffer>>,
+    /// By position of the piece's residents.
+    pub residents: Cow<'a, [Handle]>,
+    pub permit: Permit,
+    pub timeline: Timeline,
+}
+
+impl Leg<'_> {
+    /// Runs. Of `stats`, what counts and times the run is set.
+    pub async fn run(self, stats: &mut RunStats) -> Result<Done> {
+        stats.backend = stats.backend.or(Some(self.piece.plan.backend));
+        match self.piece.plan.backend {
             Backend::Cpu => self.on_cpu(stats).await,
             #[cfg(feature = "gpu")]
             Backend::Gpu => self.on_gpu(stats).await,
@@ -88,24 +137,24 @@ impl Run<'_> {
         }
     }
 
-    async fn on_cpu(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
-        let plan = &self.prepared.plan;
+    async fn on_cpu(self, stats: &mut RunStats) -> Result<Done> {
+        let plan = &self.piece.plan;
         let running = Stopwatch::started();
         check_room(plan.peak_bytes)?;
         stats.uploads = u64::from(!self.uploads.is_empty());
         let job = cpu::CpuJob {
-            program: self.prepared.on_cpu(),
-            uploads: self.uploads.to_vec(),
-            residents: host_residents(self.residents).await?,
-            permit: self.permit.clone(),
+            program: self.piece.on_cpu(),
+            uploads: self.uploads,
+            residents: host_residents(&self.residents).await?,
+            permit: self.permit,
             timeline: self.timeline.clone(),
         };
         let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
         let run = computing.over(cpu::run_off_thread(job, self.device.pool())).await?;
-        self.check(run.failed)?;
         stats.submits = 1;
         stats.downloads = u64::from(!plan.downloads.is_empty());
         stats.dispatches = run.dispatches as u64;
+        stats.dispatches_on_cpu = run.dispatches as u64;
         stats.bytes_up = plan.bytes_up;
         stats.bytes_down = plan.bytes_down;
         stats.pool_hits = run.pool_hits as u64;
@@ -114,17 +163,21 @@ impl Run<'_> {
         if is_others_turn(stats.run_time) {
             give_way().await;
         }
-        Ok((Results::Host(run.downloads), run.keeps.into_iter().map(Storage::on_host).collect()))
+        Ok(Done {
+            failed: site(plan, run.failed),
+            results: Results::Host(run.downloads),
+            kept: run.keeps.into_iter().map(Storage::on_host).collect(),
+        })
     }
 
     #[cfg(feature = "gpu")]
-    async fn on_gpu(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
+    async fn on_gpu(self, stats: &mut RunStats) -> Result<Done> {
         let Some(gpu) = self.device.opened() else {
             return Err(DeviceError::NoGpuSupport.into());
         };
         let compiling = Stopwatch::started();
         let compile = stage!(self.timeline, "compile");
-        let (kernels, compiled) = compile.over(self.prepared.kernels(self.device, &gpu)).await?;
+        let (kernels, compiled) = compile.over(self.piece.kernels(self.device, &gpu)).await?;
         if compiled {
             stats.pipelines_compiled = u64::from(kernels.compiled);
             stats.pipeline_hits = u64::from(kernels.hits);
@@ -132,17 +185,16 @@ impl Run<'_> {
         }
         let running = Stopwatch::started();
         let residents = self.residents.iter().map(|handle| device_storage(handle, &gpu));
-        let uploads = self.uploads.iter().map(|buffer| Arc::clone(buffer) as gpu::HostData);
+        let uploads = self.uploads.into_iter().map(|buffer| buffer as gpu::HostData);
         let job = gpu::Job {
-            plan: Arc::clone(&self.prepared.plan),
+            plan: Arc::clone(&self.piece.plan),
             kernels,
             uploads: uploads.collect(),
             residents: residents.collect::<Result<_>>()?,
-            permit: self.permit.clone(),
-            timeline: self.timeline.clone(),
+            permit: self.permit,
+            timeline: self.timeline,
         };
         let run = gpu.run(job).await?;
-        self.check(run.failed)?;
         let counts = run.counts;
         stats.uploads = counts.uploads.into();
         stats.submits = counts.submits.into();
@@ -153,15 +205,17 @@ impl Run<'_> {
         stats.pool_hits = counts.pool_hits.into();
         stats.pool_misses = counts.pool_misses.into();
         stats.run_time = running.total();
-        let kept = run.kept.iter().map(|buffer| Storage::on_gpu(Arc::clone(buffer))).collect();
-        Ok((Results::Gpu(run), kept))
+        Ok(Done {
+            failed: site(&self.piece.plan, run.failed),
+            kept: run.kept.iter().map(|buffer| Storage::on_gpu(Arc::clone(buffer))).collect(),
+            results: Results::Gpu(run),
+        })
     }
+}
 
-    fn check(&self, failed: Option<Failed>) -> Result<()> {
-        let Some(Failed { site, at }) = failed else { return Ok(()) };
-        let node = self.prepared.plan.sites[site as usize];
-        Err(fault(self.graph, self.uploads, node, at).into())
-    }
+/// The operation that failed, and which of its elements.
+fn site(plan: &Plan, failed: Option<Failed>) -> Option<(NodeId, u32)> {
+    failed.map(|Failed { site, at }| (plan.sites[site as usize], at))
 }
 
 impl Results {
@@ -172,11 +226,23 @@ impl Results {
             op: graph[node].op.name(),
             place: file_and_line(graph[node].place),
         })?;
-        Ok(match self {
+        Ok(match (self, &prepared.links) {
+            (Self::Parts(parts), Some(links)) => {
+                let Made { part, at } = links.downloads[at];
+                parts[part].get(at)
+            }
+            _ => self.get(at),
+        })
+    }
+
+    /// What was downloaded as number `at`.
+    pub fn get(&self, at: usize) -> Found {
+        match self {
             Self::Host(buffers) => Found::Host(Arc::clone(&buffers[at])),
             #[cfg(feature = "gpu")]
             Self::Gpu(run) => Found::Gpu(run.download(at)),
-        })
+            Self::Parts(parts) => parts[0].get(at),
+        }
     }
 }
 
@@ -186,6 +252,7 @@ impl std::fmt::Debug for Results {
             Self::Host(buffers) => write!(f, "Results({} on the host)", buffers.len()),
             #[cfg(feature = "gpu")]
             Self::Gpu(run) => write!(f, "Results({} from the GPU)", run.len()),
+            Self::Parts(parts) => write!(f, "{parts:?}"),
         }
     }
 }

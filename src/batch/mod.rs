@@ -22,6 +22,7 @@ mod linear;
 mod loss;
 mod movement;
 mod normalize;
+mod parts;
 mod pool;
 mod profile;
 mod program;

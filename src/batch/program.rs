@@ -155,7 +155,7 @@ impl Program {
         let timeline = Timeline::begun();
         let stage = stage!(timeline, "execute", operations = self.0.graph.len());
         let outputs = stage.over(self.run_timed(inputs, &timeline)).await?;
-        Ok(Profile::new(&self.0.device, &outputs.prepared.plan, &outputs.stats, &timeline))
+        Ok(Profile::new(&self.0.device, &outputs.prepared, &outputs.stats, &timeline))
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the

@@ -99,6 +99,17 @@ impl Found {
         }
     }
 
+    /// The elements in host memory, copied on another thread if they are many and lie in a GPU's.
+    pub async fn into_host(self) -> Arc<HostBuffer> {
+        match self {
+            Self::Host(buffer) => buffer,
+            #[cfg(feature = "gpu")]
+            Self::Gpu(download) if download.bytes() < LARGE_RESULT => Arc::new(download.to_host()),
+            #[cfg(feature = "gpu")]
+            Self::Gpu(download) => off_thread(move || Arc::new(download.to_host())).await,
+        }
+    }
+
     /// The elements in a vector, copied on another thread if they are many.
     pub async fn into_vec<T: Element>(self) -> Vec<T> {
         let stage = stage!(OFF, "download", elements = self.len());

@@ -6,11 +6,15 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use smallvec::SmallVec;
+
 use super::read::{Found, ReadView, check_length};
 #[cfg(feature = "gpu")]
 use super::read::{STRIDE, give_way};
 use super::{BufferId, GpuCommandBatch};
-use crate::cost::{Backend, Placement};
+#[cfg(feature = "gpu")]
+use crate::cost::Backend;
+use crate::cost::Residence;
 use crate::device::Device;
 #[cfg(feature = "gpu")]
 use crate::dtype::DType;
@@ -85,7 +89,17 @@ impl Storage {
     }
 
     fn is_empty(&self) -> bool {
-        self.host.is_none() && !self.is_on_gpu()
+        self.residence().is_none()
+    }
+
+    /// Where the data lies, if there is any.
+    fn residence(&self) -> Option<Residence> {
+        match (self.host.is_some(), self.is_on_gpu()) {
+            (true, true) => Some(Residence::Both),
+            (true, false) => Some(Residence::Host),
+            (false, true) => Some(Residence::Gpu),
+            (false, false) => None,
+        }
     }
 
     /// Without what lies on another GPU than that which `device` has now.
@@ -214,24 +228,19 @@ impl Handle {
     }
 }
 
-/// The side that a bound resident pins a graph to: data on a GPU alone stays there, unless the placement names a side.
-pub(super) fn pinned(
-    graph: &Graph,
-    residents: &[Handle],
-    placement: Placement,
-) -> Result<Option<Backend>> {
-    let named = matches!(placement, Placement::Cpu | Placement::Gpu);
-    let mut pinned = None;
-    for (_, node) in graph.iter() {
-        let Op::Resident(at) = node.op else { continue };
-        let storage = residents[at as usize].storage()?.ok_or_else(|| {
-            Error::from(PlanError::EmptyResident { place: file_and_line(node.place) })
-        })?;
-        if !named && storage.host.is_none() && storage.is_on_gpu() {
-            pinned = Some(Backend::Gpu);
-        }
-    }
-    Ok(pinned)
+/// Where the data of each resident lies that `graph` binds.
+pub(super) fn residences(graph: &Graph, residents: &[Handle]) -> Result<SmallVec<[Residence; 8]>> {
+    let empty = |at: usize| {
+        let bound = graph.iter().find(|(_, node)| node.op == Op::Resident(at as u32));
+        let place = bound.map(|(_, node)| file_and_line(node.place)).unwrap_or_default();
+        Error::from(PlanError::EmptyResident { place })
+    };
+    let each = residents.iter().enumerate();
+    each.map(|(at, handle)| {
+        let storage = handle.storage()?;
+        storage.and_then(|storage| storage.residence()).ok_or_else(|| empty(at))
+    })
+    .collect()
 }
 
 impl<T: Element> Resident<T> {

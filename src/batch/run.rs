@@ -9,7 +9,7 @@ use super::resident;
 use super::state::Turns;
 use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
-use crate::cost::Placement;
+use crate::cost::{Placement, Residence};
 use crate::device::{Device, Prepared};
 use crate::dtype::Element;
 use crate::error::{ReadError, Result};
@@ -88,22 +88,25 @@ impl GpuCommandBatch {
     pub fn shaders(&mut self) -> Result<Vec<(String, String)>> {
         self.check_recorded()?;
         let prepared = self.attempt().prepared(&mut RunStats::default())?;
-        let dispatches = self.device.dispatches(&prepared.plan);
-        Ok(dispatches.into_iter().map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
+        let plans = prepared.pieces.iter().map(|piece| &piece.plan);
+        let dispatches = plans.flat_map(|plan| self.device.dispatches(plan));
+        Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
     }
 
     pub(super) fn explanation(&mut self) -> Result<Explanation> {
         self.check_recorded()?;
         // A plan that was made before may be of a batch that was recorded at other places.
-        let pinned = resident::pinned(&self.graph, &self.residents, self.placement)?;
-        let placed = self.device.place(&self.graph, &self.placement, pinned)?;
+        let residents = resident::residences(&self.graph, &self.residents)?;
         let targets = self.device.targets();
-        let limits = &targets.of(placed.plan.backend).limits;
-        let why = match (pinned, &self.placement) {
-            (Some(_), Placement::Auto) => Some("data that lies there alone".to_owned()),
-            (None, Placement::Auto) if placed.other.is_none() => None,
-            (_, placement) => Some(placement.to_string()),
+        let placed = self.device.place(&self.graph, &targets, &self.placement, &residents)?;
+        let why = match self.placement {
+            Placement::Auto if placed.was_chosen() => Some(Placement::Auto.to_string()),
+            Placement::Auto => {
+                residents.contains(&Residence::Gpu).then(|| "data that lies there alone".to_owned())
+            }
+            placement => Some(placement.to_string()),
         };
+        let limits = |side| targets.of(side).limits.clone();
         Ok(Explanation::new(&placed, limits, why.as_deref()))
     }
 

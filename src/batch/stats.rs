@@ -11,7 +11,7 @@ use crate::units::{bytes, count, seconds};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RunStats {
-    /// Where it ran; `None` before the first run.
+    /// Where it ran; `None` before the first run. The GPU if any of it ran there.
     pub backend: Option<Backend>,
     /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel
     /// with the first run of a batch.
@@ -22,6 +22,8 @@ pub struct RunStats {
     pub downloads: u64,
     /// Kernels launched.
     pub dispatches: u64,
+    /// Those of them that ran on the host's cores: some where the run was shared out over both sides.
+    pub dispatches_on_cpu: u64,
     /// Bytes brought to the device, parameters included.
     pub bytes_up: u64,
     /// Bytes brought back.
@@ -55,9 +57,30 @@ pub struct RunStats {
     pub predicted_time: Duration,
 }
 
+impl RunStats {
+    /// Adds what one piece of a run counted, where all run in one trip. What moves between pieces on the host is no trip.
+    pub(super) fn add(&mut self, piece: &Self) {
+        self.dispatches += piece.dispatches;
+        self.dispatches_on_cpu += piece.dispatches_on_cpu;
+        self.pipelines_compiled += piece.pipelines_compiled;
+        self.pipeline_hits += piece.pipeline_hits;
+        self.pool_hits += piece.pool_hits;
+        self.pool_misses += piece.pool_misses;
+        self.compile_time += piece.compile_time;
+        if piece.backend == Some(Backend::Gpu) {
+            self.uploads += piece.uploads;
+            self.submits += piece.submits;
+            self.downloads += piece.downloads;
+            self.bytes_up += piece.bytes_up;
+            self.bytes_down += piece.bytes_down;
+        }
+    }
+}
+
 impl fmt::Display for RunStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.backend {
+            Some(Backend::Gpu) if self.dispatches_on_cpu > 0 => f.write_str("gpu and cpu: ")?,
             Some(backend) => write!(f, "{backend}: ")?,
             None => return f.write_str("not run yet"),
         }

@@ -11,6 +11,7 @@ mod work;
 pub use curve::Curve;
 pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
 pub use placement::Placement;
+pub(crate) use placement::Residence;
 pub use profile::{DeviceProfile, SideProfile};
 pub use tile::{TileKind, TileRate};
 pub(crate) use work::{Prediction, Work};

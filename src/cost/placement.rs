@@ -39,3 +39,11 @@ impl fmt::Display for Placement {
         }
     }
 }
+
+/// Where the data of a resident lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Residence {
+    Host,
+    Gpu,
+    Both,
+}

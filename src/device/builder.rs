@@ -169,6 +169,14 @@ impl DeviceBuilder {
         Err(DeviceError::NoGpuSupport.into())
     }
 
+    /// Both sides, a software adapter too.
+    #[cfg(all(test, feature = "gpu"))]
+    pub(crate) async fn both(self) -> Result<Device> {
+        let choice = AdapterChoice { name_part: adapter_from_environment(), software_too: true };
+        let start = self.start()?;
+        Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone()).await?, true, start))
+    }
+
     #[cfg(feature = "gpu")]
     async fn best(self) -> Result<Device> {
         let named = adapter_from_environment();

@@ -5,13 +5,15 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::Device;
+use smallvec::SmallVec;
+
+use super::{Device, Targets};
 use crate::codegen::{Dispatch, lower};
-use crate::cost::{Backend, Limits, Placement};
+use crate::cost::{Backend, Placement, Residence};
 use crate::error::{DeviceError, Result};
 use crate::graph::{Fingerprint, Graph, NodeId};
 use crate::lru::Lru;
-use crate::plan::{Home, Placed, Plan, Step};
+use crate::plan::{Home, Made, Placed, Plan, Planned, SplitPart, Stage, Step, Supply};
 use crate::run::cpu::CpuProgram;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{Gpu, Kernels};
@@ -19,37 +21,133 @@ use crate::run::gpu::{Gpu, Kernels};
 /// Plans kept.
 const PLANS: usize = 1024;
 
-/// A plan with what runs of it have in common, shared by all batches and programs of the same structure.
+/// What runs of a graph have in common, shared by all batches and programs of the same structure.
 pub(crate) struct Prepared {
-    pub plan: Arc<Plan>,
+    /// One, or the parts of a graph that runs on both sides, in an order in which they can run.
+    pub pieces: Vec<Piece>,
+    /// How the pieces hang together, where there are several.
+    pub links: Option<Links>,
     /// What is downloaded, in the order of the plan's downloads.
     pub outputs: Vec<NodeId>,
-    /// With what the CPU compiles for the plan; empty until the first run, and on a GPU for good.
-    on_cpu: OnceLock<Arc<CpuProgram>>,
-    /// Whether the other side could have run it as well.
+    /// Whether another side could have run it as well.
     pub was_chosen: bool,
     /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and
     /// to.
     pub bytes: u64,
-    /// Of the GPU on which it ran last; empty until the first run, and on the CPU for good.
+    /// Device memory that a run holds at once.
+    pub peak_bytes: u64,
+    /// Predicted seconds of a run.
+    pub seconds: f64,
+    /// Which [`Targets`] it was made for.
+    revision: u64,
+}
+
+/// A plan with what is compiled for it.
+pub(crate) struct Piece {
+    pub plan: Arc<Plan>,
+    /// With what the CPU compiles for the plan; empty until the first run, and on a GPU for good.
+    on_cpu: OnceLock<Arc<CpuProgram>>,
+    /// Empty until the first run, and on the CPU for good.
     #[cfg(feature = "gpu")]
     kernels: RwLock<Option<Arc<Kernels>>>,
 }
 
+/// How the pieces of a graph hang together.
+pub(crate) struct Links {
+    /// By piece.
+    pub ties: Vec<Tie>,
+    /// Where the graph's outputs are made, in their order.
+    pub downloads: Vec<Made>,
+    /// Where what it keeps is made.
+    pub keeps: Vec<Made>,
+}
+
+/// How one piece is tied to the others.
+pub(crate) struct Tie {
+    pub stage: Stage,
+    /// What its uploads are, by position.
+    pub uploads: Vec<Supply>,
+    /// The graph's residents that its residents are, by position.
+    pub residents: Vec<u32>,
+}
+
 impl Prepared {
-    fn new(graph: &Graph, placed: Placed, limits: &Limits) -> Self {
-        let plan = placed.plan;
-        let bound = plan.values.iter().filter(|value| matches!(value.home, Home::Resident(_)));
-        let bound: u64 = bound.map(|value| value.bytes(limits)).sum();
-        let transfers = match plan.backend {
-            Backend::Cpu => 0,
-            Backend::Gpu => plan.bytes_up + plan.bytes_down,
+    fn new(graph: &Graph, placed: Placed, targets: &Targets) -> Self {
+        let was_chosen = placed.was_chosen();
+        let (seconds, plans, links) = match placed.planned {
+            Planned::Whole(plan) => (plan.seconds, vec![plan], None),
+            Planned::Split(split) => {
+                let (ties, plans) = split.parts.into_iter().map(Tie::of).unzip();
+                let links = Links { ties, downloads: split.downloads, keeps: split.keeps };
+                (split.seconds, plans, Some(links))
+            }
         };
         Self {
-            bytes: plan.peak_bytes.saturating_sub(bound) + transfers,
-            plan: Arc::new(plan),
-            was_chosen: placed.other.is_some(),
+            bytes: plans.iter().map(|plan| held(plan, targets)).fold(0, u64::saturating_add),
+            peak_bytes: plans.iter().map(|plan| plan.peak_bytes).fold(0, u64::saturating_add),
+            pieces: plans.into_iter().map(Piece::new).collect(),
+            links,
             outputs: graph.outputs(),
+            was_chosen,
+            seconds,
+            revision: targets.revision,
+        }
+    }
+
+    /// The GPU, if some of it runs there.
+    pub fn backend(&self) -> Backend {
+        let on_gpu = self.pieces.iter().any(|piece| piece.plan.backend == Backend::Gpu);
+        if on_gpu { Backend::Gpu } else { Backend::Cpu }
+    }
+
+    /// Whether it is still what `device` would run where the data of residents lies so: what lies on the GPU alone is read
+    /// there alone.
+    pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
+        let usable = |piece: &Piece| device.uses(piece.plan.backend);
+        if self.revision != device.targets().revision || !self.pieces.iter().all(usable) {
+            return false;
+        }
+        let far = |at: &u32| residents.get(*at as usize) == Some(&Residence::Gpu);
+        match &self.links {
+            None => self.backend() == Backend::Gpu || !residents.contains(&Residence::Gpu),
+            Some(Links { ties, .. }) => {
+                ties.iter().all(|tie| tie.stage == Stage::Gpu || !tie.residents.iter().any(far))
+            }
+        }
+    }
+
+    /// Compiles what a run will need.
+    pub async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
+        for piece in &self.pieces {
+            piece.compile(device).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that a run of the plan holds until it is done.
+fn held(plan: &Plan, targets: &Targets) -> u64 {
+    let limits = &targets.of(plan.backend).limits;
+    let bound = plan.values.iter().filter(|value| matches!(value.home, Home::Resident(_)));
+    let bound: u64 = bound.map(|value| value.bytes(limits)).sum();
+    let transfers = match plan.backend {
+        Backend::Cpu => 0,
+        Backend::Gpu => plan.bytes_up + plan.bytes_down,
+    };
+    plan.peak_bytes.saturating_sub(bound) + transfers
+}
+
+impl Tie {
+    fn of(part: SplitPart) -> (Self, Plan) {
+        let SplitPart { stage, plan, uploads, residents } = part;
+        (Self { stage, uploads, residents }, plan)
+    }
+}
+
+impl Piece {
+    fn new(plan: Plan) -> Self {
+        Self {
+            plan: Arc::new(plan),
             on_cpu: OnceLock::new(),
             #[cfg(feature = "gpu")]
             kernels: RwLock::default(),
@@ -62,8 +160,7 @@ impl Prepared {
         Arc::clone(self.on_cpu.get_or_init(new))
     }
 
-    /// Compiles what a run will need.
-    pub async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
+    async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
         #[cfg(feature = "gpu")]
         if self.plan.backend == Backend::Gpu
             && let Some(gpu) = device.opened()
@@ -96,12 +193,14 @@ impl Prepared {
 
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Prepared({} steps for {})", self.plan.steps.len(), self.plan.backend)
+        let each = self.pieces.iter().map(|Piece { plan, .. }| (plan.steps.len(), plan.backend));
+        let each = each.map(|(steps, side)| format!("{steps} steps for {side}"));
+        write!(f, "Prepared({})", each.collect::<Vec<_>>().join(", "))
     }
 }
 
-/// A structure, how its side is chosen, and the side that bound data pins it to.
-type Key = (Fingerprint, Placement, Option<Backend>);
+/// A structure, how its side is chosen, where the data lies that it binds, and what the device was reckoned to be.
+type Key = (Fingerprint, Placement, SmallVec<[Residence; 8]>, u64);
 
 /// The plans of one device.
 pub(super) struct Plans {
@@ -147,24 +246,24 @@ impl Plans {
 }
 
 impl Device {
-    /// A plan of `graph`, which is sound, for the side that is predicted to be done first, and whether it was
-    /// made before. With `pinned`, data lives on a side and the graph runs there.
+    /// A plan of `graph`, which is sound, for the sides that are predicted to be done first, and whether it was made
+    /// before. `residents` says where the data of each lies.
     pub(crate) fn prepare(
         &self,
         graph: &Graph,
         placement: Placement,
-        pinned: Option<Backend>,
+        residents: &[Residence],
     ) -> Result<(Arc<Prepared>, bool)> {
         let placement = if self.gave_up_its_gpu() { Placement::Cpu } else { placement };
-        let key = (graph.fingerprint(), placement, pinned);
+        let targets = self.targets();
+        let residences = SmallVec::from_slice(residents);
+        let key = (graph.fingerprint(), placement, residences, targets.revision);
         if let Some(prepared) = self.0.plans.find(&key) {
             return Ok((prepared, true));
         }
         debug_assert_eq!(graph.verify(), Ok(()));
-        let placed = self.place(graph, &placement, pinned)?;
-        let targets = self.targets();
-        let limits = &targets.of(placed.plan.backend).limits;
-        let prepared = Arc::new(Prepared::new(graph, placed, limits));
+        let placed = self.place(graph, &targets, &placement, residents)?;
+        let prepared = Arc::new(Prepared::new(graph, placed, &targets));
         self.0.plans.keep(key, &prepared);
         Ok((prepared, false))
     }

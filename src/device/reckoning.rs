@@ -12,6 +12,8 @@ pub(super) struct Reckoning {
 
 /// A target for each side of a device.
 pub(crate) struct Targets {
+    /// Counts the profiles that the device had.
+    pub revision: u64,
     pub cpu: Target,
     pub gpu: Option<Target>,
 }
@@ -19,7 +21,7 @@ pub(crate) struct Targets {
 impl Reckoning {
     /// For a device whose GPU, if it has one, has these limits.
     pub fn new(profile: DeviceProfile, gpu: Option<Limits>) -> Self {
-        Self { targets: RwLock::new(Arc::new(Targets::new(profile, gpu))) }
+        Self { targets: RwLock::new(Arc::new(Targets::new(profile, gpu, 0))) }
     }
 
     pub fn targets(&self) -> Arc<Targets> {
@@ -30,15 +32,16 @@ impl Reckoning {
     pub fn set(&self, profile: DeviceProfile) {
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
         let gpu = targets.gpu.as_ref().map(|target| target.limits.clone());
-        *targets = Arc::new(Targets::new(profile, gpu));
+        *targets = Arc::new(Targets::new(profile, gpu, targets.revision + 1));
     }
 }
 
 impl Targets {
-    pub(super) fn new(profile: DeviceProfile, gpu: Option<Limits>) -> Self {
+    fn new(profile: DeviceProfile, gpu: Option<Limits>, revision: u64) -> Self {
         let profile = Arc::new(profile);
         let target = |backend, limits| Target { backend, limits, profile: Arc::clone(&profile) };
         Self {
+            revision,
             cpu: target(Backend::Cpu, Limits::cpu()),
             gpu: gpu.map(|limits| target(Backend::Gpu, limits)),
         }

@@ -4,12 +4,14 @@
 mod cut;
 mod dot;
 mod hash;
+mod part;
 mod verify;
 
 use std::panic::Location;
 
 pub(crate) use cut::{Network, Place};
 pub(crate) use hash::Fingerprint;
+pub(crate) use part::{Brought, Part};
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 

@@ -3,7 +3,8 @@
 use super::devices;
 use super::interpret::{Tensor, interpret};
 use super::sample::for_dtype;
-use crate::batch::GpuCommandBatch;
+use crate::batch::{GpuCommandBatch, RunStats};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::expr::reference::Value;
 use crate::graph::NodeId;
@@ -19,19 +20,30 @@ const F32_TINY: f64 = 1.2e-38;
 /// Records with `record` on every device, runs, and compares every download.
 pub(super) fn check(what: &str, tolerance: Tolerance, record: impl Fn(&mut GpuCommandBatch)) {
     for device in devices() {
-        let mut batch = GpuCommandBatch::new(device);
-        record(&mut batch);
-        let what = format!("{what} on {}", device.info().name);
-        if let Err(error) = pollster::block_on(batch.execute()) {
-            panic!("{what}: {error}");
-        }
-        let uploads = batch.uploaded().unwrap();
-        let uploads: Vec<&HostBuffer> = uploads.iter().map(AsRef::as_ref).collect();
-        let want = interpret(&batch.graph, &uploads);
-        for node in batch.graph.outputs() {
-            compare(&what, &batch, node, &want[node], tolerance);
-        }
+        check_on(device, what, tolerance, &record);
     }
+}
+
+/// As [`check`], on one device. What the run counted.
+pub(super) fn check_on(
+    device: &Device,
+    what: &str,
+    tolerance: Tolerance,
+    record: impl Fn(&mut GpuCommandBatch),
+) -> RunStats {
+    let mut batch = GpuCommandBatch::new(device);
+    record(&mut batch);
+    let what = format!("{what} on {}", device.info().name);
+    if let Err(error) = pollster::block_on(batch.execute()) {
+        panic!("{what}: {error}");
+    }
+    let uploads = batch.uploaded().unwrap();
+    let uploads: Vec<&HostBuffer> = uploads.iter().map(AsRef::as_ref).collect();
+    let want = interpret(&batch.graph, &uploads);
+    for node in batch.graph.outputs() {
+        compare(&what, &batch, node, &want[node], tolerance);
+    }
+    batch.stats().clone()
 }
 
 fn compare(what: &str, batch: &GpuCommandBatch, node: NodeId, want: &Tensor, tolerance: Tolerance) {

@@ -8,6 +8,8 @@ mod indexing;
 mod interpret;
 mod random;
 mod sample;
+#[cfg(feature = "gpu")]
+mod sides;
 
 use std::sync::OnceLock;
 

@@ -9,7 +9,7 @@ use crate::batch::{Axes, BufferId, GpuCommandBatch};
 use crate::ops::Tolerance;
 
 /// Values stay within a few units, so that errors do.
-const TOLERANCE: Tolerance = Tolerance { ulp: 256.0, abs: 2e-5 };
+pub(super) const TOLERANCE: Tolerance = Tolerance { ulp: 256.0, abs: 2e-5 };
 
 /// Grows a batch by random operations on its values.
 struct Grower<'a> {
@@ -162,7 +162,7 @@ impl Grower<'_> {
 }
 
 /// Records the random graph of `seed`; downloads its sinks, or every value.
-fn grow(batch: &mut GpuCommandBatch, seed: u64, steps: usize, all: bool) {
+pub(super) fn grow(batch: &mut GpuCommandBatch, seed: u64, steps: usize, all: bool) {
     let mut grower = Grower { batch, rng: Rng::new(seed), values: Vec::new() };
     for _ in 0..2 {
         grower.upload();

@@ -7,7 +7,7 @@ use super::form::{Form, MatMulForm, SortForm};
 use super::memory::{Life, lives};
 use super::share::{ProductLayout, SortSchedule, UnitTile};
 use super::step::{Step, ValueId};
-use super::{Home, Placed, Plan};
+use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Value};
 use crate::cost::{Backend, Limits};
 use crate::error::file_and_line;
 use crate::units::{bytes, count, quantity, seconds};
@@ -24,18 +24,53 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains a plan for a device of these limits, and `why` it is for this side where there is a
-    /// choice.
-    pub(crate) fn new(placed: &Placed, limits: &Limits, why: Option<&str>) -> Self {
-        let plan = &placed.plan;
-        let printer = Printer { plan, limits, lives: lives(plan) };
+    /// Explains what was placed, `why` there where there is a choice, for sides of these limits.
+    pub(crate) fn new(
+        placed: &Placed,
+        limits: impl Fn(Backend) -> Limits,
+        why: Option<&str>,
+    ) -> Self {
+        let page = |plan: &Plan, text: &mut String| {
+            let limits = limits(plan.backend);
+            Printer { plan, limits: &limits, lives: lives(plan) }.page(text);
+        };
+        let mut text = String::new();
+        let (plans, seconds): (Vec<&Plan>, f64) = match &placed.planned {
+            Planned::Whole(plan) => (vec![plan], plan.seconds),
+            Planned::Split(split) => {
+                (split.parts.iter().map(|part| &part.plan).collect(), split.seconds)
+            }
+        };
+        match &placed.planned {
+            Planned::Whole(plan) => {
+                head(&mut text, plan);
+                placed_by(&mut text, placed, why);
+                page(plan, &mut text);
+            }
+            Planned::Split(split) => {
+                let _ = writeln!(
+                    text,
+                    "plan for both sides, predicted {}",
+                    crate::units::seconds(seconds)
+                );
+                placed_by(&mut text, placed, why);
+                for part in &split.parts {
+                    let _ = write!(text, "{}: ", part.stage);
+                    head(&mut text, &part.plan);
+                    supplies(&mut text, split, part);
+                    page(&part.plan, &mut text);
+                }
+            }
+        }
+        let total = |of: fn(&Plan) -> u64| plans.iter().map(|plan| of(plan)).sum();
+        let on_gpu = plans.iter().any(|plan| plan.backend == Backend::Gpu);
         Self {
-            backend: plan.backend,
-            kernels: plan.steps.iter().map(Step::label).collect(),
-            dispatches: plan.dispatches(),
-            peak_bytes: plan.peak_bytes,
-            predicted_seconds: plan.seconds,
-            text: printer.page(placed, why),
+            backend: if on_gpu { Backend::Gpu } else { Backend::Cpu },
+            kernels: plans.iter().flat_map(|plan| plan.steps.iter().map(Step::label)).collect(),
+            dispatches: total(Plan::dispatches),
+            peak_bytes: total(|plan| plan.peak_bytes),
+            predicted_seconds: seconds,
+            text,
         }
     }
 
@@ -82,34 +117,55 @@ struct Printer<'a> {
     lives: Vec<Option<Life>>,
 }
 
-impl Printer<'_> {
-    fn page(&self, placed: &Placed, why: Option<&str>) -> String {
-        let plan = self.plan;
-        let mut page = String::new();
-        let uploads = u64::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
-        let downloads = u64::from(!plan.downloads.is_empty());
-        let _ = write!(
-            page,
-            "plan for {}: {} in {}, {} ({}), {} ({}), peak {}, predicted {}",
-            plan.backend,
-            count(plan.steps.len() as u64, "kernel"),
-            count(plan.dispatches(), "dispatch"),
-            count(uploads, "upload"),
-            bytes(plan.bytes_up),
-            count(downloads, "download"),
-            bytes(plan.bytes_down),
-            bytes(plan.peak_bytes),
-            seconds(plan.seconds),
-        );
-        page.push('\n');
-        if let Some(why) = why {
-            let _ = write!(page, "  placed by {why}: {} {}", plan.backend, placed.predicted);
-            if let Some(other) = placed.other {
-                let side = if plan.backend == Backend::Cpu { Backend::Gpu } else { Backend::Cpu };
-                let _ = write!(page, "; {side} {other}");
-            }
-            page.push('\n');
+/// A plan in a line.
+fn head(page: &mut String, plan: &Plan) {
+    let uploads = u64::from(plan.values.iter().any(|v| matches!(v.home, Home::Upload { .. })));
+    let downloads = u64::from(!plan.downloads.is_empty());
+    let _ = writeln!(
+        page,
+        "plan for {}: {} in {}, {} ({}), {} ({}), peak {}, predicted {}",
+        plan.backend,
+        count(plan.steps.len() as u64, "kernel"),
+        count(plan.dispatches(), "dispatch"),
+        count(uploads, "upload"),
+        bytes(plan.bytes_up),
+        count(downloads, "download"),
+        bytes(plan.bytes_down),
+        bytes(plan.peak_bytes),
+        seconds(plan.seconds),
+    );
+}
+
+/// Who chose the side, and what each side would take.
+fn placed_by(page: &mut String, placed: &Placed, why: Option<&str>) {
+    let Some(why) = why else { return };
+    let mut times: Vec<String> =
+        placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
+    if let Planned::Split(split) = &placed.planned {
+        times.insert(0, format!("both {}", seconds(split.seconds)));
+    }
+    let _ = writeln!(page, "  placed by {why}: {}", times.join("; "));
+}
+
+/// What other parts hand to this one.
+fn supplies(page: &mut String, split: &Split, part: &SplitPart) {
+    for (upload, supply) in part.uploads.iter().enumerate() {
+        let Supply::Made(made) = supply else { continue };
+        let is_it = |value: &&Value| matches!(value.home, Home::Upload { input, .. } if input as usize == upload);
+        if let Some(value) = part.plan.values.iter().find(is_it) {
+            let from = split.parts[made.part].stage;
+            let _ = writeln!(
+                page,
+                "  {} {}{} comes from what runs {from}",
+                value.op, value.dtype, value.shape
+            );
         }
+    }
+}
+
+impl Printer<'_> {
+    fn page(&self, page: &mut String) {
+        let plan = self.plan;
         for (index, value) in plan.values.iter().enumerate() {
             if matches!(value.home, Home::Upload { .. } | Home::Resident(_)) {
                 let text = self.value(ValueId(index as u32));
@@ -117,7 +173,7 @@ impl Printer<'_> {
             }
         }
         for (at, step) in plan.steps.iter().enumerate() {
-            self.step(&mut page, at, step);
+            self.step(page, at, step);
         }
         if !plan.downloads.is_empty() {
             let _ = writeln!(page, "  download {}", Self::names(&plan.downloads));
@@ -125,7 +181,6 @@ impl Printer<'_> {
         if !plan.keeps.is_empty() {
             let _ = writeln!(page, "  keep {}", Self::names(&plan.keeps));
         }
-        page
     }
 
     fn step(&self, page: &mut String, at: usize, step: &Step) {

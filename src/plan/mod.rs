@@ -6,7 +6,6 @@
 //! [`attention`]), predict ([`predict`]), order ([`schedule`]) and lay out memory ([`memory`]).
 //! [`verify`] checks each result in debug builds, and [`place`] plans for both sides and takes one.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "no plan has two sides yet"))]
 mod assign;
 mod attention;
 mod emit;
@@ -26,6 +25,7 @@ mod scale;
 mod schedule;
 mod share;
 mod simplify;
+mod split;
 mod step;
 mod tune;
 mod verify;
@@ -37,7 +37,7 @@ pub(crate) use form::Dims;
 pub(crate) use form::{
     AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm, Spread,
 };
-pub(crate) use place::{Placed, place};
+pub(crate) use place::{Placed, Planned, place};
 #[cfg(feature = "gpu")]
 pub(crate) use product::{KnownTile, known_tiles};
 #[cfg(any(feature = "gpu", test))]
@@ -46,6 +46,7 @@ pub(crate) use share::{
     AttentionSchedule, ProductLayout, ReduceLayout, ReduceSchedule, SortSchedule, Strip, Tile,
     UnitTile,
 };
+pub(crate) use split::{Made, Split, SplitPart, Stage, Supply};
 #[cfg(test)]
 pub(crate) use step::{Cost, Scratch};
 pub(crate) use step::{Operand, Source, Space, Step, StepOutput, ValueId};

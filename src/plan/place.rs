@@ -1,44 +1,73 @@
 //! The pass *place*: on which side a graph runs.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::form::Form;
+use super::split::{Sides, Split, split};
 use super::step::Step;
 use super::{Plan, Target, plan};
 use crate::cost::selector::{self, BackendSelector, OpComplexity};
-use crate::cost::{Backend, Placement, Prediction};
+use crate::cost::{Backend, Placement, Prediction, Residence};
 use crate::error::PlanError;
 use crate::graph::Graph;
 
-/// A plan, and what the side that was not chosen would have taken.
+/// A graph's plan, and what the sides would take for all of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Placed {
-    pub plan: Plan,
-    pub predicted: Prediction,
-    /// What the other side would take, where both could run the graph.
-    pub other: Option<Prediction>,
+    pub planned: Planned,
+    /// What each side takes for the whole graph, where it can hold it and had a choice; the one that was chosen first.
+    pub sides: SmallVec<[(Backend, Prediction); 2]>,
+}
+
+/// What runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Planned {
+    /// All on one side.
+    Whole(Plan),
+    /// Some on either.
+    Split(Split),
 }
 
 impl Placed {
     fn new(plan: Plan, target: &Target) -> Self {
-        let predicted = plan.predicted(target);
-        Self { plan, predicted, other: None }
+        let sides = smallvec![(plan.backend, plan.predicted(target))];
+        Self { planned: Planned::Whole(plan), sides }
+    }
+
+    /// The first of `plans`, of which there is at least one.
+    fn fastest<'a>(mut plans: Vec<Plan>, targets: impl IntoIterator<Item = &'a Target>) -> Self {
+        let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
+        let predicted = plans.iter().filter_map(|plan| {
+            let target = targets.iter().find(|target| target.backend == plan.backend)?;
+            Some((plan.backend, plan.predicted(target)))
+        });
+        Self { sides: predicted.collect(), planned: Planned::Whole(plans.swap_remove(0)) }
+    }
+
+    /// Whether another side could have run the graph.
+    pub fn was_chosen(&self) -> bool {
+        self.sides.len() > 1 || matches!(self.planned, Planned::Split(_))
     }
 }
 
 /// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph
-/// is passed over if another can and the placement leaves the choice.
+/// is passed over if another can and the placement leaves the choice. `residents` says where the data of each lies;
+/// what lies on the GPU alone is not fetched from there unless the placement names a side.
 pub(crate) fn place<'a>(
     graph: &Graph,
     targets: impl IntoIterator<Item = &'a Target> + Clone,
     placement: &Placement,
+    residents: &[Residence],
 ) -> Result<Placed, PlanError> {
+    let far = residents.contains(&Residence::Gpu);
     let side = match placement {
-        Placement::Auto => return fastest(graph, targets),
+        Placement::Auto => return fastest(graph, targets, residents),
         Placement::Cpu => Backend::Cpu,
         Placement::Gpu => Backend::Gpu,
         Placement::Threshold(_) | Placement::FiveTimes(_) | Placement::Complexity => {
             let mut sides = targets.clone().into_iter();
-            let (Some(first), Some(_)) = (sides.next(), sides.next()) else {
-                return fastest(graph, targets);
+            let (Some(first), Some(_), false) = (sides.next(), sides.next(), far) else {
+                return Ok(Placed::fastest(wholes(graph, targets.clone(), residents)?, targets));
             };
             // The rules look at sizes, which are the same on both sides.
             ruled(&plan(graph, first)?, first, placement)
@@ -50,30 +79,52 @@ pub(crate) fn place<'a>(
     Ok(Placed::new(plan(graph, target)?, target))
 }
 
-/// The plan with the least predicted time.
+/// Seconds that a split must save, and the share of the time: what it takes to hand over, and predictions err.
+const WORTH_SPLITTING: f64 = 20e-6;
+const SHARE_WORTH_SPLITTING: f64 = 0.1;
+
+/// What is predicted to take least: one side, or both.
 fn fastest<'a>(
     graph: &Graph,
-    targets: impl IntoIterator<Item = &'a Target>,
+    targets: impl IntoIterator<Item = &'a Target> + Clone,
+    residents: &[Residence],
 ) -> Result<Placed, PlanError> {
-    let mut best: Option<Placed> = None;
-    let mut failed = None;
-    for target in targets {
-        let placed = match plan(graph, target) {
-            Ok(plan) => Placed::new(plan, target),
-            Err(error) => {
-                failed.get_or_insert(error);
-                continue;
-            }
-        };
-        best = Some(match best {
-            Some(best) if best.predicted.total() <= placed.predicted.total() => {
-                Placed { other: Some(placed.predicted), ..best }
-            }
-            Some(best) => Placed { other: Some(best.predicted), ..placed },
-            None => placed,
-        });
+    let of =
+        |side| targets.clone().into_iter().find(move |target: &&Target| target.backend == side);
+    let wholes = wholes(graph, targets.clone(), residents)?;
+    let least = wholes[0].seconds;
+    let most = least * (1.0 - SHARE_WORTH_SPLITTING) - WORTH_SPLITTING;
+    let on_gpu = wholes.iter().find(|plan| plan.backend == Backend::Gpu && plan.steps.len() > 1);
+    let split = match (of(Backend::Cpu), of(Backend::Gpu), on_gpu) {
+        (Some(cpu), Some(gpu), Some(whole)) if most > 0.0 => {
+            split(graph, whole, Sides { cpu, gpu }, residents)
+        }
+        _ => None,
+    };
+    let placed = Placed::fastest(wholes, targets);
+    Ok(match split {
+        Some(split) if split.seconds < most => Placed { planned: Planned::Split(split), ..placed },
+        _ => placed,
+    })
+}
+
+/// The plans for each side alone that can run the graph, at least one, the one with the least predicted time first.
+fn wholes<'a>(
+    graph: &Graph,
+    targets: impl IntoIterator<Item = &'a Target>,
+    residents: &[Residence],
+) -> Result<Vec<Plan>, PlanError> {
+    let far = residents.contains(&Residence::Gpu);
+    let fits = |target: &&Target| !far || target.backend == Backend::Gpu;
+    let (mut plans, mut failed) = (Vec::new(), None);
+    for target in targets.into_iter().filter(fits) {
+        match plan(graph, target) {
+            Ok(plan) => plans.push(plan),
+            Err(error) => drop(failed.get_or_insert(error)),
+        }
     }
-    best.ok_or_else(|| failed.unwrap_or(PlanError::Empty))
+    plans.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    if plans.is_empty() { Err(failed.unwrap_or(PlanError::Empty)) } else { Ok(plans) }
 }
 
 /// What a rule says of a graph, of which `plan` is a plan for `target`.
@@ -155,7 +206,7 @@ mod tests {
     }
 
     fn side(batch: &GpuCommandBatch, targets: &[Target], placement: Placement) -> Backend {
-        place(&batch.graph, targets, &placement).unwrap().plan.backend
+        place(&batch.graph, targets, &placement, &[]).unwrap().sides[0].0
     }
 
     #[test]
@@ -164,9 +215,9 @@ mod tests {
         assert_eq!(side(&batch, &targets(1.0, 2.0), Placement::Auto), Backend::Cpu);
         assert_eq!(side(&batch, &targets(2.0, 1.0), Placement::Auto), Backend::Gpu);
         assert_eq!(side(&batch, &targets(1.0, 1.0), Placement::Auto), Backend::Cpu);
-        let placed = place(&batch.graph, &targets(2.0, 1.0), &Placement::Auto).unwrap();
-        assert_eq!(placed.predicted.total(), 1.0);
-        assert_eq!(placed.other.map(|other| other.total()), Some(2.0));
+        let placed = place(&batch.graph, &targets(2.0, 1.0), &Placement::Auto, &[]).unwrap();
+        let sides = placed.sides.iter().map(|(side, time)| (*side, time.total()));
+        assert_eq!(sides.collect::<Vec<_>>(), [(Backend::Gpu, 1.0), (Backend::Cpu, 2.0)]);
     }
 
     #[test]
@@ -175,7 +226,7 @@ mod tests {
         let targets = targets(1.0, 2.0);
         assert_eq!(side(&batch, &targets, Placement::Gpu), Backend::Gpu);
         assert_eq!(side(&batch, &targets, Placement::Cpu), Backend::Cpu);
-        let missed = place(&batch.graph, &targets[..1], &Placement::Gpu).unwrap_err();
+        let missed = place(&batch.graph, &targets[..1], &Placement::Gpu, &[]).unwrap_err();
         assert_eq!(missed, PlanError::NoSuchSide { side: "gpu".into() });
         let only = &targets[..1];
         assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");

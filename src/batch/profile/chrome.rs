@@ -20,12 +20,12 @@ pub(super) fn trace(profile: &Profile) -> String {
         let lane = if *on_gpu { GPU } else { HOST };
         events.push(event(lane, stage, *start, *time, ""));
     }
-    let lane = match profile.backend {
-        Backend::Cpu => CPU,
-        Backend::Gpu => GPU,
-    };
     for kernel in &profile.kernels {
         let (Some(start), Some(time)) = (kernel.start, kernel.time) else { continue };
+        let lane = match kernel.backend {
+            Backend::Cpu => CPU,
+            Backend::Gpu => GPU,
+        };
         let predicted = micros(kernel.predicted);
         let mut detail = format!("\"form\":{},\"predicted_us\":{predicted}", text(kernel.form));
         let _ = write!(detail, ",\"flops\":{},\"bytes\":{}", kernel.flops, kernel.bytes);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::stats::RunStats;
 use crate::cost::Backend;
-use crate::device::Device;
+use crate::device::{Device, Prepared};
 use crate::plan::{Plan, Step, form_name};
 use crate::trace::{Part, Timeline, What};
 
@@ -19,7 +19,7 @@ use crate::trace::{Part, Timeline, What};
 pub struct Profile {
     /// The name of the device.
     pub device: String,
-    /// The side that ran it.
+    /// The side that ran it: the GPU if any of it ran there.
     pub backend: Backend,
     /// The kernels in the order in which they ran.
     pub kernels: Vec<KernelProfile>,
@@ -38,6 +38,8 @@ pub struct KernelProfile {
     pub kernel: String,
     /// Its form: `map`, `reduce`, `matmul` and so on.
     pub form: &'static str,
+    /// The side that ran it.
+    pub backend: Backend,
     /// How often the GPU was dispatched for it; 1 on the host's cores.
     pub dispatches: usize,
     /// When it began, since the profile did. `None` for a GPU without timestamps, and for a kernel with nothing to do.
@@ -68,16 +70,28 @@ pub struct StageProfile {
 }
 
 impl Profile {
-    pub(super) fn new(device: &Device, plan: &Plan, stats: &RunStats, timeline: &Timeline) -> Self {
+    pub(super) fn new(
+        device: &Device,
+        prepared: &Prepared,
+        stats: &RunStats,
+        timeline: &Timeline,
+    ) -> Self {
         let parts = timeline.parts();
-        let dispatches = match plan.backend {
-            Backend::Cpu => plan.steps.iter().map(|step| usize::from(!step.is_empty())).collect(),
-            Backend::Gpu => device.dispatches_by_step(plan).iter().map(Vec::len).collect(),
-        };
+        let (mut all, mut steps) = (Vec::new(), 0);
+        for plan in prepared.pieces.iter().map(|piece| &piece.plan) {
+            let dispatches = match plan.backend {
+                Backend::Cpu => {
+                    plan.steps.iter().map(|step| usize::from(!step.is_empty())).collect()
+                }
+                Backend::Gpu => device.dispatches_by_step(plan).iter().map(Vec::len).collect(),
+            };
+            all.extend(kernels(plan, steps, dispatches, &parts));
+            steps += plan.steps.len();
+        }
         Self {
             device: device.info().name.clone(),
-            backend: plan.backend,
-            kernels: kernels(plan, dispatches, &parts),
+            backend: prepared.backend(),
+            kernels: all,
             stages: parts.iter().filter_map(stage).collect(),
             stats: stats.clone(),
         }
@@ -107,15 +121,21 @@ impl Profile {
     }
 }
 
-/// A line for each step of the plan, of which `dispatches` says how many dispatches each takes.
-fn kernels(plan: &Plan, dispatches: Vec<usize>, parts: &[Part]) -> Vec<KernelProfile> {
+/// A line for each step of the plan, of which `dispatches` says how many dispatches each takes. `before` it are so many
+/// steps of other plans.
+fn kernels(
+    plan: &Plan,
+    before: usize,
+    dispatches: Vec<usize>,
+    parts: &[Part],
+) -> Vec<KernelProfile> {
     let mut first = 0;
     let mut line = |(at, (step, dispatches)): (usize, (&Step, usize))| {
         let mine = first..first + dispatches;
         first = mine.end;
         let is_mine = |part: &&Part| match part.what {
-            What::Step(step) => step == at,
-            What::Dispatch(dispatch) => mine.contains(&dispatch),
+            What::Step(step) => plan.backend == Backend::Cpu && step == before + at,
+            What::Dispatch(dispatch) => plan.backend == Backend::Gpu && mine.contains(&dispatch),
             What::Host(_) | What::Copies(_) => false,
         };
         let parts = || parts.iter().filter(is_mine);
@@ -128,6 +148,7 @@ fn kernels(plan: &Plan, dispatches: Vec<usize>, parts: &[Part]) -> Vec<KernelPro
         KernelProfile {
             kernel: step.label(),
             form: form_name(step),
+            backend: plan.backend,
             dispatches,
             start,
             time: end.zip(start).map(|(end, start)| end - start),

@@ -91,6 +91,11 @@ impl Download {
         self.output.elements
     }
 
+    /// Bytes that the elements take on the host.
+    pub fn bytes(&self) -> usize {
+        self.output.elements * self.output.dtype.size()
+    }
+
     /// The elements where they lie; `None` if they lie there in another form than on the host.
     pub fn in_place<T: Element>(&self) -> Option<&[T]> {
         let alike = matches!(self.output.storage, Storage::Same(_)) || self.is_on_host();

@@ -1,0 +1,119 @@
+//! The run of a graph in parts: some on the host's cores, one on the GPU, in one trip.
+
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use super::launch::{Done, Leg, Results, Run};
+use super::stats::RunStats;
+use crate::clock::Stopwatch;
+use crate::device::Links;
+use crate::error::Result;
+use crate::graph::NodeId;
+use crate::plan::{Made, Stage, Supply};
+
+/// What each piece left, once it ran.
+type Pieces = Vec<Option<Done>>;
+
+impl Run<'_> {
+    /// Runs all pieces, those that do not wait for each other at the same time.
+    pub(super) async fn in_parts(&self, links: &Links, stats: &mut RunStats) -> Result<Done> {
+        let running = Stopwatch::started();
+        // Of a run that fails, nothing counts.
+        let mut counts = stats.clone();
+        let mut pieces: Pieces = links.ties.iter().map(|_| None).collect();
+        let at = |stage| links.ties.iter().position(|tie| tie.stage == stage);
+        for stages in [&[Stage::Before][..], &[Stage::Beside, Stage::Gpu], &[Stage::After]] {
+            match stages.iter().filter_map(|&stage| at(stage)).collect::<Vec<_>>()[..] {
+                [one] => {
+                    let mut counted = RunStats::default();
+                    let done = self.leg(links, one, &pieces).await.run(&mut counted).await?;
+                    pieces[one] = Some(done);
+                    counts.add(&counted);
+                }
+                // The host's piece begins first: it goes to other threads, and to submit takes time.
+                [beside, on_gpu] => {
+                    let mut counted = [RunStats::default(), RunStats::default()];
+                    let legs = [
+                        self.leg(links, beside, &pieces).await,
+                        self.leg(links, on_gpu, &pieces).await,
+                    ];
+                    let [of_beside, of_gpu] = &mut counted;
+                    let [beside_leg, gpu_leg] = legs;
+                    let (one, other) = both(beside_leg.run(of_beside), gpu_leg.run(of_gpu)).await;
+                    (pieces[beside], pieces[on_gpu]) = (Some(one?), Some(other?));
+                    counted.iter().for_each(|counted| counts.add(counted));
+                }
+                _ => {}
+            }
+        }
+        counts.run_time = running.total().saturating_sub(counts.compile_time);
+        *stats = counts;
+        Ok(self.gathered(links, pieces))
+    }
+
+    /// A piece with what it reads.
+    async fn leg(&self, links: &Links, at: usize, pieces: &Pieces) -> Leg<'_> {
+        let tie = &links.ties[at];
+        let mut uploads = Vec::with_capacity(tie.uploads.len());
+        for supply in &tie.uploads {
+            uploads.push(match *supply {
+                Supply::Upload(upload) => Some(self.uploads[upload as usize].clone()),
+                Supply::Made(Made { part, at }) => match &pieces[part] {
+                    Some(done) => Some(done.results.get(at).into_host().await),
+                    None => None,
+                },
+            });
+        }
+        let before = self.prepared.pieces[..at].iter();
+        let residents = tie.residents.iter().map(|&at| self.residents[at as usize].clone());
+        Leg {
+            device: self.device,
+            piece: &self.prepared.pieces[at],
+            // Pieces run after those that they read from.
+            uploads: uploads.into_iter().flatten().collect(),
+            residents: Cow::Owned(residents.collect()),
+            permit: self.permit.clone(),
+            timeline: self.timeline.from_step(before.map(|piece| piece.plan.steps.len()).sum()),
+        }
+    }
+
+    /// All of it as the graph has it.
+    fn gathered(&self, links: &Links, pieces: Pieces) -> Done {
+        let pieces: Vec<Done> = pieces.into_iter().flatten().collect();
+        let position = |node: NodeId| self.graph.iter().position(|(id, _)| id == node);
+        let failed = pieces.iter().filter_map(|done| done.failed);
+        Done {
+            failed: failed.min_by_key(|&(node, at)| (position(node), at)),
+            kept: links.keeps.iter().map(|made| pieces[made.part].kept[made.at].clone()).collect(),
+            results: Results::Parts(pieces.into_iter().map(|done| done.results).collect()),
+        }
+    }
+}
+
+/// Both results, of two futures that are polled in turn.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(done) = one.as_mut().poll(context)
+        {
+            first = Some(done);
+        }
+        if second.is_none()
+            && let Poll::Ready(done) = other.as_mut().poll(context)
+        {
+            second = Some(done);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            halves => {
+                (first, second) = halves;
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}

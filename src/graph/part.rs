@@ -1,0 +1,100 @@
+//! Parts of a graph, which hand values to each other.
+
+use slotmap::SecondaryMap;
+
+use super::{Graph, NodeId};
+use crate::ops::Op;
+
+/// A part of a graph: a graph of its own, whose nodes have the ids that they have in the whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub graph: Graph,
+    /// What the part's uploads are, by position.
+    pub uploads: Vec<Brought>,
+    /// The whole graph's residents that the part's are, by position.
+    pub residents: Vec<u32>,
+}
+
+/// What an upload of a part brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brought {
+    /// The whole graph's upload of this position.
+    Upload(u32),
+    /// A value that another part makes.
+    Made(NodeId),
+}
+
+impl Graph {
+    /// What `downloads` and `keeps` need, where the nodes for which `is_given` holds come from other parts.
+    pub fn part(
+        &self,
+        downloads: Vec<NodeId>,
+        keeps: Vec<NodeId>,
+        is_given: impl Fn(NodeId) -> bool,
+    ) -> Part {
+        let mut live = SecondaryMap::new();
+        for &id in downloads.iter().chain(&keeps) {
+            live.insert(id, ());
+        }
+        let mut graph = self.clone();
+        for &id in self.order.iter().rev() {
+            if !live.contains_key(id) {
+                continue;
+            }
+            let node = &mut graph.nodes[id];
+            if is_given(id) {
+                node.inputs.clear();
+            }
+            for &input in &node.inputs {
+                live.insert(input, ());
+            }
+        }
+        graph.order.retain(|&id| live.contains_key(id));
+        (graph.downloads, graph.keeps) = (downloads, keeps);
+        let (mut uploads, mut residents) = (Vec::new(), Vec::new());
+        for &id in &graph.order {
+            let op = &mut graph.nodes[id].op;
+            let brought = match op {
+                _ if is_given(id) => Brought::Made(id),
+                Op::Upload(at) => Brought::Upload(*at),
+                Op::Resident(at) => {
+                    residents.push(*at);
+                    *at = residents.len() as u32 - 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            *op = Op::Upload(uploads.len() as u32);
+            uploads.push(brought);
+        }
+        Part { graph, uploads, residents }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, GpuCommandBatch};
+
+    #[test]
+    fn a_part_has_what_its_outputs_need_up_to_what_is_given() {
+        let device = Device::cpu();
+        let mut batch = GpuCommandBatch::new(&device);
+        let unused = batch.upload(&[0.0_f32; 3]);
+        let x = batch.upload(&[1.0_f32; 3]);
+        let y = batch.relu(x);
+        let w = batch.bind(&device.resident(&[1.0_f32; 3], 3).unwrap());
+        let z = batch.add(y, w);
+        let kept = batch.scale(z, 2.0);
+        batch.neg(unused);
+        let before = batch.graph.part(vec![y.node], vec![], |_| false);
+        assert_eq!(before.graph.verify(), Ok(()));
+        assert_eq!((before.graph.len(), before.uploads), (2, vec![Brought::Upload(1)]));
+        assert!(before.residents.is_empty());
+        let after = batch.graph.part(vec![], vec![kept.node], |id| id == y.node);
+        assert_eq!(after.graph.verify(), Ok(()));
+        assert_eq!(after.uploads, [Brought::Made(y.node)]);
+        assert_eq!((after.graph.len(), after.residents), (4, vec![0]));
+        assert_eq!(after.graph.outputs(), [], "what nobody reads elsewhere is no output here");
+    }
+}

@@ -1,0 +1,187 @@
+//! Graphs that run on both sides at once.
+
+use super::compare::check_on;
+use super::random::{TOLERANCE, grow};
+use super::sample::Rng;
+use crate::batch::{BufferId, GpuCommandBatch, RunStats};
+use crate::cost::{Backend, Curve, DeviceProfile, SideProfile};
+use crate::device::Device;
+use crate::error::{Error, FaultKind};
+
+/// The host's cores and a GPU in one device; `None` where there is no GPU.
+fn both() -> Option<Device> {
+    if super::devices().len() < 2 {
+        return None;
+    }
+    let builder = Device::builder().without_cache();
+    Some(pollster::block_on(builder.both()).expect("an adapter that was opened before"))
+}
+
+fn curves(side: &mut SideProfile) -> [&mut Curve; 9] {
+    [
+        &mut side.upload,
+        &mut side.download,
+        &mut side.memory,
+        &mut side.arithmetic,
+        &mut side.transcendental,
+        &mut side.reduce,
+        &mut side.row,
+        &mut side.product,
+        &mut side.thin_product,
+    ]
+}
+
+/// Devices so slow, each at something else, that it pays to share out a graph of a few numbers.
+fn strange(rng: &mut Rng) -> DeviceProfile {
+    let mut profile = DeviceProfile::typical(1);
+    profile.tiles.clear();
+    for side in [&mut profile.cpu, &mut profile.gpu] {
+        for curve in curves(side) {
+            *curve = Curve::flat(10_f64.powf(rng.uniform(2.0, 7.0)));
+        }
+        (side.round_trip, side.dispatch) = (1e-5, 1e-6);
+    }
+    (profile.cpu.upload, profile.cpu.download) = (Curve::default(), Curve::default());
+    profile
+}
+
+/// All rates alike, but for rows on the GPU and products on the host, which take forever.
+fn divided() -> DeviceProfile {
+    let mut profile = DeviceProfile::typical(1);
+    for side in [&mut profile.cpu, &mut profile.gpu] {
+        curves(side).into_iter().for_each(|curve| *curve = Curve::flat(1e9));
+        (side.round_trip, side.dispatch) = (1e-6, 1e-6);
+    }
+    (profile.cpu.upload, profile.cpu.download) = (Curve::default(), Curve::default());
+    profile.gpu.row = Curve::flat(1e3);
+    (profile.cpu.product, profile.cpu.thin_product) = (Curve::flat(1e3), Curve::flat(1e3));
+    profile
+}
+
+fn is_one_trip(stats: &RunStats) -> bool {
+    stats.uploads <= 1 && stats.submits <= 1 && stats.downloads <= 1
+}
+
+fn is_mixed(stats: &RunStats) -> bool {
+    stats.backend == Some(Backend::Gpu) && stats.dispatches_on_cpu > 0
+}
+
+#[test]
+fn random_graphs_in_parts_are_interpreted() {
+    let Some(device) = both() else { return };
+    let mut rng = Rng::new(11);
+    let mut mixed = 0;
+    for seed in 0..16 {
+        device.set_profile(strange(&mut rng));
+        let (steps, all) = (12 + rng.below(12), true);
+        let what = format!("seed {seed}, {steps} steps");
+        let stats = check_on(&device, &what, TOLERANCE, |b| grow(b, seed, steps, all));
+        assert!(is_one_trip(&stats), "{what}: {stats}");
+        mixed += usize::from(is_mixed(&stats));
+    }
+    assert!(mixed >= 4, "only {mixed} graphs ran on both sides");
+}
+
+/// A row operation before a product, one after it, and one beside it.
+fn sandwich(b: &mut GpuCommandBatch, x: &[f32]) -> [BufferId<f32>; 3] {
+    let x = b.upload_shaped(x, [16, 16]);
+    let before = b.softmax(x, 1);
+    let product = b.matmul(before, x);
+    let after = b.softmax(product, 0);
+    let beside = b.softmax(x, 0);
+    [after, beside, product]
+}
+
+#[tokio::test]
+async fn what_comes_before_beside_and_after_the_gpu_is_one_trip() {
+    let Some(device) = both() else { return };
+    device.set_profile(divided());
+    let x: Vec<f32> = (0..256).map(|i| (i % 23) as f32 / 7.0 - 1.5).collect();
+    let mut want = Vec::new();
+    for device in [&Device::cpu(), &device] {
+        let mut batch = GpuCommandBatch::new(device);
+        let ids = sandwich(&mut batch, &x);
+        ids.iter().for_each(|&id| batch.download(id));
+        let page = batch.explain().unwrap().to_string();
+        for run in 0..2 {
+            batch.execute().await.unwrap();
+            let mut got = Vec::new();
+            for id in ids {
+                got.push(batch.read(id).await.unwrap());
+            }
+            if want.is_empty() {
+                want.clone_from(&got);
+            }
+            let pairs = want.iter().flatten().zip(got.iter().flatten());
+            assert!(pairs.clone().all(|(a, b)| (a - b).abs() < 1e-5), "run {run}: {page}");
+        }
+        if device.is_gpu() {
+            let stats = batch.stats();
+            assert_eq!((stats.uploads, stats.submits, stats.downloads), (1, 1, 1), "{stats}");
+            assert_eq!((stats.dispatches, stats.dispatches_on_cpu), (4, 3), "{page}");
+            for part in ["before the gpu", "on the gpu", "beside the gpu", "after the gpu"] {
+                assert!(page.contains(part), "{page}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn programs_and_residents_work_in_parts() {
+    let Some(device) = both() else { return };
+    device.set_profile(divided());
+    let weights: Vec<f32> = (0..256).map(|i| (i % 11) as f32 / 8.0 - 0.6).collect();
+    let weights = device.resident(&weights, [16, 16]).unwrap();
+    let state = device.resident(&[1.0_f32; 16], 16).unwrap();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", [16, 16]);
+    let (w, s) = (batch.bind(&weights), batch.bind(&state));
+    let rows = batch.softmax(x, 1);
+    let y = batch.matmul(rows, w);
+    let y = batch.softmax(y, 1);
+    let sums = batch.sum(y, 0);
+    let next = batch.add(s, sums);
+    batch.update(&state, next);
+    batch.name(y, "y");
+    batch.download(y);
+    let kept = batch.keep(y);
+    let program = batch.compile().await.unwrap();
+    for run in 1..4 {
+        let data = [run as f32; 256];
+        let outputs = program.run([("x", &data)]).await.unwrap();
+        assert!(is_mixed(outputs.stats()) && is_one_trip(outputs.stats()), "{}", outputs.stats());
+        let y = outputs.read::<f32>("y").await.unwrap();
+        assert!((y.iter().sum::<f32>() - 16.0).abs() < 1e-4);
+        assert_eq!(kept.read().await.unwrap(), y);
+        assert_eq!(outputs.kept::<f32>("y").unwrap().read().await.unwrap(), y);
+        let sum: f32 = state.read().await.unwrap().iter().sum();
+        assert!((sum - 16.0 * (1 + run) as f32).abs() < 1e-3, "{sum} after run {run}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_fault_recorded_is_told_whichever_part_finds_it() {
+    let Some(device) = both() else { return };
+    device.set_profile(divided());
+    for bad in [[9_u32, 2, 3], [0, 9, 3], [0, 2, 9], [9, 9, 9]] {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload_shaped(&[0.5_f32; 256], [16, 16]);
+        let table = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0]);
+        let mut picks = bad.map(|index| {
+            let index = batch.upload(&[index]);
+            batch.gather(table, index, 0)
+        });
+        picks[0] = batch.softmax(picks[0], 0);
+        let rows = batch.add(x, picks[0]);
+        let rows = batch.softmax(rows, 1);
+        let product = batch.matmul(rows, x);
+        let product = batch.add(product, picks[1]);
+        let after = batch.softmax(product, 1);
+        let after = batch.mul(after, picks[2]);
+        batch.download(after);
+        let error = batch.execute().await.unwrap_err();
+        let Error::Fault(fault) = error else { panic!("{error}") };
+        let FaultKind::Index { index, .. } = fault.what else { panic!("{fault}") };
+        assert_eq!(index, Some(9), "{bad:?}");
+    }
+}

@@ -1,0 +1,355 @@
+//! The pass *split*: a graph in up to four parts, of which one runs on the GPU in one trip.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::assign::{Assignment, Costs, Flow, Origin, Problem};
+use super::step::ValueId;
+use super::{Home, Plan, Target, plan};
+use crate::cost::{Backend, Residence};
+use crate::graph::{Brought, Graph, Network, NodeId, Part};
+
+/// A graph in parts that hand values to each other.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Split {
+    /// In an order in which they can run, at most one of each stage.
+    pub parts: Vec<SplitPart>,
+    /// Where the whole graph's outputs are made, in their order.
+    pub downloads: Vec<Made>,
+    /// Where what it keeps is made.
+    pub keeps: Vec<Made>,
+    /// Predicted seconds of a whole run.
+    pub seconds: f64,
+}
+
+/// One part with its plan.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SplitPart {
+    pub stage: Stage,
+    pub plan: Plan,
+    /// What the plan's uploads are, by position.
+    pub uploads: Vec<Supply>,
+    /// The whole graph's residents that the plan's are, by position.
+    pub residents: Vec<u32>,
+}
+
+/// When a part runs. Two that do not wait for each other run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// On the host, before the GPU.
+    Before,
+    /// On the GPU.
+    Gpu,
+    /// On the host, meanwhile.
+    Beside,
+    /// On the host, when the others are done.
+    After,
+}
+
+/// What an upload of a part brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Supply {
+    /// The whole graph's upload of this position.
+    Upload(u32),
+    /// What another part made.
+    Made(Made),
+}
+
+/// A value that a part makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// By position in [`Split::parts`].
+    pub part: usize,
+    /// By position among what that part downloads, or keeps.
+    pub at: usize,
+}
+
+/// Both sides of a device.
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'a> {
+    pub cpu: &'a Target,
+    pub gpu: &'a Target,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Before => "before the gpu",
+            Self::Gpu => "on the gpu",
+            Self::Beside => "beside the gpu",
+            Self::After => "after the gpu",
+        })
+    }
+}
+
+impl Stage {
+    const ALL: [Self; 4] = [Self::Before, Self::Gpu, Self::Beside, Self::After];
+}
+
+/// Splits `graph`, of which `whole` is the plan for the GPU, if some of it is better done on either side. `residents` says
+/// where the data of each lies.
+pub(super) fn split(
+    graph: &Graph,
+    whole: &Plan,
+    sides: Sides<'_>,
+    residents: &[Residence],
+) -> Option<Split> {
+    let steps = Steps { whole, sides, residents };
+    let on_gpu = steps.problem().solve();
+    let stages = steps.stages(&on_gpu);
+    // One side whole is not for this pass.
+    let first = stages.steps.first()?;
+    if stages.steps.iter().all(|stage| stage == first) && *first != Stage::After {
+        return None;
+    }
+    stages.split(graph, &steps)
+}
+
+/// The steps of a plan for the GPU, to be shared out.
+struct Steps<'a> {
+    whole: &'a Plan,
+    sides: Sides<'a>,
+    residents: &'a [Residence],
+}
+
+/// When each step runs, and where each value is made.
+struct Stages {
+    steps: Vec<Stage>,
+    /// `None` for data that is on the host, or on both sides.
+    values: Vec<Option<Stage>>,
+}
+
+impl Steps<'_> {
+    fn origin(&self, home: Home) -> Option<Origin> {
+        match home {
+            Home::Upload { .. } => Some(Origin::Host),
+            Home::Resident(at) => Some(match self.residents.get(at as usize) {
+                None | Some(Residence::Both) => Origin::Both,
+                Some(Residence::Host) => Origin::Host,
+                Some(Residence::Gpu) => Origin::Gpu,
+            }),
+            Home::Slot(_) | Home::Kept(_) => None,
+        }
+    }
+
+    /// The values in an order of dependency: what is given, then what each step makes.
+    fn values(&self) -> impl Iterator<Item = (ValueId, Origin)> {
+        let given =
+            self.whole.values.iter().zip(0..).filter_map(|(value, at)| {
+                self.origin(value.home).map(|origin| (ValueId(at), origin))
+            });
+        let made = self.whole.steps.iter().enumerate().flat_map(|(at, step)| {
+            step.outputs.iter().map(move |output| (output.value, Origin::Step(at)))
+        });
+        given.chain(made)
+    }
+
+    fn problem(&self) -> Problem {
+        let Self { whole, sides, .. } = *self;
+        let gpu = sides.gpu.profile.side(Backend::Gpu);
+        let cpu = sides.gpu.profile.side(Backend::Cpu);
+        let costs = whole.steps.iter().map(|step| Costs {
+            cpu: picoseconds(step.cost.cpu_seconds),
+            gpu: picoseconds(step.cost.gpu_seconds),
+        });
+        let bytes = |id: ValueId| whole.values[id.index()].bytes(&sides.gpu.limits) as f64;
+        // Transfers are packed together: their fixed costs are those of the trip.
+        let largest = |bytes: u64| (bytes as f64).max(SMALL_TRANSFER);
+        let up = gpu.upload.rate(largest(whole.bytes_up));
+        let down = gpu.download.rate(largest(whole.bytes_down));
+        let copied = cpu.memory.last();
+        let trip = gpu.round_trip + gpu.upload.seconds(1.0) + gpu.download.seconds(1.0);
+        let mut readers = vec![Vec::new(); whole.values.len()];
+        for (at, step) in whole.steps.iter().enumerate() {
+            step.reads().iter().for_each(|value| readers[value.index()].push(at));
+        }
+        let values = self.values().map(|(id, from)| Flow {
+            from,
+            readers: std::mem::take(&mut readers[id.index()]),
+            to_host: whole.downloads.contains(&id),
+            to_gpu: whole.keeps.contains(&id) && bytes(id) > LARGE_KEPT,
+            up: picoseconds(bytes(id) / up),
+            down: picoseconds(bytes(id) / down + 2.0 * bytes(id) / copied),
+        });
+        Problem { steps: costs.collect(), values: values.collect(), trip: picoseconds(trip) }
+    }
+
+    /// What an assignment means.
+    fn stages(&self, on_gpu: &Assignment) -> Stages {
+        let count = self.whole.values.len();
+        let (mut after, mut before) = (vec![false; count], vec![false; count]);
+        for (id, origin) in self.values() {
+            after[id.index()] = origin == Origin::Gpu;
+        }
+        let reads = |at: usize| self.whole.steps[at].reads();
+        let makes = |at: usize| self.whole.steps[at].outputs.iter().map(|output| output.value);
+        let mut is_after = vec![false; on_gpu.len()];
+        for at in 0..on_gpu.len() {
+            is_after[at] = reads(at).iter().any(|value| after[value.index()]);
+            makes(at).for_each(|value| after[value.index()] = on_gpu[at] || is_after[at]);
+        }
+        let mut steps = vec![Stage::Beside; on_gpu.len()];
+        for at in (0..on_gpu.len()).rev() {
+            let is_before = makes(at).any(|value| before[value.index()]);
+            if on_gpu[at] || is_before {
+                reads(at).iter().for_each(|value| before[value.index()] = true);
+            }
+            steps[at] = match (on_gpu[at], is_before, is_after[at]) {
+                (true, ..) => Stage::Gpu,
+                (false, true, _) => Stage::Before,
+                (false, false, true) => Stage::After,
+                (false, false, false) => Stage::Beside,
+            };
+        }
+        let values = self.values().map(|(id, origin)| {
+            let stage = match origin {
+                Origin::Step(at) => Some(steps[at]),
+                Origin::Gpu => Some(Stage::Gpu),
+                Origin::Host | Origin::Both => None,
+            };
+            (id, stage)
+        });
+        let mut of = vec![None; count];
+        values.for_each(|(id, stage)| of[id.index()] = stage);
+        Stages { steps, values: of }
+    }
+}
+
+/// Transfers of no more bytes take as long as they would with one byte.
+const SMALL_TRANSFER: f64 = 65_536.0;
+/// Bytes of a kept result from which on it is to be on the GPU, as residents of that size are.
+const LARGE_KEPT: f64 = 4e6;
+
+fn picoseconds(seconds: f64) -> u64 {
+    ((seconds * 1e12) as u64).min(Network::NEVER >> 24)
+}
+
+/// What one part is asked for.
+#[derive(Default)]
+struct Order {
+    downloads: Vec<NodeId>,
+    keeps: Vec<NodeId>,
+    /// What other parts make for it.
+    given: HashSet<NodeId>,
+}
+
+/// What each part is asked for, by stage.
+#[derive(Default)]
+struct Orders([Order; 4]);
+
+/// An output, by position among what the part of a stage downloads or keeps.
+type Place = (Stage, usize);
+
+impl Orders {
+    fn of(&mut self, stage: Stage) -> &mut Order {
+        &mut self.0[stage as usize]
+    }
+
+    fn download(&mut self, stage: Stage, node: NodeId) -> Place {
+        let downloads = &mut self.of(stage).downloads;
+        let known = downloads.iter().position(|&download| download == node);
+        let at = known.unwrap_or_else(|| {
+            downloads.push(node);
+            downloads.len() - 1
+        });
+        (stage, at)
+    }
+
+    fn keep(&mut self, stage: Stage, node: NodeId) -> Place {
+        let keeps = &mut self.of(stage).keeps;
+        keeps.push(node);
+        (stage, keeps.len() - 1)
+    }
+
+    /// The stages whose parts have something to make.
+    fn present(&self) -> Vec<Stage> {
+        let asked = |stage: &Stage| {
+            let Order { downloads, keeps, .. } = &self.0[*stage as usize];
+            !downloads.is_empty() || !keeps.is_empty()
+        };
+        Stage::ALL.into_iter().filter(asked).collect()
+    }
+
+    /// Who makes what others are given.
+    fn maker(&self, node: NodeId) -> Option<Place> {
+        let makes = |order: &Order| !order.given.contains(&node);
+        Stage::ALL.into_iter().find_map(|stage| {
+            let order = Some(&self.0[stage as usize]).filter(|order| makes(order))?;
+            Some((stage, order.downloads.iter().position(|&download| download == node)?))
+        })
+    }
+}
+
+impl Stages {
+    fn split(&self, graph: &Graph, of: &Steps<'_>) -> Option<Split> {
+        let mut orders = self.hand_over(of.whole);
+        let on_host = self.steps.iter().copied().filter(|&stage| stage != Stage::Gpu).min();
+        let stage = |value: ValueId| self.values[value.index()].or(on_host).unwrap_or(Stage::Gpu);
+        let outputs = graph.outputs().into_iter().zip(&of.whole.downloads);
+        let downloads: Vec<Place> =
+            outputs.map(|(node, &value)| orders.download(stage(value), node)).collect();
+        let kept = graph.keeps.iter().zip(&of.whole.keeps);
+        let keeps: Vec<Place> =
+            kept.map(|(&node, &value)| orders.keep(stage(value), node)).collect();
+        let present = orders.present();
+        let made = |(stage, at): Place| {
+            Some(Made { part: present.iter().position(|&present| present == stage)?, at })
+        };
+        let parts = present.iter().map(|&stage| {
+            let Order { downloads, keeps, given } = &orders.0[stage as usize];
+            let is_given = |node| given.contains(&node);
+            let part = graph.part(downloads.clone(), keeps.clone(), is_given);
+            let supply = |brought: &Brought| match *brought {
+                Brought::Upload(at) => Some(Supply::Upload(at)),
+                Brought::Made(node) => made(orders.maker(node)?).map(Supply::Made),
+            };
+            let uploads = part.uploads.iter().map(supply).collect::<Option<_>>()?;
+            of.plan(stage, uploads, &part)
+        });
+        let parts: Vec<SplitPart> = parts.collect::<Option<_>>()?;
+        let downloads = downloads.into_iter().map(made).collect::<Option<_>>()?;
+        let keeps = keeps.into_iter().map(made).collect::<Option<_>>()?;
+        let seconds = seconds(&parts);
+        Some(Split { parts, downloads, keeps, seconds })
+    }
+
+    /// What parts make for each other.
+    fn hand_over(&self, whole: &Plan) -> Orders {
+        let mut orders = Orders::default();
+        for (step, &stage) in whole.steps.iter().zip(&self.steps) {
+            for value in step.reads() {
+                if let Some(maker) = self.values[value.index()].filter(|&maker| maker != stage) {
+                    let node = whole.values[value.index()].node;
+                    orders.download(maker, node);
+                    orders.of(stage).given.insert(node);
+                }
+            }
+        }
+        orders
+    }
+}
+
+impl Steps<'_> {
+    /// `part` with a plan, unless it would have to fetch what lies on the GPU alone.
+    fn plan(&self, stage: Stage, uploads: Vec<Supply>, part: &Part) -> Option<SplitPart> {
+        let far = |&at: &u32| self.residents.get(at as usize) == Some(&Residence::Gpu);
+        let target = if stage == Stage::Gpu {
+            self.sides.gpu
+        } else if part.residents.iter().any(far) {
+            return None;
+        } else {
+            self.sides.cpu
+        };
+        let plan = plan(&part.graph, target).ok()?;
+        Some(SplitPart { stage, plan, uploads, residents: part.residents.clone() })
+    }
+}
+
+/// What a run in these parts takes.
+fn seconds(parts: &[SplitPart]) -> f64 {
+    let of = |stage: Stage| {
+        let found = parts.iter().find(|part| part.stage == stage);
+        found.map_or(0.0, |part| part.plan.seconds)
+    };
+    of(Stage::Before) + of(Stage::Gpu).max(of(Stage::Beside)) + of(Stage::After)
+}
