@@ -88,7 +88,7 @@ impl Timeline {
     }
 
     /// For another plan of the same run, whose steps are counted from `steps`.
-    pub fn from_step(&self, steps: usize) -> Self {
+    pub fn after_steps(&self, steps: usize) -> Self {
         Self { page: self.page.clone(), steps }
     }
 

@@ -1,6 +1,6 @@
 //! The graphs: families of work that people do, from sizes where nothing pays to sizes where only a GPU does.
 
-use onetrip::{BufferId, Device, GpuCommandBatch, Resident, Result};
+use onetrip::{Attention, BufferId, Conv2d, Device, GpuCommandBatch, Resident, Result};
 
 /// One graph of the grid.
 pub struct Case {
@@ -51,11 +51,19 @@ pub enum Work {
         rows: usize,
         columns: usize,
     },
-    /// softmax(q·kᵀ)·v
+    /// softmax(q·kᵀ)·v, as one operation or as three.
     Attention {
         heads: usize,
         length: usize,
         width: usize,
+        fused: bool,
+    },
+    /// As many filters as channels, 3 × 3, over squares, then relu.
+    Conv {
+        batch: usize,
+        channels: usize,
+        side: usize,
+        resident: bool,
     },
     /// Cheap work on `n` elements beside a square product of `side`, which do not meet.
     Apart {
@@ -64,6 +72,16 @@ pub enum Work {
     },
     /// Cheap work on `n` elements, cut down to a square of `side` that is multiplied with itself.
     Funnel {
+        n: usize,
+        side: usize,
+    },
+    /// Rows looked up in an uploaded table, then two dense layers.
+    Embed {
+        rows: usize,
+        ids: usize,
+    },
+    /// Products, of which a row is added to the sums of `n` elements.
+    Tail {
         n: usize,
         side: usize,
     },
@@ -124,12 +142,36 @@ pub fn cases() -> Vec<Case> {
     for (heads, length) in
         [(1, 32), (1, 128), (4, 64), (4, 128), (4, 256), (8, 256), (8, 512), (16, 512), (16, 1024)]
     {
-        add("attention", heads * length, Work::Attention { heads, length, width: 64 });
+        for fused in [false, true] {
+            add("attention", heads * length, Work::Attention { heads, length, width: 64, fused });
+        }
+    }
+    for (batch, channels, side) in [
+        (1, 8, 16),
+        (1, 16, 32),
+        (1, 64, 28),
+        (1, 64, 56),
+        (8, 64, 56),
+        (8, 128, 28),
+        (16, 256, 14),
+    ] {
+        for resident in [false, true] {
+            let work = Work::Conv { batch, channels, side, resident };
+            add("conv", batch * channels * side * side, work);
+        }
     }
     for side in [128, 512, 1024, 2048] {
         for n in [10_000, 300_000, 3_000_000, 20_000_000] {
             add("mixed", n, Work::Apart { n, side });
             add("mixed", n, Work::Funnel { n, side });
+            if side > 128 && n > 10_000 {
+                add("mixed", n, Work::Tail { n, side });
+            }
+        }
+    }
+    for rows in [1000, 30_000, 300_000] {
+        for ids in [64, 512, 4096] {
+            add("mixed", rows, Work::Embed { rows, ids });
         }
     }
     cases
@@ -227,7 +269,7 @@ impl Recorder<'_> {
                 let x = self.input(&[rows, columns], false)?;
                 (self.batch.sum(x, 1), false)
             }
-            Work::Attention { heads, length, width } => {
+            Work::Attention { heads, length, width, fused } => {
                 let dims = [heads, length, width];
                 let [q, k, v] = [
                     self.input(&dims, false)?,
@@ -235,11 +277,22 @@ impl Recorder<'_> {
                     self.input(&dims, false)?,
                 ];
                 let b = &mut self.batch;
-                let k = b.transpose(k);
-                let scores = b.matmul(q, k);
-                let scores = b.scale(scores, 0.125);
-                let weights = b.softmax(scores, -1);
-                (b.matmul(weights, v), false)
+                if fused {
+                    (b.scaled_dot_product_attention(q, k, v, Attention::default()), false)
+                } else {
+                    let k = b.transpose(k);
+                    let scores = b.matmul(q, k);
+                    let scores = b.scale(scores, 0.125);
+                    let weights = b.softmax(scores, -1);
+                    (b.matmul(weights, v), false)
+                }
+            }
+            Work::Conv { batch, channels, side, resident } => {
+                let x = self.input(&[batch, channels, side, side], resident)?;
+                let w = self.input(&[channels, channels, 3, 3], resident)?;
+                let conv = Conv2d { padding: [(1, 1); 2], ..Conv2d::default() };
+                let y = self.batch.conv2d(x, w, None, conv);
+                (self.batch.relu(y), false)
             }
             Work::Apart { n, side } => {
                 let x = self.input(&[n], false)?;
@@ -257,6 +310,28 @@ impl Recorder<'_> {
                 let w = self.batch.add(w, folded);
                 let w = self.batch.matmul(w, w);
                 (self.batch.matmul(w, w), false)
+            }
+            Work::Embed { rows, ids } => {
+                let table = self.input(&[rows, 256], false)?;
+                let ids: Vec<u32> = (0..ids).map(|at| (at * 7919 % rows) as u32).collect();
+                let ids = self.batch.upload(&ids);
+                let mut x = self.batch.embedding(table, ids);
+                for sizes in [[256, 1024], [1024, 1024]] {
+                    let w = self.input(&sizes, true)?;
+                    x = self.batch.matmul(x, w);
+                    x = self.batch.relu(x);
+                }
+                (x, false)
+            }
+            Work::Tail { n, side } => {
+                let w = self.input(&[side, side], true)?;
+                let y = self.batch.matmul(w, w);
+                let y = self.batch.matmul(y, w);
+                let row = self.batch.mean(y, 0);
+                let x = self.input(&[n.div_ceil(side), side], false)?;
+                let x = self.chain(x, 4, false);
+                let sums = self.batch.sum(x, 0);
+                (self.batch.add(sums, row), false)
             }
         };
         self.output(y, resident);

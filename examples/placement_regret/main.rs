@@ -22,7 +22,7 @@ use std::time::Duration;
 use grid::{Case, Work, cases};
 use onetrip::selector::BackendSelector;
 use onetrip::{Backend, Device, Placement, Result};
-use report::{Choice, Measured};
+use report::{Both, Choice, Measured};
 use timing::{Budget, median};
 
 const BUDGET: Budget = Budget { least: 5, most: 50, time: Duration::from_millis(25) };
@@ -91,12 +91,20 @@ async fn measure(device: &Device, case: Case) -> Result<Option<Measured>> {
     }
     batch.set_placement(Placement::Auto);
     let explanation = batch.explain()?;
+    let both = explanation.sides().iter().any(|&side| side != explanation.backend());
     let auto = Choice { backend: explanation.backend(), seconds: 0.0 };
     let mut times = [0.0; 2];
     for (placement, seconds) in [Placement::Cpu, Placement::Gpu].iter().zip(&mut times) {
         batch.set_placement(*placement);
         let pass = async || batch.execute().await;
         *seconds = median(BUDGET, pass).await?.as_secs_f64();
+    }
+    let mut of_both = None;
+    if both {
+        batch.set_placement(Placement::Auto);
+        let pass = async || batch.execute().await;
+        let seconds = median(BUDGET, pass).await?.as_secs_f64();
+        of_both = Some(Both { predicted: explanation.predicted_seconds(), seconds });
     }
     let [cpu, gpu] = times;
     let of = |side| if side == Backend::Cpu { cpu } else { gpu };
@@ -107,7 +115,8 @@ async fn measure(device: &Device, case: Case) -> Result<Option<Measured>> {
         cpu,
         gpu,
         predicted,
-        auto: Choice { seconds: of(auto.backend), ..auto },
+        auto: Choice { seconds: of_both.map_or(of(auto.backend), |both| both.seconds), ..auto },
+        both: of_both,
         rules: rules.map(|(name, _, side)| (name, Choice { backend: side, seconds: of(side) })),
     }))
 }
@@ -130,8 +139,16 @@ fn label(work: &Work) -> String {
         }
         Work::Sum { n, resident } => format!("sum of {n}{}", place(resident)),
         Work::SumRows { rows, columns } => format!("sums of {rows}×{columns}"),
-        Work::Attention { heads, length, width } => format!("attention {heads}×{length}×{width}"),
+        Work::Attention { heads, length, width, fused } => {
+            let kind = if fused { "" } else { " of products" };
+            format!("attention{kind} {heads}×{length}×{width}")
+        }
+        Work::Conv { batch, channels, side, resident } => {
+            format!("conv {batch}×{channels}×{side}×{side}{}", place(resident))
+        }
         Work::Apart { n, side } => format!("chain on {n} beside {side}³"),
         Work::Funnel { n, side } => format!("chain on {n} before {side}³"),
+        Work::Embed { rows, ids } => format!("{ids} of {rows} rows before 1024³"),
+        Work::Tail { n, side } => format!("{side}³ before chain on {n}"),
     }
 }

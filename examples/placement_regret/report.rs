@@ -14,6 +14,8 @@ pub struct Measured {
     /// For the CPU and the GPU.
     pub predicted: [f64; 2],
     pub auto: Choice,
+    /// Where Auto shares the graph out over both sides.
+    pub both: Option<Both>,
     pub rules: [(&'static str, Choice); 3],
 }
 
@@ -21,6 +23,13 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 pub struct Choice {
     pub backend: Backend,
+    pub seconds: f64,
+}
+
+/// A graph shared out over both sides.
+#[derive(Clone, Copy)]
+pub struct Both {
+    pub predicted: f64,
     pub seconds: f64,
 }
 
@@ -46,7 +55,12 @@ impl fmt::Display for Measured {
             self.label,
             self.cpu * 1e6,
             self.gpu * 1e6,
-            self.auto.backend,
+            self.both.map_or_else(
+                || self.auto.backend.to_string(),
+                |both| {
+                    format!("both {:.1} ({:.1}) µs", both.seconds * 1e6, both.predicted * 1e6)
+                }
+            ),
             self.auto.seconds / self.best(),
         )
     }
@@ -114,6 +128,15 @@ pub fn print(measured: &[Measured]) {
     for backend in [Backend::Cpu, Backend::Gpu] {
         println!("| always {backend} | {} |", score(measured.iter(), |one| side(one, backend)));
     }
+    let both: Vec<&Measured> = measured.iter().filter(|one| one.both.is_some()).collect();
+    let faster = both.iter().filter(|one| one.auto.seconds < one.best()).count();
+    let gain = both.iter().map(|one| (one.auto.seconds / one.best()).ln()).sum::<f64>();
+    let gain = (gain / both.len().max(1) as f64).exp();
+    println!(
+        "\nshared out over both sides: {} graphs, {faster} of them faster than either side, geometric mean {gain:.2} \
+         of the better one",
+        both.len()
+    );
     let share = 100.0 * auto.right as f64 / auto.decided.max(1) as f64;
     println!(
         "\nplacement: {} graphs, right {share:.1} %, geometric mean {:.2}, worst {:.2}",

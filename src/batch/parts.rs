@@ -75,7 +75,7 @@ impl Run<'_> {
             uploads: uploads.into_iter().flatten().collect(),
             residents: Cow::Owned(residents.collect()),
             permit: self.permit.clone(),
-            timeline: self.timeline.from_step(before.map(|piece| piece.plan.steps.len()).sum()),
+            timeline: self.timeline.after_steps(before.map(|piece| piece.plan.steps.len()).sum()),
         }
     }
 

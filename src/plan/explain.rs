@@ -17,6 +17,7 @@ use crate::units::{bytes, count, quantity, seconds};
 pub struct Explanation {
     backend: Backend,
     kernels: Vec<String>,
+    sides: Vec<Backend>,
     dispatches: u64,
     peak_bytes: u64,
     predicted_seconds: f64,
@@ -67,6 +68,7 @@ impl Explanation {
         Self {
             backend: if on_gpu { Backend::Gpu } else { Backend::Cpu },
             kernels: plans.iter().flat_map(|plan| plan.steps.iter().map(Step::label)).collect(),
+            sides: plans.iter().flat_map(|plan| plan.steps.iter().map(|_| plan.backend)).collect(),
             dispatches: total(Plan::dispatches),
             peak_bytes: total(|plan| plan.peak_bytes),
             predicted_seconds: seconds,
@@ -74,7 +76,7 @@ impl Explanation {
         }
     }
 
-    /// Where the plan runs.
+    /// Where the plan runs: the GPU if any of it runs there.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
@@ -84,6 +86,12 @@ impl Explanation {
     #[must_use]
     pub fn kernels(&self) -> &[String] {
         &self.kernels
+    }
+
+    /// Where each of the kernels runs: on one side, or on both where that is predicted to be faster.
+    #[must_use]
+    pub fn sides(&self) -> &[Backend] {
+        &self.sides
     }
 
     /// How often the GPU is dispatched (a split reduction takes two).
