@@ -242,3 +242,29 @@ fn programs_are_shared_and_moved() {
     };
     let _ = run;
 }
+
+#[tokio::test]
+async fn another_batch_size_compiles_nothing() {
+    let Some(device) = common::gpu().await else { return };
+    let weights = device.resident(&numbers(1, 240), [24, 10]).unwrap();
+    let compiled = async |rows: usize| {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload_shaped(&numbers(2, rows * 24), [rows, 24]);
+        let w = batch.bind(&weights);
+        let y = batch.matmul(x, w);
+        let y = batch.relu(y);
+        let y = batch.softmax(y, -1);
+        let total = batch.sum(y, 1);
+        batch.execute().await.unwrap();
+        let sums = batch.read(total).await.unwrap();
+        assert!(sums.len() == rows && sums.iter().all(|sum| (sum - 1.0).abs() < 1e-5));
+        let stats = batch.stats();
+        assert_eq!(stats.plan_hits, 0, "another shape is another plan");
+        (stats.pipelines_compiled, stats.pipeline_hits)
+    };
+    let (first, _) = compiled(48).await;
+    assert!(first > 0);
+    for rows in [33, 47, 60, 64] {
+        assert_eq!(compiled(rows).await, (0, first), "{rows} rows");
+    }
+}
