@@ -243,7 +243,7 @@ fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D
     Ok(Sizes { batch: x[0], groups, channels, filters, slides })
 }
 
-fn check_bias(bias: &Shape, filters: usize) -> Result<(), MistakeKind> {
+pub(super) fn check_bias(bias: &Shape, filters: usize) -> Result<(), MistakeKind> {
     if bias.dims() == [filters] {
         return Ok(());
     }

@@ -1,13 +1,19 @@
-//! Transposed convolutions: convolutions of what is spread out with zeros.
+//! Transposed convolutions: convolutions by parts of the filters for each phase of the stride, or of what is spread out with
+//! zeros.
+
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::conv::Conv;
+use super::conv::{Conv, check_bias};
 use super::{BufferId, GpuCommandBatch, Refusal};
 use crate::dtype::{Numeric, Scalar};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Precision, check_size};
 use crate::shape::{Shape, Window};
+
+/// Filters that see fewer channels than this are added up element by element, or nearly so.
+const FEW_CHANNELS: usize = 4;
 
 /// How [`conv_transpose2d`](GpuCommandBatch::conv_transpose2d) and its like lay out their filters along `D` axes: the
 /// numbers of the convolution that it turns around.
@@ -54,7 +60,9 @@ struct Axis {
 }
 
 /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and what overlaps is added
-/// up. The argument is written out once with zeros between its elements where the stride is more than 1.
+/// up. With a stride of s, only each s-th element of a filter meets an element: one product computes the s results
+/// that lie between two elements from as many parts of the filter, which are then put in their places (Shi et al., 2016).
+/// Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros between its elements.
 impl GpuCommandBatch {
     /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias` of
     /// `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a filter reaches
@@ -67,10 +75,12 @@ impl GpuCommandBatch {
         bias: impl Into<Option<BufferId<T>>>,
         conv: ConvTranspose1d,
     ) -> BufferId<T> {
-        match self.transposed("conv_transpose1d", x, w, bias.into(), &conv) {
+        const NAME: &str = "conv_transpose1d";
+        let bias = bias.into();
+        self.composed(|b| match b.transposed(NAME, x, w, bias, &conv) {
             Ok(y) => y,
-            Err(what) => self.refused("conv_transpose1d", what),
-        }
+            Err(what) => b.refused(NAME, what),
+        })
     }
 
     /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of
@@ -83,13 +93,14 @@ impl GpuCommandBatch {
         bias: impl Into<Option<BufferId<T>>>,
         conv: ConvTranspose2d,
     ) -> BufferId<T> {
-        match self.transposed("conv_transpose2d", x, w, bias.into(), &conv) {
+        const NAME: &str = "conv_transpose2d";
+        let bias = bias.into();
+        self.composed(|b| match b.transposed(NAME, x, w, bias, &conv) {
             Ok(y) => y,
-            Err(what) => self.refused("conv_transpose2d", what),
-        }
+            Err(what) => b.refused(NAME, what),
+        })
     }
 
-    #[track_caller]
     fn transposed<T: Numeric, const D: usize>(
         &mut self,
         name: &'static str,
@@ -102,6 +113,9 @@ impl GpuCommandBatch {
         check_layout(&shape, &filters, conv)?;
         let axes: Vec<Axis> =
             (0..D).map(|at| axis(&shape, &filters, conv, at)).collect::<Result<_, _>>()?;
+        if let Some(phases) = phases(&shape, &filters, conv) {
+            return self.by_phases(name, x, (w, &filters), bias, conv, &phases);
+        }
         let spread = self.spread_out(x, &shape, &axes)?;
         let w = self.turned(w, &filters, conv.groups);
         let conv = Conv {
@@ -114,8 +128,77 @@ impl GpuCommandBatch {
         self.convolved(name, spread, w, bias, &conv)
     }
 
+    /// A convolution that gives all phases of a place as so many filters, each of which is then at its own place.
+    fn by_phases<T: Numeric, const D: usize>(
+        &mut self,
+        name: &'static str,
+        x: BufferId<T>,
+        (w, filters): (BufferId<T>, &Shape),
+        bias: Option<BufferId<T>>,
+        conv: &ConvTranspose<D>,
+        phases: &[Phases; D],
+    ) -> Result<BufferId<T>, Refusal> {
+        let shape = self.shape_of(x)?;
+        let count = filters[1] * conv.groups;
+        if let Some(bias) = bias {
+            check_bias(&self.shape_of(bias)?, count)?;
+        }
+        let whole = shape.dims()[..2].iter().map(|&len| (0..len, 1));
+        let seen = phases.iter().map(|axis| (axis.seen.clone(), 1));
+        let x = self.slice(x, whole.chain(seen).collect::<SmallVec<[_; 4]>>());
+        let w = self.phases_of(w, filters, conv.groups, phases);
+        let plain = Conv {
+            stride: [1; D],
+            padding: std::array::from_fn(|at| phases[at].border),
+            dilation: [1; D],
+            groups: conv.groups,
+            precision: conv.precision,
+        };
+        let y = self.convolved(name, x, w, None, &plain)?;
+        let head = [shape[0], count];
+        let steps = phases.iter().map(|axis| axis.step);
+        let places = phases.iter().map(|axis| axis.places);
+        let mut y = self.reshape(y, head.into_iter().chain(steps).chain(places).collect::<Shape>());
+        if let Some(bias) = bias {
+            let ones = std::iter::repeat_n(1, 2 * D);
+            let bias = self.reshape(bias, [count].into_iter().chain(ones).collect::<Shape>());
+            y = self.add(y, bias);
+        }
+        let pairs = (0..D as isize).flat_map(|axis| [2 + D as isize + axis, 2 + axis]);
+        let y = self.permute(y, [0, 1].into_iter().chain(pairs).collect::<SmallVec<[_; 8]>>());
+        let joined = phases.iter().map(|axis| axis.places * axis.step);
+        let y = self.reshape(y, head.into_iter().chain(joined).collect::<Shape>());
+        let whole = head.into_iter().map(|len| (0..len, 1));
+        let taken = phases.iter().map(|axis| (axis.taken.clone(), 1));
+        Ok(self.slice(y, whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
+    }
+
+    /// For each filter and phase the elements of the filter that lie a stride apart, backwards, with zeros after the last.
+    fn phases_of<T: Numeric, const D: usize>(
+        &mut self,
+        w: BufferId<T>,
+        shape: &Shape,
+        groups: usize,
+        phases: &[Phases; D],
+    ) -> BufferId<T> {
+        let (seen, each) = (shape[0] / groups, shape[1]);
+        let longer = phases.iter().zip(&shape.dims()[2..]);
+        let after = longer.map(|(axis, &size)| (0, axis.taps * axis.step - size));
+        let border: SmallVec<[_; 4]> = [(0, 0); 2].into_iter().chain(after).collect();
+        let w = self.pad(w, border, T::default());
+        let pairs = phases.iter().flat_map(|axis| [axis.taps, axis.step]);
+        let w = self.reshape(w, [groups, seen, each].into_iter().chain(pairs).collect::<Shape>());
+        let taps = (0..D as isize).map(|axis| 3 + 2 * axis);
+        let w = self.flip(w, &taps.clone().collect::<SmallVec<[_; 2]>>()[..]);
+        let steps = (0..D as isize).map(|axis| 4 + 2 * axis);
+        let order = [0, 2].into_iter().chain(steps).chain([1]).chain(taps);
+        let w = self.permute(w, order.collect::<SmallVec<[_; 8]>>());
+        let all = phases.iter().map(|axis| axis.step).product::<usize>() * groups * each;
+        let taps = phases.iter().map(|axis| axis.taps);
+        self.reshape(w, [all, seen].into_iter().chain(taps).collect::<Shape>())
+    }
+
     /// `x` with zeros between its elements, and of that what `axes` take.
-    #[track_caller]
     fn spread_out<T: Numeric>(
         &mut self,
         x: BufferId<T>,
@@ -147,7 +230,6 @@ impl GpuCommandBatch {
     }
 
     /// Filters as a convolution takes them: those of a group by the channels that they see, backwards.
-    #[track_caller]
     fn turned<T: Numeric>(&mut self, w: BufferId<T>, shape: &Shape, groups: usize) -> BufferId<T> {
         let (seen, each) = (shape[0] / groups, shape[1]);
         let sizes = &shape.dims()[2..];
@@ -160,6 +242,53 @@ impl GpuCommandBatch {
         let turned = self.flip(swapped, &axes[..]);
         self.reshape(turned, with(&[groups * each, seen]))
     }
+}
+
+/// What happens along one axis where results are computed by the phases of the stride.
+struct Phases {
+    step: usize,
+    /// Elements of a filter that a phase takes.
+    taps: usize,
+    /// Places of `step` results each.
+    places: usize,
+    /// The elements that are seen, and the zeros around them.
+    seen: Range<usize>,
+    border: (usize, usize),
+    /// The results among those of all places.
+    taken: Range<usize>,
+}
+
+/// The phases of each axis; `None` where zeros between the elements cost less, or dilation mixes phases.
+fn phases<const D: usize>(x: &Shape, w: &Shape, conv: &ConvTranspose<D>) -> Option<[Phases; D]> {
+    let strided = conv.stride.iter().any(|&step| step > 1);
+    let channels = w[0] / conv.groups;
+    if !strided || channels < FEW_CHANNELS || conv.dilation.iter().any(|&dilation| dilation > 1) {
+        return None;
+    }
+    let axes: Vec<Phases> = (0..D).map(|at| phases_along(x, w, conv, at)).collect::<Option<_>>()?;
+    axes.try_into().ok()
+}
+
+fn phases_along<const D: usize>(
+    x: &Shape,
+    w: &Shape,
+    conv: &ConvTranspose<D>,
+    at: usize,
+) -> Option<Phases> {
+    let (len, size, step) = (x[2 + at], w[2 + at], conv.stride[at]);
+    let (before, after) = conv.padding[at];
+    let all =
+        (len - 1).checked_mul(step)?.checked_add(size)?.checked_add(conv.output_padding[at])?;
+    let taps = size.div_ceil(step);
+    // Result i of all is of place i / step.
+    let end = all.checked_sub(after)?;
+    let (first, last) = (before / step, end.checked_sub(1)? / step);
+    // A place is made of the element of its number and those before it.
+    let seen = (first + 1).saturating_sub(taps)..(last + 1).min(len);
+    let border = (taps.saturating_sub(first + 1), (last + 1).saturating_sub(len));
+    let taken = before - first * step..end - first * step;
+    let places = (last + 1).checked_sub(first)?;
+    (!seen.is_empty()).then_some(Phases { step, taps, places, seen, border, taken })
 }
 
 fn check_layout<const D: usize>(

@@ -156,6 +156,34 @@ def transposed(family):
         "depthwise": (normal(1, 4, 3, 3), normal(4, 1, 4, 4), {"stride": [2, 2], "groups": 4, "padding": [1, 1]}),
         "1-D": (normal(2, 3, 7), normal(3, 2, 4), {"stride": [3], "padding": [1], "output_padding": [2]}),
     }
+    transposed_cases(family, cases, normal)
+    own = np.random.default_rng(20261123)
+
+    def other(*shape):
+        return own.standard_normal(shape).astype(np.float32)
+
+    # With 4 channels or more, the phases of a stride are computed apart.
+    cases = {
+        "phases of 2": (other(2, 5, 4, 6), other(5, 3, 4, 4), {"stride": [2, 2], "padding": [1, 1]}),
+        "phases of 2, odd filters": (
+            other(2, 4, 5, 6), other(4, 3, 3, 3),
+            {"stride": [2, 2], "padding": [1, 1], "output_padding": [1, 0]}),
+        "phases of 3 and 2": (
+            other(1, 6, 4, 3), other(6, 2, 5, 1), {"stride": [3, 2], "output_padding": [2, 1]}),
+        "phases along one axis": (other(1, 4, 4, 5), other(4, 2, 3, 3), {"stride": [1, 4], "padding": [2, 3]}),
+        "phases, filters shorter than the stride": (
+            other(2, 4, 3, 4), other(4, 3, 2, 3), {"stride": [5, 4], "output_padding": [4, 3]}),
+        "phases, two groups": (
+            other(2, 8, 4, 3), other(8, 3, 3, 2), {"stride": [2, 3], "groups": 2, "padding": [2, 0]}),
+        "phases, one result": (other(1, 4, 1, 1), other(4, 5, 3, 3), {"stride": [2, 2], "padding": [1, 1]}),
+        "phases, padding past elements": (
+            other(1, 4, 6, 5), other(4, 2, 3, 2), {"stride": [2, 2], "padding": [5, 4]}),
+        "phases, 1-D": (other(2, 5, 7), other(5, 2, 8), {"stride": [3], "padding": [2], "output_padding": [2]}),
+    }
+    transposed_cases(family, cases, other)
+
+
+def transposed_cases(family, cases, normal):
     for name, (x, w, given) in cases.items():
         ndim = x.ndim - 2
         conv = {"stride": [1] * ndim, "padding": [0] * ndim, "output_padding": [0] * ndim}
