@@ -3,7 +3,7 @@
 
 mod common;
 
-use onetrip::{Backend, BufferId, CellWeights, GpuCommandBatch, Recurrence, Resident};
+use onetrip::{Backend, BufferId, CellWeights, Conv2d, GpuCommandBatch, Recurrence, Resident};
 
 /// What a graph may cost.
 struct Budget<'a> {
@@ -392,5 +392,57 @@ async fn only_results_are_downloaded() {
         b.execute().await.unwrap();
         // Every hidden state, and the last one.
         assert_eq!(b.stats().bytes_down, 4 * (3 * 2 * 2 + 2 * 2), "{}", b.stats());
+    }
+}
+
+/// The kernels of one more step of a recurrent layer: a product with all gates, and what is made of them.
+#[tokio::test]
+async fn a_recurrent_step_is_two_kernels() {
+    for device in common::devices().await {
+        let kernels = |gates: usize, steps: usize| {
+            let mut b = GpuCommandBatch::new(&device);
+            let x = input(&mut b, [steps, 3, 5]);
+            let (w, u) = (input(&mut b, [gates * 6, 5]), input(&mut b, [gates * 6, 6]));
+            let bias = Some([input(&mut b, [gates * 6]), input(&mut b, [gates * 6])]);
+            let cell = CellWeights { input: w, hidden: u, bias };
+            if gates == 4 {
+                b.lstm(x, &[cell], None, Recurrence::default());
+            } else {
+                b.gru(x, &[cell], None, Recurrence::default());
+            }
+            b.explain().expect("a sound graph")
+        };
+        for gates in [3, 4] {
+            // More steps than are joined in one kernel would count their joints too.
+            let (some, more) = (kernels(gates, 4), kernels(gates, 5));
+            assert_eq!(more.dispatches() - some.dispatches(), 2, "{more}");
+        }
+    }
+}
+
+/// Inference with given means and variances costs no pass over images: it is what a convolution or a product ends with, and
+/// beside that at most a kernel over channels, which takes the roots.
+#[tokio::test]
+async fn a_batch_norm_is_part_of_what_is_before_it() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let (x, w) = (input(&mut b, [2, 3, 12, 12]), input(&mut b, [8, 3, 3, 3]));
+        let [mean, bias, weight] = [0; 3].map(|_| input(&mut b, [8]));
+        let variance = b.upload(&[0.5_f32, 1.0, 2.0, 3.0, 0.25, 1.5, 1.0, 4.0]);
+        let y = b.conv2d(x, w, None, Conv2d::default());
+        let y = b.batch_norm(y, mean, variance, weight, bias, 1e-5);
+        b.relu(y);
+        let flat = b.upload_shaped(&numbers(16 * 12), [16, 12]);
+        let w = input(&mut b, [12, 8]);
+        let y = b.matmul(flat, w);
+        let y = b.batch_norm(y, mean, variance, weight, None, 1e-5);
+        b.sigmoid(y);
+        let plan = b.explain().expect("a sound graph");
+        let (products, others): (Vec<&String>, Vec<_>) =
+            plan.kernels().iter().partition(|kernel| kernel.contains("matmul"));
+        let ends = ["+relu", "+sigmoid"].map(|end| products.iter().any(|p| p.ends_with(end)));
+        assert_eq!((products.len(), ends), (2, [true; 2]), "{plan}");
+        assert!(others.iter().all(|kernel| *kernel == "add_scalar+rsqrt"), "{plan}");
+        assert!(others.len() <= 1, "{plan}");
     }
 }

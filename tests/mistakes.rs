@@ -257,6 +257,14 @@ fn positions_and_slices() {
 }
 
 #[test]
+fn more_positions_than_there_are() {
+    refused("nonzero: size must be at most the number of elements, not 5", |b| {
+        let mask = b.full([2, 2], true);
+        b.nonzero(mask, 5)
+    });
+}
+
+#[test]
 fn weights_of_classes() {
     refused("cross_entropy: weight must be [classes], not [3]", |b| {
         let (x, classes, weight) = (zeros(b, [2, 4]), b.full([2], 0), Some(zeros(b, [3])));

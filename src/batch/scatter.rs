@@ -1,11 +1,12 @@
 //! Writing tensors at computed indices, and what is made of comparing indices with coordinates.
 
 use super::axes::resolve;
-use super::{Axes, BufferId, GpuCommandBatch};
+use super::{Axes, BufferId, GpuCommandBatch, Refusal};
 use crate::dtype::{Element, Index, Numeric, Scalar};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::{Op, Side, SortOrder};
+use crate::shape::Shape;
 
 /// A histogram compares each element with each bin up to as many comparisons, and sorts beyond that.
 const COMPARED: usize = 1 << 24;
@@ -146,6 +147,55 @@ impl GpuCommandBatch {
         let indices: BufferId<I> = self.record(check, &ids);
         let hits = self.equals_range(indices, classes);
         self.cast(hits)
+    }
+
+    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the last one
+    /// positions are the number of elements. It is a mistake if `size` is more than that.
+    ///
+    /// NumPy's `flatnonzero` with a shape that does not depend on the data.
+    #[track_caller]
+    pub fn nonzero(&mut self, mask: BufferId<bool>, size: usize) -> (BufferId<u32>, BufferId<u32>) {
+        self.composed(|b| match b.flat_positions(mask, size) {
+            Ok(elements) => b.true_positions(mask, size, elements),
+            Err(what) => {
+                let positions = b.refused("nonzero", what);
+                (positions, b.refused("nonzero", Refusal::Silent))
+            }
+        })
+    }
+
+    fn true_positions(
+        &mut self,
+        mask: BufferId<bool>,
+        size: usize,
+        elements: usize,
+    ) -> (BufferId<u32>, BufferId<u32>) {
+        let flat = self.reshape(mask, [elements]);
+        let ones: BufferId<u32> = self.cast(flat);
+        let count = self.sum(ones, 0);
+        // A stable sort leaves positions of one kind in their order.
+        let order = self.argsort(flat, 0, SortOrder::Descending);
+        let first = self.slice(order, [(0..size, 1)]);
+        let rank = self.arange(0, size as u32, 1);
+        let there = self.lt(rank, count);
+        let none = self.full([], elements as u32);
+        // A result of its own, which nothing here reads.
+        let count = self.reshape(count, Shape::default());
+        (self.select(there, first, none), count)
+    }
+
+    /// How many elements the mask has, of which `size` are asked for.
+    fn flat_positions(&self, mask: BufferId<bool>, size: usize) -> Result<usize, Refusal> {
+        let shape = self.shape_of(mask)?;
+        let elements = shape.elements();
+        if i32::try_from(elements).is_err() {
+            return Err(MistakeKind::TooLarge(shape).into());
+        }
+        if size > elements {
+            let (given, must) = (size.to_string(), "at most the number of elements");
+            return Err(MistakeKind::Parameter { what: "size", must, given }.into());
+        }
+        Ok(elements)
     }
 
     /// x on the diagonal `diagonal` of its last two axes and above, else 0 (false). Diagonal 0 is the main one, 1 the one

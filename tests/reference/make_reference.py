@@ -612,6 +612,11 @@ def einsums(family):
     integers_ = own.integers(-(2**31), 2**31, (5, 6)).astype(np.int32)
     want = np.einsum("ij,kj->ik", integers_, integers_)
     family.case("einsum i32 wraps", "einsum", [integers_] * 2, want, params={"subscripts": "ij,kj->ik"})
+    for precision, unit in (("exact", EPS), ("split", 4 * EPS), ("half", 2.0**-10)):
+        x, w = f32(own.standard_normal((33, 40))), f32(own.standard_normal((40, 18)))
+        size = float((np.abs(wide(x)) @ np.abs(wide(w))).max())
+        params = {"precision": precision}
+        family.case(f"with {precision}", "matmul_with", [x, w], f32(wide(x) @ wide(w)), params=params, atol=2 * unit * size)
 
 
 # Movement ---------------------------------------------------------------------------------------
@@ -781,6 +786,17 @@ def indexing():
         classes = (counted % 7).astype(dtype)
         hot = np.asarray(classes[..., None] == np.arange(7), np.float32)
         family.case(f"one_hot {dtype.__name__}", "one_hot", [classes], hot, params={"classes": 7})
+    own = np.random.default_rng(11)
+    for shape, size in (((17,), 17), ((4, 9), 12), ((300,), 5), ((3, 0), 0), ((), 1), ((2, 2, 2), 8)):
+        for share in (0.0, 0.3, 1.0):
+            mask = np.asarray(own.random(shape) < share)
+            where = np.flatnonzero(mask)[:size]
+            want = np.full(size, mask.size, np.uint32)
+            want[: len(where)] = where
+            name = f"nonzero {list(shape)} {size} {share}"
+            family.case(name, "nonzero", [mask], want, params={"size": size})
+            count = np.asarray(np.count_nonzero(mask), np.uint32)
+            family.case(f"count of {name}", "nonzero", [mask], count, params={"size": size, "count": True})
     empty = np.zeros((0,), np.int32)
     family.case("histogram of nothing", "histogram", [empty], np.zeros(3, np.uint32), params={"bins": 3})
     family.write()

@@ -1,8 +1,8 @@
 //! From an operation's name to the method that records it.
 
 use onetrip::{
-    Axes, BufferId, DType, Element, Float, GpuCommandBatch, Index, Logical, Numeric, Result, Side,
-    Signed, SortOrder, f16,
+    Axes, BufferId, DType, Element, Float, GpuCommandBatch, Index, Logical, Numeric, Precision,
+    Result, Side, Signed, SortOrder, f16,
 };
 
 use crate::case::{Case, Tensor};
@@ -198,6 +198,14 @@ fn float<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -
         "softmax" => Some(T::wrap(b.softmax(x, axis(case)))),
         "log_softmax" => Some(T::wrap(b.log_softmax(x, axis(case)))),
         "layer_norm" => Some(T::wrap(b.layer_norm(x, axis(case), case.number("eps") as f32))),
+        "matmul_with" => {
+            let precision = match case.text("precision") {
+                "split" => Precision::Split,
+                "half" => Precision::Half,
+                _ => Precision::Exact,
+            };
+            Some(T::wrap(b.matmul_with(x, T::unwrap(inputs[1])?, precision)))
+        }
         "rms_norm" => Some(T::wrap(b.rms_norm(x, axis(case), case.number("eps") as f32))),
         _ => {
             let ids: Option<Vec<BufferId<T>>> = inputs.iter().map(|&id| T::unwrap(id)).collect();
@@ -253,6 +261,10 @@ fn logical<T: Kind + Logical>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
     let x = T::unwrap(inputs[0])?;
     let op = case.op.as_str();
     call!(b, op, T::wrap, (x): not);
+    if let (Some(mask), "nonzero") = (bool::unwrap(inputs[0]), op) {
+        let (positions, count) = b.nonzero(mask, case.number("size") as usize);
+        return Some(Id::U32(if case.flag("count") { count } else { positions }));
+    }
     call!(b, op, T::wrap, (x, axes(case)): any all);
     if let Some(y) = inputs.get(1).and_then(|&id| T::unwrap(id)) {
         call!(b, op, T::wrap, (x, y): and or);

@@ -1,0 +1,61 @@
+//! What is made of no data: random numbers, constants and ranges.
+
+use onetrip::{BufferId, DType, GpuCommandBatch, Numeric, f16};
+
+use crate::case::Case;
+use crate::ops::{Id, Kind};
+
+/// Records the case's operation, or `None` if it makes nothing of nothing.
+pub fn record(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+    let shape = case.output.shape.clone();
+    match case.op.as_str() {
+        "full" => Some(full(b, case)),
+        "arange" => match case.output.dtype {
+            DType::F32 => Some(arange::<f32>(b, case)),
+            DType::F16 => Some(arange::<f16>(b, case)),
+            DType::I32 => Some(arange::<i32>(b, case)),
+            DType::U32 => Some(arange::<u32>(b, case)),
+            DType::Bool => None,
+        },
+        op if op.starts_with("random") || op == "dropout" => {
+            let word = |key: &str| case.params[key].as_u64().expect("a number of 64 bits");
+            let (seed, stream, half) =
+                (word("seed"), word("stream"), case.output.dtype == DType::F16);
+            match (op, half) {
+                ("random_bits", _) => Some(Id::U32(b.random_bits(shape, seed, stream))),
+                ("random_uniform", false) => Some(Id::F32(b.random_uniform(shape, seed, stream))),
+                ("random_uniform", true) => Some(Id::F16(b.random_uniform(shape, seed, stream))),
+                ("random_normal", false) => Some(Id::F32(b.random_normal(shape, seed, stream))),
+                ("random_normal", true) => Some(Id::F16(b.random_normal(shape, seed, stream))),
+                ("random_bernoulli", _) => {
+                    let p = case.number("p") as f32;
+                    Some(Id::Bool(b.random_bernoulli(shape, p, seed, stream)))
+                }
+                ("random_permutation", _) => {
+                    Some(Id::U32(b.random_permutation(shape[0], seed, stream)))
+                }
+                _ => {
+                    let x: BufferId<f32> = Kind::unwrap(inputs[0])?;
+                    Some(Id::F32(b.dropout(x, case.number("p") as f32, seed, stream)))
+                }
+            }
+        }
+        _ => None,
+    }
+}
+
+fn full(b: &mut GpuCommandBatch, case: &Case) -> Id {
+    let (shape, value) = (case.output.shape.clone(), case.number("value"));
+    match case.output.dtype {
+        DType::F32 => Id::F32(b.full(shape, Kind::number(value))),
+        DType::F16 => Id::F16(b.full(shape, Kind::number(value))),
+        DType::I32 => Id::I32(b.full(shape, Kind::number(value))),
+        DType::U32 => Id::U32(b.full(shape, Kind::number(value))),
+        DType::Bool => Id::Bool(b.full(shape, Kind::number(value))),
+    }
+}
+
+fn arange<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case) -> Id {
+    let [start, stop, step] = ["start", "stop", "step"].map(|key| T::number(case.number(key)));
+    T::wrap(b.arange(start, stop, step))
+}
