@@ -77,7 +77,7 @@ impl Cost {
     /// Nanoseconds that a block of `[m, n, k]` takes.
     fn of(self, [m, n, k]: [usize; 3]) -> f64 {
         let [m, n, k] = [m, n, k].map(|size| size as f64);
-        let packing = if n > NARROW as f64 { WIDE } else { 1.0 };
+        let packing = if m > 1.0 && n > NARROW as f64 { WIDE } else { 1.0 };
         let fetching = (m * FETCH + n * self.fetch) * k;
         (m * n * k / RATE + fetching) * packing + m * n * self.flops as f64 / 40.0
     }

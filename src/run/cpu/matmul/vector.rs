@@ -2,8 +2,10 @@
 
 use multiversion::multiversion;
 
-/// Columns whose sums stay in registers.
-const WIDE: usize = 64;
+/// Columns whose sums stay in registers. What is read of a row at a time must be long: processors fetch what follows
+/// it too, and have forgotten that when the next strip is read.
+const WIDE: usize = 256;
+const MIDDLE: usize = 64;
 const NARROW: usize = 16;
 
 /// Adds `x` times the matrix whose row i starts at `w[i * stride]` to `out`.
@@ -13,6 +15,10 @@ pub(super) fn add_product(x: &[f32], w: &[f32], stride: usize, out: &mut [f32]) 
     while at + WIDE <= out.len() {
         strip::<WIDE>(x, &w[at..], stride, &mut out[at..]);
         at += WIDE;
+    }
+    while at + MIDDLE <= out.len() {
+        strip::<MIDDLE>(x, &w[at..], stride, &mut out[at..]);
+        at += MIDDLE;
     }
     while at + NARROW <= out.len() {
         strip::<NARROW>(x, &w[at..], stride, &mut out[at..]);
