@@ -6,7 +6,7 @@
 //! that one.
 
 use super::fail::{self, Sites};
-use super::ir::{Ir, Ix};
+use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
 use super::path::Views;
 use super::reads::{
@@ -14,7 +14,7 @@ use super::reads::{
     root_reads, table_read, takes_epilogue,
 };
 use super::step::Space;
-use crate::cost::Rates;
+use crate::cost::{Backend, Rates};
 use crate::dtype::DType;
 use crate::ops::Op;
 
@@ -53,12 +53,14 @@ pub(super) fn fuse(
     sites: &Sites,
     storage_buffers: usize,
     rates: &Rates,
+    backend: Backend,
 ) -> Fusion {
     let mut pass = Pass {
         ir,
         views,
         sites,
         rates,
+        backend,
         buffers: storage_buffers,
         is_output: vec![false; ir.nodes.len()],
         ends_heavy: Vec::new(),
@@ -88,6 +90,7 @@ struct Pass<'a> {
     views: &'a Views,
     sites: &'a Sites,
     rates: &'a Rates,
+    backend: Backend,
     buffers: usize,
     is_output: Vec<bool>,
     /// Whether an elementwise value can be what a heavy kernel writes instead of its own result.
@@ -297,6 +300,10 @@ impl Pass<'_> {
                     {
                         return false;
                     }
+                    // The cores would find out for each element of each window whether it is of the border.
+                    Space::X | Space::W if self.backend == Backend::Cpu && overlaps(node, read) => {
+                        return false;
+                    }
                     Space::X | Space::W | Space::Query | Space::Key | Space::Value => 1.0,
                     Space::Main | Space::Scores | Space::Out | Space::Whole => {
                         read.path.shape().elements() as f64 / elements.max(1.0)
@@ -443,6 +450,11 @@ fn weight(ir: &Ir, ix: Ix) -> u8 {
 }
 
 /// Rough flops of one element of an elementwise node.
+/// Whether `read` has elements of a value with a border in several windows each.
+fn overlaps(node: &IrNode, read: &Read) -> bool {
+    matches!(node.op, Op::Pad { .. }) && read.path.shape().elements() > 2 * node.ty.shape.elements()
+}
+
 fn flops(op: &Op, dtype: DType) -> u64 {
     match op {
         Op::Elementwise(..) | Op::Select | Op::Cast(_) => super::emit::expression_flops(op, dtype),

@@ -155,7 +155,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let views = Views::resolve(&ir);
     let rates = target.profile.side(target.backend).rates();
     let sites = Sites::of(&ir);
-    let fusion = fuse::fuse(&ir, &views, &sites, buffers, &rates);
+    let fusion = fuse::fuse(&ir, &views, &sites, buffers, &rates, target.backend);
     verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
 
     let mut storage = Storage::new(&ir, &views, &sites, target);
