@@ -346,6 +346,14 @@ pub enum MistakeKind {
     /// More elements than can be addressed.
     #[error("shape {0} has more elements than can be addressed")]
     TooLarge(Shape),
+    /// Data for which the host has no memory.
+    #[error("the host has no memory left for {dtype}{shape}; free residents, or split the batch")]
+    NoRoom {
+        /// The shape of the data.
+        shape: Shape,
+        /// Its element type.
+        dtype: DType,
+    },
     /// A range without end or with too many elements, or whose step is 0 or not finite.
     #[error(
         "a range from {start} to {stop} by {step} has no length that can be counted in 31 bits; \

@@ -610,6 +610,18 @@ fn data_that_does_not_fill_its_shape() {
 }
 
 #[test]
+fn data_that_the_host_has_no_memory_for() {
+    refused(
+        "upload: the host has no memory left for f32[1073741824, 65536]; free residents, or split the batch",
+        |b| {
+            b.upload_with([1 << 30, 1 << 16], |_: &mut [f32]| {
+                unreachable!("there is nothing to fill")
+            })
+        },
+    );
+}
+
+#[test]
 fn too_many_dimensions_or_elements() {
     let nine = [1; MAX_RANK + 1];
     let rule = "9 dimensions are more than the 8 supported; merge some";

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::BufferId;
 use crate::dtype::{DType, Element};
+use crate::error::DeviceError;
 use crate::graph::NodeId;
 use crate::run::HostBuffer;
 use crate::run::cpu::CpuPool;
@@ -73,11 +74,14 @@ impl<'a> Input<'a> {
     }
 
     /// The elements, in memory of `pool` if they are borrowed.
-    pub(super) fn into_buffer(self, pool: &CpuPool) -> Arc<HostBuffer> {
-        Arc::new(match self.data {
-            Data::Borrowed(bytes) => pool.holding(self.dtype, bytes),
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub(super) fn into_buffer(self, pool: &CpuPool) -> Result<Arc<HostBuffer>, DeviceError> {
+        Ok(Arc::new(match self.data {
+            Data::Borrowed(bytes) => pool.holding(self.dtype, bytes)?,
             Data::Owned(buffer) => buffer,
-        })
+        }))
     }
 }
 

@@ -15,11 +15,11 @@ use crate::device::{Counter, Device, Piece, Prepared};
 use crate::error::{DeviceError, Error, ReadError, Result, file_and_line};
 use crate::graph::{Graph, NodeId};
 use crate::plan::{Failed, Made, Plan};
-use crate::run::HostBuffer;
 use crate::run::budget::Permit;
 use crate::run::cpu;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{self, DeviceBuffer, GpuRun};
+use crate::run::{HostBuffer, memory};
 use crate::trace::{Timeline, event, stage};
 
 /// A run that is about to be made.
@@ -302,16 +302,14 @@ fn is_others_turn(time: Duration) -> bool {
     taken >= SLICE
 }
 
-/// Fails where the host has no room for what a large run holds at once: without room, the allocation
-/// itself would end the process.
+/// Fails where the host has no room for what a large run holds at once, before anything is computed.
 fn check_room(bytes: u64) -> Result<()> {
     const LARGE: u64 = 1 << 30;
     let room = |bytes: usize| Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
     if bytes < LARGE || usize::try_from(bytes).is_ok_and(room) {
         return Ok(());
     }
-    let doing = format!("allocating {} of host memory", crate::units::bytes(bytes));
-    Err(DeviceError::OutOfMemory { doing }.into())
+    Err(memory::exhausted(bytes).into())
 }
 
 /// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides.

@@ -218,7 +218,7 @@ impl Inner {
     ) -> Result<Vec<Arc<HostBuffer>>> {
         let mut uploads = self.uploads.clone();
         for (position, input) in inputs {
-            let buffer = input.into_buffer(self.device.pool());
+            let buffer = input.into_buffer(self.device.pool())?;
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BufferId, GpuCommandBatch, Names};
 use crate::caught::caught;
 use crate::dtype::Element;
-use crate::error::{DataError, Error, MistakeKind, Result};
+use crate::error::{DataError, DeviceError, Error, MistakeKind, Result};
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Op, check_size};
 use crate::run::HostBuffer;
@@ -32,14 +32,16 @@ impl GpuCommandBatch {
         shape: impl Into<Shape>,
     ) -> BufferId<T> {
         let pool = Arc::clone(self.device.pool());
-        self.upload_filling(shape.into(), data.len(), || Ok(pool.filled(data)))
+        self.upload_filling(shape.into(), data.len(), |shape| {
+            pool.filled(data).map_err(no_room::<T>(shape))
+        })
     }
 
     /// As [`upload_shaped`](Self::upload_shaped), in the memory of `data` where an element has 32 bits. `f16` and
     /// `bool` are copied.
     #[track_caller]
     pub fn upload_vec<T: Element>(&mut self, data: Vec<T>, shape: impl Into<Shape>) -> BufferId<T> {
-        self.upload_filling(shape.into(), data.len(), || Ok(HostBuffer::from_vec(data)))
+        self.upload_filling(shape.into(), data.len(), |_| Ok(HostBuffer::from_vec(data)))
     }
 
     /// A tensor of `shape` whose data `fill` writes, in row-major order, to the memory that the batch keeps
@@ -68,9 +70,11 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         let shape = shape.into();
         let elements = shape.elements();
-        self.upload_filling(shape, elements, || {
-            let mut buffer = HostBuffer::zeroed(T::DTYPE, elements);
-            caught(|| fill(buffer.as_slice_mut().unwrap_or_default()))?;
+        self.upload_filling(shape, elements, |shape| {
+            let mut buffer =
+                HostBuffer::try_zeroed(T::DTYPE, elements).map_err(no_room::<T>(shape))?;
+            let filled = caught(|| fill(buffer.as_slice_mut().unwrap_or_default()));
+            filled.map_err(MistakeKind::Panicked)?;
             Ok(buffer)
         })
     }
@@ -105,7 +109,7 @@ impl GpuCommandBatch {
         &mut self,
         shape: Shape,
         given: usize,
-        data: impl FnOnce() -> Result<HostBuffer, String>,
+        data: impl FnOnce(&Shape) -> Result<HostBuffer, MistakeKind>,
     ) -> BufferId<T> {
         let fits = check_size(&shape).and_then(|()| {
             if shape.elements() == given {
@@ -114,7 +118,7 @@ impl GpuCommandBatch {
                 Err(MistakeKind::UploadLength { given, shape: shape.clone() })
             }
         });
-        let data = match fits.and_then(|()| data().map_err(MistakeKind::Panicked)) {
+        let data = match fits.and_then(|()| data(&shape)) {
             Ok(data) => data,
             Err(what) => return self.mistake("upload", what),
         };
@@ -133,7 +137,7 @@ impl GpuCommandBatch {
         match buffer.as_mut().and_then(Arc::get_mut) {
             Some(buffer) => buffer.write(data),
             // Somebody still reads the old data (a run that was dropped midway, or a view), or there is none.
-            None => *buffer = Some(Arc::new(HostBuffer::from_slice(data))),
+            None => *buffer = Some(Arc::new(self.device.pool().filled(data)?)),
         }
         self.runs.forget_results();
         Ok(())
@@ -165,8 +169,11 @@ impl GpuCommandBatch {
         let position = self.upload_of(id, given)?;
         // Even if `change` panics, results of the old data are none of the new.
         self.runs.forget_results();
-        let fresh = || Arc::new(HostBuffer::zeroed(T::DTYPE, given));
-        let buffer = Arc::make_mut(self.uploads[position].get_or_insert_with(fresh));
+        let buffer = match &mut self.uploads[position] {
+            Some(buffer) => buffer,
+            none => none.insert(Arc::new(HostBuffer::try_zeroed(T::DTYPE, given)?)),
+        };
+        let buffer = Arc::make_mut(buffer);
         let changed = caught(|| change(buffer.as_slice_mut().unwrap_or_default()));
         Ok(changed.map_err(DataError::Panicked)?)
     }
@@ -184,6 +191,11 @@ impl GpuCommandBatch {
         }
         Ok(position as usize)
     }
+}
+
+/// What is wrong where the host has no memory for data of `shape`.
+fn no_room<T: Element>(shape: &Shape) -> impl Fn(DeviceError) -> MistakeKind {
+    |_| MistakeKind::NoRoom { shape: shape.clone(), dtype: T::DTYPE }
 }
 
 /// The error for an upload without data.

@@ -2,6 +2,7 @@
 
 use super::memory;
 use crate::dtype::{DType, Element};
+use crate::error::DeviceError;
 
 /// A tensor's elements in row-major order, each in [`DType::size`] bytes. Aligned for every
 /// element type.
@@ -38,12 +39,17 @@ impl HostBuffer {
         Self { dtype, len, words: memory::zeroed(Self::words_for(dtype, len)) }
     }
 
-    /// A buffer in the memory of `words`. Its elements are unspecified, but valid for `dtype`
+    /// As [`zeroed`](Self::zeroed).
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
+    pub fn try_zeroed(dtype: DType, len: usize) -> Result<Self, DeviceError> {
+        Ok(Self { dtype, len, words: memory::try_zeroed(Self::words_for(dtype, len))? })
+    }
+
+    /// A buffer in the memory of `words`, which has room for it. Its elements are unspecified, but valid for `dtype`
     /// unless that is `bool`, whose bytes the caller must write.
     pub fn recycled(dtype: DType, len: usize, mut words: Vec<u32>) -> Self {
-        if words.capacity() == 0 {
-            return Self::zeroed(dtype, len);
-        }
         words.resize(Self::words_for(dtype, len), 0);
         Self { dtype, len, words }
     }

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
+use rayon::prelude::*;
 use tokio::sync::oneshot;
 
 use crate::trace::from_here;
@@ -24,6 +25,12 @@ pub(crate) fn share<I: Send>(
         (0..others).for_each(|_| scope.spawn(|_| drain()));
         drain();
     });
+}
+
+/// Copies `from` to `to`, which is as long, by `part` elements at a time.
+pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], part: usize) {
+    let parts = to.par_chunks_mut(part).zip(from.par_chunks(part));
+    parts.for_each(|(to, from)| to.copy_from_slice(from));
 }
 
 /// The results of `work` on each item, in order, on threads that stay: a driver may hang where one that used it ends

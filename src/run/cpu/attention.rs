@@ -5,6 +5,7 @@ use multiversion::multiversion;
 use super::matmul::{Block, Matrices, Results, multiply};
 use super::output::{for_each, parts};
 use super::{Hole, Job, math, wide};
+use crate::error::DeviceError;
 use crate::plan::{AttentionForm, Space};
 use crate::run::HostBuffer;
 
@@ -13,13 +14,20 @@ const QUERIES: usize = 64;
 const KEYS: usize = 256;
 
 /// Computes the outputs of an attention.
-pub(super) fn run(job: &Job<'_>, form: &AttentionForm, outputs: &mut [HostBuffer]) {
+pub(super) fn run(
+    job: &Job<'_>,
+    form: &AttentionForm,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
     let inputs = job.inputs(Space::Out, Clone::clone);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
     let mut results = Results::new(outputs, &mut apart, tape, &inputs);
-    attend(job, form, bytemuck::cast_slice_mut(results.sums_mut()));
+    let sides = Sides::of(job, form)?;
+    let scale = job.step.scalars[usize::from(form.scale)].value() as f32;
+    attend(form, &sides, scale, bytemuck::cast_slice_mut(results.sums_mut()));
     results.finish_all();
+    Ok(())
 }
 
 /// What is read.
@@ -37,15 +45,21 @@ struct Task<'a> {
     out: &'a mut [f32],
 }
 
-fn attend(job: &Job<'_>, form: &AttentionForm, out: &mut [f32]) {
-    let &AttentionForm { ref batch, queries, keys, width, out: columns, q, k, v, mask, .. } = form;
-    let side = |space, root, size| Matrices::new(job, (space, root), size, batch, false);
-    let sides = Sides {
-        q: side(Space::Query, q, [queries, width]),
-        k: side(Space::Key, k, [keys, width]),
-        v: side(Space::Value, v, [keys, columns]),
-        mask: mask.map(|mask| side(Space::Scores, mask, [queries, keys])),
-    };
+impl<'a> Sides<'a> {
+    fn of(job: &Job<'a>, form: &AttentionForm) -> Result<Self, DeviceError> {
+        let &AttentionForm { ref batch, queries, keys, width, out, q, k, v, mask, .. } = form;
+        let side = |space, root, size| Matrices::new(job, (space, root), size, batch, false);
+        Ok(Self {
+            q: side(Space::Query, q, [queries, width])?,
+            k: side(Space::Key, k, [keys, width])?,
+            v: side(Space::Value, v, [keys, out])?,
+            mask: mask.map(|mask| side(Space::Scores, mask, [queries, keys])).transpose()?,
+        })
+    }
+}
+
+fn attend(form: &AttentionForm, sides: &Sides<'_>, scale: f32, out: &mut [f32]) {
+    let &AttentionForm { ref batch, queries, keys, width, out: columns, .. } = form;
     let matrices = out.chunks_mut(queries * columns).enumerate();
     let tasks: Vec<Task<'_>> = matrices
         .flat_map(|(index, out)| {
@@ -55,8 +69,7 @@ fn attend(job: &Job<'_>, form: &AttentionForm, out: &mut [f32]) {
         .collect();
     let flops = (2 * (width + columns) * keys * queries) as u64;
     let count: usize = batch.iter().product();
-    let scale = job.step.scalars[usize::from(form.scale)].value() as f32;
-    let work = |scores: &mut Vec<f32>, task: Task<'_>| block(form, scale, &sides, scores, task);
+    let work = |scores: &mut Vec<f32>, task: Task<'_>| block(form, scale, sides, scores, task);
     if parts(flops.saturating_mul(count as u64)) > 1 {
         return for_each(tasks, Vec::new, work);
     }

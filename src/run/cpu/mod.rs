@@ -36,6 +36,7 @@ use self::failures::Failures;
 use self::input::Input;
 use self::program::{Hole, Tapes};
 use self::tape::Tape;
+use crate::error::{DeviceError, Result, RunError};
 use crate::expr::Ref;
 use crate::plan::{
     Failed, Form, Home, MatMulForm, Plan, ReduceForm, RowForm, ScanForm, SortForm, Source, Space,
@@ -64,9 +65,10 @@ pub(crate) struct CpuRun {
 
 /// Runs `program` on the calling thread and rayon's.
 ///
-/// Ends before the next step, with nothing, once the run is no longer `wanted`.
-///
 /// `uploads` and `residents` must have the types and lengths that its plan was made for.
+///
+/// # Errors
+/// [`RunError::Cancelled`] before the next step, once the run is no longer `wanted`; [`DeviceError::OutOfMemory`].
 fn run(
     program: &CpuProgram,
     uploads: &[Arc<HostBuffer>],
@@ -74,37 +76,33 @@ fn run(
     pool: &CpuPool,
     timeline: &Timeline,
     wanted: &impl Fn() -> bool,
-) -> Option<CpuRun> {
+) -> Result<CpuRun> {
     let plan = program.plan();
     let mut memory = Memory::new(plan, uploads, residents, pool);
     let failures = Failures::default();
     let mut dispatches = 0;
     for (at, (step, tapes)) in program.steps().enumerate() {
-        if !wanted() {
+        let _timing = (!step.is_empty()).then(|| timeline.part(What::Step(at)));
+        let done = if wanted() {
+            memory.run(step, tapes, &failures)
+        } else {
+            Err(RunError::Cancelled.into())
+        };
+        if let Err(error) = done {
             memory.release();
-            return None;
+            return Err(error);
         }
-        let mut outputs: SmallVec<[HostBuffer; 1]> =
-            step.outputs.iter().map(|output| memory.take(output.value)).collect();
-        if !step.is_empty() {
-            let _timing = timeline.part(What::Step(at));
-            let job = Job { step, tapes, values: &memory.values, failures: &failures };
-            run_step(&job, &mut outputs);
-            dispatches += 1;
-        }
-        for (output, buffer) in step.outputs.iter().zip(outputs) {
-            memory.values[output.value.index()] = Some(Arc::new(buffer));
-        }
+        dispatches += usize::from(!step.is_empty());
     }
     let downloads = plan.downloads.iter().map(|&value| memory.share(value)).collect();
     let keeps = plan.keeps.iter().map(|&value| memory.share(value)).collect();
     let (pool_hits, pool_misses) = (memory.pool_hits, memory.pool_misses);
     memory.release();
     let failed = failures.first();
-    Some(CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses })
+    Ok(CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses })
 }
 
-fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
+fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
     match &job.step.form {
         Form::Map { .. } => map::run(job, outputs),
         Form::Reduce(ReduceForm { combine, outer, inner, prologue, .. }) => {
@@ -115,11 +113,8 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
             );
         }
         Form::Row(RowForm { kind, len, prologue, epsilon, .. }) => {
-            row::run(
-                job,
-                &row::Row { kind: *kind, len: *len, prologue: *prologue, epsilon: *epsilon },
-                outputs,
-            );
+            let (kind, len, prologue, epsilon) = (*kind, *len, *prologue, *epsilon);
+            row::run(job, &row::Row { kind, len, prologue, epsilon }, outputs)?;
         }
         Form::Sort(SortForm { len, count, prologue, descending, .. }) => {
             let sort = sort::Sort {
@@ -128,20 +123,21 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) {
                 prologue: *prologue,
                 descending: *descending,
             };
-            sort::run(job, &sort, outputs);
+            sort::run(job, &sort, outputs)?;
         }
         Form::Scan(ScanForm { combine, len, prologue, .. }) => {
             let scan = scan::Scan { combine: *combine, len: *len, prologue: *prologue };
             scan::run(job, &scan, outputs);
         }
-        Form::Attention(form) => attention::run(job, form, outputs),
+        Form::Attention(form) => attention::run(job, form, outputs)?,
         Form::MatMul(MatMulForm { batch, m, n, k, spread, x, w, acc, .. }) => {
             let (m, n, k) = (*m, *n, *k);
             let (spread, x, w, acc) = (spread.as_ref(), *x, *w, *acc);
             let product = matmul::Product { batch, m, n, k, spread, x, w, acc };
-            matmul::run(job, &product, outputs);
+            matmul::run(job, &product, outputs)?;
         }
     }
+    Ok(())
 }
 
 /// A step and what it reads.
@@ -209,8 +205,23 @@ impl<'a> Memory<'a> {
         Self { plan, pool, values, tenants, pool_hits: 0, pool_misses: 0 }
     }
 
+    /// Runs a step, and keeps what it made.
+    fn run(&mut self, step: &Step, tapes: &Tapes, failures: &Failures) -> Result<()> {
+        let values = step.outputs.iter().map(|output| output.value);
+        let outputs: Result<SmallVec<[HostBuffer; 1]>, DeviceError> =
+            values.clone().map(|value| self.take(value)).collect();
+        let mut outputs = outputs?;
+        if !step.is_empty() {
+            run_step(&Job { step, tapes, values: &self.values, failures }, &mut outputs)?;
+        }
+        for (value, buffer) in values.zip(outputs) {
+            self.values[value.index()] = Some(Arc::new(buffer));
+        }
+        Ok(())
+    }
+
     /// A buffer to write `value` to, in place of whatever was in its slot.
-    fn take(&mut self, value: ValueId) -> HostBuffer {
+    fn take(&mut self, value: ValueId) -> Result<HostBuffer, DeviceError> {
         let described = &self.plan.values[value.index()];
         let (dtype, len) = (described.dtype, described.shape.elements());
         let mut reused = None;
@@ -221,14 +232,13 @@ impl<'a> Memory<'a> {
                 .and_then(|buffer| Arc::try_unwrap(buffer).ok())
                 .map(HostBuffer::into_words);
         }
-        let words = reused.or_else(|| {
-            let words = HostBuffer::words_for(dtype, len);
-            let pooled = self.pool.take(words);
-            self.pool_hits += usize::from(pooled.is_some());
-            self.pool_misses += usize::from(pooled.is_none() && words > 0);
-            pooled
-        });
-        HostBuffer::recycled(dtype, len, words.unwrap_or_default())
+        if let Some(words) = reused {
+            return Ok(HostBuffer::recycled(dtype, len, words));
+        }
+        let (buffer, pooled) = self.pool.buffer(dtype, len)?;
+        self.pool_hits += usize::from(pooled);
+        self.pool_misses += usize::from(!pooled && len > 0);
+        Ok(buffer)
     }
 
     /// The buffer of `value`, for whoever outlives the run.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{CpuPool, CpuProgram, CpuRun, run};
-use crate::error::RunError;
+use crate::error::Result;
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
 use crate::run::threads::off_thread;
@@ -30,8 +30,9 @@ pub(crate) struct CpuJob {
 /// Runs a program; a long one on rayon's threads. If the future is dropped, no further step is begun.
 ///
 /// # Errors
-/// [`RunError::Cancelled`], which nobody is left to see.
-pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun, RunError> {
+/// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),
+/// which nobody is left to see.
+pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
     let (pool, short) = (Arc::clone(pool), job.program.plan().seconds < INLINE_SECONDS);
     let awaited = Arc::new(());
     let future = Arc::downgrade(&awaited);
@@ -40,7 +41,7 @@ pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<C
         let CpuJob { program, uploads, residents, permit, timeline } = job;
         let done = run(&program, &uploads, &residents, &pool, &timeline, &wanted);
         drop(permit);
-        done.ok_or(RunError::Cancelled)
+        done
     };
     let done = if short { work() } else { off_thread(work).await };
     drop(awaited);

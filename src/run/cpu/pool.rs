@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::dtype::{DType, Element};
+use crate::error::DeviceError;
 use crate::run::janitor::{self, Sweep};
 use crate::run::memory::MemoryCounts;
 use crate::run::{HostBuffer, memory};
@@ -55,18 +56,35 @@ impl CpuPool {
         taken.map(HostBuffer::into_words)
     }
 
+    /// A buffer of `len` elements of type `dtype`, which are [unspecified](HostBuffer::recycled), and whether its memory
+    /// was used before.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the host has no such memory, without what lies idle here either.
+    pub fn buffer(&self, dtype: DType, len: usize) -> Result<(HostBuffer, bool), DeviceError> {
+        if let Some(words) = self.take(HostBuffer::words_for(dtype, len)) {
+            return Ok((HostBuffer::recycled(dtype, len, words), true));
+        }
+        let fresh = HostBuffer::try_zeroed(dtype, len).or_else(|_| {
+            self.trim();
+            HostBuffer::try_zeroed(dtype, len)
+        });
+        Ok((fresh?, false))
+    }
+
     /// A buffer of `data`, in memory that was used before if there is any.
-    pub fn filled<T: Element>(&self, data: &[T]) -> HostBuffer {
+    ///
+    /// # Errors
+    /// As [`buffer`](Self::buffer).
+    pub fn filled<T: Element>(&self, data: &[T]) -> Result<HostBuffer, DeviceError> {
         self.holding(T::DTYPE, bytemuck::cast_slice(data))
     }
 
     /// As [`filled`](Self::filled), with the bytes of elements of type `dtype`.
-    pub fn holding(&self, dtype: DType, bytes: &[u8]) -> HostBuffer {
-        let len = bytes.len() / dtype.size();
-        let words = self.take(HostBuffer::words_for(dtype, len));
-        let mut buffer = HostBuffer::recycled(dtype, len, words.unwrap_or_default());
+    pub fn holding(&self, dtype: DType, bytes: &[u8]) -> Result<HostBuffer, DeviceError> {
+        let (mut buffer, _) = self.buffer(dtype, bytes.len() / dtype.size())?;
         memory::copy(bytes, buffer.bytes_mut());
-        buffer
+        Ok(buffer)
     }
 
     /// Keeps `buffer` for a later run; the oldest make room.
@@ -126,13 +144,13 @@ mod tests {
     #[test]
     fn memory_is_filled_again() {
         let pool = CpuPool::default();
-        let first = pool.filled(&[1.0f32, 2.0, 3.0]);
+        let first = pool.filled(&[1.0f32, 2.0, 3.0]).unwrap();
         let address = first.words().as_ptr();
         pool.give(Arc::new(first));
-        let second = pool.filled(&[true, false, true, true, false, true]);
+        let second = pool.filled(&[true, false, true, true, false, true]).unwrap();
         assert_eq!(second.as_slice::<bool>(), Some(&[true, false, true, true, false, true][..]));
         assert_eq!(second.words().as_ptr(), address);
-        assert_eq!(pool.filled::<u32>(&[]).len(), 0);
+        assert_eq!(pool.filled::<u32>(&[]).unwrap().len(), 0);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::output::{Chunk, for_each, parts, split, store};
 use super::tape::{TILE, Tape};
 use super::{Hole, Job};
 use crate::dtype::DType;
+use crate::error::DeviceError;
 use crate::expr::Ref;
 use crate::ops::RowKind;
 use crate::plan::Space;
@@ -25,17 +26,20 @@ pub(super) struct Row {
 }
 
 /// Computes the outputs of a row form.
-pub(super) fn run(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
+pub(super) fn run(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
     let views = job.step.outputs.iter().map(|output| &output.view);
     if views.clone().all(View::is_contiguous) {
-        return rows(job, row, outputs);
+        rows(job, row, outputs);
+        return Ok(());
     }
-    let mut ordered: SmallVec<[HostBuffer; 1]> =
-        outputs.iter().map(|output| HostBuffer::zeroed(output.dtype(), output.len())).collect();
+    let ordered: Result<SmallVec<[HostBuffer; 1]>, DeviceError> =
+        outputs.iter().map(|output| HostBuffer::try_zeroed(output.dtype(), output.len())).collect();
+    let mut ordered = ordered?;
     rows(job, row, &mut ordered);
     for ((view, from), to) in views.zip(&ordered).zip(outputs) {
         permute(from, view, to);
     }
+    Ok(())
 }
 
 /// Computes the outputs in row-major order of the form's space.

@@ -9,9 +9,10 @@ use super::row::{fill, permute};
 use super::tape::TILE;
 use super::{Hole, Job};
 use crate::dtype::Ty;
+use crate::error::DeviceError;
 use crate::expr::Ref;
 use crate::plan::{Space, StepOutput};
-use crate::run::HostBuffer;
+use crate::run::{HostBuffer, memory};
 
 /// The form's description.
 pub(super) struct Sort {
@@ -23,9 +24,13 @@ pub(super) struct Sort {
 }
 
 /// Computes the outputs of a sort.
-pub(super) fn run(job: &Job<'_>, sort: &Sort, outputs: &mut [HostBuffer]) {
+pub(super) fn run(
+    job: &Job<'_>,
+    sort: &Sort,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
     let keys = Keys::new(job.step.expr.ty(sort.prologue), sort.descending);
-    let mut entries = entries(job, sort, keys);
+    let mut entries = entries(job, sort, keys)?;
     let cost = entries.len() as u64 * u64::from(sort.len.ilog2() + 1);
     if parts(cost) == 1 {
         entries.chunks_mut(sort.len).for_each(|row| order_row(row, sort.count, false));
@@ -38,11 +43,12 @@ pub(super) fn run(job: &Job<'_>, sort: &Sort, outputs: &mut [HostBuffer]) {
         if output.view.is_contiguous() {
             write(sort, keys, &entries, output, to);
         } else {
-            let mut ordered = HostBuffer::zeroed(to.dtype(), to.len());
+            let mut ordered = HostBuffer::try_zeroed(to.dtype(), to.len())?;
             write(sort, keys, &entries, output, &mut ordered);
             permute(&ordered, &output.view, to);
         }
     }
+    Ok(())
 }
 
 /// Elements as numbers that are in the wanted order.
@@ -69,13 +75,13 @@ impl Keys {
 }
 
 /// The entries of all elements in the order of the form's space.
-fn entries(job: &Job<'_>, sort: &Sort, keys: Keys) -> Vec<u64> {
+fn entries(job: &Job<'_>, sort: &Sort, keys: Keys) -> Result<Vec<u64>, DeviceError> {
     const BLOCK: usize = 16 * TILE;
     let step = job.step;
     let inputs = job.inputs(Space::Main, Clone::clone);
     let tape = job.tape(Hole::Before, &[sort.prologue], &inputs);
     let len = step.outputs[0].view.shape().elements() / sort.count * sort.len;
-    let mut entries = vec![0; len];
+    let mut entries = memory::try_zeroed(len)?;
     let fill_block =
         |(machine, lanes): &mut (Machine<'_>, Vec<u32>), block: usize, to: &mut [u64]| {
             let start = block * BLOCK;
@@ -94,7 +100,7 @@ fn entries(job: &Job<'_>, sort: &Sort, keys: Keys) -> Vec<u64> {
         let blocks = entries.par_chunks_mut(BLOCK).enumerate();
         blocks.for_each_init(init, |state, (block, to)| fill_block(state, block, to));
     }
-    entries
+    Ok(entries)
 }
 
 /// Brings the first `count` entries in order to the front; all threads do if the row has them `alone`.

@@ -15,6 +15,7 @@ pub(super) use self::operand::Matrices;
 pub(super) use self::results::Results;
 use super::{Hole, Job};
 use crate::dtype::Ty;
+use crate::error::DeviceError;
 use crate::expr::Ref;
 use crate::plan::{Space, Spread};
 use crate::run::{HostBuffer, threads};
@@ -38,29 +39,36 @@ pub(super) struct Product<'a> {
 const LARGE: usize = 1 << 32;
 
 /// Computes the outputs of a product.
-pub(super) fn run(job: &Job<'_>, product: &Product<'_>, outputs: &mut [HostBuffer]) {
+pub(super) fn run(
+    job: &Job<'_>,
+    product: &Product<'_>,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
     let inputs = job.inputs(Space::Out, Clone::clone);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
     let mut results = Results::new(outputs, &mut apart, tape, &inputs);
     if product.k == 0 {
         results.sums_mut().fill(0);
-        return results.finish_all();
+        results.finish_all();
+        return Ok(());
     }
     if product.acc != Ty::F32 {
-        let [x, w] = Matrices::of(job, product, false, false);
+        let [x, w] = Matrices::of(job, product, false, false)?;
         integer::multiply(product, &x, &w, results.sums_mut());
-        return results.finish_all();
+        results.finish_all();
+        return Ok(());
     }
     let one = product.m.saturating_mul(product.n).saturating_mul(product.k);
     let count: usize = product.batch.iter().product();
     let piecemeal =
         product.spread.is_some() && blocks::windows_once([product.m, product.n, product.k], count);
     let by_blocks = piecemeal || one < LARGE || count >= threads::count();
-    let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal));
+    let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal)?);
     // Blocks copy a right operand that lies by columns, which takes `gemm` twice as long as one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {
-        return blocks::multiply(&floats, &results);
+        blocks::multiply(&floats, &results);
+        return Ok(());
     }
     let [m, n, _] = floats.size;
     for (index, out) in results.sums_mut().chunks_mut(m * n).enumerate() {
@@ -72,6 +80,7 @@ pub(super) fn run(job: &Job<'_>, product: &Product<'_>, outputs: &mut [HostBuffe
         }
     }
     results.finish_all();
+    Ok(())
 }
 
 /// Where a matrix lies: its first element, and the strides of rows and columns.

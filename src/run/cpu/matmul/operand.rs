@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::{Place, Product};
 use crate::dtype::DType;
+use crate::error::DeviceError;
 use crate::expr::{Node, Ref};
 use crate::plan::{Source, Space, Spread};
 use crate::run::HostBuffer;
@@ -71,15 +72,20 @@ struct Computed<'a> {
 impl<'a> Matrices<'a> {
     /// Both operands of `product`. If it is done by blocks, elements of 16 bits are given as they are; if `piecemeal`,
     /// windows are computed where they are copied.
-    pub fn of(job: &Job<'a>, product: &Product<'_>, by_blocks: bool, piecemeal: bool) -> [Self; 2] {
+    pub fn of(
+        job: &Job<'a>,
+        product: &Product<'_>,
+        by_blocks: bool,
+        piecemeal: bool,
+    ) -> Result<[Self; 2], DeviceError> {
         let Product { batch, m, n, k, spread, x, w, .. } = *product;
         let (halves, piecemeal) = (by_blocks, by_blocks && piecemeal);
-        let x = Self::new(job, (Space::X, x), [m, k], batch, halves);
+        let x = Self::new(job, (Space::X, x), [m, k], batch, halves)?;
         let w = match spread {
             Some(spread) => Self::of_windows(job, product, spread, piecemeal),
             None => Self::new(job, (Space::W, w), [k, n], batch, halves),
         };
-        [x, w]
+        Ok([x, w?])
     }
 
     /// The operand's memory if `root` only loads it, else what `root` computes.
@@ -89,7 +95,7 @@ impl<'a> Matrices<'a> {
         size: [usize; 2],
         batch: &[usize],
         halves: bool,
-    ) -> Self {
+    ) -> Result<Self, DeviceError> {
         if let Node::Load(n) = job.step.expr.node(root) {
             let operand = &job.step.operands[usize::from(n)];
             if let Source::Value(value) = operand.source
@@ -104,7 +110,7 @@ impl<'a> Matrices<'a> {
                     DType::F16 | DType::Bool => None,
                 };
                 if let Some(data) = data {
-                    return Self { data, view: operand.view.clone() };
+                    return Ok(Self { data, view: operand.view.clone() });
                 }
             }
         }
@@ -113,18 +119,23 @@ impl<'a> Matrices<'a> {
     }
 
     /// The right operand's windows, stored unless they are wanted `piecemeal`.
-    fn of_windows(job: &Job<'a>, product: &Product<'_>, spread: &Spread, piecemeal: bool) -> Self {
+    fn of_windows(
+        job: &Job<'a>,
+        product: &Product<'_>,
+        spread: &Spread,
+        piecemeal: bool,
+    ) -> Result<Self, DeviceError> {
         let batch = product.batch;
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
         let windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
-        let mut windows = if piecemeal { windows } else { windows.stored() };
+        let mut windows = if piecemeal { windows } else { windows.stored()? };
         // Along the axes of k and n it is contiguous.
         let view = &mut windows.view;
         view.dims.truncate(batch.len());
         view.strides.truncate(batch.len());
         view.dims.extend([product.k, product.n]);
         view.strides.extend([product.n as i64, 1]);
-        windows
+        Ok(windows)
     }
 
     /// What the prologue makes over the space of `dims`, but once along those of the `free` first axes on which nothing
@@ -158,16 +169,16 @@ impl<'a> Matrices<'a> {
     }
 
     /// With elements that are stored.
-    fn stored(self) -> Self {
-        let Data::Computed(Computed { tape, inputs, len }) = self.data else { return self };
-        let mut stored = [HostBuffer::zeroed(DType::U32, len)];
+    fn stored(self) -> Result<Self, DeviceError> {
+        let Data::Computed(Computed { tape, inputs, len }) = self.data else { return Ok(self) };
+        let mut stored = [HostBuffer::try_zeroed(DType::U32, len)?];
         for_each(
             split(&mut stored, len, parts(len as u64 * (tape.flops() + 2)), TILE),
             || Machine::new(tape),
             |machine, mut chunk| chunk.write(machine, &inputs, &[]),
         );
         let [stored] = stored;
-        Self { data: Data::Words(Cow::Owned(stored.into_words())), ..self }
+        Ok(Self { data: Data::Words(Cow::Owned(stored.into_words())), ..self })
     }
 
     fn batch(&self) -> usize {

@@ -7,6 +7,7 @@ use smallvec::smallvec;
 
 use crate::cost::Backend;
 use crate::dtype::DType;
+use crate::error::{DeviceError, Error};
 use crate::expr::{Builder, E};
 use crate::graph::NodeId;
 use crate::plan::{
@@ -114,4 +115,18 @@ fn slots_are_used_again_and_results_outlive_the_run() {
             earlier = Some((ran, want));
         }
     }
+}
+
+#[test]
+fn memory_that_the_host_has_not_is_an_error() {
+    let mut plan = plan();
+    plan.values[4].shape = (1_usize << 46).into();
+    let pool = CpuPool::default();
+    let upload = Arc::new(HostBuffer::from_slice(&[1.0f32; LEN]));
+    let uploads = [Arc::clone(&upload), upload];
+    let program = CpuProgram::new(Arc::new(plan));
+    let ran = run(&program, &uploads[..1], &uploads[1..], &pool, &Timeline::default(), &|| true);
+    let error = ran.unwrap_err();
+    assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error}");
+    assert_eq!(pool.counts().idle_bytes, 8 * LEN as u64, "both slots are free");
 }
