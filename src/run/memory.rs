@@ -20,6 +20,7 @@ const LARGE_PAGES: usize = 16 << 20;
 const SHARED: usize = 1 << 20;
 const SHARE: usize = 128 << 10;
 /// Bytes of a result that a thread takes at a time.
+#[cfg(feature = "gpu")]
 pub(crate) const PART: usize = 1 << 20;
 
 /// What a pool of memory counts.

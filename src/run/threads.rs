@@ -1,6 +1,7 @@
 //! Work for rayon's threads: all of it on one of them, or in parts that any of them may do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+#[cfg(any(feature = "gpu", test))]
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 use crate::trace::from_here;
 
 /// Does `work` on each of `parts`, on this thread and those of rayon that are free, in any order.
+#[cfg(any(feature = "gpu", test))]
 pub(crate) fn share<I: Send>(
     parts: impl ExactSizeIterator<Item = I> + Send,
     work: impl Fn(I) + Sync,
