@@ -21,19 +21,22 @@ pub struct Term<'f, 'b, T> {
 /// What may stand on the right of an operator: a [`Term`], or one value for all elements.
 pub trait Operand<'f, 'b, T> {
     #[doc(hidden)]
-    fn of(self, formula: &'f Formula<'b>) -> BufferId<T>;
+    fn beside<U: Element>(self, term: Term<'f, 'b, U>) -> BufferId<T>;
 }
 
 impl<'f, 'b, T: Element> Operand<'f, 'b, T> for Term<'f, 'b, T> {
-    fn of(self, _formula: &'f Formula<'b>) -> BufferId<T> {
+    fn beside<U: Element>(self, _term: Term<'f, 'b, U>) -> BufferId<T> {
         self.id
     }
 }
 
 impl<'f, 'b, T: Element> Operand<'f, 'b, T> for T {
     #[track_caller]
-    fn of(self, formula: &'f Formula<'b>) -> BufferId<T> {
-        formula.0.borrow_mut().full([], self)
+    fn beside<U: Element>(self, term: Term<'f, 'b, U>) -> BufferId<T> {
+        let mut batch = term.formula.0.borrow_mut();
+        // Of the term's shape, so that no plan thinks of storing it.
+        let shape = batch.shape(term.id).unwrap_or_default();
+        batch.full(shape, self)
     }
 }
 
@@ -88,7 +91,7 @@ macro_rules! methods {
             where
                 T: $bound,
             {
-                $(let $x = $x.of(self.formula);)*
+                $(let $x = $x.beside(self);)*
                 // Not in a closure, which would be the caller.
                 let id = self.formula.0.borrow_mut().$name(self.id $(, $x)* $($(, $p)+)?);
                 self.formula.of(id)
@@ -115,7 +118,7 @@ impl<'f, 'b> Term<'f, 'b, bool> {
         x: Term<'f, 'b, T>,
         y: impl Operand<'f, 'b, T>,
     ) -> Term<'f, 'b, T> {
-        let y = y.of(self.formula);
+        let y = y.beside(x);
         let id = self.formula.0.borrow_mut().select(self.id, x.id, y);
         self.formula.of(id)
     }
