@@ -18,11 +18,19 @@ pub(super) const GROUPS_GPU: usize = GROUPS_CPU + 2;
 const LONG: f64 = 0.001;
 /// Rows of products that have few.
 const THIN_ROWS: usize = 4;
+/// Up to so many seconds the next probe is made even where time is up: a curve that ends before would say of all that is
+/// larger that it goes at the rate of something tiny.
+const CHEAP: f64 = 5e-5;
 /// How much longer than one probe the next may take, and what all runs of it take in pieces.
 const GROWTH: f64 = 8.0;
 const RUNS: f64 = 6.0;
 /// Elements of the probes that grow.
 const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
+
+/// Elements of the transfers.
+const TRANSFERS: [usize; 6] = [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21, 1 << 23];
+/// Kernels of the longer of the two runs whose difference is what each takes.
+const MANY: usize = 9;
 
 /// Measures a side, starting from `typical`; `None` if it was stopped.
 pub(super) async fn measure(
@@ -34,9 +42,12 @@ pub(super) async fn measure(
     let squares = products(None);
     let thin = products(Some(THIN_ROWS));
     let sized = GROUPS.map(|(_, piece, _)| SIZES.map(|elements| (piece, elements)));
-    let all = sized.iter().flatten().chain(&squares).chain(&thin);
+    let pieces = sized.iter().flatten().chain(&squares).chain(&thin);
+    let pieces = pieces.map(|&(piece, elements)| graphs::pieces(piece, elements, 1));
+    let chains = [1, MANY].map(graphs::chain);
+    let moves = TRANSFERS.iter().flat_map(|&n| [graphs::upload(n), graphs::download(n)]);
     let compiling = Stopwatch::started();
-    bench.compile(all.map(|&(piece, elements)| graphs::pieces(piece, elements, 1))).await?;
+    bench.compile(pieces.chain(chains).chain(moves)).await?;
     groups.compiled(compiling);
 
     groups.next(bench.side(), "latency", 1.0);
@@ -101,7 +112,6 @@ fn products(rows: Option<usize>) -> Vec<(Piece, usize)> {
 /// The seconds of an empty run, and of each kernel: from runs of one and of nine that do next to nothing. On a GPU each
 /// waits for the one before, as those of a user mostly do.
 async fn latency(bench: &Bench<'_>) -> Result<Option<(f64, f64)>> {
-    const MANY: usize = 9;
     let mut times = [0.0; 2];
     for (time, count) in times.iter_mut().zip([1, MANY]) {
         let graph = match bench.side() {
@@ -131,8 +141,7 @@ async fn points(
         if seconds > LONG {
             break;
         }
-        // The first is always measured: a typical figure beside measured ones would mislead.
-        let due = if points.is_empty() { Deadline::never() } else { deadline };
+        let due = due(seconds, deadline);
         if seconds * GROWTH * RUNS > due.left() {
             break;
         }
@@ -155,6 +164,12 @@ async fn points(
     Ok(Some(points))
 }
 
+/// When the probe after one of so many seconds is due. The first is always made: a typical figure beside measured ones
+/// would mislead.
+fn due(seconds: f64, deadline: Deadline) -> Deadline {
+    if seconds < CHEAP { Deadline::never() } else { deadline }
+}
+
 /// What a curve of such pieces counts.
 fn size(piece: Piece, timing: &Timing) -> f64 {
     if piece == Piece::Copy { timing.bytes } else { timing.flops }
@@ -169,11 +184,11 @@ async fn transfers(
 ) -> Result<Option<Vec<(f64, f64)>>> {
     let mut points = Vec::new();
     let mut seconds = 0.0;
-    for elements in [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21, 1 << 23] {
+    for elements in TRANSFERS {
         if seconds > LONG {
             break;
         }
-        let due = if points.is_empty() { Deadline::never() } else { deadline };
+        let due = due(seconds, deadline);
         if seconds * GROWTH * RUNS > due.left() {
             break;
         }
