@@ -154,7 +154,7 @@ impl DeviceBuilder {
     /// As [`Device::gpu`].
     #[cfg(feature = "gpu")]
     pub async fn gpu(self) -> Result<Device> {
-        let choice = AdapterChoice { name_part: adapter_from_environment(), software_too: true };
+        let choice = AdapterChoice::best(adapter_from_environment(), true);
         let start = self.start()?;
         Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone()).await?, false, start))
     }
@@ -172,7 +172,7 @@ impl DeviceBuilder {
     /// Both sides, a software adapter too.
     #[cfg(all(test, feature = "gpu"))]
     pub(crate) async fn both(self) -> Result<Device> {
-        let choice = AdapterChoice { name_part: adapter_from_environment(), software_too: true };
+        let choice = AdapterChoice::best(adapter_from_environment(), true);
         let start = self.start()?;
         Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone()).await?, true, start))
     }
@@ -182,7 +182,7 @@ impl DeviceBuilder {
         let named = adapter_from_environment();
         // Who names an adapter means it, even if it is a software one.
         let software_too = named.is_some();
-        let choice = AdapterChoice { name_part: named, software_too };
+        let choice = AdapterChoice::best(named, software_too);
         let start = self.start()?;
         match Gpu::open(&choice, start.store.clone()).await {
             Ok(gpu) => Ok(Device::with_gpu(gpu, true, start)),

@@ -32,7 +32,7 @@ struct Current {
 
 impl Card {
     pub fn new(gpu: Gpu, recovery: Recovery, store: Option<Arc<Store>>) -> Self {
-        let choice = AdapterChoice { name_part: Some(gpu.info().name.clone()), software_too: true };
+        let choice = AdapterChoice::again(gpu.info());
         Self {
             current: RwLock::new(Current { gpu, told: false }),
             recovery,

@@ -20,11 +20,34 @@ pub(crate) struct AdapterChoice {
     pub name_part: Option<String>,
     /// Whether one that runs on the host's cores will do.
     pub software_too: bool,
+    /// All that wgpu says of it, where it must be one that was opened before.
+    known: Option<wgpu::AdapterInfo>,
+}
+
+impl AdapterChoice {
+    /// The best whose name has this part, or of all.
+    pub fn best(name_part: Option<String>, software_too: bool) -> Self {
+        Self { name_part, software_too, known: None }
+    }
+
+    /// The adapter of `info` and no other. Equal cards are told apart by their PCI bus ID, which Vulkan alone says.
+    pub fn again(info: &GpuInfo) -> Self {
+        Self { name_part: None, software_too: true, known: Some(info.adapter.clone()) }
+    }
+
+    fn fits(&self, adapter: &wgpu::AdapterInfo) -> bool {
+        let has = |part: &String| adapter.name.to_lowercase().contains(&part.to_lowercase());
+        self.known.as_ref().is_none_or(|known| known == adapter)
+            && self.name_part.as_ref().is_none_or(has)
+            && (self.software_too || adapter.device_type != DeviceType::Cpu)
+    }
 }
 
 /// What is known of an opened adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GpuInfo {
+    /// As wgpu describes it.
+    adapter: wgpu::AdapterInfo,
     pub name: String,
     /// `Vulkan`, `Metal`, `Dx12` or `BrowserWebGpu`.
     pub backend: String,
@@ -45,12 +68,13 @@ impl GpuInfo {
         let info = adapter.get_info();
         Self {
             cache_key: wgpu::util::pipeline_cache_key(&info),
-            name: info.name,
+            name: info.name.clone(),
             backend: format!("{:?}", info.backend),
-            driver: [info.driver, info.driver_info].join(" ").trim().to_owned(),
+            driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
             software: info.device_type == DeviceType::Cpu,
             binding_bytes: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
             buffer_bytes: limits.max_buffer_size,
+            adapter: info,
         }
     }
 }
@@ -70,8 +94,7 @@ pub(super) async fn open(
     features: wgpu::Features,
 ) -> Result<Opened, DeviceError> {
     let adapters = enumerate().await;
-    let found: Vec<_> =
-        adapters.iter().map(|a| (a.get_info().name, a.get_info().device_type)).collect();
+    let found: Vec<_> = adapters.iter().map(wgpu::Adapter::get_info).collect();
     let index = best(&found, choice).ok_or_else(|| none_fits(&found, choice))?;
     let adapter = &adapters[index];
     let info = GpuInfo::of(adapter, &adapter.limits());
@@ -199,14 +222,9 @@ fn units(
 }
 
 /// The position of the fastest kind of adapter that fits; the first of equals.
-fn best(found: &[(String, DeviceType)], choice: &AdapterChoice) -> Option<usize> {
-    let part = choice.name_part.as_deref().map(str::to_lowercase);
-    let fits = |&(_, (name, kind)): &(usize, &(String, DeviceType))| {
-        part.as_ref().is_none_or(|part| name.to_lowercase().contains(part))
-            && (choice.software_too || *kind != DeviceType::Cpu)
-    };
-    let fitting = found.iter().enumerate().filter(fits);
-    fitting.min_by_key(|(_, (_, kind))| rank(*kind)).map(|(index, _)| index)
+fn best(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> Option<usize> {
+    let fitting = found.iter().enumerate().filter(|(_, adapter)| choice.fits(adapter));
+    fitting.min_by_key(|(_, adapter)| rank(adapter.device_type)).map(|(index, _)| index)
 }
 
 fn rank(kind: DeviceType) -> u8 {
@@ -219,14 +237,16 @@ fn rank(kind: DeviceType) -> u8 {
     }
 }
 
-fn none_fits(found: &[(String, DeviceType)], choice: &AdapterChoice) -> DeviceError {
-    let wanted = match (&choice.name_part, choice.software_too) {
-        (Some(part), true) => format!("whose name contains \"{part}\""),
-        (Some(part), false) => format!("in hardware whose name contains \"{part}\""),
-        (None, true) => "at all".into(),
-        (None, false) => "in hardware".into(),
+fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> DeviceError {
+    let wanted = match (&choice.known, &choice.name_part, choice.software_too) {
+        (Some(known), ..) => format!("that is {} as it was opened before", known.name),
+        (None, Some(part), true) => format!("whose name contains \"{part}\""),
+        (None, Some(part), false) => format!("in hardware whose name contains \"{part}\""),
+        (None, None, true) => "at all".into(),
+        (None, None, false) => "in hardware".into(),
     };
-    let list: Vec<_> = found.iter().map(|(name, kind)| format!("{name} ({kind:?})")).collect();
+    let describe = |one: &wgpu::AdapterInfo| format!("{} ({:?})", one.name, one.device_type);
+    let list: Vec<_> = found.iter().map(describe).collect();
     let hint = if found.is_empty() {
         "Install a Vulkan, Metal or DirectX 12 driver, or use `Device::cpu()`"
     } else {
@@ -240,25 +260,32 @@ fn none_fits(found: &[(String, DeviceType)], choice: &AdapterChoice) -> DeviceEr
 mod tests {
     use super::*;
 
-    fn host() -> Vec<(String, DeviceType)> {
+    fn adapter(name: &str, kind: DeviceType, bus: &str) -> wgpu::AdapterInfo {
+        let (name, device_pci_bus_id) = (name.into(), bus.into());
+        let unnamed = wgpu::AdapterInfo::new(kind, wgpu::Backend::Vulkan);
+        wgpu::AdapterInfo { name, device_pci_bus_id, ..unnamed }
+    }
+
+    fn host() -> Vec<wgpu::AdapterInfo> {
         vec![
-            ("llvmpipe (LLVM)".into(), DeviceType::Cpu),
-            ("Onboard 5".into(), DeviceType::IntegratedGpu),
-            ("Big Card".into(), DeviceType::DiscreteGpu),
-            ("Big Card".into(), DeviceType::DiscreteGpu),
-            ("Passthrough".into(), DeviceType::VirtualGpu),
+            adapter("llvmpipe (LLVM)", DeviceType::Cpu, ""),
+            adapter("Onboard 5", DeviceType::IntegratedGpu, "0000:00:02.0"),
+            adapter("Big Card XL", DeviceType::DiscreteGpu, "0000:01:00.0"),
+            adapter("Big Card", DeviceType::DiscreteGpu, "0000:02:00.0"),
+            adapter("Big Card", DeviceType::DiscreteGpu, "0000:03:00.0"),
+            adapter("Passthrough", DeviceType::VirtualGpu, ""),
         ]
     }
 
     fn choose(part: Option<&str>, software_too: bool) -> Option<usize> {
-        best(&host(), &AdapterChoice { name_part: part.map(Into::into), software_too })
+        best(&host(), &AdapterChoice::best(part.map(Into::into), software_too))
     }
 
     #[test]
     fn the_fastest_kind_wins_unless_another_is_named() {
         assert_eq!(choose(None, true), Some(2));
         assert_eq!(choose(Some("ONBOARD"), true), Some(1));
-        assert_eq!(choose(Some("pass"), false), Some(4));
+        assert_eq!(choose(Some("pass"), false), Some(5));
         assert_eq!(choose(Some("llvm"), true), Some(0));
     }
 
@@ -267,15 +294,24 @@ mod tests {
         assert_eq!(choose(Some("llvm"), false), None);
         let only = &host()[..1];
         assert_eq!(best(only, &AdapterChoice::default()), None);
-        assert_eq!(
-            best(only, &AdapterChoice { software_too: true, ..Default::default() }),
-            Some(0)
-        );
+        assert_eq!(best(only, &AdapterChoice::best(None, true)), Some(0));
+    }
+
+    #[test]
+    fn an_adapter_is_opened_again_and_no_other_instead() {
+        let again = |known| AdapterChoice { software_too: true, known, ..Default::default() };
+        for (at, known) in host().into_iter().enumerate() {
+            assert_eq!(best(&host(), &again(Some(known))), Some(at));
+        }
+        let gone = adapter("Big Card", DeviceType::DiscreteGpu, "0000:04:00.0");
+        let choice = again(Some(gone));
+        assert_eq!(best(&host(), &choice), None);
+        assert!(none_fits(&host(), &choice).to_string().contains("Big Card as it was opened"));
     }
 
     #[test]
     fn the_error_lists_what_was_found() {
-        let choice = AdapterChoice { name_part: Some("rtx".into()), software_too: true };
+        let choice = AdapterChoice::best(Some("rtx".into()), true);
         let message = none_fits(&host(), &choice).to_string();
         assert!(message.contains("\"rtx\"") && message.contains("Onboard 5 (IntegratedGpu)"));
         assert!(none_fits(&[], &choice).to_string().contains("found: none"));

@@ -1,9 +1,11 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
 //! submit, one mapped readback buffer.
 //!
-//! - [`adapter`] opens a device, [`kernels`] compiles, [`archive`] keeps what was compiled, [`encode`] encodes, [`ahead`] does so for the next
-//!   run, [`trip`] submits, [`flight`] waits
-//!   with the help of the thread in [`poller`], [`readback`] hands out, [`resident`] keeps.
+//! - [`adapter`] opens a device and [`idle`] keeps it for the next user, [`kernels`] compiles, [`archive`] keeps what was
+//!   compiled and writes it to disk in [`background`].
+//! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes, [`ahead`] does so
+//!   for the next run, [`trip`] submits, [`flight`] waits with the help of the thread in [`poller`], [`readback`] hands
+//!   out, [`resident`] keeps, [`stamps`] takes the times.
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
 //! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
 

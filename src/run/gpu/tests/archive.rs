@@ -18,7 +18,7 @@ impl Folder {
     }
 
     async fn open(&self) -> Option<Gpu> {
-        let choice = AdapterChoice { name_part: None, software_too: true };
+        let choice = AdapterChoice::best(None, true);
         let store = Arc::new(Store::new(self.0.clone()));
         found(Gpu::open(&choice, Some(store)).await)
     }

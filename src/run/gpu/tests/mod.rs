@@ -27,7 +27,7 @@ use crate::trace::Timeline;
 
 /// Any adapter. Without one, tests pass unseen on a developer's machine, but not in CI.
 async fn gpu() -> Option<Gpu> {
-    let choice = AdapterChoice { name_part: None, software_too: true };
+    let choice = AdapterChoice::best(None, true);
     found(Gpu::open(&choice, None).await)
 }
 

@@ -68,7 +68,7 @@ async fn truth_values_are_words_on_the_device() {
 
 #[tokio::test]
 async fn halves_are_words_where_kernels_cannot_hold_them() {
-    let choice = AdapterChoice { name_part: None, software_too: true };
+    let choice = AdapterChoice::best(None, true);
     let opened = Gpu::open_with(&choice, wgpu::Features::empty(), None).await;
     let Some(gpu) = found(opened) else { return };
     assert!(!gpu.limits().f16);
