@@ -575,6 +575,20 @@ pub enum DeviceError {
     },
 }
 
+impl PlanError {
+    /// Whether the graph is sound, and the device too small for it.
+    pub(crate) fn is_of_size(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::TooManyPoints { .. })
+    }
+}
+
+impl DeviceError {
+    /// A plan that is not what its run counts on.
+    pub(crate) fn broken(reason: &str) -> Self {
+        Self::Refused { doing: "running a plan".into(), reason: reason.into() }
+    }
+}
+
 /// Data that an operation cannot work with, found by the run: the first that there is, by the order in which operations
 /// were recorded, and by the position of the element.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -9,7 +9,7 @@ use super::launch::{Done, Leg, Results, Run};
 use super::stats::RunStats;
 use crate::clock::Stopwatch;
 use crate::device::Links;
-use crate::error::Result;
+use crate::error::{DeviceError, Result};
 use crate::graph::NodeId;
 use crate::plan::{Made, Stage, Supply};
 
@@ -28,7 +28,7 @@ impl Run<'_> {
             match stages.iter().filter_map(|&stage| at(stage)).collect::<Vec<_>>()[..] {
                 [one] => {
                     let mut counted = RunStats::default();
-                    let done = self.leg(links, one, &pieces).await.run(&mut counted).await?;
+                    let done = self.leg(links, one, &pieces).await?.run(&mut counted).await?;
                     pieces[one] = Some(done);
                     counts.add(&counted);
                 }
@@ -36,8 +36,8 @@ impl Run<'_> {
                 [beside, on_gpu] => {
                     let mut counted = [RunStats::default(), RunStats::default()];
                     let legs = [
-                        self.leg(links, beside, &pieces).await,
-                        self.leg(links, on_gpu, &pieces).await,
+                        self.leg(links, beside, &pieces).await?,
+                        self.leg(links, on_gpu, &pieces).await?,
                     ];
                     let [of_beside, of_gpu] = &mut counted;
                     let [beside_leg, gpu_leg] = legs;
@@ -50,46 +50,51 @@ impl Run<'_> {
         }
         counts.run_time = running.total().saturating_sub(counts.compile_time);
         *stats = counts;
-        Ok(self.gathered(links, pieces))
+        self.gathered(links, pieces)
     }
 
     /// A piece with what it reads.
-    async fn leg(&self, links: &Links, at: usize, pieces: &Pieces) -> Leg<'_> {
+    async fn leg(&self, links: &Links, at: usize, pieces: &Pieces) -> Result<Leg<'_>> {
         let tie = &links.ties[at];
         let mut uploads = Vec::with_capacity(tie.uploads.len());
         for supply in &tie.uploads {
             uploads.push(match *supply {
-                Supply::Upload(upload) => Some(self.uploads[upload as usize].clone()),
-                Supply::Made(Made { part, at }) => match &pieces[part] {
-                    Some(done) => Some(done.results.get(at).into_host().await),
-                    None => None,
-                },
+                Supply::Upload(upload) => self.uploads[upload as usize].clone(),
+                Supply::Made(Made { part, at }) => {
+                    let done = pieces[part].as_ref().ok_or_else(not_run)?;
+                    done.results.get(at).into_host().await
+                }
             });
         }
         let before = self.prepared.pieces[..at].iter();
         let residents = tie.residents.iter().map(|&at| self.residents[at as usize].clone());
-        Leg {
+        Ok(Leg {
             device: self.device,
             piece: &self.prepared.pieces[at],
-            // Pieces run after those that they read from.
-            uploads: uploads.into_iter().flatten().collect(),
+            uploads,
             residents: Cow::Owned(residents.collect()),
             permit: self.permit.clone(),
             timeline: self.timeline.after_steps(before.map(|piece| piece.plan.steps.len()).sum()),
-        }
+        })
     }
 
     /// All of it as the graph has it.
-    fn gathered(&self, links: &Links, pieces: Pieces) -> Done {
-        let pieces: Vec<Done> = pieces.into_iter().flatten().collect();
+    fn gathered(&self, links: &Links, pieces: Pieces) -> Result<Done> {
+        let pieces: Option<Vec<Done>> = pieces.into_iter().collect();
+        let pieces = pieces.ok_or_else(not_run)?;
         let position = |node: NodeId| self.graph.iter().position(|(id, _)| id == node);
         let failed = pieces.iter().filter_map(|done| done.failed);
-        Done {
+        Ok(Done {
             failed: failed.min_by_key(|&(node, at)| (position(node), at)),
             kept: links.keeps.iter().map(|made| pieces[made.part].kept[made.at].clone()).collect(),
             results: Results::Parts(pieces.into_iter().map(|done| done.results).collect()),
-        }
+        })
     }
+}
+
+/// Pieces run after those that they read from, each once.
+fn not_run() -> DeviceError {
+    DeviceError::broken("a piece that is read from was not run")
 }
 
 /// Both results, of two futures that are polled in turn.

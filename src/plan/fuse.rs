@@ -449,12 +449,12 @@ fn weight(ir: &Ir, ix: Ix) -> u8 {
     }
 }
 
-/// Rough flops of one element of an elementwise node.
 /// Whether `read` has elements of a value with a border in several windows each.
 fn overlaps(node: &IrNode, read: &Read) -> bool {
     matches!(node.op, Op::Pad { .. }) && read.path.shape().elements() > 2 * node.ty.shape.elements()
 }
 
+/// Rough flops of one element of an elementwise node.
 fn flops(op: &Op, dtype: DType) -> u64 {
     match op {
         Op::Elementwise(..) | Op::Select | Op::Cast(_) => super::emit::expression_flops(op, dtype),

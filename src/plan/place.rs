@@ -97,7 +97,7 @@ fn fastest<'a>(
     let on_gpu = wholes.iter().find(|plan| plan.backend == Backend::Gpu && plan.steps.len() > 1);
     let split = match (of(Backend::Cpu), of(Backend::Gpu), on_gpu) {
         (Some(cpu), Some(gpu), Some(whole)) if most > 0.0 => {
-            split(graph, whole, Sides { cpu, gpu }, residents)
+            split(graph, whole, Sides { cpu, gpu }, residents)?
         }
         _ => None,
     };
@@ -108,7 +108,8 @@ fn fastest<'a>(
     })
 }
 
-/// The plans for each side alone that can run the graph, at least one, the one with the least predicted time first.
+/// The plans for each side alone that can run the graph, at least one, the one with the least predicted time first. A
+/// side that is too small is passed over; any other error counts, whatever the other side says.
 fn wholes<'a>(
     graph: &Graph,
     targets: impl IntoIterator<Item = &'a Target>,
@@ -120,7 +121,8 @@ fn wholes<'a>(
     for target in targets.into_iter().filter(fits) {
         match plan(graph, target) {
             Ok(plan) => plans.push(plan),
-            Err(error) => drop(failed.get_or_insert(error)),
+            Err(error) if error.is_of_size() => drop(failed.get_or_insert(error)),
+            Err(error) => return Err(error),
         }
     }
     plans.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

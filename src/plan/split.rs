@@ -7,6 +7,7 @@ use super::assign::{Assignment, Costs, Flow, Origin, Problem};
 use super::step::ValueId;
 use super::{Home, Plan, Target, plan};
 use crate::cost::{Backend, Residence};
+use crate::error::PlanError;
 use crate::graph::{Brought, Graph, Network, NodeId, Part};
 
 /// A graph in parts that hand values to each other.
@@ -88,21 +89,24 @@ impl Stage {
 
 /// Splits `graph`, of which `whole` is the plan for the GPU, if some of it is better done on either side. `residents` says
 /// where the data of each lies.
+///
+/// # Errors
+/// [`PlanError::Invalid`]. A part that is too large for its side is no error: there is no split then.
 pub(super) fn split(
     graph: &Graph,
     whole: &Plan,
     sides: Sides<'_>,
     residents: &[Residence],
-) -> Option<Split> {
+) -> Result<Option<Split>, PlanError> {
     let steps = Steps { whole, sides, residents };
     let on_gpu = steps.problem().solve();
     let stages = steps.stages(&on_gpu);
     // One side whole is not for this pass.
-    let first = stages.steps.first()?;
+    let Some(first) = stages.steps.first() else { return Ok(None) };
     if stages.steps.iter().all(|stage| stage == first) && *first != Stage::After {
-        return None;
+        return Ok(None);
     }
-    stages.split(graph, &steps)
+    stages.split(graph, &steps).transpose()
 }
 
 /// The steps of a plan for the GPU, to be shared out.
@@ -281,7 +285,7 @@ impl Orders {
 }
 
 impl Stages {
-    fn split(&self, graph: &Graph, of: &Steps<'_>) -> Option<Split> {
+    fn split(&self, graph: &Graph, of: &Steps<'_>) -> Option<Result<Split, PlanError>> {
         let mut orders = self.hand_over(of.whole);
         let on_host = self.steps.iter().copied().filter(|&stage| stage != Stage::Gpu).min();
         let stage = |value: ValueId| self.values[value.index()].or(on_host).unwrap_or(Stage::Gpu);
@@ -306,11 +310,10 @@ impl Stages {
             let uploads = part.uploads.iter().map(supply).collect::<Option<_>>()?;
             of.plan(stage, uploads, &part)
         });
-        let parts: Vec<SplitPart> = parts.collect::<Option<_>>()?;
+        let parts: Result<Vec<SplitPart>, PlanError> = parts.collect::<Option<_>>()?;
         let downloads = downloads.into_iter().map(made).collect::<Option<_>>()?;
         let keeps = keeps.into_iter().map(made).collect::<Option<_>>()?;
-        let seconds = seconds(&parts);
-        Some(Split { parts, downloads, keeps, seconds })
+        Some(parts.map(|parts| Split { seconds: seconds(&parts), parts, downloads, keeps }))
     }
 
     /// What parts make for each other.
@@ -330,8 +333,13 @@ impl Stages {
 }
 
 impl Steps<'_> {
-    /// `part` with a plan, unless it would have to fetch what lies on the GPU alone.
-    fn plan(&self, stage: Stage, uploads: Vec<Supply>, part: &Part) -> Option<SplitPart> {
+    /// `part` with a plan, unless it would have to fetch what lies on the GPU alone or is too large for its side.
+    fn plan(
+        &self,
+        stage: Stage,
+        uploads: Vec<Supply>,
+        part: &Part,
+    ) -> Option<Result<SplitPart, PlanError>> {
         let far = |&at: &u32| self.residents.get(at as usize) == Some(&Residence::Gpu);
         let target = if stage == Stage::Gpu {
             self.sides.gpu
@@ -340,8 +348,11 @@ impl Steps<'_> {
         } else {
             self.sides.cpu
         };
-        let plan = plan(&part.graph, target).ok()?;
-        Some(SplitPart { stage, plan, uploads, residents: part.residents.clone() })
+        let residents = part.residents.clone();
+        match plan(&part.graph, target) {
+            Ok(plan) => Some(Ok(SplitPart { stage, plan, uploads, residents })),
+            Err(error) => (!error.is_of_size()).then_some(Err(error)),
+        }
     }
 }
 
@@ -352,4 +363,59 @@ fn seconds(parts: &[SplitPart]) -> f64 {
         found.map_or(0.0, |part| part.plan.seconds)
     };
     of(Stage::Before) + of(Stage::Gpu).max(of(Stage::Beside)) + of(Stage::After)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::batch::GpuCommandBatch;
+    use crate::cost::{DeviceProfile, Limits};
+    use crate::device::Device;
+
+    /// What becomes of `batch` as a part, where the GPU binds so many bytes.
+    fn planned(graph: &Graph, binding_bytes: u64) -> Option<Result<SplitPart, PlanError>> {
+        let profile = Arc::new(DeviceProfile::typical(1));
+        let target = |backend, limits| Target { backend, limits, profile: Arc::clone(&profile) };
+        let cpu = target(Backend::Cpu, Limits::cpu());
+        let gpu = target(Backend::Gpu, Limits { binding_bytes, ..Limits::webgpu() });
+        let mut small = GpuCommandBatch::new(&Device::cpu());
+        small.upload(&[1.0_f32]);
+        let whole = plan(&small.graph, &cpu).unwrap();
+        let sides = Sides { cpu: &cpu, gpu: &gpu };
+        let steps = Steps { whole: &whole, sides, residents: &[] };
+        let part = graph.part(graph.outputs(), Vec::new(), |_| false);
+        steps.plan(Stage::Gpu, vec![Supply::Upload(0)], &part)
+    }
+
+    fn batch() -> GpuCommandBatch {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload(&[1.0_f32; 100]);
+        batch.sum(x, 0);
+        batch
+    }
+
+    #[test]
+    fn a_part_that_is_too_large_is_no_error() {
+        let graph = &batch().graph;
+        assert!(matches!(planned(graph, 1 << 20), Some(Ok(_))));
+        assert!(planned(graph, 100).is_none());
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn a_part_that_breaks_an_invariant_is_an_error() {
+        let sound = batch();
+        let mut broken = Graph::default();
+        for (_, node) in sound.graph.iter() {
+            let mut node = node.clone();
+            if !node.op.is_source() {
+                node.ty.shape = 7.into();
+            }
+            broken.push(node);
+        }
+        let error = planned(&broken, 1 << 20);
+        assert!(matches!(error, Some(Err(PlanError::Invalid { .. }))), "{error:?}");
+    }
 }

@@ -68,7 +68,8 @@ pub(crate) struct CpuRun {
 /// `uploads` and `residents` must have the types and lengths that its plan was made for.
 ///
 /// # Errors
-/// [`RunError::Cancelled`] before the next step, once the run is no longer `wanted`; [`DeviceError::OutOfMemory`].
+/// [`RunError::Cancelled`] before the next step, once the run is no longer `wanted`; [`DeviceError::OutOfMemory`];
+/// [`DeviceError::Refused`] for a plan without a step for one of its results.
 fn run(
     program: &CpuProgram,
     uploads: &[Arc<HostBuffer>],
@@ -94,11 +95,12 @@ fn run(
         }
         dispatches += usize::from(!step.is_empty());
     }
-    let downloads = plan.downloads.iter().map(|&value| memory.share(value)).collect();
-    let keeps = plan.keeps.iter().map(|&value| memory.share(value)).collect();
+    let downloads = memory.share(&plan.downloads);
+    let keeps = memory.share(&plan.keeps);
     let (pool_hits, pool_misses) = (memory.pool_hits, memory.pool_misses);
     memory.release();
     let failed = failures.first();
+    let (downloads, keeps) = (downloads?, keeps?);
     Ok(CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses })
 }
 
@@ -241,15 +243,11 @@ impl<'a> Memory<'a> {
         Ok(buffer)
     }
 
-    /// The buffer of `value`, for whoever outlives the run.
-    fn share(&self, value: ValueId) -> Arc<HostBuffer> {
-        let made = self.values[value.index()].clone();
-        let described = &self.plan.values[value.index()];
-        // A plan's verifier makes sure that every result has a step.
-        debug_assert!(made.is_some(), "{} was never computed", described.op);
-        made.unwrap_or_else(|| {
-            Arc::new(HostBuffer::zeroed(described.dtype, described.shape.elements()))
-        })
+    /// The buffers of `values`, for whoever outlives the run.
+    fn share(&self, values: &[ValueId]) -> Result<Vec<Arc<HostBuffer>>, DeviceError> {
+        let made = values.iter().map(|value| self.values[value.index()].clone());
+        let made: Option<_> = made.collect();
+        made.ok_or_else(|| DeviceError::broken("a result was never computed"))
     }
 
     /// Gives what nobody else holds back to the pool, and lends it what somebody does.

@@ -57,7 +57,10 @@ impl<'a> Memory<'a> {
     }
 
     pub fn slot(&self, slot: usize) -> Result<&Block, DeviceError> {
-        self.slots.get(slot).map(|lease| &**lease).ok_or_else(|| broken("a slot is missing"))
+        self.slots
+            .get(slot)
+            .map(|lease| &**lease)
+            .ok_or_else(|| DeviceError::broken("a slot is missing"))
     }
 
     fn value(&self, plan: &Plan, index: usize) -> Result<&Block, DeviceError> {
@@ -69,7 +72,7 @@ impl<'a> Memory<'a> {
             }
             Home::Kept(position) => self.kept.get(position).map(|kept| &kept.lease),
         };
-        lease.map(|lease| &**lease).ok_or_else(|| broken("a value has no buffer"))
+        lease.map(|lease| &**lease).ok_or_else(|| DeviceError::broken("a value has no buffer"))
     }
 }
 
@@ -183,7 +186,7 @@ impl Encode<'_> {
             BufferRef::Slot(slot) => self.memory.slot(slot),
             BufferRef::Failures => {
                 let failures = self.memory.failures.as_deref();
-                failures.ok_or_else(|| broken("there is no room for failures"))
+                failures.ok_or_else(|| DeviceError::broken("there is no room for failures"))
             }
         };
         dispatch.buffers.iter().map(|binding| block(binding.buffer)).collect()
@@ -261,9 +264,5 @@ impl Shared {
 }
 
 pub(super) fn value(plan: &Plan, index: usize) -> Result<&Value, DeviceError> {
-    plan.values.get(index).ok_or_else(|| broken("a value is missing"))
-}
-
-pub(super) fn broken(reason: &str) -> DeviceError {
-    DeviceError::Refused { doing: "running a plan".into(), reason: reason.into() }
+    plan.values.get(index).ok_or_else(|| DeviceError::broken("a value is missing"))
 }

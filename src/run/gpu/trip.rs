@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::convert::Storage;
-use super::encode::{Encode, Memory, StagedCopy, broken, value};
+use super::encode::{Encode, Memory, StagedCopy, value};
 use super::fault::Scope;
 use super::flight::{Commands, Flight};
 use super::kernels::Kernels;
@@ -14,7 +14,7 @@ use super::readback::{GpuRun, Output, Source};
 use super::resident::DeviceBuffer;
 use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
-use crate::error::{DataError, Error};
+use crate::error::{DataError, DeviceError, Error};
 use crate::plan::{Home, Plan, Value};
 use crate::run::budget::Permit;
 use crate::run::memory::LARGE;
@@ -220,7 +220,7 @@ impl Shared {
 
 fn host_data<'a>(job: &'a Job, value: &Value, input: u32) -> Result<&'a HostData, Error> {
     let data = job.uploads.get(input as usize);
-    let data = data.ok_or_else(|| broken("the data of an upload is missing"))?;
+    let data = data.ok_or_else(|| DeviceError::broken("the data of an upload is missing"))?;
     let (given, size) = ((**data).as_ref().len(), value.dtype.size());
     if given != value.shape.elements().saturating_mul(size) {
         let shape = value.shape.clone();

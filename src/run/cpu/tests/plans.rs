@@ -130,3 +130,19 @@ fn memory_that_the_host_has_not_is_an_error() {
     assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error}");
     assert_eq!(pool.counts().idle_bytes, 8 * LEN as u64, "both slots are free");
 }
+
+#[test]
+fn a_result_that_no_step_makes_is_an_error() {
+    let data = Arc::new(HostBuffer::from_slice(&[1.0_f32; LEN]));
+    let given = std::slice::from_ref(&data);
+    let pool = CpuPool::default();
+    for kept in [false, true] {
+        let mut plan = plan();
+        plan.steps.truncate(if kept { 3 } else { 2 });
+        plan.downloads.truncate(if kept { 0 } else { 1 });
+        let program = CpuProgram::new(Arc::new(plan));
+        let ran = run(&program, given, given, &pool, &Timeline::default(), &|| true);
+        let error = ran.unwrap_err().to_string();
+        assert!(error.contains("never computed; please report"), "{error}");
+    }
+}
