@@ -2,65 +2,7 @@
 
 mod common;
 
-#[cfg(feature = "serde")]
-use std::path::PathBuf;
-
 use onetrip::{Backend, Curve, Device, GpuCommandBatch, Placement};
-
-/// A folder of its own, gone afterwards.
-#[cfg(feature = "serde")]
-struct Folder(PathBuf);
-
-#[cfg(feature = "serde")]
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("onetrip-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        Self(folder)
-    }
-
-    /// Damages every file.
-    fn damage(&self) {
-        for entry in std::fs::read_dir(&self.0).expect("the folder is there") {
-            let path = entry.expect("an entry").path();
-            let mut bytes = std::fs::read(&path).expect("a file");
-            let last = bytes.len() - 1;
-            bytes[last] ^= 1;
-            std::fs::write(&path, bytes).expect("a file");
-        }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-#[cfg(feature = "serde")]
-#[tokio::test]
-async fn what_was_measured_is_read_from_disk_by_the_next_device() {
-    if common::gpu().await.is_none() {
-        return;
-    }
-    let folder = Folder::new("placement");
-    let open = || Device::builder().cache_folder(&folder.0).gpu();
-    let device = open().await.unwrap();
-    assert!(!device.profile().measured);
-    let mut steps = Vec::new();
-    let profile = device.calibrate_with(|step| steps.push((step.done, step.of))).await.unwrap();
-    assert!(profile.measured && profile.gpu.round_trip > 0.0 && profile.cpu.round_trip > 0.0);
-    let of = steps[0].1;
-    assert_eq!(steps, (0..of).map(|done| (done, of)).collect::<Vec<_>>());
-    assert_eq!(device.profile(), profile);
-    assert_eq!(open().await.unwrap().profile(), profile);
-    folder.damage();
-    let anew = open().await.unwrap();
-    assert!(!anew.profile().measured, "what is damaged is as good as none");
-    anew.calibrate().await.unwrap();
-    assert!(open().await.unwrap().profile().measured);
-}
 
 #[tokio::test]
 async fn a_profile_given_by_hand_is_taken_or_refused() {
@@ -113,4 +55,66 @@ async fn one_side(device: &Device) {
     let other = if device.is_gpu() { Placement::Cpu } else { Placement::Gpu };
     batch.set_placement(other);
     assert!(batch.execute().await.is_err(), "{other} is not for this device");
+}
+
+/// Profiles on disk.
+#[cfg(feature = "serde")]
+mod on_disk {
+    use std::path::PathBuf;
+
+    use onetrip::Device;
+
+    use super::common;
+
+    /// A folder of its own, gone afterwards.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder =
+                std::env::temp_dir().join(format!("onetrip-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&folder);
+            Self(folder)
+        }
+
+        /// Damages every file.
+        fn damage(&self) {
+            for entry in std::fs::read_dir(&self.0).expect("the folder is there") {
+                let path = entry.expect("an entry").path();
+                let mut bytes = std::fs::read(&path).expect("a file");
+                let last = bytes.len() - 1;
+                bytes[last] ^= 1;
+                std::fs::write(&path, bytes).expect("a file");
+            }
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_measured_is_read_from_disk_by_the_next_device() {
+        if common::gpu().await.is_none() {
+            return;
+        }
+        let folder = Folder::new("placement");
+        let open = || Device::builder().cache_folder(&folder.0).gpu();
+        let device = open().await.unwrap();
+        assert!(!device.profile().measured);
+        let mut steps = Vec::new();
+        let profile = device.calibrate_with(|step| steps.push((step.done, step.of))).await.unwrap();
+        assert!(profile.measured && profile.gpu.round_trip > 0.0 && profile.cpu.round_trip > 0.0);
+        let of = steps[0].1;
+        assert_eq!(steps, (0..of).map(|done| (done, of)).collect::<Vec<_>>());
+        assert_eq!(device.profile(), profile);
+        assert_eq!(open().await.unwrap().profile(), profile);
+        folder.damage();
+        let anew = open().await.unwrap();
+        assert!(!anew.profile().measured, "what is damaged is as good as none");
+        anew.calibrate().await.unwrap();
+        assert!(open().await.unwrap().profile().measured);
+    }
 }
