@@ -734,6 +734,14 @@ pub enum DataError {
         /// The shape.
         shape: Shape,
     },
+    /// An array of another shape, though it may have as many elements.
+    #[error("an array of {given} does not fit {expected}; transpose or reshape it first")]
+    Shape {
+        /// The array's shape.
+        given: Shape,
+        /// The shape that it must have.
+        expected: Shape,
+    },
     /// More dimensions than supported.
     #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
     Rank(usize),

@@ -190,10 +190,23 @@ mod arrays {
                 (&columns.t() * 2.0).into_dyn()
             );
         }
+        // As many elements in another shape are refused.
+        let misfit = |given: [usize; 2], expected: [usize; 2]| DataError::Shape {
+            given: given.into(),
+            expected: expected.into(),
+        };
+        for input in [Input::from((x, columns.view())), Input::from(("x", columns.view()))] {
+            let error = program.run([input]).await.expect_err("another shape");
+            assert!(
+                matches!(&error, Error::Data(data) if *data == misfit([3, 2], [2, 3])),
+                "{error}"
+            );
+        }
         let mut batch = GpuCommandBatch::new(&Device::cpu());
         let x = batch.upload_array(columns.view());
         let error = batch.write_array(x, columns.t()).expect_err("another shape");
-        assert!(matches!(error, Error::Data(DataError::Length { .. })), "{error}");
+        assert!(matches!(&error, Error::Data(data) if *data == misfit([2, 3], [3, 2])), "{error}");
+        assert!(error.to_string().contains("[2, 3] does not fit [3, 2]"), "{error}");
     }
 }
 

@@ -63,14 +63,15 @@ impl GpuCommandBatch {
     /// As [`write`](Self::write), of an array of any layout.
     ///
     /// # Errors
-    /// As [`write`](Self::write); [`DataError::Length`] if the array has not the shape of the upload.
+    /// As [`write`](Self::write); [`DataError::Shape`] if the array has not the shape of the upload.
     pub fn write_array<T: Element, D: Dimension>(
         &mut self,
         id: BufferId<T>,
         array: ArrayView<'_, T, D>,
     ) -> Result<()> {
-        if let Some(shape) = self.shape(id).filter(|shape| shape.dims() != array.shape()) {
-            return Err(DataError::Length { given: array.len(), shape }.into());
+        let given = shape_of(&array);
+        if let Some(expected) = self.shape(id).filter(|shape| *shape != given) {
+            return Err(DataError::Shape { given, expected }.into());
         }
         match array.as_slice() {
             Some(data) => self.write(id, data),
@@ -127,21 +128,23 @@ impl Device {
 }
 
 impl<'a, T: Element, D: Dimension> From<(BufferId<T>, ArrayView<'a, T, D>)> for Input<'a> {
-    /// The elements in row-major order; copied at once where they lie otherwise.
+    /// The elements in row-major order; copied at once where they lie otherwise. The array must have the input's shape.
     fn from((id, array): (BufferId<T>, ArrayView<'a, T, D>)) -> Self {
-        match array.to_slice() {
+        let input: Self = match array.to_slice() {
             Some(data) => (id, data).into(),
             None => (id, elements(&array)).into(),
-        }
+        };
+        input.shaped(shape_of(&array))
     }
 }
 
 impl<'a, T: Element, D: Dimension> From<(&'a str, ArrayView<'a, T, D>)> for Input<'a> {
-    /// The elements in row-major order; copied at once where they lie otherwise.
+    /// The elements in row-major order; copied at once where they lie otherwise. The array must have the input's shape.
     fn from((name, array): (&'a str, ArrayView<'a, T, D>)) -> Self {
-        match array.to_slice() {
+        let input: Self = match array.to_slice() {
             Some(data) => (name, data).into(),
             None => (name, elements(&array)).into(),
-        }
+        };
+        input.shaped(shape_of(&array))
     }
 }

@@ -8,6 +8,7 @@ use crate::error::DeviceError;
 use crate::graph::NodeId;
 use crate::run::HostBuffer;
 use crate::run::cpu::CpuPool;
+use crate::shape::Shape;
 
 /// Data for one input of a [`Program`](crate::Program), by id or by name: a pair of either with a slice or a vector,
 /// in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
@@ -35,6 +36,8 @@ use crate::run::cpu::CpuPool;
 pub struct Input<'a> {
     pub(super) key: Key<'a>,
     pub(super) dtype: DType,
+    /// What the data must fill, where it comes with a shape.
+    pub(super) shape: Option<Shape>,
     data: Data<'a>,
 }
 
@@ -58,11 +61,19 @@ enum Data<'a> {
 
 impl<'a> Input<'a> {
     fn borrowed<T: Element>(key: Key<'a>, data: &'a [T]) -> Self {
-        Self { key, dtype: T::DTYPE, data: Data::Borrowed(bytemuck::cast_slice(data)) }
+        let data = Data::Borrowed(bytemuck::cast_slice(data));
+        Self { key, dtype: T::DTYPE, shape: None, data }
     }
 
     fn owned<T: Element>(key: Key<'a>, data: Vec<T>) -> Self {
-        Self { key, dtype: T::DTYPE, data: Data::Owned(HostBuffer::from_vec(data)) }
+        let data = Data::Owned(HostBuffer::from_vec(data));
+        Self { key, dtype: T::DTYPE, shape: None, data }
+    }
+
+    /// The data has `shape`, and fits no input of another.
+    #[cfg(feature = "ndarray")]
+    pub(super) fn shaped(self, shape: Shape) -> Self {
+        Self { shape: Some(shape), ..self }
     }
 
     /// The number of elements.

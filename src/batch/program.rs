@@ -242,6 +242,9 @@ impl Inner {
             return Err(DataError::DType { expected, given }.into());
         }
         let shape = &node.ty.shape;
+        if let Some(given) = input.shape.as_ref().filter(|given| *given != shape) {
+            return Err(DataError::Shape { given: given.clone(), expected: shape.clone() }.into());
+        }
         if input.len() != shape.elements() {
             return Err(DataError::Length { given: input.len(), shape: shape.clone() }.into());
         }
