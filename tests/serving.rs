@@ -97,6 +97,8 @@ async fn what_never_fits_is_an_error_at_once() {
         let error = batch.execute().await.unwrap_err();
         let Error::Run(RunError::OverBudget { needs, budget }) = error else { panic!("{error}") };
         assert!(needs >= 4 * 300 * 300 && budget == BUDGET, "{error}");
+        let metrics = device.metrics();
+        assert_eq!((metrics.failed, metrics.cancelled), (1, 0), "{metrics:?}");
     }
 }
 
@@ -130,6 +132,7 @@ async fn runs_end_at_their_deadline_and_when_told_to() {
             let limit = Duration::from_millis(20);
             let error = program.run_within(limit, NONE).await.unwrap_err();
             assert!(matches!(error, Error::Run(RunError::Deadline(it)) if it == limit), "{error}");
+            assert_eq!(device.metrics().cancelled, 1, "it waited for its turn");
             let error = program.run_unless(async {}, NONE).await.unwrap_err();
             assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::launch::{Results, Run, admit};
+use super::launch::{Results, Run, admit, tell};
 use super::resident::{self, Handle, Storage};
 use super::state::Turns;
 use super::stats::RunStats;
@@ -104,24 +104,38 @@ impl Attempt<'_> {
         uploads: impl FnOnce() -> Result<Vec<Arc<HostBuffer>>>,
         stats: &mut RunStats,
     ) -> Result<Done> {
+        let counted = self.device.counted();
         let _turns = turns.take().await;
         let (mut uploads, mut data) = (Some(uploads), Vec::new());
-        loop {
-            let prepared = self.prepared(stats)?;
-            let permit = admit(self.device, &prepared, self.timeline, stats).await?;
-            if let Some(uploads) = uploads.take() {
-                data = stage!(self.timeline, "gather").of(uploads)?;
+        let done = loop {
+            let tried = self.once(&mut uploads, &mut data, stats).await;
+            tell(self.device, stats, tried.as_ref().err());
+            let Err(error) = tried else { break tried };
+            if let Err(error) = self.recover(error, stats).await {
+                break Err(error);
             }
-            match self.launch(&prepared, &data, permit, stats).await {
-                Ok((results, kept)) => {
-                    for (handle, storage) in self.kept.iter().zip(&kept) {
-                        handle.fill(storage.clone());
-                    }
-                    return Ok(Done { prepared, results, kept });
-                }
-                Err(error) => self.recover(error, stats).await?,
-            }
+        };
+        counted.end();
+        done
+    }
+
+    /// Runs when there is room. The first to have it takes what `uploads` bring for `data`.
+    async fn once(
+        &self,
+        uploads: &mut Option<impl FnOnce() -> Result<Vec<Arc<HostBuffer>>>>,
+        data: &mut Vec<Arc<HostBuffer>>,
+        stats: &mut RunStats,
+    ) -> Result<Done> {
+        let prepared = self.prepared(stats)?;
+        let permit = admit(self.device, &prepared, self.timeline, stats).await?;
+        if let Some(uploads) = uploads.take() {
+            *data = stage!(self.timeline, "gather").of(uploads)?;
         }
+        let (results, kept) = self.launch(&prepared, data, permit, stats).await?;
+        for (handle, storage) in self.kept.iter().zip(&kept) {
+            handle.fill(storage.clone());
+        }
+        Ok(Done { prepared, results, kept })
     }
 
     async fn launch(

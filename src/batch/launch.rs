@@ -74,11 +74,9 @@ impl Run<'_> {
     /// Runs. With the results comes what stays on the device, in the order of the graph's keeps.
     pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
         let (device, was_chosen) = (self.device, self.prepared.was_chosen);
-        let (busy, counted) = (device.busy(), device.counted());
+        let busy = device.busy();
         let finished = self.run(stats).await;
-        counted.end();
         drop(busy);
-        tell(device, stats, finished.as_ref().err());
         if was_chosen {
             device.measure_some_time();
         }
@@ -257,8 +255,8 @@ impl std::fmt::Debug for Results {
     }
 }
 
-/// Counts what a run did, and says so.
-fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
+/// Counts what an attempt at a run did, and says so.
+pub(super) fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let counters = device.counters();
     let ran = match (failed, stats.backend) {

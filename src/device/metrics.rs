@@ -15,7 +15,8 @@ macro_rules! counters {
             $($counter,)*
         }
 
-        /// What a device has done since it was opened, from [`Device::metrics`]. All but the pools' bytes only grow.
+        /// What a device has done since it was opened, from [`Device::metrics`]. The counters only grow, but
+        /// for the hits and misses of the GPU's pool, which begin anew when it is opened again.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         #[non_exhaustive]
