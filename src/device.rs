@@ -204,7 +204,13 @@ impl Device {
         residents: &[Residence],
     ) -> Result<Placed, PlanError> {
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        place(graph, sides.filter(|target| self.uses(target.backend)), placement, residents)
+        let placement = self.placement_now(*placement);
+        place(graph, sides.filter(|target| self.uses(target.backend)), &placement, residents)
+    }
+
+    /// What becomes of a placement that was `asked` for: without the GPU that was given up, all is the CPU's.
+    pub(crate) fn placement_now(&self, asked: Placement) -> Placement {
+        if self.gave_up_its_gpu() { Placement::Cpu } else { asked }
     }
 
     /// Whether graphs may run on a side as things stand.

@@ -99,7 +99,7 @@ impl GpuCommandBatch {
         let residents = resident::residences(&self.graph, &self.residents)?;
         let targets = self.device.targets();
         let placed = self.device.place(&self.graph, &targets, &self.placement, &residents)?;
-        let why = match self.placement {
+        let why = match self.device.placement_now(self.placement) {
             Placement::Auto if placed.was_chosen() => Some(Placement::Auto.to_string()),
             Placement::Auto => {
                 residents.contains(&Residence::Gpu).then(|| "data that lies there alone".to_owned())

@@ -254,7 +254,7 @@ impl Device {
         placement: Placement,
         residents: &[Residence],
     ) -> Result<(Arc<Prepared>, bool)> {
-        let placement = if self.gave_up_its_gpu() { Placement::Cpu } else { placement };
+        let placement = self.placement_now(placement);
         let targets = self.targets();
         let residences = SmallVec::from_slice(residents);
         let key = (graph.fingerprint(), placement, residences, targets.revision);
