@@ -12,7 +12,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use onetrip::{
-    Backend, BufferId, Device, DeviceError, Error, GpuCommandBatch, Program, Recovery, Resident,
+    Backend, BufferId, Device, DeviceError, Error, GpuCommandBatch, Placement, Program, Recovery,
+    Resident,
 };
 
 /// A device of any adapter with this recovery, or `None` where there is no adapter.
@@ -68,6 +69,46 @@ async fn without_recovery_a_loss_is_told_and_every_run_fails() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((told[0].losses, told[0].recovery), (1, Recovery::Fail));
     assert_eq!(device.pool_stats().losses, 1);
+}
+
+#[tokio::test]
+async fn a_loss_that_a_transfer_finds_is_told() {
+    for (recovery, by_reading) in [Recovery::Fail, Recovery::Reopen, Recovery::Cpu]
+        .map(|it| [(it, true), (it, false)])
+        .concat()
+    {
+        let Some(device) = device(recovery).await else { return };
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        device.on_lost(move |loss| heard.lock().unwrap().push(loss.clone()));
+        let w = device.resident(&[1.0_f32; 600], 600).unwrap();
+        device.simulate_loss();
+        if by_reading {
+            assert!(w.read().await.is_err() && w.keep_host_copy().await.is_err());
+        } else {
+            let made = device.resident(&[1.0_f32], 1);
+            assert_eq!(made.is_ok(), recovery != Recovery::Fail);
+        }
+        assert_eq!(told.lock().unwrap().len(), 1, "{recovery:?}");
+        let next = soon(device.eval(|b| b.full(1, 1.0_f32))).await;
+        assert_eq!(next.is_ok(), recovery != Recovery::Fail);
+        assert_eq!(device.pool_stats().losses, 1, "{recovery:?}: told once");
+    }
+}
+
+#[tokio::test]
+async fn what_is_explained_is_what_runs_once_the_gpu_was_given_up() {
+    let Some(device) = device(Recovery::Cpu).await else { return };
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.upload(&[1.0_f32, 4.0]);
+    let y = batch.sqrt(x);
+    batch.set_placement(Placement::Gpu);
+    assert_eq!(batch.explain().unwrap().backend(), Backend::Gpu);
+    device.simulate_loss();
+    soon(batch.execute()).await.unwrap();
+    assert_eq!(batch.stats().backend, Some(Backend::Cpu));
+    assert_eq!(batch.explain().unwrap().backend(), Backend::Cpu);
+    assert_eq!(batch.read(y).await.unwrap(), [1.0, 2.0]);
 }
 
 /// Loses the device after each number of polls of a run, which covers all of its stages.

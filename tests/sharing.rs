@@ -125,6 +125,28 @@ async fn residents_are_buffers_of_the_users_own_kernels() {
     assert_eq!(resident.read().await.expect("the data"), [3.0, 9.0, 6.0]);
 }
 
+#[tokio::test]
+async fn no_host_copy_hides_what_others_write() {
+    let Some(gpu) = common::devices().await.into_iter().find(Device::is_gpu) else { return };
+    let queue = gpu.wgpu_queue().expect("a GPU");
+    let resident = gpu.resident(&[1.0_f32, 2.0], 2).expect("room");
+    resident.keep_host_copy().await.expect("a copy");
+    let buffer = resident.wgpu_buffer().expect("a buffer");
+    resident.keep_host_copy().await.expect("nothing to do");
+    queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&9.0_f32));
+    queue.submit([]);
+    assert_eq!(resident.read().await.expect("the data"), [9.0, 2.0]);
+    // What a run fills is a buffer that nobody shares, with a copy again.
+    let mut batch = GpuCommandBatch::new(&gpu);
+    let x = batch.bind(&resident);
+    let y = batch.add_scalar(x, 1.0);
+    batch.update(&resident, y);
+    batch.execute().await.expect("a run");
+    queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&0.0_f32));
+    gpu.simulate_loss();
+    assert_eq!(resident.read().await.expect("the copy"), [10.0, 3.0]);
+}
+
 #[test]
 fn without_a_gpu_there_is_no_buffer() {
     let device = Device::cpu();

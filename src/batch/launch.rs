@@ -310,7 +310,7 @@ fn check_room(bytes: u64) -> Result<()> {
     Err(memory::exhausted(bytes).into())
 }
 
-/// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides.
+/// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides unless it is shared.
 async fn host_residents(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
     let mut residents = Vec::with_capacity(handles.len());
     for handle in handles {
@@ -327,7 +327,8 @@ pub(super) fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<Devi
         return Ok(buffer);
     }
     let host = storage.host.ok_or_else(|| handle.empty())?;
-    let copy = Arc::new(gpu.resident(handle.dtype(), host.bytes())?);
+    let copy = gpu.resident(handle.dtype(), host.bytes());
+    let copy = Arc::new(copy.map_err(|error| handle.device().noticed(error))?);
     handle.add_copy(&host, &copy);
     Ok(copy)
 }

@@ -26,7 +26,7 @@ use crate::graph::Graph;
 use crate::ops::{Op, Type, check_size};
 use crate::run::HostBuffer;
 #[cfg(feature = "gpu")]
-use crate::run::gpu::{DeviceBuffer, Parts};
+use crate::run::gpu::{DeviceBuffer, Download, Parts};
 #[cfg(feature = "gpu")]
 use crate::run::memory;
 use crate::shape::{MAX_RANK, Shape};
@@ -65,6 +65,9 @@ pub(super) struct Storage {
     pub host: Option<Arc<HostBuffer>>,
     #[cfg(feature = "gpu")]
     pub gpu: Option<Arc<DeviceBuffer>>,
+    /// Whether others may write to it on the GPU, so that no copy on the host can be trusted: there is none.
+    #[cfg(feature = "gpu")]
+    pub is_shared: bool,
 }
 
 impl Storage {
@@ -73,6 +76,8 @@ impl Storage {
             host: Some(buffer),
             #[cfg(feature = "gpu")]
             gpu: None,
+            #[cfg(feature = "gpu")]
+            is_shared: false,
         }
     }
 
@@ -86,6 +91,11 @@ impl Storage {
         return self.gpu.is_some();
         #[cfg(not(feature = "gpu"))]
         false
+    }
+
+    #[cfg(feature = "gpu")]
+    fn is_in(&self, buffer: &Arc<DeviceBuffer>) -> bool {
+        self.gpu.as_ref().is_some_and(|gpu| Arc::ptr_eq(gpu, buffer))
     }
 
     fn is_empty(&self) -> bool {
@@ -125,7 +135,8 @@ impl Storage {
     #[cfg(feature = "gpu")]
     pub async fn bring_to_host(&mut self, device: &Device) -> Result<(), DeviceError> {
         if let (None, Some(buffer), Some(gpu)) = (&self.host, &self.gpu, device.opened()) {
-            self.host = Some(Arc::new(gpu.read_resident(buffer).await?.to_host()));
+            let read = gpu.read_resident(buffer).await.map_err(|error| device.noticed(error))?;
+            self.host = Some(Arc::new(read.to_host()));
         }
         Ok(())
     }
@@ -172,7 +183,7 @@ impl Handle {
         ReadError::EmptyResident { place: file_and_line(self.0.place) }
     }
 
-    /// The data on the host, where it is brought if need be, and stays.
+    /// The data on the host, where it is brought if need be, and stays unless it is shared.
     pub async fn on_host(&self) -> Result<Arc<HostBuffer>> {
         #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "it is there"))]
         let mut storage = self.filled()?;
@@ -213,13 +224,29 @@ impl Handle {
         }
     }
 
-    /// As [`add_copy`](Self::add_copy), on the host of what is `on_gpu`.
+    /// As [`add_copy`](Self::add_copy), on the host of what is `on_gpu` and not shared.
     #[cfg(feature = "gpu")]
     pub fn add_host_copy(&self, on_gpu: &Arc<DeviceBuffer>, copy: &Arc<HostBuffer>) {
         let mut storage = self.lock();
-        if storage.gpu.as_ref().is_some_and(|gpu| Arc::ptr_eq(gpu, on_gpu)) {
+        if !storage.is_shared && storage.is_in(on_gpu) {
             storage.host = Some(Arc::clone(copy));
         }
+    }
+
+    /// From now on others may write to `on_gpu`. `false`, and nothing is done, if other data has taken its place.
+    #[cfg(feature = "gpu")]
+    pub fn share(&self, on_gpu: &Arc<DeviceBuffer>) -> bool {
+        let mut storage = self.lock();
+        let is_there = storage.is_in(on_gpu);
+        if is_there {
+            (storage.host, storage.is_shared) = (None, true);
+        }
+        is_there
+    }
+
+    #[cfg(feature = "gpu")]
+    pub fn device(&self) -> &Device {
+        &self.0.device
     }
 
     #[cfg(feature = "gpu")]
@@ -257,6 +284,9 @@ impl<T: Element> Resident<T> {
     /// Keeps a copy of the data in the host's memory from now on, with which the resident outlives the loss of a
     /// GPU. Where runs fill it, each brings the new data to the host before it ends.
     ///
+    /// While the buffer is the caller's too, by [`wgpu_buffer`](Self::wgpu_buffer), no copy could be trusted, and none is kept:
+    /// the data is lost with the GPU. The next run that fills the resident brings a copy again.
+    ///
     /// # Errors
     /// [`DeviceError`] if the device fails while it hands out the data that it has.
     pub async fn keep_host_copy(&self) -> Result<()> {
@@ -291,7 +321,7 @@ impl<T: Element> Resident<T> {
         #[cfg(feature = "gpu")]
         if let Some(mut parts) = self.parts()? {
             let mut values = memory::zeroed(self.shape().elements());
-            while let Some((start, part)) = parts.next().await? {
+            while let Some((start, part)) = self.next(&mut parts).await? {
                 values = part.copied_into(values, start).await;
             }
             return Ok(values);
@@ -309,7 +339,7 @@ impl<T: Element> Resident<T> {
         check_length(self.shape(), out)?;
         #[cfg(feature = "gpu")]
         if let Some(mut parts) = self.parts()? {
-            while let Some((start, part)) = parts.next().await? {
+            while let Some((start, part)) = self.next(&mut parts).await? {
                 part.copy_out(0, &mut out[start..start + part.len()]);
                 give_way().await;
             }
@@ -322,12 +352,18 @@ impl<T: Element> Resident<T> {
     /// The data in parts, if it is on a GPU.
     #[cfg(feature = "gpu")]
     fn parts(&self) -> Result<Option<Parts>> {
-        let (Storage { host: None, gpu: Some(buffer) }, Some(gpu)) =
+        let (Storage { host: None, gpu: Some(buffer), .. }, Some(gpu)) =
             (self.handle.filled()?, self.device().opened())
         else {
             return Ok(None);
         };
         Ok(Some(gpu.read_parts(&buffer, STRIDE / size_of::<T>())))
+    }
+
+    /// The next part, and the position of its first element.
+    #[cfg(feature = "gpu")]
+    async fn next(&self, parts: &mut Parts) -> Result<Option<(usize, Download)>, DeviceError> {
+        parts.next().await.map_err(|error| self.device().noticed(error))
     }
 
     /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`], after
@@ -347,7 +383,8 @@ impl<T: Element> Resident<T> {
         }
         #[cfg(feature = "gpu")]
         if let (Some(buffer), Some(gpu)) = (storage.gpu, self.device().opened()) {
-            return Ok(Found::Gpu(gpu.read_resident(&buffer).await?));
+            let read = gpu.read_resident(&buffer).await;
+            return Ok(Found::Gpu(read.map_err(|error| self.device().noticed(error))?));
         }
         Err(self.handle.empty().into())
     }
@@ -382,7 +419,8 @@ impl Device {
         if let Some(gpu) = self.opened() {
             let small = self.uses(Backend::Cpu) && size_of_val(data) <= ON_BOTH_SIDES;
             let host = if small { on_host() } else { Storage::default() };
-            return match gpu.resident(T::DTYPE, bytemuck::cast_slice(data)) {
+            let on_gpu = gpu.resident(T::DTYPE, bytemuck::cast_slice(data));
+            return match on_gpu.map_err(|error| self.noticed(error)) {
                 Ok(resident) => Ok(Storage { gpu: Some(Arc::new(resident)), ..host }),
                 // It goes to the device that takes its place, with the first run that reads it.
                 Err(DeviceError::Lost { .. }) if self.recovers() => Ok(on_host()),

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::launch::device_storage;
-use super::resident::{Resident, Storage};
+use super::resident::Resident;
 use crate::dtype::Element;
 use crate::error::{DeviceError, Result};
 use crate::run::gpu::DeviceBuffer;
@@ -21,8 +21,9 @@ impl<T: Element> Resident<T> {
     /// as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger, and what lies beyond the
     /// elements is anything. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
     ///
-    /// From then on the data lies on the GPU alone, so that what is written is what later runs read. Runs of programs
-    /// that fill the resident give it another buffer: ask again.
+    /// From then on the data lies on the GPU alone, so that what is written is what later runs read, on the CPU too, for which
+    /// each fetches it. This goes before [`keep_host_copy`](Self::keep_host_copy): no copy is kept, and the data is lost with the
+    /// GPU. Runs of programs that fill the resident give it another buffer, which is not shared: ask again.
     ///
     /// ```no_run
     /// # fn copy(device: &onetrip::Device, mine: &wgpu::Buffer) -> onetrip::Result<()> {
@@ -43,9 +44,12 @@ impl<T: Element> Resident<T> {
     /// [`Device::resident`](crate::Device::resident) where the data was on the host.
     pub fn wgpu_buffer(&self) -> Result<WgpuBuffer> {
         let gpu = self.device().opened().ok_or(DeviceError::NoGpu)?;
-        let buffer = device_storage(self.handle(), &gpu)?;
-        self.handle().fill(Storage::on_gpu(Arc::clone(&buffer)));
-        Ok(WgpuBuffer(buffer))
+        loop {
+            let buffer = device_storage(self.handle(), &gpu)?;
+            if self.handle().share(&buffer) {
+                return Ok(WgpuBuffer(buffer));
+            }
+        }
     }
 }
 

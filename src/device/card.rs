@@ -77,7 +77,7 @@ impl Card {
     }
 
     /// Tells of a loss that nobody has told of.
-    fn tell(&self) {
+    pub(super) fn tell(&self) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let Some(reason) = current.gpu.loss().map(str::to_owned) else { return };
         if std::mem::replace(&mut current.told, true) {

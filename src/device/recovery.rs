@@ -107,6 +107,15 @@ impl Device {
         Err(error)
     }
 
+    /// `error`, after the listeners were told if it is a loss: for transfers, which are not repeated.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn noticed(&self, error: DeviceError) -> DeviceError {
+        if let (Some(card), DeviceError::Lost { .. }) = (self.card(), &error) {
+            card.tell();
+        }
+        error
+    }
+
     /// Loses the GPU as a failing driver might, for tests of what a service does then. Nothing happens where there is
     /// none.
     pub fn simulate_loss(&self) {
