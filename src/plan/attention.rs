@@ -1,7 +1,9 @@
 //! How an attention is shared out on a GPU.
 
+use super::form::AttentionForm;
 use super::share::AttentionSchedule;
-use crate::cost::Limits;
+use crate::cost::{Limits, MatrixUnits};
+use crate::shape::points;
 
 /// Workgroups of many queries, and threads in all, that keep a large GPU busy.
 const GROUPS: usize = 264;
@@ -14,24 +16,25 @@ const NARROW: usize = 64;
 /// The most columns that a workgroup computes.
 const COLUMNS: usize = 128;
 const MOST_PARTS: usize = 64;
+/// Subgroups of a workgroup with matrix units, and squares of queries that each of them has: for narrow results, for wide
+/// ones, and for few queries.
+const NARROW_SQUARES: (usize, usize) = (4, 2);
+const WIDE_SQUARES: (usize, usize) = (8, 1);
+const FEWER_SQUARES: [(usize, usize); 2] = [(4, 1), (2, 1)];
+/// The widest queries whose squares a subgroup holds beside the sums.
+const UNITS_WIDTH: usize = 128;
 
-/// The schedule for `count` attentions of `[queries, keys, out]`.
-pub(super) fn schedule(
-    count: usize,
-    [queries, keys, out]: [usize; 3],
-    limits: &Limits,
-) -> AttentionSchedule {
-    let columns = out.next_multiple_of(32).clamp(32, COLUMNS);
-    let tiles = TILES.iter().rev().filter(|(from, ..)| queries >= *from);
-    let mut candidates = tiles.map(|&(_, rows, each, keys)| {
-        let keys = if columns > NARROW { 32 } else { keys };
-        AttentionSchedule { rows, each, keys, columns, parts: 1 }
-    });
+/// The schedule for an attention of such sizes.
+pub(super) fn schedule(form: &AttentionForm, limits: &Limits) -> AttentionSchedule {
+    let &AttentionForm { queries, keys, width, out, .. } = form;
+    let count = points(&form.batch);
     let groups = |s: &AttentionSchedule| {
         count.saturating_mul(queries.div_ceil(s.rows)).saturating_mul(out.div_ceil(s.columns))
     };
+    let fits = |s: &AttentionSchedule| s.workgroup_bytes(width) <= limits.workgroup_bytes as usize;
+    let on_units = on_units(form, limits).into_iter().filter(fits).collect::<Vec<_>>();
+    let mut candidates = if on_units.is_empty() { by_threads(form) } else { on_units }.into_iter();
     // The largest that fits, unless there are too few of it and a smaller one does.
-    let fits = |s: &AttentionSchedule| s.workgroup_bytes() <= limits.workgroup_bytes as usize;
     let first = candidates.find(fits);
     let busy = candidates.find(|s| s.rows >= 32 && fits(s) && groups(s) >= GROUPS);
     let mut schedule = match (first, busy) {
@@ -47,4 +50,48 @@ pub(super) fn schedule(
     // None of them is empty.
     schedule.parts = keys.div_ceil(schedule.part(keys).max(1)).max(1);
     schedule
+}
+
+fn columns(form: &AttentionForm) -> usize {
+    form.out.next_multiple_of(32).clamp(32, COLUMNS)
+}
+
+/// The schedules in which each thread multiplies, those of many queries first.
+fn by_threads(form: &AttentionForm) -> Vec<AttentionSchedule> {
+    let columns = columns(form);
+    let tiles = TILES.iter().rev().filter(|(from, ..)| form.queries >= *from);
+    let schedule = |&(_, rows, each, keys): &(usize, usize, usize, usize)| {
+        let keys = if columns > NARROW { 32 } else { keys };
+        AttentionSchedule { rows, each, keys, columns, units: None, parts: 1 }
+    };
+    tiles.map(schedule).collect()
+}
+
+/// Those for matrix units, if the target has them and they can serve.
+fn on_units(form: &AttentionForm, limits: &Limits) -> Vec<AttentionSchedule> {
+    let columns = columns(form);
+    let serves = |units: &MatrixUnits| {
+        form.halves
+            && form.keys > 0
+            && form.queries >= units.side as usize
+            && form.width <= UNITS_WIDTH
+            && form.out <= columns
+    };
+    let Some(units) = limits.units.filter(serves) else { return Vec::new() };
+    let side = units.side as usize;
+    let most = if columns.max(form.width) > NARROW { WIDE_SQUARES } else { NARROW_SQUARES };
+    let squares = [most].into_iter().chain(FEWER_SQUARES);
+    let schedule = |(subgroups, squares): (usize, usize)| AttentionSchedule {
+        rows: subgroups * squares * side,
+        each: squares * side,
+        keys: AttentionSchedule::CHUNK,
+        columns,
+        units: Some(units),
+        parts: 1,
+    };
+    let needed = |s: &AttentionSchedule| s.rows < 2 * form.queries;
+    let all: Vec<_> = squares.map(schedule).collect();
+    let last = all.last().copied();
+    let fewer: Vec<_> = all.into_iter().filter(needed).collect();
+    if fewer.is_empty() { last.into_iter().collect() } else { fewer }
 }

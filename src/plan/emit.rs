@@ -219,6 +219,7 @@ impl<'b> Emitter<'_, 'b> {
                 let &[q, k, v, ..] = &operands[..] else { return None };
                 let (mask, scale) = (operands.get(3).copied(), self.scalar_index(scale));
                 let (batch, schedule) = (batch.dims().into(), AttentionSchedule::least());
+                let halves = node.ty.dtype == DType::F16;
                 Some(Form::Attention(AttentionForm {
                     batch,
                     queries,
@@ -231,6 +232,7 @@ impl<'b> Emitter<'_, 'b> {
                     mask,
                     scale,
                     causal,
+                    halves,
                     schedule,
                 }))
             }

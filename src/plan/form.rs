@@ -110,6 +110,8 @@ pub(crate) struct AttentionForm {
     pub scale: u16,
     /// Where it is given, keys after i + this are left out for query i.
     pub causal: Option<i64>,
+    /// Whether queries, keys and values are `f16`, or would be rounded to it.
+    pub halves: bool,
     pub schedule: AttentionSchedule,
 }
 

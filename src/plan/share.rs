@@ -147,13 +147,16 @@ impl UnitTile {
 /// How a GPU kernel shares out an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AttentionSchedule {
-    /// Queries of a workgroup, and those of a thread: 4 or 8.
+    /// Queries of a workgroup, and those of a thread (4 or 8) or of a subgroup with matrix units (a multiple of their
+    /// side).
     pub rows: usize,
     pub each: usize,
     /// Keys that are scored at a time, a multiple of [`CHUNK`](Self::CHUNK).
     pub keys: usize,
     /// Columns of the result that a workgroup computes, a multiple of 32.
     pub columns: usize,
+    /// What multiplies halves, if not each thread for itself.
+    pub units: Option<MatrixUnits>,
     /// Parts that the keys are cut into; with more than one, partial results go to the scratch memory and a second
     /// dispatch combines them.
     pub parts: usize,
@@ -167,17 +170,27 @@ impl AttentionSchedule {
 
     /// The schedule until one is chosen.
     pub fn least() -> Self {
-        Self { rows: 32, each: 4, keys: 32, columns: 32, parts: 1 }
+        Self { rows: 32, each: 4, keys: 32, columns: 32, units: None, parts: 1 }
     }
 
     /// Threads of a workgroup.
     pub fn threads(&self) -> usize {
-        self.rows / self.each * Self::ACROSS
+        let shared = self.units.map_or(Self::ACROSS, |units| units.subgroup as usize);
+        self.rows / self.each * shared
     }
 
-    /// Workgroup memory that the kernel takes: a chunk of queries or weights, and one of keys or values.
-    pub fn workgroup_bytes(&self) -> usize {
-        Self::CHUNK * 4 * (self.rows + self.keys.max(self.columns))
+    /// Workgroup memory that the kernel takes for operands `width` wide: a chunk of queries or weights, and one of keys or
+    /// values; with matrix units, the keys and values as `f16`, and of each subgroup scores and weights of a square of
+    /// queries.
+    pub fn workgroup_bytes(&self, width: usize) -> usize {
+        let Some(units) = self.units else {
+            return Self::CHUNK * 4 * (self.rows + self.keys.max(self.columns));
+        };
+        let side = units.side as usize;
+        let width = width.next_multiple_of(Self::CHUNK);
+        let keys_and_values = 2 * self.keys * (width + self.columns + 2 * UnitTile::PAD);
+        let of_a_subgroup = side * (self.keys + UnitTile::PAD) * (4 + 2);
+        keys_and_values + self.rows / self.each * of_a_subgroup
     }
 
     /// Keys of each part but the last.

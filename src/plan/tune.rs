@@ -80,11 +80,11 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
             let positions = step.outputs.iter().any(|output| output.root != *prologue);
             step.scratch = sort_words(*schedule, [rows, *len, *count], positions);
         }
-        Form::Attention(AttentionForm { batch, queries, keys, out, schedule, .. }) => {
-            let count = points(batch);
-            *schedule = attention::schedule(count, [*queries, *keys, *out], &target.limits);
+        Form::Attention(form) => {
+            form.schedule = attention::schedule(form, &target.limits);
+            let AttentionForm { batch, queries, out, schedule, .. } = &*form;
             if schedule.parts > 1 {
-                let words = points(&[schedule.parts, count, *queries, *out + 2]) as u64;
+                let words = points(&[schedule.parts, points(batch), *queries, *out + 2]) as u64;
                 step.scratch = Some(Scratch { words, slot: 0 });
             }
         }

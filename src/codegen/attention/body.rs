@@ -45,6 +45,28 @@ impl Tile {
 }
 
 impl Body<'_> {
+    /// What the template's holes take.
+    pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
+        let AttentionSchedule { rows, keys, columns, .. } = self.schedule();
+        let (fetch_scores, put_scores) = self.bring_scores();
+        vec![
+            ("x_quads", (CHUNK * rows / 4).to_string()),
+            ("w_quads", (CHUNK * keys.max(columns) / 4).to_string()),
+            ("width", kernel.size(self.attention.form.width)),
+            ("state", self.state()),
+            ("scores", self.scores()),
+            ("fetch_scores", fetch_scores),
+            ("put_scores", put_scores),
+            ("multiply_scores", self.multiply_scores()),
+            ("hide", self.hide(kernel)),
+            ("greatest", self.greatest()),
+            ("weights", self.weights()),
+            ("add_values", self.add_values()),
+            ("totals", self.totals()),
+            ("stores", self.stores()),
+        ]
+    }
+
     fn schedule(&self) -> AttentionSchedule {
         self.attention.form.schedule
     }
@@ -78,7 +100,7 @@ impl Body<'_> {
         0..self.schedule().each
     }
 
-    pub fn state(&self) -> String {
+    fn state(&self) -> String {
         let [high, _, wide] = self.fours();
         let mut text = String::new();
         for i in 0..high {
@@ -93,14 +115,14 @@ impl Body<'_> {
         text
     }
 
-    pub fn scores(&self) -> String {
+    fn scores(&self) -> String {
         let [_, keys, _] = self.fours();
         let each = self.rows().flat_map(|r| (0..keys).map(move |q| (r, q)));
         each.map(|(r, q)| format!("var s{r}_{q} = vec4<f32>();\n")).collect()
     }
 
     /// Statements that read the chunk of queries and keys at `e`, and those that put it into workgroup memory.
-    pub fn bring_scores(&self) -> (String, String) {
+    fn bring_scores(&self) -> (String, String) {
         let AttentionSchedule { rows, keys, .. } = self.schedule();
         let (q, put_q) = self.bring_across("q", rows, self.x(), "first_row");
         let (k, put_k) = self.bring_across("k", keys, Tile::new("w_tile", keys), "key");
@@ -147,7 +169,7 @@ impl Body<'_> {
         })
     }
 
-    pub fn multiply_scores(&self) -> String {
+    fn multiply_scores(&self) -> String {
         let [_, keys, _] = self.fours();
         self.multiply("s", keys, Tile::new("w_tile", self.schedule().keys))
     }
@@ -185,10 +207,10 @@ impl Body<'_> {
     }
 
     /// Statements that scale the scores, add the mask, and put −∞ where a key is not seen.
-    pub fn hide(&self, kernel: &mut Kernel<'_>) -> String {
+    fn hide(&self, kernel: &mut Kernel<'_>) -> String {
         let [_, keys, _] = self.fours();
         let scale = kernel.scalar(self.attention.form.scale);
-        let unit = if self.attention.form.mask.is_some() { "" } else { super::UNIT };
+        let unit = self.attention.scale_unit();
         let mut text = format!("let scale = {unit}{scale};\n");
         let each = || self.rows().flat_map(|r| (0..keys).map(move |q| (r, q)));
         let key = |q: usize| format!("key + (tx + {}u) * 4u", q * ACROSS);
@@ -240,7 +262,7 @@ impl Body<'_> {
     }
 
     /// Statements that find the greatest score of each row so far, and shrink what was summed.
-    pub fn greatest(&self) -> String {
+    fn greatest(&self) -> String {
         let [high, keys, wide] = self.fours();
         let own = |i: usize| {
             let row = |r: usize| {
@@ -288,7 +310,7 @@ impl Body<'_> {
     }
 
     /// Statements that turn scores into weights and add these up.
-    pub fn weights(&self) -> String {
+    fn weights(&self) -> String {
         let [high, keys, _] = self.fours();
         let mut text = String::new();
         for r in self.rows() {
@@ -313,7 +335,7 @@ impl Body<'_> {
     }
 
     /// Statements that add the weighted values, a chunk of keys at a time.
-    pub fn add_values(&self) -> String {
+    fn add_values(&self) -> String {
         let [high, keys, wide] = self.fours();
         let columns = self.schedule().columns;
         let fours = columns / 4;
@@ -354,11 +376,11 @@ impl Body<'_> {
     }
 
     /// Statements that put together the sums of the weights.
-    pub fn totals(&self) -> String {
+    fn totals(&self) -> String {
         self.put_together("sum", |i| format!("total{i}"), |a, b| format!("{a} + {b}"))
     }
 
-    pub fn stores(&self) -> String {
+    fn stores(&self) -> String {
         let [high, _, wide] = self.fours();
         let mut text = String::new();
         if self.schedule().parts == 1 {

@@ -1,11 +1,14 @@
 //! Attention: scores, their exponentials and sums of values in one kernel.
 //!
-//! [`load`] reads operands, [`body`] writes the statements of the kernel's loop.
+//! [`load`] reads operands, [`body`] writes the statements of the kernel's loop, [`units`] those of the kernel for matrix
+//! units.
 
 mod body;
 mod load;
+mod units;
 
 use self::body::Body;
+use self::units::Squares;
 use super::Dispatch;
 use super::collapse::Axes;
 use super::kernel::{Kernel, THREADS};
@@ -69,6 +72,11 @@ impl<'a> Attention<'a> {
         if self.form.mask.is_some() { UNIT } else { "" }
     }
 
+    /// What the scale is multiplied by.
+    fn scale_unit(&self) -> &'static str {
+        if self.form.mask.is_some() { "" } else { UNIT }
+    }
+
     /// For each operand of the step, whether its value is bound in fours.
     fn wide(&self, kernel: &Kernel<'_>) -> Vec<bool> {
         let alone = |o: usize| Results::is_wide(&kernel.step.operands[o].view);
@@ -95,10 +103,8 @@ impl<'a> Attention<'a> {
             Some(scratch) => self.store_partial(&mut kernel, &scratch),
         };
         let (locate, groups) = self.locate(&mut kernel);
-        let body = Body { attention: self, arguments: &arguments };
-        let AttentionSchedule { rows, each, keys, columns, .. } = self.form.schedule;
-        let (fetch_scores, put_scores) = body.bring_scores();
-        let holes = [
+        let AttentionSchedule { rows, each, keys, columns, units, .. } = self.form.schedule;
+        let mut holes = vec![
             ("functions", functions),
             ("unit", self.unit().to_string()),
             ("locate", locate),
@@ -108,23 +114,20 @@ impl<'a> Attention<'a> {
             ("keys", keys.to_string()),
             ("columns", columns.to_string()),
             ("threads", self.form.schedule.threads().to_string()),
-            ("x_quads", (AttentionSchedule::CHUNK * rows / 4).to_string()),
-            ("w_quads", (AttentionSchedule::CHUNK * keys.max(columns) / 4).to_string()),
-            ("width", kernel.size(self.form.width)),
-            ("state", body.state()),
-            ("scores", body.scores()),
-            ("fetch_scores", fetch_scores),
-            ("put_scores", put_scores),
-            ("multiply_scores", body.multiply_scores()),
-            ("hide", body.hide(&mut kernel)),
-            ("greatest", body.greatest()),
-            ("weights", body.weights()),
-            ("add_values", body.add_values()),
-            ("totals", body.totals()),
-            ("stores", body.stores()),
         ];
+        let template = if let Some(units) = units {
+            holes.extend(
+                Squares { attention: self, arguments: &arguments, units }.holes(&mut kernel),
+            );
+            kernel.enable("f16");
+            kernel.enable("wgpu_cooperative_matrix");
+            include_str!("../../../shaders/attention_units.wgsl")
+        } else {
+            holes.extend(Body { attention: self, arguments: &arguments }.holes(&mut kernel));
+            include_str!("../../../shaders/attention.wgsl")
+        };
         let phase = if self.form.schedule.parts > 1 { " (parts)" } else { "" };
-        kernel.dispatch(include_str!("../../../shaders/attention.wgsl"), &holes, phase, groups)
+        kernel.dispatch(template, &holes, phase, groups)
     }
 
     /// Statements that find the workgroup's rows, columns and keys; and the number of workgroups.

@@ -2,7 +2,7 @@
 
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
-use crate::cost::Limits;
+use crate::cost::{Limits, MatrixUnits};
 use crate::dtype::DType;
 use crate::plan::{AttentionForm, AttentionSchedule, Form, Space};
 
@@ -15,7 +15,7 @@ struct Sizes {
 }
 
 const fn schedule([rows, each, keys, columns, parts]: [usize; 5]) -> AttentionSchedule {
-    AttentionSchedule { rows, each, keys, columns, parts }
+    AttentionSchedule { rows, each, keys, columns, units: None, parts }
 }
 
 /// attention − 1, with or without a mask.
@@ -58,6 +58,7 @@ fn case(
         mask,
         scale: 1,
         causal,
+        halves: dtype == DType::F16,
         schedule,
     }))
 }
@@ -100,6 +101,31 @@ fn masks_types_and_positions() {
         for (dtype, masked, causal, schedule) in cases {
             let sizes = Sizes { batch: 2, queries: 33, keys: 65, width: 16, out: 9 };
             check(&case(dtype, &sizes, masked, causal, schedule), &limits);
+        }
+    }
+}
+
+/// Software adapters have no matrix units: here the texts, on a GPU that has them the numbers (`crate::parity`).
+#[test]
+fn kernels_for_matrix_units_are_valid() {
+    for side in [8, 16] {
+        let units = MatrixUnits { side, subgroup: 32 };
+        let limits =
+            Limits { units: Some(units), f16: true, workgroup_bytes: 49_152, ..Limits::webgpu() };
+        let side = side as usize;
+        for (subgroups, squares, columns, parts) in [(4, 2, 64, 1), (8, 1, 128, 3), (2, 1, 32, 1)] {
+            let each = squares * side;
+            let rows = subgroups * each;
+            let schedule =
+                AttentionSchedule { rows, each, keys: 32, columns, units: Some(units), parts };
+            for (masked, causal) in [(false, None), (true, None), (false, Some(3))] {
+                let sizes =
+                    Sizes { batch: 2, queries: 70, keys: 97, width: columns, out: columns - 3 };
+                let case = case(DType::F16, &sizes, masked, causal, schedule);
+                let text = &super::text::validate(&case, &limits)[0].wgsl;
+                let bytes = super::text::workgroup_bytes(text) as usize;
+                assert!(bytes <= schedule.workgroup_bytes(columns), "{bytes} {schedule:?}");
+            }
         }
     }
 }

@@ -1,0 +1,77 @@
+// Scaled dot product attention on matrix units, batched: a workgroup computes {{rows}} × {{columns}} elements of the result, a
+// subgroup {{each}} rows of them, in squares. {{keys}} keys at a time are scored by the units; the scores go through
+// workgroup memory, where each row has {{lanes}} threads that weight them by their exponentials, relative to about the
+// greatest so far; the units add the weighted values. Only where a score outgrows that by far, what was summed shrinks, so
+// that sums seldom leave the units (Milakov and Gimelshein, 2018; Dao et al., 2022). The next keys and values are on
+// their way meanwhile.
+//
+// Bindings: 0 the parameters; then the outputs (or the scratch memory that takes partial results), then the inputs.
+// Workgroup: {{threads}} threads. Dispatch: ⌈queries / {{rows}}⌉ · batch · parts workgroups, in any grid.
+{{prelude}}
+
+// e to the power of d, as exact as weights need to be; NaN of NaN.
+fn weight(d: vec4<f32>) -> vec4<f32> {
+    let nan = (bitcast<vec4<u32>>(d) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
+    return select(exp2({{unit}}d), d, nan);
+}
+
+fn most(v: vec4<f32>) -> f32 {
+    return max(max(v.x, v.y), max(v.z, v.w));
+}
+
+{{functions}}
+
+// {{keys}} rows of keys and of values.
+var<workgroup> k_tile: array<vec4<f16>, {{k_fours}}>;
+var<workgroup> v_tile: array<vec4<f16>, {{v_fours}}>;
+// Of each subgroup: the scores of a square of rows, or a square of what was summed; and the weights, or queries.
+var<workgroup> scores: array<vec4<f32>, {{score_fours}}>;
+var<workgroup> weights: array<vec4<f16>, {{score_fours}}>;
+
+@compute @workgroup_size({{threads}})
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let id = (group.z * groups.y + group.y) * groups.x + group.x;
+    {{locate}}
+    {{bases}}
+
+    let subgroup = thread / {{subgroup}}u;
+    let lane = thread % {{subgroup}}u;
+    let own_rows = first_row + subgroup * {{each}}u;
+    let squares = subgroup * {{square_fours}}u;
+    // The thread's row in a square, and its fours of it: every {{lanes}} from this on.
+    let row = lane / {{lanes}}u;
+    let four = lane % {{lanes}}u;
+    let row_at = squares + row * {{pitch}}u + four;
+    {{queries}}
+    {{state}}
+    {{places}}
+    if first_key < end_key {
+        let next_key = first_key;
+        {{fetch}}
+    }
+    var key = first_key;
+    loop {
+        {{put}}
+        workgroupBarrier();
+        let next_key = key + {{keys}}u;
+        // In a branch, the loads are issued here, not where they are needed.
+        if next_key < end_key {
+            {{fetch}}
+        }
+        {{scores}}
+        {{weights}}
+        {{add_values}}
+        // In the middle, so that drivers leave the loop as it is: unrolled, it takes them four times as long. Where no key
+        // is seen, the first tile is of zeros, and all of it hidden.
+        if next_key >= end_key {
+            break;
+        }
+        workgroupBarrier();
+        key = next_key;
+    }
+    {{stores}}
+}
