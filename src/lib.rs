@@ -44,11 +44,11 @@
 //! # Features
 //!
 //! - `gpu` (default): GPUs through wgpu. Without it the crate is a CPU engine.
-//! - `serde` (default): [`DeviceProfile`] as serde's data, and kept on disk.
+//! - `serde` (default): profiles and counters as serde's data; [`DeviceProfile`] kept on disk.
 //! - `tracing`: spans and events of every stage, under the target `onetrip`.
 //! - `ndarray`: views of arrays as inputs, arrays as results.
 //! - `safetensors`: weights from a file, mapped into memory, as residents.
-//! - `blocking`: twins of everything async that wait on the calling thread.
+//! - `blocking`: twins of the async methods of devices, batches and residents that wait on the calling thread.
 
 mod batch;
 mod calibrate;

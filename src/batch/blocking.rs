@@ -1,4 +1,4 @@
-//! Blocking twins of everything async.
+//! Blocking twins of the async methods of devices, batches and residents.
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
 use super::{BufferId, GpuCommandBatch, ReadView, Resident};

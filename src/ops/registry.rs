@@ -89,7 +89,8 @@ const STORED: &str = "everything before and after; the tensor read is stored";
 const CELL: &str = "made of products and elementwise operations, which fuse";
 const LAYER: &str = "made of elementwise operations and reductions, which fuse";
 const CLASSES: &str = "made of elementwise operations, reductions and look-ups, which fuse";
-const CONVOLVED: &str = "elementwise before and after; windows are never written out";
+const CONVOLVED: &str = "elementwise before and after; on a GPU windows are never written out";
+const TURNED_AROUND: &str = "elementwise after; the tensor or its phases may be written out";
 const WINDOWED: &str = "elementwise before and after, borders too";
 const VIEW: &str = "a view, no kernel: folded into its readers";
 
@@ -136,8 +137,8 @@ static OTHERS: &[OpInfo] = others! {
     "loss" "accuracy", FLOAT, CLASSES, EXACT, "The share of elements whose greatest logit is that of their class.";
     "convolution" "conv1d", NUMERIC, CONVOLVED, SUMMED, "Filters that slide along one axis, with stride, padding, dilation and groups.";
     "convolution" "conv2d", NUMERIC, CONVOLVED, SUMMED, "Filters that slide along two axes, with stride, padding, dilation and groups.";
-    "convolution" "conv_transpose1d", NUMERIC, CONVOLVED, SUMMED, "Filters laid out along one axis and added up: a convolution turned around.";
-    "convolution" "conv_transpose2d", NUMERIC, CONVOLVED, SUMMED, "Filters laid out along two axes and added up: a convolution turned around.";
+    "convolution" "conv_transpose1d", NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along one axis and added up: a convolution turned around.";
+    "convolution" "conv_transpose2d", NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along two axes and added up: a convolution turned around.";
     "pooling" "max_pool1d", NUMERIC, WINDOWED, EXACT, "The greatest element of each window along the last axis.";
     "pooling" "max_pool2d", NUMERIC, WINDOWED, EXACT, "The greatest element of each window along the last two axes.";
     "pooling" "avg_pool1d", FLOAT, WINDOWED, SUMMED, "The mean of each window along the last axis.";
@@ -170,7 +171,7 @@ static OTHERS: &[OpInfo] = others! {
     "indexing" "scatter_min", NUMERIC, AROUND, EXACT, "The least of elements and their updates.";
     "indexing" "histogram", "i32 u32", AROUND, EXACT, "How often each number below a bound is there.";
     "indexing" "one_hot", ALL, ANYTHING, EXACT, "1 where the index is the coordinate.";
-    "indexing" "nonzero", "bool", ANYTHING, EXACT, "The first positions where a mask is true, and how many there are.";
+    "indexing" "nonzero", "bool", "made of `argsort` and look-ups", EXACT, "The first positions where a mask is true, and how many there are.";
     "indexing" "triu", ALL, ANYTHING, EXACT, "The upper triangle of matrices.";
     "indexing" "tril", ALL, ANYTHING, EXACT, "The lower triangle of matrices.";
     "indexing" "take_along_axis", ALL, STORED, EXACT, "For each element its own index along an axis.";

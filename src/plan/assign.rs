@@ -7,8 +7,10 @@
 
 use crate::graph::{Network, Place};
 
-/// Cuts that one search may make. Beyond that the best assignment found counts.
+/// Cuts that one search may make, and steps of all its cuts together: planning must not take longer than what it may
+/// save. Beyond that the best assignment found counts.
 const MOST_CUTS: usize = 64;
+const MOST_STEPS_CUT: usize = 1024;
 
 /// What there is to assign. Costs are in picoseconds.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +59,7 @@ pub(super) type Assignment = Vec<bool>;
 impl Problem {
     /// The cost of an assignment: steps, transfers, and the trip if there is one. `None` if it takes more than one.
     pub fn cost(&self, on_gpu: &Assignment) -> Option<u64> {
-        self.between(on_gpu).is_none().then(|| self.cost_of_trips(on_gpu))
+        self.between(on_gpu).next().is_none().then(|| self.cost_of_trips(on_gpu))
     }
 
     /// The cost with as many trips as it takes, of which one is charged.
@@ -98,14 +100,14 @@ impl Problem {
         };
         consider(all(true));
         let mut open = vec![vec![None; self.steps.len()]];
-        let mut cuts = 0;
+        let mut cuts = (MOST_STEPS_CUT / self.steps.len().max(1)).clamp(1, MOST_CUTS);
         while let Some(fixed) = open.pop() {
-            if cuts == MOST_CUTS {
+            if cuts == 0 {
                 break;
             }
-            cuts += 1;
+            cuts -= 1;
             let assignment = self.cut(&fixed);
-            let Some(step) = self.between(&assignment) else {
+            let Some(step) = self.between(&assignment).next() else {
                 consider(assignment);
                 continue;
             };
@@ -166,16 +168,16 @@ impl Problem {
         (reached, from_gpu)
     }
 
-    /// The assignment with every step that stands between two on the GPU moved there.
+    /// The assignment with every step that stands between two on the GPU moved there: after that none does, since what
+    /// stands between two of these stood between two before.
     fn filled(&self, mut on_gpu: Assignment) -> Assignment {
-        while let Some(step) = self.between(&on_gpu) {
-            on_gpu[step] = true;
-        }
+        let between: Vec<usize> = self.between(&on_gpu).collect();
+        between.into_iter().for_each(|step| on_gpu[step] = true);
         on_gpu
     }
 
-    /// A step on the host that stands between two on the GPU, or between the GPU's data and a step there.
-    fn between(&self, on_gpu: &Assignment) -> Option<usize> {
+    /// The steps on the host that stand between two on the GPU, or between the GPU's data and a step there.
+    fn between<'a>(&self, on_gpu: &'a Assignment) -> impl Iterator<Item = usize> + use<'a> {
         let steps = self.steps.len();
         let (mut after, mut before) = (vec![false; steps], vec![false; steps]);
         for value in &self.values {
@@ -194,7 +196,7 @@ impl Problem {
                 before[maker] |= to_gpu;
             }
         }
-        (0..steps).find(|&step| !on_gpu[step] && after[step] && before[step])
+        (0..steps).filter(move |&step| !on_gpu[step] && after[step] && before[step])
     }
 
     /// The cheapest assignment with some sides fixed, whatever stands between what.

@@ -83,6 +83,9 @@ pub(crate) fn place<'a>(
 const WORTH_SPLITTING: f64 = 20e-6;
 const SHARE_WORTH_SPLITTING: f64 = 0.1;
 
+/// Steps beyond which a graph is not shared out: to look for how would take longer than it saves.
+const MOST_STEPS_SPLIT: usize = 128;
+
 /// What is predicted to take least: one side, or both.
 fn fastest<'a>(
     graph: &Graph,
@@ -94,7 +97,9 @@ fn fastest<'a>(
     let wholes = wholes(graph, targets.clone(), residents)?;
     let least = wholes[0].seconds;
     let most = least * (1.0 - SHARE_WORTH_SPLITTING) - WORTH_SPLITTING;
-    let on_gpu = wholes.iter().find(|plan| plan.backend == Backend::Gpu && plan.steps.len() > 1);
+    let on_gpu = wholes.iter().find(|plan| {
+        plan.backend == Backend::Gpu && (2..=MOST_STEPS_SPLIT).contains(&plan.steps.len())
+    });
     let split = match (of(Backend::Cpu), of(Backend::Gpu), on_gpu) {
         (Some(cpu), Some(gpu), Some(whole)) if most > 0.0 => {
             split(graph, whole, Sides { cpu, gpu }, residents)?
