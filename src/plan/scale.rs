@@ -23,7 +23,7 @@ pub(super) fn scale(ir: Ir, target: &Target) -> Ir {
     let mut at: Vec<Ix> = Vec::with_capacity(ir.nodes.len());
     for mut node in ir.nodes {
         node.inputs.iter_mut().for_each(|input| *input = at[*input]);
-        let used = |out: &Ir| units && rows(&out.nodes[node.inputs[0]].ty.shape) > STRIP_ROWS;
+        let used = |out: &Ir| units && is_worth_units(&node, out);
         let ix = match node.op {
             Op::MatMul(_) if !used(&out) => {
                 push(&mut out, IrNode { op: Op::MatMul(Precision::Exact), ..node })
@@ -64,6 +64,12 @@ fn product(out: &mut Ir, node: &IrNode) -> Ix {
 fn single(shape: &Shape) -> Shape {
     let batch = &shape.dims()[..shape.rank() - 2];
     batch.iter().copied().chain([1, 1]).collect()
+}
+
+/// Whether a product has rows enough for matrix units, and operands that have a largest element.
+fn is_worth_units(product: &IrNode, ir: &Ir) -> bool {
+    let shape = |side: usize| &ir.nodes[product.inputs[side]].ty.shape;
+    rows(shape(0)) > STRIP_ROWS && (0..2).all(|side| shape(side).elements() > 0)
 }
 
 /// Rows of a product's left operand.
