@@ -4,7 +4,7 @@ use super::compare::check_on;
 use super::random::{TOLERANCE, grow};
 use super::sample::Rng;
 use crate::batch::{BufferId, GpuCommandBatch, RunStats};
-use crate::cost::{Backend, Curve, DeviceProfile, SideProfile};
+use crate::cost::{Backend, Curve, DeviceProfile, Placement, SideProfile};
 use crate::device::Device;
 use crate::error::{Error, FaultKind};
 
@@ -123,6 +123,27 @@ async fn what_comes_before_beside_and_after_the_gpu_is_one_trip() {
                 assert!(page.contains(part), "{page}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn what_others_write_to_a_resident_is_what_both_sides_read() {
+    let Some(device) = both() else { return };
+    let queue = device.wgpu_queue().unwrap();
+    let resident = device.resident(&[1.0_f32, 2.0], 2).unwrap();
+    let buffer = resident.wgpu_buffer().unwrap();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.bind(&resident);
+    let y = batch.scale(x, 2.0);
+    for (side, written) in [Placement::Cpu, Placement::Cpu, Placement::Gpu].into_iter().zip(3_u8..)
+    {
+        let written = f32::from(written);
+        queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&written));
+        queue.submit([]);
+        batch.set_placement(side);
+        batch.execute().await.unwrap();
+        assert_eq!(batch.read(y).await.unwrap(), [2.0 * written, 4.0], "on the {side}");
+        assert_eq!(resident.read().await.unwrap(), [written, 2.0], "after the {side}");
     }
 }
 
