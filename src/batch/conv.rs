@@ -102,10 +102,8 @@ impl GpuCommandBatch {
         conv: Conv1d,
     ) -> BufferId<T> {
         let bias = bias.into();
-        match self.convolved("conv1d", x, w, bias, &conv) {
-            Ok(y) => y,
-            Err(what) => self.refused("conv1d", what),
-        }
+        let y = self.convolved("conv1d", x, w, bias, &conv);
+        self.or_refused("conv1d", y)
     }
 
     /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters, channels /
@@ -119,10 +117,8 @@ impl GpuCommandBatch {
         conv: Conv2d,
     ) -> BufferId<T> {
         let bias = bias.into();
-        match self.convolved("conv2d", x, w, bias, &conv) {
-            Ok(y) => y,
-            Err(what) => self.refused("conv2d", what),
-        }
+        let y = self.convolved("conv2d", x, w, bias, &conv);
+        self.or_refused("conv2d", y)
     }
 
     #[track_caller]

@@ -77,9 +77,9 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         const NAME: &str = "conv_transpose1d";
         let bias = bias.into();
-        self.composed(|b| match b.transposed(NAME, x, w, bias, &conv) {
-            Ok(y) => y,
-            Err(what) => b.refused(NAME, what),
+        self.composed(|b| {
+            let y = b.transposed(NAME, x, w, bias, &conv);
+            b.or_refused(NAME, y)
         })
     }
 
@@ -95,9 +95,9 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         const NAME: &str = "conv_transpose2d";
         let bias = bias.into();
-        self.composed(|b| match b.transposed(NAME, x, w, bias, &conv) {
-            Ok(y) => y,
-            Err(what) => b.refused(NAME, what),
+        self.composed(|b| {
+            let y = b.transposed(NAME, x, w, bias, &conv);
+            b.or_refused(NAME, y)
         })
     }
 

@@ -360,6 +360,16 @@ impl GpuCommandBatch {
         }
     }
 
+    /// What was recorded, or in its place what [`refused`](Self::refused) gives.
+    #[track_caller]
+    fn or_refused<T: Element>(
+        &mut self,
+        op: &'static str,
+        recorded: Result<BufferId<T>, Refusal>,
+    ) -> BufferId<T> {
+        recorded.unwrap_or_else(|what| self.refused(op, what))
+    }
+
     /// The shape behind an id, for methods that must know it to record; `None` where it is unknown
     /// because of a mistake that was reported.
     fn known_shape(&self, id: &Result<NodeId, MistakeKind>) -> Option<Shape> {

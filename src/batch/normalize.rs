@@ -26,10 +26,8 @@ impl GpuCommandBatch {
         epsilon: f32,
     ) -> BufferId<T> {
         let affine = [weight.into(), bias.into()];
-        match self.batch_normed(x, [mean, variance], affine, epsilon) {
-            Ok(y) => y,
-            Err(what) => self.refused("batch_norm", what),
-        }
+        let y = self.batch_normed(x, [mean, variance], affine, epsilon);
+        self.or_refused("batch_norm", y)
     }
 
     /// (x − mean) / √(variance + ε) · weight + bias, with mean and variance (over n) of each group of channels of each
@@ -45,10 +43,8 @@ impl GpuCommandBatch {
         epsilon: f32,
     ) -> BufferId<T> {
         let affine = [weight.into(), bias.into()];
-        match self.group_normed(x, Some(groups), affine, epsilon) {
-            Ok(y) => y,
-            Err(what) => self.refused("group_norm", what),
-        }
+        let y = self.group_normed(x, Some(groups), affine, epsilon);
+        self.or_refused("group_norm", y)
     }
 
     /// As [`group_norm`](Self::group_norm) with each channel a group of its own (Ulyanov et al., 2016): one kernel.
@@ -61,10 +57,8 @@ impl GpuCommandBatch {
         epsilon: f32,
     ) -> BufferId<T> {
         let affine = [weight.into(), bias.into()];
-        match self.group_normed(x, None, affine, epsilon) {
-            Ok(y) => y,
-            Err(what) => self.refused("instance_norm", what),
-        }
+        let y = self.group_normed(x, None, affine, epsilon);
+        self.or_refused("instance_norm", y)
     }
 
     #[track_caller]

@@ -154,6 +154,22 @@ impl SideProfile {
         ]
     }
 
+    /// All curves, for tests that set them.
+    #[cfg(test)]
+    pub(crate) fn curves_mut(&mut self) -> [&mut Curve; 9] {
+        [
+            &mut self.upload,
+            &mut self.download,
+            &mut self.memory,
+            &mut self.arithmetic,
+            &mut self.transcendental,
+            &mut self.reduce,
+            &mut self.row,
+            &mut self.product,
+            &mut self.thin_product,
+        ]
+    }
+
     /// The name of a figure that is no time or rate.
     fn unsound(&self) -> Option<&'static str> {
         let time = |s: f64| s.is_finite() && s >= 0.0;

@@ -4,7 +4,7 @@ use super::compare::check_on;
 use super::random::{TOLERANCE, grow};
 use super::sample::Rng;
 use crate::batch::{BufferId, GpuCommandBatch, RunStats};
-use crate::cost::{Backend, Curve, DeviceProfile, Placement, SideProfile};
+use crate::cost::{Backend, Curve, DeviceProfile, Placement};
 use crate::device::Device;
 use crate::error::{Error, FaultKind};
 
@@ -17,26 +17,12 @@ fn both() -> Option<Device> {
     Some(pollster::block_on(builder.both()).expect("an adapter that was opened before"))
 }
 
-fn curves(side: &mut SideProfile) -> [&mut Curve; 9] {
-    [
-        &mut side.upload,
-        &mut side.download,
-        &mut side.memory,
-        &mut side.arithmetic,
-        &mut side.transcendental,
-        &mut side.reduce,
-        &mut side.row,
-        &mut side.product,
-        &mut side.thin_product,
-    ]
-}
-
 /// Devices so slow, each at something else, that it pays to share out a graph of a few numbers.
 fn strange(rng: &mut Rng) -> DeviceProfile {
     let mut profile = DeviceProfile::typical(1);
     profile.tiles.clear();
     for side in [&mut profile.cpu, &mut profile.gpu] {
-        for curve in curves(side) {
+        for curve in side.curves_mut() {
             *curve = Curve::flat(10_f64.powf(rng.uniform(2.0, 7.0)));
         }
         (side.round_trip, side.dispatch) = (1e-5, 1e-6);
@@ -49,7 +35,7 @@ fn strange(rng: &mut Rng) -> DeviceProfile {
 fn divided() -> DeviceProfile {
     let mut profile = DeviceProfile::typical(1);
     for side in [&mut profile.cpu, &mut profile.gpu] {
-        curves(side).into_iter().for_each(|curve| *curve = Curve::flat(1e9));
+        side.curves_mut().into_iter().for_each(|curve| *curve = Curve::flat(1e9));
         (side.round_trip, side.dispatch) = (1e-6, 1e-6);
     }
     (profile.cpu.upload, profile.cpu.download) = (Curve::default(), Curve::default());

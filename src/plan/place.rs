@@ -186,18 +186,7 @@ mod tests {
         let mut profile = DeviceProfile::typical(1);
         for (side, dispatch) in [(&mut profile.cpu, cpu), (&mut profile.gpu, gpu)] {
             (side.round_trip, side.dispatch) = (0.0, dispatch);
-            (side.upload, side.download) = (Curve::default(), Curve::default());
-            for curve in [
-                &mut side.memory,
-                &mut side.arithmetic,
-                &mut side.transcendental,
-                &mut side.reduce,
-                &mut side.row,
-                &mut side.product,
-                &mut side.thin_product,
-            ] {
-                *curve = Curve::default();
-            }
+            side.curves_mut().into_iter().for_each(|curve| *curve = Curve::default());
         }
         let profile = Arc::new(profile);
         let target = |backend, limits| Target { backend, limits, profile: Arc::clone(&profile) };
