@@ -1,0 +1,112 @@
+//! Why a device could not be opened, or failed.
+
+use thiserror::Error;
+
+/// Why a device could not be opened, or failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// No adapter fits.
+    #[error("no GPU adapter {wanted}; found: {found}. {hint}")]
+    NoAdapter {
+        /// What was asked for.
+        wanted: String,
+        /// The adapters that are there.
+        found: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Built without GPU support.
+    #[error("this build has no GPU support; enable the feature `gpu`, or use `Device::cpu()`")]
+    NoGpuSupport,
+    /// The device has no GPU.
+    #[error("the device has no GPU; open it with `Device::gpu()` or `Device::auto()`")]
+    NoGpu,
+    /// A device of the caller's own that allows too little.
+    #[error(
+        "the wgpu device has {limit} {found}, and at least {needed} is needed; open it with `required_limits: adapter.limits()`"
+    )]
+    Lacks {
+        /// The limit, as wgpu calls it.
+        limit: &'static str,
+        /// What the device has.
+        found: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// An environment variable with a value that is not understood.
+    #[error("{variable}={value} is not understood; use {expected}")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A profile or selector with a number that is no time or rate.
+    #[error("{what}: must be a positive number, and sizes must ascend")]
+    Profile {
+        /// Which figure.
+        what: String,
+    },
+    /// The adapter refused to open a device.
+    #[error("adapter {adapter} gave no device: {reason}")]
+    Open {
+        /// The adapter's name.
+        adapter: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The device is lost.
+    #[error(
+        "the device is lost ({reason}); open a new one with `Device::gpu()`, go on with `Device::cpu()`, \
+         or have a `Recovery` do so"
+    )]
+    Lost {
+        /// What the driver said.
+        reason: String,
+    },
+    /// The device is lost, and its adapter gave no other.
+    #[error(
+        "the device is lost ({reason}) and could not be opened again: {why}; use `Recovery::Cpu`"
+    )]
+    NotReopened {
+        /// What the driver said when the device was lost.
+        reason: String,
+        /// Why the adapter gave no other.
+        why: String,
+    },
+    /// Data that lay on a lost device alone.
+    #[error(
+        "the resident {what} made at {place} was lost with its device; make it again, \
+         or call `keep_host_copy` on it before"
+    )]
+    ResidentLost {
+        /// Element type and shape.
+        what: String,
+        /// Where it was made.
+        place: String,
+    },
+    /// Memory is exhausted, on the device or on the host.
+    #[error("out of memory while {doing}; free residents, split the batch, or use another device")]
+    OutOfMemory {
+        /// What was being done.
+        doing: String,
+    },
+    /// The driver or wgpu refused something that the engine made.
+    #[error("internal: {doing} was refused: {reason}; please report this")]
+    Refused {
+        /// What was being done.
+        doing: String,
+        /// What was said.
+        reason: String,
+    },
+}
+
+impl DeviceError {
+    /// A plan that is not what its run counts on.
+    pub(crate) fn broken(reason: &str) -> Self {
+        Self::Refused { doing: "running a plan".into(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,76 @@
+//! Why a sound graph cannot be planned.
+
+use thiserror::Error;
+
+/// Why a sound graph cannot be planned or run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Nothing was recorded, so there is nothing to run.
+    #[error("the batch is empty; record at least one operation or upload before it is executed")]
+    Empty,
+    /// A tensor is larger than the adapter can bind.
+    #[error(
+        "{place}: {op} makes {what} of {bytes} bytes, and {adapter} binds at most {limit}; \
+         split it, or run on `Device::cpu()`"
+    )]
+    TooLarge {
+        /// Where it was recorded.
+        place: String,
+        /// The operation.
+        op: &'static str,
+        /// Element type and shape.
+        what: String,
+        /// Its size on the device.
+        bytes: u64,
+        /// The most that can be bound.
+        limit: u64,
+        /// The adapter's name.
+        adapter: String,
+    },
+    /// A kernel iterates over more points than a GPU's 32-bit indices count.
+    #[error(
+        "{place}: {op} iterates over {points} points, and {adapter} counts in 32 bits; \
+         split it, or run on `Device::cpu()`"
+    )]
+    TooManyPoints {
+        /// Where it was recorded.
+        place: String,
+        /// The operations of the kernel.
+        op: String,
+        /// How many points.
+        points: u64,
+        /// The adapter's name.
+        adapter: String,
+    },
+    /// A pass broke an invariant of the plan.
+    #[error("internal: after pass `{pass}`: {what}; please report this")]
+    Invalid {
+        /// The pass that was run last.
+        pass: &'static str,
+        /// The broken invariant.
+        what: String,
+    },
+    /// A placement on a side that the device has not, or may not use.
+    #[error(
+        "the batch is placed on the {side}, which its device does not use; \
+         open it with `Device::auto()`, or choose another placement"
+    )]
+    NoSuchSide {
+        /// The side.
+        side: String,
+    },
+    /// A resident that is not filled yet.
+    #[error("{place}: the resident bound here is empty: execute the batch that keeps it first")]
+    EmptyResident {
+        /// Where it was bound.
+        place: String,
+    },
+}
+
+impl PlanError {
+    /// Whether the graph is sound, and the device too small for it.
+    pub(crate) fn is_of_size(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::TooManyPoints { .. })
+    }
+}

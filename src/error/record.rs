@@ -1,0 +1,376 @@
+//! Mistakes in what was recorded.
+
+use std::fmt;
+use std::panic::Location;
+
+use thiserror::Error;
+
+use crate::dtype::DType;
+use crate::shape::{MAX_RANK, Shape};
+
+/// Every mistake in a recorded graph, in the order in which they were made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mistakes(pub(crate) Vec<Mistake>);
+
+impl Mistakes {
+    /// The mistakes, in the order in which they were made.
+    #[must_use]
+    pub fn list(&self) -> &[Mistake] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.0.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{mistake}")?;
+        }
+        Ok(())
+    }
+}
+impl std::error::Error for Mistakes {}
+
+/// One mistake: where it was recorded, in which operation, and what is wrong.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{}:{}: {op}: {what}", place.file(), place.line())]
+pub struct Mistake {
+    /// The caller's file and line.
+    pub place: &'static Location<'static>,
+    /// The method that was called.
+    pub op: &'static str,
+    /// What is wrong, and what to do.
+    pub what: MistakeKind,
+}
+
+/// What is wrong with a recorded operation.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MistakeKind {
+    /// The shapes cannot be broadcast together.
+    #[error(
+        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1"
+    )]
+    Broadcast(Shape, Shape),
+    /// A matrix product of a scalar.
+    #[error(
+        "operands need at least one dimension, not {0} · {1}; use `mul` to multiply by a scalar"
+    )]
+    MatMulRank(Shape, Shape),
+    /// A matrix product of vectors of unequal length.
+    #[error(
+        "inner dimensions differ: x {0} · w {1}; the last axis of x must equal the last but one of w \
+         (`transpose` swaps them)"
+    )]
+    MatMulInner(Shape, Shape),
+    /// The leading dimensions of a batched product do not broadcast.
+    #[error("batch dimensions of x {0} · w {1} do not broadcast: sizes must be equal or 1")]
+    MatMulBatch(Shape, Shape),
+    /// Operands of an attention that do not fit.
+    #[error(
+        "queries, keys, values (and mask) {0:?} do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S])"
+    )]
+    Attention(Vec<Shape>),
+    /// A dot product of anything but two vectors of one length.
+    #[error("needs two vectors of equal length, not {0} and {1}; use `matmul` for matrices")]
+    Dot(Shape, Shape),
+    /// An axis that is not there.
+    #[error("axis {axis} is out of range for shape {shape}, which has {}", axes(shape.rank()))]
+    Axis {
+        /// The axis as given.
+        axis: isize,
+        /// The shape that lacks it.
+        shape: Shape,
+    },
+    /// A new axis past the end.
+    #[error("a new axis {axis} is out of range for shape {shape}: it may be {} to {}", -(shape.rank() as isize) - 1, shape.rank())]
+    NewAxis {
+        /// The axis as given.
+        axis: isize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A transpose of a scalar or vector.
+    #[error("needs at least two axes, and shape {0} has {n}; use `reshape` to make a row or column", n = axes(.0.rank()))]
+    Transpose(Shape),
+    /// The same axis given twice.
+    #[error("axis {axis} is given twice for shape {shape}")]
+    AxisTwice {
+        /// The axis as given.
+        axis: isize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A permutation that leaves out an axis.
+    #[error("a permutation of shape {shape} names each of its {} axes once, not {axes:?}", shape.rank())]
+    Permutation {
+        /// The axes as given.
+        axes: Vec<isize>,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A reshape that changes the number of elements.
+    #[error("cannot reshape {from} ({} elements) to {to} ({} elements)", from.elements(), to.elements())]
+    Reshape {
+        /// The shape of the argument.
+        from: Shape,
+        /// The shape asked for.
+        to: Shape,
+    },
+    /// A broadcast to a shape that does not extend the argument's.
+    #[error("cannot broadcast {from} to {to}: only sizes of 1 can grow")]
+    BroadcastTo {
+        /// The shape of the argument.
+        from: Shape,
+        /// The shape asked for.
+        to: Shape,
+    },
+    /// Squeezing an axis with more than one element.
+    #[error("axis {axis} of {shape} has size {}, and only a size of 1 can be squeezed", shape[*axis])]
+    Squeeze {
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A list with one entry an axis has another length.
+    #[error("{what} needs one entry for each of the {} axes of {shape}, not {given}", shape.rank())]
+    PerAxis {
+        /// Which list.
+        what: &'static str,
+        /// Its length.
+        given: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A slice that reaches out of its axis.
+    #[error("slice {start}..{end} does not lie in axis {axis} of {shape}; it needs start <= end <= {}", shape[*axis])]
+    SliceRange {
+        /// First index.
+        start: usize,
+        /// One past the last index.
+        end: usize,
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A slice that does not move.
+    #[error(
+        "the step of axis {0} is 0; use 1 to take every element, a negative step to go backwards"
+    )]
+    SliceStep(usize),
+    /// A tensor whose axes are not those that the operation works on.
+    #[error("{what} must be {wanted}, not {shape}")]
+    Layout {
+        /// Which operand.
+        what: &'static str,
+        /// The axes it needs.
+        wanted: &'static str,
+        /// Its shape.
+        shape: Shape,
+    },
+    /// Filters that do not fit the channels that they are to see.
+    #[error(
+        "filters {w} in {groups} groups do not fit {x}: the channels of x must be those of w times the groups, and the \
+         filters a multiple of the groups"
+    )]
+    Channels {
+        /// The shape of the argument.
+        x: Shape,
+        /// The shape of the filters.
+        w: Shape,
+        /// The number of groups.
+        groups: usize,
+    },
+    /// Channels that groups do not divide.
+    #[error("{} channels of {shape} cannot be cut into {groups} groups of one size", shape[1])]
+    Groups {
+        /// The number of groups.
+        groups: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// Windows that are longer than what they slide along.
+    #[error(
+        "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding"
+    )]
+    Window {
+        /// From the first element of a window to its last.
+        reach: usize,
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// No tensor, where there must be one.
+    #[error("needs at least one tensor")]
+    ConcatEmpty,
+    /// Shapes that differ off the axis of concatenation.
+    #[error("{other} does not fit {first}: all axes but axis {axis} must be equal")]
+    Concat {
+        /// The first shape.
+        first: Shape,
+        /// The one that does not fit.
+        other: Shape,
+        /// The axis of concatenation.
+        axis: usize,
+    },
+    /// A reduction that has no value over no elements.
+    #[error(
+        "axis {axis} of {shape} is empty, and {op} of no elements has no value; leave the empty case out"
+    )]
+    EmptyReduction {
+        /// The reduction.
+        op: &'static str,
+        /// The empty axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// Anything but a vector where one is needed.
+    #[error("needs a vector, not {0}; use `reshape`")]
+    NotAVector(Shape),
+    /// Updates that do not fit what they are scattered to: the shape that they need, and theirs.
+    #[error("updates must be {0}, one along the axis for each index, not {1}")]
+    Updates(Shape, Shape),
+    /// A part of a layer of another shape than the others ask for.
+    #[error("{what} of shape {given}, where the other shapes ask for {wanted}")]
+    LayerShape {
+        /// Which part.
+        what: &'static str,
+        /// Its shape.
+        given: Shape,
+        /// The shape that would fit.
+        wanted: Shape,
+    },
+    /// A sequence, or states of cells, without three dimensions.
+    #[error("sequences and states need three dimensions, as [steps, batch, width], not {0}")]
+    Sequence(Shape),
+    /// Two shapes that must be equal.
+    #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]
+    UnequalShapes(Shape, Shape),
+    /// Classes that do not belong to the elements that they are to name.
+    #[error(
+        "classes of shape {classes} do not fit {shape}: they need its shape without axis {axis}, that of the classes"
+    )]
+    Classes {
+        /// The shape of the classes.
+        classes: Shape,
+        /// The shape of the argument.
+        shape: Shape,
+        /// The axis along which the classes lie there.
+        axis: usize,
+    },
+    /// Subscripts of Einstein's summation that cannot be read.
+    #[error("in \"{subscripts}\", at character {}: {what}", at + 1)]
+    Subscripts {
+        /// The subscripts.
+        subscripts: String,
+        /// The character, counted from 0.
+        at: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A label of Einstein's summation that stands for axes of different sizes.
+    #[error("in \"{subscripts}\", `{label}` has sizes {} and {}: they must be equal or 1", sizes[0], sizes[1])]
+    LabelSizes {
+        /// The subscripts.
+        subscripts: String,
+        /// The label.
+        label: String,
+        /// Two of its sizes.
+        sizes: [usize; 2],
+    },
+    /// Indices whose shape does not fit that of the table.
+    #[error(
+        "indices {1} do not fit {0}: as many axes, and equal sizes or 1 on all but axis {2}, are needed"
+    )]
+    TakeAlong(Shape, Shape, usize),
+    /// An element type that the operation does not take.
+    #[error("does not take {0}; use `cast` first")]
+    DType(DType),
+    /// Two element types where one is needed.
+    #[error("element types differ: {0} and {1}; use `cast`")]
+    DTypes(DType, DType),
+    /// An upload whose data does not fill its shape.
+    #[error("{given} elements do not fill shape {shape}, which has {}", shape.elements())]
+    UploadLength {
+        /// Elements given.
+        given: usize,
+        /// The shape.
+        shape: Shape,
+    },
+    /// More dimensions than supported.
+    #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
+    Rank(usize),
+    /// More elements than can be addressed.
+    #[error("shape {0} has more elements than can be addressed")]
+    TooLarge(Shape),
+    /// Data for which the host has no memory.
+    #[error("the host has no memory left for {dtype}{shape}; free residents, or split the batch")]
+    NoRoom {
+        /// The shape of the data.
+        shape: Shape,
+        /// Its element type.
+        dtype: DType,
+    },
+    /// A range without end or with too many elements, or whose step is 0 or not finite.
+    #[error(
+        "a range from {start} to {stop} by {step} has no length that can be counted in 31 bits; \
+         the numbers must be finite, and the step not 0"
+    )]
+    Arange {
+        /// First value.
+        start: String,
+        /// End of the range.
+        stop: String,
+        /// Step.
+        step: String,
+    },
+    /// A number that the operation cannot work with.
+    #[error("{what} must be {must}, not {given}")]
+    Parameter {
+        /// Which parameter.
+        what: &'static str,
+        /// What it must be.
+        must: &'static str,
+        /// What was given.
+        given: String,
+    },
+    /// An id of another batch.
+    #[error(
+        "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch"
+    )]
+    Foreign,
+    /// The function that was to write the data panicked.
+    #[error("what was to write the data panicked: {0}")]
+    Panicked(String),
+    /// A name that another value has.
+    #[error("another value of this batch is called {0:?}; give each a name of its own")]
+    NameTaken(String),
+    /// A second new value for a resident.
+    #[error("the batch has a new value for this resident already; update it once a run")]
+    UpdatedTwice,
+    /// A new value for a resident of another shape.
+    #[error("a resident of shape {old} cannot take a value of shape {new}; `reshape` it")]
+    Update {
+        /// The shape of the resident.
+        old: Shape,
+        /// The shape of the value.
+        new: Shape,
+    },
+    /// A resident of another device.
+    #[error("this resident lives on another device ({0}); upload the data to this one")]
+    ForeignResident(String),
+    /// The engine broke a rule of its own.
+    #[error("internal: {0}; please report this")]
+    Internal(&'static str),
+}
+
+/// A number of axes in words.
+fn axes(rank: usize) -> String {
+    format!("{rank} {}", if rank == 1 { "axis" } else { "axes" })
+}

@@ -1,0 +1,87 @@
+//! What ends a run: data that an operation cannot work with, or the caller's own bounds.
+
+use std::panic::Location;
+
+use thiserror::Error;
+
+/// Data that an operation cannot work with, found by the run: the first that there is, by the order in which operations
+/// were recorded, and by the position of the element.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}:{}: {op}: {}", place.file(), place.line(), what.at(at))]
+pub struct Fault {
+    /// Where the operation was recorded.
+    pub place: &'static Location<'static>,
+    /// The method that recorded it.
+    pub op: &'static str,
+    /// Where the index is among the indices; of a division, where its result is.
+    pub at: Vec<usize>,
+    /// What is wrong.
+    pub what: FaultKind,
+}
+
+/// What is wrong with data that a run found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An index out of range.
+    Index {
+        /// The index, where the host knows it: of what was uploaded.
+        index: Option<i64>,
+        /// The axis that it indexes.
+        axis: usize,
+        /// The number of elements along that axis.
+        size: usize,
+    },
+    /// A class that is none of those from 0 on.
+    Class {
+        /// The class, where the host knows it: of what was uploaded.
+        class: Option<i64>,
+        /// How many there are.
+        classes: usize,
+    },
+    /// An integer divided by 0.
+    DivisionByZero,
+}
+
+impl FaultKind {
+    /// The message for the element `at`.
+    fn at(&self, at: &[usize]) -> String {
+        match self {
+            Self::Index { index, axis, size } => {
+                let index = index.map_or("an index".to_owned(), |index| format!("index {index}"));
+                format!("{index} at {at:?} is out of range for axis {axis} of size {size}")
+            }
+            Self::Class { class, classes } => {
+                let class = class.map_or("a class".to_owned(), |class| format!("class {class}"));
+                format!("{class} at {at:?} is none of 0..{classes}")
+            }
+            Self::DivisionByZero => format!("division by zero at {at:?}"),
+        }
+    }
+}
+
+/// Why a run was not made, or not to its end, though nothing failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// It needs more memory than runs may ever hold at once.
+    #[error(
+        "the run holds {needs} bytes at once, and the device's budget is {budget}; \
+         split the batch, or open the device with another `memory_budget`"
+    )]
+    OverBudget {
+        /// Bytes that the run holds at once.
+        needs: u64,
+        /// The device's budget in bytes.
+        budget: u64,
+    },
+    /// It took longer than it was given.
+    #[error("the run was not done within {0:?}; give it longer, or run it again")]
+    Deadline(std::time::Duration),
+    /// The caller stopped it.
+    #[error("the run was cancelled")]
+    Cancelled,
+    /// A function that the caller gave it panicked.
+    #[error("what was to be told of the progress panicked: {0}")]
+    Panicked(String),
+}
