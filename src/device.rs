@@ -7,6 +7,7 @@ mod calibration;
 mod card;
 #[cfg(feature = "serde")]
 mod keep;
+mod learning;
 mod metrics;
 mod plans;
 mod pools;
@@ -64,6 +65,9 @@ struct Inner {
     /// Whether the host's cores may be chosen.
     cpu_allowed: bool,
     placement: Placement,
+    learns_nothing: bool,
+    /// Whether the profile was given by hand.
+    by_hand: bool,
     pool: Arc<CpuPool>,
     plans: Arc<plans::Plans>,
     counters: Arc<metrics::Counters>,
@@ -275,6 +279,7 @@ impl fmt::Debug for Device {
 struct Start {
     /// Given by hand.
     profile: Option<DeviceProfile>,
+    learns_nothing: bool,
     placement: Placement,
     budget: Budget,
     #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "there is no GPU to lose"))]
@@ -286,7 +291,6 @@ struct Start {
 impl Inner {
     /// Without a GPU, whose limits are given if there will be one.
     fn new(info: DeviceInfo, gpu: Option<Limits>, cpu_allowed: bool, start: Start) -> Self {
-        #[cfg(feature = "serde")]
         let by_hand = start.profile.is_some();
         #[cfg(feature = "serde")]
         let keep = start.store.map(|store| Keep::new(store, &info));
@@ -312,6 +316,8 @@ impl Inner {
             keep,
             cpu_allowed,
             placement: start.placement,
+            learns_nothing: start.learns_nothing,
+            by_hand,
             pool: CpuPool::swept(),
             budget: start.budget,
             plans: Arc::default(),

@@ -86,7 +86,7 @@ pub use batch::{
 pub use bytemuck;
 pub use calibrate::Progress;
 pub use cost::{
-    Backend, Curve, DeviceProfile, Placement, SideProfile, TileKind, TileRate, selector,
+    Backend, Curve, DeviceProfile, Learned, Placement, SideProfile, TileKind, TileRate, selector,
 };
 pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, Metrics, PoolStats, Recovery};
 pub use dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};

@@ -73,11 +73,14 @@ pub(super) struct Done {
 impl Run<'_> {
     /// Runs. With the results comes what stays on the device, in the order of the graph's keeps.
     pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
-        let (device, was_chosen) = (self.device, self.prepared.was_chosen);
+        let (device, prepared) = (self.device, self.prepared);
         let busy = device.busy();
         let finished = self.run(stats).await;
+        if prepared.was_chosen && finished.is_ok() && stats.pipelines_compiled == 0 {
+            device.learn(prepared, stats.run_time, stats.pool_misses > 0, &busy);
+        }
         drop(busy);
-        if was_chosen {
+        if prepared.was_chosen {
             device.measure_some_time();
         }
         finished

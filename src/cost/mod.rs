@@ -1,6 +1,7 @@
 //! Predicted times: what a device does in a second, and what a step asks of it.
 
 mod curve;
+mod learned;
 mod limits;
 mod placement;
 mod profile;
@@ -9,6 +10,8 @@ mod tile;
 mod work;
 
 pub use curve::Curve;
+pub use learned::Learned;
+pub(crate) use learned::{Aspect, Kind, Lessons, steps_off};
 pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
 pub use placement::Placement;
 pub(crate) use placement::Residence;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Backend, Curve, TileRate};
+use super::{Backend, Curve, Learned, TileRate};
 use crate::error::DeviceError;
 use crate::units::{bytes, quantity, seconds};
 
@@ -26,6 +26,9 @@ pub struct DeviceProfile {
     /// Rates of the kernels of matrix products on the GPU. For kernels that are not among them, those of a large card
     /// stand in.
     pub tiles: Vec<TileRate>,
+    /// What runs taught since: corrections of the times that follow from the figures above.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub learned: Learned,
 }
 
 /// How fast one side is. Sizes and rates are in bytes, or in flops as the cost model counts them: a
@@ -70,6 +73,7 @@ impl DeviceProfile {
             gpu: SideProfile::gpu(),
             cores: 128,
             tiles: Vec::new(),
+            learned: Learned::default(),
         }
     }
 
@@ -92,6 +96,9 @@ impl DeviceProfile {
         }
         if self.cores == 0 {
             return broken("cores".into());
+        }
+        if !self.learned.is_sound() {
+            return broken("learned".into());
         }
         match self.tiles.iter().find(|tile| !tile.is_sound()) {
             Some(tile) => broken(format!("the rates of {tile}")),
@@ -238,7 +245,8 @@ impl fmt::Display for DeviceProfile {
         writeln!(f, "{}", if self.measured { "measured" } else { "typical figures" })?;
         write!(f, "cpu: {}gpu: {}", self.cpu, self.gpu)?;
         writeln!(f, "matrix products on {} cores", self.cores)?;
-        self.tiles.iter().try_for_each(|tile| writeln!(f, "  {tile}"))
+        self.tiles.iter().try_for_each(|tile| writeln!(f, "  {tile}"))?;
+        self.learned.fmt(f)
     }
 }
 

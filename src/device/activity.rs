@@ -30,22 +30,34 @@ struct State {
 }
 
 /// A run under way, until it is dropped.
-pub(crate) struct Busy(Arc<Activity>);
+pub(crate) struct Busy {
+    activity: Arc<Activity>,
+    /// Runs ever begun, this one included.
+    begun: u64,
+    /// Whether others were under way when it began.
+    joined: bool,
+}
 
 impl Busy {
     pub(super) fn new(activity: &Arc<Activity>) -> Self {
         let mut state = activity.state();
         state.running += 1;
         state.begun += 1;
+        let (begun, joined) = (state.begun, state.running > 1);
         drop(state);
-        Self(Arc::clone(activity))
+        Self { activity: Arc::clone(activity), begun, joined }
+    }
+
+    /// Whether nobody else computed meanwhile.
+    pub fn is_alone(&self) -> bool {
+        !self.joined && self.activity.state().begun == self.begun
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.state().running -= 1;
-        self.0.changed.notify_all();
+        self.activity.state().running -= 1;
+        self.activity.changed.notify_all();
     }
 }
 

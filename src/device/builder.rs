@@ -41,6 +41,7 @@ pub struct DeviceBuilder {
     profile: Option<DeviceProfile>,
     placement: Placement,
     memory_budget: Option<u64>,
+    learns_nothing: bool,
     recovery: Recovery,
 }
 
@@ -70,6 +71,15 @@ impl DeviceBuilder {
     /// Opening fails with [`DeviceError::Profile`] if the profile holds a number that is no time or rate.
     pub fn with_profile(self, profile: DeviceProfile) -> Self {
         Self { profile: Some(profile), ..self }
+    }
+
+    /// Leaves the profile as it is, whatever runs take. Otherwise, once it was measured or given by hand, two or three runs
+    /// on end that were placed by prediction and took over twice as long, or under half, correct the times that are
+    /// predicted for work of their kind, side and size, in powers of two and at most 16 times. Runs that compiled
+    /// kernels, ran beside others or on both sides teach nothing. What was learned is kept on disk with the
+    /// profile, and [thrown away](Device::forget_learned) on demand.
+    pub fn without_learning(self) -> Self {
+        Self { learns_nothing: true, ..self }
     }
 
     /// How batches choose their side unless they [say otherwise](crate::GpuCommandBatch::set_placement).
@@ -120,6 +130,7 @@ impl DeviceBuilder {
         }
         Ok(Start {
             profile: self.profile,
+            learns_nothing: self.learns_nothing,
             placement: self.placement,
             budget: Budget::new(self.memory_budget),
             recovery: self.recovery,

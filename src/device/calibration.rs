@@ -94,7 +94,8 @@ impl Device {
 
 impl Inner {
     fn subject(&self) -> Subject {
-        let targets = self.reckoning.targets();
+        // Probes measure what is there, not what was learned on top of it.
+        let targets = self.reckoning.targets().without_learned();
         Subject {
             cpu: targets.cpu.clone(),
             pool: Arc::clone(&self.pool),

@@ -100,11 +100,16 @@ impl Prepared {
         if on_gpu { Backend::Gpu } else { Backend::Cpu }
     }
 
+    /// Whether it was made for `targets`.
+    pub fn is_for(&self, targets: &Targets) -> bool {
+        self.revision == targets.revision
+    }
+
     /// Whether it is still what `device` would run where the data of residents lies so: what lies on the GPU alone is read
     /// there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
         let usable = |piece: &Piece| device.uses(piece.plan.backend);
-        if self.revision != device.targets().revision || !self.pieces.iter().all(usable) {
+        if !self.is_for(&device.targets()) || !self.pieces.iter().all(usable) {
             return false;
         }
         let far = |at: &u32| residents.get(*at as usize) == Some(&Residence::Gpu);

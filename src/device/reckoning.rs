@@ -1,13 +1,18 @@
 //! What a device is reckoned to do: the targets that graphs are planned for.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::cost::{Backend, DeviceProfile, Limits};
+use crate::cost::{Aspect, Backend, DeviceProfile, Learned, Lessons, Limits};
 use crate::plan::Target;
 
 /// What graphs can be planned for, with the profile as it is known now.
 pub(super) struct Reckoning {
     targets: RwLock<Arc<Targets>>,
+    /// Held while the profile changes.
+    lessons: Mutex<Lessons>,
+    /// Whether the lessons are, so that most runs need not look.
+    is_unsure: AtomicBool,
 }
 
 /// A target for each side of a device.
@@ -21,7 +26,8 @@ pub(crate) struct Targets {
 impl Reckoning {
     /// For a device whose GPU, if it has one, has these limits.
     pub fn new(profile: DeviceProfile, gpu: Option<Limits>) -> Self {
-        Self { targets: RwLock::new(Arc::new(Targets::new(profile, gpu, 0))) }
+        let targets = RwLock::new(Arc::new(Targets::new(profile, gpu, 0)));
+        Self { targets, lessons: Mutex::default(), is_unsure: AtomicBool::new(false) }
     }
 
     pub fn targets(&self) -> Arc<Targets> {
@@ -30,9 +36,49 @@ impl Reckoning {
 
     /// Plans from now on are made with `profile`.
     pub fn set(&self, profile: DeviceProfile) {
+        self.change(|_| profile);
+    }
+
+    /// Plans from now on are made without what runs taught.
+    pub fn forget_learned(&self) {
+        self.change(without_learned);
+    }
+
+    fn change(&self, change: impl FnOnce(&DeviceProfile) -> DeviceProfile) {
+        let mut lessons = self.lessons();
+        *lessons = Lessons::default();
+        self.is_unsure.store(false, Ordering::Relaxed);
+        self.replace(change(self.targets().profile()));
+    }
+
+    /// Whether a run says something that was [off by so many steps](crate::cost::steps_off).
+    pub fn is_news(&self, off: f64) -> bool {
+        off != 0.0 || self.is_unsure.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of a run that was off by so many steps, predicted as the sum of `parts` with what `targets` says.
+    /// Whether plans from now on are made with other corrections.
+    pub fn learn(&self, targets: &Targets, parts: &[(Aspect, f64)], off: f64) -> bool {
+        let mut lessons = self.lessons();
+        let profile = targets.profile();
+        if self.targets().revision != targets.revision {
+            return false;
+        }
+        let learned = lessons.learn(&profile.learned, parts, off);
+        self.is_unsure.store(lessons.is_unsure(), Ordering::Relaxed);
+        if let Some(learned) = learned {
+            self.replace(DeviceProfile { learned, ..profile.clone() });
+        }
+        learned.is_some()
+    }
+
+    fn lessons(&self) -> MutexGuard<'_, Lessons> {
+        self.lessons.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, profile: DeviceProfile) {
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
-        let gpu = targets.gpu.as_ref().map(|target| target.limits.clone());
-        *targets = Arc::new(Targets::new(profile, gpu, targets.revision + 1));
+        *targets = Arc::new(Targets::new(profile, targets.gpu_limits(), targets.revision + 1));
     }
 }
 
@@ -51,6 +97,15 @@ impl Targets {
         &self.cpu.profile
     }
 
+    /// The same, as the profile was before it learned.
+    pub fn without_learned(&self) -> Self {
+        Self::new(without_learned(self.profile()), self.gpu_limits(), self.revision)
+    }
+
+    fn gpu_limits(&self) -> Option<Limits> {
+        self.gpu.as_ref().map(|target| target.limits.clone())
+    }
+
     /// The target of a side; the host's where there is no GPU.
     pub fn of(&self, backend: Backend) -> &Target {
         match backend {
@@ -58,4 +113,8 @@ impl Targets {
             Backend::Gpu => self.gpu.as_ref().unwrap_or(&self.cpu),
         }
     }
+}
+
+fn without_learned(profile: &DeviceProfile) -> DeviceProfile {
+    DeviceProfile { learned: Learned::default(), ..profile.clone() }
 }

@@ -6,6 +6,8 @@ mod elementwise;
 mod families;
 mod indexing;
 mod interpret;
+#[cfg(feature = "gpu")]
+mod learning;
 mod random;
 mod sample;
 #[cfg(feature = "gpu")]

@@ -55,7 +55,7 @@ pub(crate) use tune::{ROW_HELD, SORT_COUNTS};
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::cost::{Backend, DeviceProfile, Limits, Prediction};
+use crate::cost::{Aspect, Backend, DeviceProfile, Limits, Prediction};
 use crate::dtype::DType;
 use crate::error::{PlanError, file_and_line};
 use crate::graph::{Graph, NodeId};
@@ -208,7 +208,33 @@ impl Plan {
             Backend::Cpu => step.cost.cpu_seconds,
             Backend::Gpu => step.cost.gpu_seconds,
         });
-        target.profile.side(self.backend).run(steps.sum(), self.bytes_up, self.bytes_down)
+        let profile = &target.profile;
+        let run = profile.side(self.backend).run(steps.sum(), self.bytes_up, self.bytes_down);
+        let learned = profile.learned.factor(Aspect::trip(self.backend));
+        Prediction {
+            round_trip: run.round_trip * learned,
+            up: run.up * learned,
+            down: run.down * learned,
+            ..run
+        }
+    }
+
+    /// What [`predicted`](Self::predicted) is the sum of, by what runs teach something about.
+    pub fn aspects(&self, target: &Target) -> Vec<(Aspect, f64)> {
+        let Prediction { round_trip, up, down, .. } = self.predicted(target);
+        let mut parts = vec![(Aspect::trip(self.backend), round_trip + up + down)];
+        for step in &self.steps {
+            let aspect = predict::aspect(step, self.backend);
+            let seconds = match self.backend {
+                Backend::Cpu => step.cost.cpu_seconds,
+                Backend::Gpu => step.cost.gpu_seconds,
+            };
+            match parts.iter_mut().find(|(of, _)| *of == aspect) {
+                Some((_, part)) => *part += seconds,
+                None => parts.push((aspect, seconds)),
+            }
+        }
+        parts
     }
 }
 

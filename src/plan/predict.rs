@@ -4,7 +4,7 @@ use super::form::{AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm
 use super::product::{self, ProductSize, STRIP_ROWS};
 use super::step::{Cost, Source, Step, ValueId};
 use super::{Target, Value};
-use crate::cost::{Backend, Limits, Work};
+use crate::cost::{Aspect, Backend, Kind, Limits, Work};
 use crate::expr::Ref;
 use crate::ops::RowKind;
 use crate::shape::{View, points};
@@ -27,9 +27,23 @@ pub(super) fn predict(step: &mut Step, values: &[Value], target: &Target) {
         flops: work.flops() as u64,
         bytes_read: read,
         bytes_written: written,
-        cpu_seconds: target.profile.cpu.step(&work),
-        gpu_seconds: target.profile.gpu.step(&on_gpu),
+        ..Cost::default()
     };
+    let learned = |side| target.profile.learned.factor(aspect(step, side));
+    let (cpu, gpu) = (learned(Backend::Cpu), learned(Backend::Gpu));
+    step.cost.cpu_seconds = target.profile.cpu.step(&work) * cpu;
+    step.cost.gpu_seconds = target.profile.gpu.step(&on_gpu) * gpu;
+}
+
+/// What runs of the step teach something about.
+pub(super) fn aspect(step: &Step, side: Backend) -> Aspect {
+    let kind = match &step.form {
+        Form::Map { .. } => Kind::Map,
+        Form::Reduce(_) | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => Kind::Rows,
+        Form::MatMul(_) | Form::Attention(_) => Kind::Product,
+    };
+    let Cost { flops, bytes_read, bytes_written, .. } = step.cost;
+    Aspect::new(side, kind, flops as f64 + bytes_read as f64 + bytes_written as f64)
 }
 
 /// Bytes of a value that the step's views reach, each counted once.

@@ -6,7 +6,7 @@ use std::fmt;
 use super::assign::{Assignment, Costs, Flow, Origin, Problem};
 use super::step::ValueId;
 use super::{Home, Plan, Target, plan};
-use crate::cost::{Backend, Residence};
+use crate::cost::{Aspect, Backend, Residence};
 use crate::error::PlanError;
 use crate::graph::{Brought, Graph, Network, NodeId, Part};
 
@@ -159,8 +159,9 @@ impl Steps<'_> {
         let bytes = |id: ValueId| whole.values[id.index()].bytes(&sides.gpu.limits) as f64;
         // Transfers are packed together: their fixed costs are those of the trip.
         let largest = |bytes: u64| (bytes as f64).max(SMALL_TRANSFER);
-        let up = gpu.upload.rate(largest(whole.bytes_up));
-        let down = gpu.download.rate(largest(whole.bytes_down));
+        let learned = sides.gpu.profile.learned.factor(Aspect::trip(Backend::Gpu));
+        let up = gpu.upload.rate(largest(whole.bytes_up)) / learned;
+        let down = gpu.download.rate(largest(whole.bytes_down)) / learned;
         let copied = cpu.memory.last();
         let trip = gpu.round_trip + gpu.upload.seconds(1.0) + gpu.download.seconds(1.0);
         let mut readers = vec![Vec::new(); whole.values.len()];
@@ -175,7 +176,8 @@ impl Steps<'_> {
             up: picoseconds(bytes(id) / up),
             down: picoseconds(bytes(id) / down + 2.0 * bytes(id) / copied),
         });
-        Problem { steps: costs.collect(), values: values.collect(), trip: picoseconds(trip) }
+        let trip = picoseconds(trip * learned);
+        Problem { steps: costs.collect(), values: values.collect(), trip }
     }
 
     /// What an assignment means.
