@@ -104,10 +104,12 @@ pub(crate) mod sealed {
         fn in_place(bytes: &[u8]) -> Option<&[Self]>;
         /// As [`in_place`](Self::in_place).
         fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]>;
+        /// The elements in the memory of `words`, which is given back if an element is no word.
+        fn from_words(words: Vec<u32>) -> Result<Vec<Self>, Vec<u32>>;
     }
 
     macro_rules! sealed {
-        ($($t:ty, $cast:path, $cast_mut:path;)*) => {$(
+        ($($t:ty, $cast:path, $cast_mut:path, $from_words:expr;)*) => {$(
             impl Sealed for $t {
                 fn in_place(bytes: &[u8]) -> Option<&[Self]> {
                     $cast(bytes).ok()
@@ -115,16 +117,22 @@ pub(crate) mod sealed {
                 fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
                     $cast_mut(bytes).ok()
                 }
+                fn from_words(words: Vec<u32>) -> Result<Vec<Self>, Vec<u32>> {
+                    $from_words(words)
+                }
             }
         )*};
     }
+    fn of_words<T: bytemuck::Pod>(words: Vec<u32>) -> Result<Vec<T>, Vec<u32>> {
+        bytemuck::try_cast_vec(words).map_err(|(_, words)| words)
+    }
     // Of numbers any bytes are one, so that these do not look at them.
     sealed! {
-        f32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut;
-        half::f16, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut;
-        i32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut;
-        u32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut;
-        bool, bytemuck::checked::try_cast_slice, bytemuck::checked::try_cast_slice_mut;
+        f32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut, of_words;
+        half::f16, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut, Err;
+        i32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut, of_words;
+        u32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut, of_words;
+        bool, bytemuck::checked::try_cast_slice, bytemuck::checked::try_cast_slice_mut, Err;
     }
 }
 
@@ -213,6 +221,9 @@ impl<N: Newtype> sealed::Sealed for N {
     }
     fn in_place_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
         N::Inner::in_place_mut(bytes).map(Self::wrap_slice_mut)
+    }
+    fn from_words(words: Vec<u32>) -> Result<Vec<Self>, Vec<u32>> {
+        N::Inner::from_words(words).map(bytemuck::TransparentWrapperAlloc::wrap_vec)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Without the feature `tracing` spans and events are nothing, and without a profile no clock is read.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -165,8 +166,8 @@ impl Stage {
         work()
     }
 
-    /// Awaits `future` as this stage.
-    pub async fn over<F: Future>(self, future: F) -> F::Output {
+    /// Awaits `future` as this stage. Pinned, since one of some KiB would be moved several times on the way.
+    pub async fn over<F: Future>(self, future: Pin<&mut F>) -> F::Output {
         let _timing = self.timing;
         #[cfg(feature = "tracing")]
         let future = tracing::Instrument::instrument(future, self.span);

@@ -1,5 +1,6 @@
 //! A recorded graph on its way through a run: what it waits for, its plan, and what follows when the device is lost.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::launch::{Results, Run, admit, tell};
@@ -90,7 +91,7 @@ impl Attempt<'_> {
         loop {
             let prepared = self.prepared(&mut stats)?;
             let stage = stage!(self.timeline, "compile");
-            match stage.over(prepared.compile(self.device)).await {
+            match stage.over(pin!(prepared.compile(self.device))).await {
                 Ok(()) => return Ok(()),
                 Err(error) => self.recover(error.into(), &mut stats).await?,
             }

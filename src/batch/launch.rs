@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub(super) async fn admit(
 ) -> Result<Permit> {
     let waiting = Stopwatch::started();
     let room = stage!(timeline, "wait", bytes = prepared.bytes);
-    let permit = room.over(device.budget().admit(prepared.bytes)).await?;
+    let permit = room.over(pin!(device.budget().admit(prepared.bytes))).await?;
     stats.wait_time = waiting.total();
     Ok(permit)
 }
@@ -151,7 +152,7 @@ impl Leg<'_> {
             timeline: self.timeline.clone(),
         };
         let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
-        let run = computing.over(cpu::run_off_thread(job, self.device.pool())).await?;
+        let run = computing.over(pin!(cpu::run_off_thread(job, self.device.pool()))).await?;
         stats.submits = 1;
         stats.downloads = u64::from(!plan.downloads.is_empty());
         stats.dispatches = run.dispatches as u64;
@@ -178,7 +179,7 @@ impl Leg<'_> {
         };
         let compiling = Stopwatch::started();
         let compile = stage!(self.timeline, "compile");
-        let (kernels, compiled) = compile.over(self.piece.kernels(self.device, &gpu)).await?;
+        let (kernels, compiled) = compile.over(pin!(self.piece.kernels(self.device, &gpu))).await?;
         if compiled {
             stats.pipelines_compiled = u64::from(kernels.compiled);
             stats.pipeline_hits = u64::from(kernels.hits);

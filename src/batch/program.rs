@@ -1,6 +1,7 @@
 //! Programs: batches that are recorded once and run as often as wanted, by many tasks at once.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,7 +108,7 @@ impl Program {
     ) -> Result<Outputs> {
         let stage = stage!(OFF, "execute", operations = self.0.graph.len());
         let inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
-        stage.over(self.run_timed(inputs, &OFF)).await
+        stage.over(pin!(self.run_timed(inputs, &OFF))).await
     }
 
     /// Runs the program with `inputs` that fit it.
@@ -154,7 +155,7 @@ impl Program {
         let inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
         let timeline = Timeline::begun();
         let stage = stage!(timeline, "execute", operations = self.0.graph.len());
-        let outputs = stage.over(self.run_timed(inputs, &timeline)).await?;
+        let outputs = stage.over(pin!(self.run_timed(inputs, &timeline))).await?;
         Ok(Profile::new(&self.0.device, &outputs.prepared, &outputs.stats, &timeline))
     }
 
@@ -326,6 +327,33 @@ impl Outputs {
     /// [`ReadError`] if the program does not download the value, or it is of another type.
     pub async fn read<T: Element>(&self, key: impl OutputKey<T>) -> Result<Vec<T>> {
         Ok(self.found::<T>(key)?.0.into_vec().await)
+    }
+
+    /// As [`read`](Self::read), for the last that is read of a run: what the host computed is not copied where an element
+    /// has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 3);
+    /// let y = batch.relu(x);
+    /// batch.download(y);
+    /// let program = batch.compile().await?;
+    /// let y = program.run([(x, &[1.0, -2.0, 3.0])]).await?.into_vec(y).await?;
+    /// assert_eq!(y, [1.0, 0.0, 3.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn into_vec<T: Element>(self, key: impl OutputKey<T>) -> Result<Vec<T>> {
+        let (found, _) = self.found::<T>(key)?;
+        let Self { program, results, kept, .. } = self;
+        drop((results, kept));
+        Ok(found.taken(program.0.device.pool()).await)
     }
 
     /// Copies a result to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`].

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -10,6 +11,7 @@ use super::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Element};
 use crate::error::{DataError, Result};
 use crate::run::HostBuffer;
+use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::Download;
 use crate::run::memory::{self, LARGE_RESULT};
@@ -113,7 +115,21 @@ impl Found {
     /// The elements in a vector, copied on another thread if they are many.
     pub async fn into_vec<T: Element>(self) -> Vec<T> {
         let stage = stage!(OFF, "download", elements = self.len());
-        stage.over(self.copied_to_vec()).await
+        stage.over(pin!(self.copied_to_vec())).await
+    }
+
+    /// As [`into_vec`](Self::into_vec), in the memory of the result where that lies on the host, an element is a word, and
+    /// nobody else holds it but `pool`, which then gives it away.
+    pub async fn taken<T: Element>(self, pool: &CpuPool) -> Vec<T> {
+        let shared = match self {
+            Self::Host(buffer) => match pool.hand_over(buffer) {
+                Ok(own) => return own.into_vec(),
+                Err(shared) => Self::Host(shared),
+            },
+            #[cfg(feature = "gpu")]
+            on_gpu @ Self::Gpu(_) => on_gpu,
+        };
+        shared.into_vec().await
     }
 
     async fn copied_to_vec<T: Element>(self) -> Vec<T> {
@@ -156,7 +172,7 @@ impl Found {
                 self.copy_out(index * stride, part);
             }
         };
-        stage.over(copying).await;
+        stage.over(pin!(copying)).await;
     }
 
     /// The elements where they lie, or a copy where that is no slice of `T`.

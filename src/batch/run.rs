@@ -1,5 +1,6 @@
 //! Compile and run a batch, and read what came back.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use super::attempt::{Attempt, PlanCell};
@@ -55,7 +56,7 @@ impl GpuCommandBatch {
     /// they were.
     pub async fn execute(&mut self) -> Result<()> {
         let stage = stage!(OFF, "execute", operations = self.graph.len());
-        stage.over(self.run_once()).await
+        stage.over(pin!(self.run_once())).await
     }
 
     async fn run_once(&mut self) -> Result<()> {
@@ -150,6 +151,8 @@ impl Device {
         let result = record(&mut batch);
         batch.download(result);
         batch.execute().await?;
-        batch.read(result).await
+        let found = batch.found(result)?;
+        drop(batch);
+        Ok(found.taken(self.pool()).await)
     }
 }

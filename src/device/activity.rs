@@ -25,6 +25,8 @@ struct State {
     running: usize,
     /// Runs ever begun.
     begun: u64,
+    /// Who waits for a change.
+    waiting: usize,
     /// Whether nobody wants the figures any more.
     closed: bool,
 }
@@ -56,8 +58,12 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.activity.state().running -= 1;
-        self.activity.changed.notify_all();
+        let mut state = self.activity.state();
+        state.running -= 1;
+        // A call of the kernel, even where nobody waits.
+        if state.waiting > 0 {
+            self.activity.changed.notify_all();
+        }
     }
 }
 
@@ -76,14 +82,27 @@ impl Activity {
         self.changed.notify_all();
     }
 
+    /// Waits at most `time`, as long as `go_on` says so.
+    fn wait_while(
+        &self,
+        time: Duration,
+        go_on: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        state.waiting += 1;
+        let waiting = self.changed.wait_timeout_while(state, time, go_on);
+        let (mut state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
+    }
+
     /// Waits for a pause, but not for long. `false` if nobody wants the figures any more.
     pub fn wait_for_pause(&self) -> bool {
         let start = Instant::now();
         let mut begun = self.state().begun;
         loop {
             let until = |state: &mut State| !state.closed;
-            let waiting = self.changed.wait_timeout_while(self.state(), QUIET, until);
-            let (state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+            let state = self.wait_while(QUIET, until);
             let quiet = state.running == 0 && state.begun == begun;
             if state.closed || quiet || start.elapsed() > PATIENCE {
                 return !state.closed;
@@ -96,9 +115,7 @@ impl Activity {
 impl Pace for Activity {
     fn may_go_on(&self) -> bool {
         let busy = |state: &mut State| state.running > 0 && !state.closed;
-        let waiting = self.changed.wait_timeout_while(self.state(), SHORT_PATIENCE, busy);
-        let (state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
-        !state.closed
+        !self.wait_while(SHORT_PATIENCE, busy).closed
     }
 
     fn others(&self) -> u64 {
@@ -109,6 +126,24 @@ impl Pace for Activity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_waits_for_the_end_of_a_run_hears_of_it() {
+        let activity = Arc::new(Activity::default());
+        let busy = Busy::new(&activity);
+        let (waiter, start) = (Arc::clone(&activity), Instant::now());
+        let long = Duration::from_secs(600);
+        let waiting = std::thread::spawn(move || {
+            drop(waiter.wait_while(long, |state| state.running > 0));
+        });
+        while activity.state().waiting == 0 {
+            std::thread::yield_now();
+        }
+        drop(busy);
+        waiting.join().unwrap();
+        assert!(start.elapsed() < long);
+        assert_eq!(activity.state().waiting, 0);
+    }
 
     #[test]
     fn runs_are_counted_while_they_last() {

@@ -95,6 +95,16 @@ impl HostBuffer {
         self.as_slice().map(memory::to_vec).unwrap_or_default()
     }
 
+    /// The elements as a vector, in the memory that they lie in where an element is a word and most of that is used;
+    /// empty if they are not of type `T`.
+    pub fn into_vec<T: Element>(mut self) -> Vec<T> {
+        if T::DTYPE != self.dtype || self.capacity() > 2 * self.len {
+            return self.to_vec();
+        }
+        self.words.truncate(Self::words_for(self.dtype, self.len));
+        T::from_words(self.words).unwrap_or_else(|words| Self { words, ..self }.to_vec())
+    }
+
     /// The elements, or `None` if they are not of type `T`.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         if T::DTYPE == self.dtype { T::in_place(self.bytes()) } else { None }
@@ -131,6 +141,28 @@ mod tests {
         buffer.bytes_mut()[1] = 7;
         assert_eq!(buffer.as_slice::<bool>(), None, "7 is no truth value");
         assert_eq!(HostBuffer::from_slice::<i32>(&[]).as_slice::<i32>(), Some(&[][..]));
+    }
+
+    #[test]
+    fn memory_is_handed_over_where_an_element_is_a_word() {
+        let address = |buffer: &HostBuffer| buffer.words().as_ptr().addr();
+        let buffer = HostBuffer::recycled(DType::F32, 5, vec![1.5f32.to_bits(); 7]);
+        let before = address(&buffer);
+        let values = buffer.into_vec::<f32>();
+        assert_eq!((values.as_ptr().addr(), &values[..]), (before, &[1.5; 5][..]));
+        let buffer = HostBuffer::recycled(DType::I32, 3, vec![7; 30]);
+        let before = address(&buffer);
+        let values = buffer.into_vec::<i32>();
+        assert_eq!(values, [7; 3]);
+        assert_ne!(values.as_ptr().addr(), before, "most of the memory would be of no use");
+        let halves = [1.0, -0.0, 3.0].map(f16::from_f32);
+        assert_eq!(HostBuffer::from_slice(&halves).into_vec::<f16>(), halves);
+        assert_eq!(
+            HostBuffer::from_slice(&[true, false, true]).into_vec::<bool>(),
+            [true, false, true]
+        );
+        assert!(HostBuffer::from_slice(&[1u32]).into_vec::<f32>().is_empty());
+        assert!(HostBuffer::from_slice::<u32>(&[]).into_vec::<u32>().is_empty());
     }
 
     #[test]

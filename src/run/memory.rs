@@ -14,8 +14,7 @@ pub(crate) const LARGE: usize = 4 << 20;
 pub(crate) const LARGE_RESULT: usize = 8 << 20;
 /// Bytes from which fresh memory is in large pages. Below, an allocator has memory that was touched before.
 const LARGE_PAGES: usize = 16 << 20;
-/// Bytes from which copies to memory that was used before are shared among threads, and that a thread takes at a
-/// time (1 MiB: 60 µs alone, 18 to 28 µs by 16 threads; 4 MiB: 218 and 36 µs; 512 KiB: 33 and 23 µs; measured on the
+/// Bytes from which copies are shared among threads, and that a thread takes at a time (1 MiB: 60 µs alone, 18 to 28 µs by 16 threads; 4 MiB: 218 and 36 µs; 512 KiB: 33 and 23 µs; measured on the
 /// host of an H200).
 const SHARED: usize = 1 << 20;
 const SHARE: usize = 128 << 10;
@@ -45,7 +44,12 @@ pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T]) {
     if size_of_val(from) < SHARED {
         return to.copy_from_slice(from);
     }
-    threads::copy(from, to, SHARE / size_of::<T>().max(1));
+    threads::copy(from, to, share::<T>());
+}
+
+/// Elements that a thread takes at a time.
+fn share<T>() -> usize {
+    SHARE / size_of::<T>().max(1)
 }
 
 /// `len` zeros. Where they are many, nothing of them is touched yet, so that the threads that fill them share
@@ -76,13 +80,20 @@ fn in_large_pages<T>(mut values: Vec<T>) -> Vec<T> {
     values
 }
 
-/// The elements of `from` in a vector of their own.
-pub(crate) fn to_vec<T: Zeroable + Copy + Send + Sync>(from: &[T]) -> Vec<T> {
-    if size_of_val(from) < LARGE {
+/// The elements of `from` in a vector of their own. A long one is written once: to zero it first would take one thread
+/// as long as to copy it.
+pub(crate) fn to_vec<T: Copy + Send + Sync>(from: &[T]) -> Vec<T> {
+    if size_of_val(from) < SHARED {
         return from.to_vec();
     }
-    let mut values = zeroed(from.len());
-    copy(from, &mut values);
+    let mut values = Vec::with_capacity(from.len());
+    let room = &mut values.spare_capacity_mut()[..from.len()];
+    if size_of_val(from) >= LARGE_PAGES {
+        ask_for_large_pages(room);
+    }
+    threads::copy_to(from, room, share::<T>());
+    // SAFETY: the first `from.len()` elements were all written, by slices of the same lengths.
+    unsafe { values.set_len(from.len()) };
     values
 }
 
@@ -111,7 +122,7 @@ mod tests {
 
     #[test]
     fn copies_are_exact_at_every_odd_size() {
-        for bytes in [0, 1, SHARED - 1, SHARED, SHARED + 1, LARGE - 1, LARGE, LARGE + SHARE + 13] {
+        for bytes in [0, 1, SHARED - 1, SHARED, SHARED + 1, LARGE + SHARE + 13, LARGE_PAGES + 7] {
             let from: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
             let mut to = vec![0xee; bytes];
             copy(&from, &mut to);

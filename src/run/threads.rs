@@ -1,5 +1,6 @@
 //! Work for rayon's threads: all of it on one of them, or in parts that any of them may do.
 
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 #[cfg(any(feature = "gpu", test))]
 use std::sync::{Mutex, PoisonError};
@@ -33,6 +34,14 @@ pub(crate) fn share<I: Send>(
 pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], part: usize) {
     let parts = to.par_chunks_mut(part).zip(from.par_chunks(part));
     parts.for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+/// As [`copy`], to memory that holds nothing yet.
+pub(crate) fn copy_to<T: Copy + Send + Sync>(from: &[T], to: &mut [MaybeUninit<T>], part: usize) {
+    let parts = to.par_chunks_mut(part).zip(from.par_chunks(part));
+    parts.for_each(|(to, from)| {
+        to.write_copy_of_slice(from);
+    });
 }
 
 /// The results of `work` on each item, in order, on threads that stay: a driver may hang where one that used it ends

@@ -1,5 +1,8 @@
 //! Tapes at work: registers of [`TILE`] lanes, and what instructions read and write.
 
+use std::cell::Cell;
+use std::mem;
+
 use bytemuck::Zeroable;
 use smallvec::{SmallVec, smallvec};
 
@@ -12,11 +15,53 @@ use super::{lanes, pair, prefetch};
 #[repr(C, align(64))]
 struct Register([u32; TILE]);
 
+/// Registers, which the next machine of a thread has after this one.
+struct Bank(Vec<Register>);
+
+thread_local! {
+    /// To allocate registers and to write zeros to them takes as long as a small run.
+    static BANKS: Cell<Vec<Vec<Register>>> = const { Cell::new(Vec::new()) };
+}
+
+impl Bank {
+    /// Banks that a thread keeps, and the registers of a bank that is kept at most.
+    const IDLE: usize = 3;
+    const SIZE: usize = 64;
+
+    /// At least `count` registers, of any content.
+    fn of(count: usize) -> Self {
+        let mut banks = BANKS.take();
+        let mut registers = banks.pop().unwrap_or_default();
+        BANKS.set(banks);
+        if registers.len() < count {
+            registers.resize(count, Register::zeroed());
+        }
+        Self(registers)
+    }
+}
+
+impl Drop for Bank {
+    fn drop(&mut self) {
+        let registers = mem::take(&mut self.0);
+        if registers.len() > Self::SIZE {
+            return;
+        }
+        // A thread that ends keeps none.
+        let _ = BANKS.try_with(|kept| {
+            let mut banks = kept.take();
+            if banks.len() < Self::IDLE {
+                banks.push(registers);
+            }
+            kept.set(banks);
+        });
+    }
+}
+
 /// The registers of one thread.
 pub(super) struct Machine<'t> {
     tape: &'t Tape,
     /// Those of the tape, and one for each root, where that is not computed in place.
-    registers: Vec<Register>,
+    registers: Bank,
     /// Whether memory is asked for a tile before it is read, and a place before it is written.
     fetch_ahead: bool,
 }
@@ -37,9 +82,9 @@ pub(super) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
 impl<'t> Machine<'t> {
     pub fn new(tape: &'t Tape) -> Self {
         let count = usize::from(tape.registers) + tape.roots.len();
-        let mut registers = vec![Register::zeroed(); count];
+        let mut registers = Bank::of(count);
         for &(register, bits) in &tape.constants {
-            registers[usize::from(register)].0.fill(bits);
+            registers.0[usize::from(register)].0.fill(bits);
         }
         Self { tape, registers, fetch_ahead: false }
     }
@@ -61,7 +106,7 @@ impl<'t> Machine<'t> {
     /// Runs the tape, with the roots that [have a place](Self::has_place) in `places`, each of `span.len`
     /// lanes.
     pub fn run_to(&mut self, span: Span<'_>, mut places: Places<'_>) {
-        let Self { tape, ref mut registers, fetch_ahead } = *self;
+        let Self { tape, registers: Bank(ref mut registers), fetch_ahead } = *self;
         places.resize_with(tape.roots.len(), || None);
         if fetch_ahead {
             places.iter_mut().flatten().for_each(|place| prefetch::write(place));
@@ -107,7 +152,7 @@ impl<'t> Machine<'t> {
 
     /// The lanes of root `index`, for which there was no place, after a run over the same span.
     pub fn root<'a>(&'a self, index: usize, span: Span<'a>) -> &'a [u32] {
-        let registers = Registers { low: &self.registers, high: &[] };
+        let registers = Registers { low: &self.registers.0, high: &[] };
         let Self { tape, fetch_ahead, .. } = *self;
         Reader { tape, span, registers, places: &[], fetch_ahead }.lanes(tape.roots[index])
     }

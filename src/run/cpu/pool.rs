@@ -101,6 +101,19 @@ impl CpuPool {
         }
     }
 
+    /// `buffer` for good, if nobody but its caller and the pool holds it.
+    ///
+    /// # Errors
+    /// `buffer`, if somebody else does.
+    pub fn hand_over(&self, buffer: Arc<HostBuffer>) -> Result<HostBuffer, Arc<HostBuffer>> {
+        let mut kept = self.kept();
+        let own = kept.buffers.iter().rposition(|kept| Arc::ptr_eq(kept, &buffer));
+        if let Some(at) = own.filter(|_| Arc::strong_count(&buffer) == 2) {
+            kept.remove(at);
+        }
+        Arc::try_unwrap(buffer)
+    }
+
     /// What the pool counts. Live is what results lie in that somebody holds; what runs write to while they run is not
     /// known here.
     pub fn counts(&self) -> MemoryCounts {
@@ -166,6 +179,21 @@ mod tests {
         assert!(pool.take(60).is_none());
         pool.give(Arc::new(HostBuffer::from_slice::<u32>(&[])));
         assert!(pool.kept().buffers.is_empty(), "nothing to use again");
+    }
+
+    #[test]
+    fn a_buffer_is_handed_over_once_nobody_else_holds_it() {
+        let pool = CpuPool::default();
+        let held = Arc::new(HostBuffer::from_slice(&[1u32; 100]));
+        pool.give(held.clone());
+        let refused = pool.hand_over(held.clone()).unwrap_err();
+        assert!(Arc::ptr_eq(&refused, &held) && pool.counts().live_bytes == 400);
+        drop(refused);
+        let address = held.words().as_ptr();
+        assert_eq!(pool.hand_over(held).unwrap().words().as_ptr(), address);
+        assert_eq!(pool.counts().live_bytes + pool.counts().idle_bytes, 0);
+        let unknown = Arc::new(HostBuffer::from_slice(&[1u32]));
+        assert_eq!(pool.hand_over(unknown).unwrap().len(), 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One trip: lease the memory, pack the uploads, encode, submit.
 
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -65,7 +66,7 @@ impl Gpu {
                 off_thread(move || shared.launch(&job)).await?
             };
             if let Some(flight) = flight {
-                let flown = stage!(timeline, "run").over(flight).await;
+                let flown = stage!(timeline, "run").over(pin!(flight)).await;
                 run.readback = flown?.map(Arc::new);
             }
             run.find_failure();

@@ -1,0 +1,123 @@
+//! How often a run on the host asks for memory: small runs seldom, large data as often as the documentation says.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use onetrip::{Device, GpuCommandBatch};
+
+/// Counts what it is asked for.
+struct Counting;
+
+/// Bytes from which a request counts as large.
+const LARGE: usize = 1 << 20;
+/// Large requests of all threads.
+static LARGE_REQUESTS: AtomicUsize = AtomicUsize::new(0);
+thread_local!(static REQUESTS: Cell<usize> = const { Cell::new(0) });
+
+impl Counting {
+    fn count(layout: Layout) {
+        let _ = REQUESTS.try_with(|requests| requests.set(requests.get() + 1));
+        if layout.size() >= LARGE {
+            LARGE_REQUESTS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+// SAFETY: the system's allocator does what is asked; only requests are counted, without any of their own.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::count(layout);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        Self::count(layout);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The requests of this thread while `work` is done, and its result.
+fn requests<R>(work: impl FnOnce() -> R) -> (usize, R) {
+    let before = REQUESTS.get();
+    let result = work();
+    (REQUESTS.get() - before, result)
+}
+
+/// The large requests of all threads while `work` is done, and its result.
+fn large<R>(work: impl FnOnce() -> R) -> (usize, R) {
+    let before = LARGE_REQUESTS.load(Ordering::Relaxed);
+    let result = work();
+    (LARGE_REQUESTS.load(Ordering::Relaxed) - before, result)
+}
+
+/// relu(x·w + b) and a softmax, with residents: three steps or fewer, of a few microseconds.
+#[test]
+fn a_small_run_asks_for_memory_a_few_times() {
+    let device = Device::cpu();
+    let w = device.resident(&[0.5_f32; 24 * 10], [24, 10]).unwrap();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.upload_shaped(&[1.0_f32; 5 * 24], [5, 24]);
+    let w = batch.bind(&w);
+    let bias = batch.upload(&[-1.0_f32; 10]);
+    let y = batch.linear(x, w, bias);
+    let y = batch.relu(y);
+    let y = batch.softmax(y, -1);
+    batch.download(y);
+    (0..3).for_each(|_| pollster::block_on(batch.execute()).unwrap());
+    let (count, result) = requests(|| pollster::block_on(batch.execute()));
+    result.unwrap();
+    assert!(count <= 15, "{count} requests");
+    assert_eq!(pollster::block_on(batch.read(y)).unwrap(), [0.1; 50]);
+}
+
+/// Data of 2 MiB, on its way in and out.
+#[test]
+fn large_data_is_copied_as_often_as_it_must() {
+    const LEN: usize = LARGE / 2;
+    let device = Device::cpu();
+    let data: Vec<f32> = (0..LEN).map(|at| at as f32).collect();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", LEN);
+    let y = batch.scale(x, 2.0);
+    batch.download(y);
+    let program = pollster::block_on(batch.compile()).unwrap();
+    let run = || pollster::block_on(program.run([(x, &data)])).unwrap();
+    let (count, outputs) = large(run);
+    assert_eq!(count, 2, "what is uploaded, and the result");
+    drop(outputs);
+    let (count, outputs) = large(run);
+    assert_eq!(count, 0, "both again");
+    let (count, copied) = large(|| pollster::block_on(outputs.read(y)).unwrap());
+    assert_eq!(count, 1, "a copy");
+    let lies_at = outputs.read_view(y).unwrap().as_ptr();
+    let (count, moved) = large(|| pollster::block_on(outputs.into_vec(y)).unwrap());
+    assert_eq!((count, moved.as_ptr()), (0, lies_at), "the result itself");
+    assert!(moved == copied && moved.iter().zip(&data).all(|(y, x)| *y == 2.0 * x));
+    let (count, outputs) = large(run);
+    assert_eq!(count, 1, "another result");
+    let view = outputs.read_view(y).unwrap();
+    let (count, copied) = large(|| pollster::block_on(outputs.into_vec(y)).unwrap());
+    assert_eq!(count, 1, "a copy: somebody else looks at the result");
+    assert!(copied == moved && view[..] == moved[..]);
+
+    let given = data.clone();
+    let lies_at = given.as_ptr();
+    let mut batch = GpuCommandBatch::new(&device);
+    let (count, x) = large(|| batch.upload_vec(given, LEN));
+    assert_eq!((count, batch.read_view(x).is_err()), (0, true));
+    let (count, result) = large(|| pollster::block_on(batch.execute()));
+    result.unwrap();
+    assert_eq!(count, 0, "nothing to compute");
+    assert_eq!(batch.read_view(x).unwrap().as_ptr(), lies_at, "where the caller's vector lay");
+}
