@@ -18,7 +18,8 @@ use crate::cost::{Backend, Rates};
 use crate::dtype::DType;
 use crate::ops::Op;
 
-/// No kernel computes more operations than this: compilers take longer than linear time.
+/// No kernel computes more operations than this: compilers take longer than linear time. What is written as many
+/// [counts](operations) as many.
 const MAX_OPS: usize = 128;
 
 /// A kernel in the making.
@@ -134,7 +135,7 @@ impl Pass<'_> {
             extra: Vec::new(),
             reads,
             ops: vec![ix],
-            size: 1,
+            size: operations(&self.ir.nodes[ix].op),
         });
     }
 
@@ -196,7 +197,7 @@ impl Pass<'_> {
             for read in &reads {
                 add_reader(&mut self.readers[read.base], group);
             }
-            self.groups[group].size += ways(&self.groups[group], ix);
+            self.groups[group].size += self.added(group, ix);
             self.groups[group].reads = reads;
             self.groups[group].ops.push(ix);
             if also_stored {
@@ -223,8 +224,9 @@ impl Pass<'_> {
 
     /// The group's reads if it computed `ix` itself; `None` where it cannot.
     fn reads_after(&self, ix: Ix, group: usize) -> Option<Vec<Read>> {
+        let added = self.added(group, ix);
         let group = &self.groups[group];
-        if group.size + ways(group, ix) > MAX_OPS || !self.can_be_computed(ix, group) {
+        if group.size + added > MAX_OPS || !self.can_be_computed(ix, group) {
             return None;
         }
         let mut reads: Vec<Read> =
@@ -252,6 +254,11 @@ impl Pass<'_> {
         let failures = self.can_fail(group) || self.sites.get(ix).is_some();
         let outputs = 1 + group.extra.len() + usize::from(self.is_output[ix]);
         (distinct(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
+    }
+
+    /// Operations that the group takes more if it computes `ix` itself.
+    fn added(&self, group: usize, ix: Ix) -> usize {
+        ways(&self.groups[group], ix) * operations(&self.ir.nodes[ix].op)
     }
 
     /// Whether some operation of the group can fail.
@@ -428,6 +435,14 @@ impl Pass<'_> {
 fn add_reader(readers: &mut Vec<usize>, group: usize) {
     if !readers.contains(&group) {
         readers.push(group);
+    }
+}
+
+/// How many operations a node counts as: ten rounds of Philox, or the steps of a search, are tens of lines.
+fn operations(op: &Op) -> usize {
+    match op {
+        Op::Random(_) | Op::SearchSorted { .. } => 24,
+        _ => 1,
     }
 }
 
