@@ -24,7 +24,12 @@ const STREET: &[&[&str]] = &[
 /// The streets inside of stages.
 const LANES: &[(&str, &[&[&str]])] = &[(
     "run",
-    &[&["budget", "deadline", "janitor", "threads"], &["memory"], &["host"], &["gpu", "cpu"]],
+    &[
+        &["budget", "deadline", "janitor", "threads"],
+        &["memory"],
+        &["host", "patch"],
+        &["gpu", "cpu"],
+    ],
 )];
 
 /// Where a foreign crate may be named.

@@ -5,7 +5,7 @@
 mod common;
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -26,6 +26,18 @@ async fn device(recovery: Recovery) -> Option<Device> {
 /// Fails instead of hanging.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs")
+}
+
+/// What a future ends with if it does so when it is polled as often as this.
+async fn polled<T>(mut future: Pin<&mut impl Future<Output = T>>, times: usize) -> Option<T> {
+    for _ in 0..times {
+        let once = poll_fn(|context| Poll::Ready(future.as_mut().poll(context)));
+        if let Poll::Ready(done) = once.await {
+            return Some(done);
+        }
+        tokio::time::sleep(Duration::from_micros(300)).await;
+    }
+    None
 }
 
 /// x·w, rounded nowhere: the numbers are small and whole.
@@ -124,20 +136,7 @@ async fn a_run_is_finished_whenever_the_device_is_lost() {
             let (program, x, y) = product(&device, &w).await;
             let data = whole_numbers(polls, 1200);
             let mut run = pin!(program.run([(x, &data)]));
-            let mut done = None;
-            for _ in 0..polls {
-                done = poll_fn(|context| {
-                    Poll::Ready(match run.as_mut().poll(context) {
-                        Poll::Ready(done) => Some(done),
-                        Poll::Pending => None,
-                    })
-                })
-                .await;
-                if done.is_some() {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_micros(300)).await;
-            }
+            let done = polled(run.as_mut(), polls).await;
             device.simulate_loss();
             let outputs = match done {
                 Some(done) => done.unwrap(),
@@ -177,6 +176,41 @@ async fn state_with_a_host_copy_counts_each_step_once() {
         assert_eq!(soon(total.read()).await.unwrap(), [78.0; 300]);
         let losses = if recovery == Recovery::Cpu { 1 } else { 4 };
         assert_eq!(device.pool_stats().losses, losses);
+    }
+}
+
+/// A state so large that a GPU writes its parts in place. What is written is made of what was there, so that to write it twice
+/// shows.
+#[tokio::test]
+async fn a_part_written_in_place_counts_once_whenever_the_device_is_lost() {
+    const LONG: usize = 1 << 18;
+    for recovery in [Recovery::Reopen, Recovery::Cpu] {
+        let Some(device) = device(recovery).await else { return };
+        let state = device.resident(&[1_i32; 4 * LONG], [4, LONG]).unwrap();
+        state.keep_host_copy().await.unwrap();
+        let mut batch = GpuCommandBatch::new(&device);
+        let (old, x) = (batch.bind(&state), batch.input::<i32>("x", [1, 1]));
+        let row = batch.slice(old, [(2..3, 1), (0..LONG, 1)]);
+        let row = batch.add(row, x);
+        let all = batch.replace_slice(old, row, 0, 2);
+        batch.update(&state, all);
+        let program = batch.compile().await.unwrap();
+        for step in 1..=8_i32 {
+            let data = [step];
+            let mut run = pin!(program.run([(x, &data)]));
+            let done = polled(run.as_mut(), step as usize - 1).await;
+            if step % 2 == 0 {
+                device.simulate_loss();
+            }
+            match done {
+                Some(done) => done.unwrap(),
+                None => soon(run).await.unwrap(),
+            };
+        }
+        let rows = soon(state.read()).await.unwrap();
+        for (row, want) in rows.chunks(LONG).zip([1, 1, 37, 1]) {
+            assert!(row.iter().all(|&x| x == want), "{} … {}, not {want}", row[0], row[LONG - 1]);
+        }
     }
 }
 

@@ -147,6 +147,32 @@ async fn no_host_copy_hides_what_others_write() {
     assert_eq!(resident.read().await.expect("the copy"), [10.0, 3.0]);
 }
 
+/// Of a state so large that a GPU would write the part in place.
+#[tokio::test]
+async fn a_replaced_part_is_not_written_to_what_others_share() {
+    const LONG: usize = 1 << 19;
+    let Some(gpu) = common::devices().await.into_iter().find(Device::is_gpu) else { return };
+    let queue = gpu.wgpu_queue().expect("a GPU");
+    let state = gpu.resident(&vec![1.0_f32; 2 * LONG], [2, LONG]).expect("room");
+    state.keep_host_copy().await.expect("a copy");
+    let buffer = state.wgpu_buffer().expect("a buffer");
+    queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&9.0_f32));
+    let mut batch = GpuCommandBatch::new(&gpu);
+    let (old, new) = (batch.bind(&state), batch.full([1, LONG], 2.0_f32));
+    let all = batch.replace_slice(old, new, 0, 1);
+    batch.update(&state, all);
+    batch.execute().await.expect("a run");
+    // Which the state does not read any more.
+    queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&0.0_f32));
+    queue.submit([]);
+    for _ in 0..2 {
+        let data = state.read().await.expect("the data");
+        assert_eq!((data[0], data[1], data[LONG], data[2 * LONG - 1]), (9.0, 1.0, 2.0, 2.0));
+        // The second time, from the copy on the host.
+        gpu.simulate_loss();
+    }
+}
+
 #[test]
 fn without_a_gpu_there_is_no_buffer() {
     let device = Device::cpu();

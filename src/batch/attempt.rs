@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::launch::{Results, Run, admit, tell};
 use super::resident::{self, Handle, Storage};
-use super::state::Turns;
+use super::state::{Kept, Turns};
 use super::stats::RunStats;
+use super::store::store;
 use crate::clock::Stopwatch;
 use crate::cost::Placement;
 use crate::device::{Device, Prepared};
@@ -28,7 +29,7 @@ pub(super) struct Attempt<'a> {
     /// By position of the graph's residents.
     pub residents: &'a [Handle],
     /// In the order of the graph's keeps.
-    pub kept: &'a [Handle],
+    pub kept: &'a [Kept],
     pub plan: &'a PlanCell,
     /// Where the times of the run go.
     pub timeline: &'a Timeline,
@@ -38,7 +39,7 @@ pub(super) struct Attempt<'a> {
 pub(super) struct Done {
     pub prepared: Arc<Prepared>,
     pub results: Results,
-    /// In the order of the graph's keeps, whose residents hold it already.
+    /// In the order of the graph's keeps, whose residents hold it already; nothing for those of which a part was replaced.
     pub kept: Vec<Storage>,
 }
 
@@ -133,12 +134,10 @@ impl Attempt<'_> {
             *data = stage!(self.timeline, "gather").of(uploads)?;
         }
         let (results, kept) = self.launch(&prepared, data, permit, stats).await?;
-        for (handle, storage) in self.kept.iter().zip(&kept) {
-            handle.fill(storage.clone());
-        }
         Ok(Done { prepared, results, kept })
     }
 
+    /// Runs once, and fills the residents.
     async fn launch(
         &self,
         prepared: &Prepared,
@@ -148,14 +147,8 @@ impl Attempt<'_> {
     ) -> Result<(Results, Vec<Storage>)> {
         let &Self { device, graph, residents, timeline, .. } = self;
         let run = Run { device, prepared, graph, uploads, residents, permit, timeline };
-        #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "on the host already"))]
         let (results, mut kept) = run.finish(stats).await?;
-        #[cfg(feature = "gpu")]
-        for (handle, storage) in self.kept.iter().zip(&mut kept) {
-            if handle.wants_host_copy() {
-                storage.bring_to_host(device).await?;
-            }
-        }
+        stats.submits += store(device, self.kept, &mut kept).await?;
         Ok((results, kept))
     }
 

@@ -41,6 +41,7 @@ mod sharing;
 mod sort;
 mod state;
 mod stats;
+mod store;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -137,7 +138,9 @@ pub struct GpuCommandBatch {
     uploads: Vec<Option<Arc<HostBuffer>>>,
     names: Names,
     residents: Vec<resident::Handle>,
-    kept: Vec<resident::Handle>,
+    kept: Vec<state::Kept>,
+    /// Of what [`replace_slice`](Self::replace_slice) made.
+    replaced: HashMap<NodeId, state::Replaced>,
     mistakes: Vec<Mistake>,
     runs: run::Runs,
     recording: Stopwatch,
@@ -163,6 +166,7 @@ impl GpuCommandBatch {
             names: Names::new(),
             residents: Vec::new(),
             kept: Vec::new(),
+            replaced: HashMap::new(),
             mistakes: Vec::new(),
             runs: run::Runs::default(),
             recording: Stopwatch::default(),

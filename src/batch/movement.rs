@@ -3,10 +3,12 @@
 use smallvec::SmallVec;
 
 use super::axes::resolve;
+use super::state::Replaced;
 use super::{Axes, BufferId, GpuCommandBatch, Refusal};
 use crate::dtype::Element;
 use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
+use crate::run::Patch;
 use crate::shape::{Move, Range, Shape};
 
 /// Movement. All but [`concat`](Self::concat) and [`pad`](Self::pad) are views, folded into whatever
@@ -187,7 +189,8 @@ impl GpuCommandBatch {
     }
 
     /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
-    /// goes on, in a state that has room. All other axes must be equal. The result is a copy.
+    /// goes on, in a state that has room. All other axes must be equal. The result is another tensor, of which readers
+    /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written.
     #[track_caller]
     pub fn replace_slice<T: Element>(
         &mut self,
@@ -209,7 +212,11 @@ impl GpuCommandBatch {
                 b.slice(state, ranges)
             };
             let (before, after) = (part(0, at), part(at + count, shape[axis]));
-            b.concat(&[before, new, after], axis as isize)
+            let replaced = b.concat(&[before, new, after], axis as isize);
+            let patch = Patch::new(&shape, axis, at, count);
+            let part = Replaced { state: state.node, new: new.node, patch };
+            b.replaced.insert(replaced.node, part);
+            replaced
         })
     }
 

@@ -13,7 +13,7 @@ use super::launch::Results;
 use super::profile::Profile;
 use super::read::{Found, ReadView, check_length};
 use super::resident::{Handle, Resident, Storage};
-use super::state::Turns;
+use super::state::{Kept, Turns};
 use super::stats::RunStats;
 use super::upload::not_given;
 use super::{BufferId, GpuCommandBatch, Names};
@@ -59,7 +59,7 @@ struct Inner {
     /// By position; `None` where each run must bring data.
     uploads: Vec<Option<Arc<HostBuffer>>>,
     residents: Vec<Handle>,
-    kept: Vec<Handle>,
+    kept: Vec<Kept>,
     turns: Turns,
     placement: Placement,
     plan: PlanCell,
@@ -383,13 +383,14 @@ impl Outputs {
     pub fn kept<T: Element>(&self, key: impl OutputKey<T>) -> Result<Resident<T>> {
         let node = self.node::<T>(key)?;
         let Inner { device, graph, .. } = &*self.program.0;
-        let at = graph.keeps.iter().position(|&kept| kept == node);
-        let at = at.ok_or_else(|| ReadError::NotKept {
+        let mut kept = graph.keeps.iter().zip(&self.kept);
+        let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
+        let (_, storage) = kept.ok_or_else(|| ReadError::NotKept {
             op: graph[node].op.name(),
             place: file_and_line(graph[node].place),
         })?;
         let (ty, place) = (graph[node].ty.clone(), graph[node].place);
-        Ok(Resident::holding(device, ty, place, self.kept[at].clone()))
+        Ok(Resident::holding(device, ty, place, storage.clone()))
     }
 
     /// The shape of a value.

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::read::{Found, ReadView, check_length};
 #[cfg(feature = "gpu")]
 use super::read::{STRIDE, give_way};
+use super::state::Kept;
 use super::{BufferId, GpuCommandBatch};
 #[cfg(feature = "gpu")]
 use crate::cost::Backend;
@@ -98,7 +99,7 @@ impl Storage {
         self.gpu.as_ref().is_some_and(|gpu| Arc::ptr_eq(gpu, buffer))
     }
 
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.residence().is_none()
     }
 
@@ -149,7 +150,7 @@ impl Handle {
         Self(Arc::new(Cell { device, ty, place, storage, host_copy, turn: Arc::default() }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Storage> {
+    pub fn lock(&self) -> MutexGuard<'_, Storage> {
         self.0.storage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -488,7 +489,7 @@ impl GpuCommandBatch {
         };
         let handle = Handle::new(&self.device, ty, Location::caller(), Storage::default());
         if self.graph.keeps.len() > self.kept.len() {
-            self.kept.push(handle.clone());
+            self.kept.push(Kept { handle: handle.clone(), patch: None });
         }
         Resident { handle, element: PhantomData }
     }

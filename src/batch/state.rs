@@ -6,9 +6,34 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::resident::{Handle, Resident};
 use super::{BufferId, GpuCommandBatch};
+use crate::cost::Backend;
 use crate::dtype::Element;
 use crate::error::MistakeKind;
-use crate::ops::Op;
+use crate::graph::NodeId;
+use crate::ops::{Op, Type};
+use crate::run::Patch;
+
+/// Parts in more runs than this are not written in place: each is a copy of its own.
+const MOST_RUNS: usize = 64;
+/// Bytes from which states are written in place by a GPU: what a fast one copies in the time of one more submission.
+const LEAST_BYTES: usize = 4 << 20;
+
+/// A resident that runs fill.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub handle: Handle,
+    /// The part of it that the value is, where it is not all.
+    pub patch: Option<Patch>,
+}
+
+/// How a value differs from another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replaced {
+    pub state: NodeId,
+    /// The elements that are others, and where they belong.
+    pub new: NodeId,
+    pub patch: Patch,
+}
 
 impl GpuCommandBatch {
     /// Makes `id` the new value of `state` at the end of each run. What binds the resident reads the value that the run
@@ -16,6 +41,11 @@ impl GpuCommandBatch {
     ///
     /// A run that fails, or whose future is dropped, leaves the state as it was. Runs of batches and programs that both
     /// [bind](Self::bind) and update a resident take turns, in the order in which they came.
+    ///
+    /// Where `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place, when
+    /// the run has ended: keys and values that a decoder appends cost what they are, not what was there before. Where
+    /// somebody holds the old value it is copied first. States of less than 4 MiB are written anew where there is a GPU,
+    /// which takes no longer.
     ///
     /// It is a mistake if the shapes differ, or if the batch updates the resident already.
     ///
@@ -38,6 +68,33 @@ impl GpuCommandBatch {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Keys and values of a decoder, in a state with room for 1000 tokens:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Attention, Device, GpuCommandBatch};
+    /// let device = Device::cpu();
+    /// let (heads, room, width) = (2, 1000, 4);
+    /// let keys = device.resident(&vec![0.0_f32; heads * room * width], [heads, room, width])?;
+    /// for token in 0..3 {
+    ///     let mut batch = GpuCommandBatch::new(&device);
+    ///     let new = batch.upload_shaped(&[token as f32; 8], [heads, 1, width]);
+    ///     let old = batch.bind(&keys);
+    ///     let all = batch.replace_slice(old, new, 1, token);
+    ///     batch.update(&keys, all); // Writes 8 elements.
+    ///     let seen = batch.slice(all, [(0..heads, 1), (0..token + 1, 1), (0..width, 1)]);
+    ///     let query = batch.full([heads, 1, width], 1.0_f32);
+    ///     let y = batch.scaled_dot_product_attention(query, seen, seen, Attention::default());
+    ///     batch.download(y);
+    ///     batch.execute().await?;
+    ///     assert_eq!(batch.shape(y).dims(), [heads, 1, width]);
+    /// }
+    /// assert_eq!(keys.read().await?[..3 * width], [0., 0., 0., 0., 1., 1., 1., 1., 2., 2., 2., 2.]);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn update<T: Element>(&mut self, state: &Resident<T>, id: BufferId<T>) {
         if !state.device().is_same(&self.device) {
@@ -56,12 +113,28 @@ impl GpuCommandBatch {
             let what = MistakeKind::Update { old: old.clone(), new: new.clone() };
             return self.refuse_update::<T>(what);
         }
-        if self.kept.iter().any(|kept| kept.is_same(state.handle())) {
+        if self.kept.iter().any(|kept| kept.handle.is_same(state.handle())) {
             return self.refuse_update::<T>(MistakeKind::UpdatedTwice);
         }
-        self.graph.keeps.push(node);
-        self.kept.push(state.handle().clone());
+        let handle = state.handle().clone();
+        let part = self.replaced_part(&handle, node);
+        self.graph.keeps.push(part.map_or(node, |part| part.new));
+        self.graph.updates.extend(part.map(|_| node));
+        self.kept.push(Kept { handle, patch: part.map(|part| part.patch) });
         self.runs.forget_plan();
+    }
+
+    /// What alone differs between the resident and its new value, the node, where that is worth it.
+    fn replaced_part(&self, state: &Handle, node: NodeId) -> Option<Replaced> {
+        let part = *self.replaced.get(&node)?;
+        let Op::Resident(at) = self.graph[part.state].op else { return None };
+        let same = self.residents[at as usize].is_same(state);
+        let Type { dtype, shape } = &self.graph[node].ty;
+        let size = dtype.size();
+        // A truth value takes a word on a GPU.
+        let fits = size == 1 || part.patch.is_in_words(size);
+        let pays = !self.device.uses(Backend::Gpu) || shape.elements() * size >= LEAST_BYTES;
+        (same && fits && pays && part.patch.runs <= MOST_RUNS).then_some(part)
     }
 
     #[track_caller]
@@ -76,8 +149,9 @@ pub(super) struct Turns(Vec<Arc<Mutex<()>>>);
 
 impl Turns {
     /// For a batch that binds and keeps these.
-    pub fn of(bound: &[Handle], kept: &[Handle]) -> Self {
-        let updated = kept.iter().filter(|kept| bound.iter().any(|bound| bound.is_same(kept)));
+    pub fn of(bound: &[Handle], kept: &[Kept]) -> Self {
+        let kept = kept.iter().map(|kept| &kept.handle);
+        let updated = kept.filter(|kept| bound.iter().any(|bound| bound.is_same(kept)));
         let mut turns: Vec<_> = updated.map(|handle| Arc::clone(handle.turn())).collect();
         // Everybody takes them in one order, so that none waits for another in a circle.
         turns.sort_by_key(|turn| Arc::as_ptr(turn).addr());

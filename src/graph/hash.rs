@@ -9,7 +9,7 @@ use slotmap::SecondaryMap;
 use super::{Graph, NodeId};
 
 /// Counts the changes to what is hashed, and how.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// 128 bits that graphs of equal structure have in common: operations with their parameters, element types, shapes, who
 /// reads whom, what is downloaded and kept. Not the data, and not where anything was recorded.
@@ -34,7 +34,7 @@ impl Graph {
             (&node.op, &node.ty, node.inputs.len()).hash(&mut hasher);
             node.inputs.iter().for_each(|&input| positions[input].hash(&mut hasher));
         }
-        for outputs in [&self.downloads, &self.keeps] {
+        for outputs in [&self.downloads, &self.keeps, &self.updates] {
             outputs.len().hash(&mut hasher);
             outputs.iter().for_each(|&output| positions[output].hash(&mut hasher));
         }

@@ -41,6 +41,8 @@ pub(crate) struct Graph {
     pub downloads: Vec<NodeId>,
     /// What stays on the device, in the order asked for.
     pub keeps: Vec<NodeId>,
+    /// What only stands for parts that are kept, and is not downloaded by itself.
+    pub updates: Vec<NodeId>,
 }
 
 impl Graph {
@@ -63,15 +65,15 @@ impl Graph {
         self.order.len()
     }
 
-    /// What a run downloads: what was asked for, or else every result that nobody reads and that is not
-    /// kept (every such source, where nothing was computed and nothing is kept).
+    /// What a run downloads: what was asked for, or else every result that nobody reads and that is neither kept nor
+    /// an update (every such source, where nothing was computed and nothing is kept).
     pub fn outputs(&self) -> Vec<NodeId> {
         if !self.downloads.is_empty() {
             return self.downloads.clone();
         }
         let mut used = slotmap::SecondaryMap::new();
         let read = self.iter().flat_map(|(_, node)| &node.inputs);
-        for &id in read.chain(&self.keeps) {
+        for &id in read.chain(&self.keeps).chain(&self.updates) {
             used.insert(id, ());
         }
         let sinks = self.order.iter().copied().filter(|&id| !used.contains_key(id));

@@ -50,7 +50,7 @@ impl Graph {
             }
         }
         graph.order.retain(|&id| live.contains_key(id));
-        (graph.downloads, graph.keeps) = (downloads, keeps);
+        (graph.downloads, graph.keeps, graph.updates) = (downloads, keeps, Vec::new());
         let (mut uploads, mut residents) = (Vec::new(), Vec::new());
         for &id in &graph.order {
             let op = &mut graph.nodes[id].op;

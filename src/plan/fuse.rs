@@ -10,8 +10,8 @@ use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
 use super::path::Views;
 use super::reads::{
-    Read, epilogue_space, expr_reads, into_epilogue, is_heavy, knows_position, reads_position,
-    root_reads, table_read, takes_epilogue,
+    Read, attention_dims, epilogue_space, expr_reads, into_epilogue, is_heavy, knows_position,
+    reads_position, root_reads, table_read, takes_epilogue,
 };
 use super::step::Space;
 use crate::cost::{Backend, Rates};
@@ -21,6 +21,9 @@ use crate::ops::Op;
 /// No kernel computes more operations than this: compilers take longer than linear time. What is written as many
 /// [counts](operations) as many.
 const MAX_OPS: usize = 128;
+
+/// Queries that are one tile of every attention.
+const FEW_QUERIES: usize = 32;
 
 /// A kernel in the making.
 #[derive(Clone, Debug)]
@@ -301,6 +304,7 @@ impl Pass<'_> {
             let mut evaluations = 0.0;
             for read in before.reads.iter().filter(|read| read.base == ix) {
                 let times = match read.space {
+                    Space::Key | Space::Value if self.is_joined_in_place(ix, group) => 1.0,
                     // Every tile along the other side of the product evaluates it anew.
                     Space::X | Space::W | Space::Query | Space::Key | Space::Value
                         if flops > 4.0 || after.len() > before.reads.len() =>
@@ -321,6 +325,15 @@ impl Pass<'_> {
             inlined += self.rates.seconds(new_reads, flops * evaluations);
         }
         inlined <= stored
+    }
+
+    /// Whether `ix` is joined from parts for the few queries of an attention, whose one tile reads each part once: keys and
+    /// values with what was appended to them.
+    fn is_joined_in_place(&self, ix: Ix, group: usize) -> bool {
+        let root = self.groups[group].root;
+        matches!(self.ir.nodes[ix].op, Op::Concat { .. })
+            && matches!(self.ir.nodes[root].op, Op::Attention(_))
+            && attention_dims(self.ir, root).is_some_and(|dims| dims.queries <= FEW_QUERIES)
     }
 
     fn bytes(&self, ix: Ix) -> f64 {

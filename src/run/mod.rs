@@ -8,6 +8,8 @@ pub(crate) mod gpu;
 mod host;
 mod janitor;
 pub(crate) mod memory;
+mod patch;
 pub(crate) mod threads;
 
 pub(crate) use host::HostBuffer;
+pub(crate) use patch::Patch;

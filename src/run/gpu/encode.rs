@@ -215,7 +215,7 @@ impl Encode<'_> {
 }
 
 /// A copy of what may be nothing.
-fn copy(
+pub(super) fn copy(
     encoder: &mut wgpu::CommandEncoder,
     from: &wgpu::Buffer,
     from_start: u64,

@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
 pub(crate) use readback::{Download, GpuRun};
-pub(crate) use resident::{DeviceBuffer, Parts};
+pub(crate) use resident::{DeviceBuffer, Parts, Patched};
 use smallvec::SmallVec;
 pub(crate) use trip::{HostData, Job};
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::convert::Storage;
+use super::encode::copy;
 use super::fault::Scope;
 use super::flight::{Commands, Flight};
 use super::pool::{Kind, Lease};
@@ -12,6 +13,7 @@ use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
 use crate::dtype::DType;
 use crate::error::DeviceError;
+use crate::run::Patch;
 use crate::run::budget::Permit;
 
 /// A value on the device. Its memory is used again when it is dropped.
@@ -76,6 +78,52 @@ impl Gpu {
     pub fn read_parts(&self, resident: &Arc<DeviceBuffer>, stride: usize) -> Parts {
         let (shared, resident) = (Arc::clone(&self.0), Arc::clone(resident));
         Parts { shared, resident, stride, start: 0, ahead: None }
+    }
+}
+
+/// Elements that replace a part of a value on the device.
+pub(crate) struct Patched {
+    pub new: Arc<DeviceBuffer>,
+    pub patch: Patch,
+    pub to: Arc<DeviceBuffer>,
+    /// What is copied there first, as a whole.
+    pub copied: Option<Arc<DeviceBuffer>>,
+}
+
+impl Patched {
+    fn encode(&self, shared: &Shared, encoder: &mut wgpu::CommandEncoder) {
+        let Self { new, patch, to, copied } = self;
+        let storage = Storage::of(to.dtype, &shared.limits);
+        let to = to.raw();
+        if let Some(from) = copied {
+            copy(encoder, from.raw(), 0, to, 0, storage.bytes(from.elements));
+        }
+        for (from, start, bytes) in patch.copies(storage.size()) {
+            copy(encoder, new.raw(), from as u64, to, start as u64, bytes as u64);
+        }
+    }
+}
+
+impl Gpu {
+    /// Room for a value like another, with any contents.
+    pub fn room_like(&self, value: &DeviceBuffer) -> Result<DeviceBuffer, DeviceError> {
+        let mut counts = GpuCounts::default();
+        DeviceBuffer::lease(&self.0, value.dtype, value.elements, &mut counts)
+    }
+
+    /// Replaces parts of values, and says how often that was submitted. Later runs wait for it.
+    pub fn patch(&self, patches: &[&Patched]) -> Result<u32, DeviceError> {
+        if patches.is_empty() {
+            return Ok(0);
+        }
+        let shared = &self.0;
+        shared.health.check(&shared.device)?;
+        let scope = Scope::open(&shared.device, &shared.health);
+        let mut encoder = shared.encoder();
+        patches.iter().for_each(|patched| patched.encode(shared, &mut encoder));
+        drop(Flight::submit(shared, Commands::new(encoder, None, None), Permit::default()));
+        scope.close(|| "replacing parts of residents".into())?;
+        Ok(1)
     }
 }
 

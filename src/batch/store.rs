@@ -1,0 +1,224 @@
+//! What a run made goes to the residents that it fills: a new value, or a part of that which is there.
+
+use std::sync::{Arc, MutexGuard};
+
+use smallvec::SmallVec;
+
+use super::resident::{Handle, Storage};
+use super::state::Kept;
+use crate::device::Device;
+use crate::error::{DeviceError, Result};
+#[cfg(feature = "gpu")]
+use crate::run::gpu::{Gpu, Patched};
+use crate::run::{HostBuffer, Patch, memory};
+
+/// How often parts follow a value that others move from side to side.
+const TRIES: usize = 3;
+
+/// By position of what is kept, the part of the resident that it is, where it is not all.
+type Patches = SmallVec<[Option<Patch>; 4]>;
+
+/// Fills the residents with what a run made, in their order: all of them, or none. Of `made`, parts are taken.
+///
+/// Returns how often that was submitted to the device. Nothing is waited for once residents change.
+///
+/// # Errors
+/// If a side fails, or has no room for the copy of a value that somebody else holds.
+pub(super) async fn store(device: &Device, kept: &[Kept], made: &mut [Storage]) -> Result<u64> {
+    let mut patches: Patches = kept.iter().map(|kept| kept.patch).collect();
+    let mut submits = 0;
+    for _ in 0..TRIES {
+        #[cfg(feature = "gpu")]
+        for ((Kept { handle, .. }, patch), made) in kept.iter().zip(&mut patches).zip(&mut *made) {
+            submits += bring_together(device, handle, patch, made).await?;
+        }
+        if let Some(more) = try_store(device, kept, &patches, made)? {
+            submits += more;
+            return Ok(submits);
+        }
+    }
+    Err(lost().into())
+}
+
+fn lost() -> DeviceError {
+    DeviceError::Lost { reason: "it was gone when a run on it had ended".into() }
+}
+
+/// Brings what was made to the sides where the resident must have it: a new part to where the value is. Returns how often
+/// that was submitted.
+#[cfg(feature = "gpu")]
+async fn bring_together(
+    device: &Device,
+    handle: &Handle,
+    patch: &mut Option<Patch>,
+    new: &mut Storage,
+) -> Result<u64> {
+    let mut submits = 0;
+    if patch.is_some() && handle.wants_host_copy() {
+        handle.on_host().await?;
+    }
+    if let Some(part) = *patch {
+        let there = handle.filled()?;
+        let on_host = there.host.is_some() && new.host.is_some();
+        let on_gpu = there.is_on_gpu() && new.is_on_gpu();
+        if !on_host && !on_gpu {
+            match (&there.host, &new.host, device.opened()) {
+                (None, Some(host), Some(gpu)) => {
+                    new.gpu = Some(Arc::new(gpu.resident(handle.dtype(), host.bytes())?));
+                }
+                _ => new.bring_to_host(device).await?,
+            }
+        }
+        if there.is_shared
+            && let Some(whole) = apart(device, &there, part, new)?
+        {
+            (*patch, *new, submits) = (None, whole, 1);
+        }
+    }
+    if handle.wants_host_copy() {
+        new.bring_to_host(device).await?;
+    }
+    Ok(submits)
+}
+
+/// The new value of a resident to which others may write, in a buffer of its own.
+#[cfg(feature = "gpu")]
+fn apart(device: &Device, there: &Storage, patch: Patch, new: &Storage) -> Result<Option<Storage>> {
+    let patched = on_gpu(device.opened(), there, patch, new)?;
+    patched
+        .map(|patched| {
+            submit(device, &[&patched])?;
+            Ok(Storage::on_gpu(patched.to))
+        })
+        .transpose()
+}
+
+/// As [`store`]; `None` where a part is on another side than the value.
+fn try_store(
+    device: &Device,
+    kept: &[Kept],
+    patches: &Patches,
+    made: &mut [Storage],
+) -> Result<Option<u64>> {
+    let mut changes = Vec::new();
+    for ((Kept { handle, .. }, patch), made) in kept.iter().zip(patches).zip(&*made) {
+        let Some(patch) = *patch else { continue };
+        match Change::new(device, handle, patch, made)? {
+            Some(change) => changes.push(change),
+            None => return Ok(None),
+        }
+    }
+    #[cfg(feature = "gpu")]
+    let submits = {
+        let patched: Vec<_> = changes.iter().filter_map(|change| change.on_gpu.as_ref()).collect();
+        submit(device, &patched)?
+    };
+    #[cfg(not(feature = "gpu"))]
+    let submits = 0;
+    changes.into_iter().for_each(Change::finish);
+    for ((Kept { handle, .. }, patch), made) in kept.iter().zip(patches).zip(made) {
+        match patch {
+            Some(_) => *made = Storage::default(),
+            None => handle.fill(made.clone()),
+        }
+    }
+    Ok(Some(submits))
+}
+
+/// A part that is about to be replaced in a resident, of which nobody else gets hold meanwhile.
+struct Change<'a> {
+    storage: MutexGuard<'a, Storage>,
+    patch: Patch,
+    /// The part's elements on the host, where the value is too.
+    new: Option<Arc<HostBuffer>>,
+    /// A copy of the value on the host, where somebody else has that.
+    copy: Option<HostBuffer>,
+    #[cfg(feature = "gpu")]
+    on_gpu: Option<Patched>,
+}
+
+impl<'a> Change<'a> {
+    #[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "on the host alone"))]
+    fn new(
+        device: &Device,
+        handle: &'a Handle,
+        patch: Patch,
+        new: &Storage,
+    ) -> Result<Option<Self>> {
+        let mut storage = handle.lock();
+        #[cfg(feature = "gpu")]
+        if storage.is_shared {
+            return Ok(None);
+        }
+        #[cfg(feature = "gpu")]
+        let on_gpu = on_gpu(device.opened(), &storage, patch, new)?;
+        let new = new.host.as_ref().filter(|_| storage.host.is_some()).map(Arc::clone);
+        #[cfg(feature = "gpu")]
+        let is_on_gpu = on_gpu.is_some();
+        #[cfg(not(feature = "gpu"))]
+        let is_on_gpu = false;
+        if new.is_none() && !is_on_gpu {
+            return Ok(None);
+        }
+        let mut copy = None;
+        if let (Some(host), Some(_)) = (&mut storage.host, &new)
+            && Arc::get_mut(host).is_none()
+        {
+            let mut own = HostBuffer::try_zeroed(host.dtype(), host.len())?;
+            memory::copy(host.bytes(), own.bytes_mut());
+            copy = Some(own);
+        }
+        Ok(Some(Self {
+            storage,
+            patch,
+            new,
+            copy,
+            #[cfg(feature = "gpu")]
+            on_gpu,
+        }))
+    }
+
+    /// Replaces the part on the host. Where only the old value is, it is forgotten.
+    fn finish(mut self) {
+        let there = self.storage.host.take().filter(|_| self.new.is_some());
+        let mut host = self.copy.map(Arc::new).or(there);
+        if let (Some(host), Some(new)) = (host.as_mut().and_then(Arc::get_mut), &self.new) {
+            self.patch.apply(new.dtype().size(), new.bytes(), host.bytes_mut());
+        }
+        self.storage.host = host;
+        #[cfg(feature = "gpu")]
+        {
+            self.storage.gpu = self.on_gpu.map(|patched| patched.to);
+        }
+    }
+}
+
+/// What the GPU is to do, where value and part are there. Nobody else may have what is written.
+#[cfg(feature = "gpu")]
+fn on_gpu(
+    gpu: Option<Gpu>,
+    storage: &Storage,
+    patch: Patch,
+    new: &Storage,
+) -> Result<Option<Patched>> {
+    let (Some(gpu), Some(there), Some(new)) = (gpu, &storage.gpu, &new.gpu) else {
+        return Ok(None);
+    };
+    if !gpu.owns(there) || !gpu.owns(new) {
+        return Ok(None);
+    }
+    let is_held = storage.is_shared || Arc::strong_count(there) > 1;
+    let to = if is_held { Arc::new(gpu.room_like(there)?) } else { Arc::clone(there) };
+    let copied = is_held.then(|| Arc::clone(there));
+    Ok(Some(Patched { new: Arc::clone(new), patch, to, copied }))
+}
+
+/// Has the GPU replace what lies there, after all that was submitted before. Returns how often that was submitted.
+#[cfg(feature = "gpu")]
+fn submit(device: &Device, patches: &[&Patched]) -> Result<u64> {
+    match device.opened() {
+        Some(gpu) => Ok(gpu.patch(patches)?.into()),
+        None if patches.is_empty() => Ok(0),
+        None => Err(lost().into()),
+    }
+}
