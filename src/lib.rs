@@ -79,9 +79,9 @@ pub use batch::Weights;
 pub use batch::WgpuBuffer;
 pub use batch::{
     Attention, AttentionMask, Axes, BufferId, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
-    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, Formula, GpuCommandBatch, Input,
-    KernelProfile, LossReduction, LstmState, Operand, OutputKey, Outputs, Pool, Pool1d, Pool2d,
-    Profile, Program, ReadView, Recurrence, Resident, Rotary, RunStats, StageProfile, Term,
+    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, Formula, GpuCommandBatch, ImageSize,
+    Input, KernelProfile, LossReduction, LstmState, Operand, OutputKey, Outputs, Pool, Pool1d,
+    Pool2d, Profile, Program, ReadView, Recurrence, Resident, Rotary, RunStats, StageProfile, Term,
 };
 pub use bytemuck;
 pub use calibrate::Progress;

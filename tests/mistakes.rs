@@ -168,6 +168,17 @@ fn transposed_convolutions_and_sizes() {
         let x = zeros(b, [3, 3]);
         b.resize_nearest(x, [2, (1 << 24) + 1])
     });
+    refused(
+        "resize_nearest: size must be 1 to 16777216, not [1, 0], by the factors [0.5, 0.2]",
+        |b| {
+            let x = zeros(b, [3, 3]);
+            b.resize_nearest(x, [0.5, 0.2])
+        },
+    );
+    refused("resize_bilinear: factors must be over 0 and finite, not [2.0, NaN]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.resize_bilinear(x, [2.0, f64::NAN], Corners::HalfPixel)
+    });
     refused("resize_bilinear: x must be […, height, width], not [3]", |b| {
         let x = zeros(b, [3]);
         b.resize_bilinear(x, [1, 2], Corners::Aligned)

@@ -71,7 +71,7 @@ pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
 pub use recurrent::{CellWeights, LstmState, Recurrence};
 pub use resident::Resident;
-pub use resize::Corners;
+pub use resize::{Corners, ImageSize};
 pub use rotary::Rotary;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
@@ -371,7 +371,11 @@ impl GpuCommandBatch {
         op: &'static str,
         recorded: Result<BufferId<T>, Refusal>,
     ) -> BufferId<T> {
-        recorded.unwrap_or_else(|what| self.refused(op, what))
+        // A closure would be the caller.
+        match recorded {
+            Ok(id) => id,
+            Err(what) => self.refused(op, what),
+        }
     }
 
     /// The shape behind an id, for methods that must know it to record; `None` where it is unknown

@@ -8,7 +8,30 @@ use crate::ops::check_size;
 /// The longest height and width: positions along them are counted on the host.
 const LONGEST: usize = 1 << 24;
 
-/// Where the element of a resized axis lies in the original one.
+/// How large a resized image is, in height and width. From two lengths, or from two factors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ImageSize {
+    /// So many elements along each axis.
+    Lengths([usize; 2]),
+    /// ⌊l·f⌋ elements along an axis of length l with the factor f. Places are found with the factor as it is given, not with
+    /// the ratio of the lengths (ONNX's `scales`), but as in PyTorch (its `scale_factor` without `recompute_scale_factor`) an
+    /// axis that keeps its length stays as it is, and the nearest element of one that doubles its length is ⌊i/2⌋.
+    Factors([f64; 2]),
+}
+
+impl From<[usize; 2]> for ImageSize {
+    fn from(lengths: [usize; 2]) -> Self {
+        Self::Lengths(lengths)
+    }
+}
+
+impl From<[f64; 2]> for ImageSize {
+    fn from(factors: [f64; 2]) -> Self {
+        Self::Factors(factors)
+    }
+}
+
+/// Where the element i of n of a resized axis lies in the original one, of length l. With factors, f is in the place of n/l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Corners {
     /// Pixels are squares, whose outer edges stay where they are: (i + ½)·l/n − ½ (PyTorch's `align_corners=False`, ONNX's
@@ -17,23 +40,41 @@ pub enum Corners {
     /// Pixels are points, of which the outermost stay where they are: i·(l − 1)/(n − 1) (PyTorch's `align_corners=True`,
     /// ONNX's `align_corners`).
     Aligned,
+    /// Pixels are squares, of which the first corner stays where it is: i·l/n (ONNX's `asymmetric`).
+    Asymmetric,
 }
 
-/// Resizing of the last two axes, height and width, as in PyTorch's `interpolate` with a size. None may be longer than
-/// 16 777 216.
+/// An axis that is resized.
+struct Resized {
+    /// Counted from the last.
+    axis: isize,
+    len: usize,
+    count: usize,
+    /// Original elements to resized ones, as numerator and denominator.
+    ratio: [f64; 2],
+}
+
+/// Resizing of the last two axes, height and width, as in PyTorch's `interpolate`. `size` is `[height, width]` or the
+/// factors by which they grow: `[2.0, 2.0]`. None may be longer than 16 777 216.
 impl GpuCommandBatch {
-    /// The element ⌊i·l/n⌋ for element i of n, from an axis of length l: PyTorch's `nearest`, and ONNX's with `asymmetric`
-    /// coordinates and `floor`.
+    /// The element ⌊i·l/n⌋ for element i of n, from an axis of length l; with a factor f, ⌊i/f⌋: PyTorch's `nearest`, and
+    /// ONNX's with `asymmetric` coordinates and `floor`.
     #[track_caller]
-    pub fn resize_nearest<T: Element>(&mut self, x: BufferId<T>, size: [usize; 2]) -> BufferId<T> {
-        let axes = match self.resized_axes(x, size) {
+    pub fn resize_nearest<T: Element>(
+        &mut self,
+        x: BufferId<T>,
+        size: impl Into<ImageSize>,
+    ) -> BufferId<T> {
+        let axes = match self.resized_axes(x, size.into()) {
             Ok(axes) => axes,
             Err(what) => return self.refused("resize_nearest", what),
         };
         let mut y = x;
-        for (axis, len, count) in axes {
-            if len != count {
-                let at: Vec<u32> = (0..count).map(|i| (i * len / count) as u32).collect();
+        for Resized { axis, len, count, ratio } in axes {
+            let ratio = if count == 2 * len { [1.0, 2.0] } else { ratio };
+            let resized = Resized { axis, len, count, ratio };
+            if resized.changes() {
+                let at = resized.places(Corners::Asymmetric).map(|at| at as u32).collect();
                 let at = self.upload_vec(at, count);
                 y = self.gather(y, at, axis);
             }
@@ -47,33 +88,28 @@ impl GpuCommandBatch {
     pub fn resize_bilinear<T: Float>(
         &mut self,
         x: BufferId<T>,
-        size: [usize; 2],
+        size: impl Into<ImageSize>,
         corners: Corners,
     ) -> BufferId<T> {
-        let axes = match self.resized_axes(x, size) {
+        let axes = match self.resized_axes(x, size.into()) {
             Ok(axes) => axes,
             Err(what) => return self.refused("resize_bilinear", what),
         };
-        let mut y = x;
-        for (axis, len, count) in axes {
-            if len != count {
-                y = self.interpolated(y, axis, len, count, corners);
-            }
-        }
-        y
+        axes.iter()
+            .filter(|axis| axis.changes())
+            .fold(x, |y, axis| self.interpolated(y, axis, corners))
     }
 
-    /// Elements between two of an axis of length `len`, counted from the last, `count` of them.
+    /// Elements between two of an axis.
     #[track_caller]
     fn interpolated<T: Float>(
         &mut self,
         x: BufferId<T>,
-        axis: isize,
-        len: usize,
-        count: usize,
+        resized: &Resized,
         corners: Corners,
     ) -> BufferId<T> {
-        let places: Vec<f64> = (0..count).map(|i| place(i, len, count, corners)).collect();
+        let &Resized { axis, len, count, .. } = resized;
+        let places: Vec<f64> = resized.places(corners).collect();
         let below: Vec<u32> = places.iter().map(|&at| at as u32).collect();
         let above = below.iter().map(|&at| (at + 1).min(len as u32 - 1)).collect();
         let weights: Vec<f32> = places.iter().map(|at| at.fract() as f32).collect();
@@ -93,41 +129,88 @@ impl GpuCommandBatch {
         self.select(between, sum, low)
     }
 
-    /// For each resized axis its position from the last, its length and its new length.
     fn resized_axes<T: Element>(
         &self,
         x: BufferId<T>,
-        size: [usize; 2],
-    ) -> Result<[(isize, usize, usize); 2], Refusal> {
+        size: ImageSize,
+    ) -> Result<[Resized; 2], Refusal> {
         let shape = self.shape_of(x)?;
         let Some(lead) = shape.rank().checked_sub(2) else {
             let wanted = "[…, height, width]";
             return Err(MistakeKind::Layout { what: "x", wanted, shape }.into());
         };
+        let lengths = [shape[lead], shape[lead + 1]];
         let must = "1 to 16777216";
-        if size.iter().any(|count| !(1..=LONGEST).contains(count)) {
-            let given = format!("{size:?}");
-            return Err(MistakeKind::Parameter { what: "size", must, given }.into());
-        }
-        if shape.dims()[lead..].iter().any(|&len| len > LONGEST) {
+        if lengths.iter().any(|&len| len > LONGEST) {
             let given = shape.to_string();
             return Err(MistakeKind::Parameter { what: "height and width", must, given }.into());
         }
         if let Some(axis) = (lead..shape.rank()).find(|&axis| shape[axis] == 0) {
             return Err(MistakeKind::EmptyReduction { op: "resizing", axis, shape }.into());
         }
-        check_size(&shape.dims()[..lead].iter().copied().chain(size).collect())?;
-        Ok([(-2, shape[lead], size[0]), (-1, shape[lead + 1], size[1])])
+        let counts = size.counts(lengths)?;
+        if counts.iter().any(|count| !(1..=LONGEST).contains(count)) {
+            let given = size.given(counts);
+            return Err(MistakeKind::Parameter { what: "size", must, given }.into());
+        }
+        check_size(&shape.dims()[..lead].iter().copied().chain(counts).collect())?;
+        Ok([0, 1].map(|at| Resized {
+            axis: at as isize - 2,
+            len: lengths[at],
+            count: counts[at],
+            ratio: match size {
+                ImageSize::Lengths(_) => [lengths[at] as f64, counts[at] as f64],
+                ImageSize::Factors(factors) => [1.0, factors[at]],
+            },
+        }))
     }
 }
 
-/// Where element `i` of `count` lies along `len`, inside of it.
-fn place(i: usize, len: usize, count: usize, corners: Corners) -> f64 {
-    let (i, last) = (i as f64, (len - 1) as f64);
-    let at = match corners {
-        Corners::HalfPixel => (i + 0.5) * len as f64 / count as f64 - 0.5,
-        Corners::Aligned if count == 1 => 0.0,
-        Corners::Aligned => i * last / (count - 1) as f64,
-    };
-    at.clamp(0.0, last)
+impl ImageSize {
+    /// The lengths that axes of these `lengths` get.
+    fn counts(self, lengths: [usize; 2]) -> Result<[usize; 2], MistakeKind> {
+        let factors = match self {
+            Self::Lengths(counts) => return Ok(counts),
+            Self::Factors(factors) => factors,
+        };
+        if factors.iter().any(|factor| !(factor.is_finite() && *factor > 0.0)) {
+            let given = format!("{factors:?}");
+            return Err(MistakeKind::Parameter {
+                what: "factors",
+                must: "over 0 and finite",
+                given,
+            });
+        }
+        Ok([0, 1].map(|at| (lengths[at] as f64 * factors[at]) as usize))
+    }
+
+    /// It, as the user gave it and as it is with `counts`.
+    fn given(self, counts: [usize; 2]) -> String {
+        match self {
+            Self::Lengths(_) => format!("{counts:?}"),
+            Self::Factors(factors) => format!("{counts:?}, by the factors {factors:?}"),
+        }
+    }
+}
+
+impl Resized {
+    fn changes(&self) -> bool {
+        self.len != self.count
+    }
+
+    /// Where each element of the resized axis lies, inside of the original one.
+    fn places(&self, corners: Corners) -> impl Iterator<Item = f64> {
+        let &Self { len, count, ratio: [original, resized], .. } = self;
+        let last = (len - 1) as f64;
+        (0..count).map(move |i| {
+            let i = i as f64;
+            let at = match corners {
+                Corners::HalfPixel => (i + 0.5) * original / resized - 0.5,
+                Corners::Aligned if count == 1 => 0.0,
+                Corners::Aligned => i * last / (count - 1) as f64,
+                Corners::Asymmetric => i * original / resized,
+            };
+            at.clamp(0.0, last)
+        })
+    }
 }

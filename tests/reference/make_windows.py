@@ -396,11 +396,31 @@ def normalization():
 # Resizing ---------------------------------------------------------------------------------------
 
 
-def places(length, count, aligned):
-    i = np.arange(count)
-    if aligned:
+def places(length, count, corners, ratio=None):
+    """Where each of `count` elements lies; `ratio` is that of the lengths, unless a factor is given."""
+    i, ratio = np.arange(count), ratio or length / count
+    if count == length:
+        return i * 1.0
+    if corners == "aligned":
         return i * ((length - 1) / (count - 1)) if count > 1 else i * 0.0
-    return np.clip((i + 0.5) * (length / count) - 0.5, 0, length - 1)
+    at = i * ratio if corners == "asymmetric" else (i + 0.5) * ratio - 0.5
+    return np.clip(at, 0, length - 1)
+
+
+def bilinear(x, size, corners, ratios=(None, None)):
+    want = wide(x)
+    for axis, count, ratio in zip((2, 3), size, ratios):
+        at = places(x.shape[axis], count, corners, ratio)
+        low = np.floor(at).astype(int)
+        high = np.minimum(low + 1, x.shape[axis] - 1)
+        weight = (at - low).reshape(-1, *[1] * (3 - axis))
+        want = want.take(low, axis) * (1 - weight) + want.take(high, axis) * weight
+    return want
+
+
+def agrees_with_onnx_resize(want, x, **options):
+    size = np.array([*x.shape[:2], *want.shape[2:]], np.int64)
+    agrees_with_onnx(want, "Resize", [x, None, None, size], **options)
 
 
 def resize():
@@ -411,18 +431,33 @@ def resize():
         want = x[..., rows, :][..., columns]
         agrees_with_torch(want, F.interpolate, x, size=size, mode="nearest")
         family.case(f"nearest {size}", "resize_nearest", [x], want, params={"size": size})
-        for aligned in (False, True):
-            want = wide(x)
-            for axis, count in zip((2, 3), size):
-                at = places(x.shape[axis], count, aligned)
-                low = np.floor(at).astype(int)
-                high = np.minimum(low + 1, x.shape[axis] - 1)
-                weight = (at - low).reshape(-1, *[1] * (3 - axis))
-                want = want.take(low, axis) * (1 - weight) + want.take(high, axis) * weight
-            options = {"size": size, "mode": "bilinear", "align_corners": aligned}
-            agrees_with_torch(want, F.interpolate, x, **options)
-            params = {"size": size, "aligned": aligned}
-            name = f"bilinear {size}{', aligned' if aligned else ''}"
+        for corners in ("half_pixel", "aligned", "asymmetric"):
+            want = bilinear(x, size, corners)
+            if corners == "asymmetric":
+                options = {"mode": "linear", "coordinate_transformation_mode": corners}
+                agrees_with_onnx_resize(want, x, **options)
+            else:
+                options = {"mode": "bilinear", "align_corners": corners == "aligned"}
+                agrees_with_torch(want, F.interpolate, x, size=size, **options)
+            params = {"size": size, "corners": corners}
+            name = f"bilinear {size}, {corners}"
+            family.case(name, "resize_bilinear", [x], f32(want), params=params, **LIMITS)
+    for factors in ([2.0, 2.0], [1.0, 1.0], [1.1, 0.3], [0.25, 2.5], [2.1, 1.99]):
+        size = [int(length * factor) for length, factor in zip(x.shape[2:], factors)]
+        rows, columns = (
+            np.arange(n) * length // n if n in (length, 2 * length) else (np.arange(n) / factor).astype(int)
+            for n, factor, length in zip(size, factors, x.shape[2:])
+        )
+        want = x[..., rows, :][..., columns]
+        agrees_with_torch(want, F.interpolate, x, scale_factor=factors, mode="nearest")
+        params = {"factors": factors}
+        family.case(f"nearest by {factors}", "resize_nearest", [x], want, params=params)
+        for corners in ("half_pixel", "aligned"):
+            want = bilinear(x, size, corners, [1 / factor for factor in factors])
+            options = {"mode": "bilinear", "align_corners": corners == "aligned"}
+            agrees_with_torch(want, F.interpolate, x, scale_factor=factors, **options)
+            params = {"factors": factors, "corners": corners}
+            name = f"bilinear by {factors}, {corners}"
             family.case(name, "resize_bilinear", [x], f32(want), params=params, **LIMITS)
     family.write()
 

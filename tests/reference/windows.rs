@@ -1,6 +1,8 @@
 //! Convolutions, pooling, normalisations and resizing by name.
 
-use onetrip::{BufferId, Conv, ConvTranspose, Corners, Float, GpuCommandBatch, Numeric, Pool};
+use onetrip::{
+    BufferId, Conv, ConvTranspose, Corners, Float, GpuCommandBatch, ImageSize, Numeric, Pool,
+};
 
 use crate::case::Case;
 
@@ -14,10 +16,15 @@ pub fn float<T: Float>(
     let given = |at: usize| ids.get(at).copied();
     let eps = || case.number("eps") as f32;
     Some(match case.op.as_str() {
-        "resize_nearest" => b.resize_nearest(x, sizes(case, "size")),
+        "resize_nearest" => b.resize_nearest(x, image_size(case)),
         "resize_bilinear" => {
-            let corners = if case.flag("aligned") { Corners::Aligned } else { Corners::HalfPixel };
-            b.resize_bilinear(x, sizes(case, "size"), corners)
+            let corners = match case.text("corners") {
+                "half_pixel" => Corners::HalfPixel,
+                "aligned" => Corners::Aligned,
+                "asymmetric" => Corners::Asymmetric,
+                other => panic!("no corners are {other}"),
+            };
+            b.resize_bilinear(x, image_size(case), corners)
         }
         "batch_norm" => b.batch_norm(x, ids[1], ids[2], given(3), given(4), eps()),
         "group_norm" => {
@@ -77,6 +84,12 @@ fn conv<const D: usize>(case: &Case) -> Conv<D> {
 /// A list with one entry an axis.
 fn sizes<const D: usize>(case: &Case, key: &str) -> [usize; D] {
     case.list(key).try_into().unwrap_or_else(|list| panic!("{}: {key} {list:?}", case.name))
+}
+
+fn image_size(case: &Case) -> ImageSize {
+    let factor = |at: usize| case.params["factors"][at].as_f64();
+    let factors = factor(0).zip(factor(1)).map(|(height, width)| [height, width].into());
+    factors.unwrap_or_else(|| sizes::<2>(case, "size").into())
 }
 
 fn padding<const D: usize>(case: &Case) -> [(usize, usize); D] {
