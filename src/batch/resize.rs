@@ -95,9 +95,11 @@ impl GpuCommandBatch {
             Ok(axes) => axes,
             Err(what) => return self.refused("resize_bilinear", what),
         };
-        axes.iter()
-            .filter(|axis| axis.changes())
-            .fold(x, |y, axis| self.interpolated(y, axis, corners))
+        let mut y = x;
+        for resized in axes.iter().filter(|axis| axis.changes()) {
+            y = self.interpolated(y, resized, corners);
+        }
+        y
     }
 
     /// Elements between two of an axis.
