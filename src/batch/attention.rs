@@ -66,8 +66,8 @@ impl GpuCommandBatch {
         v: BufferId<T>,
         how: Attention,
     ) -> BufferId<T> {
-        self.composed(|b| {
-            const NAME: &str = "scaled_dot_product_attention";
+        const NAME: &str = "scaled_dot_product_attention";
+        self.composed(NAME, |b| {
             let plan = match b.heads(q, k, v, &how) {
                 Ok(plan) => plan,
                 Err(what) => return b.refused(NAME, what),

@@ -49,7 +49,7 @@ impl GpuCommandBatch {
         how: ClassLoss,
     ) -> BufferId<T> {
         const NAME: &str = "cross_entropy";
-        self.composed(|b| match b.class_loss(NAME, logits, classes, how, true) {
+        self.composed(NAME, |b| match b.class_loss(NAME, logits, classes, how, true) {
             Ok(loss) => loss,
             Err(what) => b.refused(NAME, what),
         })
@@ -64,7 +64,7 @@ impl GpuCommandBatch {
         how: ClassLoss,
     ) -> BufferId<T> {
         const NAME: &str = "nll_loss";
-        self.composed(|b| match b.class_loss(NAME, log_probabilities, classes, how, false) {
+        self.composed(NAME, |b| match b.class_loss(NAME, log_probabilities, classes, how, false) {
             Ok(loss) => loss,
             Err(what) => b.refused(NAME, what),
         })
@@ -80,7 +80,7 @@ impl GpuCommandBatch {
         probabilities: BufferId<T>,
         how: ClassLoss,
     ) -> BufferId<T> {
-        self.composed(|b| match b.expected_loss(logits, probabilities, how) {
+        self.composed("cross_entropy_with", |b| match b.expected_loss(logits, probabilities, how) {
             Ok(loss) => loss,
             Err(what) => b.refused("cross_entropy_with", what),
         })
@@ -97,7 +97,7 @@ impl GpuCommandBatch {
     ) -> BufferId<f32> {
         const NAME: &str = "accuracy";
         let how = ClassLoss { axis: Some(axis), ..ClassLoss::default() };
-        self.composed(|b| {
+        self.composed(NAME, |b| {
             let at = match b.classes_of(logits, classes, &how) {
                 Ok(at) => at,
                 Err(what) => return b.refused(NAME, what),

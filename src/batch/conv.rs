@@ -102,8 +102,7 @@ impl GpuCommandBatch {
         conv: Conv1d,
     ) -> BufferId<T> {
         let bias = bias.into();
-        let y = self.convolved("conv1d", x, w, bias, &conv);
-        self.or_refused("conv1d", y)
+        self.composed_if("conv1d", |b| b.convolved("conv1d", x, w, bias, &conv))
     }
 
     /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters, channels /
@@ -117,8 +116,7 @@ impl GpuCommandBatch {
         conv: Conv2d,
     ) -> BufferId<T> {
         let bias = bias.into();
-        let y = self.convolved("conv2d", x, w, bias, &conv);
-        self.or_refused("conv2d", y)
+        self.composed_if("conv2d", |b| b.convolved("conv2d", x, w, bias, &conv))
     }
 
     #[track_caller]

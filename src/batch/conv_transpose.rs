@@ -77,10 +77,7 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         const NAME: &str = "conv_transpose1d";
         let bias = bias.into();
-        self.composed(|b| {
-            let y = b.transposed(NAME, x, w, bias, &conv);
-            b.or_refused(NAME, y)
-        })
+        self.composed_if(NAME, |b| b.transposed(NAME, x, w, bias, &conv))
     }
 
     /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of
@@ -95,10 +92,7 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         const NAME: &str = "conv_transpose2d";
         let bias = bias.into();
-        self.composed(|b| {
-            let y = b.transposed(NAME, x, w, bias, &conv);
-            b.or_refused(NAME, y)
-        })
+        self.composed_if(NAME, |b| b.transposed(NAME, x, w, bias, &conv))
     }
 
     fn transposed<T: Numeric, const D: usize>(

@@ -44,7 +44,7 @@ impl GpuCommandBatch {
         subscripts: &str,
         operands: &[BufferId<T>],
     ) -> BufferId<T> {
-        self.composed(|b| {
+        self.composed("einsum", |b| {
             let (mut terms, result) = match b.terms(subscripts, operands) {
                 Ok(terms) => terms,
                 Err(what) => return b.refused("einsum", what),

@@ -29,7 +29,7 @@ pub(super) fn fault(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at
         }
         _ => (&node.ty.shape, FaultKind::DivisionByZero),
     };
-    Fault { place: node.place, op: node.op.name(), at: coordinates(shape, at), what }
+    Fault { place: node.place, op: node.name, at: coordinates(shape, at), what }
 }
 
 /// Element `at` of a node of integers, as far as the host knows it: of what was uploaded, and of views of that.

@@ -225,7 +225,7 @@ impl Results {
     pub fn find(&self, prepared: &Prepared, graph: &Graph, node: NodeId) -> Result<Found> {
         let at = prepared.outputs.iter().position(|&output| output == node);
         let at = at.ok_or_else(|| ReadError::NotDownloaded {
-            op: graph[node].op.name(),
+            op: graph[node].name,
             place: file_and_line(graph[node].place),
         })?;
         Ok(match (self, &prepared.links) {

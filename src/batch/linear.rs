@@ -35,7 +35,9 @@ impl GpuCommandBatch {
         w: BufferId<T>,
         b: BufferId<T>,
     ) -> BufferId<T> {
-        let product = self.matmul(x, w);
-        self.add(product, b)
+        self.composed("linear", |batch| {
+            let product = batch.matmul(x, w);
+            batch.add(product, b)
+        })
     }
 }

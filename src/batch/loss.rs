@@ -89,21 +89,19 @@ impl GpuCommandBatch {
         y: BufferId<T>,
         reduction: LossReduction,
     ) -> BufferId<T> {
-        const NAME: &str = "binary_cross_entropy_with_logits";
-        let shape = match self.equal_shapes(x, y) {
-            Ok(shape) => shape,
-            Err(what) => return self.refused(NAME, what),
-        };
-        let (x, y) = (self.cast::<T, f32>(x), self.cast::<T, f32>(y));
-        // max(x, 0) − x·y + log(1 + e^−|x|): where the first two cancel, they do so exactly.
-        let (positive, product) = (self.relu(x), self.mul(x, y));
-        let line = self.sub(positive, product);
-        let size = self.abs(x);
-        let decay = self.neg(size);
-        let decay = self.exp(decay);
-        let rest = self.log1p(decay);
-        let losses = self.add(line, rest);
-        self.reduced(losses, shape.elements(), reduction)
+        self.composed_if("binary_cross_entropy_with_logits", |b| {
+            let shape = b.equal_shapes(x, y)?;
+            let (x, y) = (b.cast::<T, f32>(x), b.cast::<T, f32>(y));
+            // max(x, 0) − x·y + log(1 + e^−|x|): where the first two cancel, they do so exactly.
+            let (positive, product) = (b.relu(x), b.mul(x, y));
+            let line = b.sub(positive, product);
+            let size = b.abs(x);
+            let decay = b.neg(size);
+            let decay = b.exp(decay);
+            let rest = b.log1p(decay);
+            let losses = b.add(line, rest);
+            Ok(b.reduced(losses, shape.elements(), reduction))
+        })
     }
 }
 
@@ -129,15 +127,12 @@ impl GpuCommandBatch {
         reduction: LossReduction,
         loss: impl FnOnce(&mut Self, BufferId<f32>) -> BufferId<f32>,
     ) -> BufferId<T> {
-        let shape = match self.equal_shapes(x, y) {
-            Ok(shape) => shape,
-            Err(what) => return self.refused(name, what),
-        };
-        self.composed(|b| {
+        self.composed_if(name, |b| {
+            let shape = b.equal_shapes(x, y)?;
             let (x, y) = (b.cast::<T, f32>(x), b.cast::<T, f32>(y));
             let difference = b.sub(x, y);
             let losses = loss(b, difference);
-            b.reduced(losses, shape.elements(), reduction)
+            Ok(b.reduced(losses, shape.elements(), reduction))
         })
     }
 

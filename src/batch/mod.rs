@@ -145,8 +145,15 @@ pub struct GpuCommandBatch {
     runs: run::Runs,
     recording: Stopwatch,
     placement: Placement,
-    /// Where the operation was called that what is being recorded is part of.
-    place: Option<&'static Location<'static>>,
+    /// The call that what is being recorded is part of.
+    within: Option<Call>,
+}
+
+/// A call of the user's: the method, and where.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    name: &'static str,
+    place: &'static Location<'static>,
 }
 
 /// What the user calls values.
@@ -171,7 +178,7 @@ impl GpuCommandBatch {
             runs: run::Runs::default(),
             recording: Stopwatch::default(),
             placement: device.placement(),
-            place: None,
+            within: None,
         }
     }
 
@@ -264,22 +271,33 @@ impl GpuCommandBatch {
 
     // What follows is for the methods that record.
 
-    /// Records an operation that is made of others: whatever the calls in between, all of it was recorded by the caller.
+    /// Records the operation `name`, which is made of others: whatever the calls in between, all of it was recorded by
+    /// the caller of `name`, and so are its mistakes.
     #[track_caller]
-    fn composed<R>(&mut self, record: impl FnOnce(&mut Self) -> R) -> R {
-        let outer = self.place;
-        self.place = Some(self.caller());
+    fn composed<R>(&mut self, name: &'static str, record: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.within;
+        self.within = Some(self.call(name));
         let result = record(self);
-        self.place = outer;
+        self.within = outer;
         result
     }
 
-    /// Where what is being recorded was called.
+    /// As [`composed`](Self::composed), of what may be refused.
     #[track_caller]
-    fn caller(&self) -> &'static Location<'static> {
-        match self.place {
-            Some(place) => place,
-            None => Location::caller(),
+    fn composed_if<T: Element>(
+        &mut self,
+        name: &'static str,
+        record: impl FnOnce(&mut Self) -> Result<BufferId<T>, Refusal>,
+    ) -> BufferId<T> {
+        self.composed(name, |b| record(b).unwrap_or_else(|what| b.refused(name, what)))
+    }
+
+    /// The call of what is being recorded, which is that of `name` if it is not part of another.
+    #[track_caller]
+    fn call(&self, name: &'static str) -> Call {
+        match self.within {
+            Some(call) => call,
+            None => Call { name, place: Location::caller() },
         }
     }
 
@@ -327,8 +345,8 @@ impl GpuCommandBatch {
             ty = ty.to_string(),
             operands = inputs.len()
         );
-        let place = self.caller();
-        let node = self.graph.push(Node { op, inputs, ty, place });
+        let Call { name, place } = self.call(op.name());
+        let node = self.graph.push(Node { op, name, inputs, ty, place });
         self.runs.forget_plan();
         self.recording.stop();
         BufferId::new(node, self.brand)
@@ -337,7 +355,8 @@ impl GpuCommandBatch {
     /// Keeps a mistake, and returns an id whose users will keep silent.
     #[track_caller]
     fn mistake<T: Element>(&mut self, op: &'static str, what: MistakeKind) -> BufferId<T> {
-        self.mistakes.push(Mistake { place: self.caller(), op, what });
+        let Call { name: op, place } = self.call(op);
+        self.mistakes.push(Mistake { place, op, what });
         self.push(Op::Invalid, smallvec![], invalid::<T>())
     }
 
@@ -361,20 +380,6 @@ impl GpuCommandBatch {
         match what {
             Refusal::Mistake(what) => self.mistake(op, what),
             Refusal::Silent => self.push(Op::Invalid, smallvec![], invalid::<T>()),
-        }
-    }
-
-    /// What was recorded, or in its place what [`refused`](Self::refused) gives.
-    #[track_caller]
-    fn or_refused<T: Element>(
-        &mut self,
-        op: &'static str,
-        recorded: Result<BufferId<T>, Refusal>,
-    ) -> BufferId<T> {
-        // A closure would be the caller.
-        match recorded {
-            Ok(id) => id,
-            Err(what) => self.refused(op, what),
         }
     }
 

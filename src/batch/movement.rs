@@ -199,7 +199,7 @@ impl GpuCommandBatch {
         axis: isize,
         at: usize,
     ) -> BufferId<T> {
-        self.composed(|b| {
+        self.composed("replace_slice", |b| {
             let (axis, shape, count) = match b.slice_shapes(state, new, axis, at) {
                 Ok(shapes) => shapes,
                 Err(what) => return b.refused("replace_slice", what),

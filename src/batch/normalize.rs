@@ -26,8 +26,7 @@ impl GpuCommandBatch {
         epsilon: f32,
     ) -> BufferId<T> {
         let affine = [weight.into(), bias.into()];
-        let y = self.batch_normed(x, [mean, variance], affine, epsilon);
-        self.or_refused("batch_norm", y)
+        self.composed_if("batch_norm", |b| b.batch_normed(x, [mean, variance], affine, epsilon))
     }
 
     /// (x − mean) / √(variance + ε) · weight + bias, with mean and variance (over n) of each group of channels of each
@@ -43,8 +42,7 @@ impl GpuCommandBatch {
         epsilon: f32,
     ) -> BufferId<T> {
         let affine = [weight.into(), bias.into()];
-        let y = self.group_normed(x, Some(groups), affine, epsilon);
-        self.or_refused("group_norm", y)
+        self.composed_if("group_norm", |b| b.group_normed(x, Some(groups), affine, epsilon))
     }
 
     /// As [`group_norm`](Self::group_norm) with each channel a group of its own (Ulyanov et al., 2016): one kernel.
@@ -57,8 +55,7 @@ impl GpuCommandBatch {
         epsilon: f32,
     ) -> BufferId<T> {
         let affine = [weight.into(), bias.into()];
-        let y = self.group_normed(x, None, affine, epsilon);
-        self.or_refused("instance_norm", y)
+        self.composed_if("instance_norm", |b| b.group_normed(x, None, affine, epsilon))
     }
 
     #[track_caller]

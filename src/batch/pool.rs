@@ -96,10 +96,10 @@ impl GpuCommandBatch {
     /// The mean over all axes but the first two, which stay with size 1: `[batch, channels, 1, 1]` of an image.
     #[track_caller]
     pub fn global_avg_pool<T: Float>(&mut self, x: BufferId<T>) -> BufferId<T> {
-        match self.trailing_axes(x) {
-            Ok(axes) => self.mean(x, axes.keep_dims()),
-            Err(what) => self.refused("global_avg_pool", what),
-        }
+        self.composed_if("global_avg_pool", |b| {
+            let axes = b.trailing_axes(x)?;
+            Ok(b.mean(x, axes.keep_dims()))
+        })
     }
 
     /// Means over `size` windows along each of the last two axes that together cover them: window i of n along an
@@ -110,8 +110,8 @@ impl GpuCommandBatch {
         x: BufferId<T>,
         size: [usize; 2],
     ) -> BufferId<T> {
-        self.composed(|b| {
-            const NAME: &str = "adaptive_avg_pool2d";
+        const NAME: &str = "adaptive_avg_pool2d";
+        self.composed(NAME, |b| {
             let shape = match b.adaptive_shape(x, size) {
                 Ok(shape) => shape,
                 Err(what) => return b.refused(NAME, what),
@@ -141,10 +141,10 @@ impl GpuCommandBatch {
             DType::I32 => f64::from(i32::MIN),
             DType::U32 | DType::Bool => 0.0,
         };
-        match self.pooled(name, x, pool, least) {
-            Ok((windows, _, axes)) => self.amax(windows, axes),
-            Err(what) => self.refused(name, what),
-        }
+        self.composed_if(name, |b| {
+            let (windows, _, axes) = b.pooled(name, x, pool, least)?;
+            Ok(b.amax(windows, axes))
+        })
     }
 
     #[track_caller]
@@ -154,21 +154,20 @@ impl GpuCommandBatch {
         x: BufferId<T>,
         pool: &Pool<D>,
     ) -> BufferId<T> {
-        let (windows, slides, axes) = match self.pooled(name, x, pool, 0.0) {
-            Ok(pooled) => pooled,
-            Err(what) => return self.refused(name, what),
-        };
-        let counts: Vec<Vec<usize>> =
-            slides.iter().map(|slide| slide.counted(pool.count_padding)).collect();
-        let full = |(slide, counts): (&Slide, &Vec<usize>)| {
-            counts.iter().all(|&count| count == slide.window.size)
-        };
-        if slides.iter().zip(&counts).all(full) {
-            return self.mean(windows, axes);
-        }
-        let sum = self.sum(windows, axes);
-        let counts = self.counts(&counts);
-        self.div(sum, counts)
+        self.composed_if(name, |b| {
+            let (windows, slides, axes) = b.pooled(name, x, pool, 0.0)?;
+            let counts: Vec<Vec<usize>> =
+                slides.iter().map(|slide| slide.counted(pool.count_padding)).collect();
+            let full = |(slide, counts): (&Slide, &Vec<usize>)| {
+                counts.iter().all(|&count| count == slide.window.size)
+            };
+            if slides.iter().zip(&counts).all(full) {
+                return Ok(b.mean(windows, axes));
+            }
+            let sum = b.sum(windows, axes);
+            let counts = b.counts(&counts);
+            Ok(b.div(sum, counts))
+        })
     }
 
     /// The windows over `x` within its padding, how they slide, and the axes of their elements.

@@ -130,6 +130,7 @@ impl Program {
     ///
     /// On a GPU each kernel is then a pass of its own, so that its time can be taken, and none is encoded ahead: the whole
     /// takes longer than [`run`](Self::run). What the first run of a program makes, later ones find: profile the second.
+    /// Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the whole.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -236,7 +237,7 @@ impl Inner {
             Err(Unknown::Name(name)) => return Err(DataError::UnknownName(name).into()),
         };
         let Op::Upload(position) = node.op else {
-            return Err(DataError::NotAnUpload(node.op.name()).into());
+            return Err(DataError::NotAnUpload(node.name).into());
         };
         let (expected, given) = (node.ty.dtype, input.dtype);
         if expected != given {
@@ -386,7 +387,7 @@ impl Outputs {
         let mut kept = graph.keeps.iter().zip(&self.kept);
         let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
         let (_, storage) = kept.ok_or_else(|| ReadError::NotKept {
-            op: graph[node].op.name(),
+            op: graph[node].name,
             place: file_and_line(graph[node].place),
         })?;
         let (ty, place) = (graph[node].ty.clone(), graph[node].place);

@@ -80,8 +80,10 @@ impl GpuCommandBatch {
     /// pairs.
     #[track_caller]
     pub fn random_permutation(&mut self, n: usize, seed: u64, stream: u64) -> BufferId<u32> {
-        let keys = self.random_bits([n], seed, stream);
-        self.argsort(keys, 0, SortOrder::Ascending)
+        self.composed("random_permutation", |b| {
+            let keys = b.random_bits([n], seed, stream);
+            b.argsort(keys, 0, SortOrder::Ascending)
+        })
     }
 
     /// Zeros with probability `p`, and x / (1 − p) elsewhere, so that the mean stays (Srivastava et al., 2014).
@@ -95,21 +97,17 @@ impl GpuCommandBatch {
         seed: u64,
         stream: u64,
     ) -> BufferId<T> {
-        let checked = self.shape_of(x).and_then(|shape| {
+        self.composed_if("dropout", |b| {
+            let shape = b.shape_of(x)?;
             check_probability(p)?;
-            Ok(shape)
-        });
-        let shape = match checked {
-            Ok(shape) => shape,
-            Err(what) => return self.refused("dropout", what),
-        };
-        let stays = self.random_bernoulli(shape, 1.0 - p, seed, stream);
-        let factor = if p < 1.0 { 1.0 / (1.0 - f64::from(p)) } else { 0.0 };
-        let scale = Op::Elementwise(Elementwise::Scale, smallvec![Scalar::new(DType::F32, factor)]);
-        let scaled = self.check(x);
-        let scaled = self.record(scale, &[scaled]);
-        let zero = self.full(Shape::default(), T::default());
-        self.select(stays, scaled, zero)
+            let stays = b.random_bernoulli(shape, 1.0 - p, seed, stream);
+            let factor = if p < 1.0 { 1.0 / (1.0 - f64::from(p)) } else { 0.0 };
+            let factor = smallvec![Scalar::new(DType::F32, factor)];
+            let ids = [b.check(x)];
+            let scaled = b.record(Op::Elementwise(Elementwise::Scale, factor), &ids);
+            let zero = b.full(Shape::default(), T::default());
+            Ok(b.select(stays, scaled, zero))
+        })
     }
 
     #[track_caller]

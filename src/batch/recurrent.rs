@@ -48,7 +48,7 @@ impl GpuCommandBatch {
         state: LstmState<T>,
         weights: CellWeights<T>,
     ) -> LstmState<T> {
-        self.composed(|b| {
+        self.composed("lstm_cell", |b| {
             let h = match b.cell_sizes(x, weights, Lstm::GATES, Some([state.h, state.c])) {
                 Ok(sizes) => sizes,
                 Err(what) => {
@@ -71,7 +71,7 @@ impl GpuCommandBatch {
         h: BufferId<T>,
         weights: CellWeights<T>,
     ) -> BufferId<T> {
-        self.composed(|b| {
+        self.composed("gru_cell", |b| {
             let size = match b.cell_sizes(x, weights, Gru::GATES, Some([h, h])) {
                 Ok(size) => size,
                 Err(what) => return b.refused("gru_cell", what),
@@ -93,7 +93,7 @@ impl GpuCommandBatch {
         start: Option<LstmState<T>>,
         how: Recurrence,
     ) -> (BufferId<T>, LstmState<T>) {
-        self.composed(|b| {
+        self.composed("lstm", |b| {
             let start = start.map(|state| [state.h, state.c]);
             match b.recur(Lstm, x, cells, start, how) {
                 Ok((y, [h, c])) => (y, LstmState { h, c }),
@@ -114,7 +114,7 @@ impl GpuCommandBatch {
         start: Option<BufferId<T>>,
         how: Recurrence,
     ) -> (BufferId<T>, BufferId<T>) {
-        self.composed(|b| match b.recur(Gru, x, cells, start.map(|h| [h, h]), how) {
+        self.composed("gru", |b| match b.recur(Gru, x, cells, start.map(|h| [h, h]), how) {
             Ok((y, [h, _])) => (y, h),
             Err(what) => {
                 let wrong = b.refused("gru", what);

@@ -65,21 +65,19 @@ impl GpuCommandBatch {
         x: BufferId<T>,
         size: impl Into<ImageSize>,
     ) -> BufferId<T> {
-        let axes = match self.resized_axes(x, size.into()) {
-            Ok(axes) => axes,
-            Err(what) => return self.refused("resize_nearest", what),
-        };
-        let mut y = x;
-        for Resized { axis, len, count, ratio } in axes {
-            let ratio = if count == 2 * len { [1.0, 2.0] } else { ratio };
-            let resized = Resized { axis, len, count, ratio };
-            if resized.changes() {
-                let at = resized.places(Corners::Asymmetric).map(|at| at as u32).collect();
-                let at = self.upload_vec(at, count);
-                y = self.gather(y, at, axis);
+        self.composed_if("resize_nearest", |b| {
+            let mut y = x;
+            for Resized { axis, len, count, ratio } in b.resized_axes(x, size.into())? {
+                let ratio = if count == 2 * len { [1.0, 2.0] } else { ratio };
+                let resized = Resized { axis, len, count, ratio };
+                if resized.changes() {
+                    let at = resized.places(Corners::Asymmetric).map(|at| at as u32).collect();
+                    let at = b.upload_vec(at, count);
+                    y = b.gather(y, at, axis);
+                }
             }
-        }
-        y
+            Ok(y)
+        })
     }
 
     /// Between the two nearest elements along each axis in proportion to their distance: PyTorch's `bilinear`, without
@@ -91,15 +89,14 @@ impl GpuCommandBatch {
         size: impl Into<ImageSize>,
         corners: Corners,
     ) -> BufferId<T> {
-        let axes = match self.resized_axes(x, size.into()) {
-            Ok(axes) => axes,
-            Err(what) => return self.refused("resize_bilinear", what),
-        };
-        let mut y = x;
-        for resized in axes.iter().filter(|axis| axis.changes()) {
-            y = self.interpolated(y, resized, corners);
-        }
-        y
+        self.composed_if("resize_bilinear", |b| {
+            let mut y = x;
+            let axes = b.resized_axes(x, size.into())?;
+            for resized in axes.iter().filter(|axis| axis.changes()) {
+                y = b.interpolated(y, resized, corners);
+            }
+            Ok(y)
+        })
     }
 
     /// Elements between two of an axis.

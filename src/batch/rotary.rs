@@ -30,7 +30,7 @@ impl GpuCommandBatch {
     /// (Su et al., 2021). E must be even. Angles are computed in `f32`, in the kernel.
     #[track_caller]
     pub fn rotary<T: Float>(&mut self, x: BufferId<T>, how: Rotary) -> BufferId<T> {
-        self.composed(|batch| match batch.rotary_shapes(x, &how) {
+        self.composed("rotary", |batch| match batch.rotary_shapes(x, &how) {
             Ok((shape, positions)) => batch.rotated(x, &shape, positions, &how),
             Err(what) => batch.refused("rotary", what),
         })

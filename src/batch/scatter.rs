@@ -45,9 +45,11 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        self.composed(|b| match b.scattered("scatter_add", x, indices, updates, axis) {
-            Ok(scattered) => b.combined(&scattered, x, updates, Self::add),
-            Err(instead) => instead,
+        self.composed("scatter_add", |b| {
+            match b.scattered("scatter_add", x, indices, updates, axis) {
+                Ok(scattered) => b.combined(&scattered, x, updates, Self::add),
+                Err(instead) => instead,
+            }
         })
     }
 
@@ -61,7 +63,7 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        self.composed(|b| match b.scattered("scatter", x, indices, updates, axis) {
+        self.composed("scatter", |b| match b.scattered("scatter", x, indices, updates, axis) {
             Ok(Scattered { order, written, last, axis, .. }) => {
                 let at = b.gather(order, last, 0);
                 let taken = b.gather(updates, at, axis as isize);
@@ -80,9 +82,11 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        self.composed(|b| match b.scattered("scatter_max", x, indices, updates, axis) {
-            Ok(scattered) => b.combined(&scattered, x, updates, Self::max),
-            Err(instead) => instead,
+        self.composed("scatter_max", |b| {
+            match b.scattered("scatter_max", x, indices, updates, axis) {
+                Ok(scattered) => b.combined(&scattered, x, updates, Self::max),
+                Err(instead) => instead,
+            }
         })
     }
 
@@ -95,9 +99,11 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        self.composed(|b| match b.scattered("scatter_min", x, indices, updates, axis) {
-            Ok(scattered) => b.combined(&scattered, x, updates, Self::min),
-            Err(instead) => instead,
+        self.composed("scatter_min", |b| {
+            match b.scattered("scatter_min", x, indices, updates, axis) {
+                Ok(scattered) => b.combined(&scattered, x, updates, Self::min),
+                Err(instead) => instead,
+            }
         })
     }
 
@@ -106,7 +112,7 @@ impl GpuCommandBatch {
     #[doc(alias = "bincount")]
     #[track_caller]
     pub fn histogram<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
-        self.composed(|b| {
+        self.composed("histogram", |b| {
             if let Err(what) = b.check_range("the number of bins", x, bins) {
                 return b.mistake("histogram", what);
             }
@@ -139,14 +145,14 @@ impl GpuCommandBatch {
         indices: BufferId<I>,
         classes: usize,
     ) -> BufferId<T> {
-        if let Err(what) = self.check_range("the number of classes", indices, classes) {
-            return self.mistake("one_hot", what);
-        }
-        let ids = [self.check(indices)];
-        let check = Op::InRange { name: "one_hot", axis: None, size: classes, ignored: None };
-        let indices: BufferId<I> = self.record(check, &ids);
-        let hits = self.equals_range(indices, classes);
-        self.cast(hits)
+        self.composed_if("one_hot", |b| {
+            b.check_range("the number of classes", indices, classes)?;
+            let ids = [b.check(indices)];
+            let check = Op::InRange { name: "one_hot", axis: None, size: classes, ignored: None };
+            let indices: BufferId<I> = b.record(check, &ids);
+            let hits = b.equals_range(indices, classes);
+            Ok(b.cast(hits))
+        })
     }
 
     /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the last one
@@ -155,7 +161,7 @@ impl GpuCommandBatch {
     /// NumPy's `flatnonzero` with a shape that does not depend on the data.
     #[track_caller]
     pub fn nonzero(&mut self, mask: BufferId<bool>, size: usize) -> (BufferId<u32>, BufferId<u32>) {
-        self.composed(|b| match b.flat_positions(mask, size) {
+        self.composed("nonzero", |b| match b.flat_positions(mask, size) {
             Ok(elements) => b.true_positions(mask, size, elements),
             Err(what) => {
                 let positions = b.refused("nonzero", what);
@@ -202,14 +208,18 @@ impl GpuCommandBatch {
     /// above it.
     #[track_caller]
     pub fn triu<T: Element>(&mut self, x: BufferId<T>, diagonal: isize) -> BufferId<T> {
-        self.composed(|b| b.triangle("triu", x, diagonal, |b, column, row| b.ge(column, row)))
+        self.composed("triu", |b| {
+            b.triangle("triu", x, diagonal, |b, column, row| b.ge(column, row))
+        })
     }
 
     /// x on the diagonal `diagonal` of its last two axes and below, else 0 (false). Diagonal 0 is the main one, 1 the one
     /// above it.
     #[track_caller]
     pub fn tril<T: Element>(&mut self, x: BufferId<T>, diagonal: isize) -> BufferId<T> {
-        self.composed(|b| b.triangle("tril", x, diagonal, |b, column, row| b.le(column, row)))
+        self.composed("tril", |b| {
+            b.triangle("tril", x, diagonal, |b, column, row| b.le(column, row))
+        })
     }
 
     fn triangle<T: Element>(

@@ -21,7 +21,7 @@ fn ours<R>(record: impl FnOnce(&mut GpuCommandBatch) -> R) {
         let ours = file == caller.file() && within.contains(&line);
         assert!(ours, "{} of the case at {} says {file}:{line}", node.op.name(), caller.line());
     }
-    assert!(batch.place.is_none());
+    assert!(batch.within.is_none());
 }
 
 #[test]

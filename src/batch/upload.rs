@@ -86,14 +86,14 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn input<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> BufferId<T> {
         let shape = shape.into();
-        if let Err(what) = check_size(&shape) {
-            return self.mistake("input", what);
-        }
-        let position = self.uploads.len() as u32;
-        self.uploads.push(None);
-        let id = self.source(Op::Upload(position), T::DTYPE, shape);
-        self.name(id, name);
-        id
+        self.composed_if("input", |b| {
+            check_size(&shape)?;
+            let position = b.uploads.len() as u32;
+            b.uploads.push(None);
+            let id = b.source(Op::Upload(position), T::DTYPE, shape);
+            b.name(id, name);
+            Ok(id)
+        })
     }
 
     /// The data of all uploads, by position.
@@ -183,7 +183,7 @@ impl GpuCommandBatch {
         let node = if id.brand == self.brand { self.graph.get(id.node) } else { None };
         let node = node.ok_or(DataError::Foreign)?;
         let Op::Upload(position) = node.op else {
-            return Err(DataError::NotAnUpload(node.op.name()).into());
+            return Err(DataError::NotAnUpload(node.name).into());
         };
         let shape = &node.ty.shape;
         if given != shape.elements() {

@@ -114,14 +114,13 @@ impl GpuCommandBatch {
         step: usize,
     ) -> BufferId<T> {
         let window = Window { size, step, dilation: 1 };
-        let (axis, rank) = match self.unfolded_axis(x, axis, window) {
-            Ok(unfolded) => unfolded,
-            Err(what) => return self.refused("unfold", what),
-        };
-        let windows = self.windows("unfold", x, axis, window);
-        let axes = (0..=rank as isize).filter(|&a| a != axis as isize + 1);
-        let axes: SmallVec<[isize; 8]> = axes.chain([axis as isize + 1]).collect();
-        self.permute(windows, axes)
+        self.composed_if("unfold", |b| {
+            let (axis, rank) = b.unfolded_axis(x, axis, window)?;
+            let windows = b.windows("unfold", x, axis, window);
+            let axes = (0..=rank as isize).filter(|&a| a != axis as isize + 1);
+            let axes: SmallVec<[isize; 8]> = axes.chain([axis as isize + 1]).collect();
+            Ok(b.permute(windows, axes))
+        })
     }
 
     /// The axis counted from the front, and the rank, of what `window` may slide along.

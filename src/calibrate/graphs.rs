@@ -39,7 +39,8 @@ struct Recorder {
 impl Recorder {
     fn push(&mut self, op: Op, inputs: &[NodeId], ty: Type) -> NodeId {
         let inputs: SmallVec<[NodeId; 3]> = inputs.into();
-        self.graph.push(Node { op, inputs, ty, place: Location::caller() })
+        let (name, place) = (op.name(), Location::caller());
+        self.graph.push(Node { op, name, inputs, ty, place })
     }
 
     fn resident(&mut self, shape: impl Into<Shape>) -> NodeId {

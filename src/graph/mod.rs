@@ -26,6 +26,8 @@ slotmap::new_key_type! {
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub op: Op,
+    /// The method that the user recorded it with: of an operation that is made of others, its name.
+    pub name: &'static str,
     pub inputs: SmallVec<[NodeId; 3]>,
     pub ty: Type,
     /// Where the user recorded it.
