@@ -209,7 +209,23 @@ impl Device {
     ) -> Result<Placed, PlanError> {
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
         let placement = self.placement_now(*placement);
-        place(graph, sides.filter(|target| self.uses(target.backend)), &placement, residents)
+        let sides = sides.filter(|target| self.uses(target.backend));
+        place(graph, sides, &placement, residents).map_err(|error| match error {
+            PlanError::NoSuchSide { side, .. } => {
+                PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }
+            }
+            error => error,
+        })
+    }
+
+    /// What to do where a batch is placed on the side that the device does not use.
+    fn how_to_use_the_other_side(&self) -> String {
+        let open = match &self.0.info.fallback {
+            Some(why) => return format!("choose another placement: {why}"),
+            None if self.is_gpu() => "`Device::auto()`",
+            None => "`Device::auto()` or `Device::gpu()`",
+        };
+        format!("open it with {open}, or choose another placement")
     }
 
     /// What becomes of a placement that was `asked` for: without the GPU that was given up, all is the CPU's.

@@ -12,7 +12,7 @@ use std::panic::Location;
 
 use thiserror::Error;
 
-pub use data::{DataError, ReadError};
+pub use data::{DataError, Origin, ReadError};
 pub use device::DeviceError;
 pub use plan::PlanError;
 pub use record::{Mistake, MistakeKind, Mistakes};

@@ -91,8 +91,8 @@ pub use cost::{
 pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, Metrics, PoolStats, Recovery};
 pub use dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
 pub use error::{
-    DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, PlanError,
-    ReadError, Result, RunError,
+    DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, Origin,
+    PlanError, ReadError, Result, RunError,
 };
 pub use half::f16;
 pub use ops::{OpInfo, Precision, Side, SortOrder, registry};

@@ -108,6 +108,7 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
 async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let device = Device::cpu();
     let mut batch = GpuCommandBatch::new(&device);
+    let line = line!() + 1;
     let x = batch.input::<f32>("x", [2, 2]);
     let y = batch.relu(x);
     let z = batch.neg(y);
@@ -120,16 +121,27 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
         error => panic!("{error}"),
     };
     let error = async |input: Input<'_>| of(program.run([input]).await.unwrap_err());
-    let shape = onetrip::Shape::from([2, 2]);
-    assert_eq!(error((x, &[1.0; 3]).into()).await, DataError::Length { given: 3, shape });
-    assert_eq!(error((y, &[1.0; 4]).into()).await, DataError::NotAnUpload("relu"));
+    let says = |error: DataError, want: &str| assert_eq!(error.to_string(), want);
+    let the_input = format!("input \"x\" (at tests/programs.rs:{line})");
+    let relu = format!("relu (at tests/programs.rs:{})", line + 1);
+    let neg = format!("neg \"z\" (at tests/programs.rs:{})", line + 2);
+    let short = error((x, &[1.0; 3]).into()).await;
+    assert!(matches!(short, DataError::Length { given: 3, .. }));
+    says(short, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 3"));
+    let fix = "use the id that `input` or `upload` returned";
+    let rule = |what| format!("only uploads take data, and this is the result of {what}; {fix}");
+    says(error((y, &[1.0; 4]).into()).await, &rule(&relu));
+    says(error(("z", &[1.0_f32; 4]).into()).await, &rule(&neg));
     assert_eq!(error((foreign, &[1.0; 4]).into()).await, DataError::Foreign);
-    assert_eq!(error(("w", &[1.0_f32; 4]).into()).await, DataError::UnknownName("w".into()));
-    assert!(matches!(error(("x", &[1_i32; 4]).into()).await, DataError::DType { .. }));
+    let unknown =
+        "no value is called \"w\", but there are \"x\", \"z\"; `input` and `name` give names";
+    says(error(("w", &[1.0_f32; 4]).into()).await, unknown);
+    let integers = error(("x", &[1_i32; 4]).into()).await;
+    says(integers, &format!("{the_input} takes f32, not i32; give it elements of that type"));
     let none: [Input<'_>; 0] = [];
     let missing = of(program.run(none).await.unwrap_err());
-    assert_eq!(missing, DataError::NotGiven { name: "x".into() });
     assert_eq!(of(batch.execute().await.unwrap_err()), missing);
+    says(missing, &format!("{the_input} has no data; give it to the run, or `write` it"));
 
     let outputs = program.run([(x, &[1.0, -2.0, 3.0, -4.0])]).await.unwrap();
     assert_eq!(outputs.read(z).await.unwrap(), [-1.0, 0.0, -3.0, 0.0]);
@@ -138,20 +150,23 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
         error => panic!("{error}"),
     };
     let error = of(outputs.read(y).await.unwrap_err());
-    assert!(matches!(error, ReadError::NotDownloaded { op: "relu", .. }), "{error}");
+    let fix = "call `download(id)` on it before `execute`";
+    assert_eq!(error.to_string(), format!("{relu} was not downloaded; {fix}"));
     assert_eq!(of(outputs.read(foreign).await.unwrap_err()), ReadError::Foreign);
     let error = of(outputs.read::<f32>("w").await.unwrap_err());
-    assert_eq!(error, ReadError::UnknownName("w".into()));
+    assert_eq!(error.to_string(), unknown);
     let error = of(outputs.read::<u32>("z").await.unwrap_err());
-    assert!(matches!(error, ReadError::DType { .. }), "{error}");
+    let want = format!("{neg} has elements of type f32, not u32; read it as f32");
+    assert_eq!(error.to_string(), want);
     let error = of(outputs.kept(z).unwrap_err());
-    assert!(matches!(error, ReadError::NotKept { op: "neg", .. }), "{error}");
+    let want = format!("{neg} was not kept; call `keep(id)` on it before `compile`");
+    assert_eq!(error.to_string(), want);
 
     batch.write(x, &[1.0; 4]).unwrap();
     batch.execute().await.unwrap();
     batch.input::<f32>("z", 3);
     let Err(Error::Record(mistakes)) = batch.compile().await else { panic!("a name given twice") };
-    assert_eq!(mistakes.list()[0].what, MistakeKind::NameTaken("z".into()));
+    assert!(matches!(&mistakes.list()[0].what, MistakeKind::NameTaken(of) if of.op == "neg"));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch, Input};
 use crate::device::Device;
 use crate::dtype::Element;
-use crate::error::{DataError, Result};
+use crate::error::{DataError, DeviceError, Result};
 use crate::shape::Shape;
 
 fn shape_of<T, D: Dimension>(array: &ArrayView<'_, T, D>) -> Shape {
@@ -23,8 +23,7 @@ fn elements<T: Element, D: Dimension>(array: &ArrayView<'_, T, D>) -> Vec<T> {
 
 /// `values` in row-major order, as an array of `shape`.
 fn array<T>(shape: &Shape, values: Vec<T>) -> Result<ArrayD<T>> {
-    let given = values.len();
-    let misfit = |_| DataError::Length { given, shape: shape.clone() }.into();
+    let misfit = |_| DeviceError::broken("a result has another length than its shape").into();
     ArrayD::from_shape_vec(IxDyn(shape.dims()), values).map_err(misfit)
 }
 
@@ -71,7 +70,8 @@ impl GpuCommandBatch {
     ) -> Result<()> {
         let given = shape_of(&array);
         if let Some(expected) = self.shape(id).filter(|shape| *shape != given) {
-            return Err(DataError::Shape { given, expected }.into());
+            let of = self.names.origin(&self.graph, id.node);
+            return Err(DataError::Shape { of, given: given.into(), expected }.into());
         }
         match array.as_slice() {
             Some(data) => self.write(id, data),
@@ -116,6 +116,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`resident`](Self::resident).
+    #[track_caller]
     pub fn resident_array<T: Element, D: Dimension>(
         &self,
         array: ArrayView<'_, T, D>,

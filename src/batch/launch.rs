@@ -13,7 +13,7 @@ use super::stats::RunStats;
 use crate::clock::Stopwatch;
 use crate::cost::Backend;
 use crate::device::{Counter, Device, Piece, Prepared};
-use crate::error::{DeviceError, Error, ReadError, Result, file_and_line};
+use crate::error::{DeviceError, Error, Result};
 use crate::graph::{Graph, NodeId};
 use crate::plan::{Failed, Made, Plan};
 use crate::run::budget::Permit;
@@ -221,14 +221,10 @@ fn site(plan: &Plan, failed: Option<Failed>) -> Option<(NodeId, u32)> {
 }
 
 impl Results {
-    /// What was brought back for `node` of `graph`, which has it.
-    pub fn find(&self, prepared: &Prepared, graph: &Graph, node: NodeId) -> Result<Found> {
-        let at = prepared.outputs.iter().position(|&output| output == node);
-        let at = at.ok_or_else(|| ReadError::NotDownloaded {
-            op: graph[node].name,
-            place: file_and_line(graph[node].place),
-        })?;
-        Ok(match (self, &prepared.links) {
+    /// What was brought back for `node`, if it was.
+    pub fn find(&self, prepared: &Prepared, node: NodeId) -> Option<Found> {
+        let at = prepared.outputs.iter().position(|&output| output == node)?;
+        Some(match (self, &prepared.links) {
             (Self::Parts(parts), Some(links)) => {
                 let Made { part, at } = links.downloads[at];
                 parts[part].get(at)

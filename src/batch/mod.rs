@@ -21,6 +21,7 @@ mod launch;
 mod linear;
 mod loss;
 mod movement;
+mod names;
 mod normalize;
 mod parts;
 mod pool;
@@ -136,7 +137,7 @@ pub struct GpuCommandBatch {
     pub(crate) graph: Graph,
     /// By position; `None` for an [input](Self::input) that no run was given yet.
     uploads: Vec<Option<Arc<HostBuffer>>>,
-    names: Names,
+    names: names::Names,
     residents: Vec<resident::Handle>,
     kept: Vec<state::Kept>,
     /// Of what [`replace_slice`](Self::replace_slice) made.
@@ -156,9 +157,6 @@ struct Call {
     place: &'static Location<'static>,
 }
 
-/// What the user calls values.
-type Names = HashMap<Arc<str>, NodeId>;
-
 static NEXT_BRAND: AtomicU64 = AtomicU64::new(0);
 
 impl GpuCommandBatch {
@@ -170,7 +168,7 @@ impl GpuCommandBatch {
             brand: NEXT_BRAND.fetch_add(1, Ordering::Relaxed),
             graph: Graph::default(),
             uploads: Vec::new(),
-            names: Names::new(),
+            names: names::Names::default(),
             residents: Vec::new(),
             kept: Vec::new(),
             replaced: HashMap::new(),
@@ -206,7 +204,7 @@ impl GpuCommandBatch {
     /// Asks for `id` to be read after a run. Once anything was asked for, only that is downloaded.
     #[track_caller]
     pub fn download<T: Element>(&mut self, id: BufferId<T>) {
-        match self.check(id) {
+        match self.check(id).map_err(elsewhere) {
             Ok(node) if !self.graph.downloads.contains(&node) => {
                 self.graph.downloads.push(node);
                 self.runs.forget_plan();
@@ -221,15 +219,12 @@ impl GpuCommandBatch {
     /// Gives a value a name, by which runs of a [`Program`] can find it. It is a mistake to give a name twice.
     #[track_caller]
     pub fn name<T: Element>(&mut self, id: BufferId<T>, name: &str) {
-        let taken = || MistakeKind::NameTaken(name.to_owned());
-        let node = match self.check(id) {
-            Ok(_) if self.names.contains_key(name) => Err(taken()),
-            node => node,
-        };
+        let node = self.check(id).map_err(elsewhere).and_then(|node| match self.names.get(name) {
+            Some(other) => Err(MistakeKind::NameTaken(self.names.origin(&self.graph, other))),
+            None => Ok(node),
+        });
         match node {
-            Ok(node) => {
-                self.names.insert(name.into(), node);
-            }
+            Ok(node) => self.names.insert(name, node),
             Err(what) => {
                 let _: BufferId<T> = self.mistake("name", what);
             }
@@ -402,6 +397,11 @@ impl From<MistakeKind> for Refusal {
     fn from(what: MistakeKind) -> Self {
         Self::Mistake(what)
     }
+}
+
+/// The mistake of a method that only the batch of an id can do, after [`GpuCommandBatch::check`].
+fn elsewhere(_foreign: MistakeKind) -> MistakeKind {
+    MistakeKind::Elsewhere
 }
 
 fn invalid<T: Element>() -> Type {

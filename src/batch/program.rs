@@ -10,17 +10,18 @@ use smallvec::SmallVec;
 use super::attempt::{Attempt, Done, PlanCell};
 use super::input::{Input, Key, Named};
 use super::launch::Results;
+use super::names::Names;
 use super::profile::Profile;
 use super::read::{Found, ReadView, check_length};
 use super::resident::{Handle, Resident, Storage};
 use super::state::{Kept, Turns};
 use super::stats::RunStats;
 use super::upload::not_given;
-use super::{BufferId, GpuCommandBatch, Names};
+use super::{BufferId, GpuCommandBatch};
 use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::dtype::Element;
-use crate::error::{DataError, ReadError, Result, RunError, file_and_line};
+use crate::error::{DataError, Origin, ReadError, Result, RunError};
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use crate::run::{HostBuffer, deadline};
@@ -231,24 +232,26 @@ impl Inner {
 
     /// The position of the upload that `input` is for, which it fills.
     fn upload(&self, input: &Input<'_>) -> Result<usize> {
-        let node = match self.find(input.key) {
-            Ok(node) => &self.graph[node],
-            Err(Unknown::Id) => return Err(DataError::Foreign.into()),
-            Err(Unknown::Name(name)) => return Err(DataError::UnknownName(name).into()),
-        };
+        let id = self.find(input.key).map_err(|unknown| match unknown {
+            Unknown::Id => DataError::Foreign,
+            Unknown::Name(name) => DataError::UnknownName { name, there: self.names.all() },
+        })?;
+        let node = &self.graph[id];
+        let of = || self.origin(id);
         let Op::Upload(position) = node.op else {
-            return Err(DataError::NotAnUpload(node.name).into());
+            return Err(DataError::NotAnUpload(of()).into());
         };
         let (expected, given) = (node.ty.dtype, input.dtype);
         if expected != given {
-            return Err(DataError::DType { expected, given }.into());
+            return Err(DataError::DType { of: of(), expected, given }.into());
         }
-        let shape = &node.ty.shape;
-        if let Some(given) = input.shape.as_ref().filter(|given| *given != shape) {
-            return Err(DataError::Shape { given: given.clone(), expected: shape.clone() }.into());
+        let (shape, given) = (node.ty.shape.clone(), input.len());
+        if let Some(given) = input.shape.clone().filter(|given| *given != shape) {
+            let (of, given) = (of(), Box::new(given));
+            return Err(DataError::Shape { of, given, expected: shape }.into());
         }
-        if input.len() != shape.elements() {
-            return Err(DataError::Length { given: input.len(), shape: shape.clone() }.into());
+        if given != shape.elements() {
+            return Err(DataError::Length { of: of(), given, shape }.into());
         }
         Ok(position as usize)
     }
@@ -265,15 +268,17 @@ impl Inner {
         }
     }
 
+    fn origin(&self, node: NodeId) -> Origin {
+        self.names.origin(&self.graph, node)
+    }
+
     fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
         match key.0 {
             Named::Id(node, brand) if brand == self.brand && self.graph.get(node).is_some() => {
                 Ok(node)
             }
             Named::Id(..) => Err(Unknown::Id),
-            Named::Name(name) => {
-                self.names.get(name).copied().ok_or_else(|| Unknown::Name(name.to_owned()))
-            }
+            Named::Name(name) => self.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned())),
         }
     }
 }
@@ -360,10 +365,11 @@ impl Outputs {
     /// Copies a result to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`].
     ///
     /// # Errors
-    /// As [`read`](Self::read); [`DataError::Length`] if `out` has not as many elements as the result.
+    /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
     pub async fn read_into<T: Element>(&self, key: impl OutputKey<T>, out: &mut [T]) -> Result<()> {
         let (found, node) = self.found::<T>(key)?;
-        check_length(&self.program.0.graph[node].ty.shape, out)?;
+        let program = &*self.program.0;
+        check_length(|| program.origin(node), &program.graph[node].ty.shape, out)?;
         found.copy_politely(out).await;
         Ok(())
     }
@@ -386,10 +392,7 @@ impl Outputs {
         let Inner { device, graph, .. } = &*self.program.0;
         let mut kept = graph.keeps.iter().zip(&self.kept);
         let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
-        let (_, storage) = kept.ok_or_else(|| ReadError::NotKept {
-            op: graph[node].name,
-            place: file_and_line(graph[node].place),
-        })?;
+        let (_, storage) = kept.ok_or_else(|| ReadError::NotKept(self.program.0.origin(node)))?;
         let (ty, place) = (graph[node].ty.clone(), graph[node].place);
         Ok(Resident::holding(device, ty, place, storage.clone()))
     }
@@ -410,22 +413,23 @@ impl Outputs {
 
     fn found<T: Element>(&self, key: impl OutputKey<T>) -> Result<(Found, NodeId)> {
         let node = self.node::<T>(key)?;
-        Ok((self.results.find(&self.prepared, &self.program.0.graph, node)?, node))
+        let found = self.results.find(&self.prepared, node);
+        let missing = || ReadError::NotDownloaded(self.program.0.origin(node));
+        Ok((found.ok_or_else(missing)?, node))
     }
 
     /// The node behind a key, whose elements are of type `T`.
     fn node<T: Element>(&self, key: impl OutputKey<T>) -> Result<NodeId, ReadError> {
-        let node = self.program.0.find(key.key()).map_err(|unknown| match unknown {
+        let program = &*self.program.0;
+        let node = program.find(key.key()).map_err(|unknown| match unknown {
             Unknown::Id => ReadError::Foreign,
-            Unknown::Name(name) => ReadError::UnknownName(name),
+            Unknown::Name(name) => ReadError::UnknownName { name, there: program.names.all() },
         })?;
-        let (found, asked) = (self.program.0.graph[node].ty.dtype, T::DTYPE);
+        let (found, asked) = (program.graph[node].ty.dtype, T::DTYPE);
         if found == asked {
             return Ok(node);
         }
-        let name = self.program.0.names.iter().find(|&(_, &named)| named == node);
-        let name = name.map_or_else(String::new, |(name, _)| name.to_string());
-        Err(ReadError::DType { name, found, asked })
+        Err(ReadError::DType { of: program.origin(node), found, asked })
     }
 }
 

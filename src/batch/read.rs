@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use super::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Element};
-use crate::error::{DataError, Result};
+use crate::error::{Origin, ReadError, Result};
 use crate::run::HostBuffer;
 use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
@@ -30,7 +30,7 @@ impl GpuCommandBatch {
     /// [`read_view`](Self::read_view) copies nothing.
     ///
     /// # Errors
-    /// [`ReadError`](crate::ReadError) if nothing was executed since the batch changed, or `id` was not downloaded.
+    /// [`ReadError`] if nothing was executed since the batch changed, or `id` was not downloaded.
     pub async fn read<T: Element>(&self, id: BufferId<T>) -> Result<Vec<T>> {
         Ok(self.found(id)?.into_vec().await)
     }
@@ -41,10 +41,11 @@ impl GpuCommandBatch {
     /// lets other tasks run every few milliseconds.
     ///
     /// # Errors
-    /// As [`read`](Self::read); [`DataError::Length`] if `out` has not as many elements as the result.
+    /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
     pub async fn read_into<T: Element>(&self, id: BufferId<T>, out: &mut [T]) -> Result<()> {
         let found = self.found(id)?;
-        check_length(&self.graph[id.node].ty.shape, out)?;
+        let of = || self.names.origin(&self.graph, id.node);
+        check_length(of, &self.graph[id.node].ty.shape, out)?;
         found.copy_politely(out).await;
         Ok(())
     }
@@ -77,12 +78,16 @@ impl GpuCommandBatch {
     }
 }
 
-/// Fails unless `out` has as many elements as `shape`.
-pub(super) fn check_length<T>(shape: &Shape, out: &[T]) -> Result<()> {
+/// Fails unless `out` has as many elements as `shape`, that of what is to be read.
+pub(super) fn check_length<T>(
+    of: impl FnOnce() -> Origin,
+    shape: &Shape,
+    out: &[T],
+) -> Result<(), ReadError> {
     if out.len() == shape.elements() {
         return Ok(());
     }
-    Err(DataError::Length { given: out.len(), shape: shape.clone() }.into())
+    Err(ReadError::Length { of: of(), shape: shape.clone(), room: out.len() })
 }
 
 /// A result, wherever it lies.

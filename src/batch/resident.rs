@@ -12,7 +12,7 @@ use super::read::{Found, ReadView, check_length};
 #[cfg(feature = "gpu")]
 use super::read::{STRIDE, give_way};
 use super::state::Kept;
-use super::{BufferId, GpuCommandBatch};
+use super::{BufferId, GpuCommandBatch, elsewhere};
 #[cfg(feature = "gpu")]
 use crate::cost::Backend;
 use crate::cost::Residence;
@@ -21,7 +21,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::dtype::Element;
 use crate::error::{
-    DataError, DeviceError, Error, MistakeKind, PlanError, ReadError, Result, file_and_line,
+    DataError, DeviceError, Error, MistakeKind, Origin, PlanError, ReadError, Result, file_and_line,
 };
 use crate::graph::Graph;
 use crate::ops::{Op, Type, check_size};
@@ -179,9 +179,20 @@ impl Handle {
         Ok(self.storage()?.ok_or_else(|| self.empty())?)
     }
 
+    /// How messages name it.
+    pub fn origin(&self) -> Origin {
+        Origin::unnamed("resident", self.0.place)
+    }
+
     /// What asking for data says that is not there yet.
     pub fn empty(&self) -> ReadError {
         ReadError::EmptyResident { place: file_and_line(self.0.place) }
+    }
+
+    /// The mistake to use it with another device.
+    pub fn foreign(&self) -> MistakeKind {
+        let device = self.0.device.info().name.clone();
+        MistakeKind::ForeignResident { of: self.origin(), device }
     }
 
     /// The data on the host, where it is brought if need be, and stays unless it is shared.
@@ -334,10 +345,10 @@ impl<T: Element> Resident<T> {
     /// in parts, as in [`read`](Self::read).
     ///
     /// # Errors
-    /// As [`read`](Self::read), and then `out` may hold some of the data; [`DataError::Length`] if `out` has
+    /// As [`read`](Self::read), and then `out` may hold some of the data; [`ReadError::Length`] if `out` has
     /// not as many elements as the resident.
     pub async fn read_into(&self, out: &mut [T]) -> Result<()> {
-        check_length(self.shape(), out)?;
+        check_length(|| self.handle.origin(), self.shape(), out)?;
         #[cfg(feature = "gpu")]
         if let Some(mut parts) = self.parts()? {
             while let Some((start, part)) = self.next(&mut parts).await? {
@@ -401,20 +412,32 @@ impl Device {
     /// [`DeviceError`](crate::DeviceError) if the device has no room.
     #[track_caller]
     pub fn resident<T: Element>(&self, data: &[T], shape: impl Into<Shape>) -> Result<Resident<T>> {
-        let shape = shape.into();
+        self.resident_of(Origin::unnamed("resident", Location::caller()), data, shape.into())
+    }
+
+    /// As [`resident`](Self::resident), for a call that messages are to name as `of`.
+    pub(super) fn resident_of<T: Element>(
+        &self,
+        of: Origin,
+        data: &[T],
+        shape: Shape,
+    ) -> Result<Resident<T>> {
+        let given = data.len();
         if shape.rank() > MAX_RANK {
-            return Err(DataError::Rank(shape.rank()).into());
+            return Err(DataError::Rank { of, given: shape.rank() }.into());
         }
-        if check_size(&shape).is_err() || shape.elements() != data.len() {
-            return Err(DataError::Length { given: data.len(), shape }.into());
+        if check_size(&shape).is_err() {
+            return Err(DataError::TooLarge { of, shape }.into());
         }
-        let storage = self.stored(data)?;
-        let (ty, place) = (Type { dtype: T::DTYPE, shape }, Location::caller());
-        Ok(Resident::holding(self, ty, place, storage))
+        if shape.elements() != given {
+            return Err(DataError::Length { of, given, shape }.into());
+        }
+        let storage = self.stored(data).map_err(|error| error.of(&of))?;
+        Ok(Resident::holding(self, Type { dtype: T::DTYPE, shape }, of.place, storage))
     }
 
     /// Puts `data` on the sides where graphs run that read it.
-    fn stored<T: Element>(&self, data: &[T]) -> Result<Storage> {
+    fn stored<T: Element>(&self, data: &[T]) -> Result<Storage, DeviceError> {
         let on_host = || Storage::on_host(Arc::new(HostBuffer::from_slice(data)));
         #[cfg(feature = "gpu")]
         if let Some(gpu) = self.opened() {
@@ -425,7 +448,7 @@ impl Device {
                 Ok(resident) => Ok(Storage { gpu: Some(Arc::new(resident)), ..host }),
                 // It goes to the device that takes its place, with the first run that reads it.
                 Err(DeviceError::Lost { .. }) if self.recovers() => Ok(on_host()),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             };
         }
         Ok(on_host())
@@ -461,8 +484,7 @@ impl GpuCommandBatch {
     pub fn bind<T: Element>(&mut self, resident: &Resident<T>) -> BufferId<T> {
         let cell = &resident.handle.0;
         if !cell.device.is_same(&self.device) {
-            let name = cell.device.info().name.clone();
-            return self.mistake("bind", MistakeKind::ForeignResident(name));
+            return self.mistake("bind", resident.handle.foreign());
         }
         let position = self.residents.len() as u32;
         self.residents.push(resident.handle.clone());
@@ -473,7 +495,7 @@ impl GpuCommandBatch {
     /// until the first. What is kept is downloaded only if [`download`](Self::download) asks for it.
     #[track_caller]
     pub fn keep<T: Element>(&mut self, id: BufferId<T>) -> Resident<T> {
-        let ty = match self.check(id) {
+        let ty = match self.check(id).map_err(elsewhere) {
             Ok(node) => {
                 let ty = self.graph[node].ty.clone();
                 if !matches!(self.graph[node].op, Op::Invalid) {

@@ -22,6 +22,8 @@ use crate::trace::{OFF, stage};
 pub(super) struct Runs {
     plan: PlanCell,
     results: Option<(Arc<Prepared>, Results)>,
+    /// Why there are no results, if the last run failed.
+    failed: Option<String>,
     stats: RunStats,
 }
 
@@ -29,12 +31,13 @@ impl Runs {
     /// The graph changed: plan anew.
     pub fn forget_plan(&mut self) {
         self.plan.clear();
-        self.results = None;
+        self.forget_results();
     }
 
     /// The data changed: run anew.
     pub fn forget_results(&mut self) {
         self.results = None;
+        self.failed = None;
     }
 
     pub fn stats(&self) -> &RunStats {
@@ -56,11 +59,13 @@ impl GpuCommandBatch {
     /// they were.
     pub async fn execute(&mut self) -> Result<()> {
         let stage = stage!(OFF, "execute", operations = self.graph.len());
-        stage.over(pin!(self.run_once())).await
+        let done = stage.over(pin!(self.run_once())).await;
+        self.runs.failed = done.as_ref().err().map(ToString::to_string);
+        done
     }
 
     async fn run_once(&mut self) -> Result<()> {
-        self.runs.results = None;
+        self.runs.forget_results();
         let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
         self.check_recorded()?;
         let turns = Turns::of(&self.residents, &self.kept);
@@ -72,14 +77,16 @@ impl GpuCommandBatch {
 
     /// What the last run brought back for `id`.
     pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<Found> {
-        let node = if id.brand == self.brand { self.graph.get(id.node) } else { None };
-        if node.is_none() {
-            return Err(ReadError::Foreign.into());
+        let node = self.check(id).map_err(|_| ReadError::Foreign)?;
+        let of = || self.names.origin(&self.graph, node);
+        match (&self.runs.results, &self.runs.failed) {
+            (Some((prepared, results)), _) => {
+                let found = results.find(prepared, node);
+                Ok(found.ok_or_else(|| ReadError::NotDownloaded(of()))?)
+            }
+            (None, Some(why)) => Err(ReadError::Failed { of: of(), why: why.clone() }.into()),
+            (None, None) => Err(ReadError::NotExecuted(of()).into()),
         }
-        let Some((prepared, results)) = &self.runs.results else {
-            return Err(ReadError::NotExecuted.into());
-        };
-        results.find(prepared, &self.graph, id.node)
     }
 
     /// The kernels' WGSL, each with its label, as the GPU would run them.

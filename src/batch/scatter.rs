@@ -198,8 +198,8 @@ impl GpuCommandBatch {
             return Err(MistakeKind::TooLarge(shape).into());
         }
         if size > elements {
-            let (given, must) = (size.to_string(), "at most the number of elements");
-            return Err(MistakeKind::Parameter { what: "size", must, given }.into());
+            let (most, limit) = (elements, "the number of elements");
+            return Err(MistakeKind::AtMost { what: "size", most, limit, given: size }.into());
         }
         Ok(elements)
     }

@@ -69,8 +69,8 @@ impl GpuCommandBatch {
         let shape = self.shape_of(x)?;
         let axis = resolve(axis, &shape)?;
         if let Some(k) = top.filter(|&k| k > shape[axis]) {
-            let (given, must) = (k.to_string(), "at most the length of the axis");
-            return Err(MistakeKind::Parameter { what: "k", must, given }.into());
+            let (most, limit) = (shape[axis], "the length of the axis");
+            return Err(MistakeKind::AtMost { what: "k", most, limit, given: k }.into());
         }
         Ok(Sort { axis, order, top })
     }

@@ -98,8 +98,7 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn update<T: Element>(&mut self, state: &Resident<T>, id: BufferId<T>) {
         if !state.device().is_same(&self.device) {
-            let name = state.device().info().name.clone();
-            return self.refuse_update::<T>(MistakeKind::ForeignResident(name));
+            return self.refuse_update::<T>(state.handle().foreign());
         }
         let node = match self.check(id) {
             Ok(node) => node,

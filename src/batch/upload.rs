@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{BufferId, GpuCommandBatch, Names};
+use super::names::Names;
+use super::{BufferId, GpuCommandBatch};
 use crate::caught::caught;
 use crate::dtype::Element;
 use crate::error::{DataError, DeviceError, Error, MistakeKind, Result};
-use crate::graph::{Graph, NodeId};
+use crate::graph::Graph;
 use crate::ops::{Op, check_size};
 use crate::run::HostBuffer;
 use crate::shape::Shape;
@@ -175,19 +176,21 @@ impl GpuCommandBatch {
         };
         let buffer = Arc::make_mut(buffer);
         let changed = caught(|| change(buffer.as_slice_mut().unwrap_or_default()));
-        Ok(changed.map_err(DataError::Panicked)?)
+        let of = self.names.origin(&self.graph, id.node);
+        Ok(changed.map_err(|what| DataError::Panicked { of, what })?)
     }
 
     /// The position of an upload that `given` elements fill.
     fn upload_of<T: Element>(&self, id: BufferId<T>, given: usize) -> Result<usize> {
         let node = if id.brand == self.brand { self.graph.get(id.node) } else { None };
         let node = node.ok_or(DataError::Foreign)?;
+        let of = || self.names.origin(&self.graph, id.node);
         let Op::Upload(position) = node.op else {
-            return Err(DataError::NotAnUpload(node.name).into());
+            return Err(DataError::NotAnUpload(of()).into());
         };
         let shape = &node.ty.shape;
         if given != shape.elements() {
-            return Err(DataError::Length { given, shape: shape.clone() }.into());
+            return Err(DataError::Length { of: of(), given, shape: shape.clone() }.into());
         }
         Ok(position as usize)
     }
@@ -200,10 +203,9 @@ fn no_room<T: Element>(shape: &Shape) -> impl Fn(DeviceError) -> MistakeKind {
 
 /// The error for an upload without data.
 pub(super) fn not_given(graph: &Graph, names: &Names, upload: usize) -> Error {
-    let is_it = |node: NodeId| matches!(graph[node].op, Op::Upload(at) if at as usize == upload);
-    let name = names.iter().find(|&(_, &node)| is_it(node));
-    let name = name.map_or_else(String::new, |(name, _)| name.to_string());
-    DataError::NotGiven { name }.into()
+    let it = graph.iter().find(|(_, node)| node.op == Op::Upload(upload as u32));
+    let missing = || DeviceError::broken("an upload has no node").into();
+    it.map_or_else(missing, |(node, _)| DataError::NotGiven(names.origin(graph, node)).into())
 }
 
 impl Drop for GpuCommandBatch {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::panic::Location;
 use std::path::Path;
 
 use memmap2::Mmap;
@@ -11,7 +12,7 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use super::resident::Resident;
 use crate::device::Device;
 use crate::dtype::{DType, Element};
-use crate::error::{DataError, Result};
+use crate::error::{DataError, Origin, Result};
 use crate::run::HostBuffer;
 use crate::shape::Shape;
 
@@ -123,10 +124,14 @@ impl Weights {
     /// [`DataError::NoTensor`] if the file has none of the name, with those that it has; [`DataError::TensorType`]
     /// if its elements are of another type than `T`; [`DataError::File`] if a truth value is neither 0 nor 1; as
     /// [`Device::resident`].
+    #[track_caller]
     pub fn resident<T: Element>(&self, device: &Device, tensor: &str) -> Result<Resident<T>> {
+        let name = Some(tensor.into());
+        let of = Origin { op: "resident", name, place: Location::caller() };
         let info = self.info(tensor)?;
         if self.dtype(info) != Some(T::DTYPE) {
             return Err(DataError::TensorType {
+                file: self.name.clone(),
                 name: tensor.into(),
                 found: format!("{:?}", info.dtype).to_lowercase(),
                 asked: T::DTYPE,
@@ -138,17 +143,21 @@ impl Weights {
         let bytes = bytes.ok_or_else(|| unreadable(&self.name, "it ends before its tensors do"))?;
         let shape = Shape::from(&info.shape[..]);
         if let Some(data) = T::in_place(bytes) {
-            return device.resident(data, shape);
+            return device.resident_of(of, data, shape);
         }
         // The format does not align tensors.
-        let mut aligned = HostBuffer::zeroed(T::DTYPE, bytes.len() / T::DTYPE.size());
+        let aligned = HostBuffer::try_zeroed(T::DTYPE, bytes.len() / T::DTYPE.size());
+        let mut aligned = aligned.map_err(|error| error.of(&of))?;
         aligned.bytes_mut().copy_from_slice(bytes);
         let wrong = || unreadable(&self.name, format!("{tensor:?} holds what is no {}", T::DTYPE));
-        device.resident(aligned.as_slice::<T>().ok_or_else(wrong)?, shape)
+        device.resident_of(of, aligned.as_slice::<T>().ok_or_else(wrong)?, shape)
     }
 
     fn info(&self, tensor: &str) -> Result<&TensorInfo> {
-        let unknown = || DataError::NoTensor { name: tensor.into(), there: self.names() };
+        let unknown = || {
+            let (file, name) = (self.name.clone(), tensor.to_owned());
+            DataError::NoTensor { file, name, there: self.names() }
+        };
         Ok(self.metadata.info(tensor).ok_or_else(unknown)?)
     }
 

@@ -1,9 +1,43 @@
 //! What is asked of a batch that it has not, and what is given that does not fit.
 
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
 use thiserror::Error;
 
+use super::file_and_line;
 use crate::dtype::DType;
 use crate::shape::{MAX_RANK, Shape};
+
+/// The value that a message is about: which method recorded or made it, and where. Prints as
+/// `input "x" (at src/main.rs:12)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The method: `input`, `upload`, `resident`, or an operation.
+    pub op: &'static str,
+    /// What the user called the value, if it has a name.
+    pub name: Option<Arc<str>>,
+    /// The caller's file and line.
+    pub place: &'static Location<'static>,
+}
+
+impl Origin {
+    /// Of a value without a name.
+    pub(crate) fn unnamed(op: &'static str, place: &'static Location<'static>) -> Self {
+        Self { op, name: None, place }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.op)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        write!(f, " (at {})", file_and_line(self.place))
+    }
+}
 
 /// Why a result is not there.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -11,43 +45,54 @@ use crate::shape::{MAX_RANK, Shape};
 pub enum ReadError {
     /// Nothing has been executed yet.
     #[error(
-        "nothing was executed since the last change to the batch; call `execute` before `read`"
+        "{0} has no result: nothing was executed since the last change to the batch; call `execute` before it is read"
     )]
-    NotExecuted,
-    /// The id was not among what was downloaded.
-    #[error(
-        "{op} (recorded at {place}) was not downloaded; call `download(id)` on it before `execute`"
-    )]
-    NotDownloaded {
-        /// The operation.
-        op: &'static str,
-        /// Where it was recorded.
-        place: String,
+    NotExecuted(Origin),
+    /// The last run failed.
+    #[error("{of} has no result, since `execute` failed: {why}")]
+    Failed {
+        /// What was to be read.
+        of: Origin,
+        /// What `execute` returned.
+        why: String,
     },
+    /// The id was not among what was downloaded.
+    #[error("{0} was not downloaded; call `download(id)` on it before `execute`")]
+    NotDownloaded(Origin),
     /// An id of another batch.
     #[error("this id belongs to another batch; read it from the batch that made it")]
     Foreign,
     /// No value has the name.
-    #[error("no value is called {0:?}; `input` and `name` give names")]
-    UnknownName(String),
-    /// Elements of another type than the result has.
-    #[error("{name:?} has elements of type {found}, not {asked}; read it as {found}")]
-    DType {
-        /// What it is called.
+    #[error("no value is called {name:?}, but {}; `input` and `name` give names", listed(there))]
+    UnknownName {
+        /// What was asked for.
         name: String,
+        /// The names of all values that have one.
+        there: Vec<String>,
+    },
+    /// Elements of another type than the result has.
+    #[error("{of} has elements of type {found}, not {asked}; read it as {found}")]
+    DType {
+        /// What was to be read.
+        of: Origin,
         /// Its element type.
         found: DType,
         /// The element type asked for.
         asked: DType,
     },
-    /// A result that was not kept.
-    #[error("{op} (recorded at {place}) was not kept; call `keep(id)` on it before `compile`")]
-    NotKept {
-        /// The operation.
-        op: &'static str,
-        /// Where it was recorded.
-        place: String,
+    /// Memory for more or fewer elements than the result has.
+    #[error("{of} has {} elements, and what is to take them has room for {room}; give it as many", shape.elements())]
+    Length {
+        /// What was to be read.
+        of: Origin,
+        /// Its shape.
+        shape: Shape,
+        /// Elements that were given room.
+        room: usize,
     },
+    /// A result that was not kept.
+    #[error("{0} was not kept; call `keep(id)` on it before `compile`")]
+    NotKept(Origin),
     /// A resident that no run has filled.
     #[error("{place}: the resident made here is empty: execute the batch that keeps it first")]
     EmptyResident {
@@ -61,49 +106,75 @@ pub enum ReadError {
 #[non_exhaustive]
 pub enum DataError {
     /// The wrong number of elements.
-    #[error("{given} elements do not fill shape {shape}, which has {}", shape.elements())]
+    #[error("{of} has shape {shape} and takes {} elements, not {given}", shape.elements())]
     Length {
+        /// What the data is for.
+        of: Origin,
         /// Elements given.
         given: usize,
-        /// The shape.
+        /// Its shape.
         shape: Shape,
     },
     /// An array of another shape, though it may have as many elements.
-    #[error("an array of {given} does not fit {expected}; transpose or reshape it first")]
+    #[error("{of} takes an array of {expected}, not of {given}; transpose or reshape it first")]
     Shape {
+        /// What the array is for.
+        of: Origin,
         /// The array's shape.
-        given: Shape,
+        given: Box<Shape>,
         /// The shape that it must have.
         expected: Shape,
     },
     /// More dimensions than supported.
-    #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
-    Rank(usize),
+    #[error("{of}: {given} dimensions are more than the {MAX_RANK} supported; merge some")]
+    Rank {
+        /// What they were given for.
+        of: Origin,
+        /// How many there are.
+        given: usize,
+    },
+    /// More elements than can be addressed.
+    #[error("{of}: shape {shape} has more elements than can be addressed; split it")]
+    TooLarge {
+        /// What the shape was given for.
+        of: Origin,
+        /// The shape.
+        shape: Shape,
+    },
     /// Elements of another type than the input has.
-    #[error("the input takes {expected}, not {given}; give it elements of that type")]
+    #[error("{of} takes {expected}, not {given}; give it elements of that type")]
     DType {
-        /// The input's element type.
+        /// What the data is for.
+        of: Origin,
+        /// Its element type.
         expected: DType,
         /// The element type of what was given.
         given: DType,
     },
     /// The function that was to change the data panicked; what it left is unspecified.
-    #[error("what was to change the data panicked: {0}; write it again")]
-    Panicked(String),
-    /// An input that has no data.
-    #[error("the input {name:?} has no data; give it to the run, or `write` it")]
-    NotGiven {
-        /// What it is called.
-        name: String,
+    #[error("{of}: what was to change the data panicked: {what}; write it again")]
+    Panicked {
+        /// Whose data it is.
+        of: Origin,
+        /// What the panic said.
+        what: String,
     },
+    /// An input that has no data.
+    #[error("{0} has no data; give it to the run, or `write` it")]
+    NotGiven(Origin),
     /// No value has the name.
-    #[error("no value is called {0:?}; `input` and `name` give names")]
-    UnknownName(String),
-    /// The id to be written is not an upload.
+    #[error("no value is called {name:?}, but {}; `input` and `name` give names", listed(there))]
+    UnknownName {
+        /// What was given data.
+        name: String,
+        /// The names of all values that have one.
+        there: Vec<String>,
+    },
+    /// What is to be written is not an upload.
     #[error(
-        "only an upload can be written, and this id is the result of `{0}`; use the id that `upload` returned"
+        "only uploads take data, and this is the result of {0}; use the id that `input` or `upload` returned"
     )]
-    NotAnUpload(&'static str),
+    NotAnUpload(Origin),
     /// A file that cannot be read, or is not what it should be.
     #[error("{name}: {reason}")]
     File {
@@ -113,8 +184,10 @@ pub enum DataError {
         reason: String,
     },
     /// A file has no tensor of the name.
-    #[error("there is no tensor {name:?}; there are {there:?}")]
+    #[error("{file}: there is no tensor {name:?}, but {}", listed(there))]
     NoTensor {
+        /// The file's path.
+        file: String,
         /// What was asked for.
         name: String,
         /// The names of all tensors.
@@ -122,9 +195,11 @@ pub enum DataError {
     },
     /// A tensor of a file has elements of another type.
     #[error(
-        "tensor {name:?} has elements of type {found}, not {asked}; ask for that type, or convert the file"
+        "{file}: tensor {name:?} has elements of type {found}, not {asked}; ask for that type, or convert the file"
     )]
     TensorType {
+        /// The file's path.
+        file: String,
         /// The tensor.
         name: String,
         /// Its element type.
@@ -133,6 +208,30 @@ pub enum DataError {
         asked: DType,
     },
     /// The id to be written is of another batch.
-    #[error("this id belongs to another batch; write to the batch that made it")]
+    #[error("this id belongs to another batch; give its data to the batch that made it")]
     Foreign,
+}
+
+/// Names in a message, the first of them where they are many.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
+    match (shown.join(", "), names.len().saturating_sub(SHOWN)) {
+        (none, _) if none.is_empty() => "there are none".into(),
+        (all, 0) => format!("there are {all}"),
+        (some, more) => format!("there are {some} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names: Vec<String> = (0..23).map(|at| format!("w{at}")).collect();
+        assert_eq!(listed(&[]), "there are none");
+        assert_eq!(listed(&names[..2]), "there are \"w0\", \"w1\"");
+        assert!(listed(&names).ends_with("\"w19\" and 3 more"), "{}", listed(&names));
+    }
 }

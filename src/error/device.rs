@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::data::Origin;
+
 /// Why a device could not be opened, or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -51,7 +53,9 @@ pub enum DeviceError {
         what: String,
     },
     /// The adapter refused to open a device.
-    #[error("adapter {adapter} gave no device: {reason}")]
+    #[error(
+        "adapter {adapter} gave no device: {reason}; update its driver, or use `Device::cpu()`"
+    )]
     Open {
         /// The adapter's name.
         adapter: String,
@@ -105,6 +109,16 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
+    /// The same, and for what memory was wanted if that is it.
+    pub(crate) fn of(self, origin: &Origin) -> Self {
+        match self {
+            Self::OutOfMemory { doing } => {
+                Self::OutOfMemory { doing: format!("{doing} for {origin}") }
+            }
+            error => error,
+        }
+    }
+
     /// A plan that is not what its run counts on.
     pub(crate) fn broken(reason: &str) -> Self {
         Self::Refused { doing: "running a plan".into(), reason: reason.into() }

@@ -52,13 +52,12 @@ pub enum PlanError {
         what: String,
     },
     /// A placement on a side that the device has not, or may not use.
-    #[error(
-        "the batch is placed on the {side}, which its device does not use; \
-         open it with `Device::auto()`, or choose another placement"
-    )]
+    #[error("the batch is placed on the {side}, which its device does not use; {fix}")]
     NoSuchSide {
         /// The side.
         side: String,
+        /// What to do.
+        fix: String,
     },
     /// A resident that is not filled yet.
     #[error("{place}: the resident bound here is empty: execute the batch that keeps it first")]

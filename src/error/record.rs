@@ -5,6 +5,7 @@ use std::panic::Location;
 
 use thiserror::Error;
 
+use super::data::Origin;
 use crate::dtype::DType;
 use crate::shape::{MAX_RANK, Shape};
 
@@ -330,6 +331,18 @@ pub enum MistakeKind {
         /// Step.
         step: String,
     },
+    /// A number that is greater than it may be.
+    #[error("{what} must be at most {most}, {limit}, not {given}")]
+    AtMost {
+        /// Which parameter.
+        what: &'static str,
+        /// The most that it may be.
+        most: usize,
+        /// What that is.
+        limit: &'static str,
+        /// What was given.
+        given: usize,
+    },
     /// A number that the operation cannot work with.
     #[error("{what} must be {must}, not {given}")]
     Parameter {
@@ -348,9 +361,12 @@ pub enum MistakeKind {
     /// The function that was to write the data panicked.
     #[error("what was to write the data panicked: {0}")]
     Panicked(String),
+    /// An id of another batch, to be downloaded, kept or named.
+    #[error("this id belongs to another batch; call this on the batch that made it")]
+    Elsewhere,
     /// A name that another value has.
-    #[error("another value of this batch is called {0:?}; give each a name of its own")]
-    NameTaken(String),
+    #[error("{0} has this name already; give each value a name of its own")]
+    NameTaken(Origin),
     /// A second new value for a resident.
     #[error("the batch has a new value for this resident already; update it once a run")]
     UpdatedTwice,
@@ -363,8 +379,13 @@ pub enum MistakeKind {
         new: Shape,
     },
     /// A resident of another device.
-    #[error("this resident lives on another device ({0}); upload the data to this one")]
-    ForeignResident(String),
+    #[error("{of} lives on another device ({device}); upload the data to this one")]
+    ForeignResident {
+        /// The resident.
+        of: Origin,
+        /// What its device is called.
+        device: String,
+    },
     /// The engine broke a rule of its own.
     #[error("internal: {0}; please report this")]
     Internal(&'static str),

@@ -247,10 +247,13 @@ fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> DeviceError
     };
     let describe = |one: &wgpu::AdapterInfo| format!("{} ({:?})", one.name, one.device_type);
     let list: Vec<_> = found.iter().map(describe).collect();
-    let hint = if found.is_empty() {
-        "Install a Vulkan, Metal or DirectX 12 driver, or use `Device::cpu()`"
-    } else {
-        "Ask for one of these, or use `Device::cpu()`"
+    let hint = match (&choice.known, &choice.name_part) {
+        _ if found.is_empty() => {
+            "Install a Vulkan, Metal or DirectX 12 driver, or use `Device::cpu()`"
+        }
+        (Some(_), _) => "Open the device anew, or use `Recovery::Cpu`",
+        (None, Some(_)) => "Name one of these in `ONETRIP_ADAPTER`, or use `Device::cpu()`",
+        (None, None) => "`Device::gpu()` takes any of these, `Device::cpu()` none",
     };
     let found = if list.is_empty() { "none".into() } else { list.join(", ") };
     DeviceError::NoAdapter { wanted, found, hint }

@@ -15,7 +15,7 @@ use super::readback::{GpuRun, Output, Source};
 use super::resident::DeviceBuffer;
 use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
-use crate::error::{DataError, DeviceError, Error};
+use crate::error::{DeviceError, Error};
 use crate::plan::{Home, Plan, Value};
 use crate::run::budget::Permit;
 use crate::run::memory::LARGE;
@@ -222,10 +222,9 @@ impl Shared {
 fn host_data<'a>(job: &'a Job, value: &Value, input: u32) -> Result<&'a HostData, Error> {
     let data = job.uploads.get(input as usize);
     let data = data.ok_or_else(|| DeviceError::broken("the data of an upload is missing"))?;
-    let (given, size) = ((**data).as_ref().len(), value.dtype.size());
-    if given != value.shape.elements().saturating_mul(size) {
-        let shape = value.shape.clone();
-        return Err(DataError::Length { given: given / size, shape }.into());
+    let bytes = value.shape.elements().saturating_mul(value.dtype.size());
+    if (**data).as_ref().len() != bytes {
+        return Err(DeviceError::broken("the data of an upload has another length").into());
     }
     Ok(data)
 }

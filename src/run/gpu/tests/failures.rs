@@ -1,7 +1,7 @@
 //! Misuse, bad kernels and lost devices: errors, and nothing hangs.
 
 use super::*;
-use crate::error::{DataError, Error};
+use crate::error::Error;
 
 #[tokio::test]
 async fn bad_kernels_are_errors() {
@@ -33,7 +33,7 @@ async fn bad_jobs_are_errors_and_do_no_harm() {
     let program = adder(&gpu, 100, 1);
     let before = gpu.0.pool.counts().live_bytes;
     let short = gpu.run(adder_job(&program, &[1; 99])).await.err().unwrap();
-    assert!(matches!(short, Error::Data(DataError::Length { given: 99, .. })), "{short}");
+    assert!(short.to_string().contains("the data of an upload has another length"), "{short}");
     let none = Job { uploads: Vec::new(), ..adder_job(&program, &[1; 100]) };
     assert!(gpu.run(none).await.is_err());
 

@@ -1,0 +1,36 @@
+//! What the user calls values, and how messages name them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::Origin;
+use crate::graph::{Graph, NodeId};
+
+/// The values that have a name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names(HashMap<Arc<str>, NodeId>);
+
+impl Names {
+    pub fn insert(&mut self, name: &str, node: NodeId) {
+        self.0.insert(name.into(), node);
+    }
+
+    /// The value of that name.
+    pub fn get(&self, name: &str) -> Option<NodeId> {
+        self.0.get(name).copied()
+    }
+
+    /// All names, in order.
+    pub fn all(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.keys().map(ToString::to_string).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// How messages name a value of `graph`: of several names the first in order.
+    pub fn origin(&self, graph: &Graph, node: NodeId) -> Origin {
+        let names = self.0.iter().filter(|&(_, &named)| named == node);
+        let name = names.map(|(name, _)| Arc::clone(name)).min();
+        Origin { op: graph[node].name, name, place: graph[node].place }
+    }
+}

@@ -1,0 +1,239 @@
+//! Data that does not fit, and results that are not there.
+
+use onetrip::{DataError, Device, Error, GpuCommandBatch, Placement, PlanError, ReadError};
+
+use crate::{common, foreign, refused, zeros};
+
+#[test]
+fn data_that_does_not_fill_its_shape() {
+    refused("upload: 5 elements do not fill shape [2, 3], which has 6", |b| {
+        b.upload_shaped(&[0.0_f32; 5], [2, 3])
+    });
+    refused("upload: 1 elements do not fill shape [0, 7], which has 0", |b| {
+        b.upload_shaped(&[true], [0, 7])
+    });
+    refused("upload: 0 elements do not fill shape [], which has 1", |b| {
+        b.upload_shaped::<i32>(&[], [])
+    });
+}
+
+#[test]
+fn data_that_the_host_has_no_memory_for() {
+    refused(
+        "upload: the host has no memory left for f32[1073741824, 65536]; free residents, or split the batch",
+        |b| {
+            b.upload_with([1 << 30, 1 << 16], |_: &mut [f32]| {
+                unreachable!("there is nothing to fill")
+            })
+        },
+    );
+}
+
+#[tokio::test]
+async fn reading_what_is_not_there() {
+    for device in common::devices().await {
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.upload(&[1.0_f32, -2.0]);
+        let line = line!() + 1;
+        let h = b.neg(x);
+        let y = b.exp(h);
+        let not_executed = |op, line| {
+            format!(
+                "{op} (at tests/mistakes/data.rs:{line}) has no result: nothing was executed since the last \
+                 change to the batch; call `execute` before it is read"
+            )
+        };
+        let of_exp = not_executed("exp", line + 1);
+        assert_eq!(b.read(y).await.unwrap_err().to_string(), of_exp);
+
+        b.execute().await.unwrap();
+        assert_eq!(b.read(y).await.unwrap().len(), 2);
+        let error = b.read(h).await.unwrap_err();
+        let want = format!(
+            "neg (at tests/mistakes/data.rs:{line}) was not downloaded; call `download(id)` on it before \
+             `execute`"
+        );
+        assert_eq!(error.to_string(), want);
+
+        let error = b.read(foreign::<f32>()).await.unwrap_err();
+        assert!(matches!(error, Error::Read(ReadError::Foreign)));
+        let want = "this id belongs to another batch; read it from the batch that made it";
+        assert_eq!(error.to_string(), want);
+
+        // More was recorded: what was read before belongs to another graph.
+        let (z, line) = (b.abs(y), line!());
+        let of_abs = not_executed("abs", line);
+        assert_eq!(b.read(y).await.unwrap_err().to_string(), of_exp);
+        assert_eq!(b.read(z).await.unwrap_err().to_string(), of_abs);
+        b.execute().await.unwrap();
+        assert_eq!(b.read(z).await.unwrap().len(), 2);
+
+        // The data was replaced.
+        b.write(x, &[0.0, 0.0]).unwrap();
+        assert_eq!(b.read(z).await.unwrap_err().to_string(), of_abs);
+    }
+}
+
+#[test]
+fn writing_what_cannot_be_written() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let line = line!() + 1;
+    let x = b.upload_shaped(&[0.0_f32; 6], [2, 3]);
+    let y = b.relu(x);
+    let at = |line| format!("(at tests/mistakes/data.rs:{line})");
+    let error = b.write(y, &[0.0; 6]).unwrap_err();
+    assert!(matches!(error, Error::Data(DataError::NotAnUpload(_))));
+    let want = format!(
+        "only uploads take data, and this is the result of relu {}; use the id that `input` or `upload` \
+         returned",
+        at(line + 1)
+    );
+    assert_eq!(error.to_string(), want);
+    let error = b.write(x, &[0.0; 5]).unwrap_err();
+    let want = format!("upload {} has shape [2, 3] and takes 6 elements, not 5", at(line));
+    assert_eq!(error.to_string(), want);
+    let error = b.write_with(x, |_| panic!("by itself")).unwrap_err();
+    let want = format!(
+        "upload {}: what was to change the data panicked: by itself; write it again",
+        at(line)
+    );
+    assert_eq!(error.to_string(), want);
+    let error = b.write(foreign::<f32>(), &[0.0; 2]).unwrap_err();
+    assert!(matches!(error, Error::Data(DataError::Foreign)));
+    let want = "this id belongs to another batch; give its data to the batch that made it";
+    assert_eq!(error.to_string(), want);
+    b.write(x, &[1.0; 6]).unwrap();
+    assert!(b.check_recorded().is_ok(), "a refused write leaves the batch as it was");
+}
+
+#[tokio::test]
+async fn residents() {
+    for device in common::devices().await {
+        let says = |error: Error, line, want: &str| {
+            let of = format!("resident (at tests/mistakes/data.rs:{line})");
+            assert_eq!(error.to_string(), format!("{of}{want}"));
+        };
+        let (error, line) = (device.resident(&[0.0_f32; 5], [2, 3]).unwrap_err(), line!());
+        says(error, line, " has shape [2, 3] and takes 6 elements, not 5");
+        let (error, line) = (device.resident(&[0_u32], [1; 9]).unwrap_err(), line!());
+        says(error, line, ": 9 dimensions are more than the 8 supported; merge some");
+        let (error, line) = (device.resident(&[0_u32; 2], [usize::MAX, 2]).unwrap_err(), line!());
+        let want = format!(
+            ": shape [{}, 2] has more elements than can be addressed; split it",
+            usize::MAX
+        );
+        says(error, line, &want);
+
+        let elsewhere = Device::cpu();
+        let (stranger, made) = (elsewhere.resident(&[1.0_f32], [1]).unwrap(), line!());
+        let mut b = GpuCommandBatch::new(&device);
+        let line = line!() + 1;
+        b.bind(&stranger);
+        let want = format!(
+            "tests/mistakes/data.rs:{line}: bind: resident (at tests/mistakes/data.rs:{made}) lives on another \
+             device (cpu); upload the data to this one"
+        );
+        assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
+
+        let mut maker = GpuCommandBatch::new(&device);
+        let x = maker.upload(&[1.0_f32, 2.0]);
+        let y = maker.neg(x);
+        let (kept, line) = (maker.keep(y), line!());
+        let error = kept.read().await.unwrap_err();
+        assert!(matches!(error, Error::Read(ReadError::EmptyResident { .. })));
+        let want = format!(
+            "tests/mistakes/data.rs:{line}: the resident made here is empty: \
+             execute the batch that keeps it first"
+        );
+        assert_eq!(error.to_string(), want);
+
+        let mut user = GpuCommandBatch::new(&device);
+        let line = line!() + 1;
+        let k = user.bind(&kept);
+        let y = user.neg(k);
+        let error = user.execute().await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("tests/mistakes/data.rs:{line}:")), "{error}");
+        let want = ": the resident bound here is empty: execute the batch that keeps it first";
+        assert!(error.ends_with(want), "{error}");
+
+        maker.execute().await.unwrap();
+        assert_eq!(kept.read().await.unwrap(), [-1.0, -2.0]);
+        user.execute().await.unwrap();
+        assert_eq!(user.read(y).await.unwrap(), [1.0, 2.0]);
+    }
+}
+
+#[tokio::test]
+async fn a_tensor_larger_than_the_adapter_can_bind() {
+    let Some(device) = common::gpu().await else { return };
+    let mut b = GpuCommandBatch::new(&device);
+    let line = line!() + 1;
+    let x = b.full([1 << 31], true);
+    b.download(x);
+    let error = b.execute().await.unwrap_err();
+    let (place, limit) = match &error {
+        Error::Plan(PlanError::TooLarge { place, limit, .. }) => (place.clone(), *limit),
+        other => panic!("{other:?}"),
+    };
+    assert!(place.starts_with(&format!("tests/mistakes/data.rs:{line}")), "{place}");
+    let want = format!(
+        "{place}: full makes bool[2147483648] of 8589934592 bytes, and {} binds at most {limit}; split it, or \
+         run on `Device::cpu()`",
+        device.info().name
+    );
+    assert_eq!(error.to_string(), want);
+
+    // On the host a truth value is a byte, and nothing binds but the memory.
+    let elements = limit as usize / 4 + 1;
+    if elements > 1 << 27 {
+        println!("skipped on the CPU: {} binds {limit} bytes", device.info().name);
+        return;
+    }
+    let one_too_many = device.eval(|b| b.full([elements], true)).await;
+    assert!(matches!(one_too_many, Err(Error::Plan(PlanError::TooLarge { .. }))));
+    let result = Device::cpu().eval(|b| b.full([elements], true)).await.unwrap();
+    assert!(result.len() == elements && result.iter().all(|&truth| truth));
+    // What is fused is never stored: this fits on any device.
+    let sum = device.eval(|b| {
+        let ones = b.full([elements], true);
+        let ones = b.cast::<bool, u32>(ones);
+        b.sum(ones, ..)
+    });
+    assert_eq!(sum.await.unwrap(), [elements as u32]);
+}
+
+#[test]
+fn names_that_are_taken() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let line = line!() + 1;
+    b.input::<f32>("x", 1);
+    let y = b.input::<f32>("x", 1);
+    b.name(y, "y");
+    b.name(y, "x");
+    let rule = "has this name already; give each value a name of its own";
+    let taken = |op, at| {
+        let file = "tests/mistakes/data.rs";
+        format!("{file}:{at}: {op}: input \"x\" (at {file}:{line}) {rule}")
+    };
+    let want = [taken("input", line + 1), taken("name", line + 3)].join("\n");
+    assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
+}
+
+/// Where a batch is placed on a side that its device does not use, the message says how to have it.
+#[tokio::test]
+async fn sides_that_are_not_there() {
+    let mut devices = common::devices().await.into_iter();
+    let mut refusal = |placement| {
+        let mut b = GpuCommandBatch::new(&devices.next()?);
+        zeros(&mut b, 1);
+        b.set_placement(placement);
+        Some(b.explain().unwrap_err().to_string())
+    };
+    let start =
+        |side| format!("the batch is placed on the {side}, which its device does not use; ");
+    let fix = "open it with `Device::auto()` or `Device::gpu()`, or choose another placement";
+    assert_eq!(refusal(Placement::Gpu), Some(start("gpu") + fix));
+    let fix = "open it with `Device::auto()`, or choose another placement";
+    let Some(error) = refusal(Placement::Cpu) else { return };
+    assert_eq!(error, start("cpu") + fix);
+}

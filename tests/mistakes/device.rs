@@ -1,0 +1,58 @@
+//! Devices that are not there.
+
+use std::process::Command;
+
+use onetrip::Device;
+
+use crate::common;
+
+/// Opens `Device::auto` in a process of its own with `variables` set; what it printed.
+fn opened_with(variables: &[(&str, &str)]) -> String {
+    let mut child = Command::new(std::env::current_exe().expect("the path of this test"));
+    child.args(["--exact", "device::child_that_opens_a_device", "--ignored", "--nocapture"]);
+    child.env_remove("ONETRIP_BACKEND").env_remove("ONETRIP_ADAPTER");
+    let output = child.envs(variables.iter().copied()).output().expect("the child runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.split_once("opened: "));
+    line.unwrap_or_else(|| panic!("no answer in {text}")).1.to_owned()
+}
+
+#[tokio::test]
+#[ignore = "the tests of the environment run it in a process of its own"]
+async fn child_that_opens_a_device() {
+    match Device::auto().await {
+        Ok(device) => println!("opened: {} gpu={}", device.info().name, device.is_gpu()),
+        Err(error) => println!("opened: error: {error}"),
+    }
+}
+
+#[test]
+fn a_backend_that_is_not_understood() {
+    let want = "error: ONETRIP_BACKEND=tpu is not understood; use auto, cpu or gpu";
+    assert_eq!(opened_with(&[("ONETRIP_BACKEND", "tpu")]), want);
+    assert_eq!(opened_with(&[("ONETRIP_BACKEND", "CPU")]), "cpu gpu=false");
+}
+
+#[tokio::test]
+async fn an_adapter_that_is_not_there() {
+    let answer = opened_with(&[("ONETRIP_BACKEND", "gpu"), ("ONETRIP_ADAPTER", "no such card")]);
+    if !cfg!(feature = "gpu") {
+        assert!(answer.starts_with("error: this build has no GPU support"), "{answer}");
+        return;
+    }
+    let start = "error: no GPU adapter whose name contains \"no such card\"; found: ";
+    assert!(answer.starts_with(start), "{answer}");
+    // Naming an adapter asks for a GPU, whatever the backend says.
+    let answer = opened_with(&[("ONETRIP_ADAPTER", "no such card")]);
+    assert!(answer.starts_with(start), "{answer}");
+
+    let Some(device) = common::gpu().await else { return };
+    let name = &device.info().name;
+    assert!(answer[start.len()..].contains(name), "{answer} lists {name}");
+    assert!(
+        answer.ends_with("Name one of these in `ONETRIP_ADAPTER`, or use `Device::cpu()`"),
+        "{answer}"
+    );
+    let named = opened_with(&[("ONETRIP_ADAPTER", &name.to_uppercase())]);
+    assert_eq!(named, format!("{name} gpu=true"));
+}

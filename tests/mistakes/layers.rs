@@ -1,0 +1,368 @@
+//! Layers, losses and windows of what does not fit.
+
+use onetrip::{
+    Attention, AttentionMask, CellWeights, ClassLoss, Conv1d, Conv2d, ConvTranspose2d, Corners,
+    GpuCommandBatch, LossReduction, LstmState, MAX_RANK, Pool1d, Pool2d, Recurrence, Rotary,
+};
+
+use crate::{HAND_OVER, foreign, refused, zeros};
+
+#[test]
+fn transposed_convolutions_and_sizes() {
+    refused(
+        "conv_transpose2d: w must be [channels, filters / groups, height, width], not [3, 4]",
+        |b| {
+            let (x, w) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4]));
+            b.conv_transpose2d(x, w, None, ConvTranspose2d::default())
+        },
+    );
+    refused(
+        "conv_transpose2d: output_padding must be less than the stride or the dilation, not 2",
+        |b| {
+            let (x, w) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]));
+            let conv = ConvTranspose2d { output_padding: [0, 2], ..ConvTranspose2d::default() };
+            b.conv_transpose2d(x, w, None, conv)
+        },
+    );
+    refused("conv_transpose2d: bias must be [filters], not [3]", |b| {
+        let (x, w, bias) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]), zeros(b, [3]));
+        b.conv_transpose2d(x, w, bias, ConvTranspose2d::default())
+    });
+    refused("resize_nearest: size must be 1 to 16777216, not [0, 2]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.resize_nearest(x, [0, 2])
+    });
+    refused("resize_nearest: size must be 1 to 16777216, not [2, 16777217]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.resize_nearest(x, [2, (1 << 24) + 1])
+    });
+    refused(
+        "resize_nearest: size must be 1 to 16777216, not [1, 0], by the factors [0.5, 0.2]",
+        |b| {
+            let x = zeros(b, [3, 3]);
+            b.resize_nearest(x, [0.5, 0.2])
+        },
+    );
+    refused("resize_bilinear: factors must be over 0 and finite, not [2.0, NaN]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.resize_bilinear(x, [2.0, f64::NAN], Corners::HalfPixel)
+    });
+    refused("resize_bilinear: x must be […, height, width], not [3]", |b| {
+        let x = zeros(b, [3]);
+        b.resize_bilinear(x, [1, 2], Corners::Aligned)
+    });
+}
+
+fn cell(b: &mut GpuCommandBatch, gates: usize, input: usize, size: usize) -> CellWeights<f32> {
+    let (input, hidden) = ([gates * size, input], [gates * size, size]);
+    CellWeights { input: zeros(b, input), hidden: zeros(b, hidden), bias: None }
+}
+
+#[test]
+fn recurrent_layers() {
+    let (forwards, both) =
+        (Recurrence::default(), Recurrence { bidirectional: true, ..Recurrence::default() });
+    refused("lstm: the number of cells must be two for each layer, not 1", |b| {
+        let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 3, 5));
+        b.lstm(x, &[cell], None, both)
+    });
+    refused(
+        "gru: sequences and states need three dimensions, as [steps, batch, width], not [7, 3]",
+        |b| {
+            let (x, cell) = (zeros(b, [7, 3]), cell(b, 3, 3, 5));
+            b.gru(x, &[cell], None, forwards)
+        },
+    );
+    refused("lstm: input weights of shape [20, 4], where the other shapes ask for [20, 3]", |b| {
+        let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
+        b.lstm(x, &[cell], None, forwards)
+    });
+    // The second layer takes what the first gives.
+    refused("gru: input weights of shape [18, 3], where the other shapes ask for [18, 5]", |b| {
+        let (x, cells) = (zeros(b, [7, 2, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
+        b.gru(x, &cells, None, forwards)
+    });
+    refused("lstm: state of shape [2, 2, 5], where the other shapes ask for [1, 2, 5]", |b| {
+        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
+        b.lstm(x, &[cell], Some(LstmState { h, c: h }), forwards)
+    });
+    refused("gru: state of shape [3, 5], where the other shapes ask for [2, 5]", |b| {
+        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
+        b.gru(x, &[cell], Some(h), forwards)
+    });
+    refused(
+        "lstm_cell: hidden weights of shape [15, 5], where the other shapes ask for [20, 5]",
+        |b| {
+            let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+            b.lstm_cell(x, LstmState { h, c: h }, cell)
+        },
+    );
+    refused("gru_cell: bias of shape [5], where the other shapes ask for [15]", |b| {
+        let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+        let bias = zeros(b, [5]);
+        b.gru_cell(x, h, CellWeights { bias: Some([bias; 2]), ..cell })
+    });
+}
+
+#[test]
+fn positions_and_slices() {
+    refused("rotary: the size of the last axis must be even, not 5", |b| {
+        let x = zeros(b, [4, 5]);
+        b.rotary(x, Rotary::default())
+    });
+    refused("rotary: base must be finite and greater than 0, not 0", |b| {
+        let x = zeros(b, [4, 6]);
+        b.rotary(x, Rotary { base: 0.0, ..Rotary::default() })
+    });
+    refused("rotary: cannot broadcast [5] to [2, 4]: only sizes of 1 can grow", |b| {
+        let (x, positions) = (zeros(b, [2, 4, 6]), Some(zeros(b, [5])));
+        b.rotary(x, Rotary { positions, ..Rotary::default() })
+    });
+    refused(
+        "replace_slice: slice 3..5 does not lie in axis 1 of [2, 4]; it needs start <= end <= 4",
+        |b| {
+            let (x, new) = (zeros(b, [2, 4]), zeros(b, [2, 2]));
+            b.replace_slice(x, new, 1, 3)
+        },
+    );
+    refused("replace_slice: [3, 2] does not fit [2, 4]: all axes but axis 1 must be equal", |b| {
+        let (x, new) = (zeros(b, [2, 4]), zeros(b, [3, 2]));
+        b.replace_slice(x, new, 1, 0)
+    });
+    refused("replace_slice: axis 2 is out of range for shape [2, 4], which has 2 axes", |b| {
+        let x = zeros(b, [2, 4]);
+        b.replace_slice(x, x, 2, 0)
+    });
+}
+
+#[test]
+fn weights_of_classes() {
+    refused("cross_entropy: weight must be [classes], not [3]", |b| {
+        let (x, classes, weight) = (zeros(b, [2, 4]), b.full([2], 0), Some(zeros(b, [3])));
+        b.cross_entropy(x, classes, ClassLoss { weight, ..ClassLoss::default() })
+    });
+    refused("cross_entropy_with: weight must be [classes], not [1, 4]", |b| {
+        let (x, weight) = (zeros(b, [2, 4]), Some(zeros(b, [1, 4])));
+        b.cross_entropy_with(x, x, ClassLoss { weight, ..ClassLoss::default() })
+    });
+}
+
+#[test]
+fn normalizations_of_channels() {
+    refused("batch_norm: mean must be [channels], not [4]", |b| {
+        let (x, four, three) = (zeros(b, [2, 3, 8]), zeros(b, [4]), zeros(b, [3]));
+        b.batch_norm(x, four, three, None, None, 1e-5)
+    });
+    refused("instance_norm: x must be [batch, channels, …], not [3]", |b| {
+        let x = zeros(b, [3]);
+        b.instance_norm(x, None, None, 1e-5)
+    });
+    refused("group_norm: 6 channels of [2, 6] cannot be cut into 4 groups of one size", |b| {
+        let x = zeros(b, [2, 6]);
+        b.group_norm(x, 4, None, None, 1e-5)
+    });
+    refused("group_norm: bias must be [channels], not [2]", |b| {
+        let (x, bias) = (zeros(b, [2, 6]), zeros(b, [2]));
+        b.group_norm(x, 2, None, bias, 1e-5)
+    });
+    refused("l2_normalize: epsilon must be finite and not negative, not -1", |b| {
+        let x = zeros(b, [2, 6]);
+        b.l2_normalize(x, 0, -1.0)
+    });
+}
+
+#[test]
+fn convolutions() {
+    let conv = Conv2d { groups: 2, ..Conv2d::default() };
+    let sees = "the channels of x must be those of w times the groups, and the filters a multiple of the groups";
+    refused(
+        &format!("conv2d: filters [4, 3, 3, 3] in 2 groups do not fit [1, 3, 8, 8]: {sees}"),
+        |b| {
+            let (x, w) = (zeros(b, [1, 3, 8, 8]), zeros(b, [4, 3, 3, 3]));
+            b.conv2d(x, w, None, conv)
+        },
+    );
+    refused(
+        &format!("conv2d: filters [3, 2, 3, 3] in 2 groups do not fit [1, 4, 8, 8]: {sees}"),
+        |b| {
+            let (x, w) = (zeros(b, [1, 4, 8, 8]), zeros(b, [3, 2, 3, 3]));
+            b.conv2d(x, w, None, conv)
+        },
+    );
+    refused("conv2d: x must be [batch, channels, height, width], not [3, 8, 8]", |b| {
+        let (x, w) = (zeros(b, [3, 8, 8]), zeros(b, [4, 3, 3, 3]));
+        b.conv2d(x, w, None, Conv2d::default())
+    });
+    refused("conv1d: w must be [filters, channels / groups, size], not [4, 3]", |b| {
+        let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3]));
+        b.conv1d(x, w, None, Conv1d::default())
+    });
+    refused("conv1d: bias must be [filters], not [1]", |b| {
+        let (x, w, bias) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 1]), zeros(b, [1]));
+        b.conv1d(x, w, bias, Conv1d::default())
+    });
+    refused("conv2d: groups must be at least 1, not 0", |b| {
+        let (x, w) = (zeros(b, [1, 3, 8, 8]), zeros(b, [4, 3, 3, 3]));
+        b.conv2d(x, w, None, Conv2d { groups: 0, ..conv })
+    });
+    refused("conv1d: stride must be at least 1, not 0", |b| {
+        let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 1]));
+        b.conv1d(x, w, None, Conv1d { stride: [0], ..Conv1d::default() })
+    });
+    refused(
+        "conv1d: a window that reaches over 9 elements does not fit into axis 2 of [1, 3, 8] with its padding",
+        |b| {
+            let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 5]));
+            b.conv1d(x, w, None, Conv1d { dilation: [2], ..Conv1d::default() })
+        },
+    );
+    refused(&format!("conv1d: this id belongs to another batch; {HAND_OVER}"), |b| {
+        let x = zeros(b, [1, 3, 8]);
+        b.conv1d(x, foreign(), None, Conv1d::default())
+    });
+}
+
+#[test]
+fn windows() {
+    let none = "does not fit into axis";
+    refused(
+        &format!("unfold: a window that reaches over 5 elements {none} 0 of [4] with its padding"),
+        |b| {
+            let x = zeros(b, [4]);
+            b.unfold(x, 0, 5, 1)
+        },
+    );
+    refused("unfold: stride must be at least 1, not 0", |b| {
+        let x = zeros(b, [4]);
+        b.unfold(x, -1, 2, 0)
+    });
+    refused("unfold: axis 1 is out of range for shape [4], which has 1 axis", |b| {
+        let x = zeros(b, [4]);
+        b.unfold(x, 1, 2, 1)
+    });
+    refused("unfold: 9 dimensions are more than the 8 supported; merge some", |b| {
+        let x = zeros(b, [2; MAX_RANK]);
+        b.unfold(x, 1, 2, 1)
+    });
+    refused(&format!("unfold: this id belongs to another batch; {HAND_OVER}"), |b| {
+        b.unfold(foreign::<f32>(), 1, 2, 1)
+    });
+    let pool = Pool2d { padding: [(0, 0), (1, 0)], dilation: [1, 2], ..Pool2d::new([2, 3]) };
+    refused(
+        &format!(
+            "max_pool2d: a window that reaches over 5 elements {none} 2 of [1, 2, 3] with its padding"
+        ),
+        |b| {
+            let x = zeros(b, [1, 2, 3]);
+            b.max_pool2d(x, pool)
+        },
+    );
+    refused("avg_pool2d: x must be […, height, width], not [3]", |b| {
+        let x = zeros(b, [3]);
+        b.avg_pool2d(x, pool)
+    });
+    refused("max_pool1d: size must be at least 1, not 0", |b| {
+        let x = zeros(b, [3]);
+        b.max_pool1d(x, Pool1d::new([0]))
+    });
+    refused("avg_pool1d: dilation must be at least 1, not 0", |b| {
+        let x = zeros(b, [3]);
+        b.avg_pool1d(x, Pool1d { dilation: [0], ..Pool1d::default() })
+    });
+    refused(&format!("max_pool1d: this id belongs to another batch; {HAND_OVER}"), |b| {
+        b.max_pool1d(foreign::<f32>(), Pool1d::default())
+    });
+    refused(
+        &format!(
+            "max_pool1d: shape [{}] has more elements than can be addressed",
+            3 + (1_usize << 40)
+        ),
+        |b| {
+            let x = zeros(b, [3]);
+            b.max_pool1d(x, Pool1d { padding: [(1 << 40, 0)], ..Pool1d::default() })
+        },
+    );
+    refused("adaptive_avg_pool2d: size must be at least 1, not [2, 0]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.adaptive_avg_pool2d(x, [2, 0])
+    });
+    refused("global_avg_pool: x must be [batch, channels, …], not [3, 3]", |b| {
+        let x = zeros(b, [3, 3]);
+        b.global_avg_pool(x)
+    });
+}
+
+#[test]
+fn losses_of_what_does_not_fit() {
+    refused(
+        "mse_loss: shapes [3] and [3, 1] must be equal; use `broadcast_to` to repeat one of them",
+        |b| {
+            let (x, y) = (zeros(b, [3]), zeros(b, [3, 1]));
+            b.mse_loss(x, y, LossReduction::Mean)
+        },
+    );
+    let want = "cross_entropy: classes of shape [4] do not fit [4, 5, 6]: they need its shape without axis 1, that of the classes";
+    refused(want, |b| {
+        let (x, classes) = (zeros(b, [4, 5, 6]), b.full([4], 0_i32));
+        b.cross_entropy(x, classes, ClassLoss::default())
+    });
+    refused("nll_loss: smoothing must be 0 to 1, not 1.5", |b| {
+        let (x, classes) = (zeros(b, [4, 5]), b.full([4], 0_u32));
+        b.nll_loss(x, classes, ClassLoss { smoothing: 1.5, ..ClassLoss::default() })
+    });
+    refused("accuracy: axis 2 is out of range for shape [4, 5], which has 2 axes", |b| {
+        let (x, classes) = (zeros(b, [4, 5]), b.full([4], 0_u32));
+        b.accuracy(x, classes, 2)
+    });
+    refused("huber_loss: delta must be greater than 0, not 0", |b| {
+        let x = zeros(b, [3]);
+        b.huber_loss(x, x, 0.0, LossReduction::Sum)
+    });
+    refused("smooth_l1_loss: beta must be 0 or greater, not NaN", |b| {
+        let x = zeros(b, [3]);
+        b.smooth_l1_loss(x, x, f32::NAN, LossReduction::Sum)
+    });
+    let want = "cross_entropy_with: this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch";
+    refused(want, |b| {
+        let x = zeros(b, [2]);
+        b.cross_entropy_with(x, foreign(), ClassLoss::default())
+    });
+}
+
+#[test]
+fn attention_over_what_does_not_fit() {
+    let rule = "do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S])";
+    for (k, v, heads) in
+        [([4, 7, 9], [4, 7, 8], 4), ([4, 7, 8], [4, 6, 8], 4), ([3, 7, 8], [3, 7, 8], 4)]
+    {
+        let all = format!("[[{heads}, 5, 8], {k:?}, {v:?}]");
+        let want =
+            format!("scaled_dot_product_attention: queries, keys, values (and mask) {all} {rule}");
+        refused(&want, |b| {
+            let (q, k, v) = (zeros(b, [heads, 5, 8]), zeros(b, k), zeros(b, v));
+            b.scaled_dot_product_attention(q, k, v, Attention::default())
+        });
+    }
+    let all = "[[5, 8], [7, 8], [7, 8], [4, 7]]";
+    let want =
+        format!("scaled_dot_product_attention: queries, keys, values (and mask) {all} {rule}");
+    refused(&want, |b| {
+        let (q, k) = (zeros(b, [5, 8]), zeros(b, [7, 8]));
+        let mask = Some(AttentionMask::Add(zeros(b, [4, 7])));
+        b.scaled_dot_product_attention(q, k, k, Attention { mask, ..Attention::default() })
+    });
+}
+
+/// Whatever they are made of, and whichever part of that refuses.
+#[test]
+fn operations_that_are_made_of_others() {
+    let fix = "of no elements has no value; leave the empty case out";
+    refused(&format!("accuracy: axis 1 of [3, 0] is empty, and argmax {fix}"), |b| {
+        let (x, classes) = (zeros(b, [3, 0]), b.full([3], 0_u32));
+        b.accuracy(x, classes, 1)
+    });
+    let rule = "has more elements than can be addressed";
+    refused(&format!("random_permutation: shape [4294967296] {rule}"), |b| {
+        b.random_permutation(1 << 32, 0, 0)
+    });
+}

@@ -1,0 +1,177 @@
+//! Bad input: each mistake is an error that says where it was made, what is wrong and what to do.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod data;
+mod device;
+mod layers;
+mod operations;
+
+use onetrip::{BufferId, Device, Error, GpuCommandBatch, ReadError, Shape};
+
+const HAND_OVER: &str = "use `keep` and `bind` to hand data from batch to batch";
+
+/// Records on a fresh batch and expects one mistake, `want`, in the line of the case where the method that it
+/// names is called.
+#[track_caller]
+fn refused<R>(want: &str, record: impl FnOnce(&mut GpuCommandBatch) -> R) {
+    let case = std::panic::Location::caller();
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    record(&mut batch);
+    let error = batch.check_recorded().expect_err(want);
+    let Error::Record(mistakes) = &error else { panic!("{error:?}") };
+    let [mistake] = mistakes.list() else { panic!("{} mistakes: {error}", mistakes.list().len()) };
+
+    let line = mistake.place.line();
+    assert_eq!(error.to_string(), format!("{}:{line}: {want}", case.file()));
+    let within = case.line()..case.line() + 8;
+    assert!(within.contains(&line), "line {line} is not in the case at line {}", case.line());
+    let source = std::fs::read_to_string(case.file()).expect("the file of the case");
+    let text = source.lines().nth(line as usize - 1).expect("a line of the case");
+    let called = format!("b.{}", mistake.op);
+    assert!(text.contains(&called), "line {line} does not call `{}`: {text}", mistake.op);
+}
+
+fn zeros(b: &mut GpuCommandBatch, shape: impl Into<Shape>) -> BufferId<f32> {
+    b.full(shape, 0.0)
+}
+
+fn foreign<T: onetrip::Element>() -> BufferId<T> {
+    GpuCommandBatch::new(&Device::cpu()).full([2], T::default())
+}
+
+#[test]
+fn the_place_is_the_callers() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let (x, w) = (zeros(&mut b, [64, 784]), zeros(&mut b, [512, 256]));
+    let line = line!() + 1;
+    b.matmul(x, w);
+    let want = format!(
+        "tests/mistakes/main.rs:{line}: matmul: inner dimensions differ: x [64, 784] · w [512, 256]; the last axis of x must equal the last but one of w (`transpose` swaps them)"
+    );
+    assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
+    assert_eq!(b.explain().unwrap_err().to_string(), want);
+}
+
+#[test]
+fn ids_of_another_batch() {
+    let rule =
+        "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch";
+    refused(&format!("relu: {rule}"), |b| b.relu(foreign::<f32>()));
+    refused(&format!("add: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.add(x, foreign())
+    });
+    refused(&format!("cast: {rule}"), |b| b.cast::<f32, i32>(foreign()));
+    refused(&format!("select: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.select(foreign(), x, x)
+    });
+    refused(&format!("matmul: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.matmul(foreign(), x)
+    });
+    refused(&format!("sum: {rule}"), |b| b.sum(foreign::<i32>(), 7));
+    refused(&format!("log_softmax: {rule}"), |b| b.log_softmax(foreign::<f32>(), 7));
+    refused(&format!("reshape: {rule}"), |b| b.reshape(foreign::<f32>(), [9, 9]));
+    refused(&format!("slice: {rule}"), |b| b.slice(foreign::<f32>(), []));
+    refused(&format!("pad: {rule}"), |b| b.pad(foreign::<f32>(), [], 0.0));
+    refused(&format!("concat: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.concat(&[x, foreign()], 0)
+    });
+    refused(&format!("concat: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.concat(&[foreign(), x], 0)
+    });
+    refused(&format!("dot: {rule}"), |b| {
+        let x = zeros(b, [2]);
+        b.dot(x, foreign())
+    });
+    let rule = "this id belongs to another batch; call this on the batch that made it";
+    refused(&format!("download: {rule}"), |b| b.download(foreign::<f32>()));
+    refused(&format!("name: {rule}"), |b| b.name(foreign::<f32>(), "x"));
+    refused(&format!("keep: {rule}"), |b| {
+        b.keep(foreign::<f32>());
+    });
+
+    let b = GpuCommandBatch::new(&Device::cpu());
+    assert_eq!(b.shape(foreign::<f32>()), None);
+}
+
+#[test]
+fn one_mistake_is_one_line() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let (x, y) = (zeros(&mut b, [2]), zeros(&mut b, [3]));
+    let first = line!() + 1;
+    let wrong = b.add(x, y);
+    // Everything that follows from it is silent, whatever else would be wrong with it.
+    let reduced = b.argmax(wrong, 9);
+    let moved = b.reshape(wrong, [77]);
+    let padded = b.pad(wrong, [(0, 0); 5], 0.0);
+    let joined = b.concat(&[x, wrong, y], 0);
+    let product = b.matmul(wrong, moved);
+    let normal = b.softmax(product, 4);
+    b.dot(wrong, y);
+    let condition = b.full([], true);
+    b.select(condition, wrong, padded);
+    b.download(joined);
+    b.keep(normal);
+    assert_eq!(b.shape(wrong), None);
+    assert_eq!(b.shape(reduced), None);
+    let second = line!() + 1;
+    b.squeeze(y, 0);
+
+    let error = b.check_recorded().unwrap_err();
+    let lines: Vec<String> = error.to_string().lines().map(Into::into).collect();
+    assert_eq!(
+        lines,
+        [
+            format!(
+                "tests/mistakes/main.rs:{first}: add: shapes [2] and [3] do not broadcast: aligned at the last \
+                 dimension, sizes must be equal or 1"
+            ),
+            format!(
+                "tests/mistakes/main.rs:{second}: squeeze: axis 0 of [3] has size 3, and only a size of 1 can be squeezed"
+            ),
+        ]
+    );
+    let Error::Record(mistakes) = error else { panic!("{error:?}") };
+    assert_eq!(mistakes.list()[1].op, "squeeze");
+    assert_eq!(mistakes.list()[0].place.line(), first);
+}
+
+#[tokio::test]
+async fn mistakes_come_from_execute_too() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let (x, line) = (b.upload(&[1.0_f32]), line!());
+    let y = b.reshape(x, [2]);
+    assert!(matches!(b.read(y).await, Err(Error::Read(ReadError::NotExecuted(_)))));
+    let mistake = b.execute().await.unwrap_err();
+    assert!(matches!(mistake, Error::Record(_)));
+    let error = b.read(x).await.unwrap_err();
+    assert!(matches!(error, Error::Read(ReadError::Failed { .. })));
+    let want = format!(
+        "upload (at tests/mistakes/main.rs:{line}) has no result, since `execute` failed: {mistake}"
+    );
+    assert_eq!(error.to_string(), want);
+    // Until the batch is changed, or run again.
+    b.write(x, &[2.0]).unwrap();
+    assert!(matches!(b.read(x).await, Err(Error::Read(ReadError::NotExecuted(_)))));
+    let device = Device::cpu();
+    let result = device.eval(|b| {
+        let x = b.upload(&[1, 2]);
+        b.reshape(x, [3])
+    });
+    let message = result.await.unwrap_err().to_string();
+    assert!(message.contains("reshape: cannot reshape [2] (2 elements) to [3]"), "{message}");
+}
+
+#[tokio::test]
+async fn an_empty_batch() {
+    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let want = "the batch is empty; record at least one operation or upload before it is executed";
+    assert_eq!(b.execute().await.unwrap_err().to_string(), want);
+    assert_eq!(b.explain().unwrap_err().to_string(), want);
+    assert!(b.shaders().is_err());
+}
