@@ -34,7 +34,7 @@
 //!   large data.
 //! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, and where compiled
 //!   kernels and profiles are kept on disk. [`Device::calibrate`] measures both sides.
-//! - [`GpuCommandBatch::map_expr`] takes formulas of your own, [`Newtype`] element types of your own;
+//! - [`GpuCommandBatch::map_expr`] takes formulas of your own, [`GpuCommandBatch::wgsl`] kernels, [`Newtype`] element types of your own;
 //!   `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
 //! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did,
@@ -79,9 +79,10 @@ pub use batch::Weights;
 pub use batch::WgpuBuffer;
 pub use batch::{
     Attention, AttentionMask, Axes, BufferId, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
-    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, Formula, GpuCommandBatch, ImageSize,
-    Input, KernelProfile, LossReduction, LstmState, Operand, OutputKey, Outputs, Pool, Pool1d,
-    Pool2d, Profile, Program, ReadView, Recurrence, Resident, Rotary, RunStats, StageProfile, Term,
+    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, CpuInputs, Formula, GpuCommandBatch,
+    ImageSize, Input, KernelProfile, LossReduction, LstmState, Operand, OutputKey, Outputs, Pool,
+    Pool1d, Pool2d, Profile, Program, ReadView, Recurrence, Resident, Rotary, RunStats,
+    StageProfile, Term, Wgsl,
 };
 pub use bytemuck;
 pub use calibrate::Progress;

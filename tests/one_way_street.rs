@@ -35,6 +35,7 @@ const LANES: &[(&str, &[&[&str]])] = &[(
 /// Where a foreign crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
     ("wgpu", &["run/gpu", "device/sharing", "batch/sharing"]),
+    ("naga", &["run/gpu"]),
     ("rayon", &["run/threads", "run/cpu"]),
     ("futures_timer", &["run/deadline"]),
     ("gemm", &["run/cpu"]),

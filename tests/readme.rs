@@ -37,7 +37,7 @@ fn wanted() -> String {
 #[test]
 fn every_operation_is_in_the_registry() {
     // They bring data, or record what the registry has by another name.
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 10] = [
         "upload",
         "upload_shaped",
         "upload_vec",
@@ -46,6 +46,7 @@ fn every_operation_is_in_the_registry() {
         "input",
         "bind",
         "map_expr",
+        "wgsl",
         "swish",
     ];
     let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "src", "batch"].iter().collect();

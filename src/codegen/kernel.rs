@@ -490,6 +490,7 @@ impl<'a> Kernel<'a> {
         Dispatch {
             label: format!("{}{phase}", self.step.label()),
             wgsl: fill(template, &all),
+            own: None,
             buffers: buffers.collect(),
             params: self.params,
             groups: grid(groups, self.limits.groups),

@@ -8,6 +8,7 @@ mod kernel;
 mod lanes;
 mod map;
 mod norm;
+mod own;
 mod product;
 mod reduce;
 mod results;
@@ -34,12 +35,15 @@ use crate::plan::{Form, Plan, Step, ValueId};
 pub(crate) struct Dispatch {
     /// Shows in errors, in `explain` and in GPU debuggers.
     pub label: String,
-    /// The whole module; its entry point is `main`.
+    /// The whole module; its entry point is `main`, unless it is the user's.
     pub wgsl: String,
+    /// The entry point of a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`, perhaps
+    /// the same twice, are bound from 0 on, with the bytes of their values alone.
+    pub own: Option<String>,
     /// `@group(0) @binding(1 + i)`, each buffer bound whole and once. Outputs first.
     pub buffers: Vec<Binding>,
     /// The uniform `array<vec4<u32>, N>` at `@group(0) @binding(0)`, bound with a dynamic offset; a
-    /// multiple of four words, never empty.
+    /// multiple of four words, never empty but for the user's own.
     pub params: Vec<u32>,
     /// Workgroups along x, y, z; none is 0 or past the limit.
     pub groups: [u32; 3],
@@ -80,5 +84,6 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Sort(form) => sort::lower(form, &kernel),
         Form::MatMul(form) => product::lower(form, &kernel),
         Form::Attention(form) => attention::lower(form, &kernel),
+        Form::Own(form) => own::lower(form, kernel),
     }
 }

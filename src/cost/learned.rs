@@ -14,7 +14,7 @@ pub struct Learned([[[i8; SIZES]; KINDS]; 2]);
 
 /// Orders of size that are told apart.
 const SIZES: usize = 3;
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 /// The largest correction, as a power of two.
 const MOST: i8 = 4;
 
@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Rows,
     /// Products and attention.
     Product,
+    /// Kernels of the user's own.
+    Own,
     /// The round trip and its transfers.
     Trip,
 }
@@ -253,7 +255,8 @@ mod tests {
     fn corrections_from_elsewhere_are_bounded_too() {
         let read = |step: i8| {
             let text = format!(
-                "[[[0,0,{step}],[0,0,0],[0,0,0],[0,0,0]],[[0,0,0],[0,0,0],[0,0,0],[0,0,0]]]"
+                "[[[0,0,{step}],[0,0,0],[0,0,0],[0,0,0],[0,0,0]],\
+                 [[0,0,0],[0,0,0],[0,0,0],[0,0,0],[0,0,0]]]"
             );
             serde_json::from_str::<Learned>(&text).expect("as it is written")
         };

@@ -98,6 +98,16 @@ pub enum DeviceError {
         /// What was being done.
         doing: String,
     },
+    /// A function of the user's own panicked that a run called.
+    #[error("{place}: {op}: the function for the CPU panicked: {message}")]
+    Panicked {
+        /// Where the operation was recorded.
+        place: String,
+        /// The operation.
+        op: &'static str,
+        /// The message of the panic.
+        message: String,
+    },
     /// The driver or wgpu refused something that the engine made.
     #[error("internal: {doing} was refused: {reason}; please report this")]
     Refused {

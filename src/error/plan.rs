@@ -59,6 +59,12 @@ pub enum PlanError {
         /// What to do.
         fix: String,
     },
+    /// A kernel of the user's own, in WGSL, without a function for the CPU, where that would have to run it.
+    #[error("{place}: wgsl: this kernel needs a GPU; say by `on_cpu` what it computes there")]
+    GpuOnly {
+        /// Where it was recorded.
+        place: String,
+    },
     /// A resident that is not filled yet.
     #[error("{place}: the resident bound here is empty: execute the batch that keeps it first")]
     EmptyResident {
@@ -68,8 +74,8 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Whether the graph is sound, and the device too small for it.
-    pub(crate) fn is_of_size(&self) -> bool {
-        matches!(self, Self::TooLarge { .. } | Self::TooManyPoints { .. })
+    /// Whether the graph is sound, and this side too small for it, or not that which a kernel was written for.
+    pub(crate) fn leaves_the_other_side(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::TooManyPoints { .. } | Self::GpuOnly { .. })
     }
 }

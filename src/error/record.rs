@@ -386,6 +386,14 @@ pub enum MistakeKind {
         /// What its device is called.
         device: String,
     },
+    /// A kernel of the user's own that is not valid, or does not fit what it is given.
+    #[error("{}{what}", line.map_or(String::new(), |line| format!("line {line} of the kernel: ")))]
+    Kernel {
+        /// The line of the source, counted from 1, where one is to blame.
+        line: Option<u32>,
+        /// What is wrong.
+        what: String,
+    },
     /// The engine broke a rule of its own.
     #[error("internal: {0}; please report this")]
     Internal(&'static str),

@@ -67,6 +67,12 @@ impl Graph {
         self.order.len()
     }
 
+    /// Whether some kernel of the user's own knows nothing of the CPU.
+    pub fn needs_gpu(&self) -> bool {
+        let needs = |op: &Op| matches!(op, Op::Own(kernel) if kernel.twin.is_none());
+        self.iter().any(|(_, node)| needs(&node.op))
+    }
+
     /// What a run downloads: what was asked for, or else every result that nobody reads and that is neither kept nor
     /// an update (every such source, where nothing was computed and nothing is kept).
     pub fn outputs(&self) -> Vec<NodeId> {

@@ -11,7 +11,12 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
     let first = || inputs.first().copied().ok_or(MistakeKind::Internal("an operand is missing"));
     let out = match op {
         Op::Invalid => Type { dtype: DType::F32, shape: Shape::default() },
-        Op::Upload(_) | Op::Resident(_) | Op::Full(_) | Op::Arange { .. } | Op::Random(_) => {
+        Op::Upload(_)
+        | Op::Resident(_)
+        | Op::Full(_)
+        | Op::Arange { .. }
+        | Op::Random(_)
+        | Op::Own(_) => {
             return Err(MistakeKind::Internal("sources state their type"));
         }
         Op::Elementwise(op, _) => {

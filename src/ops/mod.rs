@@ -4,6 +4,7 @@
 mod attention;
 mod elementwise;
 mod infer;
+mod own;
 mod precision;
 mod random;
 mod reduce;
@@ -18,6 +19,7 @@ pub(crate) use attention::{AttentionDims, Scores};
 pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
 pub(crate) use infer::{MatMulDims, check_size, infer};
+pub(crate) use own::{Elements, MOST_BINDINGS, OwnKernel, Twin};
 pub use precision::Precision;
 pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction};
@@ -27,6 +29,8 @@ pub(crate) use scan::Scan;
 pub use sort::{Side, SortOrder};
 pub(crate) use sort::{Sort, Sorted, key_bits};
 pub(crate) use subscripts::{Label, Subscripts};
+
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -91,6 +95,8 @@ pub(crate) enum Op {
     Concat {
         axis: usize,
     },
+    /// A kernel of the user's own.
+    Own(Arc<OwnKernel>),
     /// Inputs: table, indices. The shape of the indices in place of the table's axis; `name` is what the user
     /// called.
     Gather {
@@ -141,6 +147,7 @@ impl Op {
             Self::Gather { name, .. } | Self::TakeAlong { name, .. } => name,
             Self::InRange { name, .. } => name,
             Self::SearchSorted { .. } => "searchsorted",
+            Self::Own(_) => "wgsl",
         }
     }
 
@@ -156,7 +163,7 @@ impl Op {
     /// Whether the type of the result is given, not inferred from operands.
     pub fn states_its_type(&self) -> bool {
         let made = matches!(self, Self::Full(_) | Self::Arange { .. } | Self::Random(_));
-        made || self.is_source() || matches!(self, Self::Invalid)
+        made || self.is_source() || matches!(self, Self::Invalid | Self::Own(_))
     }
 
     /// Whether the values come from outside the graph.

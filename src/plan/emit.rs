@@ -1,11 +1,14 @@
 //! From a group to a step: the group's values become one expression over operands and scalars.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
 use super::fail::{Sites, failing_position};
-use super::form::{AttentionForm, Dims, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm};
+use super::form::{
+    AttentionForm, Dims, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
+};
 use super::fuse::{Fusion, Group};
 use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
@@ -157,6 +160,19 @@ impl<'b> Emitter<'_, 'b> {
                 let outer = (0..shape.rank()).filter(|a| a != axis).map(|a| shape[a]).collect();
                 let (combine, len) = (op.combine(), shape[*axis]);
                 Some(Form::Scan(ScanForm { combine, outer, len, prologue, parts: 1 }))
+            }
+            Op::Own(kernel) => {
+                let mut inputs = SmallVec::new();
+                for &input in &node.inputs {
+                    let base = self.views.of(input).0;
+                    let (value, ty) = (self.values[base]?, &self.ir.nodes[base].ty);
+                    let view = View::contiguous(&ty.shape);
+                    inputs.push(self.whole(Source::Table(value), ty.dtype, view));
+                }
+                let has_elements = |&input: &Ix| self.ir.nodes[input].ty.shape.elements() > 0;
+                let runs = !kernel.groups.contains(&0) && node.inputs.iter().all(has_elements);
+                let (kernel, dims) = (Arc::clone(kernel), node.ty.shape.dims().into());
+                Some(Form::Own(OwnForm { kernel, dims, inputs, runs }))
             }
             Op::Sort { how, .. } => {
                 let (shape, dtype) = (shape_of(0), self.ir.nodes[node.inputs[0]].ty.dtype);
@@ -319,7 +335,7 @@ impl<'b> Emitter<'_, 'b> {
             }
             Op::Sort { part: Sorted::Values, .. } => self.sorted(ix)?,
             Op::Sort { part: Sorted::Positions, .. } => self.sorted_position(ix),
-            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) | Op::Attention(_) => {
+            Op::Row { .. } | Op::Scan { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Own(_) => {
                 self.builder.acc(node.ty.dtype.lane())
             }
             Op::Full(value) => self.scalar(*value),

@@ -265,6 +265,7 @@ pub(crate) fn form_name(step: &Step) -> &'static str {
         Form::Sort(SortForm { schedule: SortSchedule::Select { .. }, .. }) => "sort, selection",
         Form::Sort(_) => "sort",
         Form::Attention(_) => "attention",
+        Form::Own(_) => "wgsl",
         Form::MatMul(MatMulForm { schedule, .. }) => match schedule.layout {
             ProductLayout::Units(UnitTile { split: true, .. }) => "matmul, split on matrix units",
             ProductLayout::Units(_) => "matmul, f16 on matrix units",

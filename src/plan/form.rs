@@ -1,11 +1,13 @@
 //! The kernel forms: what a step computes, with holes for expressions.
 
+use std::sync::Arc;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::share::{AttentionSchedule, ProductSchedule, ReduceSchedule, SortSchedule};
 use crate::dtype::{DType, Ty};
 use crate::expr::Ref;
-use crate::ops::{Combine, Precision, RowKind};
+use crate::ops::{Combine, OwnKernel, Precision, RowKind};
 use crate::shape::points;
 
 /// The kernel forms. The *main space* of a form is what its prologue (or, for a map, its outputs)
@@ -22,6 +24,7 @@ pub(crate) enum Form {
     Sort(SortForm),
     MatMul(MatMulForm),
     Attention(AttentionForm),
+    Own(OwnForm),
 }
 
 /// `prologue` over main space `outer ++ inner`, combined over `inner`; outputs over `outer`, with
@@ -113,6 +116,17 @@ pub(crate) struct AttentionForm {
     /// Whether queries, keys and values are `f16`, or would be rounded to it.
     pub halves: bool,
     pub schedule: AttentionSchedule,
+}
+
+/// A kernel of the user's own, over tables; its one output, over `dims`, is what it writes, and 0 elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OwnForm {
+    pub kernel: Arc<OwnKernel>,
+    pub dims: Dims,
+    /// By position, operands of the step.
+    pub inputs: SmallVec<[u16; 4]>,
+    /// Whether the kernel has workgroups, and each input elements.
+    pub runs: bool,
 }
 
 pub(crate) type Dims = SmallVec<[usize; 4]>;

@@ -66,6 +66,12 @@ impl Ir {
         self.downloads.iter().chain(&self.keeps).copied()
     }
 
+    /// The positions whose values kernels of the user's own read.
+    pub fn read_as_they_are(&self) -> impl Iterator<Item = Ix> + '_ {
+        let own = self.nodes.iter().filter(|node| matches!(node.op, Op::Own(_)));
+        own.flat_map(|node| node.inputs.iter().copied())
+    }
+
     /// With a copy in place of each source that is kept, and of what is kept twice: what outlives a run has
     /// a buffer of its own.
     pub fn with_copies_to_keep(mut self) -> Self {

@@ -35,7 +35,7 @@ pub(crate) use explain::form_name;
 #[cfg(test)]
 pub(crate) use form::Dims;
 pub(crate) use form::{
-    AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm, Spread,
+    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm, Spread,
 };
 pub(crate) use place::{Placed, Planned, place};
 #[cfg(feature = "gpu")]
@@ -163,6 +163,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;
     check_sizes(&values, target)?;
+    check_twins(&steps, target)?;
     check_spaces(&steps, target)?;
     check_scratch(&steps, target)?;
     verify::steps("emit", &steps, &values, target)?;
@@ -357,6 +358,18 @@ fn check_spaces(steps: &[Step], target: &Target) -> Result<(), PlanError> {
             adapter: target.limits.adapter.clone(),
         }),
         None => Ok(()),
+    }
+}
+
+/// Refuses kernels of the user's own that know nothing of the CPU.
+fn check_twins(steps: &[Step], target: &Target) -> Result<(), PlanError> {
+    let needs_gpu =
+        |step: &&Step| matches!(&step.form, Form::Own(form) if form.kernel.twin.is_none());
+    match steps.iter().find(needs_gpu) {
+        Some(step) if target.backend == Backend::Cpu => {
+            Err(PlanError::GpuOnly { place: file_and_line(step.place) })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -112,7 +112,8 @@ impl Views {
             };
             bases.push(folded.unwrap_or_else(|| (ix, Path::start(&node.ty.shape))));
         }
-        // What leaves the run must be stored as it is read, and what is kept in a buffer of its own.
+        // What leaves the run, or a kernel of the user's own reads, must be stored as it is read, and what is kept in a buffer of
+        // its own.
         let mut views = Self { bases };
         let mut kept: Vec<Ix> = Vec::with_capacity(ir.keeps.len());
         for &ix in &ir.keeps {
@@ -122,7 +123,7 @@ impl Views {
             }
             kept.push(views.bases[ix].0);
         }
-        for ix in ir.outputs() {
+        for ix in ir.outputs().chain(ir.read_as_they_are()) {
             let (base, path) = &views.bases[ix];
             let whole = path.view(&ir.nodes[*base].ty.shape).is_some_and(|view| {
                 view.is_contiguous()

@@ -59,7 +59,7 @@ pub(crate) fn place<'a>(
     placement: &Placement,
     residents: &[Residence],
 ) -> Result<Placed, PlanError> {
-    let far = residents.contains(&Residence::Gpu);
+    let far = residents.contains(&Residence::Gpu) || graph.needs_gpu();
     let side = match placement {
         Placement::Auto => return fastest(graph, targets, residents),
         Placement::Cpu => Backend::Cpu,
@@ -102,7 +102,7 @@ fn fastest<'a>(
         plan.backend == Backend::Gpu && (2..=MOST_STEPS_SPLIT).contains(&plan.steps.len())
     });
     let split = match (of(Backend::Cpu), of(Backend::Gpu), on_gpu) {
-        (Some(cpu), Some(gpu), Some(whole)) if most > 0.0 => {
+        (Some(cpu), Some(gpu), Some(whole)) if most > 0.0 && !graph.needs_gpu() => {
             split(graph, whole, Sides { cpu, gpu }, residents)?
         }
         _ => None,
@@ -115,7 +115,7 @@ fn fastest<'a>(
 }
 
 /// The plans for each side alone that can run the graph, at least one, the one with the least predicted time first. A
-/// side that is too small is passed over; any other error counts, whatever the other side says.
+/// side that is too small, or cannot run a kernel of the user's own, is passed over; any other error counts, whatever the other side says.
 fn wholes<'a>(
     graph: &Graph,
     targets: impl IntoIterator<Item = &'a Target>,
@@ -127,7 +127,7 @@ fn wholes<'a>(
     for target in targets.into_iter().filter(fits) {
         match plan(graph, target) {
             Ok(plan) => plans.push(plan),
-            Err(error) if error.is_of_size() => drop(failed.get_or_insert(error)),
+            Err(error) if error.leaves_the_other_side() => drop(failed.get_or_insert(error)),
             Err(error) => return Err(error),
         }
     }
@@ -169,7 +169,7 @@ fn complexity(step: &Step) -> OpComplexity {
     match &step.form {
         Form::Map { .. } => OpComplexity::Low,
         Form::Reduce(_) | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => OpComplexity::Medium,
-        Form::MatMul(_) | Form::Attention(_) => OpComplexity::High,
+        Form::MatMul(_) | Form::Attention(_) | Form::Own(_) => OpComplexity::High,
     }
 }
 
@@ -227,6 +227,26 @@ mod tests {
         assert!(matches!(missed, PlanError::NoSuchSide { side, .. } if side == "gpu"));
         let only = &targets[..1];
         assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");
+    }
+
+    #[test]
+    fn what_needs_a_gpu_goes_there_whatever_it_takes() {
+        let targets = targets(1.0, 1e6);
+        let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+            @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
+        let batch = |kernel: crate::Wgsl| {
+            let mut batch = GpuCommandBatch::new(&Device::cpu());
+            batch.wgsl::<f32>(kernel, 9);
+            batch
+        };
+        let alone = batch(crate::Wgsl::new(source));
+        for rule in [Placement::Auto, Placement::Threshold(100), Placement::Complexity] {
+            assert_eq!(side(&alone, &targets, rule), Backend::Gpu);
+            let missed = place(&alone.graph, &targets[..1], &rule, &[]);
+            assert!(matches!(missed, Err(PlanError::GpuOnly { .. })), "{rule}");
+        }
+        let either = batch(crate::Wgsl::new(source).on_cpu(|_, y: &mut [f32]| y[0] = 1.0));
+        assert_eq!(side(&either, &targets, Placement::Auto), Backend::Cpu);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a step moves and computes, and how long that should take on each side.
 
-use super::form::{AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm};
+use super::form::{
+    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
+};
 use super::product::{self, ProductSize, STRIP_ROWS};
 use super::step::{Cost, Source, Step, ValueId};
 use super::{Target, Value};
@@ -41,6 +43,7 @@ pub(super) fn aspect(step: &Step, side: Backend) -> Aspect {
         Form::Map { .. } => Kind::Map,
         Form::Reduce(_) | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => Kind::Rows,
         Form::MatMul(_) | Form::Attention(_) => Kind::Product,
+        Form::Own(_) => Kind::Own,
     };
     let Cost { flops, bytes_read, bytes_written, .. } = step.cost;
     Aspect::new(side, kind, flops as f64 + bytes_read as f64 + bytes_written as f64)
@@ -55,6 +58,7 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
     };
     let operands = step.operands.iter().filter(|operand| operand.source.value() == Some(id));
     let reached = total(operands.map(|operand| match operand.source {
+        Source::Table(_) if matches!(step.form, Form::Own(_)) => u64::MAX,
         Source::Table(_) => step.points(),
         _ => reached(&operand.view),
     }));
@@ -69,6 +73,9 @@ pub(super) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
 /// What moving an element of a sort costs, in flops.
 const SORT_MOVE: f64 = 16.0;
 
+/// What an element of a kernel of the user's own costs, of which nothing is known.
+const OWN_FLOPS: f64 = 64.0;
+
 /// What the step computes.
 fn work(step: &Step) -> Work {
     let count = |dims: &[usize]| points(dims) as f64;
@@ -81,6 +88,7 @@ fn work(step: &Step) -> Work {
     let after: Vec<_> = step.outputs.iter().map(|output| output.root).collect();
     match &step.form {
         Form::Map { dims } => evaluate(&after, count(dims)),
+        Form::Own(OwnForm { dims, .. }) => work.arithmetic += OWN_FLOPS * count(dims),
         Form::Reduce(ReduceForm { outer, inner, prologue, .. }) => {
             let elements = count(outer) * count(inner);
             evaluate(&[*prologue], elements);

@@ -19,12 +19,13 @@ pub(super) struct Read {
 
 /// Whether a node has a kernel form of its own, rather than an expression.
 pub(super) fn is_heavy(op: &Op) -> bool {
-    matches!(op, Op::Reduce { .. } | Op::MatMul(_) | Op::Attention(_)) || op.row_axis().is_some()
+    matches!(op, Op::Reduce { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Own(_))
+        || op.row_axis().is_some()
 }
 
 /// Whether other operations may follow in the kernel of a node that has a form of its own.
 pub(super) fn takes_epilogue(op: &Op) -> bool {
-    is_heavy(op) && !matches!(op, Op::Sort { .. })
+    is_heavy(op) && !matches!(op, Op::Sort { .. } | Op::Own(_))
 }
 
 /// The axes whose coordinates the node's expression reads.
@@ -138,6 +139,16 @@ pub(super) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
                 Read { base, path: path.broadcast(&shape), space }
             });
             reads.collect()
+        }
+        Op::Own(_) => {
+            let mut reads: Vec<Read> = Vec::new();
+            for (base, path) in (0..node.inputs.len()).map(input) {
+                let read = Read { base, path, space: Space::Whole };
+                if !reads.contains(&read) {
+                    reads.push(read);
+                }
+            }
+            reads
         }
         Op::Move { to: Move::Reshape(_), .. } => {
             let (base, path) = input(0);

@@ -353,7 +353,7 @@ impl Steps<'_> {
         let residents = part.residents.clone();
         match plan(&part.graph, target) {
             Ok(plan) => Some(Ok(SplitPart { stage, plan, uploads, residents })),
-            Err(error) => (!error.is_of_size()).then_some(Err(error)),
+            Err(error) => (!error.leaves_the_other_side()).then_some(Err(error)),
         }
     }
 }

@@ -4,7 +4,9 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
-use super::form::{AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm};
+use super::form::{
+    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
+};
 use super::share::{AttentionSchedule, ProductSchedule, ReduceSchedule};
 use crate::dtype::{DType, Scalar};
 use crate::expr::{Expr, Ref};
@@ -81,6 +83,7 @@ impl Step {
                 2
             }
             Form::Sort(SortForm { schedule, dtype, .. }) => schedule.dispatches(*dtype),
+            Form::Own(OwnForm { runs, .. }) => 1 + u64::from(*runs),
             _ => 1,
         }
     }
@@ -89,7 +92,7 @@ impl Step {
     pub fn points(&self) -> u64 {
         let count = |dims: &[usize]| points(dims) as u64;
         let form = match &self.form {
-            Form::Map { dims } => count(dims),
+            Form::Map { dims } | Form::Own(OwnForm { dims, .. }) => count(dims),
             Form::Reduce(ReduceForm { outer, inner, .. }) => {
                 count(outer).saturating_mul(count(inner))
             }

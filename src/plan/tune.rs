@@ -88,7 +88,7 @@ pub(super) fn tune(step: &mut Step, target: &Target) {
                 step.scratch = Some(Scratch { words, slot: 0 });
             }
         }
-        Form::Map { .. } => {}
+        Form::Map { .. } | Form::Own(_) => {}
     }
 }
 

@@ -1,7 +1,9 @@
 //! What must hold after each pass. Checked in debug builds, and named by the pass that broke it.
 
 use super::fail::Sites;
-use super::form::{AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm};
+use super::form::{
+    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
+};
 use super::fuse::Fusion;
 use super::ir::{Ir, Ix};
 use super::memory::lives;
@@ -160,7 +162,7 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
 fn space(step: &Step, space: Space) -> Vec<usize> {
     let join = |head: &[usize], tail: &[usize]| [head, tail].concat();
     match (&step.form, space) {
-        (Form::Map { dims }, _) => dims.to_vec(),
+        (Form::Map { dims } | Form::Own(OwnForm { dims, .. }), _) => dims.to_vec(),
         (Form::Reduce(ReduceForm { outer, inner, .. }), Space::Main) => join(outer, inner),
         (Form::Reduce(ReduceForm { outer, .. }), _) => outer.to_vec(),
         (Form::Row(RowForm { outer, len, .. }) | Form::Scan(ScanForm { outer, len, .. }), _)

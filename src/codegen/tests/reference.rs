@@ -71,6 +71,7 @@ fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
             let dims = outer.iter().copied().chain([*len]).collect();
             (dims, accs.collect())
         }
+        Form::Own(_) => unreachable!("the user knows what it computes"),
         Form::Attention(form) => {
             let &AttentionForm {
                 ref batch,

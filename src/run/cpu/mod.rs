@@ -13,6 +13,7 @@ mod matmul;
 mod normalize;
 mod offload;
 mod output;
+mod own;
 mod pair;
 mod pool;
 mod prefetch;
@@ -132,6 +133,7 @@ fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError
             scan::run(job, &scan, outputs);
         }
         Form::Attention(form) => attention::run(job, form, outputs)?,
+        Form::Own(form) => own::run(job, form, outputs)?,
         Form::MatMul(MatMulForm { batch, m, n, k, spread, x, w, acc, .. }) => {
             let (m, n, k) = (*m, *n, *k);
             let (spread, x, w, acc) = (spread.as_ref(), *x, *w, *acc);

@@ -76,6 +76,13 @@ impl<'a> Memory<'a> {
     }
 }
 
+/// A block that a dispatch binds.
+struct Bound<'a> {
+    block: &'a Block,
+    /// How much of it, where that is not all.
+    bytes: Option<u64>,
+}
+
 /// The encoding of one run.
 pub(super) struct Encode<'a> {
     pub shared: &'a Shared,
@@ -167,20 +174,21 @@ impl Encode<'_> {
         let mut bound: Option<&Arc<Pipeline>> = None;
         for at in range {
             let (dispatch, pipeline) = (&dispatches[at], &pipelines[at]);
-            let blocks = self.blocks(dispatch)?;
-            let group = self.shared.bind_group(pipeline, params, &blocks, counts);
+            let bound_blocks = self.bound(dispatch)?;
+            let group = self.shared.bind_group(pipeline, params, &bound_blocks, counts);
             if !bound.is_some_and(|bound| Arc::ptr_eq(bound, pipeline)) {
                 pass.set_pipeline(&pipeline.raw);
                 bound = Some(pipeline);
             }
-            pass.set_bind_group(0, &group, &[params.offsets[at]]);
+            let offset = dispatch.own.is_none().then_some(params.offsets[at]);
+            pass.set_bind_group(0, &group, offset.as_slice());
             let [x, y, z] = dispatch.groups;
             pass.dispatch_workgroups(x, y, z);
         }
         Ok(())
     }
 
-    fn blocks(&self, dispatch: &Dispatch) -> Result<Vec<&Block>, DeviceError> {
+    fn bound(&self, dispatch: &Dispatch) -> Result<Vec<Bound<'_>>, DeviceError> {
         let block = |buffer| match buffer {
             BufferRef::Value(id) => self.memory.value(&self.job.plan, id.index()),
             BufferRef::Slot(slot) => self.memory.slot(slot),
@@ -189,7 +197,15 @@ impl Encode<'_> {
                 failures.ok_or_else(|| DeviceError::broken("there is no room for failures"))
             }
         };
-        dispatch.buffers.iter().map(|binding| block(binding.buffer)).collect()
+        let bytes = |buffer| match buffer {
+            BufferRef::Value(id) if dispatch.own.is_some() => {
+                let value = value(&self.job.plan, id.index())?;
+                Ok(Some(value.bytes(&self.shared.limits)))
+            }
+            _ => Ok(None),
+        };
+        let bound = |buffer| Ok(Bound { block: block(buffer)?, bytes: bytes(buffer)? });
+        dispatch.buffers.iter().map(|binding| bound(binding.buffer)).collect()
     }
 
     fn download(
@@ -233,26 +249,28 @@ impl Shared {
         &self,
         pipeline: &Pipeline,
         params: &Params,
-        blocks: &[&Block],
+        blocks: &[Bound<'_>],
         counts: &mut GpuCounts,
     ) -> wgpu::BindGroup {
         let layout = &pipeline.layout;
-        let ids = [params.block.id].into_iter().chain(blocks.iter().map(|block| block.id));
-        let key: GroupKey = (layout.id, ids.collect());
+        let ids = [params.block.id].into_iter().chain(blocks.iter().map(|bound| bound.block.id));
+        let key: GroupKey =
+            (layout.id, ids.chain(blocks.iter().filter_map(|bound| bound.bytes)).collect());
         if let Some(group) = self.bind_groups().get(&key) {
             counts.bind_group_hits += 1;
             return group.clone();
         }
-        let params = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-            buffer: &params.block.buffer,
-            offset: 0,
-            size: wgpu::BufferSize::new(layout.params),
+        let of = |buffer, size| {
+            wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset: 0, size })
+        };
+        let size = wgpu::BufferSize::new(layout.params);
+        let params = size.map(|size| of(&params.block.buffer, Some(size)));
+        let blocks = blocks.iter().map(|&Bound { block, bytes }| {
+            of(&block.buffer, bytes.and_then(wgpu::BufferSize::new))
         });
-        let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: params }];
-        for (binding, block) in (1..).zip(blocks) {
-            let resource = block.buffer.as_entire_binding();
-            entries.push(wgpu::BindGroupEntry { binding, resource });
-        }
+        let all = (0..).zip(params.into_iter().chain(blocks));
+        let entries: Vec<_> =
+            all.map(|(binding, resource)| wgpu::BindGroupEntry { binding, resource }).collect();
         let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("onetrip kernel"),
             layout: &layout.group,

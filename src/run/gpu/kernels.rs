@@ -26,7 +26,10 @@ const PIPELINES: usize = 4096;
 /// What a dispatch binds: bytes of parameters, then for each storage buffer whether it is written.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Shape {
+    /// 0 where there are none: of the user's own kernels.
     params: u64,
+    /// The user's own entry point.
+    own: Option<String>,
     writes: SmallVec<[bool; 8]>,
 }
 
@@ -34,6 +37,7 @@ impl Shape {
     fn of(dispatch: &Dispatch) -> Self {
         Self {
             params: (dispatch.params.len() * 4) as u64,
+            own: dispatch.own.clone(),
             writes: dispatch.buffers.iter().map(|binding| binding.writes).collect(),
         }
     }
@@ -42,7 +46,8 @@ impl Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.params)?;
-        self.writes.iter().try_for_each(|&writes| f.write_str(if writes { "w" } else { "r" }))
+        self.writes.iter().try_for_each(|&writes| f.write_str(if writes { "w" } else { "r" }))?;
+        self.own.as_ref().map_or(Ok(()), |entry| write!(f, " {entry}"))
     }
 }
 
@@ -185,18 +190,23 @@ impl Compiler {
             label: Some(&dispatch.label),
             source: wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into()),
         };
-        // SAFETY: the text comes from this crate's code generator alone, whose kernels index in
-        // range, divide by nothing that is 0 and end their loops, by construction.
-        let module = unsafe {
-            self.device.create_shader_module_trusted(source, wgpu::ShaderRuntimeChecks::unchecked())
+        let module = if dispatch.own.is_some() {
+            self.device.create_shader_module(source)
+        } else {
+            // SAFETY: the text comes from this crate's code generator alone, whose kernels index in
+            // range, divide by nothing that is 0 and end their loops, by construction.
+            unsafe {
+                let checks = wgpu::ShaderRuntimeChecks::unchecked();
+                self.device.create_shader_module_trusted(source, checks)
+            }
         };
         let raw = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&dispatch.label),
             layout: Some(&layout.pipeline),
             module: &module,
-            entry_point: Some("main"),
+            entry_point: Some(dispatch.own.as_deref().unwrap_or("main")),
             compilation_options: wgpu::PipelineCompilationOptions {
-                zero_initialize_workgroup_memory: false,
+                zero_initialize_workgroup_memory: dispatch.own.is_some(),
                 ..Default::default()
             },
             cache: entry.as_ref().map(|entry| &entry.cache),
@@ -231,11 +241,14 @@ impl Compiler {
             count: None,
         };
         let params = NonZeroU64::new(shape.params);
-        let mut entries = vec![entry(0, wgpu::BufferBindingType::Uniform, true, params)];
-        for (binding, &writes) in (1..).zip(&shape.writes) {
-            let ty = wgpu::BufferBindingType::Storage { read_only: !writes };
-            entries.push(entry(binding, ty, false, None));
-        }
+        let params = params.map(|size| (wgpu::BufferBindingType::Uniform, true, Some(size)));
+        let storage = shape
+            .writes
+            .iter()
+            .map(|&writes| (wgpu::BufferBindingType::Storage { read_only: !writes }, false, None));
+        let all = (0..).zip(params.into_iter().chain(storage));
+        let entries: Vec<_> =
+            all.map(|(binding, (ty, dynamic, size))| entry(binding, ty, dynamic, size)).collect();
         let group = self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some("onetrip kernel"),
             entries: &entries,

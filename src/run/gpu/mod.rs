@@ -1,7 +1,7 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
 //! submit, one mapped readback buffer.
 //!
-//! - [`adapter`] opens a device and [`idle`] keeps it for the next user, [`kernels`] compiles, [`archive`] keeps what was
+//! - [`adapter`] opens a device and [`idle`] keeps it for the next user, [`kernels`] compiles, [`own`] checks what users wrote, [`archive`] keeps what was
 //!   compiled and writes it to disk in [`background`].
 //! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes, [`ahead`] does so
 //!   for the next run, [`trip`] submits, [`flight`] waits with the help of the thread in [`poller`], [`readback`] hands
@@ -19,6 +19,7 @@ mod fault;
 mod flight;
 mod idle;
 mod kernels;
+mod own;
 mod poller;
 mod pool;
 mod readback;
@@ -34,6 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
+pub(crate) use own::{Wrong, check as check_own};
 pub(crate) use readback::{Download, GpuRun};
 pub(crate) use resident::{DeviceBuffer, Parts, Patched};
 use smallvec::SmallVec;

@@ -12,9 +12,9 @@ use crate::expr::{Builder, E, Ref};
 use crate::graph::NodeId;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
-    AttentionForm, Cost, Dims, Form, Home, MatMulForm, Operand, Plan, ProductSchedule, ReduceForm,
-    ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Source, Space, Step, StepOutput,
-    Value as Stored, ValueId,
+    AttentionForm, Cost, Dims, Form, Home, MatMulForm, Operand, OwnForm, Plan, ProductSchedule,
+    ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Source, Space, Step,
+    StepOutput, Value as Stored, ValueId,
 };
 use crate::run::HostBuffer;
 use crate::run::cpu::{CpuPool, CpuProgram, run};
@@ -195,7 +195,7 @@ pub fn matmul(batch: &[usize], [m, n, k]: [usize; 3], x: E<'_>, w: E<'_>) -> For
 
 fn out_dims(form: &Form) -> Dims {
     match form {
-        Form::Map { dims } => dims.clone(),
+        Form::Map { dims } | Form::Own(OwnForm { dims, .. }) => dims.clone(),
         Form::Reduce(ReduceForm { outer, .. }) => outer.clone(),
         Form::Sort(SortForm { outer, count, .. }) => {
             outer.iter().copied().chain([*count]).collect()
@@ -256,7 +256,9 @@ impl Oracle<'_> {
             for (point, &acc) in points.iter().zip(&accs) {
                 let space = match self.step.form {
                     Form::Map { .. } | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => Space::Main,
-                    Form::Reduce(_) | Form::MatMul(_) | Form::Attention(_) => Space::Out,
+                    Form::Reduce(_) | Form::MatMul(_) | Form::Attention(_) | Form::Own(_) => {
+                        Space::Out
+                    }
                 };
                 let at = index(&output.view, point) as usize;
                 elements[at] = self.evaluate(output.root, space, point, acc).number();
@@ -326,7 +328,7 @@ impl Oracle<'_> {
                 };
                 all.chunks((*len).max(1)).flat_map(row).collect()
             }
-            Form::Attention(_) => unreachable!("the interpreter of graphs has it"),
+            Form::Attention(_) | Form::Own(_) => unreachable!("the interpreter of graphs has it"),
             Form::MatMul(MatMulForm { batch, k, x, w, .. }) => {
                 let sum = |point: &SmallVec<[usize; 4]>| {
                     let (b, mn) = point.split_at(batch.len());

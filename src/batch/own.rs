@@ -1,0 +1,194 @@
+//! Kernels of the user's own, in WGSL.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{BufferId, GpuCommandBatch, Refusal};
+use crate::dtype::{DType, Element};
+use crate::error::MistakeKind;
+use crate::graph::NodeId;
+use crate::ops::{Elements, MOST_BINDINGS, Op, OwnKernel, Twin, Type, check_size};
+#[cfg(feature = "gpu")]
+use crate::run::gpu;
+use crate::shape::{MAX_RANK, Shape};
+
+/// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
+///
+/// The source is a whole module in WGSL. Of its group 0, the inputs are bound from 0 on as `var<storage, read>`, in the order of
+/// [`input`](Self::input), and after them the result, as `var<storage, read_write>`: arrays of `f32`, `i32` or `u32`, or of vectors
+/// of 2 or 4 or atomics of these. Their elements lie in row-major order, and `arrayLength` counts them.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Wgsl {
+    source: Arc<str>,
+    entry: Arc<str>,
+    groups: [u32; 3],
+    inputs: Vec<Input>,
+    /// With the type of its result.
+    twin: Option<(DType, Twin)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Input {
+    node: NodeId,
+    brand: u64,
+}
+
+impl Wgsl {
+    /// The kernel `main` of a module, in one workgroup, of no inputs.
+    pub fn new(source: &str) -> Self {
+        let (source, entry) = (source.into(), "main".into());
+        Self { source, entry, groups: [1, 1, 1], inputs: Vec::new(), twin: None }
+    }
+
+    /// Another function of the module is the kernel.
+    pub fn entry_point(mut self, name: &str) -> Self {
+        self.entry = name.into();
+        self
+    }
+
+    /// One input more. A view, as of [`transpose`](GpuCommandBatch::transpose), is written out before.
+    pub fn input<T: Element>(mut self, id: BufferId<T>) -> Self {
+        self.inputs.push(Input { node: id.node, brand: id.brand });
+        self
+    }
+
+    /// Workgroups along x, y and z. How many threads each has is for the source to say.
+    pub fn groups(mut self, groups: [u32; 3]) -> Self {
+        self.groups = groups;
+        self
+    }
+
+    /// What the kernel computes, for runs on the CPU: from the inputs to the elements of the result, which are 0 before. It must
+    /// do the same as the source does; two kernels of one source and one function are taken to be the same, whatever the function
+    /// has captured. Runs call it from any thread. If it panics, the run fails with
+    /// [`DeviceError::Panicked`](crate::DeviceError::Panicked).
+    pub fn on_cpu<T, F>(mut self, function: F) -> Self
+    where
+        T: Element,
+        F: Fn(&CpuInputs<'_>, &mut [T]) + Send + Sync + 'static,
+    {
+        let call = move |inputs: &[Elements<'_>], result: &mut [u8]| {
+            if let Some(result) = T::in_place_mut(result) {
+                function(&CpuInputs(inputs), result);
+            }
+        };
+        self.twin = Some((T::DTYPE, Twin::new::<F>(call)));
+        self
+    }
+}
+
+/// The inputs of a kernel where it runs [on the CPU](Wgsl::on_cpu).
+pub struct CpuInputs<'a>(&'a [Elements<'a>]);
+
+impl<'a> CpuInputs<'a> {
+    /// The elements of an input, in row-major order.
+    ///
+    /// # Panics
+    /// If there is no such input, or its elements are not `T`s; the run then fails as after any panic of the function.
+    #[must_use]
+    pub fn get<T: Element>(&self, at: usize) -> &'a [T] {
+        let input = self.0.get(at).filter(|input| input.dtype == T::DTYPE);
+        match input.and_then(|input| T::in_place(input.bytes)) {
+            Some(elements) => elements,
+            None => panic!("the kernel has no input {at} of {}", T::DTYPE),
+        }
+    }
+}
+
+impl fmt::Debug for CpuInputs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuInputs({})", self.0.len())
+    }
+}
+
+impl GpuCommandBatch {
+    /// A kernel of the caller's own, in WGSL, as an operation of this batch with a result of `shape`. What it does not write is 0; nor
+    /// does it run where an input has no elements.
+    ///
+    /// The kernel cannot leave its arrays: what it reads beyond their ends is unspecified, and what it writes there is lost. It does
+    /// not fuse; for an elementwise expression take [`map_expr`](Self::map_expr), which does.
+    ///
+    /// The batch runs where the kernel can: on a GPU, or [on the CPU](Wgsl::on_cpu) too if the kernel has a function for that. Without
+    /// one it is an error ([`PlanError::GpuOnly`](crate::PlanError::GpuOnly)) where there is no GPU, or none any more.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// use onetrip::{Device, GpuCommandBatch, Wgsl};
+    ///
+    /// /// Each element less the one before.
+    /// const DIFFERENCES: &str = "
+    /// @group(0) @binding(0) var<storage, read> x: array<f32>;
+    /// @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    ///
+    /// @compute @workgroup_size(64)
+    /// fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    ///     if id.x < arrayLength(&y) { y[id.x] = x[id.x + 1u] - x[id.x]; }
+    /// }";
+    ///
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload(&[1.0_f32, 4.0, 9.0, 16.0]);
+    /// let kernel = Wgsl::new(DIFFERENCES).input(x).groups([1, 1, 1]).on_cpu(
+    ///     |inputs, y: &mut [f32]| {
+    ///         for (y, pair) in y.iter_mut().zip(inputs.get::<f32>(0).windows(2)) {
+    ///             *y = pair[1] - pair[0];
+    ///         }
+    ///     },
+    /// );
+    /// let y = batch.wgsl::<f32>(kernel, 3);
+    /// let doubled = batch.scale(y, 2.0);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(doubled).await?, [6.0, 10.0, 14.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It is a mistake ([`MistakeKind::Kernel`]) if the source is not valid, or if what it binds is not what it is given. What one
+    /// device refuses, as more threads than a workgroup may have there, is an error of the run.
+    #[track_caller]
+    pub fn wgsl<T: Element>(&mut self, kernel: Wgsl, shape: impl Into<Shape>) -> BufferId<T> {
+        let recorded = self.own_kernel(kernel, T::DTYPE, shape.into());
+        match recorded {
+            Ok((kernel, inputs, ty)) => self.push(Op::Own(Arc::new(kernel)), inputs.into(), ty),
+            Err(what) => self.refused("wgsl", what),
+        }
+    }
+
+    fn own_kernel(
+        &self,
+        kernel: Wgsl,
+        dtype: DType,
+        shape: Shape,
+    ) -> Result<(OwnKernel, Vec<NodeId>, Type), Refusal> {
+        let Wgsl { source, entry, groups, inputs, twin } = kernel;
+        if shape.rank() > MAX_RANK {
+            return Err(MistakeKind::Rank(shape.rank()).into());
+        }
+        check_size(&shape)?;
+        if inputs.len() >= MOST_BINDINGS {
+            let (what, must) = ("the number of inputs", "at most 7");
+            let given = inputs.len().to_string();
+            return Err(MistakeKind::Parameter { what, must, given }.into());
+        }
+        let nodes =
+            inputs.iter().map(|input| self.check(BufferId::<f32>::new(input.node, input.brand)));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        if nodes.iter().any(|&node| matches!(self.graph[node].op, Op::Invalid)) {
+            return Err(Refusal::Silent);
+        }
+        let types: Vec<DType> = nodes.iter().map(|&node| self.graph[node].ty.dtype).collect();
+        let takes = |dtype: &&DType| !matches!(dtype, DType::F16 | DType::Bool);
+        if let Some(&dtype) = types.iter().chain([&dtype]).find(|dtype| !takes(dtype)) {
+            return Err(MistakeKind::DType(dtype).into());
+        }
+        if let Some((given, _)) = twin.as_ref().filter(|(given, _)| *given != dtype) {
+            return Err(MistakeKind::DTypes(*given, dtype).into());
+        }
+        let kernel = OwnKernel { source, entry, groups, twin: twin.map(|(_, twin)| twin) };
+        #[cfg(feature = "gpu")]
+        gpu::check_own(&kernel, &types, dtype)
+            .map_err(|gpu::Wrong { line, what }| MistakeKind::Kernel { line, what })?;
+        Ok((kernel, nodes, Type { dtype, shape }))
+    }
+}

@@ -1,0 +1,42 @@
+//! Kernels of the user's own: the result is filled with zeros, then the kernel runs as it was written.
+
+use super::kernel::{Kernel, THREADS};
+use super::{Binding, BufferRef, Dispatch};
+use crate::expr::wgsl::type_name;
+use crate::plan::{OwnForm, Source};
+
+const ZEROS: &str = include_str!("../../shaders/zeros.wgsl");
+
+pub(super) fn lower<'a>(form: &OwnForm, kernel: impl Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+    let mut zeros = vec![zeros(kernel())];
+    if form.runs {
+        zeros.push(own(form, &kernel()));
+    }
+    zeros
+}
+
+fn zeros(mut kernel: Kernel<'_>) -> Dispatch {
+    kernel.bind_outputs(|_| false);
+    let output = &kernel.step.outputs[0];
+    let elements = output.view.shape().elements();
+    let zero = format!("{}()", type_name(output.dtype.lane()));
+    let holes =
+        [("elements", kernel.size(elements)), ("threads", THREADS.to_string()), ("zero", zero)];
+    kernel.dispatch(ZEROS, &holes, " (zeros)", elements.div_ceil(THREADS))
+}
+
+fn own(form: &OwnForm, kernel: &Kernel<'_>) -> Dispatch {
+    let step = kernel.step;
+    let inputs = form.inputs.iter().map(|&input| step.operands[usize::from(input)].source);
+    let inputs = inputs.filter_map(Source::value).map(|value| (value, false));
+    let outputs = step.outputs.iter().map(|output| (output.value, true));
+    let binding = |(value, writes)| Binding { buffer: BufferRef::Value(value), writes };
+    Dispatch {
+        label: step.label(),
+        wgsl: form.kernel.source.to_string(),
+        own: Some(form.kernel.entry.to_string()),
+        buffers: inputs.chain(outputs).map(binding).collect(),
+        params: Vec::new(),
+        groups: form.kernel.groups,
+    }
+}

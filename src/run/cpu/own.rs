@@ -1,0 +1,35 @@
+//! Kernels of the user's own: what they compute on the host is a function of the user's.
+
+use smallvec::SmallVec;
+
+use super::Job;
+use crate::caught::caught;
+use crate::error::{DeviceError, file_and_line};
+use crate::ops::Elements;
+use crate::plan::OwnForm;
+use crate::run::HostBuffer;
+
+/// Has the user's function compute the output, which is 0 before.
+pub(super) fn run(
+    job: &Job<'_>,
+    form: &OwnForm,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
+    let (step, [output]) = (job.step, outputs) else {
+        return Err(DeviceError::broken("a kernel of the user's own has one result"));
+    };
+    output.bytes_mut().fill(0);
+    let Some(twin) = form.kernel.twin.as_ref().filter(|_| form.runs) else { return Ok(()) };
+    let elements = |&input: &u16| {
+        let value = step.operands[usize::from(input)].source.value()?;
+        let buffer = job.values[value.index()].as_deref()?;
+        Some(Elements { dtype: buffer.dtype(), bytes: buffer.bytes() })
+    };
+    let inputs: Option<SmallVec<[Elements<'_>; 4]>> = form.inputs.iter().map(elements).collect();
+    let inputs = inputs.ok_or_else(|| DeviceError::broken("an input was never computed"))?;
+    caught(|| (twin.call)(&inputs, output.bytes_mut())).map_err(|message| DeviceError::Panicked {
+        place: file_and_line(step.place),
+        op: "wgsl",
+        message,
+    })
+}

@@ -1,0 +1,424 @@
+//! Kernels of the user's own: what they compute on each side, what is refused, and where.
+
+mod common;
+
+use onetrip::{
+    BufferId, Device, DeviceError, Error, GpuCommandBatch, MistakeKind, PlanError, Recovery, Wgsl,
+};
+
+/// Counts how often each number below `arrayLength(&counts)` occurs, by atomics.
+const COUNTS: &str = "
+@group(0) @binding(0) var<storage, read> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> counts: array<atomic<u32>>;
+
+@compute @workgroup_size(64)
+fn count(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < arrayLength(&x) { atomicAdd(&counts[x[id.x]], 1u); }
+}";
+
+fn counts(x: BufferId<u32>, len: usize) -> Wgsl {
+    let groups = [len.div_ceil(64) as u32, 1, 1];
+    Wgsl::new(COUNTS).entry_point("count").input(x).groups(groups).on_cpu(
+        |inputs, counts: &mut [u32]| {
+            inputs.get::<u32>(0).iter().for_each(|&x| counts[x as usize] += 1);
+        },
+    )
+}
+
+/// a · x + y of four neighbours a thread, with a a scalar.
+const AXPY: &str = "
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> y: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> z: array<vec4<f32>>;
+
+@compute @workgroup_size(32)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < arrayLength(&z) { z[id.x] = a[0] * x[id.x] + y[id.x]; }
+}";
+
+fn axpy(a: BufferId<f32>, x: BufferId<f32>, y: BufferId<f32>, len: usize) -> Wgsl {
+    let groups = [len.div_ceil(128) as u32, 1, 1];
+    let kernel = Wgsl::new(AXPY).input(a).input(x).input(y).groups(groups);
+    kernel.on_cpu(|inputs, z: &mut [f32]| {
+        let (a, x, y) = (inputs.get::<f32>(0)[0], inputs.get::<f32>(1), inputs.get::<f32>(2));
+        for (z, (x, y)) in z.iter_mut().zip(x.iter().zip(y)) {
+            *z = a * x + y;
+        }
+    })
+}
+
+/// Stores which input number `at` has.
+fn lengths(inputs: usize) -> String {
+    let inputs_text: String = (0..inputs)
+        .map(|at| format!("@group(0) @binding({at}) var<storage, read> x{at}: array<i32>;\n"))
+        .collect();
+    let stores: String =
+        (0..inputs).map(|at| format!("y[{at}] = i32(arrayLength(&x{at}));")).collect();
+    format!(
+        "{inputs_text}@group(0) @binding({inputs}) var<storage, read_write> y: array<i32>;
+         @compute @workgroup_size(1) fn main() {{ {stores} }}"
+    )
+}
+
+#[tokio::test]
+async fn counts_are_those_of_a_loop_on_both_sides() {
+    for device in common::devices().await {
+        for len in [1_usize, 63, 64, 65, 1000] {
+            let data: Vec<u32> = (0..len).map(|i| (i * i % 13) as u32).collect();
+            let mut want = [0_u32; 16];
+            data.iter().for_each(|&x| want[x as usize] += 1);
+            let mut batch = GpuCommandBatch::new(&device);
+            let x = batch.upload(&data);
+            let y = batch.wgsl::<u32>(counts(x, len), 16);
+            // Twice, so that the memory is not fresh: what is not written is 0.
+            for _ in 0..2 {
+                batch.execute().await.unwrap();
+                assert_eq!(batch.read(y).await.unwrap(), want);
+            }
+        }
+    }
+}
+
+/// Views are written out, what is computed before is stored, and what follows fuses with itself.
+#[tokio::test]
+async fn kernels_stand_among_other_operations() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let (rows, columns) = (12, 20);
+        let data: Vec<f32> = (0..rows * columns).map(|i| i as f32 * 0.5 - 3.0).collect();
+        let x = batch.upload_shaped(&data, [rows, columns]);
+        let turned = batch.transpose(x);
+        let a = batch.full(1, 2.0_f32);
+        let shifted = batch.add_scalar(x, 1.0);
+        let shifted = batch.reshape(shifted, [columns, rows]);
+        let z = batch.wgsl::<f32>(axpy(a, turned, shifted, rows * columns), [columns, rows]);
+        let half = batch.scale(z, 0.5);
+        let sum = batch.sum(half, 1);
+        let again = batch.wgsl::<f32>(axpy(a, half, half, rows * columns), [rows, columns]);
+        for id in [z, sum, again] {
+            batch.download(id);
+        }
+        batch.execute().await.unwrap();
+        let z_at = |i: usize| {
+            let (column, row) = (i / rows, i % rows);
+            2.0 * data[row * columns + column] + data[i] + 1.0
+        };
+        let want: Vec<f32> = (0..rows * columns).map(z_at).collect();
+        assert_eq!(batch.read(z).await.unwrap(), want);
+        let sums: Vec<f32> =
+            want.chunks(rows).map(|row| row.iter().map(|z| z * 0.5).sum()).collect();
+        assert_eq!(batch.read(sum).await.unwrap(), sums);
+        let want: Vec<f32> = want.iter().map(|z| 1.5 * z).collect();
+        assert_eq!(batch.read(again).await.unwrap(), want);
+        let explained = batch.explain().unwrap().to_string();
+        assert!(explained.contains("wgsl"), "{explained}");
+    }
+}
+
+/// Buffers are larger than their values: `arrayLength` must not show it, whatever lies in the same place.
+#[tokio::test]
+async fn a_kernel_sees_its_elements_alone() {
+    for device in common::devices().await {
+        if !device.is_gpu() {
+            continue;
+        }
+        let mut batch = GpuCommandBatch::new(&device);
+        let lens = [1, 3, 64, 65, 1000];
+        let ids = lens.map(|len| batch.upload(&vec![7_i32; len]));
+        let source = lengths(7);
+        let kernel = Wgsl::new(&source);
+        let kernel = ids.into_iter().chain([ids[0], ids[4]]).fold(kernel, Wgsl::input);
+        let y = batch.wgsl::<i32>(kernel, 9);
+        // The same texts, for other lengths.
+        let kernel =
+            ids.into_iter().rev().chain([ids[1], ids[1]]).fold(Wgsl::new(&source), Wgsl::input);
+        let z = batch.wgsl::<i32>(kernel, 9);
+        batch.execute().await.unwrap();
+        assert_eq!(batch.read(y).await.unwrap(), [1, 3, 64, 65, 1000, 1, 1000, 0, 0]);
+        assert_eq!(batch.read(z).await.unwrap(), [1000, 65, 64, 3, 1, 3, 3, 0, 0]);
+    }
+}
+
+/// What lies beyond the ends of arrays is out of reach, and loops that do not end are ended.
+#[tokio::test]
+async fn a_kernel_that_leaves_its_arrays_harms_nobody() {
+    let source = "
+@group(0) @binding(0) var<storage, read> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+var<workgroup> shared_words: array<u32, 8>;
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) i: u32) {
+    let stale = shared_words[i % 8u];
+    y[i * 1000u + 4u] = 5u;
+    y[i % 4u] = select(0u, 1u, stale == 0u) + x[i * 100000u] - x[i * 100000u];
+}";
+    for device in common::devices().await {
+        if !device.is_gpu() {
+            continue;
+        }
+        let other = device.resident(&[3_u32; 4096], 4096).unwrap();
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&[9_u32; 4]);
+        let y = batch.wgsl::<u32>(Wgsl::new(source).input(x), 4);
+        batch.execute().await.unwrap();
+        let got = batch.read(y).await.unwrap();
+        // Where a write beyond the end lands, if anywhere, is the last element or none.
+        assert!(got[..3].iter().all(|&y| y == 1) && (got[3] == 1 || got[3] == 5), "{got:?}");
+        assert!(other.read().await.unwrap().iter().all(|&x| x == 3));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_computed_of_nothing() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let empty = batch.upload::<u32>(&[]);
+        let of_nothing = batch.wgsl::<u32>(counts(empty, 0), 4);
+        let with_groups = batch.wgsl::<u32>(counts(empty, 64), 4);
+        let one = batch.upload(&[1_u32]);
+        let without_groups = batch.wgsl::<u32>(counts(one, 0), 4);
+        let no_result = batch.wgsl::<u32>(counts(one, 1), [3, 0]);
+        batch.execute().await.unwrap();
+        for id in [of_nothing, with_groups, without_groups] {
+            assert_eq!(batch.read(id).await.unwrap(), [0; 4]);
+        }
+        assert!(batch.read(no_result).await.unwrap().is_empty());
+    }
+}
+
+/// The only mistake of a batch, without its place.
+fn mistake(record: impl FnOnce(&mut GpuCommandBatch)) -> MistakeKind {
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    record(&mut batch);
+    match batch.check_recorded() {
+        Err(Error::Record(mistakes)) => {
+            let [mistake] = mistakes.list() else { panic!("{mistakes}") };
+            assert_eq!((mistake.op, mistake.place.file()), ("wgsl", file!()));
+            mistake.what.clone()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is said of a source for one input of `f32` and a result of `f32`.
+#[cfg(feature = "gpu")]
+fn refused(source: &str) -> String {
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1.0_f32]);
+        batch.wgsl::<f32>(Wgsl::new(source).input(x), 1);
+    });
+    assert!(matches!(what, MistakeKind::Kernel { .. }), "{what}");
+    what.to_string()
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn sources_that_are_not_valid_are_refused_by_their_line() {
+    let head = "@group(0) @binding(0) var<storage, read> x: array<f32>;\n\
+                @group(0) @binding(1) var<storage, read_write> y: array<f32>;\n";
+    let main = "@compute @workgroup_size(1) fn main() { y[0] = x[0]; }\n";
+    for (source, wanted) in [
+        (format!("{head}fn main() {{ y[0] = ; }}"), "line 3 of the kernel: expected expression"),
+        (
+            format!("{head}{}", main.replace("x[0]", "z[0]")),
+            "line 3 of the kernel: no definition in scope for identifier: `z`",
+        ),
+        (format!("{head}{}", main.replace("x[0]", "1u")), "line 3 of the kernel: "),
+        (
+            format!("{head}{}", main.replace("main", "other")),
+            "there is no `@compute` function `main`",
+        ),
+        (format!("{head}fn main() {{ }}"), "there is no `@compute` function `main`"),
+        (
+            format!("{head}{}", main.replace("size(1)", "size(65536)")),
+            "Entry point main at Compute is invalid: Workgroup size is out of range",
+        ),
+        (String::new(), "there is no `@compute` function `main`"),
+        (
+            format!("{head}{main}")
+                .replace("array<f32>;\n@group(0) @binding(1)", "array<i32>;\n@group(0) @binding(1)")
+                .replace("= x[0]", "= f32(x[0])"),
+            "line 1 of the kernel: binding 0 is input 0: it must be `var<storage, read>` with an array of f32",
+        ),
+        (
+            format!("{head}{main}")
+                .replace("y: array<f32>", "y: array<vec3<f32>>")
+                .replace("y[0]", "y[0].x"),
+            "line 2 of the kernel: binding 1 is the result: it must be `var<storage, read_write>`",
+        ),
+        (
+            format!("{head}{main}").replace("read> x", "read_write> x"),
+            "line 1 of the kernel: binding 0 is input 0",
+        ),
+        (
+            format!("{head}{main}").replace("binding(1)", "binding(2)"),
+            "line 2 of the kernel: nothing is bound to 2 of group 0",
+        ),
+        (
+            format!("{head}{main}").replace("group(0) @binding(0)", "group(1) @binding(0)"),
+            "line 1 of the kernel: nothing is bound to 0 of group 1",
+        ),
+        (
+            format!("{head}{main}")
+                .replace("<storage, read>", "<uniform>")
+                .replace("x: array<f32>", "x: vec4<f32>"),
+            "line 1 of the kernel: binding 0 is input 0",
+        ),
+        (
+            "@compute @workgroup_size(1) fn main() { }".into(),
+            "it declares no `var<storage, read_write>` for the result, binding 1",
+        ),
+        ("\u{0}§{{{{".into(), "line 1 of the kernel: "),
+    ] {
+        let message = refused(&source);
+        assert!(message.starts_with(wanted), "{message}\nfor\n{source}");
+    }
+}
+
+#[test]
+fn what_a_kernel_cannot_take_is_a_mistake() {
+    let what = mistake(|batch| {
+        let x = batch.upload(&[true]);
+        batch.wgsl::<u32>(counts_of(x), 1);
+    });
+    assert_eq!(what.to_string(), "does not take bool; use `cast` first");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<onetrip::f16>(Wgsl::new(COUNTS).entry_point("count").input(x), 1);
+    });
+    assert_eq!(what.to_string(), "does not take f16; use `cast` first");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<i32>(counts(x, 1), 1);
+    });
+    assert_eq!(what.to_string(), "element types differ: u32 and i32; use `cast`");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_i32]);
+        let kernel = (0..8).fold(Wgsl::new(""), |kernel, _| kernel.input(x));
+        batch.wgsl::<i32>(kernel, 1);
+    });
+    assert_eq!(what.to_string(), "the number of inputs must be at most 7, not 8");
+    let what = mistake(|batch| {
+        let x = GpuCommandBatch::new(&Device::cpu()).upload(&[1_u32]);
+        batch.wgsl::<u32>(counts(x, 1), 1);
+    });
+    assert_eq!(what, MistakeKind::Foreign);
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<u32>(counts(x, 1), [usize::MAX, 2]);
+    });
+    assert!(matches!(what, MistakeKind::TooLarge(_)), "{what}");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<u32>(counts(x, 1), vec![1; 20]);
+    });
+    assert!(matches!(what, MistakeKind::Rank(20)), "{what}");
+}
+
+fn counts_of(x: BufferId<bool>) -> Wgsl {
+    Wgsl::new(COUNTS).entry_point("count").input(x)
+}
+
+/// What only a device can say is an error of the run, and the device goes on.
+#[tokio::test]
+async fn what_a_device_refuses_is_an_error() {
+    let source = |size: &str| {
+        format!(
+            "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+             @compute @workgroup_size({size}) fn main() {{ y[0] = 1.0; }}"
+        )
+    };
+    for device in common::devices().await.into_iter().filter(Device::is_gpu) {
+        for (size, groups) in [("16384", [1; 3]), ("1, 1, 5000", [1; 3]), ("1", [u32::MAX, 1, 1])] {
+            let mut batch = GpuCommandBatch::new(&device);
+            batch.wgsl::<f32>(Wgsl::new(&source(size)).groups(groups), 1);
+            let error = batch.execute().await.expect_err("more than a device has");
+            assert!(matches!(error, Error::Device(DeviceError::Refused { .. })), "{error}");
+            assert!(error.to_string().contains("wgsl"), "{error}");
+        }
+        let mut batch = GpuCommandBatch::new(&device);
+        let y = batch.wgsl::<f32>(Wgsl::new(&source("1")), 2);
+        batch.execute().await.unwrap();
+        assert_eq!(batch.read(y).await.unwrap(), [1.0, 0.0]);
+    }
+}
+
+#[tokio::test]
+async fn a_kernel_for_the_gpu_alone_runs_there_or_says_so() {
+    let record = |batch: &mut GpuCommandBatch| {
+        let x = batch.upload(&[1_u32, 1, 3]);
+        batch.wgsl::<u32>(Wgsl::new(COUNTS).entry_point("count").input(x), 4)
+    };
+    let gpu_only = |error: &Error| matches!(error, Error::Plan(PlanError::GpuOnly { place }) if place.contains(file!()));
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    record(&mut batch);
+    assert!(gpu_only(&batch.execute().await.unwrap_err()));
+    assert!(gpu_only(&batch.explain().unwrap_err()));
+    if common::gpu().await.is_none() {
+        return;
+    }
+    let device = Device::builder().without_cache().recovery(Recovery::Cpu);
+    let both = device.gpu().await.unwrap();
+    let mut with_twin = GpuCommandBatch::new(&both);
+    let x = with_twin.upload(&[1_u32, 1, 3]);
+    let y = with_twin.wgsl::<u32>(counts(x, 3), 4);
+    let mut without = GpuCommandBatch::new(&both);
+    let z = record(&mut without);
+    without.execute().await.unwrap();
+    assert_eq!(without.read(z).await.unwrap(), [0, 2, 0, 1]);
+    both.simulate_loss();
+    assert!(gpu_only(&without.execute().await.unwrap_err()));
+    with_twin.execute().await.unwrap();
+    assert_eq!(with_twin.read(y).await.unwrap(), [0, 2, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_panic_of_the_function_for_the_cpu_is_an_error() {
+    let device = Device::cpu();
+    for (at, message) in [(0, "as it may"), (1, "the kernel has no input 1 of f32")] {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&[1.0_f32; 3]);
+        let kernel = Wgsl::new(AXPY).input(x).input(x).input(x);
+        let kernel = match at {
+            0 => kernel.on_cpu(|_, _: &mut [f32]| panic!("as it may")),
+            _ => {
+                let y = batch.upload(&[1_i32; 3]);
+                let source = AXPY.replace("x: array<vec4<f32>>", "x: array<i32>");
+                let source = source.replace("x[id.x] +", "f32(x[id.x]) +");
+                let kernel = Wgsl::new(&source).input(x).input(y).input(x);
+                kernel.on_cpu(|inputs, z: &mut [f32]| z.copy_from_slice(inputs.get::<f32>(1)))
+            }
+        };
+        batch.wgsl::<f32>(kernel, 3);
+        let Err(Error::Device(error)) = batch.execute().await else { panic!("it panics") };
+        assert!(
+            matches!(&error, DeviceError::Panicked { message: said, .. } if said == message),
+            "{error}"
+        );
+        assert!(error.to_string().contains(file!()), "{error}");
+    }
+}
+
+/// A kernel that was recorded anew is not planned again; another source, entry point, grid or function is another kernel.
+#[tokio::test]
+async fn plans_know_kernels_by_what_they_are() {
+    let device = Device::cpu();
+    let sum = |by: u32| {
+        move |inputs: &onetrip::CpuInputs<'_>, y: &mut [u32]| y[0] = inputs.get::<u32>(0)[0] + by
+    };
+    let product =
+        |inputs: &onetrip::CpuInputs<'_>, y: &mut [u32]| y[0] = inputs.get::<u32>(0)[0] * 10;
+    let run = async |kernel: &dyn Fn(Wgsl) -> Wgsl| {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&[4_u32]);
+        let kernel = kernel(Wgsl::new(COUNTS).entry_point("count").input(x));
+        let y = batch.wgsl::<u32>(kernel, 1);
+        batch.execute().await.unwrap();
+        (batch.stats().plan_hits, batch.read(y).await.unwrap()[0])
+    };
+    assert_eq!(run(&|kernel| kernel.on_cpu(sum(1))).await, (0, 5));
+    assert_eq!(run(&|kernel| kernel.on_cpu(sum(1))).await, (1, 5));
+    assert_eq!(run(&|kernel| kernel.on_cpu(product)).await, (0, 40));
+    assert_eq!(run(&|kernel| kernel.groups([2, 1, 1]).on_cpu(product)).await, (0, 40));
+}
