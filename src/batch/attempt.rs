@@ -148,6 +148,10 @@ impl Attempt<'_> {
         let &Self { device, graph, residents, timeline, .. } = self;
         let run = Run { device, prepared, graph, uploads, residents, permit, timeline };
         let (results, mut kept) = run.finish(stats).await?;
+        #[cfg(feature = "gpu")]
+        if prepared.saved_near > 0.0 {
+            resident::note_saving(device, residents, prepared.saved_near);
+        }
         stats.submits += store(device, self.kept, &mut kept).await?;
         Ok((results, kept))
     }

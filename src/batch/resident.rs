@@ -69,6 +69,9 @@ pub(super) struct Storage {
     /// Whether others may write to it on the GPU, so that no copy on the host can be trusted: there is none.
     #[cfg(feature = "gpu")]
     pub is_shared: bool,
+    /// What runs would have saved had the data been on the host too, of what it takes to bring it there.
+    #[cfg(feature = "gpu")]
+    saved: f64,
 }
 
 impl Storage {
@@ -79,6 +82,8 @@ impl Storage {
             gpu: None,
             #[cfg(feature = "gpu")]
             is_shared: false,
+            #[cfg(feature = "gpu")]
+            saved: 0.0,
         }
     }
 
@@ -103,14 +108,22 @@ impl Storage {
         self.residence().is_none()
     }
 
-    /// Where the data lies, if there is any.
+    /// Where the data lies, if there is any. What is wanted on the host so much that it pays to bring it there counts as if
+    /// it were there.
     fn residence(&self) -> Option<Residence> {
-        match (self.host.is_some(), self.is_on_gpu()) {
+        match (self.host.is_some() || self.is_worth_bringing(), self.is_on_gpu()) {
             (true, true) => Some(Residence::Both),
             (true, false) => Some(Residence::Host),
             (false, true) => Some(Residence::Gpu),
             (false, false) => None,
         }
+    }
+
+    fn is_worth_bringing(&self) -> bool {
+        #[cfg(feature = "gpu")]
+        return self.saved >= 1.0 && !self.is_shared;
+        #[cfg(not(feature = "gpu"))]
+        false
     }
 
     /// Without what lies on another GPU than that which `device` has now.
@@ -265,6 +278,24 @@ impl Handle {
     pub fn dtype(&self) -> DType {
         self.0.ty.dtype
     }
+}
+
+/// Notes that a run would have been done in so many `seconds` less if all that it binds had been on the host too. Once what
+/// a resident has cost in this way is what it takes to bring it there, it counts as being there, and the first run that the
+/// planner puts there brings it: at worst that is twice the cost of the best time to move (Karlin et al., "Competitive snoopy
+/// caching", 1988).
+#[cfg(feature = "gpu")]
+pub(super) fn note_saving(device: &Device, residents: &[Handle], seconds: f64) {
+    let targets = device.targets();
+    let gpu = &targets.profile().gpu;
+    let is_far = |handle: &&Handle| handle.lock().residence() == Some(Residence::Gpu);
+    let far: SmallVec<[&Handle; 8]> = residents.iter().filter(is_far).collect();
+    let time = |handle: &&Handle| {
+        let Type { dtype, shape } = &handle.0.ty;
+        gpu.round_trip + gpu.download.seconds((shape.elements() * dtype.size()) as f64)
+    };
+    let share = seconds / far.iter().map(time).sum::<f64>();
+    far.iter().for_each(|handle| handle.lock().saved += share);
 }
 
 /// Where the data of each resident lies that `graph` binds.

@@ -25,6 +25,7 @@ type Patches = SmallVec<[Option<Patch>; 4]>;
 /// # Errors
 /// If a side fails, or has no room for the copy of a value that somebody else holds.
 pub(super) async fn store(device: &Device, kept: &[Kept], made: &mut [Storage]) -> Result<u64> {
+    #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "all is on the host"))]
     let mut patches: Patches = kept.iter().map(|kept| kept.patch).collect();
     let mut submits = 0;
     for _ in 0..TRIES {

@@ -38,6 +38,8 @@ pub(crate) struct Prepared {
     pub peak_bytes: u64,
     /// Predicted seconds of a run.
     pub seconds: f64,
+    /// Those of them that a run would save if what it binds were on the host too, where it lies on the GPU alone.
+    pub saved_near: f64,
     /// Which [`Targets`] it was made for.
     revision: u64,
 }
@@ -72,7 +74,7 @@ pub(crate) struct Tie {
 }
 
 impl Prepared {
-    fn new(graph: &Graph, placed: Placed, targets: &Targets) -> Self {
+    fn new(graph: &Graph, placed: Placed, saved_near: f64, targets: &Targets) -> Self {
         let was_chosen = placed.was_chosen();
         let (seconds, plans, links) = match placed.planned {
             Planned::Whole(plan) => (plan.seconds, vec![plan], None),
@@ -90,6 +92,7 @@ impl Prepared {
             outputs: graph.outputs(),
             was_chosen,
             seconds,
+            saved_near,
             revision: targets.revision,
         }
     }
@@ -110,6 +113,9 @@ impl Prepared {
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
         let usable = |piece: &Piece| device.uses(piece.plan.backend);
         if !self.is_for(&device.targets()) || !self.pieces.iter().all(usable) {
+            return false;
+        }
+        if self.saved_near > 0.0 && !residents.contains(&Residence::Gpu) {
             return false;
         }
         let far = |at: &u32| residents.get(*at as usize) == Some(&Residence::Gpu);
@@ -268,9 +274,32 @@ impl Device {
         }
         debug_assert_eq!(graph.verify(), Ok(()));
         let placed = self.place(graph, &targets, &placement, residents)?;
-        let prepared = Arc::new(Prepared::new(graph, placed, &targets));
+        let saved_near = self.saved_near(graph, &targets, &placement, residents, &placed)?;
+        let prepared = Arc::new(Prepared::new(graph, placed, saved_near, &targets));
         self.0.plans.keep(key, &prepared);
         Ok((prepared, false))
+    }
+
+    /// Seconds that a run of what was `placed` would save if all of `residents` were on the host too.
+    fn saved_near(
+        &self,
+        graph: &Graph,
+        targets: &Targets,
+        placement: &Placement,
+        residents: &[Residence],
+        placed: &Placed,
+    ) -> Result<f64> {
+        let is_free = *placement == Placement::Auto && self.uses(Backend::Cpu);
+        if !is_free || !residents.contains(&Residence::Gpu) {
+            return Ok(0.0);
+        }
+        let near = |&residence: &Residence| match residence {
+            Residence::Gpu => Residence::Both,
+            other => other,
+        };
+        let near: SmallVec<[Residence; 8]> = residents.iter().map(near).collect();
+        let near = self.place(graph, targets, placement, &near)?;
+        Ok((placed.seconds() - near.seconds()).max(0.0))
     }
 
     /// What a GPU runs for `plan`.

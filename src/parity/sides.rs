@@ -3,7 +3,7 @@
 use super::compare::check_on;
 use super::random::{TOLERANCE, grow};
 use super::sample::Rng;
-use crate::batch::{BufferId, GpuCommandBatch, RunStats};
+use crate::batch::{BufferId, GpuCommandBatch, Resident, RunStats};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement};
 use crate::device::Device;
 use crate::error::{Error, FaultKind};
@@ -190,5 +190,55 @@ async fn the_first_fault_recorded_is_told_whichever_part_finds_it() {
         let Error::Fault(fault) = error else { panic!("{error}") };
         let FaultKind::Index { index, .. } = fault.what else { panic!("{fault}") };
         assert_eq!(index, Some(9), "{bad:?}");
+    }
+}
+
+/// Times of a GPU on which a kernel takes a second longer than on the host, and 5 MiB two and a half to come from there.
+fn slow_gpu() -> DeviceProfile {
+    let mut profile = DeviceProfile::typical(1);
+    profile.gpu.dispatch = 1.0;
+    profile.gpu.download = Curve::flat(f64::from(2 << 20));
+    profile
+}
+
+/// The sides of so many runs that read a resident of 5 MiB, too large to be kept on both from the start.
+async fn sides_of_runs(device: &Device, resident: &Resident<f32>, runs: usize) -> Vec<Backend> {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.bind(resident);
+    let y = batch.scale(x, 2.0);
+    let kept = batch.keep(y);
+    let mut sides = Vec::new();
+    for _ in 0..runs {
+        batch.execute().await.unwrap();
+        assert_eq!(kept.read_view().await.unwrap()[5999], 1998.0);
+        sides.push(batch.stats().backend.unwrap());
+    }
+    sides
+}
+
+#[tokio::test]
+async fn a_resident_moves_once_it_has_cost_what_moving_costs() {
+    use Backend::{Cpu, Gpu};
+    if both().is_none() {
+        return;
+    }
+    let builder = Device::builder().without_cache().without_learning().with_profile(slow_gpu());
+    let device = builder.both().await.unwrap();
+    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let resident = device.resident(&data, data.len()).unwrap();
+    // Each run saves a second of two and a half.
+    assert_eq!(sides_of_runs(&device, &resident, 5).await, [Gpu, Gpu, Gpu, Cpu, Cpu]);
+    // What others may write to stays where they write it.
+    let shared = device.resident(&data, data.len()).unwrap();
+    shared.wgpu_buffer().unwrap();
+    assert_eq!(sides_of_runs(&device, &shared, 5).await, [Gpu; 5]);
+    // New data has not cost anything yet.
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.upload(&data);
+    let kept = batch.keep(x);
+    batch.set_placement(Placement::Gpu);
+    for _ in 0..2 {
+        batch.execute().await.unwrap();
+        assert_eq!(sides_of_runs(&device, &kept, 4).await, [Gpu, Gpu, Gpu, Cpu]);
     }
 }

@@ -44,6 +44,14 @@ impl Placed {
         Self { sides: predicted.collect(), planned: Planned::Whole(plans.swap_remove(0)) }
     }
 
+    /// Predicted seconds of a run.
+    pub fn seconds(&self) -> f64 {
+        match &self.planned {
+            Planned::Whole(plan) => plan.seconds,
+            Planned::Split(split) => split.seconds,
+        }
+    }
+
     /// Whether another side could have run the graph.
     pub fn was_chosen(&self) -> bool {
         self.sides.len() > 1 || matches!(self.planned, Planned::Split(_))
