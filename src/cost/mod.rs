@@ -16,6 +16,7 @@ pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
 pub use placement::Placement;
 pub(crate) use placement::Residence;
 pub use profile::{DeviceProfile, SideProfile};
+pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
 pub use tile::{TileKind, TileRate};
 pub(crate) use work::{Prediction, Work};
 

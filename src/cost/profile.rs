@@ -6,6 +6,11 @@ use super::{Backend, Curve, Learned, TileRate};
 use crate::error::DeviceError;
 use crate::units::{bytes, quantity, seconds};
 
+/// What the card does that stands in for kernels that were not measured: bytes of its memory a second.
+pub(crate) const REFERENCE_BANDWIDTH: f64 = 4e12;
+/// Seconds of a kernel launch on it.
+pub(crate) const REFERENCE_DISPATCH: f64 = 4e-6;
+
 /// How fast a device is on both of its sides: what placement and fusion reckon with.
 ///
 /// It is measured by [`Device::calibrate`](crate::Device::calibrate), kept on disk, shown by
@@ -113,10 +118,10 @@ impl SideProfile {
         Self {
             threads: 0,
             round_trip: 100e-6,
-            dispatch: 4e-6,
+            dispatch: REFERENCE_DISPATCH,
             upload: Curve::flat(10e9),
             download: Curve::flat(6e9),
-            memory: Curve::flat(400e9),
+            memory: Curve::flat(REFERENCE_BANDWIDTH / 10.0),
             arithmetic: Curve::flat(4e12),
             transcendental: Curve::flat(4e12),
             reduce: Curve::flat(4e12),
@@ -243,7 +248,12 @@ impl fmt::Display for SideProfile {
 impl fmt::Display for DeviceProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", if self.measured { "measured" } else { "typical figures" })?;
-        write!(f, "cpu: {}gpu: {}", self.cpu, self.gpu)?;
+        write!(f, "cpu: {}", self.cpu)?;
+        if self.measured && self.gpu == SideProfile::gpu() {
+            writeln!(f, "gpu: none was measured")?;
+            return self.learned.fmt(f);
+        }
+        write!(f, "gpu: {}", self.gpu)?;
         writeln!(f, "matrix products on {} cores", self.cores)?;
         self.tiles.iter().try_for_each(|tile| writeln!(f, "  {tile}"))?;
         self.learned.fmt(f)
@@ -261,6 +271,9 @@ mod tests {
         let text = profile.to_string();
         assert!(text.contains("cpu: 4 threads, a run 1.0 µs"), "{text}");
         assert!(text.contains("memory         400.0 GB/s") || text.contains("400 GB/s"), "{text}");
+        let without_gpu = DeviceProfile { measured: true, ..profile };
+        let text = without_gpu.to_string();
+        assert!(text.ends_with("gpu: none was measured\n") && !text.contains("400"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use super::Target;
 use super::share::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
-use crate::cost::{DeviceProfile, Limits, MatrixUnits, TileKind, TileRate};
+use crate::cost::{
+    DeviceProfile, Limits, MatrixUnits, REFERENCE_BANDWIDTH, REFERENCE_DISPATCH, TileKind, TileRate,
+};
 use crate::ops::Precision;
 
 /// The sizes of a product, `count` of them in the batch.
@@ -159,9 +161,8 @@ impl Candidate {
 
     /// What the product takes: rounds of workgroups, each as long as the full tile takes.
     fn seconds(&self, size: &ProductSize, parts: usize, cores: usize) -> f64 {
-        /// Of memory that partial sums go through, and of a second dispatch.
-        const BYTES_A_SECOND: f64 = 2e12;
-        const DISPATCH: f64 = 4e-6;
+        /// Of the memory's rate, what partial sums come to, which are written and read at once.
+        const SHARE: f64 = 0.5;
         let tiles = size.m.div_ceil(self.bm) as f64 * size.n.div_ceil(self.bn) as f64;
         let groups = tiles * size.count as f64 * parts as f64;
         let rounds = (groups / (cores * self.together) as f64).ceil();
@@ -173,7 +174,8 @@ impl Candidate {
             return product;
         }
         let sums = 4.0 * (size.m * size.n) as f64 * size.count as f64;
-        product + DISPATCH + 2.0 * parts as f64 * sums / BYTES_A_SECOND
+        let moved = 2.0 * parts as f64 * sums;
+        product + REFERENCE_DISPATCH + moved / (SHARE * REFERENCE_BANDWIDTH)
     }
 }
 
