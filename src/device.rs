@@ -210,7 +210,8 @@ impl Device {
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
         let placement = self.placement_now(*placement);
         let sides = sides.filter(|target| self.uses(target.backend));
-        place(graph, sides, &placement, residents).map_err(|error| match error {
+        let room = self.budget().room();
+        place(graph, sides, &placement, residents, room).map_err(|error| match error {
             PlanError::NoSuchSide { side, .. } => {
                 PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }
             }

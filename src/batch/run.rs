@@ -14,7 +14,7 @@ use crate::cost::{Placement, Residence};
 use crate::device::{Device, Prepared};
 use crate::dtype::Element;
 use crate::error::{ReadError, Result};
-use crate::plan::Explanation;
+use crate::plan::{Chooser, Explanation};
 use crate::trace::{OFF, stage};
 
 /// What a batch remembers between runs.
@@ -107,15 +107,17 @@ impl GpuCommandBatch {
         let residents = resident::residences(&self.graph, &self.residents)?;
         let targets = self.device.targets();
         let placed = self.device.place(&self.graph, &targets, &self.placement, &residents)?;
-        let why = match self.device.placement_now(self.placement) {
-            Placement::Auto if placed.was_chosen() => Some(Placement::Auto.to_string()),
-            Placement::Auto => {
-                residents.contains(&Residence::Gpu).then(|| "data that lies there alone".to_owned())
+        let chooser = match self.device.placement_now(self.placement) {
+            Placement::Auto if placed.was_chosen() || placed.too_small.is_some() => {
+                Some(Chooser::Times)
             }
-            placement => Some(placement.to_string()),
+            Placement::Auto if self.graph.needs_gpu() => Some(Chooser::Kernel),
+            Placement::Auto => residents.contains(&Residence::Gpu).then_some(Chooser::Data),
+            placement => Some(Chooser::Asked(placement)),
         };
-        let limits = |side| targets.of(side).limits.clone();
-        Ok(Explanation::new(&placed, limits, why.as_deref()))
+        let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
+        let sides = sides.filter(|target| self.device.uses(target.backend));
+        Ok(Explanation::new(&placed, sides, chooser, &residents))
     }
 
     /// What a run of the batch is, as it stands.

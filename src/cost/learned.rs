@@ -78,7 +78,7 @@ impl Learned {
 impl fmt::Display for Learned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (side, kinds) in [Backend::Cpu, Backend::Gpu].into_iter().zip(&self.0) {
-            let names = ["maps", "rows", "products", "transfers"];
+            let names = ["maps", "rows", "products", "kernels of wgsl", "transfers"];
             for (kind, sizes) in names.into_iter().zip(kinds) {
                 for (size, &step) in ["small", "middling", "large"].into_iter().zip(sizes) {
                     if step != 0 {

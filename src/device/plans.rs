@@ -13,7 +13,7 @@ use crate::cost::{Backend, Placement, Residence};
 use crate::error::{DeviceError, Result};
 use crate::graph::{Fingerprint, Graph, NodeId};
 use crate::lru::Lru;
-use crate::plan::{Home, Made, Placed, Plan, Planned, SplitPart, Stage, Step, Supply};
+use crate::plan::{Made, Placed, Plan, Planned, SplitPart, Stage, Step, Supply};
 use crate::run::cpu::CpuProgram;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{Gpu, Kernels};
@@ -84,9 +84,10 @@ impl Prepared {
                 (split.seconds, plans, Some(links))
             }
         };
+        let total = |of: fn(&Plan) -> u64| plans.iter().map(of).fold(0, u64::saturating_add);
         Self {
-            bytes: plans.iter().map(|plan| held(plan, targets)).fold(0, u64::saturating_add),
-            peak_bytes: plans.iter().map(|plan| plan.peak_bytes).fold(0, u64::saturating_add),
+            bytes: total(|plan| plan.held_bytes),
+            peak_bytes: total(|plan| plan.peak_bytes),
             pieces: plans.into_iter().map(Piece::new).collect(),
             links,
             outputs: graph.outputs(),
@@ -134,18 +135,6 @@ impl Prepared {
         }
         Ok(())
     }
-}
-
-/// Bytes that a run of the plan holds until it is done.
-fn held(plan: &Plan, targets: &Targets) -> u64 {
-    let limits = &targets.of(plan.backend).limits;
-    let bound = plan.values.iter().filter(|value| matches!(value.home, Home::Resident(_)));
-    let bound: u64 = bound.map(|value| value.bytes(limits)).sum();
-    let transfers = match plan.backend {
-        Backend::Cpu => 0,
-        Backend::Gpu => plan.bytes_up + plan.bytes_down,
-    };
-    plan.peak_bytes.saturating_sub(bound) + transfers
 }
 
 impl Tie {

@@ -12,21 +12,21 @@ use crate::graph::{Network, Place};
 const MOST_CUTS: usize = 64;
 const MOST_STEPS_CUT: usize = 1024;
 
-/// What there is to assign. Costs are in picoseconds.
+/// What there is to assign. Costs are in seconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Problem {
     /// In an order of dependency.
     pub steps: Vec<Costs>,
     pub values: Vec<Flow>,
     /// What a run costs as soon as any step is on the GPU.
-    pub trip: u64,
+    pub trip: f64,
 }
 
 /// What a step costs on either side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Costs {
-    pub cpu: u64,
-    pub gpu: u64,
+    pub cpu: f64,
+    pub gpu: f64,
 }
 
 /// A value, from who makes it to who reads it.
@@ -38,9 +38,9 @@ pub(super) struct Flow {
     pub to_host: bool,
     /// Whether it is to stay on the GPU.
     pub to_gpu: bool,
-    /// Bringing it to the GPU, and fetching it from there; [`Network::NEVER`] for what cannot be handed over.
-    pub up: u64,
-    pub down: u64,
+    /// Bringing it to the GPU, and fetching it from there; infinite for what cannot be handed over.
+    pub up: f64,
+    pub down: f64,
 }
 
 /// Where a value comes from.
@@ -58,14 +58,14 @@ pub(super) type Assignment = Vec<bool>;
 
 impl Problem {
     /// The cost of an assignment: steps, transfers, and the trip if there is one. `None` if it takes more than one.
-    pub fn cost(&self, on_gpu: &Assignment) -> Option<u64> {
+    pub fn cost(&self, on_gpu: &Assignment) -> Option<f64> {
         self.between(on_gpu).next().is_none().then(|| self.cost_of_trips(on_gpu))
     }
 
     /// The cost with as many trips as it takes, of which one is charged.
-    fn cost_of_trips(&self, on_gpu: &Assignment) -> u64 {
+    fn cost_of_trips(&self, on_gpu: &Assignment) -> f64 {
         let steps = self.steps.iter().zip(on_gpu);
-        let mut cost: u64 = steps.map(|(step, &gpu)| if gpu { step.gpu } else { step.cpu }).sum();
+        let mut cost: f64 = steps.map(|(step, &gpu)| if gpu { step.gpu } else { step.cpu }).sum();
         let mut trip = on_gpu.contains(&true);
         for value in &self.values {
             let (host, gpu) = match value.from {
@@ -76,23 +76,23 @@ impl Problem {
             };
             let read = |side: bool| value.readers.iter().any(|&reader| on_gpu[reader] == side);
             if !gpu && (value.to_gpu || read(true)) {
-                cost = cost.saturating_add(value.up);
+                cost += value.up;
             }
             if !host && (value.to_host || read(false)) {
-                cost = cost.saturating_add(value.down);
+                cost += value.down;
                 trip = true;
             }
         }
-        cost.saturating_add(if trip { self.trip } else { 0 })
+        cost + if trip { self.trip } else { 0.0 }
     }
 
     /// The cheapest assignment that was found; the cheapest there is, unless the search was cut short.
     pub fn solve(&self) -> Assignment {
         let all = |side: bool| vec![side; self.steps.len()];
         let mut best = all(false);
-        let mut least = self.cost(&best).unwrap_or(u64::MAX);
+        let mut least = self.cost(&best).unwrap_or(f64::INFINITY);
         let mut consider = |assignment: Assignment| {
-            let cost = self.cost(&assignment).unwrap_or(u64::MAX);
+            let cost = self.cost(&assignment).unwrap_or(f64::INFINITY);
             if cost < least {
                 (best, least) = (assignment, cost);
             }
@@ -199,24 +199,26 @@ impl Problem {
         (0..steps).filter(move |&step| !on_gpu[step] && after[step] && before[step])
     }
 
+    fn scale(&self) -> Scale {
+        let steps = self.steps.iter().map(|step| [step.cpu, step.gpu]);
+        let transfers = self.values.iter().map(|value| [value.up, value.down]);
+        let costs = steps.chain(transfers).flatten().filter(|cost| cost.is_finite());
+        Scale::of(costs.sum())
+    }
+
     /// The cheapest assignment with some sides fixed, whatever stands between what.
     fn cut(&self, fixed: &[Option<bool>]) -> Assignment {
+        let scale = self.scale();
         let mut network = Network::new();
         let (gpu, host) = (network.source(), network.sink());
         let steps: Vec<Place> = self.steps.iter().map(|_| network.add()).collect();
         for ((step, &place), fixed) in self.steps.iter().zip(&steps).zip(fixed) {
+            let (on_cpu, on_gpu) = (scale.count(step.cpu), scale.count(step.gpu));
             // What both sides cost alike decides nothing.
-            let both = step.cpu.min(step.gpu);
-            network.pay(
-                gpu,
-                place,
-                if *fixed == Some(true) { Network::NEVER } else { step.cpu - both },
-            );
-            network.pay(
-                place,
-                host,
-                if *fixed == Some(false) { Network::NEVER } else { step.gpu - both },
-            );
+            let both = on_cpu.min(on_gpu);
+            let never_if = |side: bool| (*fixed == Some(side)).then_some(Network::NEVER);
+            network.pay(gpu, place, never_if(true).unwrap_or(on_cpu - both));
+            network.pay(place, host, never_if(false).unwrap_or(on_gpu - both));
         }
         for value in &self.values {
             let from = match value.from {
@@ -228,7 +230,7 @@ impl Problem {
             let readers = || value.readers.iter().map(|&reader| steps[reader]);
             if from != gpu {
                 let brought = network.add();
-                network.pay(brought, from, value.up);
+                network.pay(brought, from, scale.count(value.up));
                 let to_gpu = value.to_gpu.then_some(gpu);
                 readers()
                     .chain(to_gpu)
@@ -236,7 +238,7 @@ impl Problem {
             }
             if from != host {
                 let fetched = network.add();
-                network.pay(from, fetched, value.down);
+                network.pay(from, fetched, scale.count(value.down));
                 let to_host = value.to_host.then_some(host);
                 readers()
                     .chain(to_host)
@@ -245,6 +247,29 @@ impl Problem {
         }
         let cut = network.cut();
         steps.iter().map(|&step| cut.with_source(step)).collect()
+    }
+}
+
+/// The whole numbers in which a network counts the costs of one graph: so fine that steps of any length are told apart, and so
+/// few that all of them together are far from [`Network::NEVER`].
+#[derive(Clone, Copy)]
+struct Scale {
+    /// Of each second.
+    counts: f64,
+}
+
+impl Scale {
+    /// What all finite costs of a graph come to, or any other one.
+    const MOST: u64 = 1 << 52;
+
+    /// For costs that come to so many seconds.
+    fn of(total: f64) -> Self {
+        // Without costs any scale will do.
+        Self { counts: Self::MOST as f64 / total.max(f64::MIN_POSITIVE * Self::MOST as f64) }
+    }
+
+    fn count(self, seconds: f64) -> u64 {
+        ((seconds * self.counts) as u64).min(Self::MOST)
     }
 }
 
@@ -273,14 +298,14 @@ mod tests {
     /// A graph of `steps`, each of which reads up to three values made before.
     fn random(random: &mut Random, steps: usize) -> Problem {
         let scale = 1 + random.below(100);
-        let mut problem = Problem { trip: random.below(60), ..Problem::default() };
+        let mut problem = Problem { trip: random.below(60) as f64, ..Problem::default() };
         let flow = |random: &mut Random, from| Flow {
             from,
             readers: Vec::new(),
             to_host: random.below(6) == 0,
             to_gpu: random.below(12) == 0,
-            up: random.below(scale),
-            down: random.below(scale),
+            up: random.below(scale) as f64,
+            down: random.below(scale) as f64,
         };
         for _ in 0..1 + random.below(3) {
             let from =
@@ -289,7 +314,8 @@ mod tests {
             problem.values.push(Flow { to_host: false, to_gpu: false, ..value });
         }
         for step in 0..steps {
-            problem.steps.push(Costs { cpu: random.below(100), gpu: random.below(100) });
+            let [cpu, gpu] = [(); 2].map(|()| random.below(100) as f64);
+            problem.steps.push(Costs { cpu, gpu });
             for _ in 0..1 + random.below(3) {
                 let from = random.below(problem.values.len() as u64) as usize;
                 if !problem.values[from].readers.contains(&step) {
@@ -301,11 +327,13 @@ mod tests {
         problem
     }
 
-    fn by_brute_force(problem: &Problem) -> Option<u64> {
+    fn by_brute_force(problem: &Problem) -> Option<f64> {
         let steps = problem.steps.len();
         let assignments =
             (0..1_u32 << steps).map(|bits| (0..steps).map(|at| bits >> at & 1 == 1).collect());
-        assignments.filter_map(|assignment: Assignment| problem.cost(&assignment)).min()
+        assignments
+            .filter_map(|assignment: Assignment| problem.cost(&assignment))
+            .min_by(f64::total_cmp)
     }
 
     #[test]
@@ -323,21 +351,81 @@ mod tests {
         assert!(mixed > graphs / 5, "only {mixed} of {graphs} have steps on both sides");
     }
 
+    /// The graph with each cost times `by`.
+    fn scaled(problem: &Problem, by: f64) -> Problem {
+        let mut problem = problem.clone();
+        problem.trip *= by;
+        problem
+            .steps
+            .iter_mut()
+            .for_each(|Costs { cpu, gpu }| (*cpu, *gpu) = (*cpu * by, *gpu * by));
+        let transfers = problem.values.iter_mut();
+        transfers.for_each(|Flow { up, down, .. }| (*up, *down) = (*up * by, *down * by));
+        problem
+    }
+
+    #[test]
+    fn costs_of_nanoseconds_and_of_years_are_told_apart_alike() {
+        let mut numbers = Random(0x2545_f491_4f6c_dd1d);
+        for round in 0..200 {
+            let problem = random(&mut numbers, 1 + round % 11);
+            let least = by_brute_force(&problem).expect("all on the GPU is an assignment");
+            for by in [2_f64.powi(-40), 0.1, 3.0, 1e7, 1e250] {
+                let found = scaled(&problem, by).solve();
+                assert_eq!(problem.cost(&found), Some(least), "times {by}: {problem:?}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_takes_forever_on_one_side_goes_to_the_other() {
+        let forever = Costs { cpu: f64::INFINITY, gpu: 1.0 };
+        let never = Costs { cpu: 1.0, gpu: f64::INFINITY };
+        let value = |from, readers| Flow {
+            from,
+            readers,
+            to_host: true,
+            to_gpu: false,
+            up: 1.0,
+            down: 1.0,
+        };
+        let mut problem = Problem {
+            steps: vec![never, forever, never],
+            values: vec![
+                value(Origin::Step(0), vec![1]),
+                value(Origin::Step(1), vec![2]),
+                value(Origin::Step(2), vec![]),
+            ],
+            trip: 0.5,
+        };
+        assert_eq!(problem.solve(), [false, true, false]);
+        assert_eq!(problem.cost(&vec![false, true, false]), Some(5.5));
+        problem.values[0].up = f64::INFINITY;
+        assert_eq!(problem.solve(), [false; 3], "nothing takes less than forever");
+        assert!(Problem::default().solve().is_empty());
+    }
+
     #[test]
     fn nothing_on_the_host_stands_between_two_on_the_gpu() {
         // Three in a row, the middle one far cheaper on the host, and transfers that cost nothing.
         let step = |cpu, gpu| Costs { cpu, gpu };
-        let flow =
-            |from, readers| Flow { from, readers, to_host: false, to_gpu: false, up: 0, down: 0 };
+        let flow = |from, readers| Flow {
+            from,
+            readers,
+            to_host: false,
+            to_gpu: false,
+            up: 0.0,
+            down: 0.0,
+        };
         let problem = Problem {
-            steps: vec![step(100, 1), step(1, 50), step(100, 1)],
+            steps: vec![step(100.0, 1.0), step(1.0, 50.0), step(100.0, 1.0)],
             values: vec![
                 flow(Origin::Host, vec![0]),
                 flow(Origin::Step(0), vec![1]),
                 flow(Origin::Step(1), vec![2]),
                 Flow { to_host: true, ..flow(Origin::Step(2), vec![]) },
             ],
-            trip: 0,
+            trip: 0.0,
         };
         assert_eq!(problem.cost(&vec![true, false, true]), None);
         assert_eq!(problem.solve(), [true, true, true]);
@@ -346,34 +434,46 @@ mod tests {
     #[test]
     fn parts_that_do_not_meet_go_their_own_ways() {
         let step = |cpu, gpu| Costs { cpu, gpu };
-        let flow =
-            |from, readers, to_host| Flow { from, readers, to_host, to_gpu: false, up: 1, down: 1 };
+        let flow = |from, readers, to_host| Flow {
+            from,
+            readers,
+            to_host,
+            to_gpu: false,
+            up: 1.0,
+            down: 1.0,
+        };
         let mut problem = Problem {
-            steps: vec![step(100, 1), step(1, 100)],
+            steps: vec![step(100.0, 1.0), step(1.0, 100.0)],
             values: vec![
                 flow(Origin::Host, vec![0], false),
                 flow(Origin::Step(0), vec![], true),
                 flow(Origin::Host, vec![1], false),
                 flow(Origin::Step(1), vec![], true),
             ],
-            trip: 10,
+            trip: 10.0,
         };
         assert_eq!(problem.solve(), [true, false]);
-        problem.trip = 1000;
+        problem.trip = 1000.0;
         assert_eq!(problem.solve(), [false, false], "the trip does not pay");
     }
 
     #[test]
     fn where_data_lies_and_is_to_stay_pulls() {
-        let flow =
-            |from, readers| Flow { from, readers, to_host: false, to_gpu: false, up: 10, down: 10 };
+        let flow = |from, readers| Flow {
+            from,
+            readers,
+            to_host: false,
+            to_gpu: false,
+            up: 10.0,
+            down: 10.0,
+        };
         let problem = |from, to_host| Problem {
-            steps: vec![Costs { cpu: 5, gpu: 6 }],
+            steps: vec![Costs { cpu: 5.0, gpu: 6.0 }],
             values: vec![
                 flow(from, vec![0]),
                 Flow { to_host, to_gpu: !to_host, ..flow(Origin::Step(0), vec![]) },
             ],
-            trip: 0,
+            trip: 0.0,
         };
         assert_eq!(problem(Origin::Host, true).solve(), [false]);
         assert_eq!(problem(Origin::Gpu, false).solve(), [true]);

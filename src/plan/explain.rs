@@ -3,12 +3,16 @@
 use std::fmt;
 use std::fmt::Write as _;
 
+use smallvec::SmallVec;
+
 use super::form::{Form, MatMulForm, SortForm};
 use super::memory::{Life, lives};
+use super::reason::{Chooser, table};
 use super::share::{ProductLayout, SortSchedule, UnitTile};
+use super::split::Sides;
 use super::step::{Step, ValueId};
-use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Value};
-use crate::cost::{Backend, Limits};
+use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
+use crate::cost::{Backend, Limits, Residence};
 use crate::error::file_and_line;
 use crate::units::{bytes, count, quantity, seconds};
 
@@ -25,14 +29,18 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains what was placed, `why` there where there is a choice, for sides of these limits.
-    pub(crate) fn new(
+    /// Explains what was placed for `targets`, of which there is one for each side, at least one, by whom where there is a
+    /// choice. `residents` says where the data of each lies.
+    pub(crate) fn new<'a>(
         placed: &Placed,
-        limits: impl Fn(Backend) -> Limits,
-        why: Option<&str>,
+        targets: impl IntoIterator<Item = &'a Target>,
+        chooser: Option<Chooser>,
+        residents: &[Residence],
     ) -> Self {
+        let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
+        let of = |side| targets.iter().copied().find(|target| target.backend == side);
         let page = |plan: &Plan, text: &mut String| {
-            let limits = limits(plan.backend);
+            let limits = of(plan.backend).map_or_else(Limits::cpu, |target| target.limits.clone());
             Printer { plan, limits: &limits, lives: lives(plan) }.page(text);
         };
         let mut text = String::new();
@@ -45,7 +53,7 @@ impl Explanation {
         match &placed.planned {
             Planned::Whole(plan) => {
                 head(&mut text, plan);
-                placed_by(&mut text, placed, why);
+                placed_by(&mut text, placed, chooser);
                 page(plan, &mut text);
             }
             Planned::Split(split) => {
@@ -54,7 +62,7 @@ impl Explanation {
                     "plan for both sides, predicted {}",
                     crate::units::seconds(seconds)
                 );
-                placed_by(&mut text, placed, why);
+                placed_by(&mut text, placed, chooser);
                 for part in &split.parts {
                     let _ = write!(text, "{}: ", part.stage);
                     head(&mut text, &part.plan);
@@ -62,6 +70,10 @@ impl Explanation {
                     page(&part.plan, &mut text);
                 }
             }
+        }
+        if let (Some(cpu), Some(gpu)) = (of(Backend::Cpu), of(Backend::Gpu)) {
+            let chooser = chooser.unwrap_or(Chooser::Times);
+            table(&mut text, placed, Sides { cpu, gpu }, residents, chooser);
         }
         let total = |of: fn(&Plan) -> u64| plans.iter().map(|plan| of(plan)).sum();
         let on_gpu = plans.iter().any(|plan| plan.backend == Backend::Gpu);
@@ -145,14 +157,17 @@ fn head(page: &mut String, plan: &Plan) {
 }
 
 /// Who chose the side, and what each side would take.
-fn placed_by(page: &mut String, placed: &Placed, why: Option<&str>) {
-    let Some(why) = why else { return };
+fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>) {
+    let Some(chooser) = chooser else { return };
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
     if let Planned::Split(split) = &placed.planned {
         times.insert(0, format!("both {}", seconds(split.seconds)));
     }
-    let _ = writeln!(page, "  placed by {why}: {}", times.join("; "));
+    if let Some(side) = placed.too_small {
+        times.push(format!("no room on the {side}"));
+    }
+    let _ = writeln!(page, "  placed by {chooser}: {}", times.join("; "));
 }
 
 /// What other parts hand to this one.
@@ -200,13 +215,15 @@ impl Printer<'_> {
         let cost = &step.cost;
         let _ = write!(
             page,
-            "     on {}: {} flops, {} read, {} written; cpu {}, gpu {}",
+            "     on {}: {} flops, {} read, {} written, predicted {}",
             self.plan.backend,
             quantity(cost.flops),
             bytes(cost.bytes_read),
             bytes(cost.bytes_written),
-            seconds(cost.cpu_seconds),
-            seconds(cost.gpu_seconds),
+            seconds(match self.plan.backend {
+                Backend::Cpu => cost.cpu_seconds,
+                Backend::Gpu => cost.gpu_seconds,
+            }),
         );
         if let Some(memory) = self.memory(at, &outputs) {
             let _ = write!(page, "; {memory}");

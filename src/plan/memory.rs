@@ -3,6 +3,7 @@
 use super::predict::total;
 use super::step::Scratch;
 use super::{Home, Plan};
+use crate::cost::Backend;
 
 /// The steps from which to which a buffer is needed, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ enum Tenant {
     Scratch(usize),
 }
 
-/// Gives every value that lives for one run only a slot, and sets the plan's slots and peak. The
+/// Gives every value that lives for one run only a slot, and sets the plan's slots and what a run holds. The
 /// largest values choose first, each the first slot that is free for all of its life (greedy by
 /// size: Pisarchyk and Lee, 2020).
 pub(super) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
@@ -65,10 +66,19 @@ pub(super) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
         }
     }
     plan.slots = slots.iter().map(|(bytes, _)| *bytes).collect();
-    let lasting = plan.values.iter().zip(stored_bytes);
-    let lasting =
-        lasting.filter(|(value, _)| matches!(value.home, Home::Resident(_) | Home::Kept(_)));
-    plan.peak_bytes = total(plan.slots.iter().chain(lasting.map(|(_, bytes)| bytes)).copied());
+    let of = |is_it: fn(Home) -> bool| {
+        let values = plan.values.iter().zip(stored_bytes).filter(|(value, _)| is_it(value.home));
+        total(values.map(|(_, &bytes)| bytes))
+    };
+    let bound = of(|home| matches!(home, Home::Resident(_)));
+    let kept = of(|home| matches!(home, Home::Kept(_)));
+    let held = total(plan.slots.iter().copied().chain([kept]));
+    let transfers = match plan.backend {
+        Backend::Cpu => 0,
+        Backend::Gpu => plan.bytes_up.saturating_add(plan.bytes_down),
+    };
+    plan.peak_bytes = held.saturating_add(bound);
+    plan.held_bytes = held.saturating_add(transfers);
 }
 
 /// For each value the steps during which it must be there; uploads are there from the start,

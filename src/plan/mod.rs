@@ -21,6 +21,7 @@ mod place;
 mod predict;
 mod product;
 mod reads;
+mod reason;
 mod scale;
 mod schedule;
 mod share;
@@ -40,6 +41,7 @@ pub(crate) use form::{
 pub(crate) use place::{Placed, Planned, place};
 #[cfg(feature = "gpu")]
 pub(crate) use product::{KnownTile, known_tiles};
+pub(crate) use reason::Chooser;
 #[cfg(any(feature = "gpu", test))]
 pub(crate) use share::ProductSchedule;
 pub(crate) use share::{
@@ -98,6 +100,8 @@ pub(crate) struct Plan {
     pub keeps: Vec<ValueId>,
     /// Bytes that a run holds at once: slots, kept results and bound residents.
     pub peak_bytes: u64,
+    /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and to.
+    pub held_bytes: u64,
     /// Bytes that go to the device and back, without parameters.
     pub bytes_up: u64,
     pub bytes_down: u64,
@@ -187,6 +191,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
         downloads,
         keeps,
         peak_bytes: 0,
+        held_bytes: 0,
         bytes_up,
         bytes_down,
         seconds: 0.0,

@@ -1,6 +1,6 @@
 //! The pass *place*: on which side a graph runs.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::form::Form;
 use super::split::{Sides, Split, split};
@@ -17,6 +17,8 @@ pub(crate) struct Placed {
     pub planned: Planned,
     /// What each side takes for the whole graph, where it can hold it and had a choice; the one that was chosen first.
     pub sides: SmallVec<[(Backend, Prediction); 2]>,
+    /// A side that was passed over since it has no room for the graph.
+    pub too_small: Option<Backend>,
 }
 
 /// What runs.
@@ -29,19 +31,26 @@ pub(crate) enum Planned {
 }
 
 impl Placed {
-    fn new(plan: Plan, target: &Target) -> Self {
-        let sides = smallvec![(plan.backend, plan.predicted(target))];
-        Self { planned: Planned::Whole(plan), sides }
-    }
-
-    /// The first of `plans`, of which there is at least one.
-    fn fastest<'a>(mut plans: Vec<Plan>, targets: impl IntoIterator<Item = &'a Target>) -> Self {
+    /// On the side of the first of `plans`, of which there is at least one.
+    fn first_of<'a>(mut plans: Vec<Plan>, targets: impl IntoIterator<Item = &'a Target>) -> Self {
         let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
         let predicted = plans.iter().filter_map(|plan| {
             let target = targets.iter().find(|target| target.backend == plan.backend)?;
             Some((plan.backend, plan.predicted(target)))
         });
-        Self { sides: predicted.collect(), planned: Planned::Whole(plans.swap_remove(0)) }
+        Self {
+            sides: predicted.collect(),
+            planned: Planned::Whole(plans.swap_remove(0)),
+            too_small: None,
+        }
+    }
+
+    /// Bytes that a run holds until it is done.
+    pub fn held_bytes(&self) -> u64 {
+        match &self.planned {
+            Planned::Whole(plan) => plan.held_bytes,
+            Planned::Split(split) => split.held_bytes(),
+        }
     }
 
     /// Predicted seconds of a run.
@@ -58,34 +67,35 @@ impl Placed {
     }
 }
 
-/// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph
-/// is passed over if another can and the placement leaves the choice. `residents` says where the data of each lies;
-/// what lies on the GPU alone is not fetched from there unless the placement names a side.
+/// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph, or
+/// on which a run holds more than `room` bytes, is passed over if another has the room and the placement names no side.
+/// `residents` says where the data of each lies; what lies on the GPU alone is not fetched from there unless the
+/// placement names a side.
 pub(crate) fn place<'a>(
     graph: &Graph,
-    targets: impl IntoIterator<Item = &'a Target> + Clone,
+    targets: impl IntoIterator<Item = &'a Target>,
     placement: &Placement,
     residents: &[Residence],
+    room: Option<u64>,
 ) -> Result<Placed, PlanError> {
-    let far = residents.contains(&Residence::Gpu) || graph.needs_gpu();
-    let side = match placement {
-        Placement::Auto => return fastest(graph, targets, residents),
-        Placement::Cpu => Backend::Cpu,
-        Placement::Gpu => Backend::Gpu,
-        Placement::Threshold(_) | Placement::FiveTimes(_) | Placement::Complexity => {
-            let mut sides = targets.clone().into_iter();
-            let (Some(first), Some(_), false) = (sides.next(), sides.next(), far) else {
-                return Ok(Placed::fastest(wholes(graph, targets.clone(), residents)?, targets));
-            };
-            // The rules look at sizes, which are the same on both sides.
-            ruled(&plan(graph, first)?, first, placement)
-        }
-    };
-    let Some(target) = targets.into_iter().find(|target| target.backend == side) else {
+    let asked = Asked { graph, residents, room };
+    let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
+    let of = |side| targets.iter().copied().find(|target| target.backend == side);
+    let named = |side: Backend| {
         let fix = "choose another placement".into();
-        return Err(PlanError::NoSuchSide { side: side.to_string(), fix });
+        of(side).ok_or(PlanError::NoSuchSide { side: side.to_string(), fix })
     };
-    Ok(Placed::new(plan(graph, target)?, target))
+    match placement {
+        Placement::Auto => asked.fastest(of(Backend::Cpu), of(Backend::Gpu)),
+        Placement::Cpu => asked.on(named(Backend::Cpu)?),
+        Placement::Gpu => asked.on(named(Backend::Gpu)?),
+        Placement::Threshold(_) | Placement::FiveTimes(_) | Placement::Complexity => {
+            match (of(Backend::Cpu), of(Backend::Gpu), asked.is_bound_to_gpu()) {
+                (Some(cpu), Some(gpu), false) => asked.by_rule(placement, [cpu, gpu]),
+                (cpu, gpu, _) => asked.fastest(cpu, gpu),
+            }
+        }
+    }
 }
 
 /// Seconds that a split must save, and the share of the time: what it takes to hand over, and predictions err.
@@ -95,52 +105,114 @@ const SHARE_WORTH_SPLITTING: f64 = 0.1;
 /// Steps beyond which a graph is not shared out: to look for how would take longer than it saves.
 const MOST_STEPS_SPLIT: usize = 128;
 
-/// What is predicted to take least: one side, or both.
-fn fastest<'a>(
-    graph: &Graph,
-    targets: impl IntoIterator<Item = &'a Target> + Clone,
-    residents: &[Residence],
-) -> Result<Placed, PlanError> {
-    let of =
-        |side| targets.clone().into_iter().find(move |target: &&Target| target.backend == side);
-    let wholes = wholes(graph, targets.clone(), residents)?;
-    let least = wholes[0].seconds;
-    let most = least * (1.0 - SHARE_WORTH_SPLITTING) - WORTH_SPLITTING;
-    let on_gpu = wholes.iter().find(|plan| {
-        plan.backend == Backend::Gpu && (2..=MOST_STEPS_SPLIT).contains(&plan.steps.len())
-    });
-    let split = match (of(Backend::Cpu), of(Backend::Gpu), on_gpu) {
-        (Some(cpu), Some(gpu), Some(whole)) if most > 0.0 && !graph.needs_gpu() => {
-            split(graph, whole, Sides { cpu, gpu }, residents)?
-        }
-        _ => None,
-    };
-    let placed = Placed::fastest(wholes, targets);
-    Ok(match split {
-        Some(split) if split.seconds < most => Placed { planned: Planned::Split(split), ..placed },
-        _ => placed,
-    })
+/// What is to be placed.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    graph: &'a Graph,
+    /// Where the data of each lies.
+    residents: &'a [Residence],
+    /// Bytes that a run may hold.
+    room: Option<u64>,
 }
 
-/// The plans for each side alone that can run the graph, at least one, the one with the least predicted time first. A
-/// side that is too small, or cannot run a kernel of the user's own, is passed over; any other error counts, whatever the other side says.
-fn wholes<'a>(
-    graph: &Graph,
-    targets: impl IntoIterator<Item = &'a Target>,
-    residents: &[Residence],
-) -> Result<Vec<Plan>, PlanError> {
-    let far = residents.contains(&Residence::Gpu);
-    let fits = |target: &&Target| !far || target.backend == Backend::Gpu;
-    let (mut plans, mut failed) = (Vec::new(), None);
-    for target in targets.into_iter().filter(fits) {
-        match plan(graph, target) {
-            Ok(plan) => plans.push(plan),
-            Err(error) if error.leaves_the_other_side() => drop(failed.get_or_insert(error)),
-            Err(error) => return Err(error),
+impl Asked<'_> {
+    /// Whether data lies on the GPU alone.
+    fn has_data_far(&self) -> bool {
+        self.residents.contains(&Residence::Gpu)
+    }
+
+    /// Whether that, or a kernel of the user's own, leaves no choice but the GPU.
+    fn is_bound_to_gpu(&self) -> bool {
+        self.has_data_far() || self.graph.needs_gpu()
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.room.is_none_or(|room| bytes <= room)
+    }
+
+    fn on(&self, target: &Target) -> Result<Placed, PlanError> {
+        Ok(Placed::first_of(vec![plan(self.graph, target)?], [target]))
+    }
+
+    /// On the side that a rule takes, unless only the other has room.
+    fn by_rule(&self, rule: &Placement, [cpu, gpu]: [&Target; 2]) -> Result<Placed, PlanError> {
+        // The rules look at sizes, which are the same on both sides.
+        let on_cpu = plan(self.graph, cpu)?;
+        let (planned, taken, other) = match ruled(&on_cpu, cpu, rule) {
+            Backend::Cpu => (Ok(on_cpu), cpu, gpu),
+            Backend::Gpu => (plan(self.graph, gpu), gpu, cpu),
+        };
+        let elsewhere = match &planned {
+            Ok(plan) if self.has_room(plan.held_bytes) => None,
+            Err(error) if !error.leaves_the_other_side() => None,
+            _ => self.on(other).ok().filter(|placed| self.has_room(placed.held_bytes())),
+        };
+        match elsewhere {
+            Some(placed) => Ok(Placed { too_small: Some(taken.backend), ..placed }),
+            None => Ok(Placed::first_of(vec![planned?], [taken])),
         }
     }
-    plans.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    if plans.is_empty() { Err(failed.unwrap_or(PlanError::Empty)) } else { Ok(plans) }
+
+    /// What is predicted to take least: one side, or both.
+    fn fastest(&self, cpu: Option<&Target>, gpu: Option<&Target>) -> Result<Placed, PlanError> {
+        let sides: SmallVec<[&Target; 2]> = cpu.into_iter().chain(gpu).collect();
+        let (plans, too_small) = self.wholes(&sides)?;
+        let most = match &plans[0] {
+            plan if self.has_room(plan.held_bytes) => {
+                plan.seconds * (1.0 - SHARE_WORTH_SPLITTING) - WORTH_SPLITTING
+            }
+            _ => f64::INFINITY,
+        };
+        let on_gpu = plans.iter().find(|plan| {
+            plan.backend == Backend::Gpu && (2..=MOST_STEPS_SPLIT).contains(&plan.steps.len())
+        });
+        let split = match (cpu, gpu, on_gpu) {
+            (Some(cpu), Some(gpu), Some(whole)) if most > 0.0 && !self.graph.needs_gpu() => {
+                split(self.graph, whole, Sides { cpu, gpu }, self.residents)?
+            }
+            _ => None,
+        };
+        let is_better = |split: &Split| split.seconds < most && self.has_room(split.held_bytes());
+        let placed = Placed { too_small, ..Placed::first_of(plans, sides) };
+        Ok(match split.filter(is_better) {
+            Some(split) => Placed { planned: Planned::Split(split), ..placed },
+            None => placed,
+        })
+    }
+
+    /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one with
+    /// the least predicted time; and a side that was passed over for want of room. Any error but one of size, or of a kernel of the
+    /// user's own that is for the GPU, counts, whatever the other side says.
+    fn wholes(&self, sides: &[&Target]) -> Result<(Vec<Plan>, Option<Backend>), PlanError> {
+        let can_run = |side: &&&Target| !self.has_data_far() || side.backend == Backend::Gpu;
+        let (mut plans, mut failed, mut too_small) = (Vec::new(), None, None);
+        for side in sides.iter().filter(can_run) {
+            match plan(self.graph, side) {
+                Ok(plan) => plans.push(plan),
+                Err(error) if error.leaves_the_other_side() => {
+                    let is_of_size = !matches!(error, PlanError::GpuOnly { .. });
+                    too_small = too_small.or(is_of_size.then_some(side.backend));
+                    failed = Some(failed.unwrap_or(error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let lacks_room = |plan: &Plan| !self.has_room(plan.held_bytes);
+        plans.sort_by(|a, b| {
+            let by_room = lacks_room(a).cmp(&lacks_room(b));
+            by_room.then(a.seconds.total_cmp(&b.seconds))
+        });
+        if let [first, second] = &plans[..]
+            && lacks_room(second)
+            && !lacks_room(first)
+        {
+            too_small = Some(second.backend);
+        }
+        if plans.is_empty() {
+            return Err(failed.unwrap_or(PlanError::Empty));
+        }
+        Ok((plans, too_small))
+    }
 }
 
 /// What a rule says of a graph, of which `plan` is a plan for `target`.
@@ -182,7 +254,7 @@ fn complexity(step: &Step) -> OpComplexity {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use super::*;
@@ -191,7 +263,7 @@ mod tests {
     use crate::device::Device;
 
     /// Both sides of a device on which a kernel takes so many seconds.
-    fn targets(cpu: f64, gpu: f64) -> [Target; 2] {
+    pub(in crate::plan) fn targets(cpu: f64, gpu: f64) -> [Target; 2] {
         let mut profile = DeviceProfile::typical(1);
         for (side, dispatch) in [(&mut profile.cpu, cpu), (&mut profile.gpu, gpu)] {
             (side.round_trip, side.dispatch) = (0.0, dispatch);
@@ -211,7 +283,7 @@ mod tests {
     }
 
     fn side(batch: &GpuCommandBatch, targets: &[Target], placement: Placement) -> Backend {
-        place(&batch.graph, targets, &placement, &[]).unwrap().sides[0].0
+        place(&batch.graph, targets, &placement, &[], None).unwrap().sides[0].0
     }
 
     #[test]
@@ -220,7 +292,7 @@ mod tests {
         assert_eq!(side(&batch, &targets(1.0, 2.0), Placement::Auto), Backend::Cpu);
         assert_eq!(side(&batch, &targets(2.0, 1.0), Placement::Auto), Backend::Gpu);
         assert_eq!(side(&batch, &targets(1.0, 1.0), Placement::Auto), Backend::Cpu);
-        let placed = place(&batch.graph, &targets(2.0, 1.0), &Placement::Auto, &[]).unwrap();
+        let placed = place(&batch.graph, &targets(2.0, 1.0), &Placement::Auto, &[], None).unwrap();
         let sides = placed.sides.iter().map(|(side, time)| (*side, time.total()));
         assert_eq!(sides.collect::<Vec<_>>(), [(Backend::Gpu, 1.0), (Backend::Cpu, 2.0)]);
     }
@@ -231,7 +303,7 @@ mod tests {
         let targets = targets(1.0, 2.0);
         assert_eq!(side(&batch, &targets, Placement::Gpu), Backend::Gpu);
         assert_eq!(side(&batch, &targets, Placement::Cpu), Backend::Cpu);
-        let missed = place(&batch.graph, &targets[..1], &Placement::Gpu, &[]).unwrap_err();
+        let missed = place(&batch.graph, &targets[..1], &Placement::Gpu, &[], None).unwrap_err();
         assert!(matches!(missed, PlanError::NoSuchSide { side, .. } if side == "gpu"));
         let only = &targets[..1];
         assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");
@@ -250,7 +322,7 @@ mod tests {
         let alone = batch(crate::Wgsl::new(source));
         for rule in [Placement::Auto, Placement::Threshold(100), Placement::Complexity] {
             assert_eq!(side(&alone, &targets, rule), Backend::Gpu);
-            let missed = place(&alone.graph, &targets[..1], &rule, &[]);
+            let missed = place(&alone.graph, &targets[..1], &rule, &[], None);
             assert!(matches!(missed, Err(PlanError::GpuOnly { .. })), "{rule}");
         }
         let either = batch(crate::Wgsl::new(source).on_cpu(|_, y: &mut [f32]| y[0] = 1.0));
@@ -281,5 +353,82 @@ mod tests {
         };
         assert_eq!(by(&sums(100_000), Placement::Complexity), Backend::Cpu);
         assert_eq!(by(&sums(100_001), Placement::Complexity), Backend::Gpu);
+    }
+
+    /// The side, and the one that was passed over.
+    fn with_room(
+        batch: &GpuCommandBatch,
+        targets: &[Target],
+        placement: Placement,
+        room: u64,
+    ) -> (Backend, Option<Backend>) {
+        let placed = place(&batch.graph, targets, &placement, &[], Some(room)).unwrap();
+        (placed.sides[0].0, placed.too_small)
+    }
+
+    #[test]
+    fn a_side_without_room_is_passed_over_for_one_that_has_it() {
+        // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and what they are copied from and to.
+        let batch = chain(1000);
+        let held = |target: &Target| plan(&batch.graph, target).unwrap().held_bytes;
+        let targets = targets(2.0, 1.0);
+        let [on_cpu, on_gpu] = [0, 1].map(|side| held(&targets[side]));
+        assert!(on_cpu == 4000 && on_gpu >= 12_000, "{on_cpu} {on_gpu}");
+        let rule = Placement::Threshold(1);
+        for placement in [Placement::Auto, rule] {
+            let on = |room| with_room(&batch, &targets, placement, room);
+            assert_eq!(on(on_gpu), (Backend::Gpu, None), "{placement}");
+            for room in [on_gpu - 1, on_cpu] {
+                assert_eq!(on(room), (Backend::Cpu, Some(Backend::Gpu)), "{placement}");
+            }
+            assert_eq!(on(on_cpu - 1), (Backend::Gpu, None), "{placement}: neither has room");
+        }
+        let named = with_room(&batch, &targets, Placement::Gpu, on_cpu);
+        assert_eq!(named, (Backend::Gpu, None), "the run says that it cannot");
+    }
+
+    #[test]
+    fn a_rule_that_takes_a_side_too_small_gets_the_other() {
+        let batch = chain(1000);
+        let mut targets = targets(1.0, 1.0);
+        targets[1].limits.binding_bytes = 3999;
+        for placement in [Placement::Auto, Placement::Threshold(1)] {
+            let placed = place(&batch.graph, &targets, &placement, &[], None).unwrap();
+            let side = (placed.sides[0].0, placed.too_small);
+            assert_eq!(side, (Backend::Cpu, Some(Backend::Gpu)), "{placement}");
+        }
+        let named = place(&batch.graph, &targets, &Placement::Gpu, &[], None);
+        assert!(matches!(named, Err(PlanError::TooLarge { .. })));
+    }
+
+    /// Both sides alike, but for rows on the GPU and products on the host, which take forever.
+    pub(in crate::plan) fn divided() -> [Target; 2] {
+        let mut targets = targets(1e-6, 1e-6);
+        for target in &mut targets {
+            let profile = Arc::make_mut(&mut target.profile);
+            profile.gpu.row = Curve::flat(1e3);
+            (profile.cpu.product, profile.cpu.thin_product) = (Curve::flat(1e3), Curve::flat(1e3));
+        }
+        targets
+    }
+
+    #[test]
+    fn a_graph_is_not_shared_out_where_the_parts_have_no_room() {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload_vec(vec![0.0_f32; 64 * 64], [64, 64]);
+        let h = batch.matmul(x, x);
+        batch.softmax(h, 1);
+        let targets = divided();
+        let placed = |room| place(&batch.graph, &targets, &Placement::Auto, &[], room).unwrap();
+        let split = placed(None);
+        assert!(matches!(split.planned, Planned::Split(_)), "{split:?}");
+        assert_eq!(placed(Some(split.held_bytes())).planned, split.planned);
+        let held = |target: &Target| plan(&batch.graph, target).unwrap().held_bytes;
+        let least = targets.iter().map(held).min().unwrap();
+        assert!(least < split.held_bytes());
+        for room in [split.held_bytes() - 1, least] {
+            let whole = placed(Some(room));
+            assert!(matches!(whole.planned, Planned::Whole(_)) && whole.held_bytes() <= room);
+        }
     }
 }

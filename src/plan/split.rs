@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::assign::{Assignment, Costs, Flow, Origin, Problem};
+use super::predict::total;
 use super::step::ValueId;
 use super::{Home, Plan, Target, plan};
 use crate::cost::{Aspect, Backend, Residence};
 use crate::error::PlanError;
-use crate::graph::{Brought, Graph, Network, NodeId, Part};
+use crate::graph::{Brought, Graph, NodeId, Part};
 
 /// A graph in parts that hand values to each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,13 @@ pub(crate) struct Split {
     pub keeps: Vec<Made>,
     /// Predicted seconds of a whole run.
     pub seconds: f64,
+}
+
+impl Split {
+    /// Bytes that a run of all parts holds until it is done.
+    pub fn held_bytes(&self) -> u64 {
+        total(self.parts.iter().map(|part| part.plan.held_bytes))
+    }
 }
 
 /// One part with its plan.
@@ -98,7 +106,7 @@ pub(super) fn split(
     sides: Sides<'_>,
     residents: &[Residence],
 ) -> Result<Option<Split>, PlanError> {
-    let steps = Steps { whole, sides, residents };
+    let steps = Steps { whole, sides, residents, part: None };
     let on_gpu = steps.problem().solve();
     let stages = steps.stages(&on_gpu);
     // One side whole is not for this pass.
@@ -109,11 +117,57 @@ pub(super) fn split(
     stages.split(graph, &steps).transpose()
 }
 
-/// The steps of a plan for the GPU, to be shared out.
-struct Steps<'a> {
-    whole: &'a Plan,
-    sides: Sides<'a>,
-    residents: &'a [Residence],
+/// The steps of a plan, to be shared out.
+pub(super) struct Steps<'a> {
+    pub whole: &'a Plan,
+    pub sides: Sides<'a>,
+    /// Where the data of each of the graph's residents lies.
+    pub residents: &'a [Residence],
+    /// Whose plan it is, where it is not that of the whole graph.
+    pub part: Option<PartOf<'a>>,
+}
+
+/// A part of a graph that is split already.
+#[derive(Clone, Copy)]
+pub(super) struct PartOf<'a> {
+    pub split: &'a Split,
+    pub at: usize,
+}
+
+impl PartOf<'_> {
+    fn part(&self) -> &SplitPart {
+        &self.split.parts[self.at]
+    }
+
+    /// When what the plan's upload `input` brings is made, unless the whole graph's upload brings it.
+    pub fn maker(&self, input: u32) -> Option<Stage> {
+        match self.part().uploads.get(input as usize)? {
+            Supply::Made(made) => Some(self.split.parts[made.part].stage),
+            Supply::Upload(_) => None,
+        }
+    }
+
+    /// Whether the plan makes a result of the whole graph as `value`.
+    pub fn is_result(&self, value: ValueId) -> bool {
+        self.made(value).any(|made| self.split.downloads.contains(&made))
+    }
+
+    /// Whether a part on the GPU, or one on the host, is handed `value`.
+    fn is_handed(&self, value: ValueId, to_gpu: bool) -> bool {
+        let takes = |made: Made| {
+            let takers =
+                self.split.parts.iter().filter(|part| (part.stage == Stage::Gpu) == to_gpu);
+            takers.flat_map(|part| &part.uploads).any(|supply| *supply == Supply::Made(made))
+        };
+        self.made(value).any(takes)
+    }
+
+    fn made(&self, value: ValueId) -> impl Iterator<Item = Made> {
+        let downloads = self.part().plan.downloads.iter().enumerate();
+        downloads
+            .filter(move |(_, download)| **download == value)
+            .map(|(at, _)| Made { part: self.at, at })
+    }
 }
 
 /// When each step runs, and where each value is made.
@@ -124,10 +178,22 @@ struct Stages {
 }
 
 impl Steps<'_> {
+    /// Where the data of the plan's resident of this position lies.
+    fn residence(&self, at: u32) -> Option<&Residence> {
+        let at = match self.part {
+            Some(part) => *part.part().residents.get(at as usize)?,
+            None => at,
+        };
+        self.residents.get(at as usize)
+    }
+
     fn origin(&self, home: Home) -> Option<Origin> {
         match home {
-            Home::Upload { .. } => Some(Origin::Host),
-            Home::Resident(at) => Some(match self.residents.get(at as usize) {
+            Home::Upload { input, .. } => {
+                let maker = self.part.and_then(|part| part.maker(input));
+                Some(if maker == Some(Stage::Gpu) { Origin::Gpu } else { Origin::Host })
+            }
+            Home::Resident(at) => Some(match self.residence(at) {
                 None | Some(Residence::Both) => Origin::Both,
                 Some(Residence::Host) => Origin::Host,
                 Some(Residence::Gpu) => Origin::Gpu,
@@ -148,14 +214,14 @@ impl Steps<'_> {
         given.chain(made)
     }
 
-    fn problem(&self) -> Problem {
+    pub fn problem(&self) -> Problem {
         let Self { whole, sides, .. } = *self;
         let gpu = sides.gpu.profile.side(Backend::Gpu);
         let cpu = sides.gpu.profile.side(Backend::Cpu);
-        let costs = whole.steps.iter().map(|step| Costs {
-            cpu: picoseconds(step.cost.cpu_seconds),
-            gpu: picoseconds(step.cost.gpu_seconds),
-        });
+        let costs = whole
+            .steps
+            .iter()
+            .map(|step| Costs { cpu: step.cost.cpu_seconds, gpu: step.cost.gpu_seconds });
         let bytes = |id: ValueId| whole.values[id.index()].bytes(&sides.gpu.limits) as f64;
         // Transfers are packed together: their fixed costs are those of the trip.
         let largest = |bytes: u64| (bytes as f64).max(SMALL_TRANSFER);
@@ -163,7 +229,11 @@ impl Steps<'_> {
         let up = gpu.upload.rate(largest(whole.bytes_up)) / learned;
         let down = gpu.download.rate(largest(whole.bytes_down)) / learned;
         let copied = cpu.memory.last();
-        let trip = gpu.round_trip + gpu.upload.seconds(1.0) + gpu.download.seconds(1.0);
+        // Parts share one trip, whatever becomes of a step of one.
+        let trip = match self.part {
+            Some(_) => 0.0,
+            None => gpu.round_trip + gpu.upload.seconds(1.0) + gpu.download.seconds(1.0),
+        };
         let mut readers = vec![Vec::new(); whole.values.len()];
         for (at, step) in whole.steps.iter().enumerate() {
             step.reads().iter().for_each(|value| readers[value.index()].push(at));
@@ -171,13 +241,16 @@ impl Steps<'_> {
         let values = self.values().map(|(id, from)| Flow {
             from,
             readers: std::mem::take(&mut readers[id.index()]),
-            to_host: whole.downloads.contains(&id),
-            to_gpu: whole.keeps.contains(&id) && bytes(id) > LARGE_KEPT,
-            up: picoseconds(bytes(id) / up),
-            down: picoseconds(bytes(id) / down + 2.0 * bytes(id) / copied),
+            to_host: match self.part {
+                Some(part) => part.is_result(id) || part.is_handed(id, false),
+                None => whole.downloads.contains(&id),
+            },
+            to_gpu: whole.keeps.contains(&id) && bytes(id) > LARGE_KEPT
+                || self.part.is_some_and(|part| part.is_handed(id, true)),
+            up: bytes(id) / up,
+            down: bytes(id) / down + 2.0 * bytes(id) / copied,
         });
-        let trip = picoseconds(trip * learned);
-        Problem { steps: costs.collect(), values: values.collect(), trip }
+        Problem { steps: costs.collect(), values: values.collect(), trip: trip * learned }
     }
 
     /// What an assignment means.
@@ -225,10 +298,6 @@ impl Steps<'_> {
 const SMALL_TRANSFER: f64 = 65_536.0;
 /// Bytes of a kept result from which on it is to be on the GPU, as residents of that size are.
 const LARGE_KEPT: f64 = 4e6;
-
-fn picoseconds(seconds: f64) -> u64 {
-    ((seconds * 1e12) as u64).min(Network::NEVER >> 24)
-}
 
 /// What one part is asked for.
 #[derive(Default)]
@@ -386,7 +455,7 @@ mod tests {
         small.upload(&[1.0_f32]);
         let whole = plan(&small.graph, &cpu).unwrap();
         let sides = Sides { cpu: &cpu, gpu: &gpu };
-        let steps = Steps { whole: &whole, sides, residents: &[] };
+        let steps = Steps { whole: &whole, sides, residents: &[], part: None };
         let part = graph.part(graph.outputs(), Vec::new(), |_| false);
         steps.plan(Stage::Gpu, vec![Supply::Upload(0)], &part)
     }

@@ -36,6 +36,11 @@ impl Budget {
         }))
     }
 
+    /// Bytes that one run may hold; `None` without a budget.
+    pub fn room(&self) -> Option<u64> {
+        self.0.as_ref().map(|limited| u64::from(limited.units) * UNIT)
+    }
+
     /// Waits until `bytes` are left, after all who asked before.
     ///
     /// # Errors
@@ -107,6 +112,7 @@ mod tests {
             let error = budget.admit(needs).await.unwrap_err();
             assert_eq!(error, RunError::OverBudget { needs, budget: 4 * UNIT + 7 });
         }
+        assert_eq!((budget.room(), Budget::default().room()), (Some(4 * UNIT), None));
         Budget::default().admit(u64::MAX).await.unwrap();
         Budget::new(Some(0)).admit(0).await.unwrap();
     }

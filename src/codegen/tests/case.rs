@@ -121,6 +121,7 @@ impl Maker {
             downloads: Vec::new(),
             keeps: Vec::new(),
             peak_bytes: 0,
+            held_bytes: 0,
             bytes_up: 0,
             bytes_down: 0,
             seconds: 0.0,

@@ -155,6 +155,7 @@ impl Case {
             sites: Vec::new(),
             keeps: Vec::new(),
             peak_bytes: 0,
+            held_bytes: 0,
             bytes_up: 0,
             bytes_down: 0,
             seconds: 0.0,

@@ -75,6 +75,7 @@ fn plan() -> Plan {
         downloads: vec![ValueId(3), ValueId(0), ValueId(5)],
         keeps: vec![ValueId(4)],
         peak_bytes: 0,
+        held_bytes: 0,
         bytes_up: 0,
         bytes_down: 0,
         seconds: 0.0,
