@@ -8,6 +8,7 @@ use onetrip::{BufferId, Device, GpuCommandBatch, Resident, Result};
 
 use crate::bare::Floor;
 use crate::chain;
+use crate::planning;
 use crate::timing::{Budget, median};
 use crate::workload::numbers;
 
@@ -16,7 +17,6 @@ const CHAIN: usize = 64_000_000;
 /// As many bytes each way as the chain moves in all, and no power of two: such sizes let two streams
 /// meet in the same memory channels.
 const COPY_BYTES: u64 = 640_000_000;
-const PLANNED_OPS: usize = 1000;
 const RECORDED_OPS: usize = 10_000;
 
 const QUICK: Budget = Budget { least: 20, most: 5000, time: Duration::from_millis(500) };
@@ -30,8 +30,8 @@ pub async fn print(device: &Device, floor: Option<&Floor>) -> Result<(), Box<dyn
     small_trip(device, floor).await?;
     resident_chain(device, floor).await?;
     println!("recording: {:.0} ns an operation", record_ns(device));
-    let planning = plan_time(device).await?;
-    println!("planning {PLANNED_OPS} operations: {:.2} ms\n", ms(planning));
+    let planning = planning::time(device, planning::blocks).await?;
+    println!("planning {} operations: {:.2} ms\n", planning::OPS, ms(planning));
     Ok(())
 }
 
@@ -193,29 +193,6 @@ fn record_time(device: &Device) -> Duration {
         };
     }
     start.elapsed()
-}
-
-/// The time to plan residual blocks of a product, a sum, a relu, a softmax and a sum. Each batch
-/// has another shape, so that none finds the plan of the one before.
-async fn plan_time(device: &Device) -> Result<Duration> {
-    let mut times = Vec::new();
-    for rows in 1..=9 {
-        let mut batch = GpuCommandBatch::new(device);
-        let mut x = batch.upload_shaped(&numbers(8 * rows), [rows, 8]);
-        let w = batch.upload_shaped(&numbers(64), [8, 8]);
-        let b = batch.upload(&numbers(8));
-        for _ in 0..PLANNED_OPS / 5 {
-            let h = batch.matmul(x, w);
-            let h = batch.add(h, b);
-            let h = batch.relu(h);
-            let h = batch.softmax(h, 1);
-            x = batch.add(h, x);
-        }
-        batch.execute().await?;
-        times.push(batch.stats().plan_time);
-    }
-    times.sort_unstable();
-    Ok(times[times.len() / 2])
 }
 
 fn ms(time: Duration) -> f64 {

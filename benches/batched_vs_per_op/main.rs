@@ -4,15 +4,17 @@
 //! cargo bench --bench batched_vs_per_op                              criterion: batched against per-op
 //! cargo bench --bench batched_vs_per_op --features blocking -- --table   medians as a markdown table
 //! cargo bench --bench batched_vs_per_op --features blocking -- --bare    the engine against bare wgpu
+//! cargo bench --bench batched_vs_per_op -- --planning                planning alone
 //! ```
 //!
 //! The binary needs nothing but itself: it may be copied to another machine and run there with
-//! `--table`, `--bare` or, for criterion, `--bench`. Without an adapter it measures the CPU alone.
+//! `--table`, `--bare`, `--planning` or, for criterion, `--bench`. Without an adapter it measures the CPU alone.
 
 mod bare;
 #[path = "../common/chain.rs"]
 mod chain;
 mod engine;
+mod planning;
 mod table;
 #[path = "../../examples/common/timing.rs"]
 mod timing;
@@ -38,6 +40,9 @@ pub const LAYERS: [[usize; 3]; 4] =
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let flag = |name: &str| std::env::args().any(|arg| arg == name);
+    if flag("--planning") {
+        return Ok(runtime.block_on(planning::print())?);
+    }
     if flag("--table") || flag("--bare") {
         let devices = runtime.block_on(devices());
         if flag("--bare") {

@@ -1,0 +1,122 @@
+//! How long it takes to plan a thousand operations, for one side and where both are weighed.
+
+use std::time::Duration;
+
+use onetrip::{BufferId, Curve, Device, DeviceProfile, GpuCommandBatch, Result};
+
+use crate::timing::{Budget, median};
+use crate::workload::numbers;
+
+pub const OPS: usize = 1000;
+const SIDE: usize = 8;
+const BUDGET: Budget = Budget { least: 9, most: 101, time: Duration::from_secs(1) };
+
+/// Records so many operations on rows of [`SIDE`] numbers.
+type Record = fn(&mut GpuCommandBatch, BufferId<f32>);
+
+const GRAPHS: [(&str, Record); 5] = [
+    ("a chain of elementwise operations", chain),
+    ("layers of a product, a bias and a relu", mlp),
+    ("residual blocks of a product, a sum, a relu, a softmax and a sum", blocks),
+    ("at random, elementwise", |batch, x| at_random(batch, x, 0)),
+    ("at random, one in ten a product or a softmax", |batch, x| at_random(batch, x, 100)),
+];
+
+/// Prints what each graph takes on the CPU, on the GPU, and on a device that weighs both.
+pub async fn print() -> Result<()> {
+    println!("| {OPS} operations, ms | cpu | gpu | both weighed |\n|---|--:|--:|--:|");
+    let both = Device::builder().without_cache().without_learning().with_profile(divided());
+    let devices = [Ok(Device::cpu()), Device::gpu().await, both.auto().await];
+    for (name, record) in GRAPHS {
+        print!("| {name}");
+        for device in &devices {
+            match device {
+                Ok(device) => print!(" | {:.2}", 1e3 * time(device, record).await?.as_secs_f64()),
+                Err(_) => print!(" | –"),
+            }
+        }
+        println!(" |");
+    }
+    Ok(())
+}
+
+/// The median time of planning and of printing what was planned: nothing is compiled or run.
+pub async fn time(device: &Device, record: Record) -> Result<Duration> {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+    record(&mut batch, x);
+    median(BUDGET, async || batch.explain().map(drop)).await
+}
+
+/// Sides that are slow at different things, so that all of a planner's ways to share out steps are tried.
+fn divided() -> DeviceProfile {
+    let mut profile = Device::cpu().profile();
+    for side in [&mut profile.cpu, &mut profile.gpu] {
+        side.memory = Curve::flat(1e7);
+        side.arithmetic = Curve::flat(1e6);
+        (side.row, side.reduce) = (Curve::flat(1e6), Curve::flat(1e6));
+        (side.product, side.thin_product) = (Curve::flat(1e6), Curve::flat(1e6));
+    }
+    profile.gpu.row = Curve::flat(1e4);
+    (profile.cpu.product, profile.cpu.thin_product) = (Curve::flat(1e4), Curve::flat(1e4));
+    profile
+}
+
+fn chain(batch: &mut GpuCommandBatch, x: BufferId<f32>) {
+    let mut y = x;
+    for at in 0..OPS {
+        y = match at % 4 {
+            0 => batch.scale(y, 1.25),
+            1 => batch.add(y, x),
+            2 => batch.relu(y),
+            _ => batch.mul(y, x),
+        };
+    }
+}
+
+fn mlp(batch: &mut GpuCommandBatch, mut x: BufferId<f32>) {
+    let w = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let b = batch.upload(&numbers(SIDE));
+    for _ in 0..OPS / 3 {
+        let h = batch.matmul(x, w);
+        let h = batch.add(h, b);
+        x = batch.relu(h);
+    }
+}
+
+pub fn blocks(batch: &mut GpuCommandBatch, mut x: BufferId<f32>) {
+    let w = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let b = batch.upload(&numbers(SIDE));
+    for _ in 0..OPS / 5 {
+        let h = batch.matmul(x, w);
+        let h = batch.add(h, b);
+        let h = batch.relu(h);
+        let h = batch.softmax(h, 1);
+        x = batch.add(h, x);
+    }
+}
+
+/// Operations on any of the last 16 results, of which so many in a thousand are products or softmaxes.
+fn at_random(batch: &mut GpuCommandBatch, x: BufferId<f32>, dear: u32) {
+    let w = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let mut known = vec![x];
+    let mut state = 1_u32;
+    let mut below = |end: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) % end
+    };
+    for _ in 0..OPS {
+        let oldest = known.len().saturating_sub(16);
+        let mut any = || known[oldest + below((known.len() - oldest) as u32) as usize];
+        let (a, b) = (any(), any());
+        let made = match (below(1000), below(4)) {
+            (at, way) if at < dear && way < 2 => batch.matmul(a, w),
+            (at, _) if at < dear => batch.softmax(a, 1),
+            (_, 0) => batch.add(a, b),
+            (_, 1) => batch.sub(a, b),
+            (_, 2) => batch.mul(a, b),
+            _ => batch.tanh(a),
+        };
+        known.push(made);
+    }
+}
