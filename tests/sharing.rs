@@ -65,6 +65,51 @@ async fn what_a_device_lacks_is_said() {
     assert!(text.contains("max_storage_buffers_per_shader_stage 3"), "{text}");
 }
 
+/// A buffer that wgpu refuses: no memory is mapped for both.
+const REFUSED: wgpu::BufferDescriptor<'_> = wgpu::BufferDescriptor {
+    label: Some("both ways"),
+    size: 16,
+    usage: BufferUsages::MAP_READ.union(BufferUsages::MAP_WRITE),
+    mapped_at_creation: false,
+};
+
+#[tokio::test]
+async fn errors_of_the_users_own_fail_no_run() {
+    let Some((adapter, device, queue)) = open(wgpu::Limits::default()).await else { return };
+    let shared = Device::from_wgpu(&adapter, device.clone(), queue).expect("a usual device");
+    let sum = async || {
+        let x = shared.resident(&[1.0_f32, 2.0], 2)?;
+        let mut batch = GpuCommandBatch::new(&shared);
+        let (x, y) = (batch.bind(&x), batch.upload(&[10.0_f32, 20.0]));
+        let sum = batch.add(x, y);
+        let kept = batch.keep(sum);
+        batch.download(sum);
+        batch.execute().await?;
+        assert_eq!(kept.read().await?, [11.0, 22.0]);
+        batch.read(sum).await
+    };
+    // From this thread and from another, before and between runs.
+    for _ in 0..2 {
+        drop(device.create_buffer(&REFUSED));
+        let elsewhere = device.clone();
+        let thread = std::thread::spawn(move || drop(elsewhere.create_buffer(&REFUSED)));
+        thread.join().expect("no panic");
+        assert_eq!(sum().await.expect("a run"), [11.0, 22.0]);
+    }
+    // They are the user's to hear, by scopes and by a handler.
+    let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
+    drop(device.create_buffer(&REFUSED));
+    assert!(scope.pop().await.is_some());
+    let (tell, told) = std::sync::mpsc::channel();
+    device.on_uncaptured_error(std::sync::Arc::new(move |error| {
+        let _ = tell.send(error.to_string());
+    }));
+    drop(device.create_buffer(&REFUSED));
+    assert!(told.recv().expect("an error").contains("both ways"));
+    assert_eq!(sum().await.expect("a run"), [11.0, 22.0]);
+    assert!(told.try_recv().is_err(), "runs cause none");
+}
+
 const DOUBLE: &str = "
 @group(0) @binding(0) var<storage, read_write> data: array<f32>;
 @compute @workgroup_size(64)

@@ -13,8 +13,9 @@ impl Device {
     /// `SHADER_INT64`, `EXPERIMENTAL_COOPERATIVE_MATRIX`, `TIMESTAMP_QUERY`, `TIMESTAMP_QUERY_INSIDE_ENCODERS`; compiled kernels are not
     /// kept on disk. Its limits are kept to: `adapter.limits()` allow the largest data.
     ///
-    /// From then on its uncaptured errors, and its loss, are told here: handlers that the caller had set are
-    /// replaced.
+    /// From then on its loss is told here: callbacks that the caller had set are replaced, that for uncaptured errors by
+    /// one that tells `tracing`. Errors of the caller's own commands fail no run; to hear of them, open error
+    /// scopes, or set a handler once more, which this crate can do without.
     ///
     /// # Errors
     /// [`DeviceError::Lacks`](crate::DeviceError::Lacks) if its limits are below those that WebGPU promises.

@@ -1,6 +1,7 @@
 //! How a failure in wgpu becomes an error: error scopes, the handler of what no scope caught, and
 //! device loss.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -12,6 +13,20 @@ use crate::trace::event;
 
 /// Of a device that is lost, where the driver said nothing better.
 const REFUSES: &str = "it refuses what was sound";
+
+thread_local! {
+    /// Whether this thread makes a call of this crate that no scope covers.
+    static OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes a call outside of any scope, of which an error is this crate's own: [`Health::check`] will tell it. What else no
+/// scope catches is an error of somebody who shares the device, and fails no run.
+pub(super) fn ours<R>(call: impl FnOnce() -> R) -> R {
+    let before = OURS.replace(true);
+    let result = call();
+    OURS.set(before);
+    result
+}
 
 /// What a device has reported outside any call.
 #[derive(Default)]
@@ -26,7 +41,13 @@ impl Health {
         let health = Arc::new(Self::default());
         let stray = Arc::clone(&health);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
-            *stray.stray.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+            // It is told on the thread that made the call; in a browser later, and nobody knows whose it is.
+            if OURS.get() || cfg!(target_arch = "wasm32") {
+                *stray.stray.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(error.to_string());
+            } else {
+                event!(ERROR, "wgpu refused a call of its user", error = error.to_string());
+            }
         }));
         let lost = Arc::clone(&health);
         device.set_device_lost_callback(move |reason, message| {
@@ -51,7 +72,7 @@ impl Health {
         self.lost.get().map(String::as_str)
     }
 
-    /// Fails if `device` is lost, or with an error that no scope caught since the last check.
+    /// Fails if `device` is lost, or with an error of [`ours`] since the last check.
     pub fn check(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
         if let Some(reason) = self.lost.get() {
             return Err(DeviceError::Lost { reason: reason.clone() });

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use super::Shared;
+use super::fault::ours;
 use super::poller::{Spin, Spun};
 use super::pool::Lease;
 use crate::error::DeviceError;
@@ -36,7 +37,7 @@ impl Drop for Readback {
     fn drop(&mut self) {
         // A buffer with a view of it left cannot be unmapped.
         self.view = None;
-        self.lease.buffer.unmap();
+        ours(|| self.lease.buffer.unmap());
         self.lease.reusable = true;
     }
 }

@@ -43,7 +43,7 @@ pub(crate) use trip::{HostData, Job};
 
 use self::ahead::Ahead;
 use self::archive::Archive;
-use self::fault::Health;
+use self::fault::{Health, ours};
 use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
 use self::poller::Poller;
@@ -314,7 +314,7 @@ impl Shared {
         cargo
             .fill(&staging)
             .map_err(|_| self.health.lost(&self.device, "its staging memory cannot be mapped"))?;
-        staging.buffer.unmap();
+        ours(|| staging.buffer.unmap());
         counts.uploads = 1;
         counts.bytes_up = cargo.bytes();
         Ok(Some(staging))
