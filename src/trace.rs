@@ -117,6 +117,13 @@ impl Timeline {
         }
     }
 
+    /// Starts anew, without what was written so far; what goes on will be written still.
+    pub fn forget(&self) {
+        if let Some(page) = &self.page {
+            page.parts.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+    }
+
     /// What was written so far, in the order in which it began.
     pub fn parts(&self) -> Vec<Part> {
         let Some(page) = &self.page else { return Vec::new() };
@@ -200,6 +207,19 @@ mod tests {
         assert_eq!(names, [What::Host("outer"), What::Host("inner")]);
         let end = |part: &Part| part.start + part.time;
         assert!(end(&parts[0]) >= end(&parts[1]));
+    }
+
+    #[test]
+    fn what_goes_on_outlives_what_is_forgotten() {
+        let timeline = Timeline::begun();
+        let outer = stage!(timeline, "outer");
+        outer.of(|| {
+            stage!(timeline, "first").of(|| {});
+            timeline.forget();
+            stage!(timeline, "second").of(|| {});
+        });
+        let names: Vec<_> = timeline.parts().iter().map(|part| part.what).collect();
+        assert_eq!(names, [What::Host("outer"), What::Host("second")]);
     }
 
     #[test]

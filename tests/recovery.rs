@@ -96,7 +96,22 @@ async fn a_loss_that_a_transfer_finds_is_told() {
         let w = device.resident(&[1.0_f32; 600], 600).unwrap();
         device.simulate_loss();
         if by_reading {
-            assert!(w.read().await.is_err() && w.keep_host_copy().await.is_err());
+            let mut out = [0.0; 600];
+            let results = [
+                soon(w.read()).await.map(drop),
+                soon(w.read_into(&mut out)).await,
+                soon(w.read_view()).await.map(drop),
+                soon(w.keep_host_copy()).await,
+            ];
+            for result in results {
+                let Err(Error::Device(error)) = result else { panic!("{recovery:?}: {result:?}") };
+                // Where the device goes on, what cannot be had again is named.
+                let is_told = match recovery {
+                    Recovery::Fail => matches!(error, DeviceError::Lost { .. }),
+                    _ => matches!(error, DeviceError::ResidentLost { .. }),
+                };
+                assert!(is_told, "{recovery:?}: {error}");
+            }
         } else {
             let made = device.resident(&[1.0_f32], 1);
             assert_eq!(made.is_ok(), recovery != Recovery::Fail);
@@ -121,6 +136,82 @@ async fn what_is_explained_is_what_runs_once_the_gpu_was_given_up() {
     assert_eq!(batch.stats().backend, Some(Backend::Cpu));
     assert_eq!(batch.explain().unwrap().backend(), Backend::Cpu);
     assert_eq!(batch.read(y).await.unwrap(), [1.0, 2.0]);
+}
+
+/// Whatever a run left on the device before it was lost.
+#[tokio::test]
+async fn residents_with_a_host_copy_are_read_after_a_loss() {
+    for recovery in [Recovery::Reopen, Recovery::Cpu] {
+        let Some(device) = device(recovery).await else { return };
+        let data = whole_numbers(4, 1000);
+        let made = device.resident(&data, 1000).unwrap();
+        made.keep_host_copy().await.unwrap();
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.bind(&made);
+        let y = batch.neg(x);
+        let kept = batch.keep(y);
+        kept.keep_host_copy().await.unwrap();
+        soon(batch.execute()).await.unwrap();
+        device.simulate_loss();
+        let negative: Vec<f32> = data.iter().map(|x| -x).collect();
+        for (resident, want) in [(&made, &data), (&kept, &negative)] {
+            let mut out = vec![f32::NAN; 1000];
+            soon(resident.read_into(&mut out)).await.unwrap();
+            assert_eq!(&out, want, "{recovery:?}");
+            assert_eq!(&soon(resident.read()).await.unwrap(), want, "{recovery:?}");
+            assert_eq!(&soon(resident.read_view()).await.unwrap()[..], want, "{recovery:?}");
+            soon(resident.keep_host_copy()).await.unwrap();
+        }
+        soon(batch.execute()).await.unwrap();
+        assert_eq!(soon(kept.read()).await.unwrap(), negative);
+    }
+}
+
+#[tokio::test]
+async fn a_profile_is_of_the_attempt_that_came_to_its_end() {
+    for recovery in [Recovery::Reopen, Recovery::Cpu] {
+        let Some(device) = device(recovery).await else { return };
+        let weights = whole_numbers(1, 600);
+        let w = device.resident(&weights, [30, 20]).unwrap();
+        w.keep_host_copy().await.unwrap();
+        let (program, x, _) = product(&device, &w).await;
+        let data = whole_numbers(2, 1200);
+        let mut repeated = 0;
+        for polls in 0..8 {
+            let mut profiling = pin!(program.profile([(x, &data)]));
+            let mut done = None;
+            for _ in 0..polls {
+                done = poll_fn(|context| {
+                    Poll::Ready(match profiling.as_mut().poll(context) {
+                        Poll::Ready(done) => Some(done),
+                        Poll::Pending => None,
+                    })
+                })
+                .await;
+                if done.is_some() {
+                    break;
+                }
+            }
+            device.simulate_loss();
+            let profile = match done {
+                Some(done) => done.unwrap(),
+                None => soon(profiling).await.unwrap(),
+            };
+            repeated += profile.stats.recoveries;
+            for stage in ["execute", "plan", "wait", "gather", "compile", "submit", "run"] {
+                let times = profile.stages.iter().filter(|it| it.stage == stage).count();
+                assert!(times <= 1, "{recovery:?}: {stage} {times} times after {polls} polls");
+            }
+            let whole = profile.stages.iter().find(|it| it.stage == "execute").expect("the whole");
+            for kernel in &profile.kernels {
+                assert!(kernel.time.is_none_or(|time| time <= whole.time), "{profile}");
+            }
+            if recovery == Recovery::Cpu {
+                break;
+            }
+        }
+        assert!(repeated > 0, "{recovery:?}: some run was repeated");
+    }
 }
 
 /// Loses the device after each number of polls of a run, which covers all of its stages.

@@ -17,7 +17,7 @@ use crate::run::HostBuffer;
 use crate::run::budget::Permit;
 use crate::trace::{Timeline, stage};
 
-/// How often a run is repeated whose device is lost.
+/// How often a run or a transfer is repeated whose device is lost.
 const REPEATS: u64 = 3;
 
 /// What is run: by a batch or a program.
@@ -156,13 +156,20 @@ impl Attempt<'_> {
         Ok((results, kept))
     }
 
-    /// Returns if what failed with `error` may be repeated, now that something was done about it.
+    /// As [`recover`]; what the timeline has of the run that failed is forgotten.
     async fn recover(&self, error: Error, stats: &mut RunStats) -> Result<()> {
-        if stats.recoveries == REPEATS {
-            return Err(error);
-        }
-        self.device.recover(error).await?;
-        stats.recoveries += 1;
+        recover(self.device, error, &mut stats.recoveries).await?;
+        self.timeline.forget();
         Ok(())
     }
+}
+
+/// Returns if what failed with `error` may be repeated, now that something was done about it, and counts that.
+pub(super) async fn recover(device: &Device, error: Error, recoveries: &mut u64) -> Result<()> {
+    if *recoveries == REPEATS {
+        return Err(error);
+    }
+    device.recover(error).await?;
+    *recoveries += 1;
+    Ok(())
 }

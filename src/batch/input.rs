@@ -56,7 +56,8 @@ pub(super) enum Named<'a> {
 enum Data<'a> {
     /// The bytes of elements.
     Borrowed(&'a [u8]),
-    Owned(HostBuffer),
+    /// So many elements; an error if they had to be copied and there was no room.
+    Owned(usize, Result<HostBuffer, DeviceError>),
 }
 
 impl<'a> Input<'a> {
@@ -66,7 +67,7 @@ impl<'a> Input<'a> {
     }
 
     fn owned<T: Element>(key: Key<'a>, data: Vec<T>) -> Self {
-        let data = Data::Owned(HostBuffer::from_vec(data));
+        let data = Data::Owned(data.len(), HostBuffer::try_from_vec(data));
         Self { key, dtype: T::DTYPE, shape: None, data }
     }
 
@@ -80,7 +81,7 @@ impl<'a> Input<'a> {
     pub(super) fn len(&self) -> usize {
         match &self.data {
             Data::Borrowed(bytes) => bytes.len() / self.dtype.size(),
-            Data::Owned(buffer) => buffer.len(),
+            Data::Owned(len, _) => *len,
         }
     }
 
@@ -91,7 +92,7 @@ impl<'a> Input<'a> {
     pub(super) fn into_buffer(self, pool: &CpuPool) -> Result<Arc<HostBuffer>, DeviceError> {
         Ok(Arc::new(match self.data {
             Data::Borrowed(bytes) => pool.holding(self.dtype, bytes)?,
-            Data::Owned(buffer) => buffer,
+            Data::Owned(_, buffer) => buffer?,
         }))
     }
 }

@@ -62,7 +62,7 @@ impl Run<'_> {
                 Supply::Upload(upload) => self.uploads[upload as usize].clone(),
                 Supply::Made(Made { part, at }) => {
                     let done = pieces[part].as_ref().ok_or_else(not_run)?;
-                    done.results.get(at).into_host().await
+                    done.results.get(at).into_host().await?
                 }
             });
         }

@@ -132,6 +132,7 @@ impl Program {
     /// On a GPU each kernel is then a pass of its own, so that its time can be taken, and none is encoded ahead: the whole
     /// takes longer than [`run`](Self::run). What the first run of a program makes, later ones find: profile the second.
     /// Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the whole.
+    /// Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the whole.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

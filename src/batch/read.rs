@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use super::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Element};
-use crate::error::{Origin, ReadError, Result};
+use crate::error::{DeviceError, Origin, ReadError, Result};
 use crate::run::HostBuffer;
 use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
@@ -107,13 +107,18 @@ impl Found {
     }
 
     /// The elements in host memory, copied on another thread if they are many and lie in a GPU's.
-    pub async fn into_host(self) -> Arc<HostBuffer> {
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
+    pub async fn into_host(self) -> Result<Arc<HostBuffer>, DeviceError> {
         match self {
-            Self::Host(buffer) => buffer,
+            Self::Host(buffer) => Ok(buffer),
             #[cfg(feature = "gpu")]
-            Self::Gpu(download) if download.bytes() < LARGE_RESULT => Arc::new(download.to_host()),
+            Self::Gpu(download) if download.bytes() < LARGE_RESULT => {
+                download.to_host().map(Arc::new)
+            }
             #[cfg(feature = "gpu")]
-            Self::Gpu(download) => off_thread(move || Arc::new(download.to_host())).await,
+            Self::Gpu(download) => off_thread(move || download.to_host()).await.map(Arc::new),
         }
     }
 

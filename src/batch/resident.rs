@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+use super::attempt::recover;
 use super::read::{Found, ReadView, check_length};
 #[cfg(feature = "gpu")]
 use super::read::{STRIDE, give_way};
@@ -150,7 +151,7 @@ impl Storage {
     pub async fn bring_to_host(&mut self, device: &Device) -> Result<(), DeviceError> {
         if let (None, Some(buffer), Some(gpu)) = (&self.host, &self.gpu, device.opened()) {
             let read = gpu.read_resident(buffer).await.map_err(|error| device.noticed(error))?;
-            self.host = Some(Arc::new(read.to_host()));
+            self.host = Some(Arc::new(read.to_host()?));
         }
         Ok(())
     }
@@ -334,10 +335,19 @@ impl<T: Element> Resident<T> {
     /// [`DeviceError`] if the device fails while it hands out the data that it has.
     pub async fn keep_host_copy(&self) -> Result<()> {
         self.handle.0.host_copy.store(true, Ordering::Relaxed);
-        if self.handle.storage()?.is_some() {
-            self.handle.on_host().await?;
+        let mut recoveries = 0;
+        while self.handle.storage()?.is_some() {
+            match self.handle.on_host().await {
+                Ok(_) => break,
+                Err(error) => self.recover(error, &mut recoveries).await?,
+            }
         }
         Ok(())
+    }
+
+    /// Does for a transfer what the device's [`Recovery`](crate::Recovery) does for runs. Returns if it may be tried again.
+    async fn recover(&self, error: Error, recoveries: &mut u64) -> Result<()> {
+        recover(self.device(), error, recoveries).await
     }
 
     pub(super) fn handle(&self) -> &Handle {
@@ -359,11 +369,22 @@ impl<T: Element> Resident<T> {
     ///
     /// # Errors
     /// [`ReadError::EmptyResident`] before the batch that keeps it has run;
-    /// [`DeviceError`](crate::DeviceError) if the device fails.
+    /// [`DeviceError`] if the device fails. If that is its loss, the device's [`Recovery`](crate::Recovery) is made, and
+    /// the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read.
     pub async fn read(&self) -> Result<Vec<T>> {
+        let mut recoveries = 0;
+        loop {
+            match self.read_once().await {
+                Err(error) => self.recover(error, &mut recoveries).await?,
+                read => return read,
+            }
+        }
+    }
+
+    async fn read_once(&self) -> Result<Vec<T>> {
         #[cfg(feature = "gpu")]
         if let Some(mut parts) = self.parts()? {
-            let mut values = memory::zeroed(self.shape().elements());
+            let mut values = memory::try_zeroed(self.shape().elements())?;
             while let Some((start, part)) = self.next(&mut parts).await? {
                 values = part.copied_into(values, start).await;
             }
@@ -380,6 +401,14 @@ impl<T: Element> Resident<T> {
     /// not as many elements as the resident.
     pub async fn read_into(&self, out: &mut [T]) -> Result<()> {
         check_length(|| self.handle.origin(), self.shape(), out)?;
+        let mut recoveries = 0;
+        while let Err(error) = self.read_once_into(out).await {
+            self.recover(error, &mut recoveries).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_once_into(&self, out: &mut [T]) -> Result<()> {
         #[cfg(feature = "gpu")]
         if let Some(mut parts) = self.parts()? {
             while let Some((start, part)) = self.next(&mut parts).await? {
@@ -415,7 +444,13 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`read`](Self::read).
     pub async fn read_view(&self) -> Result<ReadView<T>> {
-        Ok(self.found().await?.into_view())
+        let mut recoveries = 0;
+        loop {
+            match self.found().await {
+                Err(error) => self.recover(error, &mut recoveries).await?,
+                Ok(found) => return Ok(found.into_view()),
+            }
+        }
     }
 
     /// The data, brought to the host if need be.
@@ -469,20 +504,20 @@ impl Device {
 
     /// Puts `data` on the sides where graphs run that read it.
     fn stored<T: Element>(&self, data: &[T]) -> Result<Storage, DeviceError> {
-        let on_host = || Storage::on_host(Arc::new(HostBuffer::from_slice(data)));
+        let on_host = || Ok(Storage::on_host(Arc::new(HostBuffer::try_from_slice(data)?)));
         #[cfg(feature = "gpu")]
         if let Some(gpu) = self.opened() {
             let small = self.uses(Backend::Cpu) && size_of_val(data) <= ON_BOTH_SIDES;
-            let host = if small { on_host() } else { Storage::default() };
+            let host = if small { on_host()? } else { Storage::default() };
             let on_gpu = gpu.resident(T::DTYPE, bytemuck::cast_slice(data));
             return match on_gpu.map_err(|error| self.noticed(error)) {
                 Ok(resident) => Ok(Storage { gpu: Some(Arc::new(resident)), ..host }),
                 // It goes to the device that takes its place, with the first run that reads it.
-                Err(DeviceError::Lost { .. }) if self.recovers() => Ok(on_host()),
+                Err(DeviceError::Lost { .. }) if self.recovers() => on_host(),
                 Err(error) => Err(error),
             };
         }
-        Ok(on_host())
+        on_host()
     }
 }
 

@@ -42,7 +42,9 @@ impl GpuCommandBatch {
     /// `bool` are copied.
     #[track_caller]
     pub fn upload_vec<T: Element>(&mut self, data: Vec<T>, shape: impl Into<Shape>) -> BufferId<T> {
-        self.upload_filling(shape.into(), data.len(), |_| Ok(HostBuffer::from_vec(data)))
+        self.upload_filling(shape.into(), data.len(), |shape| {
+            HostBuffer::try_from_vec(data).map_err(no_room::<T>(shape))
+        })
     }
 
     /// A tensor of `shape` whose data `fill` writes, in row-major order, to the memory that the batch keeps
@@ -150,7 +152,9 @@ impl GpuCommandBatch {
     /// As [`write`](Self::write).
     pub fn write_vec<T: Element>(&mut self, id: BufferId<T>, data: Vec<T>) -> Result<()> {
         let position = self.upload_of(id, data.len())?;
-        self.uploads[position] = Some(Arc::new(HostBuffer::from_vec(data)));
+        let of = self.names.origin(&self.graph, id.node);
+        let buffer = HostBuffer::try_from_vec(data).map_err(|error| error.of(&of))?;
+        self.uploads[position] = Some(Arc::new(buffer));
         self.runs.forget_results();
         Ok(())
     }
@@ -174,9 +178,13 @@ impl GpuCommandBatch {
             Some(buffer) => buffer,
             none => none.insert(Arc::new(HostBuffer::try_zeroed(T::DTYPE, given)?)),
         };
-        let buffer = Arc::make_mut(buffer);
-        let changed = caught(|| change(buffer.as_slice_mut().unwrap_or_default()));
         let of = self.names.origin(&self.graph, id.node);
+        if Arc::get_mut(buffer).is_none() {
+            let copy = self.device.pool().holding(buffer.dtype(), buffer.bytes());
+            *buffer = Arc::new(copy.map_err(|error| error.of(&of))?);
+        }
+        let values = Arc::get_mut(buffer).and_then(HostBuffer::as_slice_mut);
+        let changed = caught(|| change(values.unwrap_or_default()));
         Ok(changed.map_err(|what| DataError::Panicked { of, what })?)
     }
 

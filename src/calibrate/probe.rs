@@ -145,7 +145,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn prepare(&self, plan: Plan) -> Result<Probe> {
-        let host = self.host(&plan);
+        let host = self.host(&plan)?;
         match &self.runner {
             Runner::Cpu(_) => {
                 let job = cpu::CpuJob {
@@ -221,7 +221,7 @@ struct Host {
 }
 
 impl Bench<'_> {
-    fn host(&self, plan: &Plan) -> Host {
+    fn host(&self, plan: &Plan) -> Result<Host> {
         let mut host = Host { uploads: Vec::new(), residents: Vec::new() };
         let mut inputs: Vec<_> = plan.values.iter().collect();
         // Positions count up, and every one is read.
@@ -232,23 +232,23 @@ impl Bench<'_> {
         for value in inputs {
             debug_assert_eq!(value.dtype, DType::F32);
             match value.home {
-                Home::Upload { .. } => host.uploads.push(self.filled(value.shape.elements())),
-                Home::Resident(_) => host.residents.push(self.filled(value.shape.elements())),
+                Home::Upload { .. } => host.uploads.push(self.filled(value.shape.elements())?),
+                Home::Resident(_) => host.residents.push(self.filled(value.shape.elements())?),
                 Home::Slot(_) | Home::Kept(_) => {}
             }
         }
-        host
+        Ok(host)
     }
 
     /// So many elements, all the same.
-    fn filled(&self, elements: usize) -> Arc<HostBuffer> {
+    fn filled(&self, elements: usize) -> Result<Arc<HostBuffer>> {
         let mut made = self.data.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(buffer) = made.iter().find(|buffer| buffer.len() == elements) {
-            return Arc::clone(buffer);
+            return Ok(Arc::clone(buffer));
         }
-        let buffer = Arc::new(HostBuffer::from_vec(vec![0.5_f32; elements]));
+        let buffer = Arc::new(HostBuffer::try_from_vec(vec![0.5_f32; elements])?);
         made.push(Arc::clone(&buffer));
-        buffer
+        Ok(buffer)
     }
 }
 

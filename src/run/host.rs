@@ -15,18 +15,30 @@ pub(crate) struct HostBuffer {
 }
 
 impl HostBuffer {
-    pub fn from_slice<T: Element>(data: &[T]) -> Self {
-        let mut buffer = Self::zeroed(T::DTYPE, data.len());
+    /// A copy of `data`.
+    ///
+    /// # Errors
+    /// As [`try_zeroed`](Self::try_zeroed).
+    pub fn try_from_slice<T: Element>(data: &[T]) -> Result<Self, DeviceError> {
+        let mut buffer = Self::try_zeroed(T::DTYPE, data.len())?;
         buffer.write(data);
-        buffer
+        Ok(buffer)
     }
 
-    /// The elements of `data`, in its own memory where an element takes a word.
-    pub fn from_vec<T: Element>(data: Vec<T>) -> Self {
+    #[cfg(test)]
+    pub fn from_slice<T: Element>(data: &[T]) -> Self {
+        Self::try_from_slice(data).expect("memory")
+    }
+
+    /// The elements of `data`, in its own memory where an element takes a word, else in a copy.
+    ///
+    /// # Errors
+    /// As [`try_zeroed`](Self::try_zeroed).
+    pub fn try_from_vec<T: Element>(data: Vec<T>) -> Result<Self, DeviceError> {
         let len = data.len();
         match bytemuck::try_cast_vec(data) {
-            Ok(words) => Self { dtype: T::DTYPE, len, words },
-            Err((_, data)) => Self::from_slice(&data),
+            Ok(words) => Ok(Self { dtype: T::DTYPE, len, words }),
+            Err((_, data)) => Self::try_from_slice(&data),
         }
     }
 
@@ -35,11 +47,7 @@ impl HostBuffer {
         memory::copy(bytemuck::cast_slice(data), self.bytes_mut());
     }
 
-    pub fn zeroed(dtype: DType, len: usize) -> Self {
-        Self { dtype, len, words: memory::zeroed(Self::words_for(dtype, len)) }
-    }
-
-    /// As [`zeroed`](Self::zeroed).
+    /// `len` zeros.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if the host has no such memory.

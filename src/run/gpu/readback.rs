@@ -12,6 +12,7 @@ use super::flight::Readback;
 use super::resident::DeviceBuffer;
 use super::trip::HostData;
 use crate::dtype::{DType, Element};
+use crate::error::DeviceError;
 use crate::plan::Failed;
 use crate::run::HostBuffer;
 use crate::run::memory::{self, LARGE_RESULT, PART};
@@ -146,14 +147,19 @@ impl Download {
     }
 
     /// All elements in a host buffer.
-    pub fn to_host(&self) -> HostBuffer {
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
+    pub fn to_host(&self) -> Result<HostBuffer, DeviceError> {
+        let mut host = HostBuffer::try_zeroed(self.output.dtype, self.len())?;
         match self.output.dtype {
-            DType::F32 => HostBuffer::from_vec(self.to_vec::<f32>()),
-            DType::I32 => HostBuffer::from_vec(self.to_vec::<i32>()),
-            DType::U32 => HostBuffer::from_vec(self.to_vec::<u32>()),
-            DType::F16 => HostBuffer::from_vec(self.to_vec::<f16>()),
-            DType::Bool => HostBuffer::from_vec(self.to_vec::<bool>()),
+            DType::F32 => self.copy_out(0, host.as_slice_mut::<f32>().unwrap_or_default()),
+            DType::I32 => self.copy_out(0, host.as_slice_mut::<i32>().unwrap_or_default()),
+            DType::U32 => self.copy_out(0, host.as_slice_mut::<u32>().unwrap_or_default()),
+            DType::F16 => self.copy_out(0, host.as_slice_mut::<f16>().unwrap_or_default()),
+            DType::Bool => self.copy_out(0, host.as_slice_mut::<bool>().unwrap_or_default()),
         }
+        Ok(host)
     }
 
     /// `values` with all elements in it from `start`, copied on another thread if they are many.
