@@ -1,7 +1,10 @@
-//! Blocking twins of the async methods of devices, batches and residents.
+//! Blocking twins of the async methods of devices, batches, programs and residents.
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
-use super::{BufferId, GpuCommandBatch, ReadView, Resident};
+use super::{
+    BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
+};
+use crate::cost::DeviceProfile;
 use crate::device::{Device, DeviceBuilder};
 use crate::dtype::Element;
 use crate::error::Result;
@@ -32,6 +35,14 @@ impl Device {
         record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
     ) -> Result<Vec<T>> {
         pollster::block_on(self.eval(record))
+    }
+
+    /// [`Device::calibrate`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Device::calibrate`].
+    pub fn calibrate_blocking(&self) -> Result<DeviceProfile> {
+        pollster::block_on(self.calibrate())
     }
 }
 
@@ -77,6 +88,81 @@ impl GpuCommandBatch {
     pub fn read_into_blocking<T: Element>(&self, id: BufferId<T>, out: &mut [T]) -> Result<()> {
         pollster::block_on(self.read_into(id, out))
     }
+
+    /// [`GpuCommandBatch::compile`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`GpuCommandBatch::compile`].
+    pub fn compile_blocking(&mut self) -> Result<Program> {
+        pollster::block_on(self.compile())
+    }
+}
+
+impl Program {
+    /// [`Program::run`], waiting on this thread.
+    ///
+    /// ```
+    /// # fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 3);
+    /// let y = batch.relu(x);
+    /// let program = batch.compile_blocking()?;
+    /// let outputs = program.run_blocking([(x, &[1.0, -2.0, 3.0])])?;
+    /// assert_eq!(outputs.read_blocking(y)?, [1.0, 0.0, 3.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn run_blocking<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+    ) -> Result<Outputs> {
+        pollster::block_on(self.run(inputs))
+    }
+
+    /// [`Program::profile`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Program::profile`].
+    pub fn profile_blocking<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+    ) -> Result<Profile> {
+        pollster::block_on(self.profile(inputs))
+    }
+}
+
+impl Outputs {
+    /// [`Outputs::read`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Outputs::read`].
+    pub fn read_blocking<T: Element>(&self, key: impl OutputKey<T>) -> Result<Vec<T>> {
+        pollster::block_on(self.read(key))
+    }
+
+    /// [`Outputs::read_into`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Outputs::read_into`].
+    pub fn read_into_blocking<T: Element>(
+        &self,
+        key: impl OutputKey<T>,
+        out: &mut [T],
+    ) -> Result<()> {
+        pollster::block_on(self.read_into(key, out))
+    }
+
+    /// [`Outputs::into_vec`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Outputs::into_vec`].
+    pub fn into_vec_blocking<T: Element>(self, key: impl OutputKey<T>) -> Result<Vec<T>> {
+        pollster::block_on(self.into_vec(key))
+    }
 }
 
 impl<T: Element> Resident<T> {
@@ -102,5 +188,13 @@ impl<T: Element> Resident<T> {
     /// As [`Resident::read_view`].
     pub fn read_view_blocking(&self) -> Result<ReadView<T>> {
         pollster::block_on(self.read_view())
+    }
+
+    /// [`Resident::keep_host_copy`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Resident::keep_host_copy`].
+    pub fn keep_host_copy_blocking(&self) -> Result<()> {
+        pollster::block_on(self.keep_host_copy())
     }
 }

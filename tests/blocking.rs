@@ -1,0 +1,34 @@
+//! Without an executor: the blocking twins of the async methods.
+#![cfg(feature = "blocking")]
+
+use onetrip::{Backend, Device, GpuCommandBatch};
+
+#[test]
+fn programs_run_without_an_executor() {
+    let device = Device::cpu();
+    let state = device.resident(&[1.0_f32, 2.0], 2).expect("room");
+    state.keep_host_copy_blocking().expect("a copy");
+    let mut batch = GpuCommandBatch::new(&device);
+    let (x, bound) = (batch.input::<f32>("x", 2), batch.bind(&state));
+    let sum = batch.add(x, bound);
+    batch.update(&state, sum);
+    batch.download(sum);
+    let program = batch.compile_blocking().expect("a sound batch");
+    let outputs = program.run_blocking([(x, &[10.0, 20.0])]).expect("a run");
+    assert_eq!(outputs.read_blocking(sum).expect("a result"), [11.0, 22.0]);
+    let outputs = program.run_blocking([("x", &[100.0_f32, 200.0])]).expect("a run");
+    let mut out = [0.0; 2];
+    outputs.read_into_blocking(sum, &mut out).expect("a result");
+    assert_eq!(out, [111.0, 222.0]);
+    assert_eq!(outputs.into_vec_blocking(sum).expect("a result"), out);
+    assert_eq!(state.read_blocking().expect("the data"), out);
+    let profile = program.profile_blocking([(x, &[0.0; 2])]).expect("a run");
+    assert_eq!((profile.backend, profile.kernels.len()), (Backend::Cpu, 1));
+    assert!(program.run_blocking([(x, &[1.0])]).is_err());
+}
+
+#[test]
+fn a_device_is_measured_without_an_executor() {
+    let device = Device::builder().without_cache().cpu().expect("the cores");
+    assert!(device.calibrate_blocking().expect("a profile").measured);
+}
