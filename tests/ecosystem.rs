@@ -3,7 +3,7 @@
 mod common;
 
 use onetrip::bytemuck::{CheckedBitPattern, NoUninit, Pod, TransparentWrapper, Zeroable};
-use onetrip::{Device, Error, GpuCommandBatch, Newtype};
+use onetrip::{Device, Error, GpuCommandBatch, Newtype, f16};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable, TransparentWrapper)]
 #[repr(transparent)]
@@ -131,6 +131,55 @@ async fn mistakes_in_a_formula_are_at_their_line() {
     let quotient = batch.map_expr(|f| f.of(n) / 0);
     batch.download(quotient);
     assert!(matches!(batch.execute().await, Err(Error::Fault(_))));
+}
+
+#[tokio::test]
+async fn numbers_stand_on_either_side() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let (x, i) = (batch.upload(&[0.5_f32, -4.0]), batch.upload(&[3_i32, -4]));
+        let (h, u) = (batch.cast::<f32, f16>(x), batch.upload(&[3_u32, 5]));
+        let floats = [
+            batch.map_expr(|f| 1.0 - f.of(x)),
+            batch.map_expr(|f| 2.0 / f.of(x) + 1.0),
+            batch.map_expr(|f| 1.0 + 3.0 * f.of(x)),
+            batch.map_expr(|f| (7.0 % f.of(x)) - 1.0),
+        ];
+        let half = batch.map_expr(|f| f16::ONE - f.of(h));
+        let integers = [batch.map_expr(|f| 10 - f.of(i)), batch.map_expr(|f| 10 / f.of(i))];
+        let words = batch.map_expr(|f| 17 % f.of(u));
+        batch.execute().await.expect("a sound batch");
+        let want = [[0.5, 5.0], [5.0, 0.5], [2.5, -11.0], [-1.0, 2.0]];
+        for (got, want) in floats.into_iter().zip(want) {
+            assert_eq!(batch.read(got).await.expect("a result"), want);
+        }
+        assert_eq!(batch.read(half).await.expect("a result"), [0.5, 5.0].map(f16::from_f32));
+        for (got, want) in integers.into_iter().zip([[7, 14], [3, -2]]) {
+            assert_eq!(batch.read(got).await.expect("a result"), want);
+        }
+        assert_eq!(batch.read(words).await.expect("a result"), [2, 2]);
+    }
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let n = batch.upload(&[0]);
+    let (quotient, line) = (batch.map_expr(|f| 7 / f.of(n)), line!());
+    batch.download(quotient);
+    let fault = batch.execute().await.expect_err("a division by 0").to_string();
+    assert!(fault.starts_with(&format!("tests/ecosystem.rs:{line}: div")), "{fault}");
+}
+
+/// Bounds in the wrong order give the upper one, as in PyTorch.
+#[tokio::test]
+async fn clipped_to_nothing_is_the_upper_bound() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&[f32::NEG_INFINITY, -2.0, 0.5, 9.0, f32::INFINITY, f32::NAN]);
+        let i = batch.upload(&[-7, 0, 7]);
+        let (y, j) = (batch.clip(x, 3.0, -1.0), batch.clip(i, 3, -1));
+        batch.execute().await.expect("a sound batch");
+        let y = batch.read(y).await.expect("a result");
+        assert!(y[5].is_nan() && y[..5] == [-1.0; 5], "{y:?}");
+        assert_eq!(batch.read(j).await.expect("a result"), [-1; 3]);
+    }
 }
 
 #[cfg(feature = "ndarray")]
@@ -276,7 +325,7 @@ mod weights {
                 assert_eq!(metres.read().await.expect("the data")[1], Metres(-2.0));
                 let mask = weights.resident::<bool>(&device, "fc.mask").expect("a tensor");
                 assert_eq!(mask.read().await.expect("the data"), [true, false, true]);
-                let half = weights.resident::<onetrip::f16>(&device, "fc.half").expect("a tensor");
+                let half = weights.resident::<f16>(&device, "fc.half").expect("a tensor");
                 assert_eq!(half.read().await.expect("the data")[0].to_f32(), 1.0);
                 let none = weights.resident::<f32>(&device, "none").expect("a tensor");
                 assert_eq!(none.read().await.expect("the data"), [0.0_f32; 0]);

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ops;
 
+use half::f16;
+
 use super::{BufferId, GpuCommandBatch};
 use crate::dtype::{Element, Float, Logical, Numeric, Signed};
 use crate::ops::table;
@@ -11,8 +13,7 @@ use crate::ops::table;
 /// What [`GpuCommandBatch::map_expr`] hands to the formula, to make [`Term`]s of values.
 pub struct Formula<'b>(RefCell<&'b mut GpuCommandBatch>);
 
-/// A value in a formula: operators, and the elementwise operations as methods. What stands on the right may be a
-/// number.
+/// A value in a formula: operators, and the elementwise operations as methods. What stands beside it may be a number.
 pub struct Term<'f, 'b, T> {
     formula: &'f Formula<'b>,
     id: BufferId<T>,
@@ -144,6 +145,23 @@ operators! {
     BitAnd bitand and Logical;
     BitOr bitor or Logical;
 }
+
+/// Numbers on the left of operators: `1.0 - x`. Rust wants each type by itself.
+macro_rules! numbers {
+    ($($number:ident)*) => {$(
+        numbers! { $number: Add add, Sub sub, Mul mul, Div div, Rem rem }
+    )*};
+    ($number:ident: $($trait:ident $operator:ident),*) => {$(
+        impl<'f, 'b> ops::$trait<Term<'f, 'b, $number>> for $number {
+            type Output = Term<'f, 'b, $number>;
+            #[track_caller]
+            fn $operator(self, term: Term<'f, 'b, $number>) -> Self::Output {
+                Term::$operator(term.formula.of(self.beside(term)), term)
+            }
+        }
+    )*};
+}
+numbers! { f32 f16 i32 u32 }
 
 impl<T: Signed> ops::Neg for Term<'_, '_, T> {
     type Output = Self;
