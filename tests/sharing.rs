@@ -4,7 +4,7 @@
 mod common;
 
 use onetrip::wgpu::{self, BufferUsages};
-use onetrip::{Device, DeviceError, Error, GpuCommandBatch, bytemuck};
+use onetrip::{Backend, Device, DeviceError, Error, GpuCommandBatch, Recovery, RunError, bytemuck};
 
 /// An adapter of any kind. Its instance stays: a driver may hang where the last is let go of.
 async fn adapter() -> Option<wgpu::Adapter> {
@@ -63,6 +63,22 @@ async fn what_a_device_lacks_is_said() {
     assert!(matches!(error, Error::Device(DeviceError::Lacks { found: 3, needed: 8, .. })));
     let text = error.to_string();
     assert!(text.contains("max_storage_buffers_per_shader_stage 3"), "{text}");
+}
+
+#[tokio::test]
+async fn a_shared_device_is_opened_as_the_builder_was_told() {
+    let Some((adapter, device, queue)) = open(wgpu::Limits::default()).await else { return };
+    let builder = Device::builder().without_cache().memory_budget(1 << 20).recovery(Recovery::Cpu);
+    let shared = builder.wgpu(&adapter, device, queue).expect("a usual device");
+    let too_large = shared.eval(|b| b.arange(0.0_f32, 1e6, 1.0)).await.expect_err("a megabyte");
+    assert!(matches!(too_large, Error::Run(RunError::OverBudget { .. })), "{too_large}");
+    shared.simulate_loss();
+    let mut batch = GpuCommandBatch::new(&shared);
+    let x = batch.upload(&[1.0_f32, -2.0]);
+    let y = batch.relu(x);
+    batch.execute().await.expect("the cores go on");
+    assert_eq!(batch.stats().backend, Some(Backend::Cpu));
+    assert_eq!(batch.read(y).await.expect("a result"), [1.0, 0.0]);
 }
 
 /// A buffer that wgpu refuses: no memory is mapped for both.

@@ -31,7 +31,7 @@ use crate::store::{Store, user_folder};
 /// What was [measured](Device::calibrate) of a device is kept there too. Without a cache nothing is measured unless
 /// asked for.
 #[derive(Clone, Debug, Default)]
-#[must_use = "a builder opens nothing until `auto`, `gpu` or `cpu` is called"]
+#[must_use = "a builder opens nothing until `auto`, `gpu`, `cpu` or `wgpu` is called"]
 pub struct DeviceBuilder {
     #[cfg_attr(
         not(any(feature = "gpu", feature = "serde")),
@@ -125,7 +125,7 @@ impl DeviceBuilder {
     }
 
     /// What the device starts from.
-    fn start(self) -> Result<Start> {
+    pub(super) fn start(self) -> Result<Start> {
         if let Some(profile) = &self.profile {
             profile.check()?;
         }

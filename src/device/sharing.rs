@@ -1,12 +1,12 @@
 //! One wgpu device for this crate and for the user's own wgpu code.
 
-use super::{Device, Start};
+use super::{Device, DeviceBuilder, Start};
 use crate::error::Result;
 use crate::run::gpu::Gpu;
 
 /// Sharing with the user's own wgpu code. The version of wgpu is [`onetrip::wgpu`](crate::wgpu).
 impl Device {
-    /// A device of the caller's own, as [`Device::gpu`]. It is not closed with the last handle, and commands of both go
+    /// A device of the caller's own, as [`Device::gpu`]; [`DeviceBuilder::wgpu`] takes a memory budget, a recovery and the like. It is not closed with the last handle, and commands of both go
     /// to the one queue, in the order of their submission.
     ///
     /// It must have been opened from `adapter`. Of its features, those are used that help: `SHADER_F16`, `SUBGROUP`,
@@ -38,5 +38,23 @@ impl Device {
     #[must_use]
     pub fn wgpu_queue(&self) -> Option<wgpu::Queue> {
         self.opened().map(|gpu| gpu.raw().1.clone())
+    }
+}
+
+impl DeviceBuilder {
+    /// Shares a wgpu device of the caller's own, as [`Device::from_wgpu`], with what the builder was told. With
+    /// [`Recovery::Reopen`](crate::Recovery::Reopen), what is opened after a loss is a device of this crate's own, if that
+    /// has the limits of the lost one.
+    ///
+    /// # Errors
+    /// As [`Device::from_wgpu`]; [`DeviceError::Profile`](crate::DeviceError::Profile).
+    pub fn wgpu(
+        self,
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+    ) -> Result<Device> {
+        let start = self.start()?;
+        Ok(Device::with_gpu(Gpu::adopt(adapter, device, queue)?, false, start))
     }
 }
