@@ -127,3 +127,37 @@ impl Maker<'_> {
         self.unary(Elementwise::Recip, inverse)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::batch::GpuCommandBatch;
+    use crate::cost::{DeviceProfile, Limits, MatrixUnits};
+    use crate::device::Device;
+
+    /// How many reductions a split product of these shapes gets on an adapter with matrix units.
+    fn reductions(x: [usize; 2], w: [usize; 2]) -> usize {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let (x, w) = (batch.full(x, 1.0_f32), batch.full(w, 1.0));
+        batch.matmul_with(x, w, Precision::Split);
+        let units = Some(MatrixUnits { side: 16, subgroup: 32 });
+        let target = Target {
+            backend: Backend::Gpu,
+            limits: Limits { units, ..Limits::webgpu() },
+            profile: Arc::new(DeviceProfile::typical(1)),
+        };
+        crate::plan::plan(&batch.graph, &target).expect("a sound graph");
+        let ir = scale(Ir::prune(&batch.graph), &target);
+        ir.nodes.iter().filter(|node| matches!(node.op, Op::Reduce { .. })).count()
+    }
+
+    #[test]
+    fn only_products_of_something_have_a_largest_element() {
+        assert_eq!(reductions([40, 16], [16, 24]), 2);
+        assert_eq!(reductions([40, 0], [0, 24]), 0);
+        assert_eq!(reductions([40, 16], [16, 0]), 0);
+        assert_eq!(reductions([0, 16], [16, 24]), 0);
+    }
+}
