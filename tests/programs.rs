@@ -93,6 +93,11 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
             outputs.read_into("y", &mut out).await.unwrap();
             assert_eq!(*outputs.read_view(y).unwrap(), out);
         }
+        // The last of two counts, by whatever they are called.
+        let given: [Input<'_>; 3] =
+            [(x, &[0.5; 3]).into(), (mask, &[true; 3]).into(), ("x", &data).into()];
+        let outputs = program.run(given).await.unwrap();
+        assert_eq!(outputs.read(y).await.unwrap(), data);
         // What was recorded stands for what is not given, and is not changed by what was.
         let given: [Input<'_>; 3] =
             [(x, &data).into(), (mask, &[false; 3]).into(), (bias, &[7.0, 8.0, 9.0]).into()];

@@ -37,7 +37,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     batch.download(class);
     batch.download(confidence);
 
-    println!("{}\n\n{}", device.info(), batch.explain()?);
+    println!("{}", device.info());
+    if let Some(why) = &device.info().fallback {
+        println!("on the CPU: {why}");
+    }
+    println!("\n{}", batch.explain()?);
     batch.execute().await?;
     let logits = batch.read(logits).await?;
     let classes = batch.read(class).await?;

@@ -34,6 +34,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let features = network.features(heard)?;
     let voice = network.voice(features)?;
     println!("{}, {} kernels", device.info(), batch.explain()?.kernels().len());
+    if let Some(why) = &device.info().fallback {
+        println!("on the CPU: {why}");
+    }
     batch.execute().await?;
     let voice = batch.read(voice).await?;
 

@@ -63,6 +63,10 @@ struct Axis {
 /// up. With a stride of s, only each s-th element of a filter meets an element: one product computes the s results
 /// that lie between two elements from as many parts of the filter, which are then put in their places (Shi et al., 2016).
 /// Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros between its elements.
+///
+/// Filters whose size is no multiple of the stride are filled up with zeros, and those zeros between elements are multiplied by
+/// filters. Products of zeros with ±∞ or NaN are NaN: such an element makes NaN of up to s − 1 results past the reach of its
+/// filter, and a filter with such an element of results that no element reaches by it. In PyTorch those stay as they are.
 impl GpuCommandBatch {
     /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias` of
     /// `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a filter reaches

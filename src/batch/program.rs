@@ -92,7 +92,8 @@ impl GpuCommandBatch {
 }
 
 impl Program {
-    /// Runs the program. An input that is not given has the data that it had when the program was compiled.
+    /// Runs the program. An input that is not given has the data that it had when the program was compiled; of one that
+    /// is given twice, the last counts.
     /// [Residents](GpuCommandBatch::bind) have what they hold when the run starts, and those that the batch
     /// [keeps](GpuCommandBatch::keep) have what the run made when it ends.
     ///
