@@ -60,6 +60,8 @@ impl Budget {
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests {
     use std::future::{Future, poll_fn};
     use std::pin::pin;

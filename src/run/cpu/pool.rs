@@ -220,4 +220,41 @@ mod tests {
         pool.trim();
         assert_eq!(pool.counts().idle_bytes, 0);
     }
+
+    /// Threads take, hold, give and hand over, while another sweeps: what somebody holds is never written by anybody else.
+    #[test]
+    fn no_memory_has_two_owners() {
+        let pool = CpuPool::default();
+        let own = |thread: u32| {
+            for round in 0..3000 {
+                let tag = round * 8 + thread;
+                let (mut buffer, _) = pool.buffer(DType::U32, 64 + tag as usize % 3).unwrap();
+                buffer.as_slice_mut::<u32>().unwrap().fill(tag);
+                let held = Arc::new(buffer);
+                pool.give(Arc::clone(&held));
+                std::thread::yield_now();
+                let intact = |buffer: &HostBuffer| {
+                    buffer.as_slice::<u32>().unwrap().iter().all(|&x| x == tag)
+                };
+                assert!(intact(&held), "written while it was held");
+                if round % 2 == 0 {
+                    let mut owned = pool.hand_over(held).expect("nobody else has it");
+                    assert!(intact(&owned), "written while it was handed over");
+                    owned.as_slice_mut::<u32>().unwrap().fill(u32::MAX);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let own = &own;
+            let owners: Vec<_> = (0..3).map(|thread| scope.spawn(move || own(thread))).collect();
+            while !owners.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                pool.sweep();
+                assert!(pool.counts().live_bytes <= 3 * 4 * 256);
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(pool.counts().live_bytes, 0);
+        pool.trim();
+        assert_eq!(pool.counts().idle_bytes, 0);
+    }
 }

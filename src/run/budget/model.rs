@@ -1,0 +1,176 @@
+//! Every order in which four runs may ask for memory, be polled, give up and end, beside a queue written down plainly. A step is one
+//! call of the budget's; what happens inside of one is the semaphore's to get right.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::{Budget, Permit, UNIT};
+use crate::error::RunError;
+
+const RUNS: usize = 4;
+/// Units that there are.
+const ALL: u64 = 10;
+
+/// What a run may do next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    Ask,
+    /// Polled though nothing happened, by another task.
+    Move,
+    /// Polled once it was woken.
+    Poll,
+    GiveUp,
+    End,
+}
+
+/// What should happen: in the order of asking, and as soon as there is room for the first.
+struct Queue {
+    needs: [u64; RUNS],
+    left: u64,
+    waiting: VecDeque<usize>,
+    granted: [bool; RUNS],
+}
+
+impl Queue {
+    fn serve(&mut self) {
+        while let Some(&first) = self.waiting.front()
+            && self.needs[first] <= self.left
+        {
+            self.left -= self.needs[first];
+            self.granted[first] = true;
+            self.waiting.pop_front();
+        }
+    }
+
+    fn act(&mut self, run: usize, act: Act) {
+        match act {
+            Act::Ask => self.waiting.push_back(run),
+            Act::Move | Act::Poll => {}
+            Act::GiveUp | Act::End if self.granted[run] => {
+                self.granted[run] = false;
+                self.left += self.needs[run];
+            }
+            Act::GiveUp | Act::End => self.waiting.retain(|&waiting| waiting != run),
+        }
+        self.serve();
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+type Admission = Pin<Box<dyn Future<Output = Result<Permit, RunError>>>>;
+
+#[derive(Default)]
+enum State {
+    #[default]
+    New,
+    Waiting {
+        admission: Admission,
+        woken: Arc<Woken>,
+        was_moved: bool,
+    },
+    Running(#[expect(dead_code, reason = "held to be dropped")] Permit),
+    Gone,
+}
+
+struct World {
+    budget: Budget,
+    queue: Queue,
+    runs: [State; RUNS],
+}
+
+impl World {
+    fn new(needs: [u64; RUNS]) -> Self {
+        let queue = Queue { needs, left: ALL, waiting: VecDeque::new(), granted: [false; RUNS] };
+        Self { budget: Budget::new(Some(ALL * UNIT)), queue, runs: Default::default() }
+    }
+
+    /// Everything that may happen next.
+    fn acts(&self) -> Vec<(usize, Act)> {
+        let acts = self.runs.iter().enumerate().flat_map(|(run, state)| {
+            let acts: &[Act] = match state {
+                State::New => &[Act::Ask],
+                State::Waiting { woken, .. } if woken.0.load(Ordering::Relaxed) => {
+                    &[Act::Poll, Act::GiveUp]
+                }
+                State::Waiting { was_moved: false, .. } => &[Act::Move, Act::GiveUp],
+                State::Waiting { .. } => &[Act::GiveUp],
+                State::Running(_) => &[Act::End],
+                State::Gone => &[],
+            };
+            acts.iter().map(move |&act| (run, act))
+        });
+        acts.collect()
+    }
+
+    fn act(&mut self, run: usize, act: Act) {
+        self.queue.act(run, act);
+        let state = std::mem::take(&mut self.runs[run]);
+        self.runs[run] = match (act, state) {
+            (Act::Ask, _) => {
+                let (budget, bytes) = (self.budget.clone(), self.queue.needs[run] * UNIT);
+                self.poll(run, Box::pin(async move { budget.admit(bytes).await }), false)
+            }
+            (Act::Move | Act::Poll, State::Waiting { admission, .. }) => {
+                self.poll(run, admission, true)
+            }
+            _ => State::Gone,
+        };
+        for (run, state) in self.runs.iter().enumerate() {
+            if let State::Waiting { woken, .. } = state {
+                let woken = woken.0.load(Ordering::Relaxed);
+                assert_eq!(woken, self.queue.granted[run], "run {run} is woken when it may go on");
+            }
+        }
+    }
+
+    fn poll(&self, run: usize, mut admission: Admission, was_moved: bool) -> State {
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let polled = admission.as_mut().poll(&mut Context::from_waker(&waker));
+        assert_eq!(polled.is_ready(), self.queue.granted[run], "run {run}");
+        match polled {
+            Poll::Ready(permit) => State::Running(permit.expect("it can fit")),
+            Poll::Pending => State::Waiting { admission, woken, was_moved },
+        }
+    }
+}
+
+/// How many orders there are that begin with `path`, each checked to its end.
+fn explore(needs: [u64; RUNS], path: &mut Vec<(usize, Act)>) -> usize {
+    let mut world = World::new(needs);
+    path.iter().for_each(|&(run, act)| world.act(run, act));
+    let acts = world.acts();
+    if acts.is_empty() {
+        assert_eq!(world.queue.left, ALL);
+        let mut all = Box::pin(world.budget.admit(ALL * UNIT));
+        let polled = all.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_ready(), "some of the memory is lost after {path:?}");
+        return 1;
+    }
+    let mut orders = 0;
+    for act in acts {
+        path.push(act);
+        orders += explore(needs, path);
+        path.pop();
+    }
+    orders
+}
+
+#[test]
+fn in_every_order_runs_are_served_in_turn_and_no_memory_is_lost() {
+    for needs in [[8, 9, 1, 2], [4, 6, 5, 1]] {
+        let orders = explore(needs, &mut Vec::new());
+        assert!(orders > 10_000, "{orders} orders of {needs:?}");
+    }
+}
