@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::launch::{Results, Run, admit, tell};
-use super::resident::{self, Handle, Storage};
+use super::residence::{self, Handle, Storage};
 use super::state::{Kept, Turns};
 use super::stats::RunStats;
 use super::store::store;
@@ -64,7 +64,7 @@ impl PlanCell {
 impl Attempt<'_> {
     /// The plan for data where it lies now: that which was used last, one that the device made before, or a new one.
     pub fn prepared(&self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
-        let residents = resident::residences(self.graph, self.residents)?;
+        let residents = residence::residences(self.graph, self.residents)?;
         let named = matches!(self.placement, Placement::Cpu | Placement::Gpu);
         let fits = |prepared: &Arc<Prepared>| {
             let bound = if named { &[] } else { &residents[..] };
@@ -150,7 +150,7 @@ impl Attempt<'_> {
         let (results, mut kept) = run.finish(stats).await?;
         #[cfg(feature = "gpu")]
         if prepared.saved_near > 0.0 {
-            resident::note_saving(device, residents, prepared.saved_near);
+            residence::note_saving(device, residents, prepared.saved_near);
         }
         stats.submits += store(device, self.kept, &mut kept).await?;
         Ok((results, kept))

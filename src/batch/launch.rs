@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::fault::fault;
 use super::read::{Found, give_way};
-use super::resident::{Handle, Storage};
+use super::residence::{Handle, Storage};
 use super::stats::RunStats;
 use crate::clock::Stopwatch;
 use crate::cost::Backend;

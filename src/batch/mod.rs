@@ -32,6 +32,7 @@ mod random;
 mod read;
 mod recurrent;
 mod reduce;
+mod residence;
 mod resident;
 mod resize;
 mod rotary;
@@ -140,7 +141,7 @@ pub struct GpuCommandBatch {
     /// By position; `None` for an [input](Self::input) that no run was given yet.
     uploads: Vec<Option<Arc<HostBuffer>>>,
     names: names::Names,
-    residents: Vec<resident::Handle>,
+    residents: Vec<residence::Handle>,
     kept: Vec<state::Kept>,
     /// Of what [`replace_slice`](Self::replace_slice) made.
     replaced: HashMap<NodeId, state::Replaced>,

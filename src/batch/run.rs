@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::attempt::{Attempt, PlanCell};
 use super::launch::Results;
 use super::read::Found;
-use super::resident;
+use super::residence;
 use super::state::Turns;
 use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
@@ -104,7 +104,7 @@ impl GpuCommandBatch {
     pub(super) fn explanation(&mut self) -> Result<Explanation> {
         self.check_recorded()?;
         // A plan that was made before may be of a batch that was recorded at other places.
-        let residents = resident::residences(&self.graph, &self.residents)?;
+        let residents = residence::residences(&self.graph, &self.residents)?;
         let targets = self.device.targets();
         let placed = self.device.place(&self.graph, &targets, &self.placement, &residents)?;
         let chooser = match self.device.placement_now(self.placement) {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::resident::{Handle, Resident};
+use super::residence::Handle;
+use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch};
 use crate::cost::Backend;
 use crate::dtype::Element;

@@ -4,7 +4,7 @@ use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
 
-use super::resident::{Handle, Storage};
+use super::residence::{Handle, Storage};
 use super::state::Kept;
 use crate::device::Device;
 use crate::error::{DeviceError, Result};
