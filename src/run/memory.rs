@@ -8,6 +8,7 @@ use crate::units;
 
 /// Bytes from which copies are no longer made where a task awaits them: what one thread copies in a few tenths of a
 /// millisecond.
+#[cfg(any(feature = "gpu", test))]
 pub(crate) const LARGE: usize = 4 << 20;
 /// As [`LARGE`], for results: their copying is bound by the memory that they come from and go to, and help pays
 /// later (4 MiB: 0.35 ms alone, 0.48 ms with help; 16 MiB: 1.8 and 1.0 ms; measured on the host of an H200).
@@ -54,11 +55,12 @@ fn share<T>() -> usize {
 
 /// `len` zeros. Where they are many, nothing of them is touched yet, so that the threads that fill them share
 /// the faults of their pages too.
+#[cfg(any(feature = "gpu", test))]
 pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Vec<T> {
     in_large_pages(bytemuck::zeroed_vec(len))
 }
 
-/// As [`zeroed`].
+/// `len` zeros, as they come: where they are many, nothing of them is touched yet.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`] if the host has no such memory.
