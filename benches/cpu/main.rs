@@ -294,10 +294,11 @@ async fn rows(bench: &Bench) -> Done {
         (x - average) / (mean(&|x| (x - average).powi(2)) + 1e-5).sqrt()
     }
     let softmax: Beside = ("softmax by hand", direct::softmax);
+    let log_softmax: Beside = ("log-softmax by hand", direct::log_softmax);
     let norm: Beside = ("layer norm by hand", direct::layer_norm);
     let cases: [(&str, Record, Exact, Beside); 3] = [
         ("softmax_4096", |b, x| b.softmax(x, -1), |x, row| x.exp() / exps(row), softmax),
-        ("log_softmax_4096", |b, x| b.log_softmax(x, -1), |x, row| x - exps(row).ln(), softmax),
+        ("log_softmax_4096", |b, x| b.log_softmax(x, -1), |x, row| x - exps(row).ln(), log_softmax),
         ("layer_norm_4096", |b, x| b.layer_norm(x, -1, 1e-5), normal, norm),
     ];
     if !cases.iter().any(|(name, ..)| bench.wants(name)) {

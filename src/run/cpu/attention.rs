@@ -148,9 +148,9 @@ fn add_mask(scores: &mut [f32], scale: f32, mask: Option<Block<'_>>, [row, key]:
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 fn weigh(scores: &mut [f32], state: &mut State) -> f32 {
     let now = math::max(state.greatest, wide::greatest(scores));
-    let shrink = math::exp(state.greatest - now);
+    let shrink = math::exp_nonpositive(state.greatest - now);
     for score in &mut *scores {
-        *score = math::exp(*score - now);
+        *score = math::exp_nonpositive(*score - now);
     }
     state.total = state.total * f64::from(shrink) + wide::sum(scores, f64::from);
     state.greatest = now;

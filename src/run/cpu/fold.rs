@@ -353,7 +353,7 @@ fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
         }
         // In a loop of its own, which runs over wider vectors than those of doubles.
         for (weight, &apart) in weights[..x.len()].iter_mut().zip(&apart) {
-            *weight = math::exp(-apart.abs());
+            *weight = math::exp_nonpositive(-apart.abs());
         }
         for (i, ([most, sum], &x)) in states.iter_mut().zip(x).enumerate() {
             let weight = f64::from(weights[i]);

@@ -5,7 +5,7 @@ use super::output::{for_each, parts, split};
 use super::tape::TILE;
 use super::{Hole, Job};
 use crate::plan::Space;
-use crate::run::HostBuffer;
+use crate::run::{HostBuffer, threads};
 
 /// Computes the outputs of a map.
 pub(super) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
@@ -14,9 +14,10 @@ pub(super) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
     let len = outputs[0].len();
     let moved = inputs.len() + outputs.len();
     let parts = parts(len as u64 * (tape.flops() + moved as u64));
+    let words = len.saturating_mul(moved) / parts.min(threads::count());
     for_each(
         split(outputs, len, parts, TILE),
-        || Machine::new(tape).over(len.saturating_mul(moved)),
+        || Machine::new(tape).over(words),
         |machine, mut chunk| chunk.write(machine, &inputs, &[]),
     );
 }

@@ -39,10 +39,7 @@ use self::program::{Hole, Tapes};
 use self::tape::Tape;
 use crate::error::{DeviceError, Result, RunError};
 use crate::expr::Ref;
-use crate::plan::{
-    Failed, Form, Home, MatMulForm, Plan, ReduceForm, RowForm, ScanForm, SortForm, Source, Space,
-    Step, ValueId,
-};
+use crate::plan::{Failed, Form, Home, Plan, Source, Space, Step, ValueId};
 use crate::run::HostBuffer;
 use crate::shape::View;
 use crate::trace::{Timeline, What};
@@ -108,38 +105,13 @@ fn run(
 fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
     match &job.step.form {
         Form::Map { .. } => map::run(job, outputs),
-        Form::Reduce(ReduceForm { combine, outer, inner, prologue, .. }) => {
-            reduce::run(
-                job,
-                &reduce::Reduce { combine: *combine, outer, inner, prologue: *prologue },
-                outputs,
-            );
-        }
-        Form::Row(RowForm { kind, len, prologue, epsilon, .. }) => {
-            let (kind, len, prologue, epsilon) = (*kind, *len, *prologue, *epsilon);
-            row::run(job, &row::Row { kind, len, prologue, epsilon }, outputs)?;
-        }
-        Form::Sort(SortForm { len, count, prologue, descending, .. }) => {
-            let sort = sort::Sort {
-                len: *len,
-                count: *count,
-                prologue: *prologue,
-                descending: *descending,
-            };
-            sort::run(job, &sort, outputs)?;
-        }
-        Form::Scan(ScanForm { combine, len, prologue, .. }) => {
-            let scan = scan::Scan { combine: *combine, len: *len, prologue: *prologue };
-            scan::run(job, &scan, outputs);
-        }
+        Form::Reduce(form) => reduce::run(job, form, outputs),
+        Form::Row(form) => row::run(job, form, outputs)?,
+        Form::Sort(form) => sort::run(job, form, outputs)?,
+        Form::Scan(form) => scan::run(job, form, outputs),
         Form::Attention(form) => attention::run(job, form, outputs)?,
         Form::Own(form) => own::run(job, form, outputs)?,
-        Form::MatMul(MatMulForm { batch, m, n, k, spread, x, w, acc, .. }) => {
-            let (m, n, k) = (*m, *n, *k);
-            let (spread, x, w, acc) = (spread.as_ref(), *x, *w, *acc);
-            let product = matmul::Product { batch, m, n, k, spread, x, w, acc };
-            matmul::run(job, &product, outputs)?;
-        }
+        Form::MatMul(form) => matmul::run(job, form, outputs)?,
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ fn short_softmax(from: &[f32], to: &mut [f32], len: usize) {
         }
     }
     for x in &mut *to {
-        *x = math::exp(*x);
+        *x = math::exp_nonpositive(*x);
     }
     for row in to.chunks_mut(len) {
         let scale = (1.0 / wide::sum(row, f64::from)) as f32;
@@ -55,7 +55,7 @@ fn softmax(from: &[f32], to: &mut [f32]) {
     let mut sums = Partial::<f64, MANY>::new(0.0);
     for (from, to) in from.chunks(BLOCK).zip(to.chunks_mut(BLOCK)) {
         for (to, &x) in to.iter_mut().zip(from) {
-            *to = math::exp(x - greatest);
+            *to = math::exp_nonpositive(x - greatest);
         }
         sums.take(to, |sum, x| sum + f64::from(x));
     }
@@ -68,9 +68,19 @@ fn softmax(from: &[f32], to: &mut [f32]) {
 #[inline(always)]
 fn log_softmax(from: &[f32], to: &mut [f32]) {
     let greatest = wide::greatest_number(from);
-    let log = wide::sum_of_exps(from, greatest).ln() as f32;
-    for (to, &x) in to.iter_mut().zip(from) {
-        *to = (x - greatest) - log;
+    let (mut exps, mut sums) = ([0.0; BLOCK], Partial::<f64, MANY>::new(0.0));
+    for (from, to) in from.chunks(BLOCK).zip(to.chunks_mut(BLOCK)) {
+        let exps = &mut exps[..from.len()];
+        // Stored here, where there is much to compute while memory takes it.
+        for ((to, exp), &x) in to.iter_mut().zip(&mut *exps).zip(from) {
+            *to = x - greatest;
+            *exp = math::exp_nonpositive(*to);
+        }
+        sums.take(exps, |sum, x| sum + f64::from(x));
+    }
+    let log = sums.merged(|a, b| a + b).ln() as f32;
+    for x in to {
+        *x -= log;
     }
 }
 

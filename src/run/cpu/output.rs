@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::input::Input;
-use super::machine::{Machine, Span};
+use super::machine::{Machine, Places, Span};
 use super::tape::TILE;
 use crate::dtype::DType;
 use crate::run::HostBuffer;
@@ -163,20 +163,31 @@ impl<'a> Chunk<'a> {
 
     /// Runs `machine` over `span`, which begins `at` elements into the chunk.
     pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: Span<'_>, at: usize) {
-        let direct = |machine: &Machine<'_>, index, dtype: DType| {
-            !matches!(dtype, DType::F16 | DType::Bool) && machine.has_place(index)
-        };
-        let outputs = self.outputs.iter_mut().enumerate();
-        let places = outputs.map(|(index, (dtype, bytes))| {
-            let bytes = direct(machine, index, *dtype).then_some(bytes);
-            bytes.map(|bytes| words(bytes, at, span.len))
-        });
-        machine.run_to(span, places.collect());
+        let mut places = Places::new();
+        let mut elsewhere = false;
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
-            if !direct(machine, index, *dtype) {
+            let place = lies_in_place(machine, index, *dtype).then(|| words(bytes, at, span.len));
+            elsewhere |= place.is_none();
+            places.push(place);
+        }
+        machine.run_to(span, places);
+        if elsewhere {
+            self.store_others(machine, span, at);
+        }
+    }
+
+    /// Stores the roots that were not computed in their places.
+    fn store_others(&mut self, machine: &Machine<'_>, span: Span<'_>, at: usize) {
+        for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
+            if !lies_in_place(machine, index, *dtype) {
                 let range = at * dtype.size()..(at + span.len) * dtype.size();
                 store(*dtype, machine.root(index, span), &mut bytes[range]);
             }
         }
     }
+}
+
+/// Whether root `index` is computed where the output of `dtype` lies.
+fn lies_in_place(machine: &Machine<'_>, index: usize, dtype: DType) -> bool {
+    !matches!(dtype, DType::F16 | DType::Bool) && machine.has_place(index)
 }

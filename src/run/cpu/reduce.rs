@@ -12,22 +12,13 @@ use super::output::{for_each, parts, split};
 use super::tape::TILE;
 use super::{Hole, Job};
 use crate::dtype::Ty;
-use crate::expr::Ref;
 use crate::ops::Combine;
-use crate::plan::Space;
+use crate::plan::{ReduceForm, Space};
 use crate::run::HostBuffer;
 use crate::shape::View;
 
-/// The form's description.
-pub(super) struct Reduce<'a> {
-    pub combine: Combine,
-    pub outer: &'a [usize],
-    pub inner: &'a [usize],
-    pub prologue: Ref,
-}
-
 /// Computes the outputs of a reduction.
-pub(super) fn run(job: &Job<'_>, reduce: &Reduce<'_>, outputs: &mut [HostBuffer]) {
+pub(super) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(reduce.prologue);
     let acc = match (reduce.combine, ty) {
         (Combine::Sum, Ty::F32) => combine(job, reduce, &SumF32),
@@ -54,7 +45,7 @@ pub(super) fn run(job: &Job<'_>, reduce: &Reduce<'_>, outputs: &mut [HostBuffer]
 }
 
 /// The combined value of each point of the outer space.
-fn combine<F: Fold>(job: &Job<'_>, reduce: &Reduce<'_>, fold: &F) -> Vec<u32> {
+fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F) -> Vec<u32> {
     let outer: usize = reduce.outer.iter().product();
     let inner: usize = reduce.inner.iter().product();
     if outer * inner == 0 {
@@ -88,7 +79,7 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &Reduce<'_>, fold: &F) -> Vec<u32> {
 
 /// Whether neighbours in memory are neighbours in the outer space rather than the inner one, as in columns, and in
 /// windows that touch or overlap.
-fn by_columns(job: &Job<'_>, reduce: &Reduce<'_>) -> bool {
+fn by_columns(job: &Job<'_>, reduce: &ReduceForm) -> bool {
     let last = |view: &View, axes: Range<usize>| {
         let axis = axes.rev().find(|&axis| view.dims[axis] > 1)?;
         let stride = view.strides[axis].unsigned_abs();

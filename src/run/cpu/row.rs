@@ -11,22 +11,17 @@ use super::tape::{TILE, Tape};
 use super::{Hole, Job};
 use crate::dtype::DType;
 use crate::error::DeviceError;
-use crate::expr::Ref;
 use crate::ops::RowKind;
-use crate::plan::Space;
+use crate::plan::{RowForm, Space};
 use crate::run::HostBuffer;
 use crate::shape::View;
 
-/// The form's description.
-pub(super) struct Row {
-    pub kind: RowKind,
-    pub len: usize,
-    pub prologue: Ref,
-    pub epsilon: Option<u16>,
-}
-
 /// Computes the outputs of a row form.
-pub(super) fn run(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
+pub(super) fn run(
+    job: &Job<'_>,
+    row: &RowForm,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
     let views = job.step.outputs.iter().map(|output| &output.view);
     if views.clone().all(View::is_contiguous) {
         rows(job, row, outputs);
@@ -43,7 +38,7 @@ pub(super) fn run(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) -> Resul
 }
 
 /// Computes the outputs in row-major order of the form's space.
-fn rows(job: &Job<'_>, row: &Row, outputs: &mut [HostBuffer]) {
+fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let inputs = job.inputs(Space::Main, Clone::clone);
     let before = job.tape(Hole::Before, &[row.prologue], &inputs);
@@ -82,7 +77,7 @@ struct Worker<'t> {
 }
 
 impl<'t> Worker<'t> {
-    fn new(row: &Row, epsilon: f64, before: &'t Tape, after: Option<&'t Tape>) -> Self {
+    fn new(row: &RowForm, epsilon: f64, before: &'t Tape, after: Option<&'t Tape>) -> Self {
         Self {
             kind: row.kind,
             epsilon,

@@ -13,21 +13,13 @@ use super::row::{fill, write};
 use super::tape::TILE;
 use super::{Hole, Job};
 use crate::dtype::Ty;
-use crate::expr::Ref;
 use crate::ops::Combine;
-use crate::plan::Space;
+use crate::plan::{ScanForm, Space};
 use crate::run::HostBuffer;
 use crate::shape::View;
 
-/// The form's description.
-pub(super) struct Scan {
-    pub combine: Combine,
-    pub len: usize,
-    pub prologue: Ref,
-}
-
 /// Computes the outputs of a scan.
-pub(super) fn run(job: &Job<'_>, scan: &Scan, outputs: &mut [HostBuffer]) {
+pub(super) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(scan.prologue);
     match (scan.combine, ty) {
         (Combine::Sum, Ty::F32) => walk(job, scan, &SumF32, outputs),
@@ -42,7 +34,7 @@ pub(super) fn run(job: &Job<'_>, scan: &Scan, outputs: &mut [HostBuffer]) {
 /// The outputs in the order in which they lie: blocks of `len` rows of as many columns as lie between neighbours
 /// along the scanned axis. Where blocks are few, they are cut into pieces, each of which is read for what it combines
 /// to and then again.
-fn walk<F: Running>(job: &Job<'_>, scan: &Scan, fold: &F, outputs: &mut [HostBuffer]) {
+fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let (order, columns) = order(&step.outputs[0].view);
     let inputs = job.inputs(Space::Main, |view| permuted(view, &order));

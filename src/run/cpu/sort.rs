@@ -10,23 +10,13 @@ use super::tape::TILE;
 use super::{Hole, Job};
 use crate::dtype::Ty;
 use crate::error::DeviceError;
-use crate::expr::Ref;
-use crate::plan::{Space, StepOutput};
+use crate::plan::{SortForm, Space, StepOutput};
 use crate::run::{HostBuffer, memory};
-
-/// The form's description.
-pub(super) struct Sort {
-    pub len: usize,
-    /// How many of each row are kept.
-    pub count: usize,
-    pub prologue: Ref,
-    pub descending: bool,
-}
 
 /// Computes the outputs of a sort.
 pub(super) fn run(
     job: &Job<'_>,
-    sort: &Sort,
+    sort: &SortForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     let keys = Keys::new(job.step.expr.ty(sort.prologue), sort.descending);
@@ -75,7 +65,7 @@ impl Keys {
 }
 
 /// The entries of all elements in the order of the form's space.
-fn entries(job: &Job<'_>, sort: &Sort, keys: Keys) -> Result<Vec<u64>, DeviceError> {
+fn entries(job: &Job<'_>, sort: &SortForm, keys: Keys) -> Result<Vec<u64>, DeviceError> {
     const BLOCK: usize = 16 * TILE;
     let step = job.step;
     let inputs = job.inputs(Space::Main, Clone::clone);
@@ -116,7 +106,7 @@ fn order_row(row: &mut [u64], count: usize, alone: bool) {
 }
 
 /// Stores the elements, or their positions.
-fn write(sort: &Sort, keys: Keys, entries: &[u64], output: &StepOutput, to: &mut HostBuffer) {
+fn write(sort: &SortForm, keys: Keys, entries: &[u64], output: &StepOutput, to: &mut HostBuffer) {
     let (dtype, len) = (to.dtype(), to.len());
     let values = output.root == sort.prologue;
     for_each(

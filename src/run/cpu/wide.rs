@@ -94,7 +94,7 @@ pub(super) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
     fold(x, 0.0, |sum, x| sum + f(x), |a, b| a + b)
 }
 
-/// Σ e^(x − `shift`).
+/// Σ e^(x − `shift`), where no x is above `shift`.
 #[inline(always)]
 pub(super) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
     const BLOCK: usize = 512;
@@ -103,7 +103,7 @@ pub(super) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
     for x in x.chunks(BLOCK) {
         let exps = &mut exps[..x.len()];
         for (exp, &x) in exps.iter_mut().zip(x) {
-            *exp = math::exp(x - shift);
+            *exp = math::exp_nonpositive(x - shift);
         }
         total += sum(exps, f64::from);
     }

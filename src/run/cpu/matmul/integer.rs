@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use multiversion::multiversion;
 
-use super::Product;
 use super::blocks::DEPTH;
 use super::operand::Matrices;
+use crate::plan::MatMulForm;
 use crate::run::cpu::output::{for_each, parts};
 use crate::run::threads;
 
@@ -17,8 +17,8 @@ const COLUMNS: usize = 64;
 const BAND: usize = 64;
 
 /// Products modulo 2³², which are the same with and without a sign.
-pub(super) fn multiply(product: &Product<'_>, x: &Matrices<'_>, w: &Matrices<'_>, out: &mut [u32]) {
-    let Product { m, n, k, .. } = *product;
+pub(super) fn multiply(product: &MatMulForm, x: &Matrices<'_>, w: &Matrices<'_>, out: &mut [u32]) {
+    let MatMulForm { m, n, k, .. } = *product;
     let alone = parts((out.len() as u64).saturating_mul(k as u64)) == 1;
     let count = out.len() / (m * n).max(1);
     let size = if alone { [m, n] } else { size([m, n], count, threads::count()) };

@@ -16,22 +16,8 @@ pub(super) use self::results::Results;
 use super::{Hole, Job};
 use crate::dtype::Ty;
 use crate::error::DeviceError;
-use crate::expr::Ref;
-use crate::plan::{Space, Spread};
+use crate::plan::{MatMulForm, Space};
 use crate::run::{HostBuffer, threads};
-
-/// The form's description.
-pub(super) struct Product<'a> {
-    pub batch: &'a [usize],
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    /// The axes of k and n of the right operand, if there are several.
-    pub spread: Option<&'a Spread>,
-    pub x: Ref,
-    pub w: Ref,
-    pub acc: Ty,
-}
 
 /// Multiplications of one matrix from which all threads multiply it together, by `gemm`'s own parallel algorithm: they
 /// share what blocks would each read for themselves, and the pass over the results that follows costs little
@@ -41,7 +27,7 @@ const LARGE: usize = 1 << 32;
 /// Computes the outputs of a product.
 pub(super) fn run(
     job: &Job<'_>,
-    product: &Product<'_>,
+    product: &MatMulForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     let inputs = job.inputs(Space::Out, Clone::clone);

@@ -8,11 +8,11 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
-use super::{Place, Product};
+use super::Place;
 use crate::dtype::DType;
 use crate::error::DeviceError;
 use crate::expr::{Node, Ref};
-use crate::plan::{Source, Space, Spread};
+use crate::plan::{MatMulForm, Source, Space, Spread};
 use crate::run::HostBuffer;
 use crate::run::cpu::input::Input;
 use crate::run::cpu::machine::Machine;
@@ -34,7 +34,7 @@ pub(super) struct Floats<'a> {
 
 impl<'a> Floats<'a> {
     /// The products, as one of a tall matrix if there is but one right operand.
-    pub fn new(product: &Product<'_>, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
+    pub fn new(product: &MatMulForm, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
         let mut m = product.m;
         let mut count: usize = product.batch.iter().product();
         if w.is_shared() && x.fold_batch() {
@@ -74,11 +74,11 @@ impl<'a> Matrices<'a> {
     /// windows are computed where they are copied.
     pub fn of(
         job: &Job<'a>,
-        product: &Product<'_>,
+        product: &MatMulForm,
         by_blocks: bool,
         piecemeal: bool,
     ) -> Result<[Self; 2], DeviceError> {
-        let Product { batch, m, n, k, spread, x, w, .. } = *product;
+        let &MatMulForm { ref batch, m, n, k, ref spread, x, w, .. } = product;
         let (halves, piecemeal) = (by_blocks, by_blocks && piecemeal);
         let x = Self::new(job, (Space::X, x), [m, k], batch, halves)?;
         let w = match spread {
@@ -121,11 +121,11 @@ impl<'a> Matrices<'a> {
     /// The right operand's windows, stored unless they are wanted `piecemeal`.
     fn of_windows(
         job: &Job<'a>,
-        product: &Product<'_>,
+        product: &MatMulForm,
         spread: &Spread,
         piecemeal: bool,
     ) -> Result<Self, DeviceError> {
-        let batch = product.batch;
+        let batch = &product.batch;
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
         let windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
         let mut windows = if piecemeal { windows } else { windows.stored()? };

@@ -100,6 +100,18 @@ fn functions_keep_the_errors_that_their_documentation_states() {
 }
 
 #[test]
+fn the_exponential_of_what_is_not_positive_is_that_of_all_to_the_bit() {
+    let sign = (-0.0_f32).to_bits();
+    let special = [0.0, -0.0, -1e-40, -87.336_55, -103.972_08, -104.0, -1e38, f32::NEG_INFINITY];
+    let negative = (sign..=u32::MAX).step_by(1021).map(f32::from_bits);
+    for x in special.into_iter().chain(negative) {
+        let (got, want) = (exp_nonpositive(x), exp(x));
+        assert!(got.to_bits() == want.to_bits() || got.is_nan() && x.is_nan(), "{got} for {x}");
+    }
+    assert!(exp_nonpositive(f32::NAN).is_nan());
+}
+
+#[test]
 fn powers_follow_c() {
     let special = [
         0.0,
