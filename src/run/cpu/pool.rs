@@ -10,6 +10,9 @@ use crate::run::{HostBuffer, memory};
 
 /// Bytes that the pool holds on to at most.
 const BUDGET: usize = 1 << 30;
+/// Buffers that the pool knows at most, all of which it looks through for one that fits. Where data comes in vectors of the user's
+/// own, every batch leaves one more than it took.
+const MOST: usize = 1024;
 
 /// Buffers of earlier runs. Results are kept too, and used again once their last other holder
 /// is gone.
@@ -96,7 +99,7 @@ impl CpuPool {
         kept.bytes += 4 * buffer.capacity();
         kept.buffers.push(buffer);
         kept.counts.peak_bytes = kept.counts.peak_bytes.max(kept.bytes as u64);
-        while kept.bytes > BUDGET {
+        while kept.bytes > BUDGET || kept.buffers.len() > MOST {
             kept.remove(0);
         }
     }
@@ -219,6 +222,14 @@ mod tests {
         pool.give(buffer(5));
         pool.trim();
         assert_eq!(pool.counts().idle_bytes, 0);
+    }
+
+    #[test]
+    fn the_oldest_make_room_for_more_than_the_pool_looks_through() {
+        let pool = CpuPool::default();
+        (0..MOST + 9).for_each(|at| pool.give(Arc::new(HostBuffer::from_slice(&[at as u32; 2]))));
+        assert_eq!(pool.counts().idle_bytes, 8 * MOST as u64);
+        assert_eq!(pool.take(2).unwrap()[0], 9);
     }
 
     /// Threads take, hold, give and hand over, while another sweeps: what somebody holds is never written by anybody else.
