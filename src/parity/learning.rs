@@ -119,9 +119,13 @@ fn programs_and_batches_follow_what_was_learned() {
         right(&pollster::block_on(batch.read(y)).expect("results"));
         (batch.stats().backend, batch)
     };
+    // What these runs take teaches nothing: they are not alone.
+    let beside = device.busy();
     assert_eq!(run(), Some(Backend::Cpu));
+    drop(beside);
     let (plan, _) = prepared(&device, &batch);
     (0..2).for_each(|_| ran(&device, &plan, 10.0));
+    let _beside = device.busy();
     assert_eq!(run(), Some(Backend::Gpu), "{}", device.profile());
     assert_eq!(executed((batch, y)).0, Some(Backend::Gpu));
     assert_eq!(executed(recorded()).0, Some(Backend::Gpu));
