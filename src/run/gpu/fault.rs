@@ -22,10 +22,17 @@ thread_local! {
 /// Makes a call outside of any scope, of which an error is this crate's own: [`Health::check`] will tell it. What else no
 /// scope catches is an error of somebody who shares the device, and fails no run.
 pub(super) fn ours<R>(call: impl FnOnce() -> R) -> R {
-    let before = OURS.replace(true);
-    let result = call();
-    OURS.set(before);
-    result
+    /// Restores what was before, after a panic too.
+    struct Restore(bool);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            OURS.set(self.0);
+        }
+    }
+
+    let _restore = Restore(OURS.replace(true));
+    call()
 }
 
 /// What a device has reported outside any call.
@@ -74,15 +81,21 @@ impl Health {
 
     /// Fails if `device` is lost, or with an error of [`ours`] since the last check.
     pub fn check(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
-        if let Some(reason) = self.lost.get() {
-            return Err(DeviceError::Lost { reason: reason.clone() });
-        }
+        self.check_loss()?;
         match self.stray.lock().unwrap_or_else(PoisonError::into_inner).take() {
             None => Ok(()),
             Some(_) if is_dead(device) => Err(self.lost(device, REFUSES)),
             Some(reason) => {
                 Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
             }
+        }
+    }
+
+    /// Fails if the device is known to be lost.
+    fn check_loss(&self) -> Result<(), DeviceError> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
         }
     }
 
@@ -132,11 +145,22 @@ impl<'a> Scope<'a> {
     /// The first error since `open`, as one of `doing`, or the device's loss. In a browser errors come
     /// later, so there the handler of the device reports them.
     pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
+        let (device, health) = (self.device, self.health);
+        self.close_alone(doing)?;
+        health.check(device)
+    }
+
+    /// As [`close`](Self::close), but what an earlier call left is for the next check to tell: what was done since `open`
+    /// cannot be undone.
+    ///
+    /// # Errors
+    /// If one of the calls was refused, or the device is lost.
+    pub fn close_alone(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
         let internal = ready(self.internal.pop());
         let validation = ready(self.validation.pop());
         let memory = ready(self.memory.pop());
         match memory.or(validation).or(internal) {
-            None => self.health.check(self.device),
+            None => self.health.check_loss(),
             Some(wgpu::Error::OutOfMemory { .. }) => {
                 Err(DeviceError::OutOfMemory { doing: doing() })
             }

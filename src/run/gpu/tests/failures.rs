@@ -1,7 +1,11 @@
 //! Misuse, bad kernels and lost devices: errors, and nothing hangs.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::fault::{Scope, ours};
 use super::*;
 use crate::error::Error;
+use crate::run::Patch;
 
 #[tokio::test]
 async fn bad_kernels_are_errors() {
@@ -147,6 +151,65 @@ async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error()
             Err(error) => assert!(matches!(error, DeviceError::Lost { .. }), "{error}"),
         }
     }
+}
+
+/// A call that wgpu refuses.
+fn stray(gpu: &Gpu) {
+    drop(gpu.0.device.create_buffer(&wgpu::BufferDescriptor {
+        label: Some("a stray call"),
+        size: 4,
+        usage: wgpu::BufferUsages::empty(),
+        mapped_at_creation: false,
+    }));
+}
+
+#[tokio::test]
+async fn an_earlier_error_is_told_by_the_next_check_and_by_no_scope_that_closes_alone() {
+    let gpu = gpu_or_return!();
+    let check = || gpu.0.health.check(&gpu.0.device);
+    let open = || Scope::open(&gpu.0.device, &gpu.0.health);
+    let doing = || "sound calls".to_owned();
+    ours(|| stray(&gpu));
+    open().close_alone(doing).unwrap();
+    check().unwrap_err();
+    check().unwrap();
+    ours(|| stray(&gpu));
+    open().close(doing).unwrap_err();
+    check().unwrap();
+    let scope = open();
+    stray(&gpu);
+    let error = scope.close_alone(doing).unwrap_err();
+    assert!(error.to_string().contains("sound calls"), "{error}");
+    check().unwrap();
+}
+
+#[tokio::test]
+async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
+    let gpu = gpu_or_return!();
+    let panicking = || ours(|| panic!("in a call of ours"));
+    catch_unwind(AssertUnwindSafe(panicking)).unwrap_err();
+    stray(&gpu);
+    gpu.0.health.check(&gpu.0.device).unwrap();
+}
+
+#[tokio::test]
+async fn if_one_of_many_parts_is_refused_none_is_replaced() {
+    let gpu = gpu_or_return!();
+    let value =
+        |data: &[u32]| Arc::new(gpu.resident(DType::U32, bytemuck::cast_slice(data)).unwrap());
+    let new = value(&[9]);
+    let patched = |to: &Arc<DeviceBuffer>, elements, at| {
+        let patch = Patch::new(&Shape::from([elements]), 0, at, 1);
+        Patched { new: Arc::clone(&new), patch, to: Arc::clone(to), copied: None }
+    };
+    let (one, other) = (value(&[1; 64]), value(&[2; 64]));
+    let sound = patched(&one, 64, 3);
+    let beyond = patched(&other, 1 << 24, (1 << 24) - 1);
+    let error = gpu.patch(&[&sound, &beyond]).unwrap_err();
+    assert!(matches!(error, DeviceError::Refused { .. }), "{error}");
+    assert_eq!(gpu.read_resident(&one).await.unwrap().to_vec::<u32>(), [1; 64]);
+    assert_eq!(gpu.patch(&[&sound]).unwrap(), 1);
+    assert_eq!(gpu.read_resident(&one).await.unwrap().to_vec::<u32>()[2..5], [1, 9, 1]);
 }
 
 #[tokio::test]
