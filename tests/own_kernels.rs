@@ -276,6 +276,60 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
     }
 }
 
+/// What a kernel would not reach of its result, or would reach beyond an input, is known from the sizes.
+#[cfg(feature = "gpu")]
+#[test]
+fn arrays_must_fit_what_is_bound_to_them() {
+    let said = |x: &str, y: &str, inputs: usize, results: usize| {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let source = format!(
+            "@group(0) @binding(0) var<storage, read> x: {x};
+             @group(0) @binding(1) var<storage, read_write> y: {y};
+             @compute @workgroup_size(1) fn main() {{ y[0] = y[0]; }}"
+        );
+        let input = batch.upload(&vec![1.0_f32; inputs]);
+        batch.wgsl::<f32>(Wgsl::new(&source).input(input), results);
+        batch.check_recorded().map_err(|error| error.to_string())
+    };
+    let (any, pairs, fours) = ("array<f32>", "array<vec2<f32>>", "array<vec4<f32>>");
+    let (hundred, two_fours) = ("array<f32, 100>", "array<vec4<f32>, 2>");
+    for (x, y, inputs, results) in [
+        (any, any, 1, 7),
+        (pairs, fours, 6, 8),
+        (fours, pairs, 0, 2),
+        (hundred, hundred, 100, 101),
+        (two_fours, two_fours, 8, 9),
+        (hundred, two_fours, 0, 0),
+    ] {
+        assert_eq!(said(x, y, inputs, results), Ok(()), "{x}, {y}");
+    }
+    let result = "line 2 of the kernel: binding 1 is the result, which has";
+    let input = "line 1 of the kernel: binding 0 is input 0, which has";
+    for (x, y, inputs, results, wanted) in [
+        (
+            any,
+            fours,
+            7,
+            7,
+            format!("{result} 7 elements: they are no whole number of vectors of 4"),
+        ),
+        (
+            any,
+            fours,
+            3,
+            3,
+            format!("{result} 3 elements: they are no whole number of vectors of 4"),
+        ),
+        (pairs, any, 5, 1, format!("{input} 5 elements: they are no whole number of vectors of 2")),
+        (hundred, any, 50, 1, format!("{input} 50 elements: an array of 100 is larger")),
+        (any, hundred, 1, 99, format!("{result} 99 elements: an array of 100 is larger")),
+        (two_fours, any, 7, 1, format!("{input} 7 elements: an array of 8 is larger")),
+    ] {
+        let error = said(x, y, inputs, results).unwrap_err();
+        assert!(error.contains(&wanted), "{error}\nfor {x}, {y}");
+    }
+}
+
 #[test]
 fn what_a_kernel_cannot_take_is_a_mistake() {
     let what = mistake(|batch| {
@@ -378,19 +432,19 @@ async fn a_panic_of_the_function_for_the_cpu_is_an_error() {
     let device = Device::cpu();
     for (at, message) in [(0, "as it may"), (1, "the kernel has no input 1 of f32")] {
         let mut batch = GpuCommandBatch::new(&device);
-        let x = batch.upload(&[1.0_f32; 3]);
+        let x = batch.upload(&[1.0_f32; 4]);
         let kernel = Wgsl::new(AXPY).input(x).input(x).input(x);
         let kernel = match at {
             0 => kernel.on_cpu(|_, _: &mut [f32]| panic!("as it may")),
             _ => {
-                let y = batch.upload(&[1_i32; 3]);
+                let y = batch.upload(&[1_i32; 4]);
                 let source = AXPY.replace("x: array<vec4<f32>>", "x: array<i32>");
                 let source = source.replace("x[id.x] +", "f32(x[id.x]) +");
                 let kernel = Wgsl::new(&source).input(x).input(y).input(x);
                 kernel.on_cpu(|inputs, z: &mut [f32]| z.copy_from_slice(inputs.get::<f32>(1)))
             }
         };
-        batch.wgsl::<f32>(kernel, 3);
+        batch.wgsl::<f32>(kernel, 4);
         let Err(Error::Device(error)) = batch.execute().await else { panic!("it panics") };
         assert!(
             matches!(&error, DeviceError::Panicked { message: said, .. } if said == message),

@@ -16,7 +16,8 @@ use crate::shape::{MAX_RANK, Shape};
 ///
 /// The source is a whole module in WGSL. Of its group 0, the inputs are bound from 0 on as `var<storage, read>`, in the order of
 /// [`input`](Self::input), and after them the result, as `var<storage, read_write>`: arrays of `f32`, `i32` or `u32`, or of vectors
-/// of 2 or 4 or atomics of these. Their elements lie in row-major order, and `arrayLength` counts them.
+/// of 2 or 4 or atomics of these. Their elements lie in row-major order, and `arrayLength` counts them. Of arrays of vectors, the
+/// elements must be a whole number of vectors; an array of a fixed size may be shorter than what is bound to it, not longer.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Wgsl {
@@ -177,18 +178,19 @@ impl GpuCommandBatch {
         if nodes.iter().any(|&node| matches!(self.graph[node].op, Op::Invalid)) {
             return Err(Refusal::Silent);
         }
-        let types: Vec<DType> = nodes.iter().map(|&node| self.graph[node].ty.dtype).collect();
-        let takes = |dtype: &&DType| !matches!(dtype, DType::F16 | DType::Bool);
-        if let Some(&dtype) = types.iter().chain([&dtype]).find(|dtype| !takes(dtype)) {
-            return Err(MistakeKind::DType(dtype).into());
+        let result = Type { dtype, shape };
+        let types: Vec<&Type> = nodes.iter().map(|&node| &self.graph[node].ty).collect();
+        let takes = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
+        if let Some(ty) = types.iter().chain([&&result]).find(|ty| !takes(ty.dtype)) {
+            return Err(MistakeKind::DType(ty.dtype).into());
         }
         if let Some((given, _)) = twin.as_ref().filter(|(given, _)| *given != dtype) {
             return Err(MistakeKind::DTypes(*given, dtype).into());
         }
         let kernel = OwnKernel { source, entry, groups, twin: twin.map(|(_, twin)| twin) };
         #[cfg(feature = "gpu")]
-        gpu::check_own(&kernel, &types, dtype)
+        gpu::check_own(&kernel, &types, &result)
             .map_err(|gpu::Wrong { line, what }| MistakeKind::Kernel { line, what })?;
-        Ok((kernel, nodes, Type { dtype, shape }))
+        Ok((kernel, nodes, result))
     }
 }

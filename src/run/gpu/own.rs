@@ -3,49 +3,89 @@
 use std::error::Error;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use naga::{AddressSpace, ScalarKind, Span, StorageAccess, TypeInner, VectorSize};
+use naga::{AddressSpace, ArraySize, ScalarKind, StorageAccess, TypeInner, VectorSize};
 
 use crate::caught::caught;
 use crate::dtype::DType;
-use crate::ops::OwnKernel;
+use crate::ops::{OwnKernel, Type};
 
 /// What is wrong with a kernel, and the line of its source, counted from 1, where one is to blame.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wrong {
     pub line: Option<u32>,
     pub what: String,
 }
 
-/// Checks that a kernel is valid WGSL, and that it binds arrays of the types of the inputs, and of that of the result.
-pub(crate) fn check(kernel: &OwnKernel, inputs: &[DType], result: DType) -> Result<(), Wrong> {
+/// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element types and sizes.
+pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Result<(), Wrong> {
     let OwnKernel { source, entry, .. } = kernel;
-    let checked = caught(|| {
-        let module = valid(source)?;
-        let computes = |point: &naga::EntryPoint| {
-            *point.name == **entry && point.stage == naga::ShaderStage::Compute
-        };
-        if !module.entry_points.iter().any(computes) {
-            let what = format!("there is no `@compute` function `{entry}`");
-            return Err(Wrong { line: None, what });
-        }
-        Bindings { source, module: &module, inputs, result }.check()
-    });
-    checked.unwrap_or_else(|what| Err(Wrong { line: None, what }))
+    let module =
+        caught(|| Module::parse(source)).unwrap_or_else(|what| Err(Wrong { line: None, what }))?;
+    if !module.entries.iter().any(|name| **name == **entry) {
+        let what = format!("there is no `@compute` function `{entry}`");
+        return Err(Wrong { line: None, what });
+    }
+    for variable in &module.variables {
+        variable.check(inputs, result).map_err(|what| Wrong { line: variable.line, what })?;
+    }
+    let at = inputs.len();
+    if module.variables.iter().any(|variable| variable.binding as usize == at) {
+        return Ok(());
+    }
+    let what = format!("it declares no `var<storage, read_write>` for the result, binding {at}");
+    Err(Wrong { line: None, what })
 }
 
-/// The module, if some device might take it.
-fn valid(source: &str) -> Result<naga::Module, Wrong> {
-    let module = naga::front::wgsl::parse_str(source).map_err(|error| {
-        let line = error.location(source).map(|at| at.line_number);
-        Wrong { line, what: error.message().to_owned() }
-    })?;
-    let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
-    match validator.validate(&module) {
-        Ok(_) => Ok(module),
-        Err(error) => {
+/// What a valid module declares.
+struct Module {
+    /// The compute functions.
+    entries: Vec<String>,
+    /// Those that something is bound to.
+    variables: Vec<Variable>,
+}
+
+struct Variable {
+    line: Option<u32>,
+    group: u32,
+    binding: u32,
+    /// Whether it may be written; `None` outside of storage.
+    writes: Option<bool>,
+    /// `None` if it is anything else.
+    array: Option<Array>,
+}
+
+/// An array without gaps.
+struct Array {
+    scalar: naga::Scalar,
+    /// Of the vectors that it holds, or 1.
+    lanes: usize,
+    /// `None` if it is as long as what is bound.
+    len: Option<usize>,
+}
+
+impl Module {
+    /// The module, if some device might take it.
+    fn parse(source: &str) -> Result<Self, Wrong> {
+        let module = naga::front::wgsl::parse_str(source).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
-            Err(Wrong { line, what: chain(error.as_inner()) })
-        }
+            Wrong { line, what: error.message().to_owned() }
+        })?;
+        let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
+        validator.validate(&module).map_err(|error| {
+            let line = error.location(source).map(|at| at.line_number);
+            Wrong { line, what: chain(error.as_inner()) }
+        })?;
+        let compute = module
+            .entry_points
+            .iter()
+            .filter(|point| point.stage == naga::ShaderStage::Compute)
+            .map(|point| point.name.clone());
+        let variables = module.global_variables.iter().filter_map(|(handle, variable)| {
+            let span = module.global_variables.get_span(handle);
+            let line = span.is_defined().then(|| span.location(source).line_number);
+            Variable::of(&module, variable, line)
+        });
+        Ok(Self { entries: compute.collect(), variables: variables.collect() })
     }
 }
 
@@ -55,94 +95,90 @@ fn chain(error: &dyn Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// The module's variables beside what is bound to them.
-struct Bindings<'a> {
-    source: &'a str,
-    module: &'a naga::Module,
-    inputs: &'a [DType],
-    result: DType,
-}
-
-impl Bindings<'_> {
-    fn check(&self) -> Result<(), Wrong> {
-        let mut has_result = false;
-        for (handle, variable) in self.module.global_variables.iter() {
-            let Some(binding) = variable.binding else { continue };
-            let span = self.module.global_variables.get_span(handle);
-            let at = binding.binding as usize;
-            if binding.group != 0 || at > self.inputs.len() {
-                return Err(self.wrong(
-                    span,
-                    &format!(
-                        "nothing is bound to {at} of group {}: of group 0, inputs are bound from 0 on, and then the result to {}",
-                        binding.group,
-                        self.inputs.len()
-                    ),
-                ));
-            }
-            self.check_one(variable, span, at)?;
-            has_result |= at == self.inputs.len();
-        }
-        if has_result {
-            return Ok(());
-        }
-        let at = self.inputs.len();
-        let what =
-            format!("it declares no `var<storage, read_write>` for the result, binding {at}");
-        Err(Wrong { line: None, what })
-    }
-
-    fn check_one(
-        &self,
+impl Variable {
+    /// `None` for one that nothing is bound to.
+    fn of(
+        module: &naga::Module,
         variable: &naga::GlobalVariable,
-        span: Span,
-        at: usize,
-    ) -> Result<(), Wrong> {
-        let input = self.inputs.get(at);
-        let (dtype, access) = match input {
-            Some(&dtype) => (dtype, "read"),
-            None => (self.result, "read_write"),
-        };
+        line: Option<u32>,
+    ) -> Option<Self> {
+        let naga::ResourceBinding { group, binding } = variable.binding?;
         let writes = match variable.space {
             AddressSpace::Storage { access } => Some(access.contains(StorageAccess::STORE)),
             _ => None,
         };
-        if writes == Some(input.is_none()) && self.holds(variable, dtype) {
-            return Ok(());
-        }
-        let what = match input {
-            Some(_) => format!("input {at}"),
-            None => "the result".to_owned(),
-        };
-        Err(self.wrong(
-            span,
-            &format!(
-                "binding {at} is {what}: it must be `var<storage, {access}>` with an array of {dtype}, or of its atomics or \
-                 vectors of 2 or 4"
-            ),
-        ))
+        let array = Array::of(&module.types, &module.types[variable.ty].inner);
+        Some(Self { line, group, binding, writes, array })
     }
 
-    /// Whether the variable is an array of elements `dtype`, without gaps.
-    fn holds(&self, variable: &naga::GlobalVariable, dtype: DType) -> bool {
-        let types = &self.module.types;
-        let TypeInner::Array { base, .. } = types[variable.ty].inner else { return false };
-        let scalar = match types[base].inner {
-            TypeInner::Scalar(scalar) | TypeInner::Atomic(scalar) => scalar,
-            TypeInner::Vector { size: VectorSize::Bi | VectorSize::Quad, scalar } => scalar,
-            _ => return false,
+    /// Whether it is what an input or the result is bound to; if not, why.
+    fn check(&self, inputs: &[&Type], result: &Type) -> Result<(), String> {
+        let &Self { group, binding, writes, .. } = self;
+        let at = binding as usize;
+        if group != 0 || at > inputs.len() {
+            return Err(format!(
+                "nothing is bound to {at} of group {group}: of group 0, inputs are bound from 0 on, and then the result to {}",
+                inputs.len()
+            ));
+        }
+        let (ty, access, what) = match inputs.get(at) {
+            Some(&input) => (input, "read", format!("input {at}")),
+            None => (result, "read_write", "the result".to_owned()),
         };
+        let array = self.array.as_ref().filter(|array| array.holds(ty.dtype));
+        let Some(array) = array.filter(|_| writes == Some(at == inputs.len())) else {
+            return Err(format!(
+                "binding {at} is {what}: it must be `var<storage, {access}>` with an array of {}, or of its atomics or vectors \
+                 of 2 or 4",
+                ty.dtype
+            ));
+        };
+        let elements = ty.shape.elements();
+        array
+            .fits(elements)
+            .map_err(|why| format!("binding {at} is {what}, which has {elements} elements: {why}"))
+    }
+}
+
+impl Array {
+    fn of(types: &naga::UniqueArena<naga::Type>, ty: &TypeInner) -> Option<Self> {
+        let &TypeInner::Array { base, size, .. } = ty else { return None };
+        let (scalar, lanes) = match types[base].inner {
+            TypeInner::Scalar(scalar) | TypeInner::Atomic(scalar) => (scalar, 1),
+            TypeInner::Vector { size: VectorSize::Bi, scalar } => (scalar, 2),
+            TypeInner::Vector { size: VectorSize::Quad, scalar } => (scalar, 4),
+            _ => return None,
+        };
+        let len = match size {
+            ArraySize::Constant(len) => Some(len.get() as usize),
+            ArraySize::Dynamic => None,
+            ArraySize::Pending(_) => return None,
+        };
+        Some(Self { scalar, lanes, len })
+    }
+
+    fn holds(&self, dtype: DType) -> bool {
         let kind = match dtype {
             DType::F32 => ScalarKind::Float,
             DType::I32 => ScalarKind::Sint,
             DType::U32 => ScalarKind::Uint,
             DType::F16 | DType::Bool => return false,
         };
-        scalar == naga::Scalar { kind, width: 4 }
+        self.scalar == naga::Scalar { kind, width: 4 }
     }
 
-    fn wrong(&self, span: Span, what: &str) -> Wrong {
-        let line = span.is_defined().then(|| span.location(self.source).line_number);
-        Wrong { line, what: what.to_owned() }
+    /// Whether it can be bound to so many elements, and reaches them all if it is as long as they are. Where there are none, nothing
+    /// runs.
+    fn fits(&self, elements: usize) -> Result<(), String> {
+        let &Self { lanes, len, .. } = self;
+        match len {
+            None if !elements.is_multiple_of(lanes) => {
+                Err(format!("they are no whole number of vectors of {lanes}"))
+            }
+            Some(len) if elements > 0 && len.saturating_mul(lanes) > elements => {
+                Err(format!("an array of {} is larger", len.saturating_mul(lanes)))
+            }
+            _ => Ok(()),
+        }
     }
 }
