@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
+use std::thread;
+
 use onetrip::{
     BufferId, Device, DeviceError, Error, GpuCommandBatch, MistakeKind, PlanError, Recovery, Wgsl,
 };
@@ -452,6 +455,25 @@ async fn a_panic_of_the_function_for_the_cpu_is_an_error() {
         );
         assert!(error.to_string().contains(file!()), "{error}");
     }
+}
+
+/// A function of the user's own may take long, however small its result: it must not hold up the thread that awaits it.
+#[tokio::test]
+async fn functions_for_the_cpu_run_off_the_thread_that_awaits_them() {
+    let ran_on = Arc::new(Mutex::new(None));
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.upload(&[1_u32]);
+    let here = Arc::clone(&ran_on);
+    let kernel = Wgsl::new(COUNTS).entry_point("count").input(x);
+    let kernel = kernel.on_cpu(move |_, counts: &mut [u32]| {
+        *here.lock().unwrap() = Some(thread::current().id());
+        counts[0] = 7;
+    });
+    let y = batch.wgsl::<u32>(kernel, 1);
+    batch.execute().await.unwrap();
+    assert_eq!(batch.read(y).await.unwrap(), [7]);
+    let ran_on = ran_on.lock().unwrap().expect("it ran");
+    assert_ne!(ran_on, thread::current().id());
 }
 
 /// A kernel that was recorded anew is not planned again; another source, entry point, grid or function is another kernel.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{CpuPool, CpuProgram, CpuRun, run};
 use crate::error::Result;
+use crate::plan::{Form, Plan};
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
 use crate::run::threads::off_thread;
@@ -27,13 +28,19 @@ pub(crate) struct CpuJob {
     pub timeline: Timeline,
 }
 
-/// Runs a program; a long one on rayon's threads. If the future is dropped, no further step is begun.
+/// Whether a plan is done where it is awaited. Of functions of the user's own nobody knows how long they take.
+fn is_short(plan: &Plan) -> bool {
+    let calls_user = || plan.steps.iter().any(|step| matches!(step.form, Form::Own(_)));
+    plan.seconds < INLINE_SECONDS && !calls_user()
+}
+
+/// Runs a program, on rayon's threads if it is not short. If the future is dropped, no further step is begun.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),
 /// which nobody is left to see.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
-    let (pool, short) = (Arc::clone(pool), job.program.plan().seconds < INLINE_SECONDS);
+    let (pool, short) = (Arc::clone(pool), is_short(job.program.plan()));
     let awaited = Arc::new(());
     let future = Arc::downgrade(&awaited);
     let work = move || {
