@@ -24,6 +24,7 @@ pub(super) fn predict(step: &mut Step, values: &[Value], target: &Target) {
         dispatches: step.dispatches(),
         ..work(step)
     };
+    let on_cpu = Work { arithmetic: work.arithmetic + WINDOW_FLOPS * windows(step), ..work };
     let on_gpu = Work { product_seconds: product_seconds(step, target), ..work };
     step.cost = Cost {
         flops: work.flops() as u64,
@@ -33,7 +34,7 @@ pub(super) fn predict(step: &mut Step, values: &[Value], target: &Target) {
     };
     let learned = |side| target.profile.learned.factor(aspect(step, side));
     let (cpu, gpu) = (learned(Backend::Cpu), learned(Backend::Gpu));
-    step.cost.cpu_seconds = target.profile.cpu.step(&work) * cpu;
+    step.cost.cpu_seconds = target.profile.cpu.step(&on_cpu) * cpu;
     step.cost.gpu_seconds = target.profile.gpu.step(&on_gpu) * gpu;
 }
 
@@ -75,6 +76,19 @@ const SORT_MOVE: f64 = 16.0;
 
 /// What an element of a kernel of the user's own costs, of which nothing is known.
 const OWN_FLOPS: f64 = 64.0;
+
+/// What it costs the host to bring an element of a window to where a product reads it, in flops.
+const WINDOW_FLOPS: f64 = 8.0;
+
+/// The elements of the windows that the step multiplies.
+fn windows(step: &Step) -> f64 {
+    match &step.form {
+        Form::MatMul(MatMulForm { batch, n, k, spread: Some(_), .. }) => {
+            points(batch) as f64 * *k as f64 * *n as f64
+        }
+        _ => 0.0,
+    }
+}
 
 /// What the step computes.
 fn work(step: &Step) -> Work {
