@@ -76,8 +76,11 @@ impl Run<'_> {
     pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
         let (device, prepared) = (self.device, self.prepared);
         let busy = device.busy();
+        // What it takes to bring a resident says nothing of the steps.
+        let all_there = self.residents.iter().all(|handle| handle.is_on(prepared.backend()));
         let finished = self.run(stats).await;
-        if prepared.was_chosen && finished.is_ok() && stats.pipelines_compiled == 0 {
+        let teaches = prepared.was_chosen && all_there && stats.pipelines_compiled == 0;
+        if teaches && finished.is_ok() {
             device.learn(prepared, stats.run_time, stats.pool_misses > 0, &busy);
         }
         drop(busy);

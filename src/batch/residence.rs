@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use crate::cost::Residence;
+use crate::cost::{Backend, Residence};
 use crate::device::Device;
 #[cfg(feature = "gpu")]
 use crate::dtype::DType;
@@ -103,7 +103,7 @@ impl Storage {
 
     fn is_worth_bringing(&self) -> bool {
         #[cfg(feature = "gpu")]
-        return self.saved >= 1.0 && !self.is_shared;
+        return self.saved >= 1.0 && self.is_on_gpu() && !self.is_shared;
         #[cfg(not(feature = "gpu"))]
         false
     }
@@ -229,7 +229,22 @@ impl Handle {
 
     /// New data, in place of what was there.
     pub fn fill(&self, storage: Storage) {
-        *self.lock() = storage;
+        let mut old = self.lock();
+        *old = Storage {
+            // Where all is on the host there is nothing to be saved.
+            #[cfg(feature = "gpu")]
+            saved: if storage.host.is_none() { old.saved } else { 0.0 },
+            ..storage
+        };
+    }
+
+    /// Whether the data is on a side.
+    pub fn is_on(&self, side: Backend) -> bool {
+        let storage = self.lock();
+        match side {
+            Backend::Cpu => storage.host.is_some(),
+            Backend::Gpu => storage.is_on_gpu(),
+        }
     }
 
     /// A copy on the GPU of the data that is `on_host`, unless other data has taken its place.
@@ -246,7 +261,7 @@ impl Handle {
     pub fn add_host_copy(&self, on_gpu: &Arc<DeviceBuffer>, copy: &Arc<HostBuffer>) {
         let mut storage = self.lock();
         if !storage.is_shared && storage.is_in(on_gpu) {
-            storage.host = Some(Arc::clone(copy));
+            (storage.host, storage.saved) = (Some(Arc::clone(copy)), 0.0);
         }
     }
 

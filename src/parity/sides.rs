@@ -5,8 +5,8 @@ use super::random::{TOLERANCE, grow};
 use super::sample::Rng;
 use crate::batch::{BufferId, GpuCommandBatch, Resident, RunStats};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement};
-use crate::device::Device;
-use crate::error::{Error, FaultKind};
+use crate::device::{Device, Recovery};
+use crate::error::{DeviceError, Error, FaultKind};
 
 /// The host's cores and a GPU in one device; `None` where there is no GPU.
 fn both() -> Option<Device> {
@@ -232,7 +232,20 @@ async fn a_resident_moves_once_it_has_cost_what_moving_costs() {
     let shared = device.resident(&data, data.len()).unwrap();
     shared.wgpu_buffer().unwrap();
     assert_eq!(sides_of_runs(&device, &shared, 5).await, [Gpu; 5]);
-    // New data has not cost anything yet.
+    // So does a state, which is new after each run.
+    let state = device.resident(&data, data.len()).unwrap();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.bind(&state);
+    let y = batch.add_scalar(x, 1.0);
+    batch.update(&state, y);
+    let mut sides = Vec::new();
+    for run in 1_u8..7 {
+        batch.execute().await.unwrap();
+        sides.push(batch.stats().backend.unwrap());
+        assert_eq!(state.read_view().await.unwrap()[999], 999.0 + f32::from(run));
+    }
+    assert_eq!(sides, [Gpu, Gpu, Gpu, Cpu, Cpu, Cpu]);
+    // What has moved must cost as much again to be moved again.
     let mut batch = GpuCommandBatch::new(&device);
     let x = batch.upload(&data);
     let kept = batch.keep(x);
@@ -241,4 +254,23 @@ async fn a_resident_moves_once_it_has_cost_what_moving_costs() {
         batch.execute().await.unwrap();
         assert_eq!(sides_of_runs(&device, &kept, 4).await, [Gpu, Gpu, Gpu, Cpu]);
     }
+}
+
+#[tokio::test]
+async fn a_resident_that_is_about_to_move_is_lost_with_its_gpu() {
+    if both().is_none() {
+        return;
+    }
+    let builder = Device::builder().without_cache().without_learning().with_profile(slow_gpu());
+    let device = builder.recovery(Recovery::Reopen).both().await.unwrap();
+    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let resident = device.resident(&data, data.len()).unwrap();
+    assert_eq!(sides_of_runs(&device, &resident, 3).await, [Backend::Gpu; 3]);
+    device.simulate_loss();
+    let is_lost = |error| matches!(error, Error::Device(DeviceError::ResidentLost { .. }));
+    assert!(is_lost(resident.read().await.unwrap_err()));
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.bind(&resident);
+    batch.scale(x, 2.0);
+    assert!(is_lost(batch.execute().await.unwrap_err()));
 }
