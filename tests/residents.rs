@@ -372,6 +372,25 @@ async fn the_host_writes_in_place() {
     assert_rows(&state, [0, 5, 5, 0]).await;
 }
 
+/// In any number of runs, where these are far apart.
+#[tokio::test]
+async fn the_host_writes_many_runs_in_place() {
+    let device = Device::cpu();
+    for (width, in_place) in [(512, true), (8, false)] {
+        let state = device.resident(&vec![0_i32; 96 * 3 * width], [96, 3, width]).unwrap();
+        let mut b = GpuCommandBatch::new(&device);
+        let (old, new) = (b.bind(&state), b.full([96, 1, width], 5_i32));
+        let all = b.replace_slice(old, new, 1, 2);
+        b.update(&state, all);
+        let place = state.read_view().await.unwrap().as_ptr();
+        b.execute().await.unwrap();
+        let view = state.read_view().await.unwrap();
+        assert_eq!(view.as_ptr() == place, in_place, "{width}");
+        let want = |at| if at / width % 3 == 2 { 5 } else { 0 };
+        assert!(view.iter().enumerate().all(|(at, &x)| x == want(at)), "{width}");
+    }
+}
+
 /// Parts of every element type, along every axis, in more runs than are written one by one, and in odd places.
 #[tokio::test]
 async fn parts_of_every_kind_are_replaced() {
@@ -386,6 +405,8 @@ async fn parts_of_every_kind_are_replaced() {
         }
         part_is_replaced(&device, small[0], 2, 0).await.unwrap();
         part_is_replaced(&device, large[2], 1, 2).await.unwrap();
+        part_is_replaced(&device, small[1], 2, 4).await.unwrap();
+        part_is_replaced(&device, large[1], 2, 4).await.unwrap();
     }
 }
 

@@ -14,8 +14,11 @@ use crate::graph::NodeId;
 use crate::ops::{Op, Type};
 use crate::run::Patch;
 
-/// Parts in more runs than this are not written in place: each is a copy of its own.
+/// Parts in more runs than this are not written in place by a GPU: each is a copy of its own.
 const MOST_RUNS: usize = 64;
+/// Bytes between the runs of a part from which any number of them is written in place by the host: in what lies closer,
+/// most pages are touched anyway.
+const PAGE: usize = 4096;
 /// Bytes from which states are written in place by a GPU: what a fast one copies in the time of one more submission.
 const LEAST_BYTES: usize = 4 << 20;
 
@@ -45,8 +48,11 @@ impl GpuCommandBatch {
     ///
     /// Where `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place, when
     /// the run has ended: keys and values that a decoder appends cost what they are, not what was there before. Where
-    /// somebody holds the old value it is copied first. States of less than 4 MiB are written anew where there is a GPU,
-    /// which takes no longer.
+    /// somebody holds the old value it is copied first. What is written lies in runs, one for each index of the axes before
+    /// that of the part. Where there is a GPU, states of less than 4 MiB are written anew, which takes no longer, and so are
+    /// parts in more than 64 runs, and parts of `f16` whose runs begin or end within a word of 32 bits: a cache of more
+    /// than 64 heads is better laid out with the tokens as its first axis. On the host alone, parts in more than 64
+    /// runs are written in place where these begin 4 KiB apart or more.
     ///
     /// It is a mistake if the shapes differ, or if the batch updates the resident already.
     ///
@@ -131,10 +137,14 @@ impl GpuCommandBatch {
         let same = self.residents[at as usize].is_same(state);
         let Type { dtype, shape } = &self.graph[node].ty;
         let size = dtype.size();
-        // A truth value takes a word on a GPU.
-        let fits = size == 1 || part.patch.is_in_words(size);
-        let pays = !self.device.uses(Backend::Gpu) || shape.elements() * size >= LEAST_BYTES;
-        (same && fits && pays && part.patch.runs <= MOST_RUNS).then_some(part)
+        let pays = if self.device.uses(Backend::Gpu) {
+            // A truth value takes a word there.
+            let fits = size == 1 || part.patch.is_in_words(size);
+            fits && part.patch.runs <= MOST_RUNS && shape.elements() * size >= LEAST_BYTES
+        } else {
+            part.patch.runs <= MOST_RUNS || part.patch.spacing(size) >= PAGE
+        };
+        (same && pays).then_some(part)
     }
 
     #[track_caller]

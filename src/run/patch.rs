@@ -28,6 +28,11 @@ impl Patch {
         (0..runs).map(move |at| (at * len * size, (start + at * stride) * size, len * size))
     }
 
+    /// Bytes from where a run begins to where the next does, of elements of `size` bytes.
+    pub fn spacing(self, size: usize) -> usize {
+        self.stride * size
+    }
+
     /// Whether runs of elements of `size` bytes begin and end at whole words.
     pub fn is_in_words(self, size: usize) -> bool {
         [self.len, self.start, self.stride].iter().all(|&number| (number * size).is_multiple_of(4))
@@ -54,6 +59,7 @@ mod tests {
         wanted[6..9].copy_from_slice(&[1, 2, 3]);
         wanted[18..21].copy_from_slice(&[4, 5, 6]);
         assert_eq!(tensor, wanted);
+        assert_eq!(patch.spacing(2), 24);
         assert!(patch.is_in_words(4) && !patch.is_in_words(2));
         assert_eq!(Patch::new(&[5].into(), 0, 3, 2).copies(4).collect::<Vec<_>>(), [(0, 12, 8)]);
     }
