@@ -16,7 +16,9 @@ pub struct RunStats {
     /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel
     /// with the first run of a batch.
     pub uploads: u64,
-    /// Command buffers submitted (on the CPU: runs of the plan).
+    /// Command buffers submitted (on the CPU: runs of the plan), with those that [replace](crate::GpuCommandBatch::update)
+    /// parts of residents. Neither this nor what follows counts what then brings residents, or parts of them, from one
+    /// side to the other, as for [`keep_host_copy`](crate::Resident::keep_host_copy).
     pub submits: u64,
     /// Trips of results back: 1, or 0 with nothing to fetch.
     pub downloads: u64,

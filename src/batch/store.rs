@@ -20,10 +20,11 @@ type Patches = SmallVec<[Option<Patch>; 4]>;
 
 /// Fills the residents with what a run made, in their order: all of them, or none. Of `made`, parts are taken.
 ///
-/// Returns how often that was submitted to the device. Nothing is waited for once residents change.
+/// Returns how often the replacing was submitted to the device; what brings a part or a copy to the other side first does not
+/// count. Nothing is waited for once residents change.
 ///
 /// # Errors
-/// If a side fails, or has no room for the copy of a value that somebody else holds.
+/// If a side fails, if others move a resident again and again meanwhile, or if there is no room for the copy of a value that somebody else holds.
 pub(super) async fn store(device: &Device, kept: &[Kept], made: &mut [Storage]) -> Result<u64> {
     #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "all is on the host"))]
     let mut patches: Patches = kept.iter().map(|kept| kept.patch).collect();
@@ -38,9 +39,23 @@ pub(super) async fn store(device: &Device, kept: &[Kept], made: &mut [Storage]) 
             return Ok(submits);
         }
     }
-    Err(lost().into())
+    Err(never_together(made).into())
 }
 
+/// Why parts came never to where their values are.
+#[cfg_attr(not(feature = "gpu"), expect(unused_variables, reason = "there is no GPU to lose"))]
+fn never_together(made: &[Storage]) -> DeviceError {
+    #[cfg(feature = "gpu")]
+    if made.iter().filter_map(|made| made.gpu.as_ref()).any(|buffer| buffer.is_lost()) {
+        return lost();
+    }
+    DeviceError::Refused {
+        doing: "replacing a part of a resident".into(),
+        reason: "the resident was moved or replaced whenever the part was brought to it".into(),
+    }
+}
+
+#[cfg(feature = "gpu")]
 fn lost() -> DeviceError {
     DeviceError::Lost { reason: "it was gone when a run on it had ended".into() }
 }
@@ -221,5 +236,30 @@ fn submit(device: &Device, patches: &[&Patched]) -> Result<u64> {
         Some(gpu) => Ok(gpu.patch(patches)?.into()),
         None if patches.is_empty() => Ok(0),
         None => Err(lost().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::Location;
+
+    use super::*;
+    use crate::dtype::DType;
+    use crate::error::Error;
+    use crate::ops::Type;
+
+    #[tokio::test]
+    async fn a_part_that_is_nowhere_is_no_lost_device() {
+        let device = Device::cpu();
+        let ty = Type { dtype: DType::F32, shape: [3].into() };
+        let value = Storage::on_host(Arc::new(HostBuffer::from_slice(&[1_f32; 3])));
+        let handle = Handle::new(&device, ty, Location::caller(), value);
+        let patch = Some(Patch::new(&[3].into(), 0, 1, 1));
+        let kept = [Kept { handle: handle.clone(), patch }];
+        let error = store(&device, &kept, &mut [Storage::default()]).await.unwrap_err();
+        assert!(matches!(error, Error::Device(DeviceError::Refused { .. })), "{error}");
+        let part = Storage::on_host(Arc::new(HostBuffer::from_slice(&[2_f32])));
+        assert_eq!(store(&device, &kept, &mut [part]).await.unwrap(), 0);
+        assert_eq!(handle.on_host().await.unwrap().to_vec::<f32>(), [1.0, 2.0, 1.0]);
     }
 }
