@@ -128,16 +128,15 @@ impl Found {
         stage.over(pin!(self.copied_to_vec())).await
     }
 
-    /// As [`into_vec`](Self::into_vec), in the memory of the result where that lies on the host, an element is a word, and
-    /// nobody else holds it but `pool`, which then gives it away.
+    /// As [`into_vec`](Self::into_vec), in the memory of the result where that lies on the host, an element is a word, most
+    /// of the memory is used, and nobody else holds it but `pool`, which then gives it away.
     pub async fn taken<T: Element>(self, pool: &CpuPool) -> Vec<T> {
         let shared = match self {
-            Self::Host(buffer) => match pool.hand_over(buffer) {
+            Self::Host(buffer) if buffer.becomes_vec::<T>() => match pool.hand_over(buffer) {
                 Ok(own) => return own.into_vec(),
                 Err(shared) => Self::Host(shared),
             },
-            #[cfg(feature = "gpu")]
-            on_gpu @ Self::Gpu(_) => on_gpu,
+            copied => copied,
         };
         shared.into_vec().await
     }
@@ -244,5 +243,31 @@ impl<T: Element> AsRef<[T]> for ReadView<T> {
 impl<T: Element> fmt::Debug for ReadView<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_copied_anyway_stays_in_the_pool() {
+        let pool = CpuPool::default();
+        let given = |buffer: HostBuffer| {
+            let buffer = Arc::new(buffer);
+            pool.give(Arc::clone(&buffer));
+            Found::Host(buffer)
+        };
+        let halves = given(HostBuffer::from_slice(&[f16::ONE; 100]));
+        assert_eq!(halves.taken::<f16>(&pool).await, [f16::ONE; 100]);
+        let roomy = given(HostBuffer::recycled(DType::U32, 10, vec![7; 150]));
+        assert_eq!(roomy.taken::<u32>(&pool).await, [7; 10]);
+        let idle = pool.counts().idle_bytes;
+        assert_eq!(idle, 200 + 600);
+        let words = given(HostBuffer::from_slice(&[3_u32; 100]));
+        assert_eq!(words.taken::<u32>(&pool).await, [3; 100]);
+        assert_eq!(pool.counts().idle_bytes, idle);
     }
 }

@@ -106,11 +106,16 @@ impl HostBuffer {
     /// The elements as a vector, in the memory that they lie in where an element is a word and most of that is used;
     /// empty if they are not of type `T`.
     pub fn into_vec<T: Element>(mut self) -> Vec<T> {
-        if T::DTYPE != self.dtype || self.capacity() > 2 * self.len {
+        if !self.becomes_vec::<T>() {
             return self.to_vec();
         }
         self.words.truncate(Self::words_for(self.dtype, self.len));
         T::from_words(self.words).unwrap_or_else(|words| Self { words, ..self }.to_vec())
+    }
+
+    /// Whether [`into_vec`](Self::into_vec) takes the memory and copies nothing.
+    pub fn becomes_vec<T: Element>(&self) -> bool {
+        T::DTYPE == self.dtype && self.dtype.size() == 4 && self.capacity() <= 2 * self.len
     }
 
     /// The elements, or `None` if they are not of type `T`.
