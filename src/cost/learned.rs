@@ -75,15 +75,19 @@ impl Learned {
     }
 }
 
+/// What has one correction for all sizes.
+const TRIPS: &str = "round trips with their transfers";
+
 impl fmt::Display for Learned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (side, kinds) in [Backend::Cpu, Backend::Gpu].into_iter().zip(&self.0) {
-            let names = ["maps", "rows", "products", "kernels of wgsl", "transfers"];
+            let names = ["maps", "rows", "products", "kernels of wgsl", TRIPS];
             for (kind, sizes) in names.into_iter().zip(kinds) {
-                for (size, &step) in ["small", "middling", "large"].into_iter().zip(sizes) {
+                for (size, &step) in ["small ", "middling ", "large "].into_iter().zip(sizes) {
                     if step != 0 {
                         let factor = 2_f64.powi(step.into());
-                        writeln!(f, "learned: {size} {kind} on {side} take {factor} × as long")?;
+                        let size = if kind == TRIPS { "" } else { size };
+                        writeln!(f, "learned: {size}{kind} on {side} take {factor} × as long")?;
                     }
                 }
             }
@@ -185,6 +189,17 @@ mod tests {
     use super::*;
 
     const PRODUCT: Aspect = Aspect { side: Backend::Cpu, kind: Kind::Product, size: 1 };
+
+    #[test]
+    fn what_was_learned_is_told_by_kind_and_size_and_of_trips_for_all_sizes() {
+        let mut learned = Learned::default();
+        for (of, step) in [(PRODUCT, 1), (Aspect::trip(Backend::Gpu), -1)] {
+            learned.0[of.side as usize][of.kind as usize][of.size] = step;
+        }
+        let want = "learned: middling products on cpu take 2 × as long\n\
+                    learned: round trips with their transfers on gpu take 0.5 × as long\n";
+        assert_eq!(learned.to_string(), want);
+    }
 
     /// Runs of which each takes so many times the millisecond that the profile alone says.
     fn taught(truths: impl IntoIterator<Item = f64>) -> (Learned, usize) {
