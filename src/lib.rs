@@ -48,7 +48,7 @@
 //! - `tracing`: spans and events of every stage, under the target `onetrip`.
 //! - `ndarray`: views of arrays as inputs, arrays as results.
 //! - `safetensors`: weights from a file, mapped into memory, as residents.
-//! - `blocking`: twins of the async methods of devices, batches, programs and residents that wait on the calling thread.
+//! - `blocking`: twins of most async methods of devices, batches, programs and residents that wait on the calling thread.
 
 mod batch;
 mod calibrate;

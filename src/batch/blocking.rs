@@ -1,4 +1,4 @@
-//! Blocking twins of the async methods of devices, batches, programs and residents.
+//! Blocking twins of most async methods of devices, batches, programs and residents.
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
 use super::{
