@@ -23,6 +23,8 @@ mod tests;
 mod together;
 mod transpose;
 
+use std::panic::Location;
+
 use self::kernel::Kernel;
 use crate::cost::Limits;
 use crate::plan::{Form, Plan, Step, ValueId};
@@ -37,9 +39,9 @@ pub(crate) struct Dispatch {
     pub label: String,
     /// The whole module; its entry point is `main`, unless it is the user's.
     pub wgsl: String,
-    /// The entry point of a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`, perhaps
-    /// the same twice, are bound from 0 on, with the bytes of their values alone.
-    pub own: Option<String>,
+    /// Of a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`, perhaps the same twice,
+    /// are bound from 0 on, with the bytes of their values alone.
+    pub own: Option<Own>,
     /// `@group(0) @binding(1 + i)`, each buffer bound whole and once. Outputs first.
     pub buffers: Vec<Binding>,
     /// The uniform `array<vec4<u32>, N>` at `@group(0) @binding(0)`, bound with a dynamic offset; a
@@ -47,6 +49,14 @@ pub(crate) struct Dispatch {
     pub params: Vec<u32>,
     /// Workgroups along x, y, z; none is 0 or past the limit.
     pub groups: [u32; 3],
+}
+
+/// What else there is to say of a kernel of the user's own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Own {
+    pub entry: String,
+    /// Where it was recorded.
+    pub place: &'static Location<'static>,
 }
 
 /// A storage buffer of a dispatch.

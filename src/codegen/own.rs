@@ -1,18 +1,18 @@
 //! Kernels of the user's own: the result is filled with zeros, then the kernel runs as it was written.
 
 use super::kernel::{Kernel, THREADS};
-use super::{Binding, BufferRef, Dispatch};
+use super::{Binding, BufferRef, Dispatch, Own};
 use crate::expr::wgsl::type_name;
 use crate::plan::{OwnForm, Source};
 
 const ZEROS: &str = include_str!("../../shaders/zeros.wgsl");
 
 pub(super) fn lower<'a>(form: &OwnForm, kernel: impl Fn() -> Kernel<'a>) -> Vec<Dispatch> {
-    let mut zeros = vec![zeros(kernel())];
+    let mut dispatches = vec![zeros(kernel())];
     if form.runs {
-        zeros.push(own(form, &kernel()));
+        dispatches.push(own(form, &kernel()));
     }
-    zeros
+    dispatches
 }
 
 fn zeros(mut kernel: Kernel<'_>) -> Dispatch {
@@ -34,7 +34,7 @@ fn own(form: &OwnForm, kernel: &Kernel<'_>) -> Dispatch {
     Dispatch {
         label: step.label(),
         wgsl: form.kernel.source.to_string(),
-        own: Some(form.kernel.entry.to_string()),
+        own: Some(Own { entry: form.kernel.entry.to_string(), place: step.place }),
         buffers: inputs.chain(outputs).map(binding).collect(),
         params: Vec::new(),
         groups: form.kernel.groups,

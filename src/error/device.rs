@@ -108,6 +108,16 @@ pub enum DeviceError {
         /// The message of the panic.
         message: String,
     },
+    /// A kernel of the user's own that is valid, but more than the device can do: as more threads than a workgroup may have.
+    #[error("{place}: {op}: the device refused the kernel: {reason}")]
+    Kernel {
+        /// Where the operation was recorded.
+        place: String,
+        /// The operation.
+        op: &'static str,
+        /// What was said.
+        reason: String,
+    },
     /// The driver or wgpu refused something that the engine made.
     #[error("internal: {doing} was refused: {reason}; please report this")]
     Refused {

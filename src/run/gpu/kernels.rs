@@ -15,7 +15,7 @@ use super::fault::{Health, Scope};
 use super::pool::Lease;
 use crate::caught::caught;
 use crate::codegen::Dispatch;
-use crate::error::DeviceError;
+use crate::error::{DeviceError, file_and_line};
 use crate::lru::Lru;
 use crate::run::threads::parallel;
 use crate::trace::event;
@@ -28,8 +28,6 @@ const PIPELINES: usize = 4096;
 struct Shape {
     /// 0 where there are none: of the user's own kernels.
     params: u64,
-    /// The user's own entry point.
-    own: Option<String>,
     writes: SmallVec<[bool; 8]>,
 }
 
@@ -37,7 +35,6 @@ impl Shape {
     fn of(dispatch: &Dispatch) -> Self {
         Self {
             params: (dispatch.params.len() * 4) as u64,
-            own: dispatch.own.clone(),
             writes: dispatch.buffers.iter().map(|binding| binding.writes).collect(),
         }
     }
@@ -46,8 +43,29 @@ impl Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.params)?;
-        self.writes.iter().try_for_each(|&writes| f.write_str(if writes { "w" } else { "r" }))?;
-        self.own.as_ref().map_or(Ok(()), |entry| write!(f, " {entry}"))
+        self.writes.iter().try_for_each(|&writes| f.write_str(if writes { "w" } else { "r" }))
+    }
+}
+
+/// What a pipeline is made of.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    wgsl: String,
+    /// The user's own entry point.
+    entry: Option<String>,
+    shape: Shape,
+}
+
+impl Key {
+    fn of(dispatch: &Dispatch) -> Self {
+        let entry = dispatch.own.as_ref().map(|own| own.entry.clone());
+        Self { wgsl: dispatch.wgsl.clone(), entry, shape: Shape::of(dispatch) }
+    }
+
+    /// How the archive tells pipelines of one text apart.
+    fn variant(&self) -> String {
+        let Self { entry, shape, .. } = self;
+        entry.as_ref().map_or_else(|| shape.to_string(), |entry| format!("{shape} {entry}"))
     }
 }
 
@@ -110,6 +128,14 @@ fn compiling(dispatch: &Dispatch) -> String {
     format!("compiling the kernel of {}", dispatch.label)
 }
 
+/// Of what a device cannot compile: the user's fault, or this crate's.
+fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
+    match &dispatch.own {
+        Some(own) => DeviceError::Kernel { place: file_and_line(own.place), op: "wgsl", reason },
+        None => DeviceError::Refused { doing: compiling(dispatch), reason },
+    }
+}
+
 /// The pipelines of one device.
 pub(super) struct Compiler {
     device: wgpu::Device,
@@ -118,7 +144,7 @@ pub(super) struct Compiler {
     archive: Option<Archive>,
     next: AtomicU64,
     layouts: Mutex<HashMap<Shape, Arc<Layout>>>,
-    pipelines: Mutex<Lru<(String, Shape), Arc<Pipeline>>>,
+    pipelines: Mutex<Lru<Key, Arc<Pipeline>>>,
 }
 
 impl Compiler {
@@ -133,16 +159,14 @@ impl Compiler {
         }
     }
 
-    fn pipelines(&self) -> MutexGuard<'_, Lru<(String, Shape), Arc<Pipeline>>> {
+    fn pipelines(&self) -> MutexGuard<'_, Lru<Key, Arc<Pipeline>>> {
         self.pipelines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nothing is left to compile.
     pub fn knows(&self, dispatches: &[Dispatch]) -> bool {
         let mut pipelines = self.pipelines();
-        dispatches
-            .iter()
-            .all(|dispatch| pipelines.get(&(dispatch.wgsl.clone(), Shape::of(dispatch))).is_some())
+        dispatches.iter().all(|dispatch| pipelines.get(&Key::of(dispatch)).is_some())
     }
 
     /// A pipeline for each dispatch, with how many of the distinct ones were compiled and how many
@@ -151,41 +175,57 @@ impl Compiler {
         &self,
         dispatches: &[Dispatch],
     ) -> Result<(Vec<Arc<Pipeline>>, u32, u32), DeviceError> {
-        let mut distinct: HashMap<(&str, Shape), Option<Arc<Pipeline>>> = HashMap::new();
+        self.check_groups(dispatches)?;
+        let keys: Vec<Key> = dispatches.iter().map(Key::of).collect();
+        let mut distinct: HashMap<&Key, Option<Arc<Pipeline>>> = HashMap::new();
         let mut missing = Vec::new();
-        for dispatch in dispatches {
-            let shape = Shape::of(dispatch);
-            distinct.entry((&dispatch.wgsl, shape.clone())).or_insert_with(|| {
-                let known = self.pipelines().get(&(dispatch.wgsl.clone(), shape)).cloned();
+        for (dispatch, key) in dispatches.iter().zip(&keys) {
+            distinct.entry(key).or_insert_with(|| {
+                let known = self.pipelines().get(key).cloned();
                 if known.is_none() {
-                    missing.push(dispatch);
+                    missing.push((dispatch, key));
                 }
                 known
             });
         }
         let hits = (distinct.len() - missing.len()) as u32;
-        let create = |dispatch: &Dispatch| {
+        let create = |(dispatch, key): (&Dispatch, &Key)| {
             // Whoever compiles may give up by a panic.
-            caught(|| self.create(dispatch)).unwrap_or_else(|reason| {
-                Err(DeviceError::Refused { doing: compiling(dispatch), reason })
-            })
+            let created = caught(|| self.create(dispatch, key));
+            created.unwrap_or_else(|reason| Err(refused(dispatch, reason)))
         };
         let created = parallel(missing.clone(), create);
-        for (dispatch, pipeline) in missing.iter().zip(created) {
-            let (pipeline, shape) = (pipeline?, Shape::of(dispatch));
-            self.pipelines().insert((dispatch.wgsl.clone(), shape.clone()), Arc::clone(&pipeline));
-            distinct.insert((&dispatch.wgsl, shape), Some(pipeline));
+        for (&(_, key), pipeline) in missing.iter().zip(created) {
+            let pipeline = pipeline?;
+            self.pipelines().insert(key.clone(), Arc::clone(&pipeline));
+            distinct.insert(key, Some(pipeline));
         }
-        let found = |dispatch: &Dispatch| distinct[&(&*dispatch.wgsl, Shape::of(dispatch))].clone();
-        Ok((dispatches.iter().filter_map(found).collect(), missing.len() as u32, hits))
+        let pipelines = keys.iter().filter_map(|key| distinct[key].clone()).collect();
+        Ok((pipelines, missing.len() as u32, hits))
     }
 
-    fn create(&self, dispatch: &Dispatch) -> Result<Arc<Pipeline>, DeviceError> {
+    /// Refuses kernels of the user's own in more workgroups than the device runs. Those of this crate keep to the limit.
+    fn check_groups(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
+        let limit = self.device.limits().max_compute_workgroups_per_dimension;
+        let too_many = |dispatch: &&Dispatch| {
+            dispatch.own.is_some() && dispatch.groups.iter().any(|&n| n > limit)
+        };
+        match dispatches.iter().find(too_many) {
+            None => Ok(()),
+            Some(dispatch) => {
+                let [x, y, z] = dispatch.groups;
+                let reason = format!(
+                    "{x}, {y} and {z} workgroups are asked for, and at most {limit} may be along x, y and z"
+                );
+                Err(refused(dispatch, reason))
+            }
+        }
+    }
+
+    fn create(&self, dispatch: &Dispatch, key: &Key) -> Result<Arc<Pipeline>, DeviceError> {
         let scope = Scope::open(&self.device, &self.health);
-        let shape = Shape::of(dispatch);
-        let layout = self.layout(&shape);
-        let entry =
-            self.archive.as_ref().map(|archive| archive.find(&dispatch.wgsl, &shape.to_string()));
+        let layout = self.layout(&key.shape);
+        let entry = self.archive.as_ref().map(|archive| archive.find(&key.wgsl, &key.variant()));
         let source = wgpu::ShaderModuleDescriptor {
             label: Some(&dispatch.label),
             source: wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into()),
@@ -204,14 +244,18 @@ impl Compiler {
             label: Some(&dispatch.label),
             layout: Some(&layout.pipeline),
             module: &module,
-            entry_point: Some(dispatch.own.as_deref().unwrap_or("main")),
+            entry_point: Some(key.entry.as_deref().unwrap_or("main")),
             compilation_options: wgpu::PipelineCompilationOptions {
                 zero_initialize_workgroup_memory: dispatch.own.is_some(),
                 ..Default::default()
             },
             cache: entry.as_ref().map(|entry| &entry.cache),
         });
-        scope.close(|| compiling(dispatch))?;
+        scope.close_alone(|| compiling(dispatch)).map_err(|error| match error {
+            DeviceError::Refused { reason, .. } => refused(dispatch, reason),
+            error => error,
+        })?;
+        self.health.check(&self.device)?;
         event!(DEBUG, "compiled", kernel = dispatch.label.as_str());
         if let (Some(archive), Some(entry)) = (&self.archive, entry) {
             archive.keep(entry);
