@@ -254,8 +254,11 @@ impl Shared {
     ) -> wgpu::BindGroup {
         let layout = &pipeline.layout;
         let ids = [params.block.id].into_iter().chain(blocks.iter().map(|bound| bound.block.id));
-        let key: GroupKey =
-            (layout.id, ids.chain(blocks.iter().filter_map(|bound| bound.bytes)).collect());
+        let key = GroupKey {
+            layout: layout.id,
+            blocks: ids.collect(),
+            bytes: blocks.iter().filter_map(|bound| bound.bytes).collect(),
+        };
         if let Some(group) = self.bind_groups().get(&key) {
             counts.bind_group_hits += 1;
             return group.clone();

@@ -84,8 +84,14 @@ pub(crate) struct GpuCounts {
 #[derive(Clone)]
 pub(crate) struct Gpu(Arc<Shared>);
 
-/// A bind group's layout, then the blocks that it binds.
-type GroupKey = (u64, SmallVec<[u64; 8]>);
+/// What a bind group is made of.
+#[derive(PartialEq, Eq, Hash)]
+struct GroupKey {
+    layout: u64,
+    blocks: SmallVec<[u64; 8]>,
+    /// How much of each block, where that is not all of it.
+    bytes: Vec<u64>,
+}
 
 struct Shared {
     device: wgpu::Device,
@@ -296,7 +302,7 @@ impl Shared {
     fn forget_freed(&self) {
         let freed = self.pool.freed();
         if !freed.is_empty() {
-            self.bind_groups().retain(|(_, blocks)| !blocks.iter().any(|id| freed.contains(id)));
+            self.bind_groups().retain(|key| !key.blocks.iter().any(|id| freed.contains(id)));
         }
     }
 
