@@ -7,7 +7,7 @@ use super::{BufferId, GpuCommandBatch, Refusal};
 use crate::dtype::{DType, Element};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
-use crate::ops::{Elements, MOST_BINDINGS, Op, OwnKernel, Twin, Type, check_size};
+use crate::ops::{Elements, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Twin, Type, check_size};
 #[cfg(feature = "gpu")]
 use crate::run::gpu;
 use crate::shape::{MAX_RANK, Shape};
@@ -61,8 +61,9 @@ impl Wgsl {
     }
 
     /// What the kernel computes, for runs on the CPU: from the inputs to the elements of the result, which are 0 before. It must
-    /// do the same as the source does; two kernels of one source and one function are taken to be the same, whatever the function
-    /// has captured. Runs call it from any thread. If it panics, the run fails with
+    /// do the same as the source does. Two kernels of one source whose functions have one type are taken to be the same, whatever
+    /// the functions have captured: each closure in a program's text has a type of its own, but all `fn` pointers of one signature
+    /// have one, and so have all boxed closures of one. Runs call it from any thread. If it panics, the run fails with
     /// [`DeviceError::Panicked`](crate::DeviceError::Panicked).
     pub fn on_cpu<T, F>(mut self, function: F) -> Self
     where
@@ -107,8 +108,8 @@ impl GpuCommandBatch {
     /// A kernel of the caller's own, in WGSL, as an operation of this batch with a result of `shape`. What it does not write is 0; nor
     /// does it run where an input has no elements.
     ///
-    /// The kernel cannot leave its arrays: what it reads beyond their ends is unspecified, and what it writes there is lost. It does
-    /// not fuse; for an elementwise expression take [`map_expr`](Self::map_expr), which does.
+    /// The kernel cannot leave its arrays: what it reads beyond their ends is unspecified, and what it writes there is lost or lands on
+    /// some element of the same array. It does not fuse; for an elementwise expression take [`map_expr`](Self::map_expr), which does.
     ///
     /// The batch runs where the kernel can: on a GPU, or [on the CPU](Wgsl::on_cpu) too if the kernel has a function for that. Without
     /// one it is an error ([`PlanError::GpuOnly`](crate::PlanError::GpuOnly)) where there is no GPU, or none any more.
@@ -145,10 +146,12 @@ impl GpuCommandBatch {
     /// # }
     /// ```
     ///
-    /// It is a mistake ([`MistakeKind::Kernel`]) if the source is not valid, or if what it binds is not what it is given. What one
-    /// device refuses, as more threads than a workgroup may have there, is an error of the run.
+    /// It is a mistake ([`MistakeKind::Kernel`]) if the source is not valid, or if what it binds is not what it is given; builds
+    /// without the feature `gpu` do not look at the source. What one device refuses, as more threads than a workgroup may have there,
+    /// is an error of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
     #[track_caller]
     pub fn wgsl<T: Element>(&mut self, kernel: Wgsl, shape: impl Into<Shape>) -> BufferId<T> {
+        self.recording.start();
         let recorded = self.own_kernel(kernel, T::DTYPE, shape.into());
         match recorded {
             Ok((kernel, inputs, ty)) => self.push(Op::Own(Arc::new(kernel)), inputs.into(), ty),
@@ -168,7 +171,7 @@ impl GpuCommandBatch {
         }
         check_size(&shape)?;
         if inputs.len() >= MOST_BINDINGS {
-            let (what, must) = ("the number of inputs", "at most 7");
+            let (what, must) = ("the number of inputs", MOST_INPUTS);
             let given = inputs.len().to_string();
             return Err(MistakeKind::Parameter { what, must, given }.into());
         }

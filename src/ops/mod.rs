@@ -19,7 +19,7 @@ pub(crate) use attention::{AttentionDims, Scores};
 pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
 pub(crate) use infer::{MatMulDims, check_size, infer};
-pub(crate) use own::{Elements, MOST_BINDINGS, OwnKernel, Twin};
+pub(crate) use own::{Elements, MOST_BINDINGS, MOST_INPUTS, OwnKernel, Twin};
 pub use precision::Precision;
 pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction};

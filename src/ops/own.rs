@@ -21,6 +21,9 @@ pub(crate) struct OwnKernel {
 /// Storage buffers that every device binds to one kernel.
 pub(crate) const MOST_BINDINGS: usize = 8;
 
+/// The inputs that this leaves room for beside the result.
+pub(crate) const MOST_INPUTS: &str = "at most 7";
+
 /// An input's elements in row-major order.
 #[derive(Clone, Copy)]
 pub(crate) struct Elements<'a> {

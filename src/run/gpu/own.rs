@@ -1,12 +1,14 @@
 //! What can be said of a kernel of the user's own before a device compiles it.
 
 use std::error::Error;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, ArraySize, ScalarKind, StorageAccess, TypeInner, VectorSize};
 
 use crate::caught::caught;
 use crate::dtype::DType;
+use crate::lru::Lru;
 use crate::ops::{OwnKernel, Type};
 
 /// What is wrong with a kernel, and the line of its source, counted from 1, where one is to blame.
@@ -19,8 +21,8 @@ pub(crate) struct Wrong {
 /// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element types and sizes.
 pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Result<(), Wrong> {
     let OwnKernel { source, entry, .. } = kernel;
-    let module =
-        caught(|| Module::parse(source)).unwrap_or_else(|what| Err(Wrong { line: None, what }))?;
+    let module = known(source);
+    let module = module.as_ref().as_ref().map_err(Wrong::clone)?;
     if !module.entries.iter().any(|name| **name == **entry) {
         let what = format!("there is no `@compute` function `{entry}`");
         return Err(Wrong { line: None, what });
@@ -34,6 +36,27 @@ pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Resu
     }
     let what = format!("it declares no `var<storage, read_write>` for the result, binding {at}");
     Err(Wrong { line: None, what })
+}
+
+/// Modules kept.
+const MODULES: usize = 64;
+
+/// By their sources, with those that are not valid.
+static KNOWN: LazyLock<Mutex<Lru<Arc<str>, Arc<Parsed>>>> =
+    LazyLock::new(|| Mutex::new(Lru::new(MODULES)));
+
+type Parsed = Result<Module, Wrong>;
+
+/// What the source declares; parsed where it is new.
+fn known(source: &Arc<str>) -> Arc<Parsed> {
+    let modules = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(module) = modules().get(source) {
+        return Arc::clone(module);
+    }
+    let parsed = caught(|| Module::parse(source));
+    let parsed = Arc::new(parsed.unwrap_or_else(|what| Err(Wrong { line: None, what })));
+    modules().insert(Arc::clone(source), Arc::clone(&parsed));
+    parsed
 }
 
 /// What a valid module declares.
@@ -179,6 +202,20 @@ impl Array {
                 Err(format!("an array of {} is larger", len.saturating_mul(lanes)))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_parsed_once() {
+        for text in ["@compute @workgroup_size(1) fn main() { }", "no module at all"] {
+            let first = known(&text.into());
+            let again = known(&text.into());
+            assert!(Arc::ptr_eq(&first, &again), "{text}");
         }
     }
 }
