@@ -134,7 +134,6 @@ impl Program {
     /// On a GPU each kernel is then a pass of its own, so that its time can be taken, and none is encoded ahead: the whole
     /// takes longer than [`run`](Self::run). What the first run of a program makes, later ones find: profile the second.
     /// Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the whole.
-    /// Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the whole.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -193,7 +192,7 @@ impl Program {
 
     /// 128 bits that programs of equal structure have in common, in every process of one version of this crate: the
     /// operations with their parameters, element types and shapes, not the data. The key of the plans that a
-    /// [`Device`] keeps.
+    /// [`Device`] keeps. With a function for [the CPU](crate::Wgsl::on_cpu) among them, only processes of one build say the same.
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
         self.0.graph.fingerprint().0
