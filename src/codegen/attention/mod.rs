@@ -14,6 +14,7 @@ use super::collapse::Axes;
 use super::kernel::{Kernel, THREADS};
 use super::lanes;
 use super::results::Results;
+use super::template::fill;
 use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::plan::{AttentionForm, AttentionSchedule};
@@ -97,7 +98,9 @@ impl<'a> Attention<'a> {
         let (bases, names) = kernel.bases("b", "batch", &self.batch, offsets);
         let parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
         let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
-        let mut functions = self.loads(&mut kernel, &wide, &names, &parameters);
+        let weights = include_str!("../../../shaders/attention_weights.wgsl");
+        let mut functions = fill(weights, &[("unit", self.unit())]) + "\n";
+        functions += &self.loads(&mut kernel, &wide, &names, &parameters);
         functions += &match scratch {
             None => self.results().store(&mut kernel, &wide, &names, &parameters),
             Some(scratch) => self.store_partial(&mut kernel, &scratch),
@@ -106,7 +109,6 @@ impl<'a> Attention<'a> {
         let AttentionSchedule { rows, each, keys, columns, units, .. } = self.form.schedule;
         let mut holes = vec![
             ("functions", functions),
-            ("unit", self.unit().to_string()),
             ("locate", locate),
             ("bases", bases),
             ("rows", rows.to_string()),
