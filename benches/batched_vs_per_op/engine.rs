@@ -183,15 +183,7 @@ fn record_time(device: &Device) -> Duration {
     let mut batch = GpuCommandBatch::new(device);
     let x = batch.upload_shaped(&numbers(64), [8, 8]);
     let start = Instant::now();
-    let mut y = x;
-    for index in 0..RECORDED_OPS {
-        y = match index % 4 {
-            0 => batch.scale(y, 1.25),
-            1 => batch.add(y, x),
-            2 => batch.relu(y),
-            _ => batch.mul(y, x),
-        };
-    }
+    planning::elementwise(&mut batch, x, RECORDED_OPS);
     start.elapsed()
 }
 

@@ -15,7 +15,7 @@ const BUDGET: Budget = Budget { least: 9, most: 101, time: Duration::from_secs(1
 type Record = fn(&mut GpuCommandBatch, BufferId<f32>);
 
 const GRAPHS: [(&str, Record); 5] = [
-    ("a chain of elementwise operations", chain),
+    ("a chain of elementwise operations", |batch, x| elementwise(batch, x, OPS)),
     ("layers of a product, a bias and a relu", mlp),
     ("residual blocks of a product, a sum, a relu, a softmax and a sum", blocks),
     ("at random, elementwise", |batch, x| at_random(batch, x, 0)),
@@ -64,9 +64,10 @@ fn divided() -> DeviceProfile {
     profile
 }
 
-fn chain(batch: &mut GpuCommandBatch, x: BufferId<f32>) {
+/// Records a chain of so many operations.
+pub fn elementwise(batch: &mut GpuCommandBatch, x: BufferId<f32>, count: usize) {
     let mut y = x;
-    for at in 0..OPS {
+    for at in 0..count {
         y = match at % 4 {
             0 => batch.scale(y, 1.25),
             1 => batch.add(y, x),
