@@ -485,7 +485,7 @@ fn overlaps(node: &IrNode, read: &Read) -> bool {
 /// Rough flops of one element of an elementwise node.
 fn flops(op: &Op, dtype: DType) -> u64 {
     match op {
-        Op::Elementwise(..) | Op::Select | Op::Cast(_) => super::emit::expression_flops(op, dtype),
+        Op::Elementwise(..) | Op::Select | Op::Cast(_) => super::expression::flops(op, dtype),
         Op::Random(random) => random.flops(dtype),
         Op::SearchSorted { .. } => 64,
         _ => 2,

@@ -10,6 +10,7 @@ mod assign;
 mod attention;
 mod emit;
 mod explain;
+mod expression;
 mod fail;
 mod form;
 mod fuse;

@@ -212,7 +212,7 @@ impl Pass {
                 let lane = |scalar: &Scalar| scalar.dtype().lane();
                 let args: SmallVec<[Ty; 3]> = values.iter().map(lane).collect();
                 let lanes: SmallVec<[Ty; 2]> = params.iter().map(lane).collect();
-                let (expr, root) = super::emit::expression(&node.op, &args, &lanes);
+                let (expr, root) = super::expression::expression(&node.op, &args, &lanes);
                 let loads: Vec<reference::Value> = values.iter().map(|&v| v.into()).collect();
                 let leaves = reference::Leaves { loads: &loads, acc: None, scalars: params };
                 let value = reference::evaluate(&expr, root, leaves)?;
