@@ -111,7 +111,7 @@ impl Device {
     /// [`DeviceInfo::fallback`] then says why.
     ///
     /// `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice; with `gpu`, a software adapter will
-    /// do. `ONETRIP_ADAPTER` picks the GPU whose name contains it, ignoring case.
+    /// do. `ONETRIP_ADAPTER` picks the GPU whose name contains it, ignoring case, or whose PCI bus ID it is.
     ///
     /// # Errors
     /// [`DeviceError`](crate::DeviceError) if a variable is not understood, or asks for a GPU that is not there.
@@ -140,7 +140,7 @@ impl Device {
     }
 
     /// A GPU for everything: the best there is, a software adapter only if there is no hardware.
-    /// `ONETRIP_ADAPTER` picks the one whose name contains it, ignoring case.
+    /// `ONETRIP_ADAPTER` picks the one whose name contains it, ignoring case, or whose PCI bus ID it is.
     ///
     /// # Errors
     /// [`NoAdapter`](crate::DeviceError::NoAdapter) if there is none, with those that were found;

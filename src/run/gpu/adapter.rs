@@ -16,7 +16,7 @@ const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
 /// Which adapter is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AdapterChoice {
-    /// A part of its name, in any case.
+    /// A part of its name, in any case, or its PCI bus ID.
     pub name_part: Option<String>,
     /// Whether one that runs on the host's cores will do.
     pub software_too: bool,
@@ -25,7 +25,7 @@ pub(crate) struct AdapterChoice {
 }
 
 impl AdapterChoice {
-    /// The best whose name has this part, or of all.
+    /// The best whose name has this part or whose PCI bus ID this is, or of all.
     pub fn best(name_part: Option<String>, software_too: bool) -> Self {
         Self { name_part, software_too, known: None }
     }
@@ -36,7 +36,10 @@ impl AdapterChoice {
     }
 
     fn fits(&self, adapter: &wgpu::AdapterInfo) -> bool {
-        let has = |part: &String| adapter.name.to_lowercase().contains(&part.to_lowercase());
+        let has = |part: &String| {
+            adapter.name.to_lowercase().contains(&part.to_lowercase())
+                || adapter.device_pci_bus_id.eq_ignore_ascii_case(part)
+        };
         self.known.as_ref().is_none_or(|known| known == adapter)
             && self.name_part.as_ref().is_none_or(has)
             && (self.software_too || adapter.device_type != DeviceType::Cpu)
@@ -245,7 +248,10 @@ fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> DeviceError
         (None, None, true) => "at all".into(),
         (None, None, false) => "in hardware".into(),
     };
-    let describe = |one: &wgpu::AdapterInfo| format!("{} ({:?})", one.name, one.device_type);
+    let describe = |one: &wgpu::AdapterInfo| match &*one.device_pci_bus_id {
+        "" => format!("{} ({:?})", one.name, one.device_type),
+        bus => format!("{} ({:?}, PCI bus {bus})", one.name, one.device_type),
+    };
     let list: Vec<_> = found.iter().map(describe).collect();
     let hint = match (&choice.known, &choice.name_part) {
         _ if found.is_empty() => {
@@ -293,6 +299,14 @@ mod tests {
     }
 
     #[test]
+    fn equal_cards_are_told_apart_by_their_bus() {
+        assert_eq!(choose(Some("big card"), true), Some(2));
+        assert_eq!(choose(Some("0000:02:00.0"), true), Some(3));
+        assert_eq!(choose(Some("0000:03:00.0"), true), Some(4));
+        assert_eq!(choose(Some("0000:03"), true), None);
+    }
+
+    #[test]
     fn software_is_taken_only_where_it_will_do() {
         assert_eq!(choose(Some("llvm"), false), None);
         let only = &host()[..1];
@@ -316,7 +330,10 @@ mod tests {
     fn the_error_lists_what_was_found() {
         let choice = AdapterChoice::best(Some("rtx".into()), true);
         let message = none_fits(&host(), &choice).to_string();
-        assert!(message.contains("\"rtx\"") && message.contains("Onboard 5 (IntegratedGpu)"));
+        assert!(
+            message.contains("\"rtx\"")
+                && message.contains("Onboard 5 (IntegratedGpu, PCI bus 0000:00:02.0)")
+        );
         assert!(none_fits(&[], &choice).to_string().contains("found: none"));
     }
 }
