@@ -1,0 +1,96 @@
+//! The storage buffers that a kernel binds.
+
+use super::{Kernel, UNBOUND};
+use crate::codegen::BufferRef;
+use crate::dtype::DType;
+use crate::plan::{Operand, Source, ValueId};
+
+pub(super) struct Buffer {
+    pub at: BufferRef,
+    /// The WGSL type of an element.
+    pub element: String,
+    pub writes: bool,
+}
+
+impl Kernel<'_> {
+    /// Binds the outputs, in fours where `wide` says so.
+    pub fn bind_outputs(&mut self, wide: impl Fn(usize) -> bool) {
+        for (index, output) in self.step.outputs.iter().enumerate() {
+            self.bind(BufferRef::Value(output.value), output.dtype, true, wide(index));
+        }
+    }
+
+    /// Binds what `operands` read, in fours where `wide` says so; it must say the same of all
+    /// operands of one value.
+    pub fn bind_operands(&mut self, operands: &[usize], wide: impl Fn(usize) -> bool) {
+        for &index in operands {
+            let operand = &self.step.operands[index];
+            if let Source::Value(value) = operand.source
+                && !self.is_void(operand)
+            {
+                self.bind(BufferRef::Value(value), operand.dtype, false, wide(index));
+            }
+        }
+    }
+
+    /// Binds the step's scratch memory and names it.
+    pub fn bind_scratch(&mut self, writes: bool) -> String {
+        debug_assert!(self.step.scratch.is_some(), "{} has no scratch memory", self.step.label());
+        let Some(scratch) = self.step.scratch else { return UNBOUND.into() };
+        let slot = scratch.slot;
+        self.bind(BufferRef::Slot(slot), DType::U32, writes, false);
+        self.buffer(BufferRef::Slot(slot))
+    }
+
+    /// Binds what `operand` reads as fours of 32-bit words, whatever they hold.
+    pub fn bind_words(&mut self, operand: usize) {
+        if let Source::Value(value) = self.step.operands[operand].source {
+            self.bind(BufferRef::Value(value), DType::U32, false, true);
+        }
+    }
+
+    pub(super) fn bind(&mut self, at: BufferRef, dtype: DType, writes: bool, wide: bool) {
+        if self.buffers.iter().all(|b| b.at != at) {
+            let scalar = self.stored(dtype);
+            let element = if wide { format!("vec4<{scalar}>") } else { scalar.to_string() };
+            self.buffers.push(Buffer { at, element, writes });
+        }
+    }
+
+    /// Whether all that is bound holds two bytes an element.
+    pub fn binds_halves_alone(&self) -> bool {
+        self.buffers.iter().all(|b| b.element.contains("f16"))
+    }
+
+    /// Whether the buffer of `value` holds its elements rounded up to a multiple of `unit`: buffers
+    /// are no smaller than 256 bytes and otherwise multiples of that, but for the largest.
+    pub fn can_round_up(&self, value: ValueId, unit: usize) -> bool {
+        let value = &self.plan.values[value.index()];
+        let elements = value.shape.elements().next_multiple_of(unit) as u64;
+        elements.saturating_mul(self.limits.stored(value.dtype)) <= self.limits.binding_bytes
+    }
+
+    /// The WGSL type that holds `dtype` in memory.
+    pub(super) fn stored(&self, dtype: DType) -> &'static str {
+        match dtype {
+            DType::F16 if self.limits.f16 => "f16",
+            DType::F32 | DType::F16 => "f32",
+            DType::I32 => "i32",
+            DType::U32 | DType::Bool => "u32",
+        }
+    }
+
+    pub(super) fn buffer(&self, at: BufferRef) -> String {
+        let index = self.buffers.iter().position(|b| b.at == at);
+        debug_assert!(index.is_some(), "{at:?} is not bound");
+        index.map_or_else(|| UNBOUND.into(), |index| format!("buffer{index}"))
+    }
+
+    /// Whether the operand's value has no elements, so that nothing can be read.
+    pub(super) fn is_void(&self, operand: &Operand) -> bool {
+        match operand.source {
+            Source::Value(value) => self.plan.values[value.index()].shape.elements() == 0,
+            Source::Iota | Source::Table(_) | Source::Failures => false,
+        }
+    }
+}

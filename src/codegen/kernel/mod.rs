@@ -1,0 +1,142 @@
+//! What every generated kernel is made of: parameters, bindings, loads, stores and functions.
+
+mod bindings;
+mod elements;
+mod function;
+mod params;
+mod positions;
+mod tables;
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use self::bindings::Buffer;
+pub(super) use self::function::Function;
+use super::template::fill;
+use super::{Binding, Dispatch};
+use crate::cost::Limits;
+use crate::expr::{Ref, wgsl};
+use crate::plan::{Plan, Step};
+
+/// Threads of a workgroup, except where a template says otherwise.
+pub(super) const THREADS: usize = 256;
+
+/// Stands for what should be there and is not: a text with it does not compile, which is an error for the user, where
+/// another buffer's name would be a wrong result.
+pub(super) const UNBOUND: &str = "unbound";
+
+/// A kernel in the making.
+pub(super) struct Kernel<'a> {
+    pub plan: &'a Plan,
+    pub step: &'a Step,
+    pub limits: &'a Limits,
+    params: Vec<u32>,
+    buffers: Vec<Buffer>,
+    helpers: BTreeSet<&'static str>,
+    /// Operands that are there as a whole.
+    whole: BTreeSet<usize>,
+    /// Tables that are fetched from in fours.
+    fours: BTreeSet<usize>,
+    /// WGSL extensions besides what the buffers ask for.
+    extensions: BTreeSet<&'static str>,
+}
+
+impl<'a> Kernel<'a> {
+    pub fn new(plan: &'a Plan, step: &'a Step, limits: &'a Limits) -> Self {
+        Self {
+            plan,
+            step,
+            limits,
+            params: Vec::new(),
+            buffers: Vec::new(),
+            helpers: BTreeSet::new(),
+            whole: BTreeSet::new(),
+            fours: BTreeSet::new(),
+            extensions: BTreeSet::new(),
+        }
+    }
+
+    pub fn needs(&mut self, helper: &'static str) {
+        self.helpers.insert(helper);
+    }
+
+    pub fn enable(&mut self, extension: &'static str) {
+        self.extensions.insert(extension);
+    }
+
+    /// The operands that `roots` read, in ascending order.
+    pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
+        let mut operands = self.step.expr.loads(roots);
+        operands.sort_unstable();
+        operands
+    }
+
+    /// The roots of all outputs.
+    pub fn output_roots(&self) -> Vec<Ref> {
+        self.step.outputs.iter().map(|o| o.root).collect()
+    }
+
+    /// Fills `template`, whose hole `prelude` stands for all that was bound and needed, and shares
+    /// `groups` workgroups out to a grid.
+    pub fn dispatch(
+        mut self,
+        template: &str,
+        holes: &[(&str, impl AsRef<str>)],
+        phase: &str,
+        groups: usize,
+    ) -> Dispatch {
+        let whole = self.bind_whole();
+        self.params.resize(self.params.len().next_multiple_of(4).max(4), 0);
+        let prelude = self.prelude() + &whole;
+        let mut all = vec![("prelude", prelude.as_str())];
+        all.extend(holes.iter().map(|(name, text)| (*name, text.as_ref())));
+        let buffers = self.buffers.iter().map(|b| Binding { buffer: b.at, writes: b.writes });
+        Dispatch {
+            label: format!("{}{phase}", self.step.label()),
+            wgsl: fill(template, &all),
+            own: None,
+            buffers: buffers.collect(),
+            params: self.params,
+            groups: grid(groups, self.limits.groups),
+        }
+    }
+
+    fn prelude(&self) -> String {
+        let mut text = String::new();
+        let halves = self.buffers.iter().any(|b| b.element.contains("f16"));
+        let asked_for = self.extensions.iter().copied().chain(halves.then_some("f16"));
+        for extension in asked_for.collect::<BTreeSet<_>>() {
+            let _ = writeln!(text, "enable {extension};\n");
+        }
+        let quads = self.params.len() / 4;
+        let _ = write!(
+            text,
+            "struct Params {{\n    v: array<vec4<u32>, {quads}>,\n}}\n\
+             @group(0) @binding(0) var<uniform> params: Params;\n"
+        );
+        for (index, Buffer { element, writes, .. }) in self.buffers.iter().enumerate() {
+            let access = if *writes { "read_write" } else { "read" };
+            let binding = index + 1;
+            let _ = writeln!(
+                text,
+                "@group(0) @binding({binding}) \
+                 var<storage, {access}> buffer{index}: array<{element}>;"
+            );
+        }
+        let helpers = wgsl::helpers(&self.helpers, self.limits.int64);
+        if !helpers.is_empty() {
+            let _ = write!(text, "\n{helpers}\n");
+        }
+        text
+    }
+}
+
+/// A grid of at least `groups` workgroups with no side past `limit`. Kernels number them by
+/// `(z · sides.y + y) · sides.x + x` and leave out those past the end.
+pub(super) fn grid(groups: usize, limit: u32) -> [u32; 3] {
+    let limit = limit as usize;
+    let rows = groups.div_ceil(limit).max(1);
+    let x = groups.div_ceil(rows).max(1);
+    let y = rows.min(limit);
+    [x, y, rows.div_ceil(y)].map(|side| side as u32)
+}
