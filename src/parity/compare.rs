@@ -11,6 +11,9 @@ use crate::graph::NodeId;
 use crate::ops::Tolerance;
 use crate::run::HostBuffer;
 
+/// For what is moved, not computed.
+pub(super) const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };
+
 /// Units in the last place of an `f16`, of its least subnormal, and of the least normal `f32`, below
 /// which a GPU may take numbers for 0.
 const F16_ULP: f64 = 1.0 / 1024.0;

@@ -1,6 +1,6 @@
 //! Every elementwise operation of the registry, by element type and shape.
 
-use super::compare::check;
+use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::batch::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Scalar};
@@ -128,7 +128,7 @@ fn casts_between_all_types() {
             for_dtype!(from, T => {
                 let data: Vec<T> = edges.iter().map(|&x| T::from_number(x)).collect();
                 let what = format!("cast {from} to {to}");
-                check(&what, Tolerance { ulp: 0.0, abs: 0.0 }, |batch| {
+                check(&what, EXACT, |batch| {
                     let x = batch.upload(&data);
                     for_dtype!(to, U => { let _: BufferId<U> = batch.cast(x); });
                 });
@@ -145,7 +145,7 @@ fn select_takes_each_side() {
             let condition: Vec<bool> = values(&mut rng, 30, (0.0, 2.0));
             let x: Vec<T> = values(&mut rng, 6, (-5.0, 5.0));
             let y: Vec<T> = values(&mut rng, 5, (-5.0, 5.0));
-            check(&format!("select {dtype}"), Tolerance { ulp: 0.0, abs: 0.0 }, |batch| {
+            check(&format!("select {dtype}"), EXACT, |batch| {
                 let condition = batch.upload_shaped(&condition, [6, 5]);
                 let x = batch.upload_shaped(&x, [6, 1]);
                 let y = batch.upload(&y);

@@ -1,12 +1,10 @@
 //! Reading and writing at computed indices, by element type, shape and axis.
 
-use super::compare::check;
+use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, for_dtype, values};
 use crate::batch::{BufferId, GpuCommandBatch};
 use crate::dtype::{DType, Index};
 use crate::ops::{Side, Tolerance};
-
-const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };
 
 /// `n` indices below `size`.
 fn indices<I: Index + FromNumber>(rng: &mut Rng, n: usize, size: usize) -> Vec<I> {

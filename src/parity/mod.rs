@@ -3,15 +3,21 @@
 mod attention;
 mod compare;
 mod elementwise;
-mod families;
+mod graphs;
 mod indexing;
 mod interpret;
 #[cfg(feature = "gpu")]
 mod learning;
+mod matmul;
+mod movement;
 mod random;
+mod reduce;
+mod row;
 mod sample;
+mod scan;
 #[cfg(feature = "gpu")]
 mod sides;
+mod sort;
 
 use std::sync::OnceLock;
 

@@ -1,7 +1,7 @@
 //! Graphs that run on both sides at once.
 
 use super::compare::check_on;
-use super::random::{TOLERANCE, grow};
+use super::graphs::{TOLERANCE, grow};
 use super::sample::Rng;
 use crate::batch::{BufferId, GpuCommandBatch, Resident, RunStats};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement};

@@ -1,0 +1,114 @@
+//! Products, by element type, precision, shape and order in memory.
+
+use super::compare::check;
+use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::batch::{BufferId, GpuCommandBatch};
+use crate::dtype::DType;
+use crate::graph::NodeId;
+use crate::ops::{Op, Precision, Tolerance};
+
+/// Shapes of x and w, and whether each is stored transposed.
+const PRODUCTS: [(&[usize], &[usize]); 18] = [
+    (&[5], &[5]),
+    (&[5], &[5, 3]),
+    (&[4, 5], &[5]),
+    (&[4, 5], &[5, 3]),
+    (&[1, 1], &[1, 1]),
+    (&[64, 64], &[64, 64]),
+    (&[65, 33], &[33, 129]),
+    (&[1, 300], &[300, 70]),
+    (&[130, 7], &[7, 1]),
+    (&[16, 100], &[100, 200]),
+    (&[3, 4, 5], &[5, 6]),
+    (&[2, 1, 4, 5], &[3, 5, 2]),
+    (&[3, 4, 5], &[5]),
+    (&[5], &[3, 5, 2]),
+    (&[4, 0], &[0, 3]),
+    (&[0, 4], &[4, 3]),
+    (&[200, 150], &[150, 140]),
+    (&[1, 1000], &[1000, 1]),
+];
+
+#[test]
+fn products_by_type_shape_and_order() {
+    let mut rng = Rng::new(5);
+    for dtype in [DType::F32, DType::F16, DType::I32, DType::U32] {
+        for (x_shape, w_shape) in PRODUCTS {
+            for transposed in 0..4 {
+                for_dtype!(dtype, T => {
+                    let x: Vec<T> = values(&mut rng, x_shape.iter().product(), (-3.0, 3.0));
+                    let w: Vec<T> = values(&mut rng, w_shape.iter().product(), (-3.0, 3.0));
+                    let what = format!("matmul {dtype} {x_shape:?} {w_shape:?} order {transposed}");
+                    let k = x_shape[x_shape.len() - 1] as f64;
+                    let tolerance = Tolerance { ulp: 4.0, abs: 2e-8 * k + 1e-7 };
+                    check(&what, tolerance, |batch| {
+                        let x = stored::<T>(batch, &x, x_shape, transposed & 1 != 0);
+                        let w = stored::<T>(batch, &w, w_shape, transposed & 2 != 0);
+                        let _: BufferId<T> = batch.record(Op::MatMul(Precision::Exact), &[Ok(x), Ok(w)]);
+                    });
+                });
+            }
+        }
+    }
+}
+
+/// Wherever there are matrix units, these run on them.
+#[test]
+fn products_of_every_precision() {
+    let shapes: [(&[usize], &[usize]); 7] = [
+        (&[128, 64], &[64, 128]),
+        (&[200, 150], &[150, 140]),
+        (&[65, 333], &[333, 129]),
+        (&[130, 7], &[7, 1]),
+        (&[3, 20, 48], &[48, 72]),
+        (&[64, 2000], &[2000, 64]),
+        (&[9, 0], &[0, 3]),
+    ];
+    let mut rng = Rng::new(8);
+    for (x_shape, w_shape) in shapes {
+        for transposed in 0..4 {
+            // Elements of any size keep their bits in two parts; rounded to f16, they must be in its range.
+            for (precision, size, other) in [
+                (Precision::Split, 1.0, 3.0),
+                (Precision::Split, 1e-9, 3.0),
+                (Precision::Split, 1e12, 3.0),
+                (Precision::Split, 1e34, 1e-30),
+                (Precision::Split, 1e-30, 1e34),
+                (Precision::Half, 1.0, 3.0),
+            ] {
+                let x: Vec<f32> = values(&mut rng, x_shape.iter().product(), (-size, size));
+                let w: Vec<f32> = values(&mut rng, w_shape.iter().product(), (-other, other));
+                let what = format!("{precision:?} {x_shape:?} {w_shape:?} order {transposed}");
+                let k = x_shape[x_shape.len() - 1] as f64;
+                let abs = match precision {
+                    Precision::Half => other * size * k.sqrt() * 2_f64.powi(-9),
+                    Precision::Split | Precision::Exact => other * size * (4e-8 * k + 4e-7),
+                };
+                check(&what, Tolerance { ulp: 8.0, abs }, |batch| {
+                    let x = stored::<f32>(batch, &x, x_shape, transposed & 1 != 0);
+                    let w = stored::<f32>(batch, &w, w_shape, transposed & 2 != 0);
+                    let product = Op::MatMul(precision);
+                    let y: BufferId<f32> = batch.record(product, &[Ok(x), Ok(w)]);
+                    batch.relu(y);
+                });
+            }
+        }
+    }
+}
+
+/// A tensor of `shape`, which lies in memory with its last two axes swapped if `transposed`.
+fn stored<T: FromNumber>(
+    batch: &mut GpuCommandBatch,
+    data: &[T],
+    shape: &[usize],
+    transposed: bool,
+) -> NodeId {
+    if !transposed || shape.len() < 2 {
+        return batch.upload_shaped(data, shape).node;
+    }
+    let mut swapped = shape.to_vec();
+    let last = swapped.len() - 1;
+    swapped.swap(last, last - 1);
+    let x = batch.upload_shaped(data, swapped);
+    batch.transpose(x).node
+}
