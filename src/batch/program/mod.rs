@@ -1,5 +1,7 @@
 //! Programs: batches that are recorded once and run as often as wanted, by many tasks at once.
 
+mod outputs;
+
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,26 +9,22 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+pub use self::outputs::{OutputKey, Outputs};
+use super::GpuCommandBatch;
 use super::attempt::{Attempt, Done, PlanCell};
 use super::input::{Input, Key, Named};
-use super::launch::Results;
 use super::names::Names;
 use super::profile::Profile;
-use super::read::{Found, ReadView, check_length};
-use super::residence::{Handle, Storage};
-use super::resident::Resident;
+use super::residence::Handle;
 use super::state::{Kept, Turns};
 use super::stats::RunStats;
 use super::upload::not_given;
-use super::{BufferId, GpuCommandBatch};
 use crate::cost::Placement;
-use crate::device::{Device, Prepared};
-use crate::dtype::Element;
-use crate::error::{DataError, Origin, ReadError, Result, RunError};
+use crate::device::Device;
+use crate::error::{DataError, Origin, Result, RunError};
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use crate::run::{HostBuffer, deadline};
-use crate::shape::Shape;
 use crate::trace::{OFF, Timeline, stage};
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
@@ -291,158 +289,8 @@ enum Unknown {
     Name(String),
 }
 
-/// What one run of a [`Program`] made.
-pub struct Outputs {
-    program: Program,
-    prepared: Arc<Prepared>,
-    results: Results,
-    /// In the order of the graph's keeps.
-    kept: Vec<Storage>,
-    stats: RunStats,
-}
-
-/// How a value of a program is named: the id that recording it returned, or the
-/// [name](GpuCommandBatch::name) that it was given.
-pub trait OutputKey<T>: sealed::Keyed + Copy {}
-
-impl<T: Element> OutputKey<T> for BufferId<T> {}
-impl<T: Element> OutputKey<T> for &str {}
-
-mod sealed {
-    use crate::batch::input::Key;
-
-    pub trait Keyed {
-        fn key(&self) -> Key<'_>;
-    }
-}
-
-impl<T> sealed::Keyed for BufferId<T> {
-    fn key(&self) -> Key<'_> {
-        (*self).into()
-    }
-}
-
-impl sealed::Keyed for &str {
-    fn key(&self) -> Key<'_> {
-        (*self).into()
-    }
-}
-
-impl Outputs {
-    /// A result in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`].
-    ///
-    /// # Errors
-    /// [`ReadError`] if the program does not download the value, or it is of another type.
-    pub async fn read<T: Element>(&self, key: impl OutputKey<T>) -> Result<Vec<T>> {
-        Ok(self.found::<T>(key)?.0.into_vec().await)
-    }
-
-    /// As [`read`](Self::read), for the last that is read of a run: what the host computed is not copied where an element
-    /// has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
-    /// # use onetrip::{Device, GpuCommandBatch};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
-    /// let x = batch.input::<f32>("x", 3);
-    /// let y = batch.relu(x);
-    /// batch.download(y);
-    /// let program = batch.compile().await?;
-    /// let y = program.run([(x, &[1.0, -2.0, 3.0])]).await?.into_vec(y).await?;
-    /// assert_eq!(y, [1.0, 0.0, 3.0]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    pub async fn into_vec<T: Element>(self, key: impl OutputKey<T>) -> Result<Vec<T>> {
-        let (found, _) = self.found::<T>(key)?;
-        let Self { program, results, kept, .. } = self;
-        drop((results, kept));
-        Ok(found.taken(program.0.device.pool()).await)
-    }
-
-    /// Copies a result to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`].
-    ///
-    /// # Errors
-    /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
-    pub async fn read_into<T: Element>(&self, key: impl OutputKey<T>, out: &mut [T]) -> Result<()> {
-        let (found, node) = self.found::<T>(key)?;
-        let program = &*self.program.0;
-        check_length(|| program.origin(node), &program.graph[node].ty.shape, out)?;
-        found.copy_politely(out).await;
-        Ok(())
-    }
-
-    /// A result where the run left it, as [`GpuCommandBatch::read_view`].
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    pub fn read_view<T: Element>(&self, key: impl OutputKey<T>) -> Result<ReadView<T>> {
-        Ok(self.found::<T>(key)?.0.into_view())
-    }
-
-    /// What this run left on the device for a value that the batch [keeps](GpuCommandBatch::keep), whatever later runs
-    /// leave in the resident that `keep` returned.
-    ///
-    /// # Errors
-    /// [`ReadError`] if the program does not keep the value, or it is of another type.
-    pub fn kept<T: Element>(&self, key: impl OutputKey<T>) -> Result<Resident<T>> {
-        let node = self.node::<T>(key)?;
-        let Inner { device, graph, .. } = &*self.program.0;
-        let mut kept = graph.keeps.iter().zip(&self.kept);
-        let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
-        let (_, storage) = kept.ok_or_else(|| ReadError::NotKept(self.program.0.origin(node)))?;
-        let (ty, place) = (graph[node].ty.clone(), graph[node].place);
-        Ok(Resident::holding(device, ty, place, storage.clone()))
-    }
-
-    /// The shape of a value.
-    ///
-    /// # Errors
-    /// [`ReadError`] if the program has no such value, or it is of another type.
-    pub fn shape<T: Element>(&self, key: impl OutputKey<T>) -> Result<Shape> {
-        Ok(self.program.0.graph[self.node::<T>(key)?].ty.shape.clone())
-    }
-
-    /// What the run did.
-    #[must_use]
-    pub fn stats(&self) -> &RunStats {
-        &self.stats
-    }
-
-    fn found<T: Element>(&self, key: impl OutputKey<T>) -> Result<(Found, NodeId)> {
-        let node = self.node::<T>(key)?;
-        let found = self.results.find(&self.prepared, node);
-        let missing = || ReadError::NotDownloaded(self.program.0.origin(node));
-        Ok((found.ok_or_else(missing)?, node))
-    }
-
-    /// The node behind a key, whose elements are of type `T`.
-    fn node<T: Element>(&self, key: impl OutputKey<T>) -> Result<NodeId, ReadError> {
-        let program = &*self.program.0;
-        let node = program.find(key.key()).map_err(|unknown| match unknown {
-            Unknown::Id => ReadError::Foreign,
-            Unknown::Name(name) => ReadError::UnknownName { name, there: program.names.all() },
-        })?;
-        let (found, asked) = (program.graph[node].ty.dtype, T::DTYPE);
-        if found == asked {
-            return Ok(node);
-        }
-        Err(ReadError::DType { of: program.origin(node), found, asked })
-    }
-}
-
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Program({:032x}, {:?})", self.fingerprint(), self.0.plan)
-    }
-}
-
-impl fmt::Debug for Outputs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outputs({:?}, {})", self.results, self.stats)
     }
 }
