@@ -1,6 +1,8 @@
 //! Bare wgpu without any engine: the floor that the engine is measured against.
 
 use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use onetrip::Device;
 use wgpu::{BufferUsages, MapMode};
@@ -117,6 +119,18 @@ impl Floor {
         Ok(())
     }
 
+    /// As [`submit`](Self::submit), but asks again and again: drivers wake late who waits.
+    fn submit_and_poll(&self, encoder: wgpu::CommandEncoder) -> Result<(), Box<dyn Error>> {
+        let done = Arc::new(AtomicBool::new(false));
+        let tell = Arc::clone(&done);
+        encoder.on_submitted_work_done(move || tell.store(true, Ordering::Release));
+        self.queue.submit([encoder.finish()]);
+        while !done.load(Ordering::Acquire) {
+            self.device.poll(wgpu::PollType::Poll)?;
+        }
+        Ok(())
+    }
+
     fn encoder(&self) -> wgpu::CommandEncoder {
         self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
     }
@@ -163,8 +177,22 @@ pub struct RoundTrip<'f> {
 }
 
 impl RoundTrip<'_> {
-    /// relu of `x`. The one wait also maps the upload buffer again for the next call.
+    /// relu of `x`.
     pub fn run(&self, x: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
+        self.run_with(x, Floor::submit)
+    }
+
+    /// As [`run`](Self::run), without the time that a wait ends late.
+    pub fn run_polling(&self, x: &[f32]) -> Result<Vec<f32>, Box<dyn Error>> {
+        self.run_with(x, Floor::submit_and_poll)
+    }
+
+    /// The one wait, at the end of `submit`, also maps the upload buffer again for the next call.
+    fn run_with(
+        &self,
+        x: &[f32],
+        submit: impl Fn(&Floor, wgpu::CommandEncoder) -> Result<(), Box<dyn Error>>,
+    ) -> Result<Vec<f32>, Box<dyn Error>> {
         self.up.get_mapped_range_mut(..)?.copy_from_slice(bytemuck::cast_slice(x));
         self.up.unmap();
         let bytes = self.up.size();
@@ -174,7 +202,7 @@ impl RoundTrip<'_> {
         encoder.copy_buffer_to_buffer(&self.copy.y, 0, &self.down, 0, bytes);
         encoder.map_buffer_on_submit(&self.up, MapMode::Write, .., drop);
         encoder.map_buffer_on_submit(&self.down, MapMode::Read, .., drop);
-        self.copy.floor.submit(encoder)?;
+        submit(self.copy.floor, encoder)?;
         let y = bytemuck::pod_collect_to_vec(&self.down.get_mapped_range(..)?);
         self.down.unmap();
         Ok(y)

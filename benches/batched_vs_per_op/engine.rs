@@ -40,7 +40,9 @@ async fn small_trip(device: &Device, floor: Option<&Floor>) -> Result<(), Box<dy
     let data = numbers(SMALL);
     let again = executed_again(device, &data).await?;
     let anew = median(QUICK, async || recorded_anew(device, &data).await.map(drop)).await?;
+    let program = run_as_program(device, &data).await?;
     println!("three operations on 4 KB, batch executed again: {:.4} ms", ms(again));
+    println!("three operations on 4 KB, run as a program: {:.4} ms", ms(program));
     println!("three operations on 4 KB, batch recorded anew: {:.4} ms", ms(anew));
     #[cfg(feature = "blocking")]
     println!(
@@ -51,13 +53,22 @@ async fn small_trip(device: &Device, floor: Option<&Floor>) -> Result<(), Box<dy
 
     let trip = floor.round_trip(SMALL)?;
     let wanted: Vec<f32> = data.iter().map(|&x| x.max(0.0)).collect();
-    if trip.run(&data)? != wanted {
+    if trip.run(&data)? != wanted || trip.run_polling(&data)? != wanted {
         return Err("the bare round trip computes something else".into());
     }
     let bare = median(QUICK, async || trip.run(&data).map(drop)).await?;
     println!("bare wgpu, one dispatch on 4 KB: {:.4} ms", ms(bare));
     let ratio = |time: Duration| time.as_secs_f64() / bare.as_secs_f64();
     println!("times the bare round trip: {:.2} again, {:.2} anew", ratio(again), ratio(anew));
+    let polled = median(QUICK, async || trip.run_polling(&data).map(drop)).await?;
+    println!("bare wgpu, polled without pause: {:.4} ms", ms(polled));
+    let own = |time: Duration| (time.as_secs_f64() - polled.as_secs_f64()) * 1e6;
+    println!(
+        "beyond that: {:.1} µs again, {:.1} as a program, {:.1} anew",
+        own(again),
+        own(program),
+        own(anew)
+    );
     Ok(())
 }
 
@@ -85,6 +96,14 @@ async fn executed_again(device: &Device, data: &[f32]) -> Result<Duration> {
         batch.read(y).await.map(drop)
     })
     .await
+}
+
+async fn run_as_program(device: &Device, data: &[f32]) -> Result<Duration> {
+    let mut batch = GpuCommandBatch::new(device);
+    let x = batch.upload(data);
+    let y = three_ops(&mut batch, x);
+    let program = batch.compile().await?;
+    median(QUICK, async || program.run([(x, data)]).await?.read(y).await.map(drop)).await
 }
 
 #[cfg(feature = "blocking")]
