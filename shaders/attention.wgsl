@@ -18,11 +18,10 @@ var<workgroup> w_tile: array<vec4<f32>, {{w_quads}}>;
 
 @compute @workgroup_size({{threads}})
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let id = (group.z * groups.y + group.y) * groups.x + group.x;
+    let id = {{workgroup}};
     {{locate}}
     {{bases}}
 

@@ -22,11 +22,10 @@ fn finish(i: u32, quad: Quad) {
 
 @compute @workgroup_size(256)
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let id = (group.z * groups.y + group.y) * groups.x + group.x;
+    let id = {{workgroup}};
     let i = id * {{group}}u + thread * 4u;
     if i >= {{elements}} {
         return;

@@ -8,11 +8,10 @@
 
 @compute @workgroup_size(256)
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let id = ((group.z * groups.y + group.y) * groups.x + group.x) * 256u + thread;
+    let id = ({{workgroup}}) * 256u + thread;
     if id >= {{results}} {
         return;
     }

@@ -22,13 +22,12 @@ fn write(id: u32, result: u32, state: State) {
 
 @compute @workgroup_size(256)
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     {{builtins}}
 ) {
     {{thread}}
     let lane = thread % {{width}}u;
-    let place = ((group.z * groups.y + group.y) * groups.x + group.x) * {{group_results}}u
+    let place = ({{workgroup}}) * {{group_results}}u
         + thread / {{width}}u;
     // Threads without a result go along, since barriers wait for them, with nothing to do.
     let id = min(place, {{ids}} - 1u);

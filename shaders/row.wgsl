@@ -17,12 +17,11 @@ fn element(j: u32{{base_parameters}}) -> {{vector}} {
 
 @compute @workgroup_size(256)
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     {{builtins}}
 ) {
     {{thread}}
-    let id = (group.z * groups.y + group.y) * groups.x + group.x;
+    let id = {{workgroup}};
     let place = (id / {{parts}}) * {{group_rows}}u + {{slot}};
     // Threads without a row go along, since barriers wait for them, with nothing to do.
     let row = min(place, {{rows}} - 1u);

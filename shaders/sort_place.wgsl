@@ -30,8 +30,7 @@ var<workgroup> shifts: array<u32, {{digits}}>;
 
 @compute @workgroup_size(256)
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     {{builtins}}
 ) {
     {{start}}

@@ -12,11 +12,10 @@
 
 @compute @workgroup_size(256)
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let first = ((group.z * groups.y + group.y) * groups.x + group.x) * {{group_rows}}u;
+    let first = ({{workgroup}}) * {{group_rows}}u;
     for (var t = thread; t < {{total}}u; t += 256u) {
         let row = first + t / {{span}}u;
         let j = t % {{span}}u;

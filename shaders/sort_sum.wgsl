@@ -10,8 +10,7 @@
 
 @compute @workgroup_size(256)
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     {{builtins}}
 ) {
     {{start}}

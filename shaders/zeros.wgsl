@@ -6,11 +6,10 @@
 
 @compute @workgroup_size({{threads}})
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let i = ((group.z * groups.y + group.y) * groups.x + group.x) * {{threads}}u + thread;
+    let i = ({{workgroup}}) * {{threads}}u + thread;
     if i < {{elements}} {
         buffer0[i] = {{zero}};
     }

@@ -3,6 +3,7 @@
 mod bindings;
 mod elements;
 mod function;
+mod grid;
 mod params;
 mod positions;
 mod tables;
@@ -12,6 +13,8 @@ use std::fmt::Write;
 
 use self::bindings::Buffer;
 pub(super) use self::function::Function;
+pub(super) use self::grid::WORKGROUP;
+use self::grid::{GRID, grid};
 use super::template::fill;
 use super::{Binding, Dispatch};
 use crate::cost::Limits;
@@ -76,8 +79,8 @@ impl<'a> Kernel<'a> {
         self.step.outputs.iter().map(|o| o.root).collect()
     }
 
-    /// Fills `template`, whose hole `prelude` stands for all that was bound and needed, and shares
-    /// `groups` workgroups out to a grid.
+    /// Fills `template`, whose hole `prelude` stands for all that was bound and needed, `grid` for the parameters of
+    /// `main` that number workgroups and `workgroup` for the number, and shares `groups` workgroups out to a grid.
     pub fn dispatch(
         mut self,
         template: &str,
@@ -88,7 +91,7 @@ impl<'a> Kernel<'a> {
         let whole = self.bind_whole();
         self.params.resize(self.params.len().next_multiple_of(4).max(4), 0);
         let prelude = self.prelude() + &whole;
-        let mut all = vec![("prelude", prelude.as_str())];
+        let mut all = vec![("prelude", prelude.as_str()), ("grid", GRID), ("workgroup", WORKGROUP)];
         all.extend(holes.iter().map(|(name, text)| (*name, text.as_ref())));
         let buffers = self.buffers.iter().map(|b| Binding { buffer: b.at, writes: b.writes });
         Dispatch {
@@ -129,14 +132,4 @@ impl<'a> Kernel<'a> {
         }
         text
     }
-}
-
-/// A grid of at least `groups` workgroups with no side past `limit`. Kernels number them by
-/// `(z · sides.y + y) · sides.x + x` and leave out those past the end.
-pub(super) fn grid(groups: usize, limit: u32) -> [u32; 3] {
-    let limit = limit as usize;
-    let rows = groups.div_ceil(limit).max(1);
-    let x = groups.div_ceil(rows).max(1);
-    let y = rows.min(limit);
-    [x, y, rows.div_ceil(y)].map(|side| side as u32)
 }

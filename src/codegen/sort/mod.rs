@@ -7,7 +7,7 @@ mod small;
 use std::fmt::Write;
 
 use super::Dispatch;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, WORKGROUP};
 use super::rows::{Rows, passed};
 use super::template::indent;
 use crate::dtype::{DType, Ty};
@@ -101,11 +101,7 @@ impl Sort {
     fn each_group(&self, kernel: &mut Kernel<'_>, groups: usize) -> String {
         let groups = kernel.size(groups);
         let mut text = String::new();
-        let _ = write!(
-            text,
-            "let id = (group.z * groups.y + group.y) * groups.x + group.x;\n\
-             if id >= {groups} {{\n    return;\n}}\n"
-        );
+        let _ = write!(text, "let id = {WORKGROUP};\nif id >= {groups} {{\n    return;\n}}\n");
         text
     }
 }
