@@ -49,8 +49,7 @@ pub fn softmax(x: &[f32], len: usize, out: &mut [f32]) {
 
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq", "x86_64+avx2+fma"))]
 fn softmax_of(x: &[f32], out: &mut [f32]) {
-    let greatest = lanes(x, f32::NEG_INFINITY, |a, x| if x > a { x } else { a });
-    let greatest = greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let greatest = greatest(x);
     for (out, x) in out.iter_mut().zip(x) {
         *out = exp(x - greatest);
     }
@@ -68,13 +67,18 @@ pub fn log_softmax(x: &[f32], len: usize, out: &mut [f32]) {
 
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq", "x86_64+avx2+fma"))]
 fn log_softmax_of(x: &[f32], out: &mut [f32]) {
-    let greatest = lanes(x, f32::NEG_INFINITY, |a, x| if x > a { x } else { a });
-    let greatest = greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let greatest = greatest(x);
     let sum = lanes(x, 0.0, |sum, x| sum + exp(x - greatest)).iter().sum::<f32>();
     let least = greatest + sum.ln();
     for (out, x) in out.iter_mut().zip(x) {
         *out = x - least;
     }
+}
+
+#[inline(always)]
+fn greatest(x: &[f32]) -> f32 {
+    let greatest = lanes(x, f32::NEG_INFINITY, |a, x| if x > a { x } else { a });
+    greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// e to a power of 0 or less: 2ⁿ times the first terms of the series, to some 1e-7 of the result.

@@ -18,7 +18,7 @@ pub(crate) use placement::Residence;
 pub use profile::{DeviceProfile, SideProfile};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
 pub use tile::{TileKind, TileRate};
-pub(crate) use work::{Prediction, Work};
+pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
 
 /// Where a plan runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

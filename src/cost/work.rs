@@ -23,6 +23,9 @@ pub(crate) struct Work {
     pub dispatches: u64,
 }
 
+/// What it costs the host to bring an element of a window to where a product reads it, in flops.
+pub(crate) const WINDOW_FLOPS: f64 = 8.0;
+
 /// Predicted seconds of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Prediction {

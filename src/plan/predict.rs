@@ -6,7 +6,7 @@ use super::form::{
 use super::product::{self, ProductSize, STRIP_ROWS};
 use super::step::{Cost, Source, Step, ValueId};
 use super::{Target, Value};
-use crate::cost::{Aspect, Backend, Kind, Limits, Work};
+use crate::cost::{Aspect, Backend, Kind, Limits, WINDOW_FLOPS, Work};
 use crate::expr::Ref;
 use crate::ops::RowKind;
 use crate::shape::{View, points};
@@ -76,9 +76,6 @@ const SORT_MOVE: f64 = 16.0;
 
 /// What an element of a kernel of the user's own costs, of which nothing is known.
 const OWN_FLOPS: f64 = 64.0;
-
-/// What it costs the host to bring an element of a window to where a product reads it, in flops.
-const WINDOW_FLOPS: f64 = 8.0;
 
 /// The elements of the windows that the step multiplies.
 fn windows(step: &Step) -> f64 {

@@ -7,6 +7,7 @@ use gemm::Parallelism;
 use super::operand::{Floats, Matrices};
 use super::results::Results;
 use super::{Place, gemm, vector};
+use crate::cost::WINDOW_FLOPS;
 use crate::run::cpu::machine::Machine;
 use crate::run::cpu::output::{ALONE, for_each};
 use crate::run::threads;
@@ -15,8 +16,10 @@ use crate::run::threads;
 const RATE: f64 = 100.0;
 /// Nanoseconds for an element of an operand to come from memory, and to be packed.
 const FETCH: f64 = 0.3;
+/// Flops a nanosecond of a thread that computes where elements lie.
+const POSITIONS: f64 = 8.0;
 /// Nanoseconds for an element of a window to be computed.
-const WINDOW: f64 = 1.0;
+const WINDOW: f64 = WINDOW_FLOPS / POSITIONS;
 /// What wider blocks cost more: `gemm` packs the left operand too for them, into memory that is fresh each time.
 const WIDE: f64 = 1.25;
 /// The most columns that it does not do so for.
