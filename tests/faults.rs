@@ -353,7 +353,10 @@ async fn a_panic_in_what_the_user_gave_is_an_error() {
         batch.neg(x);
         let error = batch.execute().await.unwrap_err().to_string();
         let place = format!("tests/faults.rs:{line}: upload: ");
-        assert_eq!(error, place + "what was to write the data panicked: no data today");
+        assert_eq!(
+            error,
+            place + "what was to write the data panicked: no data today; write it again"
+        );
 
         let mut batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[1.0_f32, 2.0]);

@@ -52,7 +52,8 @@ pub struct Mistake {
 pub enum MistakeKind {
     /// The shapes cannot be broadcast together.
     #[error(
-        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1"
+        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1; \
+         `unsqueeze` adds a size of 1"
     )]
     Broadcast(Shape, Shape),
     /// A matrix product of a scalar.
@@ -67,18 +68,21 @@ pub enum MistakeKind {
     )]
     MatMulInner(Shape, Shape),
     /// The leading dimensions of a batched product do not broadcast.
-    #[error("batch dimensions of x {0} · w {1} do not broadcast: sizes must be equal or 1")]
+    #[error(
+        "batch dimensions of x {0} · w {1} do not broadcast: sizes must be equal or 1; `unsqueeze` adds a size of 1"
+    )]
     MatMulBatch(Shape, Shape),
     /// Operands of an attention that do not fit.
     #[error(
-        "queries, keys, values (and mask) {0:?} do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S])"
+        "queries, keys, values (and mask) {0:?} do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S]); \
+         `permute` and `reshape` make them so"
     )]
     Attention(Vec<Shape>),
     /// A dot product of anything but two vectors of one length.
     #[error("needs two vectors of equal length, not {0} and {1}; use `matmul` for matrices")]
     Dot(Shape, Shape),
     /// An axis that is not there.
-    #[error("axis {axis} is out of range for shape {shape}, which has {}", axes(shape.rank()))]
+    #[error("axis {axis} is out of range for shape {shape}, which has {}; {}", axes(shape.rank()), range(shape.rank()))]
     Axis {
         /// The axis as given.
         axis: isize,
@@ -97,7 +101,7 @@ pub enum MistakeKind {
     #[error("needs at least two axes, and shape {0} has {n}; use `reshape` to make a row or column", n = axes(.0.rank()))]
     Transpose(Shape),
     /// The same axis given twice.
-    #[error("axis {axis} is given twice for shape {shape}")]
+    #[error("axis {axis} is given twice for shape {shape}; name each axis once")]
     AxisTwice {
         /// The axis as given.
         axis: isize,
@@ -113,7 +117,7 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// A reshape that changes the number of elements.
-    #[error("cannot reshape {from} ({} elements) to {to} ({} elements)", from.elements(), to.elements())]
+    #[error("cannot reshape {from} ({} elements) to {to} ({} elements): the numbers must be equal; `slice` or `pad` it first", from.elements(), to.elements())]
     Reshape {
         /// The shape of the argument.
         from: Shape,
@@ -121,7 +125,7 @@ pub enum MistakeKind {
         to: Shape,
     },
     /// A broadcast to a shape that does not extend the argument's.
-    #[error("cannot broadcast {from} to {to}: only sizes of 1 can grow")]
+    #[error("cannot broadcast {from} to {to}: only sizes of 1 can grow; `unsqueeze` adds one")]
     BroadcastTo {
         /// The shape of the argument.
         from: Shape,
@@ -129,7 +133,7 @@ pub enum MistakeKind {
         to: Shape,
     },
     /// Squeezing an axis with more than one element.
-    #[error("axis {axis} of {shape} has size {}, and only a size of 1 can be squeezed", shape[*axis])]
+    #[error("axis {axis} of {shape} has size {}, and only a size of 1 can be squeezed; `slice` takes one element, `reshape` merges axes", shape[*axis])]
     Squeeze {
         /// The axis.
         axis: usize,
@@ -187,7 +191,7 @@ pub enum MistakeKind {
         groups: usize,
     },
     /// Channels that groups do not divide.
-    #[error("{} channels of {shape} cannot be cut into {groups} groups of one size", shape[1])]
+    #[error("{} channels of {shape} cannot be cut into {groups} groups of one size; the groups must divide the channels", shape[1])]
     Groups {
         /// The number of groups.
         groups: usize,
@@ -196,7 +200,8 @@ pub enum MistakeKind {
     },
     /// Windows that are longer than what they slide along.
     #[error(
-        "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding"
+        "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding; \
+         use a smaller window, or pad more"
     )]
     Window {
         /// From the first element of a window to its last.
@@ -207,10 +212,12 @@ pub enum MistakeKind {
         shape: Shape,
     },
     /// No tensor, where there must be one.
-    #[error("needs at least one tensor")]
+    #[error("needs at least one tensor; `full` makes one without elements")]
     ConcatEmpty,
     /// Shapes that differ off the axis of concatenation.
-    #[error("{other} does not fit {first}: all axes but axis {axis} must be equal")]
+    #[error(
+        "{other} does not fit {first}: all axes but axis {axis} must be equal; `slice` or `pad` one of them"
+    )]
     Concat {
         /// The first shape.
         first: Shape,
@@ -238,7 +245,9 @@ pub enum MistakeKind {
     #[error("updates must be {0}, one along the axis for each index, not {1}")]
     Updates(Shape, Shape),
     /// A part of a layer of another shape than the others ask for.
-    #[error("{what} of shape {given}, where the other shapes ask for {wanted}")]
+    #[error(
+        "{what} of shape {given}, where the other shapes ask for {wanted}; change it, or those"
+    )]
     LayerShape {
         /// Which part.
         what: &'static str,
@@ -248,14 +257,17 @@ pub enum MistakeKind {
         wanted: Shape,
     },
     /// A sequence, or states of cells, without three dimensions.
-    #[error("sequences and states need three dimensions, as [steps, batch, width], not {0}")]
+    #[error(
+        "sequences and states need three dimensions, as [steps, batch, width], not {0}; `unsqueeze` adds one"
+    )]
     Sequence(Shape),
     /// Two shapes that must be equal.
     #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]
     UnequalShapes(Shape, Shape),
     /// Classes that do not belong to the elements that they are to name.
     #[error(
-        "classes of shape {classes} do not fit {shape}: they need its shape without axis {axis}, that of the classes"
+        "classes of shape {classes} do not fit {shape}: they need its shape without axis {axis}, that of the classes; \
+         `squeeze` or `reshape` them"
     )]
     Classes {
         /// The shape of the classes.
@@ -276,7 +288,7 @@ pub enum MistakeKind {
         what: String,
     },
     /// A label of Einstein's summation that stands for axes of different sizes.
-    #[error("in \"{subscripts}\", `{label}` has sizes {} and {}: they must be equal or 1", sizes[0], sizes[1])]
+    #[error("in \"{subscripts}\", `{label}` has sizes {} and {}: they must be equal or 1; give one axis another label", sizes[0], sizes[1])]
     LabelSizes {
         /// The subscripts.
         subscripts: String,
@@ -287,7 +299,8 @@ pub enum MistakeKind {
     },
     /// Indices whose shape does not fit that of the table.
     #[error(
-        "indices {1} do not fit {0}: as many axes, and equal sizes or 1 on all but axis {2}, are needed"
+        "indices {1} do not fit {0}: as many axes, and equal sizes or 1 on all but axis {2}, are needed; \
+         `unsqueeze` adds an axis"
     )]
     TakeAlong(Shape, Shape, usize),
     /// An element type that the operation does not take.
@@ -297,7 +310,7 @@ pub enum MistakeKind {
     #[error("element types differ: {0} and {1}; use `cast`")]
     DTypes(DType, DType),
     /// An upload whose data does not fill its shape.
-    #[error("{given} elements do not fill shape {shape}, which has {}", shape.elements())]
+    #[error("{given} elements do not fill shape {shape}, which has {}; give as many, or another shape", shape.elements())]
     UploadLength {
         /// Elements given.
         given: usize,
@@ -308,7 +321,7 @@ pub enum MistakeKind {
     #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
     Rank(usize),
     /// More elements than can be addressed.
-    #[error("shape {0} has more elements than can be addressed")]
+    #[error("shape {0} has more elements than can be addressed; split it")]
     TooLarge(Shape),
     /// Data for which the host has no memory.
     #[error("the host has no memory left for {dtype}{shape}; free residents, or split the batch")]
@@ -359,7 +372,7 @@ pub enum MistakeKind {
     )]
     Foreign,
     /// The function that was to write the data panicked.
-    #[error("what was to write the data panicked: {0}")]
+    #[error("what was to write the data panicked: {0}; write it again")]
     Panicked(String),
     /// An id of another batch, to be downloaded, kept or named.
     #[error("this id belongs to another batch; call this on the batch that made it")]
@@ -402,4 +415,12 @@ pub enum MistakeKind {
 /// A number of axes in words.
 fn axes(rank: usize) -> String {
     format!("{rank} {}", if rank == 1 { "axis" } else { "axes" })
+}
+
+/// The axes that there are among `rank`.
+fn range(rank: usize) -> String {
+    match rank {
+        0 => "`unsqueeze` adds one".into(),
+        _ => format!("it may be -{rank} to {}", rank - 1),
+    }
 }

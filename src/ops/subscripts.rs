@@ -51,13 +51,19 @@ impl Subscripts {
         let mut start = 0;
         for part in inputs.split(|&c| c == ',') {
             let Some(&rank) = ranks.get(operands.len()) else {
-                return Err(wrong(start, format!("there are only {} operands", ranks.len())));
+                return Err(wrong(
+                    start,
+                    format!("there are only {} operands; leave out what follows", ranks.len()),
+                ));
             };
             operands.push(labels(&tokens(part, start)?, rank, start)?);
             start += part.len() + 1;
         }
         if operands.len() < ranks.len() {
-            let what = format!("there are {} operands, and no subscripts for one", ranks.len());
+            let what = format!(
+                "there are {} operands, and no subscripts for one; put commas between them",
+                ranks.len()
+            );
             return Err(wrong(inputs.len(), what));
         }
         let result = match output {
@@ -82,12 +88,15 @@ fn tokens(part: &[char], start: usize) -> Result<Vec<Token>, Wrong> {
             c if c.is_ascii_alphabetic() => tokens.push(Token::Letter(start + at, c)),
             '.' if part[at..].starts_with(&['.', '.', '.']) => {
                 if tokens.iter().any(|token| matches!(token, Token::Ellipsis(_))) {
-                    return Err(wrong(start + at, "a second ellipsis"));
+                    return Err(wrong(
+                        start + at,
+                        "a second ellipsis; one stands for all axes that have no label",
+                    ));
                 }
                 tokens.push(Token::Ellipsis(start + at));
                 at += 2;
             }
-            c => return Err(wrong(start + at, format!("`{c}` is no label"))),
+            c => return Err(wrong(start + at, format!("`{c}` is no label; use letters"))),
         }
         at += 1;
     }
@@ -99,7 +108,12 @@ fn labels(tokens: &[Token], rank: usize, start: usize) -> Result<Vec<Label>, Wro
     let letters = tokens.iter().filter(|token| matches!(token, Token::Letter(..))).count();
     let open = letters < tokens.len();
     if letters > rank || letters < rank && !open {
-        return Err(wrong(start, format!("{letters} labels for an operand of {rank} dimensions")));
+        return Err(wrong(
+            start,
+            format!(
+                "{letters} labels for an operand of {rank} dimensions; give each its own, or `...` for some"
+            ),
+        ));
     }
     let hidden = (0..rank - letters).rev().map(Label::Ellipsis);
     Ok(tokens.iter().flat_map(|token| token.labels(hidden.clone())).collect())
@@ -125,10 +139,16 @@ fn result(tokens: &[Token], operands: &[Vec<Label>]) -> Result<Vec<Label>, Wrong
         if let Token::Letter(_, c) = token {
             let label = Label::Letter(c);
             if !known().any(|&other| other == label) {
-                return Err(wrong(at, format!("no operand has the label `{c}`")));
+                return Err(wrong(
+                    at,
+                    format!("no operand has the label `{c}`; use those of operands"),
+                ));
             }
             if result.contains(&label) {
-                return Err(wrong(at, format!("the result has the label `{c}` twice")));
+                return Err(wrong(
+                    at,
+                    format!("the result has the label `{c}` twice; name each once"),
+                ));
             }
         }
         result.extend(token.labels(hidden.iter().copied()));
@@ -195,16 +215,36 @@ mod tests {
     #[test]
     fn mistakes_have_a_place() {
         let cases: [(&str, &[usize], usize, &str); 10] = [
-            ("ij,j1->i", &[2, 2], 4, "`1` is no label"),
-            ("ij..->i", &[2], 2, "`.` is no label"),
-            ("...i...->i", &[2], 4, "a second ellipsis"),
-            ("ij,jk", &[2], 3, "there are only 1 operands"),
-            ("ij", &[2, 2], 2, "there are 2 operands, and no subscripts for one"),
-            ("ij,jkl", &[2, 2], 3, "3 labels for an operand of 2 dimensions"),
-            ("ij", &[3], 0, "2 labels for an operand of 3 dimensions"),
-            ("ij->ik", &[2], 5, "no operand has the label `k`"),
-            ("ij->ii", &[2], 5, "the result has the label `i` twice"),
-            ("ij->i->j", &[2], 5, "`-` is no label"),
+            ("ij,j1->i", &[2, 2], 4, "`1` is no label; use letters"),
+            ("ij..->i", &[2], 2, "`.` is no label; use letters"),
+            (
+                "...i...->i",
+                &[2],
+                4,
+                "a second ellipsis; one stands for all axes that have no label",
+            ),
+            ("ij,jk", &[2], 3, "there are only 1 operands; leave out what follows"),
+            (
+                "ij",
+                &[2, 2],
+                2,
+                "there are 2 operands, and no subscripts for one; put commas between them",
+            ),
+            (
+                "ij,jkl",
+                &[2, 2],
+                3,
+                "3 labels for an operand of 2 dimensions; give each its own, or `...` for some",
+            ),
+            (
+                "ij",
+                &[3],
+                0,
+                "2 labels for an operand of 3 dimensions; give each its own, or `...` for some",
+            ),
+            ("ij->ik", &[2], 5, "no operand has the label `k`; use those of operands"),
+            ("ij->ii", &[2], 5, "the result has the label `i` twice; name each once"),
+            ("ij->i->j", &[2], 5, "`-` is no label; use letters"),
         ];
         for (given, ranks, at, what) in cases {
             assert_eq!(Subscripts::parse(given, ranks), Err(wrong(at, what)), "{given}");

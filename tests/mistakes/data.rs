@@ -6,15 +6,18 @@ use crate::{common, foreign, refused, zeros};
 
 #[test]
 fn data_that_does_not_fill_its_shape() {
-    refused("upload: 5 elements do not fill shape [2, 3], which has 6", |b| {
-        b.upload_shaped(&[0.0_f32; 5], [2, 3])
-    });
-    refused("upload: 1 elements do not fill shape [0, 7], which has 0", |b| {
-        b.upload_shaped(&[true], [0, 7])
-    });
-    refused("upload: 0 elements do not fill shape [], which has 1", |b| {
-        b.upload_shaped::<i32>(&[], [])
-    });
+    refused(
+        "upload: 5 elements do not fill shape [2, 3], which has 6; give as many, or another shape",
+        |b| b.upload_shaped(&[0.0_f32; 5], [2, 3]),
+    );
+    refused(
+        "upload: 1 elements do not fill shape [0, 7], which has 0; give as many, or another shape",
+        |b| b.upload_shaped(&[true], [0, 7]),
+    );
+    refused(
+        "upload: 0 elements do not fill shape [], which has 1; give as many, or another shape",
+        |b| b.upload_shaped::<i32>(&[], []),
+    );
 }
 
 #[test]

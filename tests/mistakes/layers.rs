@@ -67,41 +67,56 @@ fn recurrent_layers() {
         b.lstm(x, &[cell], None, both)
     });
     refused(
-        "gru: sequences and states need three dimensions, as [steps, batch, width], not [7, 3]",
+        "gru: sequences and states need three dimensions, as [steps, batch, width], not [7, 3]; `unsqueeze` adds one",
         |b| {
             let (x, cell) = (zeros(b, [7, 3]), cell(b, 3, 3, 5));
             b.gru(x, &[cell], None, forwards)
         },
     );
-    refused("lstm: input weights of shape [20, 4], where the other shapes ask for [20, 3]", |b| {
-        let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
-        b.lstm(x, &[cell], None, forwards)
-    });
-    // The second layer takes what the first gives.
-    refused("gru: input weights of shape [18, 3], where the other shapes ask for [18, 5]", |b| {
-        let (x, cells) = (zeros(b, [7, 2, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
-        b.gru(x, &cells, None, forwards)
-    });
-    refused("lstm: state of shape [2, 2, 5], where the other shapes ask for [1, 2, 5]", |b| {
-        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
-        b.lstm(x, &[cell], Some(LstmState { h, c: h }), forwards)
-    });
-    refused("gru: state of shape [3, 5], where the other shapes ask for [2, 5]", |b| {
-        let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
-        b.gru(x, &[cell], Some(h), forwards)
-    });
     refused(
-        "lstm_cell: hidden weights of shape [15, 5], where the other shapes ask for [20, 5]",
+        "lstm: input weights of shape [20, 4], where the other shapes ask for [20, 3]; change it, or those",
+        |b| {
+            let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 4, 5));
+            b.lstm(x, &[cell], None, forwards)
+        },
+    );
+    // The second layer takes what the first gives.
+    refused(
+        "gru: input weights of shape [18, 3], where the other shapes ask for [18, 5]; change it, or those",
+        |b| {
+            let (x, cells) = (zeros(b, [7, 2, 3]), [cell(b, 3, 3, 5), cell(b, 3, 3, 6)]);
+            b.gru(x, &cells, None, forwards)
+        },
+    );
+    refused(
+        "lstm: state of shape [2, 2, 5], where the other shapes ask for [1, 2, 5]; change it, or those",
+        |b| {
+            let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
+            b.lstm(x, &[cell], Some(LstmState { h, c: h }), forwards)
+        },
+    );
+    refused(
+        "gru: state of shape [3, 5], where the other shapes ask for [2, 5]; change it, or those",
+        |b| {
+            let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [1, 3, 5]), cell(b, 3, 3, 5));
+            b.gru(x, &[cell], Some(h), forwards)
+        },
+    );
+    refused(
+        "lstm_cell: hidden weights of shape [15, 5], where the other shapes ask for [20, 5]; change it, or those",
         |b| {
             let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
             b.lstm_cell(x, LstmState { h, c: h }, cell)
         },
     );
-    refused("gru_cell: bias of shape [5], where the other shapes ask for [15]", |b| {
-        let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
-        let bias = zeros(b, [5]);
-        b.gru_cell(x, h, CellWeights { bias: Some([bias; 2]), ..cell })
-    });
+    refused(
+        "gru_cell: bias of shape [5], where the other shapes ask for [15]; change it, or those",
+        |b| {
+            let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+            let bias = zeros(b, [5]);
+            b.gru_cell(x, h, CellWeights { bias: Some([bias; 2]), ..cell })
+        },
+    );
 }
 
 #[test]
@@ -114,10 +129,13 @@ fn positions_and_slices() {
         let x = zeros(b, [4, 6]);
         b.rotary(x, Rotary { base: 0.0, ..Rotary::default() })
     });
-    refused("rotary: cannot broadcast [5] to [2, 4]: only sizes of 1 can grow", |b| {
-        let (x, positions) = (zeros(b, [2, 4, 6]), Some(zeros(b, [5])));
-        b.rotary(x, Rotary { positions, ..Rotary::default() })
-    });
+    refused(
+        "rotary: cannot broadcast [5] to [2, 4]: only sizes of 1 can grow; `unsqueeze` adds one",
+        |b| {
+            let (x, positions) = (zeros(b, [2, 4, 6]), Some(zeros(b, [5])));
+            b.rotary(x, Rotary { positions, ..Rotary::default() })
+        },
+    );
     refused(
         "replace_slice: slice 3..5 does not lie in axis 1 of [2, 4]; it needs start <= end <= 4",
         |b| {
@@ -125,14 +143,20 @@ fn positions_and_slices() {
             b.replace_slice(x, new, 1, 3)
         },
     );
-    refused("replace_slice: [3, 2] does not fit [2, 4]: all axes but axis 1 must be equal", |b| {
-        let (x, new) = (zeros(b, [2, 4]), zeros(b, [3, 2]));
-        b.replace_slice(x, new, 1, 0)
-    });
-    refused("replace_slice: axis 2 is out of range for shape [2, 4], which has 2 axes", |b| {
-        let x = zeros(b, [2, 4]);
-        b.replace_slice(x, x, 2, 0)
-    });
+    refused(
+        "replace_slice: [3, 2] does not fit [2, 4]: all axes but axis 1 must be equal; `slice` or `pad` one of them",
+        |b| {
+            let (x, new) = (zeros(b, [2, 4]), zeros(b, [3, 2]));
+            b.replace_slice(x, new, 1, 0)
+        },
+    );
+    refused(
+        "replace_slice: axis 2 is out of range for shape [2, 4], which has 2 axes; it may be -2 to 1",
+        |b| {
+            let x = zeros(b, [2, 4]);
+            b.replace_slice(x, x, 2, 0)
+        },
+    );
 }
 
 #[test]
@@ -157,10 +181,13 @@ fn normalizations_of_channels() {
         let x = zeros(b, [3]);
         b.instance_norm(x, None, None, 1e-5)
     });
-    refused("group_norm: 6 channels of [2, 6] cannot be cut into 4 groups of one size", |b| {
-        let x = zeros(b, [2, 6]);
-        b.group_norm(x, 4, None, None, 1e-5)
-    });
+    refused(
+        "group_norm: 6 channels of [2, 6] cannot be cut into 4 groups of one size; the groups must divide the channels",
+        |b| {
+            let x = zeros(b, [2, 6]);
+            b.group_norm(x, 4, None, None, 1e-5)
+        },
+    );
     refused("group_norm: bias must be [channels], not [2]", |b| {
         let (x, bias) = (zeros(b, [2, 6]), zeros(b, [2]));
         b.group_norm(x, 2, None, bias, 1e-5)
@@ -210,7 +237,7 @@ fn convolutions() {
         b.conv1d(x, w, None, Conv1d { stride: [0], ..Conv1d::default() })
     });
     refused(
-        "conv1d: a window that reaches over 9 elements does not fit into axis 2 of [1, 3, 8] with its padding",
+        "conv1d: a window that reaches over 9 elements does not fit into axis 2 of [1, 3, 8] with its padding; use a smaller window, or pad more",
         |b| {
             let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 5]));
             b.conv1d(x, w, None, Conv1d { dilation: [2], ..Conv1d::default() })
@@ -226,7 +253,9 @@ fn convolutions() {
 fn windows() {
     let none = "does not fit into axis";
     refused(
-        &format!("unfold: a window that reaches over 5 elements {none} 0 of [4] with its padding"),
+        &format!(
+            "unfold: a window that reaches over 5 elements {none} 0 of [4] with its padding; use a smaller window, or pad more"
+        ),
         |b| {
             let x = zeros(b, [4]);
             b.unfold(x, 0, 5, 1)
@@ -236,10 +265,13 @@ fn windows() {
         let x = zeros(b, [4]);
         b.unfold(x, -1, 2, 0)
     });
-    refused("unfold: axis 1 is out of range for shape [4], which has 1 axis", |b| {
-        let x = zeros(b, [4]);
-        b.unfold(x, 1, 2, 1)
-    });
+    refused(
+        "unfold: axis 1 is out of range for shape [4], which has 1 axis; it may be -1 to 0",
+        |b| {
+            let x = zeros(b, [4]);
+            b.unfold(x, 1, 2, 1)
+        },
+    );
     refused("unfold: 9 dimensions are more than the 8 supported; merge some", |b| {
         let x = zeros(b, [2; MAX_RANK]);
         b.unfold(x, 1, 2, 1)
@@ -250,7 +282,7 @@ fn windows() {
     let pool = Pool2d { padding: [(0, 0), (1, 0)], dilation: [1, 2], ..Pool2d::new([2, 3]) };
     refused(
         &format!(
-            "max_pool2d: a window that reaches over 5 elements {none} 2 of [1, 2, 3] with its padding"
+            "max_pool2d: a window that reaches over 5 elements {none} 2 of [1, 2, 3] with its padding; use a smaller window, or pad more"
         ),
         |b| {
             let x = zeros(b, [1, 2, 3]);
@@ -274,7 +306,7 @@ fn windows() {
     });
     refused(
         &format!(
-            "max_pool1d: shape [{}] has more elements than can be addressed",
+            "max_pool1d: shape [{}] has more elements than can be addressed; split it",
             3 + (1_usize << 40)
         ),
         |b| {
@@ -301,7 +333,7 @@ fn losses_of_what_does_not_fit() {
             b.mse_loss(x, y, LossReduction::Mean)
         },
     );
-    let want = "cross_entropy: classes of shape [4] do not fit [4, 5, 6]: they need its shape without axis 1, that of the classes";
+    let want = "cross_entropy: classes of shape [4] do not fit [4, 5, 6]: they need its shape without axis 1, that of the classes; `squeeze` or `reshape` them";
     refused(want, |b| {
         let (x, classes) = (zeros(b, [4, 5, 6]), b.full([4], 0_i32));
         b.cross_entropy(x, classes, ClassLoss::default())
@@ -310,10 +342,13 @@ fn losses_of_what_does_not_fit() {
         let (x, classes) = (zeros(b, [4, 5]), b.full([4], 0_u32));
         b.nll_loss(x, classes, ClassLoss { smoothing: 1.5, ..ClassLoss::default() })
     });
-    refused("accuracy: axis 2 is out of range for shape [4, 5], which has 2 axes", |b| {
-        let (x, classes) = (zeros(b, [4, 5]), b.full([4], 0_u32));
-        b.accuracy(x, classes, 2)
-    });
+    refused(
+        "accuracy: axis 2 is out of range for shape [4, 5], which has 2 axes; it may be -2 to 1",
+        |b| {
+            let (x, classes) = (zeros(b, [4, 5]), b.full([4], 0_u32));
+            b.accuracy(x, classes, 2)
+        },
+    );
     refused("huber_loss: delta must be greater than 0, not 0", |b| {
         let x = zeros(b, [3]);
         b.huber_loss(x, x, 0.0, LossReduction::Sum)
@@ -331,7 +366,7 @@ fn losses_of_what_does_not_fit() {
 
 #[test]
 fn attention_over_what_does_not_fit() {
-    let rule = "do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S])";
+    let rule = "do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S]); `permute` and `reshape` make them so";
     for (k, v, heads) in
         [([4, 7, 9], [4, 7, 8], 4), ([4, 7, 8], [4, 6, 8], 4), ([3, 7, 8], [3, 7, 8], 4)]
     {
@@ -361,7 +396,7 @@ fn operations_that_are_made_of_others() {
         let (x, classes) = (zeros(b, [3, 0]), b.full([3], 0_u32));
         b.accuracy(x, classes, 1)
     });
-    let rule = "has more elements than can be addressed";
+    let rule = "has more elements than can be addressed; split it";
     refused(&format!("random_permutation: shape [4294967296] {rule}"), |b| {
         b.random_permutation(1 << 32, 0, 0)
     });

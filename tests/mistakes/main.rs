@@ -129,10 +129,10 @@ fn one_mistake_is_one_line() {
         [
             format!(
                 "tests/mistakes/main.rs:{first}: add: shapes [2] and [3] do not broadcast: aligned at the last \
-                 dimension, sizes must be equal or 1"
+                 dimension, sizes must be equal or 1; `unsqueeze` adds a size of 1"
             ),
             format!(
-                "tests/mistakes/main.rs:{second}: squeeze: axis 0 of [3] has size 3, and only a size of 1 can be squeezed"
+                "tests/mistakes/main.rs:{second}: squeeze: axis 0 of [3] has size 3, and only a size of 1 can be squeezed; `slice` takes one element, `reshape` merges axes"
             ),
         ]
     );

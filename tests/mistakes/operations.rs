@@ -16,7 +16,7 @@ fn more_of_an_axis_than_there_is() {
 
 #[test]
 fn shapes_that_do_not_broadcast() {
-    let rule = "do not broadcast: aligned at the last dimension, sizes must be equal or 1";
+    let rule = "do not broadcast: aligned at the last dimension, sizes must be equal or 1; `unsqueeze` adds a size of 1";
     refused(&format!("add: shapes [2, 3] and [2] {rule}"), |b| {
         let (x, y) = (zeros(b, [2, 3]), zeros(b, [2]));
         b.add(x, y)
@@ -63,7 +63,7 @@ fn matrix_products() {
         },
     );
     refused(
-        "matmul: batch dimensions of x [2, 3, 4] · w [3, 4, 5] do not broadcast: sizes must be equal or 1",
+        "matmul: batch dimensions of x [2, 3, 4] · w [3, 4, 5] do not broadcast: sizes must be equal or 1; `unsqueeze` adds a size of 1",
         |b| {
             let (x, w) = (zeros(b, [2, 3, 4]), zeros(b, [3, 4, 5]));
             b.matmul(x, w)
@@ -100,64 +100,91 @@ fn more_positions_than_there_are() {
 
 #[test]
 fn axes() {
-    refused("sum: axis 2 is out of range for shape [2, 3], which has 2 axes", |b| {
-        let x = zeros(b, [2, 3]);
-        b.sum(x, 2)
-    });
-    refused("mean: axis -3 is out of range for shape [2, 3], which has 2 axes", |b| {
-        let x = zeros(b, [2, 3]);
-        b.mean(x, [0, -3])
-    });
-    refused("softmax: axis 0 is out of range for shape [], which has 0 axes", |b| {
-        let x = zeros(b, []);
-        b.softmax(x, 0)
-    });
-    refused("layer_norm: axis -2 is out of range for shape [3], which has 1 axis", |b| {
-        let x = zeros(b, [3]);
-        b.layer_norm(x, -2, 1e-5)
-    });
-    refused("prod: axis -1 is given twice for shape [2, 3]", |b| {
+    refused(
+        "sum: axis 2 is out of range for shape [2, 3], which has 2 axes; it may be -2 to 1",
+        |b| {
+            let x = zeros(b, [2, 3]);
+            b.sum(x, 2)
+        },
+    );
+    refused(
+        "mean: axis -3 is out of range for shape [2, 3], which has 2 axes; it may be -2 to 1",
+        |b| {
+            let x = zeros(b, [2, 3]);
+            b.mean(x, [0, -3])
+        },
+    );
+    refused(
+        "softmax: axis 0 is out of range for shape [], which has 0 axes; `unsqueeze` adds one",
+        |b| {
+            let x = zeros(b, []);
+            b.softmax(x, 0)
+        },
+    );
+    refused(
+        "layer_norm: axis -2 is out of range for shape [3], which has 1 axis; it may be -1 to 0",
+        |b| {
+            let x = zeros(b, [3]);
+            b.layer_norm(x, -2, 1e-5)
+        },
+    );
+    refused("prod: axis -1 is given twice for shape [2, 3]; name each axis once", |b| {
         let x = zeros(b, [2, 3]);
         b.prod(x, [1, -1])
     });
-    refused("flip: axis 0 is given twice for shape [2, 3]", |b| {
+    refused("flip: axis 0 is given twice for shape [2, 3]; name each axis once", |b| {
         let x = zeros(b, [2, 3]);
         b.flip(x, [0, 0])
     });
-    refused("flip: axis 5 is out of range for shape [2, 3], which has 2 axes", |b| {
-        let x = zeros(b, [2, 3]);
-        b.flip(x, 5)
-    });
+    refused(
+        "flip: axis 5 is out of range for shape [2, 3], which has 2 axes; it may be -2 to 1",
+        |b| {
+            let x = zeros(b, [2, 3]);
+            b.flip(x, 5)
+        },
+    );
     let fix = "use `reshape` to make a row or column";
     refused(&format!("transpose: needs at least two axes, and shape [3] has 1 axis; {fix}"), |b| {
         let x = zeros(b, [3]);
         b.transpose(x)
     });
-    refused("squeeze: axis 1 is out of range for shape [1], which has 1 axis", |b| {
-        let x = zeros(b, [1]);
-        b.squeeze(x, 1)
-    });
+    refused(
+        "squeeze: axis 1 is out of range for shape [1], which has 1 axis; it may be -1 to 0",
+        |b| {
+            let x = zeros(b, [1]);
+            b.squeeze(x, 1)
+        },
+    );
     refused("unsqueeze: a new axis -3 is out of range for shape [3]: it may be -2 to 1", |b| {
         let x = zeros(b, [3]);
         b.unsqueeze(x, -3)
     });
-    refused("concat: axis 2 is out of range for shape [2, 3], which has 2 axes", |b| {
-        let x = zeros(b, [2, 3]);
-        b.concat(&[x, x], 2)
-    });
+    refused(
+        "concat: axis 2 is out of range for shape [2, 3], which has 2 axes; it may be -2 to 1",
+        |b| {
+            let x = zeros(b, [2, 3]);
+            b.concat(&[x, x], 2)
+        },
+    );
 }
 
 #[test]
 fn indexing() {
-    let need = "as many axes, and equal sizes or 1 on all but axis 1, are needed";
-    refused("gather: axis 2 is out of range for shape [2, 3], which has 2 axes", |b| {
-        let (x, i) = (zeros(b, [2, 3]), b.full([4], 0_i32));
-        b.gather(x, i, 2)
-    });
-    refused("embedding: axis 0 is out of range for shape [], which has 0 axes", |b| {
-        let (x, i) = (zeros(b, []), b.full([4], 0_u32));
-        b.embedding(x, i)
-    });
+    let need = "as many axes, and equal sizes or 1 on all but axis 1, are needed; `unsqueeze` adds an axis";
+    refused(
+        "gather: axis 2 is out of range for shape [2, 3], which has 2 axes; it may be -2 to 1",
+        |b| {
+            let (x, i) = (zeros(b, [2, 3]), b.full([4], 0_i32));
+            b.gather(x, i, 2)
+        },
+    );
+    refused(
+        "embedding: axis 0 is out of range for shape [], which has 0 axes; `unsqueeze` adds one",
+        |b| {
+            let (x, i) = (zeros(b, []), b.full([4], 0_u32));
+            b.embedding(x, i)
+        },
+    );
     refused(&format!("take_along_axis: indices [3, 3] do not fit [2, 3]: {need}"), |b| {
         let (x, i) = (zeros(b, [2, 3]), b.full([3, 3], 0_u32));
         b.take_along_axis(x, i, 1)
@@ -210,26 +237,41 @@ fn movement() {
         let x = zeros(b, [2, 3]);
         b.permute(x, [0, 2])
     });
-    refused("reshape: cannot reshape [2, 3] (6 elements) to [4, 2] (8 elements)", |b| {
-        let x = zeros(b, [2, 3]);
-        b.reshape(x, [4, 2])
-    });
-    refused("reshape: cannot reshape [0, 3] (0 elements) to [] (1 elements)", |b| {
-        let x = zeros(b, [0, 3]);
-        b.reshape(x, [])
-    });
-    refused("broadcast_to: cannot broadcast [4, 3] to [3]: only sizes of 1 can grow", |b| {
-        let x = zeros(b, [4, 3]);
-        b.broadcast_to(x, [3])
-    });
-    refused("broadcast_to: cannot broadcast [3] to [1]: only sizes of 1 can grow", |b| {
-        let x = zeros(b, [3]);
-        b.broadcast_to(x, [1])
-    });
-    refused("squeeze: axis 1 of [1, 3] has size 3, and only a size of 1 can be squeezed", |b| {
-        let x = zeros(b, [1, 3]);
-        b.squeeze(x, -1)
-    });
+    refused(
+        "reshape: cannot reshape [2, 3] (6 elements) to [4, 2] (8 elements): the numbers must be equal; `slice` or `pad` it first",
+        |b| {
+            let x = zeros(b, [2, 3]);
+            b.reshape(x, [4, 2])
+        },
+    );
+    refused(
+        "reshape: cannot reshape [0, 3] (0 elements) to [] (1 elements): the numbers must be equal; `slice` or `pad` it first",
+        |b| {
+            let x = zeros(b, [0, 3]);
+            b.reshape(x, [])
+        },
+    );
+    refused(
+        "broadcast_to: cannot broadcast [4, 3] to [3]: only sizes of 1 can grow; `unsqueeze` adds one",
+        |b| {
+            let x = zeros(b, [4, 3]);
+            b.broadcast_to(x, [3])
+        },
+    );
+    refused(
+        "broadcast_to: cannot broadcast [3] to [1]: only sizes of 1 can grow; `unsqueeze` adds one",
+        |b| {
+            let x = zeros(b, [3]);
+            b.broadcast_to(x, [1])
+        },
+    );
+    refused(
+        "squeeze: axis 1 of [1, 3] has size 3, and only a size of 1 can be squeezed; `slice` takes one element, `reshape` merges axes",
+        |b| {
+            let x = zeros(b, [1, 3]);
+            b.squeeze(x, -1)
+        },
+    );
 }
 
 #[test]
@@ -258,15 +300,23 @@ fn slices() {
 
 #[test]
 fn joins_and_borders() {
-    refused("concat: needs at least one tensor", |b| b.concat::<f32>(&[], 0));
-    refused("concat: [2, 4] does not fit [2, 3]: all axes but axis 0 must be equal", |b| {
-        let (x, y) = (zeros(b, [2, 3]), zeros(b, [2, 4]));
-        b.concat(&[x, y], -2)
+    refused("concat: needs at least one tensor; `full` makes one without elements", |b| {
+        b.concat::<f32>(&[], 0)
     });
-    refused("concat: [3] does not fit [2, 3]: all axes but axis 0 must be equal", |b| {
-        let (x, y) = (zeros(b, [2, 3]), zeros(b, [3]));
-        b.concat(&[x, y], 0)
-    });
+    refused(
+        "concat: [2, 4] does not fit [2, 3]: all axes but axis 0 must be equal; `slice` or `pad` one of them",
+        |b| {
+            let (x, y) = (zeros(b, [2, 3]), zeros(b, [2, 4]));
+            b.concat(&[x, y], -2)
+        },
+    );
+    refused(
+        "concat: [3] does not fit [2, 3]: all axes but axis 0 must be equal; `slice` or `pad` one of them",
+        |b| {
+            let (x, y) = (zeros(b, [2, 3]), zeros(b, [3]));
+            b.concat(&[x, y], 0)
+        },
+    );
     refused("pad: a border needs one entry for each of the 2 axes of [2, 3], not 3", |b| {
         let x = zeros(b, [2, 3]);
         b.pad(x, [(1, 1), (0, 0), (2, 2)], 0.0)
@@ -341,17 +391,21 @@ fn reductions_that_need_an_element() {
 
 #[test]
 fn subscripts_that_cannot_be_read() {
-    refused("einsum: in \"ij,j1->i\", at character 5: `1` is no label", |b| {
+    refused("einsum: in \"ij,j1->i\", at character 5: `1` is no label; use letters", |b| {
         let x = zeros(b, [2, 2]);
         b.einsum("ij,j1->i", &[x, x])
     });
-    refused("einsum: in \"ij,jk\", `j` has sizes 3 and 2: they must be equal or 1", |b| {
-        let x = zeros(b, [2, 3]);
-        b.einsum("ij,jk", &[x, x])
-    });
-    refused("einsum: in \"\", at character 1: there are only 0 operands", |b| {
-        b.einsum::<f32>("", &[])
-    });
+    refused(
+        "einsum: in \"ij,jk\", `j` has sizes 3 and 2: they must be equal or 1; give one axis another label",
+        |b| {
+            let x = zeros(b, [2, 3]);
+            b.einsum("ij,jk", &[x, x])
+        },
+    );
+    refused(
+        "einsum: in \"\", at character 1: there are only 0 operands; leave out what follows",
+        |b| b.einsum::<f32>("", &[]),
+    );
 }
 
 #[test]
@@ -373,7 +427,7 @@ fn too_many_dimensions_or_elements() {
         b.unsqueeze(x, 0)
     });
 
-    let rule = "has more elements than can be addressed";
+    let rule = "has more elements than can be addressed; split it";
     let max = usize::MAX;
     refused(&format!("full: shape [{max}, 2] {rule}"), |b| b.full([max, 2], 0_i32));
     refused(&format!("full: shape [{max}, {max}, 0] {rule}"), |b| b.full([max, max, 0], 0_i32));
