@@ -15,6 +15,8 @@ mod reckoning;
 mod recovery;
 #[cfg(feature = "gpu")]
 mod sharing;
+#[cfg(feature = "gpu")]
+mod transfers;
 
 use std::fmt;
 use std::sync::Arc;

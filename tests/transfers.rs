@@ -290,3 +290,39 @@ async fn a_shape_that_is_a_mistake_is_never_filled() {
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines.iter().all(|line| line.contains("transfers.rs") && line.contains("upload")));
 }
+
+/// What moves a resident from side to side is counted; a run that finds its residents where it reads them moves none.
+#[tokio::test]
+async fn transfers_of_residents_are_counted() {
+    for device in common::devices().await {
+        let on_gpu = |up: u64, down: u64, bytes_up: u64, bytes_down: u64| {
+            let metrics = device.metrics();
+            let counted = [metrics.residents_up, metrics.residents_down];
+            let bytes = [metrics.resident_bytes_up, metrics.resident_bytes_down];
+            let times = u64::from(device.is_gpu());
+            assert_eq!(counted, [up, down].map(|count| count * times));
+            assert_eq!(bytes, [bytes_up, bytes_down].map(|count| count * times));
+        };
+        let state = device.resident(&[1.0_f32; 6], 6).unwrap();
+        device.resident::<f32>(&[], 0).unwrap();
+        device.resident(&[true; 3], 3).unwrap();
+        on_gpu(2, 0, 27, 0);
+
+        let mut b = GpuCommandBatch::new(&device);
+        let x = b.bind(&state);
+        let y = b.neg(x);
+        let kept = b.keep(y);
+        b.execute().await.unwrap();
+        b.execute().await.unwrap();
+        on_gpu(2, 0, 27, 0);
+
+        assert_eq!(kept.read().await.unwrap(), [-1.0; 6]);
+        on_gpu(2, 1, 27, 24);
+        kept.keep_host_copy().await.unwrap();
+        on_gpu(2, 2, 27, 48);
+        assert_eq!(kept.read_view().await.unwrap()[..], [-1.0; 6], "from the copy");
+        on_gpu(2, 2, 27, 48);
+        b.execute().await.unwrap();
+        on_gpu(2, 3, 27, 72);
+    }
+}

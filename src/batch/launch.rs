@@ -330,8 +330,7 @@ pub(super) fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<Devi
         return Ok(buffer);
     }
     let host = storage.host.ok_or_else(|| handle.empty())?;
-    let copy = gpu.resident(handle.dtype(), host.bytes());
-    let copy = Arc::new(copy.map_err(|error| handle.device().noticed(error))?);
+    let copy = handle.device().send(gpu, handle.dtype(), host.bytes())?;
     handle.add_copy(&host, &copy);
     Ok(copy)
 }

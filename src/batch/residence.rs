@@ -131,7 +131,7 @@ impl Storage {
     #[cfg(feature = "gpu")]
     pub async fn bring_to_host(&mut self, device: &Device) -> Result<(), DeviceError> {
         if let (None, Some(buffer), Some(gpu)) = (&self.host, &self.gpu, device.opened()) {
-            let read = gpu.read_resident(buffer).await.map_err(|error| device.noticed(error))?;
+            let read = device.fetch(&gpu, buffer).await?;
             self.host = Some(Arc::new(read.to_host()?));
         }
         Ok(())

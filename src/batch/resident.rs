@@ -20,7 +20,7 @@ use crate::error::{DataError, DeviceError, Error, Origin, Result};
 use crate::ops::{Op, Type, check_size};
 use crate::run::HostBuffer;
 #[cfg(feature = "gpu")]
-use crate::run::gpu::{Download, Parts};
+use crate::run::gpu::Parts;
 #[cfg(feature = "gpu")]
 use crate::run::memory;
 use crate::shape::{MAX_RANK, Shape};
@@ -108,7 +108,7 @@ impl<T: Element> Resident<T> {
         #[cfg(feature = "gpu")]
         if let Some(mut parts) = self.parts()? {
             let mut values = memory::try_zeroed(self.shape().elements())?;
-            while let Some((start, part)) = self.next(&mut parts).await? {
+            while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
                 values = part.copied_into(values, start).await;
             }
             return Ok(values);
@@ -134,7 +134,7 @@ impl<T: Element> Resident<T> {
     async fn read_once_into(&self, out: &mut [T]) -> Result<()> {
         #[cfg(feature = "gpu")]
         if let Some(mut parts) = self.parts()? {
-            while let Some((start, part)) = self.next(&mut parts).await? {
+            while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
                 part.copy_out(0, &mut out[start..start + part.len()]);
                 give_way().await;
             }
@@ -153,12 +153,6 @@ impl<T: Element> Resident<T> {
             return Ok(None);
         };
         Ok(Some(gpu.read_parts(&buffer, STRIDE / size_of::<T>())))
-    }
-
-    /// The next part, and the position of its first element.
-    #[cfg(feature = "gpu")]
-    async fn next(&self, parts: &mut Parts) -> Result<Option<(usize, Download)>, DeviceError> {
-        parts.next().await.map_err(|error| self.device().noticed(error))
     }
 
     /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`], after
@@ -184,8 +178,7 @@ impl<T: Element> Resident<T> {
         }
         #[cfg(feature = "gpu")]
         if let (Some(buffer), Some(gpu)) = (storage.gpu, self.device().opened()) {
-            let read = gpu.read_resident(&buffer).await;
-            return Ok(Found::Gpu(read.map_err(|error| self.device().noticed(error))?));
+            return Ok(Found::Gpu(self.device().fetch(&gpu, &buffer).await?));
         }
         Err(self.handle.empty().into())
     }
@@ -232,9 +225,8 @@ impl Device {
         if let Some(gpu) = self.opened() {
             let small = self.uses(Backend::Cpu) && size_of_val(data) <= ON_BOTH_SIDES;
             let host = if small { on_host()? } else { Storage::default() };
-            let on_gpu = gpu.resident(T::DTYPE, bytemuck::cast_slice(data));
-            return match on_gpu.map_err(|error| self.noticed(error)) {
-                Ok(resident) => Ok(host.and_on_gpu(Arc::new(resident))),
+            return match self.send(&gpu, T::DTYPE, bytemuck::cast_slice(data)) {
+                Ok(resident) => Ok(host.and_on_gpu(resident)),
                 // It goes to the device that takes its place, with the first run that reads it.
                 Err(DeviceError::Lost { .. }) if self.recovers() => on_host(),
                 Err(error) => Err(error),

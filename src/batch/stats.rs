@@ -17,8 +17,9 @@ pub struct RunStats {
     /// with the first run of a batch.
     pub uploads: u64,
     /// Command buffers submitted (on the CPU: runs of the plan), with those that [replace](crate::GpuCommandBatch::update)
-    /// parts of residents. Neither this nor what follows counts what then brings residents, or parts of them, from one
-    /// side to the other, as for [`keep_host_copy`](crate::Resident::keep_host_copy).
+    /// parts of residents. Neither this nor what follows counts what brings residents, or parts of them, from one
+    /// side to the other, as for [`keep_host_copy`](crate::Resident::keep_host_copy): the device's
+    /// [`metrics`](crate::Device::metrics) do.
     pub submits: u64,
     /// Trips of results back: 1, or 0 with nothing to fetch.
     pub downloads: u64,

@@ -80,7 +80,7 @@ async fn bring_together(
         if !on_host && !on_gpu {
             match (&there.host, &new.host, device.opened()) {
                 (None, Some(host), Some(gpu)) => {
-                    new.gpu = Some(Arc::new(gpu.resident(handle.dtype(), host.bytes())?));
+                    new.gpu = Some(device.send(&gpu, handle.dtype(), host.bytes())?);
                 }
                 _ => new.bring_to_host(device).await?,
             }

@@ -9,7 +9,7 @@ use super::{Device, PoolStats};
 /// Defines each counter once: its name, and what it counts.
 macro_rules! counters {
     ($($counter:ident $field:ident $help:literal;)*) => {
-        /// What one run adds to.
+        /// What is counted.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Counter {
             $($counter,)*
@@ -54,8 +54,12 @@ counters! {
     Failed failed "Attempts at a run that ended with an error";
     Cancelled cancelled "Runs whose future was dropped before the end";
     Kernels kernels "Kernels launched";
-    BytesUp bytes_up "Bytes brought to the device";
-    BytesDown bytes_down "Bytes brought back";
+    BytesUp bytes_up "Bytes that runs brought to the device";
+    BytesDown bytes_down "Bytes that runs brought back";
+    ResidentsUp residents_up "Residents brought to the GPU, each on its own beside the trips of runs";
+    ResidentsDown residents_down "Residents brought back from the GPU on their own, large ones in parts that count each";
+    ResidentBytesUp resident_bytes_up "Bytes of residents that were brought to the GPU";
+    ResidentBytesDown resident_bytes_down "Bytes of residents that were brought back";
     Compiled pipelines_compiled "Pipelines compiled, those found on disk too";
     CompileNanos compile_nanoseconds "Nanoseconds of writing and compiling kernels";
     WaitNanos wait_nanoseconds "Nanoseconds of waiting for the memory budget";

@@ -109,7 +109,7 @@ impl Device {
 
     /// `error`, after the listeners were told if it is a loss: for transfers, which are not repeated.
     #[cfg(feature = "gpu")]
-    pub(crate) fn noticed(&self, error: DeviceError) -> DeviceError {
+    pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
         if let (Some(card), DeviceError::Lost { .. }) = (self.card(), &error) {
             card.tell();
         }

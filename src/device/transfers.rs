@@ -1,0 +1,54 @@
+//! Residents on their way to the GPU and back, beside the trips of runs: each is counted, and the loss of the GPU told.
+
+use std::sync::Arc;
+
+use super::{Counter, Device};
+use crate::dtype::DType;
+use crate::error::DeviceError;
+use crate::run::gpu::{DeviceBuffer, Download, Gpu, Parts};
+
+const UP: [Counter; 2] = [Counter::ResidentsUp, Counter::ResidentBytesUp];
+const DOWN: [Counter; 2] = [Counter::ResidentsDown, Counter::ResidentBytesDown];
+
+impl Device {
+    /// Puts host elements on `gpu`, which is this device's.
+    pub(crate) fn send(
+        &self,
+        gpu: &Gpu,
+        dtype: DType,
+        host: &[u8],
+    ) -> Result<Arc<DeviceBuffer>, DeviceError> {
+        let buffer = gpu.resident(dtype, host).map_err(|error| self.noticed(error))?;
+        self.count(UP, host.len());
+        Ok(Arc::new(buffer))
+    }
+
+    /// A value from `gpu`, in one piece.
+    pub(crate) async fn fetch(
+        &self,
+        gpu: &Gpu,
+        buffer: &DeviceBuffer,
+    ) -> Result<Download, DeviceError> {
+        let read = gpu.read_resident(buffer).await.map_err(|error| self.noticed(error))?;
+        self.count(DOWN, read.bytes());
+        Ok(read)
+    }
+
+    /// The next part of a value and where it starts; `None` after the last.
+    pub(crate) async fn fetch_next(
+        &self,
+        parts: &mut Parts,
+    ) -> Result<Option<(usize, Download)>, DeviceError> {
+        let part = parts.next().await.map_err(|error| self.noticed(error))?;
+        if let Some((_, part)) = &part {
+            self.count(DOWN, part.bytes());
+        }
+        Ok(part)
+    }
+
+    /// Counts a transfer. Where there is nothing to move, there is none.
+    fn count(&self, [transfers, total]: [Counter; 2], bytes: usize) {
+        self.counters().add(transfers, u64::from(bytes > 0));
+        self.counters().add(total, bytes as u64);
+    }
+}
