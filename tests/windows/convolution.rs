@@ -126,6 +126,18 @@ async fn filters_of_one_element_and_of_one_channel() {
 }
 
 #[tokio::test]
+async fn many_windows_of_one_channel() {
+    let mut rng = Rng(15);
+    let conv = Conv2d { groups: 3, padding: [(1, 1); 2], ..Conv2d::default() };
+    let sizes = Sizes { x: [4, 3, 77, 75], filters: 3, window: [3, 3] };
+    check(conv, sizes, &mut rng, 2).await;
+    let steps = Conv2d { stride: [2, 1], padding: [(2, 0), (0, 3)], dilation: [1, 2], ..conv };
+    check(steps, Sizes { window: [4, 2], filters: 6, ..sizes }, &mut rng, 2).await;
+    let row = Conv2d { groups: 2, padding: [(0, 0), (2, 2)], ..Conv2d::default() };
+    check(row, Sizes { x: [3, 2, 1, 3001], filters: 2, window: [1, 5] }, &mut rng, 2).await;
+}
+
+#[tokio::test]
 async fn large_tiles_and_parts_of_k() {
     let mut rng = Rng(13);
     let conv = Conv2d { padding: [(1, 1); 2], ..Conv2d::default() };

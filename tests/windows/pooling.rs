@@ -1,6 +1,6 @@
 //! Pooling.
 
-use onetrip::{Pool, Pool1d, Pool2d};
+use onetrip::{Device, Pool, Pool1d, Pool2d};
 
 use crate::{Rng, common, near, run};
 
@@ -63,6 +63,39 @@ fn random_pool(rng: &mut Rng) -> Pool2d {
     }
 }
 
+/// Checks both poolings of `x`, of `[2, 3, h, w]`, on every device.
+async fn check(devices: &[Device], pool: Pool2d, x: &[f32], [h, w]: [usize; 2]) {
+    let images = x.chunks(h * w).map(|image| pooled(&pool, image, [h, w]));
+    let (most, means): (Vec<_>, Vec<_>) = images.unzip();
+    for device in devices {
+        let what = format!("{pool:?} of {h} x {w} on {}", device.info().name);
+        let shape = [2, 3, h, w];
+        let (dims, got, kernels) = run(device, |b| {
+            let x = b.upload_shaped(x, shape);
+            b.max_pool2d(x, pool)
+        })
+        .await;
+        assert_eq!(dims[..2], [2, 3], "{what}");
+        near(&format!("max, {what}"), &got, &most.concat(), 0.0);
+        // A border is written out where windows would evaluate it too often.
+        assert!(kernels <= 2, "max, {what}: {kernels} kernels");
+        let (_, got, kernels) = run(device, |b| {
+            let x = b.upload_shaped(x, shape);
+            b.avg_pool2d(x, pool)
+        })
+        .await;
+        near(&format!("mean, {what}"), &got, &means.concat(), 1e-6);
+        assert!(kernels <= 2, "mean, {what}: {kernels} kernels");
+    }
+}
+
+/// Puts in what is no number or without end.
+fn spoil(x: &mut [f32], rng: &mut Rng, image: usize) {
+    x[rng.below(image)] = f32::NAN;
+    x[image + 1] = f32::INFINITY;
+    x[2 * image + 1] = f32::NEG_INFINITY;
+}
+
 #[tokio::test]
 async fn random_windows() {
     let devices = common::devices().await;
@@ -72,32 +105,23 @@ async fn random_windows() {
         let [h, w] = [0; 2].map(|_| 8 + rng.below(12));
         let mut x = rng.numbers(2 * 3 * h * w);
         if case % 5 == 0 {
-            x[rng.below(h * w)] = f32::NAN;
-            x[h * w + 1] = f32::INFINITY;
-            x[2 * h * w + 1] = f32::NEG_INFINITY;
+            spoil(&mut x, &mut rng, h * w);
         }
-        let images = x.chunks(h * w).map(|image| pooled(&pool, image, [h, w]));
-        let (most, means): (Vec<_>, Vec<_>) = images.unzip();
-        for device in &devices {
-            let what = format!("{pool:?} of {h} x {w} on {}", device.info().name);
-            let shape = [2, 3, h, w];
-            let (dims, got, kernels) = run(device, |b| {
-                let x = b.upload_shaped(&x, shape);
-                b.max_pool2d(x, pool)
-            })
-            .await;
-            assert_eq!(dims[..2], [2, 3], "{what}");
-            near(&format!("max, {what}"), &got, &most.concat(), 0.0);
-            // A border is written out where windows would evaluate it too often.
-            assert!(kernels <= 2, "max, {what}: {kernels} kernels");
-            let (_, got, kernels) = run(device, |b| {
-                let x = b.upload_shaped(&x, shape);
-                b.avg_pool2d(x, pool)
-            })
-            .await;
-            near(&format!("mean, {what}"), &got, &means.concat(), 1e-6);
-            assert!(kernels <= 2, "mean, {what}: {kernels} kernels");
-        }
+        check(&devices, pool, &x, [h, w]).await;
+    }
+}
+
+#[tokio::test]
+async fn many_windows() {
+    let devices = common::devices().await;
+    let mut rng = Rng(2);
+    let [h, w] = [109, 113];
+    let mut x = rng.numbers(2 * 3 * h * w);
+    spoil(&mut x, &mut rng, h * w);
+    let three = Pool2d { stride: Some([1, 1]), padding: [(1, 1); 2], ..Pool2d::new([3, 3]) };
+    let apart = Pool2d { stride: Some([2, 1]), dilation: [2, 1], ceil_mode: true, ..three };
+    for pool in [three, apart, Pool2d { count_padding: false, ..Pool2d::new([2, 2]) }] {
+        check(&devices, pool, &x, [h, w]).await;
     }
 }
 

@@ -69,6 +69,26 @@ fn reduction_in_parts() {
 }
 
 #[test]
+fn reduction_over_windows() {
+    let mut make = Maker::default();
+    let x = make.value(DType::F32, &[129, 130]);
+    let windows = view(&[128, 128, 2, 3], &[130, 1, 130, 1], 0);
+    let prologue = make.load(x, Space::Main, windows);
+    let root = make.expr.acc(Ty::F32).r();
+    make.output(DType::F32, &[128, 128], root);
+    let (outer, inner) = ([128, 128][..].into(), [2, 3][..].into());
+    let schedule = ReduceSchedule { layout: ReduceLayout::Thread, parts: 1 };
+    let combine = Combine::Sum;
+    insta::assert_snapshot!(print(&make.finish(Form::Reduce(ReduceForm {
+        combine,
+        outer,
+        inner,
+        prologue,
+        schedule
+    }))));
+}
+
+#[test]
 fn layer_norm() {
     let dims = [8, 300];
     let mut make = Maker::default();

@@ -170,3 +170,38 @@ fn groups_past_the_limit_spill() {
         check(&case(Combine::Sum, DType::F32, None, &full(&[7], &[40]), schedule), &limits);
     }
 }
+
+/// Windows of which a thread takes eight, or two: with steps between their elements, touching and walked backwards, and along
+/// one axis.
+fn windows() -> [Shape<'static>; 4] {
+    let shape = |outer: &'static [usize], inner: &'static [usize], strides: &[i64], offset| {
+        let view = view(&[outer, inner].concat(), strides, offset);
+        Shape { outer, inner, view }
+    };
+    [
+        shape(&[2, 182, 183], &[3, 2], &[184 * 184, 184, 1, 184, 1], 0),
+        shape(&[3, 75, 79], &[3, 2], &[151 * 160, 320, 2, 160, 3], 0),
+        shape(&[160, 110], &[2, 2], &[-440, -2, -220, -1], 70_399),
+        shape(&[4, 4_101], &[3], &[4_103, 1, 1], 0),
+    ]
+}
+
+#[test]
+fn windows_of_several_results_a_thread() {
+    let schedule = ReduceSchedule { layout: ReduceLayout::Thread, parts: 1 };
+    for shape in &windows() {
+        for (combine, dtype) in [
+            (Combine::Sum, DType::F16),
+            (Combine::ArgMax, DType::F32),
+            (Combine::LogSumExp, DType::F32),
+            (Combine::Max, DType::I32),
+        ] {
+            for limits in targets() {
+                let case = case(combine, dtype, None, shape, schedule);
+                let text = &super::text::validate(&case, &limits)[0].wgsl;
+                assert!(text.contains("state1 = accept"), "{text}");
+                check(&case, &limits);
+            }
+        }
+    }
+}

@@ -1,7 +1,10 @@
 //! Reductions: one dispatch, or two where rows are cut into parts.
 
+mod windows;
+
 use std::fmt::Write;
 
+use self::windows::Windows;
 use super::Dispatch;
 use super::collapse::Axes;
 use super::combine::State;
@@ -140,6 +143,9 @@ impl Reduction {
 
     /// Everything in one dispatch.
     fn whole(&self, mut kernel: Kernel<'_>) -> Dispatch {
+        if let Some(windows) = Windows::of(self, &kernel) {
+            return windows.dispatch(kernel);
+        }
         let results = self.results(&mut kernel);
         let unit = self.unit(&kernel);
         kernel.bind_outputs(|_| false);
@@ -307,23 +313,39 @@ impl Reduction {
 
     /// Statements that write the outputs from `state`.
     fn write_results(&self, kernel: &mut Kernel<'_>, results: &Function) -> String {
+        let (text, outer) = kernel.coordinates("o", "result", &self.outer.dims);
+        let (compute, store) = self.finish(kernel, results, &outer, "state", "");
+        text + &compute + &store
+    }
+
+    /// Statements that compute the outputs at the coordinates `outer` from `state`, in names that end in `suffix`, and
+    /// those that store them.
+    fn finish(
+        &self,
+        kernel: &mut Kernel<'_>,
+        results: &Function,
+        outer: &[String],
+        state: &str,
+        suffix: &str,
+    ) -> (String, String) {
         let step = kernel.step;
-        let (mut text, outer) = kernel.coordinates("o", "result", &self.outer.dims);
+        let (mut compute, mut store) = (String::new(), String::new());
         for (position, &operand) in self.out.iter().enumerate() {
             let strides = &self.outer.strides[self.main.len() + position];
             let start = kernel.param(step.operands[operand].view.offset);
-            let at = kernel.index(&start, strides, &outer);
-            let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
+            let at = kernel.index(&start, strides, outer);
+            let _ = writeln!(compute, "let x{operand}{suffix} = {};", kernel.load(operand, &at));
         }
-        let acc = self.state.finish("state");
-        let _ = writeln!(text, "let values = {};", results.call(&acc, |o| format!("x{o}")));
+        let acc = self.state.finish(state);
+        let call = results.call(&acc, |o| format!("x{o}{suffix}"));
+        let _ = writeln!(compute, "let values{suffix} = {call};");
         for (output, result) in results.results.iter().enumerate() {
             let strides = &self.outer.strides[self.main.len() + self.out.len() + output];
             let start = kernel.param(step.outputs[output].view.offset);
-            let at = kernel.index(&start, strides, &outer);
-            text.push_str(&kernel.store(output, &at, &format!("values{result}")));
+            let at = kernel.index(&start, strides, outer);
+            store.push_str(&kernel.store(output, &at, &format!("values{suffix}{result}")));
         }
-        text
+        (compute, store)
     }
 
     fn dispatch(
@@ -378,9 +400,9 @@ impl Reduction {
             ("length", kernel.size(units)),
         ];
         let (template, groups) = if by_thread {
-            (include_str!("../../shaders/reduce_thread.wgsl"), ids.div_ceil(COLUMN_THREADS))
+            (include_str!("../../../shaders/reduce_thread.wgsl"), ids.div_ceil(COLUMN_THREADS))
         } else {
-            (include_str!("../../shaders/reduce_group.wgsl"), ids.div_ceil(results_of_group))
+            (include_str!("../../../shaders/reduce_group.wgsl"), ids.div_ceil(results_of_group))
         };
         kernel.dispatch(template, &holes, phase, groups)
     }

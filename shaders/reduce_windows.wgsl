@@ -1,0 +1,27 @@
+// A reduction over windows in which one thread makes {{count}} results that follow each other along an axis, and loads what their
+// windows share once. Its neighbours make those of the neighbouring results. The last threads along the axis start where all of
+// theirs are inside, and write those that no other does.
+//
+// Bindings: 0 the parameters; then the outputs, then the inputs.
+// Workgroup: 64 threads. Dispatch: ⌈threads / 64⌉ workgroups, in any grid.
+{{prelude}}
+
+{{state}}
+
+{{functions}}
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let id = ((group.z * groups.y + group.y) * groups.x + group.x) * 64u + thread;
+    if id >= {{ids}} {
+        return;
+    }
+    {{bases}}
+    {{loads}}
+    {{walk}}
+    {{write}}
+}
