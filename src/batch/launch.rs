@@ -20,6 +20,8 @@ use crate::run::budget::Permit;
 use crate::run::cpu;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{self, DeviceBuffer, GpuRun};
+#[cfg(feature = "gpu")]
+use crate::run::threads::off_thread;
 use crate::run::{HostBuffer, memory};
 use crate::trace::{Timeline, event, stage};
 
@@ -189,13 +191,13 @@ impl Leg<'_> {
             stats.compile_time = compiling.total();
         }
         let running = Stopwatch::started();
-        let residents = self.residents.iter().map(|handle| device_storage(handle, &gpu));
+        let residents = device_residents(&self.residents, &gpu).await?;
         let uploads = self.uploads.into_iter().map(|buffer| buffer as gpu::HostData);
         let job = gpu::Job {
             plan: Arc::clone(&self.piece.plan),
             kernels,
             uploads: uploads.collect(),
-            residents: residents.collect::<Result<_>>()?,
+            residents,
             permit: self.permit,
             timeline: self.timeline,
         };
@@ -320,6 +322,19 @@ async fn host_residents(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
         residents.push(handle.on_host().await?);
     }
     Ok(residents)
+}
+
+/// The residents for a run on the GPU. Those that lie on the host alone are brought there off the awaiting thread.
+#[cfg(feature = "gpu")]
+async fn device_residents(handles: &[Handle], gpu: &gpu::Gpu) -> Result<Vec<Arc<DeviceBuffer>>> {
+    let bring = |handles: &[Handle], gpu: &gpu::Gpu| {
+        handles.iter().map(|handle| device_storage(handle, gpu)).collect()
+    };
+    if handles.iter().all(|handle| handle.is_on(Backend::Gpu)) {
+        return bring(handles, gpu);
+    }
+    let (handles, gpu) = (handles.to_vec(), gpu.clone());
+    off_thread(move || bring(&handles, &gpu)).await
 }
 
 /// A resident's data for a run on the GPU; what lies on the host alone goes there, and stays on both sides.

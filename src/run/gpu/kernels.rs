@@ -91,6 +91,9 @@ pub(crate) struct Kernels {
     pub(super) pipelines: Vec<Arc<Pipeline>>,
     pub(super) params: Option<Params>,
     pub(super) ahead: Ahead,
+    /// Whether the last run found all its memory in the pool. Drivers take milliseconds to allocate, so until then runs are
+    /// launched off the awaiting thread.
+    pub(super) settled: AtomicBool,
     /// Pipelines compiled for these kernels.
     pub compiled: u32,
     /// Pipelines found in the cache.

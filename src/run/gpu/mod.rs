@@ -245,8 +245,8 @@ impl Gpu {
             let block = shared.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
             Some(Params { words, offsets, block, there: AtomicBool::new(false) })
         };
-        let ahead = Ahead::default();
-        Ok(Arc::new(Kernels { dispatches, pipelines, params, ahead, compiled, hits }))
+        let (ahead, settled) = (Ahead::default(), AtomicBool::new(false));
+        Ok(Arc::new(Kernels { dispatches, pipelines, params, ahead, settled, compiled, hits }))
     }
 }
 

@@ -26,6 +26,7 @@ use crate::trace::{Timeline, stage};
 pub(crate) type HostData = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// What one run needs.
+#[derive(Clone)]
 pub(crate) struct Job {
     pub plan: Arc<Plan>,
     /// Of the plan's dispatches, from the same device.
@@ -51,7 +52,8 @@ impl Job {
 impl Gpu {
     /// Runs a plan.
     ///
-    /// Small uploads are packed when the future is first polled, large ones on another thread from then on.
+    /// Small uploads are packed when the future is first polled, large ones on another thread from then on, and so are those
+    /// of runs that may have to allocate.
     /// Dropping the future later cancels nothing.
     pub fn run(
         &self,
@@ -60,7 +62,8 @@ impl Gpu {
         let shared = Arc::clone(&self.0);
         let timeline = job.timeline.clone();
         async move {
-            let (flight, mut run) = if job.plan.bytes_up < LARGE as u64 {
+            let is_settled = job.kernels.settled.load(Ordering::Relaxed);
+            let (flight, mut run) = if is_settled && job.plan.bytes_up < LARGE as u64 {
                 shared.launch(&job)?
             } else {
                 off_thread(move || shared.launch(&job)).await?
@@ -107,6 +110,8 @@ impl Shared {
             Some(prepared) => prepared,
             None => self.prepare(job)?,
         };
+        let allocated = prepared.counts.pool_misses > 0;
+        job.kernels.settled.store(!allocated, Ordering::Relaxed);
         let (stays, bytes) = (prepared.stays, prepared.bytes());
         let launched = stage!(job.timeline, "submit").of(|| self.submit(job, prepared))?;
         if stays && !timed {

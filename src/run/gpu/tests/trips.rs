@@ -149,7 +149,7 @@ impl AsRef<[u8]> for Watched {
 }
 
 #[tokio::test]
-async fn large_uploads_are_packed_off_the_awaiting_thread() {
+async fn large_uploads_and_those_of_first_runs_are_packed_off_the_awaiting_thread() {
     let gpu = gpu_or_return!();
     let here = std::thread::current().id();
     for (len, is_large) in [(1000, false), (2 << 20, true)] {
@@ -158,11 +158,17 @@ async fn large_uploads_are_packed_off_the_awaiting_thread() {
         let x = plan.upload(DType::U32, len, 0, 4);
         plan.0.downloads.push(x);
         plan.0.bytes_up = len as u64 * 4;
-        let upload: HostData = Arc::clone(&data) as HostData;
-        let run = soon(gpu.run(job(&gpu, plan, Vec::new(), vec![upload]))).await.unwrap();
-        assert!(run.read::<u32>(0) == vec![0x0707_0707; len]);
-        let readers = data.1.lock().unwrap();
-        assert!(!readers.is_empty() && readers.iter().all(|&id| (id != here) == is_large), "{len}");
+        let program = job(&gpu, plan, Vec::new(), Vec::new());
+        for round in 0..3 {
+            let uploads = vec![Arc::clone(&data) as HostData];
+            let run = soon(gpu.run(Job { uploads, ..program.clone() })).await.unwrap();
+            assert!(run.read::<u32>(0) == vec![0x0707_0707; len]);
+            let readers = std::mem::take(&mut *data.1.lock().unwrap());
+            // The first run allocates, the second finds that it need not.
+            let is_elsewhere = is_large || round < 2;
+            assert!(!readers.is_empty(), "{len} {round}");
+            assert!(readers.iter().all(|&id| (id != here) == is_elsewhere), "{len} {round}");
+        }
     }
 }
 
@@ -205,6 +211,10 @@ async fn many_runs_at_once() {
 async fn a_dropped_future_returns_its_buffers() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100_000, 1);
+    // Then runs are launched in the first poll.
+    for _ in 0..2 {
+        gpu.run(adder_job(&program, &[1; 100_000])).await.unwrap();
+    }
     let before = gpu.0.pool.counts().live_bytes;
     for round in 0..30u32 {
         let mut future = Box::pin(gpu.run(adder_job(&program, &[round; 100_000])));
