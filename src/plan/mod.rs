@@ -15,6 +15,7 @@ mod fail;
 mod form;
 mod fuse;
 mod ir;
+mod limits;
 mod lookup;
 mod memory;
 mod path;
@@ -29,6 +30,7 @@ mod share;
 mod simplify;
 mod split;
 mod step;
+mod storage;
 mod tune;
 mod verify;
 
@@ -60,14 +62,13 @@ use std::sync::Arc;
 
 use crate::cost::{Aspect, Backend, DeviceProfile, Limits, Prediction};
 use crate::dtype::DType;
-use crate::error::{PlanError, file_and_line};
+use crate::error::PlanError;
 use crate::graph::{Graph, NodeId};
-use crate::ops::Op;
 use crate::shape::Shape;
 use fail::Sites;
-use fuse::Fusion;
-use ir::{Ir, Ix};
+use ir::Ir;
 use path::Views;
+use storage::Storage;
 
 /// No device binds fewer storage buffers to one kernel; WebGPU promises 8.
 const MIN_BUFFERS: usize = 4;
@@ -167,10 +168,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let steps = storage.steps(&fusion)?;
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;
-    check_sizes(&values, target)?;
-    check_twins(&steps, target)?;
-    check_spaces(&steps, target)?;
-    check_scratch(&steps, target)?;
+    limits::check(&steps, &values, target)?;
     verify::steps("emit", &steps, &values, target)?;
 
     let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
@@ -250,162 +248,4 @@ impl Value {
     pub fn bytes(&self, limits: &Limits) -> u64 {
         self.shape.elements() as u64 * limits.stored(self.dtype)
     }
-}
-
-/// Gives values a home as steps come to need them.
-struct Storage<'a> {
-    ir: &'a Ir,
-    views: &'a Views,
-    sites: &'a Sites,
-    target: &'a Target,
-    of: Vec<Option<ValueId>>,
-    values: Vec<Value>,
-    downloads: Vec<ValueId>,
-    keeps: Vec<ValueId>,
-}
-
-impl<'a> Storage<'a> {
-    fn new(ir: &'a Ir, views: &'a Views, sites: &'a Sites, target: &'a Target) -> Self {
-        let of = vec![None; ir.nodes.len()];
-        Self {
-            ir,
-            views,
-            sites,
-            target,
-            of,
-            values: Vec::new(),
-            downloads: Vec::new(),
-            keeps: Vec::new(),
-        }
-    }
-
-    /// The steps of all groups, unordered; fills in the outputs.
-    fn steps(&mut self, fusion: &Fusion) -> Result<Vec<Step>, PlanError> {
-        for read in fusion.groups.iter().flat_map(|group| &group.reads) {
-            self.source(read.base);
-        }
-        for group in &fusion.groups {
-            for &ix in group.extra.iter().chain([&group.root]) {
-                self.of[ix] = Some(self.add(ix, Home::Slot(0)));
-            }
-        }
-        let mut steps = Vec::with_capacity(fusion.groups.len());
-        for group in &fusion.groups {
-            let step = emit::step(self.ir, self.views, self.sites, fusion, group, &self.of);
-            let mut step = step.ok_or_else(|| PlanError::Invalid {
-                pass: "emit",
-                what: format!("{} cannot be expressed", self.ir.nodes[group.root].op.name()),
-            })?;
-            if self.target.backend == Backend::Gpu {
-                tune::tune(&mut step, self.target);
-            }
-            predict::predict(&mut step, &self.values, self.target);
-            steps.push(step);
-        }
-        let ir = self.ir;
-        self.downloads =
-            ir.downloads.iter().map(|&ix| self.output(ix)).collect::<Result<_, _>>()?;
-        self.keeps = ir.keeps.iter().map(|&ix| self.output(ix)).collect::<Result<_, _>>()?;
-        for (at, value) in self.keeps.iter().enumerate() {
-            let home = &mut self.values[value.index()].home;
-            if matches!(home, Home::Slot(_)) {
-                *home = Home::Kept(at);
-            }
-        }
-        Ok(steps)
-    }
-
-    /// The value that an output is read from.
-    fn output(&mut self, ix: Ix) -> Result<ValueId, PlanError> {
-        let base = self.views.of(ix).0;
-        self.source(base);
-        self.of[base].ok_or_else(|| PlanError::Invalid {
-            pass: "fuse",
-            what: format!("{} is an output, but no step stores it", self.ir.nodes[ix].op.name()),
-        })
-    }
-
-    /// A home for data from outside, at its first use.
-    fn source(&mut self, ix: Ix) {
-        if self.of[ix].is_some() {
-            return;
-        }
-        let slot = (self.target.backend == Backend::Gpu).then_some(0);
-        match self.ir.nodes[ix].op {
-            Op::Upload(input) => self.of[ix] = Some(self.add(ix, Home::Upload { input, slot })),
-            Op::Resident(at) => self.of[ix] = Some(self.add(ix, Home::Resident(at))),
-            _ => {}
-        }
-    }
-
-    fn add(&mut self, ix: Ix, home: Home) -> ValueId {
-        let node = &self.ir.nodes[ix];
-        self.values.push(Value {
-            node: node.node,
-            op: node.op.name(),
-            place: node.place,
-            dtype: node.ty.dtype,
-            shape: node.ty.shape.clone(),
-            home,
-        });
-        ValueId(self.values.len() as u32 - 1)
-    }
-}
-
-/// Refuses kernels that iterate over more points than a GPU's 32-bit indices count.
-fn check_spaces(steps: &[Step], target: &Target) -> Result<(), PlanError> {
-    let limit = u64::from(u32::MAX);
-    let too_large = |step: &&Step| target.backend == Backend::Gpu && step.points() > limit;
-    match steps.iter().find(too_large) {
-        Some(step) => Err(PlanError::TooManyPoints {
-            place: file_and_line(step.place),
-            op: step.label(),
-            points: step.points(),
-            adapter: target.limits.adapter.clone(),
-        }),
-        None => Ok(()),
-    }
-}
-
-/// Refuses kernels of the user's own that know nothing of the CPU.
-fn check_twins(steps: &[Step], target: &Target) -> Result<(), PlanError> {
-    let needs_gpu =
-        |step: &&Step| matches!(&step.form, Form::Own(form) if form.kernel.twin.is_none());
-    match steps.iter().find(needs_gpu) {
-        Some(step) if target.backend == Backend::Cpu => {
-            Err(PlanError::GpuOnly { place: file_and_line(step.place) })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses steps whose own memory the device cannot bind.
-fn check_scratch(steps: &[Step], target: &Target) -> Result<(), PlanError> {
-    let limit = target.limits.binding_bytes;
-    let bytes = |step: &Step| step.scratch.map_or(0, |scratch| scratch.words.saturating_mul(4));
-    let Some(step) = steps.iter().find(|step| bytes(step) > limit) else { return Ok(()) };
-    Err(PlanError::TooLarge {
-        place: file_and_line(step.place),
-        op: step.ops.last().copied().unwrap_or_default(),
-        what: "temporary memory".into(),
-        bytes: bytes(step),
-        limit,
-        adapter: target.limits.adapter.clone(),
-    })
-}
-
-/// Refuses values that the device cannot bind.
-fn check_sizes(values: &[Value], target: &Target) -> Result<(), PlanError> {
-    let limit = target.limits.binding_bytes;
-    let Some(value) = values.iter().find(|value| value.bytes(&target.limits) > limit) else {
-        return Ok(());
-    };
-    Err(PlanError::TooLarge {
-        place: file_and_line(value.place),
-        op: value.op,
-        what: format!("{}{}", value.dtype, value.shape),
-        bytes: value.bytes(&target.limits),
-        limit,
-        adapter: target.limits.adapter.clone(),
-    })
 }
