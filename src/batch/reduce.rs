@@ -104,10 +104,7 @@ impl GpuCommandBatch {
         axis: isize,
         epsilon: f32,
     ) -> BufferId<T> {
-        match check_epsilon(epsilon) {
-            Ok(epsilon) => self.normalize(Normalization::LayerNorm(epsilon), x, axis),
-            Err(what) => self.mistake("layer_norm", what),
-        }
+        self.normalize_by("layer_norm", Normalization::LayerNorm, x, axis, epsilon)
     }
 
     /// x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019). A gain is a [`mul`](Self::mul),
@@ -115,10 +112,7 @@ impl GpuCommandBatch {
     /// are taken in `f32`, which overflows past |x| of 1e19.
     #[track_caller]
     pub fn rms_norm<T: Float>(&mut self, x: BufferId<T>, axis: isize, epsilon: f32) -> BufferId<T> {
-        match check_epsilon(epsilon) {
-            Ok(epsilon) => self.normalize(Normalization::RmsNorm(epsilon), x, axis),
-            Err(what) => self.mistake("rms_norm", what),
-        }
+        self.normalize_by("rms_norm", Normalization::RmsNorm, x, axis, epsilon)
     }
 
     /// x / max(√Σx², ε) along `axis`, as PyTorch's `normalize`: rows of length 1, but for those shorter than ε. It is a
@@ -130,9 +124,21 @@ impl GpuCommandBatch {
         axis: isize,
         epsilon: f32,
     ) -> BufferId<T> {
+        self.normalize_by("l2_normalize", Normalization::L2Normalize, x, axis, epsilon)
+    }
+
+    #[track_caller]
+    fn normalize_by<T: Float>(
+        &mut self,
+        name: &'static str,
+        op: impl FnOnce(Scalar) -> Normalization,
+        x: BufferId<T>,
+        axis: isize,
+        epsilon: f32,
+    ) -> BufferId<T> {
         match check_epsilon(epsilon) {
-            Ok(epsilon) => self.normalize(Normalization::L2Normalize(epsilon), x, axis),
-            Err(what) => self.mistake("l2_normalize", what),
+            Ok(epsilon) => self.normalize(op(epsilon), x, axis),
+            Err(what) => self.mistake(name, what),
         }
     }
 
