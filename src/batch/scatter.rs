@@ -1,15 +1,11 @@
-//! Writing tensors at computed indices, and what is made of comparing indices with coordinates.
+//! Writing tensors at computed indices.
 
 use super::axes::resolve;
-use super::{Axes, BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Element, Index, Numeric, Scalar};
+use super::{BufferId, GpuCommandBatch};
+use crate::dtype::{Element, Index, Numeric};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::{Op, Side, SortOrder};
-use crate::shape::Shape;
-
-/// A histogram compares each element with each bin up to as many comparisons, and sorts beyond that.
-const COMPARED: usize = 1 << 24;
 
 /// What is recorded of a scatter whose operands fit.
 struct Scattered<I> {
@@ -45,12 +41,7 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        self.composed("scatter_add", |b| {
-            match b.scattered("scatter_add", x, indices, updates, axis) {
-                Ok(scattered) => b.combined(&scattered, x, updates, Self::add),
-                Err(instead) => instead,
-            }
-        })
+        self.scatter_by("scatter_add", x, indices, updates, axis, Self::add)
     }
 
     /// `x` with updates in place of its elements. Where several have one place, the last is taken.
@@ -82,12 +73,7 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        self.composed("scatter_max", |b| {
-            match b.scattered("scatter_max", x, indices, updates, axis) {
-                Ok(scattered) => b.combined(&scattered, x, updates, Self::max),
-                Err(instead) => instead,
-            }
-        })
+        self.scatter_by("scatter_max", x, indices, updates, axis, Self::max)
     }
 
     /// The least of each element of `x` and its updates; NaN if any is NaN.
@@ -99,235 +85,23 @@ impl GpuCommandBatch {
         updates: BufferId<T>,
         axis: isize,
     ) -> BufferId<T> {
-        self.composed("scatter_min", |b| {
-            match b.scattered("scatter_min", x, indices, updates, axis) {
-                Ok(scattered) => b.combined(&scattered, x, updates, Self::min),
-                Err(instead) => instead,
-            }
-        })
+        self.scatter_by("scatter_min", x, indices, updates, axis, Self::min)
     }
 
-    /// How often each of the numbers 0 to `bins` − 1 is among `x`. Others are not counted, as what lies outside of the bins of
-    /// NumPy's `histogram` and PyTorch's `histc`.
-    #[doc(alias = "bincount")]
     #[track_caller]
-    pub fn histogram<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
-        self.composed("histogram", |b| {
-            if let Err(what) = b.check_range("the number of bins", x, bins) {
-                return b.mistake("histogram", what);
-            }
-            let shape = b.known_shape(&b.check(x)).unwrap_or_default();
-            if shape.elements().saturating_mul(bins) > COMPARED {
-                return b.histogram_of_sorted(x, bins);
-            }
-            let hits = b.equals_range(x, bins);
-            let counts: BufferId<u32> = b.cast(hits);
-            let all: Vec<isize> = (0..shape.rank() as isize).collect();
-            b.sum(counts, Axes::from(&all[..]))
-        })
-    }
-
-    fn histogram_of_sorted<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
-        let elements = self.graph[x.node].ty.shape.elements();
-        let x = self.reshape(x, [elements]);
-        let sorted = self.sort(x, 0, SortOrder::Ascending);
-        let range = self.range::<I>(bins);
-        let [first, end] =
-            [Side::Left, Side::Right].map(|side| self.searchsorted(sorted, range, side));
-        self.sub(end, first)
-    }
-
-    /// 1 at the position that each index names along a new last axis of `classes` elements, else 0. An index that is none of
-    /// them is a [`Fault`](crate::Fault), as in PyTorch.
-    #[track_caller]
-    pub fn one_hot<T: Element, I: Index>(
-        &mut self,
-        indices: BufferId<I>,
-        classes: usize,
-    ) -> BufferId<T> {
-        self.composed_if("one_hot", |b| {
-            b.check_range("the number of classes", indices, classes)?;
-            let ids = [b.check(indices)];
-            let check = Op::InRange { name: "one_hot", axis: None, size: classes, ignored: None };
-            let indices: BufferId<I> = b.record(check, &ids);
-            let hits = b.equals_range(indices, classes);
-            Ok(b.cast(hits))
-        })
-    }
-
-    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the last one
-    /// positions are the number of elements. It is a mistake if `size` is more than that.
-    ///
-    /// NumPy's `flatnonzero` with a shape that does not depend on the data.
-    #[track_caller]
-    pub fn nonzero(&mut self, mask: BufferId<bool>, size: usize) -> (BufferId<u32>, BufferId<u32>) {
-        self.composed("nonzero", |b| match b.flat_positions(mask, size) {
-            Ok(elements) => b.true_positions(mask, size, elements),
-            Err(what) => {
-                let positions = b.refused("nonzero", what);
-                (positions, b.refused("nonzero", Refusal::Silent))
-            }
-        })
-    }
-
-    fn true_positions(
-        &mut self,
-        mask: BufferId<bool>,
-        size: usize,
-        elements: usize,
-    ) -> (BufferId<u32>, BufferId<u32>) {
-        let flat = self.reshape(mask, [elements]);
-        let ones: BufferId<u32> = self.cast(flat);
-        let count = self.sum(ones, 0);
-        // A stable sort leaves positions of one kind in their order.
-        let order = self.argsort(flat, 0, SortOrder::Descending);
-        let first = self.slice(order, [(0..size, 1)]);
-        let rank = self.arange(0, size as u32, 1);
-        let there = self.lt(rank, count);
-        let none = self.full([], elements as u32);
-        // A result of its own, which nothing here reads.
-        let count = self.reshape(count, Shape::default());
-        (self.select(there, first, none), count)
-    }
-
-    /// How many elements the mask has, of which `size` are asked for.
-    fn flat_positions(&self, mask: BufferId<bool>, size: usize) -> Result<usize, Refusal> {
-        let shape = self.shape_of(mask)?;
-        let elements = shape.elements();
-        if i32::try_from(elements).is_err() {
-            return Err(MistakeKind::TooLarge(shape).into());
-        }
-        if size > elements {
-            let (most, limit) = (elements, "the number of elements");
-            return Err(MistakeKind::AtMost { what: "size", most, limit, given: size }.into());
-        }
-        Ok(elements)
-    }
-
-    /// x on the diagonal `diagonal` of its last two axes and above, else 0 (false). Diagonal 0 is the main one, 1 the one
-    /// above it.
-    #[track_caller]
-    pub fn triu<T: Element>(&mut self, x: BufferId<T>, diagonal: isize) -> BufferId<T> {
-        self.composed("triu", |b| {
-            b.triangle("triu", x, diagonal, |b, column, row| b.ge(column, row))
-        })
-    }
-
-    /// x on the diagonal `diagonal` of its last two axes and below, else 0 (false). Diagonal 0 is the main one, 1 the one
-    /// above it.
-    #[track_caller]
-    pub fn tril<T: Element>(&mut self, x: BufferId<T>, diagonal: isize) -> BufferId<T> {
-        self.composed("tril", |b| {
-            b.triangle("tril", x, diagonal, |b, column, row| b.le(column, row))
-        })
-    }
-
-    fn triangle<T: Element>(
+    fn scatter_by<T: Numeric, I: Index>(
         &mut self,
         name: &'static str,
         x: BufferId<T>,
-        diagonal: isize,
-        keeps: impl Fn(&mut Self, BufferId<i32>, BufferId<i32>) -> BufferId<bool>,
-    ) -> BufferId<T> {
-        let id = self.check(x);
-        let shape = match (&id, self.known_shape(&id)) {
-            (Err(what), _) => return self.mistake(name, what.clone()),
-            (Ok(_), None) => return x,
-            (Ok(_), Some(shape)) if shape.rank() < 2 => {
-                return self.mistake(name, MistakeKind::Transpose(shape));
-            }
-            (Ok(_), Some(shape)) => shape,
-        };
-        let sides = &shape.dims()[shape.rank() - 2..];
-        let [Ok(rows), Ok(columns)] = [0, 1].map(|side| i32::try_from(sides[side])) else {
-            return self.mistake(name, MistakeKind::TooLarge(shape));
-        };
-        // Diagonals past the corners are those beside them.
-        let first = diagonal.clamp(-(rows as isize), columns as isize) as i32;
-        let Some(end) = first.checked_add(rows) else {
-            return self.mistake(name, MistakeKind::TooLarge(shape));
-        };
-        let column = self.arange(0, columns, 1);
-        let row = self.arange(first, end, 1);
-        let row = self.unsqueeze(row, -1);
-        let kept = keeps(self, column, row);
-        let zero = self.full([], T::default());
-        self.select(kept, x, zero)
-    }
-
-    /// Refuses a foreign id, and a `count` (of `what`) that is not counted in 31 bits.
-    fn check_range<I: Index>(
-        &self,
-        what: &'static str,
         indices: BufferId<I>,
-        count: usize,
-    ) -> Result<(), MistakeKind> {
-        self.check(indices)?;
-        if i32::try_from(count).is_err() {
-            let given = count.to_string();
-            return Err(MistakeKind::Parameter { what, must: "below 2³¹", given });
-        }
-        Ok(())
-    }
-
-    /// Whether each of the indices is each of 0 to `count` − 1, along a new last axis.
-    #[track_caller]
-    fn equals_range<I: Index>(&mut self, indices: BufferId<I>, count: usize) -> BufferId<bool> {
-        let range = self.range::<I>(count);
-        let indices = self.unsqueeze(indices, -1);
-        self.eq(indices, range)
-    }
-
-    /// 0, 1, … `count` − 1.
-    #[track_caller]
-    fn range<I: Index>(&mut self, count: usize) -> BufferId<I> {
-        let [start, step] = [0.0, 1.0].map(|value| Scalar::new(I::DTYPE, value));
-        self.source(Op::Arange { start, step }, I::DTYPE, count.into())
-    }
-
-    /// A vector along one axis of a tensor of `rank` axes, the others of size 1.
-    fn along<T: Element>(&mut self, x: BufferId<T>, axis: usize, rank: usize) -> BufferId<T> {
-        let mut dims = vec![1; rank];
-        dims[axis] = self.graph[x.node].ty.shape.elements();
-        self.reshape(x, dims)
-    }
-
-    /// `x` combined with what becomes of the updates of each place: a scan along the axis that begins anew at each place.
-    fn combined<T: Element, I: Index>(
-        &mut self,
-        scattered: &Scattered<I>,
-        x: BufferId<T>,
         updates: BufferId<T>,
+        axis: isize,
         combine: impl Fn(&mut Self, BufferId<T>, BufferId<T>) -> BufferId<T>,
     ) -> BufferId<T> {
-        let &Scattered { order, sorted, written, last, axis, count } = scattered;
-        let mut sums = self.gather(updates, order, axis as isize);
-        let rank = self.graph[sums.node].ty.shape.rank();
-        let mut step = 1;
-        while step < count {
-            let here = self.slice(sorted, [(step..count, 1)]);
-            let there = self.slice(sorted, [(0..count - step, 1)]);
-            let same = self.eq(here, there);
-            let same = self.pad(same, [(step, 0)], false);
-            let same = self.along(same, axis, rank);
-            let before = self.shifted(sums, axis, step);
-            let both = combine(self, before, sums);
-            sums = self.select(same, both, sums);
-            step *= 2;
-        }
-        let all = self.gather(sums, last, axis as isize);
-        let both = combine(self, x, all);
-        self.select(written, both, x)
-    }
-
-    /// Each element `step` further on along the axis, and 0 before the first.
-    fn shifted<T: Element>(&mut self, x: BufferId<T>, axis: usize, step: usize) -> BufferId<T> {
-        let dims = self.graph[x.node].ty.shape.dims().to_vec();
-        let ranges = dims.iter().enumerate();
-        let ranges = ranges.map(|(at, &dim)| (0..if at == axis { dim - step } else { dim }, 1));
-        let first = self.slice(x, ranges.collect::<Vec<_>>());
-        let border = (0..dims.len()).map(|at| if at == axis { (step, 0) } else { (0, 0) });
-        self.pad(first, border.collect::<Vec<_>>(), T::default())
+        self.composed(name, |b| match b.scattered(name, x, indices, updates, axis) {
+            Ok(scattered) => b.combined(&scattered, x, updates, combine),
+            Err(instead) => instead,
+        })
     }
 
     /// Checks the operands of a scatter, and sorts the places. `Err` is what it returns where there are no updates, where an
@@ -377,5 +151,50 @@ impl GpuCommandBatch {
         let last = self.select(written, last, none);
         let written = self.along(written, axis, rank);
         Ok(Scattered { order, sorted, written, last, axis, count })
+    }
+
+    /// `x` combined with what becomes of the updates of each place: a scan along the axis that begins anew at each place.
+    fn combined<T: Element, I: Index>(
+        &mut self,
+        scattered: &Scattered<I>,
+        x: BufferId<T>,
+        updates: BufferId<T>,
+        combine: impl Fn(&mut Self, BufferId<T>, BufferId<T>) -> BufferId<T>,
+    ) -> BufferId<T> {
+        let &Scattered { order, sorted, written, last, axis, count } = scattered;
+        let mut sums = self.gather(updates, order, axis as isize);
+        let rank = self.graph[sums.node].ty.shape.rank();
+        let mut step = 1;
+        while step < count {
+            let here = self.slice(sorted, [(step..count, 1)]);
+            let there = self.slice(sorted, [(0..count - step, 1)]);
+            let same = self.eq(here, there);
+            let same = self.pad(same, [(step, 0)], false);
+            let same = self.along(same, axis, rank);
+            let before = self.shifted(sums, axis, step);
+            let both = combine(self, before, sums);
+            sums = self.select(same, both, sums);
+            step *= 2;
+        }
+        let all = self.gather(sums, last, axis as isize);
+        let both = combine(self, x, all);
+        self.select(written, both, x)
+    }
+
+    /// Each element `step` further on along the axis, and 0 before the first.
+    fn shifted<T: Element>(&mut self, x: BufferId<T>, axis: usize, step: usize) -> BufferId<T> {
+        let dims = self.graph[x.node].ty.shape.dims().to_vec();
+        let ranges = dims.iter().enumerate();
+        let ranges = ranges.map(|(at, &dim)| (0..if at == axis { dim - step } else { dim }, 1));
+        let first = self.slice(x, ranges.collect::<Vec<_>>());
+        let border = (0..dims.len()).map(|at| if at == axis { (step, 0) } else { (0, 0) });
+        self.pad(first, border.collect::<Vec<_>>(), T::default())
+    }
+
+    /// A vector along one axis of a tensor of `rank` axes, the others of size 1.
+    fn along<T: Element>(&mut self, x: BufferId<T>, axis: usize, rank: usize) -> BufferId<T> {
+        let mut dims = vec![1; rank];
+        dims[axis] = self.graph[x.node].ty.shape.elements();
+        self.reshape(x, dims)
     }
 }
