@@ -1,7 +1,7 @@
 //! Without an executor: the blocking twins of the async methods.
 #![cfg(feature = "blocking")]
 
-use onetrip::{Backend, Device, GpuCommandBatch};
+use onetrip::{Backend, Device, GpuCommandBatch, Wgsl};
 
 #[test]
 fn programs_run_without_an_executor() {
@@ -31,4 +31,22 @@ fn programs_run_without_an_executor() {
 fn a_device_is_measured_without_an_executor() {
     let device = Device::builder().without_cache().cpu().expect("the cores");
     assert!(device.calibrate_blocking().expect("a profile").measured);
+}
+
+#[test]
+fn a_task_may_block_as_often_as_it_likes() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(async {
+        let device = Device::cpu();
+        let mut batch = GpuCommandBatch::new(&device);
+        let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+            @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
+        let kernel = Wgsl::new(source).on_cpu(|_, y: &mut [f32]| y[0] = 1.0);
+        let y = batch.wgsl::<f32>(kernel, 1);
+        // More often than a task may poll before it gives its thread back.
+        for _ in 0..300 {
+            batch.execute_blocking().expect("a run on another thread");
+        }
+        assert_eq!(batch.read_blocking(y).expect("a result"), [1.0]);
+    });
 }

@@ -9,13 +9,19 @@ use crate::device::{Device, DeviceBuilder};
 use crate::dtype::Element;
 use crate::error::Result;
 
+/// The result of `future`, which this thread waits for. Within a task of tokio's, its channels and locks say after a
+/// while that nothing is there until the task gives its thread back, which a thread that waits never does.
+fn wait<F: Future>(future: F) -> F::Output {
+    pollster::block_on(tokio::task::unconstrained(future))
+}
+
 impl Device {
     /// [`Device::auto`], waiting on this thread.
     ///
     /// # Errors
     /// As [`Device::auto`].
     pub fn auto_blocking() -> Result<Self> {
-        pollster::block_on(Self::auto())
+        wait(Self::auto())
     }
 
     /// [`Device::gpu`], waiting on this thread.
@@ -23,7 +29,7 @@ impl Device {
     /// # Errors
     /// As [`Device::gpu`].
     pub fn gpu_blocking() -> Result<Self> {
-        pollster::block_on(Self::gpu())
+        wait(Self::gpu())
     }
 
     /// [`Device::eval`], waiting on this thread.
@@ -34,7 +40,7 @@ impl Device {
         &self,
         record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
     ) -> Result<Vec<T>> {
-        pollster::block_on(self.eval(record))
+        wait(self.eval(record))
     }
 
     /// [`Device::calibrate`], waiting on this thread.
@@ -42,7 +48,7 @@ impl Device {
     /// # Errors
     /// As [`Device::calibrate`].
     pub fn calibrate_blocking(&self) -> Result<DeviceProfile> {
-        pollster::block_on(self.calibrate())
+        wait(self.calibrate())
     }
 }
 
@@ -52,7 +58,7 @@ impl DeviceBuilder {
     /// # Errors
     /// As [`Device::auto`].
     pub fn auto_blocking(self) -> Result<Device> {
-        pollster::block_on(self.auto())
+        wait(self.auto())
     }
 
     /// [`DeviceBuilder::gpu`], waiting on this thread.
@@ -60,7 +66,7 @@ impl DeviceBuilder {
     /// # Errors
     /// As [`Device::gpu`].
     pub fn gpu_blocking(self) -> Result<Device> {
-        pollster::block_on(self.gpu())
+        wait(self.gpu())
     }
 }
 
@@ -70,7 +76,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`GpuCommandBatch::execute`].
     pub fn execute_blocking(&mut self) -> Result<()> {
-        pollster::block_on(self.execute())
+        wait(self.execute())
     }
 
     /// [`GpuCommandBatch::read`], waiting on this thread.
@@ -86,7 +92,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`GpuCommandBatch::read_into`].
     pub fn read_into_blocking<T: Element>(&self, id: BufferId<T>, out: &mut [T]) -> Result<()> {
-        pollster::block_on(self.read_into(id, out))
+        wait(self.read_into(id, out))
     }
 
     /// [`GpuCommandBatch::compile`], waiting on this thread.
@@ -94,7 +100,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`GpuCommandBatch::compile`].
     pub fn compile_blocking(&mut self) -> Result<Program> {
-        pollster::block_on(self.compile())
+        wait(self.compile())
     }
 }
 
@@ -120,7 +126,7 @@ impl Program {
         &self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
-        pollster::block_on(self.run(inputs))
+        wait(self.run(inputs))
     }
 
     /// [`Program::profile`], waiting on this thread.
@@ -131,7 +137,7 @@ impl Program {
         &self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Profile> {
-        pollster::block_on(self.profile(inputs))
+        wait(self.profile(inputs))
     }
 }
 
@@ -141,7 +147,7 @@ impl Outputs {
     /// # Errors
     /// As [`Outputs::read`].
     pub fn read_blocking<T: Element>(&self, key: impl OutputKey<T>) -> Result<Vec<T>> {
-        pollster::block_on(self.read(key))
+        wait(self.read(key))
     }
 
     /// [`Outputs::read_into`], waiting on this thread.
@@ -153,7 +159,7 @@ impl Outputs {
         key: impl OutputKey<T>,
         out: &mut [T],
     ) -> Result<()> {
-        pollster::block_on(self.read_into(key, out))
+        wait(self.read_into(key, out))
     }
 
     /// [`Outputs::into_vec`], waiting on this thread.
@@ -161,7 +167,7 @@ impl Outputs {
     /// # Errors
     /// As [`Outputs::into_vec`].
     pub fn into_vec_blocking<T: Element>(self, key: impl OutputKey<T>) -> Result<Vec<T>> {
-        pollster::block_on(self.into_vec(key))
+        wait(self.into_vec(key))
     }
 }
 
@@ -171,7 +177,7 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`Resident::read`].
     pub fn read_blocking(&self) -> Result<Vec<T>> {
-        pollster::block_on(self.read())
+        wait(self.read())
     }
 
     /// [`Resident::read_into`], waiting on this thread.
@@ -179,7 +185,7 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`Resident::read_into`].
     pub fn read_into_blocking(&self, out: &mut [T]) -> Result<()> {
-        pollster::block_on(self.read_into(out))
+        wait(self.read_into(out))
     }
 
     /// [`Resident::read_view`], waiting on this thread.
@@ -187,7 +193,7 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`Resident::read_view`].
     pub fn read_view_blocking(&self) -> Result<ReadView<T>> {
-        pollster::block_on(self.read_view())
+        wait(self.read_view())
     }
 
     /// [`Resident::keep_host_copy`], waiting on this thread.
@@ -195,6 +201,6 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`Resident::keep_host_copy`].
     pub fn keep_host_copy_blocking(&self) -> Result<()> {
-        pollster::block_on(self.keep_host_copy())
+        wait(self.keep_host_copy())
     }
 }
