@@ -189,39 +189,93 @@ fn collapse(view: &View) -> SmallVec<[Axis; 4]> {
     axes
 }
 
+/// Runs of lanes along the innermost axis, one after the other.
+struct Runs<'g> {
+    axes: &'g [Axis],
+    coords: SmallVec<[usize; 8]>,
+    /// Of the next lane.
+    index: i64,
+}
+
+impl<'g> Runs<'g> {
+    /// From lane `start` of the space of `axes`, of which there is at least one.
+    fn from(axes: &'g [Axis], start: usize, offset: i64) -> Self {
+        let mut runs = Self { axes, coords: SmallVec::new(), index: offset };
+        let mut rest = start;
+        for axis in axes {
+            let at = rest % axis.dim;
+            rest /= axis.dim;
+            runs.index += at as i64 * axis.stride;
+            runs.coords.push(at);
+        }
+        runs
+    }
+
+    /// Where the next run begins, and its lanes, of which there are at most `most`.
+    #[inline]
+    fn next(&mut self, most: usize) -> (i64, usize) {
+        let (axes, coords) = (self.axes, &mut self.coords[..]);
+        let (first, len) = (self.index, most.min(axes[0].dim - coords[0]));
+        self.index += len as i64 * axes[0].stride;
+        coords[0] += len;
+        for (at, pair) in axes.windows(2).enumerate() {
+            if coords[at] < pair[0].dim {
+                break;
+            }
+            coords[at] = 0;
+            coords[at + 1] += 1;
+            self.index += pair[1].stride - pair[0].dim as i64 * pair[0].stride;
+        }
+        (first, len)
+    }
+}
+
 impl Gather<'_> {
     /// The elements from `start` on.
     pub fn fetch(&self, start: usize, out: &mut [u32]) {
-        let mut coords: SmallVec<[usize; 8]> = SmallVec::new();
-        let mut rest = start;
-        let mut index = self.offset;
-        for axis in &self.axes {
-            coords.push(rest % axis.dim);
-            rest /= axis.dim;
-            index += coords[coords.len() - 1] as i64 * axis.stride;
-        }
-        let inner = self.axes[0];
+        let mut runs = Runs::from(&self.axes, start, self.offset);
+        let stride = self.axes[0].stride;
         let mut done = 0;
         while done < out.len() {
-            let run = (inner.dim - coords[0]).min(out.len() - done);
-            self.run(index, inner.stride, &mut out[done..done + run]);
-            done += run;
-            index += run as i64 * inner.stride;
-            coords[0] += run;
-            self.carry(&mut coords, &mut index);
+            let (first, len) = runs.next(out.len() - done);
+            self.run(first, stride, &mut out[done..done + len]);
+            done += len;
         }
     }
 
-    /// Moves full axes over to the next outer one.
-    fn carry(&self, coords: &mut [usize], index: &mut i64) {
-        for i in 0..coords.len() - 1 {
-            if coords[i] < self.axes[i].dim {
-                return;
+    /// Rows of `width` elements, the first from `start` on, each `pitch` elements after the one before. Where they lie in a
+    /// row is found once for all rows, if `pitch` is what some of the axes have.
+    pub fn fetch_rows(&self, start: usize, pitch: usize, width: usize, out: &mut [u32]) {
+        let pitches = self.axes.iter().scan(1, |product, axis| {
+            *product *= axis.dim;
+            Some(*product)
+        });
+        let column = start % pitch.max(1);
+        let split = pitches.take_while(|&product| product <= pitch).position(|it| it == pitch);
+        let Some(inner) = split.map(|last| last + 1).filter(|_| column + width <= pitch) else {
+            for (row, out) in out.chunks_mut(width).enumerate() {
+                self.fetch(start + row * pitch, out);
             }
-            coords[i] = 0;
-            *index -= self.axes[i].dim as i64 * self.axes[i].stride;
-            coords[i + 1] += 1;
-            *index += self.axes[i + 1].stride;
+            return;
+        };
+        let (inner, outer) = self.axes.split_at(inner);
+        let mut places: SmallVec<[(i64, usize); 16]> = SmallVec::new();
+        let (mut runs, mut left) = (Runs::from(inner, column, 0), width);
+        while left > 0 {
+            let (first, len) = runs.next(left);
+            places.push((first, len));
+            left -= len;
+        }
+        let once = [Axis { dim: usize::MAX, stride: 0 }];
+        let outer = if outer.is_empty() { &once } else { outer };
+        let mut rows = Runs::from(outer, start / pitch, self.offset);
+        for out in out.chunks_mut(width) {
+            let (row, _) = rows.next(1);
+            let mut done = 0;
+            for &(first, len) in &places {
+                self.run(row + first, inner[0].stride, &mut out[done..done + len]);
+                done += len;
+            }
         }
     }
 
@@ -279,6 +333,43 @@ mod tests {
                     Input::elements(view, &data).fetch(start, &mut got);
                     let want = want[start..start + len].iter().map(|&i| data.words()[i as usize]);
                     assert!(want.eq(got.iter().copied()), "{view:?} from {start}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_any_width_and_pitch_are_fetched() {
+        let data: Vec<u32> = (0..120).map(|i| i * 7 + 1).collect();
+        let data = HostBuffer::from_slice(&data);
+        let views = [
+            view(&[2, 3, 4, 5], &[30, 6, 5, 1], 3),
+            view(&[3, 2, 4, 5], &[1, 6, 10, 2], 0),
+            view(&[4, 5, 6], &[30, 6, -1], 5),
+            view(&[4, 15], &[0, 3], 2),
+        ];
+        for view in &views {
+            let gather = match Input::elements(view, &data) {
+                Input::Gather(gather) => gather,
+                other => panic!("{other:?}"),
+            };
+            let len: usize = view.dims.iter().product();
+            let mut all = vec![0; len];
+            gather.fetch(0, &mut all);
+            // Some are the elements of the innermost axes, and some are not.
+            for pitch in [1, 5, 6, 7, 15, 20, len] {
+                for start in 0..len.min(40) {
+                    for width in [1, 2, 5, pitch] {
+                        let rows = len.saturating_sub(start + width) / pitch + 1;
+                        if start + width > len {
+                            continue;
+                        }
+                        let mut got = vec![u32::MAX; rows * width];
+                        gather.fetch_rows(start, pitch, width, &mut got);
+                        let row = |row: usize| &all[start + row * pitch..][..width];
+                        let want: Vec<u32> = (0..rows).flat_map(row).copied().collect();
+                        assert_eq!(got, want, "{view:?}: {pitch} {start} {width}");
+                    }
                 }
             }
         }

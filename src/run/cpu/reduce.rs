@@ -9,7 +9,7 @@ use super::fold::{Extreme, Fold, LogSumExp, Order, Position, ProdF32, ProdInt, S
 use super::input::Input;
 use super::machine::{Machine, Span};
 use super::output::{for_each, parts, split};
-use super::tape::TILE;
+use super::tape::{TILE, Tape};
 use super::{Hole, Job};
 use crate::dtype::Ty;
 use crate::ops::Combine;
@@ -20,36 +20,31 @@ use crate::shape::View;
 /// Computes the outputs of a reduction.
 pub(super) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(reduce.prologue);
-    let acc = match (reduce.combine, ty) {
-        (Combine::Sum, Ty::F32) => combine(job, reduce, &SumF32),
-        (Combine::Sum, _) => combine(job, reduce, &SumInt),
-        (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32),
-        (Combine::Prod, _) => combine(job, reduce, &ProdInt),
-        (Combine::Max, _) => combine(job, reduce, &Extreme(Order::by_value(ty, false))),
-        (Combine::Min, _) => combine(job, reduce, &Extreme(Order::by_value(ty, true))),
-        (Combine::ArgMax, _) => combine(job, reduce, &Position(Order::by_number(ty, false))),
-        (Combine::ArgMin, _) => combine(job, reduce, &Position(Order::by_number(ty, true))),
-        (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp),
-    };
-    let inputs = job.inputs(Space::Out, Clone::clone);
-    let tape = job.tape(Hole::After, &job.roots(), &inputs);
-    let parts = parts(acc.len() as u64 * tape.flops());
-    for_each(
-        split(outputs, acc.len(), parts, TILE),
-        || Machine::new(tape),
-        |machine, mut chunk| {
-            let acc = &acc[chunk.start..chunk.start + chunk.len];
-            chunk.write(machine, &inputs, acc);
-        },
-    );
+    match (reduce.combine, ty) {
+        (Combine::Sum, Ty::F32) => combine(job, reduce, &SumF32, outputs),
+        (Combine::Sum, _) => combine(job, reduce, &SumInt, outputs),
+        (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32, outputs),
+        (Combine::Prod, _) => combine(job, reduce, &ProdInt, outputs),
+        (Combine::Max, _) => combine(job, reduce, &Extreme(Order::by_value(ty, false)), outputs),
+        (Combine::Min, _) => combine(job, reduce, &Extreme(Order::by_value(ty, true)), outputs),
+        (Combine::ArgMax, _) => {
+            combine(job, reduce, &Position(Order::by_number(ty, false)), outputs);
+        }
+        (Combine::ArgMin, _) => {
+            combine(job, reduce, &Position(Order::by_number(ty, true)), outputs);
+        }
+        (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp, outputs),
+    }
 }
 
-/// The combined value of each point of the outer space.
-fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F) -> Vec<u32> {
+/// Combines the elements of each point of the outer space, and makes the outputs of what comes of it.
+fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut [HostBuffer]) {
     let outer: usize = reduce.outer.iter().product();
     let inner: usize = reduce.inner.iter().product();
+    let of_results = job.inputs(Space::Out, Clone::clone);
+    let after = Results { tape: job.tape(Hole::After, &job.roots(), &of_results), of_results };
     if outer * inner == 0 {
-        return vec![fold.finish(fold.empty()); outer];
+        return after.write(&vec![fold.finish(fold.empty()); outer], outputs);
     }
     let columns = by_columns(job, reduce);
     let turn = reduce.outer.len();
@@ -58,23 +53,46 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F) -> Vec<u32> {
     let tape = job.tape(Hole::Before, &[reduce.prologue], &inputs);
     let walk = Walk { fold, inputs: &inputs, outer, inner, columns };
     let cost = (outer as u64).saturating_mul(inner as u64).saturating_mul(tape.flops() + 2);
-    let blocks = walk.blocks(parts(cost));
-    let partial = if blocks.len() == 1 {
-        vec![walk.block(&mut Machine::new(tape), &blocks[0])]
-    } else {
-        blocks
-            .par_iter()
-            .map_init(|| Machine::new(tape), |machine, block| walk.block(machine, block))
-            .collect()
-    };
-    let mut states = vec![fold.empty(); outer];
-    // Blocks of one outer range come in the order of their inner ranges.
-    for (block, partial) in blocks.iter().zip(partial) {
-        for (state, later) in states[block.outer.clone()].iter_mut().zip(partial) {
-            fold.merge(state, later);
-        }
+    let parts = parts(cost.saturating_add(outer as u64 * after.tape.flops()));
+    let blocks = walk.blocks(parts);
+    if blocks.iter().all(|block| block.inner.len() == inner) {
+        let chunks = split(outputs, outer, parts, walk.outer_unit());
+        let worker = || (Machine::new(tape), Machine::new(after.tape), Vec::new());
+        return for_each(chunks, worker, |(before, machine, states), mut chunk| {
+            for at in (0..chunk.len).step_by(TILE) {
+                let start = chunk.start + at;
+                let len = TILE.min(chunk.len - at);
+                walk.block(before, &Block { outer: start..start + len, inner: 0..inner }, states);
+                let mut acc = [0; TILE];
+                for (lane, &state) in acc.iter_mut().zip(&*states) {
+                    *lane = fold.finish(state);
+                }
+                let span = Span { inputs: &after.of_results, start, len, acc: &acc[..len] };
+                chunk.write_tile(machine, span, at);
+            }
+        });
     }
-    states.into_iter().map(|state| fold.finish(state)).collect()
+    after.write(&walk.merged(&blocks, tape), outputs);
+}
+
+/// What is made of the combined values.
+struct Results<'a> {
+    tape: &'a Tape,
+    of_results: Vec<Option<Input<'a>>>,
+}
+
+impl Results<'_> {
+    /// Makes the outputs of `acc`, the combined values of all points.
+    fn write(&self, acc: &[u32], outputs: &mut [HostBuffer]) {
+        for_each(
+            split(outputs, acc.len(), parts(acc.len() as u64 * self.tape.flops()), TILE),
+            || Machine::new(self.tape),
+            |machine, mut chunk| {
+                let acc = &acc[chunk.start..chunk.start + chunk.len];
+                chunk.write(machine, &self.of_results, acc);
+            },
+        );
+    }
 }
 
 /// Whether neighbours in memory are neighbours in the outer space rather than the inner one, as in columns, and in
@@ -126,8 +144,8 @@ struct Walk<'a, F> {
 impl<F: Fold> Walk<'_, F> {
     /// About `parts` blocks that cover the space: of whole rows where there are enough of them.
     fn blocks(&self, parts: usize) -> Vec<Block> {
-        let (outer_unit, inner_unit) = if self.columns { (TILE, 16) } else { (1, 4 * TILE) };
-        let outer = ranges(self.outer, parts, outer_unit);
+        let inner_unit = if self.columns { 16 } else { 4 * TILE };
+        let outer = ranges(self.outer, parts, self.outer_unit());
         let inner = ranges(self.inner, parts.div_ceil(outer.len()), inner_unit);
         let pair = |outer: &Range<usize>, inner: &Range<usize>| Block {
             outer: outer.clone(),
@@ -136,20 +154,44 @@ impl<F: Fold> Walk<'_, F> {
         outer.iter().flat_map(|o| inner.iter().map(move |i| pair(o, i))).collect()
     }
 
-    /// The results of a block.
-    fn block(&self, machine: &mut Machine<'_>, block: &Block) -> Vec<F::State> {
-        let mut states = vec![self.fold.empty(); block.outer.len()];
+    /// How many points of the outer space are cut off at a time.
+    fn outer_unit(&self) -> usize {
+        if self.columns { TILE } else { 1 }
+    }
+
+    /// The combined values of all points, of which `blocks` have parts each.
+    fn merged(&self, blocks: &[Block], tape: &Tape) -> Vec<u32> {
+        let of_block = |machine: &mut Machine<'_>, block: &Block| {
+            let mut states = Vec::new();
+            self.block(machine, block, &mut states);
+            states
+        };
+        let partial: Vec<Vec<F::State>> =
+            blocks.par_iter().map_init(|| Machine::new(tape), of_block).collect();
+        let mut states = vec![self.fold.empty(); self.outer];
+        // Blocks of one outer range come in the order of their inner ranges.
+        for (block, partial) in blocks.iter().zip(partial) {
+            for (state, later) in states[block.outer.clone()].iter_mut().zip(partial) {
+                self.fold.merge(state, later);
+            }
+        }
+        states.into_iter().map(|state| self.fold.finish(state)).collect()
+    }
+
+    /// The results of a block, in `states`.
+    fn block(&self, machine: &mut Machine<'_>, block: &Block, states: &mut Vec<F::State>) {
+        states.clear();
+        states.resize(block.outer.len(), self.fold.empty());
         match self.columns {
             false if self.inner <= TILE && block.inner.len() == self.inner => {
-                self.short_rows(machine, block, &mut states);
+                self.short_rows(machine, block, states);
             }
-            false => self.long_rows(machine, block, &mut states),
+            false => self.long_rows(machine, block, states),
             true if self.outer <= TILE && block.outer.len() == self.outer => {
-                self.short_columns(machine, block, &mut states);
+                self.short_columns(machine, block, states);
             }
-            true => self.long_columns(machine, block, &mut states),
+            true => self.long_columns(machine, block, states),
         }
-        states
     }
 
     /// Runs the prologue over `len` elements from `start` on and hands its lanes to `take`.

@@ -82,6 +82,16 @@ impl Tape {
         self.flops
     }
 
+    /// The one of `inputs` that the only root is, if it is nothing but fetched.
+    pub fn fetched<'i, 'a>(&self, inputs: &'i [Option<Input<'a>>]) -> Option<&'i Input<'a>> {
+        match (&self.instructions[..], &self.roots[..]) {
+            (&[Instruction { op: Op::Gather(operand), out }], &[root]) if out == root => {
+                inputs[usize::from(operand)].as_ref()
+            }
+            _ => None,
+        }
+    }
+
     /// Whether root `index` is the combined value as it is.
     pub fn is_acc(&self, index: usize) -> bool {
         self.roots[index] == Arg::Acc

@@ -45,19 +45,11 @@ pub(super) fn multiply(floats: &Floats<'_>, results: &Results<'_>) {
     let blocks = cut(floats.size, floats.count, [rows, columns]);
     let work = |worker: &mut Worker<'_>, block: Block| worker.run(floats, results, &block);
     let new = || Worker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
-    if pays(floats.size, floats.count) {
+    if cost.pays(floats.size, floats.count) {
         return for_each(blocks, new, work);
     }
     let mut worker = new();
     blocks.into_iter().for_each(|block| work(&mut worker, block));
-}
-
-/// Whether `count` products of `[m, n, k]` are worth several threads.
-fn pays([m, n, k]: [usize; 3], count: usize) -> bool {
-    let [m, n, k] = [m, n, k].map(|size| size as f64);
-    let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0);
-    // Twice as much as elsewhere: blocks are slower than the whole.
-    alone * count as f64 >= 2.0 * ALONE as f64
 }
 
 /// Whether all threads are busy with blocks of all rows of `count` products of `[m, n, k]`, so that windows are
@@ -77,6 +69,15 @@ struct Cost {
 }
 
 impl Cost {
+    /// Whether `count` products of `[m, n, k]` are worth several threads.
+    fn pays(self, [m, n, k]: [usize; 3], count: usize) -> bool {
+        let [m, n, k] = [m, n, k].map(|size| size as f64);
+        let windows = if self.fetch > FETCH { n * k * self.fetch } else { 0.0 };
+        let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0) + windows;
+        // Twice as much as elsewhere: blocks are slower than the whole.
+        alone * count as f64 >= 2.0 * ALONE as f64
+    }
+
     /// Nanoseconds that a block of `[m, n, k]` takes.
     fn of(self, [m, n, k]: [usize; 3]) -> f64 {
         let [m, n, k] = [m, n, k].map(|size| size as f64);
@@ -88,7 +89,7 @@ impl Cost {
 
 /// Rows and columns of the blocks that are done first, of `count` products of `[m, n, k]`.
 fn size([m, n, k]: [usize; 3], count: usize, cost: Cost, threads: usize) -> [usize; 2] {
-    if !pays([m, n, k], count) {
+    if !cost.pays([m, n, k], count) {
         return [m, n];
     }
     let rows = (0..8).map(|half| m.div_ceil(1 << half).next_multiple_of(8).min(m));

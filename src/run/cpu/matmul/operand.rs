@@ -274,8 +274,12 @@ impl<'a> Matrices<'a> {
             + columns.start as isize * column;
         let at = |r: usize, c: usize| (start + r as isize * row + c as isize * column) as usize;
         match &self.data {
+            // Matrices of what is computed are in row-major order.
             Data::Computed(Computed { tape, inputs, .. }) => {
-                // Matrices of what is computed are in row-major order.
+                if let Some(Input::Gather(gather)) = tape.fetched(inputs) {
+                    gather.fetch_rows(at(0, 0), row as usize, width, cast_slice_mut(out));
+                    return;
+                }
                 let mut machine = Machine::new(tape);
                 let run = if row == width as isize { out.len() } else { width };
                 for (r, out) in out.chunks_mut(run).enumerate() {
