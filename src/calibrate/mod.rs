@@ -89,15 +89,16 @@ pub(crate) async fn measure(
     #[cfg(feature = "gpu")]
     if let Some((gpu, target)) = &subject.gpu {
         let bench = Bench::on_gpu(gpu, target, pace, &data);
+        let software = gpu.info().software;
+        let mut tiles = tiles::Gauge::new(&bench, software);
+        let compiling = Stopwatch::started();
+        bench.compile(tiles.plans().chain(bench.plans(sides::graphs()))).await?;
+        groups.compiled(compiling);
         let Some(side) = sides::measure(&bench, &profile.gpu, &mut groups).await? else {
             return Ok(None);
         };
         profile.gpu = side;
-        if !gpu.info().software {
-            let tiles = tiles::Gauge::new(&bench, &profile);
-            let compiling = Stopwatch::started();
-            tiles.compile().await?;
-            groups.compiled(compiling);
+        if !software {
             let until = groups.next(Backend::Gpu, "tiles", TILES);
             let Some((cores, rates)) = tiles.measure(&profile, until).await? else {
                 return Ok(None);

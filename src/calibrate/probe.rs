@@ -99,7 +99,8 @@ impl<'a> Bench<'a> {
         let probe = self.prepare(plan).await?;
         let mut samples = Vec::with_capacity(REPEATS);
         // The first run allocates.
-        let mut spent = self.run(&probe).await?;
+        let first_run = self.run(&probe).await?;
+        let mut spent = 0.0;
         let mut tries = 0;
         while samples.len() < REPEATS && (samples.is_empty() || spent < ENOUGH) && tries < 20 {
             if !self.pace.may_go_on() {
@@ -114,24 +115,19 @@ impl<'a> Bench<'a> {
             }
         }
         samples.sort_by(f64::total_cmp);
-        let seconds = samples.get(samples.len() / 2).copied().unwrap_or(spent);
+        let seconds = samples.get(samples.len() / 2).copied().unwrap_or(first_run);
         Ok(Sample::Took(Timing { seconds, flops: first.flops as f64, bytes, moved }))
     }
 
-    /// Compiles the kernels of all `graphs` at once, which takes as long as the slowest.
-    pub async fn compile(&self, graphs: impl Iterator<Item = Option<Graph>>) -> Result<()> {
-        #[cfg(feature = "gpu")]
-        if let Runner::Gpu(_) = &self.runner {
-            let plans = graphs.filter_map(|graph| plan(&graph?, self.target).ok());
-            return self.compile_plans(plans).await;
-        }
-        drop(graphs);
-        Ok(())
+    /// The plans of those of `graphs` that there are.
+    #[cfg(feature = "gpu")]
+    pub fn plans(&self, graphs: impl Iterator<Item = Option<Graph>>) -> impl Iterator<Item = Plan> {
+        graphs.filter_map(|graph| plan(&graph?, self.target).ok())
     }
 
-    /// As [`compile`](Self::compile), of what is planned.
+    /// Compiles the kernels of all `plans` at once, the first of them first.
     #[cfg(feature = "gpu")]
-    pub async fn compile_plans(&self, plans: impl Iterator<Item = Plan>) -> Result<()> {
+    pub async fn compile(&self, plans: impl Iterator<Item = Plan>) -> Result<()> {
         let Runner::Gpu(gpu) = &self.runner else { return Ok(()) };
         let dispatches: Vec<Dispatch> = plans.flat_map(|plan| self.lowered(&plan)).collect();
         gpu.compile(dispatches).await?;

@@ -3,9 +3,10 @@
 use super::graphs::{self, Piece};
 use super::probe::{Bench, Sample, Timing};
 use super::{Deadline, Groups};
-use crate::clock::Stopwatch;
 use crate::cost::{Backend, Curve, SideProfile};
 use crate::error::Result;
+#[cfg(feature = "gpu")]
+use crate::graph::Graph;
 use crate::ops::Precision;
 
 /// Groups of probes on the host.
@@ -32,6 +33,17 @@ const TRANSFERS: [usize; 6] = [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21, 1 << 
 /// Kernels of the longer of the two runs whose difference is what each takes.
 const MANY: usize = 9;
 
+/// All graphs that [`measure`] runs, those first whose kernels take long to compile.
+#[cfg(feature = "gpu")]
+pub(super) fn graphs() -> impl Iterator<Item = Option<Graph>> {
+    let products = products(None).into_iter().chain(products(Some(THIN_ROWS)));
+    let sized = GROUPS.map(|(_, piece, _)| SIZES.map(|elements| (piece, elements)));
+    let pieces = products.chain(sized.into_iter().flatten());
+    let pieces = pieces.map(|(piece, elements)| graphs::pieces(piece, elements, 1));
+    let moves = TRANSFERS.iter().flat_map(|&n| [graphs::upload(n), graphs::download(n)]);
+    pieces.chain([1, MANY].map(graphs::chain)).chain(moves)
+}
+
 /// Measures a side, starting from `typical`; `None` if it was stopped.
 pub(super) async fn measure(
     bench: &Bench<'_>,
@@ -42,13 +54,6 @@ pub(super) async fn measure(
     let squares = products(None);
     let thin = products(Some(THIN_ROWS));
     let sized = GROUPS.map(|(_, piece, _)| SIZES.map(|elements| (piece, elements)));
-    let pieces = sized.iter().flatten().chain(&squares).chain(&thin);
-    let pieces = pieces.map(|&(piece, elements)| graphs::pieces(piece, elements, 1));
-    let chains = [1, MANY].map(graphs::chain);
-    let moves = TRANSFERS.iter().flat_map(|&n| [graphs::upload(n), graphs::download(n)]);
-    let compiling = Stopwatch::started();
-    bench.compile(pieces.chain(chains).chain(moves)).await?;
-    groups.compiled(compiling);
 
     groups.next(bench.side(), "latency", 1.0);
     let Some((round_trip, dispatch)) = latency(bench).await? else { return Ok(None) };

@@ -29,24 +29,28 @@ pub(super) struct Gauge<'a> {
 }
 
 impl<'a> Gauge<'a> {
-    pub fn new(bench: &'a Bench<'a>, profile: &DeviceProfile) -> Self {
-        let round_trip = profile.gpu.round_trip + profile.gpu.dispatch;
-        Self { bench, known: known_tiles(&bench.target.limits), round_trip }
+    /// Of no tiles where there is a software adapter, whose cores are the host's.
+    pub fn new(bench: &'a Bench<'a>, software: bool) -> Self {
+        let known = if software { Vec::new() } else { known_tiles(&bench.target.limits) };
+        Self { bench, known, round_trip: 0.0 }
     }
 
-    /// Compiles all tiles at once.
-    pub async fn compile(&self) -> Result<()> {
-        let plans = self.known.iter().filter_map(|tile| self.plan(tile, 1, 1, tile.bk * 8));
-        self.bench.compile_plans(plans).await
+    /// Plans with all kernels that [`measure`](Self::measure) runs: operands are prepared in another way where they are large.
+    pub fn plans(&self) -> impl Iterator<Item = Plan> {
+        self.known.iter().flat_map(|tile| {
+            let sizes = [(1, tile.bk * 8), (1, LONGEST), (16, LONGEST / 2)];
+            sizes.into_iter().filter_map(|(side, k)| self.plan(tile, side, side, k))
+        })
     }
 
     /// Cores and rates; `None` if it was stopped. Without time for all rates there are none: measured ones are not to be
     /// compared with typical ones.
     pub async fn measure(
-        &self,
+        &mut self,
         profile: &DeviceProfile,
         deadline: Deadline,
     ) -> Result<Option<(u32, Vec<TileRate>)>> {
+        self.round_trip = profile.gpu.round_trip + profile.gpu.dispatch;
         let Some(first) = self.known.iter().find(|tile| tile.together == 1) else {
             return Ok(Some((profile.cores, Vec::new())));
         };
