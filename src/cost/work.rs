@@ -73,11 +73,20 @@ impl SideProfile {
             let square = self.product.seconds(work.product);
             thin.powf(work.thinness) * square.powf(1.0 - work.thinness)
         };
-        let compute = self.arithmetic.seconds(work.arithmetic)
-            + self.transcendental.seconds(work.transcendental)
-            + self.reduce.seconds(work.reduce)
-            + self.row.seconds(work.row)
-            + work.product_seconds.unwrap_or_else(product);
+        let product = work.product_seconds.unwrap_or_else(product);
+        let parts = [
+            (&self.arithmetic, work.arithmetic),
+            (&self.transcendental, work.transcendental),
+            (&self.reduce, work.reduce),
+            (&self.row, work.row),
+        ];
+        let alone = parts.map(|(curve, flops)| curve.seconds(flops));
+        let all = product + alone.iter().sum::<f64>();
+        // Threads and cores share out a step as a whole: each part goes at the rate of so much of it as takes as long.
+        let shared = parts.iter().zip(alone).map(|(&(curve, flops), alone)| {
+            if alone > 0.0 { flops / curve.rate(flops * all / alone) } else { 0.0 }
+        });
+        let compute = product + shared.sum::<f64>();
         self.dispatch * work.dispatches as f64 + self.memory.seconds(work.bytes).max(compute)
     }
 
