@@ -205,6 +205,7 @@ impl Leg<'_> {
         let counts = run.counts;
         stats.uploads = counts.uploads.into();
         stats.submits = counts.submits.into();
+        stats.shared_submits = counts.shared.into();
         stats.downloads = counts.downloads.into();
         stats.dispatches = counts.dispatches.into();
         stats.bytes_up = counts.bytes_up;
@@ -270,6 +271,7 @@ pub(super) fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
         _ => Counter::Failed,
     };
     counters.add(ran, 1);
+    counters.add(Counter::SharedSubmits, stats.shared_submits);
     counters.add(Counter::Kernels, stats.dispatches);
     counters.add(Counter::BytesUp, stats.bytes_up);
     counters.add(Counter::BytesDown, stats.bytes_down);

@@ -21,6 +21,9 @@ pub struct RunStats {
     /// side to the other, as for [`keep_host_copy`](crate::Resident::keep_host_copy): the device's
     /// [`metrics`](crate::Device::metrics) do.
     pub submits: u64,
+    /// Those of them with which runs of others were submitted too: the device did once what then counts for each. Small
+    /// runs share a submit where they come while a GPU is busy.
+    pub shared_submits: u64,
     /// Trips of results back: 1, or 0 with nothing to fetch.
     pub downloads: u64,
     /// Kernels launched.
@@ -73,6 +76,7 @@ impl RunStats {
         if piece.backend == Some(Backend::Gpu) {
             self.uploads += piece.uploads;
             self.submits += piece.submits;
+            self.shared_submits += piece.shared_submits;
             self.downloads += piece.downloads;
             self.bytes_up += piece.bytes_up;
             self.bytes_down += piece.bytes_down;

@@ -53,6 +53,7 @@ counters! {
     GpuRuns gpu_runs "Runs finished on the GPU";
     Failed failed "Attempts at a run that ended with an error";
     Cancelled cancelled "Runs whose future was dropped before the end";
+    SharedSubmits shared_submits "Runs submitted to the GPU together with others";
     Kernels kernels "Kernels launched";
     BytesUp bytes_up "Bytes that runs brought to the device";
     BytesDown bytes_down "Bytes that runs brought back";

@@ -1,15 +1,13 @@
-//! From a plan's dispatches to commands: which buffer is bound where, what is copied.
+//! From a plan's dispatches to what is recorded: which buffer is bound where, what is copied.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::fault::Scope;
-use super::flight::Commands;
 use super::kernels::{Kernels, Params, Pipeline};
 use super::pool::{Block, Kind, Lease};
 use super::readback::{Output, Source};
+use super::record::{Script, Transfer};
 use super::resident::DeviceBuffer;
-use super::stamps::{Mark, Stamps};
 use super::trip::Job;
 use super::{GpuCounts, GroupKey, Shared};
 use crate::codegen::{BufferRef, Dispatch};
@@ -17,26 +15,22 @@ use crate::error::DeviceError;
 use crate::plan::{Home, Plan, Value};
 
 /// A copy from the staging buffer to the start of a block.
-pub(super) struct StagedCopy<'a> {
+pub(super) struct StagedCopy {
     pub from: Range<u64>,
-    pub to: &'a Block,
+    pub to: wgpu::Buffer,
 }
 
 /// The buffers of one run.
-pub(super) struct Memory<'a> {
+pub(super) struct Memory {
     pub slots: Vec<Lease>,
-    pub kept: Vec<DeviceBuffer>,
+    pub kept: Vec<Arc<DeviceBuffer>>,
     /// Where failures are told, if anything can fail.
     pub failures: Option<Lease>,
-    residents: &'a [Arc<DeviceBuffer>],
+    residents: Vec<Arc<DeviceBuffer>>,
 }
 
-impl<'a> Memory<'a> {
-    pub fn lease(
-        shared: &Shared,
-        job: &'a Job,
-        counts: &mut GpuCounts,
-    ) -> Result<Self, DeviceError> {
+impl Memory {
+    pub fn lease(shared: &Shared, job: &Job, counts: &mut GpuCounts) -> Result<Self, DeviceError> {
         let plan = &job.plan;
         let mut slots = Vec::with_capacity(plan.slots.len());
         for &bytes in &plan.slots {
@@ -46,14 +40,28 @@ impl<'a> Memory<'a> {
         for id in &plan.keeps {
             let value = value(plan, id.index())?;
             let elements = value.shape.elements();
-            kept.push(DeviceBuffer::lease(shared, value.dtype, elements, counts)?);
+            kept.push(Arc::new(DeviceBuffer::lease(shared, value.dtype, elements, counts)?));
         }
         let sites = plan.sites.len() as u64;
         let failures = match sites {
             0 => None,
             _ => Some(shared.lease(Kind::Storage, 4 * sites, counts)?),
         };
-        Ok(Self { slots, kept, failures, residents: &job.residents })
+        Ok(Self { slots, kept, failures, residents: job.residents.clone() })
+    }
+
+    /// Bytes on loan for this run alone.
+    pub fn bytes(&self) -> u64 {
+        let kept = self.kept.iter().map(|kept| &kept.lease);
+        let leases = self.slots.iter().chain(&self.failures).chain(kept);
+        leases.map(|lease| lease.buffer.size()).sum()
+    }
+
+    /// What only the device uses, without what outlives the run.
+    pub fn into_slots(self) -> Vec<Lease> {
+        let mut slots = self.slots;
+        slots.extend(self.failures);
+        slots
     }
 
     pub fn slot(&self, slot: usize) -> Result<&Block, DeviceError> {
@@ -87,105 +95,50 @@ struct Bound<'a> {
 pub(super) struct Encode<'a> {
     pub shared: &'a Shared,
     pub job: &'a Job,
-    pub memory: &'a Memory<'a>,
+    pub memory: Memory,
 }
 
 impl Encode<'_> {
-    /// All commands of the run, ready to be submitted.
-    pub fn commands(
-        &self,
+    /// All that the device is to be told, ready to be recorded.
+    pub fn script(
+        self,
         counts: &mut GpuCounts,
         staging: Option<Lease>,
-        copies: &[StagedCopy<'_>],
+        copies: Vec<StagedCopy>,
         readback: Option<(Lease, u64)>,
         outputs: &[Output],
-    ) -> Result<Commands, DeviceError> {
-        let shared = self.shared;
-        let scope = Scope::open(&shared.device, &shared.health);
-        let timed = self.job.timeline.is_kept();
-        let dispatches = self.job.kernels.dispatches.len();
-        let stamps = if timed { Stamps::new(shared, dispatches)? } else { None };
-        let mut encoder = shared.encoder();
-        let mark = |encoder: &mut _, mark| {
-            if let Some(stamps) = &stamps {
-                stamps.mark(encoder, mark);
+    ) -> Result<Script, DeviceError> {
+        let groups = self.groups(counts)?;
+        let up = staging.as_ref().map_or_else(Vec::new, |staging| {
+            let transfer = |StagedCopy { from, to }: StagedCopy| Transfer {
+                from: (staging.buffer.clone(), from.start),
+                to: (to, 0),
+                bytes: from.end - from.start,
+            };
+            copies.into_iter().map(transfer).collect()
+        });
+        let down = match &readback {
+            None => Vec::new(),
+            Some((readback, bytes)) => {
+                (counts.downloads, counts.bytes_down) = (1, *bytes);
+                self.down(&readback.buffer, outputs)?
             }
         };
-        mark(&mut encoder, Mark::Begin);
-        if let Some(staging) = &staging {
-            for StagedCopy { from, to } in copies {
-                let bytes = from.end - from.start;
-                copy(&mut encoder, &staging.buffer, from.start, &to.buffer, 0, bytes);
-            }
-        }
-        if let Some(failures) = &self.memory.failures {
-            encoder.clear_buffer(&failures.buffer, 0, None);
-        }
-        mark(&mut encoder, Mark::Uploaded);
-        self.dispatch(&mut encoder, counts, stamps.as_ref())?;
-        mark(&mut encoder, Mark::Computed);
-        if let Some((readback, bytes)) = &readback {
-            self.download(&mut encoder, readback, outputs)?;
-            (counts.downloads, counts.bytes_down) = (1, *bytes);
-        }
-        mark(&mut encoder, Mark::End);
-        if let Some(stamps) = stamps {
-            stamps.collect(&mut encoder, &self.job.timeline);
-        }
-        let commands = Commands::new(encoder, staging, readback);
         counts.submits = 1;
-        let done = scope.close(|| self.job.doing());
-        done.inspect_err(|_| shared.bind_groups().retain(|_| false))?;
-        Ok(commands)
+        let Self { job, memory, .. } = self;
+        let kernels = Arc::clone(&job.kernels);
+        Ok(Script { kernels, groups, up, down, memory, staging, readback })
     }
 
-    /// All dispatches, in one compute pass, or in one each where their times are wanted.
-    fn dispatch(
-        &self,
-        encoder: &mut wgpu::CommandEncoder,
-        counts: &mut GpuCounts,
-        stamps: Option<&Stamps>,
-    ) -> Result<(), DeviceError> {
-        let Kernels { dispatches, params, .. } = &*self.job.kernels;
-        let Some(params) = params else { return Ok(()) };
-        let count = dispatches.len();
-        let each = if stamps.is_some() { 1 } else { count.max(1) };
-        for start in (0..count).step_by(each) {
-            let descriptor = wgpu::ComputePassDescriptor {
-                label: Some("onetrip"),
-                timestamp_writes: stamps.and_then(|stamps| stamps.around(start)),
-            };
-            let mut pass = encoder.begin_compute_pass(&descriptor);
-            self.pass(&mut pass, start..start + each, params, counts)?;
-        }
-        counts.dispatches = count as u32;
-        Ok(())
-    }
-
-    /// The dispatches `range`.
-    fn pass(
-        &self,
-        pass: &mut wgpu::ComputePass<'_>,
-        range: Range<usize>,
-        params: &Params,
-        counts: &mut GpuCounts,
-    ) -> Result<(), DeviceError> {
-        let Kernels { dispatches, pipelines, .. } = &*self.job.kernels;
-        let mut bound: Option<&Arc<Pipeline>> = None;
-        for at in range {
-            let (dispatch, pipeline) = (&dispatches[at], &pipelines[at]);
-            let bound_blocks = self.bound(dispatch)?;
-            let group = self.shared.bind_group(pipeline, params, &bound_blocks, counts);
-            if !bound.is_some_and(|bound| Arc::ptr_eq(bound, pipeline)) {
-                pass.set_pipeline(&pipeline.raw);
-                bound = Some(pipeline);
-            }
-            let offset = dispatch.own.is_none().then_some(params.offsets[at]);
-            pass.set_bind_group(0, &group, offset.as_slice());
-            let [x, y, z] = dispatch.groups;
-            pass.dispatch_workgroups(x, y, z);
-        }
-        Ok(())
+    /// The bind group of each dispatch.
+    fn groups(&self, counts: &mut GpuCounts) -> Result<Vec<wgpu::BindGroup>, DeviceError> {
+        let Kernels { dispatches, pipelines, params, .. } = &*self.job.kernels;
+        let Some(params) = params else { return Ok(Vec::new()) };
+        counts.dispatches = dispatches.len() as u32;
+        let group = |(dispatch, pipeline): (&Dispatch, &Arc<Pipeline>)| {
+            Ok(self.shared.bind_group(pipeline, params, &self.bound(dispatch)?, counts))
+        };
+        dispatches.iter().zip(pipelines).map(group).collect()
     }
 
     fn bound(&self, dispatch: &Dispatch) -> Result<Vec<Bound<'_>>, DeviceError> {
@@ -208,39 +161,28 @@ impl Encode<'_> {
         dispatch.buffers.iter().map(|binding| bound(binding.buffer)).collect()
     }
 
-    fn download(
+    /// The copies to `readback`.
+    fn down(
         &self,
-        encoder: &mut wgpu::CommandEncoder,
-        readback: &Lease,
+        readback: &wgpu::Buffer,
         outputs: &[Output],
-    ) -> Result<(), DeviceError> {
+    ) -> Result<Vec<Transfer>, DeviceError> {
+        let mut down = Vec::with_capacity(outputs.len() + 1);
         let mut end = 0;
+        let mut transfer = |block: &Block, start, bytes| {
+            let (from, to) = ((block.buffer.clone(), 0), (readback.clone(), start));
+            down.push(Transfer { from, to, bytes });
+        };
         for (id, output) in self.job.plan.downloads.iter().zip(outputs) {
             let Source::Device(start) = output.source else { continue };
-            let from = &self.memory.value(&self.job.plan, id.index())?.buffer;
             let bytes = output.storage.bytes(output.elements);
-            copy(encoder, from, 0, &readback.buffer, start as u64, bytes);
+            transfer(self.memory.value(&self.job.plan, id.index())?, start as u64, bytes);
             end = start as u64 + bytes;
         }
         if let Some(failures) = &self.memory.failures {
-            let bytes = 4 * self.job.plan.sites.len() as u64;
-            copy(encoder, &failures.buffer, 0, &readback.buffer, end, bytes);
+            transfer(failures, end, 4 * self.job.plan.sites.len() as u64);
         }
-        Ok(())
-    }
-}
-
-/// A copy of what may be nothing.
-pub(super) fn copy(
-    encoder: &mut wgpu::CommandEncoder,
-    from: &wgpu::Buffer,
-    from_start: u64,
-    to: &wgpu::Buffer,
-    to_start: u64,
-    bytes: u64,
-) {
-    if bytes > 0 {
-        encoder.copy_buffer_to_buffer(from, from_start, to, to_start, bytes);
+        Ok(down)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -10,8 +11,10 @@ use tokio::sync::oneshot;
 
 use super::Shared;
 use super::fault::ours;
+use super::gather::Departure;
 use super::poller::{Spin, Spun};
 use super::pool::Lease;
+use super::record::Script;
 use crate::error::DeviceError;
 use crate::run::budget::Permit;
 
@@ -42,32 +45,44 @@ impl Drop for Readback {
     }
 }
 
-/// What a finished submission leaves: its results if it had any; `Err` if they could not be mapped.
-pub(super) type Landing = Result<Option<Readback>, ()>;
+/// What becomes of a run.
+pub(super) enum Landing {
+    /// It has finished, with its results if it had any.
+    Done(Option<Readback>),
+    /// Its results could not be mapped.
+    Unmapped,
+    /// It was never submitted.
+    Refused(DeviceError),
+}
 
 /// The sending end, shared by wgpu's callback and by who may have to give up on it.
-pub(super) struct Ticket(Mutex<Option<Waiting>>);
+pub(super) struct Ticket {
+    waiting: Mutex<Option<Waiting>>,
+    /// Whether other runs were submitted with it.
+    shared: AtomicBool,
+}
 
 struct Waiting {
     sender: oneshot::Sender<Landing>,
     /// To hold the memory of the submission.
+    #[expect(dead_code, reason = "held")]
     permit: Permit,
 }
 
 impl Ticket {
+    /// Until the submission has finished, `permit` is held, even if the receiver is dropped.
+    pub fn new(permit: Permit) -> (Arc<Self>, oneshot::Receiver<Landing>) {
+        let (sender, receiver) = oneshot::channel();
+        let waiting = Mutex::new(Some(Waiting { sender, permit }));
+        (Arc::new(Self { waiting, shared: AtomicBool::new(false) }), receiver)
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self) -> Option<Waiting> {
         self.waiting().take()
-    }
-
-    /// Holds the memory of the submission until it has finished.
-    fn hold(&self, permit: Permit) {
-        if let Some(waiting) = &mut *self.waiting() {
-            waiting.permit = permit;
-        }
     }
 
     /// Wakes the flight. If that was dropped, what it would have got returns to the pool.
@@ -77,9 +92,23 @@ impl Ticket {
         }
     }
 
+    /// Wakes the flight of a run that could not be submitted.
+    pub fn refuse(&self, error: DeviceError) {
+        self.land(Landing::Refused(error));
+    }
+
+    /// Says whether other runs were submitted with it.
+    pub fn share(&self, shared: bool) {
+        self.shared.store(shared, Ordering::Relaxed);
+    }
+
     /// Wakes the flight empty-handed: the callback will not come.
     pub fn give_up(&self) {
         drop(self.take());
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
     }
 
     pub fn is_done(&self) -> bool {
@@ -100,53 +129,62 @@ pub(super) struct Flight {
     spin: Option<Spin>,
 }
 
-/// What can be submitted.
-pub(super) struct Commands {
-    buffer: wgpu::CommandBuffer,
-    ticket: Arc<Ticket>,
-    receiver: oneshot::Receiver<Landing>,
+/// What the host has again when a submission has finished.
+#[derive(Default)]
+pub(super) struct Returns {
+    /// To be mapped again.
+    pub staging: Option<Lease>,
+    /// To be read, with the bytes to map.
+    pub readback: Option<(Lease, u64)>,
 }
 
-impl Commands {
-    /// Those of `encoder`, with `staging` mapped again and `readback` (a buffer and the bytes to map) mapped
-    /// when they have finished.
-    pub fn new(
-        encoder: wgpu::CommandEncoder,
-        staging: Option<Lease>,
-        readback: Option<(Lease, u64)>,
-    ) -> Self {
-        let (sender, receiver) = oneshot::channel();
-        let ticket =
-            Arc::new(Ticket(Mutex::new(Some(Waiting { sender, permit: Permit::default() }))));
+impl Returns {
+    /// To be called once what uses the buffers is submitted. When that has finished, they are mapped and `ticket` is told.
+    pub fn follow(self, queue: &wgpu::Queue, ticket: Arc<Ticket>) {
         // Before the readback, so that the staging buffer is back when the flight lands.
-        if let Some(staging) = staging {
+        if let Some(staging) = self.staging {
             let buffer = staging.buffer.clone();
-            encoder.map_buffer_on_submit(&buffer, wgpu::MapMode::Write, .., move |mapped| {
+            buffer.map_async(wgpu::MapMode::Write, .., move |mapped| {
                 staging.settle(mapped.is_ok());
             });
         }
-        let landing = Arc::clone(&ticket);
-        if let Some((mut lease, size)) = readback {
+        if let Some((mut lease, size)) = self.readback {
             lease.reusable = false;
             let buffer = lease.buffer.clone();
-            encoder.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, ..size, move |mapped| {
+            buffer.map_async(wgpu::MapMode::Read, ..size, move |mapped| {
                 let readback = mapped.ok().and_then(|()| Readback::open(lease, size));
-                landing.land(readback.map(Some).ok_or(()));
+                ticket.land(readback.map_or(Landing::Unmapped, |it| Landing::Done(Some(it))));
             });
         } else {
-            encoder.on_submitted_work_done(move || landing.land(Ok(None)));
+            queue.on_submitted_work_done(move || ticket.land(Landing::Done(None)));
         }
-        Self { buffer: encoder.finish(), ticket, receiver }
     }
 }
 
 impl Flight {
     /// Submits `commands`. Until they have finished, `permit` is held, even if the flight is dropped.
-    pub fn submit(shared: &Arc<Shared>, commands: Commands, permit: Permit) -> Self {
-        let Commands { buffer, ticket, receiver } = commands;
-        ticket.hold(permit);
-        let index = Some(shared.queue.submit([buffer]));
+    pub fn submit(
+        shared: &Arc<Shared>,
+        commands: wgpu::CommandBuffer,
+        returns: Returns,
+        permit: Permit,
+    ) -> Self {
+        shared.depart_all();
+        let (ticket, receiver) = Ticket::new(permit);
+        let index = Some(shared.queue.submit([commands]));
+        returns.follow(&shared.queue, Arc::clone(&ticket));
         Self { shared: Arc::clone(shared), ticket, receiver, index, spin: None }
+    }
+
+    /// As [`submit`](Self::submit), at once or together with others that come meanwhile.
+    pub fn depart(shared: &Arc<Shared>, script: Script, permit: Permit) -> Self {
+        let (ticket, receiver) = Ticket::new(permit);
+        let index = shared.depart(Departure { script, ticket: Arc::clone(&ticket) });
+        Self { shared: Arc::clone(shared), ticket, receiver, index, spin: None }
+    }
+
+    pub fn ticket(&self) -> Arc<Ticket> {
+        Arc::clone(&self.ticket)
     }
 
     fn leave_to_poller(&mut self) {
@@ -159,12 +197,18 @@ impl Flight {
         let shared = &self.shared;
         match landing {
             // Work that a lost device never did counts as finished too, and what it left in memory is no result.
-            Ok(Some(_)) if shared.health.is_lost() => {
+            Landing::Done(Some(_)) if shared.health.is_lost() => {
                 shared.health.check(&shared.device).map(|()| None)
             }
-            Ok(Some(readback)) => Ok(Some(readback)),
-            Ok(None) => shared.health.check(&shared.device).map(|()| None),
-            Err(()) => Err(shared.health.lost(&shared.device, "its results cannot be mapped")),
+            Landing::Done(Some(readback)) => Ok(Some(readback)),
+            Landing::Done(None) => shared.health.check(&shared.device).map(|()| None),
+            Landing::Unmapped => {
+                Err(shared.health.lost(&shared.device, "its results cannot be mapped"))
+            }
+            Landing::Refused(error) => {
+                shared.bind_groups().retain(|_| false);
+                Err(error)
+            }
         }
     }
 }
@@ -191,12 +235,13 @@ impl Future for Flight {
         }
         let landing = Pin::new(&mut flight.receiver).poll(context);
         flight.leave_to_poller();
-        landing.map(|landing| flight.landed(landing.unwrap_or(Err(()))))
+        landing.map(|landing| flight.landed(landing.unwrap_or(Landing::Unmapped)))
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
         self.leave_to_poller();
+        self.shared.gather.forget(&self.ticket);
     }
 }

@@ -110,6 +110,21 @@ pub(super) struct Params {
     pub there: AtomicBool,
 }
 
+impl Kernels {
+    /// What an error says that was being done.
+    pub fn doing(&self) -> String {
+        let labels: Vec<_> = self.dispatches.iter().map(|dispatch| &*dispatch.label).collect();
+        format!("running a batch ({})", labels.join(", "))
+    }
+
+    /// A run of them was submitted.
+    pub fn sent(&self) {
+        if let Some(params) = &self.params {
+            params.there.store(true, Ordering::Release);
+        }
+    }
+}
+
 impl Params {
     /// The words of all dispatches one after the other, each from a multiple of `alignment` bytes, and where
     /// each begins.

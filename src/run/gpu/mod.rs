@@ -3,8 +3,8 @@
 //!
 //! - [`adapter`] opens a device and [`idle`] keeps it for the next user, [`kernels`] compiles, [`own`] checks what users wrote, [`archive`] keeps what was
 //!   compiled and writes it to disk in [`background`].
-//! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes, [`ahead`] does so
-//!   for the next run, [`trip`] submits, [`flight`] waits with the help of the thread in [`poller`], [`readback`] hands
+//! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes and [`record`] records, [`ahead`]
+//!   does so for the next run, [`trip`] submits, [`gather`] has small runs submitted together, [`flight`] waits with the help of the thread in [`poller`], [`readback`] hands
 //!   out, [`resident`] keeps, [`stamps`] takes the times.
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
 //! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
@@ -17,12 +17,14 @@ mod convert;
 mod encode;
 mod fault;
 mod flight;
+mod gather;
 mod idle;
 mod kernels;
 mod own;
 mod poller;
 mod pool;
 mod readback;
+mod record;
 mod resident;
 mod staging;
 mod stamps;
@@ -44,6 +46,7 @@ pub(crate) use trip::{HostData, Job};
 use self::ahead::Ahead;
 use self::archive::Archive;
 use self::fault::{Health, ours};
+use self::gather::Gather;
 use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
 use self::poller::Poller;
@@ -78,6 +81,8 @@ pub(crate) struct GpuCounts {
     /// Buffers that had to be created.
     pub pool_misses: u32,
     pub bind_group_hits: u32,
+    /// Whether other runs were submitted with it: 0 or 1.
+    pub shared: u32,
 }
 
 /// An opened GPU. Clones are the same device.
@@ -102,6 +107,7 @@ struct Shared {
     pool: Arc<Pool>,
     compiler: Compiler,
     bind_groups: Mutex<Lru<GroupKey, wgpu::BindGroup>>,
+    gather: Arc<Gather>,
     poller: Poller,
     /// Held by each run that is encoded ahead.
     ahead: Arc<()>,
@@ -153,8 +159,11 @@ impl Gpu {
         let health = Health::watch(&opened.device);
         let leaving = own.then(|| Leaving { opened: opened.clone(), health: Arc::clone(&health) });
         let adapter::Opened { device, queue, info, limits } = opened;
+        let gather = Gather::new(device.clone(), queue.clone(), Arc::clone(&health));
+        let gather = Arc::new(gather);
+        let watched = (device.clone(), Arc::clone(&health), Arc::clone(&gather));
         let poller =
-            Poller::start(device.clone(), Arc::clone(&health), info.software).map_err(|error| {
+            Poller::start(watched.0, watched.1, watched.2, info.software).map_err(|error| {
                 DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
             })?;
         let archive = store.and_then(|store| Archive::open(&device, &info, store));
@@ -167,6 +176,7 @@ impl Gpu {
             info,
             limits,
             health,
+            gather,
             poller,
             ahead: Arc::default(),
             _leaving: leaving,

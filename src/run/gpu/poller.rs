@@ -11,6 +11,8 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::fault::Health;
 use super::flight::{Landing, Ticket};
+use super::gather::{Gather, Sent};
+use crate::caught::caught;
 
 /// How long a future polls the device before it lets others have the thread: what a small trip takes.
 const SPIN: Duration = Duration::from_micros(120);
@@ -44,6 +46,7 @@ pub(super) struct Poller {
 struct Watch {
     device: wgpu::Device,
     health: Arc<Health>,
+    gather: Arc<Gather>,
     poll_time: PollTime,
     /// Whether somebody has the [`Spin`].
     spinning: AtomicBool,
@@ -62,11 +65,13 @@ impl Poller {
     pub fn start(
         device: wgpu::Device,
         health: Arc<Health>,
+        gather: Arc<Gather>,
         software: bool,
     ) -> std::io::Result<Self> {
         let watch = Arc::new(Watch {
             device,
             health,
+            gather,
             poll_time: PollTime::with(software),
             spinning: AtomicBool::new(false),
             queue: Mutex::default(),
@@ -80,10 +85,21 @@ impl Poller {
 
     /// Leaves a submission to the thread.
     pub fn watch(&self, index: wgpu::SubmissionIndex, ticket: Arc<Ticket>) {
-        if ticket.is_done() {
-            return;
+        self.watch_all([(index, ticket)]);
+    }
+
+    /// Leaves submissions to the thread.
+    pub fn watch_all(&self, sent: impl IntoIterator<Item = Sent>) {
+        let mut left = sent.into_iter().filter(|(_, ticket)| !ticket.is_done()).peekable();
+        if left.peek().is_some() {
+            self.watch.queue().flights.extend(left);
+            self.watch.changed.notify_one();
         }
-        self.watch.queue().flights.push_back((index, ticket));
+    }
+
+    /// Has the thread see to the runs that wait to be submitted.
+    pub fn wake(&self) {
+        drop(self.watch.queue());
         self.watch.changed.notify_one();
     }
 
@@ -91,7 +107,8 @@ impl Poller {
     /// future has it at a time; with others waiting there is no small trip, and it is not given.
     pub fn begin_spin(&self) -> Option<Spin> {
         let watch = &self.watch;
-        if !watch.queue().flights.is_empty() || watch.spinning.swap(true, Ordering::Acquire) {
+        let others = !watch.queue().flights.is_empty() || watch.gather.has_waiting();
+        if others || watch.spinning.swap(true, Ordering::Acquire) {
             return None;
         }
         Some(Spin { watch: Arc::clone(watch), start: Instant::now() })
@@ -122,11 +139,11 @@ impl Spin {
             let _ = watch.health.poll(&watch.device, wgpu::PollType::Poll);
             match receiver.try_recv() {
                 Ok(landing) => return Spun::Landed(landing),
-                Err(TryRecvError::Closed) => return Spun::Landed(Err(())),
+                Err(TryRecvError::Closed) => return Spun::Landed(Landing::Unmapped),
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
-            let others = watch.health.is_lost() || !watch.queue().flights.is_empty();
-            if others || self.start.elapsed() > watch.poll_time.future {
+            let others = !watch.queue().flights.is_empty() || watch.gather.has_waiting();
+            if others || watch.health.is_lost() || self.start.elapsed() > watch.poll_time.future {
                 return Spun::Enough;
             }
             if start.elapsed() > SPIN {
@@ -161,6 +178,16 @@ impl Watch {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Submits the runs that wait, if it is time.
+    fn send_due(&self) {
+        // Whoever waits for the thread would wait forever if it ended.
+        match caught(|| self.gather.send_due()) {
+            Ok(sent) if sent.is_empty() => {}
+            Ok(sent) => self.queue().flights.extend(sent),
+            Err(reason) => self.health.lose(reason),
+        }
+    }
+
     fn run(&self) {
         while let Some((index, ticket)) = self.next() {
             let start = Instant::now();
@@ -169,14 +196,16 @@ impl Watch {
                 && !self.health.is_lost()
             {
                 let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
+                self.send_due();
                 thread::yield_now();
             }
             if ticket.is_done() {
+                self.send_due();
                 continue;
             }
             // With no end to the wait: when one ends early, wgpu asserts that work is left, but another
             // thread's poll or submit may have seen to the last of it. A lost device ends every wait.
-            let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: None };
+            let wait = wgpu::PollType::Wait { submission_index: index, timeout: None };
             if let Err(wgpu::PollError::WrongSubmissionIndex(..)) =
                 self.health.poll(&self.device, wait)
             {
@@ -184,12 +213,13 @@ impl Watch {
                 let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
                 ticket.give_up();
             }
+            self.send_due();
         }
     }
 
-    /// The first flight that has not landed. Sleeps while there is none; `None` when there will be
-    /// none.
-    fn next(&self) -> Option<(wgpu::SubmissionIndex, Arc<Ticket>)> {
+    /// The first flight that has not landed, or what runs wait for to be submitted. Sleeps while there is neither; `None`
+    /// when there will be none.
+    fn next(&self) -> Option<(Option<wgpu::SubmissionIndex>, Arc<Ticket>)> {
         let mut queue = self.queue();
         loop {
             // Whoever waits for a flight holds the device, so at its end nobody waits.
@@ -198,12 +228,15 @@ impl Watch {
             }
             if self.health.is_lost() {
                 queue.flights.drain(..).for_each(|(_, ticket)| ticket.give_up());
+                self.gather.give_up();
             }
             while queue.flights.front().is_some_and(|(_, ticket)| ticket.is_done()) {
                 queue.flights.pop_front();
             }
-            match queue.flights.front() {
-                Some(front) => return Some(front.clone()),
+            let front = queue.flights.front().cloned();
+            let first = front.map(|(index, ticket)| (Some(index), ticket));
+            match first.or_else(|| self.gather.awaited()) {
+                Some(first) => return Some(first),
                 None => {
                     queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }

@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::convert::Storage;
-use super::encode::copy;
 use super::fault::Scope;
-use super::flight::{Commands, Flight};
+use super::flight::{Flight, Returns};
 use super::pool::{Kind, Lease};
 use super::readback::{Download, Output, Source};
+use super::record::copy;
 use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
 use crate::dtype::DType;
@@ -63,8 +63,8 @@ impl Gpu {
         let bytes = place.end - place.start;
         encoder.copy_buffer_to_buffer(&staging.buffer, 0, &resident.lease.buffer, 0, bytes);
         // Its end is for the poller to see: it only returns the staging buffer.
-        let commands = Commands::new(encoder, Some(staging), None);
-        drop(Flight::submit(shared, commands, Permit::default()));
+        let returns = Returns { staging: Some(staging), readback: None };
+        drop(Flight::submit(shared, encoder.finish(), returns, Permit::default()));
         scope.close(|| format!("uploading a resident of {bytes} bytes"))?;
         Ok(resident)
     }
@@ -124,7 +124,9 @@ impl Gpu {
         let scope = Scope::open(&shared.device, &shared.health);
         let mut encoder = shared.encoder();
         patches.iter().for_each(|patched| patched.encode(shared, &mut encoder));
-        drop(Flight::submit(shared, Commands::new(encoder, None, None), Permit::default()));
+        let flight =
+            Flight::submit(shared, encoder.finish(), Returns::default(), Permit::default());
+        drop(flight);
         // One command that was refused is enough for nothing to be submitted. What was submitted is no more to fail.
         scope.close_alone(|| "replacing parts of residents".into())?;
         Ok(1)
@@ -203,8 +205,8 @@ impl Shared {
         let scope = Scope::open(&self.device, &self.health);
         let mut encoder = self.encoder();
         encoder.copy_buffer_to_buffer(&lease.buffer, start, &readback.buffer, 0, bytes);
-        let commands = Commands::new(encoder, None, Some((readback, bytes)));
-        let flight = Flight::submit(self, commands, Permit::default());
+        let returns = Returns { staging: None, readback: Some((readback, bytes)) };
+        let flight = Flight::submit(self, encoder.finish(), returns, Permit::default());
         scope.close(|| format!("reading {bytes} bytes of a resident"))?;
         Ok(Fetch { flight: Some(flight), output })
     }

@@ -8,12 +8,15 @@ use std::sync::atomic::Ordering;
 use super::convert::Storage;
 use super::encode::{Encode, Memory, StagedCopy, value};
 use super::fault::Scope;
-use super::flight::{Commands, Flight};
+use super::flight::{Flight, Returns};
+use super::gather::Gather;
 use super::kernels::Kernels;
 use super::pool::{Kind, Lease};
 use super::readback::{GpuRun, Output, Source};
+use super::record::{Script, record};
 use super::resident::DeviceBuffer;
 use super::staging::Cargo;
+use super::stamps::Stamps;
 use super::{Gpu, GpuCounts, Shared};
 use crate::error::{DeviceError, Error};
 use crate::plan::{Home, Plan, Value};
@@ -41,14 +44,6 @@ pub(crate) struct Job {
     pub timeline: Timeline,
 }
 
-impl Job {
-    /// What an error says that was being done.
-    pub fn doing(&self) -> String {
-        let labels: Vec<_> = self.kernels.dispatches.iter().map(|d| &*d.label).collect();
-        format!("running a batch ({})", labels.join(", "))
-    }
-}
-
 impl Gpu {
     /// Runs a plan.
     ///
@@ -69,7 +64,9 @@ impl Gpu {
                 off_thread(move || shared.launch(&job)).await?
             };
             if let Some(flight) = flight {
+                let ticket = flight.ticket();
                 let flown = stage!(timeline, "run").over(pin!(flight)).await;
+                run.counts.shared = ticket.is_shared().into();
                 run.readback = flown?.map(Arc::new);
             }
             run.find_failure();
@@ -80,10 +77,8 @@ impl Gpu {
 
 /// A run that only has to be submitted.
 pub(super) struct Prepared {
-    /// `None` if there is nothing to do.
-    commands: Option<Commands>,
-    slots: Vec<Lease>,
-    kept: Vec<DeviceBuffer>,
+    work: Work,
+    kept: Vec<Arc<DeviceBuffer>>,
     outputs: Vec<Output>,
     failures: Range<usize>,
     counts: GpuCounts,
@@ -91,11 +86,31 @@ pub(super) struct Prepared {
     pub stays: bool,
 }
 
+/// What is to be submitted.
+enum Work {
+    Nothing,
+    /// What may be recorded with others.
+    Script(Script),
+    Recorded(Recorded),
+}
+
+/// The commands of one run, with the memory that must be there until they are submitted. What was encoded ahead is held by
+/// the kernels, so it holds neither these nor residents.
+struct Recorded {
+    commands: wgpu::CommandBuffer,
+    returns: Returns,
+    slots: Vec<Lease>,
+}
+
 impl Prepared {
-    /// Bytes on loan for this run alone.
+    /// Bytes on loan for this run alone, where nothing goes between host and device.
     pub fn bytes(&self) -> u64 {
+        let slots = match &self.work {
+            Work::Recorded(Recorded { slots, .. }) => &slots[..],
+            Work::Nothing | Work::Script(_) => &[],
+        };
         let kept = self.kept.iter().map(|kept| &kept.lease);
-        self.slots.iter().chain(kept).map(|lease| lease.buffer.size()).sum()
+        slots.iter().chain(kept).map(|lease| lease.buffer.size()).sum()
     }
 }
 
@@ -138,19 +153,40 @@ impl Shared {
         let idle = stays && job.kernels.dispatches.is_empty();
         // An output of no bytes may be the data of this run.
         let stays = stays && outputs.is_empty();
-        let commands = if idle {
-            None
+        let kept = memory.kept.clone();
+        let work = if idle {
+            Work::Nothing
         } else {
-            let encode = Encode { shared: self, job, memory: &memory };
+            let encode = Encode { shared: self, job, memory };
             let encoding = stage!(job.timeline, "encode", kernels = job.kernels.dispatches.len());
-            Some(
-                encoding
-                    .of(|| encode.commands(&mut counts, staging, &copies, readback, &outputs))?,
-            )
+            encoding.of(|| {
+                let scope = Scope::open(&self.device, &self.health);
+                let script = encode.script(&mut counts, staging, copies, readback, &outputs)?;
+                let alone = stays || !kept.is_empty() || job.timeline.is_kept();
+                let work = if alone || !Gather::takes(&script) {
+                    Work::Recorded(self.record(job, script)?)
+                } else {
+                    Work::Script(script)
+                };
+                let done = scope.close(|| job.kernels.doing()).map(|()| work);
+                done.inspect_err(|_| self.bind_groups().retain(|_| false))
+            })?
         };
-        let Memory { mut slots, kept, failures: of_failures, .. } = memory;
-        slots.extend(of_failures);
-        Ok(Prepared { commands, slots, kept, outputs, failures, counts, stays })
+        Ok(Prepared { work, kept, outputs, failures, counts, stays })
+    }
+
+    fn record(&self, job: &Job, script: Script) -> Result<Recorded, DeviceError> {
+        let dispatches = job.kernels.dispatches.len();
+        let timed = job.timeline.is_kept();
+        let stamps = if timed { Stamps::new(self, dispatches)? } else { None };
+        let mut encoder = self.encoder();
+        record(&mut encoder, &[&script], stamps.as_ref());
+        if let Some(stamps) = stamps {
+            stamps.collect(&mut encoder, &job.timeline);
+        }
+        let Script { staging, readback, memory, .. } = script;
+        let returns = Returns { staging, readback };
+        Ok(Recorded { commands: encoder.finish(), returns, slots: memory.into_slots() })
     }
 
     /// Submits a run. There is no flight if there was nothing to do.
@@ -159,27 +195,35 @@ impl Shared {
         job: &Job,
         prepared: Prepared,
     ) -> Result<(Option<Flight>, GpuRun), Error> {
-        let Prepared { commands, kept, outputs, failures, counts, slots, .. } = prepared;
-        let flight = commands.map(|commands| {
-            let scope = Scope::open(&self.device, &self.health);
-            let flight = Flight::submit(self, commands, job.permit.clone());
-            scope.close(|| job.doing()).map(|()| flight)
-        });
-        let flight = flight.transpose().inspect_err(|_| self.bind_groups().retain(|_| false))?;
-        if let Some(params) = &job.kernels.params {
-            params.there.store(true, Ordering::Release);
-        }
-        drop(slots);
-        let kept = kept.into_iter().map(Arc::new).collect();
+        let Prepared { work, kept, outputs, failures, counts, .. } = prepared;
+        let flight = match work {
+            Work::Nothing => None,
+            Work::Script(script) => Some(Flight::depart(self, script, job.permit.clone())),
+            Work::Recorded(recorded) => Some(self.submit_alone(job, recorded)?),
+        };
         Ok((flight, GpuRun { readback: None, outputs, failures, failed: None, kept, counts }))
+    }
+
+    fn submit_alone(
+        self: &Arc<Self>,
+        job: &Job,
+        recorded: Recorded,
+    ) -> Result<Flight, DeviceError> {
+        let Recorded { commands, returns, slots: _held } = recorded;
+        let scope = Scope::open(&self.device, &self.health);
+        let flight = Flight::submit(self, commands, returns, job.permit.clone());
+        let done = scope.close(|| job.kernels.doing());
+        done.inspect_err(|_| self.bind_groups().retain(|_| false))?;
+        job.kernels.sent();
+        Ok(flight)
     }
 
     /// What must be uploaded, and where to.
     fn load<'a>(
         &self,
         job: &'a Job,
-        memory: &'a Memory<'_>,
-    ) -> Result<(Cargo<'a>, Vec<StagedCopy<'a>>), Error> {
+        memory: &Memory,
+    ) -> Result<(Cargo<'a>, Vec<StagedCopy>), Error> {
         let mut cargo = Cargo::default();
         let mut copies = Vec::new();
         if let Some(params) = &job.kernels.params {
@@ -188,14 +232,14 @@ impl Shared {
                 cargo.leave_room(bytes.len() as u64);
             } else {
                 let from = cargo.push(Storage::Same(4), bytes);
-                copies.push(StagedCopy { from, to: &params.block });
+                copies.push(StagedCopy { from, to: params.block.buffer.clone() });
             }
         }
         for value in &job.plan.values {
             let Home::Upload { input, slot: Some(slot) } = value.home else { continue };
             let host = (**host_data(job, value, input)?).as_ref();
             let from = cargo.push(self.storage(value), host);
-            copies.push(StagedCopy { from, to: memory.slot(slot)? });
+            copies.push(StagedCopy { from, to: memory.slot(slot)?.buffer.clone() });
         }
         Ok((cargo, copies))
     }

@@ -10,6 +10,7 @@ macro_rules! gpu_or_return {
 
 mod archive;
 mod failures;
+mod gather;
 mod trips;
 
 use std::sync::Arc;
