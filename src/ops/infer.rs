@@ -1,6 +1,7 @@
 //! The shape and type rule of every operation.
 
-use super::{Op, Type};
+use super::elementwise::{Accepts, Elementwise};
+use super::{Op, Reduction, Type, attention, matmul};
 use crate::dtype::DType;
 use crate::error::MistakeKind;
 use crate::shape::{MAX_RANK, Move, Shape};
@@ -8,7 +9,7 @@ use crate::shape::{MAX_RANK, Move, Shape};
 /// The type of the result of `op` over `inputs`, or what is wrong. Axes and ranges inside `op` are
 /// already in range; the methods that record check them against the user's numbers.
 pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
-    let first = || inputs.first().copied().ok_or(MistakeKind::Internal("an operand is missing"));
+    let first = || inputs.first().copied().ok_or(MISSING);
     let out = match op {
         Op::Invalid => Type { dtype: DType::F32, shape: Shape::default() },
         Op::Upload(_)
@@ -19,77 +20,18 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
         | Op::Own(_) => {
             return Err(MistakeKind::Internal("sources state their type"));
         }
-        Op::Elementwise(op, _) => {
-            let def = op.def();
-            let dtype = first()?.dtype;
-            if !def.accepts.dtype(dtype) {
-                return Err(MistakeKind::DType(dtype));
-            }
-            let shape = broadcast_all(inputs)?;
-            Type { dtype: if def.truth { DType::Bool } else { dtype }, shape }
-        }
-        Op::Select => {
-            let &[condition, a, b] = inputs else {
-                return Err(MistakeKind::Internal("select takes three operands"));
-            };
-            if condition.dtype != DType::Bool {
-                return Err(MistakeKind::DTypes(condition.dtype, DType::Bool));
-            }
-            let shape = broadcast_all(&[a, b])?;
-            let shape = condition
-                .shape
-                .broadcast(&shape)
-                .ok_or_else(|| MistakeKind::Broadcast(condition.shape.clone(), shape))?;
-            Type { dtype: a.dtype, shape }
-        }
+        Op::Elementwise(op, _) => elementwise(*op, inputs)?,
+        Op::Select => select(inputs)?,
         Op::Cast(dtype) => Type { dtype: *dtype, shape: first()?.shape.clone() },
-        Op::Reduce { op, axes, keep } => {
-            let x = first()?;
-            if !op.accepts().dtype(x.dtype) {
-                return Err(MistakeKind::DType(x.dtype));
-            }
-            if op.of_nothing().is_none()
-                && let Some(&axis) = axes.iter().find(|&&axis| x.shape[axis] == 0)
-            {
-                let shape = x.shape.clone();
-                return Err(MistakeKind::EmptyReduction { op: op.name(), axis, shape });
-            }
-            let kept = x.shape.dims().iter().enumerate().filter_map(|(axis, &dim)| {
-                if !axes.contains(&axis) { Some(dim) } else { keep.then_some(1) }
-            });
-            Type { dtype: op.result(x.dtype), shape: kept.collect() }
-        }
-        Op::Row { .. } => {
-            let x = first()?;
-            if !x.dtype.is_float() {
-                return Err(MistakeKind::DType(x.dtype));
-            }
-            x.clone()
-        }
-        Op::Scan { op, .. } => {
-            let x = first()?;
-            if !op.accepts().dtype(x.dtype) {
-                return Err(MistakeKind::DType(x.dtype));
-            }
-            x.clone()
-        }
+        Op::Reduce { op, axes, keep } => reduced(*op, axes, *keep, first()?)?,
+        Op::Row { .. } => accepted(Accepts::Float, first()?)?.clone(),
+        Op::Scan { op, .. } => accepted(op.accepts(), first()?)?.clone(),
         Op::Sort { how, part } => {
             let x = first()?;
             Type { dtype: part.result(x.dtype), shape: how.shape(&x.shape) }
         }
-        Op::MatMul(_) => {
-            let &[a, b] = inputs else {
-                return Err(MistakeKind::Internal("matmul takes two operands"));
-            };
-            if a.dtype != b.dtype {
-                return Err(MistakeKind::DTypes(a.dtype, b.dtype));
-            }
-            if !a.dtype.is_numeric() {
-                return Err(MistakeKind::DType(a.dtype));
-            }
-            Type { dtype: a.dtype, shape: MatMulDims::of(&a.shape, &b.shape)?.shape() }
-        }
-        Op::Attention(_) => super::attention::infer(inputs)?,
+        Op::MatMul(_) => matmul::infer(inputs)?,
+        Op::Attention(_) => attention::infer(inputs)?,
         Op::Move { to, .. } => {
             let x = first()?;
             Type { dtype: x.dtype, shape: moved_shape(&x.shape, to) }
@@ -100,41 +42,14 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
             let shape = dims.map(|(&d, (&b, &a))| d.saturating_add(b).saturating_add(a)).collect();
             Type { dtype: x.dtype, shape }
         }
-        Op::Concat { axis } => {
-            let x = first()?;
-            let mut dims = x.shape.dims().to_vec();
-            for other in &inputs[1..] {
-                let fits = other.shape.rank() == dims.len()
-                    && (0..dims.len()).all(|a| a == *axis || other.shape[a] == dims[a]);
-                if !fits {
-                    let (first, other) = (x.shape.clone(), other.shape.clone());
-                    return Err(MistakeKind::Concat { first, other, axis: *axis });
-                }
-                if other.dtype != x.dtype {
-                    return Err(MistakeKind::DTypes(x.dtype, other.dtype));
-                }
-                dims[*axis] = dims[*axis].saturating_add(other.shape[*axis]);
-            }
-            Type { dtype: x.dtype, shape: dims.into() }
-        }
+        Op::Concat { axis } => concatenated(*axis, first()?, &inputs[1..])?,
         Op::Gather { axis, .. } => {
             let (table, indices) = indexed(inputs)?;
             let (before, after) = table.shape.dims().split_at(*axis);
             let dims = [before, indices.shape.dims(), &after[1..]].concat();
             Type { dtype: table.dtype, shape: dims.into() }
         }
-        Op::SearchSorted { .. } => {
-            let &[sorted, values] = inputs else {
-                return Err(MistakeKind::Internal("searchsorted takes two operands"));
-            };
-            if sorted.dtype != values.dtype {
-                return Err(MistakeKind::DTypes(sorted.dtype, values.dtype));
-            }
-            if sorted.shape.rank() != 1 {
-                return Err(MistakeKind::NotAVector(sorted.shape.clone()));
-            }
-            Type { dtype: DType::U32, shape: values.shape.clone() }
-        }
+        Op::SearchSorted { .. } => searched(inputs)?,
         Op::TakeAlong { axis, .. } => {
             let (table, indices) = indexed(inputs)?;
             Type { dtype: table.dtype, shape: along(&table.shape, &indices.shape, *axis)? }
@@ -148,6 +63,83 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
     check_size(&out.shape)?;
     check_counts(op, inputs, &out)?;
     Ok(out)
+}
+
+const MISSING: MistakeKind = MistakeKind::Internal("an operand is missing");
+
+/// As many operands as the operation takes.
+pub(super) fn operands<'a, const N: usize>(
+    inputs: &[&'a Type],
+) -> Result<[&'a Type; N], MistakeKind> {
+    inputs.try_into().map_err(|_| MISSING)
+}
+
+/// `x`, unless it is of a type that is not taken.
+fn accepted(accepts: Accepts, x: &Type) -> Result<&Type, MistakeKind> {
+    if accepts.dtype(x.dtype) { Ok(x) } else { Err(MistakeKind::DType(x.dtype)) }
+}
+
+fn elementwise(op: Elementwise, inputs: &[&Type]) -> Result<Type, MistakeKind> {
+    let def = op.def();
+    let first = inputs.first().ok_or(MISSING)?;
+    let dtype = accepted(def.accepts, first)?.dtype;
+    let shape = broadcast_all(inputs)?;
+    Ok(Type { dtype: if def.truth { DType::Bool } else { dtype }, shape })
+}
+
+fn select(inputs: &[&Type]) -> Result<Type, MistakeKind> {
+    let [condition, a, b] = operands(inputs)?;
+    if condition.dtype != DType::Bool {
+        return Err(MistakeKind::DTypes(condition.dtype, DType::Bool));
+    }
+    let shape = broadcast_all(&[a, b])?;
+    let all = condition.shape.broadcast(&shape);
+    let shape = all.ok_or_else(|| MistakeKind::Broadcast(condition.shape.clone(), shape))?;
+    Ok(Type { dtype: a.dtype, shape })
+}
+
+fn reduced(op: Reduction, axes: &[usize], keep: bool, x: &Type) -> Result<Type, MistakeKind> {
+    accepted(op.accepts(), x)?;
+    if op.of_nothing().is_none()
+        && let Some(&axis) = axes.iter().find(|&&axis| x.shape[axis] == 0)
+    {
+        let shape = x.shape.clone();
+        return Err(MistakeKind::EmptyReduction { op: op.name(), axis, shape });
+    }
+    let kept = x.shape.dims().iter().enumerate().filter_map(|(axis, &dim)| {
+        if !axes.contains(&axis) { Some(dim) } else { keep.then_some(1) }
+    });
+    Ok(Type { dtype: op.result(x.dtype), shape: kept.collect() })
+}
+
+/// Of `x` and `others` along `axis`.
+fn concatenated(axis: usize, x: &Type, others: &[&Type]) -> Result<Type, MistakeKind> {
+    let mut dims = x.shape.dims().to_vec();
+    for other in others {
+        let fits = other.shape.rank() == dims.len()
+            && (0..dims.len()).all(|a| a == axis || other.shape[a] == dims[a]);
+        if !fits {
+            let (first, other) = (x.shape.clone(), other.shape.clone());
+            return Err(MistakeKind::Concat { first, other, axis });
+        }
+        if other.dtype != x.dtype {
+            return Err(MistakeKind::DTypes(x.dtype, other.dtype));
+        }
+        dims[axis] = dims[axis].saturating_add(other.shape[axis]);
+    }
+    Ok(Type { dtype: x.dtype, shape: dims.into() })
+}
+
+/// Of ascending numbers and those to be found among them.
+fn searched(inputs: &[&Type]) -> Result<Type, MistakeKind> {
+    let [sorted, values] = operands(inputs)?;
+    if sorted.dtype != values.dtype {
+        return Err(MistakeKind::DTypes(sorted.dtype, values.dtype));
+    }
+    if sorted.shape.rank() != 1 {
+        return Err(MistakeKind::NotAVector(sorted.shape.clone()));
+    }
+    Ok(Type { dtype: DType::U32, shape: values.shape.clone() })
 }
 
 /// Refuses what kernels that count in 31 bits cannot number: coordinates, or the elements of tables and indices.
@@ -167,9 +159,7 @@ fn check_counts(op: &Op, inputs: &[&Type], out: &Type) -> Result<(), MistakeKind
 
 /// A table and the indices into it.
 fn indexed<'a>(inputs: &[&'a Type]) -> Result<(&'a Type, &'a Type), MistakeKind> {
-    let &[table, indices] = inputs else {
-        return Err(MistakeKind::Internal("a table and indices are needed"));
-    };
+    let [table, indices] = operands(inputs)?;
     check_indices(indices)?;
     Ok((table, indices))
 }
@@ -238,50 +228,5 @@ fn moved_shape(shape: &Shape, to: &Move) -> Shape {
             dims.insert(axis + 1, window.size);
             dims.into()
         }
-    }
-}
-
-/// The dimensions of a matrix product by NumPy's rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MatMulDims {
-    /// The broadcast leading dimensions.
-    pub batch: Shape,
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    /// Whether x is a vector: a row of length k whose axis vanishes from the result.
-    pub vector_x: bool,
-    /// Whether w is a vector: a column of length k whose axis vanishes from the result.
-    pub vector_w: bool,
-}
-
-impl MatMulDims {
-    pub fn of(x: &Shape, w: &Shape) -> Result<Self, MistakeKind> {
-        let (vector_x, vector_w) = (x.rank() == 1, w.rank() == 1);
-        let scalar = || MistakeKind::MatMulRank(x.clone(), w.clone());
-        let (batch_x, m, k) = match x.dims() {
-            &[k] => (&[][..], 1, k),
-            [batch @ .., m, k] => (batch, *m, *k),
-            [] => return Err(scalar()),
-        };
-        let (batch_w, inner, n) = match w.dims() {
-            &[k] => (&[][..], k, 1),
-            [batch @ .., k, n] => (batch, *k, *n),
-            [] => return Err(scalar()),
-        };
-        if k != inner {
-            return Err(MistakeKind::MatMulInner(x.clone(), w.clone()));
-        }
-        let batch = Shape::from(batch_x)
-            .broadcast(&Shape::from(batch_w))
-            .ok_or_else(|| MistakeKind::MatMulBatch(x.clone(), w.clone()))?;
-        Ok(Self { batch, m, n, k, vector_x, vector_w })
-    }
-
-    /// The shape of the result.
-    pub fn shape(&self) -> Shape {
-        let m = (!self.vector_x).then_some(self.m);
-        let n = (!self.vector_w).then_some(self.n);
-        self.batch.dims().iter().copied().chain(m).chain(n).collect()
     }
 }

@@ -4,6 +4,7 @@
 mod attention;
 mod elementwise;
 mod infer;
+mod matmul;
 mod own;
 mod precision;
 mod random;
@@ -18,7 +19,8 @@ pub(crate) use attention::{AttentionDims, Scores};
 #[cfg(test)]
 pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
-pub(crate) use infer::{MatMulDims, check_size, infer};
+pub(crate) use infer::{check_size, infer};
+pub(crate) use matmul::MatMulDims;
 pub(crate) use own::{Elements, MOST_BINDINGS, MOST_INPUTS, OwnKernel, Twin};
 pub use precision::Precision;
 pub(crate) use random::{Distribution, Random};

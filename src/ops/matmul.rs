@@ -1,0 +1,63 @@
+//! Matrix products.
+
+use super::Type;
+use super::infer::operands;
+use crate::error::MistakeKind;
+use crate::shape::Shape;
+
+/// The dimensions of a matrix product by NumPy's rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MatMulDims {
+    /// The broadcast leading dimensions.
+    pub batch: Shape,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    /// Whether x is a vector: a row of length k whose axis vanishes from the result.
+    pub vector_x: bool,
+    /// Whether w is a vector: a column of length k whose axis vanishes from the result.
+    pub vector_w: bool,
+}
+
+impl MatMulDims {
+    pub fn of(x: &Shape, w: &Shape) -> Result<Self, MistakeKind> {
+        let (vector_x, vector_w) = (x.rank() == 1, w.rank() == 1);
+        let scalar = || MistakeKind::MatMulRank(x.clone(), w.clone());
+        let (batch_x, m, k) = match x.dims() {
+            &[k] => (&[][..], 1, k),
+            [batch @ .., m, k] => (batch, *m, *k),
+            [] => return Err(scalar()),
+        };
+        let (batch_w, inner, n) = match w.dims() {
+            &[k] => (&[][..], k, 1),
+            [batch @ .., k, n] => (batch, *k, *n),
+            [] => return Err(scalar()),
+        };
+        if k != inner {
+            return Err(MistakeKind::MatMulInner(x.clone(), w.clone()));
+        }
+        let batch = Shape::from(batch_x)
+            .broadcast(&Shape::from(batch_w))
+            .ok_or_else(|| MistakeKind::MatMulBatch(x.clone(), w.clone()))?;
+        Ok(Self { batch, m, n, k, vector_x, vector_w })
+    }
+
+    /// The shape of the result.
+    pub fn shape(&self) -> Shape {
+        let m = (!self.vector_x).then_some(self.m);
+        let n = (!self.vector_w).then_some(self.n);
+        self.batch.dims().iter().copied().chain(m).chain(n).collect()
+    }
+}
+
+/// The type of a product of `inputs`.
+pub(super) fn infer(inputs: &[&Type]) -> Result<Type, MistakeKind> {
+    let [a, b] = operands(inputs)?;
+    if a.dtype != b.dtype {
+        return Err(MistakeKind::DTypes(a.dtype, b.dtype));
+    }
+    if !a.dtype.is_numeric() {
+        return Err(MistakeKind::DType(a.dtype));
+    }
+    Ok(Type { dtype: a.dtype, shape: MatMulDims::of(&a.shape, &b.shape)?.shape() })
+}
