@@ -1,6 +1,8 @@
 //! Without an executor: the blocking twins of the async methods.
 #![cfg(feature = "blocking")]
 
+use std::time::Duration;
+
 use onetrip::{Backend, Device, GpuCommandBatch, Wgsl};
 
 #[test]
@@ -25,12 +27,39 @@ fn programs_run_without_an_executor() {
     let profile = program.profile_blocking([(x, &[0.0; 2])]).expect("a run");
     assert_eq!((profile.backend, profile.kernels.len()), (Backend::Cpu, 1));
     assert!(program.run_blocking([(x, &[1.0])]).is_err());
+    let data = [(x, &[10.0, 20.0])];
+    program.run_within_blocking(Duration::from_secs(600), data).expect("a run in time");
+    program.run_unless_blocking(std::future::pending(), data).expect("a run to its end");
+}
+
+#[cfg(feature = "ndarray")]
+#[test]
+fn arrays_are_read_without_an_executor() {
+    use ndarray::array;
+
+    let device = Device::cpu();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.upload_array(array![[1.0_f32, -2.0], [3.0, -4.0]].view());
+    let y = batch.relu(x);
+    batch.download(y);
+    let kept = batch.keep(y);
+    let want = array![[1.0, 0.0], [3.0, 0.0]].into_dyn();
+    batch.execute_blocking().expect("a run");
+    assert_eq!(batch.read_array_blocking(y).expect("a result"), want);
+    assert_eq!(kept.read_array_blocking().expect("the data"), want);
+    let program = batch.compile_blocking().expect("a sound batch");
+    let outputs = program.run_blocking([(x, &[-1.0, 1.0, 0.0, 5.0])]).expect("a run");
+    let want = array![[0.0, 1.0], [0.0, 5.0]].into_dyn();
+    assert_eq!(outputs.read_array_blocking(y).expect("a result"), want);
 }
 
 #[test]
 fn a_device_is_measured_without_an_executor() {
     let device = Device::builder().without_cache().cpu().expect("the cores");
     assert!(device.calibrate_blocking().expect("a profile").measured);
+    let mut steps = 0;
+    let measured = device.calibrate_with_blocking(|_| steps += 1).expect("a profile");
+    assert!(measured.measured && steps > 0);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 use ndarray::{ArrayD, ArrayView, Dimension, IxDyn};
 
+#[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
+use super::blocking::wait;
 use super::program::{OutputKey, Outputs};
 use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch, Input};
@@ -88,6 +90,15 @@ impl GpuCommandBatch {
         let given = values.len();
         array(&self.shape(id).unwrap_or_else(|| given.into()), values)
     }
+
+    /// [`GpuCommandBatch::read_array`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`GpuCommandBatch::read_array`].
+    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
+    pub fn read_array_blocking<T: Element>(&self, id: BufferId<T>) -> Result<ArrayD<T>> {
+        wait(self.read_array(id))
+    }
 }
 
 impl Outputs {
@@ -99,6 +110,15 @@ impl Outputs {
         let shape = self.shape::<T>(key)?;
         array(&shape, self.read(key).await?)
     }
+
+    /// [`Outputs::read_array`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Outputs::read_array`].
+    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
+    pub fn read_array_blocking<T: Element>(&self, key: impl OutputKey<T>) -> Result<ArrayD<T>> {
+        wait(self.read_array(key))
+    }
 }
 
 impl<T: Element> Resident<T> {
@@ -108,6 +128,15 @@ impl<T: Element> Resident<T> {
     /// As [`read`](Self::read).
     pub async fn read_array(&self) -> Result<ArrayD<T>> {
         array(self.shape(), self.read().await?)
+    }
+
+    /// [`Resident::read_array`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Resident::read_array`].
+    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
+    pub fn read_array_blocking(&self) -> Result<ArrayD<T>> {
+        wait(self.read_array())
     }
 }
 

@@ -1,9 +1,12 @@
-//! Blocking twins of most async methods of devices, batches, programs and residents.
+//! Blocking twins of the async methods of devices, batches, programs and residents.
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
+
+use std::time::Duration;
 
 use super::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
 };
+use crate::calibrate::Progress;
 use crate::cost::DeviceProfile;
 use crate::device::{Device, DeviceBuilder};
 use crate::dtype::Element;
@@ -11,7 +14,7 @@ use crate::error::Result;
 
 /// The result of `future`, which this thread waits for. Within a task of tokio's, its channels and locks say after a
 /// while that nothing is there until the task gives its thread back, which a thread that waits never does.
-fn wait<F: Future>(future: F) -> F::Output {
+pub(super) fn wait<F: Future>(future: F) -> F::Output {
     pollster::block_on(tokio::task::unconstrained(future))
 }
 
@@ -49,6 +52,17 @@ impl Device {
     /// As [`Device::calibrate`].
     pub fn calibrate_blocking(&self) -> Result<DeviceProfile> {
         wait(self.calibrate())
+    }
+
+    /// [`Device::calibrate_with`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Device::calibrate_with`].
+    pub fn calibrate_with_blocking(
+        &self,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<DeviceProfile> {
+        wait(self.calibrate_with(progress))
     }
 }
 
@@ -127,6 +141,30 @@ impl Program {
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
         wait(self.run(inputs))
+    }
+
+    /// [`Program::run_within`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Program::run_within`].
+    pub fn run_within_blocking<'a>(
+        &self,
+        limit: Duration,
+        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+    ) -> Result<Outputs> {
+        wait(self.run_within(limit, inputs))
+    }
+
+    /// [`Program::run_unless`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Program::run_unless`].
+    pub fn run_unless_blocking<'a>(
+        &self,
+        stop: impl Future<Output = ()>,
+        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
+    ) -> Result<Outputs> {
+        wait(self.run_unless(stop, inputs))
     }
 
     /// [`Program::profile`], waiting on this thread.
