@@ -168,6 +168,7 @@ impl Groups<'_> {
     }
 
     /// Leaves the time from `start` out of account: how long compilers take says nothing of the device.
+    #[cfg(feature = "gpu")]
     fn compiled(&mut self, start: Stopwatch) {
         self.compiling += start.total().as_secs_f64();
     }
