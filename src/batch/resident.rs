@@ -191,7 +191,7 @@ impl Device {
     ///
     /// # Errors
     /// [`DataError`] if the data does not fill the shape;
-    /// [`DeviceError`](crate::DeviceError) if the device has no room.
+    /// [`DeviceError`] if the device has no room.
     #[track_caller]
     pub fn resident<T: Element>(&self, data: &[T], shape: impl Into<Shape>) -> Result<Resident<T>> {
         self.resident_of(Origin::unnamed("resident", Location::caller()), data, shape.into())

@@ -4,7 +4,7 @@
 //! products ([`scale`]), simplify ([`simplify`]), fold movements ([`path`]), fuse ([`fuse`], by what [`reads`],
 //! [`lookup`] and [`fail`] say of operations), write expressions ([`emit`]), choose tiles ([`tune`], [`product`],
 //! [`attention`]), predict ([`predict`]), order ([`schedule`]) and lay out memory ([`memory`]).
-//! [`verify`] checks each result in debug builds, and [`place`] plans for both sides and takes one.
+//! [`verify`] checks each result in debug builds, and [`mod@place`] plans for both sides and takes one.
 
 mod assign;
 mod attention;
