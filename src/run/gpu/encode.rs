@@ -50,11 +50,10 @@ impl Memory {
         Ok(Self { slots, kept, failures, residents: job.residents.clone() })
     }
 
-    /// Bytes on loan for this run alone.
-    pub fn bytes(&self) -> u64 {
+    /// What is on loan for this run alone.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         let kept = self.kept.iter().map(|kept| &kept.lease);
-        let leases = self.slots.iter().chain(&self.failures).chain(kept);
-        leases.map(|lease| lease.buffer.size()).sum()
+        self.slots.iter().chain(&self.failures).chain(kept)
     }
 
     /// What only the device uses, without what outlives the run.

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use futures_timer::Delay;
 use tokio::sync::oneshot;
 
 use super::Shared;
@@ -15,8 +17,12 @@ use super::gather::Departure;
 use super::poller::{Spin, Spun};
 use super::pool::Lease;
 use super::record::Script;
+use crate::clock::Stopwatch;
 use crate::error::DeviceError;
 use crate::run::budget::Permit;
+
+/// A run that takes this long is not polled for from the start.
+const LONG: Duration = Duration::from_millis(4);
 
 /// Results in host memory: a mapped buffer, which returns to the pool when dropped.
 pub(super) struct Readback {
@@ -127,6 +133,12 @@ pub(super) struct Flight {
     index: Option<wgpu::SubmissionIndex>,
     /// While this future polls the device itself.
     spin: Option<Spin>,
+    /// How long it may take; zero if nobody knows.
+    expected: Duration,
+    /// Since it was submitted, or waits for that.
+    flown: Stopwatch,
+    /// Until shortly before its expected end, when this future polls the device again.
+    soon: Option<Delay>,
 }
 
 /// What the host has again when a submission has finished.
@@ -162,6 +174,24 @@ impl Returns {
 }
 
 impl Flight {
+    fn new(
+        shared: &Arc<Shared>,
+        ticket: Arc<Ticket>,
+        receiver: oneshot::Receiver<Landing>,
+        index: Option<wgpu::SubmissionIndex>,
+    ) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            ticket,
+            receiver,
+            index,
+            spin: None,
+            expected: Duration::ZERO,
+            flown: Stopwatch::started(),
+            soon: None,
+        }
+    }
+
     /// Submits `commands`. Until they have finished, `permit` is held, even if the flight is dropped.
     pub fn submit(
         shared: &Arc<Shared>,
@@ -173,24 +203,56 @@ impl Flight {
         let (ticket, receiver) = Ticket::new(permit);
         let index = Some(shared.queue.submit([commands]));
         returns.follow(&shared.queue, Arc::clone(&ticket));
-        Self { shared: Arc::clone(shared), ticket, receiver, index, spin: None }
+        Self::new(shared, ticket, receiver, index)
     }
 
     /// As [`submit`](Self::submit), at once or together with others that come meanwhile.
     pub fn depart(shared: &Arc<Shared>, script: Script, permit: Permit) -> Self {
         let (ticket, receiver) = Ticket::new(permit);
         let index = shared.depart(Departure { script, ticket: Arc::clone(&ticket) });
-        Self { shared: Arc::clone(shared), ticket, receiver, index, spin: None }
+        Self::new(shared, ticket, receiver, index)
     }
 
     pub fn ticket(&self) -> Arc<Ticket> {
         Arc::clone(&self.ticket)
     }
 
-    fn leave_to_poller(&mut self) {
-        if let Some(index) = self.index.take() {
-            self.shared.poller.watch(index, Arc::clone(&self.ticket));
+    /// Says how long it may take.
+    pub fn expect(&mut self, time: Duration) {
+        self.expected = time;
+    }
+
+    /// Polls the device for a while, if this future may.
+    fn spin(&mut self, context: &mut Context<'_>) -> Option<Landing> {
+        let spin = match self.spin.take() {
+            Some(spin) => spin,
+            None => self.shared.poller.begin_spin(&self.ticket)?,
+        };
+        match spin.poll(&self.ticket, &mut self.receiver) {
+            Spun::Landed(landing) => return Some(landing),
+            Spun::Again => {
+                self.spin = Some(spin);
+                context.waker().wake_by_ref();
+            }
+            Spun::Enough => {}
         }
+        None
+    }
+
+    /// Whether it is now that the device should be polled again. Else the task is woken then.
+    fn is_soon(&mut self, context: &mut Context<'_>) -> bool {
+        let is_now = self.soon.as_mut().is_some_and(|soon| Pin::new(soon).poll(context).is_ready());
+        if is_now {
+            self.soon = None;
+        }
+        is_now
+    }
+
+    /// Whether it was not left to the poller before.
+    fn leave_to_poller(&mut self) -> bool {
+        let Some(index) = self.index.take() else { return false };
+        self.shared.poller.watch(index, Arc::clone(&self.ticket));
+        true
     }
 
     fn landed(&self, landing: Landing) -> Result<Option<Readback>, DeviceError> {
@@ -218,23 +280,24 @@ impl Future for Flight {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let flight = &mut *self;
-        if flight.index.is_some() {
-            let spin = flight.spin.take().or_else(|| flight.shared.poller.begin_spin());
-            match spin.as_ref().map(|spin| spin.poll(&mut flight.receiver)) {
-                Some(Spun::Landed(landing)) => {
-                    flight.index = None;
-                    return Poll::Ready(flight.landed(landing));
-                }
-                Some(Spun::Again) => {
-                    flight.spin = spin;
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                Some(Spun::Enough) | None => {}
+        let is_short = flight.index.is_some() && flight.expected < LONG;
+        if is_short || flight.spin.is_some() || flight.is_soon(context) {
+            if let Some(landing) = flight.spin(context) {
+                flight.index = None;
+                return Poll::Ready(flight.landed(landing));
+            }
+            if flight.spin.is_some() {
+                return Poll::Pending;
             }
         }
         let landing = Pin::new(&mut flight.receiver).poll(context);
-        flight.leave_to_poller();
+        if flight.leave_to_poller() && landing.is_pending() {
+            let left = flight.expected.saturating_sub(flight.flown.total());
+            flight.soon = flight.shared.poller.wait_before(left);
+            if flight.is_soon(context) {
+                context.waker().wake_by_ref();
+            }
+        }
         landing.map(|landing| flight.landed(landing.unwrap_or(Landing::Unmapped)))
     }
 }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::Shared;
 use super::fault::{Health, Scope, ours};
 use super::flight::{Returns, Ticket};
+use super::pool::bytes;
 use super::record::{Script, record};
 use crate::error::DeviceError;
 use crate::trace::event;
@@ -83,7 +84,7 @@ impl Gather {
     pub fn takes(script: &Script) -> bool {
         let dispatches = &script.kernels.dispatches;
         dispatches.len() <= MOST_DISPATCHES
-            && script.bytes() <= MOST_BYTES
+            && bytes(script.leases()) <= MOST_BYTES
             && dispatches.iter().all(|dispatch| dispatch.own.is_none())
     }
 

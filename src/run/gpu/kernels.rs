@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use smallvec::SmallVec;
 
 use super::ahead::Ahead;
 use super::archive::Archive;
 use super::fault::{Health, Scope};
-use super::pool::Lease;
+use super::pool::{Lease, Needs};
 use crate::caught::caught;
 use crate::codegen::Dispatch;
 use crate::error::{DeviceError, file_and_line};
@@ -91,9 +91,10 @@ pub(crate) struct Kernels {
     pub(super) pipelines: Vec<Arc<Pipeline>>,
     pub(super) params: Option<Params>,
     pub(super) ahead: Ahead,
-    /// Whether the last run found all its memory in the pool. Drivers take milliseconds to allocate, so until then runs are
-    /// launched off the awaiting thread.
-    pub(super) settled: AtomicBool,
+    /// What a run takes of the pool, once there was one.
+    pub(super) needs: OnceLock<Needs>,
+    /// How long the last run took on the device, in nanoseconds; 0 before.
+    pub(super) took: AtomicU64,
     /// Pipelines compiled for these kernels.
     pub compiled: u32,
     /// Pipelines found in the cache.

@@ -32,8 +32,8 @@ mod stamps;
 mod tests;
 mod trip;
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
@@ -255,8 +255,16 @@ impl Gpu {
             let block = shared.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
             Some(Params { words, offsets, block, there: AtomicBool::new(false) })
         };
-        let (ahead, settled) = (Ahead::default(), AtomicBool::new(false));
-        Ok(Arc::new(Kernels { dispatches, pipelines, params, ahead, settled, compiled, hits }))
+        Ok(Arc::new(Kernels {
+            dispatches,
+            pipelines,
+            params,
+            ahead: Ahead::default(),
+            needs: OnceLock::new(),
+            took: AtomicU64::new(0),
+            compiled,
+            hits,
+        }))
     }
 }
 

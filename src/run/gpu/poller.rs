@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_timer::Delay;
 use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -57,7 +58,7 @@ struct Watch {
 #[derive(Default)]
 struct Queue {
     /// In the order of submission, or nearly.
-    flights: VecDeque<(wgpu::SubmissionIndex, Arc<Ticket>)>,
+    flights: VecDeque<Sent>,
     closed: bool,
 }
 
@@ -103,12 +104,20 @@ impl Poller {
         self.watch.changed.notify_one();
     }
 
-    /// The right to poll the device in a future, since waking threads costs more than a small trip takes. One
-    /// future has it at a time; with others waiting there is no small trip, and it is not given.
-    pub fn begin_spin(&self) -> Option<Spin> {
+    /// Until shortly before the end of what takes so long yet: from then on its future may poll, since a thread is woken a
+    /// tenth of a millisecond late. `None` if that is now, or polling would take cores from the adapter.
+    pub fn wait_before(&self, left: Duration) -> Option<Delay> {
+        const LEAST: Duration = Duration::from_micros(200);
+        let most = self.watch.poll_time.future - SPIN;
+        let wait = left.saturating_sub((left / 16).clamp(LEAST.min(most), most));
+        (wait > LEAST && !most.is_zero()).then(|| Delay::new(wait))
+    }
+
+    /// The right to poll the device in the future of `ticket`, since waking threads costs more than a small trip takes.
+    /// One future has it at a time; with others waiting there is no small trip, and it is not given.
+    pub fn begin_spin(&self, ticket: &Arc<Ticket>) -> Option<Spin> {
         let watch = &self.watch;
-        let others = !watch.queue().flights.is_empty() || watch.gather.has_waiting();
-        if others || watch.spinning.swap(true, Ordering::Acquire) {
+        if watch.has_others(ticket) || watch.spinning.swap(true, Ordering::Acquire) {
             return None;
         }
         Some(Spin { watch: Arc::clone(watch), start: Instant::now() })
@@ -132,7 +141,7 @@ pub(super) enum Spun {
 
 impl Spin {
     /// Polls for a moment.
-    pub fn poll(&self, receiver: &mut Receiver<Landing>) -> Spun {
+    pub fn poll(&self, ticket: &Arc<Ticket>, receiver: &mut Receiver<Landing>) -> Spun {
         let watch = &self.watch;
         let start = Instant::now();
         loop {
@@ -142,8 +151,8 @@ impl Spin {
                 Err(TryRecvError::Closed) => return Spun::Landed(Landing::Unmapped),
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
-            let others = !watch.queue().flights.is_empty() || watch.gather.has_waiting();
-            if others || watch.health.is_lost() || self.start.elapsed() > watch.poll_time.future {
+            let enough = self.start.elapsed() > watch.poll_time.future;
+            if enough || watch.health.is_lost() || watch.has_others(ticket) {
                 return Spun::Enough;
             }
             if start.elapsed() > SPIN {
@@ -176,6 +185,12 @@ impl Drop for Poller {
 impl Watch {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether others than `ticket` are to be waited for, or wait to be submitted.
+    fn has_others(&self, ticket: &Arc<Ticket>) -> bool {
+        let is_other = |(_, other): &Sent| !Arc::ptr_eq(other, ticket) && !other.is_done();
+        self.gather.has_waiting() || self.queue().flights.iter().any(is_other)
     }
 
     /// Submits the runs that wait, if it is time.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::fault::{Health, Scope};
+use super::idle::close;
 use crate::error::DeviceError;
 use crate::run::memory::MemoryCounts;
 
@@ -93,6 +94,23 @@ impl Drop for Lease {
     }
 }
 
+/// The bytes of `leases`.
+pub(super) fn bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
+    leases.map(|lease| lease.buffer.size()).sum()
+}
+
+/// How many blocks of a kind and size something takes.
+pub(super) type Needs = HashMap<(Kind, u64), usize>;
+
+/// What `leases` took.
+pub(super) fn needs<'a>(leases: impl Iterator<Item = &'a Lease>) -> Needs {
+    let mut needs = Needs::new();
+    for lease in leases {
+        *needs.entry((lease.kind, lease.buffer.size())).or_default() += 1;
+    }
+    needs
+}
+
 /// The buffers of one device that are not in use.
 pub(super) struct Pool {
     health: Arc<Health>,
@@ -131,6 +149,13 @@ impl Pool {
     /// Whether `lease` is a loan from this pool.
     pub fn is_of(&self, lease: &Lease) -> bool {
         std::ptr::eq(self, Arc::as_ptr(&lease.pool))
+    }
+
+    /// Whether all of `needs` lies idle.
+    pub fn has(&self, needs: &Needs) -> bool {
+        let idle = self.idle();
+        let has = |class| idle.free.get(class).map_or(0, BTreeMap::len);
+        needs.iter().all(|(class, &number)| has(class) >= number)
     }
 
     /// An idle block of `size` bytes, which [`size_class`] gave.
@@ -172,8 +197,14 @@ impl Pool {
         let size = block.buffer.size();
         let mut idle = self.idle();
         idle.lent_bytes -= size;
-        if !reusable || self.health.is_lost() {
+        let is_lost = self.health.is_lost();
+        if !reusable || is_lost {
             idle.freed.push(block.id);
+            drop(idle);
+            if is_lost {
+                // A driver that opens a device meanwhile may keep this waiting.
+                close(Arc::new(block));
+            }
             return;
         }
         idle.clock += 1;

@@ -51,11 +51,10 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Bytes on loan for this run alone.
-    pub fn bytes(&self) -> u64 {
+    /// What is on loan for this run alone.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         let readback = self.readback.as_ref().map(|(readback, _)| readback);
-        let host = self.staging.iter().chain(readback).map(|lease| lease.buffer.size());
-        self.memory.bytes() + host.sum::<u64>()
+        self.memory.leases().chain(&self.staging).chain(readback)
     }
 
     fn upload(&self, encoder: &mut wgpu::CommandEncoder) {

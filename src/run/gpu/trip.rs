@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::convert::Storage;
 use super::encode::{Encode, Memory, StagedCopy, value};
@@ -11,13 +12,14 @@ use super::fault::Scope;
 use super::flight::{Flight, Returns};
 use super::gather::Gather;
 use super::kernels::Kernels;
-use super::pool::{Kind, Lease};
+use super::pool::{Kind, Lease, bytes, needs};
 use super::readback::{GpuRun, Output, Source};
 use super::record::{Script, record};
 use super::resident::DeviceBuffer;
 use super::staging::Cargo;
 use super::stamps::Stamps;
 use super::{Gpu, GpuCounts, Shared};
+use crate::clock::Stopwatch;
 use crate::error::{DeviceError, Error};
 use crate::plan::{Home, Plan, Value};
 use crate::run::budget::Permit;
@@ -47,8 +49,8 @@ pub(crate) struct Job {
 impl Gpu {
     /// Runs a plan.
     ///
-    /// Small uploads are packed when the future is first polled, large ones on another thread from then on, and so are those
-    /// of runs that may have to allocate.
+    /// Small uploads are packed when the future is first polled, large ones on another thread from then on. So are those
+    /// of runs for which memory must be allocated: drivers may take milliseconds.
     /// Dropping the future later cancels nothing.
     pub fn run(
         &self,
@@ -57,17 +59,21 @@ impl Gpu {
         let shared = Arc::clone(&self.0);
         let timeline = job.timeline.clone();
         async move {
-            let is_settled = job.kernels.settled.load(Ordering::Relaxed);
-            let (flight, mut run) = if is_settled && job.plan.bytes_up < LARGE as u64 {
+            let kernels = Arc::clone(&job.kernels);
+            let finds_room = kernels.needs.get().is_some_and(|needs| shared.pool.has(needs));
+            let (flight, mut run) = if finds_room && job.plan.bytes_up < LARGE as u64 {
                 shared.launch(&job)?
             } else {
                 off_thread(move || shared.launch(&job)).await?
             };
-            if let Some(flight) = flight {
-                let ticket = flight.ticket();
+            if let Some(mut flight) = flight {
+                let (ticket, running) = (flight.ticket(), Stopwatch::started());
+                flight.expect(Duration::from_nanos(kernels.took.load(Ordering::Relaxed)));
                 let flown = stage!(timeline, "run").over(pin!(flight)).await;
                 run.counts.shared = ticket.is_shared().into();
                 run.readback = flown?.map(Arc::new);
+                let took = u64::try_from(running.total().as_nanos()).unwrap_or(u64::MAX);
+                kernels.took.store(took, Ordering::Relaxed);
             }
             run.find_failure();
             Ok(run)
@@ -103,14 +109,24 @@ struct Recorded {
 }
 
 impl Prepared {
-    /// Bytes on loan for this run alone, where nothing goes between host and device.
-    pub fn bytes(&self) -> u64 {
-        let slots = match &self.work {
-            Work::Recorded(Recorded { slots, .. }) => &slots[..],
-            Work::Nothing | Work::Script(_) => &[],
+    /// What is on loan for this run alone.
+    fn leases(&self) -> impl Iterator<Item = &Lease> {
+        let (script, recorded) = match &self.work {
+            Work::Nothing => (None, None),
+            Work::Script(script) => (Some(script), None),
+            Work::Recorded(recorded) => (None, Some((recorded, &self.kept))),
         };
-        let kept = self.kept.iter().map(|kept| &kept.lease);
-        slots.iter().chain(kept).map(|lease| lease.buffer.size()).sum()
+        let recorded = recorded.into_iter().flat_map(|(recorded, kept)| {
+            recorded.leases().chain(kept.iter().map(|kept| &kept.lease))
+        });
+        script.into_iter().flat_map(Script::leases).chain(recorded)
+    }
+}
+
+impl Recorded {
+    fn leases(&self) -> impl Iterator<Item = &Lease> {
+        let Returns { staging, readback } = &self.returns;
+        self.slots.iter().chain(staging).chain(readback.as_ref().map(|(readback, _)| readback))
     }
 }
 
@@ -125,9 +141,8 @@ impl Shared {
             Some(prepared) => prepared,
             None => self.prepare(job)?,
         };
-        let allocated = prepared.counts.pool_misses > 0;
-        job.kernels.settled.store(!allocated, Ordering::Relaxed);
-        let (stays, bytes) = (prepared.stays, prepared.bytes());
+        job.kernels.needs.get_or_init(|| needs(prepared.leases()));
+        let (stays, bytes) = (prepared.stays, bytes(prepared.leases()));
         let launched = stage!(job.timeline, "submit").of(|| self.submit(job, prepared))?;
         if stays && !timed {
             self.look_ahead(job, bytes);

@@ -1,10 +1,10 @@
 //! Runs that are submitted together.
 
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use super::super::flight::Ticket;
+use super::super::pool::Needs;
 use super::*;
 use crate::error::Error;
 
@@ -12,7 +12,7 @@ type Running = Pin<Box<dyn Future<Output = Result<GpuRun, Error>> + Send>>;
 
 /// A run that was polled once, and launched by that even if it must allocate; with what that gave.
 fn started(gpu: &Gpu, job: Job) -> (Running, Poll<Result<GpuRun, Error>>) {
-    job.kernels.settled.store(true, Ordering::Relaxed);
+    let _ = job.kernels.needs.set(Needs::new());
     let mut run: Running = Box::pin(gpu.run(job));
     let polled = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     (run, polled)
