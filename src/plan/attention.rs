@@ -11,8 +11,11 @@ const THREADS: usize = 128 * GROUPS;
 /// Queries from which on a workgroup takes more of them: rows, those of a thread, and keys scored at a time.
 const TILES: [(usize, usize, usize, usize); 4] =
     [(1, 16, 4, 32), (17, 32, 4, 64), (49, 64, 8, 64), (96, 128, 8, 64)];
-/// Columns of the result that fit in a thread's registers beside 64 keys.
+/// The same for results of more than so many columns, of which a thread has fewer rows. On an H200, 128 columns took 1.3 of this with
+/// eight rows a thread.
 const NARROW: usize = 64;
+const WIDE_TILES: [(usize, usize, usize, usize); 3] =
+    [(1, 16, 4, 32), (17, 32, 4, 32), (49, 64, 4, 64)];
 /// The most columns that a workgroup computes.
 const COLUMNS: usize = 128;
 const MOST_PARTS: usize = 64;
@@ -59,10 +62,15 @@ fn columns(form: &AttentionForm) -> usize {
 /// The schedules in which each thread multiplies, those of many queries first.
 fn by_threads(form: &AttentionForm) -> Vec<AttentionSchedule> {
     let columns = columns(form);
-    let tiles = TILES.iter().rev().filter(|(from, ..)| form.queries >= *from);
-    let schedule = |&(_, rows, each, keys): &(usize, usize, usize, usize)| {
-        let keys = if columns > NARROW { 32 } else { keys };
-        AttentionSchedule { rows, each, keys, columns, units: None, parts: 1 }
+    let tiles = if columns > NARROW { &WIDE_TILES[..] } else { &TILES };
+    let tiles = tiles.iter().rev().filter(|(from, ..)| form.queries >= *from);
+    let schedule = |&(_, rows, each, keys): &(usize, usize, usize, usize)| AttentionSchedule {
+        rows,
+        each,
+        keys,
+        columns,
+        units: None,
+        parts: 1,
     };
     tiles.map(schedule).collect()
 }

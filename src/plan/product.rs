@@ -201,6 +201,8 @@ fn scalar() -> Vec<Candidate> {
     vec![
         tile([128, 128, 16, 8, 8], 1, 326.0, 1.3),
         tile([64, 64, 16, 8, 8], 2, 290.0, 0.9),
+        // With less memory, more of them share a core: faster where k is short.
+        tile([64, 64, 8, 8, 4], 4, 285.0, 0.5),
         tile([32, 64, 16, 4, 8], 3, 170.0, 0.58),
         tile([32, 32, 32, 4, 4], 4, 150.0, 0.75),
         tile([16, 64, 16, 4, 4], 4, 130.0, 0.4),
@@ -299,6 +301,23 @@ mod tests {
         assert_eq!(of(4096, 4096, 4096, Precision::Exact).parts, 1);
         assert!(of(64, 4096, 4096, Precision::Exact).parts > 1);
         assert!(of(16, 64, 100_000, Precision::Exact).parts > 1);
+    }
+
+    #[test]
+    fn small_tiles_of_a_short_k_are_done_in_one_round() {
+        let target = Target {
+            profile: Arc::new(DeviceProfile { cores: 132, ..DeviceProfile::typical(16) }),
+            ..target(Limits::webgpu())
+        };
+        let bk = |k| {
+            let size = ProductSize { count: 8, m: 64, n: 3136, k, windows: false };
+            let ProductLayout::Tiles(tile) = schedule(&size, Precision::Exact, &target).layout
+            else {
+                panic!("{size:?} has many rows")
+            };
+            tile.bk
+        };
+        assert_eq!((bk(64), bk(4096)), (8, 16));
     }
 
     #[test]
