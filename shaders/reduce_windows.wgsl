@@ -12,11 +12,10 @@
 
 @compute @workgroup_size(64)
 fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
+    {{grid}}
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let id = ((group.z * groups.y + group.y) * groups.x + group.x) * 64u + thread;
+    let id = ({{workgroup}}) * 64u + thread;
     if id >= {{ids}} {
         return;
     }

@@ -2,8 +2,9 @@
 //!
 //! Each pass is a function from one plain value to the next: prune ([`ir`]), scale the operands of split
 //! products ([`scale`]), simplify ([`simplify`]), fold movements ([`path`]), fuse ([`fuse`], by what [`reads`],
-//! [`lookup`] and [`fail`] say of operations), write expressions ([`emit`]), choose tiles ([`tune`], [`product`],
-//! [`attention`]), predict ([`predict`]), order ([`schedule`]) and lay out memory ([`memory`]).
+//! [`lookup`] and [`fail`] say of operations), write expressions ([`emit`]) over values that have a home
+//! ([`storage`]), choose tiles ([`tune`], [`product`], [`attention`]), predict ([`predict`]), refuse what the device
+//! cannot run ([`limits`]), order ([`schedule`]) and lay out memory ([`memory`]).
 //! [`verify`] checks each result in debug builds, and [`mod@place`] plans for both sides and takes one.
 
 mod assign;
