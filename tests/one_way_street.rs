@@ -37,7 +37,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("wgpu", &["run/gpu", "device/sharing", "batch/sharing"]),
     ("naga", &["run/gpu"]),
     ("rayon", &["run/threads", "run/cpu"]),
-    ("futures_timer", &["run/deadline"]),
+    ("futures_timer", &["run/deadline", "run/gpu"]),
     ("gemm", &["run/cpu"]),
     ("petgraph", &["graph"]),
     ("siphasher", &["graph"]),
