@@ -11,6 +11,7 @@ use super::fault::{Health, Scope, ours};
 use super::flight::{Returns, Ticket};
 use super::pool::bytes;
 use super::record::{Script, record};
+use crate::caught::caught;
 use crate::error::DeviceError;
 use crate::trace::event;
 
@@ -171,7 +172,12 @@ impl Gather {
     /// Submits runs as one. Where that is refused, each alone, so that only those fail that are bad. Returns those that are
     /// then under way, in their order.
     fn send(&self, group: Vec<Departure>) -> Vec<Sent> {
-        match self.submit(&group) {
+        // All would wait forever for who panics.
+        let submitted = caught(|| self.submit(&group)).unwrap_or_else(|reason| {
+            self.health.lose(reason);
+            Err(self.health.lost(&self.device, "a panic"))
+        });
+        match submitted {
             Ok(index) => self.sent(group, &index),
             Err(error) if group.len() == 1 => {
                 group.into_iter().for_each(|run| run.ticket.refuse(error.clone()));
