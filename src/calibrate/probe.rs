@@ -115,7 +115,9 @@ impl<'a> Bench<'a> {
             }
         }
         samples.sort_by(f64::total_cmp);
-        let seconds = samples.get(samples.len() / 2).copied().unwrap_or(first_run);
+        // Of two in the middle the lower: what disturbs a run only adds to it.
+        let middle = samples.len().saturating_sub(1) / 2;
+        let seconds = samples.get(middle).copied().unwrap_or(first_run);
         Ok(Sample::Took(Timing { seconds, flops: first.flops as f64, bytes, moved }))
     }
 

@@ -25,8 +25,10 @@ const CHEAP: f64 = 5e-5;
 /// How much longer than one probe the next may take, and what all runs of it take in pieces.
 const GROWTH: f64 = 8.0;
 const RUNS: f64 = 6.0;
-/// Elements of the probes that grow.
+/// Elements of the probes that grow, on the host, where one thread is at work up to some size and all from there on.
 const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
+/// The same on a GPU, which is as fast for all that is small; other sizes are other kernels to compile.
+const SIZES_GPU: [usize; 4] = [1 << 12, 1 << 17, 1 << 21, 1 << 24];
 
 /// Elements of the transfers.
 const TRANSFERS: [usize; 6] = [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21, 1 << 23];
@@ -37,7 +39,7 @@ const MANY: usize = 9;
 #[cfg(feature = "gpu")]
 pub(super) fn graphs() -> impl Iterator<Item = Option<Graph>> {
     let products = products(None).into_iter().chain(products(Some(THIN_ROWS)));
-    let sized = GROUPS.map(|(_, piece, _)| SIZES.map(|elements| (piece, elements)));
+    let sized = GROUPS.map(|(_, piece, _)| SIZES_GPU.map(|elements| (piece, elements)));
     let pieces = products.chain(sized.into_iter().flatten());
     let pieces = pieces.map(|(piece, elements)| graphs::pieces(piece, elements, 1));
     let moves = TRANSFERS.iter().flat_map(|&n| [graphs::upload(n), graphs::download(n)]);
@@ -53,14 +55,15 @@ pub(super) async fn measure(
     let mut side = typical.clone();
     let squares = products(None);
     let thin = products(Some(THIN_ROWS));
-    let sized = GROUPS.map(|(_, piece, _)| SIZES.map(|elements| (piece, elements)));
+    let sizes: &[usize] = if bench.side() == Backend::Cpu { &SIZES } else { &SIZES_GPU };
 
     groups.next(bench.side(), "latency", 1.0);
     let Some((round_trip, dispatch)) = latency(bench).await? else { return Ok(None) };
     (side.round_trip, side.dispatch) = (round_trip, dispatch);
-    for ((what, _, curve), pieces) in GROUPS.into_iter().zip(&sized) {
+    for (what, piece, curve) in GROUPS {
         let deadline = groups.next(bench.side(), what, 1.0);
-        let Some(points) = points(bench, &side, pieces, deadline).await? else { return Ok(None) };
+        let pieces: Vec<_> = sizes.iter().map(|&elements| (piece, elements)).collect();
+        let Some(points) = points(bench, &side, &pieces, deadline).await? else { return Ok(None) };
         set(curve(&mut side), points);
     }
     let products = [("products", &squares, PRODUCT), ("thin products", &thin, THIN)];

@@ -35,11 +35,15 @@ impl<'a> Gauge<'a> {
         Self { bench, known, round_trip: 0.0 }
     }
 
-    /// Plans with all kernels that [`measure`](Self::measure) runs: operands are prepared in another way where they are large.
+    /// Plans with all kernels that [`measure`](Self::measure) runs. Operands of split products are scaled first, by kernels that
+    /// differ with their size.
     pub fn plans(&self) -> impl Iterator<Item = Plan> {
         self.known.iter().flat_map(|tile| {
-            let sizes = [(1, tile.bk * 8), (1, LONGEST), (16, LONGEST / 2)];
-            sizes.into_iter().filter_map(|(side, k)| self.plan(tile, side, side, k))
+            let whole = LONGEST / 2;
+            let sizes = [(1, tile.bk * 8), (1, LONGEST), (16, whole), (23, whole)];
+            let count = if tile.kind == TileKind::Split { sizes.len() } else { 1 };
+            let plans = sizes.into_iter().take(count);
+            plans.filter_map(|(side, k)| self.plan(tile, side, side, k))
         })
     }
 
