@@ -11,7 +11,8 @@ use super::selector::BackendSelector;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
-    /// Where it is predicted to be done first, by the device's [profile](crate::Device::profile).
+    /// Where it is predicted to be done first, by the device's [profile](crate::Device::profile). Near ties go to the host: a GPU must
+    /// be predicted to take a fifth less.
     #[default]
     Auto,
     /// On the host's cores.
