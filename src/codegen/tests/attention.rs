@@ -68,7 +68,7 @@ const SCHEDULES: [AttentionSchedule; 8] = [
     schedule([16, 4, 32, 64, 3]),
     schedule([32, 4, 64, 64, 1]),
     schedule([64, 8, 64, 64, 1]),
-    schedule([64, 8, 32, 128, 2]),
+    schedule([64, 4, 64, 128, 2]),
     schedule([128, 8, 64, 64, 1]),
     schedule([128, 8, 32, 96, 1]),
     schedule([32, 4, 32, 32, 1]),
