@@ -2,7 +2,7 @@
 //! small run takes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Shared;
 use super::trip::{Job, Prepared};
@@ -32,7 +32,7 @@ struct Next {
 impl Ahead {
     /// The run that was encoded ahead, if it is what `job` asks for.
     pub fn take(&self, job: &Job) -> Option<Prepared> {
-        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let next = self.next().take()?;
         if next.residents == residents(job) {
             return Some(next.prepared);
         }
@@ -40,8 +40,17 @@ impl Ahead {
         None
     }
 
+    /// Whether a run was encoded ahead.
+    pub fn is_ready(&self) -> bool {
+        self.next().is_some()
+    }
+
     fn put(&self, next: Next) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
+        *self.next() = Some(next);
+    }
+
+    fn next(&self) -> MutexGuard<'_, Option<Next>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -60,8 +60,9 @@ impl Gpu {
         let timeline = job.timeline.clone();
         async move {
             let kernels = Arc::clone(&job.kernels);
-            let finds_room = kernels.needs.get().is_some_and(|needs| shared.pool.has(needs));
-            let (flight, mut run) = if finds_room && job.plan.bytes_up < LARGE as u64 {
+            let finds_room = || kernels.needs.get().is_some_and(|needs| shared.pool.has(needs));
+            let has_room = kernels.ahead.is_ready() || finds_room();
+            let (flight, mut run) = if has_room && job.plan.bytes_up < LARGE as u64 {
                 shared.launch(&job)?
             } else {
                 off_thread(move || shared.launch(&job)).await?
