@@ -31,7 +31,7 @@ const BUDGET: Budget = Budget { least: 5, most: 50, time: Duration::from_millis(
 /// How often each is measured where Auto is not at the better side.
 const ROUNDS: usize = 3;
 /// Runs after which residents lie where they are read.
-const SETTLING: usize = 2;
+const SETTLING: usize = 4;
 /// Predicted seconds of the slower side above which a graph is left out.
 const TOO_LONG: f64 = 1.0;
 
