@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use onetrip::{Device, GpuCommandBatch};
 
@@ -47,6 +48,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// Held by each test: a run beside others may be done by other threads.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The requests of this thread while `work` is done, and its result.
 fn requests<R>(work: impl FnOnce() -> R) -> (usize, R) {
     let before = REQUESTS.get();
@@ -64,6 +72,7 @@ fn large<R>(work: impl FnOnce() -> R) -> (usize, R) {
 /// relu(x·w + b) and a softmax, with residents: three steps or fewer, of a few microseconds.
 #[test]
 fn a_small_run_asks_for_memory_a_few_times() {
+    let _alone = alone();
     let device = Device::cpu();
     let w = device.resident(&[0.5_f32; 24 * 10], [24, 10]).unwrap();
     let mut batch = GpuCommandBatch::new(&device);
@@ -85,6 +94,7 @@ fn a_small_run_asks_for_memory_a_few_times() {
 #[test]
 fn large_data_is_copied_as_often_as_it_must() {
     const LEN: usize = LARGE / 2;
+    let _alone = alone();
     let device = Device::cpu();
     let data: Vec<f32> = (0..LEN).map(|at| at as f32).collect();
     let mut batch = GpuCommandBatch::new(&device);

@@ -1,6 +1,7 @@
 //! Runs off the caller's thread, so that no async worker computes for long.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{CpuPool, CpuProgram, CpuRun, run};
 use crate::error::Result;
@@ -28,19 +29,46 @@ pub(crate) struct CpuJob {
     pub timeline: Timeline,
 }
 
+/// Runs of the process that are under way on its cores.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a run as under way while it lives.
+struct UnderWay;
+
+impl UnderWay {
+    /// With how many others there are.
+    fn begin() -> (Self, usize) {
+        (Self, UNDER_WAY.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether so many other runs leave cores to the caller's threads. Where they do not, runs that are done where they are
+/// awaited and rayon's threads take turns of milliseconds, and whoever waits for a thread of either waits for several.
+fn leave_cores(others: usize) -> bool {
+    others < (rayon::current_num_threads() / 2).max(1)
+}
+
 /// Whether a plan is done where it is awaited. Of functions of the user's own nobody knows how long they take.
 fn is_short(plan: &Plan) -> bool {
     let calls_user = || plan.steps.iter().any(|step| matches!(step.form, Form::Own(_)));
     plan.seconds < INLINE_SECONDS && !calls_user()
 }
 
-/// Runs a program, on rayon's threads if it is not short. If the future is dropped, no further step is begun.
+/// Runs a program, on rayon's threads if it is not short or many runs are under way. If the future is dropped, no further step is begun.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),
 /// which nobody is left to see.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
-    let (pool, short) = (Arc::clone(pool), is_short(job.program.plan()));
+    let (_under_way, others) = UnderWay::begin();
+    let is_done_here = leave_cores(others) && is_short(job.program.plan());
+    let pool = Arc::clone(pool);
     let awaited = Arc::new(());
     let future = Arc::downgrade(&awaited);
     let work = move || {
@@ -50,7 +78,7 @@ pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<C
         drop(permit);
         done
     };
-    let done = if short { work() } else { off_thread(work).await };
+    let done = if is_done_here { work() } else { off_thread(work).await };
     drop(awaited);
     done
 }
