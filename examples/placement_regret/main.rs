@@ -80,14 +80,20 @@ fn rules() -> [(&'static str, Placement); 3] {
 }
 
 async fn measure(device: &Device, case: Case) -> Result<Option<Measured>> {
-    // The GPU may have no room for a resident.
-    let Ok(mut recorded) = case.work.record(device) else { return Ok(None) };
+    let mut recorded = match case.work.record(device) {
+        Ok(recorded) => recorded,
+        Err(error) if lacks_room(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let batch = &mut recorded.batch;
     let mut predicted = [0.0; 2];
     for (placement, seconds) in [Placement::Cpu, Placement::Gpu].iter().zip(&mut predicted) {
         batch.set_placement(*placement);
-        let Ok(explanation) = batch.explain() else { return Ok(None) };
-        *seconds = explanation.predicted_seconds();
+        *seconds = match batch.explain() {
+            Ok(explanation) => explanation.predicted_seconds(),
+            Err(error) if lacks_room(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
     }
     if predicted.iter().any(|&seconds| seconds > TOO_LONG) {
         return Ok(None);
@@ -107,11 +113,10 @@ async fn measure(device: &Device, case: Case) -> Result<Option<Measured>> {
     let mut ways = vec![Placement::Cpu, Placement::Gpu];
     ways.extend(both.then_some(Placement::Auto));
     let mut rounds: Vec<Vec<f64>> = Vec::new();
-    for round in 1.. {
+    for _ in 0..ROUNDS {
         rounds.push(in_turn(batch, &ways).await?);
-        let [cpu, gpu, ..] = medians(&rounds)[..] else { continue };
-        let is_right = !both && (auto.backend == Backend::Cpu) == (cpu <= gpu);
-        if is_right || round == ROUNDS {
+        let times = medians(&rounds);
+        if !both && (auto.backend == Backend::Cpu) == (times[0] <= times[1]) {
             break;
         }
     }
@@ -131,6 +136,12 @@ async fn measure(device: &Device, case: Case) -> Result<Option<Measured>> {
         both: of_both,
         rules: rules.map(|(name, _, side)| (name, Choice { backend: side, seconds: of(side) })),
     }))
+}
+
+/// Whether a side has no room for what the graph needs.
+fn lacks_room(error: &onetrip::Error) -> bool {
+    use onetrip::{DeviceError, Error};
+    matches!(error, Error::Device(DeviceError::OutOfMemory { .. }) | Error::Plan(_))
 }
 
 /// The median seconds of runs in each of `ways`, one after the other.

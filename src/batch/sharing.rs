@@ -15,7 +15,8 @@ pub struct WgpuBuffer(Arc<DeviceBuffer>);
 
 impl<T: Element> Resident<T> {
     /// The buffer on the GPU, to be read or written by the caller's own wgpu code on
-    /// [`wgpu_device`](crate::Device::wgpu_device): commands run in the order in which they are submitted to its queue.
+    /// [`wgpu_device`](crate::Device::wgpu_device): commands run in the order in which they are submitted to its queue. A run is surely
+    /// submitted only when its future is done; one that was polled may wait for others, and then see what was submitted meanwhile.
     ///
     /// The elements come first, in row-major order: `f32`, `i32` and `u32` as they are, a truth value as a `u32` of 0 or 1, `f16`
     /// as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger, and what lies beyond the

@@ -19,7 +19,7 @@ use crate::run::gpu::{self, DeviceBuffer, Gpu, Kernels};
 use crate::trace::Timeline;
 
 /// Runs of a probe from which the median is taken, and seconds for which a short one is repeated, up to so many times: a card
-/// that was idle gets faster for a few runs.
+/// that was idle gets faster for a few runs (an H200 for half a millisecond).
 const REPEATS: usize = 5;
 const SETTLING: f64 = 0.0006;
 const MOST_REPEATS: usize = 16;

@@ -11,6 +11,8 @@ use crate::plan::{Form, KnownTile, MatMulForm, Plan, ProductSchedule, known_tile
 
 /// The most cores that are looked for.
 const MOST_CORES: u32 = 1024;
+/// Of an H100 or H200.
+const USUAL_CORES: usize = 132;
 /// Elements of k in the probes, at most.
 const LONGEST: usize = 1024;
 
@@ -35,12 +37,14 @@ impl<'a> Gauge<'a> {
         Self { bench, known, round_trip: 0.0 }
     }
 
-    /// Plans with all kernels that [`measure`](Self::measure) runs. Operands of split products are scaled first, by kernels that
-    /// differ with their size.
+    /// Plans with the kernels of all tiles. Operands of split products are scaled first, by kernels that differ with their
+    /// size: those for a card of [`USUAL_CORES`] are here, others are compiled when they are met.
     pub fn plans(&self) -> impl Iterator<Item = Plan> {
-        self.known.iter().flat_map(|tile| {
+        let side = |groups: usize| groups.div_ceil((groups as f64).sqrt().ceil() as usize);
+        let (one, two) = (side(2 * USUAL_CORES), side(4 * USUAL_CORES));
+        self.known.iter().flat_map(move |tile| {
             let whole = LONGEST / 2;
-            let sizes = [(1, tile.bk * 8), (1, LONGEST), (16, whole), (23, whole)];
+            let sizes = [(1, tile.bk * 8), (1, LONGEST), (one, whole), (two, whole)];
             let count = if tile.kind == TileKind::Split { sizes.len() } else { 1 };
             let plans = sizes.into_iter().take(count);
             plans.filter_map(|(side, k)| self.plan(tile, side, side, k))

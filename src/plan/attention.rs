@@ -11,9 +11,10 @@ const THREADS: usize = 128 * GROUPS;
 /// Queries from which on a workgroup takes more of them: rows, those of a thread, and keys scored at a time.
 const TILES: [(usize, usize, usize, usize); 4] =
     [(1, 16, 4, 32), (17, 32, 4, 64), (49, 64, 8, 64), (96, 128, 8, 64)];
-/// The same for results of more than so many columns, of which a thread has fewer rows. On an H200, 128 columns took 1.3 of this with
-/// eight rows a thread.
+/// Columns of the result beyond which a thread has fewer rows.
 const NARROW: usize = 64;
+/// As [`TILES`], for results of more than [`NARROW`] columns: on an H200, 128 columns with eight rows a thread took 1.3 times as
+/// long.
 const WIDE_TILES: [(usize, usize, usize, usize); 3] =
     [(1, 16, 4, 32), (17, 32, 4, 32), (49, 64, 4, 64)];
 /// The most columns that a workgroup computes.

@@ -161,12 +161,9 @@ impl Asked<'_> {
     fn fastest(&self, cpu: Option<&Target>, gpu: Option<&Target>) -> Result<Placed, PlanError> {
         let sides: SmallVec<[&Target; 2]> = cpu.into_iter().chain(gpu).collect();
         let (plans, too_small) = self.wholes(&sides)?;
-        let most = match &plans[0] {
-            plan if self.has_room(plan.held_bytes) => {
-                plan.seconds * (1.0 - SHARE_WORTH_SPLITTING) - WORTH_SPLITTING
-            }
-            _ => f64::INFINITY,
-        };
+        let in_room = plans.iter().filter(|plan| self.has_room(plan.held_bytes));
+        let best = in_room.map(|plan| plan.seconds).fold(f64::INFINITY, f64::min);
+        let most = best * (1.0 - SHARE_WORTH_SPLITTING) - WORTH_SPLITTING;
         let on_gpu = plans.iter().find(|plan| {
             plan.backend == Backend::Gpu && (2..=MOST_STEPS_SPLIT).contains(&plan.steps.len())
         });
@@ -185,8 +182,8 @@ impl Asked<'_> {
     }
 
     /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one with
-    /// the least predicted time, a GPU's with [`GPU_MARGIN`]; and a side that was passed over for want of room. Any error but one of size, or of a kernel of the
-    /// user's own that is for the GPU, counts, whatever the other side says.
+    /// the least predicted time, a GPU's with [`GPU_MARGIN`]; and a side that was passed over for want of room. Any error
+    /// but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the other side says.
     fn wholes(&self, sides: &[&Target]) -> Result<(Vec<Plan>, Option<Backend>), PlanError> {
         let can_run = |side: &&&Target| !self.has_data_far() || side.backend == Backend::Gpu;
         let (mut plans, mut failed, mut too_small) = (Vec::new(), None, None);

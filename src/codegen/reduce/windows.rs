@@ -23,7 +23,8 @@ const TAKEN: usize = 200;
 /// Threads from which on a large GPU gains by each doing more.
 const BUSY: usize = 1 << 13;
 
-/// What it takes to find the place of a thread, and what each result of it costs the others since threads are fewer, in loads.
+/// What it takes to find the place of a thread, and what each result of it costs the others since threads are fewer, in loads:
+/// by the depthwise convolutions and pools of BENCHMARKS on an H200.
 const PLACE: f64 = 4.0;
 const LANE: f64 = 1.0 / 3.0;
 

@@ -66,12 +66,13 @@ fn is_short(plan: &Plan) -> bool {
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),
 /// which nobody is left to see.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
-    let (_under_way, others) = UnderWay::begin();
+    let (under_way, others) = UnderWay::begin();
     let is_done_here = leave_cores(others) && is_short(job.program.plan());
     let pool = Arc::clone(pool);
     let awaited = Arc::new(());
     let future = Arc::downgrade(&awaited);
     let work = move || {
+        let _under_way = under_way;
         let wanted = || future.strong_count() > 0;
         let CpuJob { program, uploads, residents, permit, timeline } = job;
         let done = run(&program, &uploads, &residents, &pool, &timeline, &wanted);

@@ -21,7 +21,7 @@ use crate::clock::Stopwatch;
 use crate::error::DeviceError;
 use crate::run::budget::Permit;
 
-/// A run that takes this long is not polled for from the start.
+/// A run that takes this long is not polled for from the start: a future polls for half of it.
 const LONG: Duration = Duration::from_millis(4);
 
 /// Results in host memory: a mapped buffer, which returns to the pool when dropped.
@@ -122,9 +122,9 @@ impl Ticket {
     }
 }
 
-/// A submission under way.
+/// A run that is submitted, or waits for that.
 ///
-/// Dropping it cancels nothing on the device: its buffers return to the pool when it has finished.
+/// Dropping it leaves out one that waits, and cancels nothing on the device: its buffers return to the pool when it has finished.
 pub(super) struct Flight {
     shared: Arc<Shared>,
     ticket: Arc<Ticket>,
@@ -295,6 +295,7 @@ impl Future for Flight {
             let left = flight.expected.saturating_sub(flight.flown.total());
             flight.soon = flight.shared.poller.wait_before(left);
             if flight.is_soon(context) {
+                flight.spin = flight.shared.poller.begin_spin(&flight.ticket);
                 context.waker().wake_by_ref();
             }
         }

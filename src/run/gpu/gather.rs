@@ -146,7 +146,8 @@ impl Gather {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Leaves out the run of `ticket` if it still waits. What it held returns to the pool.
+    /// Leaves out the run of `ticket` if it still waits. What it held returns to the pool, but for staging memory, which is not
+    /// mapped any more and is freed.
     pub fn forget(&self, ticket: &Arc<Ticket>) {
         if !self.has_waiting() {
             return;
@@ -178,7 +179,15 @@ impl Gather {
             Err(self.health.lost(&self.device, "a panic"))
         });
         match submitted {
-            Ok(index) => self.sent(group, &index),
+            Ok(index) => {
+                let tickets: SmallVec<[_; MOST_RUNS]> =
+                    group.iter().map(|run| Arc::clone(&run.ticket)).collect();
+                caught(|| self.sent(group, &index)).unwrap_or_else(|reason| {
+                    self.health.lose(reason);
+                    tickets.iter().for_each(|ticket| ticket.give_up());
+                    Vec::new()
+                })
+            }
             Err(error) if group.len() == 1 => {
                 group.into_iter().for_each(|run| run.ticket.refuse(error.clone()));
                 Vec::new()

@@ -91,9 +91,9 @@ pub(crate) struct Kernels {
     pub(super) pipelines: Vec<Arc<Pipeline>>,
     pub(super) params: Option<Params>,
     pub(super) ahead: Ahead,
-    /// What a run takes of the pool, once there was one.
+    /// What a run takes of the pool, once there was one that did not bring the parameters.
     pub(super) needs: OnceLock<Needs>,
-    /// How long the last run took on the device, in nanoseconds; 0 before.
+    /// How long the last run that shared no submission took until its future saw the end, in nanoseconds; 0 before.
     pub(super) took: AtomicU64,
     /// Pipelines compiled for these kernels.
     pub compiled: u32,

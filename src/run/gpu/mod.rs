@@ -161,11 +161,12 @@ impl Gpu {
         let adapter::Opened { device, queue, info, limits } = opened;
         let gather = Gather::new(device.clone(), queue.clone(), Arc::clone(&health));
         let gather = Arc::new(gather);
-        let watched = (device.clone(), Arc::clone(&health), Arc::clone(&gather));
         let poller =
-            Poller::start(watched.0, watched.1, watched.2, info.software).map_err(|error| {
-                DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
-            })?;
+            Poller::start(device.clone(), Arc::clone(&health), Arc::clone(&gather), info.software)
+                .map_err(|error| DeviceError::Open {
+                    adapter: info.name.clone(),
+                    reason: error.to_string(),
+                })?;
         let archive = store.and_then(|store| Archive::open(&device, &info, store));
         let shared = Arc::new(Shared {
             pool: Pool::new(Arc::clone(&health)),

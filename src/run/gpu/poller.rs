@@ -37,8 +37,8 @@ impl PollTime {
     }
 }
 
-/// Sees to it that the callbacks of submitted work come: a thread that waits for the device while
-/// somebody waits for the device, and else sleeps.
+/// Sees to it that the callbacks of submitted work come: a thread that polls the device and submits what is due while
+/// runs are under way or wait, and else sleeps.
 pub(super) struct Poller {
     watch: Arc<Watch>,
     thread: Option<thread::JoinHandle<()>>,
@@ -105,12 +105,13 @@ impl Poller {
     }
 
     /// Until shortly before the end of what takes so long yet: from then on its future may poll, since a thread is woken a
-    /// tenth of a millisecond late. `None` if that is now, or polling would take cores from the adapter.
+    /// tenth of a millisecond late, and by a timer later still. `None` if that is now, or polling would take cores from the
+    /// adapter.
     pub fn wait_before(&self, left: Duration) -> Option<Delay> {
-        const LEAST: Duration = Duration::from_micros(200);
+        const LEAST: Duration = Duration::from_micros(600);
         let most = self.watch.poll_time.future - SPIN;
         let wait = left.saturating_sub((left / 16).clamp(LEAST.min(most), most));
-        (wait > LEAST && !most.is_zero()).then(|| Delay::new(wait))
+        (!wait.is_zero() && !most.is_zero()).then(|| Delay::new(wait))
     }
 
     /// The right to poll the device in the future of `ticket`, since waking threads costs more than a small trip takes.
@@ -216,6 +217,13 @@ impl Watch {
             }
             if ticket.is_done() {
                 self.send_due();
+                continue;
+            }
+            if index.is_none() {
+                // Somebody is about to submit it: there is nothing to wait for yet.
+                let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
+                self.send_due();
+                thread::yield_now();
                 continue;
             }
             // With no end to the wait: when one ends early, wgpu asserts that work is left, but another

@@ -51,7 +51,7 @@ impl Gpu {
     ///
     /// Small uploads are packed when the future is first polled, large ones on another thread from then on. So are those
     /// of runs for which memory must be allocated: drivers may take milliseconds.
-    /// Dropping the future later cancels nothing.
+    /// Dropping the future leaves out a run that is not submitted yet; what is submitted is done.
     pub fn run(
         &self,
         job: Job,
@@ -73,8 +73,10 @@ impl Gpu {
                 let flown = stage!(timeline, "run").over(pin!(flight)).await;
                 run.counts.shared = ticket.is_shared().into();
                 run.readback = flown?.map(Arc::new);
-                let took = u64::try_from(running.total().as_nanos()).unwrap_or(u64::MAX);
-                kernels.took.store(took, Ordering::Relaxed);
+                if run.counts.shared == 0 {
+                    let took = u64::try_from(running.total().as_nanos()).unwrap_or(u64::MAX);
+                    kernels.took.store(took, Ordering::Relaxed);
+                }
             }
             run.find_failure();
             Ok(run)
@@ -138,11 +140,16 @@ impl Shared {
         // What was encoded ahead takes no times.
         let timed = job.timeline.is_kept();
         let ahead = if timed { None } else { job.kernels.ahead.take(job) };
+        // The run that brings the parameters takes staging memory that later ones may not.
+        let brings_params = job.kernels.params.as_ref();
+        let brings_params = brings_params.is_some_and(|it| !it.there.load(Ordering::Acquire));
         let prepared = match ahead {
             Some(prepared) => prepared,
             None => self.prepare(job)?,
         };
-        job.kernels.needs.get_or_init(|| needs(prepared.leases()));
+        if !brings_params {
+            job.kernels.needs.get_or_init(|| needs(prepared.leases()));
+        }
         let (stays, bytes) = (prepared.stays, bytes(prepared.leases()));
         let launched = stage!(job.timeline, "submit").of(|| self.submit(job, prepared))?;
         if stays && !timed {

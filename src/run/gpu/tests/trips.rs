@@ -232,6 +232,25 @@ async fn a_dropped_future_returns_its_buffers() {
     assert_eq!(run.counts.pool_misses, 0);
 }
 
+#[tokio::test]
+async fn a_program_that_uploads_only_its_parameters_needs_no_staging_later() {
+    let gpu = gpu_or_return!();
+    let resident = Arc::new(gpu.resident(DType::U32, bytemuck::cast_slice(&[5u32; 300])).unwrap());
+    let mut plan = Builder::new();
+    let x = plan.value(DType::U32, 300, Home::Resident(0));
+    let y = plan.result(DType::U32, 300, 4);
+    plan.0.downloads.push(y);
+    let job = job(&gpu, plan, vec![map(y, x, "x + p", 2, 300)], Vec::new());
+    let job = Job { residents: vec![resident], ..job };
+    for _ in 0..3 {
+        let run = soon(gpu.run(job.clone())).await.unwrap();
+        assert_eq!(run.read::<u32>(0), [7; 300]);
+    }
+    let needs = job.kernels.needs.get().unwrap();
+    assert!(needs.keys().all(|(kind, _)| *kind != Kind::Staging), "{}", needs.len());
+    assert!(gpu.0.pool.has(needs));
+}
+
 /// `3x + 10` of a resident of 999 words, through a slot, to a kept value.
 fn resident_program(gpu: &Gpu) -> (Arc<Plan>, Arc<Kernels>) {
     let mut plan = Builder::new();
