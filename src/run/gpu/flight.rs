@@ -203,6 +203,7 @@ impl Flight {
         let (ticket, receiver) = Ticket::new(permit);
         let index = Some(shared.queue.submit([commands]));
         returns.follow(&shared.queue, Arc::clone(&ticket));
+        shared.poller.wake_if_lost();
         Self::new(shared, ticket, receiver, index)
     }
 

@@ -243,6 +243,7 @@ impl Shared {
         let own =
             sent.pop_if(|(_, ticket)| last.as_ref().is_some_and(|last| Arc::ptr_eq(last, ticket)));
         self.poller.watch_all(sent);
+        self.poller.wake_if_lost();
         own.map(|(index, _)| index)
     }
 
@@ -252,6 +253,7 @@ impl Shared {
             && let Some(group) = self.gather.with_gate(Gate::take)
         {
             self.poller.watch_all(self.gather.send(group));
+            self.poller.wake_if_lost();
         }
     }
 }

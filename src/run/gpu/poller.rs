@@ -114,6 +114,13 @@ impl Poller {
         (!wait.is_zero() && !most.is_zero()).then(|| Delay::new(wait))
     }
 
+    /// After callbacks were registered: has the thread call them if the device was lost meanwhile.
+    pub fn wake_if_lost(&self) {
+        if self.watch.health.is_lost() {
+            self.wake();
+        }
+    }
+
     /// The right to poll the device in the future of `ticket`, since waking threads costs more than a small trip takes.
     /// One future has it at a time; with others waiting there is no small trip, and it is not given.
     pub fn begin_spin(&self, ticket: &Arc<Ticket>) -> Option<Spin> {
@@ -252,6 +259,8 @@ impl Watch {
             if self.health.is_lost() {
                 queue.flights.drain(..).for_each(|(_, ticket)| ticket.give_up());
                 self.gather.give_up();
+                // What is registered with the device holds buffers until it is called, which nobody else sees to now.
+                let _ = caught(|| self.device.poll(wgpu::PollType::Poll));
             }
             while queue.flights.front().is_some_and(|(_, ticket)| ticket.is_done()) {
                 queue.flights.pop_front();
