@@ -182,11 +182,14 @@ impl Stage {
     }
 }
 
-/// `work`, as part of the span that is entered here, on whatever thread it will be done.
+/// `work`, told to who listens here, as part of the span that is entered here, on whatever thread it will be done.
 pub(crate) fn from_here<R>(work: impl FnOnce() -> R) -> impl FnOnce() -> R {
     #[cfg(feature = "tracing")]
-    let span = tracing::Span::current();
+    let (listener, span) =
+        (tracing::dispatcher::get_default(Clone::clone), tracing::Span::current());
     move || {
+        #[cfg(feature = "tracing")]
+        let _listens = tracing::dispatcher::set_default(&listener);
         #[cfg(feature = "tracing")]
         let _entered = span.enter();
         work()
