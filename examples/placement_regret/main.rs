@@ -6,9 +6,9 @@
 //!
 //! Each graph of a grid runs on the CPU and on the GPU, and by `Placement::Auto`; the published rules are asked which
 //! side they would take. Times are medians of `execute`, everything compiled and planned, residents where Auto has moved
-//! them; of three such where Auto is not at the better side. Where Auto takes one side whole, its plan is that side's, and
-//! so is its time; other plans are timed on their own. Graphs that one side cannot hold, or is predicted to work on for
-//! over a second, are left out. `--list` prints a line for each graph.
+//! them; of three such where Auto is not at the better side, or at both. Where Auto takes one side whole, its plan is that
+//! side's, and so is its time; other plans are timed on their own. Graphs that one side cannot hold, or is predicted to
+//! work on for over a second, are left out. `--list` prints a line for each graph.
 
 #[path = "../common/timing.rs"]
 mod timing;

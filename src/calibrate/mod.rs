@@ -90,8 +90,8 @@ pub(crate) async fn measure(
     if let Some((gpu, target)) = &subject.gpu {
         let bench = Bench::on_gpu(gpu, target, pace, &data);
         let software = gpu.info().software;
-        let mut tiles = tiles::Gauge::new(&bench, software);
         let compiling = Stopwatch::started();
+        let tiles = tiles::Gauge::new(&bench, &profile, software);
         bench.compile(tiles.plans().chain(bench.plans(sides::graphs()))).await?;
         groups.compiled(compiling);
         let Some(side) = sides::measure(&bench, &profile.gpu, &mut groups).await? else {
@@ -99,6 +99,7 @@ pub(crate) async fn measure(
         };
         profile.gpu = side;
         if !software {
+            let tiles = tiles::Gauge::new(&bench, &profile, software);
             let until = groups.next(Backend::Gpu, "tiles", TILES);
             let Some((cores, rates)) = tiles.measure(&profile, until).await? else {
                 return Ok(None);

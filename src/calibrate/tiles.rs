@@ -32,9 +32,9 @@ pub(super) struct Gauge<'a> {
 
 impl<'a> Gauge<'a> {
     /// Of no tiles where there is a software adapter, whose cores are the host's.
-    pub fn new(bench: &'a Bench<'a>, software: bool) -> Self {
+    pub fn new(bench: &'a Bench<'a>, profile: &DeviceProfile, software: bool) -> Self {
         let known = if software { Vec::new() } else { known_tiles(&bench.target.limits) };
-        Self { bench, known, round_trip: 0.0 }
+        Self { bench, known, round_trip: profile.gpu.round_trip + profile.gpu.dispatch }
     }
 
     /// Plans with the kernels of all tiles. Operands of split products are scaled first, by kernels that differ with their
@@ -54,11 +54,10 @@ impl<'a> Gauge<'a> {
     /// Cores and rates; `None` if it was stopped. Without time for all rates there are none: measured ones are not to be
     /// compared with typical ones.
     pub async fn measure(
-        &mut self,
+        &self,
         profile: &DeviceProfile,
         deadline: Deadline,
     ) -> Result<Option<(u32, Vec<TileRate>)>> {
-        self.round_trip = profile.gpu.round_trip + profile.gpu.dispatch;
         let Some(first) = self.known.iter().find(|tile| tile.together == 1) else {
             return Ok(Some((profile.cores, Vec::new())));
         };

@@ -47,6 +47,8 @@ struct Met {
 pub(super) struct Windows<'r> {
     reduction: &'r Reduction,
     lanes: Lanes,
+    /// What the lanes cover in each operand, each element once, in the order of memory.
+    covered: Vec<BTreeMap<i64, Met>>,
 }
 
 impl<'r> Windows<'r> {
@@ -57,7 +59,7 @@ impl<'r> Windows<'r> {
         if !by_one || !(1..=WRITTEN_OUT).contains(&inner.len()) {
             return None;
         }
-        let with = |axis, count| Self { reduction, lanes: Lanes { axis, count } };
+        let with = |axis, count| Self::with(reduction, Lanes { axis, count });
         let fits = |windows: &Self| {
             let Lanes { axis, count } = windows.lanes;
             count <= outer.dims[axis]
@@ -74,13 +76,19 @@ impl<'r> Windows<'r> {
         (cost < with(last, 1).cost(kernel)).then_some(cheapest)
     }
 
+    fn with(reduction: &'r Reduction, lanes: Lanes) -> Self {
+        let mut windows = Self { reduction, lanes, covered: Vec::new() };
+        windows.covered = (0..reduction.main.len()).map(|map| windows.cover(map)).collect();
+        windows
+    }
+
     /// What one result costs, in loads.
     fn cost(&self, kernel: &Kernel<'_>) -> f64 {
         let Lanes { axis, count } = self.lanes;
         let dim = self.reduction.outer.dims[axis];
         let maps = 0..self.reduction.main.len();
         let loads: usize =
-            maps.filter(|&map| self.is_value(kernel, map)).map(|map| self.covered(map).len()).sum();
+            maps.filter(|&map| self.is_value(kernel, map)).map(|map| self.covered[map].len()).sum();
         let threads = dim.div_ceil(count) as f64 / dim as f64;
         (loads as f64 + PLACE) * threads + LANE * count as f64
     }
@@ -95,7 +103,7 @@ impl<'r> Windows<'r> {
         let all = count * self.reduction.inner.len();
         (0..self.reduction.main.len()).any(|map| {
             let moves = self.reduction.outer.strides[map][axis] != 0;
-            moves && self.is_value(kernel, map) && self.covered(map).len() < all
+            moves && self.is_value(kernel, map) && self.covered[map].len() < all
         })
     }
 
@@ -130,8 +138,7 @@ impl<'r> Windows<'r> {
         elements.flat_map(move |element| (0..count).map(move |lane| Met { element, lane }))
     }
 
-    /// What the lanes cover in the operand of `map`, each element once, in the order of memory.
-    fn covered(&self, map: usize) -> BTreeMap<i64, Met> {
+    fn cover(&self, map: usize) -> BTreeMap<i64, Met> {
         let mut covered = BTreeMap::new();
         for met in self.all() {
             covered.entry(self.offset(map, met)).or_insert(met);
@@ -140,7 +147,7 @@ impl<'r> Windows<'r> {
     }
 
     pub fn dispatch(&self, mut kernel: Kernel<'_>) -> Dispatch {
-        let Self { reduction, lanes: Lanes { axis, count } } = *self;
+        let Self { reduction, lanes: Lanes { axis, count }, .. } = *self;
         reduction.state.helpers.iter().for_each(|helper| kernel.needs(helper));
         let results = reduction.results(&mut kernel);
         let prologue = kernel.function("prologue", &[reduction.prologue], None);
@@ -199,7 +206,7 @@ impl<'r> Windows<'r> {
             };
             steps.push(step);
         }
-        for (number, met) in self.covered(map).into_values().enumerate() {
+        for (number, met) in self.covered[map].values().copied().enumerate() {
             let mut at = format!("base{operand}");
             for (coordinate, step) in self.place(met).into_iter().zip(&steps) {
                 let _ = match step.as_str() {
@@ -216,8 +223,8 @@ impl<'r> Windows<'r> {
     /// Statements that combine the elements of all windows.
     fn walk(&self, prologue: &Function) -> String {
         let main = &self.reduction.main;
-        let numbers: Vec<BTreeMap<i64, usize>> =
-            (0..main.len()).map(|map| self.covered(map).into_keys().zip(0..).collect()).collect();
+        let number = |covered: &BTreeMap<i64, Met>| covered.keys().copied().zip(0..).collect();
+        let numbers: Vec<BTreeMap<i64, usize>> = self.covered.iter().map(number).collect();
         let mut text = String::new();
         for lane in 0..self.lanes.count {
             let _ = writeln!(text, "var state{lane} = identity();");

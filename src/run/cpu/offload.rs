@@ -60,7 +60,8 @@ fn is_short(plan: &Plan) -> bool {
     plan.seconds < INLINE_SECONDS && !calls_user()
 }
 
-/// Runs a program, on rayon's threads if it is not short or many runs are under way. If the future is dropped, no further step is begun.
+/// Runs a program, on rayon's threads if it is not short or many runs are under way. If the future is dropped, no further
+/// step is begun.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::flight::Returns;
 use super::kernels::{Kernels, Params, Pipeline};
 use super::pool::{Block, Kind, Lease};
 use super::readback::{Output, Source};
@@ -102,13 +103,12 @@ impl Encode<'_> {
     pub fn script(
         self,
         counts: &mut GpuCounts,
-        staging: Option<Lease>,
+        returns: Returns,
         copies: Vec<StagedCopy>,
-        readback: Option<(Lease, u64)>,
         outputs: &[Output],
     ) -> Result<Script, DeviceError> {
         let groups = self.groups(counts)?;
-        let up = staging.as_ref().map_or_else(Vec::new, |staging| {
+        let up = returns.staging.as_ref().map_or_else(Vec::new, |staging| {
             let transfer = |StagedCopy { from, to }: StagedCopy| Transfer {
                 from: (staging.buffer.clone(), from.start),
                 to: (to, 0),
@@ -116,7 +116,7 @@ impl Encode<'_> {
             };
             copies.into_iter().map(transfer).collect()
         });
-        let down = match &readback {
+        let down = match &returns.readback {
             None => Vec::new(),
             Some((readback, bytes)) => {
                 (counts.downloads, counts.bytes_down) = (1, *bytes);
@@ -126,7 +126,7 @@ impl Encode<'_> {
         counts.submits = 1;
         let Self { job, memory, .. } = self;
         let kernels = Arc::clone(&job.kernels);
-        Ok(Script { kernels, groups, up, down, memory, staging, readback })
+        Ok(Script { kernels, groups, up, down, memory, returns })
     }
 
     /// The bind group of each dispatch.

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::Shared;
 use super::fault::{Health, Scope, ours};
-use super::flight::{Returns, Ticket};
+use super::flight::Ticket;
 use super::pool::bytes;
 use super::record::{Script, record};
 use crate::caught::caught;
@@ -224,8 +224,7 @@ impl Gather {
             script.kernels.sent();
             ticket.share(shared);
             sent.push((index.clone(), Arc::clone(&ticket)));
-            let Script { staging, readback, .. } = script;
-            ours(|| Returns { staging, readback }.follow(&self.queue, ticket));
+            ours(|| script.returns.follow(&self.queue, ticket));
         }
         sent
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::encode::Memory;
+use super::flight::Returns;
 use super::kernels::{Kernels, Pipeline};
 use super::pool::Lease;
 use super::stamps::{Mark, Stamps};
@@ -16,23 +17,11 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    fn record(&self, encoder: &mut wgpu::CommandEncoder) {
+    pub fn record(&self, encoder: &mut wgpu::CommandEncoder) {
         let Self { from: (from, from_start), to: (to, to_start), bytes } = self;
-        copy(encoder, from, *from_start, to, *to_start, *bytes);
-    }
-}
-
-/// A copy of what may be nothing.
-pub(super) fn copy(
-    encoder: &mut wgpu::CommandEncoder,
-    from: &wgpu::Buffer,
-    from_start: u64,
-    to: &wgpu::Buffer,
-    to_start: u64,
-    bytes: u64,
-) {
-    if bytes > 0 {
-        encoder.copy_buffer_to_buffer(from, from_start, to, to_start, bytes);
+        if *bytes > 0 {
+            encoder.copy_buffer_to_buffer(from, *from_start, to, *to_start, *bytes);
+        }
     }
 }
 
@@ -44,17 +33,14 @@ pub(super) struct Script {
     pub up: Vec<Transfer>,
     pub down: Vec<Transfer>,
     pub memory: Memory,
-    /// Where `up` copies from; not mapped.
-    pub staging: Option<Lease>,
-    /// Where `down` copies to, and the bytes to map.
-    pub readback: Option<(Lease, u64)>,
+    /// Where `up` copies from, not mapped, and where `down` copies to.
+    pub returns: Returns,
 }
 
 impl Script {
     /// What is on loan for this run alone.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
-        let readback = self.readback.as_ref().map(|(readback, _)| readback);
-        self.memory.leases().chain(&self.staging).chain(readback)
+        self.memory.leases().chain(self.returns.leases())
     }
 
     fn upload(&self, encoder: &mut wgpu::CommandEncoder) {

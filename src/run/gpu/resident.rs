@@ -8,7 +8,7 @@ use super::fault::Scope;
 use super::flight::{Flight, Returns};
 use super::pool::{Kind, Lease};
 use super::readback::{Download, Output, Source};
-use super::record::copy;
+use super::record::Transfer;
 use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
 use crate::dtype::DType;
@@ -94,12 +94,15 @@ impl Patched {
     fn encode(&self, shared: &Shared, encoder: &mut wgpu::CommandEncoder) {
         let Self { new, patch, to, copied } = self;
         let storage = Storage::of(to.dtype, &shared.limits);
-        let to = to.raw();
+        let mut copy = |from: &DeviceBuffer, from_start, to_start, bytes| {
+            let (from, to) = ((from.raw().clone(), from_start), (to.raw().clone(), to_start));
+            Transfer { from, to, bytes }.record(encoder);
+        };
         if let Some(from) = copied {
-            copy(encoder, from.raw(), 0, to, 0, storage.bytes(from.elements));
+            copy(from, 0, 0, storage.bytes(from.elements));
         }
         for (from, start, bytes) in patch.copies(storage.size()) {
-            copy(encoder, new.raw(), from as u64, to, start as u64, bytes as u64);
+            copy(new, from as u64, start as u64, bytes as u64);
         }
     }
 }

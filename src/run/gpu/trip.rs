@@ -119,17 +119,10 @@ impl Prepared {
             Work::Script(script) => (Some(script), None),
             Work::Recorded(recorded) => (None, Some((recorded, &self.kept))),
         };
-        let recorded = recorded.into_iter().flat_map(|(recorded, kept)| {
-            recorded.leases().chain(kept.iter().map(|kept| &kept.lease))
+        let recorded = recorded.into_iter().flat_map(|(Recorded { slots, returns, .. }, kept)| {
+            slots.iter().chain(returns.leases()).chain(kept.iter().map(|kept| &kept.lease))
         });
         script.into_iter().flat_map(Script::leases).chain(recorded)
-    }
-}
-
-impl Recorded {
-    fn leases(&self) -> impl Iterator<Item = &Lease> {
-        let Returns { staging, readback } = &self.returns;
-        self.slots.iter().chain(staging).chain(readback.as_ref().map(|(readback, _)| readback))
     }
 }
 
@@ -172,7 +165,8 @@ impl Shared {
             0 => None,
             bytes => Some((self.lease(Kind::Readback, bytes, &mut counts)?, bytes)),
         };
-        let stays = staging.is_none() && readback.is_none();
+        let returns = Returns { staging, readback };
+        let stays = returns.leases().next().is_none();
         let idle = stays && job.kernels.dispatches.is_empty();
         // An output of no bytes may be the data of this run.
         let stays = stays && outputs.is_empty();
@@ -184,7 +178,7 @@ impl Shared {
             let encoding = stage!(job.timeline, "encode", kernels = job.kernels.dispatches.len());
             encoding.of(|| {
                 let scope = Scope::open(&self.device, &self.health);
-                let script = encode.script(&mut counts, staging, copies, readback, &outputs)?;
+                let script = encode.script(&mut counts, returns, copies, &outputs)?;
                 let alone = stays || !kept.is_empty() || job.timeline.is_kept();
                 let work = if alone || !Gather::takes(&script) {
                     Work::Recorded(self.record(job, script)?)
@@ -207,8 +201,7 @@ impl Shared {
         if let Some(stamps) = stamps {
             stamps.collect(&mut encoder, &job.timeline);
         }
-        let Script { staging, readback, memory, .. } = script;
-        let returns = Returns { staging, readback };
+        let Script { returns, memory, .. } = script;
         Ok(Recorded { commands: encoder.finish(), returns, slots: memory.into_slots() })
     }
 
