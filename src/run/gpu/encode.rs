@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flight::Returns;
 use super::kernels::{Kernels, Params, Pipeline};
 use super::pool::{Block, Kind, Lease};
 use super::readback::{Output, Source};
 use super::record::{Script, Transfer};
 use super::resident::DeviceBuffer;
+use super::returns::Returns;
 use super::trip::Job;
 use super::{GpuCounts, GroupKey, Shared};
 use crate::codegen::{BufferRef, Dispatch};

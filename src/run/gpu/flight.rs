@@ -1,10 +1,8 @@
-//! Waiting for a submission without blocking: who is woken when it has finished, and what the host
-//! gets then.
+//! Waiting for a submission without blocking: its future polls the device for a while, then leaves it to the poller.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,115 +10,17 @@ use futures_timer::Delay;
 use tokio::sync::oneshot;
 
 use super::Shared;
-use super::fault::ours;
 use super::gather::Departure;
 use super::poller::{Spin, Spun};
-use super::pool::Lease;
 use super::record::Script;
+use super::returns::{Readback, Returns};
+use super::ticket::{Landing, Ticket};
 use crate::clock::Stopwatch;
 use crate::error::DeviceError;
 use crate::run::budget::Permit;
 
 /// A run that takes this long is not polled for from the start: a future polls for half of it.
 const LONG: Duration = Duration::from_millis(4);
-
-/// Results in host memory: a mapped buffer, which returns to the pool when dropped.
-pub(super) struct Readback {
-    /// `None` only while dropping.
-    view: Option<wgpu::BufferView>,
-    lease: Lease,
-}
-
-impl Readback {
-    fn open(lease: Lease, size: u64) -> Option<Self> {
-        let view = lease.buffer.get_mapped_range(..size).ok()?;
-        Some(Self { view: Some(view), lease })
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        self.view.as_deref().unwrap_or_default()
-    }
-}
-
-impl Drop for Readback {
-    fn drop(&mut self) {
-        // A buffer with a view of it left cannot be unmapped.
-        self.view = None;
-        ours(|| self.lease.buffer.unmap());
-        self.lease.reusable = true;
-    }
-}
-
-/// What becomes of a run.
-pub(super) enum Landing {
-    /// It has finished, with its results if it had any.
-    Done(Option<Readback>),
-    /// Its results could not be mapped.
-    Unmapped,
-    /// It was never submitted.
-    Refused(DeviceError),
-}
-
-/// The sending end, shared by wgpu's callback and by who may have to give up on it.
-pub(super) struct Ticket {
-    waiting: Mutex<Option<Waiting>>,
-    /// Whether other runs were submitted with it.
-    shared: AtomicBool,
-}
-
-struct Waiting {
-    sender: oneshot::Sender<Landing>,
-    /// To hold the memory of the submission.
-    #[expect(dead_code, reason = "held")]
-    permit: Permit,
-}
-
-impl Ticket {
-    /// Until the submission has finished, `permit` is held, even if the receiver is dropped.
-    pub fn new(permit: Permit) -> (Arc<Self>, oneshot::Receiver<Landing>) {
-        let (sender, receiver) = oneshot::channel();
-        let waiting = Mutex::new(Some(Waiting { sender, permit }));
-        (Arc::new(Self { waiting, shared: AtomicBool::new(false) }), receiver)
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self) -> Option<Waiting> {
-        self.waiting().take()
-    }
-
-    /// Wakes the flight. If that was dropped, what it would have got returns to the pool.
-    fn land(&self, landing: Landing) {
-        if let Some(waiting) = self.take() {
-            let _ = waiting.sender.send(landing);
-        }
-    }
-
-    /// Wakes the flight of a run that could not be submitted.
-    pub fn refuse(&self, error: DeviceError) {
-        self.land(Landing::Refused(error));
-    }
-
-    /// Says whether other runs were submitted with it.
-    pub fn share(&self, shared: bool) {
-        self.shared.store(shared, Ordering::Relaxed);
-    }
-
-    /// Wakes the flight empty-handed: the callback will not come.
-    pub fn give_up(&self) {
-        drop(self.take());
-    }
-
-    pub fn is_shared(&self) -> bool {
-        self.shared.load(Ordering::Relaxed)
-    }
-
-    pub fn is_done(&self) -> bool {
-        self.waiting().is_none()
-    }
-}
 
 /// A run that is submitted, or waits for that.
 ///
@@ -139,42 +39,6 @@ pub(super) struct Flight {
     flown: Stopwatch,
     /// Until shortly before its expected end, when this future polls the device again.
     soon: Option<Delay>,
-}
-
-/// What the host has again when a submission has finished.
-#[derive(Default)]
-pub(super) struct Returns {
-    /// To be mapped again.
-    pub staging: Option<Lease>,
-    /// To be read, with the bytes to map.
-    pub readback: Option<(Lease, u64)>,
-}
-
-impl Returns {
-    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
-        self.staging.iter().chain(self.readback.as_ref().map(|(readback, _)| readback))
-    }
-
-    /// To be called once what uses the buffers is submitted. When that has finished, they are mapped and `ticket` is told.
-    pub fn follow(self, queue: &wgpu::Queue, ticket: Arc<Ticket>) {
-        // Before the readback, so that the staging buffer is back when the flight lands.
-        if let Some(staging) = self.staging {
-            let buffer = staging.buffer.clone();
-            buffer.map_async(wgpu::MapMode::Write, .., move |mapped| {
-                staging.settle(mapped.is_ok());
-            });
-        }
-        if let Some((mut lease, size)) = self.readback {
-            lease.reusable = false;
-            let buffer = lease.buffer.clone();
-            buffer.map_async(wgpu::MapMode::Read, ..size, move |mapped| {
-                let readback = mapped.ok().and_then(|()| Readback::open(lease, size));
-                ticket.land(readback.map_or(Landing::Unmapped, |it| Landing::Done(Some(it))));
-            });
-        } else {
-            queue.on_submitted_work_done(move || ticket.land(Landing::Done(None)));
-        }
-    }
 }
 
 impl Flight {

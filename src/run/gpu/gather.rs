@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 
 use super::Shared;
 use super::fault::{Health, Scope, ours};
-use super::flight::Ticket;
 use super::pool::bytes;
 use super::record::{Script, record};
+use super::ticket::Ticket;
 use crate::caught::caught;
 use crate::error::DeviceError;
 use crate::trace::event;

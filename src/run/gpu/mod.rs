@@ -1,10 +1,11 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
 //! submit, one mapped readback buffer.
 //!
-//! - [`adapter`] opens a device and [`idle`] keeps it for the next user, [`kernels`] compiles, [`own`] checks what users wrote, [`archive`] keeps what was
-//!   compiled and writes it to disk in [`background`].
+//! - [`adapter`] opens a device, [`idle`] keeps it for the next user and [`closer`] closes it; [`kernels`] compiles, [`own`] checks what users wrote,
+//!   [`archive`] keeps what was compiled and writes it to disk in [`background`].
 //! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes and [`record`] records, [`ahead`]
-//!   does so for the next run, [`trip`] submits, [`gather`] has small runs submitted together, [`flight`] waits with the help of the thread in [`poller`], [`readback`] hands
+//!   does so for the next run, [`trip`] submits, [`gather`] has small runs submitted together.
+//! - [`flight`] waits with the help of the thread in [`poller`] until its [`ticket`] is called, which [`returns`] see to; [`readback`] hands
 //!   out, [`resident`] keeps, [`stamps`] takes the times.
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
 //! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
@@ -13,6 +14,7 @@ mod adapter;
 mod ahead;
 mod archive;
 mod background;
+mod closer;
 mod convert;
 mod encode;
 mod fault;
@@ -26,10 +28,12 @@ mod pool;
 mod readback;
 mod record;
 mod resident;
+mod returns;
 mod staging;
 mod stamps;
 #[cfg(test)]
 mod tests;
+mod ticket;
 mod trip;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -226,7 +230,7 @@ impl Gpu {
 
     /// Lets go of a lost device, which is closed when nobody else holds it: here that may take long.
     pub fn close(self) {
-        idle::close(self.0);
+        closer::close(self.0);
     }
 
     /// Loses the device, as a driver might.

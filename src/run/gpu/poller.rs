@@ -11,8 +11,8 @@ use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::fault::Health;
-use super::flight::{Landing, Ticket};
 use super::gather::{Gather, Sent};
+use super::ticket::{Landing, Ticket};
 use crate::caught::caught;
 
 /// How long a future polls the device before it lets others have the thread: what a small trip takes.

@@ -6,8 +6,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::closer::close;
 use super::fault::{Health, Scope};
-use super::idle::close;
 use crate::error::DeviceError;
 use crate::run::memory::MemoryCounts;
 

@@ -8,8 +8,8 @@ use half::f16;
 
 use super::GpuCounts;
 use super::convert::Storage;
-use super::flight::Readback;
 use super::resident::DeviceBuffer;
+use super::returns::Readback;
 use super::trip::HostData;
 use crate::dtype::{DType, Element};
 use crate::error::DeviceError;

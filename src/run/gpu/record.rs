@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::encode::Memory;
-use super::flight::Returns;
 use super::kernels::{Kernels, Pipeline};
 use super::pool::Lease;
+use super::returns::Returns;
 use super::stamps::{Mark, Stamps};
 
 /// A copy of what may be nothing. Each buffer with the byte to start at.

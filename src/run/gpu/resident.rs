@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::convert::Storage;
 use super::fault::Scope;
-use super::flight::{Flight, Returns};
+use super::flight::Flight;
 use super::pool::{Kind, Lease};
 use super::readback::{Download, Output, Source};
 use super::record::Transfer;
+use super::returns::Returns;
 use super::staging::Cargo;
 use super::{Gpu, GpuCounts, Shared};
 use crate::dtype::DType;

@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use super::super::flight::Ticket;
 use super::super::pool::Needs;
+use super::super::ticket::Ticket;
 use super::*;
 use crate::error::Error;
 

@@ -1,0 +1,81 @@
+//! Who is woken when a submission has finished, and with what.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::returns::Readback;
+use crate::error::DeviceError;
+use crate::run::budget::Permit;
+
+/// What becomes of a run.
+pub(super) enum Landing {
+    /// It has finished, with its results if it had any.
+    Done(Option<Readback>),
+    /// Its results could not be mapped.
+    Unmapped,
+    /// It was never submitted.
+    Refused(DeviceError),
+}
+
+/// The sending end, shared by wgpu's callback and by who may have to give up on it.
+pub(super) struct Ticket {
+    waiting: Mutex<Option<Waiting>>,
+    /// Whether other runs were submitted with it.
+    shared: AtomicBool,
+}
+
+struct Waiting {
+    sender: oneshot::Sender<Landing>,
+    /// To hold the memory of the submission.
+    #[expect(dead_code, reason = "held")]
+    permit: Permit,
+}
+
+impl Ticket {
+    /// Until the submission has finished, `permit` is held, even if the receiver is dropped.
+    pub fn new(permit: Permit) -> (Arc<Self>, oneshot::Receiver<Landing>) {
+        let (sender, receiver) = oneshot::channel();
+        let waiting = Mutex::new(Some(Waiting { sender, permit }));
+        (Arc::new(Self { waiting, shared: AtomicBool::new(false) }), receiver)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Waiting> {
+        self.waiting().take()
+    }
+
+    /// Wakes the flight. If that was dropped, what it would have got returns to the pool.
+    pub fn land(&self, landing: Landing) {
+        if let Some(waiting) = self.take() {
+            let _ = waiting.sender.send(landing);
+        }
+    }
+
+    /// Wakes the flight of a run that could not be submitted.
+    pub fn refuse(&self, error: DeviceError) {
+        self.land(Landing::Refused(error));
+    }
+
+    /// Says whether other runs were submitted with it.
+    pub fn share(&self, shared: bool) {
+        self.shared.store(shared, Ordering::Relaxed);
+    }
+
+    /// Wakes the flight empty-handed: the callback will not come.
+    pub fn give_up(&self) {
+        drop(self.take());
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.waiting().is_none()
+    }
+}
