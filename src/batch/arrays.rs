@@ -72,7 +72,7 @@ impl GpuCommandBatch {
     ) -> Result<()> {
         let given = shape_of(&array);
         if let Some(expected) = self.shape(id).filter(|shape| *shape != given) {
-            let of = self.names.origin(&self.graph, id.node);
+            let of = self.recorded.origin(id.node);
             return Err(DataError::Shape { of, given: given.into(), expected }.into());
         }
         match array.as_slice() {

@@ -31,7 +31,7 @@ impl GpuCommandBatch {
     }
 
     fn histogram_of_sorted<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
-        let elements = self.graph[x.node].ty.shape.elements();
+        let elements = self.recorded.graph[x.node].ty.shape.elements();
         let x = self.reshape(x, [elements]);
         let sorted = self.sort(x, 0, SortOrder::Ascending);
         let range = self.range::<I>(bins);

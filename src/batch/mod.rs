@@ -32,6 +32,7 @@ mod program;
 mod random;
 mod read;
 mod record;
+mod recorded;
 mod recurrent;
 mod reduce;
 mod residence;
@@ -56,7 +57,6 @@ mod weights;
 mod window;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use attention::{Attention, AttentionMask, Causal};
@@ -84,15 +84,15 @@ pub use stats::RunStats;
 pub use weights::Weights;
 
 use self::record::{Call, Refusal, elsewhere};
+use self::recorded::Recorded;
 use crate::clock::Stopwatch;
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::dtype::Element;
 use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
-use crate::graph::{Graph, NodeId};
+use crate::graph::NodeId;
 use crate::ops::Op;
 use crate::plan::Explanation;
-use crate::run::HostBuffer;
 use crate::shape::Shape;
 
 /// Records operations and runs them in one trip.
@@ -135,20 +135,12 @@ use crate::shape::Shape;
 /// positions; it does not depend on the device, on what is fused, or on threads.
 #[derive(Debug)]
 pub struct GpuCommandBatch {
-    device: Device,
-    pub(crate) brand: u64,
-    pub(crate) graph: Graph,
-    /// By position; `None` for an [input](Self::input) that no run was given yet.
-    uploads: Vec<Option<Arc<HostBuffer>>>,
-    names: names::Names,
-    residents: Vec<residence::Handle>,
-    kept: Vec<state::Kept>,
+    pub(crate) recorded: Recorded,
     /// Of what [`replace_slice`](Self::replace_slice) made.
     replaced: HashMap<NodeId, state::Replaced>,
     mistakes: Vec<Mistake>,
     runs: run::Runs,
     recording: Stopwatch,
-    placement: Placement,
     /// The call that what is being recorded is part of.
     within: Option<Call>,
 }
@@ -160,18 +152,11 @@ impl GpuCommandBatch {
     #[must_use]
     pub fn new(device: &Device) -> Self {
         Self {
-            device: device.clone(),
-            brand: NEXT_BRAND.fetch_add(1, Ordering::Relaxed),
-            graph: Graph::default(),
-            uploads: Vec::new(),
-            names: names::Names::default(),
-            residents: Vec::new(),
-            kept: Vec::new(),
+            recorded: Recorded::new(device, NEXT_BRAND.fetch_add(1, Ordering::Relaxed)),
             replaced: HashMap::new(),
             mistakes: Vec::new(),
             runs: run::Runs::default(),
             recording: Stopwatch::default(),
-            placement: device.placement(),
             within: None,
         }
     }
@@ -179,13 +164,13 @@ impl GpuCommandBatch {
     /// The device that the batch runs on.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.recorded.device
     }
 
     /// How the side that the batch runs on is chosen from now on: at first as the device says.
     pub fn set_placement(&mut self, placement: Placement) {
-        if self.placement != placement {
-            self.placement = placement;
+        if self.recorded.placement != placement {
+            self.recorded.placement = placement;
             self.runs.forget_plan();
         }
     }
@@ -193,7 +178,7 @@ impl GpuCommandBatch {
     /// The shape of a result. `None` if the id is of another batch, or comes from a mistake.
     #[must_use]
     pub fn shape<T: Element>(&self, id: BufferId<T>) -> Option<Shape> {
-        let node = self.graph.get(id.node).filter(|_| id.brand == self.brand)?;
+        let node = self.recorded.graph.get(id.node).filter(|_| id.brand == self.recorded.brand)?;
         (!matches!(node.op, Op::Invalid)).then(|| node.ty.shape.clone())
     }
 
@@ -201,8 +186,8 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn download<T: Element>(&mut self, id: BufferId<T>) {
         match self.check(id).map_err(elsewhere) {
-            Ok(node) if !self.graph.downloads.contains(&node) => {
-                self.graph.downloads.push(node);
+            Ok(node) if !self.recorded.graph.downloads.contains(&node) => {
+                self.recorded.graph.downloads.push(node);
                 self.runs.forget_plan();
             }
             Ok(_) => {}
@@ -215,12 +200,14 @@ impl GpuCommandBatch {
     /// Gives a value a name, by which runs of a [`Program`] can find it. It is a mistake to give a name twice.
     #[track_caller]
     pub fn name<T: Element>(&mut self, id: BufferId<T>, name: &str) {
-        let node = self.check(id).map_err(elsewhere).and_then(|node| match self.names.get(name) {
-            Some(other) => Err(MistakeKind::NameTaken(self.names.origin(&self.graph, other))),
-            None => Ok(node),
+        let node = self.check(id).map_err(elsewhere).and_then(|node| {
+            match self.recorded.names.get(name) {
+                Some(other) => Err(MistakeKind::NameTaken(self.recorded.origin(other))),
+                None => Ok(node),
+            }
         });
         match node {
-            Ok(node) => self.names.insert(name, node),
+            Ok(node) => self.recorded.names.insert(name, node),
             Err(what) => {
                 let _: BufferId<T> = self.mistake("name", what);
             }
@@ -239,7 +226,7 @@ impl GpuCommandBatch {
     /// The recorded graph in Graphviz's language.
     #[must_use]
     pub fn to_dot(&self) -> String {
-        self.graph.to_dot()
+        self.recorded.graph.to_dot()
     }
 
     /// What the last run did, or zeros before the first.

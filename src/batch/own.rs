@@ -178,11 +178,11 @@ impl GpuCommandBatch {
         let nodes =
             inputs.iter().map(|input| self.check(BufferId::<f32>::new(input.node, input.brand)));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-        if nodes.iter().any(|&node| matches!(self.graph[node].op, Op::Invalid)) {
+        if nodes.iter().any(|&node| matches!(self.recorded.graph[node].op, Op::Invalid)) {
             return Err(Refusal::Silent);
         }
         let result = Type { dtype, shape };
-        let types: Vec<&Type> = nodes.iter().map(|&node| &self.graph[node].ty).collect();
+        let types: Vec<&Type> = nodes.iter().map(|&node| &self.recorded.graph[node].ty).collect();
         let takes = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
         if let Some(ty) = types.iter().chain([&&result]).find(|ty| !takes(ty.dtype)) {
             return Err(MistakeKind::DType(ty.dtype).into());

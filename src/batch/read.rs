@@ -44,8 +44,8 @@ impl GpuCommandBatch {
     /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
     pub async fn read_into<T: Element>(&self, id: BufferId<T>, out: &mut [T]) -> Result<()> {
         let found = self.found(id)?;
-        let of = || self.names.origin(&self.graph, id.node);
-        check_length(of, &self.graph[id.node].ty.shape, out)?;
+        let of = || self.recorded.origin(id.node);
+        check_length(of, &self.recorded.graph[id.node].ty.shape, out)?;
         found.copy_politely(out).await;
         Ok(())
     }

@@ -69,10 +69,11 @@ impl GpuCommandBatch {
                 Err(what) => return self.mistake(op.name(), what.clone()),
             }
         }
-        if inputs.iter().any(|&node| matches!(self.graph[node].op, Op::Invalid)) {
+        if inputs.iter().any(|&node| matches!(self.recorded.graph[node].op, Op::Invalid)) {
             return self.push(Op::Invalid, smallvec![], invalid::<T>());
         }
-        let types: SmallVec<[&Type; 3]> = inputs.iter().map(|&node| &self.graph[node].ty).collect();
+        let types: SmallVec<[&Type; 3]> =
+            inputs.iter().map(|&node| &self.recorded.graph[node].ty).collect();
         let inferred = infer(&op, &types);
         drop(types);
         match inferred {
@@ -104,10 +105,10 @@ impl GpuCommandBatch {
             operands = inputs.len()
         );
         let Call { name, place } = self.call(op.name());
-        let node = self.graph.push(Node { op, name, inputs, ty, place });
+        let node = self.recorded.graph.push(Node { op, name, inputs, ty, place });
         self.runs.forget_plan();
         self.recording.stop();
-        BufferId::new(node, self.brand)
+        BufferId::new(node, self.recorded.brand)
     }
 
     /// Keeps a mistake, and returns an id whose users will keep silent.
@@ -124,7 +125,7 @@ impl GpuCommandBatch {
 
     /// The node behind an id of this batch.
     pub(super) fn check<T: Element>(&self, id: BufferId<T>) -> Result<NodeId, MistakeKind> {
-        if id.brand == self.brand && self.graph.get(id.node).is_some() {
+        if id.brand == self.recorded.brand && self.recorded.graph.get(id.node).is_some() {
             Ok(id.node)
         } else {
             Err(MistakeKind::Foreign)
@@ -148,7 +149,7 @@ impl GpuCommandBatch {
     /// The shape behind an id, for methods that must know it to record; `None` where it is unknown
     /// because of a mistake that was reported.
     pub(super) fn known_shape(&self, id: &Result<NodeId, MistakeKind>) -> Option<Shape> {
-        let node = &self.graph[*id.as_ref().ok()?];
+        let node = &self.recorded.graph[*id.as_ref().ok()?];
         (!matches!(node.op, Op::Invalid)).then(|| node.ty.shape.clone())
     }
 }

@@ -253,11 +253,11 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn bind<T: Element>(&mut self, resident: &Resident<T>) -> BufferId<T> {
         let handle = &resident.handle;
-        if !handle.device().is_same(&self.device) {
+        if !handle.device().is_same(&self.recorded.device) {
             return self.mistake("bind", resident.handle.foreign());
         }
-        let position = self.residents.len() as u32;
-        self.residents.push(resident.handle.clone());
+        let position = self.recorded.residents.len() as u32;
+        self.recorded.residents.push(resident.handle.clone());
         self.source(Op::Resident(position), T::DTYPE, handle.ty().shape.clone())
     }
 
@@ -267,9 +267,9 @@ impl GpuCommandBatch {
     pub fn keep<T: Element>(&mut self, id: BufferId<T>) -> Resident<T> {
         let ty = match self.check(id).map_err(elsewhere) {
             Ok(node) => {
-                let ty = self.graph[node].ty.clone();
-                if !matches!(self.graph[node].op, Op::Invalid) {
-                    self.graph.keeps.push(node);
+                let ty = self.recorded.graph[node].ty.clone();
+                if !matches!(self.recorded.graph[node].op, Op::Invalid) {
+                    self.recorded.graph.keeps.push(node);
                     self.runs.forget_plan();
                 }
                 ty
@@ -279,9 +279,9 @@ impl GpuCommandBatch {
                 Type { dtype: T::DTYPE, shape: Shape::default() }
             }
         };
-        let handle = Handle::new(&self.device, ty, Location::caller(), Storage::default());
-        if self.graph.keeps.len() > self.kept.len() {
-            self.kept.push(Kept { handle: handle.clone(), patch: None });
+        let handle = Handle::new(&self.recorded.device, ty, Location::caller(), Storage::default());
+        if self.recorded.graph.keeps.len() > self.recorded.kept.len() {
+            self.recorded.kept.push(Kept { handle: handle.clone(), patch: None });
         }
         Resident { handle, element: PhantomData }
     }

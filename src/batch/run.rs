@@ -3,11 +3,11 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::attempt::{Attempt, PlanCell};
+use super::attempt::PlanCell;
 use super::launch::Results;
 use super::read::Found;
+use super::recorded::Recorded;
 use super::residence;
-use super::state::Turns;
 use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
 use crate::cost::{Placement, Residence};
@@ -58,7 +58,7 @@ impl GpuCommandBatch {
     /// ([`Error::Fault`](crate::Error::Fault)): then the run has no results, and residents that it was to fill stay as
     /// they were.
     pub async fn execute(&mut self) -> Result<()> {
-        let stage = stage!(OFF, "execute", operations = self.graph.len());
+        let stage = stage!(OFF, "execute", operations = self.recorded.graph.len());
         let done = stage.over(pin!(self.run_once())).await;
         self.runs.failed = done.as_ref().err().map(ToString::to_string);
         done
@@ -68,8 +68,9 @@ impl GpuCommandBatch {
         self.runs.forget_results();
         let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
         self.check_recorded()?;
-        let turns = Turns::of(&self.residents, &self.kept);
-        let done = self.attempt().run(&turns, || self.uploaded(), &mut stats).await?;
+        let turns = self.recorded.turns();
+        let attempt = self.recorded.attempt(&self.runs.plan);
+        let done = attempt.run(&turns, || self.uploaded(), &mut stats).await?;
         self.runs.results = Some((done.prepared, done.results));
         self.runs.stats = stats;
         Ok(())
@@ -78,7 +79,7 @@ impl GpuCommandBatch {
     /// What the last run brought back for `id`.
     pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<Found> {
         let node = self.check(id).map_err(|_| ReadError::Foreign)?;
-        let of = || self.names.origin(&self.graph, node);
+        let of = || self.recorded.origin(node);
         match (&self.runs.results, &self.runs.failed) {
             (Some((prepared, results)), _) => {
                 let found = results.find(prepared, node);
@@ -95,42 +96,31 @@ impl GpuCommandBatch {
     /// As [`explain`](Self::explain).
     pub fn shaders(&mut self) -> Result<Vec<(String, String)>> {
         self.check_recorded()?;
-        let prepared = self.attempt().prepared(&mut RunStats::default())?;
+        let attempt = self.recorded.attempt(&self.runs.plan);
+        let prepared = attempt.prepared(&mut RunStats::default())?;
         let plans = prepared.pieces.iter().map(|piece| &piece.plan);
-        let dispatches = plans.flat_map(|plan| self.device.dispatches(plan));
+        let dispatches = plans.flat_map(|plan| self.recorded.device.dispatches(plan));
         Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
     }
 
     pub(super) fn explanation(&mut self) -> Result<Explanation> {
         self.check_recorded()?;
         // A plan that was made before may be of a batch that was recorded at other places.
-        let residents = residence::residences(&self.graph, &self.residents)?;
-        let targets = self.device.targets();
-        let placed = self.device.place(&self.graph, &targets, &self.placement, &residents)?;
-        let chooser = match self.device.placement_now(self.placement) {
+        let Recorded { device, graph, residents, placement, .. } = &self.recorded;
+        let residents = residence::residences(graph, residents)?;
+        let targets = device.targets();
+        let placed = device.place(graph, &targets, placement, &residents)?;
+        let chooser = match device.placement_now(*placement) {
             Placement::Auto if placed.was_chosen() || placed.too_small.is_some() => {
                 Some(Chooser::Times)
             }
-            Placement::Auto if self.graph.needs_gpu() => Some(Chooser::Kernel),
+            Placement::Auto if graph.needs_gpu() => Some(Chooser::Kernel),
             Placement::Auto => residents.contains(&Residence::Gpu).then_some(Chooser::Data),
             placement => Some(Chooser::Asked(placement)),
         };
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        let sides = sides.filter(|target| self.device.uses(target.backend));
+        let sides = sides.filter(|target| device.uses(target.backend));
         Ok(Explanation::new(&placed, sides, chooser, &residents))
-    }
-
-    /// What a run of the batch is, as it stands.
-    pub(super) fn attempt(&self) -> Attempt<'_> {
-        Attempt {
-            device: &self.device,
-            graph: &self.graph,
-            placement: self.placement,
-            residents: &self.residents,
-            kept: &self.kept,
-            plan: &self.runs.plan,
-            timeline: &OFF,
-        }
     }
 }
 

@@ -163,7 +163,7 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         let &Scattered { order, sorted, written, last, axis, count } = scattered;
         let mut sums = self.gather(updates, order, axis as isize);
-        let rank = self.graph[sums.node].ty.shape.rank();
+        let rank = self.recorded.graph[sums.node].ty.shape.rank();
         let mut step = 1;
         while step < count {
             let here = self.slice(sorted, [(step..count, 1)]);
@@ -183,7 +183,7 @@ impl GpuCommandBatch {
 
     /// Each element `step` further on along the axis, and 0 before the first.
     fn shifted<T: Element>(&mut self, x: BufferId<T>, axis: usize, step: usize) -> BufferId<T> {
-        let dims = self.graph[x.node].ty.shape.dims().to_vec();
+        let dims = self.recorded.graph[x.node].ty.shape.dims().to_vec();
         let ranges = dims.iter().enumerate();
         let ranges = ranges.map(|(at, &dim)| (0..if at == axis { dim - step } else { dim }, 1));
         let first = self.slice(x, ranges.collect::<Vec<_>>());
@@ -194,7 +194,7 @@ impl GpuCommandBatch {
     /// A vector along one axis of a tensor of `rank` axes, the others of size 1.
     fn along<T: Element>(&mut self, x: BufferId<T>, axis: usize, rank: usize) -> BufferId<T> {
         let mut dims = vec![1; rank];
-        dims[axis] = self.graph[x.node].ty.shape.elements();
+        dims[axis] = self.recorded.graph[x.node].ty.shape.elements();
         self.reshape(x, dims)
     }
 }

@@ -104,40 +104,40 @@ impl GpuCommandBatch {
     /// ```
     #[track_caller]
     pub fn update<T: Element>(&mut self, state: &Resident<T>, id: BufferId<T>) {
-        if !state.device().is_same(&self.device) {
+        if !state.device().is_same(&self.recorded.device) {
             return self.refuse_update::<T>(state.handle().foreign());
         }
         let node = match self.check(id) {
             Ok(node) => node,
             Err(what) => return self.refuse_update::<T>(what),
         };
-        let (old, new) = (state.shape(), &self.graph[node].ty.shape);
-        if matches!(self.graph[node].op, Op::Invalid) {
+        let (old, new) = (state.shape(), &self.recorded.graph[node].ty.shape);
+        if matches!(self.recorded.graph[node].op, Op::Invalid) {
             return;
         }
         if old != new {
             let what = MistakeKind::Update { old: old.clone(), new: new.clone() };
             return self.refuse_update::<T>(what);
         }
-        if self.kept.iter().any(|kept| kept.handle.is_same(state.handle())) {
+        if self.recorded.kept.iter().any(|kept| kept.handle.is_same(state.handle())) {
             return self.refuse_update::<T>(MistakeKind::UpdatedTwice);
         }
         let handle = state.handle().clone();
         let part = self.replaced_part(&handle, node);
-        self.graph.keeps.push(part.map_or(node, |part| part.new));
-        self.graph.updates.extend(part.map(|_| node));
-        self.kept.push(Kept { handle, patch: part.map(|part| part.patch) });
+        self.recorded.graph.keeps.push(part.map_or(node, |part| part.new));
+        self.recorded.graph.updates.extend(part.map(|_| node));
+        self.recorded.kept.push(Kept { handle, patch: part.map(|part| part.patch) });
         self.runs.forget_plan();
     }
 
     /// What alone differs between the resident and its new value, the node, where that is worth it.
     fn replaced_part(&self, state: &Handle, node: NodeId) -> Option<Replaced> {
         let part = *self.replaced.get(&node)?;
-        let Op::Resident(at) = self.graph[part.state].op else { return None };
-        let same = self.residents[at as usize].is_same(state);
-        let Type { dtype, shape } = &self.graph[node].ty;
+        let Op::Resident(at) = self.recorded.graph[part.state].op else { return None };
+        let same = self.recorded.residents[at as usize].is_same(state);
+        let Type { dtype, shape } = &self.recorded.graph[node].ty;
         let size = dtype.size();
-        let pays = if self.device.uses(Backend::Gpu) {
+        let pays = if self.recorded.device.uses(Backend::Gpu) {
             // A truth value takes a word there.
             let fits = size == 1 || part.patch.is_in_words(size);
             fits && part.patch.runs <= MOST_RUNS && shape.elements() * size >= LEAST_BYTES

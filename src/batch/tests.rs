@@ -15,7 +15,7 @@ fn ours<R>(record: impl FnOnce(&mut GpuCommandBatch) -> R) {
     record(&mut batch);
     batch.check_recorded().expect("no mistakes");
     let caller = Location::caller();
-    for (_, node) in batch.graph.iter() {
+    for (_, node) in batch.recorded.graph.iter() {
         let (file, line) = (node.place.file(), node.place.line());
         let within = caller.line()..caller.line() + 12;
         let ours = file == caller.file() && within.contains(&line);

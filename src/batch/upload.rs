@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::names::Names;
+use super::recorded::Recorded;
 use super::{BufferId, GpuCommandBatch};
 use crate::caught::caught;
 use crate::dtype::Element;
-use crate::error::{DataError, DeviceError, Error, MistakeKind, Result};
-use crate::graph::Graph;
+use crate::error::{DataError, DeviceError, MistakeKind, Result};
 use crate::ops::{Op, check_size};
 use crate::run::HostBuffer;
 use crate::shape::Shape;
@@ -32,7 +31,7 @@ impl GpuCommandBatch {
         data: &[T],
         shape: impl Into<Shape>,
     ) -> BufferId<T> {
-        let pool = Arc::clone(self.device.pool());
+        let pool = Arc::clone(self.recorded.device.pool());
         self.upload_filling(shape.into(), data.len(), |shape| {
             pool.filled(data).map_err(no_room::<T>(shape))
         })
@@ -91,8 +90,8 @@ impl GpuCommandBatch {
         let shape = shape.into();
         self.composed_if("input", |b| {
             check_size(&shape)?;
-            let position = b.uploads.len() as u32;
-            b.uploads.push(None);
+            let position = b.recorded.uploads.len() as u32;
+            b.recorded.uploads.push(None);
             let id = b.source(Op::Upload(position), T::DTYPE, shape);
             b.name(id, name);
             Ok(id)
@@ -101,9 +100,7 @@ impl GpuCommandBatch {
 
     /// The data of all uploads, by position.
     pub(crate) fn uploaded(&self) -> Result<Vec<Arc<HostBuffer>>> {
-        let missing = |at| not_given(&self.graph, &self.names, at);
-        let given = self.uploads.iter().enumerate();
-        given.map(|(at, data)| data.clone().ok_or_else(|| missing(at))).collect()
+        self.recorded.all_given(self.recorded.uploads.iter().cloned())
     }
 
     /// An upload of `given` elements, made only if they fill the shape.
@@ -125,8 +122,8 @@ impl GpuCommandBatch {
             Ok(data) => data,
             Err(what) => return self.mistake("upload", what),
         };
-        let position = self.uploads.len() as u32;
-        self.uploads.push(Some(Arc::new(data)));
+        let position = self.recorded.uploads.len() as u32;
+        self.recorded.uploads.push(Some(Arc::new(data)));
         self.source(Op::Upload(position), T::DTYPE, shape)
     }
 
@@ -136,11 +133,11 @@ impl GpuCommandBatch {
     /// [`DataError`] if `id` is not an upload of this batch, or the data does not fill its shape.
     pub fn write<T: Element>(&mut self, id: BufferId<T>, data: &[T]) -> Result<()> {
         let position = self.upload_of(id, data.len())?;
-        let buffer = &mut self.uploads[position];
+        let buffer = &mut self.recorded.uploads[position];
         match buffer.as_mut().and_then(Arc::get_mut) {
             Some(buffer) => buffer.write(data),
             // Somebody still reads the old data (a run that was dropped midway, or a view), or there is none.
-            None => *buffer = Some(Arc::new(self.device.pool().filled(data)?)),
+            None => *buffer = Some(Arc::new(self.recorded.device.pool().filled(data)?)),
         }
         self.runs.forget_results();
         Ok(())
@@ -152,9 +149,9 @@ impl GpuCommandBatch {
     /// As [`write`](Self::write).
     pub fn write_vec<T: Element>(&mut self, id: BufferId<T>, data: Vec<T>) -> Result<()> {
         let position = self.upload_of(id, data.len())?;
-        let of = self.names.origin(&self.graph, id.node);
+        let of = self.recorded.origin(id.node);
         let buffer = HostBuffer::try_from_vec(data).map_err(|error| error.of(&of))?;
-        self.uploads[position] = Some(Arc::new(buffer));
+        self.recorded.uploads[position] = Some(Arc::new(buffer));
         self.runs.forget_results();
         Ok(())
     }
@@ -174,13 +171,14 @@ impl GpuCommandBatch {
         let position = self.upload_of(id, given)?;
         // Even if `change` panics, results of the old data are none of the new.
         self.runs.forget_results();
-        let buffer = match &mut self.uploads[position] {
+        let of = self.recorded.origin(id.node);
+        let Recorded { device, uploads, .. } = &mut self.recorded;
+        let buffer = match &mut uploads[position] {
             Some(buffer) => buffer,
             none => none.insert(Arc::new(HostBuffer::try_zeroed(T::DTYPE, given)?)),
         };
-        let of = self.names.origin(&self.graph, id.node);
         if Arc::get_mut(buffer).is_none() {
-            let copy = self.device.pool().holding(buffer.dtype(), buffer.bytes());
+            let copy = device.pool().holding(buffer.dtype(), buffer.bytes());
             *buffer = Arc::new(copy.map_err(|error| error.of(&of))?);
         }
         let values = Arc::get_mut(buffer).and_then(HostBuffer::as_slice_mut);
@@ -190,9 +188,10 @@ impl GpuCommandBatch {
 
     /// The position of an upload that `given` elements fill.
     fn upload_of<T: Element>(&self, id: BufferId<T>, given: usize) -> Result<usize> {
-        let node = if id.brand == self.brand { self.graph.get(id.node) } else { None };
+        let Recorded { brand, graph, .. } = &self.recorded;
+        let node = if id.brand == *brand { graph.get(id.node) } else { None };
         let node = node.ok_or(DataError::Foreign)?;
-        let of = || self.names.origin(&self.graph, id.node);
+        let of = || self.recorded.origin(id.node);
         let Op::Upload(position) = node.op else {
             return Err(DataError::NotAnUpload(of()).into());
         };
@@ -209,18 +208,12 @@ fn no_room<T: Element>(shape: &Shape) -> impl Fn(DeviceError) -> MistakeKind {
     |_| MistakeKind::NoRoom { shape: shape.clone(), dtype: T::DTYPE }
 }
 
-/// The error for an upload without data.
-pub(super) fn not_given(graph: &Graph, names: &Names, upload: usize) -> Error {
-    let it = graph.iter().find(|(_, node)| node.op == Op::Upload(upload as u32));
-    let missing = || DeviceError::broken("an upload has no node").into();
-    it.map_or_else(missing, |(node, _)| DataError::NotGiven(names.origin(graph, node)).into())
-}
-
 impl Drop for GpuCommandBatch {
     /// The memory of uploads goes to later batches.
     fn drop(&mut self) {
-        for upload in self.uploads.drain(..).flatten() {
-            self.device.pool().give(upload);
+        let Recorded { device, uploads, .. } = &mut self.recorded;
+        for upload in uploads.drain(..).flatten() {
+            device.pool().give(upload);
         }
     }
 }

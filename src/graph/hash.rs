@@ -83,7 +83,7 @@ mod tests {
     fn hash(record: impl FnOnce(&mut GpuCommandBatch)) -> u128 {
         let mut batch = GpuCommandBatch::new(&Device::cpu());
         record(&mut batch);
-        batch.graph.fingerprint().0
+        batch.recorded.graph.fingerprint().0
     }
 
     fn sum(b: &mut GpuCommandBatch) {

@@ -87,11 +87,11 @@ mod tests {
         let z = batch.add(y, w);
         let kept = batch.scale(z, 2.0);
         batch.neg(unused);
-        let before = batch.graph.part(vec![y.node], vec![], |_| false);
+        let before = batch.recorded.graph.part(vec![y.node], vec![], |_| false);
         assert_eq!(before.graph.verify(), Ok(()));
         assert_eq!((before.graph.len(), before.uploads), (2, vec![Brought::Upload(1)]));
         assert!(before.residents.is_empty());
-        let after = batch.graph.part(vec![], vec![kept.node], |id| id == y.node);
+        let after = batch.recorded.graph.part(vec![], vec![kept.node], |id| id == y.node);
         assert_eq!(after.graph.verify(), Ok(()));
         assert_eq!(after.uploads, [Brought::Made(y.node)]);
         assert_eq!((after.graph.len(), after.residents), (4, vec![0]));

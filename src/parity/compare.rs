@@ -42,8 +42,8 @@ pub(super) fn check_on(
     }
     let uploads = batch.uploaded().unwrap();
     let uploads: Vec<&HostBuffer> = uploads.iter().map(AsRef::as_ref).collect();
-    let want = interpret(&batch.graph, &uploads);
-    for node in batch.graph.outputs() {
+    let want = interpret(&batch.recorded.graph, &uploads);
+    for node in batch.recorded.graph.outputs() {
         compare(&what, &batch, node, &want[node], tolerance);
     }
     batch.stats().clone()
@@ -61,9 +61,9 @@ fn compare(what: &str, batch: &GpuCommandBatch, node: NodeId, want: &Tensor, tol
         assert!(
             fits,
             "{what}: element {index} of {} {}: got {got:?}, want {want_value:?}\n{}",
-            batch.graph[node].op.name(),
-            batch.graph[node].ty,
-            batch.graph.to_dot(),
+            batch.recorded.graph[node].op.name(),
+            batch.recorded.graph[node].ty,
+            batch.recorded.graph.to_dot(),
         );
     }
 }
@@ -93,7 +93,7 @@ fn magnitude(tensor: &Tensor) -> f64 {
 
 fn read(batch: &GpuCommandBatch, node: NodeId, dtype: DType) -> Vec<Value> {
     for_dtype!(dtype, T => {
-        let id = crate::BufferId::<T>::new(node, batch.brand);
+        let id = crate::BufferId::<T>::new(node, batch.recorded.brand);
         let values = pollster::block_on(batch.read(id)).expect("a download");
         values.into_iter().map(|v| Value::from(crate::Element::scalar(v))).collect()
     })

@@ -29,7 +29,7 @@ fn softmax(device: &Device, rows: usize) -> GpuCommandBatch {
 }
 
 fn prepared(device: &Device, batch: &GpuCommandBatch) -> (Arc<Prepared>, bool) {
-    device.prepare(&batch.graph, Placement::Auto, &[]).expect("a plan")
+    device.prepare(&batch.recorded.graph, Placement::Auto, &[]).expect("a plan")
 }
 
 /// As if a run had taken so many times what was predicted.

@@ -288,7 +288,7 @@ pub(super) mod tests {
     }
 
     fn side(batch: &GpuCommandBatch, targets: &[Target], placement: Placement) -> Backend {
-        place(&batch.graph, targets, &placement, &[], None).unwrap().sides[0].0
+        place(&batch.recorded.graph, targets, &placement, &[], None).unwrap().sides[0].0
     }
 
     #[test]
@@ -299,7 +299,8 @@ pub(super) mod tests {
         assert_eq!(side(&batch, &targets(1.0, 1.0), Placement::Auto), Backend::Cpu);
         assert_eq!(side(&batch, &targets(1.2, 1.0), Placement::Auto), Backend::Cpu);
         assert_eq!(side(&batch, &targets(1.3, 1.0), Placement::Auto), Backend::Gpu);
-        let placed = place(&batch.graph, &targets(2.0, 1.0), &Placement::Auto, &[], None).unwrap();
+        let placed =
+            place(&batch.recorded.graph, &targets(2.0, 1.0), &Placement::Auto, &[], None).unwrap();
         let sides = placed.sides.iter().map(|(side, time)| (*side, time.total()));
         assert_eq!(sides.collect::<Vec<_>>(), [(Backend::Gpu, 1.0), (Backend::Cpu, 2.0)]);
     }
@@ -310,7 +311,8 @@ pub(super) mod tests {
         let targets = targets(1.0, 2.0);
         assert_eq!(side(&batch, &targets, Placement::Gpu), Backend::Gpu);
         assert_eq!(side(&batch, &targets, Placement::Cpu), Backend::Cpu);
-        let missed = place(&batch.graph, &targets[..1], &Placement::Gpu, &[], None).unwrap_err();
+        let missed =
+            place(&batch.recorded.graph, &targets[..1], &Placement::Gpu, &[], None).unwrap_err();
         assert!(matches!(missed, PlanError::NoSuchSide { side, .. } if side == "gpu"));
         let only = &targets[..1];
         assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");
@@ -329,7 +331,7 @@ pub(super) mod tests {
         let alone = batch(crate::Wgsl::new(source));
         for rule in [Placement::Auto, Placement::Threshold(100), Placement::Complexity] {
             assert_eq!(side(&alone, &targets, rule), Backend::Gpu);
-            let missed = place(&alone.graph, &targets[..1], &rule, &[], None);
+            let missed = place(&alone.recorded.graph, &targets[..1], &rule, &[], None);
             assert!(matches!(missed, Err(PlanError::GpuOnly { .. })), "{rule}");
         }
         let either = batch(crate::Wgsl::new(source).on_cpu(|_, y: &mut [f32]| y[0] = 1.0));
@@ -369,7 +371,7 @@ pub(super) mod tests {
         placement: Placement,
         room: u64,
     ) -> (Backend, Option<Backend>) {
-        let placed = place(&batch.graph, targets, &placement, &[], Some(room)).unwrap();
+        let placed = place(&batch.recorded.graph, targets, &placement, &[], Some(room)).unwrap();
         (placed.sides[0].0, placed.too_small)
     }
 
@@ -377,7 +379,7 @@ pub(super) mod tests {
     fn a_side_without_room_is_passed_over_for_one_that_has_it() {
         // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and what they are copied from and to.
         let batch = chain(1000);
-        let held = |target: &Target| plan(&batch.graph, target).unwrap().held_bytes;
+        let held = |target: &Target| plan(&batch.recorded.graph, target).unwrap().held_bytes;
         let targets = targets(2.0, 1.0);
         let [on_cpu, on_gpu] = [0, 1].map(|side| held(&targets[side]));
         assert!(on_cpu == 4000 && on_gpu >= 12_000, "{on_cpu} {on_gpu}");
@@ -400,11 +402,11 @@ pub(super) mod tests {
         let mut targets = targets(1.0, 1.0);
         targets[1].limits.binding_bytes = 3999;
         for placement in [Placement::Auto, Placement::Threshold(1)] {
-            let placed = place(&batch.graph, &targets, &placement, &[], None).unwrap();
+            let placed = place(&batch.recorded.graph, &targets, &placement, &[], None).unwrap();
             let side = (placed.sides[0].0, placed.too_small);
             assert_eq!(side, (Backend::Cpu, Some(Backend::Gpu)), "{placement}");
         }
-        let named = place(&batch.graph, &targets, &Placement::Gpu, &[], None);
+        let named = place(&batch.recorded.graph, &targets, &Placement::Gpu, &[], None);
         assert!(matches!(named, Err(PlanError::TooLarge { .. })));
     }
 
@@ -426,11 +428,12 @@ pub(super) mod tests {
         let h = batch.matmul(x, x);
         batch.softmax(h, 1);
         let targets = divided();
-        let placed = |room| place(&batch.graph, &targets, &Placement::Auto, &[], room).unwrap();
+        let placed =
+            |room| place(&batch.recorded.graph, &targets, &Placement::Auto, &[], room).unwrap();
         let split = placed(None);
         assert!(matches!(split.planned, Planned::Split(_)), "{split:?}");
         assert_eq!(placed(Some(split.held_bytes())).planned, split.planned);
-        let held = |target: &Target| plan(&batch.graph, target).unwrap().held_bytes;
+        let held = |target: &Target| plan(&batch.recorded.graph, target).unwrap().held_bytes;
         let least = targets.iter().map(held).min().unwrap();
         assert!(least < split.held_bytes());
         for room in [split.held_bytes() - 1, least] {

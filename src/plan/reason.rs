@@ -207,7 +207,7 @@ mod tests {
         let x = batch.upload_vec(vec![0.0_f32; 64 * 64], [64, 64]);
         let h = batch.matmul(x, x);
         follow(&mut batch, h);
-        let placed = place(&batch.graph, targets, &placement, &[], room).expect("a plan");
+        let placed = place(&batch.recorded.graph, targets, &placement, &[], room).expect("a plan");
         let chooser = match placement {
             Placement::Auto => Chooser::Times,
             placement => Chooser::Asked(placement),

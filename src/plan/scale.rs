@@ -148,8 +148,8 @@ mod tests {
             limits: Limits { units, ..Limits::webgpu() },
             profile: Arc::new(DeviceProfile::typical(1)),
         };
-        crate::plan::plan(&batch.graph, &target).expect("a sound graph");
-        let ir = scale(Ir::prune(&batch.graph), &target);
+        crate::plan::plan(&batch.recorded.graph, &target).expect("a sound graph");
+        let ir = scale(Ir::prune(&batch.recorded.graph), &target);
         ir.nodes.iter().filter(|node| matches!(node.op, Op::Reduce { .. })).count()
     }
 

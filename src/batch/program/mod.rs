@@ -11,18 +11,15 @@ use smallvec::SmallVec;
 
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
-use super::attempt::{Attempt, Done, PlanCell};
+use super::attempt::{Done, PlanCell};
 use super::input::{Input, Key, Named};
-use super::names::Names;
 use super::profile::Profile;
-use super::residence::Handle;
-use super::state::{Kept, Turns};
+use super::recorded::Recorded;
+use super::state::Turns;
 use super::stats::RunStats;
-use super::upload::not_given;
-use crate::cost::Placement;
 use crate::device::Device;
-use crate::error::{DataError, Origin, Result, RunError};
-use crate::graph::{Graph, NodeId};
+use crate::error::{DataError, Result, RunError};
+use crate::graph::NodeId;
 use crate::ops::Op;
 use crate::run::{HostBuffer, deadline};
 use crate::trace::{OFF, Timeline, stage};
@@ -52,16 +49,9 @@ use crate::trace::{OFF, Timeline, stage};
 pub struct Program(Arc<Inner>);
 
 struct Inner {
-    device: Device,
-    brand: u64,
-    graph: Graph,
-    names: Names,
-    /// By position; `None` where each run must bring data.
-    uploads: Vec<Option<Arc<HostBuffer>>>,
-    residents: Vec<Handle>,
-    kept: Vec<Kept>,
+    /// Of uploads, those without data must be brought by each run.
+    recorded: Recorded,
     turns: Turns,
-    placement: Placement,
     plan: PlanCell,
 }
 
@@ -74,18 +64,11 @@ impl GpuCommandBatch {
     pub async fn compile(&mut self) -> Result<Program> {
         self.check_recorded()?;
         let program = Inner {
-            device: self.device.clone(),
-            brand: self.brand,
-            graph: self.graph.clone(),
-            names: self.names.clone(),
-            uploads: self.uploads.clone(),
-            residents: self.residents.clone(),
-            kept: self.kept.clone(),
-            turns: Turns::of(&self.residents, &self.kept),
-            placement: self.placement,
+            recorded: self.recorded.clone(),
+            turns: self.recorded.turns(),
             plan: PlanCell::default(),
         };
-        program.attempt().compile().await?;
+        program.recorded.attempt(&program.plan).compile().await?;
         Ok(Program(Arc::new(program)))
     }
 }
@@ -107,7 +90,7 @@ impl Program {
         &self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
-        let stage = stage!(OFF, "execute", operations = self.0.graph.len());
+        let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
         let inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
         stage.over(pin!(self.run_timed(inputs, &OFF))).await
     }
@@ -118,10 +101,9 @@ impl Program {
         let mut stats = RunStats::default();
         let mut lent = Vec::with_capacity(inputs.len());
         let uploads = || program.gather(inputs, &mut lent);
-        let done = Attempt { timeline, ..program.attempt() }
-            .run(&program.turns, uploads, &mut stats)
-            .await;
-        lent.into_iter().for_each(|buffer| program.device.pool().give(buffer));
+        let attempt = program.recorded.timed_attempt(&program.plan, timeline);
+        let done = attempt.run(&program.turns, uploads, &mut stats).await;
+        lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
         let Done { prepared, results, kept } = done?;
         Ok(Outputs { program: self.clone(), prepared, results, kept, stats })
     }
@@ -156,9 +138,9 @@ impl Program {
     ) -> Result<Profile> {
         let inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
         let timeline = Timeline::begun();
-        let stage = stage!(timeline, "execute", operations = self.0.graph.len());
+        let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
         let outputs = stage.over(pin!(self.run_timed(inputs, &timeline))).await?;
-        Ok(Profile::new(&self.0.device, &outputs.prepared, &outputs.stats, &timeline))
+        Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the
@@ -193,13 +175,13 @@ impl Program {
     /// [`Device`] keeps. With a function for [the CPU](crate::Wgsl::on_cpu) among them, only processes of one build say the same.
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
-        self.0.graph.fingerprint().0
+        self.0.recorded.graph.fingerprint().0
     }
 
     /// The device that the program runs on.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.0.device
+        &self.0.recorded.device
     }
 }
 
@@ -219,25 +201,26 @@ impl Inner {
         inputs: Fitting<'_>,
         lent: &mut Vec<Arc<HostBuffer>>,
     ) -> Result<Vec<Arc<HostBuffer>>> {
-        let mut uploads = self.uploads.clone();
+        let Recorded { device, uploads, .. } = &self.recorded;
+        let mut uploads = uploads.clone();
         for (position, input) in inputs {
-            let buffer = input.into_buffer(self.device.pool())?;
+            let buffer = input.into_buffer(device.pool())?;
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);
         }
-        let missing = |at| not_given(&self.graph, &self.names, at);
-        let given = uploads.into_iter().enumerate();
-        given.map(|(at, data)| data.ok_or_else(|| missing(at))).collect()
+        self.recorded.all_given(uploads)
     }
 
     /// The position of the upload that `input` is for, which it fills.
     fn upload(&self, input: &Input<'_>) -> Result<usize> {
         let id = self.find(input.key).map_err(|unknown| match unknown {
             Unknown::Id => DataError::Foreign,
-            Unknown::Name(name) => DataError::UnknownName { name, there: self.names.all() },
+            Unknown::Name(name) => {
+                DataError::UnknownName { name, there: self.recorded.names.all() }
+            }
         })?;
-        let node = &self.graph[id];
-        let of = || self.origin(id);
+        let node = &self.recorded.graph[id];
+        let of = || self.recorded.origin(id);
         let Op::Upload(position) = node.op else {
             return Err(DataError::NotAnUpload(of()).into());
         };
@@ -256,29 +239,12 @@ impl Inner {
         Ok(position as usize)
     }
 
-    fn attempt(&self) -> Attempt<'_> {
-        Attempt {
-            device: &self.device,
-            graph: &self.graph,
-            placement: self.placement,
-            residents: &self.residents,
-            kept: &self.kept,
-            plan: &self.plan,
-            timeline: &OFF,
-        }
-    }
-
-    fn origin(&self, node: NodeId) -> Origin {
-        self.names.origin(&self.graph, node)
-    }
-
     fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
+        let Recorded { brand, graph, names, .. } = &self.recorded;
         match key.0 {
-            Named::Id(node, brand) if brand == self.brand && self.graph.get(node).is_some() => {
-                Ok(node)
-            }
+            Named::Id(node, of) if of == *brand && graph.get(node).is_some() => Ok(node),
             Named::Id(..) => Err(Unknown::Id),
-            Named::Name(name) => self.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned())),
+            Named::Name(name) => names.get(name).ok_or_else(|| Unknown::Name(name.to_owned())),
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Inner, Program, Unknown};
+use super::{Program, Unknown};
 use crate::batch::BufferId;
 use crate::batch::input::Key;
 use crate::batch::launch::Results;
 use crate::batch::read::{Found, ReadView, check_length};
+use crate::batch::recorded::Recorded;
 use crate::batch::residence::Storage;
 use crate::batch::resident::Resident;
 use crate::batch::stats::RunStats;
@@ -87,7 +88,7 @@ impl Outputs {
         let (found, _) = self.found::<T>(key)?;
         let Self { program, results, kept, .. } = self;
         drop((results, kept));
-        Ok(found.taken(program.0.device.pool()).await)
+        Ok(found.taken(program.device().pool()).await)
     }
 
     /// Copies a result to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into).
@@ -96,8 +97,8 @@ impl Outputs {
     /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
     pub async fn read_into<T: Element>(&self, key: impl OutputKey<T>, out: &mut [T]) -> Result<()> {
         let (found, node) = self.found::<T>(key)?;
-        let program = &*self.program.0;
-        check_length(|| program.origin(node), &program.graph[node].ty.shape, out)?;
+        let recorded = &self.program.0.recorded;
+        check_length(|| recorded.origin(node), &recorded.graph[node].ty.shape, out)?;
         found.copy_politely(out).await;
         Ok(())
     }
@@ -117,10 +118,11 @@ impl Outputs {
     /// [`ReadError`] if the program does not keep the value, or it is of another type.
     pub fn kept<T: Element>(&self, key: impl OutputKey<T>) -> Result<Resident<T>> {
         let node = self.node::<T>(key)?;
-        let Inner { device, graph, .. } = &*self.program.0;
+        let recorded = &self.program.0.recorded;
+        let Recorded { device, graph, .. } = recorded;
         let mut kept = graph.keeps.iter().zip(&self.kept);
         let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
-        let (_, storage) = kept.ok_or_else(|| ReadError::NotKept(self.program.0.origin(node)))?;
+        let (_, storage) = kept.ok_or_else(|| ReadError::NotKept(recorded.origin(node)))?;
         let (ty, place) = (graph[node].ty.clone(), graph[node].place);
         Ok(Resident::holding(device, ty, place, storage.clone()))
     }
@@ -130,7 +132,7 @@ impl Outputs {
     /// # Errors
     /// [`ReadError`] if the program has no such value, or it is of another type.
     pub fn shape<T: Element>(&self, key: impl OutputKey<T>) -> Result<Shape> {
-        Ok(self.program.0.graph[self.node::<T>(key)?].ty.shape.clone())
+        Ok(self.program.0.recorded.graph[self.node::<T>(key)?].ty.shape.clone())
     }
 
     /// What the run did.
@@ -142,22 +144,23 @@ impl Outputs {
     fn found<T: Element>(&self, key: impl OutputKey<T>) -> Result<(Found, NodeId)> {
         let node = self.node::<T>(key)?;
         let found = self.results.find(&self.prepared, node);
-        let missing = || ReadError::NotDownloaded(self.program.0.origin(node));
+        let missing = || ReadError::NotDownloaded(self.program.0.recorded.origin(node));
         Ok((found.ok_or_else(missing)?, node))
     }
 
     /// The node behind a key, whose elements are of type `T`.
     fn node<T: Element>(&self, key: impl OutputKey<T>) -> Result<NodeId, ReadError> {
         let program = &*self.program.0;
+        let recorded = &program.recorded;
         let node = program.find(key.key()).map_err(|unknown| match unknown {
             Unknown::Id => ReadError::Foreign,
-            Unknown::Name(name) => ReadError::UnknownName { name, there: program.names.all() },
+            Unknown::Name(name) => ReadError::UnknownName { name, there: recorded.names.all() },
         })?;
-        let (found, asked) = (program.graph[node].ty.dtype, T::DTYPE);
+        let (found, asked) = (recorded.graph[node].ty.dtype, T::DTYPE);
         if found == asked {
             return Ok(node);
         }
-        Err(ReadError::DType { of: program.origin(node), found, asked })
+        Err(ReadError::DType { of: recorded.origin(node), found, asked })
     }
 }
 

@@ -148,7 +148,7 @@ mod tests {
         let gpu = target(Backend::Gpu, Limits { binding_bytes, ..Limits::webgpu() });
         let mut small = GpuCommandBatch::new(&Device::cpu());
         small.upload(&[1.0_f32]);
-        let whole = plan(&small.graph, &cpu).unwrap();
+        let whole = plan(&small.recorded.graph, &cpu).unwrap();
         let sides = Sides { cpu: &cpu, gpu: &gpu };
         let steps = Steps { whole: &whole, sides, residents: &[], part: None };
         let part = graph.part(graph.outputs(), Vec::new(), |_| false);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_part_that_is_too_large_is_no_error() {
-        let graph = &batch().graph;
+        let graph = &batch().recorded.graph;
         assert!(matches!(planned(graph, 1 << 20), Some(Ok(_))));
         assert!(planned(graph, 100).is_none());
     }
@@ -174,7 +174,7 @@ mod tests {
     fn a_part_that_breaks_an_invariant_is_an_error() {
         let sound = batch();
         let mut broken = Graph::default();
-        for (_, node) in sound.graph.iter() {
+        for (_, node) in sound.recorded.graph.iter() {
             let mut node = node.clone();
             if !node.op.is_source() {
                 node.ty.shape = 7.into();

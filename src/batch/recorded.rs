@@ -1,0 +1,97 @@
+//! What was recorded: what a batch goes on with, and what a program is made of.
+
+use std::sync::Arc;
+
+use super::attempt::{Attempt, PlanCell};
+use super::names::Names;
+use super::residence::Handle;
+use super::state::{Kept, Turns};
+use crate::cost::Placement;
+use crate::device::Device;
+use crate::error::{DataError, DeviceError, Error, Origin, Result};
+use crate::graph::{Graph, NodeId};
+use crate::ops::Op;
+use crate::run::HostBuffer;
+use crate::trace::{OFF, Timeline};
+
+/// A graph with its data, for one device.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(super) device: Device,
+    /// By which its ids are known.
+    pub brand: u64,
+    pub graph: Graph,
+    pub(super) names: Names,
+    /// By position; `None` for an [input](super::GpuCommandBatch::input) that no run was given yet.
+    pub(super) uploads: Vec<Option<Arc<HostBuffer>>>,
+    /// By position of the graph's residents.
+    pub(super) residents: Vec<Handle>,
+    /// In the order of the graph's keeps.
+    pub(super) kept: Vec<Kept>,
+    pub(super) placement: Placement,
+}
+
+impl Recorded {
+    /// Nothing yet.
+    pub(super) fn new(device: &Device, brand: u64) -> Self {
+        Self {
+            device: device.clone(),
+            brand,
+            graph: Graph::default(),
+            names: Names::default(),
+            uploads: Vec::new(),
+            residents: Vec::new(),
+            kept: Vec::new(),
+            placement: device.placement(),
+        }
+    }
+
+    /// How messages name a value.
+    pub(super) fn origin(&self, node: NodeId) -> Origin {
+        self.names.origin(&self.graph, node)
+    }
+
+    /// The residents for which its runs take turns.
+    pub(super) fn turns(&self) -> Turns {
+        Turns::of(&self.residents, &self.kept)
+    }
+
+    /// A run of it as it stands, or the way there, by `plan` where that still holds.
+    pub(super) fn attempt<'a>(&'a self, plan: &'a PlanCell) -> Attempt<'a> {
+        self.timed_attempt(plan, &OFF)
+    }
+
+    /// As [`attempt`](Self::attempt), whose times go to `timeline`.
+    pub(super) fn timed_attempt<'a>(
+        &'a self,
+        plan: &'a PlanCell,
+        timeline: &'a Timeline,
+    ) -> Attempt<'a> {
+        Attempt {
+            device: &self.device,
+            graph: &self.graph,
+            placement: self.placement,
+            residents: &self.residents,
+            kept: &self.kept,
+            plan,
+            timeline,
+        }
+    }
+
+    /// `uploads`, of which each must have data by now.
+    pub(super) fn all_given(
+        &self,
+        uploads: impl IntoIterator<Item = Option<Arc<HostBuffer>>>,
+    ) -> Result<Vec<Arc<HostBuffer>>> {
+        let given = uploads.into_iter().enumerate();
+        given.map(|(at, data)| data.ok_or_else(|| self.not_given(at))).collect()
+    }
+
+    /// The error for an upload without data.
+    fn not_given(&self, upload: usize) -> Error {
+        let mut nodes = self.graph.iter();
+        let it = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));
+        let missing = || DeviceError::broken("an upload has no node").into();
+        it.map_or_else(missing, |(node, _)| DataError::NotGiven(self.origin(node)).into())
+    }
+}
