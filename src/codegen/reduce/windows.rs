@@ -6,7 +6,9 @@ use std::fmt::Write;
 
 use smallvec::SmallVec;
 
-use super::{COLUMN_THREADS, Reduction, WRITTEN_OUT};
+use super::Reduction;
+use super::read::WRITTEN_OUT;
+use super::walk::COLUMN_THREADS;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::{Function, Kernel};
 use crate::codegen::template::indent;
