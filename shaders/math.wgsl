@@ -75,6 +75,30 @@ fn p_exp(x: f32) -> f32 {
     return select(y, x, p_is_nan(x));
 }
 
+// eˣ for x ≤ 0, with 0 for what is less than the least normal number. Of NaN it makes any number.
+fn p_exp_negative(x: f32) -> f32 {
+    let t = max(x, -88.02969);
+    let n = round(t * 1.442695);
+    let r = t - n * 0.693359375 - n * -0.00021219444;
+    var q = 0.0013821448;
+    q = q * r + 0.008368857;
+    q = q * r + 0.041668262;
+    q = q * r + 0.1666652;
+    q = q * r + 0.49999994;
+    // The bits of 2ⁿ, and of 0 for n = −127.
+    return (1.0 + (r + r * r * q)) * bitcast<f32>(u32(i32(n) + 127) << 23u);
+}
+
+// Next to nothing of `x`, so that sums do not overflow; NaN of NaN, and ±∞ of ±∞.
+fn p_faint(x: f32) -> f32 {
+    return x * 1e-30;
+}
+
+// `x` if `by` is finite, else NaN.
+fn p_if_finite(x: f32, by: f32) -> f32 {
+    return select(x, p_nan(), p_is_nan(by) || p_is_inf(by));
+}
+
 fn p_expm1(x: f32) -> f32 {
     let t = clamp(x, -20.0, 89.0);
     let n = round(t * 1.442695);

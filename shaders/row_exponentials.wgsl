@@ -1,14 +1,16 @@
 // Completes row.wgsl for softmax and its logarithm, with log_sum_exp.wgsl. Bindings: none.
-fn lift(x: f32) -> State {
-    return State(x, 1f);
+fn add(a: State, x: f32) -> State {
+    return merge(a, State(x, 1f));
 }
 
-fn exponential(x: f32, greatest: f32) -> f32 {
-    return select(p_exp(x - greatest), 1f, x == greatest);
-}
-
-fn lift4(x: vec4<f32>) -> State {
-    let g = p_max(p_max(x.x, x.y), p_max(x.z, x.w));
-    let low = exponential(x.x, g) + exponential(x.y, g);
-    return State(g, low + (exponential(x.z, g) + exponential(x.w, g)));
+// A NaN among the elements goes into the sum, and stays there. So does ∞ − ∞: with ∞, all results are NaN.
+fn add4(a: State, x: vec4<f32>) -> State {
+    let greatest = max(a.greatest, max(max(x.x, x.y), max(x.z, x.w)));
+    let origin = select(greatest, 0f, greatest == -p_inf());
+    let d = x - vec4<f32>(origin);
+    let low = p_exp_negative(d.x) + p_exp_negative(d.y);
+    let high = p_exp_negative(d.z) + p_exp_negative(d.w);
+    let sum = a.sum * p_exp_negative(a.greatest - origin) + (low + high);
+    let nan = (p_faint(x.x) + p_faint(x.y)) + (p_faint(x.z) + p_faint(x.w));
+    return State(greatest, select(sum, nan, p_is_nan(nan)));
 }

@@ -17,12 +17,12 @@ fn merge(a: State, b: State) -> State {
     return State(count, a.mean + d * part, a.square + b.square + d * d * a.count * part);
 }
 
-fn lift(x: f32) -> State {
-    return State(1f, x, 0f);
+fn add(a: State, x: f32) -> State {
+    return merge(a, State(1f, x, 0f));
 }
 
-fn lift4(x: vec4<f32>) -> State {
+fn add4(a: State, x: vec4<f32>) -> State {
     let mean = 0.25f * ((x.x + x.y) + (x.z + x.w));
     let d = x - vec4<f32>(mean);
-    return State(4f, mean, dot(d, d));
+    return merge(a, State(4f, mean, dot(d, d)));
 }

@@ -11,10 +11,10 @@ fn merge(a: State, b: State) -> State {
     return State(a.square + b.square);
 }
 
-fn lift(x: f32) -> State {
-    return State(x * x);
+fn add(a: State, x: f32) -> State {
+    return State(a.square + x * x);
 }
 
-fn lift4(x: vec4<f32>) -> State {
-    return State(dot(x, x));
+fn add4(a: State, x: vec4<f32>) -> State {
+    return State(a.square + dot(x, x));
 }

@@ -60,13 +60,16 @@ pub(super) fn passes(
     };
     match kind {
         RowKind::Softmax => {
-            let before: Option<fn(&str) -> String> = Some(|x| format!("p_exp({x} - greatest)"));
-            let inverse = Pass { before, ..plain("inverse", Fold::Sum, "1f / fold") };
+            let before: Option<fn(&str) -> String> =
+                Some(|x| format!("p_exp_negative({x} - greatest)"));
+            let value = "p_if_finite(1f / fold, greatest)";
+            let inverse = Pass { before, ..plain("inverse", Fold::Sum, value) };
             (vec![plain("greatest", Fold::Max, "fold"), inverse], |x| format!("{x} * inverse"))
         }
         RowKind::LogSoftmax => {
-            let term: fn(&str) -> String = |x| format!("p_exp({x} - greatest)");
-            let total = Pass { term, ..plain("total", Fold::Sum, "p_log(fold)") };
+            let term: fn(&str) -> String = |x| format!("p_exp_negative({x} - greatest)");
+            let value = "p_if_finite(p_log(fold), greatest)";
+            let total = Pass { term, ..plain("total", Fold::Sum, value) };
             (vec![plain("greatest", Fold::Max, "fold"), total], |x| {
                 format!("{x} - greatest - total")
             })
@@ -96,7 +99,7 @@ const EXPONENTIALS: &str = concat!(
 
 /// Statistics of a row's elements.
 pub(super) struct Statistics {
-    /// The type `State` and the functions `identity`, `merge`, `lift` and `lift4`.
+    /// The type `State` and the functions `identity`, `merge`, and `add` and `add4`, which merge one element or four with a state.
     pub text: &'static str,
     /// Statements that make the numbers which `result` uses of `state`.
     pub numbers: String,
@@ -112,14 +115,14 @@ impl Statistics {
         let exponentials = |last: &str| {
             format!(
                 "let greatest = state.greatest;\n\
-                 let sum = select(state.sum, p_nan(), p_is_inf(greatest));\n{last}"
+                 let sum = p_if_finite(state.sum, greatest);\n{last}"
             )
         };
         match kind {
             RowKind::Softmax => Self {
                 text: EXPONENTIALS,
                 numbers: exponentials("let inverse = 1f / sum;\n"),
-                result: |x| format!("p_exp({x} - greatest) * inverse"),
+                result: |x| format!("p_exp_negative({x} - greatest) * inverse"),
                 fields: &["greatest", "sum"],
             },
             RowKind::LogSoftmax => Self {
@@ -160,14 +163,14 @@ impl Statistics {
 }
 
 /// The helpers that the texts of a kind call.
-pub(super) fn helpers(kind: RowKind, streamed: bool) -> &'static [&'static str] {
+pub(super) fn helpers(kind: RowKind) -> &'static [&'static str] {
     match kind {
-        RowKind::Softmax if streamed => &["p_max", "p_inf", "p_exp", "p_nan", "p_is_inf"],
-        RowKind::LogSoftmax if streamed => {
-            &["p_max", "p_inf", "p_exp", "p_log", "p_nan", "p_is_inf"]
+        RowKind::Softmax => {
+            &["p_max", "p_inf", "p_exp_negative", "p_faint", "p_is_nan", "p_if_finite"]
         }
-        RowKind::Softmax => &["p_max", "p_inf", "p_exp"],
-        RowKind::LogSoftmax => &["p_max", "p_inf", "p_exp", "p_log"],
+        RowKind::LogSoftmax => {
+            &["p_max", "p_inf", "p_exp_negative", "p_faint", "p_is_nan", "p_if_finite", "p_log"]
+        }
         RowKind::LayerNorm => &["p_rsqrt", "p_quotient"],
         RowKind::RmsNorm => &["p_rsqrt"],
         RowKind::L2Normalize => &["p_max"],

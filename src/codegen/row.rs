@@ -63,8 +63,8 @@ impl Share {
             let each = units.div_ceil(width);
             return Self { width, across, held: (each <= 16).then(|| few_sizes(each)) };
         }
-        // Measured: up to 1024 elements want more threads, longer rows more loads under way in each.
-        let each = if lanes == 4 && len <= 1024 { 4 } else { 8 };
+        // Measured: four loads under way in each thread are enough if they are of vectors.
+        let each = if lanes == 4 { 4 } else { 8 };
         let width = units.div_ceil(each).next_power_of_two().min(THREADS);
         let held = (len <= ROW_HELD).then(|| few_sizes(units.div_ceil(width)));
         Self { width, across, held }
@@ -90,7 +90,7 @@ impl Row {
 
     fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
         let scratch = self.bind(&mut kernel, phase);
-        helpers(self.kind, self.share.held.is_none()).iter().for_each(|h| kernel.needs(h));
+        helpers(self.kind).iter().for_each(|h| kernel.needs(h));
         let rows = &self.rows;
         let (bases, names) = rows.bases(&mut kernel);
         let (parameters, arguments) = passed(&names);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::kernel::Kernel;
 use super::lanes;
-use super::norm::{Pass, Statistics, passes};
+use super::norm::{Fold, Pass, Statistics, passes};
 use super::row::{Phase, Row, Share};
 use super::template::indent;
 use super::together::Together;
@@ -127,6 +127,9 @@ impl Body<'_> {
     /// Statements that find the number of `pass` from the units in registers.
     fn pass(&self, kernel: &Kernel<'_>, held: usize, pass: &Pass) -> String {
         let Pass { name, fold, before, term, value } = pass;
+        if *fold == Fold::Max {
+            return self.greatest(kernel, held, name);
+        }
         let mut text = format!("var {name}_fold = {};\n", fold.identity());
         for k in 0..held {
             let v = format!("v{k}");
@@ -144,6 +147,28 @@ impl Body<'_> {
         }
         let all = self.together(kernel).call(name, &format!("{name}_fold"));
         let _ = writeln!(text, "let {name} = {};", value.replace("fold", &all));
+        text
+    }
+
+    /// Statements that find the greatest element from the units in registers, or NaN where there is one: what `max` makes of
+    /// NaN is up to the device, so a sum says whether there is one. That is NaN also where there are ∞ and −∞, and then so are
+    /// all results.
+    fn greatest(&self, kernel: &Kernel<'_>, held: usize, name: &str) -> String {
+        let mut text = format!("var {name}_fold = -p_inf();\nvar {name}_nan = 0f;\n");
+        for k in 0..held {
+            let terms = self.lanes(&format!("v{k}"));
+            let most = tree(&terms, |a, b| format!("max({a}, {b})"));
+            let faint: Vec<String> = terms.iter().map(|x| format!("p_faint({x})")).collect();
+            let faint = tree(&faint, |a, b| format!("{a} + {b}"));
+            let _ = write!(
+                text,
+                "if j{k} < units {{\n    {name}_fold = max({name}_fold, {most});\n    \
+                 {name}_nan += {faint};\n}}\n"
+            );
+        }
+        let fold = format!("select({name}_fold, {name}_nan, p_is_nan({name}_nan))");
+        let all = self.together(kernel).call(name, &fold);
+        let _ = writeln!(text, "let {name} = {all};");
         text
     }
 
@@ -198,15 +223,15 @@ impl Body<'_> {
 
     /// Statements that merge the units of the part into `state`.
     fn merge_units(&self) -> String {
-        let merge = |lift: &str, x: &str| format!("state = merge(state, {lift}({x}));\n");
+        let add = |function: &str, x: &str| format!("state = {function}(state, {x});\n");
         if self.row.rows.lanes == 4 {
-            return self.walk(2, |names| names.iter().map(|x| merge("lift4", x)).collect());
+            return self.walk(2, |names| names.iter().map(|x| add("add4", x)).collect());
         }
         self.walk(8, |names| match names {
-            [one] => merge("lift", one),
+            [one] => add("add", one),
             names => {
                 let fours = names.chunks(4).map(|four| format!("vec4<f32>({})", four.join(", ")));
-                fours.map(|four| merge("lift4", &four)).collect()
+                fours.map(|four| add("add4", &four)).collect()
             }
         })
     }
