@@ -15,8 +15,16 @@ fn load(i: u32) -> Quad {
     return Quad({{loaded}});
 }
 
-fn finish(i: u32, quad: Quad) {
+struct Done {
+    {{done_fields}}
+}
+
+fn compute(i: u32, quad: Quad) -> Done {
     {{results}}
+    return Done({{done}});
+}
+
+fn store(i: u32, done: Done) {
     {{stores}}
 }
 
@@ -31,4 +39,5 @@ fn main(
         return;
     }
     {{quads}}
+    {{tell}}
 }

@@ -19,6 +19,7 @@ const GROUP: usize = THREADS * 4;
 pub(super) fn lower(plan: &Plan, step: &Step, limits: &Limits, dims: &[usize]) -> Dispatch {
     let mut kernel = Kernel::new(plan, step, limits);
     let roots = kernel.output_roots();
+    let late = step.expr.sites(&roots) == 1;
     let space = Space::new(&kernel, dims, &kernel.operands_of(&roots));
     debug_assert!((0..space.outputs).all(|map| space.axes.is_linear(map)), "an output is a view");
     if let Some(crossing) = transpose::find(&kernel, &space) {
@@ -29,10 +30,12 @@ pub(super) fn lower(plan: &Plan, step: &Step, limits: &Limits, dims: &[usize]) -
     let (with_fours, fours) =
         if quads.in_rows { fours::find(step, &space) } else { (step.clone(), Vec::new()) };
     if fours.is_empty() {
+        kernel.tells_late(late);
         let function = kernel.function("compute_element", &roots, None);
         return quads.lower(kernel, &function, &[]);
     }
     let mut kernel = Kernel::new(plan, &with_fours, limits);
+    kernel.tells_late(late);
     let function = kernel.function("compute_element", &roots, None);
     quads.lower(kernel, &function, &fours)
 }
@@ -140,7 +143,7 @@ impl<'a> Quads<'a> {
         let mut loads = Loads::default();
         self.load(&mut kernel, function, &wide, &count, &mut loads);
         self.fetch(&mut kernel, fours, &mut loads);
-        let (results, stores) = self.finish(&mut kernel, function, &loads, &count);
+        let done = self.finish(&mut kernel, function, &loads, &count);
         let group = (GROUP * each).to_string();
         let holes = [
             ("functions", &*[loads.functions.as_str(), &function.text].join("\n")),
@@ -148,10 +151,13 @@ impl<'a> Quads<'a> {
             ("fields", if loads.fields.is_empty() { "nothing: u32," } else { &loads.fields }),
             ("loads", &loads.text),
             ("loaded", if loads.names.is_empty() { "0u" } else { &loads.names }),
-            ("results", &results),
-            ("stores", &stores),
+            ("done_fields", &done.fields),
+            ("results", &done.results),
+            ("done", &done.values),
+            ("stores", &done.stores),
             ("elements", &count),
             ("quads", &several(each, &count)),
+            ("tell", kernel.tell()),
         ];
         let groups = elements.div_ceil(GROUP * each);
         kernel.dispatch(include_str!("../../shaders/map.wgsl"), &holes, "", groups)
@@ -230,26 +236,27 @@ impl<'a> Quads<'a> {
         (format!("let x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
     }
 
-    /// Statements that compute the four results, and statements that store them.
+    /// What computes the four results, and what stores them.
     fn finish(
         &self,
         kernel: &mut Kernel<'_>,
         function: &Function,
         loads: &Loads,
         count: &str,
-    ) -> (String, String) {
-        let mut results = String::new();
+    ) -> Done {
+        let mut done = Done::default();
         for (k, lane) in lanes::LANES.iter().enumerate() {
             let live = if self.in_rows { "true" } else { &format!("{count} - i > {k}u") };
             let call = function.call_if(live, "", |o| match loads.held[o] {
                 Held::One => format!("quad.x{o}"),
                 Held::Four => format!("quad.x{o}.{lane}"),
             });
-            let _ = writeln!(results, "let result_{lane} = {call};");
+            let _ = writeln!(done.results, "let result_{lane} = {call};");
         }
         let (mut stores, mut rest) = (String::new(), String::new());
         for (output, result) in function.results.iter().enumerate() {
-            let values = lanes::LANES.map(|lane| format!("result_{lane}{result}"));
+            done.hand_over(output, type_name(kernel.root_type(output)), result);
+            let values = lanes::LANES.map(|lane| format!("done.y{output}.{lane}"));
             stores.push_str(&kernel.store_quad(output, "i / 4u", &values));
             let store = |(k, value): (usize, &String)| {
                 let store = kernel.store_lane(output, "i / 4u", lanes::LANES[k], value);
@@ -257,11 +264,13 @@ impl<'a> Quads<'a> {
             };
             rest.extend(values.iter().enumerate().take(3).map(store));
         }
-        if self.in_rows {
-            return (results, stores);
-        }
-        let (stores, rest) = (super::template::indent(&stores), super::template::indent(&rest));
-        (results, format!("if {count} - i >= 4u {{\n{stores}}} else {{\n{rest}}}\n"))
+        done.stores = if self.in_rows {
+            stores
+        } else {
+            let (stores, rest) = (super::template::indent(&stores), super::template::indent(&rest));
+            format!("if {count} - i >= 4u {{\n{stores}}} else {{\n{rest}}}\n")
+        };
+        done
     }
 }
 
@@ -285,35 +294,68 @@ impl Loads {
     }
 }
 
-/// Quads that a thread computes. On an H200, two of 128-element rows took 0.94 of the time of one, and four of single
-/// elements 0.7.
+/// What becomes of a quad.
+#[derive(Default)]
+struct Done {
+    /// Statements that compute the results of the four lanes.
+    results: String,
+    /// The fields of what is computed, and their values.
+    fields: String,
+    values: String,
+    /// Statements that store them.
+    stores: String,
+}
+
+impl Done {
+    /// Gives the `result` of each lane, of the WGSL type `ty`, to who stores `output`.
+    fn hand_over(&mut self, output: usize, ty: &str, result: &str) {
+        let lanes = lanes::LANES.map(|lane| format!("result_{lane}{result}")).join(", ");
+        let comma = if self.values.is_empty() { "" } else { ", " };
+        let _ = writeln!(self.fields, "y{output}: vec4<{ty}>,");
+        let _ = write!(self.values, "{comma}vec4<{ty}>({lanes})");
+    }
+}
+
+/// Quads that a thread computes. On an H200, two of 128-element rows took 0.94 of the time of one, four of single
+/// elements 0.7, and four of `f16` 0.92 of the time of two.
 fn quads_a_thread(kernel: &Kernel<'_>, fours: &[Four], elements: usize) -> usize {
     const MANY: usize = 1 << 20;
     let fetches = kernel.step.operands.iter().any(|o| matches!(o.source, Source::Table(_)));
-    match (fours.is_empty(), fetches && elements >= MANY) {
+    let many = elements >= MANY;
+    match (fours.is_empty(), fetches && many) {
         (true, true) => 4,
         (false, true) => 2,
-        _ if kernel.binds_halves_alone() => 2,
+        _ if kernel.binds_halves_alone() => {
+            if many {
+                4
+            } else {
+                2
+            }
+        }
         _ => 1,
     }
 }
 
-/// Statements that compute `each` quads, all of which are loaded before the first is stored.
+/// Statements that compute `each` quads, all of which are loaded, and looked up, before the first is stored: drivers
+/// move no load to before a store. Past the end, the first quad is computed again.
 fn several(each: usize, count: &str) -> String {
     if each == 1 {
-        return "finish(i, load(i));\n".to_string();
+        return "store(i, compute(i, load(i)));\n".to_string();
     }
-    let mut text = "let quad0 = load(i);\n".to_string();
+    let mut text = "let i0 = i;\nlet quad0 = load(i);\n".to_string();
     for k in 1..each {
         let apart = k * GROUP;
         let _ = write!(
             text,
-            "let i{k} = i + {apart}u;\nlet quad{k} = load(select(i, i{k}, i{k} < {count}));\n"
+            "let i{k} = select(i, i + {apart}u, i + {apart}u < {count});\nlet quad{k} = load(i{k});\n"
         );
     }
-    text.push_str("finish(i, quad0);\n");
+    for k in 0..each {
+        let _ = writeln!(text, "let done{k} = compute(i{k}, quad{k});");
+    }
+    text.push_str("store(i, done0);\n");
     for k in 1..each {
-        let _ = write!(text, "if i{k} < {count} {{\n    finish(i{k}, quad{k});\n}}\n");
+        let _ = write!(text, "if i{k} > i {{\n    store(i{k}, done{k});\n}}\n");
     }
     text
 }

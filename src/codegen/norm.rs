@@ -99,7 +99,8 @@ const EXPONENTIALS: &str = concat!(
 
 /// Statistics of a row's elements.
 pub(super) struct Statistics {
-    /// The type `State` and the functions `identity`, `merge`, and `add` and `add4`, which merge one element or four with a state.
+    /// The type `State` and the functions `identity`, `merge`, and `add` and `add4`, which merge one element or
+    /// four with a state.
     pub text: &'static str,
     /// Statements that make the numbers which `result` uses of `state`.
     pub numbers: String,

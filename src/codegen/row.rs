@@ -63,8 +63,13 @@ impl Share {
             let each = units.div_ceil(width);
             return Self { width, across, held: (each <= 16).then(|| few_sizes(each)) };
         }
-        // Measured: four loads under way in each thread are enough if they are of vectors.
-        let each = if lanes == 4 { 4 } else { 8 };
+        // Measured: neighbours of a short row are best read by neighbours, and four vectors a thread are enough.
+        let each = match (lanes, units) {
+            (4, ..=2) => 1,
+            (4, ..=64) => 2,
+            (1, 33..) => 8,
+            _ => 4,
+        };
         let width = units.div_ceil(each).next_power_of_two().min(THREADS);
         let held = (len <= ROW_HELD).then(|| few_sizes(units.div_ceil(width)));
         Self { width, across, held }

@@ -150,9 +150,9 @@ impl Body<'_> {
         text
     }
 
-    /// Statements that find the greatest element from the units in registers, or NaN where there is one: what `max` makes of
-    /// NaN is up to the device, so a sum says whether there is one. That is NaN also where there are ∞ and −∞, and then so are
-    /// all results.
+    /// Statements that find the greatest element from the units in registers, or NaN where there is one: what `max`
+    /// makes of NaN is up to the device, so a sum says whether there is one. That is NaN also where there are ∞ and
+    /// −∞, and then so are all results.
     fn greatest(&self, kernel: &Kernel<'_>, held: usize, name: &str) -> String {
         let mut text = format!("var {name}_fold = -p_inf();\nvar {name}_nan = 0f;\n");
         for k in 0..held {

@@ -257,6 +257,19 @@ impl Expr {
         self.reachable(roots).into_iter().any(|r| matches!(self.node(r), Node::Check(..)))
     }
 
+    /// How many operations `roots` tell failures of.
+    pub fn sites(&self, roots: &[Ref]) -> usize {
+        let mut sites: Vec<Ref> = Vec::new();
+        for r in self.reachable(roots) {
+            if let Node::Check(_, Failure { site, .. }) = self.node(r)
+                && !sites.contains(&site)
+            {
+                sites.push(site);
+            }
+        }
+        sites.len()
+    }
+
     /// Flops of one evaluation of `roots`.
     pub fn flops(&self, roots: &[Ref]) -> u64 {
         self.reachable(roots).iter().map(|&r| self.node(r).flops()).sum()

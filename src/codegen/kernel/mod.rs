@@ -18,6 +18,7 @@ use self::grid::{GRID, grid};
 use super::template::fill;
 use super::{Binding, Dispatch};
 use crate::cost::Limits;
+use crate::dtype::Ty;
 use crate::expr::{Ref, wgsl};
 use crate::plan::{Plan, Step};
 
@@ -42,6 +43,8 @@ pub(super) struct Kernel<'a> {
     fours: BTreeSet<usize>,
     /// WGSL extensions besides what the buffers ask for.
     extensions: BTreeSet<&'static str>,
+    /// Whether a thread keeps its failures until it is done.
+    tells_late: bool,
 }
 
 impl<'a> Kernel<'a> {
@@ -56,6 +59,7 @@ impl<'a> Kernel<'a> {
             whole: BTreeSet::new(),
             fours: BTreeSet::new(),
             extensions: BTreeSet::new(),
+            tells_late: false,
         }
     }
 
@@ -65,6 +69,11 @@ impl<'a> Kernel<'a> {
 
     pub fn enable(&mut self, extension: &'static str) {
         self.extensions.insert(extension);
+    }
+
+    /// The lane type of what `output` is made of.
+    pub fn root_type(&self, output: usize) -> Ty {
+        self.step.expr.ty(self.step.outputs[output].root)
     }
 
     /// The operands that `roots` read, in ascending order.

@@ -1,7 +1,5 @@
 //! Operands that a kernel has as a whole: tables, from which generated functions fetch, and the run's failures.
 
-use std::fmt::Write;
-
 use super::Kernel;
 use super::bindings::Buffer;
 use crate::codegen::BufferRef;
@@ -40,16 +38,38 @@ impl Kernel<'_> {
                         element: "atomic<u32>".to_string(),
                         writes: true,
                     });
-                    let buffer = self.buffer(BufferRef::Failures);
-                    let _ = write!(
-                        text,
-                        "\nfn fail(site: u32, at: u32) {{\n    atomicMax(&{buffer}[site], ~at);\n}}\n"
-                    );
+                    text.push_str(&self.fail());
                 }
                 Source::Value(_) | Source::Iota => {}
             }
         }
         text
+    }
+
+    /// Has a thread keep its failures, which are all of one site, until it is done, where `late`: loads that follow a
+    /// check then need not wait for it.
+    pub fn tells_late(&mut self, late: bool) {
+        self.tells_late = late;
+    }
+
+    /// The last statement of a kernel that may [tell late](Self::tells_late).
+    pub fn tell(&self) -> &'static str {
+        if self.tells_late { "tell();\n" } else { "" }
+    }
+
+    /// The function that notes a failure.
+    fn fail(&self) -> String {
+        let buffer = self.buffer(BufferRef::Failures);
+        if !self.tells_late {
+            return format!(
+                "\nfn fail(site: u32, at: u32) {{\n    atomicMax(&{buffer}[site], ~at);\n}}\n"
+            );
+        }
+        format!(
+            "\nvar<private> failed_site: u32;\nvar<private> failed: u32;\n\n\
+             fn fail(site: u32, at: u32) {{\n    failed_site = site;\n    failed = max(failed, ~at);\n}}\n\n\
+             fn tell() {{\n    if failed > 0u {{\n        atomicMax(&{buffer}[failed_site], failed);\n    }}\n}}\n"
+        )
     }
 
     /// The function that fetches an element of the table `operand`.
