@@ -1,7 +1,7 @@
 //! How an attention is shared out on a GPU.
 
 use super::form::AttentionForm;
-use super::share::AttentionSchedule;
+use super::share::{AttentionLayout, AttentionSchedule};
 use crate::cost::{Limits, MatrixUnits};
 use crate::shape::points;
 
@@ -27,6 +27,13 @@ const WIDE_SQUARES: (usize, usize) = (8, 1);
 const FEWER_SQUARES: [(usize, usize); 2] = [(4, 1), (2, 1)];
 /// The widest queries whose squares a subgroup holds beside the sums.
 const UNITS_WIDTH: usize = 128;
+/// The most queries for strips, and workgroups of them that keep a large GPU busy.
+const STRIP_QUERIES: usize = 8;
+const STRIP_GROUPS: usize = 512;
+/// Threads that share a row there, unless subgroups or rows are smaller or a thread would hold more elements of a query or a value
+/// than this. On an H200, 16 threads took up to 1.2 times as long, for rows of 128, and 4 as much for rows of 64.
+const STRIP_LANES: usize = 8;
+const STRIP_ELEMENTS: usize = 16;
 
 /// The schedule for an attention of such sizes.
 pub(super) fn schedule(form: &AttentionForm, limits: &Limits) -> AttentionSchedule {
@@ -36,8 +43,9 @@ pub(super) fn schedule(form: &AttentionForm, limits: &Limits) -> AttentionSchedu
         count.saturating_mul(queries.div_ceil(s.rows)).saturating_mul(out.div_ceil(s.columns))
     };
     let fits = |s: &AttentionSchedule| s.workgroup_bytes(width) <= limits.workgroup_bytes as usize;
-    let on_units = on_units(form, limits).into_iter().filter(fits).collect::<Vec<_>>();
-    let mut candidates = if on_units.is_empty() { by_threads(form) } else { on_units }.into_iter();
+    let special = strips(form, limits).map_or_else(|| on_units(form, limits), |s| vec![s]);
+    let special = special.into_iter().filter(fits).collect::<Vec<_>>();
+    let mut candidates = if special.is_empty() { by_threads(form) } else { special }.into_iter();
     // The largest that fits, unless there are too few of it and a smaller one does.
     let first = candidates.find(fits);
     let busy = candidates.find(|s| s.rows >= 32 && fits(s) && groups(s) >= GROUPS);
@@ -47,7 +55,12 @@ pub(super) fn schedule(form: &AttentionForm, limits: &Limits) -> AttentionSchedu
         (_, Some(busy)) => busy,
         (None, None) => AttentionSchedule::least(),
     };
-    let wanted = THREADS.div_ceil((groups(&schedule) * schedule.threads()).max(1));
+    let wanted = match schedule.layout {
+        AttentionLayout::Strips { .. } => STRIP_GROUPS.div_ceil(groups(&schedule).max(1)),
+        AttentionLayout::Tiles | AttentionLayout::Units(_) => {
+            THREADS.div_ceil((groups(&schedule) * schedule.threads()).max(1))
+        }
+    };
     // At least four tiles of keys in each part, so that the second dispatch pays.
     let parts = wanted.min(keys / (4 * schedule.keys)).clamp(1, MOST_PARTS);
     schedule.parts = parts;
@@ -66,11 +79,11 @@ fn by_threads(form: &AttentionForm) -> Vec<AttentionSchedule> {
     let tiles = if columns > NARROW { &WIDE_TILES[..] } else { &TILES };
     let tiles = tiles.iter().rev().filter(|(from, ..)| form.queries >= *from);
     let schedule = |&(_, rows, each, keys): &(usize, usize, usize, usize)| AttentionSchedule {
+        layout: AttentionLayout::Tiles,
         rows,
         each,
         keys,
         columns,
-        units: None,
         parts: 1,
     };
     tiles.map(schedule).collect()
@@ -91,11 +104,11 @@ fn on_units(form: &AttentionForm, limits: &Limits) -> Vec<AttentionSchedule> {
     let most = if columns.max(form.width) > NARROW { WIDE_SQUARES } else { NARROW_SQUARES };
     let squares = [most].into_iter().chain(FEWER_SQUARES);
     let schedule = |(subgroups, squares): (usize, usize)| AttentionSchedule {
+        layout: AttentionLayout::Units(units),
         rows: subgroups * squares * side,
         each: squares * side,
         keys: AttentionSchedule::CHUNK,
         columns,
-        units: Some(units),
         parts: 1,
     };
     let needed = |s: &AttentionSchedule| s.rows < 2 * form.queries;
@@ -103,4 +116,25 @@ fn on_units(form: &AttentionForm, limits: &Limits) -> Vec<AttentionSchedule> {
     let last = all.last().copied();
     let fewer: Vec<_> = all.into_iter().filter(needed).collect();
     if fewer.is_empty() { last.into_iter().collect() } else { fewer }
+}
+
+/// That for few queries, if the target has subgroups for it and a thread can hold what it must.
+fn strips(form: &AttentionForm, limits: &Limits) -> Option<AttentionSchedule> {
+    let &AttentionForm { queries, width, out, .. } = form;
+    let widest = width.max(out).max(1);
+    let lanes = widest.div_ceil(STRIP_ELEMENTS).max(STRIP_LANES).min(widest.div_ceil(4));
+    let lanes = lanes.next_power_of_two().min(limits.subgroups?.least as usize);
+    let each = |columns: usize| columns.div_ceil(4 * lanes) * 4;
+    if !(1..=STRIP_QUERIES).contains(&queries) || each(widest) > STRIP_ELEMENTS {
+        return None;
+    }
+    let rows = queries.next_power_of_two();
+    Some(AttentionSchedule {
+        layout: AttentionLayout::Strips { lanes },
+        rows,
+        each: 1,
+        keys: 4 * AttentionSchedule::STRIP_THREADS / (lanes * rows),
+        columns: each(out) * lanes,
+        parts: 1,
+    })
 }

@@ -49,8 +49,8 @@ pub(crate) use reason::Chooser;
 #[cfg(any(feature = "gpu", test))]
 pub(crate) use share::ProductSchedule;
 pub(crate) use share::{
-    AttentionSchedule, ProductLayout, ReduceLayout, ReduceSchedule, SortSchedule, Strip, Tile,
-    UnitTile,
+    AttentionLayout, AttentionSchedule, ProductLayout, ReduceLayout, ReduceSchedule, SortSchedule,
+    Strip, Tile, UnitTile,
 };
 pub(crate) use split::{Made, Split, SplitPart, Stage, Supply};
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::form::{
     AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
 };
 use super::product::{self, ProductSize, STRIP_ROWS};
+use super::share::AttentionLayout;
 use super::step::{Cost, Source, Step, ValueId};
 use super::{Target, Value};
 use crate::cost::{Aspect, Backend, Kind, Limits, WINDOW_FLOPS, Work};
@@ -175,6 +176,9 @@ fn thinness(rows: usize) -> f64 {
 /// Seconds in which a workgroup of an attention is done with a key, for each element of a key and a value: those of the next wait
 /// for it. Between 0.5 and 1.1 µs for 64 and 64, measured on an H200.
 const KEY_SECONDS: f64 = 0.8e-6 / 128.0;
+/// Seconds in which a workgroup of strips is done with the keys that it takes at a time: once what memory takes to answer, and a
+/// few shuffles.
+const STRIP_SECONDS: f64 = 1.5e-6;
 
 /// What the products of a step take on a GPU, where more is known than by their flops.
 fn product_seconds(step: &Step, target: &Target, work: &Work) -> Option<f64> {
@@ -190,7 +194,14 @@ fn product_seconds(step: &Step, target: &Target, work: &Work) -> Option<f64> {
         // However few there are, each workgroup takes its keys one after the other.
         Form::Attention(AttentionForm { keys, width, out, schedule, .. }) => {
             let keys = keys.div_ceil(schedule.parts.max(1));
-            let alone = (keys * (width + out)) as f64 * KEY_SECONDS;
+            let alone = match schedule.layout {
+                AttentionLayout::Strips { .. } => {
+                    keys.div_ceil(schedule.keys) as f64 * STRIP_SECONDS
+                }
+                AttentionLayout::Tiles | AttentionLayout::Units(_) => {
+                    (keys * (width + out)) as f64 * KEY_SECONDS
+                }
+            };
             Some(target.profile.gpu.product.seconds(work.product).max(alone))
         }
         _ => None,

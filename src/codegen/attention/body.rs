@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::hide::Hidden;
 use super::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::lanes::LANES;
@@ -226,28 +227,10 @@ impl Body<'_> {
                 ),
             };
         }
-        kernel.needs("p_inf");
-        let step = self.schedule().keys;
-        let (cut, limit) = match self.attention.form.causal {
-            None => (format!("key + {step}u > end_key"), None),
-            Some(offset) => {
-                let offset = kernel.param(offset);
-                let cut = format!(
-                    "key + {step}u > end_key || i32(key + {}u) > i32(first_row + {offset})",
-                    step - 1
-                );
-                (cut, Some(offset))
-            }
-        };
+        let hidden = Hidden::new(self.attention, kernel);
         let mut inner = "let hidden = vec4<f32>(-p_inf());\n".to_string();
         for r in self.rows() {
-            let last = match &limit {
-                None => "i32(end_key) - 1".to_string(),
-                Some(offset) => {
-                    let row = self.row(r);
-                    format!("min(i32(end_key) - 1, i32(first_row + {row} + {offset}))")
-                }
-            };
+            let last = hidden.last(&format!("first_row + {}", self.row(r)));
             let _ = writeln!(inner, "let last{r} = vec4<i32>({last});");
             for q in 0..keys {
                 let _ = writeln!(
@@ -257,8 +240,7 @@ impl Body<'_> {
                 );
             }
         }
-        let _ = write!(text, "if {cut} {{\n{}}}\n", indent(&inner));
-        text
+        text + &hidden.guard("first_row", &inner)
     }
 
     /// Statements that find the greatest score of each row so far, and shrink what was summed.

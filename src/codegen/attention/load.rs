@@ -7,8 +7,9 @@ use crate::codegen::kernel::Kernel;
 use crate::codegen::lanes::{self, Held};
 use crate::codegen::results::base;
 use crate::codegen::template::indent;
-use crate::expr::Ref;
-use crate::plan::{AttentionForm, AttentionSchedule};
+use crate::dtype::DType;
+use crate::expr::{Node, Ref};
+use crate::plan::{AttentionForm, Operand, Source};
 
 /// An operand as matrices of `rows` by `columns`, read in fours along its rows.
 struct Side {
@@ -33,8 +34,8 @@ impl Attention<'_> {
         names: &[String],
         parameters: &str,
     ) -> String {
-        let chunk = AttentionSchedule::CHUNK;
         let &AttentionForm { queries, keys, width, out, schedule, .. } = self.form;
+        let chunk = schedule.chunk();
         let side = |load, prologue, root, [rows, columns]: [usize; 2], unit: usize| Side {
             load,
             prologue,
@@ -52,6 +53,24 @@ impl Attention<'_> {
         let mask = |root| side("load_mask", "prologue_mask", root, [queries, keys], schedule.keys);
         sides.extend(self.form.mask.map(mask));
         sides.iter().map(|side| self.load(kernel, side, wide, names, parameters)).collect()
+    }
+
+    /// The operand that the keys or the values `root` are, if they fill all tiles of `columns` and are stored as halves, each
+    /// four of which is aligned.
+    pub fn plain(
+        &self,
+        kernel: &Kernel<'_>,
+        wide: &[bool],
+        root: Ref,
+        columns: usize,
+    ) -> Option<usize> {
+        let Node::Load(operand) = kernel.step.expr.node(root) else { return None };
+        let operand = usize::from(operand);
+        let Operand { source, dtype, ref view, .. } = kernel.step.operands[operand];
+        let whole = view.dims.ends_with(&[self.form.keys, columns])
+            && self.form.keys.is_multiple_of(self.form.schedule.keys);
+        let stored = matches!(source, Source::Value(_)) && dtype == DType::F16 && kernel.limits.f16;
+        (whole && stored && wide[operand]).then_some(operand)
     }
 
     fn load(

@@ -1,13 +1,16 @@
 //! Attention: scores, their exponentials and sums of values in one kernel.
 //!
 //! [`load`] reads operands, [`body`] writes the statements of the kernel's loop, [`units`] those of the kernel for matrix
-//! units.
+//! units, [`strip`] those of the kernel for few queries.
 
 mod body;
+mod hide;
 mod load;
+mod strip;
 mod units;
 
 use self::body::Body;
+use self::strip::Strip;
 use self::units::Squares;
 use super::Dispatch;
 use super::collapse::Axes;
@@ -17,7 +20,7 @@ use super::results::Results;
 use super::template::fill;
 use crate::dtype::Ty;
 use crate::expr::Ref;
-use crate::plan::{AttentionForm, AttentionSchedule};
+use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule};
 
 /// What a running maximum starts at: less than any score but −∞.
 const LEAST: &str = "-3.4028234e38f";
@@ -106,7 +109,7 @@ impl<'a> Attention<'a> {
             Some(scratch) => self.store_partial(&mut kernel, &scratch),
         };
         let (locate, groups) = self.locate(&mut kernel);
-        let AttentionSchedule { rows, each, keys, columns, units, .. } = self.form.schedule;
+        let AttentionSchedule { layout, rows, each, keys, columns, .. } = self.form.schedule;
         let mut holes = vec![
             ("functions", functions),
             ("locate", locate),
@@ -117,16 +120,24 @@ impl<'a> Attention<'a> {
             ("columns", columns.to_string()),
             ("threads", self.form.schedule.threads().to_string()),
         ];
-        let template = if let Some(units) = units {
-            holes.extend(
-                Squares { attention: self, arguments: &arguments, units }.holes(&mut kernel),
-            );
-            kernel.enable("f16");
-            kernel.enable("wgpu_cooperative_matrix");
-            include_str!("../../../shaders/attention_units.wgsl")
-        } else {
-            holes.extend(Body { attention: self, arguments: &arguments }.holes(&mut kernel));
-            include_str!("../../../shaders/attention.wgsl")
+        let arguments = arguments.as_str();
+        let template = match layout {
+            AttentionLayout::Tiles => {
+                holes.extend(Body { attention: self, arguments }.holes(&mut kernel));
+                include_str!("../../../shaders/attention.wgsl")
+            }
+            AttentionLayout::Units(units) => {
+                let (names, wide) = (&names[..], &wide[..]);
+                let squares = Squares { attention: self, names, arguments, wide, units };
+                holes.extend(squares.holes(&mut kernel));
+                kernel.enable("f16");
+                kernel.enable("wgpu_cooperative_matrix");
+                include_str!("../../../shaders/attention_units.wgsl")
+            }
+            AttentionLayout::Strips { lanes } => {
+                holes.extend(Strip { attention: self, arguments, lanes }.holes(&mut kernel));
+                include_str!("../../../shaders/attention_strip.wgsl")
+            }
         };
         let phase = if self.form.schedule.parts > 1 { " (parts)" } else { "" };
         kernel.dispatch(template, &holes, phase, groups)

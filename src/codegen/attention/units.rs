@@ -3,8 +3,10 @@
 
 use std::fmt::Write;
 
+use super::hide::Hidden;
 use super::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
+use crate::codegen::results::base;
 use crate::codegen::template::indent;
 use crate::cost::MatrixUnits;
 use crate::plan::{AttentionSchedule, UnitTile};
@@ -14,16 +16,30 @@ const SLACK: &str = "5f";
 
 pub(super) struct Squares<'a> {
     pub attention: &'a Attention<'a>,
-    /// Where the batch begins in every map, as arguments.
+    /// Where the batch begins in every map: names, and these as arguments.
+    pub names: &'a [String],
     pub arguments: &'a str,
+    /// For each operand, whether its value is bound in fours.
+    pub wide: &'a [bool],
     pub units: MatrixUnits,
+}
+
+/// Keys or values, as a tile in workgroup memory.
+struct Side {
+    name: &'static str,
+    columns: usize,
+    /// Text of the first column.
+    first: &'static str,
+    /// The operand, if all that the threads bring are fours of it, as they lie.
+    plain: Option<usize>,
 }
 
 impl Squares<'_> {
     /// What the template's holes take.
     pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
         let keys = self.schedule().keys;
-        let (fetch, put) = self.bring();
+        let sides = self.sides(kernel);
+        let (fetch, put) = self.bring(kernel, &sides);
         let numbers = [
             ("subgroup", self.units.subgroup as usize),
             ("lanes", self.lanes()),
@@ -36,7 +52,7 @@ impl Squares<'_> {
         let texts = [
             ("queries", self.queries()),
             ("state", self.state()),
-            ("places", self.places()),
+            ("places", self.places(kernel, &sides)),
             ("fetch", fetch),
             ("put", put),
             ("scores", self.scores()),
@@ -143,9 +159,17 @@ impl Squares<'_> {
         text
     }
 
-    /// Names and columns of the keys and the values.
-    fn sides(&self) -> [(&'static str, usize, &'static str); 2] {
-        [("k", self.width(), "0u"), ("v", self.schedule().columns, "first_column")]
+    /// The keys and the values.
+    fn sides(&self, kernel: &Kernel<'_>) -> [Side; 2] {
+        let form = self.attention.form;
+        let side = |name, root, columns, first| {
+            let plain = self.attention.plain(kernel, self.wide, root, columns);
+            Side { name, columns, first, plain }
+        };
+        [
+            side("k", form.k, self.width(), "0u"),
+            side("v", form.v, self.schedule().columns, "first_column"),
+        ]
     }
 
     /// The rounds in which the threads bring `columns` of each key, with what holds for those that have one in it, if
@@ -159,33 +183,47 @@ impl Squares<'_> {
     }
 
     /// Statements that find the thread's places in the tiles, and variables for what is there.
-    fn places(&self) -> String {
+    fn places(&self, kernel: &mut Kernel<'_>, sides: &[Side]) -> String {
         let mut text = String::new();
-        for (name, columns, _) in self.sides() {
+        for &Side { name, columns, first, plain } in sides {
             let fours = columns / 4;
             for (round, _) in self.rounds(columns) {
                 let at = format!("(thread + {}u)", round * self.schedule().threads());
                 let _ = writeln!(text, "let {name}_row{round} = {at} / {fours}u;");
                 let _ = writeln!(text, "let {name}_four{round} = {at} % {fours}u;");
                 let _ = writeln!(text, "var {name}_held{round}: vec4<f16>;");
+                if let Some(operand) = plain {
+                    let start = base(kernel, &self.attention.operands, operand, self.names);
+                    let start = format!("{start} + {first} + {name}_four{round} * 4u");
+                    let stride = key_stride(kernel, operand);
+                    let at = kernel.index(&start, &[stride], &[format!("{name}_row{round}")]);
+                    let _ = writeln!(text, "let {name}_from{round} = ({at}) / 4u;");
+                }
             }
         }
         text
     }
 
     /// Statements that read the tiles at `next_key`, and those that put them into workgroup memory.
-    fn bring(&self) -> (String, String) {
+    fn bring(&self, kernel: &mut Kernel<'_>, sides: &[Side]) -> (String, String) {
         let (mut fetch, mut put) = (String::new(), String::new());
-        for (name, columns, first) in self.sides() {
+        for &Side { name, columns, first, plain } in sides {
             let pitch = self.pitch(columns);
             for (round, guard) in self.rounds(columns) {
                 let held = format!("{name}_held{round}");
-                let load = format!(
-                    "load_{name}(next_key + {name}_row{round}, {first} + {name}_four{round} * 4u{})",
-                    self.arguments
-                );
-                let line = format!("{held} = vec4<f16>({load});\n");
-                fetch += &guarded(line, guard.as_deref());
+                let four = if let Some(operand) = plain {
+                    // Positions move by additions.
+                    let stride = key_stride(kernel, operand) / 4;
+                    let from = format!("{name}_from{round}");
+                    let at = kernel.index(&from, &[stride], &["next_key".to_string()]);
+                    kernel.stored_four(operand, &at)
+                } else {
+                    format!(
+                        "vec4<f16>(load_{name}(next_key + {name}_row{round}, {first} + {name}_four{round} * 4u{}))",
+                        self.arguments
+                    )
+                };
+                fetch += &guarded(format!("{held} = {four};\n"), guard.as_deref());
                 let at = format!("{name}_row{round} * {pitch}u + {name}_four{round}");
                 put += &guarded(format!("{name}_tile[{at}] = {held};\n"), guard.as_deref());
             }
@@ -265,22 +303,8 @@ impl Squares<'_> {
             };
             let _ = writeln!(text, "var a{r}_{at} = {value};");
         }
-        kernel.needs("p_inf");
-        let step = self.schedule().keys;
-        let (cut, last) = match self.attention.form.causal {
-            None => (format!("key + {step}u > end_key"), "i32(end_key) - 1".to_string()),
-            Some(offset) => {
-                let offset = kernel.param(offset);
-                let first = format!("own_rows + {}u", r * self.side());
-                (
-                    format!(
-                        "key + {step}u > end_key || i32(key + {}u) > i32({first} + {offset})",
-                        step - 1
-                    ),
-                    format!("min(i32(end_key) - 1, i32({query} + {offset}))"),
-                )
-            }
-        };
+        let hidden = Hidden::new(self.attention, kernel);
+        let last = hidden.last(&query);
         let mut inner = format!("let last = vec4<i32>({last} - i32(key));\n");
         for at in fours {
             let _ = writeln!(
@@ -288,8 +312,7 @@ impl Squares<'_> {
                 "a{r}_{at} = select(vec4<f32>(-p_inf()), a{r}_{at}, vec4<i32>(i32((four + {at}u) * 4u)) + vec4<i32>(0, 1, 2, 3) <= last);"
             );
         }
-        let _ = write!(text, "if {cut} {{\n{}}}\n", indent(&inner));
-        text
+        text + &hidden.guard(&format!("own_rows + {}u", r * self.side()), &inner)
     }
 
     /// Statements that follow the greatest score where it grew by much, and shrink what was summed.
@@ -407,6 +430,12 @@ impl Squares<'_> {
         }
         text
     }
+}
+
+/// How far one key of an operand is from the next.
+fn key_stride(kernel: &Kernel<'_>, operand: usize) -> i64 {
+    let strides = &kernel.step.operands[operand].view.strides;
+    strides[strides.len() - 2]
 }
 
 fn guarded(text: String, guard: Option<&str>) -> String {

@@ -37,8 +37,8 @@ impl Kernel<'_> {
         self.loaded_quad(operand.dtype, format!("{}[{quad}]", self.buffer(BufferRef::Value(value))))
     }
 
-    /// The four words at the position given as text of an operand that is bound so.
-    pub fn words(&self, operand: usize, at: &str) -> String {
+    /// The four at the position given as text of an operand that is bound in fours or as words, as memory holds it.
+    pub fn stored_four(&self, operand: usize, at: &str) -> String {
         let Source::Value(value) = self.step.operands[operand].source else {
             return UNBOUND.into();
         };

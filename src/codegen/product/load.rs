@@ -36,7 +36,10 @@ impl Product {
             let _ = writeln!(text, "let inside = min({four}, vec4<u32>({last} - {lane}));");
         }
         let (function, value) = if halves {
-            (String::new(), kernel.words(operands[0], &format!("position{} / 8u", operands[0])))
+            (
+                String::new(),
+                kernel.stored_four(operands[0], &format!("position{} / 8u", operands[0])),
+            )
         } else {
             let (loads, function, value) = self.evaluate(kernel, &reading, wide, cut);
             text.push_str(&loads);

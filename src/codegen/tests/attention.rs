@@ -4,7 +4,7 @@ use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
 use crate::cost::{Limits, MatrixUnits};
 use crate::dtype::DType;
-use crate::plan::{AttentionForm, AttentionSchedule, Form, Space};
+use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule, Form, Space};
 
 struct Sizes {
     batch: usize,
@@ -15,7 +15,7 @@ struct Sizes {
 }
 
 const fn schedule([rows, each, keys, columns, parts]: [usize; 5]) -> AttentionSchedule {
-    AttentionSchedule { rows, each, keys, columns, units: None, parts }
+    AttentionSchedule { layout: AttentionLayout::Tiles, rows, each, keys, columns, parts }
 }
 
 /// attention − 1, with or without a mask.
@@ -105,6 +105,36 @@ fn masks_types_and_positions() {
     }
 }
 
+/// Few queries: as many threads to a key as there may be, parts, and rows that do not fill the last workgroup.
+#[test]
+fn strips() {
+    let limits = Limits { f16: true, ..super::with_subgroups() };
+    let strip = |lanes, rows, columns, parts| AttentionSchedule {
+        layout: AttentionLayout::Strips { lanes },
+        rows,
+        each: 1,
+        keys: 4 * AttentionSchedule::STRIP_THREADS / (lanes * rows),
+        columns,
+        parts,
+    };
+    let sizes = |queries, keys, width, out| Sizes { batch: 2, queries, keys, width, out };
+    let cases = [
+        (DType::F32, sizes(1, 1, 1, 1), false, None, strip(1, 1, 4, 1)),
+        (DType::F32, sizes(1, 600, 16, 16), false, None, strip(4, 1, 16, 2)),
+        (DType::F16, sizes(3, 515, 20, 9), true, None, strip(2, 4, 16, 1)),
+        (DType::F32, sizes(5, 1300, 7, 36), true, Some(700), strip(4, 2, 48, 3)),
+        (DType::F16, sizes(8, 70, 33, 4), false, Some(-3), strip(4, 8, 16, 1)),
+        (DType::F16, sizes(4, 2, 8, 8), false, Some(0), strip(2, 4, 8, 1)),
+    ];
+    for (dtype, sizes, masked, causal, schedule) in cases {
+        let case = case(dtype, &sizes, masked, causal, schedule);
+        let text = &super::text::validate(&case, &limits)[0].wgsl;
+        let bytes = super::text::workgroup_bytes(text) as usize;
+        assert!(bytes <= schedule.workgroup_bytes(sizes.width), "{bytes} {schedule:?}");
+        check(&case, &limits);
+    }
+}
+
 /// Software adapters have no matrix units: here the texts, on a GPU that has them the numbers (`crate::parity`).
 #[test]
 fn kernels_for_matrix_units_are_valid() {
@@ -116,8 +146,8 @@ fn kernels_for_matrix_units_are_valid() {
         for (subgroups, squares, columns, parts) in [(4, 2, 64, 1), (8, 1, 128, 3), (2, 1, 32, 1)] {
             let each = squares * side;
             let rows = subgroups * each;
-            let schedule =
-                AttentionSchedule { rows, each, keys: 32, columns, units: Some(units), parts };
+            let layout = AttentionLayout::Units(units);
+            let schedule = AttentionSchedule { layout, rows, each, keys: 32, columns, parts };
             for (masked, causal) in [(false, None), (true, None), (false, Some(3))] {
                 let sizes =
                     Sizes { batch: 2, queries: 70, keys: 97, width: columns, out: columns - 3 };
