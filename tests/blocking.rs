@@ -70,7 +70,7 @@ fn a_task_may_block_as_often_as_it_likes() {
         let mut batch = GpuCommandBatch::new(&device);
         let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
             @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
-        let kernel = Wgsl::new(source).on_cpu(|_, y: &mut [f32]| y[0] = 1.0);
+        let kernel = Wgsl::new(source).groups([1, 1, 1]).on_cpu(|_, y: &mut [f32]| y[0] = 1.0);
         let y = batch.wgsl::<f32>(kernel, 1);
         // More often than a task may poll before it gives its thread back.
         for _ in 0..300 {

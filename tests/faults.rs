@@ -352,7 +352,7 @@ async fn a_panic_in_what_the_user_gave_is_an_error() {
         let x = batch.upload_with(3, |_: &mut [f32]| panic!("no data today"));
         batch.neg(x);
         let error = batch.execute().await.unwrap_err().to_string();
-        let place = format!("tests/faults.rs:{line}: upload: ");
+        let place = format!("tests/faults.rs:{line}: upload_with: ");
         assert_eq!(
             error,
             place + "what was to write the data panicked: no data today; write it again"

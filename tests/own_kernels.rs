@@ -19,9 +19,13 @@ fn count(@builtin(global_invocation_id) id: vec3<u32>) {
     if id.x < arrayLength(&x) { atomicAdd(&counts[x[id.x]], 1u); }
 }";
 
+fn in_one_group(source: &str) -> Wgsl {
+    Wgsl::new(source).groups([1, 1, 1])
+}
+
 fn counts(x: BufferId<u32>, len: usize) -> Wgsl {
     let groups = [len.div_ceil(64) as u32, 1, 1];
-    Wgsl::new(COUNTS).entry_point("count").input(x).groups(groups).on_cpu(
+    in_one_group(COUNTS).entry_point("count").input(x).groups(groups).on_cpu(
         |inputs, counts: &mut [u32]| {
             inputs.get::<u32>(0).iter().for_each(|&x| counts[x as usize] += 1);
         },
@@ -42,7 +46,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 
 fn axpy(a: BufferId<f32>, x: BufferId<f32>, y: BufferId<f32>, len: usize) -> Wgsl {
     let groups = [len.div_ceil(128) as u32, 1, 1];
-    let kernel = Wgsl::new(AXPY).input(a).input(x).input(y).groups(groups);
+    let kernel = in_one_group(AXPY).input(a).input(x).input(y).groups(groups);
     kernel.on_cpu(|inputs, z: &mut [f32]| {
         let (a, x, y) = (inputs.get::<f32>(0)[0], inputs.get::<f32>(1), inputs.get::<f32>(2));
         for (z, (x, y)) in z.iter_mut().zip(x.iter().zip(y)) {
@@ -130,12 +134,12 @@ async fn a_kernel_sees_its_elements_alone() {
         let lens = [1, 3, 64, 65, 1000];
         let ids = lens.map(|len| batch.upload(&vec![7_i32; len]));
         let source = lengths(7);
-        let kernel = Wgsl::new(&source);
+        let kernel = in_one_group(&source);
         let kernel = ids.into_iter().chain([ids[0], ids[4]]).fold(kernel, Wgsl::input);
         let y = batch.wgsl::<i32>(kernel, 9);
         // The same texts, for other lengths.
         let kernel =
-            ids.into_iter().rev().chain([ids[1], ids[1]]).fold(Wgsl::new(&source), Wgsl::input);
+            ids.into_iter().rev().chain([ids[1], ids[1]]).fold(in_one_group(&source), Wgsl::input);
         let z = batch.wgsl::<i32>(kernel, 9);
         batch.execute().await.unwrap();
         assert_eq!(batch.read(y).await.unwrap(), [1, 3, 64, 65, 1000, 1, 1000, 0, 0]);
@@ -163,7 +167,7 @@ fn main(@builtin(local_invocation_index) i: u32) {
         let other = device.resident(&[3_u32; 4096], 4096).unwrap();
         let mut batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[9_u32; 4]);
-        let y = batch.wgsl::<u32>(Wgsl::new(source).input(x), 4);
+        let y = batch.wgsl::<u32>(in_one_group(source).input(x), 4);
         batch.execute().await.unwrap();
         let got = batch.read(y).await.unwrap();
         // Where a write beyond the end lands, if anywhere, is the last element or none.
@@ -209,7 +213,7 @@ fn mistake(record: impl FnOnce(&mut GpuCommandBatch)) -> MistakeKind {
 fn refused(source: &str) -> String {
     let what = mistake(|batch| {
         let x = batch.upload(&[1.0_f32]);
-        batch.wgsl::<f32>(Wgsl::new(source).input(x), 1);
+        batch.wgsl::<f32>(in_one_group(source).input(x), 1);
     });
     assert!(matches!(what, MistakeKind::Kernel { .. }), "{what}");
     what.to_string()
@@ -291,7 +295,7 @@ fn arrays_must_fit_what_is_bound_to_them() {
              @compute @workgroup_size(1) fn main() {{ y[0] = y[0]; }}"
         );
         let input = batch.upload(&vec![1.0_f32; inputs]);
-        batch.wgsl::<f32>(Wgsl::new(&source).input(input), results);
+        batch.wgsl::<f32>(in_one_group(&source).input(input), results);
         batch.check_recorded().map_err(|error| error.to_string())
     };
     let (any, pairs, fours) = ("array<f32>", "array<vec2<f32>>", "array<vec4<f32>>");
@@ -342,7 +346,7 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
     assert_eq!(what.to_string(), "does not take bool; use `cast` first");
     let what = mistake(|batch| {
         let x = batch.upload(&[1_u32]);
-        batch.wgsl::<onetrip::f16>(Wgsl::new(COUNTS).entry_point("count").input(x), 1);
+        batch.wgsl::<onetrip::f16>(in_one_group(COUNTS).entry_point("count").input(x), 1);
     });
     assert_eq!(what.to_string(), "does not take f16; use `cast` first");
     let what = mistake(|batch| {
@@ -352,10 +356,16 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
     assert_eq!(what.to_string(), "element types differ: u32 and i32; use `cast`");
     let what = mistake(|batch| {
         let x = batch.upload(&[1_i32]);
-        let kernel = (0..8).fold(Wgsl::new(""), |kernel, _| kernel.input(x));
+        let kernel = (0..8).fold(in_one_group(""), |kernel, _| kernel.input(x));
         batch.wgsl::<i32>(kernel, 1);
     });
     assert_eq!(what.to_string(), "the number of inputs must be at most 7, not 8");
+    let what = mistake(|batch| {
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<u32>(Wgsl::new(COUNTS).entry_point("count").input(x), 1);
+    });
+    let must = "the number of workgroups must be said by `Wgsl::groups`, not left open";
+    assert_eq!(what.to_string(), must);
     let what = mistake(|batch| {
         let x = GpuCommandBatch::new(&Device::cpu()).upload(&[1_u32]);
         batch.wgsl::<u32>(counts(x, 1), 1);
@@ -374,7 +384,7 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
 }
 
 fn counts_of(x: BufferId<bool>) -> Wgsl {
-    Wgsl::new(COUNTS).entry_point("count").input(x)
+    in_one_group(COUNTS).entry_point("count").input(x)
 }
 
 /// What only a device can say is an error of the run, and the device goes on.
@@ -389,14 +399,14 @@ async fn what_a_device_refuses_is_an_error() {
     for device in common::devices().await.into_iter().filter(Device::is_gpu) {
         for (size, groups) in [("16384", [1; 3]), ("1, 1, 5000", [1; 3]), ("1", [u32::MAX, 1, 1])] {
             let mut batch = GpuCommandBatch::new(&device);
-            batch.wgsl::<f32>(Wgsl::new(&source(size)).groups(groups), 1);
+            batch.wgsl::<f32>(in_one_group(&source(size)).groups(groups), 1);
             let error = batch.execute().await.expect_err("more than a device has");
             assert!(matches!(error, Error::Device(DeviceError::Kernel { .. })), "{error}");
             let text = error.to_string();
             assert!(text.contains(file!()) && !text.contains("please report"), "{text}");
         }
         let mut batch = GpuCommandBatch::new(&device);
-        let y = batch.wgsl::<f32>(Wgsl::new(&source("1")), 2);
+        let y = batch.wgsl::<f32>(in_one_group(&source("1")), 2);
         batch.execute().await.unwrap();
         assert_eq!(batch.read(y).await.unwrap(), [1.0, 0.0]);
     }
@@ -406,7 +416,7 @@ async fn what_a_device_refuses_is_an_error() {
 async fn a_kernel_for_the_gpu_alone_runs_there_or_says_so() {
     let record = |batch: &mut GpuCommandBatch| {
         let x = batch.upload(&[1_u32, 1, 3]);
-        batch.wgsl::<u32>(Wgsl::new(COUNTS).entry_point("count").input(x), 4)
+        batch.wgsl::<u32>(in_one_group(COUNTS).entry_point("count").input(x), 4)
     };
     let gpu_only = |error: &Error| matches!(error, Error::Plan(PlanError::GpuOnly { place }) if place.contains(file!()));
     let mut batch = GpuCommandBatch::new(&Device::cpu());
@@ -437,14 +447,14 @@ async fn a_panic_of_the_function_for_the_cpu_is_an_error() {
     for (at, message) in [(0, "as it may"), (1, "the kernel has no input 1 of f32")] {
         let mut batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[1.0_f32; 4]);
-        let kernel = Wgsl::new(AXPY).input(x).input(x).input(x);
+        let kernel = in_one_group(AXPY).input(x).input(x).input(x);
         let kernel = match at {
             0 => kernel.on_cpu(|_, _: &mut [f32]| panic!("as it may")),
             _ => {
                 let y = batch.upload(&[1_i32; 4]);
                 let source = AXPY.replace("x: array<vec4<f32>>", "x: array<i32>");
                 let source = source.replace("x[id.x] +", "f32(x[id.x]) +");
-                let kernel = Wgsl::new(&source).input(x).input(y).input(x);
+                let kernel = in_one_group(&source).input(x).input(y).input(x);
                 kernel.on_cpu(|inputs, z: &mut [f32]| z.copy_from_slice(inputs.get::<f32>(1)))
             }
         };
@@ -465,7 +475,7 @@ async fn functions_for_the_cpu_run_off_the_thread_that_awaits_them() {
     let mut batch = GpuCommandBatch::new(&Device::cpu());
     let x = batch.upload(&[1_u32]);
     let here = Arc::clone(&ran_on);
-    let kernel = Wgsl::new(COUNTS).entry_point("count").input(x);
+    let kernel = in_one_group(COUNTS).entry_point("count").input(x);
     let kernel = kernel.on_cpu(move |_, counts: &mut [u32]| {
         *here.lock().unwrap() = Some(thread::current().id());
         counts[0] = 7;
@@ -489,7 +499,7 @@ async fn plans_know_kernels_by_what_they_are() {
     let run = async |kernel: &dyn Fn(Wgsl) -> Wgsl| {
         let mut batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[4_u32]);
-        let kernel = kernel(Wgsl::new(COUNTS).entry_point("count").input(x));
+        let kernel = kernel(in_one_group(COUNTS).entry_point("count").input(x));
         let y = batch.wgsl::<u32>(kernel, 1);
         batch.execute().await.unwrap();
         (batch.stats().plan_hits, batch.read(y).await.unwrap()[0])

@@ -143,8 +143,7 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     says(error(("w", &[1.0_f32; 4]).into()).await, unknown);
     let integers = error(("x", &[1_i32; 4]).into()).await;
     says(integers, &format!("{the_input} takes f32, not i32; give it elements of that type"));
-    let none: [Input<'_>; 0] = [];
-    let missing = of(program.run(none).await.unwrap_err());
+    let missing = of(program.run(Input::NONE).await.unwrap_err());
     assert_eq!(of(batch.execute().await.unwrap_err()), missing);
     says(missing, &format!("{the_input} has no data; give it to the run, or `write` it"));
 
@@ -155,7 +154,7 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
         error => panic!("{error}"),
     };
     let error = of(outputs.read(y).await.unwrap_err());
-    let fix = "call `download(id)` on it before `execute`";
+    let fix = "call `download(id)` on it before `execute` or `compile`";
     assert_eq!(error.to_string(), format!("{relu} was not downloaded; {fix}"));
     assert_eq!(of(outputs.read(foreign).await.unwrap_err()), ReadError::Foreign);
     let error = of(outputs.read::<f32>("w").await.unwrap_err());

@@ -60,6 +60,11 @@ enum Data<'a> {
     Owned(usize, Result<HostBuffer, DeviceError>),
 }
 
+impl Input<'static> {
+    /// What a program without inputs is given.
+    pub const NONE: [Self; 0] = [];
+}
+
 impl<'a> Input<'a> {
     fn borrowed<T: Element>(key: Key<'a>, data: &'a [T]) -> Self {
         let data = Data::Borrowed(bytemuck::cast_slice(data));

@@ -23,7 +23,8 @@ use crate::shape::{MAX_RANK, Shape};
 pub struct Wgsl {
     source: Arc<str>,
     entry: Arc<str>,
-    groups: [u32; 3],
+    /// `None` until they are said.
+    groups: Option<[u32; 3]>,
     inputs: Vec<Input>,
     /// With the type of its result.
     twin: Option<(DType, Twin)>,
@@ -36,10 +37,10 @@ struct Input {
 }
 
 impl Wgsl {
-    /// The kernel `main` of a module, in one workgroup, of no inputs.
+    /// The kernel `main` of a module, of no inputs. In how many workgroups it runs must be [said](Self::groups).
     pub fn new(source: &str) -> Self {
         let (source, entry) = (source.into(), "main".into());
-        Self { source, entry, groups: [1, 1, 1], inputs: Vec::new(), twin: None }
+        Self { source, entry, groups: None, inputs: Vec::new(), twin: None }
     }
 
     /// Another function of the module is the kernel.
@@ -54,9 +55,10 @@ impl Wgsl {
         self
     }
 
-    /// Workgroups along x, y and z. How many threads each has is for the source to say.
+    /// Workgroups along x, y and z. How many threads each has is for the source to say: a thread for each of n elements takes
+    /// ⌈n / 64⌉ workgroups of `@workgroup_size(64)`.
     pub fn groups(mut self, groups: [u32; 3]) -> Self {
-        self.groups = groups;
+        self.groups = Some(groups);
         self
     }
 
@@ -146,7 +148,7 @@ impl GpuCommandBatch {
     /// # }
     /// ```
     ///
-    /// It is a mistake ([`MistakeKind::Kernel`]) if the source is not valid, or if what it binds is not what it is given; builds
+    /// It is a mistake if nobody said in how many workgroups it runs, and ([`MistakeKind::Kernel`]) if the source is not valid, or if what it binds is not what it is given; builds
     /// without the feature `gpu` do not look at the source. What one device refuses, as more threads than a workgroup may have there,
     /// is an error of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
     #[track_caller]
@@ -170,6 +172,11 @@ impl GpuCommandBatch {
             return Err(MistakeKind::Rank(shape.rank()).into());
         }
         check_size(&shape)?;
+        let groups = groups.ok_or_else(|| MistakeKind::Parameter {
+            what: "the number of workgroups",
+            must: "said by `Wgsl::groups`",
+            given: "left open".into(),
+        })?;
         if inputs.len() >= MOST_BINDINGS {
             let (what, must) = ("the number of inputs", MOST_INPUTS);
             let given = inputs.len().to_string();

@@ -70,7 +70,7 @@ impl GpuCommandBatch {
             }
         }
         if inputs.iter().any(|&node| matches!(self.recorded.graph[node].op, Op::Invalid)) {
-            return self.push(Op::Invalid, smallvec![], invalid::<T>());
+            return self.silent(op.name());
         }
         let types: SmallVec<[&Type; 3]> =
             inputs.iter().map(|&node| &self.recorded.graph[node].ty).collect();
@@ -104,7 +104,17 @@ impl GpuCommandBatch {
             ty = ty.to_string(),
             operands = inputs.len()
         );
-        let Call { name, place } = self.call(op.name());
+        let call = self.call(op.name());
+        self.append(call, op, inputs, ty)
+    }
+
+    fn append<T: Element>(
+        &mut self,
+        Call { name, place }: Call,
+        op: Op,
+        inputs: SmallVec<[NodeId; 3]>,
+        ty: Type,
+    ) -> BufferId<T> {
         let node = self.recorded.graph.push(Node { op, name, inputs, ty, place });
         self.runs.forget_plan();
         self.recording.stop();
@@ -118,9 +128,16 @@ impl GpuCommandBatch {
         op: &'static str,
         what: MistakeKind,
     ) -> BufferId<T> {
-        let Call { name: op, place } = self.call(op);
-        self.mistakes.push(Mistake { place, op, what });
-        self.push(Op::Invalid, smallvec![], invalid::<T>())
+        let Call { name, place } = self.call(op);
+        self.mistakes.push(Mistake { place, op: name, what });
+        self.silent(op)
+    }
+
+    /// What stands for the result of `op` where a mistake was reported before.
+    #[track_caller]
+    pub(super) fn silent<T: Element>(&mut self, op: &'static str) -> BufferId<T> {
+        let call = self.call(op);
+        self.append(call, Op::Invalid, smallvec![], invalid::<T>())
     }
 
     /// The node behind an id of this batch.
@@ -142,7 +159,7 @@ impl GpuCommandBatch {
     pub(super) fn refused<T: Element>(&mut self, op: &'static str, what: Refusal) -> BufferId<T> {
         match what {
             Refusal::Mistake(what) => self.mistake(op, what),
-            Refusal::Silent => self.push(Op::Invalid, smallvec![], invalid::<T>()),
+            Refusal::Silent => self.silent(op),
         }
     }
 

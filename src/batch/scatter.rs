@@ -120,7 +120,7 @@ impl GpuCommandBatch {
         }
         let shapes = ids.each_ref().map(|id: &Result<NodeId, _>| self.known_shape(id));
         let [Some(target), Some(places), Some(source)] = shapes else {
-            return Err(self.record(Op::Invalid, &ids));
+            return Err(self.silent(name));
         };
         let axis = resolve(axis, &target).map_err(|what| self.mistake(name, what))?;
         let count = places.elements();

@@ -109,7 +109,7 @@ impl fmt::Display for RunStats {
         if self.pipelines_compiled + self.pipeline_hits > 0 {
             let (new, cached) = (self.pipelines_compiled, self.pipeline_hits);
             let time = seconds(self.compile_time.as_secs_f64());
-            write!(f, ", compile {time} ({new} new, {cached} cached)")?;
+            write!(f, ", compile {time} ({new} made or from disk, {cached} in memory)")?;
         }
         let [run, predicted] = [self.run_time, self.predicted_time].map(|t| t.as_secs_f64());
         write!(f, ", run {} (predicted {})", seconds(run), seconds(predicted))

@@ -32,7 +32,7 @@ impl GpuCommandBatch {
         shape: impl Into<Shape>,
     ) -> BufferId<T> {
         let pool = Arc::clone(self.recorded.device.pool());
-        self.upload_filling(shape.into(), data.len(), |shape| {
+        self.upload_filling("upload_shaped", shape.into(), data.len(), |shape| {
             pool.filled(data).map_err(no_room::<T>(shape))
         })
     }
@@ -41,7 +41,7 @@ impl GpuCommandBatch {
     /// `bool` are copied.
     #[track_caller]
     pub fn upload_vec<T: Element>(&mut self, data: Vec<T>, shape: impl Into<Shape>) -> BufferId<T> {
-        self.upload_filling(shape.into(), data.len(), |shape| {
+        self.upload_filling("upload_vec", shape.into(), data.len(), |shape| {
             HostBuffer::try_from_vec(data).map_err(no_room::<T>(shape))
         })
     }
@@ -72,7 +72,7 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         let shape = shape.into();
         let elements = shape.elements();
-        self.upload_filling(shape, elements, |shape| {
+        self.upload_filling("upload_with", shape, elements, |shape| {
             let mut buffer =
                 HostBuffer::try_zeroed(T::DTYPE, elements).map_err(no_room::<T>(shape))?;
             let filled = caught(|| fill(buffer.as_slice_mut().unwrap_or_default()));
@@ -103,10 +103,11 @@ impl GpuCommandBatch {
         self.recorded.all_given(self.recorded.uploads.iter().cloned())
     }
 
-    /// An upload of `given` elements, made only if they fill the shape.
+    /// An upload of `given` elements by the method `name`, made only if they fill the shape.
     #[track_caller]
     fn upload_filling<T: Element>(
         &mut self,
+        name: &'static str,
         shape: Shape,
         given: usize,
         data: impl FnOnce(&Shape) -> Result<HostBuffer, MistakeKind>,
@@ -120,7 +121,7 @@ impl GpuCommandBatch {
         });
         let data = match fits.and_then(|()| data(&shape)) {
             Ok(data) => data,
-            Err(what) => return self.mistake("upload", what),
+            Err(what) => return self.mistake(name, what),
         };
         let position = self.recorded.uploads.len() as u32;
         self.recorded.uploads.push(Some(Arc::new(data)));

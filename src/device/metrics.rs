@@ -52,7 +52,7 @@ counters! {
     CpuRuns cpu_runs "Runs finished on the host's cores";
     GpuRuns gpu_runs "Runs finished on the GPU";
     Failed failed "Attempts at a run that ended with an error";
-    Cancelled cancelled "Runs whose future was dropped before the end";
+    Cancelled cancelled "Runs that ended before they were done: futures dropped, deadlines missed";
     SharedSubmits shared_submits "Runs submitted to the GPU together with others";
     Kernels kernels "Kernels launched";
     BytesUp bytes_up "Bytes that runs brought to the device";

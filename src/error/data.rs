@@ -57,7 +57,7 @@ pub enum ReadError {
         why: String,
     },
     /// The id was not among what was downloaded.
-    #[error("{0} was not downloaded; call `download(id)` on it before `execute`")]
+    #[error("{0} was not downloaded; call `download(id)` on it before `execute` or `compile`")]
     NotDownloaded(Origin),
     /// An id of another batch.
     #[error("this id belongs to another batch; read it from the batch that made it")]

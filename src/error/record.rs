@@ -392,7 +392,9 @@ pub enum MistakeKind {
         new: Shape,
     },
     /// A resident of another device.
-    #[error("{of} lives on another device ({device}); upload the data to this one")]
+    #[error(
+        "{of} lives on another device ({device}); upload the data to this one, or open one device and clone it"
+    )]
     ForeignResident {
         /// The resident.
         of: Origin,

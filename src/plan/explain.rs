@@ -53,7 +53,7 @@ impl Explanation {
         match &placed.planned {
             Planned::Whole(plan) => {
                 head(&mut text, plan);
-                placed_by(&mut text, placed, chooser);
+                placed_by(&mut text, placed, chooser, &targets);
                 page(plan, &mut text);
             }
             Planned::Split(split) => {
@@ -62,7 +62,7 @@ impl Explanation {
                     "plan for both sides, predicted {}",
                     crate::units::seconds(seconds)
                 );
-                placed_by(&mut text, placed, chooser);
+                placed_by(&mut text, placed, chooser, &targets);
                 for part in &split.parts {
                     let _ = write!(text, "{}: ", part.stage);
                     head(&mut text, &part.plan);
@@ -156,9 +156,8 @@ fn head(page: &mut String, plan: &Plan) {
     );
 }
 
-/// Who chose the side, and what each side would take.
-fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>) {
-    let Some(chooser) = chooser else { return };
+/// What each side would take, by what figures, and who chose the side where there is a choice.
+fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targets: &[&Target]) {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
     if let Planned::Split(split) = &placed.planned {
@@ -167,7 +166,10 @@ fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>) {
     if let Some(side) = placed.too_small {
         times.push(format!("no room on the {side}"));
     }
-    let _ = writeln!(page, "  placed by {chooser}: {}", times.join("; "));
+    let by = chooser.map_or(String::new(), |chooser| format!("placed by {chooser}: "));
+    let measured = targets.iter().all(|target| target.profile.measured);
+    let figures = if measured { "" } else { " (by typical figures, none were measured)" };
+    let _ = writeln!(page, "  {by}{}{figures}", times.join("; "));
 }
 
 /// What other parts hand to this one.

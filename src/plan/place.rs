@@ -328,13 +328,14 @@ pub(super) mod tests {
             batch.wgsl::<f32>(kernel, 9);
             batch
         };
-        let alone = batch(crate::Wgsl::new(source));
+        let alone = batch(crate::Wgsl::new(source).groups([1, 1, 1]));
         for rule in [Placement::Auto, Placement::Threshold(100), Placement::Complexity] {
             assert_eq!(side(&alone, &targets, rule), Backend::Gpu);
             let missed = place(&alone.recorded.graph, &targets[..1], &rule, &[], None);
             assert!(matches!(missed, Err(PlanError::GpuOnly { .. })), "{rule}");
         }
-        let either = batch(crate::Wgsl::new(source).on_cpu(|_, y: &mut [f32]| y[0] = 1.0));
+        let either =
+            batch(crate::Wgsl::new(source).groups([1, 1, 1]).on_cpu(|_, y: &mut [f32]| y[0] = 1.0));
         assert_eq!(side(&either, &targets, Placement::Auto), Backend::Cpu);
     }
 

@@ -7,15 +7,15 @@ use crate::{common, foreign, refused, zeros};
 #[test]
 fn data_that_does_not_fill_its_shape() {
     refused(
-        "upload: 5 elements do not fill shape [2, 3], which has 6; give as many, or another shape",
+        "upload_shaped: 5 elements do not fill shape [2, 3], which has 6; give as many, or another shape",
         |b| b.upload_shaped(&[0.0_f32; 5], [2, 3]),
     );
     refused(
-        "upload: 1 elements do not fill shape [0, 7], which has 0; give as many, or another shape",
+        "upload_shaped: 1 elements do not fill shape [0, 7], which has 0; give as many, or another shape",
         |b| b.upload_shaped(&[true], [0, 7]),
     );
     refused(
-        "upload: 0 elements do not fill shape [], which has 1; give as many, or another shape",
+        "upload_shaped: 0 elements do not fill shape [], which has 1; give as many, or another shape",
         |b| b.upload_shaped::<i32>(&[], []),
     );
 }
@@ -23,7 +23,7 @@ fn data_that_does_not_fill_its_shape() {
 #[test]
 fn data_that_the_host_has_no_memory_for() {
     refused(
-        "upload: the host has no memory left for f32[1073741824, 65536]; free residents, or split the batch",
+        "upload_with: the host has no memory left for f32[1073741824, 65536]; free residents, or split the batch",
         |b| {
             b.upload_with([1 << 30, 1 << 16], |_: &mut [f32]| {
                 unreachable!("there is nothing to fill")
@@ -54,7 +54,7 @@ async fn reading_what_is_not_there() {
         let error = b.read(h).await.unwrap_err();
         let want = format!(
             "neg (at tests/mistakes/data.rs:{line}) was not downloaded; call `download(id)` on it before \
-             `execute`"
+             `execute` or `compile`"
         );
         assert_eq!(error.to_string(), want);
 
@@ -134,7 +134,7 @@ async fn residents() {
         b.bind(&stranger);
         let want = format!(
             "tests/mistakes/data.rs:{line}: bind: resident (at tests/mistakes/data.rs:{made}) lives on another \
-             device (cpu); upload the data to this one"
+             device (cpu); upload the data to this one, or open one device and clone it"
         );
         assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
 

@@ -413,7 +413,7 @@ fn too_many_dimensions_or_elements() {
     let nine = [1; MAX_RANK + 1];
     let rule = "9 dimensions are more than the 8 supported; merge some";
     refused(&format!("full: {rule}"), |b| b.full(nine, 0_u32));
-    refused(&format!("upload: {rule}"), |b| b.upload_shaped(&[0_u32], nine));
+    refused(&format!("upload_shaped: {rule}"), |b| b.upload_shaped(&[0_u32], nine));
     refused(&format!("reshape: {rule}"), |b| {
         let x = zeros(b, []);
         b.reshape(x, nine)
@@ -431,7 +431,7 @@ fn too_many_dimensions_or_elements() {
     let max = usize::MAX;
     refused(&format!("full: shape [{max}, 2] {rule}"), |b| b.full([max, 2], 0_i32));
     refused(&format!("full: shape [{max}, {max}, 0] {rule}"), |b| b.full([max, max, 0], 0_i32));
-    refused(&format!("upload: shape [{max}, 3] {rule}"), |b| {
+    refused(&format!("upload_shaped: shape [{max}, 3] {rule}"), |b| {
         b.upload_shaped(&[0.0_f32; 3], [max, 3])
     });
     refused(&format!("add: shape [{0}, {0}] {rule}", 1_u64 << 32), |b| {

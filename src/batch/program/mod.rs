@@ -144,7 +144,8 @@ impl Program {
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the
-    /// [memory budget](crate::DeviceBuilder::memory_budget) included.
+    /// [memory budget](crate::DeviceBuilder::memory_budget) included. What is done at the first poll, as a short run on the
+    /// CPU, is returned whatever it took.
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Deadline`].
@@ -257,6 +258,11 @@ enum Unknown {
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Program({:032x}, {:?})", self.fingerprint(), self.0.plan)
+        write!(
+            f,
+            "Program({:032x}, {} operations)",
+            self.fingerprint(),
+            self.0.recorded.graph.len()
+        )
     }
 }

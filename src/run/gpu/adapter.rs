@@ -259,7 +259,9 @@ fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> DeviceError
         }
         (Some(_), _) => "Open the device anew, or use `Recovery::Cpu`",
         (None, Some(_)) => "Name one of these in `ONETRIP_ADAPTER`, or use `Device::cpu()`",
-        (None, None) => "`Device::gpu()` takes any of these, `Device::cpu()` none",
+        (None, None) => {
+            "`Device::gpu()` and `ONETRIP_BACKEND=gpu` take any of these; `Device::cpu()` needs none"
+        }
     };
     let found = if list.is_empty() { "none".into() } else { list.join(", ") };
     DeviceError::NoAdapter { wanted, found, hint }

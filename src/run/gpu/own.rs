@@ -24,7 +24,11 @@ pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Resu
     let module = known(source);
     let module = module.as_ref().as_ref().map_err(Wrong::clone)?;
     if !module.entries.iter().any(|name| **name == **entry) {
-        let what = format!("there is no `@compute` function `{entry}`");
+        let there = match &module.entries[..] {
+            [] => "none at all".to_owned(),
+            names => format!("`{}`, which `Wgsl::entry_point` can name", names.join("`, `")),
+        };
+        let what = format!("there is no `@compute` function `{entry}`, but {there}");
         return Err(Wrong { line: None, what });
     }
     for variable in &module.variables {
