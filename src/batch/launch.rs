@@ -48,7 +48,10 @@ pub(super) async fn admit(
     timeline: &Timeline,
     stats: &mut RunStats,
 ) -> Result<Permit> {
-    let waiting = Stopwatch::started();
+    let mut waiting = Stopwatch::default();
+    if device.budget().room().is_some() {
+        waiting.start();
+    }
     let room = stage!(timeline, "wait", bytes = prepared.bytes);
     let permit = room.over(pin!(device.budget().admit(prepared.bytes))).await?;
     stats.wait_time = waiting.total();

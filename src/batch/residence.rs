@@ -171,6 +171,19 @@ impl Handle {
         Ok(Some(storage))
     }
 
+    /// Where the data lies; `None` before the batch that keeps it has run.
+    ///
+    /// # Errors
+    /// As [`storage`](Self::storage).
+    fn residence(&self) -> Result<Option<Residence>, DeviceError> {
+        let storage = self.lock();
+        if storage.host.is_some() && !storage.is_on_gpu() {
+            return Ok(Some(Residence::Host));
+        }
+        drop(storage);
+        Ok(self.storage()?.and_then(|storage| storage.residence()))
+    }
+
     /// As [`storage`](Self::storage), of a resident that must have been filled.
     ///
     /// # Errors
@@ -197,6 +210,9 @@ impl Handle {
 
     /// The data on the host, where it is brought if need be, and stays unless it is shared.
     pub async fn on_host(&self) -> Result<Arc<HostBuffer>> {
+        if let Some(host) = &self.lock().host {
+            return Ok(Arc::clone(host));
+        }
         #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "it is there"))]
         let mut storage = self.filled()?;
         #[cfg(feature = "gpu")]
@@ -316,11 +332,7 @@ pub(super) fn residences(graph: &Graph, residents: &[Handle]) -> Result<SmallVec
         Error::from(PlanError::EmptyResident { place })
     };
     let each = residents.iter().enumerate();
-    each.map(|(at, handle)| {
-        let storage = handle.storage()?;
-        storage.and_then(|storage| storage.residence()).ok_or_else(|| empty(at))
-    })
-    .collect()
+    each.map(|(at, handle)| handle.residence()?.ok_or_else(|| empty(at))).collect()
 }
 
 impl fmt::Debug for Handle {

@@ -70,7 +70,9 @@ counters! {
 
 impl Counters {
     pub fn add(&self, counter: Counter, amount: u64) {
-        self.values[counter as usize].fetch_add(amount, Ordering::Relaxed);
+        if amount > 0 {
+            self.values[counter as usize].fetch_add(amount, Ordering::Relaxed);
+        }
     }
 
     fn get(&self, counter: Counter) -> u64 {

@@ -1,11 +1,12 @@
 //! Work for rayon's threads: all of it on one of them, or in parts that any of them may do.
 
+mod team;
+
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-#[cfg(any(feature = "gpu", test))]
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rayon::prelude::*;
 use tokio::sync::oneshot;
 
 use crate::trace::from_here;
@@ -30,18 +31,50 @@ pub(crate) fn share<I: Send>(
     });
 }
 
+/// Does `work` for each of `items`, on this thread and those of rayon that are free, in any order. Each thread has its own
+/// state from `init`. `work` must not wait for others of rayon's threads.
+pub(crate) fn for_each<T: Send, S>(
+    items: Vec<T>,
+    init: impl Fn() -> S + Sync + Send,
+    work: impl Fn(&mut S, T) + Sync + Send,
+) {
+    let helpers = count().min(items.len()).saturating_sub(1);
+    let (items, next): (Vec<_>, _) =
+        (items.into_iter().map(Item::new).collect(), AtomicUsize::new(0));
+    let take = || items.get(next.fetch_add(1, Ordering::Relaxed)).and_then(Item::take);
+    team::together(helpers, &|| {
+        let mut item = take();
+        let mut state = item.is_some().then(&init);
+        while let (Some(taken), Some(state)) = (item, &mut state) {
+            work(state, taken);
+            item = take();
+        }
+    });
+}
+
+/// What one thread takes.
+struct Item<T>(Mutex<Option<T>>);
+
+impl<T> Item<T> {
+    fn new(item: T) -> Self {
+        Self(Mutex::new(Some(item)))
+    }
+
+    fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Copies `from` to `to`, which is as long, by `part` elements at a time.
 pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], part: usize) {
-    let parts = to.par_chunks_mut(part).zip(from.par_chunks(part));
-    parts.for_each(|(to, from)| to.copy_from_slice(from));
+    let parts = to.chunks_mut(part).zip(from.chunks(part));
+    for_each(parts.collect(), || (), |(), (to, from)| to.copy_from_slice(from));
 }
 
 /// As [`copy`], to memory that holds nothing yet.
 pub(crate) fn copy_to<T: Copy + Send + Sync>(from: &[T], to: &mut [MaybeUninit<T>], part: usize) {
-    let parts = to.par_chunks_mut(part).zip(from.par_chunks(part));
-    parts.for_each(|(to, from)| {
-        to.write_copy_of_slice(from);
-    });
+    let parts = to.chunks_mut(part).zip(from.chunks(part));
+    for_each(parts.collect(), || (), |(), (to, from)| _ = to.write_copy_of_slice(from));
 }
 
 /// The results of `work` on each item, in order, on threads that stay: a driver may hang where one that used it ends
@@ -96,6 +129,21 @@ mod tests {
             let mut done = done.into_inner().unwrap();
             done.sort_unstable();
             assert_eq!(done, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn each_item_is_taken_once() {
+        let all = |count| {
+            let done = Mutex::new(Vec::new());
+            for_each((0..count).collect(), || (), |(), item| done.lock().unwrap().push(item));
+            let mut done = done.into_inner().unwrap();
+            done.sort_unstable();
+            assert_eq!(done, (0..count).collect::<Vec<_>>());
+        };
+        for count in [0, 1, 2, 1000] {
+            all(count);
+            rayon::scope(|_| all(count));
         }
     }
 

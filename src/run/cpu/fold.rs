@@ -202,6 +202,24 @@ fn position_columns(order: Order, states: &mut [u64], lanes: &[u32], index: u32)
     }
 }
 
+/// The first of `lanes` with `key`.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn position(order: Order, lanes: &[u32], key: u32) -> Option<usize> {
+    const BLOCK: usize = 128;
+    for (i, block) in lanes.chunks(BLOCK).enumerate() {
+        // A loop that ends where it finds something is no vector's.
+        let mut is_there = false;
+        for &bits in block {
+            is_there |= order.key(bits) == key;
+        }
+        if is_there {
+            let at = block.iter().position(|&bits| order.key(bits) == key)?;
+            return Some(i * BLOCK + at);
+        }
+    }
+    None
+}
+
 /// A key and its position as one number, which is greater where the key is, or where the position comes
 /// first.
 #[inline(always)]
@@ -271,7 +289,7 @@ impl Fold for Position {
     fn row(&self, state: &mut u64, lanes: &[u32], first: usize) {
         let greatest = greatest_key(self.0, lanes);
         if u64::from(greatest) > *state >> 32
-            && let Some(at) = lanes.iter().position(|&bits| self.0.key(bits) == greatest)
+            && let Some(at) = position(self.0, lanes, greatest)
         {
             *state = keyed(greatest, (first + at) as u32);
         }

@@ -157,9 +157,9 @@ impl<'a> Job<'a> {
 struct Memory<'a> {
     plan: &'a Plan,
     pool: &'a CpuPool,
-    values: Vec<Option<Arc<HostBuffer>>>,
+    values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
     /// Who lies in each slot.
-    tenants: Vec<Option<ValueId>>,
+    tenants: SmallVec<[Option<ValueId>; 8]>,
     pool_hits: usize,
     pool_misses: usize,
 }
@@ -177,7 +177,7 @@ impl<'a> Memory<'a> {
             Home::Slot(_) | Home::Kept(_) => None,
         };
         let values = plan.values.iter().map(|value| given(value.home)).collect();
-        let tenants = vec![None; plan.slots.len()];
+        let tenants = SmallVec::from_elem(None, plan.slots.len());
         Self { plan, pool, values, tenants, pool_hits: 0, pool_misses: 0 }
     }
 

@@ -11,9 +11,8 @@ use crate::run::budget::Permit;
 use crate::run::threads::off_thread;
 use crate::trace::Timeline;
 
-/// Runs predicted to take less than this are done where they are awaited: handing them over and
-/// back would take as long.
-const INLINE_SECONDS: f64 = 50e-6;
+/// Runs predicted to take less than this are done where they are awaited: handing them over and back takes 10 to 30 µs.
+const INLINE_SECONDS: f64 = 100e-6;
 
 /// What one run needs.
 #[derive(Clone)]
@@ -27,6 +26,15 @@ pub(crate) struct CpuJob {
     pub permit: Permit,
     /// Where the times of its steps go.
     pub timeline: Timeline,
+}
+
+impl CpuJob {
+    fn run(self, pool: &CpuPool, wanted: &impl Fn() -> bool) -> Result<CpuRun> {
+        let Self { program, uploads, residents, permit, timeline } = self;
+        let done = run(&program, &uploads, &residents, pool, &timeline, wanted);
+        drop(permit);
+        done
+    }
 }
 
 /// Runs of the process that are under way on its cores.
@@ -68,19 +76,17 @@ fn is_short(plan: &Plan) -> bool {
 /// which nobody is left to see.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
     let (under_way, others) = UnderWay::begin();
-    let is_done_here = leave_cores(others) && is_short(job.program.plan());
+    if leave_cores(others) && is_short(job.program.plan()) {
+        return job.run(pool, &|| true);
+    }
     let pool = Arc::clone(pool);
     let awaited = Arc::new(());
     let future = Arc::downgrade(&awaited);
     let work = move || {
         let _under_way = under_way;
-        let wanted = || future.strong_count() > 0;
-        let CpuJob { program, uploads, residents, permit, timeline } = job;
-        let done = run(&program, &uploads, &residents, &pool, &timeline, &wanted);
-        drop(permit);
-        done
+        job.run(&pool, &|| future.strong_count() > 0)
     };
-    let done = if is_done_here { work() } else { off_thread(work).await };
+    let done = off_thread(work).await;
     drop(awaited);
     done
 }

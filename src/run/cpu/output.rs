@@ -6,20 +6,18 @@ use std::slice::from_raw_parts_mut;
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::input::Input;
 use super::machine::{Machine, Places, Span};
 use super::tape::TILE;
 use crate::dtype::DType;
-use crate::run::HostBuffer;
+use crate::run::{HostBuffer, threads};
 
-/// Nanoseconds of work below which one thread is done before others have woken up: 16 of them take 13 to 17 µs to
-/// share nothing at all, and as long to share 20 µs (measured on the 16 cores beside an H200).
-pub(super) const ALONE: u64 = 20_000;
+/// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an H200).
+pub(super) const ALONE: u64 = 10_000;
 /// Nanoseconds that are worth a part of their own, once threads are awake.
-const PART: u64 = 2_000;
+const PART: u64 = 1_000;
 /// Flops and words moved in a nanosecond by one thread: 35 from memory, 50 from the caches.
 const RATE: u64 = 40;
 
@@ -29,7 +27,7 @@ pub(super) fn parts(cost: u64) -> usize {
         return 1;
     }
     // Several a thread, so that one that is late leaves its own to the others.
-    let most = 16 * rayon::current_num_threads();
+    let most = 8 * threads::count();
     usize::try_from(cost / (PART * RATE)).unwrap_or(most).clamp(1, most)
 }
 
@@ -96,7 +94,7 @@ pub(super) fn split(
     Chunk { start: 0, len, outputs: all.collect() }.cut(per)
 }
 
-/// Does `work` for each item: here if there is one, else on rayon's threads, each of which has
+/// Does `work` for each item: here if there is one, else on rayon's threads too, each of which has
 /// its own state from `init`.
 pub(super) fn for_each<T: Send, S>(
     mut items: Vec<T>,
@@ -104,10 +102,23 @@ pub(super) fn for_each<T: Send, S>(
     work: impl Fn(&mut S, T) + Sync + Send,
 ) {
     if items.len() > 1 {
-        items.into_par_iter().for_each_init(init, work);
+        threads::for_each(items, init, work);
     } else if let Some(item) = items.pop() {
         work(&mut init(), item);
     }
+}
+
+/// The results of `work` for each item, in order, made as by [`for_each`].
+pub(super) fn map_each<T: Send, S, R: Send>(
+    items: impl ExactSizeIterator<Item = T>,
+    init: impl Fn() -> S + Sync + Send,
+    work: impl Fn(&mut S, T) -> R + Sync + Send,
+) -> Vec<R> {
+    let mut results: Vec<Option<R>> = Vec::new();
+    results.resize_with(items.len(), || None);
+    let places = items.zip(&mut results).collect();
+    for_each(places, init, |state, (item, result)| *result = Some(work(state, item)));
+    results.into_iter().flatten().collect()
 }
 
 /// Stores lanes as elements of `dtype`.

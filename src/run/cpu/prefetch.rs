@@ -16,6 +16,20 @@ pub(super) fn read(words: &[u32]) {
     let _ = (words, LINE);
 }
 
+/// What lies 4 KiB after `elements` will be read, where anything lies there.
+#[inline(always)]
+pub(super) fn read_on<T>(elements: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..size_of_val(elements)).step_by(4 * LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let address = elements.as_ptr().wrapping_byte_add(4096 + at);
+        // SAFETY: a prefetch may have any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = elements;
+}
+
 /// `words` will be written.
 #[inline]
 pub(super) fn write(words: &mut [u32]) {

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::fold::{Extreme, Fold, LogSumExp, Order, Position, ProdF32, ProdInt, SumF32, SumInt};
 use super::input::Input;
 use super::machine::{Machine, Span};
-use super::output::{for_each, parts, split};
+use super::output::{for_each, map_each, parts, split};
 use super::tape::{TILE, Tape};
 use super::{Hole, Job};
 use crate::dtype::Ty;
@@ -166,8 +165,7 @@ impl<F: Fold> Walk<'_, F> {
             self.block(machine, block, &mut states);
             states
         };
-        let partial: Vec<Vec<F::State>> =
-            blocks.par_iter().map_init(|| Machine::new(tape), of_block).collect();
+        let partial = map_each(blocks.iter(), || Machine::new(tape), of_block);
         let mut states = vec![self.fold.empty(); self.outer];
         // Blocks of one outer range come in the order of their inner ranges.
         for (block, partial) in blocks.iter().zip(partial) {

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::fold::{Extreme, Order, ProdF32, ProdInt, Running, SumF32, SumInt};
 use super::input::Input;
 use super::machine::Machine;
-use super::output::{Chunk, for_each, parts, split};
+use super::output::{Chunk, for_each, map_each, parts, split};
 use super::row::{fill, write};
 use super::tape::TILE;
 use super::{Hole, Job};
@@ -50,11 +49,12 @@ fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [Hos
         let rows = scan.len.div_ceil(wanted.div_ceil(blocks)).max(TILE.div_ceil(columns));
         chunks = chunks.into_iter().flat_map(|chunk| chunk.cut(rows * columns)).collect();
         let spans: Vec<(usize, usize)> = chunks.iter().map(|c| (c.start, c.len)).collect();
-        let ends = spans.par_iter().map_init(
+        let ends = map_each(
+            spans.iter(),
             || (Machine::new(before), vec![0; TILE]),
             |(machine, lanes), &(start, len)| scanner.combined(machine, lanes, start, len),
         );
-        starts = scanner.starts(&spans, ends.collect());
+        starts = scanner.starts(&spans, ends);
     }
     for_each(
         chunks.into_iter().zip(starts).collect(),
