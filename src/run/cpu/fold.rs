@@ -380,3 +380,26 @@ fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_the_greatest_is_found_in_any_block() {
+        let order = Order::by_number(Ty::F32, false);
+        for at in [0, 1, 127, 128, 255, 299] {
+            for greatest in [7.0, f32::INFINITY, f32::NAN] {
+                let mut lanes = vec![(-1.0f32).to_bits(); 300];
+                lanes[at] = greatest.to_bits();
+                lanes[299] = greatest.to_bits();
+                assert_eq!(position(order, &lanes, order.key(greatest.to_bits())), Some(at));
+                let mut state = Position(order).empty();
+                Position(order).row(&mut state, &lanes, 5);
+                assert_eq!(Position(order).finish(state) as usize, at + 5);
+            }
+        }
+        assert_eq!(position(order, &[1, 2, 3], order.key(4)), None);
+        assert_eq!(position(order, &[], 0), None);
+    }
+}
