@@ -270,6 +270,24 @@ async fn every_element_counts_and_nothing_else() {
     }
 }
 
+/// Where there are many elements, a thread looks several up before it tells.
+#[tokio::test]
+async fn the_first_of_many_that_fail_is_told() {
+    let mut indices: Vec<u32> = (0..1_100_003).map(|k| k % 40).collect();
+    for bad in [1_100_001, 702_049, 700_001, 701_025] {
+        indices[bad] = 40;
+    }
+    for device in devices().await {
+        let want = "gather: index 40 at [700001] is out of range for axis 0 of size 40";
+        faults(&device, want, |b| {
+            let (x, i) = (table(b), b.upload(&indices));
+            let x = b.reshape(x, [40]);
+            b.gather(x, i, 0)
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn nothing_of_a_failed_run_is_handed_out() {
     for device in devices().await {

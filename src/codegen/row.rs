@@ -85,7 +85,7 @@ fn few_sizes(n: usize) -> usize {
 impl Row {
     fn new(form: &RowForm, kernel: &Kernel<'_>) -> Self {
         let RowForm { kind, outer, len, prologue, epsilon, parts } = form;
-        let rows = Rows::new(kernel, outer, *len, *prologue);
+        let rows = Rows::with_edges(kernel, outer, *len, *prologue);
         let mut share = Share::new(&rows);
         if *parts > 1 {
             share.held = None;
@@ -98,7 +98,7 @@ impl Row {
         helpers(self.kind).iter().for_each(|h| kernel.needs(h));
         let rows = &self.rows;
         let (bases, names) = rows.bases(&mut kernel);
-        let (parameters, arguments) = passed(&names);
+        let (parameters, arguments) = (passed(&names).0, rows.arguments(&names));
         let body = Body { row: self, phase, arguments: &arguments, scratch: &scratch };
         let texts = body.texts(&mut kernel, &names);
         let (parts, count) = (kernel.size(self.parts), kernel.size(rows.count()));
@@ -114,7 +114,7 @@ impl Row {
             ("group_rows", self.share.rows().to_string()),
             ("parts", parts),
             ("rows", count),
-            ("units", kernel.size(rows.len / rows.lanes)),
+            ("units", rows.units(&mut kernel)),
             ("bases", bases),
             ("body", texts.body),
         ];

@@ -72,22 +72,16 @@ impl Body<'_> {
         Together { width, stride, subgroups }
     }
 
-    /// The texts of the lanes of a unit.
-    fn lanes(&self, x: &str) -> Vec<String> {
-        if self.row.rows.lanes == 4 {
-            lanes::LANES.iter().map(|lane| format!("{x}.{lane}")).collect()
-        } else {
-            vec![x.to_string()]
-        }
-    }
-
-    /// A unit of what becomes of each lane.
-    fn each(&self, x: &str, text: impl Fn(&str) -> String) -> String {
-        let lanes: Vec<String> = self.lanes(x).iter().map(|lane| text(lane)).collect();
-        match &lanes[..] {
-            [one] => one.clone(),
-            lanes => format!("vec4<f32>({})", lanes.join(", ")),
-        }
+    /// What a thread holds of its row: `held` units, and an edge where there are any.
+    fn held(&self, held: usize) -> Vec<Unit> {
+        let lanes = self.row.rows.lanes;
+        let units = (0..held).map(|k| Unit {
+            name: format!("v{k}"),
+            live: format!("j{k} < units"),
+            at: format!("j{k}"),
+            lanes,
+        });
+        units.chain(self.row.rows.edges.then(Unit::edge)).collect()
     }
 
     /// What is shared, and the body, for rows that stay in registers.
@@ -109,35 +103,40 @@ impl Body<'_> {
                 self.arguments
             );
         }
+        if self.row.rows.edges {
+            let _ = write!(
+                body,
+                "var w = 0f;\nif lane < edges {{\n    w = element_edge(edge{});\n}}\n",
+                self.arguments
+            );
+        }
+        let held = self.held(held);
         let mut shared = String::new();
         for pass in &passes {
             let shuffled = "subgroupShuffleXor(all, step)";
             let merge = |a: &str, b: &str| pass.fold.merge(a, b);
             shared.push_str(&self.together(kernel).function(pass.name, "f32", shuffled, merge));
-            body.push_str(&self.pass(kernel, held, pass));
+            body.push_str(&self.pass(kernel, &held, pass));
         }
-        for k in 0..held {
-            let value = self.each(&format!("v{k}"), result);
-            let arguments = self.arguments;
-            let _ = write!(body, "if j{k} < units {{\n    write(j{k}, {value}{arguments});\n}}\n");
+        for unit in &held {
+            let _ = write!(body, "if {} {{\n{}}}\n", unit.live, indent(&self.write(unit, result)));
         }
         (shared, body)
     }
 
     /// Statements that find the number of `pass` from the units in registers.
-    fn pass(&self, kernel: &Kernel<'_>, held: usize, pass: &Pass) -> String {
+    fn pass(&self, kernel: &Kernel<'_>, held: &[Unit], pass: &Pass) -> String {
         let Pass { name, fold, before, term, value } = pass;
         if *fold == Fold::Max {
             return self.greatest(kernel, held, name);
         }
         let mut text = format!("var {name}_fold = {};\n", fold.identity());
-        for k in 0..held {
-            let v = format!("v{k}");
-            let _ = writeln!(text, "if j{k} < units {{");
+        for unit in held {
+            let _ = writeln!(text, "if {} {{", unit.live);
             if let Some(before) = before {
-                let _ = writeln!(text, "    {v} = {};", self.each(&v, before));
+                let _ = writeln!(text, "    {} = {};", unit.name, unit.each(before));
             }
-            let terms: Vec<String> = self.lanes(&v).iter().map(|lane| term(lane)).collect();
+            let terms: Vec<String> = unit.elements().iter().map(|lane| term(lane)).collect();
             let folded = tree(&terms, |a, b| fold.merge(a, b));
             let _ = writeln!(
                 text,
@@ -153,17 +152,18 @@ impl Body<'_> {
     /// Statements that find the greatest element from the units in registers, or NaN where there is one: what `max`
     /// makes of NaN is up to the device, so a sum says whether there is one. That is NaN also where there are ∞ and
     /// −∞, and then so are all results.
-    fn greatest(&self, kernel: &Kernel<'_>, held: usize, name: &str) -> String {
+    fn greatest(&self, kernel: &Kernel<'_>, held: &[Unit], name: &str) -> String {
         let mut text = format!("var {name}_fold = -p_inf();\nvar {name}_nan = 0f;\n");
-        for k in 0..held {
-            let terms = self.lanes(&format!("v{k}"));
+        for unit in held {
+            let terms = unit.elements();
             let most = tree(&terms, |a, b| format!("max({a}, {b})"));
             let faint: Vec<String> = terms.iter().map(|x| format!("p_faint({x})")).collect();
             let faint = tree(&faint, |a, b| format!("{a} + {b}"));
             let _ = write!(
                 text,
-                "if j{k} < units {{\n    {name}_fold = max({name}_fold, {most});\n    \
-                 {name}_nan += {faint};\n}}\n"
+                "if {} {{\n    {name}_fold = max({name}_fold, {most});\n    \
+                 {name}_nan += {faint};\n}}\n",
+                unit.live
             );
         }
         let fold = format!("select({name}_fold, {name}_nan, p_is_nan({name}_nan))");
@@ -225,7 +225,8 @@ impl Body<'_> {
     fn merge_units(&self) -> String {
         let add = |function: &str, x: &str| format!("state = {function}(state, {x});\n");
         if self.row.rows.lanes == 4 {
-            return self.walk(2, |names| names.iter().map(|x| add("add4", x)).collect());
+            let edge = self.of_edge(|x| add("add", x));
+            return edge + &self.walk(4, |names| names.iter().map(|x| add("add4", x)).collect());
         }
         self.walk(8, |names| match names {
             [one] => add("add", one),
@@ -239,13 +240,32 @@ impl Body<'_> {
     /// Statements that write the results of the part's units.
     fn write_units(&self, result: fn(&str) -> String) -> String {
         let (lanes, width) = (self.row.rows.lanes, self.row.share.width);
-        self.walk(8 / lanes, |names| {
-            let write = |(k, x): (usize, &String)| {
-                let (value, at, arguments) = (self.each(x, result), k * width, self.arguments);
-                format!("write(j + {at}u, {value}{arguments});\n")
+        let edge =
+            self.of_edge(|x| self.write(&Unit { name: x.to_string(), ..Unit::edge() }, result));
+        let count = if lanes == 4 { 4 } else { 8 };
+        edge + &self.walk(count, |names| {
+            let write = |(k, name): (usize, &String)| {
+                let (name, at) = (name.clone(), format!("j + {}u", k * width));
+                self.write(&Unit { name, live: String::new(), at, lanes }, result)
             };
             names.iter().enumerate().map(write).collect()
         })
+    }
+
+    /// A statement that writes the results of a unit.
+    fn write(&self, unit: &Unit, result: fn(&str) -> String) -> String {
+        let edge = unit.lanes < self.row.rows.lanes;
+        let function = if edge { "write_edge" } else { "write" };
+        format!("{function}({}, {}{});\n", unit.at, unit.each(result), self.arguments)
+    }
+
+    /// What `body` makes of the name of an edge, by the first part of a row that has edges.
+    fn of_edge(&self, body: impl Fn(&str) -> String) -> String {
+        if !self.row.rows.edges {
+            return String::new();
+        }
+        let load = format!("let x = element_edge(edge{});\n", self.arguments);
+        format!("if part == 0u && lane < edges {{\n{}}}\n", indent(&(load + &body("x"))))
     }
 
     /// Loops over the units of the part, of which `count` are read before the first of them goes
@@ -269,6 +289,41 @@ impl Body<'_> {
             indent(&take(count)),
             indent(&take(1))
         )
+    }
+}
+
+/// Elements that a thread holds.
+struct Unit {
+    name: String,
+    /// Whether the row has it.
+    live: String,
+    /// What it is read and written by.
+    at: String,
+    lanes: usize,
+}
+
+impl Unit {
+    fn edge() -> Self {
+        let [name, live, at] = ["w", "lane < edges", "edge"].map(str::to_string);
+        Self { name, live, at, lanes: 1 }
+    }
+
+    /// The texts of the elements.
+    fn elements(&self) -> Vec<String> {
+        if self.lanes == 4 {
+            lanes::LANES.iter().map(|lane| format!("{}.{lane}", self.name)).collect()
+        } else {
+            vec![self.name.clone()]
+        }
+    }
+
+    /// The same with what becomes of each element.
+    fn each(&self, text: impl Fn(&str) -> String) -> String {
+        let elements: Vec<String> = self.elements().iter().map(|x| text(x)).collect();
+        match &elements[..] {
+            [one] => one.clone(),
+            elements => format!("vec4<f32>({})", elements.join(", ")),
+        }
     }
 }
 

@@ -5,15 +5,18 @@ use std::fmt::Write;
 use smallvec::SmallVec;
 
 use super::collapse::Axes;
-use super::kernel::{Kernel, THREADS};
+use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
 use super::template::indent;
 use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
+use crate::plan::Source;
 
 /// Rows that lie side by side in memory and share a workgroup, at most.
 const SIDE_BY_SIDE: usize = 32;
+/// The shortest rows with edges. Their threads are more than the edges, which are six at most.
+const EDGED: usize = 256;
 
 /// The space `outer ++ [len]` with the dimensions of its rows collapsed. Maps are those of the outputs, then those
 /// of the operands.
@@ -24,10 +27,15 @@ pub(super) struct Rows {
     pub lanes: usize,
     /// Whether neighbouring rows of the first output, not neighbouring elements, are close in memory.
     pub across: bool,
+    /// Whether units are the whole vectors of rows that begin anywhere in one: elements before and after these are
+    /// edges, which are read and written one by one.
+    pub edges: bool,
     prologue: Ref,
     lane_strides: SmallVec<[i64; 4]>,
     offsets: SmallVec<[i64; 4]>,
     operands: Vec<usize>,
+    /// The operands that are read in fours, where units are fours.
+    wide: Vec<usize>,
     outputs: usize,
 }
 
@@ -44,12 +52,16 @@ impl Rows {
             len,
             lanes: 1,
             across: false,
+            edges: false,
             prologue,
             lane_strides: maps.iter().map(|view| view.strides[outer.len()]).collect(),
             offsets: maps.iter().map(|view| view.offset).collect(),
             outputs: step.outputs.len(),
+            wide: Vec::new(),
             operands,
         };
+        let varies = |&o: &usize| rows.lane_strides[rows.map_of(o)] != 0;
+        rows.wide = rows.operands.iter().copied().filter(varies).collect();
         rows.across = rows.lies_across();
         rows.lanes = if !rows.across && rows.in_fours(kernel) { 4 } else { 1 };
         rows
@@ -58,6 +70,17 @@ impl Rows {
     /// As [`new`](Self::new), with units of one element.
     pub fn one_by_one(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
         Self { lanes: 1, ..Self::new(kernel, outer, len, prologue) }
+    }
+
+    /// As [`new`](Self::new), with edges where that makes fours of a long row.
+    pub fn with_edges(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+        let mut rows = Self::new(kernel, outer, len, prologue);
+        if rows.lanes == 1 && !rows.across && len >= EDGED && rows.in_step(kernel) {
+            let in_step = |&o: &usize| rows.is_in_step(kernel, o);
+            rows.wide = rows.operands.iter().copied().filter(in_step).collect();
+            (rows.edges, rows.lanes) = (true, 4);
+        }
+        rows
     }
 
     /// The number of rows.
@@ -103,6 +126,34 @@ impl Rows {
             && self.operands.iter().all(operand)
     }
 
+    /// Whether all outputs and some operand begin each row at the same place in a vector.
+    fn in_step(&self, kernel: &Kernel<'_>) -> bool {
+        let mut outputs = kernel.step.outputs.iter().enumerate();
+        outputs.all(|(map, output)| self.goes_along(map) && kernel.can_round_up(output.value, 4))
+            && self.lane_strides.iter().all(|stride| [0, 1].contains(stride))
+            && self.operands.iter().any(|&o| self.is_in_step(kernel, o))
+    }
+
+    /// Whether `operand` can be read in fours that begin where those of the first output do.
+    fn is_in_step(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
+        let by_itself = |o: usize| match kernel.step.operands[o].source {
+            Source::Value(value) => {
+                kernel.can_round_up(value, 4) && self.goes_along(self.map_of(o))
+            }
+            Source::Iota | Source::Table(_) | Source::Failures => false,
+        };
+        lanes::binds_wide(kernel, &self.operands, operand, by_itself)
+    }
+
+    /// Whether `map` begins each row at the same place in a vector as the first output does.
+    fn goes_along(&self, map: usize) -> bool {
+        let alike = |a: i64, b: i64| (a - b) % 4 == 0;
+        let mut strides = self.axes.strides[map].iter().zip(&self.axes.strides[0]);
+        self.lane_strides[map] == 1
+            && alike(self.offsets[map], self.offsets[0])
+            && strides.all(|(&a, &b)| alike(a, b))
+    }
+
     fn map_of(&self, operand: usize) -> usize {
         let position = self.operands.iter().position(|&o| o == operand);
         self.outputs + position.unwrap_or_default()
@@ -110,7 +161,7 @@ impl Rows {
 
     /// Whether `operand` is read in fours.
     fn is_wide(&self, operand: usize) -> bool {
-        self.lanes == 4 && self.lane_strides[self.map_of(operand)] != 0
+        self.lanes == 4 && self.wide.contains(&operand)
     }
 
     /// Binds what the prologue reads.
@@ -134,33 +185,91 @@ impl Rows {
         kernel.bases("o", "row", &self.axes, self.offsets.iter().copied())
     }
 
+    /// The bases of a row's first unit as further arguments of a call.
+    pub fn arguments(&self, bases: &[String]) -> String {
+        let shifted = |(map, name): (usize, &String)| match self.lane_strides[map] {
+            1 if self.edges => format!(", {name} + head"),
+            _ => format!(", {name}"),
+        };
+        bases.iter().enumerate().map(shifted).collect()
+    }
+
+    /// Statements that find how many `units` a row has, and none for a thread without a row; with edges, where the
+    /// `head` before its units ends, how many `edges` there are, and where the thread's `edge` lies from there on.
+    pub fn units(&self, kernel: &mut Kernel<'_>) -> String {
+        let len = if self.edges { self.len } else { self.len / self.lanes };
+        let (len, count) = (kernel.size(len), kernel.size(self.count()));
+        if self.edges {
+            return format!(
+                "let elements = select(0u, {len}, place < {count});\nlet head = min((0u - base0) % 4u, elements);\n\
+                 let units = (elements - head) / 4u;\nlet edges = elements - units * 4u;\n\
+                 let edge = lane - head + select(0u, units * 4u, lane >= head);\n"
+            );
+        }
+        format!("let units = select(0u, {len}, place < {count});\n")
+    }
+
     /// The WGSL type of a unit of values of type `ty`.
     pub fn unit_type(&self, ty: Ty) -> String {
         let scalar = type_name(ty);
         if self.lanes == 4 { format!("vec4<{scalar}>") } else { scalar.to_string() }
     }
 
-    /// The prologue's function, and statements that return unit `j` of a row.
+    /// The prologue's function and, where there are edges, the function `element_edge`, which returns the one at `j`; and
+    /// statements that return unit `j` of a row.
     pub fn element(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> (String, String) {
         let prologue = kernel.function("prologue", &[self.prologue], None);
-        let (loads, held) = self.loads(kernel, bases, &prologue.operands);
-        let value = if self.lanes == 4 {
+        let unit = self.read(kernel, bases, &prologue, self.lanes);
+        if !self.edges {
+            return (prologue.text, unit);
+        }
+        let edge = indent(&self.read(kernel, bases, &prologue, 1));
+        let (parameters, ty) = (passed(bases).0, type_name(kernel.step.expr.ty(self.prologue)));
+        let edge = format!("fn element_edge(j: u32{parameters}) -> {ty} {{\n{edge}}}\n");
+        ([prologue.text, edge].join("\n"), unit)
+    }
+
+    /// Statements that return unit `j` of `lanes` elements.
+    fn read(
+        &self,
+        kernel: &mut Kernel<'_>,
+        bases: &[String],
+        prologue: &Function,
+        lanes: usize,
+    ) -> String {
+        let (loads, held) = self.loads(kernel, bases, &prologue.operands, lanes);
+        let value = if lanes == 4 {
             let ty = self.unit_type(kernel.step.expr.ty(self.prologue));
-            format!("{ty}({})", lanes::calls(&prologue, "", |o| held[o]).join(", "))
+            format!("{ty}({})", lanes::calls(prologue, "", |o| held[o]).join(", "))
         } else {
             prologue.call("", |o| format!("x{o}"))
         };
-        (prologue.text, format!("{loads}return {value};\n"))
+        format!("{loads}return {value};\n")
     }
 
     /// The function that makes the outputs of what the form computed, of type `ty`, and the function `write`, which
-    /// stores them for unit `j` of a row.
+    /// stores them for unit `j` of a row, and where there are edges `write_edge`, for the one at `j`.
     pub fn write(&self, kernel: &mut Kernel<'_>, bases: &[String], ty: Ty) -> (String, String) {
         let function = kernel.function("compute_results", &kernel.output_roots(), Some(ty));
-        let (mut text, held) = self.loads(kernel, bases, &function.operands);
-        let four = self.lanes == 4;
+        let mut text = self.store(kernel, bases, &function, (ty, self.lanes));
+        if self.edges {
+            text = [text, self.store(kernel, bases, &function, (ty, 1))].join("\n");
+        }
+        (function.text, text)
+    }
+
+    /// The function that stores the results of a unit of so many elements of the type.
+    fn store(
+        &self,
+        kernel: &mut Kernel<'_>,
+        bases: &[String],
+        function: &Function,
+        (ty, lanes): (Ty, usize),
+    ) -> String {
+        let (mut text, held) = self.loads(kernel, bases, &function.operands, lanes);
+        let four = lanes == 4;
         if four {
-            let calls = lanes::calls(&function, "acc", |o| held[o]);
+            let calls = lanes::calls(function, "acc", |o| held[o]);
             for (lane, call) in lanes::LANES.iter().zip(calls) {
                 let _ = writeln!(text, "let values_{lane} = {call};");
             }
@@ -168,7 +277,7 @@ impl Rows {
             let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
         }
         for (output, result) in function.results.iter().enumerate() {
-            let at = self.at(kernel, bases, output);
+            let at = self.at(kernel, bases, output, lanes);
             text.push_str(&if four {
                 let values = lanes::LANES.map(|lane| format!("values_{lane}{result}"));
                 kernel.store_quad(output, &format!("({at}) / 4u"), &values)
@@ -176,11 +285,11 @@ impl Rows {
                 kernel.store(output, &at, &format!("values{result}"))
             });
         }
-        let parameters: String = bases.iter().map(|name| format!(", {name}: u32")).collect();
-        let vector = self.unit_type(ty);
-        let write =
-            format!("fn write(j: u32, acc: {vector}{parameters}) {{\n{}}}\n", indent(&text));
-        (function.text, write)
+        let parameters = passed(bases).0;
+        let edge = lanes < self.lanes;
+        let unit = if edge { type_name(ty).to_string() } else { self.unit_type(ty) };
+        let name = if edge { "write_edge" } else { "write" };
+        format!("fn {name}(j: u32, acc: {unit}{parameters}) {{\n{}}}\n", indent(&text))
     }
 
     /// Statements that load what unit `j` needs of the operands in `wanted`, and what is held of each.
@@ -189,6 +298,7 @@ impl Rows {
         kernel: &mut Kernel<'_>,
         bases: &[String],
         wanted: &[usize],
+        lanes: usize,
     ) -> (String, Vec<Held>) {
         let mut text = String::new();
         let mut held = vec![Held::One; kernel.step.operands.len()];
@@ -197,8 +307,8 @@ impl Rows {
                 continue;
             }
             let map = self.outputs + position;
-            let at = self.at(kernel, bases, map);
-            if self.lanes == 4 {
+            let at = self.at(kernel, bases, map, lanes);
+            if lanes == 4 {
                 let stride = self.lane_strides[map];
                 let (load, what) = lanes::load(kernel, operand, &at, stride, self.is_wide(operand));
                 text.push_str(&load);
@@ -210,9 +320,15 @@ impl Rows {
         (text, held)
     }
 
-    /// The index of the first element of unit `j`.
-    pub fn at(&self, kernel: &mut Kernel<'_>, bases: &[String], map: usize) -> String {
-        let j = if self.lanes == 4 { "j * 4u" } else { "j" };
+    /// The index of the first element of unit `j` of `lanes` elements.
+    pub fn at(
+        &self,
+        kernel: &mut Kernel<'_>,
+        bases: &[String],
+        map: usize,
+        lanes: usize,
+    ) -> String {
+        let j = if lanes == 4 { "j * 4u" } else { "j" };
         kernel.index(&bases[map], &self.lane_strides[map..=map], &[j.to_string()])
     }
 }

@@ -86,6 +86,16 @@ impl Kernel<'_> {
         index.map_or_else(|| UNBOUND.into(), |index| format!("buffer{index}"))
     }
 
+    /// The element of `buffer` at the index given as text, whether or not it is bound in fours.
+    pub(super) fn element(&self, buffer: &str, index: &str) -> String {
+        let mut names = (0..self.buffers.len()).map(|at| format!("buffer{at}"));
+        let at = names.position(|name| name == buffer);
+        if at.is_some_and(|at| self.buffers[at].element.starts_with("vec4")) {
+            return format!("{buffer}[({index}) / 4u][({index}) % 4u]");
+        }
+        format!("{buffer}[{index}]")
+    }
+
     /// Whether the operand's value has no elements, so that nothing can be read.
     pub(super) fn is_void(&self, operand: &Operand) -> bool {
         match operand.source {

@@ -27,7 +27,7 @@ impl Kernel<'_> {
         } else {
             index.to_string()
         };
-        self.loaded(operand.dtype, &format!("{buffer}[{index}]"))
+        self.loaded(operand.dtype, &self.element(&buffer, &index))
     }
 
     /// Four values of `operand`, at the quad of the index given as text.
@@ -66,7 +66,7 @@ impl Kernel<'_> {
     /// A statement that stores `value`, of a lane type, in `output`.
     pub fn store(&mut self, output: usize, index: &str, value: &str) -> String {
         let buffer = self.buffer(BufferRef::Value(self.step.outputs[output].value));
-        format!("{buffer}[{index}] = {};\n", self.stored_value(output, value))
+        format!("{} = {};\n", self.element(&buffer, index), self.stored_value(output, value))
     }
 
     /// A statement that stores one lane of a quad in `output`.

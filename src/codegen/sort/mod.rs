@@ -89,7 +89,7 @@ impl Sort {
         };
         for output in 0..kernel.step.outputs.len() {
             let values = kernel.step.outputs[output].root == self.prologue;
-            let at = self.rows.at(kernel, &bases, output);
+            let at = self.rows.at(kernel, &bases, output, 1);
             let value = if values { &value } else { "position" };
             text.push_str(&kernel.store(output, &at, value));
         }
