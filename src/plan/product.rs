@@ -159,6 +159,26 @@ impl Candidate {
         }
     }
 
+    /// How many of so many workgroups share a core. Rates of matrix units stand for full cores.
+    fn sharing(&self, groups: f64, cores: usize) -> f64 {
+        let full = self.together as f64;
+        if self.kind() == TileKind::Scalar {
+            (groups / cores as f64).ceil().clamp(1.0, full)
+        } else {
+            full
+        }
+    }
+
+    /// Microseconds of a step along k, at the least: longer where operands do not fit the second cache, since only one
+    /// tile is on its way meanwhile.
+    fn least_step(&self, size: &ProductSize) -> f64 {
+        const CACHED: usize = 32_000_000;
+        const FROM_MEMORY: f64 = 0.8;
+        let bytes = 4 * size.count * size.k * (size.m + size.n);
+        let cached = size.windows || bytes <= CACHED || self.kind() != TileKind::Scalar;
+        if cached { self.step } else { self.step.max(FROM_MEMORY) }
+    }
+
     /// What the product takes: rounds of workgroups, each as long as the full tile takes.
     fn seconds(&self, size: &ProductSize, parts: usize, cores: usize) -> f64 {
         /// Of the memory's rate, what partial sums come to, which are written and read at once.
@@ -167,8 +187,8 @@ impl Candidate {
         let groups = tiles * size.count as f64 * parts as f64;
         let rounds = (groups / (cores * self.together) as f64).ceil();
         let steps = size.k.div_ceil(parts).div_ceil(self.bk) + 2;
-        let flops = 2.0 * (self.bm * self.bn * self.bk * self.together) as f64;
-        let step = (flops / (self.rate * 1e9)).max(self.step * 1e-6);
+        let flops = 2.0 * (self.bm * self.bn * self.bk) as f64 * self.sharing(groups, cores);
+        let step = (flops / (self.rate * 1e9)).max(self.least_step(size) * 1e-6);
         let product = rounds * steps as f64 * step;
         if parts == 1 {
             return product;
@@ -200,9 +220,9 @@ fn scalar() -> Vec<Candidate> {
     let tile = scalar_tile;
     vec![
         tile([128, 128, 16, 8, 8], 1, 326.0, 1.3),
-        tile([64, 64, 16, 8, 8], 2, 290.0, 0.9),
-        // With less memory, more of them share a core: faster where k is short.
-        tile([64, 64, 8, 8, 4], 4, 285.0, 0.5),
+        tile([64, 64, 16, 8, 8], 2, 290.0, 1.1),
+        // With less memory, more of them share a core, and steps are shorter.
+        tile([64, 64, 8, 8, 4], 4, 285.0, 0.38),
         tile([32, 64, 16, 4, 8], 3, 170.0, 0.58),
         tile([32, 32, 32, 4, 4], 4, 150.0, 0.75),
         tile([16, 64, 16, 4, 4], 4, 130.0, 0.4),
@@ -304,20 +324,20 @@ mod tests {
     }
 
     #[test]
-    fn small_tiles_of_a_short_k_are_done_in_one_round() {
+    fn small_tiles_share_cores() {
         let target = Target {
             profile: Arc::new(DeviceProfile { cores: 132, ..DeviceProfile::typical(16) }),
             ..target(Limits::webgpu())
         };
-        let bk = |k| {
-            let size = ProductSize { count: 8, m: 64, n: 3136, k, windows: false };
-            let ProductLayout::Tiles(tile) = schedule(&size, Precision::Exact, &target).layout
-            else {
-                panic!("{size:?} has many rows")
-            };
-            tile.bk
+        let chosen = |count, n, k| {
+            let size = ProductSize { count, m: 64, n, k, windows: false };
+            let ProductSchedule { layout, parts } = schedule(&size, Precision::Exact, &target);
+            let ProductLayout::Tiles(tile) = layout else { panic!("{size:?} has many rows") };
+            (tile.bk, parts)
         };
-        assert_eq!((bk(64), bk(4096)), (8, 16));
+        assert_eq!(chosen(8, 3136, 64), (8, 1));
+        // From memory, where two of them on a core would wait.
+        assert_eq!(chosen(1, 4096, 4096), (8, 8));
     }
 
     #[test]
