@@ -173,3 +173,35 @@ pub(super) async fn recover(device: &Device, error: Error, recoveries: &mut u64)
     *recoveries += 1;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::DeviceError;
+
+    fn lost() -> Error {
+        DeviceError::Lost { reason: "as it should".into() }.into()
+    }
+
+    #[tokio::test]
+    async fn without_a_gpu_nothing_is_repeated() {
+        let mut recoveries = 0;
+        assert!(recover(&Device::cpu(), lost(), &mut recoveries).await.is_err());
+        assert_eq!(recoveries, 0);
+    }
+
+    #[cfg(feature = "gpu")]
+    #[tokio::test]
+    async fn what_is_lost_again_and_again_is_repeated_three_times() {
+        let builder = Device::builder().without_cache().recovery(crate::Recovery::Cpu);
+        let Ok(device) = builder.gpu().await else { return };
+        let mut recoveries = 0;
+        for _ in 0..3 {
+            recover(&device, lost(), &mut recoveries).await.unwrap();
+        }
+        let end = recover(&device, lost(), &mut recoveries).await.unwrap_err();
+        assert!(matches!(end, Error::Device(DeviceError::Lost { .. })), "{end}");
+        let other = DeviceError::broken("no loss").into();
+        assert!(recover(&device, other, &mut 0).await.is_err(), "what is no loss is not repeated");
+    }
+}

@@ -123,3 +123,25 @@ impl Device {
         self.card().is_some_and(|card| card.recovery != Recovery::Fail)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_adapter_that_is_gone_is_told_with_the_loss() {
+        let builder = Device::builder().without_cache().recovery(Recovery::Fail);
+        let Ok(device) = builder.gpu().await else { return };
+        let gpu = device.opened().unwrap();
+        let mut card = Card::new(gpu, Recovery::Reopen, None);
+        card.choice = AdapterChoice::best(Some("no such card".into()), true);
+        device.simulate_loss();
+        let lost = device.eval(|b| b.full(1, 1.0_f32)).await.unwrap_err();
+        for _ in 0..2 {
+            let error = card.recover(lost.clone()).await.unwrap_err();
+            let told = matches!(&error, Error::Device(DeviceError::NotReopened { .. }));
+            assert!(told && error.to_string().contains("no such card"), "{error}");
+        }
+        assert_eq!(card.losses(), 1);
+    }
+}
