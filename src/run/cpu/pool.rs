@@ -1,6 +1,9 @@
 //! Host memory that is used again by later runs.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use smallvec::SmallVec;
 
 use crate::dtype::{DType, Element};
 use crate::error::DeviceError;
@@ -10,9 +13,9 @@ use crate::run::{HostBuffer, memory};
 
 /// Bytes that the pool holds on to at most.
 const BUDGET: usize = 1 << 30;
-/// Buffers that the pool knows at most, all of which it looks through for one that fits. Where data comes in vectors of the user's
-/// own, every batch leaves one more than it took.
-const MOST: usize = 1024;
+/// Buffers of one class of sizes that the pool knows at most, all of which it looks through for one that fits while other runs wait
+/// for it. Where data comes in vectors of the user's own, every batch leaves one more than it took.
+const MOST: usize = 128;
 
 /// Buffers of earlier runs. Results are kept too, and used again once their last other holder
 /// is gone.
@@ -21,12 +24,29 @@ pub(crate) struct CpuPool(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The oldest first.
-    buffers: Vec<Arc<HostBuffer>>,
+    /// By the power of two below their capacity, and in each the oldest first.
+    classes: Vec<VecDeque<Entry>>,
     bytes: usize,
-    /// Buffers at the start of the list that were there at the last sweep.
-    swept: usize,
+    /// How many were given so far.
+    given: u64,
+    /// How many had been at the last sweep.
+    swept: u64,
     counts: MemoryCounts,
+}
+
+#[derive(Debug)]
+struct Entry {
+    buffer: Arc<HostBuffer>,
+    capacity: usize,
+    /// How many were given before it.
+    age: u64,
+}
+
+/// Buffers to be freed once the pool is not held any more: to free takes long.
+type Freed = SmallVec<[Arc<HostBuffer>; 2]>;
+
+fn class(capacity: usize) -> usize {
+    capacity.max(1).ilog2() as usize
 }
 
 impl CpuPool {
@@ -47,16 +67,11 @@ impl CpuPool {
             return None;
         }
         let mut kept = self.kept();
-        let fits = |buffer: &Arc<HostBuffer>| {
-            let capacity = buffer.capacity();
-            Arc::strong_count(buffer) == 1 && (words..=words.saturating_mul(4)).contains(&capacity)
-        };
-        let buffers = kept.buffers.iter().enumerate().filter(|(_, buffer)| fits(buffer));
-        let best = buffers.min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at);
-        let taken = best.and_then(|at| Arc::try_unwrap(kept.remove(at)).ok());
+        let taken = kept.idle(words);
         kept.counts.hits += u64::from(taken.is_some());
         kept.counts.misses += u64::from(taken.is_none());
-        taken.map(HostBuffer::into_words)
+        drop(kept);
+        taken.and_then(|buffer| Arc::try_unwrap(buffer).ok()).map(HostBuffer::into_words)
     }
 
     /// A buffer of `len` elements of type `dtype`, which are [unspecified](HostBuffer::recycled), and whether its memory
@@ -96,12 +111,10 @@ impl CpuPool {
             return;
         }
         let mut kept = self.kept();
-        kept.bytes += 4 * buffer.capacity();
-        kept.buffers.push(buffer);
-        kept.counts.peak_bytes = kept.counts.peak_bytes.max(kept.bytes as u64);
-        while kept.bytes > BUDGET || kept.buffers.len() > MOST {
-            kept.remove(0);
-        }
+        let class = kept.add(buffer);
+        let freed = kept.make_room(class);
+        drop(kept);
+        drop(freed);
     }
 
     /// `buffer` for good, if nobody but its caller and the pool holds it.
@@ -110,10 +123,14 @@ impl CpuPool {
     /// `buffer`, if somebody else does.
     pub fn hand_over(&self, buffer: Arc<HostBuffer>) -> Result<HostBuffer, Arc<HostBuffer>> {
         let mut kept = self.kept();
-        let own = kept.buffers.iter().rposition(|kept| Arc::ptr_eq(kept, &buffer));
+        let class = class(buffer.capacity());
+        let entries = kept.classes.get(class);
+        let own =
+            entries.and_then(|all| all.iter().rposition(|it| Arc::ptr_eq(&it.buffer, &buffer)));
         if let Some(at) = own.filter(|_| Arc::strong_count(&buffer) == 2) {
-            kept.remove(at);
+            kept.remove(class, at);
         }
+        drop(kept);
         Arc::try_unwrap(buffer)
     }
 
@@ -121,35 +138,86 @@ impl CpuPool {
     /// known here.
     pub fn counts(&self) -> MemoryCounts {
         let kept = self.kept();
-        let live = kept.buffers.iter().filter(|buffer| Arc::strong_count(buffer) > 1);
-        let live_bytes = live.map(|buffer| 4 * buffer.capacity() as u64).sum();
+        let entries = kept.classes.iter().flatten();
+        let live = entries.filter(|entry| Arc::strong_count(&entry.buffer) > 1);
+        let live_bytes = live.map(|entry| 4 * entry.capacity as u64).sum();
         MemoryCounts { live_bytes, idle_bytes: kept.bytes as u64 - live_bytes, ..kept.counts }
     }
 
     /// Forgets all buffers.
     pub fn trim(&self) {
         let mut kept = self.kept();
-        (kept.bytes, kept.swept) = (0, 0);
-        kept.buffers.clear();
+        let freed = std::mem::take(&mut kept.classes);
+        kept.bytes = 0;
+        drop(kept);
+        drop(freed);
     }
 }
 
 impl Kept {
-    fn remove(&mut self, at: usize) -> Arc<HostBuffer> {
-        let buffer = self.buffers.remove(at);
-        self.bytes -= 4 * buffer.capacity();
-        self.swept -= usize::from(at < self.swept);
-        buffer
+    /// A buffer that nobody else holds, for at least `words` words and not for more than four times as many.
+    fn idle(&mut self, words: usize) -> Option<Arc<HostBuffer>> {
+        let fitting = words..=words.saturating_mul(4);
+        let fits = |entry: &Entry| {
+            fitting.contains(&entry.capacity) && Arc::strong_count(&entry.buffer) == 1
+        };
+        let first = class(words);
+        (first..=first + 2).find_map(|class| {
+            // What was used last is in the caches yet.
+            let at = self.classes.get(class)?.iter().rposition(fits)?;
+            self.remove(class, at)
+        })
+    }
+
+    /// The class that it belongs to.
+    fn add(&mut self, buffer: Arc<HostBuffer>) -> usize {
+        let (capacity, age) = (buffer.capacity(), self.given);
+        let class = class(capacity);
+        if self.classes.len() <= class {
+            self.classes.resize_with(class + 1, VecDeque::new);
+        }
+        self.classes[class].push_back(Entry { buffer, capacity, age });
+        self.given += 1;
+        self.bytes += 4 * capacity;
+        self.counts.peak_bytes = self.counts.peak_bytes.max(self.bytes as u64);
+        class
+    }
+
+    fn remove(&mut self, class: usize, at: usize) -> Option<Arc<HostBuffer>> {
+        let entry = self.classes[class].remove(at)?;
+        self.bytes -= 4 * entry.capacity;
+        Some(entry.buffer)
+    }
+
+    /// Lets go of the oldest where there are too many, now that there is one more of `class`.
+    fn make_room(&mut self, class: usize) -> Freed {
+        let mut freed = Freed::new();
+        if self.classes[class].len() > MOST {
+            freed.extend(self.remove(class, 0));
+        }
+        while self.bytes > BUDGET {
+            let ages = self.classes.iter().map(|entries| entries.front().map(|entry| entry.age));
+            let fronts = ages.enumerate().filter_map(|(class, age)| Some((age?, class)));
+            let Some((_, class)) = fronts.min() else { break };
+            freed.extend(self.remove(class, 0));
+        }
+        freed
     }
 }
 
 impl Sweep for CpuPool {
     fn sweep(&self) {
+        let mut freed = Freed::new();
         let mut kept = self.kept();
-        while kept.swept > 0 {
-            kept.remove(0);
+        let now = kept.given;
+        let swept = std::mem::replace(&mut kept.swept, now);
+        for class in 0..kept.classes.len() {
+            while kept.classes[class].front().is_some_and(|entry| entry.age < swept) {
+                freed.extend(kept.remove(class, 0));
+            }
         }
-        kept.swept = kept.buffers.len();
+        drop(kept);
+        drop(freed);
     }
 }
 
@@ -181,7 +249,7 @@ mod tests {
         assert_eq!(pool.take(60).map(|words| words.len()), Some(100));
         assert!(pool.take(60).is_none());
         pool.give(Arc::new(HostBuffer::from_slice::<u32>(&[])));
-        assert!(pool.kept().buffers.is_empty(), "nothing to use again");
+        assert_eq!(pool.kept().bytes, 0, "nothing to use again");
     }
 
     #[test]
@@ -229,7 +297,10 @@ mod tests {
         let pool = CpuPool::default();
         (0..MOST + 9).for_each(|at| pool.give(Arc::new(HostBuffer::from_slice(&[at as u32; 2]))));
         assert_eq!(pool.counts().idle_bytes, 8 * MOST as u64);
-        assert_eq!(pool.take(2).unwrap()[0], 9);
+        let mut left: Vec<u32> = (0..MOST).map(|_| pool.take(2).unwrap()[0]).collect();
+        left.sort_unstable();
+        assert_eq!(left, (9..MOST as u32 + 9).collect::<Vec<_>>());
+        assert!(pool.take(2).is_none());
     }
 
     /// Threads take, hold, give and hand over, while another sweeps: what somebody holds is never written by anybody else.
