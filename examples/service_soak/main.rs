@@ -2,7 +2,8 @@
 //! memory, some can never fit, and now and then the GPU is lost. Every result is compared, bit for bit, with what the same
 //! graph gave alone.
 //!
-//! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12`
+//! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12` loses the GPU twelve times, evenly over
+//! the minute; on the host's cores there is nothing to lose.
 
 mod graphs;
 mod tally;
