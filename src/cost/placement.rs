@@ -4,15 +4,17 @@ use std::fmt;
 
 use super::selector::BackendSelector;
 
-/// How the side that a graph runs on is chosen, from [`DeviceBuilder::placement`](crate::DeviceBuilder::placement) or
-/// [`GpuCommandBatch::set_placement`](crate::GpuCommandBatch::set_placement).
+/// How the side that a graph runs on is chosen: of all graphs of a device by
+/// [`DeviceBuilder::placement`](crate::DeviceBuilder::placement), of one by
+/// [`GpuCommandBatch::set_placement`](crate::GpuCommandBatch::set_placement) or
+/// [`Program::with_placement`](crate::Program::with_placement).
 ///
 /// Where a device has one side only, graphs run there, and a placement on the other is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
     /// Where it is predicted to be done first, by the device's [profile](crate::Device::profile). Near ties go to the host: a GPU must
-    /// be predicted to take a fifth less.
+    /// be predicted to take a quarter less.
     #[default]
     Auto,
     /// On the host's cores.

@@ -274,3 +274,23 @@ async fn a_resident_that_is_about_to_move_is_lost_with_its_gpu() {
     batch.scale(x, 2.0);
     assert!(is_lost(batch.execute().await.unwrap_err()));
 }
+
+#[tokio::test]
+async fn a_program_runs_where_it_is_placed() {
+    let Some(device) = both() else { return };
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", 2);
+    let y = batch.relu(x);
+    let program = batch.compile().await.unwrap();
+    for (placement, side) in [(Placement::Gpu, Backend::Gpu), (Placement::Cpu, Backend::Cpu)] {
+        let placed = program.with_placement(placement).await.unwrap();
+        let outputs = placed.run([(x, &[1.0, -2.0])]).await.unwrap();
+        assert_eq!(outputs.stats().backend, Some(side));
+        assert_eq!(outputs.read(y).await.unwrap(), [1.0, 0.0]);
+        assert_eq!(placed.fingerprint(), program.fingerprint());
+    }
+    let mut alone = GpuCommandBatch::new(&Device::cpu());
+    alone.upload(&[1.0_f32]);
+    let program = alone.compile().await.unwrap();
+    assert!(program.with_placement(Placement::Gpu).await.is_err(), "there is none");
+}

@@ -17,6 +17,7 @@ use super::profile::Profile;
 use super::recorded::Recorded;
 use super::state::Turns;
 use super::stats::RunStats;
+use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, Result, RunError};
 use crate::graph::NodeId;
@@ -63,17 +64,41 @@ impl GpuCommandBatch {
     /// As [`execute`](Self::execute), but inputs need no data yet.
     pub async fn compile(&mut self) -> Result<Program> {
         self.check_recorded()?;
-        let program = Inner {
-            recorded: self.recorded.clone(),
-            turns: self.recorded.turns(),
-            plan: PlanCell::default(),
-        };
-        program.recorded.attempt(&program.plan).compile().await?;
-        Ok(Program(Arc::new(program)))
+        Program::compiled(self.recorded.clone()).await
     }
 }
 
 impl Program {
+    /// The same program, on the side that `placement` chooses: planned and compiled anew. Both can run at once.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// use onetrip::{Backend, Device, GpuCommandBatch, Placement};
+    ///
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 3);
+    /// let y = batch.relu(x);
+    /// let program = batch.compile().await?.with_placement(Placement::Cpu).await?;
+    /// let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await?;
+    /// assert_eq!(outputs.stats().backend, Some(Backend::Cpu));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`GpuCommandBatch::compile`].
+    pub async fn with_placement(&self, placement: Placement) -> Result<Self> {
+        Self::compiled(Recorded { placement, ..self.0.recorded.clone() }).await
+    }
+
+    async fn compiled(recorded: Recorded) -> Result<Self> {
+        let turns = recorded.turns();
+        let program = Inner { recorded, turns, plan: PlanCell::default() };
+        program.recorded.attempt(&program.plan).compile().await?;
+        Ok(Self(Arc::new(program)))
+    }
+
     /// Runs the program. An input that is not given has the data that it had when the program was compiled; of one that
     /// is given twice, the last counts.
     /// [Residents](GpuCommandBatch::bind) have what they hold when the run starts, and those that the batch
