@@ -110,6 +110,7 @@ impl Run<'_> {
                     residents: Cow::Borrowed(self.residents),
                     permit: self.permit.clone(),
                     timeline: self.timeline.clone(),
+                    is_beside: false,
                 };
                 leg.run(stats).await?
             }
@@ -132,6 +133,8 @@ pub(super) struct Leg<'a> {
     pub residents: Cow<'a, [Handle]>,
     pub permit: Permit,
     pub timeline: Timeline,
+    /// Whether another piece is awaited on the same thread.
+    pub is_beside: bool,
 }
 
 impl Leg<'_> {
@@ -158,6 +161,7 @@ impl Leg<'_> {
             residents: host_residents(&self.residents).await?,
             permit: self.permit,
             timeline: self.timeline.clone(),
+            is_beside: self.is_beside,
         };
         let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
         let run = computing.over(pin!(cpu::run_off_thread(job, self.device.pool()))).await?;

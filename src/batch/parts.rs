@@ -75,6 +75,7 @@ impl Run<'_> {
             residents: Cow::Owned(residents.collect()),
             permit: self.permit.clone(),
             timeline: self.timeline.after_steps(before.map(|piece| piece.plan.steps.len()).sum()),
+            is_beside: tie.stage == Stage::Beside,
         })
     }
 

@@ -27,7 +27,7 @@ pub(super) enum Piece {
     /// Softmax of rows of 256.
     Softmax,
     /// `[m, k] · [k, n]`
-    Product { m: usize, n: usize, k: usize, precision: Precision },
+    Product { m: usize, n: usize, k: usize },
 }
 
 /// Records nodes; `None` from any of its methods is a rule of types broken by this module.
@@ -96,9 +96,9 @@ impl Recorder {
                 let x = self.resident([elements / ROW, ROW]);
                 self.apply(Op::Row { op: Normalization::Softmax, axis: 1 }, &[x])?
             }
-            Piece::Product { m, n, k, precision } => {
+            Piece::Product { m, n, k } => {
                 let (x, w) = (self.resident([m, k]), self.resident([k, n]));
-                self.apply(Op::MatMul(precision), &[x, w])?
+                self.apply(Op::MatMul(Precision::Exact), &[x, w])?
             }
         };
         self.graph.keeps.push(y);

@@ -9,6 +9,7 @@ mod sides;
 #[cfg(feature = "gpu")]
 mod tiles;
 
+use std::future::ready;
 use std::sync::Arc;
 
 use self::probe::{Bench, Data};
@@ -19,9 +20,14 @@ use crate::plan::Target;
 use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::Gpu;
+#[cfg(feature = "gpu")]
+use crate::run::threads;
 
 /// Seconds that are spent on probes in all; one that has begun is finished.
 const BUDGET: f64 = 0.42;
+/// Threads of the host from which on a GPU is measured while some of them still compile the kernels of products.
+#[cfg(feature = "gpu")]
+const SPARE_THREADS: usize = 8;
 /// What tiles get of it, in shares of other groups.
 #[cfg(feature = "gpu")]
 const TILES: f64 = 6.0;
@@ -82,7 +88,7 @@ pub(crate) async fn measure(
     let mut groups = Groups::new(progress, subject);
     let data = Data::default();
     let bench = Bench::on_cpu(subject, pace, &data);
-    let Some(cpu) = sides::measure(&bench, &profile.cpu, &mut groups).await? else {
+    let Some(cpu) = sides::measure(&bench, &profile.cpu, &mut groups, ready(Ok(()))).await? else {
         return Ok(None);
     };
     profile.cpu = cpu;
@@ -92,11 +98,23 @@ pub(crate) async fn measure(
         let software = gpu.info().software;
         let compiling = Stopwatch::started();
         let tiles = tiles::Gauge::new(&bench, &profile, software);
-        bench.compile(tiles.plans().chain(bench.plans(sides::graphs()))).await?;
+        let products = tiles.plans().chain(bench.plans(sides::product_graphs()));
+        let mut products = Some(gpu.begin_compiling(bench.dispatches(products)));
+        if threads::count() < SPARE_THREADS
+            && let Some(products) = products.take()
+        {
+            products.await?;
+        }
+        bench.compile(bench.plans(sides::other_graphs())).await?;
         groups.compiled(compiling);
-        let Some(side) = sides::measure(&bench, &profile.gpu, &mut groups).await? else {
-            return Ok(None);
+        let compiled = async {
+            match products {
+                Some(products) => Ok(products.await?),
+                None => Ok(()),
+            }
         };
+        let side = sides::measure(&bench, &profile.gpu, &mut groups, compiled);
+        let Some(side) = side.await? else { return Ok(None) };
         profile.gpu = side;
         if !software {
             let tiles = tiles::Gauge::new(&bench, &profile, software);
@@ -169,7 +187,6 @@ impl Groups<'_> {
     }
 
     /// Leaves the time from `start` out of account: how long compilers take says nothing of the device.
-    #[cfg(feature = "gpu")]
     fn compiled(&mut self, start: Stopwatch) {
         self.compiling += start.total().as_secs_f64();
     }

@@ -16,12 +16,14 @@ use crate::run::budget::Permit;
 use crate::run::cpu::{self, CpuPool};
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{self, DeviceBuffer, Gpu, Kernels};
+use crate::run::{memory, threads};
 use crate::trace::Timeline;
 
 /// Runs of a probe from which the median is taken, and seconds for which a short one is repeated, up to so many times: a card
-/// that was idle gets faster for a few runs (an H200 for half a millisecond).
+/// that was idle gets faster for a few runs (an H200 for half a millisecond), and cores need not settle for as long.
 const REPEATS: usize = 5;
 const SETTLING: f64 = 0.0006;
+const SETTLING_CPU: f64 = 0.0003;
 const MOST_REPEATS: usize = 16;
 /// A probe that has run for so many seconds is not repeated.
 const ENOUGH: f64 = 0.003;
@@ -105,10 +107,11 @@ impl<'a> Bench<'a> {
         let first_run = self.run(&probe).await?;
         let mut spent = 0.0;
         let mut tries = 0;
+        let settling = if self.side() == Backend::Cpu { SETTLING_CPU } else { SETTLING };
         let is_wanted = |count: usize, spent: f64| match count {
             0 => true,
             1..REPEATS => spent < ENOUGH,
-            _ => count < MOST_REPEATS && spent < SETTLING,
+            _ => count < MOST_REPEATS && spent < settling,
         };
         while is_wanted(samples.len(), spent) && tries < 2 * MOST_REPEATS {
             if !self.pace.may_go_on() {
@@ -139,9 +142,14 @@ impl<'a> Bench<'a> {
     #[cfg(feature = "gpu")]
     pub async fn compile(&self, plans: impl Iterator<Item = Plan>) -> Result<()> {
         let Runner::Gpu(gpu) = &self.runner else { return Ok(()) };
-        let dispatches: Vec<Dispatch> = plans.flat_map(|plan| self.lowered(&plan)).collect();
-        gpu.compile(dispatches).await?;
+        gpu.compile(self.dispatches(plans)).await?;
         Ok(())
+    }
+
+    /// What all `plans` dispatch.
+    #[cfg(feature = "gpu")]
+    pub fn dispatches(&self, plans: impl Iterator<Item = Plan>) -> Vec<Dispatch> {
+        plans.flat_map(|plan| self.lowered(&plan)).collect()
     }
 
     #[cfg(feature = "gpu")]
@@ -160,6 +168,7 @@ impl<'a> Bench<'a> {
                     residents: host.residents,
                     permit: Permit::default(),
                     timeline: Timeline::default(),
+                    is_beside: false,
                 };
                 Ok(Probe::Cpu(job))
             }
@@ -252,7 +261,9 @@ impl Bench<'_> {
         if let Some(buffer) = made.iter().find(|buffer| buffer.len() == elements) {
             return Ok(Arc::clone(buffer));
         }
-        let buffer = Arc::new(HostBuffer::try_from_vec(vec![0.5_f32; elements])?);
+        let mut words = memory::try_zeroed(elements)?;
+        threads::fill(&mut words, 0.5_f32.to_bits());
+        let buffer = Arc::new(HostBuffer::recycled(DType::F32, elements, words));
         made.push(Arc::clone(&buffer));
         Ok(buffer)
     }

@@ -3,11 +3,11 @@
 use super::graphs::{self, Piece};
 use super::probe::{Bench, Sample, Timing};
 use super::{Deadline, Groups};
+use crate::clock::Stopwatch;
 use crate::cost::{Backend, Curve, SideProfile};
 use crate::error::Result;
 #[cfg(feature = "gpu")]
 use crate::graph::Graph;
-use crate::ops::Precision;
 
 /// Groups of probes on the host.
 pub(super) const GROUPS_CPU: usize = 8;
@@ -22,8 +22,7 @@ const THIN_ROWS: usize = 4;
 /// Up to so many seconds the next probe is made even where time is up: a curve that ends before would say of all that is
 /// larger that it goes at the rate of something tiny.
 const CHEAP: f64 = 5e-5;
-/// How much longer than one probe the next may take, and what all runs of it take in pieces.
-const GROWTH: f64 = 8.0;
+/// What all runs of a probe take, in pieces.
 const RUNS: f64 = 6.0;
 /// Elements of the probes that grow, on the host, where one thread is at work up to some size and all from there on.
 const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
@@ -31,30 +30,38 @@ const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20,
 const SIZES_GPU: [usize; 4] = [1 << 12, 1 << 17, 1 << 21, 1 << 24];
 
 /// Elements of the transfers.
-const TRANSFERS: [usize; 6] = [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21, 1 << 23];
+const TRANSFERS: [usize; 5] = [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21];
 /// Kernels of the longer of the two runs whose difference is what each takes.
 const MANY: usize = 9;
 
-/// All graphs that [`measure`] runs, those first whose kernels take long to compile.
+/// The products that [`measure`] runs.
 #[cfg(feature = "gpu")]
-pub(super) fn graphs() -> impl Iterator<Item = Option<Graph>> {
-    let products = products(None).into_iter().chain(products(Some(THIN_ROWS)));
+pub(super) fn product_graphs() -> impl Iterator<Item = Option<Graph>> {
+    let of = |rows| products(Backend::Gpu, rows).into_iter();
+    of(None).chain(of(Some(THIN_ROWS))).map(|(piece, elements)| graphs::pieces(piece, elements, 1))
+}
+
+/// All other graphs that [`measure`] runs.
+#[cfg(feature = "gpu")]
+pub(super) fn other_graphs() -> impl Iterator<Item = Option<Graph>> {
     let sized = GROUPS.map(|(_, piece, _)| SIZES_GPU.map(|elements| (piece, elements)));
-    let pieces = products.chain(sized.into_iter().flatten());
+    let pieces = sized.into_iter().flatten();
     let pieces = pieces.map(|(piece, elements)| graphs::pieces(piece, elements, 1));
     let moves = TRANSFERS.iter().flat_map(|&n| [graphs::upload(n), graphs::download(n)]);
     pieces.chain([1, MANY].map(graphs::chain)).chain(moves)
 }
 
-/// Measures a side, starting from `typical`; `None` if it was stopped.
+/// Measures a side, starting from `typical`; `None` if it was stopped. Products can run, and host threads are free, once
+/// `compiled` says so.
 pub(super) async fn measure(
     bench: &Bench<'_>,
     typical: &SideProfile,
     groups: &mut Groups<'_>,
+    compiled: impl Future<Output = Result<()>>,
 ) -> Result<Option<SideProfile>> {
     let mut side = typical.clone();
-    let squares = products(None);
-    let thin = products(Some(THIN_ROWS));
+    let squares = products(bench.side(), None);
+    let thin = products(bench.side(), Some(THIN_ROWS));
     let sizes: &[usize] = if bench.side() == Backend::Cpu { &SIZES } else { &SIZES_GPU };
 
     groups.next(bench.side(), "latency", 1.0);
@@ -66,6 +73,9 @@ pub(super) async fn measure(
         let Some(points) = points(bench, &side, &pieces, deadline).await? else { return Ok(None) };
         set(curve(&mut side), points);
     }
+    let waiting = Stopwatch::started();
+    compiled.await?;
+    groups.compiled(waiting);
     let products = [("products", &squares, PRODUCT), ("thin products", &thin, THIN)];
     for (what, pieces, curve) in products {
         let deadline = groups.next(bench.side(), what, 1.0);
@@ -104,16 +114,15 @@ fn set(curve: &mut Curve, points: Vec<(f64, f64)>) {
     }
 }
 
-/// Square products, or products with so many rows.
-fn products(rows: Option<usize>) -> Vec<(Piece, usize)> {
-    let sides: &[usize] = match rows {
-        None => &[16, 32, 64, 128, 256, 512, 1024, 2048],
-        Some(_) => &[64, 256, 512, 1024, 2048],
+/// Square products, or products with so many rows. On a GPU few: its tiles are measured by themselves.
+fn products(side: Backend, rows: Option<usize>) -> Vec<(Piece, usize)> {
+    let sides: &[usize] = match (side, rows) {
+        (Backend::Cpu, None) => &[16, 32, 64, 128, 256, 512, 1024, 2048],
+        (Backend::Cpu, Some(_)) => &[64, 256, 512, 1024, 2048],
+        (Backend::Gpu, None) => &[16, 128, 512, 2048],
+        (Backend::Gpu, Some(_)) => &[64, 512, 2048],
     };
-    let product = |&n: &usize| {
-        let (m, precision) = (rows.unwrap_or(n), Precision::Exact);
-        (Piece::Product { m, n, k: n, precision }, 0)
-    };
+    let product = |&n: &usize| (Piece::Product { m: rows.unwrap_or(n), n, k: n }, 0);
     sides.iter().map(product).collect()
 }
 
@@ -146,15 +155,15 @@ async fn points(
     deadline: Deadline,
 ) -> Result<Option<Vec<(f64, f64)>>> {
     let mut points = Vec::new();
-    let mut seconds = 0.0;
+    let (mut seconds, mut before) = (0.0, 1.0);
     for &(piece, elements) in pieces {
-        if seconds > LONG {
-            break;
-        }
+        let amount = amount(piece, elements);
         let due = due(seconds, deadline);
-        if seconds * GROWTH * RUNS > due.left() {
+        // A piece takes at most as many times longer as it is larger.
+        if seconds > LONG || seconds * (amount / before) * RUNS > due.left() {
             break;
         }
+        before = amount;
         // Several small ones a run, so that the time of the run itself matters less; but a GPU would overlap them.
         let times = match bench.side() {
             Backend::Gpu => 1,
@@ -180,6 +189,14 @@ fn due(seconds: f64, deadline: Deadline) -> Deadline {
     if seconds < CHEAP { Deadline::never() } else { deadline }
 }
 
+/// What a piece takes longer in proportion to.
+fn amount(piece: Piece, elements: usize) -> f64 {
+    match piece {
+        Piece::Product { m, n, k, .. } => (m * n * k) as f64,
+        _ => elements as f64,
+    }
+}
+
 /// What a curve of such pieces counts.
 fn size(piece: Piece, timing: &Timing) -> f64 {
     if piece == Piece::Copy { timing.bytes } else { timing.flops }
@@ -193,15 +210,13 @@ async fn transfers(
     deadline: Deadline,
 ) -> Result<Option<Vec<(f64, f64)>>> {
     let mut points = Vec::new();
-    let mut seconds = 0.0;
+    let (mut seconds, mut before) = (0.0, 1.0);
     for elements in TRANSFERS {
-        if seconds > LONG {
-            break;
-        }
         let due = due(seconds, deadline);
-        if seconds * GROWTH * RUNS > due.left() {
+        if seconds > LONG || seconds * (elements as f64 / before) * RUNS > due.left() {
             break;
         }
+        before = elements as f64;
         let graph = if up { graphs::upload(elements) } else { graphs::download(elements) };
         let timing = match bench.time(graph, due).await? {
             Sample::Took(timing) => timing,

@@ -6,13 +6,10 @@ use super::probe::{Bench, Sample};
 use super::sides::rounded;
 use crate::cost::{DeviceProfile, TileKind, TileRate};
 use crate::error::Result;
-use crate::ops::Precision;
 use crate::plan::{Form, KnownTile, MatMulForm, Plan, ProductSchedule, known_tiles, plan};
 
 /// The most cores that are looked for.
 const MOST_CORES: u32 = 1024;
-/// Of an H100 or H200.
-const USUAL_CORES: usize = 132;
 /// Elements of k in the probes, at most.
 const LONGEST: usize = 1024;
 
@@ -33,22 +30,13 @@ pub(super) struct Gauge<'a> {
 impl<'a> Gauge<'a> {
     /// Of no tiles where there is a software adapter, whose cores are the host's.
     pub fn new(bench: &'a Bench<'a>, profile: &DeviceProfile, software: bool) -> Self {
-        let known = if software { Vec::new() } else { known_tiles(&bench.target.limits) };
+        let known = if software { Vec::new() } else { known_tiles().collect() };
         Self { bench, known, round_trip: profile.gpu.round_trip + profile.gpu.dispatch }
     }
 
-    /// Plans with the kernels of all tiles. Operands of split products are scaled first, by kernels that differ with their
-    /// size: those for a card of [`USUAL_CORES`] are here, others are compiled when they are met.
+    /// Plans with the kernels of all tiles.
     pub fn plans(&self) -> impl Iterator<Item = Plan> {
-        let side = |groups: usize| groups.div_ceil((groups as f64).sqrt().ceil() as usize);
-        let (one, two) = (side(2 * USUAL_CORES), side(4 * USUAL_CORES));
-        self.known.iter().flat_map(move |tile| {
-            let whole = LONGEST / 2;
-            let sizes = [(1, tile.bk * 8), (1, LONGEST), (one, whole), (two, whole)];
-            let count = if tile.kind == TileKind::Split { sizes.len() } else { 1 };
-            let plans = sizes.into_iter().take(count);
-            plans.filter_map(|(side, k)| self.plan(tile, side, side, k))
-        })
+        self.known.iter().filter_map(|tile| self.plan(tile, 1, 1, tile.bk * 8))
     }
 
     /// Cores and rates; `None` if it was stopped. Without time for all rates there are none: measured ones are not to be
@@ -79,12 +67,7 @@ impl<'a> Gauge<'a> {
 
     /// A product of `rows × columns` tiles, in one part.
     fn plan(&self, tile: &KnownTile, rows: usize, columns: usize, k: usize) -> Option<Plan> {
-        let precision = match tile.kind {
-            TileKind::Scalar => Precision::Exact,
-            TileKind::Half => Precision::Half,
-            TileKind::Split => Precision::Split,
-        };
-        let piece = Piece::Product { m: tile.bm * rows, n: tile.bn * columns, k, precision };
+        let piece = Piece::Product { m: tile.bm * rows, n: tile.bn * columns, k };
         let mut plan = plan(&graphs::pieces(piece, 0, 1)?, self.bench.target).ok()?;
         for step in &mut plan.steps {
             if let Form::MatMul(MatMulForm { schedule, .. }) = &mut step.form {
@@ -107,13 +90,10 @@ impl<'a> Gauge<'a> {
         let columns = f64::from(groups).sqrt().ceil() as usize;
         let rows = (groups as usize).div_ceil(columns);
         let Some(plan) = self.plan(tile, rows, columns, k) else { return Ok(Seen::Nothing) };
-        // Split products have their operands scaled first.
-        let others = plan.steps.iter().filter(|step| !matches!(step.form, Form::MatMul(_)));
-        let others: f64 = others.map(|step| step.cost.gpu_seconds).sum();
         Ok(match self.bench.time_plan(plan, deadline).await? {
             Sample::Took(timing) => {
                 let whole = timing.seconds;
-                Seen::Number((whole - self.round_trip - others).max(0.05 * whole))
+                Seen::Number((whole - self.round_trip).max(0.05 * whole))
             }
             Sample::LeftOut => Seen::Nothing,
             Sample::Stopped => Seen::Stop,
@@ -165,7 +145,7 @@ impl<'a> Gauge<'a> {
         let flops = 2.0 * (tile.bm * tile.bn * tile.bk * tile.together) as f64;
         let side = |side: usize| side as u32;
         Ok(Seen::Number(TileRate {
-            kind: tile.kind,
+            kind: TileKind::Scalar,
             bm: side(tile.bm),
             bn: side(tile.bn),
             bk: side(tile.bk),

@@ -25,7 +25,11 @@ pub(super) fn predict(step: &mut Step, values: &[Value], target: &Target) {
         dispatches: step.dispatches(),
         ..work(step)
     };
-    let on_cpu = Work { arithmetic: work.arithmetic + WINDOW_FLOPS * windows(step), ..work };
+    let on_cpu = Work {
+        arithmetic: work.arithmetic + WINDOW_FLOPS * (windows(step) + fetched(step)),
+        product: work.product * in_vain(step),
+        ..work
+    };
     let on_gpu = Work { product_seconds: product_seconds(step, target, &work), ..work };
     step.cost = Cost {
         flops: work.flops() as u64,
@@ -88,80 +92,115 @@ fn windows(step: &Step) -> f64 {
     }
 }
 
+/// The elements that a step looks up one by one, where they lie and whether they are there.
+fn fetched(step: &Step) -> f64 {
+    let operands = step.operands.iter().filter(|operand| match operand.source {
+        Source::Iota => operand.view.dims.len() > 1,
+        _ => operand.clamp,
+    });
+    operands.map(|operand| count(&operand.view.dims)).sum()
+}
+
+/// Columns of a product that the host computes at a time.
+const COLUMNS: usize = 48;
+
+/// How many times as much the host computes for a product as is asked for: where there are few columns, others in vain.
+fn in_vain(step: &Step) -> f64 {
+    match step.form {
+        Form::MatMul(MatMulForm { m, n: n @ 2.., .. }) if m > STRIP_ROWS => {
+            (COLUMNS as f64 / n as f64).max(1.0)
+        }
+        _ => 1.0,
+    }
+}
+
 /// What the step computes.
 fn work(step: &Step) -> Work {
-    let count = |dims: &[usize]| points(dims) as f64;
-    let mut work = Work::default();
-    let mut evaluate = |roots: &[Ref], times: f64| {
-        let (flops, dear) = (step.expr.flops(roots), step.expr.transcendental_flops(roots));
-        work.arithmetic += (flops - dear) as f64 * times;
-        work.transcendental += dear as f64 * times;
-    };
-    let after: Vec<_> = step.outputs.iter().map(|output| output.root).collect();
+    let mut tally = Tally { step, work: Work::default() };
     match &step.form {
-        Form::Map { dims } => evaluate(&after, count(dims)),
-        Form::Own(OwnForm { dims, .. }) => work.arithmetic += OWN_FLOPS * count(dims),
+        Form::Map { dims } => tally.results(count(dims)),
+        Form::Own(OwnForm { dims, .. }) => tally.work.arithmetic += OWN_FLOPS * count(dims),
         Form::Reduce(ReduceForm { outer, inner, prologue, .. }) => {
             let elements = count(outer) * count(inner);
-            evaluate(&[*prologue], elements);
-            evaluate(&after, count(outer));
-            work.reduce = elements;
+            tally.evaluate(&[*prologue], elements);
+            tally.results(count(outer));
+            tally.work.reduce = elements;
         }
         Form::Row(RowForm { kind, outer, len, prologue, .. }) => {
             let elements = count(outer) * *len as f64;
-            evaluate(&[*prologue], elements);
-            evaluate(&after, elements);
-            work.row = elements * kind.flops() as f64;
+            tally.evaluate(&[*prologue], elements);
+            tally.results(elements);
+            tally.work.row = elements * kind.flops() as f64;
         }
         Form::Scan(ScanForm { outer, len, prologue, .. }) => {
             let elements = count(outer) * *len as f64;
-            evaluate(&[*prologue], elements);
-            evaluate(&after, elements);
+            tally.evaluate(&[*prologue], elements);
+            tally.results(elements);
             // The parts of a row are added up once more.
-            work.reduce = 2.0 * elements;
+            tally.work.reduce = 2.0 * elements;
         }
         Form::Sort(SortForm { outer, len, prologue, .. }) => {
             let elements = count(outer) * *len as f64;
-            evaluate(&[*prologue], elements);
+            tally.evaluate(&[*prologue], elements);
             // Elements move about as often as a merge sort would compare them.
             let moves = f64::from(usize::BITS - len.leading_zeros());
-            work.arithmetic += elements * moves * SORT_MOVE;
+            tally.work.arithmetic += elements * moves * SORT_MOVE;
         }
-        Form::MatMul(MatMulForm { batch, m, n, k, x, w, .. }) => {
-            let of = |sides: [usize; 2]| count(batch) * count(&sides);
-            evaluate(&[*x], of([*m, *k]));
-            evaluate(&[*w], of([*k, *n]));
-            evaluate(&after, of([*m, *n]));
-            work.product = 2.0 * of([*m, *n]) * *k as f64;
-            work.thinness = thinness(*m);
-        }
-        Form::Attention(AttentionForm {
-            batch,
-            queries,
-            keys,
-            width,
-            out,
-            q,
-            k,
-            v,
-            mask,
-            causal,
-            ..
-        }) => {
-            let of = |sides: [usize; 2]| count(batch) * count(&sides);
-            evaluate(&[*q], of([*queries, *width]));
-            evaluate(&[*k], of([*keys, *width]));
-            evaluate(&[*v], of([*keys, *out]));
-            let mask: Vec<Ref> = mask.iter().copied().collect();
-            evaluate(&mask, of([*queries, *keys]));
-            evaluate(&after, of([*queries, *out]));
-            // About half of a square is seen.
-            let seen = of([*queries, *keys]) * if causal.is_some() { 0.5 } else { 1.0 };
-            work.row = seen * RowKind::Softmax.flops() as f64;
-            work.product = 2.0 * seen * (width + out) as f64;
-        }
+        Form::MatMul(form) => tally.product(form),
+        Form::Attention(form) => tally.attention(form),
     }
-    work
+    tally.work
+}
+
+fn count(dims: &[usize]) -> f64 {
+    points(dims) as f64
+}
+
+/// Adds up what a step computes.
+struct Tally<'a> {
+    step: &'a Step,
+    work: Work,
+}
+
+impl Tally<'_> {
+    /// Expressions, so many times.
+    fn evaluate(&mut self, roots: &[Ref], times: f64) {
+        let expr = &self.step.expr;
+        let (flops, dear) = (expr.flops(roots), expr.transcendental_flops(roots));
+        self.work.arithmetic += (flops - dear) as f64 * times;
+        self.work.transcendental += dear as f64 * times;
+    }
+
+    /// What is done to each of so many results.
+    fn results(&mut self, times: f64) {
+        let roots: Vec<Ref> = self.step.outputs.iter().map(|output| output.root).collect();
+        self.evaluate(&roots, times);
+    }
+
+    fn product(&mut self, form: &MatMulForm) {
+        let MatMulForm { batch, m, n, k, x, w, .. } = form;
+        let of = |sides: [usize; 2]| count(batch) * count(&sides);
+        self.evaluate(&[*x], of([*m, *k]));
+        self.evaluate(&[*w], of([*k, *n]));
+        self.results(of([*m, *n]));
+        self.work.product = 2.0 * of([*m, *n]) * *k as f64;
+        self.work.thinness = thinness(*m);
+    }
+
+    fn attention(&mut self, form: &AttentionForm) {
+        let AttentionForm { batch, queries, keys, width, out, q, k, v, mask, causal, .. } = form;
+        let of = |sides: [usize; 2]| count(batch) * count(&sides);
+        self.evaluate(&[*q], of([*queries, *width]));
+        self.evaluate(&[*k], of([*keys, *width]));
+        self.evaluate(&[*v], of([*keys, *out]));
+        let mask: Vec<Ref> = mask.iter().copied().collect();
+        self.evaluate(&mask, of([*queries, *keys]));
+        self.results(of([*queries, *out]));
+        // About half of a square is seen.
+        let seen = of([*queries, *keys]) * if causal.is_some() { 0.5 } else { 1.0 };
+        self.work.row = seen * RowKind::Softmax.flops() as f64;
+        self.work.product = 2.0 * seen * (width + out) as f64;
+    }
 }
 
 /// 1 for as few rows as one pass over the right operand serves, 0 from where a product is as good as square, in between by the

@@ -71,7 +71,7 @@ pub(super) fn schedule(
     best
 }
 
-/// What the product takes in tiles that were measured on the target; `None` where they were not.
+/// What the product takes on a target whose tiles were measured; `None` where they were not.
 pub(super) fn measured_seconds(
     size: &ProductSize,
     schedule: &ProductSchedule,
@@ -81,17 +81,18 @@ pub(super) fn measured_seconds(
     let precisions = [Precision::Exact, Precision::Half, Precision::Split];
     let mut known = precisions.into_iter().flat_map(|precision| candidates(precision, limits));
     let candidate = known.find(|candidate| candidate.layout == schedule.layout)?;
-    candidate.measured(profile)?;
+    if profile.tiles.is_empty() {
+        return None;
+    }
     let cores = profile.cores as usize;
     Some(candidate.as_measured(profile).seconds(size, schedule.parts, cores))
 }
 
-/// A tile that a GPU with such limits can use, for who measures it.
+/// A tile of scalar units, for who measures it.
 #[cfg(feature = "gpu")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownTile {
     pub layout: ProductLayout,
-    pub kind: TileKind,
     pub bm: usize,
     pub bn: usize,
     pub bk: usize,
@@ -99,22 +100,13 @@ pub(crate) struct KnownTile {
     pub together: usize,
 }
 
-/// All tiles that the model chooses from.
+/// The tiles of scalar units that the model chooses from. To compile and measure those of matrix units takes as long again.
 #[cfg(feature = "gpu")]
-pub(crate) fn known_tiles(limits: &Limits) -> Vec<KnownTile> {
-    let mut precisions = vec![Precision::Exact];
-    if limits.units.is_some() {
-        precisions.extend([Precision::Half, Precision::Split]);
-    }
-    let mut known: Vec<KnownTile> = Vec::new();
-    for candidate in precisions.into_iter().flat_map(|precision| candidates(precision, limits)) {
+pub(crate) fn known_tiles() -> impl Iterator<Item = KnownTile> {
+    scalar().into_iter().map(|candidate| {
         let Candidate { layout, bm, bn, bk, together, .. } = candidate;
-        // Without room for matrix units' tiles, scalar ones stand in.
-        if known.iter().all(|tile| tile.layout != layout) {
-            known.push(KnownTile { layout, kind: candidate.kind(), bm, bn, bk, together });
-        }
-    }
-    known
+        KnownTile { layout, bm, bn, bk, together }
+    })
 }
 
 /// The tiles of a precision that the target has units and memory for.
@@ -151,12 +143,13 @@ impl Candidate {
             .find(|tile| tile.kind == self.kind() && [tile.bm, tile.bn, tile.bk] == same)
     }
 
-    /// With the rates that were measured on the target, if they were.
+    /// With the rates that were measured on the target, if they were. If others were, with its own in proportion.
     fn as_measured(&self, profile: &DeviceProfile) -> Self {
-        match self.measured(profile) {
-            Some(tile) => Self { rate: tile.rate / 1e9, step: tile.step * 1e6, ..*self },
-            None => *self,
+        if let Some(tile) = self.measured(profile) {
+            return Self { rate: tile.rate / 1e9, step: tile.step * 1e6, ..*self };
         }
+        let [rate, step] = proportions(profile);
+        Self { rate: self.rate * rate, step: self.step * step, ..*self }
     }
 
     /// How many of so many workgroups share a core. Rates of matrix units stand for full cores.
@@ -197,6 +190,19 @@ impl Candidate {
         let moved = 2.0 * parts as f64 * sums;
         product + REFERENCE_DISPATCH + moved / (SHARE * REFERENCE_BANDWIDTH)
     }
+}
+
+/// Of rates and steps that were measured on the target to those of the model, in the geometric mean; 1 where none were.
+fn proportions(profile: &DeviceProfile) -> [f64; 2] {
+    let (mut logarithms, mut count) = ([0.0; 2], 0.0_f64);
+    for candidate in scalar() {
+        if let Some(tile) = candidate.measured(profile) {
+            logarithms[0] += (tile.rate / 1e9 / candidate.rate).ln();
+            logarithms[1] += (tile.step * 1e6 / candidate.step).ln();
+            count += 1.0;
+        }
+    }
+    logarithms.map(|sum| (sum / count.max(1.0)).exp())
 }
 
 fn scalar_tile(tile: [usize; 5], together: usize, rate: f64, step: f64) -> Candidate {
@@ -369,14 +375,13 @@ mod tests {
     #[cfg(feature = "gpu")]
     fn measured(rate: impl Fn(&KnownTile) -> f64) -> Target {
         let limits = Limits::webgpu();
-        let known = known_tiles(&limits);
         let side = |side: usize| side as u32;
-        let tiles = known.iter().map(|tile| TileRate {
-            kind: tile.kind,
+        let tiles = known_tiles().map(|tile| TileRate {
+            kind: TileKind::Scalar,
             bm: side(tile.bm),
             bn: side(tile.bn),
             bk: side(tile.bk),
-            rate: 1e9 * rate(tile),
+            rate: 1e9 * rate(&tile),
             step: 1e-9,
         });
         let mut profile = DeviceProfile::typical(16);
@@ -388,7 +393,7 @@ mod tests {
     #[test]
     fn the_tile_that_was_measured_to_be_fastest_is_taken() {
         let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096, windows: false };
-        for favourite in known_tiles(&Limits::webgpu()) {
+        for favourite in known_tiles() {
             let target = measured(|tile| if tile.bm == favourite.bm { 100.0 } else { 1.0 });
             let schedule = schedule(&size, Precision::Exact, &target);
             let ProductLayout::Tiles(Tile { bm, .. }) = schedule.layout else {
@@ -400,6 +405,22 @@ mod tests {
             let least = 2.0 * 4096_f64.powi(3) / (128.0 * 100e9);
             assert!(seconds.is_some_and(|s| s >= least && s < 2.0 * least), "{seconds:?} {least}");
         }
+    }
+
+    #[cfg(feature = "gpu")]
+    #[test]
+    fn matrix_units_are_reckoned_with_in_proportion_to_what_was_measured() {
+        let units = Some(MatrixUnits { side: 16, subgroup: 32 });
+        let size = ProductSize { count: 1, m: 4096, n: 4096, k: 4096, windows: false };
+        let seconds = |times: f64| {
+            let mut target = measured(|_| 100.0 * times);
+            target.limits = Limits { units, workgroup_bytes: 1 << 16, ..target.limits };
+            let schedule = schedule(&size, Precision::Half, &target);
+            assert!(matches!(schedule.layout, ProductLayout::Units(_)), "{schedule:?}");
+            measured_seconds(&size, &schedule, &target).expect("known in proportion")
+        };
+        let ratio = seconds(1.0) / seconds(4.0);
+        assert!((ratio - 4.0).abs() < 0.01, "{ratio}");
     }
 
     #[test]

@@ -47,6 +47,8 @@ enum Reason {
     SecondTrip,
     /// So many seconds would be saved.
     Little(f64),
+    /// All of it on the other side would save so many seconds, less than that side's prediction may be off.
+    Tie(f64),
 }
 
 impl fmt::Display for Reason {
@@ -61,6 +63,7 @@ impl fmt::Display for Reason {
             Self::Transfers(time) => write!(f, "transfers would add {}", seconds(*time)),
             Self::SecondTrip => f.write_str("else a second trip"),
             Self::Little(time) => write!(f, "would save {}, too little", seconds(*time)),
+            Self::Tie(time) => write!(f, "a near tie: the gpu would save {}", seconds(*time)),
         }
     }
 }
@@ -97,7 +100,8 @@ pub(super) fn table(
     };
     for (steps, side) in &parts {
         let plan = steps.whole;
-        let why = given.map_or_else(|| reasons(steps), |given| vec![given; plan.steps.len()]);
+        let tie = tie(placed);
+        let why = given.map_or_else(|| reasons(steps, tie), |given| vec![given; plan.steps.len()]);
         for (at, (step, why)) in plan.steps.iter().zip(why).enumerate() {
             let name = shortened(&format!("{}. {}", at + 1, step.label()));
             let [cpu, gpu] = [step.cost.cpu_seconds, step.cost.gpu_seconds].map(seconds);
@@ -125,8 +129,21 @@ fn shortened(name: &str) -> String {
     name.chars().take(MOST - 1).chain(['…']).collect()
 }
 
-/// Why each step of a plan that was chosen by predicted times is on its side: what it would mean to move it alone.
-fn reasons(steps: &Steps<'_>) -> Vec<Reason> {
+/// The seconds that the GPU would save, where the host was chosen all the same.
+fn tie(placed: &Placed) -> Option<f64> {
+    match &placed.sides[..] {
+        [(Backend::Cpu, cpu), (Backend::Gpu, gpu)]
+            if matches!(placed.planned, Planned::Whole(_)) && gpu.total() < cpu.total() =>
+        {
+            Some(cpu.total() - gpu.total())
+        }
+        _ => None,
+    }
+}
+
+/// Why each step of a plan that was chosen by predicted times is on its side: what it would mean to move it alone, unless there
+/// was a near [`tie`].
+fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
     let on_gpu = steps.whole.backend == Backend::Gpu;
     let problem = steps.problem();
     let mut assignment = vec![on_gpu; steps.whole.steps.len()];
@@ -136,6 +153,9 @@ fn reasons(steps: &Steps<'_>) -> Vec<Reason> {
         let saved = if on_gpu { gpu - cpu } else { cpu - gpu };
         if saved <= 0.0 {
             return Reason::Faster;
+        }
+        if let Some(saved) = tie {
+            return Reason::Tie(saved);
         }
         assignment[at] = !on_gpu;
         let moved = problem.cost(&assignment);
@@ -239,6 +259,17 @@ mod tests {
         assert!(line(&page, "2. sum").ends_with("transfers would add 16.1 ms"), "{page}");
         assert_eq!(line(&page, "upload"), "upload v0 16.0 KiB 0 ns", "{page}");
         assert_eq!(line(&page, "download"), "download v2 256 B 256 µs", "{page}");
+    }
+
+    #[test]
+    fn a_near_tie_goes_to_the_host_and_says_so() {
+        let near = page(&targets(1.1, 1.0), Placement::Auto, None, sum);
+        for step in ["1. matmul", "2. sum"] {
+            let said = line(&near, step);
+            assert!(said.ends_with("1.1 s 1.0 s a near tie: the gpu would save 200 ms"), "{near}");
+        }
+        let far = page(&targets(1.0, 1.1), Placement::Auto, None, sum);
+        assert!(line(&far, "1. matmul").ends_with("no slower here"), "{far}");
     }
 
     #[test]

@@ -58,7 +58,11 @@ impl HostBuffer {
     /// A buffer in the memory of `words`, which has room for it. Its elements are unspecified, but valid for `dtype`
     /// unless that is `bool`, whose bytes the caller must write.
     pub fn recycled(dtype: DType, len: usize, mut words: Vec<u32>) -> Self {
-        words.resize(Self::words_for(dtype, len), 0);
+        let needed = Self::words_for(dtype, len);
+        // Never shortened: to be long again would be to write all of it.
+        if words.len() < needed {
+            words.resize(needed, 0);
+        }
         Self { dtype, len, words }
     }
 
@@ -137,8 +141,20 @@ impl AsRef<[u8]> for HostBuffer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use half::f16;
+
+    use super::*;
+
+    #[test]
+    fn memory_that_is_used_again_is_not_written_to_grow_back() {
+        let long = vec![7_u32; 100];
+        let short = HostBuffer::recycled(DType::F16, 9, long);
+        assert_eq!((short.len(), short.bytes().len(), short.words().len()), (9, 18, 4));
+        let again = HostBuffer::recycled(DType::U32, 100, short.into_words());
+        assert_eq!(again.words(), [7; 100]);
+        let short = HostBuffer::recycled(DType::U32, 60, again.into_words());
+        assert_eq!(short.into_vec::<u32>(), [7; 60]);
+    }
 
     #[test]
     fn slices_come_back_and_only_as_their_type() {

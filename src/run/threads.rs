@@ -6,8 +6,9 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, Receiver};
 
 use crate::trace::from_here;
 
@@ -71,6 +72,12 @@ pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], part: usize)
     for_each(parts.collect(), || (), |(), (to, from)| to.copy_from_slice(from));
 }
 
+/// Fills `to`, which may be memory that was never touched.
+pub(crate) fn fill(to: &mut [u32], word: u32) {
+    const PART: usize = 1 << 18;
+    for_each(to.chunks_mut(PART).collect(), || (), |(), part| part.fill(word));
+}
+
 /// As [`copy`], to memory that holds nothing yet.
 pub(crate) fn copy_to<T: Copy + Send + Sync>(from: &[T], to: &mut [MaybeUninit<T>], part: usize) {
     let parts = to.chunks_mut(part).zip(from.chunks(part));
@@ -97,6 +104,30 @@ pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Sen
     if rayon::current_thread_index().is_some() {
         return work();
     }
+    result(hand_over(work)).await
+}
+
+/// As [`off_thread`], but it begins at once.
+#[cfg(feature = "gpu")]
+pub(crate) fn begin<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> impl Future<Output = R> {
+    let begun = match rayon::current_thread_index() {
+        Some(_) => Ok(work()),
+        None => Err(hand_over(work)),
+    };
+    async {
+        match begun {
+            Ok(done) => done,
+            Err(receiver) => result(receiver).await,
+        }
+    }
+}
+
+/// Leaves `work` to one of rayon's threads.
+fn hand_over<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Receiver<thread::Result<R>> {
     let (sender, receiver) = oneshot::channel();
     let work = from_here(work);
     // A panic must reach who waits: on its own, rayon would end the process.
@@ -105,6 +136,10 @@ pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Sen
             drop(sender.send(catch_unwind(AssertUnwindSafe(work))));
         }
     });
+    receiver
+}
+
+async fn result<R>(receiver: Receiver<thread::Result<R>>) -> R {
     match receiver.await {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => resume_unwind(panic),
@@ -154,6 +189,15 @@ mod tests {
             pollster::block_on(off_thread(move || index))
         });
         assert_eq!(results, (0..count()).collect::<Vec<_>>());
+    }
+
+    #[cfg(feature = "gpu")]
+    #[tokio::test]
+    async fn what_is_begun_is_done_before_anybody_waits() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let begun = begin(move || sender.send(()).map(|()| 5));
+        receiver.recv().expect("it was begun");
+        assert_eq!(begun.await, Ok(5));
     }
 
     #[tokio::test]

@@ -11,6 +11,11 @@ use crate::plan::{Operand, Source};
 use crate::run::HostBuffer;
 use crate::shape::View;
 
+/// What a lane costs that is looked up alone, or in a run of few, in flops.
+const FETCHED: u64 = 24;
+/// Lanes of a run that are worth finding where it begins.
+const LONG_RUN: usize = 64;
+
 /// An operand as a tape sees it: a sequence of lanes, in row-major order of its space.
 #[derive(Debug)]
 pub(super) enum Input<'a> {
@@ -152,6 +157,15 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// What it costs to bring a lane, in flops or words moved.
+    pub fn cost(&self) -> u64 {
+        match self {
+            Self::Memory(_) | Self::Failures(_) => 1,
+            Self::Gather(gather) if !gather.is_dear() => 1,
+            Self::Gather(_) | Self::Table(_) => FETCHED,
+        }
+    }
+
     /// Hints that `len` lanes from `start` on, as far as there are any, will be read.
     pub fn fetch_ahead(&self, start: usize, len: usize) {
         if let Self::Memory(words) = self {
@@ -231,6 +245,13 @@ impl<'g> Runs<'g> {
 }
 
 impl Gather<'_> {
+    /// Whether lanes are mostly not copied or counted in long runs.
+    fn is_dear(&self) -> bool {
+        let Axis { dim, stride } = self.axes[0];
+        let is_one_run = self.axes.len() == 1 || dim >= LONG_RUN;
+        self.clamp || !is_one_run || !matches!(stride, 0 | 1)
+    }
+
     /// The elements from `start` on.
     pub fn fetch(&self, start: usize, out: &mut [u32]) {
         let mut runs = Runs::from(&self.axes, start, self.offset);
@@ -302,6 +323,16 @@ mod tests {
 
     fn view(dims: &[usize], strides: &[i64], offset: i64) -> View {
         View { dims: dims.into(), strides: strides.into(), offset }
+    }
+
+    #[test]
+    fn what_is_looked_up_lane_by_lane_costs_more_than_what_is_copied() {
+        let data = HostBuffer::from_slice(&vec![1_u32; 10_000]);
+        let cost = |dims: &[usize], strides: &[i64]| {
+            Input::elements(&view(dims, strides, 0), &data).cost()
+        };
+        assert_eq!([cost(&[10_000], &[1]), cost(&[9, 100], &[0, 1]), cost(&[7], &[0])], [1; 3]);
+        assert_eq!([cost(&[100, 100], &[1, 100]), cost(&[9, 30], &[100, 1])], [FETCHED; 2]);
     }
 
     #[test]

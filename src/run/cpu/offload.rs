@@ -26,11 +26,13 @@ pub(crate) struct CpuJob {
     pub permit: Permit,
     /// Where the times of its steps go.
     pub timeline: Timeline,
+    /// Whether other work is awaited on the same thread, so that it is to be done elsewhere however short it is.
+    pub is_beside: bool,
 }
 
 impl CpuJob {
     fn run(self, pool: &CpuPool, wanted: &impl Fn() -> bool) -> Result<CpuRun> {
-        let Self { program, uploads, residents, permit, timeline } = self;
+        let Self { program, uploads, residents, permit, timeline, .. } = self;
         let done = run(&program, &uploads, &residents, pool, &timeline, wanted);
         drop(permit);
         done
@@ -76,7 +78,7 @@ fn is_short(plan: &Plan) -> bool {
 /// which nobody is left to see.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
     let (under_way, others) = UnderWay::begin();
-    if leave_cores(others) && is_short(job.program.plan()) {
+    if !job.is_beside && leave_cores(others) && is_short(job.program.plan()) {
         return job.run(pool, &|| true);
     }
     let pool = Arc::clone(pool);

@@ -62,7 +62,7 @@ use crate::error::DeviceError;
 use crate::lru::Lru;
 use crate::run::janitor::{self, Sweep};
 use crate::run::memory::MemoryCounts;
-use crate::run::threads::off_thread;
+use crate::run::threads::{begin, off_thread};
 use crate::store::Store;
 
 /// Bind groups kept.
@@ -245,6 +245,16 @@ impl Gpu {
         }
         let gpu = self.clone();
         off_thread(move || gpu.compile_here(dispatches)).await
+    }
+
+    /// Begins to compile what is missing, on other threads, and says when that is done.
+    pub fn begin_compiling(
+        &self,
+        dispatches: Vec<Dispatch>,
+    ) -> impl Future<Output = Result<(), DeviceError>> + use<> {
+        let gpu = self.clone();
+        let compiling = begin(move || gpu.compile_here(dispatches));
+        async { compiling.await.map(drop) }
     }
 
     fn compile_here(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {

@@ -39,8 +39,7 @@ struct Block {
 
 /// Computes `results`.
 pub(super) fn multiply(floats: &Floats<'_>, results: &Results<'_>) {
-    let fetch = if floats.w.is_computed() { WINDOW } else { FETCH };
-    let cost = Cost { flops: results.flops(), fetch };
+    let cost = Cost { flops: results.flops(), windows: floats.w.is_computed() };
     let [rows, columns] = size(floats.size, floats.count, cost, threads::count());
     let blocks = cut(floats.size, floats.count, [rows, columns]);
     let work = |worker: &mut Worker<'_>, block: Block| worker.run(floats, results, &block);
@@ -55,7 +54,7 @@ pub(super) fn multiply(floats: &Floats<'_>, results: &Results<'_>) {
 /// Whether all threads are busy with blocks of all rows of `count` products of `[m, n, k]`, so that windows are
 /// computed once though each block computes its own.
 pub(super) fn windows_once(one: [usize; 3], count: usize) -> bool {
-    let cost = Cost { flops: 0, fetch: WINDOW };
+    let cost = Cost { flops: 0, windows: true };
     size(one, count, cost, threads::count())[0] == one[0]
 }
 
@@ -64,15 +63,15 @@ pub(super) fn windows_once(one: [usize; 3], count: usize) -> bool {
 struct Cost {
     /// After each sum.
     flops: u64,
-    /// Nanoseconds for an element of the right operand.
-    fetch: f64,
+    /// Whether the right operand is windows, of which each element is computed.
+    windows: bool,
 }
 
 impl Cost {
     /// Whether `count` products of `[m, n, k]` are worth several threads.
     fn pays(self, [m, n, k]: [usize; 3], count: usize) -> bool {
         let [m, n, k] = [m, n, k].map(|size| size as f64);
-        let windows = if self.fetch > FETCH { n * k * self.fetch } else { 0.0 };
+        let windows = if self.windows { n * k * WINDOW } else { 0.0 };
         let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0) + windows;
         // Twice as much as elsewhere: blocks are slower than the whole.
         alone * count as f64 >= 2.0 * ALONE as f64
@@ -82,7 +81,8 @@ impl Cost {
     fn of(self, [m, n, k]: [usize; 3]) -> f64 {
         let [m, n, k] = [m, n, k].map(|size| size as f64);
         let packing = if m > 1.0 && n > NARROW as f64 { WIDE } else { 1.0 };
-        let fetching = (m * FETCH + n * self.fetch) * k;
+        let fetch = if self.windows { WINDOW } else { FETCH };
+        let fetching = (m * FETCH + n * fetch) * k;
         (m * n * k / RATE + fetching) * packing + m * n * self.flops as f64 / 40.0
     }
 }
@@ -216,7 +216,7 @@ impl<'a> Part<'a> {
 mod tests {
     use super::*;
 
-    const COST: Cost = Cost { flops: 2, fetch: FETCH };
+    const COST: Cost = Cost { flops: 2, windows: false };
 
     #[test]
     fn blocks_cover_each_element_once() {
