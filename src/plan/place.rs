@@ -105,7 +105,7 @@ const SHARE_WORTH_SPLITTING: f64 = 0.1;
 /// How many times as long as predicted a GPU is reckoned to take for a whole graph beside the host: the root of what it may come to.
 /// Probes find the card awake; where it is at work now and then, its driver lowers the clocks within seconds, and the same small run
 /// takes 1.8 times as long (measured on an H200, from 1980 MHz to 345). Near ties go to the host.
-const GPU_MARGIN: f64 = 1.35;
+const GPU_MARGIN: f64 = 1.4;
 
 /// Steps beyond which a graph is not shared out: to look for how would take longer than it saves.
 const MOST_STEPS_SPLIT: usize = 128;
