@@ -146,9 +146,13 @@ impl CpuPool {
 
     /// Forgets all buffers.
     pub fn trim(&self) {
+        let mut freed = Freed::new();
         let mut kept = self.kept();
-        let freed = std::mem::take(&mut kept.classes);
-        kept.bytes = 0;
+        for class in 0..kept.classes.len() {
+            while !kept.classes[class].is_empty() {
+                kept.let_go_of_oldest(class, &mut freed);
+            }
+        }
         drop(kept);
         drop(freed);
     }
@@ -193,15 +197,22 @@ impl Kept {
     fn make_room(&mut self, class: usize) -> Freed {
         let mut freed = Freed::new();
         if self.classes[class].len() > MOST {
-            freed.extend(self.remove(class, 0));
+            self.let_go_of_oldest(class, &mut freed);
         }
         while self.bytes > BUDGET {
             let ages = self.classes.iter().map(|entries| entries.front().map(|entry| entry.age));
             let fronts = ages.enumerate().filter_map(|(class, age)| Some((age?, class)));
             let Some((_, class)) = fronts.min() else { break };
-            freed.extend(self.remove(class, 0));
+            self.let_go_of_oldest(class, &mut freed);
         }
         freed
+    }
+
+    /// Takes the oldest of a class out. What somebody else holds is theirs alone from here on, so that they may have it
+    /// [handed over](CpuPool::hand_over) at once.
+    fn let_go_of_oldest(&mut self, class: usize, freed: &mut Freed) {
+        let oldest = self.remove(class, 0);
+        freed.extend(oldest.filter(|buffer| Arc::strong_count(buffer) == 1));
     }
 }
 
@@ -213,7 +224,7 @@ impl Sweep for CpuPool {
         let swept = std::mem::replace(&mut kept.swept, now);
         for class in 0..kept.classes.len() {
             while kept.classes[class].front().is_some_and(|entry| entry.age < swept) {
-                freed.extend(kept.remove(class, 0));
+                kept.let_go_of_oldest(class, &mut freed);
             }
         }
         drop(kept);
