@@ -148,9 +148,9 @@ impl GpuCommandBatch {
     /// # }
     /// ```
     ///
-    /// It is a mistake if nobody said in how many workgroups it runs, and ([`MistakeKind::Kernel`]) if the source is not valid, or if what it binds is not what it is given; builds
-    /// without the feature `gpu` do not look at the source. What one device refuses, as more threads than a workgroup may have there,
-    /// is an error of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
+    /// It is a mistake if nobody said in how many workgroups it runs, and ([`MistakeKind::Kernel`]) if the source is not valid, or if
+    /// what it binds is not what it is given; builds without the feature `gpu` do not look at the source. What one device refuses, as
+    /// more threads than a workgroup may have there, is an error of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
     #[track_caller]
     pub fn wgsl<T: Element>(&mut self, kernel: Wgsl, shape: impl Into<Shape>) -> BufferId<T> {
         self.recording.start();
