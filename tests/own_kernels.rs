@@ -243,6 +243,10 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
         ),
         (String::new(), "there is no `@compute` function `main`"),
         (
+            format!("{head}override n: u32;\n{}", main.replace("size(1)", "size(n)")),
+            "line 3 of the kernel: the override `n` has no value; write one in the source",
+        ),
+        (
             format!("{head}{main}")
                 .replace("array<f32>;\n@group(0) @binding(1)", "array<i32>;\n@group(0) @binding(1)")
                 .replace("= x[0]", "= f32(x[0])"),
@@ -390,16 +394,28 @@ fn counts_of(x: BufferId<bool>) -> Wgsl {
 /// What only a device can say is an error of the run, and the device goes on.
 #[tokio::test]
 async fn what_a_device_refuses_is_an_error() {
+    // `other` takes more memory than devices have; `open` alone uses what has no value.
     let source = |size: &str| {
         format!(
-            "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
-             @compute @workgroup_size({size}) fn main() {{ y[0] = 1.0; }}"
+            "override unset: f32;
+             var<workgroup> large: array<f32, 1000000>;
+             @group(0) @binding(0) var<storage, read_write> y: array<f32>;
+             @compute @workgroup_size({size}) fn main() {{ y[0] = 1.0; }}
+             @compute @workgroup_size(1) fn other() {{ y[0] = large[u32(y[0])]; }}
+             @compute @workgroup_size(1) fn open() {{ y[0] = unset; }}"
         )
     };
     for device in common::devices().await.into_iter().filter(Device::is_gpu) {
-        for (size, groups) in [("16384", [1; 3]), ("1, 1, 5000", [1; 3]), ("1", [u32::MAX, 1, 1])] {
+        let kernels = [
+            ("16384", [1; 3], "main"),
+            ("1, 1, 5000", [1; 3], "main"),
+            ("1", [u32::MAX, 1, 1], "main"),
+            ("1", [1; 3], "other"),
+        ];
+        for (size, groups, entry) in kernels {
             let mut batch = GpuCommandBatch::new(&device);
-            batch.wgsl::<f32>(in_one_group(&source(size)).groups(groups), 1);
+            let kernel = in_one_group(&source(size)).groups(groups).entry_point(entry);
+            batch.wgsl::<f32>(kernel, 1);
             let error = batch.execute().await.expect_err("more than a device has");
             assert!(matches!(error, Error::Device(DeviceError::Kernel { .. })), "{error}");
             let text = error.to_string();

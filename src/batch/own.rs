@@ -65,7 +65,8 @@ impl Wgsl {
     /// What the kernel computes, for runs on the CPU: from the inputs to the elements of the result, which are 0 before. It must
     /// do the same as the source does. Two kernels of one source whose functions have one type are taken to be the same, whatever
     /// the functions have captured: each closure in a program's text has a type of its own, but all `fn` pointers of one signature
-    /// have one, and so have all boxed closures of one. Runs call it from any thread. If it panics, the run fails with
+    /// have one, and so have all boxed closures of one. Runs call it from any thread. It
+    /// may make runs itself, but must not wait for those of other threads: all that compute might wait like it. If it panics, the run fails with
     /// [`DeviceError::Panicked`](crate::DeviceError::Panicked).
     pub fn on_cpu<T, F>(mut self, function: F) -> Self
     where

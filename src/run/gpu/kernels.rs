@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::ahead::Ahead;
 use super::archive::Archive;
 use super::fault::{Health, Scope};
+use super::own;
 use super::pool::{Lease, Needs};
 use crate::caught::caught;
 use crate::codegen::Dispatch;
@@ -194,7 +195,7 @@ impl Compiler {
         &self,
         dispatches: &[Dispatch],
     ) -> Result<(Vec<Arc<Pipeline>>, u32, u32), DeviceError> {
-        self.check_groups(dispatches)?;
+        self.check_own(dispatches)?;
         let keys: Vec<Key> = dispatches.iter().map(Key::of).collect();
         let mut distinct: HashMap<&Key, Option<Arc<Pipeline>>> = HashMap::new();
         let mut missing = Vec::new();
@@ -223,22 +224,30 @@ impl Compiler {
         Ok((pipelines, missing.len() as u32, hits))
     }
 
-    /// Refuses kernels of the user's own in more workgroups than the device runs. Those of this crate keep to the limit.
-    fn check_groups(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
-        let limit = self.device.limits().max_compute_workgroups_per_dimension;
-        let too_many = |dispatch: &&Dispatch| {
-            dispatch.own.is_some() && dispatch.groups.iter().any(|&n| n > limit)
-        };
-        match dispatches.iter().find(too_many) {
-            None => Ok(()),
-            Some(dispatch) => {
-                let [x, y, z] = dispatch.groups;
+    /// Refuses kernels of the user's own of more workgroups, or of more memory of one, than the device has: nobody else checks that.
+    /// Those of this crate keep to the limits.
+    fn check_own(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
+        let limits = self.device.limits();
+        let most = limits.max_compute_workgroups_per_dimension;
+        let memory = limits.max_compute_workgroup_storage_size;
+        for dispatch in dispatches {
+            let Some(own) = &dispatch.own else { continue };
+            let [x, y, z] = dispatch.groups;
+            if x.max(y).max(z) > most {
                 let reason = format!(
-                    "{x}, {y} and {z} workgroups are asked for, and at most {limit} may be along x, y and z"
+                    "{x}, {y} and {z} workgroups are asked for, and at most {most} may be along x, y and z"
                 );
-                Err(refused(dispatch, reason))
+                return Err(refused(dispatch, reason));
+            }
+            let bytes = own::workgroup_bytes(&dispatch.wgsl, &own.entry);
+            if bytes > memory.into() {
+                let reason = format!(
+                    "its variables of a workgroup take {bytes} bytes, and at most {memory} are there"
+                );
+                return Err(refused(dispatch, reason));
             }
         }
+        Ok(())
     }
 
     fn create(&self, dispatch: &Dispatch, key: &Key) -> Result<Arc<Pipeline>, DeviceError> {

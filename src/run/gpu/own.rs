@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use naga::compact::{KeepUnused, compact};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, ArraySize, ScalarKind, StorageAccess, TypeInner, VectorSize};
 
@@ -23,14 +24,7 @@ pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Resu
     let OwnKernel { source, entry, .. } = kernel;
     let module = known(source);
     let module = module.as_ref().as_ref().map_err(Wrong::clone)?;
-    if !module.entries.iter().any(|name| **name == **entry) {
-        let there = match &module.entries[..] {
-            [] => "none at all".to_owned(),
-            names => format!("`{}`, which `Wgsl::entry_point` can name", names.join("`, `")),
-        };
-        let what = format!("there is no `@compute` function `{entry}`, but {there}");
-        return Err(Wrong { line: None, what });
-    }
+    module.entry(entry)?.check()?;
     for variable in &module.variables {
         variable.check(inputs, result).map_err(|what| Wrong { line: variable.line, what })?;
     }
@@ -40,6 +34,13 @@ pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Resu
     }
     let what = format!("it declares no `var<storage, read_write>` for the result, binding {at}");
     Err(Wrong { line: None, what })
+}
+
+/// The workgroup memory that the function `entry` of a valid `source` takes.
+pub(super) fn workgroup_bytes(source: &str, entry: &str) -> u64 {
+    let module = known(&source.into());
+    let entry = module.as_ref().as_ref().ok().and_then(|module| module.entry(entry).ok());
+    entry.map_or(0, |entry| entry.workgroup_bytes)
 }
 
 /// Modules kept.
@@ -66,9 +67,16 @@ fn known(source: &Arc<str>) -> Arc<Parsed> {
 /// What a valid module declares.
 struct Module {
     /// The compute functions.
-    entries: Vec<String>,
+    entries: Vec<Entry>,
     /// Those that something is bound to.
     variables: Vec<Variable>,
+}
+
+struct Entry {
+    name: String,
+    workgroup_bytes: u64,
+    /// The line and the name of an override that it uses and that has no value.
+    open: Option<(Option<u32>, String)>,
 }
 
 struct Variable {
@@ -106,13 +114,56 @@ impl Module {
             .entry_points
             .iter()
             .filter(|point| point.stage == naga::ShaderStage::Compute)
-            .map(|point| point.name.clone());
+            .map(|point| Entry::of(&module, &point.name, source));
         let variables = module.global_variables.iter().filter_map(|(handle, variable)| {
             let span = module.global_variables.get_span(handle);
-            let line = span.is_defined().then(|| span.location(source).line_number);
-            Variable::of(&module, variable, line)
+            Variable::of(&module, variable, line_of(span, source))
         });
         Ok(Self { entries: compute.collect(), variables: variables.collect() })
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry, Wrong> {
+        self.entries.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.entries.iter().map(|entry| &*entry.name).collect();
+            let there = match &names[..] {
+                [] => "none at all".to_owned(),
+                names => format!("`{}`, which `Wgsl::entry_point` can name", names.join("`, `")),
+            };
+            let what = format!("there is no `@compute` function `{name}`, but {there}");
+            Wrong { line: None, what }
+        })
+    }
+}
+
+fn line_of(span: naga::Span, source: &str) -> Option<u32> {
+    span.is_defined().then(|| span.location(source).line_number)
+}
+
+impl Entry {
+    /// The function `name`, which `module` has.
+    fn of(module: &naga::Module, name: &str, source: &str) -> Self {
+        let mut used = module.clone();
+        used.entry_points.retain(|point| point.name == name);
+        compact(&mut used, KeepUnused::No);
+        let sizes = used
+            .global_variables
+            .iter()
+            .filter(|(_, variable)| variable.space == AddressSpace::WorkGroup)
+            .map(|(_, variable)| used.types[variable.ty].inner.try_size(used.to_ctx()));
+        // As WebGPU counts them.
+        let bytes = sizes.map(|size| u64::from(size.unwrap_or(u32::MAX)).next_multiple_of(16));
+        let open = used.overrides.iter().find(|(_, constant)| constant.init.is_none());
+        let open = open.map(|(handle, constant)| {
+            let name = constant.name.clone().unwrap_or_default();
+            (line_of(used.overrides.get_span(handle), source), name)
+        });
+        Self { name: name.to_owned(), workgroup_bytes: bytes.sum(), open }
+    }
+
+    fn check(&self) -> Result<(), Wrong> {
+        let Some((line, name)) = &self.open else { return Ok(()) };
+        let what = format!("the override `{name}` has no value; write one in the source");
+        Err(Wrong { line: *line, what })
     }
 }
 
