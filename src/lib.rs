@@ -70,6 +70,7 @@ mod run;
 mod shape;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 mod store;
+mod sync;
 mod trace;
 mod units;
 

@@ -1,5 +1,5 @@
 //! Every order in which four runs may ask for memory, be polled, give up and end, beside a queue written down plainly. A step is one
-//! call of the budget's; what happens inside of one is the semaphore's to get right.
+//! call of the budget's; `tests/loom` has what threads may do inside of one.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::{Budget, Permit, UNIT};
+use super::{Budget, Permit};
 use crate::error::RunError;
 
 const RUNS: usize = 4;
-/// Units that there are.
+/// Bytes that there are.
 const ALL: u64 = 10;
 
 /// What a run may do next.
@@ -92,7 +92,7 @@ struct World {
 impl World {
     fn new(needs: [u64; RUNS]) -> Self {
         let queue = Queue { needs, left: ALL, waiting: VecDeque::new(), granted: [false; RUNS] };
-        Self { budget: Budget::new(Some(ALL * UNIT)), queue, runs: Default::default() }
+        Self { budget: Budget::new(Some(ALL)), queue, runs: Default::default() }
     }
 
     /// Everything that may happen next.
@@ -118,7 +118,7 @@ impl World {
         let state = std::mem::take(&mut self.runs[run]);
         self.runs[run] = match (act, state) {
             (Act::Ask, _) => {
-                let (budget, bytes) = (self.budget.clone(), self.queue.needs[run] * UNIT);
+                let (budget, bytes) = (self.budget.clone(), self.queue.needs[run]);
                 self.poll(run, Box::pin(async move { budget.admit(bytes).await }), false)
             }
             (Act::Move | Act::Poll, State::Waiting { admission, .. }) => {
@@ -153,7 +153,7 @@ fn explore(needs: [u64; RUNS], path: &mut Vec<(usize, Act)>) -> usize {
     let acts = world.acts();
     if acts.is_empty() {
         assert_eq!(world.queue.left, ALL);
-        let mut all = Box::pin(world.budget.admit(ALL * UNIT));
+        let mut all = Box::pin(world.budget.admit(ALL));
         let polled = all.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_ready(), "some of the memory is lost after {path:?}");
         return 1;
