@@ -45,6 +45,7 @@ use crate::run::budget::Budget;
 use crate::run::cpu::CpuPool;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::Gpu;
+use crate::run::janitor;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::store::Store;
 
@@ -337,7 +338,7 @@ impl Inner {
             placement: start.placement,
             learns_nothing: start.learns_nothing,
             by_hand,
-            pool: CpuPool::swept(),
+            pool: janitor::watched(CpuPool::default()),
             budget: start.budget,
             plans: Arc::default(),
             counters: Arc::default(),

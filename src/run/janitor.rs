@@ -1,6 +1,6 @@
 //! Memory that nobody used for a while goes back to the system, also where nothing runs any more.
 
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -19,8 +19,14 @@ struct Pools {
     added: Condvar,
 }
 
-/// Has `pool` swept from time to time as long as somebody else holds it. Where no thread can be started, it is not.
-pub(crate) fn watch(pool: Weak<dyn Sweep>) {
+/// `pool`, swept from time to time as long as somebody holds it. Where no thread can be started, it is not.
+pub(crate) fn watched<P: Sweep + 'static>(pool: P) -> Arc<P> {
+    let pool = Arc::new(pool);
+    watch(Arc::<P>::downgrade(&pool));
+    pool
+}
+
+fn watch(pool: Weak<dyn Sweep>) {
     static POOLS: OnceLock<Option<&'static Pools>> = OnceLock::new();
     let pools = POOLS.get_or_init(|| {
         let pools: &'static Pools = Box::leak(Box::default());

@@ -6,7 +6,7 @@ pub(crate) mod deadline;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 mod host;
-mod janitor;
+pub(crate) mod janitor;
 pub(crate) mod memory;
 mod patch;
 pub(crate) mod threads;

@@ -8,9 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use rayon::spawn;
 use tokio::sync::oneshot::{self, Receiver};
 
 use crate::trace::from_here;
+
+/// Looks for the end of others' work before a thread sleeps: some tens of microseconds.
+const LOOKS: usize = 500;
 
 /// Does `work` on each of `parts`, on this thread and those of rayon that are free, in any order.
 #[cfg(any(feature = "gpu", test))]
@@ -131,7 +135,7 @@ fn hand_over<R: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let work = from_here(work);
     // A panic must reach who waits: on its own, rayon would end the process.
-    rayon::spawn(move || {
+    spawn(move || {
         if !sender.is_closed() {
             drop(sender.send(catch_unwind(AssertUnwindSafe(work))));
         }

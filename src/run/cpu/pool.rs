@@ -1,15 +1,15 @@
 //! Host memory that is used again by later runs.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use smallvec::SmallVec;
 
 use crate::dtype::{DType, Element};
 use crate::error::DeviceError;
-use crate::run::janitor::{self, Sweep};
+use crate::run::janitor::Sweep;
 use crate::run::memory::MemoryCounts;
 use crate::run::{HostBuffer, memory};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that the pool holds on to at most.
 const BUDGET: usize = 1 << 30;
@@ -50,13 +50,6 @@ fn class(capacity: usize) -> usize {
 }
 
 impl CpuPool {
-    /// A pool that frees what was not used for a while.
-    pub fn swept() -> Arc<Self> {
-        let pool = Arc::new(Self::default());
-        janitor::watch(Arc::downgrade(&pool) as Weak<dyn Sweep>);
-        pool
-    }
-
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -37,7 +37,7 @@ mod ticket;
 mod trip;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
@@ -172,7 +172,7 @@ impl Gpu {
                     reason: error.to_string(),
                 })?;
         let archive = store.and_then(|store| Archive::open(&device, &info, store));
-        let shared = Arc::new(Shared {
+        let shared = Shared {
             pool: Pool::new(Arc::clone(&health)),
             compiler: Compiler::new(device.clone(), Arc::clone(&health), archive),
             bind_groups: Mutex::new(Lru::new(BIND_GROUPS)),
@@ -185,9 +185,8 @@ impl Gpu {
             poller,
             ahead: Arc::default(),
             _leaving: leaving,
-        });
-        janitor::watch(Arc::downgrade(&shared) as Weak<dyn Sweep>);
-        Ok(Self(shared))
+        };
+        Ok(Self(janitor::watched(shared)))
     }
 
     /// What the device's buffers count.

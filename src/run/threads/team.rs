@@ -3,20 +3,19 @@
 //! and 270 µs took 17, 25 and 59 µs as a parallel iterator, and 8, 12 and 24 µs like this.
 
 use std::any::Any;
-use std::hint;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, Thread};
+use std::sync::atomic::AtomicU32;
+
+use super::{LOOKS, count, spawn};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, PoisonError, hint};
 
 /// Set in [`Team::state`] once nobody may come any more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
-/// Looks for the end of the others' work before the thread sleeps: some tens of microseconds.
-const LOOKS: usize = 500;
 
 /// Invitations of the process that nobody has answered. Where threads are at other work, no more are sent than there are
 /// threads.
-static UNANSWERED: AtomicUsize = AtomicUsize::new(0);
+static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 
 /// Calls `work` here, and on up to `helpers` of rayon's threads that come before it returns here. Returns once all that
 /// came have returned. `work` shares out by itself what there is to do, and waits for nothing that others of rayon's
@@ -73,35 +72,35 @@ impl Work {
 /// Has half of the `helpers` invited by each of the first two, so that nobody sends many invitations.
 fn invite(team: &Arc<Team>, helpers: usize) {
     let first = helpers.div_ceil(2);
-    for count in [first, helpers - first] {
-        if count == 0 || UNANSWERED.load(Ordering::Relaxed) >= rayon::current_num_threads() {
+    for invited in [first, helpers - first] {
+        if invited == 0 || UNANSWERED.load(Ordering::Relaxed) as usize >= count() {
             return;
         }
         UNANSWERED.fetch_add(1, Ordering::Relaxed);
         let team = Arc::clone(team);
-        rayon::spawn(move || {
+        spawn(move || {
             UNANSWERED.fetch_sub(1, Ordering::Relaxed);
-            team.help(count);
+            Team::help(&team, invited);
         });
     }
 }
 
 impl Team {
     /// Works as one of `helpers`, if it is not too late.
-    fn help(self: &Arc<Self>, helpers: usize) {
+    fn help(team: &Arc<Self>, helpers: usize) {
         let come = |state: usize| (state & CLOSED == 0).then_some(state + 1);
-        if self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, come).is_err() {
+        if team.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, come).is_err() {
             return;
         }
-        invite(self, helpers - 1);
+        invite(team, helpers - 1);
         // SAFETY: the team was open when this helper came, so the owner is in `together` and stays there, with what it
         // lent, until the helper has left.
-        let work = || unsafe { (self.work.call)(self.work.function) };
+        let work = || unsafe { (team.work.call)(team.work.function) };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-            *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
+            *team.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
         }
-        if self.state.fetch_sub(1, Ordering::AcqRel) == CLOSED + 1 {
-            self.owner.unpark();
+        if team.state.fetch_sub(1, Ordering::AcqRel) == CLOSED + 1 {
+            team.owner.unpark();
         }
     }
 
@@ -187,7 +186,7 @@ mod tests {
             panic: Mutex::new(None),
         });
         team.close();
-        team.help(3);
+        Team::help(&team, 3);
         assert!(team.panic.lock().unwrap().is_none());
         together(0, &|| _ = calls.fetch_add(1, Ordering::Relaxed));
         assert_eq!(calls.load(Ordering::Relaxed), 1);

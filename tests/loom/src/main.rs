@@ -1,0 +1,51 @@
+//! Runs pieces of the crate in every order that the steps of a few threads may have, under loom. What is wrong in one of them
+//! (a wake-up that is lost, memory that two use at once, what never comes back, a thread that waits for ever) ends it.
+
+#[path = "../../../src/dtype.rs"]
+mod dtype;
+mod error;
+mod run;
+mod sync;
+#[path = "../../../src/units.rs"]
+mod units;
+
+mod budget;
+mod pool;
+mod team;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// What is checked of one piece: by name, and how often at most threads are interrupted where they need not wait.
+type Checks = &'static [(&'static str, Option<usize>, fn())];
+
+/// Makes the checks whose names contain the first argument.
+fn main() {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    for (place, checks) in
+        [("budget", budget::CHECKS), ("pool", pool::CHECKS), ("team", team::CHECKS)]
+    {
+        for &(name, interruptions, check) in checks {
+            let name = format!("{place}: {name}");
+            if name.contains(&wanted) {
+                let begun = Instant::now();
+                let orders = in_every_order(interruptions, check);
+                println!("{name}: {orders} orders, {:.1} s", begun.elapsed().as_secs_f64());
+            }
+        }
+    }
+}
+
+/// How many orders there are. Ends the process where `check` fails in one.
+fn in_every_order(interruptions: Option<usize>, check: fn()) -> usize {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = interruptions;
+    let orders = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&orders);
+    model.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        check();
+    });
+    orders.load(Ordering::Relaxed)
+}

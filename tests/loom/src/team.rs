@@ -1,0 +1,62 @@
+//! What the owner of a team lends is used by nobody after the owner went on, and all that was done is seen by the owner.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+use crate::Checks;
+use crate::run::threads::together;
+use crate::sync::{AtomicUsize, Ordering};
+
+pub const CHECKS: Checks = &[
+    ("one helper", None, || each_piece_is_done_once(1, 3)),
+    ("two helpers", Some(4), || each_piece_is_done_once(2, 2)),
+    ("a helper that was invited by another", Some(2), || each_piece_is_done_once(3, 2)),
+    ("a helper's panic", None, a_helper_s_panic_reaches_the_owner),
+];
+
+/// What is lent: loom fails where two threads use a piece and neither knows of the other.
+struct Lent {
+    next: AtomicUsize,
+    pieces: Vec<UnsafeCell<u32>>,
+}
+
+// SAFETY: `next` gives each piece to one thread.
+unsafe impl Sync for Lent {}
+
+impl Lent {
+    fn new(pieces: usize) -> Self {
+        let pieces = (0..pieces).map(|_| UnsafeCell::new(0)).collect();
+        Self { next: AtomicUsize::new(0), pieces }
+    }
+
+    fn work(&self) {
+        while let Some(piece) = self.pieces.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            // SAFETY: loom fails where another thread is here, or was without this one knowing of it.
+            piece.with_mut(|count| unsafe { *count += 1 });
+        }
+    }
+}
+
+fn each_piece_is_done_once(helpers: usize, pieces: usize) {
+    let lent = Lent::new(pieces);
+    together(helpers, &|| lent.work());
+    for piece in lent.pieces {
+        // SAFETY: as above.
+        assert_eq!(piece.with_mut(|count| unsafe { *count }), 1);
+    }
+}
+
+fn a_helper_s_panic_reaches_the_owner() {
+    let (owner, came) = (thread::current().id(), AtomicUsize::new(0));
+    let work = || {
+        if thread::current().id() != owner {
+            came.store(1, Ordering::Relaxed);
+            // Without a message, of which there would be thousands.
+            std::panic::resume_unwind(Box::new("as it should"));
+        }
+    };
+    let done = catch_unwind(AssertUnwindSafe(|| together(1, &work)));
+    assert_eq!(done.is_err(), came.load(Ordering::Relaxed) == 1);
+}
