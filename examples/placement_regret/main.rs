@@ -1,7 +1,7 @@
 //! How often automatic placement takes the faster side, and what it costs where it does not.
 //!
 //! ```text
-//! cargo run --release --example placement_regret [-- --quick] [-- --svg file] [-- --list]
+//! cargo run --release --example placement_regret -- [--quick] [--rested] [--list] [--svg file]
 //! ```
 //!
 //! Each graph of a grid runs on the CPU and on the GPU, and by `Placement::Auto`; the published rules are asked which
@@ -9,10 +9,14 @@
 //! them; of three such where Auto is not at the better side, or at both. Where Auto takes one side whole, its plan is that
 //! side's, and so is its time; other plans are timed on their own. Graphs that one side cannot hold, or is predicted to
 //! work on for over a second, are left out. `--list` prints a line for each graph.
+//!
+//! A card whose driver lowers the clocks while it waits for the host is set to work before it is timed, for as long as it
+//! had waited, as it would be for who runs the graph over and over. `--rested` leaves that out.
 
 #[path = "../common/timing.rs"]
 mod timing;
 
+mod card;
 mod grid;
 mod plot;
 mod report;
@@ -20,6 +24,7 @@ mod report;
 use std::error::Error;
 use std::time::Duration;
 
+use card::Card;
 use grid::{Case, Work, cases};
 use onetrip::selector::BackendSelector;
 use onetrip::{Backend, Device, GpuCommandBatch, Placement, Result};
@@ -54,9 +59,11 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     println!("# calibrated in {:.3} s", started.elapsed().as_secs_f64());
     println!("# {}", profile.to_string().trim_end().replace('\n', "\n# "));
     let step = if has("--quick") { 10 } else { 1 };
+    let wakes = !has("--rested") && !device.info().software;
+    let mut card = wakes.then(|| Card::new(&device)).transpose()?;
     let mut measured = Vec::new();
     for case in cases().into_iter().step_by(step) {
-        if let Some(one) = measure(&device, case).await? {
+        if let Some(one) = measure(&device, case, card.as_mut()).await? {
             if has("--list") {
                 println!("{one}");
             }
@@ -79,7 +86,11 @@ fn rules() -> [(&'static str, Placement); 3] {
     ]
 }
 
-async fn measure(device: &Device, case: Case) -> Result<Option<Measured>> {
+async fn measure(
+    device: &Device,
+    case: Case,
+    mut card: Option<&mut Card>,
+) -> Result<Option<Measured>> {
     let mut recorded = match case.work.record(device) {
         Ok(recorded) => recorded,
         Err(error) if lacks_room(&error) => return Ok(None),
@@ -114,7 +125,7 @@ async fn measure(device: &Device, case: Case) -> Result<Option<Measured>> {
     ways.extend(both.then_some(Placement::Auto));
     let mut rounds: Vec<Vec<f64>> = Vec::new();
     for _ in 0..ROUNDS {
-        rounds.push(in_turn(batch, &ways).await?);
+        rounds.push(in_turn(batch, &ways, card.as_deref_mut()).await?);
         let times = medians(&rounds);
         if !both && (auto.backend == Backend::Cpu) == (times[0] <= times[1]) {
             break;
@@ -145,12 +156,23 @@ fn lacks_room(error: &onetrip::Error) -> bool {
 }
 
 /// The median seconds of runs in each of `ways`, one after the other.
-async fn in_turn(batch: &mut GpuCommandBatch, ways: &[Placement]) -> Result<Vec<f64>> {
+async fn in_turn(
+    batch: &mut GpuCommandBatch,
+    ways: &[Placement],
+    mut card: Option<&mut Card>,
+) -> Result<Vec<f64>> {
     let mut seconds = Vec::new();
     for &way in ways {
         batch.set_placement(way);
+        let mut awake = card.as_mut().filter(|_| way != Placement::Cpu);
+        if let Some(card) = &mut awake {
+            card.wake().await?;
+        }
         let pass = async || batch.execute().await;
         seconds.push(median(BUDGET, pass).await?.as_secs_f64());
+        if let Some(card) = awake {
+            card.worked();
+        }
     }
     Ok(seconds)
 }

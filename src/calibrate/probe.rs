@@ -21,7 +21,7 @@ use crate::trace::Timeline;
 
 /// Runs of a probe from which the median is taken, and seconds for which a short one is repeated, up to so many times: a card
 /// that was idle gets faster for a few runs (an H200 for half a millisecond), and cores need not settle for as long.
-const REPEATS: usize = 5;
+pub(super) const REPEATS: usize = 5;
 const SETTLING: f64 = 0.0006;
 const SETTLING_CPU: f64 = 0.0003;
 const MOST_REPEATS: usize = 16;

@@ -1,7 +1,7 @@
 //! The figures of one side, from the times of probes.
 
 use super::graphs::{self, Piece};
-use super::probe::{Bench, Sample, Timing};
+use super::probe::{Bench, REPEATS, Sample, Timing};
 use super::{Deadline, Groups};
 use crate::clock::Stopwatch;
 use crate::cost::{Backend, Curve, SideProfile};
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 
 /// Groups of probes on the host.
-pub(super) const GROUPS_CPU: usize = 8;
+pub(super) const GROUPS_CPU: usize = 1 + GROUPS.len() + PRODUCTS.len();
 /// Groups of probes on a GPU, without tiles.
 #[cfg(feature = "gpu")]
 pub(super) const GROUPS_GPU: usize = GROUPS_CPU + 2;
@@ -22,8 +22,8 @@ const THIN_ROWS: usize = 4;
 /// Up to so many seconds the next probe is made even where time is up: a curve that ends before would say of all that is
 /// larger that it goes at the rate of something tiny.
 const CHEAP: f64 = 5e-5;
-/// What all runs of a probe take, in pieces.
-const RUNS: f64 = 6.0;
+/// Runs of a probe at the least, the first included.
+const RUNS: f64 = 1.0 + REPEATS as f64;
 /// Elements of the probes that grow, on the host, where one thread is at work up to some size and all from there on.
 const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
 /// The same on a GPU, which is as fast for all that is small; other sizes are other kernels to compile.
@@ -76,10 +76,9 @@ pub(super) async fn measure(
     let waiting = Stopwatch::started();
     compiled.await?;
     groups.compiled(waiting);
-    let products = [("products", &squares, PRODUCT), ("thin products", &thin, THIN)];
-    for (what, pieces, curve) in products {
+    for ((what, curve), pieces) in PRODUCTS.into_iter().zip([squares, thin]) {
         let deadline = groups.next(bench.side(), what, 1.0);
-        let Some(points) = points(bench, &side, pieces, deadline).await? else { return Ok(None) };
+        let Some(points) = points(bench, &side, &pieces, deadline).await? else { return Ok(None) };
         set(curve(&mut side), points);
     }
     if bench.side() == Backend::Cpu {
@@ -96,8 +95,9 @@ pub(super) async fn measure(
 /// Where a curve stands in a profile.
 type At = fn(&mut SideProfile) -> &mut Curve;
 
-const PRODUCT: At = |side| &mut side.product;
-const THIN: At = |side| &mut side.thin_product;
+/// Groups of square products, and of those with few rows.
+const PRODUCTS: [(&str, At); 2] =
+    [("products", |side| &mut side.product), ("thin products", |side| &mut side.thin_product)];
 
 /// Groups of probes that grow with their elements.
 const GROUPS: [(&str, Piece, At); 5] = [

@@ -13,8 +13,8 @@ use super::selector::BackendSelector;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
-    /// Where it is predicted to be done first, by the device's [profile](crate::Device::profile). Near ties go to the host: a GPU must
-    /// be predicted to take a quarter less.
+    /// Where it is predicted to be done first, by the device's [profile](crate::Device::profile). Near ties go to the
+    /// host: a GPU is taken where the host is predicted to take a quarter longer.
     #[default]
     Auto,
     /// On the host's cores.

@@ -23,7 +23,7 @@ pub(crate) struct Work {
     pub dispatches: u64,
 }
 
-/// What it costs the host to bring an element of a window to where a product reads it, in flops.
+/// What it costs the host to bring an element of a window to where a product reads it, or to gather one, in flops.
 pub(crate) const WINDOW_FLOPS: f64 = 8.0;
 
 /// Predicted seconds of a run.

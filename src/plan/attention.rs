@@ -58,7 +58,7 @@ pub(super) fn schedule(form: &AttentionForm, limits: &Limits) -> AttentionSchedu
     let wanted = match schedule.layout {
         AttentionLayout::Strips { .. } => STRIP_GROUPS.div_ceil(groups(&schedule).max(1)),
         AttentionLayout::Tiles | AttentionLayout::Units(_) => {
-            THREADS.div_ceil((groups(&schedule) * schedule.threads()).max(1))
+            THREADS.div_ceil(groups(&schedule).saturating_mul(schedule.threads()).max(1))
         }
     };
     // At least four tiles of keys in each part, so that the second dispatch pays.
@@ -121,15 +121,17 @@ fn on_units(form: &AttentionForm, limits: &Limits) -> Vec<AttentionSchedule> {
 /// That for few queries, if the target has subgroups for it and a thread can hold what it must.
 fn strips(form: &AttentionForm, limits: &Limits) -> Option<AttentionSchedule> {
     let &AttentionForm { queries, width, out, .. } = form;
-    let widest = width.max(out).max(1);
-    let lanes = widest.div_ceil(STRIP_ELEMENTS).max(STRIP_LANES).min(widest.div_ceil(4));
-    let lanes = lanes.next_power_of_two().min(limits.subgroups?.least as usize);
-    let each = |columns: usize| columns.div_ceil(4 * lanes) * 4;
-    if !(1..=STRIP_QUERIES).contains(&queries) || each(widest) > STRIP_ELEMENTS {
+    if !(1..=STRIP_QUERIES).contains(&queries) {
         return None;
     }
     let rows = queries.next_power_of_two();
-    Some(AttentionSchedule {
+    let widest = width.max(out).max(1);
+    let wanted = widest.div_ceil(STRIP_ELEMENTS).max(STRIP_LANES).min(widest.div_ceil(4));
+    // All lanes of a row are of one subgroup, and all rows have threads.
+    let most = (limits.subgroups?.least as usize).min(AttentionSchedule::STRIP_THREADS / rows);
+    let lanes = wanted.next_power_of_two().min(most);
+    let each = |columns: usize| columns.div_ceil(4 * lanes) * 4;
+    (each(widest) <= STRIP_ELEMENTS).then(|| AttentionSchedule {
         layout: AttentionLayout::Strips { lanes },
         rows,
         each: 1,
@@ -137,4 +139,64 @@ fn strips(form: &AttentionForm, limits: &Limits) -> Option<AttentionSchedule> {
         columns: each(out) * lanes,
         parts: 1,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::SmallVec;
+
+    use super::*;
+    use crate::cost::Subgroups;
+    use crate::expr::Ref;
+
+    const KEYS: usize = 5000;
+
+    fn attention(queries: usize, width: usize, out: usize) -> AttentionForm {
+        AttentionForm {
+            batch: SmallVec::from_slice(&[3]),
+            queries,
+            keys: KEYS,
+            width,
+            out,
+            q: Ref(0),
+            k: Ref(1),
+            v: Ref(2),
+            mask: None,
+            scale: 0,
+            causal: None,
+            halves: false,
+            schedule: AttentionSchedule::least(),
+        }
+    }
+
+    /// Limits of a device whose subgroups have at least so many threads.
+    fn limits(least: u32) -> Limits {
+        let webgpu = Limits::webgpu();
+        Limits { subgroups: Some(Subgroups { least, most: 128 }), ..webgpu }
+    }
+
+    #[test]
+    fn every_row_of_strips_has_threads_and_every_key_a_turn() {
+        let widths = [1, 3, 20, 64, 128, 256, 513, 600, 1024];
+        let mut count = 0;
+        for least in [4, 8, 16, 32, 64, 128] {
+            for (queries, width) in (0..10).flat_map(|queries| widths.map(|width| (queries, width)))
+            {
+                for out in [1, width, 100] {
+                    let schedule = schedule(&attention(queries, width, out), &limits(least));
+                    let AttentionLayout::Strips { lanes } = schedule.layout else { continue };
+                    let case = format!("{least} {queries} {width} {out}: {schedule:?}");
+                    let threads = lanes * schedule.rows;
+                    assert!(lanes <= least as usize && schedule.rows >= queries, "{case}");
+                    assert!(threads <= AttentionSchedule::STRIP_THREADS, "{case}");
+                    let groups = AttentionSchedule::STRIP_THREADS / threads;
+                    assert_eq!(schedule.keys, 4 * groups, "{case}");
+                    assert!(schedule.columns >= out, "{case}");
+                    assert!((schedule.parts - 1) * schedule.part(KEYS) < KEYS, "{case}");
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 500, "{count}");
+    }
 }

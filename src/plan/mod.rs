@@ -25,6 +25,7 @@ mod predict;
 mod product;
 mod reads;
 mod reason;
+mod rule;
 mod scale;
 mod schedule;
 mod share;

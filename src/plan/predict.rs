@@ -26,8 +26,8 @@ pub(super) fn predict(step: &mut Step, values: &[Value], target: &Target) {
         ..work(step)
     };
     let on_cpu = Work {
-        arithmetic: work.arithmetic + WINDOW_FLOPS * (windows(step) + fetched(step)),
-        product: work.product * in_vain(step),
+        arithmetic: work.arithmetic + WINDOW_FLOPS * (windows(step) + gathered_elements(step)),
+        product: work.product * padding_factor(step),
         ..work
     };
     let on_gpu = Work { product_seconds: product_seconds(step, target, &work), ..work };
@@ -92,8 +92,12 @@ fn windows(step: &Step) -> f64 {
     }
 }
 
-/// The elements that a step looks up one by one, where they lie and whether they are there.
-fn fetched(step: &Step) -> f64 {
+/// Elements that the step gathers one by one, each with an index to find and to check; windows are counted
+/// [elsewhere](windows).
+fn gathered_elements(step: &Step) -> f64 {
+    if matches!(&step.form, Form::MatMul(MatMulForm { spread: Some(_), .. })) {
+        return 0.0;
+    }
     let operands = step.operands.iter().filter(|operand| match operand.source {
         Source::Iota => operand.view.dims.len() > 1,
         _ => operand.clamp,
@@ -105,7 +109,7 @@ fn fetched(step: &Step) -> f64 {
 const COLUMNS: usize = 48;
 
 /// How many times as much the host computes for a product as is asked for: where there are few columns, others in vain.
-fn in_vain(step: &Step) -> f64 {
+fn padding_factor(step: &Step) -> f64 {
     match step.form {
         Form::MatMul(MatMulForm { m, n: n @ 2.., .. }) if m > STRIP_ROWS => {
             (COLUMNS as f64 / n as f64).max(1.0)
@@ -166,9 +170,10 @@ impl Tally<'_> {
     /// Expressions, so many times.
     fn evaluate(&mut self, roots: &[Ref], times: f64) {
         let expr = &self.step.expr;
-        let (flops, dear) = (expr.flops(roots), expr.transcendental_flops(roots));
-        self.work.arithmetic += (flops - dear) as f64 * times;
-        self.work.transcendental += dear as f64 * times;
+        let flops = expr.flops(roots);
+        let transcendental = expr.transcendental_flops(roots);
+        self.work.arithmetic += (flops - transcendental) as f64 * times;
+        self.work.transcendental += transcendental as f64 * times;
     }
 
     /// What is done to each of so many results.

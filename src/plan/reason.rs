@@ -98,10 +98,11 @@ pub(super) fn table(
             parts.collect()
         }
     };
+    let near_tie = near_tie(placed);
     for (steps, side) in &parts {
         let plan = steps.whole;
-        let tie = tie(placed);
-        let why = given.map_or_else(|| reasons(steps, tie), |given| vec![given; plan.steps.len()]);
+        let reasons = || reasons(steps, near_tie);
+        let why = given.map_or_else(reasons, |given| vec![given; plan.steps.len()]);
         for (at, (step, why)) in plan.steps.iter().zip(why).enumerate() {
             let name = shortened(&format!("{}. {}", at + 1, step.label()));
             let [cpu, gpu] = [step.cost.cpu_seconds, step.cost.gpu_seconds].map(seconds);
@@ -130,7 +131,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// The seconds that the GPU would save, where the host was chosen all the same.
-fn tie(placed: &Placed) -> Option<f64> {
+fn near_tie(placed: &Placed) -> Option<f64> {
     match &placed.sides[..] {
         [(Backend::Cpu, cpu), (Backend::Gpu, gpu)]
             if matches!(placed.planned, Planned::Whole(_)) && gpu.total() < cpu.total() =>

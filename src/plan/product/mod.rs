@@ -1,10 +1,12 @@
 //! Which kernel computes a matrix product: the one that a model of a large GPU finds fastest.
 
+mod tile;
+
+use self::tile::candidates;
+#[cfg(feature = "gpu")]
+pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::Target;
-use super::share::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
-use crate::cost::{
-    DeviceProfile, Limits, MatrixUnits, REFERENCE_BANDWIDTH, REFERENCE_DISPATCH, TileKind, TileRate,
-};
+use super::share::{ProductLayout, ProductSchedule, Strip};
 use crate::ops::Precision;
 
 /// The sizes of a product, `count` of them in the batch.
@@ -22,21 +24,6 @@ pub(super) struct ProductSize {
 pub(super) const STRIP_ROWS: usize = 8;
 const MOST_PARTS: usize = 32;
 
-/// A tile that the model knows.
-#[derive(Clone, Copy)]
-struct Candidate {
-    layout: ProductLayout,
-    bm: usize,
-    bn: usize,
-    bk: usize,
-    /// Workgroups that share a core.
-    together: usize,
-    /// Multiplications and additions of a full core, in 1e9 a second.
-    rate: f64,
-    /// Microseconds that a workgroup takes for one step along k, alone on a core.
-    step: f64,
-}
-
 /// The fastest schedule, with `precision` no more than what the target has units for.
 pub(super) fn schedule(
     size: &ProductSize,
@@ -50,10 +37,7 @@ pub(super) fn schedule(
     }
     let mut best = ProductSchedule::default();
     let mut least = f64::INFINITY;
-    let candidates = match candidates(precision, limits) {
-        scalar if size.windows && scalar[0].kind() == TileKind::Scalar => over_windows(),
-        all => all,
-    };
+    let candidates = candidates(precision, limits, size.windows);
     for candidate in candidates.iter().map(|candidate| candidate.as_measured(profile)) {
         let mut parts = 1;
         while parts <= MOST_PARTS {
@@ -79,43 +63,14 @@ pub(super) fn measured_seconds(
 ) -> Option<f64> {
     let Target { limits, profile, .. } = target;
     let precisions = [Precision::Exact, Precision::Half, Precision::Split];
-    let mut known = precisions.into_iter().flat_map(|precision| candidates(precision, limits));
+    let all = |precision| candidates(precision, limits, size.windows);
+    let mut known = precisions.into_iter().flat_map(all);
     let candidate = known.find(|candidate| candidate.layout == schedule.layout)?;
     if profile.tiles.is_empty() {
         return None;
     }
     let cores = profile.cores as usize;
     Some(candidate.as_measured(profile).seconds(size, schedule.parts, cores))
-}
-
-/// A tile of scalar units, for who measures it.
-#[cfg(feature = "gpu")]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KnownTile {
-    pub layout: ProductLayout,
-    pub bm: usize,
-    pub bn: usize,
-    pub bk: usize,
-    /// Workgroups that share a core.
-    pub together: usize,
-}
-
-/// The tiles of scalar units that the model chooses from. To compile and measure those of matrix units takes as long again.
-#[cfg(feature = "gpu")]
-pub(crate) fn known_tiles() -> impl Iterator<Item = KnownTile> {
-    scalar().into_iter().map(|candidate| {
-        let Candidate { layout, bm, bn, bk, together, .. } = candidate;
-        KnownTile { layout, bm, bn, bk, together }
-    })
-}
-
-/// The tiles of a precision that the target has units and memory for.
-fn candidates(precision: Precision, limits: &Limits) -> Vec<Candidate> {
-    match (precision, limits.units) {
-        (Precision::Exact, _) | (_, None) => scalar(),
-        (Precision::Half, Some(units)) => fitting(whole(units), limits),
-        (Precision::Split, Some(units)) => fitting(split(units), limits),
-    }
 }
 
 /// At most `parts` of k, each of at least `unit`·8, none of them empty.
@@ -125,160 +80,11 @@ fn whole_parts(k: usize, parts: usize, unit: usize) -> usize {
     k.div_ceil(chunk).max(1)
 }
 
-impl Candidate {
-    fn kind(&self) -> TileKind {
-        match self.layout {
-            ProductLayout::Units(UnitTile { split: true, .. }) => TileKind::Split,
-            ProductLayout::Units(_) => TileKind::Half,
-            ProductLayout::Tiles(_) | ProductLayout::Strips(_) => TileKind::Scalar,
-        }
-    }
-
-    /// The rates that were measured on the target.
-    fn measured<'a>(&self, profile: &'a DeviceProfile) -> Option<&'a TileRate> {
-        let same = [self.bm, self.bn, self.bk].map(|side| side as u32);
-        profile
-            .tiles
-            .iter()
-            .find(|tile| tile.kind == self.kind() && [tile.bm, tile.bn, tile.bk] == same)
-    }
-
-    /// With the rates that were measured on the target, if they were. If others were, with its own in proportion.
-    fn as_measured(&self, profile: &DeviceProfile) -> Self {
-        if let Some(tile) = self.measured(profile) {
-            return Self { rate: tile.rate / 1e9, step: tile.step * 1e6, ..*self };
-        }
-        let [rate, step] = proportions(profile);
-        Self { rate: self.rate * rate, step: self.step * step, ..*self }
-    }
-
-    /// How many of so many workgroups share a core. Rates of matrix units stand for full cores.
-    fn sharing(&self, groups: f64, cores: usize) -> f64 {
-        let full = self.together as f64;
-        if self.kind() == TileKind::Scalar {
-            (groups / cores as f64).ceil().clamp(1.0, full)
-        } else {
-            full
-        }
-    }
-
-    /// Microseconds of a step along k, at the least: longer where operands do not fit the second cache, since only one
-    /// tile is on its way meanwhile.
-    fn least_step(&self, size: &ProductSize) -> f64 {
-        const CACHED: usize = 32_000_000;
-        const FROM_MEMORY: f64 = 0.8;
-        let bytes = 4 * size.count * size.k * (size.m + size.n);
-        let cached = size.windows || bytes <= CACHED || self.kind() != TileKind::Scalar;
-        if cached { self.step } else { self.step.max(FROM_MEMORY) }
-    }
-
-    /// What the product takes: rounds of workgroups, each as long as the full tile takes.
-    fn seconds(&self, size: &ProductSize, parts: usize, cores: usize) -> f64 {
-        /// Of the memory's rate, what partial sums come to, which are written and read at once.
-        const SHARE: f64 = 0.5;
-        let tiles = size.m.div_ceil(self.bm) as f64 * size.n.div_ceil(self.bn) as f64;
-        let groups = tiles * size.count as f64 * parts as f64;
-        let rounds = (groups / (cores * self.together) as f64).ceil();
-        let steps = size.k.div_ceil(parts).div_ceil(self.bk) + 2;
-        let flops = 2.0 * (self.bm * self.bn * self.bk) as f64 * self.sharing(groups, cores);
-        let step = (flops / (self.rate * 1e9)).max(self.least_step(size) * 1e-6);
-        let product = rounds * steps as f64 * step;
-        if parts == 1 {
-            return product;
-        }
-        let sums = 4.0 * (size.m * size.n) as f64 * size.count as f64;
-        let moved = 2.0 * parts as f64 * sums;
-        product + REFERENCE_DISPATCH + moved / (SHARE * REFERENCE_BANDWIDTH)
-    }
-}
-
-/// Of rates and steps that were measured on the target to those of the model, in the geometric mean; 1 where none were.
-fn proportions(profile: &DeviceProfile) -> [f64; 2] {
-    let (mut logarithms, mut count) = ([0.0; 2], 0.0_f64);
-    for candidate in scalar() {
-        if let Some(tile) = candidate.measured(profile) {
-            logarithms[0] += (tile.rate / 1e9 / candidate.rate).ln();
-            logarithms[1] += (tile.step * 1e6 / candidate.step).ln();
-            count += 1.0;
-        }
-    }
-    logarithms.map(|sum| (sum / count.max(1.0)).exp())
-}
-
-fn scalar_tile(tile: [usize; 5], together: usize, rate: f64, step: f64) -> Candidate {
-    let [bm, bn, bk, tm, tn] = tile;
-    let layout = ProductLayout::Tiles(Tile { bm, bn, bk, tm, tn });
-    Candidate { layout, bm, bn, bk, together, rate, step }
-}
-
-/// Tiles of which each thread finds one position in the windows at a time. Rates measured on an H200 (`cargo bench
-/// --bench kernels`).
-fn over_windows() -> Vec<Candidate> {
-    vec![
-        scalar_tile([64, 64, 8, 8, 4], 4, 285.0, 0.5),
-        scalar_tile([32, 64, 8, 4, 4], 6, 172.0, 0.4),
-        scalar_tile([16, 64, 16, 4, 4], 4, 130.0, 0.4),
-    ]
-}
-
-/// Rates measured on an H200 (`cargo bench --bench kernels`).
-fn scalar() -> Vec<Candidate> {
-    let tile = scalar_tile;
-    vec![
-        tile([128, 128, 16, 8, 8], 1, 326.0, 1.3),
-        tile([64, 64, 16, 8, 8], 2, 290.0, 1.1),
-        // With less memory, more of them share a core, and steps are shorter.
-        tile([64, 64, 8, 8, 4], 4, 285.0, 0.38),
-        tile([32, 64, 16, 4, 8], 3, 170.0, 0.58),
-        tile([32, 32, 32, 4, 4], 4, 150.0, 0.75),
-        tile([16, 64, 16, 4, 4], 4, 130.0, 0.4),
-    ]
-}
-
-fn unit_tile(tile: UnitTile, together: usize, rate: f64, step: f64) -> Candidate {
-    let UnitTile { bm, bn, bk, .. } = tile;
-    Candidate { layout: ProductLayout::Units(tile), bm, bn, bk, together, rate, step }
-}
-
-/// Rates measured on an H200 (`cargo bench --bench kernels`).
-fn whole(units: MatrixUnits) -> Vec<Candidate> {
-    let side = units.side as usize;
-    let tile = |[bm, bn, bk, wm, wn]: [usize; 5]| {
-        let bk = bk.max(side);
-        UnitTile { bm, bn, bk, wm, wn, split: false, units }
-    };
-    vec![
-        unit_tile(tile([128, 128, 32, 64, 64]), 2, 2080.0, 0.8),
-        unit_tile(tile([64, 128, 32, 32, 64]), 2, 1500.0, 0.6),
-        unit_tile(tile([64, 64, 64, 32, 32]), 2, 1300.0, 1.0),
-    ]
-}
-
-/// Rates measured on an H200 (`cargo bench --bench kernels`).
-fn split(units: MatrixUnits) -> Vec<Candidate> {
-    let side = units.side as usize;
-    let tile =
-        |[bm, bn, wm, wn]: [usize; 4]| UnitTile { bm, bn, bk: side, wm, wn, split: true, units };
-    vec![
-        unit_tile(tile([128, 128, 64, 64]), 2, 700.0, 1.05),
-        unit_tile(tile([64, 128, 32, 64]), 2, 570.0, 0.62),
-    ]
-}
-
-/// Those that workgroup memory has room for; if there are none, the ones for scalar units.
-fn fitting(mut candidates: Vec<Candidate>, limits: &Limits) -> Vec<Candidate> {
-    candidates.retain(|candidate| match candidate.layout {
-        ProductLayout::Units(tile) => tile.workgroup_bytes() <= u64::from(limits.workgroup_bytes),
-        ProductLayout::Tiles(_) | ProductLayout::Strips(_) => true,
-    });
-    if candidates.is_empty() { scalar() } else { candidates }
-}
-
 fn strips(size: &ProductSize, cores: usize) -> ProductSchedule {
     const THREADS: usize = 256;
     // Threads that read one line of memory together; the others share k.
     let mut quads = 16;
-    let groups = |quads: usize| size.n.div_ceil(quads * 4) * size.count;
+    let groups = |quads: usize| size.n.div_ceil(quads * 4).saturating_mul(size.count);
     while quads > 4 && groups(quads) < 2 * cores {
         quads /= 2;
     }
@@ -293,8 +99,12 @@ fn strips(size: &ProductSize, cores: usize) -> ProductSchedule {
 mod tests {
     use std::sync::Arc;
 
+    #[cfg(feature = "gpu")]
+    use super::super::share::Tile;
     use super::*;
-    use crate::cost::Backend;
+    use crate::cost::{Backend, DeviceProfile, Limits, MatrixUnits};
+    #[cfg(feature = "gpu")]
+    use crate::cost::{TileKind, TileRate};
 
     fn target(limits: Limits) -> Target {
         let profile = Arc::new(DeviceProfile::typical(16));
@@ -434,6 +244,31 @@ mod tests {
             (tile.bm * tile.bn) as f64 / schedule.parts as f64
         };
         assert!(chosen(4) > chosen(128), "{} {}", chosen(4), chosen(128));
+    }
+
+    #[cfg(feature = "gpu")]
+    #[test]
+    fn products_over_windows_have_tiles_of_their_own_that_are_reckoned_in_proportion() {
+        for (m, n, whole) in [(16, 900, false), (64, 3136, true), (1000, 10_000, true)] {
+            let size = ProductSize { count: 16, m, n, k: 576, windows: true };
+            let seconds = |times: f64| {
+                let target = measured(|_| 100.0 * times);
+                let schedule = schedule(&size, Precision::Exact, &target);
+                measured_seconds(&size, &schedule, &target).expect("known in proportion")
+            };
+            let ratio = seconds(1.0) / seconds(4.0);
+            // What parts take to be added up does not go by the tiles.
+            assert!(ratio < 4.01 && ratio > if whole { 3.99 } else { 1.0 }, "{m} {n}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_no_memory_holds_are_reckoned_with_too() {
+        let side = 1 << 40;
+        for m in [1, side] {
+            let size = ProductSize { count: side, m, n: side, k: side, windows: false };
+            assert!(schedule(&size, Precision::Exact, &target(Limits::webgpu())).parts > 0);
+        }
     }
 
     #[test]
