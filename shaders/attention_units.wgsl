@@ -38,29 +38,48 @@ fn main(
     {{queries}}
     {{state}}
     {{places}}
+    {{scale}}
     if first_key < end_key {
         let next_key = first_key;
         {{fetch}}
     }
+    {{put}}
+    workgroupBarrier();
     var key = first_key;
+    var next_key = key + {{keys}}u;
+    // In a branch, the loads are issued here, not where they are needed.
+    if next_key < end_key {
+        {{fetch}}
+    }
     loop {
-        {{put}}
-        workgroupBarrier();
-        let next_key = key + {{keys}}u;
-        // In a branch, the loads are issued here, not where they are needed.
-        if next_key < end_key {
-            {{fetch}}
+        // How many subgroups have scores that outgrew what they are relative to.
+        var grew = 0f;
+        // Left for that before anything of the tile is summed.
+        loop {
+            {{scores}}
+            {{weights}}
+            {{add_values}}
+            // In the middle, so that drivers leave the loop as it is: unrolled, it takes them four times as long. Where no key
+            // is seen, the first tile is of zeros, and all of it hidden.
+            if next_key >= end_key {
+                break;
+            }
+            workgroupBarrier();
+            key = next_key;
+            next_key = key + {{keys}}u;
+            {{put}}
+            workgroupBarrier();
+            if next_key < end_key {
+                {{fetch}}
+            }
         }
-        {{scores}}
-        {{weights}}
-        {{add_values}}
-        // In the middle, so that drivers leave the loop as it is: unrolled, it takes them four times as long. Where no key
-        // is seen, the first tile is of zeros, and all of it hidden.
-        if next_key >= end_key {
+        if grew == 0f {
             break;
         }
+        {{scores}}
+        {{shrink}}
         workgroupBarrier();
-        key = next_key;
     }
+    workgroupBarrier();
     {{stores}}
 }

@@ -13,7 +13,7 @@ const TOLERANCE: Tolerance = Tolerance { ulp: 32.0, abs: 4e-6 };
 const OF_HALVES: Tolerance = Tolerance { ulp: 32.0, abs: 2e-3 };
 
 /// Shapes of queries, keys and values.
-const SHAPES: [[&[usize]; 3]; 18] = [
+const SHAPES: [[&[usize]; 3]; 19] = [
     [&[1, 1], &[1, 1], &[1, 1]],
     [&[5, 4], &[7, 4], &[7, 3]],
     [&[2, 3, 17, 32], &[2, 3, 33, 32], &[2, 3, 33, 32]],
@@ -23,6 +23,7 @@ const SHAPES: [[&[usize]; 3]; 18] = [
     [&[2, 1, 64], &[2, 1500, 64], &[2, 1500, 64]],
     [&[20, 100], &[40, 100], &[40, 130]],
     [&[64, 128], &[64, 128], &[64, 128]],
+    [&[33, 96], &[64, 96], &[64, 96]],
     [&[2, 4, 9, 16], &[2, 1, 9, 16], &[1, 1, 9, 16]],
     [&[2, 6, 9, 16], &[2, 2, 21, 16], &[2, 2, 21, 8]],
     [&[6, 5, 16], &[3, 21, 16], &[3, 21, 8]],
@@ -80,28 +81,36 @@ fn masks_of_every_shape() {
     let shapes: [&[usize]; 3] = [&[2, 4, 19, 16], &[2, 2, 70, 16], &[2, 2, 70, 12]];
     let masks: [&[usize]; 7] =
         [&[19, 70], &[70], &[19, 1], &[4, 19, 70], &[1, 19, 70], &[2, 1, 1, 70], &[2, 4, 19, 70]];
-    let data = random::<f32>(&mut rng, shapes);
     for (at, mask) in masks.into_iter().enumerate() {
-        let count = mask.iter().product();
-        let mut added: Vec<f32> = values(&mut rng, count, (-3.0, 3.0));
-        let kept: Vec<bool> = (0..count).map(|_| rng.below(3) > 0).collect();
-        // Some rows see nothing.
-        added.iter_mut().step_by(5).for_each(|x| *x = f32::NEG_INFINITY);
-        let last = mask[mask.len() - 1];
-        added[..last].fill(f32::NEG_INFINITY);
-        let causal = if at % 3 == 1 { Causal::TopLeft } else { Causal::None };
-        check(&format!("mask {mask:?} {causal:?}"), TOLERANCE, |batch| {
-            record(batch, &data, shapes, |batch| {
-                if at % 2 == 0 {
-                    let mask = AttentionMask::Add(batch.upload_shaped(&added, mask));
-                    Attention { mask: Some(mask), causal, scale: Some(0.5) }
-                } else {
-                    let mask = AttentionMask::Keep(batch.upload_shaped(&kept, mask));
-                    Attention { mask: Some(mask), causal, scale: None }
-                }
-            });
-        });
+        if at % 3 == 0 {
+            masked::<f16>(&mut rng, shapes, at, mask);
+        }
+        masked::<f32>(&mut rng, shapes, at, mask);
     }
+}
+
+fn masked<T: FromNumber + Float>(rng: &mut Rng, shapes: [&[usize]; 3], at: usize, mask: &[usize]) {
+    let tolerance = if T::DTYPE == DType::F16 { OF_HALVES } else { TOLERANCE };
+    let data = random::<T>(rng, shapes);
+    let count = mask.iter().product();
+    let mut added: Vec<f32> = values(rng, count, (-3.0, 3.0));
+    let kept: Vec<bool> = (0..count).map(|_| rng.below(3) > 0).collect();
+    // Some rows see nothing.
+    added.iter_mut().step_by(5).for_each(|x| *x = f32::NEG_INFINITY);
+    let last = mask[mask.len() - 1];
+    added[..last].fill(f32::NEG_INFINITY);
+    let causal = if at % 3 == 1 { Causal::TopLeft } else { Causal::None };
+    check(&format!("mask {mask:?} {causal:?} {}", T::DTYPE), tolerance, |batch| {
+        record(batch, &data, shapes, |batch| {
+            if at.is_multiple_of(2) {
+                let mask = AttentionMask::Add(batch.upload_shaped(&added, mask));
+                Attention { mask: Some(mask), causal, scale: Some(0.5) }
+            } else {
+                let mask = AttentionMask::Keep(batch.upload_shaped(&kept, mask));
+                Attention { mask: Some(mask), causal, scale: None }
+            }
+        });
+    });
 }
 
 #[test]
@@ -146,6 +155,62 @@ fn a_window_as_a_mask() {
             let near = batch.le(distance, limit);
             Attention { mask: Some(AttentionMask::Keep(near)), ..Attention::default() }
         });
+    });
+}
+
+/// Scores that far outgrow those before them in the middle of a row, of which the first tiles may be hidden.
+#[test]
+fn scores_that_grow_along_a_row() {
+    let mut rng = Rng::new(25);
+    grow::<f16>(&mut rng, OF_HALVES);
+    // Scores of some hundreds are off by 1e-5 in `f32`.
+    grow::<f32>(&mut rng, Tolerance { ulp: 32.0, abs: 1e-4 });
+}
+
+fn grow<T: FromNumber + Float>(rng: &mut Rng, tolerance: Tolerance) {
+    const KEYS: usize = 131;
+    let shapes: [&[usize]; 3] = [&[37, 32], &[KEYS, 32], &[KEYS, 32]];
+    let factors: [fn(usize) -> f64; 3] = [
+        |key| key as f64 / 4.0,
+        |key| (KEYS - key) as f64 / 4.0,
+        |key| [0.1, 16.0, 1.0, 32.0][key / 33],
+    ];
+    for (at, factor) in factors.into_iter().enumerate() {
+        let [q, _, v] = random::<T>(rng, shapes);
+        let number = |i: usize| T::from_number(rng.uniform(-2.0, 2.0) * factor(i / 32));
+        let data = [q, (0..KEYS * 32).map(number).collect(), v];
+        let hidden = |i: usize| i % KEYS < 70 && (i / KEYS).is_multiple_of(2);
+        let added = |i: usize| if hidden(i) { f32::NEG_INFINITY } else { 0.5 };
+        let mask: Vec<f32> = (0..37 * KEYS).map(added).collect();
+        check(&format!("growth {at} {}", T::DTYPE), tolerance, |batch| {
+            record(batch, &data, shapes, |_| Attention::default());
+            record(batch, &data, shapes, |batch| {
+                let mask = AttentionMask::Add(batch.upload_shaped(&mask, [37, KEYS]));
+                Attention { mask: Some(mask), causal: Causal::BottomRight, scale: None }
+            });
+        });
+    }
+}
+
+/// Rows of halves for matrix units, one of which is NaN, one infinite, and one far from the others.
+#[test]
+fn rows_of_halves_at_the_edges() {
+    let mut rng = Rng::new(26);
+    let shapes: [&[usize]; 3] = [&[21, 16], &[40, 16], &[40, 16]];
+    let mut data = random::<f16>(&mut rng, shapes);
+    data[0][3 * 16] = f16::NAN;
+    data[0][7 * 16..8 * 16].fill(f16::from_f32(6e4));
+    data[0][20 * 16..].fill(f16::from_f32(-6e4));
+    check("a row of NaN among halves", OF_HALVES, |batch| {
+        record(batch, &data, shapes, |_| Attention::default());
+        record(batch, &data, shapes, |_| Attention { scale: Some(1e30), ..Attention::default() });
+    });
+    data[1][39 * 16] = f16::INFINITY;
+    check("an infinite key among halves", OF_HALVES, |batch| {
+        record(batch, &data, shapes, |_| Attention::default());
+        // That key is not seen by most rows.
+        let causal = Causal::BottomRight;
+        record(batch, &data, shapes, |_| Attention { causal, ..Attention::default() });
     });
 }
 

@@ -399,8 +399,9 @@ fn attention(scores: Scores, inputs: &[&Tensor], at: &[usize]) -> Value {
         products.sum::<f64>() * scores.scale.value() + mask
     };
     let all: Vec<f64> = (0..dims.keys).map(score).collect();
-    let greatest =
-        all.iter().fold(f64::NEG_INFINITY, |m, &x| if x.is_nan() { x } else { m.max(x) });
+    let greatest = all.iter().fold(f64::NEG_INFINITY, |m, &x| {
+        if m.is_nan() || x.is_nan() { f64::NAN } else { m.max(x) }
+    });
     if greatest == f64::NEG_INFINITY {
         return Value::F(0.0);
     }

@@ -135,6 +135,20 @@ fn strips() {
     }
 }
 
+/// What a driver makes of this text changes by a fifth with small changes of it.
+#[test]
+fn a_kernel_for_matrix_units() {
+    let units = MatrixUnits { side: 16, subgroup: 32 };
+    let limits =
+        Limits { units: Some(units), f16: true, workgroup_bytes: 49_152, ..Limits::webgpu() };
+    let layout = AttentionLayout::Units(units);
+    let schedule =
+        AttentionSchedule { layout, rows: 64, each: 32, keys: 32, columns: 32, parts: 1 };
+    let sizes = Sizes { batch: 2, queries: 70, keys: 96, width: 32, out: 32 };
+    let case = case(DType::F16, &sizes, false, Some(0), schedule);
+    insta::assert_snapshot!(super::text::validate(&case, &limits)[0].wgsl);
+}
+
 /// Software adapters have no matrix units: here the texts, on a GPU that has them the numbers (`crate::parity`).
 #[test]
 fn kernels_for_matrix_units_are_valid() {
@@ -143,14 +157,19 @@ fn kernels_for_matrix_units_are_valid() {
         let limits =
             Limits { units: Some(units), f16: true, workgroup_bytes: 49_152, ..Limits::webgpu() };
         let side = side as usize;
-        for (subgroups, squares, columns, parts) in [(4, 2, 64, 1), (8, 1, 128, 3), (2, 1, 32, 1)] {
+        for (subgroups, squares, columns, parts) in
+            [(4, 2, 64, 1), (8, 1, 128, 3), (8, 1, 96, 1), (2, 1, 32, 1)]
+        {
             let each = squares * side;
             let rows = subgroups * each;
             let layout = AttentionLayout::Units(units);
             let schedule = AttentionSchedule { layout, rows, each, keys: 32, columns, parts };
-            for (masked, causal) in [(false, None), (true, None), (false, Some(3))] {
-                let sizes =
-                    Sizes { batch: 2, queries: 70, keys: 97, width: columns, out: columns - 3 };
+            let ways =
+                [(97, false, None), (97, true, None), (97, false, Some(3)), (96, false, None)];
+            for (keys, masked, causal) in ways {
+                // Whole tiles, which are read as they lie, and others.
+                let out = if keys == 96 { columns } else { columns - 3 };
+                let sizes = Sizes { batch: 2, queries: 70, keys, width: columns, out };
                 let case = case(DType::F16, &sizes, masked, causal, schedule);
                 let text = &super::text::validate(&case, &limits)[0].wgsl;
                 let bytes = super::text::workgroup_bytes(text) as usize;

@@ -1,0 +1,177 @@
+//! From scores to weights, and what is relative to the greatest of them.
+
+use std::fmt::Write;
+
+use super::super::hide::Hidden;
+use super::{Squares, guarded};
+use crate::codegen::kernel::Kernel;
+use crate::codegen::template::indent;
+
+/// Sums of a tile's weights up to this leave each of them within what halves hold, as exact as others.
+const MOST: &str = "1024f";
+
+impl Squares<'_> {
+    /// What scores are multiplied by.
+    pub(super) fn scale(&self, kernel: &mut Kernel<'_>) -> String {
+        let scale = kernel.scalar(self.attention.form.scale);
+        format!("let scale = {}{scale};", self.attention.scale_unit())
+    }
+
+    /// Statements that turn scores into weights and bring these back to the units, or leave the loop where some may be past
+    /// what halves hold.
+    pub(super) fn weights(&self, kernel: &mut Kernel<'_>) -> String {
+        let keys = self.schedule().keys;
+        let (pitch, ty) = (self.pitch(keys), self.ty("f16", 'A'));
+        let fours: Vec<usize> = self.fours(keys).map(|(at, _)| at).collect();
+        let mut text = String::new();
+        for r in self.blocks() {
+            text += &self.leave(r, "square");
+            text += &self.seen(kernel, r, &fours);
+            text += &self.weigh(r, &fours);
+            text += &self.grown(r);
+            for n in self.squares(keys) {
+                let at = n * self.side() / 4;
+                let _ = writeln!(
+                    text,
+                    "let p{r}_{n} = coopLoadT<{ty}>(&weights[squares + {at}u], {pitch}u);"
+                );
+            }
+        }
+        for r in self.blocks() {
+            let _ = writeln!(text, "total{r} += sum{r};");
+        }
+        text
+    }
+
+    /// Statements that leave the scores in workgroup memory; `name` is one for their places.
+    fn leave(&self, r: usize, name: &str) -> String {
+        let pitch = self.pitch(self.schedule().keys);
+        let mut text = String::new();
+        for n in self.squares(self.schedule().keys) {
+            let at = n * self.side() / 4;
+            let _ = writeln!(text, "let {name}{r}_{n} = squares + {at}u;");
+            let _ = writeln!(text, "coopStoreT(s{r}_{n}, &scores[{name}{r}_{n}], {pitch}u);");
+        }
+        text + "workgroupBarrier();\n"
+    }
+
+    /// Statements that leave the weights of the scores `a{r}_{at}` for the units, and their sum in `sum{r}`.
+    fn weigh(&self, r: usize, fours: &[usize]) -> String {
+        let mut text = String::new();
+        for at in fours {
+            let _ = writeln!(text, "let w{r}_{at} = weight(a{r}_{at} - greatest{r});");
+            let _ = writeln!(text, "weights[row_at + {at}u] = vec4<f16>(w{r}_{at});");
+        }
+        let sum = fours.iter().map(|at| format!("w{r}_{at}")).collect::<Vec<_>>().join(" + ");
+        let _ = writeln!(text, "let sum{r} = dot({sum}, vec4<f32>(1f));");
+        text
+    }
+
+    /// Statements that make `a{r}_{at}` of the scores: scaled, with the mask added, −∞ where a key is not seen.
+    fn seen(&self, kernel: &mut Kernel<'_>, r: usize, fours: &[usize]) -> String {
+        let query = format!("own_rows + {}u + row", r * self.side());
+        let mut text = String::new();
+        for at in fours {
+            let column = format!("key + (four + {at}u) * 4u");
+            let score = format!("scores[row_at + {at}u]");
+            let value = match self.attention.form.mask {
+                None => format!("{score} * scale"),
+                Some(_) => format!(
+                    "fma({score}, vec4<f32>(scale), load_mask({query}, {column}{}))",
+                    self.arguments
+                ),
+            };
+            let _ = writeln!(text, "var a{r}_{at} = {value};");
+        }
+        let hidden = Hidden::new(self.attention, kernel);
+        let last = hidden.last(&query);
+        let mut inner = format!("let last = vec4<i32>({last} - i32(key));\n");
+        for at in fours {
+            let _ = writeln!(
+                inner,
+                "a{r}_{at} = select(vec4<f32>(-p_inf()), a{r}_{at}, vec4<i32>(i32((four + {at}u) * 4u)) + vec4<i32>(0, 1, 2, 3) <= last);"
+            );
+        }
+        text + &hidden.guard(&format!("own_rows + {}u", r * self.side()), &inner)
+    }
+
+    /// Statements that find the greatest of the scores `a{r}_{at}` of a row, as `most{r}`.
+    fn most(&self, r: usize, fours: &[usize]) -> String {
+        let all = fours[1..]
+            .iter()
+            .fold(format!("a{r}_{}", fours[0]), |a, at| format!("max({a}, a{r}_{at})"));
+        let mut text = format!("var most{r} = most({all});\n");
+        let mut apart = 1;
+        while apart < self.lanes() {
+            let _ =
+                writeln!(text, "most{r} = max(most{r}, subgroupShuffleXor(most{r}, {apart}u));");
+            apart *= 2;
+        }
+        text
+    }
+
+    /// Statements that leave the loop where sums of the workgroup's weights are past what each can safely be.
+    fn grown(&self, r: usize) -> String {
+        // In what pads the first row, since all else of workgroup memory is taken.
+        let flag = self.pitch(self.schedule().keys) - 1;
+        let square = self.side() * self.pitch(self.schedule().keys);
+        let flags = (0..self.subgroups()).map(|s| format!("scores[{}u].x", s * square + flag));
+        let all = flags.collect::<Vec<_>>().join(" + ");
+        format!(
+            "let grew{r} = subgroupAny(sum{r} > {MOST});\n\
+             if lane == 0u {{\n    scores[squares + {flag}u].x = select(0f, 1f, grew{r});\n}}\n\
+             workgroupBarrier();\n\
+             grew = {all};\nif grew != 0f {{\n    break;\n}}\n"
+        )
+    }
+
+    /// Statements that make the greatest scores what things are relative to, and shrink what was summed.
+    pub(super) fn shrink(&self, kernel: &mut Kernel<'_>) -> String {
+        let keys = self.schedule().keys;
+        let fours: Vec<usize> = self.fours(keys).map(|(at, _)| at).collect();
+        let mut text = String::new();
+        for r in self.blocks() {
+            text += "workgroupBarrier();\n";
+            text += &self.leave(r, "again");
+            text += &self.seen(kernel, r, &fours);
+            text += &self.most(r, &fours);
+            let _ = write!(
+                text,
+                "let now{r} = max(greatest{r}, most{r});\n\
+                 let shrink{r} = weight(vec4<f32>(greatest{r} - now{r}));\n\
+                 greatest{r} = now{r};\n\
+                 total{r} *= shrink{r}.x;\n\
+                 workgroupBarrier();\n\
+                 // A loop that is left at once, since a branch would have to be known to be uniform.\n\
+                 loop {{\n{}}}\n",
+                indent(&self.rescale(r))
+            );
+        }
+        text
+    }
+
+    /// Statements that multiply what was summed by `shrink{r}`.
+    fn rescale(&self, r: usize) -> String {
+        let (pitch, ty) = (self.pitch(self.schedule().keys), self.ty("f32", 'C'));
+        let mut text =
+            "// Before the first tile, that is nothing.\nif key == first_key {\n    break;\n}\n"
+                .to_string();
+        for d in self.squares(self.schedule().columns) {
+            let _ = write!(
+                text,
+                "let whole{d} = squares;\n\
+                 coopStoreT(o{r}_{d}, &scores[whole{d}], {pitch}u);\nworkgroupBarrier();\n"
+            );
+            for (at, guard) in self.fours(self.side()) {
+                let line = format!("scores[row_at + {at}u] *= shrink{r};\n");
+                text += &guarded(line, guard.as_deref());
+            }
+            let _ = write!(
+                text,
+                "workgroupBarrier();\n\
+                 o{r}_{d} = coopLoadT<{ty}>(&scores[squares], {pitch}u);\nworkgroupBarrier();\n"
+            );
+        }
+        text + "break;\n"
+    }
+}
