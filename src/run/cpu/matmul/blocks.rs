@@ -38,7 +38,10 @@ struct Block {
 }
 
 /// Computes `results`.
-pub(super) fn multiply(floats: &Floats<'_>, results: &Results<'_>) {
+pub(super) fn multiply(floats: &Floats<'_>, results: &mut Results<'_>) {
+    let [m, n, _] = floats.size;
+    assert_eq!(results.sums_mut().len(), floats.count * m * n);
+    let results = &*results;
     let cost = Cost { flops: results.flops(), windows: floats.w.is_computed() };
     let [rows, columns] = size(floats.size, floats.count, cost, threads::count());
     let blocks = cut(floats.size, floats.count, [rows, columns]);
@@ -130,7 +133,7 @@ impl Worker<'_> {
         self.multiply(floats, results, block);
         let Block { index, rows, columns } = block;
         let start = (index * m + rows.start) * n + columns.start;
-        // SAFETY: blocks are disjoint, and this thread has just written the sums of its own.
+        // SAFETY: blocks are disjoint, nobody else has the results, and this thread has just written the sums of its own.
         unsafe {
             if columns.len() == n {
                 return results.finish(&mut self.machine, start, rows.len() * n);
@@ -159,7 +162,7 @@ impl Worker<'_> {
             let w = Part::of(w, index, [&depth, columns], copies[1], &mut self.w);
             let more = from > 0;
             if let (true, Some(x), Some((w, stride))) = (by_rows, x.row, w.rows) {
-                // SAFETY: the sums of the block are this thread's alone; its one row is as long as it has columns.
+                // SAFETY: the sums of the block are this thread's alone; its one row is as long as it has columns, and is there.
                 let out = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
                 if !more {
                     out.fill(0.0);
@@ -168,8 +171,8 @@ impl Worker<'_> {
                 continue;
             }
             let size = [rows.len(), columns.len(), depth.len()];
-            // SAFETY: both parts lie in memory with their strides; the sums of the block are this thread's alone, and
-            // lie in rows of n.
+            // SAFETY: both parts lie in memory with their strides (`Floats` makes sure); the sums of the block are this
+            // thread's alone, and lie in rows of n, all of which are there.
             unsafe { gemm(size, x.place, w.place, (out, n), more, Parallelism::None) };
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn run(
     let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal)?);
     // Blocks copy a right operand that lies by columns, which takes `gemm` twice as long as one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {
-        blocks::multiply(&floats, &results);
+        blocks::multiply(&floats, &mut results);
         return Ok(());
     }
     let [m, n, _] = floats.size;

@@ -43,8 +43,9 @@ impl<'a> Floats<'a> {
             m *= count;
             count = 1;
         }
-        assert!(x.view.is_inside(x.len()) && w.view.is_inside(w.len()), "operands lie in memory");
-        Self { size: [m, product.n, product.k], count, x, w }
+        let size @ [m, n, k] = [m, product.n, product.k];
+        assert!(x.lies_in_memory(count, [m, k]) && w.lies_in_memory(count, [k, n]));
+        Self { size, count, x, w }
     }
 }
 
@@ -183,6 +184,12 @@ impl<'a> Matrices<'a> {
 
     fn batch(&self) -> usize {
         self.view.dims.len() - 2
+    }
+
+    /// Whether these are `count` matrices of `size`, all of whose elements are there.
+    fn lies_in_memory(&self, count: usize, size: [usize; 2]) -> bool {
+        let (batch, one) = self.view.dims.split_at(self.batch());
+        one == size && batch.iter().product::<usize>() == count && self.view.is_inside(self.len())
     }
 
     /// Whether all of the batch is one matrix.

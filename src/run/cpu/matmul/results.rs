@@ -65,15 +65,16 @@ impl<'a> Results<'a> {
     }
 
     /// Makes results of all sums, on all threads.
-    pub fn finish_all(&self) {
+    pub fn finish_all(&mut self) {
+        let this = &*self;
         let len = self.outputs.len();
-        let per = len.div_ceil(parts(len as u64 * (self.flops() + 2))).next_multiple_of(TILE);
-        let ranges = if self.done { 0..0 } else { 0..len };
+        let per = len.div_ceil(parts(len as u64 * (this.flops() + 2))).next_multiple_of(TILE);
+        let ranges = if this.done { 0..0 } else { 0..len };
         for_each(
             ranges.step_by(per.max(1)).collect(),
-            || self.machine(),
-            // SAFETY: the ranges are disjoint, and no other call is under way.
-            |machine, start| unsafe { self.finish(machine, start, per.min(len - start)) },
+            || this.machine(),
+            // SAFETY: the ranges are disjoint, and nobody else has `self`.
+            |machine, start| unsafe { this.finish(machine, start, per.min(len - start)) },
         );
     }
 
