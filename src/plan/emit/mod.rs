@@ -48,11 +48,8 @@ pub(super) fn step(
     let form = emitter.form(group)?;
     let outputs = emitter.outputs(group)?;
     let Leaves { operands, scalars, .. } = emitter.leaves;
-    let mut ops = group.ops.clone();
-    ops.sort_unstable();
-    ops.dedup();
     Some(Step {
-        ops: ops.iter().map(|&ix| ir.nodes[ix].op.name()).collect(),
+        ops: names(ir, &group.ops),
         place: ir.nodes[group.root].place,
         form,
         expr: builder.finish(),
@@ -62,6 +59,18 @@ pub(super) fn step(
         scratch: None,
         cost: Cost::default(),
     })
+}
+
+/// The names of `ops` in the order recorded; of constants only where there is nothing else.
+fn names(ir: &Ir, ops: &[Ix]) -> Vec<&'static str> {
+    let mut ops = ops.to_vec();
+    ops.sort_unstable();
+    ops.dedup();
+    let is_constant = |&ix: &Ix| matches!(ir.nodes[ix].op, Op::Full(_));
+    if !ops.iter().all(is_constant) {
+        ops.retain(|ix| !is_constant(ix));
+    }
+    ops.into_iter().map(|ix| ir.nodes[ix].op.name()).collect()
 }
 
 /// A step in the making.
