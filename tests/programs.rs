@@ -93,11 +93,6 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
             outputs.read_into("y", &mut out).await.unwrap();
             assert_eq!(*outputs.read_view(y).unwrap(), out);
         }
-        // The last of two counts, by whatever they are called.
-        let given: [Input<'_>; 3] =
-            [(x, &[0.5; 3]).into(), (mask, &[true; 3]).into(), ("x", &data).into()];
-        let outputs = program.run(given).await.unwrap();
-        assert_eq!(outputs.read(y).await.unwrap(), data);
         // What was recorded stands for what is not given, and is not changed by what was.
         let given: [Input<'_>; 3] =
             [(x, &data).into(), (mask, &[false; 3]).into(), (bias, &[7.0, 8.0, 9.0]).into()];
@@ -143,6 +138,10 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     says(error(("w", &[1.0_f32; 4]).into()).await, unknown);
     let integers = error(("x", &[1_i32; 4]).into()).await;
     says(integers, &format!("{the_input} takes f32, not i32; give it elements of that type"));
+    let twice: [Input<'_>; 2] = [(x, &[1.0; 4]).into(), ("x", &[1.0_f32; 4]).into()];
+    let twice = of(program.run(twice).await.unwrap_err());
+    assert!(matches!(twice, DataError::GivenTwice(_)));
+    says(twice, &format!("{the_input} is given data twice in one run; give it once"));
     let missing = of(program.run(Input::NONE).await.unwrap_err());
     assert_eq!(of(batch.execute().await.unwrap_err()), missing);
     says(missing, &format!("{the_input} has no data; give it to the run, or `write` it"));

@@ -105,6 +105,9 @@ pub enum ReadError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DataError {
+    /// Data for one input twice in one run, perhaps by its id and by its name.
+    #[error("{0} is given data twice in one run; give it once")]
+    GivenTwice(Origin),
     /// The wrong number of elements.
     #[error("{of} has shape {shape} and takes {} elements, not {given}", shape.elements())]
     Length {

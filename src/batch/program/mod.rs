@@ -3,6 +3,7 @@
 mod outputs;
 
 use std::fmt;
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,8 +100,7 @@ impl Program {
         Ok(Self(Arc::new(program)))
     }
 
-    /// Runs the program. An input that is not given has the data that it had when the program was compiled; of one that
-    /// is given twice, the last counts.
+    /// Runs the program. An input that is not given has the data that it had when the program was compiled.
     /// [Residents](GpuCommandBatch::bind) have what they hold when the run starts, and those that the batch
     /// [keeps](GpuCommandBatch::keep) have what the run made when it ends.
     ///
@@ -108,7 +108,7 @@ impl Program {
     /// has finished.
     ///
     /// # Errors
-    /// [`DataError`] for data that does not fit its input, and for an input without data;
+    /// [`DataError`] for data that does not fit its input, for an input that is given twice, and for one without data;
     /// [`PlanError::EmptyResident`](crate::PlanError::EmptyResident); a failure of the device
     /// ([`DeviceError`](crate::DeviceError)); a [`Fault`](crate::Fault) in the data, and then residents stay as they were.
     pub async fn run<'a>(
@@ -217,7 +217,16 @@ type Fitting<'a> = SmallVec<[(usize, Input<'a>); 4]>;
 impl Inner {
     /// `inputs`, each with the position of the upload that it fills.
     fn fitting<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) -> Result<Fitting<'a>> {
-        inputs.map(|input| Ok((self.upload(&input)?, input))).collect()
+        let mut fitting = Fitting::new();
+        let mut given = SmallVec::<[bool; 64]>::from_elem(false, self.recorded.uploads.len());
+        for input in inputs {
+            let (position, id) = self.upload(&input)?;
+            if mem::replace(&mut given[position], true) {
+                return Err(DataError::GivenTwice(self.recorded.origin(id)).into());
+            }
+            fitting.push((position, input));
+        }
+        Ok(fitting)
     }
 
     /// The data of all uploads: what was recorded, unless `inputs` bring other. What is to go to the pool after the
@@ -237,8 +246,8 @@ impl Inner {
         self.recorded.all_given(uploads)
     }
 
-    /// The position of the upload that `input` is for, which it fills.
-    fn upload(&self, input: &Input<'_>) -> Result<usize> {
+    /// The position of the upload that `input` is for, which it fills, and its node.
+    fn upload(&self, input: &Input<'_>) -> Result<(usize, NodeId)> {
         let id = self.find(input.key).map_err(|unknown| match unknown {
             Unknown::Id => DataError::Foreign,
             Unknown::Name(name) => {
@@ -262,7 +271,7 @@ impl Inner {
         if given != shape.elements() {
             return Err(DataError::Length { of: of(), given, shape }.into());
         }
-        Ok(position as usize)
+        Ok((position as usize, id))
     }
 
     fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
