@@ -87,6 +87,10 @@ impl DeviceBuilder {
 impl GpuCommandBatch {
     /// [`GpuCommandBatch::execute`], waiting on this thread.
     ///
+    /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll, where both
+    /// [update](GpuCommandBatch::update) a resident or share a [memory budget](crate::DeviceBuilder::memory_budget). There,
+    /// await [`GpuCommandBatch::execute`].
+    ///
     /// # Errors
     /// As [`GpuCommandBatch::execute`].
     pub fn execute_blocking(&mut self) -> Result<()> {
@@ -120,6 +124,10 @@ impl GpuCommandBatch {
 
 impl Program {
     /// [`Program::run`], waiting on this thread.
+    ///
+    /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll, where both
+    /// [update](GpuCommandBatch::update) a resident or share a [memory budget](crate::DeviceBuilder::memory_budget). There,
+    /// await [`Program::run`].
     ///
     /// ```
     /// # fn main() -> onetrip::Result<()> {
