@@ -10,11 +10,15 @@ mod sides;
 mod tiles;
 
 use std::future::ready;
+#[cfg(feature = "gpu")]
+use std::pin::Pin;
 use std::sync::Arc;
 
 use self::probe::{Bench, Data};
 use crate::clock::Stopwatch;
 use crate::cost::{Backend, DeviceProfile};
+#[cfg(feature = "gpu")]
+use crate::error::DeviceError;
 use crate::error::Result;
 use crate::plan::Target;
 use crate::run::cpu::CpuPool;
@@ -95,39 +99,69 @@ pub(crate) async fn measure(
     #[cfg(feature = "gpu")]
     if let Some((gpu, target)) = &subject.gpu {
         let bench = Bench::on_gpu(gpu, target, pace, &data);
-        let software = gpu.info().software;
-        let compiling = Stopwatch::started();
-        let tiles = tiles::Gauge::new(&bench, &profile, software);
-        let products = tiles.plans().chain(bench.plans(sides::product_graphs()));
-        let mut products = Some(gpu.begin_compiling(bench.dispatches(products)));
-        if threads::count() < SPARE_THREADS
-            && let Some(products) = products.take()
-        {
-            products.await?;
-        }
-        bench.compile(bench.plans(sides::other_graphs())).await?;
-        groups.compiled(compiling);
-        let compiled = async {
-            match products {
-                Some(products) => Ok(products.await?),
-                None => Ok(()),
-            }
-        };
-        let side = sides::measure(&bench, &profile.gpu, &mut groups, compiled);
-        let Some(side) = side.await? else { return Ok(None) };
-        profile.gpu = side;
-        if !software {
-            let tiles = tiles::Gauge::new(&bench, &profile, software);
-            let until = groups.next(Backend::Gpu, "tiles", TILES);
-            let Some((cores, rates)) = tiles.measure(&profile, until).await? else {
-                return Ok(None);
-            };
-            (profile.cores, profile.tiles) = (cores, rates);
+        let beside = threads::count() >= SPARE_THREADS;
+        if !measure_gpu(gpu, &bench, &mut groups, &mut profile, beside).await? {
+            return Ok(None);
         }
     }
     profile.measured = true;
     // A clock that stands still, or a driver that answers nonsense.
     Ok(profile.check().is_ok().then_some(profile))
+}
+
+/// Measures the GPU, while the kernels of products are compiled if that may be done `beside` it; `false` if the pace said
+/// to stop.
+#[cfg(feature = "gpu")]
+async fn measure_gpu(
+    gpu: &Gpu,
+    bench: &Bench<'_>,
+    groups: &mut Groups<'_>,
+    profile: &mut DeviceProfile,
+    beside: bool,
+) -> Result<bool> {
+    let software = gpu.info().software;
+    let compiling = Stopwatch::started();
+    let tiles = tiles::Gauge::new(bench, profile, software);
+    let products = tiles.plans().chain(bench.plans(sides::product_graphs()));
+    let mut products = Begun(Some(Box::pin(gpu.begin_compiling(bench.dispatches(products)))));
+    let side = async {
+        if !beside {
+            products.ended().await?;
+        }
+        bench.compile(bench.plans(sides::other_graphs())).await?;
+        groups.compiled(compiling);
+        sides::measure(bench, &profile.gpu, groups, products.ended()).await
+    }
+    .await;
+    // Whatever came of it: no driver may be at work once the device is let go of.
+    products.ended().await?;
+    let Some(side) = side? else { return Ok(false) };
+    profile.gpu = side;
+    if !software {
+        let tiles = tiles::Gauge::new(bench, profile, software);
+        let until = groups.next(Backend::Gpu, "tiles", TILES);
+        let Some((cores, rates)) = tiles.measure(profile, until).await? else {
+            return Ok(false);
+        };
+        (profile.cores, profile.tiles) = (cores, rates);
+    }
+    Ok(true)
+}
+
+/// What was begun on other threads, until somebody waited for its end.
+#[cfg(feature = "gpu")]
+struct Begun<F>(Option<Pin<Box<F>>>);
+
+#[cfg(feature = "gpu")]
+impl<F: Future<Output = Result<(), DeviceError>>> Begun<F> {
+    async fn ended(&mut self) -> Result<()> {
+        if let Some(begun) = &mut self.0 {
+            let ended = begun.await;
+            self.0 = None;
+            ended?;
+        }
+        Ok(())
+    }
 }
 
 impl Subject {
@@ -201,5 +235,53 @@ impl Deadline {
     /// Seconds that are left; less than 0 if it is past.
     fn left(&self) -> f64 {
         self.until - self.clock.total().as_secs_f64()
+    }
+}
+
+#[cfg(all(test, feature = "gpu"))]
+mod tests {
+    use super::*;
+    use crate::run::gpu::AdapterChoice;
+
+    /// Says to stop at once.
+    struct Stop;
+
+    impl Pace for Stop {
+        fn may_go_on(&self) -> bool {
+            false
+        }
+
+        fn others(&self) -> u64 {
+            0
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_stopped_leaves_no_compiler_at_work() {
+        let Ok(gpu) = Gpu::open(&AdapterChoice::best(None, true), None).await else { return };
+        let mut profile = DeviceProfile::typical(2);
+        let target = Target {
+            backend: Backend::Gpu,
+            limits: gpu.limits().clone(),
+            profile: Arc::new(profile.clone()),
+        };
+        let data = Data::default();
+        let bench = Bench::on_gpu(&gpu, &target, &Stop, &data);
+        let mut groups = Groups {
+            progress: &mut |_| {},
+            started: Stopwatch::started(),
+            compiling: 0.0,
+            done: 0,
+            of: 1,
+            shares: 1.0,
+        };
+        // With these known, all that takes time is to compile the products.
+        let others = bench.plans(sides::other_graphs());
+        bench.compile(others).await.expect("kernels that compile");
+        let measured = measure_gpu(&gpu, &bench, &mut groups, &mut profile, true).await;
+        assert!(!measured.expect("nothing failed"));
+        let products = bench.dispatches(bench.plans(sides::product_graphs()));
+        let kernels = gpu.compile(products).await.expect("they were compiled");
+        assert_eq!(kernels.compiled, 0, "they were to be waited for");
     }
 }
