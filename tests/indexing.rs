@@ -1,9 +1,9 @@
-//! Scatters and histograms of many elements, against loops.
+//! Look-ups in long rows, scatters and histograms of many elements, against loops.
 
 mod common;
 
 use common::devices;
-use onetrip::GpuCommandBatch;
+use onetrip::{Device, Element, Error, GpuCommandBatch, f16};
 
 /// Numbers below `below`, the same in every run (a linear congruential generator: Knuth, 1997).
 fn numbers(count: usize, below: usize) -> Vec<u32> {
@@ -94,5 +94,88 @@ async fn histograms_of_many_bins() {
             4 * bins as u64,
             "what was not compared is not downloaded"
         );
+    }
+}
+
+/// Rows of a table, elements of each, and how many are looked up in each.
+const LONG_ROWS: [[usize; 3]; 6] = [
+    [128, 4098, 4100],
+    [129, 4096, 4096],
+    [45, 5001, 8196],
+    [43, 16_380, 8196],
+    [64, 4096, 4097],
+    [1, 4100, 600_000],
+];
+
+#[tokio::test]
+async fn look_ups_in_long_rows() {
+    for [rows, size, columns] in LONG_ROWS {
+        for device in devices().await {
+            look_up(&device, [rows, size, columns], |n| n as f32 - 0.5).await;
+            if columns == 4100 {
+                look_up(&device, [rows, size, columns], |n| n.cast_signed() - 500_000).await;
+                look_up(&device, [rows, size, columns], |n| f16::from_f32((n % 2000) as f32)).await;
+            }
+        }
+    }
+}
+
+/// Each alone in a batch, since kernels of several look-ups are others.
+async fn look_up<T: Element + PartialEq>(
+    device: &Device,
+    [rows, size, columns]: [usize; 3],
+    number: impl Fn(u32) -> T,
+) {
+    let x: Vec<T> = numbers(rows * size, 1 << 20).into_iter().map(number).collect();
+    let shared = numbers(columns, size);
+    let own: Vec<i32> =
+        numbers(rows * columns, size - 3).iter().map(|&i| i.cast_signed()).collect();
+    let mut b = [0, 1, 2].map(|_| GpuCommandBatch::new(device));
+    let table = b.each_mut().map(|b| b.upload_shaped(&x, [rows, size]));
+    let i = b[0].upload(&shared);
+    let gathered = b[0].gather(table[0], i, 1);
+    let j = b[1].upload_shaped(&own, [rows, columns]);
+    let taken = b[1].take_along_axis(table[1], j, -1);
+    // Rows of a view, the last first, that begin within others.
+    let part = b[2].slice(table[2], [(0..rows, -1), (3..size, 1)]);
+    let j = b[2].upload_shaped(&own, [rows, columns]);
+    let within = b[2].take_along_axis(part, j, 1);
+    let mut results = Vec::new();
+    for (b, id) in b.iter_mut().zip([gathered, taken, within]) {
+        b.execute().await.expect("indices in range");
+        results.push(b.read(id).await.expect("a download"));
+    }
+    let what = format!("{rows}x{size}, {columns} on {}", device.info().name);
+    for k in 0..rows * columns {
+        let (row, column) = (k / columns, k % columns);
+        let (at, own) = (|row: usize, i: usize| x[row * size + i], own[k] as usize);
+        assert!(results[0][k] == at(row, shared[column] as usize), "{what}: gather at {k}");
+        assert!(results[1][k] == at(row, own), "{what}: take_along_axis at {k}");
+        assert!(results[2][k] == at(rows - 1 - row, own + 3), "{what}: of a view at {k}");
+    }
+}
+
+/// An index out of range is told wherever it is, the first of them.
+#[tokio::test]
+async fn faults_in_long_rows() {
+    let (rows, size, columns) = (129, 4098, 4100);
+    let x: Vec<u32> = numbers(rows * size, 1 << 20);
+    for bad in [vec![rows * columns - 1], vec![100 * columns + 5, columns - 1], vec![0]] {
+        let mut indices: Vec<i32> =
+            numbers(rows * columns, size).iter().map(|&i| i.cast_signed()).collect();
+        for (at, &place) in bad.iter().enumerate() {
+            indices[place] = if at == 0 { size as i32 } else { -1 };
+        }
+        let first = *bad.iter().min().unwrap();
+        for device in devices().await {
+            let mut b = GpuCommandBatch::new(&device);
+            let (x, i) =
+                (b.upload_shaped(&x, [rows, size]), b.upload_shaped(&indices, [rows, columns]));
+            let y = b.take_along_axis(x, i, 1);
+            b.download(y);
+            let error = b.execute().await.expect_err("an index out of range");
+            let Error::Fault(fault) = error else { panic!("{error}") };
+            assert_eq!(fault.at, [first / columns, first % columns], "{}", device.info().name);
+        }
     }
 }

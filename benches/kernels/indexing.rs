@@ -48,6 +48,14 @@ const CASES: &[Case] = &[
         element: |at, i| i / 8192 * 8192 + at[i % 8192] as usize,
     },
     Case {
+        name: "take_along_axis1_16384x4096",
+        table: [16_384, 4096],
+        indices: &[16_384, 4096],
+        below: 4096,
+        record: |b, x, i| b.take_along_axis(x, i, 1),
+        element: |at, i| i / 4096 * 4096 + at[i] as usize,
+    },
+    Case {
         name: "take_along_axis0_8192x4096",
         table: [8192, 4096],
         indices: &[8192, 4096],

@@ -7,7 +7,7 @@ use super::collapse::Axes;
 use super::fours::{self, Four};
 use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
-use super::transpose;
+use super::{row_table, transpose};
 use crate::cost::Limits;
 use crate::expr::wgsl::type_name;
 use crate::plan::{Plan, Source, Step};
@@ -27,6 +27,10 @@ pub(super) fn lower(plan: &Plan, step: &Step, limits: &Limits, dims: &[usize]) -
         return transpose::lower(kernel, &space, &function, &crossing);
     }
     let quads = Quads::new(&space);
+    if let Some((step, row)) = row_table::find(step, &space, limits) {
+        let quads = Quads { by_row: true, ..quads };
+        return row_table::lower(plan, &step, limits, &quads, &row);
+    }
     let (with_fours, fours) =
         if quads.in_rows { fours::find(step, &space) } else { (step.clone(), Vec::new()) };
     if fours.is_empty() {
@@ -92,16 +96,29 @@ fn index(
 
 /// The variant whose threads take four neighbours. Where the last axis is a multiple of four, they
 /// never span two rows; else all is walked as one row, with a rest of fewer than four at its end.
-struct Quads<'a> {
-    space: &'a Space,
+pub(super) struct Quads<'a> {
+    pub space: &'a Space,
     /// Whether quads keep to rows.
     in_rows: bool,
+    /// Whether the kernel says `row` and `column` beside `i`.
+    by_row: bool,
 }
 
 impl<'a> Quads<'a> {
     fn new(space: &'a Space) -> Self {
         let inner = space.axes.dims[space.axes.rank() - 1];
-        Self { space, in_rows: inner.is_multiple_of(4) }
+        Self { space, in_rows: inner.is_multiple_of(4), by_row: false }
+    }
+
+    /// The coordinates of the first of a quad.
+    fn coordinates(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
+        let dims = &self.space.axes.dims;
+        if !self.by_row {
+            return kernel.coordinates("c", "i", dims);
+        }
+        let (text, mut names) = kernel.coordinates("c", "row", &dims[..dims.len() - 1]);
+        names.push("column".to_string());
+        (text, names)
     }
 
     /// Whether four neighbours of the map always lie in one aligned quad, by strides and offset.
@@ -130,13 +147,19 @@ impl<'a> Quads<'a> {
         lanes::binds_wide(kernel, &self.space.operands, operand, by_itself)
     }
 
-    fn lower(&self, mut kernel: Kernel<'_>, function: &Function, fours: &[Four]) -> Dispatch {
-        let elements = self.space.axes.len();
+    /// Binds outputs and operands. For each operand, whether it is read in fours.
+    pub fn bind(&self, kernel: &mut Kernel<'_>) -> Vec<bool> {
         let wide: Vec<bool> = (0..kernel.step.operands.len())
-            .map(|o| self.space.operands.contains(&o) && self.reads_wide(&kernel, o))
+            .map(|o| self.space.operands.contains(&o) && self.reads_wide(kernel, o))
             .collect();
         kernel.bind_outputs(|_| true);
         kernel.bind_operands(&self.space.operands, |operand| wide[operand]);
+        wide
+    }
+
+    fn lower(&self, mut kernel: Kernel<'_>, function: &Function, fours: &[Four]) -> Dispatch {
+        let elements = self.space.axes.len();
+        let wide = self.bind(&mut kernel);
         fours.iter().for_each(|four| kernel.bind_fours(four.table));
         let each = quads_a_thread(&kernel, fours, elements);
         let count = kernel.size(elements);
@@ -163,7 +186,8 @@ impl<'a> Quads<'a> {
         kernel.dispatch(include_str!("../../shaders/map.wgsl"), &holes, "", groups)
     }
 
-    fn load(
+    /// Statements that load the operands of a quad.
+    pub fn load(
         &self,
         kernel: &mut Kernel<'_>,
         function: &Function,
@@ -175,7 +199,7 @@ impl<'a> Quads<'a> {
         out.held = vec![Held::One; kernel.step.operands.len()];
         let mut coordinates = Vec::new();
         if self.in_rows && space.needs_coordinates() {
-            (out.text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
+            (out.text, coordinates) = self.coordinates(kernel);
         }
         for &operand in &space.operands {
             let (map, offset) = (space.map_of(operand), kernel.step.operands[operand].view.offset);
@@ -237,7 +261,7 @@ impl<'a> Quads<'a> {
     }
 
     /// What computes the four results, and what stores them.
-    fn finish(
+    pub fn finish(
         &self,
         kernel: &mut Kernel<'_>,
         function: &Function,
@@ -276,34 +300,39 @@ impl<'a> Quads<'a> {
 
 /// What loads the operands of a quad.
 #[derive(Default)]
-struct Loads {
-    functions: String,
-    text: String,
+pub(super) struct Loads {
+    pub functions: String,
+    pub text: String,
     /// The fields of what is loaded, and their values.
-    fields: String,
-    names: String,
-    held: Vec<Held>,
+    pub fields: String,
+    pub names: String,
+    pub held: Vec<Held>,
 }
 
 impl Loads {
     /// Gives what was loaded of `operand` to who computes the quad.
-    fn hand_over(&mut self, operand: usize, ty: &str) {
-        let _ = writeln!(self.fields, "x{operand}: {ty},");
+    pub fn hand_over(&mut self, operand: usize, ty: &str) {
+        self.hand_over_as(&format!("x{operand}"), ty);
+    }
+
+    /// Gives the local `name` to who computes the quad.
+    pub fn hand_over_as(&mut self, name: &str, ty: &str) {
+        let _ = writeln!(self.fields, "{name}: {ty},");
         let comma = if self.names.is_empty() { "" } else { ", " };
-        let _ = write!(self.names, "{comma}x{operand}");
+        let _ = write!(self.names, "{comma}{name}");
     }
 }
 
 /// What becomes of a quad.
 #[derive(Default)]
-struct Done {
+pub(super) struct Done {
     /// Statements that compute the results of the four lanes.
-    results: String,
+    pub results: String,
     /// The fields of what is computed, and their values.
-    fields: String,
-    values: String,
+    pub fields: String,
+    pub values: String,
     /// Statements that store them.
-    stores: String,
+    pub stores: String,
 }
 
 impl Done {

@@ -14,6 +14,7 @@ mod reduce;
 mod results;
 mod row;
 mod row_body;
+mod row_table;
 mod rows;
 mod scan;
 mod sort;

@@ -15,6 +15,8 @@ pub(crate) struct Limits {
     pub groups: u32,
     /// Bytes of workgroup memory.
     pub workgroup_bytes: u32,
+    /// Threads of the largest workgroup, 256 or more.
+    pub threads: u32,
     /// Whether kernels can hold `f16` in memory. Where not, it is stored in 32 bits, rounded.
     pub f16: bool,
     /// Where kernels may use subgroup operations: how many threads a subgroup may have.
@@ -51,6 +53,7 @@ impl Limits {
             storage_buffers: 8,
             groups: 65_535,
             workgroup_bytes: 16_384,
+            threads: 256,
             f16: true,
             subgroups: None,
             units: None,

@@ -71,7 +71,7 @@ impl Kernel<'_> {
     }
 
     /// The WGSL type that holds `dtype` in memory.
-    pub(super) fn stored(&self, dtype: DType) -> &'static str {
+    pub fn stored(&self, dtype: DType) -> &'static str {
         match dtype {
             DType::F16 if self.limits.f16 => "f16",
             DType::F32 | DType::F16 => "f32",

@@ -46,7 +46,7 @@ impl Kernel<'_> {
     }
 
     /// What is stored as `element`, in its lane type.
-    pub(super) fn loaded(&self, dtype: DType, element: &str) -> String {
+    pub fn loaded(&self, dtype: DType, element: &str) -> String {
         match dtype {
             DType::F16 if self.limits.f16 => format!("f32({element})"),
             DType::Bool => format!("({element} != 0u)"),

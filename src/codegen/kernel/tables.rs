@@ -1,7 +1,7 @@
 //! Operands that a kernel has as a whole: tables, from which generated functions fetch, and the run's failures.
 
-use super::Kernel;
 use super::bindings::Buffer;
+use super::{Kernel, UNBOUND};
 use crate::codegen::BufferRef;
 use crate::codegen::template::indent;
 use crate::expr::wgsl::type_name;
@@ -15,6 +15,14 @@ impl Kernel<'_> {
             self.bind(BufferRef::Value(value), dtype, false, true);
             self.fours.insert(operand);
         }
+    }
+
+    /// Binds the table `operand`, in fours or in elements, and names its buffer.
+    pub fn bind_table(&mut self, operand: usize, wide: bool) -> String {
+        let Operand { source, dtype, .. } = self.step.operands[operand];
+        let Source::Table(value) = source else { return UNBOUND.into() };
+        self.bind(BufferRef::Value(value), dtype, false, wide);
+        self.buffer(BufferRef::Value(value))
     }
 
     /// Binds the whole operands that functions use, and makes the functions that those call.

@@ -11,6 +11,7 @@ mod reduce;
 #[cfg(feature = "gpu")]
 mod reference;
 mod row;
+mod row_table;
 mod scan;
 mod sort;
 mod text;

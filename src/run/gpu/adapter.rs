@@ -182,6 +182,9 @@ fn plan_limits(device: &wgpu::Device, adapter: &wgpu::Adapter, info: &GpuInfo) -
         storage_buffers: limits.max_storage_buffers_per_shader_stage as usize,
         groups: limits.max_compute_workgroups_per_dimension,
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
+        threads: limits
+            .max_compute_invocations_per_workgroup
+            .min(limits.max_compute_workgroup_size_x),
         f16: device.features().contains(wgpu::Features::SHADER_F16),
         subgroups,
         units: subgroups.and_then(|subgroups| units(device, adapter, subgroups)),
