@@ -202,3 +202,49 @@ impl<'a> Chunk<'a> {
 fn lies_in_place(machine: &Machine<'_>, index: usize, dtype: DType) -> bool {
     !matches!(dtype, DType::F16 | DType::Bool) && machine.has_place(index)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 203;
+
+    fn outputs() -> [HostBuffer; 2] {
+        [DType::U32, DType::F16].map(|dtype| HostBuffer::try_zeroed(dtype, LEN).unwrap())
+    }
+
+    #[test]
+    fn threads_write_to_ranges_of_their_own() {
+        const RANGE: usize = 7;
+        let mut outputs = outputs();
+        let shared = Shared::new(&mut outputs);
+        let write = |thread: usize| {
+            for start in (thread * RANGE..LEN).step_by(3 * RANGE) {
+                // SAFETY: each thread has every third range.
+                let chunk = unsafe { shared.chunk(start, RANGE.min(LEN - start)) };
+                for (_, bytes) in chunk.outputs {
+                    bytes.iter_mut().for_each(|byte| *byte += 1 + thread as u8);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                scope.spawn(move || write(thread));
+            }
+        });
+        for output in outputs {
+            let mut bytes = output.bytes().iter().enumerate();
+            let size = output.dtype().size();
+            assert!(bytes.all(|(at, &byte)| usize::from(byte) == 1 + at / size / RANGE % 3));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "end <= self.len")]
+    fn no_range_reaches_beyond_the_outputs() {
+        let mut outputs = outputs();
+        let shared = Shared::new(&mut outputs);
+        // SAFETY: nobody else uses them.
+        let _chunk = unsafe { shared.chunk(LEN - 3, 4) };
+    }
+}

@@ -101,3 +101,63 @@ impl<'a> Results<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+    use crate::dtype::{DType, Ty};
+    use crate::expr::{Builder, E};
+
+    /// Three threads write sums of their own rows and finish them, and all are finished at once: f(sum) for outputs of `dtypes`.
+    fn check(dtypes: &[DType], f: impl Fn(E<'_>) -> E<'_>, want: impl Fn(f32) -> f32) {
+        const ROW: usize = 67;
+        let builder = Builder::default();
+        let root = f(builder.acc(Ty::F32)).r();
+        let tape = Tape::compile(&builder.clone().finish(), &vec![root; dtypes.len()], &[], &[]);
+        for at_once in [false, true] {
+            let new = |&dtype| HostBuffer::try_zeroed(dtype, 3 * ROW).unwrap();
+            let (mut outputs, mut apart) = (dtypes.iter().map(new).collect::<Vec<_>>(), Vec::new());
+            let mut results = Results::new(&mut outputs, &mut apart, &tape, &[]);
+            if at_once {
+                for (at, sum) in results.sums_mut().iter_mut().enumerate() {
+                    *sum = (at as f32).to_bits();
+                }
+                results.finish_all();
+            } else {
+                let results = &results;
+                std::thread::scope(|scope| {
+                    for row in 0..3 {
+                        scope.spawn(move || {
+                            let all = row * ROW..(row + 1) * ROW;
+                            // SAFETY: each thread has a row.
+                            unsafe {
+                                all.clone().for_each(|at| results.sum(at).write(at as f32));
+                                results.finish(&mut results.machine(), all.start, ROW);
+                            }
+                        });
+                    }
+                });
+            }
+            for output in &outputs {
+                for at in 0..3 * ROW {
+                    let got = match output.dtype() {
+                        DType::F16 => output.as_slice::<f16>().unwrap()[at].to_f32(),
+                        _ => output.as_slice::<f32>().unwrap()[at],
+                    };
+                    assert_eq!(got, want(at as f32), "{dtypes:?} [{at}]");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_a_sum_reads_it_wherever_it_lies() {
+        use DType::{F16, F32};
+        check(&[F32], |sum| sum, |sum| sum);
+        for dtypes in [&[F32][..], &[F16], &[F16, F32], &[F32, F32]] {
+            check(dtypes, |sum| sum * 2.0 + 1.0, |sum| 2.0 * sum + 1.0);
+        }
+    }
+}
