@@ -186,8 +186,13 @@ impl Piece {
         let kernels = gpu.compile(device.dispatches(&self.plan)).await?;
         let mut known = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
         // Those that another run compiled meanwhile have their parameters on the device already.
-        let kernels = known.take().filter(|known| gpu.can_run(known)).unwrap_or(kernels);
-        Ok((Arc::clone(known.insert(kernels)), true))
+        if let Some(known) = known.as_ref().filter(|known| gpu.can_run(known)) {
+            return Ok((Arc::clone(known), true));
+        }
+        let lost = known.replace(Arc::clone(&kernels));
+        drop(known);
+        lost.into_iter().for_each(Gpu::forget);
+        Ok((kernels, true))
     }
 }
 

@@ -54,7 +54,7 @@ use self::gather::Gather;
 use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
 use self::poller::Poller;
-use self::pool::{Kind, Lease, Pool, size_class};
+use self::pool::{Kind, Lease, Needs, Pool, size_class};
 use self::staging::Cargo;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
@@ -227,6 +227,11 @@ impl Gpu {
         kernels.params.as_ref().is_none_or(|params| self.0.pool.is_of(&params.block))
     }
 
+    /// Lets go of what was compiled for a lost device: to destroy that may take long here.
+    pub fn forget(kernels: Arc<Kernels>) {
+        closer::close(kernels);
+    }
+
     /// Lets go of a lost device, which is closed when nobody else holds it: here that may take long.
     pub fn close(self) {
         closer::close(self.0);
@@ -237,9 +242,10 @@ impl Gpu {
         self.0.device.destroy();
     }
 
-    /// Compiles what is missing, several at once, off the awaiting thread.
+    /// Compiles what is missing, several at once, off the awaiting thread. So is memory for parameters allocated: while a driver
+    /// compiles for others, it takes tens of milliseconds to allocate.
     pub async fn compile(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
-        if self.0.compiler.knows(&dispatches) {
+        if self.0.has_room_for_params(&dispatches) && self.0.compiler.knows(&dispatches) {
             return self.compile_here(dispatches);
         }
         let gpu = self.clone();
@@ -260,8 +266,7 @@ impl Gpu {
         let shared = &self.0;
         shared.health.check(&shared.device)?;
         let (pipelines, compiled, hits) = shared.compiler.compile(&dispatches)?;
-        let alignment = shared.device.limits().min_uniform_buffer_offset_alignment;
-        let (words, offsets) = Params::pack(&dispatches, alignment);
+        let (words, offsets) = shared.params(&dispatches);
         let params = if words.is_empty() {
             None
         } else {
@@ -294,6 +299,18 @@ impl Shared {
     fn encoder(&self) -> wgpu::CommandEncoder {
         let descriptor = wgpu::CommandEncoderDescriptor { label: Some("onetrip") };
         self.device.create_command_encoder(&descriptor)
+    }
+
+    /// The parameters of `dispatches` as they will lie in one block, and where each one's begin.
+    fn params(&self, dispatches: &[Dispatch]) -> (Vec<u32>, Vec<u32>) {
+        Params::pack(dispatches, self.device.limits().min_uniform_buffer_offset_alignment)
+    }
+
+    /// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
+    fn has_room_for_params(&self, dispatches: &[Dispatch]) -> bool {
+        let bytes = 4 * self.params(dispatches).0.len() as u64;
+        let has = |size| self.pool.has(&Needs::from([((Kind::Params, size), 1)]));
+        bytes == 0 || size_class(bytes, self.info.buffer_bytes).is_some_and(has)
     }
 
     fn bind_groups(&self) -> MutexGuard<'_, Lru<GroupKey, wgpu::BindGroup>> {

@@ -52,6 +52,22 @@ async fn pipelines_are_compiled_once() {
 }
 
 #[tokio::test]
+async fn whoever_compiles_knows_whether_memory_must_be_allocated() {
+    let gpu = gpu_or_return!();
+    let (_, kernels) = adder(&gpu, 100, 1);
+    let dispatches = kernels.dispatches.clone();
+    assert!(gpu.0.compiler.knows(&dispatches));
+    assert!(!gpu.0.has_room_for_params(&dispatches), "the kernels have the one block there is");
+    drop(kernels);
+    assert!(gpu.0.has_room_for_params(&dispatches));
+    assert!(gpu.0.has_room_for_params(&[]), "without parameters there is nothing to allocate");
+    let again = gpu.compile(dispatches.clone()).await.unwrap();
+    assert!(!gpu.0.has_room_for_params(&dispatches));
+    let beside = gpu.compile(dispatches).await.unwrap();
+    assert_eq!((again.compiled, beside.compiled), (0, 0));
+}
+
+#[tokio::test]
 async fn truth_values_are_words_on_the_device() {
     let gpu = gpu_or_return!();
     let data: Vec<bool> = (0..517).map(|i| i % 3 == 0).collect();
