@@ -238,7 +238,8 @@ impl Deadline {
     }
 }
 
-#[cfg(all(test, feature = "gpu"))]
+#[cfg(test)]
+#[cfg(feature = "gpu")]
 mod tests {
     use super::*;
     use crate::run::gpu::AdapterChoice;
