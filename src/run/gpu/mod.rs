@@ -19,6 +19,7 @@ mod convert;
 mod encode;
 mod fault;
 mod flight;
+mod gate;
 mod gather;
 mod idle;
 mod kernels;
