@@ -158,29 +158,29 @@ pub trait Element:
 
 /// An element type with arithmetic: all but `bool`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no numeric element type",
+    message = "`{Self}` is not a numeric element type",
     note = "`f32`, `f16`, `i32` and `u32` are; `cast` converts"
 )]
 pub trait Numeric: Element {}
 
 /// A numeric type with a sign: `f32`, `f16`, `i32`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no signed element type",
+    message = "`{Self}` is not a signed element type",
     note = "`f32`, `f16` and `i32` are; `cast` converts"
 )]
 pub trait Signed: Numeric {}
 
 /// A floating-point type: `f32` or `f16`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no floating-point element type",
+    message = "`{Self}` is not a floating-point element type",
     note = "`f32` and `f16` are; `cast` converts"
 )]
 pub trait Float: Signed {}
 
 /// An integer type that can say which element: `i32` or `u32`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot say which element",
-    note = "`i32` and `u32` can; `cast` converts"
+    message = "`{Self}` is not an index type",
+    note = "`i32` and `u32` are; `cast` converts"
 )]
 pub trait Index: Numeric {}
 

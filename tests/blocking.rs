@@ -79,3 +79,35 @@ fn a_task_may_block_as_often_as_it_likes() {
         assert_eq!(batch.read_blocking(y).expect("a result"), [1.0]);
     });
 }
+
+/// Where methods of the public types stand.
+const METHODS: [&str; 8] = [
+    "batch/arrays.rs",
+    "batch/program/mod.rs",
+    "batch/program/outputs.rs",
+    "batch/resident.rs",
+    "batch/run.rs",
+    "device.rs",
+    "device/builder.rs",
+    "device/calibration.rs",
+];
+
+#[test]
+fn every_async_method_has_a_twin() {
+    let source = |path: &str| {
+        let path = format!("{}/src/{path}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let twins: String =
+        ["batch/blocking.rs", "batch/arrays.rs", "batch/resident.rs"].map(source).concat();
+    let mut count = 0;
+    for path in METHODS {
+        for method in source(path).split("pub async fn ").skip(1) {
+            let end = method.find(['<', '(']).expect("a list of parameters");
+            let twin = format!("pub fn {}_blocking", &method[..end]);
+            assert!(twins.contains(&twin), "{path}: no `{twin}`");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
+}

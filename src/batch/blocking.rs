@@ -7,7 +7,7 @@ use super::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
 };
 use crate::calibrate::Progress;
-use crate::cost::DeviceProfile;
+use crate::cost::{DeviceProfile, Placement};
 use crate::device::{Device, DeviceBuilder};
 use crate::dtype::Element;
 use crate::error::Result;
@@ -123,6 +123,14 @@ impl GpuCommandBatch {
 }
 
 impl Program {
+    /// [`Program::with_placement`], waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Program::with_placement`].
+    pub fn with_placement_blocking(&self, placement: Placement) -> Result<Self> {
+        wait(self.with_placement(placement))
+    }
+
     /// [`Program::run`], waiting on this thread.
     ///
     /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll, where both

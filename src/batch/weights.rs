@@ -97,7 +97,8 @@ impl Weights {
 
     fn new(file: Bytes, name: String) -> Result<Self> {
         let read = SafeTensors::read_metadata(file.get());
-        let not_one = |error| unreadable(&name, format_args!("it is no safetensors file: {error}"));
+        let not_one =
+            |error| unreadable(&name, format_args!("it is not a safetensors file: {error}"));
         let (header, metadata) = read.map_err(not_one)?;
         // The header's length comes before it, in eight bytes.
         Ok(Self { file, name, metadata, start: header + 8 })

@@ -88,7 +88,8 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// As [`GpuCommandBatch::compile`].
+    /// [`PlanError::NoSuchSide`](crate::PlanError::NoSuchSide) if the device lacks the side; else as
+    /// [`GpuCommandBatch::compile`].
     pub async fn with_placement(&self, placement: Placement) -> Result<Self> {
         Self::compiled(Recorded { placement, ..self.0.recorded.clone() }).await
     }
@@ -103,6 +104,20 @@ impl Program {
     /// Runs the program. An input that is not given has the data that it had when the program was compiled.
     /// [Residents](GpuCommandBatch::bind) have what they hold when the run starts, and those that the batch
     /// [keeps](GpuCommandBatch::keep) have what the run made when it ends.
+    ///
+    /// A program without inputs, or one whose inputs all keep their data, is given [`Input::NONE`]:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch, Input};
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let y = batch.random_uniform::<f32>(3, 0.0, 1.0, 7);
+    /// let program = batch.compile().await?;
+    /// assert_eq!(program.run(Input::NONE).await?.read(y).await?.len(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// The future is `Send` and may be dropped at any time: memory that a device still uses is used again when that
     /// has finished.
