@@ -82,6 +82,11 @@ impl<'a> Bench<'a> {
         self.target.backend
     }
 
+    /// Waits until nobody else computes; `false`: stop.
+    pub fn may_go_on(&self) -> bool {
+        self.pace.may_go_on()
+    }
+
     /// The time of `graph`, whose residents and uploads are filled with one number.
     pub async fn time(&self, graph: Option<Graph>, deadline: Deadline) -> Result<Sample> {
         let Some(plan) = graph.and_then(|graph| plan(&graph, self.target).ok()) else {
@@ -92,7 +97,7 @@ impl<'a> Bench<'a> {
 
     /// The time of `plan`.
     pub async fn time_plan(&self, plan: Plan, deadline: Deadline) -> Result<Sample> {
-        if !self.pace.may_go_on() {
+        if !self.may_go_on() {
             return Ok(Sample::Stopped);
         }
         if deadline.left() < 0.0 {
@@ -114,7 +119,7 @@ impl<'a> Bench<'a> {
             _ => count < MOST_REPEATS && spent < settling,
         };
         while is_wanted(samples.len(), spent) && tries < 2 * MOST_REPEATS {
-            if !self.pace.may_go_on() {
+            if !self.may_go_on() {
                 return Ok(Sample::Stopped);
             }
             let others = self.pace.others();
@@ -158,7 +163,7 @@ impl<'a> Bench<'a> {
         steps.flat_map(|step| lower(plan, step, &self.target.limits)).collect()
     }
 
-    async fn prepare(&self, plan: Plan) -> Result<Probe> {
+    pub async fn prepare(&self, plan: Plan) -> Result<Probe> {
         let host = self.host(&plan)?;
         match &self.runner {
             Runner::Cpu(_) => {
@@ -186,7 +191,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Seconds of one run.
-    async fn run(&self, probe: &Probe) -> Result<f64> {
+    pub async fn run(&self, probe: &Probe) -> Result<f64> {
         match (probe, &self.runner) {
             (Probe::Cpu(job), Runner::Cpu(pool)) => {
                 let job = job.clone();
@@ -218,7 +223,7 @@ impl<'a> Bench<'a> {
 }
 
 /// A plan with its data, ready to run on one side.
-enum Probe {
+pub(super) enum Probe {
     Cpu(cpu::CpuJob),
     #[cfg(feature = "gpu")]
     Gpu {

@@ -112,7 +112,7 @@ impl Program {
     /// # async fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch, Input};
     /// let mut batch = GpuCommandBatch::new(&Device::cpu());
-    /// let y = batch.random_uniform::<f32>(3, 0.0, 1.0, 7);
+    /// let y = batch.random_uniform::<f32>(3, 7, 0);
     /// let program = batch.compile().await?;
     /// assert_eq!(program.run(Input::NONE).await?.read(y).await?.len(), 3);
     /// # Ok(())
