@@ -234,14 +234,17 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
         (format!("{head}{}", main.replace("x[0]", "1u")), "line 3 of the kernel: "),
         (
             format!("{head}{}", main.replace("main", "other")),
-            "there is no `@compute` function `main`",
+            "there is no `@compute` function `main`: there is `other`; `Wgsl::entry_point` says",
         ),
-        (format!("{head}fn main() {{ }}"), "there is no `@compute` function `main`"),
+        (
+            format!("{head}fn main() {{ }}"),
+            "there is no `@compute` function `main`: the module has",
+        ),
         (
             format!("{head}{}", main.replace("size(1)", "size(65536)")),
             "Entry point main at Compute is invalid: Workgroup size is out of range",
         ),
-        (String::new(), "there is no `@compute` function `main`"),
+        (String::new(), "there is no `@compute` function `main`: the module has none"),
         (
             format!("{head}override n: u32;\n{}", main.replace("size(1)", "size(n)")),
             "line 3 of the kernel: the override `n` has no value; write one in the source",

@@ -126,10 +126,13 @@ impl Module {
         self.entries.iter().find(|entry| entry.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.entries.iter().map(|entry| &*entry.name).collect();
             let there = match &names[..] {
-                [] => "none at all".to_owned(),
-                names => format!("`{}`, which `Wgsl::entry_point` can name", names.join("`, `")),
+                [] => "the module has none".to_owned(),
+                names => {
+                    let names = names.join("`, `");
+                    format!("there is `{names}`; `Wgsl::entry_point` says which to take")
+                }
             };
-            let what = format!("there is no `@compute` function `{name}`, but {there}");
+            let what = format!("there is no `@compute` function `{name}`: {there}");
             Wrong { line: None, what }
         })
     }
