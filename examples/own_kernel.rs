@@ -1,4 +1,5 @@
-//! A kernel of one's own in WGSL, with the same function for the CPU: Conway's game of life on a torus, many generations in one trip.
+//! A kernel of one's own in WGSL, with the same function for the CPU: Conway's game of life on a torus, many
+//! generations in one trip.
 //!
 //! Run with `cargo run --release --example own_kernel`; `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice.
 

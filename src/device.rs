@@ -201,8 +201,8 @@ impl Device {
         &self.0.info
     }
 
-    /// Plans a graph for what `targets` says of the device, for the sides that are predicted to be done first. `residents`
-    /// says where the data of each lies.
+    /// Plans a graph for what `targets` says of the device, for the sides that are predicted to be done first.
+    /// `residents` says where the data of each lies.
     pub(crate) fn place(
         &self,
         graph: &Graph,

@@ -34,8 +34,8 @@
 //!   large data.
 //! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, and where compiled
 //!   kernels and profiles are kept on disk. [`Device::calibrate`] measures both sides.
-//! - [`GpuCommandBatch::map_expr`] takes formulas of your own, [`GpuCommandBatch::wgsl`] kernels, [`Newtype`] element types of your own;
-//!   `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
+//! - [`GpuCommandBatch::map_expr`] takes formulas of your own, [`GpuCommandBatch::wgsl`] kernels, [`Newtype`] element
+//!   types of your own; `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
 //! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did,
 //!   [`Program::profile`] what took how long, and [`Device::metrics`] counts it all.
@@ -48,9 +48,10 @@
 //! - `tracing`: spans and events of every stage, under the target `onetrip`.
 //! - `ndarray`: views of arrays as inputs, arrays as results.
 //! - `safetensors`: weights from a file, mapped into memory, as residents.
-//! - `blocking`: twins of most async methods of devices, batches, programs and residents that wait on the calling thread. Not for tasks
-//!   of an executor: runs that [update](GpuCommandBatch::update) one resident, or share a memory budget, wait for each other, and
-//!   one that waits here for a run whose task only this thread would poll waits for ever.
+//! - `blocking`: twins of most async methods of devices, batches, programs and residents that wait on the calling
+//!   thread. Not for tasks of an executor: runs that [update](GpuCommandBatch::update) one resident, or share a memory
+//!   budget, wait for each other, and one that waits here for a run whose task only this thread would poll waits for
+//!   ever.
 
 mod batch;
 mod calibrate;

@@ -421,8 +421,8 @@ async fn a_recurrent_step_is_two_kernels() {
     }
 }
 
-/// Inference with given means and variances costs no pass over images: it is what a convolution or a product ends with, and
-/// beside that at most a kernel over channels, which takes the roots.
+/// Inference with given means and variances costs no pass over images: it is what a convolution or a product ends with,
+/// and beside that at most a kernel over channels, which takes the roots.
 #[tokio::test]
 async fn a_batch_norm_is_part_of_what_is_before_it() {
     for device in common::devices().await {

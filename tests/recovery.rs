@@ -270,8 +270,8 @@ async fn state_with_a_host_copy_counts_each_step_once() {
     }
 }
 
-/// A state so large that a GPU writes its parts in place. What is written is made of what was there, so that to write it twice
-/// shows.
+/// A state so large that a GPU writes its parts in place. What is written is made of what was there, so that to write
+/// it twice shows.
 #[tokio::test]
 async fn a_part_written_in_place_counts_once_whenever_the_device_is_lost() {
     const LONG: usize = 1 << 18;

@@ -1,5 +1,5 @@
-//! The constants of an ONNX file, as far as this network needs them: a protobuf message is a list of numbered fields, each a
-//! number or bytes (<https://protobuf.dev/programming-guides/encoding>, `onnx.proto` of ONNX 1.16).
+//! The constants of an ONNX file, as far as this network needs them: a protobuf message is a list of numbered fields,
+//! each a number or bytes (<https://protobuf.dev/programming-guides/encoding>, `onnx.proto` of ONNX 1.16).
 
 use std::error::Error;
 use std::path::Path;

@@ -5,10 +5,10 @@
 //! ```
 //!
 //! Each graph of a grid runs on the CPU and on the GPU, and by `Placement::Auto`; the published rules are asked which
-//! side they would take. Times are medians of `execute`, everything compiled and planned, residents where Auto has moved
-//! them; of three such where Auto is not at the better side, or at both. Where Auto takes one side whole, its plan is that
-//! side's, and so is its time; other plans are timed on their own. Graphs that one side cannot hold, or is predicted to
-//! work on for over a second, are left out. `--list` prints a line for each graph.
+//! side they would take. Times are medians of `execute`, everything compiled and planned, residents where Auto has
+//! moved them; of three such where Auto is not at the better side, or at both. Where Auto takes one side whole, its
+//! plan is that side's, and so is its time; other plans are timed on their own. Graphs that one side cannot hold, or is
+//! predicted to work on for over a second, are left out. `--list` prints a line for each graph.
 //!
 //! A card whose driver lowers the clocks while it waits for the host is set to work before it is timed, for as long as it
 //! had waited, as it would be for who runs the graph over and over. `--rested` leaves that out.

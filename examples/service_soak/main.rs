@@ -1,9 +1,9 @@
 //! A service under load: many tasks run graphs of changing sizes on one device; some runs are cancelled, some wait for
-//! memory, some can never fit, and now and then the GPU is lost. Every result is compared, bit for bit, with what the same
-//! graph gave alone.
+//! memory, some can never fit, and now and then the GPU is lost. Every result is compared, bit for bit, with what the
+//! same graph gave alone.
 //!
-//! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12` loses the GPU twelve times, evenly over
-//! the minute; on the host's cores there is nothing to lose.
+//! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12` loses the GPU twelve times,
+//! evenly over the minute; on the host's cores there is nothing to lose.
 
 mod graphs;
 mod tally;

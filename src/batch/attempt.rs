@@ -39,7 +39,8 @@ pub(super) struct Attempt<'a> {
 pub(super) struct Done {
     pub prepared: Arc<Prepared>,
     pub results: Results,
-    /// In the order of the graph's keeps, whose residents hold it already; nothing for those of which a part was replaced.
+    /// In the order of the graph's keeps, whose residents hold it already; nothing for those of which a part was
+    /// replaced.
     pub kept: Vec<Storage>,
 }
 

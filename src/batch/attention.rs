@@ -40,8 +40,8 @@ pub enum Causal {
 
 impl GpuCommandBatch {
     /// softmax(q·kᵀ·scale + mask)·v for queries `[…, L, E]`, keys `[…, S, E]` and values `[…, S, Ev]`: `[…, L, Ev]`.
-    /// Leading dimensions broadcast; the last of them, the heads of `q`, may also be a multiple of those of `k` and
-    /// `v` (grouped heads): each of theirs then serves as many neighbours in `q`. In `f16`, sums are `f32`; where a GPU has
+    /// Leading dimensions broadcast; the last of them, the heads of `q`, may also be a multiple of those of `k` and `v`
+    /// (grouped heads): each of theirs then serves as many neighbours in `q`. In `f16`, sums are `f32`; where a GPU has
     /// matrix units, weights are rounded to `f16`.
     ///
     /// One kernel (two where few queries share many keys): scores are never written. A mask that is

@@ -87,9 +87,9 @@ impl DeviceBuilder {
 impl GpuCommandBatch {
     /// [`GpuCommandBatch::execute`], waiting on this thread.
     ///
-    /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll, where both
-    /// [update](GpuCommandBatch::update) a resident or share a [memory budget](crate::DeviceBuilder::memory_budget). There,
-    /// await [`GpuCommandBatch::execute`].
+    /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
+    /// where both [update](GpuCommandBatch::update) a resident or share a [memory
+    /// budget](crate::DeviceBuilder::memory_budget). There, await [`GpuCommandBatch::execute`].
     ///
     /// # Errors
     /// As [`GpuCommandBatch::execute`].
@@ -133,9 +133,9 @@ impl Program {
 
     /// [`Program::run`], waiting on this thread.
     ///
-    /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll, where both
-    /// [update](GpuCommandBatch::update) a resident or share a [memory budget](crate::DeviceBuilder::memory_budget). There,
-    /// await [`Program::run`].
+    /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
+    /// where both [update](GpuCommandBatch::update) a resident or share a [memory
+    /// budget](crate::DeviceBuilder::memory_budget). There, await [`Program::run`].
     ///
     /// ```
     /// # fn main() -> onetrip::Result<()> {

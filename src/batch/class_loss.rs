@@ -36,8 +36,8 @@ struct Classes {
     weight: Option<BufferId<f32>>,
 }
 
-/// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that is not
-/// ignored, is a [`Fault`](crate::Fault).
+/// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that is
+/// not ignored, is a [`Fault`](crate::Fault).
 impl GpuCommandBatch {
     /// −log softmax(`logits`) along the axis of classes, at the class that `classes` names for each of the other
     /// elements: the shape of `classes` is that of `logits` without that axis.
@@ -70,8 +70,8 @@ impl GpuCommandBatch {
         })
     }
 
-    /// −Σ p·log softmax(`logits`) along the axis of classes, where p are `probabilities` of the shape of `logits`
-    /// with [`smoothing`](ClassLoss::smoothing) applied. Its [`ignore`](ClassLoss::ignore) has no meaning here, and a mean
+    /// −Σ p·log softmax(`logits`) along the axis of classes, where p are `probabilities` of the shape of `logits` with
+    /// [`smoothing`](ClassLoss::smoothing) applied. Its [`ignore`](ClassLoss::ignore) has no meaning here, and a mean
     /// is over the number of elements, whatever the [weights](ClassLoss::weight).
     #[track_caller]
     pub fn cross_entropy_with<T: Float>(
@@ -111,8 +111,8 @@ impl GpuCommandBatch {
         })
     }
 
-    /// −log p of each element's class, where p is softmax(x), or eˣ where x are log-probabilities already. x is read once for
-    /// log Σ eˣ, and once more for smoothing; the x of the classes are looked up.
+    /// −log p of each element's class, where p is softmax(x), or eˣ where x are log-probabilities already. x is read
+    /// once for log Σ eˣ, and once more for smoothing; the x of the classes are looked up.
     fn class_loss<T: Float, I: Index>(
         &mut self,
         name: &'static str,

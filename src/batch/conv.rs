@@ -105,8 +105,8 @@ impl GpuCommandBatch {
         self.composed_if("conv1d", |b| b.convolved("conv1d", x, w, bias, &conv))
     }
 
-    /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters, channels /
-    /// groups, height, width]`.
+    /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters,
+    /// channels / groups, height, width]`.
     #[track_caller]
     pub fn conv2d<T: Numeric>(
         &mut self,

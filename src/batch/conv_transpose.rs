@@ -1,5 +1,5 @@
-//! Transposed convolutions: convolutions by parts of the filters for each phase of the stride, or of what is spread out with
-//! zeros.
+//! Transposed convolutions: convolutions by parts of the filters for each phase of the stride, or of what is spread out
+//! with zeros.
 
 use std::ops::Range;
 
@@ -64,13 +64,14 @@ struct Axis {
 /// that lie between two elements from as many parts of the filter, which are then put in their places (Shi et al., 2016).
 /// Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros between its elements.
 ///
-/// Filters whose size is no multiple of the stride are filled up with zeros, and those zeros between elements are multiplied by
-/// filters. Products of zeros with ±∞ or NaN are NaN: such an element makes NaN of up to s − 1 results past the reach of its
-/// filter, and a filter with such an element of results that no element reaches by it. In PyTorch those stay as they are.
+/// Filters whose size is no multiple of the stride are filled up with zeros, and those zeros between elements are
+/// multiplied by filters. Products of zeros with ±∞ or NaN are NaN: such an element makes NaN of up to s − 1 results
+/// past the reach of its filter, and a filter with such an element of results that no element reaches by it. In PyTorch
+/// those stay as they are.
 impl GpuCommandBatch {
-    /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias` of
-    /// `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a filter reaches
-    /// over (size − 1)·dilation + 1.
+    /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias`
+    /// of `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a
+    /// filter reaches over (size − 1)·dilation + 1.
     #[track_caller]
     pub fn conv_transpose1d<T: Numeric>(
         &mut self,
@@ -171,7 +172,8 @@ impl GpuCommandBatch {
         Ok(self.slice(y, whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
     }
 
-    /// For each filter and phase the elements of the filter that lie a stride apart, backwards, with zeros after the last.
+    /// For each filter and phase the elements of the filter that lie a stride apart, backwards, with zeros after the
+    /// last.
     fn phases_of<T: Numeric, const D: usize>(
         &mut self,
         w: BufferId<T>,

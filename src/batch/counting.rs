@@ -10,8 +10,8 @@ use crate::shape::Shape;
 const COMPARED: usize = 1 << 24;
 
 impl GpuCommandBatch {
-    /// How often each of the numbers 0 to `bins` − 1 is among `x`. Others are not counted, as what lies outside of the bins of
-    /// NumPy's `histogram` and PyTorch's `histc`.
+    /// How often each of the numbers 0 to `bins` − 1 is among `x`. Others are not counted, as what lies outside of the
+    /// bins of NumPy's `histogram` and PyTorch's `histc`.
     #[doc(alias = "bincount")]
     #[track_caller]
     pub fn histogram<I: Index>(&mut self, x: BufferId<I>, bins: usize) -> BufferId<u32> {
@@ -40,8 +40,8 @@ impl GpuCommandBatch {
         self.sub(end, first)
     }
 
-    /// 1 at the position that each index names along a new last axis of `classes` elements, else 0. An index that is none of
-    /// them is a [`Fault`](crate::Fault), as in PyTorch.
+    /// 1 at the position that each index names along a new last axis of `classes` elements, else 0. An index that is
+    /// none of them is a [`Fault`](crate::Fault), as in PyTorch.
     #[track_caller]
     pub fn one_hot<T: Element, I: Index>(
         &mut self,
@@ -58,8 +58,8 @@ impl GpuCommandBatch {
         })
     }
 
-    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the last one
-    /// positions are the number of elements. It is a mistake if `size` is more than that.
+    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the
+    /// last one positions are the number of elements. It is a mistake if `size` is more than that.
     ///
     /// NumPy's `flatnonzero` with a shape that does not depend on the data.
     #[track_caller]

@@ -43,8 +43,8 @@ impl GpuCommandBatch {
         self.look_up(table, ids, 0, |axis| Op::Gather { name: "embedding", axis })
     }
 
-    /// For each element its own index along `axis`: y[i, j] = x[indices[i, j], j] for axis 0 of a matrix. Off the axis the two
-    /// shapes broadcast, as in NumPy (PyTorch calls this `gather`).
+    /// For each element its own index along `axis`: y[i, j] = x[indices[i, j], j] for axis 0 of a matrix. Off the axis
+    /// the two shapes broadcast, as in NumPy (PyTorch calls this `gather`).
     #[track_caller]
     pub fn take_along_axis<T: Element, I: Index>(
         &mut self,
@@ -55,8 +55,9 @@ impl GpuCommandBatch {
         self.look_up(x, indices, axis, |axis| Op::TakeAlong { name: "take_along_axis", axis })
     }
 
-    /// For each of `values` how many of the ascending numbers in the vector `sorted` are less; with [`Side::Right`], how many
-    /// are not greater: where it would go before or after its equals. NaN counts as greater than all numbers, as in NumPy.
+    /// For each of `values` how many of the ascending numbers in the vector `sorted` are less; with [`Side::Right`],
+    /// how many are not greater: where it would go before or after its equals. NaN counts as greater than all numbers,
+    /// as in NumPy.
     #[track_caller]
     pub fn searchsorted<T: Numeric>(
         &mut self,

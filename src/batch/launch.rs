@@ -324,7 +324,8 @@ fn check_room(bytes: u64) -> Result<()> {
     Err(memory::exhausted(bytes).into())
 }
 
-/// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides unless it is shared.
+/// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides unless it is
+/// shared.
 async fn host_residents(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
     let mut residents = Vec::with_capacity(handles.len());
     for handle in handles {

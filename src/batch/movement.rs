@@ -190,8 +190,8 @@ impl GpuCommandBatch {
 
     /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
     /// goes on, in a state that has room. All other axes must be equal. The result is another tensor, of which readers
-    /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written, within
-    /// the limits that are told there.
+    /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written,
+    /// within the limits that are told there.
     #[track_caller]
     pub fn replace_slice<T: Element>(
         &mut self,

@@ -13,8 +13,9 @@ use crate::shape::Shape;
 /// PyTorch. It is a mistake if ε is negative or not finite.
 impl GpuCommandBatch {
     /// (x − mean) / √(variance + ε) · weight + bias with given means and variances of `[channels]`: batch normalisation
-    /// once a network is trained. Elementwise, so that a convolution or product before it ends with it, in the same kernel;
-    /// its weights stay as they are, since to fold into them what may be other data in each run is a pass over them.
+    /// once a network is trained. Elementwise, so that a convolution or product before it ends with it, in the same
+    /// kernel; its weights stay as they are, since to fold into them what may be other data in each run is a pass over
+    /// them.
     #[track_caller]
     pub fn batch_norm<T: Float>(
         &mut self,

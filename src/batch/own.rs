@@ -14,10 +14,11 @@ use crate::shape::{MAX_RANK, Shape};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
 ///
-/// The source is a whole module in WGSL. Of its group 0, the inputs are bound from 0 on as `var<storage, read>`, in the order of
-/// [`input`](Self::input), and after them the result, as `var<storage, read_write>`: arrays of `f32`, `i32` or `u32`, or of vectors
-/// of 2 or 4 or atomics of these. Their elements lie in row-major order, and `arrayLength` counts them. Of arrays of vectors, the
-/// elements must be a whole number of vectors; an array of a fixed size may be shorter than what is bound to it, not longer.
+/// The source is a whole module in WGSL. Of its group 0, the inputs are bound from 0 on as `var<storage, read>`, in the
+/// order of [`input`](Self::input), and after them the result, as `var<storage, read_write>`: arrays of `f32`, `i32` or
+/// `u32`, or of vectors of 2 or 4 or atomics of these. Their elements lie in row-major order, and `arrayLength` counts
+/// them. Of arrays of vectors, the elements must be a whole number of vectors; an array of a fixed size may be shorter
+/// than what is bound to it, not longer.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Wgsl {
@@ -55,19 +56,19 @@ impl Wgsl {
         self
     }
 
-    /// Workgroups along x, y and z. How many threads each has is for the source to say: a thread for each of n elements takes
-    /// ⌈n / 64⌉ workgroups of `@workgroup_size(64)`.
+    /// Workgroups along x, y and z. How many threads each has is for the source to say: a thread for each of n elements
+    /// takes ⌈n / 64⌉ workgroups of `@workgroup_size(64)`.
     pub fn groups(mut self, groups: [u32; 3]) -> Self {
         self.groups = Some(groups);
         self
     }
 
-    /// What the kernel computes, for runs on the CPU: from the inputs to the elements of the result, which are 0 before. It must
-    /// do the same as the source does. Two kernels of one source whose functions have one type are taken to be the same, whatever
-    /// the functions have captured: each closure in a program's text has a type of its own, but all `fn` pointers of one signature
-    /// have one, and so have all boxed closures of one. Runs call it from any thread. It
-    /// may make runs itself, but must not wait for those of other threads: all that compute might wait like it. If it panics, the run fails with
-    /// [`DeviceError::Panicked`](crate::DeviceError::Panicked).
+    /// What the kernel computes, for runs on the CPU: from the inputs to the elements of the result, which are 0
+    /// before. It must do the same as the source does. Two kernels of one source whose functions have one type are
+    /// taken to be the same, whatever the functions have captured: each closure in a program's text has a type of its
+    /// own, but all `fn` pointers of one signature have one, and so have all boxed closures of one. Runs call it from
+    /// any thread. It may make runs itself, but must not wait for those of other threads: all that compute might wait
+    /// like it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked).
     pub fn on_cpu<T, F>(mut self, function: F) -> Self
     where
         T: Element,
@@ -108,14 +109,16 @@ impl fmt::Debug for CpuInputs<'_> {
 }
 
 impl GpuCommandBatch {
-    /// A kernel of the caller's own, in WGSL, as an operation of this batch with a result of `shape`. What it does not write is 0; nor
-    /// does it run where an input has no elements.
+    /// A kernel of the caller's own, in WGSL, as an operation of this batch with a result of `shape`. What it does not
+    /// write is 0; nor does it run where an input has no elements.
     ///
-    /// The kernel cannot leave its arrays: what it reads beyond their ends is unspecified, and what it writes there is lost or lands on
-    /// some element of the same array. It does not fuse; for an elementwise expression take [`map_expr`](Self::map_expr), which does.
+    /// The kernel cannot leave its arrays: what it reads beyond their ends is unspecified, and what it writes there is
+    /// lost or lands on some element of the same array. It does not fuse; for an elementwise expression take
+    /// [`map_expr`](Self::map_expr), which does.
     ///
-    /// The batch runs where the kernel can: on a GPU, or [on the CPU](Wgsl::on_cpu) too if the kernel has a function for that. Without
-    /// one it is an error ([`PlanError::GpuOnly`](crate::PlanError::GpuOnly)) where there is no GPU, or none any more.
+    /// The batch runs where the kernel can: on a GPU, or [on the CPU](Wgsl::on_cpu) too if the kernel has a function
+    /// for that. Without one it is an error ([`PlanError::GpuOnly`](crate::PlanError::GpuOnly)) where there is no GPU,
+    /// or none any more.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -149,9 +152,10 @@ impl GpuCommandBatch {
     /// # }
     /// ```
     ///
-    /// It is a mistake if nobody said in how many workgroups it runs, and ([`MistakeKind::Kernel`]) if the source is not valid, or if
-    /// what it binds is not what it is given; builds without the feature `gpu` do not look at the source. What one device refuses, as
-    /// more threads than a workgroup may have there, is an error of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
+    /// It is a mistake if nobody said in how many workgroups it runs, and ([`MistakeKind::Kernel`]) if the source is
+    /// not valid, or if what it binds is not what it is given; builds without the feature `gpu` do not look at the
+    /// source. What one device refuses, as more threads than a workgroup may have there, is an error of the run
+    /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
     #[track_caller]
     pub fn wgsl<T: Element>(&mut self, kernel: Wgsl, shape: impl Into<Shape>) -> BufferId<T> {
         self.recording.start();

@@ -128,8 +128,8 @@ impl Found {
         stage.over(pin!(self.copied_to_vec())).await
     }
 
-    /// As [`into_vec`](Self::into_vec), in the memory of the result where that lies on the host, an element is a word, most
-    /// of the memory is used, and nobody else holds it but `pool`, which then gives it away.
+    /// As [`into_vec`](Self::into_vec), in the memory of the result where that lies on the host, an element is a word,
+    /// most of the memory is used, and nobody else holds it but `pool`, which then gives it away.
     pub async fn taken<T: Element>(self, pool: &CpuPool) -> Vec<T> {
         let shared = match self {
             Self::Host(buffer) if buffer.becomes_vec::<T>() => match pool.hand_over(buffer) {

@@ -90,8 +90,8 @@ impl Storage {
         self.residence().is_none()
     }
 
-    /// Where the data lies, if there is any. What is wanted on the host so much that it pays to bring it there counts as if
-    /// it were there.
+    /// Where the data lies, if there is any. What is wanted on the host so much that it pays to bring it there counts
+    /// as if it were there.
     fn residence(&self) -> Option<Residence> {
         match (self.host.is_some() || self.is_worth_bringing(), self.is_on_gpu()) {
             (true, true) => Some(Residence::Both),
@@ -306,10 +306,10 @@ impl Handle {
     }
 }
 
-/// Notes that a run would have been done in so many `seconds` less if all that it binds had been on the host too. Once what
-/// a resident has cost in this way is what it takes to bring it there, it counts as being there, and the first run that the
-/// planner puts there brings it: at worst that is twice the cost of the best time to move (Karlin et al., "Competitive snoopy
-/// caching", 1988).
+/// Notes that a run would have been done in so many `seconds` less if all that it binds had been on the host too. Once
+/// what a resident has cost in this way is what it takes to bring it there, it counts as being there, and the first run
+/// that the planner puts there brings it: at worst that is twice the cost of the best time to move (Karlin et al.,
+/// "Competitive snoopy caching", 1988).
 #[cfg(feature = "gpu")]
 pub(super) fn note_saving(device: &Device, residents: &[Handle], seconds: f64) {
     let targets = device.targets();

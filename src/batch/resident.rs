@@ -51,8 +51,8 @@ impl<T: Element> Resident<T> {
     /// Keeps a copy of the data in the host's memory from now on, with which the resident outlives the loss of a
     /// GPU. Where runs fill it, each brings the new data to the host before it ends.
     ///
-    /// While the buffer is the caller's too, by [`wgpu_buffer`](Self::wgpu_buffer), no copy could be trusted, and none is kept:
-    /// the data is lost with the GPU. The next run that fills the resident brings a copy again.
+    /// While the buffer is the caller's too, by [`wgpu_buffer`](Self::wgpu_buffer), no copy could be trusted, and none
+    /// is kept: the data is lost with the GPU. The next run that fills the resident brings a copy again.
     ///
     /// # Errors
     /// [`DeviceError`] if the device fails while it hands out the data that it has.
@@ -68,7 +68,8 @@ impl<T: Element> Resident<T> {
         Ok(())
     }
 
-    /// Does for a transfer what the device's [`Recovery`](crate::Recovery) does for runs. Returns if it may be tried again.
+    /// Does for a transfer what the device's [`Recovery`](crate::Recovery) does for runs. Returns if it may be tried
+    /// again.
     async fn recover(&self, error: Error, recoveries: &mut u64) -> Result<()> {
         recover(self.device(), error, recoveries).await
     }
@@ -120,8 +121,8 @@ impl<T: Element> Resident<T> {
     /// in parts, as in [`read`](Self::read).
     ///
     /// # Errors
-    /// As [`read`](Self::read), and then `out` may hold some of the data; [`ReadError::Length`](crate::ReadError::Length) if `out` has
-    /// not as many elements as the resident.
+    /// As [`read`](Self::read), and then `out` may hold some of the data;
+    /// [`ReadError::Length`](crate::ReadError::Length) if `out` has not as many elements as the resident.
     pub async fn read_into(&self, out: &mut [T]) -> Result<()> {
         check_length(|| self.handle.origin(), self.shape(), out)?;
         let mut recoveries = 0;

@@ -13,9 +13,10 @@ const LONGEST: usize = 1 << 24;
 pub enum ImageSize {
     /// So many elements along each axis.
     Lengths([usize; 2]),
-    /// ⌊l·f⌋ elements along an axis of length l with the factor f. Places are found with the factor as it is given, not with
-    /// the ratio of the lengths (ONNX's `scales`), but as in PyTorch (its `scale_factor` without `recompute_scale_factor`) an
-    /// axis that keeps its length stays as it is, and the nearest element of one that doubles its length is ⌊i/2⌋.
+    /// ⌊l·f⌋ elements along an axis of length l with the factor f. Places are found with the factor as it is given, not
+    /// with the ratio of the lengths (ONNX's `scales`), but as in PyTorch (its `scale_factor` without
+    /// `recompute_scale_factor`) an axis that keeps its length stays as it is, and the nearest element of one that
+    /// doubles its length is ⌊i/2⌋.
     Factors([f64; 2]),
 }
 
@@ -31,11 +32,12 @@ impl From<[f64; 2]> for ImageSize {
     }
 }
 
-/// Where the element i of n of a resized axis lies in the original one, of length l. With factors, f is in the place of n/l.
+/// Where the element i of n of a resized axis lies in the original one, of length l. With factors, f is in the place of
+/// n/l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Corners {
-    /// Pixels are squares, whose outer edges stay where they are: (i + ½)·l/n − ½ (PyTorch's `align_corners=False`, ONNX's
-    /// `half_pixel`).
+    /// Pixels are squares, whose outer edges stay where they are: (i + ½)·l/n − ½ (PyTorch's `align_corners=False`,
+    /// ONNX's `half_pixel`).
     HalfPixel,
     /// Pixels are points, of which the outermost stay where they are: i·(l − 1)/(n − 1) (PyTorch's `align_corners=True`,
     /// ONNX's `align_corners`).

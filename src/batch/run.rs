@@ -52,11 +52,11 @@ impl GpuCommandBatch {
     /// The future is `Send` and may be dropped at any time; the batch then holds no results.
     ///
     /// # Errors
-    /// Every mistake made while recording ([`Error::Record`](crate::Error::Record)); a graph that the device cannot hold
-    /// ([`Error::Plan`](crate::Error::Plan)); an [input](Self::input) without data ([`Error::Data`](crate::Error::Data)); a failure of the device
-    /// ([`Error::Device`](crate::Error::Device)); data that an operation cannot work with, such as an index out of range
-    /// ([`Error::Fault`](crate::Error::Fault)): then the run has no results, and residents that it was to fill stay as
-    /// they were.
+    /// Every mistake made while recording ([`Error::Record`](crate::Error::Record)); a graph that the device cannot
+    /// hold ([`Error::Plan`](crate::Error::Plan)); an [input](Self::input) without data
+    /// ([`Error::Data`](crate::Error::Data)); a failure of the device ([`Error::Device`](crate::Error::Device)); data
+    /// that an operation cannot work with, such as an index out of range ([`Error::Fault`](crate::Error::Fault)): then
+    /// the run has no results, and residents that it was to fill stay as they were.
     pub async fn execute(&mut self) -> Result<()> {
         let stage = stage!(OFF, "execute", operations = self.recorded.graph.len());
         let done = stage.over(pin!(self.run_once())).await;

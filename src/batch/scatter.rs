@@ -25,11 +25,12 @@ struct Scattered<I> {
 /// Why nothing is scattered: what is returned instead.
 type Instead<T> = BufferId<T>;
 
-/// Scatters: a tensor with updates at places along an axis. `indices` is a vector that says for each element of the updates'
-/// axis its place in `x`; off the axis the two shapes are equal. An index out of range is a [`Fault`](crate::Fault).
+/// Scatters: a tensor with updates at places along an axis. `indices` is a vector that says for each element of the
+/// updates' axis its place in `x`; off the axis the two shapes are equal. An index out of range is a
+/// [`Fault`](crate::Fault).
 ///
-/// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then what is two
-/// apart, then four, and so on. So results are the same from run to run and on every device.
+/// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then what is
+/// two apart, then four, and so on. So results are the same from run to run and on every device.
 impl GpuCommandBatch {
     /// `x` with the updates added. Integers wrap.
     #[doc(alias = "index_add")]
@@ -104,8 +105,8 @@ impl GpuCommandBatch {
         })
     }
 
-    /// Checks the operands of a scatter, and sorts the places. `Err` is what it returns where there are no updates, where an
-    /// operand comes from a mistake, or is one.
+    /// Checks the operands of a scatter, and sorts the places. `Err` is what it returns where there are no updates,
+    /// where an operand comes from a mistake, or is one.
     fn scattered<T: Element, I: Index>(
         &mut self,
         name: &'static str,

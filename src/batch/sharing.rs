@@ -15,16 +15,18 @@ pub struct WgpuBuffer(Arc<DeviceBuffer>);
 
 impl<T: Element> Resident<T> {
     /// The buffer on the GPU, to be read or written by the caller's own wgpu code on
-    /// [`wgpu_device`](crate::Device::wgpu_device): commands run in the order in which they are submitted to its queue. A run is surely
-    /// submitted only when its future is done; one that was polled may wait for others, and then see what was submitted meanwhile.
+    /// [`wgpu_device`](crate::Device::wgpu_device): commands run in the order in which they are submitted to its queue.
+    /// A run is surely submitted only when its future is done; one that was polled may wait for others, and then see
+    /// what was submitted meanwhile.
     ///
-    /// The elements come first, in row-major order: `f32`, `i32` and `u32` as they are, a truth value as a `u32` of 0 or 1, `f16`
-    /// as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger, and what lies beyond the
-    /// elements is anything. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
+    /// The elements come first, in row-major order: `f32`, `i32` and `u32` as they are, a truth value as a `u32` of 0
+    /// or 1, `f16` as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger, and what
+    /// lies beyond the elements is anything. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
     ///
-    /// From then on the data lies on the GPU alone, so that what is written is what later runs read, on the CPU too, for which
-    /// each fetches it. This goes before [`keep_host_copy`](Self::keep_host_copy): no copy is kept, and the data is lost with the
-    /// GPU. Runs of programs that fill the resident give it another buffer, which is not shared: ask again.
+    /// From then on the data lies on the GPU alone, so that what is written is what later runs read, on the CPU too,
+    /// for which each fetches it. This goes before [`keep_host_copy`](Self::keep_host_copy): no copy is kept, and the
+    /// data is lost with the GPU. Runs of programs that fill the resident give it another buffer, which is not shared:
+    /// ask again.
     ///
     /// ```no_run
     /// # fn copy(device: &onetrip::Device, mine: &wgpu::Buffer) -> onetrip::Result<()> {

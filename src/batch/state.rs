@@ -46,13 +46,13 @@ impl GpuCommandBatch {
     /// A run that fails, or whose future is dropped, leaves the state as it was. Runs of batches and programs that both
     /// [bind](Self::bind) and update a resident take turns, in the order in which they came.
     ///
-    /// Where `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place, when
-    /// the run has ended: keys and values that a decoder appends cost what they are, not what was there before. Where
-    /// somebody holds the old value it is copied first. What is written lies in runs, one for each index of the axes before
-    /// that of the part. Where there is a GPU, states of less than 4 MiB are written anew, which takes no longer, and so are
-    /// parts in more than 64 runs, and parts of `f16` whose runs begin or end within a word of 32 bits: a cache of more
-    /// than 64 heads is better laid out with the tokens as its first axis. On the host alone, parts in more than 64
-    /// runs are written in place where these begin 4 KiB apart or more.
+    /// Where `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place,
+    /// when the run has ended: keys and values that a decoder appends cost what they are, not what was there before.
+    /// Where somebody holds the old value it is copied first. What is written lies in runs, one for each index of the
+    /// axes before that of the part. Where there is a GPU, states of less than 4 MiB are written anew, which takes no
+    /// longer, and so are parts in more than 64 runs, and parts of `f16` whose runs begin or end within a word of 32
+    /// bits: a cache of more than 64 heads is better laid out with the tokens as its first axis. On the host alone,
+    /// parts in more than 64 runs are written in place where these begin 4 KiB apart or more.
     ///
     /// It is a mistake if the shapes differ, or if the batch updates the resident already.
     ///

@@ -16,10 +16,10 @@ pub struct RunStats {
     /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel
     /// with the first run of a batch.
     pub uploads: u64,
-    /// Command buffers submitted (on the CPU: runs of the plan), with those that [replace](crate::GpuCommandBatch::update)
-    /// parts of residents. Neither this nor what follows counts what brings residents, or parts of them, from one
-    /// side to the other, as for [`keep_host_copy`](crate::Resident::keep_host_copy): the device's
-    /// [`metrics`](crate::Device::metrics) do.
+    /// Command buffers submitted (on the CPU: runs of the plan), with those that
+    /// [replace](crate::GpuCommandBatch::update) parts of residents. Neither this nor what follows counts what brings
+    /// residents, or parts of them, from one side to the other, as for
+    /// [`keep_host_copy`](crate::Resident::keep_host_copy): the device's [`metrics`](crate::Device::metrics) do.
     pub submits: u64,
     /// Those of them with which runs of others were submitted too: the device did once what then counts for each. Small
     /// runs share a submit where they come while a GPU is busy.

@@ -20,11 +20,12 @@ type Patches = SmallVec<[Option<Patch>; 4]>;
 
 /// Fills the residents with what a run made, in their order: all of them, or none. Of `made`, parts are taken.
 ///
-/// Returns how often the replacing was submitted to the device; what brings a part or a copy to the other side first does not
-/// count. Nothing is waited for once residents change.
+/// Returns how often the replacing was submitted to the device; what brings a part or a copy to the other side first
+/// does not count. Nothing is waited for once residents change.
 ///
 /// # Errors
-/// If a side fails, if others move a resident again and again meanwhile, or if there is no room for the copy of a value that somebody else holds.
+/// If a side fails, if others move a resident again and again meanwhile, or if there is no room for the copy of a value
+/// that somebody else holds.
 pub(super) async fn store(device: &Device, kept: &[Kept], made: &mut [Storage]) -> Result<u64> {
     #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "all is on the host"))]
     let mut patches: Patches = kept.iter().map(|kept| kept.patch).collect();

@@ -19,8 +19,9 @@ use crate::run::gpu::{self, DeviceBuffer, Gpu, Kernels};
 use crate::run::{memory, threads};
 use crate::trace::Timeline;
 
-/// Runs of a probe from which the median is taken, and seconds for which a short one is repeated, up to so many times: a card
-/// that was idle gets faster for a few runs (an H200 for half a millisecond), and cores need not settle for as long.
+/// Runs of a probe from which the median is taken, and seconds for which a short one is repeated, up to so many times:
+/// a card that was idle gets faster for a few runs (an H200 for half a millisecond), and cores need not settle for as
+/// long.
 pub(super) const REPEATS: usize = 5;
 const SETTLING: f64 = 0.0006;
 const SETTLING_CPU: f64 = 0.0003;

@@ -1,5 +1,5 @@
-//! Look-ups of four neighbours at once: where the elements that the lanes of a quad fetch lie next to each other, as in the rows of
-//! a table, their position is computed once, and they are loaded as a vector.
+//! Look-ups of four neighbours at once: where the elements that the lanes of a quad fetch lie next to each other, as in
+//! the rows of a table, their position is computed once, and they are loaded as a vector.
 
 use super::map::Space;
 use crate::dtype::Ty;

@@ -76,8 +76,8 @@ pub(super) fn load(
     (format!("let {start} = {at};\nlet x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
 }
 
-/// A statement that loads four neighbours, of which the first are at the positions of the vector `inside`: those outside by
-/// the last one inside.
+/// A statement that loads four neighbours, of which the first are at the positions of the vector `inside`: those
+/// outside by the last one inside.
 pub(super) fn load_inside(
     kernel: &mut Kernel<'_>,
     operand: usize,

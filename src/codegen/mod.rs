@@ -40,8 +40,8 @@ pub(crate) struct Dispatch {
     pub label: String,
     /// The whole module; its entry point is `main`, unless it is the user's.
     pub wgsl: String,
-    /// Of a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`, perhaps the same twice,
-    /// are bound from 0 on, with the bytes of their values alone.
+    /// Of a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`, perhaps
+    /// the same twice, are bound from 0 on, with the bytes of their values alone.
     pub own: Option<Own>,
     /// `@group(0) @binding(1 + i)`, each buffer bound whole and once. Outputs first.
     pub buffers: Vec<Binding>,

@@ -1,5 +1,5 @@
-//! Maps that look up in rows of a table: where all that a workgroup fetches lies in one row, that row is read in order and goes through
-//! workgroup memory. Fetched one by one, its elements come in pieces of memory that are used in part.
+//! Maps that look up in rows of a table: where all that a workgroup fetches lies in one row, that row is read in order
+//! and goes through workgroup memory. Fetched one by one, its elements come in pieces of memory that are used in part.
 
 use std::fmt::Write;
 
@@ -17,8 +17,8 @@ use crate::plan::{Plan, Source, Step};
 const THREADS: usize = 512;
 /// Elements of which each thread has four.
 const LINE: usize = 4 * THREADS;
-/// The most lines of results of a workgroup, where a row of the table is one piece and where it is several. On an H200, four in place of two
-/// took 0.85 of the time with one piece, and 1.04 with two.
+/// The most lines of results of a workgroup, where a row of the table is one piece and where it is several. On an H200,
+/// four in place of two took 0.85 of the time with one piece, and 1.04 with two.
 const MOST_LINES: [usize; 2] = [4, 2];
 /// Bytes of a row that are in workgroup memory at a time. On an H200, twice as many took 1.3 times as long.
 const PIECE_BYTES: usize = 16 << 10;
@@ -46,8 +46,8 @@ pub(super) struct RowTable {
     piece: usize,
 }
 
-/// The step with a load in place of its only fetch, and what that is, if tables' rows go through workgroup memory. `space` has a
-/// last axis of whole fours.
+/// The step with a load in place of its only fetch, and what that is, if tables' rows go through workgroup memory.
+/// `space` has a last axis of whole fours.
 pub(super) fn find(step: &Step, space: &Space, limits: &Limits) -> Option<(Step, RowTable)> {
     let roots: Vec<Ref> = step.outputs.iter().map(|output| output.root).collect();
     let mut fetches = step.expr.reachable(&roots).into_iter().filter_map(|r| {
@@ -76,8 +76,8 @@ fn is_read_once(step: &Step, table: usize) -> bool {
     step.operands.iter().filter(|operand| operand.source.value() == value).count() == 1
 }
 
-/// The operand that is where a row begins, the place in the row and the row's elements, if `position` is the sum of the first two and
-/// the place is checked to be in the row.
+/// The operand that is where a row begins, the place in the row and the row's elements, if `position` is the sum of the
+/// first two and the place is checked to be in the row.
 fn in_row(step: &Step, position: Ref) -> Option<(usize, Ref, usize)> {
     let node = |r: Ref| step.expr.node(r);
     let scalar = |r: Ref| match node(r) {
@@ -213,8 +213,8 @@ impl RowTable {
         out.held[operand] = Held::Four;
     }
 
-    /// Statements that find where the row of the table begins; and those that bring it to workgroup memory, each piece on its way while
-    /// the one before is there, and take from it what the quads want.
+    /// Statements that find where the row of the table begins; and those that bring it to workgroup memory, each piece
+    /// on its way while the one before is there, and take from it what the quads want.
     fn bring(&self, kernel: &mut Kernel<'_>, space: &Space, lines: usize) -> (String, String) {
         let outer = space.axes.rank() - 1;
         let strides = &space.axes.strides[space.map_of(self.first)][..outer];

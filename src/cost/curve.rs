@@ -3,7 +3,8 @@
 /// How much is done in a second, by how much there is to do: measured points, ascending in size.
 ///
 /// Between points the rate is interpolated, both axes in logarithms. Beyond the last it stays as it is; what is smaller
-/// than the first takes as long as the first, since something fixed is what takes the time there. Without points nothing takes any time.
+/// than the first takes as long as the first, since something fixed is what takes the time there. Without points
+/// nothing takes any time.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Curve(Vec<(f64, f64)>);

@@ -3,8 +3,8 @@
 //! They are here to be compared with, and for those who want them: [`Placement::Auto`](crate::Placement) reckons with
 //! figures measured on the machine instead. All of them count on data that lies in host memory and must come back.
 //!
-//! *Arithmetic* and *transfer* are the rules' own figures: flops over 20 TFLOP/s, bytes over 32 GB/s. What cores take is measured: 16 of them,
-//! in `BENCHMARKS.md`.
+//! *Arithmetic* and *transfer* are the rules' own figures: flops over 20 TFLOP/s, bytes over 32 GB/s. What cores take
+//! is measured: 16 of them, in `BENCHMARKS.md`.
 //!
 //! | rule and case | arithmetic | transfer | it says | the GPU in all | 16 cores | so it is |
 //! |---|--:|--:|---|--:|--:|---|
@@ -17,9 +17,9 @@
 //! | low, sum of two vectors of 1e7 | 0.0005 ms | 3.75 ms | SIMD | 3.75 ms | 0.8 ms | right |
 //! | low, sixteen `tanh` of 1e7 | 0.1 ms | 2.5 ms | SIMD | 2.6 ms | 7.7 ms (16 · 0.48) | wrong, as for data that lies on the GPU |
 //!
-//! The formula of the 5 × rule says GPU for square products from n = 18 751 on: 2n³ / 20e12 > 5 · 12n² / 32e9 means n > 18 750. Its published
-//! example says GPU for 1024³, against the formula, and by the figures in the table it is the example that is right: a ratio of 5 asks
-//! that the transfer be a sixth of the time, not that the GPU be faster.
+//! The formula of the 5 × rule says GPU for square products from n = 18 751 on: 2n³ / 20e12 > 5 · 12n² / 32e9 means n >
+//! 18 750. Its published example says GPU for 1024³, against the formula, and by the figures in the table it is the
+//! example that is right: a ratio of 5 asks that the transfer be a sixth of the time, not that the GPU be faster.
 //!
 //! The 5 × rule is that of Gregg and Hazelwood (2011), with the bandwidth of PCIe 4 (32 GB/s) and a card of 20 TFLOP/s.
 

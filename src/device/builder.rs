@@ -73,11 +73,11 @@ impl DeviceBuilder {
         Self { profile: Some(profile), ..self }
     }
 
-    /// Leaves the profile as it is, whatever runs take. Otherwise, once it was measured or given by hand, two or three runs
-    /// on end that were placed by prediction and took over twice as long, or under half, correct the times that are
-    /// predicted for work of their kind, side and size, in powers of two and at most 16 times. Runs that compiled
-    /// kernels, ran beside others or on both sides teach nothing. What was learned is kept on disk with the
-    /// profile, and [thrown away](Device::forget_learned) on demand.
+    /// Leaves the profile as it is, whatever runs take. Otherwise, once it was measured or given by hand, two or three
+    /// runs on end that were placed by prediction and took over twice as long, or under half, correct the times that
+    /// are predicted for work of their kind, side and size, in powers of two and at most 16 times. Runs that compiled
+    /// kernels, ran beside others or on both sides teach nothing. What was learned is kept on disk with the profile,
+    /// and [thrown away](Device::forget_learned) on demand.
     pub fn without_learning(self) -> Self {
         Self { learns_nothing: true, ..self }
     }
@@ -88,10 +88,10 @@ impl DeviceBuilder {
     }
 
     /// Bytes that all runs under way may hold at once: their intermediates, what they keep, and on a GPU the memory
-    /// that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run
-    /// that could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget). Residents, and results of
-    /// finished runs, do not count. Without a budget no run waits for another. Where the side is not named, a graph goes to
-    /// the side on which it fits the budget.
+    /// that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run that
+    /// could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget). Residents, and results of finished
+    /// runs, do not count. Without a budget no run waits for another. Where the side is not named, a graph goes to the
+    /// side on which it fits the budget.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

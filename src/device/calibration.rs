@@ -28,12 +28,12 @@ impl Background {
 
 impl Device {
     /// Measures how fast both sides are, in under half a second on a fast machine, reckons with that from now on, and
-    /// keeps it on disk unless the cache is off. Other runs on the device meanwhile make the figures worse, and so does whatever
-    /// else keeps the machine busy: nothing tells that from a slow machine, and the figures hold until they are measured again. Call
-    /// it while the machine is at rest, and look at what it returns.
+    /// keeps it on disk unless the cache is off. Other runs on the device meanwhile make the figures worse, and so does
+    /// whatever else keeps the machine busy: nothing tells that from a slow machine, and the figures hold until they
+    /// are measured again. Call it while the machine is at rest, and look at what it returns.
     ///
-    /// A device that chooses between its sides does this by itself, in the background after its first run, unless the figures
-    /// were on disk already. It then waits for pauses, and never for long.
+    /// A device that chooses between its sides does this by itself, in the background after its first run, unless the
+    /// figures were on disk already. It then waits for pauses, and never for long.
     ///
     /// # Errors
     /// [`DeviceError`] if the device fails.

@@ -109,8 +109,8 @@ impl Prepared {
         self.revision == targets.revision
     }
 
-    /// Whether it is still what `device` would run where the data of residents lies so: what lies on the GPU alone is read
-    /// there alone.
+    /// Whether it is still what `device` would run where the data of residents lies so: what lies on the GPU alone is
+    /// read there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
         let usable = |piece: &Piece| device.uses(piece.plan.backend);
         if !self.is_for(&device.targets()) || !self.pieces.iter().all(usable) {

@@ -6,12 +6,13 @@ use crate::run::gpu::Gpu;
 
 /// Sharing with the user's own wgpu code. The version of wgpu is [`onetrip::wgpu`](crate::wgpu).
 impl Device {
-    /// A device of the caller's own, as [`Device::gpu`]; [`DeviceBuilder::wgpu`] takes a memory budget, a recovery and the like. It is not closed with the last handle, and commands of both go
-    /// to the one queue, in the order of their submission.
+    /// A device of the caller's own, as [`Device::gpu`]; [`DeviceBuilder::wgpu`] takes a memory budget, a recovery and
+    /// the like. It is not closed with the last handle, and commands of both go to the one queue, in the order of their
+    /// submission.
     ///
     /// It must have been opened from `adapter`. Of its features, those are used that help: `SHADER_F16`, `SUBGROUP`,
-    /// `SHADER_INT64`, `EXPERIMENTAL_COOPERATIVE_MATRIX`, `TIMESTAMP_QUERY`, `TIMESTAMP_QUERY_INSIDE_ENCODERS`; compiled kernels are not
-    /// kept on disk. Its limits are kept to: `adapter.limits()` allow the largest data.
+    /// `SHADER_INT64`, `EXPERIMENTAL_COOPERATIVE_MATRIX`, `TIMESTAMP_QUERY`, `TIMESTAMP_QUERY_INSIDE_ENCODERS`;
+    /// compiled kernels are not kept on disk. Its limits are kept to: `adapter.limits()` allow the largest data.
     ///
     /// From then on its loss is told here: callbacks that the caller had set are replaced, that for uncaptured errors by
     /// one that tells `tracing`. Errors of the caller's own commands fail no run; to hear of them, open error
@@ -43,8 +44,8 @@ impl Device {
 
 impl DeviceBuilder {
     /// Shares a wgpu device of the caller's own, as [`Device::from_wgpu`], with what the builder was told. With
-    /// [`Recovery::Reopen`](crate::Recovery::Reopen), what is opened after a loss is a device of this crate's own, if that
-    /// has the limits of the lost one.
+    /// [`Recovery::Reopen`](crate::Recovery::Reopen), what is opened after a loss is a device of this crate's own, if
+    /// that has the limits of the lost one.
     ///
     /// # Errors
     /// As [`Device::from_wgpu`]; [`DeviceError::Profile`](crate::DeviceError::Profile).

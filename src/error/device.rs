@@ -108,7 +108,8 @@ pub enum DeviceError {
         /// The message of the panic.
         message: String,
     },
-    /// A kernel of the user's own that is valid, but more than the device can do: as more threads than a workgroup may have.
+    /// A kernel of the user's own that is valid, but more than the device can do: as more threads than a workgroup may
+    /// have.
     #[error("{place}: {op}: the device refused the kernel: {reason}")]
     Kernel {
         /// Where the operation was recorded.

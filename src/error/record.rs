@@ -401,7 +401,8 @@ pub enum MistakeKind {
         /// What its device is called.
         device: String,
     },
-    /// A kernel of the user's own that is not valid, or does not fit what it is given. Builds without the feature `gpu` do not look.
+    /// A kernel of the user's own that is not valid, or does not fit what it is given. Builds without the feature `gpu`
+    /// do not look.
     #[error("{}{what}", line.map_or(String::new(), |line| format!("line {line} of the kernel: ")))]
     Kernel {
         /// The line of the source, counted from 1, where one is to blame.

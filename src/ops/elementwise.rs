@@ -83,7 +83,8 @@ macro_rules! table {
         /// x·hard_sigmoid(x).
         hard_swish HardSwish<Float>(x) -> T, ulp 4.0, abs 1e-6, on (-5.0, 5.0),
             x * hard_sigmoid(x);
-        /// min(max(x, low), high); NaN stays NaN. Where `low` is greater than `high`, all numbers become `high`, as in PyTorch.
+        /// min(max(x, low), high); NaN stays NaN. Where `low` is greater than `high`, all numbers become `high`, as in
+        /// PyTorch.
         clip Clip<Numeric>(x; low: T, high: T) -> T, ulp 0.0, abs 0.0, on (-10.0, 10.0),
             x.max(low).min(high);
         /// `factor`·x. Integers wrap.

@@ -33,8 +33,8 @@ pub(crate) struct Elements<'a> {
 
 type Call = dyn Fn(&[Elements<'_>], &mut [u8]) + Send + Sync;
 
-/// A function of the user's from the inputs to the elements of the result, which are 0 before. Of the same type are the same
-/// functions: what one has captured makes no difference.
+/// A function of the user's from the inputs to the elements of the result, which are 0 before. Of the same type are the
+/// same functions: what one has captured makes no difference.
 #[derive(Clone)]
 pub(crate) struct Twin {
     pub call: Arc<Call>,

@@ -250,8 +250,8 @@ impl Problem {
     }
 }
 
-/// The whole numbers in which a network counts the costs of one graph: so fine that steps of any length are told apart, and so
-/// few that all of them together are far from [`Network::NEVER`].
+/// The whole numbers in which a network counts the costs of one graph: so fine that steps of any length are told apart,
+/// and so few that all of them together are far from [`Network::NEVER`].
 #[derive(Clone, Copy)]
 struct Scale {
     /// Of each second.

@@ -13,8 +13,8 @@ const TILES: [(usize, usize, usize, usize); 4] =
     [(1, 16, 4, 32), (17, 32, 4, 64), (49, 64, 8, 64), (96, 128, 8, 64)];
 /// Columns of the result beyond which a thread has fewer rows.
 const NARROW: usize = 64;
-/// As [`TILES`], for results of more than [`NARROW`] columns: on an H200, 128 columns with eight rows a thread took 1.3 times as
-/// long.
+/// As [`TILES`], for results of more than [`NARROW`] columns: on an H200, 128 columns with eight rows a thread took 1.3
+/// times as long.
 const WIDE_TILES: [(usize, usize, usize, usize); 3] =
     [(1, 16, 4, 32), (17, 32, 4, 32), (49, 64, 4, 64)];
 /// The most columns that a workgroup computes.
@@ -30,8 +30,9 @@ const UNITS_WIDTH: usize = 128;
 /// The most queries for strips, and workgroups of them that keep a large GPU busy.
 const STRIP_QUERIES: usize = 8;
 const STRIP_GROUPS: usize = 512;
-/// Threads that share a row there, unless subgroups or rows are smaller or a thread would hold more elements of a query or a value
-/// than this. On an H200, 16 threads took up to 1.2 times as long, for rows of 128, and 4 as much for rows of 64.
+/// Threads that share a row there, unless subgroups or rows are smaller or a thread would hold more elements of a query
+/// or a value than this. On an H200, 16 threads took up to 1.2 times as long, for rows of 128, and 4 as much for rows
+/// of 64.
 const STRIP_LANES: usize = 8;
 const STRIP_ELEMENTS: usize = 16;
 

@@ -29,8 +29,8 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains what was placed for `targets`, of which there is one for each side, at least one, by whom where there is a
-    /// choice. `residents` says where the data of each lies.
+    /// Explains what was placed for `targets`, of which there is one for each side, at least one, by whom where there
+    /// is a choice. `residents` says where the data of each lies.
     pub(crate) fn new<'a>(
         placed: &Placed,
         targets: impl IntoIterator<Item = &'a Target>,

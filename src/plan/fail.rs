@@ -1,9 +1,9 @@
 //! Operations that can fail on the data: each is a *site*, numbered in the order recorded. A kernel tells the run's
 //! failures the site and the element.
 //!
-//! Every element of such an operation is computed once an output depends on it, wherever it is fused, and none that is not an
-//! element. So it is fused only into kernels that map, and only where the way from it to there reaches all of its elements
-//! and nothing else: other kernels evaluate more points than count, or fewer.
+//! Every element of such an operation is computed once an output depends on it, wherever it is fused, and none that is
+//! not an element. So it is fused only into kernels that map, and only where the way from it to there reaches all of
+//! its elements and nothing else: other kernels evaluate more points than count, or fewer.
 
 use super::ir::{Ir, Ix};
 use super::lookup;

@@ -112,8 +112,8 @@ impl Views {
             };
             bases.push(folded.unwrap_or_else(|| (ix, Path::start(&node.ty.shape))));
         }
-        // What leaves the run, or a kernel of the user's own reads, must be stored as it is read, and what is kept in a buffer of
-        // its own.
+        // What leaves the run, or a kernel of the user's own reads, must be stored as it is read, and what is kept in a
+        // buffer of its own.
         let mut views = Self { bases };
         let mut kept: Vec<Ix> = Vec::with_capacity(ir.keeps.len());
         for &ix in &ir.keeps {

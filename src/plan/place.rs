@@ -65,9 +65,9 @@ impl Placed {
     }
 }
 
-/// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph, or
-/// on which a run holds more than `room` bytes, is passed over if another has the room and the placement names no side.
-/// `residents` says where the data of each lies; what lies on the GPU alone is not fetched from there unless the
+/// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph,
+/// or on which a run holds more than `room` bytes, is passed over if another has the room and the placement names no
+/// side. `residents` says where the data of each lies; what lies on the GPU alone is not fetched from there unless the
 /// placement names a side.
 pub(crate) fn place<'a>(
     graph: &Graph,
@@ -101,11 +101,11 @@ pub(crate) fn place<'a>(
 const WORTH_SPLITTING: f64 = 20e-6;
 const SHARE_WORTH_SPLITTING: f64 = 0.1;
 
-/// A GPU is reckoned to take so many times as long as predicted for a whole graph, beside the host. Probes see a card at
-/// work; the driver of one that waits for the host lowers its clocks, and after some seconds a small run takes 1.8 times as
-/// long (measured on an H200: 1980 MHz and 345). With a margin between the two, neither who keeps the card at work nor who
-/// uses it now and then waits much longer than on the better side. Shares of a split are not reckoned so: a split must
-/// save more anyway.
+/// A GPU is reckoned to take so many times as long as predicted for a whole graph, beside the host. Probes see a card
+/// at work; the driver of one that waits for the host lowers its clocks, and after some seconds a small run takes 1.8
+/// times as long (measured on an H200: 1980 MHz and 345). With a margin between the two, neither who keeps the card at
+/// work nor who uses it now and then waits much longer than on the better side. Shares of a split are not reckoned so:
+/// a split must save more anyway.
 const GPU_MARGIN: f64 = 1.25;
 
 /// Steps beyond which a graph is not shared out: to look for how would take longer than it saves.
@@ -183,9 +183,10 @@ impl Asked<'_> {
         })
     }
 
-    /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one with
-    /// the least predicted time, a GPU's with [`GPU_MARGIN`]; and a side that was passed over for want of room. Any error
-    /// but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the other side says.
+    /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one
+    /// with the least predicted time, a GPU's with [`GPU_MARGIN`]; and a side that was passed over for want of room.
+    /// Any error but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the other side
+    /// says.
     fn wholes(&self, sides: &[&Target]) -> Result<(Vec<Plan>, Option<Backend>), PlanError> {
         let can_run = |side: &&&Target| !self.has_data_far() || side.backend == Backend::Gpu;
         let (mut plans, mut failed, mut too_small) = (Vec::new(), None, None);
@@ -321,7 +322,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_side_without_room_is_passed_over_for_one_that_has_it() {
-        // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and what they are copied from and to.
+        // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and what they are copied from and
+        // to.
         let batch = chain(1000);
         let held = |target: &Target| plan(&batch.recorded.graph, target).unwrap().held_bytes;
         let targets = targets(2.0, 1.0);

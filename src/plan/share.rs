@@ -151,8 +151,8 @@ pub(crate) enum AttentionLayout {
     Tiles,
     /// Matrix units multiply halves.
     Units(MatrixUnits),
-    /// For few queries: `lanes` neighbouring threads have a row and four keys at a time. Needs subgroups of that many threads or
-    /// more.
+    /// For few queries: `lanes` neighbouring threads have a row and four keys at a time. Needs subgroups of that many
+    /// threads or more.
     Strips { lanes: usize },
 }
 
@@ -160,12 +160,12 @@ pub(crate) enum AttentionLayout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AttentionSchedule {
     pub layout: AttentionLayout,
-    /// Queries of a workgroup, and those of a thread (4 or 8; one in strips, where they are a power of two) or of a subgroup with
-    /// matrix units (a multiple of their side).
+    /// Queries of a workgroup, and those of a thread (4 or 8; one in strips, where they are a power of two) or of a
+    /// subgroup with matrix units (a multiple of their side).
     pub rows: usize,
     pub each: usize,
-    /// Keys that are scored at a time, a multiple of [`CHUNK`](Self::CHUNK); in strips, four of each group of threads that has
-    /// the same row.
+    /// Keys that are scored at a time, a multiple of [`CHUNK`](Self::CHUNK); in strips, four of each group of threads
+    /// that has the same row.
     pub keys: usize,
     /// Columns of the result that a workgroup computes, a multiple of 32; in strips, of what `lanes` threads hold.
     pub columns: usize,
@@ -206,9 +206,9 @@ impl AttentionSchedule {
         }
     }
 
-    /// Workgroup memory that the kernel takes for operands `width` wide: in tiles, a chunk of queries or weights, and one of keys
-    /// or values; with matrix units, the keys and values as `f16`, and of each subgroup scores and weights of a square of
-    /// queries; in strips, what each group of threads has of a row.
+    /// Workgroup memory that the kernel takes for operands `width` wide: in tiles, a chunk of queries or weights, and
+    /// one of keys or values; with matrix units, the keys and values as `f16`, and of each subgroup scores and weights
+    /// of a square of queries; in strips, what each group of threads has of a row.
     pub fn workgroup_bytes(&self, width: usize) -> usize {
         match self.layout {
             AttentionLayout::Tiles => Self::CHUNK * 4 * (self.rows + self.keys.max(self.columns)),

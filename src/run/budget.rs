@@ -118,7 +118,8 @@ impl Line {
     }
 }
 
-/// Waits for `bytes`, which belong to whom it is ready for. Dropped before, it leaves the line, or gives back what it was given.
+/// Waits for `bytes`, which belong to whom it is ready for. Dropped before, it leaves the line, or gives back what it
+/// was given.
 ///
 /// A waker is neither woken nor dropped under the lock: a task that goes with its last waker may hold a permit.
 struct Admission<'a> {

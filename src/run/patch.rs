@@ -2,8 +2,8 @@
 
 use crate::shape::Shape;
 
-/// Elements `at..at + size` along an axis: so many runs of `len` elements in row-major order, the first from `start` on, each
-/// `stride` past the one before.
+/// Elements `at..at + size` along an axis: so many runs of `len` elements in row-major order, the first from `start`
+/// on, each `stride` past the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patch {
     pub runs: usize,

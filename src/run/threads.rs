@@ -36,8 +36,8 @@ pub(crate) fn share<I: Send>(
     });
 }
 
-/// Does `work` for each of `items`, on this thread and those of rayon that are free, in any order. Each thread has its own
-/// state from `init`. `work` must not wait for others of rayon's threads.
+/// Does `work` for each of `items`, on this thread and those of rayon that are free, in any order. Each thread has its
+/// own state from `init`. `work` must not wait for others of rayon's threads.
 pub(crate) fn for_each<T: Send, S>(
     items: Vec<T>,
     init: impl Fn() -> S + Sync + Send,

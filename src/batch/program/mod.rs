@@ -125,7 +125,8 @@ impl Program {
     /// # Errors
     /// [`DataError`] for data that does not fit its input, for an input that is given twice, and for one without data;
     /// [`PlanError::EmptyResident`](crate::PlanError::EmptyResident); a failure of the device
-    /// ([`DeviceError`](crate::DeviceError)); a [`Fault`](crate::Fault) in the data, and then residents stay as they were.
+    /// ([`DeviceError`](crate::DeviceError)); a [`Fault`](crate::Fault) in the data, and then residents stay as they
+    /// were.
     pub async fn run<'a>(
         &self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
@@ -151,9 +152,10 @@ impl Program {
     /// Runs the program once, and says what took how long: each stage on the host, each kernel by the clock of the
     /// side that ran it, beside what was predicted. The results are thrown away; residents change as in a run.
     ///
-    /// On a GPU each kernel is then a pass of its own, so that its time can be taken, and none is encoded ahead: the whole
-    /// takes longer than [`run`](Self::run). What the first run of a program makes, later ones find: profile the second.
-    /// Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the whole.
+    /// On a GPU each kernel is then a pass of its own, so that its time can be taken, and none is encoded ahead: the
+    /// whole takes longer than [`run`](Self::run). What the first run of a program makes, later ones find: profile the
+    /// second. Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the
+    /// whole.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -183,8 +185,8 @@ impl Program {
         Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
     }
 
-    /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the
-    /// [memory budget](crate::DeviceBuilder::memory_budget) included. What is done at the first poll, as a short run on the
+    /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory
+    /// budget](crate::DeviceBuilder::memory_budget) included. What is done at the first poll, as a short run on the
     /// CPU, is returned whatever it took.
     ///
     /// # Errors
@@ -212,8 +214,8 @@ impl Program {
     }
 
     /// 128 bits that programs of equal structure have in common, in every process of one version of this crate: the
-    /// operations with their parameters, element types and shapes, not the data. The key of the plans that a
-    /// [`Device`] keeps. With a function for [the CPU](crate::Wgsl::on_cpu) among them, only processes of one build say the same.
+    /// operations with their parameters, element types and shapes, not the data. The key of the plans that a [`Device`]
+    /// keeps. With a function for [the CPU](crate::Wgsl::on_cpu) among them, only processes of one build say the same.
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
         self.0.recorded.graph.fingerprint().0

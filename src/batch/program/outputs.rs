@@ -56,7 +56,8 @@ impl sealed::Keyed for &str {
 }
 
 impl Outputs {
-    /// A result in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
+    /// A result in a vector of its own, in row-major order. Costs as
+    /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
     ///
     /// # Errors
     /// [`ReadError`] if the program does not download the value, or it is of another type.
@@ -91,7 +92,8 @@ impl Outputs {
         Ok(found.taken(program.device().pool()).await)
     }
 
-    /// Copies a result to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into).
+    /// Copies a result to `out`, in row-major order. Costs as
+    /// [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into).
     ///
     /// # Errors
     /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
@@ -111,8 +113,8 @@ impl Outputs {
         Ok(self.found::<T>(key)?.0.into_view())
     }
 
-    /// What this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep), whatever later runs
-    /// leave in the resident that `keep` returned.
+    /// What this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep), whatever
+    /// later runs leave in the resident that `keep` returned.
     ///
     /// # Errors
     /// [`ReadError`] if the program does not keep the value, or it is of another type.

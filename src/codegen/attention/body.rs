@@ -175,8 +175,8 @@ impl Body<'_> {
         self.multiply("s", keys, Tile::new("w_tile", self.schedule().keys))
     }
 
-    /// Statements that add the products of a chunk in both tiles to `sum`, of `wide` fours across. In a loop: written out, it
-    /// was 7 % faster on one large card, and took its driver three times as long.
+    /// Statements that add the products of a chunk in both tiles to `sum`, of `wide` fours across. In a loop: written
+    /// out, it was 7 % faster on one large card, and took its driver three times as long.
     fn multiply(&self, sum: &str, wide: usize, w: Tile) -> String {
         let fours = CHUNK / 4;
         let body = indent(&self.multiply_four(sum, wide, w, "four"));

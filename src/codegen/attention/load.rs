@@ -55,8 +55,8 @@ impl Attention<'_> {
         sides.iter().map(|side| self.load(kernel, side, wide, names, parameters)).collect()
     }
 
-    /// The operand that the keys or the values `root` are, if they fill all tiles of `columns` and are stored as halves, each
-    /// four of which is aligned.
+    /// The operand that the keys or the values `root` are, if they fill all tiles of `columns` and are stored as
+    /// halves, each four of which is aligned.
     pub fn plain(
         &self,
         kernel: &Kernel<'_>,

@@ -25,8 +25,8 @@ const TAKEN: usize = 200;
 /// Threads from which on a large GPU gains by each doing more.
 const BUSY: usize = 1 << 13;
 
-/// What it takes to find the place of a thread, and what each result of it costs the others since threads are fewer, in loads:
-/// by the depthwise convolutions and pools of BENCHMARKS on an H200.
+/// What it takes to find the place of a thread, and what each result of it costs the others since threads are fewer, in
+/// loads: by the depthwise convolutions and pools of BENCHMARKS on an H200.
 const PLACE: f64 = 4.0;
 const LANE: f64 = 1.0 / 3.0;
 
@@ -54,7 +54,8 @@ pub(super) struct Windows<'r> {
 }
 
 impl<'r> Windows<'r> {
-    /// The cheapest way to share the windows of a reduction in one dispatch out, if it is cheaper than one result a thread.
+    /// The cheapest way to share the windows of a reduction in one dispatch out, if it is cheaper than one result a
+    /// thread.
     pub fn of(reduction: &'r Reduction, kernel: &Kernel<'_>) -> Option<Self> {
         let Reduction { schedule: ReduceSchedule { layout, parts }, inner, outer, .. } = reduction;
         let by_one = *layout == ReduceLayout::Thread && *parts == 1;

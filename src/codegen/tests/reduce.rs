@@ -171,8 +171,8 @@ fn groups_past_the_limit_spill() {
     }
 }
 
-/// Windows of which a thread takes eight, or two: with steps between their elements, touching and walked backwards, and along
-/// one axis.
+/// Windows of which a thread takes eight, or two: with steps between their elements, touching and walked backwards, and
+/// along one axis.
 fn windows() -> [Shape<'static>; 4] {
     let shape = |outer: &'static [usize], inner: &'static [usize], strides: &[i64], offset| {
         let view = view(&[outer, inner].concat(), strides, offset);

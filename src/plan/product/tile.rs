@@ -41,7 +41,8 @@ pub(crate) struct KnownTile {
     pub together: usize,
 }
 
-/// The tiles of scalar units that the model chooses from. To compile and measure those of matrix units takes as long again.
+/// The tiles of scalar units that the model chooses from. To compile and measure those of matrix units takes as long
+/// again.
 #[cfg(feature = "gpu")]
 pub(crate) fn known_tiles() -> impl Iterator<Item = KnownTile> {
     scalar().into_iter().map(|candidate| {

@@ -97,8 +97,8 @@ pub(super) struct Sides<'a> {
     pub gpu: &'a Target,
 }
 
-/// Splits `graph`, of which `whole` is the plan for the GPU, if some of it is better done on either side. `residents` says
-/// where the data of each lies.
+/// Splits `graph`, of which `whole` is the plan for the GPU, if some of it is better done on either side. `residents`
+/// says where the data of each lies.
 ///
 /// # Errors
 /// [`PlanError::Invalid`]. A part that is too large for its side is no error: there is no split then.

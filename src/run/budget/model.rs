@@ -1,5 +1,5 @@
-//! Every order in which four runs may ask for memory, be polled, give up and end, beside a queue written down plainly. A step is one
-//! call of the budget's; `tests/loom` has what threads may do inside of one.
+//! Every order in which four runs may ask for memory, be polled, give up and end, beside a queue written down plainly.
+//! A step is one call of the budget's; `tests/loom` has what threads may do inside of one.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -264,8 +264,8 @@ impl Gather<'_> {
         }
     }
 
-    /// Rows of `width` elements, the first from `start` on, each `pitch` elements after the one before. Where they lie in a
-    /// row is found once for all rows, if `pitch` is what some of the axes have.
+    /// Rows of `width` elements, the first from `start` on, each `pitch` elements after the one before. Where they lie
+    /// in a row is found once for all rows, if `pitch` is what some of the axes have.
     pub fn fetch_rows(&self, start: usize, pitch: usize, width: usize, out: &mut [u32]) {
         let pitches = self.axes.iter().scan(1, |product, axis| {
             *product *= axis.dim;

@@ -94,10 +94,10 @@ impl<'t> Machine<'t> {
         Self { tape, registers, own, fetch_ahead: false }
     }
 
-    /// The machine for a step of which each thread reads and writes `words` in tiles one after the other. Eight operations
-    /// on 1e8 elements by 16 threads took 1.09 to 1.17 times as long as a loop by hand with hints of what comes
-    /// next, 1.27 to 1.35 times without; by one thread, 1e6 took 1.6 times as long with and 2.4 without. Where caches
-    /// hold the words, hints cost up to a third more: 6 MB of one thread took as long with as without.
+    /// The machine for a step of which each thread reads and writes `words` in tiles one after the other. Eight
+    /// operations on 1e8 elements by 16 threads took 1.09 to 1.17 times as long as a loop by hand with hints of what
+    /// comes next, 1.27 to 1.35 times without; by one thread, 1e6 took 1.6 times as long with and 2.4 without. Where
+    /// caches hold the words, hints cost up to a third more: 6 MB of one thread took as long with as without.
     pub fn over(mut self, words: usize) -> Self {
         const LARGE: usize = 8 << 20;
         self.fetch_ahead = words >= LARGE / 4;

@@ -14,7 +14,8 @@ use super::tape::TILE;
 use crate::dtype::DType;
 use crate::run::{HostBuffer, threads};
 
-/// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an H200).
+/// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an
+/// H200).
 pub(super) const ALONE: u64 = 10_000;
 /// Nanoseconds that are worth a part of their own, once threads are awake.
 const PART: u64 = 1_000;

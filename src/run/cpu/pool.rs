@@ -13,8 +13,8 @@ use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that the pool holds on to at most.
 const BUDGET: usize = 1 << 30;
-/// Buffers of one class of sizes that the pool knows at most, all of which it looks through for one that fits while other runs wait
-/// for it. Where data comes in vectors of the user's own, every batch leaves one more than it took.
+/// Buffers of one class of sizes that the pool knows at most, all of which it looks through for one that fits while
+/// other runs wait for it. Where data comes in vectors of the user's own, every batch leaves one more than it took.
 const MOST: usize = 128;
 
 /// Buffers of earlier runs. Results are kept too, and used again once their last other holder
@@ -307,7 +307,8 @@ mod tests {
         assert!(pool.take(2).is_none());
     }
 
-    /// Threads take, hold, give and hand over, while another sweeps: what somebody holds is never written by anybody else.
+    /// Threads take, hold, give and hand over, while another sweeps: what somebody holds is never written by anybody
+    /// else.
     #[test]
     fn no_memory_has_two_owners() {
         let pool = CpuPool::default();

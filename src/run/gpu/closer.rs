@@ -11,8 +11,8 @@ use crate::caught::caught;
 
 type Handle = Arc<dyn Any + Send + Sync>;
 
-/// Drops the last handle of a device, or of what is a lost one's, on a thread of its own: that takes long, and with some drivers
-/// forever. Where no thread can be started, the handle is dropped here.
+/// Drops the last handle of a device, or of what is a lost one's, on a thread of its own: that takes long, and with
+/// some drivers forever. Where no thread can be started, the handle is dropped here.
 pub(super) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
     static CLOSER: OnceLock<Option<mpsc::Sender<Handle>>> = OnceLock::new();
     let closer = CLOSER.get_or_init(|| {

@@ -24,7 +24,8 @@ const LONG: Duration = Duration::from_millis(4);
 
 /// A run that is submitted, or waits for that.
 ///
-/// Dropping it leaves out one that waits, and cancels nothing on the device: its buffers return to the pool when it has finished.
+/// Dropping it leaves out one that waits, and cancels nothing on the device: its buffers return to the pool when it has
+/// finished.
 pub(super) struct Flight {
     shared: Arc<Shared>,
     ticket: Arc<Ticket>,

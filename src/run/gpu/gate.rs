@@ -1,4 +1,5 @@
-//! What drivers do on threads of this crate, and the end of the process: a driver that is at work while it is unloaded crashes.
+//! What drivers do on threads of this crate, and the end of the process: a driver that is at work while it is unloaded
+//! crashes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
@@ -68,7 +69,8 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// After the first call: what drivers load with their first kernel is unloaded before what was registered earlier is done.
+/// After the first call: what drivers load with their first kernel is unloaded before what was registered earlier is
+/// done.
 pub(super) fn loaded() {
     static FIRST: Once = Once::new();
     FIRST.call_once(at_exit);

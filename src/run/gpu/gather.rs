@@ -146,8 +146,8 @@ impl Gather {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Leaves out the run of `ticket` if it still waits. What it held returns to the pool, but for staging memory, which is not
-    /// mapped any more and is freed.
+    /// Leaves out the run of `ticket` if it still waits. What it held returns to the pool, but for staging memory,
+    /// which is not mapped any more and is freed.
     pub fn forget(&self, ticket: &Arc<Ticket>) {
         if !self.has_waiting() {
             return;
@@ -170,8 +170,8 @@ impl Gather {
         self.due().map_or_else(Vec::new, |group| self.send(group))
     }
 
-    /// Submits runs as one. Where that is refused, each alone, so that only those fail that are bad. Returns those that are
-    /// then under way, in their order.
+    /// Submits runs as one. Where that is refused, each alone, so that only those fail that are bad. Returns those that
+    /// are then under way, in their order.
     fn send(&self, group: Vec<Departure>) -> Vec<Sent> {
         // All would wait forever for who panics.
         let submitted = caught(|| self.submit(&group)).unwrap_or_else(|reason| {

@@ -227,8 +227,8 @@ impl Compiler {
         Ok((pipelines, missing.len() as u32, hits))
     }
 
-    /// Refuses kernels of the user's own of more workgroups, or of more memory of one, than the device has: nobody else checks that.
-    /// Those of this crate keep to the limits.
+    /// Refuses kernels of the user's own of more workgroups, or of more memory of one, than the device has: nobody else
+    /// checks that. Those of this crate keep to the limits.
     fn check_own(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
         let limits = self.device.limits();
         let most = limits.max_compute_workgroups_per_dimension;

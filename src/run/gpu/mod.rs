@@ -1,12 +1,13 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
 //! submit, one mapped readback buffer.
 //!
-//! - [`adapter`] opens a device, [`idle`] keeps it for the next user and [`closer`] closes it; [`kernels`] compiles, [`own`] checks what users wrote,
-//!   [`archive`] keeps what was compiled and writes it to disk in [`background`].
-//! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes and [`record`] records, [`ahead`]
-//!   does so for the next run, [`trip`] submits, [`gather`] has small runs submitted together.
-//! - [`flight`] waits with the help of the thread in [`poller`] until its [`ticket`] is called, which [`returns`] see to; [`readback`] hands
-//!   out, [`resident`] keeps, [`stamps`] takes the times.
+//! - [`adapter`] opens a device, [`idle`] keeps it for the next user and [`closer`] closes it; [`kernels`] compiles,
+//!   [`own`] checks what users wrote, [`archive`] keeps what was compiled and writes it to disk in [`background`].
+//! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes and
+//!   [`record`] records, [`ahead`] does so for the next run, [`trip`] submits, [`gather`] has small runs submitted
+//!   together.
+//! - [`flight`] waits with the help of the thread in [`poller`] until its [`ticket`] is called, which [`returns`] see
+//!   to; [`readback`] hands out, [`resident`] keeps, [`stamps`] takes the times.
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
 //! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
 
@@ -243,8 +244,8 @@ impl Gpu {
         self.0.device.destroy();
     }
 
-    /// Compiles what is missing, several at once, off the awaiting thread. So is memory for parameters allocated: while a driver
-    /// compiles for others, it takes tens of milliseconds to allocate.
+    /// Compiles what is missing, several at once, off the awaiting thread. So is memory for parameters allocated: while
+    /// a driver compiles for others, it takes tens of milliseconds to allocate.
     pub async fn compile(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
         if self.0.has_room_for_params(&dispatches) && self.0.compiler.knows(&dispatches) {
             return self.compile_here(dispatches);

@@ -19,7 +19,8 @@ pub(crate) struct Wrong {
     pub what: String,
 }
 
-/// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element types and sizes.
+/// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element
+/// types and sizes.
 pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Result<(), Wrong> {
     let OwnKernel { source, entry, .. } = kernel;
     let module = known(source);
@@ -248,8 +249,8 @@ impl Array {
         self.scalar == naga::Scalar { kind, width: 4 }
     }
 
-    /// Whether it can be bound to so many elements, and reaches them all if it is as long as they are. Where there are none, nothing
-    /// runs.
+    /// Whether it can be bound to so many elements, and reaches them all if it is as long as they are. Where there are
+    /// none, nothing runs.
     fn fits(&self, elements: usize) -> Result<(), String> {
         let &Self { lanes, len, .. } = self;
         match len {

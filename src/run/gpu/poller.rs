@@ -104,9 +104,9 @@ impl Poller {
         self.watch.changed.notify_one();
     }
 
-    /// Until shortly before the end of what takes so long yet: from then on its future may poll, since a thread is woken a
-    /// tenth of a millisecond late, and by a timer later still. `None` if that is now, or polling would take cores from the
-    /// adapter.
+    /// Until shortly before the end of what takes so long yet: from then on its future may poll, since a thread is
+    /// woken a tenth of a millisecond late, and by a timer later still. `None` if that is now, or polling would take
+    /// cores from the adapter.
     pub fn wait_before(&self, left: Duration) -> Option<Delay> {
         const LEAST: Duration = Duration::from_micros(600);
         let most = self.watch.poll_time.future - SPIN;

@@ -73,12 +73,12 @@ impl Script {
     }
 }
 
-/// Records `scripts`, none of which may write what another one reads or writes: first all copies up, in the end all copies
-/// down.
+/// Records `scripts`, none of which may write what another one reads or writes: first all copies up, in the end all
+/// copies down.
 ///
 /// One run has one compute pass, or one for each dispatch where their times are wanted. Several have one for the first
-/// dispatches of all, one for the second ones, and so on, since wgpu waits for what was dispatched before where it changes a
-/// buffer's use in a pass, but changes all of a pass' buffers at its beginning.
+/// dispatches of all, one for the second ones, and so on, since wgpu waits for what was dispatched before where it
+/// changes a buffer's use in a pass, but changes all of a pass' buffers at its beginning.
 pub(super) fn record(
     encoder: &mut wgpu::CommandEncoder,
     scripts: &[&Script],

@@ -47,7 +47,8 @@ impl Returns {
         self.staging.iter().chain(self.readback.as_ref().map(|(readback, _)| readback))
     }
 
-    /// To be called once what uses the buffers is submitted. When that has finished, they are mapped and `ticket` is told.
+    /// To be called once what uses the buffers is submitted. When that has finished, they are mapped and `ticket` is
+    /// told.
     pub fn follow(self, queue: &wgpu::Queue, ticket: Arc<Ticket>) {
         // Before the readback, so that the staging buffer is back when the flight lands.
         if let Some(staging) = self.staging {

@@ -104,8 +104,8 @@ enum Work {
     Recorded(Recorded),
 }
 
-/// The commands of one run, with the memory that must be there until they are submitted. What was encoded ahead is held by
-/// the kernels, so it holds neither these nor residents.
+/// The commands of one run, with the memory that must be there until they are submitted. What was encoded ahead is held
+/// by the kernels, so it holds neither these nor residents.
 struct Recorded {
     commands: wgpu::CommandBuffer,
     returns: Returns,

@@ -1,6 +1,6 @@
 //! A thread and those of rayon that come to help it. It begins at once, and waits for nobody who has not come. Whoever
-//! waits for tasks of rayon waits until each was begun, which takes as long as a thread takes to wake up: on 16 cores, work of 15, 63
-//! and 270 µs took 17, 25 and 59 µs as a parallel iterator, and 8, 12 and 24 µs like this.
+//! waits for tasks of rayon waits until each was begun, which takes as long as a thread takes to wake up: on 16 cores,
+//! work of 15, 63 and 270 µs took 17, 25 and 59 µs as a parallel iterator, and 8, 12 and 24 µs like this.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -143,8 +143,8 @@ mod tests {
         })
     }
 
-    /// Has `work` done by the owner and one helper at once. Threads that are at other work may not come, and are asked again.
-    /// `work` is told who it is.
+    /// Has `work` done by the owner and one helper at once. Threads that are at other work may not come, and are asked
+    /// again. `work` is told who it is.
     fn by_two<R>(done: impl Fn(R) -> bool, run: impl Fn(&dyn Fn(&(dyn Fn(bool) + Sync))) -> R) {
         let together = |work: &(dyn Fn(bool) + Sync)| {
             let (here, begun) = (thread::current().id(), AtomicUsize::new(0));

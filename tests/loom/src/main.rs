@@ -1,5 +1,6 @@
-//! Runs pieces of the crate in every order that the steps of a few threads may have, under loom. What is wrong in one of them
-//! (a wake-up that is lost, memory that two use at once, what never comes back, a thread that waits for ever) ends it.
+//! Runs pieces of the crate in every order that the steps of a few threads may have, under loom. What is wrong in one
+//! of them (a wake-up that is lost, memory that two use at once, what never comes back, a thread that waits for ever)
+//! ends it.
 
 #[path = "../../../src/dtype.rs"]
 mod dtype;

@@ -110,7 +110,8 @@ mod tests {
     use crate::dtype::{DType, Ty};
     use crate::expr::{Builder, E};
 
-    /// Three threads write sums of their own rows and finish them, and all are finished at once: f(sum) for outputs of `dtypes`.
+    /// Three threads write sums of their own rows and finish them, and all are finished at once: f(sum) for outputs of
+    /// `dtypes`.
     fn check(dtypes: &[DType], f: impl Fn(E<'_>) -> E<'_>, want: impl Fn(f32) -> f32) {
         const ROW: usize = 67;
         let builder = Builder::default();
