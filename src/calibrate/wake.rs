@@ -14,9 +14,12 @@ use crate::plan::plan;
 pub(super) const WAKING_SIDE: usize = 2048;
 /// Products of a run.
 const PRODUCTS: usize = 2;
-/// Seconds of work at the least: an H200 at 345 MHz raised its clocks after 0.13 s for the first time, and was at its
-/// highest after half a second.
-const LEAST: f64 = 0.15;
+/// Seconds of work after which runs are compared, and those at the most: an H200 at 345 MHz raised its clocks every 0.13 s,
+/// and was at its highest after half a second. One that has rested no longer than a second needs none.
+const WINDOW: f64 = 0.15;
+const MOST: f64 = 0.6;
+/// A card is awake where runs take no less than so many times what they took a window before.
+const SETTLED: f64 = 0.95;
 
 /// Work for a card whose driver lowers the clocks while it rests.
 pub(super) struct Wake<'a> {
@@ -33,13 +36,13 @@ impl<'a> Wake<'a> {
         Some(Self { bench, probe })
     }
 
-    /// What `other` comes to, with the card at work meanwhile.
+    /// What `other` comes to, with the card at work meanwhile, and until it is awake.
     pub async fn while_doing<T>(&self, other: impl Future<Output = T>) -> T {
         let working = Stopwatch::started();
         let mut other = pin!(other);
-        let mut done = None;
+        let (mut done, mut pace) = (None, Pace::default());
         // What fails says so to the probes that follow.
-        while self.bench.may_go_on() && (done.is_none() || working.total().as_secs_f64() < LEAST) {
+        while self.bench.may_go_on() && (done.is_none() || !pace.is_settled) {
             let mut run = pin!(self.bench.run(&self.probe));
             let ran = poll_fn(|context| {
                 if done.is_none()
@@ -49,13 +52,31 @@ impl<'a> Wake<'a> {
                 }
                 run.as_mut().poll(context)
             });
-            if ran.await.is_err() {
-                break;
-            }
+            let Ok(seconds) = ran.await else { break };
+            pace.note(working.total().as_secs_f64(), seconds);
         }
         match done {
             Some(done) => done,
             None => other.await,
+        }
+    }
+}
+
+/// Whether a card still gets faster.
+#[derive(Default)]
+struct Pace {
+    /// When the window began, and the seconds of its first run.
+    window: Option<(f64, f64)>,
+    is_settled: bool,
+}
+
+impl Pace {
+    /// Takes note of a run of so many seconds that ended `now`, after so many seconds of work.
+    fn note(&mut self, now: f64, seconds: f64) {
+        let &mut (began, first) = self.window.get_or_insert((0.0, seconds));
+        if now - began >= WINDOW {
+            self.is_settled = now >= MOST || seconds >= SETTLED * first;
+            self.window = Some((now, seconds));
         }
     }
 }
@@ -67,6 +88,28 @@ mod tests {
     use super::super::AtOnce;
     use super::*;
     use crate::Device;
+
+    /// After how many seconds a card is taken to be awake whose runs take so many, by what it has worked.
+    fn settled(seconds: impl Fn(f64) -> f64) -> f64 {
+        let (mut now, mut pace) = (0.0, Pace::default());
+        while !pace.is_settled {
+            let run = seconds(now);
+            now += run;
+            pace.note(now, run);
+        }
+        now
+    }
+
+    #[test]
+    fn a_card_at_work_is_known_at_once_and_one_at_rest_once_it_gets_no_faster() {
+        let about = |seconds: f64, least: f64| (least..least + 0.02).contains(&seconds);
+        assert!(about(settled(|_| 1e-3), WINDOW));
+        assert!(about(settled(|_| 0.5), 0.5), "a slow one");
+        let stairs = |now: f64| [3.2e-3, 2.2e-3, 1.1e-3, 0.9e-3][((now / 0.13) as usize).min(3)];
+        let awake = settled(stairs);
+        assert!((4.0 * WINDOW..MOST + 0.02).contains(&awake), "{awake}");
+        assert!(about(settled(|now| 0.01 / (1.0 + 20.0 * now)), MOST));
+    }
 
     #[test]
     fn the_card_works_until_the_other_is_done_and_for_a_while_at_least() {
@@ -86,6 +129,6 @@ mod tests {
         let working = Stopwatch::started();
         assert_eq!(pollster::block_on(wake.while_doing(other)), 7);
         assert_eq!(polls, 20, "not polled once it was done");
-        assert!(working.total().as_secs_f64() >= LEAST);
+        assert!(working.total().as_secs_f64() >= WINDOW);
     }
 }

@@ -55,9 +55,7 @@ pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &Leaves<'_>) -> Printed 
             Node::Const(value) => Ok(literal(value, &format!("bits{count}"), &mut statements)),
             Node::Unary(op, x) => Ok(unary(op, ty, name(x))),
             Node::Binary(op, x, y) => Ok(binary(op, expr.ty(x), name(x), name(y))),
-            Node::Select(c, a, b) => {
-                Ok(Code::text(format!("select({}, {}, {})", name(b), name(a), name(c))))
-            }
+            Node::Select(c, a, b) => Ok(select(expr, [c, a, b], name)),
             Node::Cast(to, x) => Ok(cast(expr.ty(x), to, name(x))),
             Node::Fetch(operand, at) => {
                 Ok(Code::text(format!("fetch{operand}(u32({}))", name(at))))
@@ -118,6 +116,30 @@ fn literal(value: Const, variable: &str, statements: &mut String) -> Code {
         Ty::U32 => format!("{bits}u"),
         Ty::Bool => (bits != 0).to_string(),
     })
+}
+
+/// `a` where `c` holds, else `b`. Drivers take a choice between two floats by their order for a minimum or maximum, which
+/// is another number where one of them is NaN: there the order is not asked.
+fn select<'a>(expr: &Expr, [c, a, b]: [Ref; 3], name: impl Fn(Ref) -> &'a str) -> Code {
+    let (order, holds_of_nan) = match expr.node(c) {
+        Node::Unary(Unary::Not, order) => (expr.node(order), true),
+        order => (order, false),
+    };
+    let chosen = |x: Ref, y: Ref| expr.ty(a) == Ty::F32 && (a, b) == (x, y);
+    let [c, a, b] = [c, a, b].map(&name);
+    match order {
+        Node::Binary(Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge, x, y)
+            if chosen(x, y) || chosen(y, x) =>
+        {
+            let (x, y) = (name(x), name(y));
+            let text = match holds_of_nan {
+                true => format!("select({b}, {a}, {c} | p_unordered({x}, {y}))"),
+                false => format!("select({b}, {a}, {c} & !p_unordered({x}, {y}))"),
+            };
+            Code { text, helper: Some("p_unordered") }
+        }
+        _ => Code::text(format!("select({b}, {a}, {c})")),
+    }
 }
 
 fn unary(op: Unary, ty: Ty, x: &str) -> Code {

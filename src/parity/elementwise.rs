@@ -154,3 +154,29 @@ fn select_takes_each_side() {
         });
     }
 }
+
+#[test]
+fn a_choice_between_what_was_compared_is_no_minimum_where_one_is_nan() {
+    const NUMBERS: [f32; 8] =
+        [f32::NAN, f32::NEG_INFINITY, -1.5, -0.0, 0.0, 2.0, 1e-40, f32::INFINITY];
+    type Order = fn(&mut GpuCommandBatch, BufferId<f32>, BufferId<f32>) -> BufferId<bool>;
+    let orders: [(&str, Order); 4] = [
+        ("lt", |batch, x, y| batch.lt(x, y)),
+        ("le", |batch, x, y| batch.le(x, y)),
+        ("gt", |batch, x, y| batch.gt(x, y)),
+        ("ge", |batch, x, y| batch.ge(x, y)),
+    ];
+    for (name, order) in orders {
+        check(&format!("select by {name}"), EXACT, |batch| {
+            let x = batch.upload_shaped(&NUMBERS, [8, 1]);
+            let (y, zero) = (batch.upload(&NUMBERS), batch.full([], 0.0));
+            for (x, y) in [(x, y), (x, zero), (zero, y)] {
+                let less = order(batch, x, y);
+                let not = batch.not(less);
+                for (condition, a, b) in [(less, x, y), (less, y, x), (not, x, y), (not, y, x)] {
+                    batch.select(condition, a, b);
+                }
+            }
+        });
+    }
+}
