@@ -1,8 +1,12 @@
 //! What drivers do on threads of this crate, and the end of the process: a driver that is at work while it is unloaded
 //! crashes.
 
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
-use std::time::Duration;
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::DeviceError;
 
 /// How long the end of the process waits for what is under way: some drivers take forever.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -11,21 +15,16 @@ static OF_PROCESS: Gate = Gate::new();
 
 /// Between drivers at work and the end of the process.
 pub(super) struct Gate {
-    passing: Mutex<Passing>,
-    passed: Condvar,
+    /// Twice how many are at work; odd when nobody else may be.
+    passing: AtomicUsize,
 }
 
-struct Passing {
-    /// How many are at work.
-    busy: usize,
-    /// Whether nobody else may be.
-    shut: bool,
-}
+const SHUT: usize = 1;
+const ONE: usize = 2;
 
 impl Gate {
     pub const fn new() -> Self {
-        let passing = Mutex::new(Passing { busy: 0, shut: false });
-        Self { passing, passed: Condvar::new() }
+        Self { passing: AtomicUsize::new(0) }
     }
 
     /// The gate that is shut when the process ends in order.
@@ -35,38 +34,43 @@ impl Gate {
         &OF_PROCESS
     }
 
-    fn passing(&self) -> MutexGuard<'_, Passing> {
-        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The right to be at work until it is dropped, unless the gate is shut.
+    pub fn enter(&self) -> Option<Passing<'_>> {
+        let passing = Passing(self);
+        let before = self.passing.fetch_add(ONE, Ordering::AcqRel);
+        (before & SHUT == 0).then_some(passing)
     }
 
     /// Does `work`, unless the gate is shut.
     pub fn pass<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
-        let mut passing = self.passing();
-        if passing.shut {
-            return None;
-        }
-        passing.busy += 1;
-        drop(passing);
-        let _leaving = Leaving(self);
+        let _passing = self.enter()?;
         Some(work())
     }
 
     /// Lets nobody else pass, and waits for those that do.
     pub fn shut(&self, patience: Duration) {
-        let mut passing = self.passing();
-        passing.shut = true;
-        drop(self.passed.wait_timeout_while(passing, patience, |it| it.busy > 0));
+        const LOOK: Duration = Duration::from_micros(200);
+        let began = Instant::now();
+        self.passing.fetch_or(SHUT, Ordering::AcqRel);
+        while self.passing.load(Ordering::Acquire) > SHUT && began.elapsed() < patience {
+            thread::sleep(LOOK);
+        }
     }
 }
 
 /// Counts one who passes out when it is dropped: also if the work panics.
-struct Leaving<'a>(&'a Gate);
+pub(super) struct Passing<'a>(&'a Gate);
 
-impl Drop for Leaving<'_> {
+impl Drop for Passing<'_> {
     fn drop(&mut self) {
-        self.0.passing().busy -= 1;
-        self.0.passed.notify_all();
+        self.0.passing.fetch_sub(ONE, Ordering::Release);
     }
+}
+
+/// The right to have a driver at work.
+pub(super) fn enter() -> Result<Passing<'static>, DeviceError> {
+    let reason = || "the process is ending".into();
+    Gate::of_process().enter().ok_or_else(|| DeviceError::Lost { reason: reason() })
 }
 
 /// After the first call: what drivers load with their first kernel is unloaded before what was registered earlier is

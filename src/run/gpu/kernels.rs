@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::ahead::Ahead;
 use super::archive::Archive;
 use super::fault::{Health, Scope};
-use super::gate::{self, Gate};
+use super::gate;
 use super::own;
 use super::pool::{Lease, Needs};
 use crate::caught::caught;
@@ -212,10 +212,10 @@ impl Compiler {
         let hits = (distinct.len() - missing.len()) as u32;
         let create = |(dispatch, key): (&Dispatch, &Key)| {
             // Whoever compiles may give up by a panic.
-            let created = caught(|| Gate::of_process().pass(|| self.create(dispatch, key)));
-            let created = created.map_err(|reason| refused(dispatch, reason))?;
+            let _passing = gate::enter()?;
+            let created = caught(|| self.create(dispatch, key));
             gate::loaded();
-            created.unwrap_or_else(|| Err(DeviceError::Lost { reason: "the process ends".into() }))
+            created.map_err(|reason| refused(dispatch, reason))?
         };
         let created = parallel(missing.clone(), create);
         for (&(_, key), pipeline) in missing.iter().zip(created) {
