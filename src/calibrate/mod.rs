@@ -8,8 +8,6 @@ mod probe;
 mod sides;
 #[cfg(feature = "gpu")]
 mod tiles;
-#[cfg(feature = "gpu")]
-mod wake;
 
 use std::future::ready;
 #[cfg(feature = "gpu")]
@@ -17,8 +15,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use self::probe::{Bench, Data};
-#[cfg(feature = "gpu")]
-use self::wake::{WAKING_SIDE, Wake};
 use crate::clock::Stopwatch;
 use crate::cost::{Backend, DeviceProfile};
 #[cfg(feature = "gpu")]
@@ -125,21 +121,14 @@ async fn measure_gpu(
 ) -> Result<bool> {
     let software = gpu.info().software;
     let compiling = Stopwatch::started();
-    let wake = if gpu.info().discrete { Wake::prepared(bench, WAKING_SIDE).await } else { None };
     let tiles = tiles::Gauge::new(bench, profile, software);
     let products = tiles.plans().chain(bench.plans(sides::product_graphs()));
     let mut products = Begun(Some(Box::pin(gpu.begin_compiling(bench.dispatches(products)))));
     let side = async {
-        let kernels = async {
-            if !beside {
-                products.ended().await?;
-            }
-            bench.compile(bench.plans(sides::other_graphs())).await
-        };
-        match &wake {
-            Some(wake) => wake.while_doing(kernels).await?,
-            None => kernels.await?,
+        if !beside {
+            products.ended().await?;
         }
+        bench.compile(bench.plans(sides::other_graphs())).await?;
         groups.compiled(compiling);
         sides::measure(bench, &profile.gpu, groups, products.ended()).await
     }

@@ -83,11 +83,6 @@ impl<'a> Bench<'a> {
         self.target.backend
     }
 
-    /// Waits until nobody else computes; `false`: stop.
-    pub fn may_go_on(&self) -> bool {
-        self.pace.may_go_on()
-    }
-
     /// The time of `graph`, whose residents and uploads are filled with one number.
     pub async fn time(&self, graph: Option<Graph>, deadline: Deadline) -> Result<Sample> {
         let Some(plan) = graph.and_then(|graph| plan(&graph, self.target).ok()) else {
@@ -98,7 +93,7 @@ impl<'a> Bench<'a> {
 
     /// The time of `plan`.
     pub async fn time_plan(&self, plan: Plan, deadline: Deadline) -> Result<Sample> {
-        if !self.may_go_on() {
+        if !self.pace.may_go_on() {
             return Ok(Sample::Stopped);
         }
         if deadline.left() < 0.0 {
@@ -120,7 +115,7 @@ impl<'a> Bench<'a> {
             _ => count < MOST_REPEATS && spent < settling,
         };
         while is_wanted(samples.len(), spent) && tries < 2 * MOST_REPEATS {
-            if !self.may_go_on() {
+            if !self.pace.may_go_on() {
                 return Ok(Sample::Stopped);
             }
             let others = self.pace.others();
@@ -164,7 +159,7 @@ impl<'a> Bench<'a> {
         steps.flat_map(|step| lower(plan, step, &self.target.limits)).collect()
     }
 
-    pub async fn prepare(&self, plan: Plan) -> Result<Probe> {
+    async fn prepare(&self, plan: Plan) -> Result<Probe> {
         let host = self.host(&plan)?;
         match &self.runner {
             Runner::Cpu(_) => {
@@ -192,7 +187,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Seconds of one run.
-    pub async fn run(&self, probe: &Probe) -> Result<f64> {
+    async fn run(&self, probe: &Probe) -> Result<f64> {
         match (probe, &self.runner) {
             (Probe::Cpu(job), Runner::Cpu(pool)) => {
                 let job = job.clone();
@@ -224,7 +219,7 @@ impl<'a> Bench<'a> {
 }
 
 /// A plan with its data, ready to run on one side.
-pub(super) enum Probe {
+enum Probe {
     Cpu(cpu::CpuJob),
     #[cfg(feature = "gpu")]
     Gpu {

@@ -57,8 +57,6 @@ pub(crate) struct GpuInfo {
     pub driver: String,
     /// Whether it runs on the host's cores.
     pub software: bool,
-    /// Whether it has a memory of its own.
-    pub discrete: bool,
     /// Bytes of the largest binding.
     pub binding_bytes: u64,
     /// Bytes of the largest buffer.
@@ -77,7 +75,6 @@ impl GpuInfo {
             backend: format!("{:?}", info.backend),
             driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
             software: info.device_type == DeviceType::Cpu,
-            discrete: info.device_type == DeviceType::DiscreteGpu,
             binding_bytes: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
             buffer_bytes: limits.max_buffer_size,
             adapter: info,
