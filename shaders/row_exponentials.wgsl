@@ -1,9 +1,11 @@
 // Completes row.wgsl for softmax and its logarithm, with log_sum_exp.wgsl. Bindings: none.
+//
+// A NaN among the elements goes into the sum, and stays there: what `max` makes of one in `greatest` is up to the device. So
+// does ∞ − ∞: with ∞, all results are NaN.
 fn add(a: State, x: f32) -> State {
-    return merge(a, State(x, 1f));
+    return merge(a, State(x, select(1f, x, p_is_nan(x))));
 }
 
-// A NaN among the elements goes into the sum, and stays there. So does ∞ − ∞: with ∞, all results are NaN.
 fn add4(a: State, x: vec4<f32>) -> State {
     let greatest = max(a.greatest, max(max(x.x, x.y), max(x.z, x.w)));
     let origin = select(greatest, 0f, greatest == -p_inf());

@@ -84,22 +84,26 @@ fn several_rows_share_a_workgroup() {
 #[test]
 fn rows_with_nan_and_infinities() {
     const INF: f64 = f64::INFINITY;
-    for (limits, len) in targets().into_iter().flat_map(|l| [(l.clone(), 40), (l, 16_400)]) {
-        let mut rows = vec![0.5; 5 * len];
+    // Rows that are held and rows that are walked over, with and without elements beyond whole fours.
+    let lengths = [40, 259, 16_400, 16_403];
+    for (limits, len) in targets().into_iter().flat_map(|l| lengths.map(|len| (l.clone(), len))) {
+        let mut rows = vec![0.5; 7 * len];
         rows[3] = f64::NAN;
+        rows[5 * len] = f64::NAN;
+        rows[7 * len - 1] = f64::NAN;
         rows[len + len - 1] = -INF;
         rows[2 * len + 7] = INF;
         rows[3 * len..4 * len].fill(-INF);
         rows[4 * len..4 * len + len / 2].fill(-INF);
         for kind in RowKind::ALL {
-            let dims = [5, len];
+            let dims = [7, len];
             let mut make = Maker::default();
             let x = make.value_of(DType::F32, &dims, rows.clone());
             let prologue = make.load(x, Space::Main, row_major(&dims));
             let epsilon = kind.has_epsilon().then(|| make.scalar(DType::F32, 1e-3)).map(|_| 0);
             let acc = make.expr.acc(Ty::F32).r();
             make.output(DType::F32, &dims, acc);
-            let outer = [5][..].into();
+            let outer = [7][..].into();
             check(
                 &make.finish(Form::Row(RowForm { kind, outer, len, prologue, epsilon, parts: 1 })),
                 &limits,
