@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use wgpu::DeviceType;
 
-use super::{gate, idle};
+use super::idle;
 use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
 
@@ -96,7 +96,6 @@ pub(super) async fn open(
     choice: &AdapterChoice,
     features: wgpu::Features,
 ) -> Result<Opened, DeviceError> {
-    let _passing = gate::enter()?;
     let adapters = enumerate().await;
     let found: Vec<_> = adapters.iter().map(wgpu::Adapter::get_info).collect();
     let index = best(&found, choice).ok_or_else(|| none_fits(&found, choice))?;

@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::gate::Gate;
 use crate::error::DeviceError;
 use crate::trace::event;
 
@@ -117,11 +116,6 @@ impl Health {
         if self.is_lost() {
             return Ok(wgpu::PollStatus::QueueEmpty);
         }
-        let Some(_passing) = Gate::of_process().enter() else {
-            // Nothing comes of it any more, and who waits for it would ask without pause.
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            return Ok(wgpu::PollStatus::QueueEmpty);
-        };
         catch_unwind(AssertUnwindSafe(|| device.poll(how))).unwrap_or_else(|_| {
             self.lose("the driver reported an error while it was polled".into());
             Ok(wgpu::PollStatus::QueueEmpty)
