@@ -44,6 +44,8 @@ async fn main() -> Done {
     for n in [64, 128, 256, 512, 1024, 2048] {
         product(&bench, &format!("matmul_{n}"), 1, [n, n, n], Extra::Nothing).await?;
     }
+    product(&bench, "matmul_64x64x64x64", 64, [64; 3], Extra::Nothing).await?;
+    products_in_turn(&bench, "matmul_64_in_turn").await?;
     typed_product::<f16>(&bench, "matmul_1024_f16", f16::from_f32).await?;
     typed_product::<i32>(&bench, "matmul_1024_i32", |x| (x * 64.0) as i32).await?;
     product(&bench, "matmul_1024_transposed", 1, [1024; 3], Extra::Transposed).await?;
@@ -203,6 +205,49 @@ async fn product(
         if extra == Extra::BiasAndRelu { (sum + f64::from(bias[column])).max(0.0) } else { sum }
     };
     check(name, Some(y), 1e-5 * (k as f64).sqrt(), exact)
+}
+
+/// 64 products of 64² matrices in one run, each of which has the one before as its left operand, beside as many calls
+/// of `gemm`: what a step costs without what a run does.
+async fn products_in_turn(bench: &Bench, name: &str) -> Done {
+    const SIDE: usize = 64;
+    const PRODUCTS: usize = 64;
+    if !bench.wants(name) {
+        return Ok(());
+    }
+    let mut random = Random::new(7);
+    // Elements of variance 1 / SIDE, so that the products are neither large nor small.
+    let scale = (3.0 / SIDE as f32).sqrt();
+    let mut matrix = || random.floats(SIDE * SIDE).iter().map(|x| x * scale).collect::<Vec<f32>>();
+    let (x, w) = (matrix(), matrix());
+    let (on_x, on_w) =
+        (bench.device.resident(&x, [SIDE, SIDE])?, bench.device.resident(&w, [SIDE, SIDE])?);
+    let record = |b: &mut GpuCommandBatch| {
+        let (x, w) = (b.bind(&on_x), b.bind(&on_w));
+        (0..PRODUCTS).fold(x, |y, _| b.matmul(y, w))
+    };
+    let (mut out, mut last) = (x.clone(), x.clone());
+    let beside = || {
+        last.copy_from_slice(&x);
+        for _ in 0..PRODUCTS {
+            direct::products([SIDE; 3], &last, &w, [SIDE, 1], &mut out);
+            std::mem::swap(&mut out, &mut last);
+        }
+    };
+    let work = Work::Flops(2.0 * (PRODUCTS * SIDE * SIDE) as f64 * SIDE as f64);
+    let y = bench.pair(name, &work, record, "gemm", beside).await?;
+    let mut exact: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+    for _ in 0..PRODUCTS {
+        let element = |i: usize| {
+            let row = &exact[i / SIDE * SIDE..][..SIDE];
+            row.iter()
+                .zip(w.iter().skip(i % SIDE).step_by(SIDE))
+                .map(|(x, &w)| x * f64::from(w))
+                .sum()
+        };
+        exact = (0..SIDE * SIDE).map(element).collect();
+    }
+    check(name, Some(y), 1e-4, |i| exact[i])
 }
 
 /// A convolution of 8 images with 64 filters of 3 × 3; beside it, windows written out and `gemm`, an image a thread.

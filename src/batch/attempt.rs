@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::launch::{Results, Run, admit, tell};
-use super::residence::{self, Handle, Storage};
+use super::residence::{self, Handle, Left};
 use super::state::{Kept, Turns};
 use super::stats::RunStats;
 use super::store::store;
@@ -41,7 +41,7 @@ pub(super) struct Done {
     pub results: Results,
     /// In the order of the graph's keeps, whose residents hold it already; nothing for those of which a part was
     /// replaced.
-    pub kept: Vec<Storage>,
+    pub kept: Left,
 }
 
 /// The plan that was used last.
@@ -145,7 +145,7 @@ impl Attempt<'_> {
         uploads: &[Arc<HostBuffer>],
         permit: Permit,
         stats: &mut RunStats,
-    ) -> Result<(Results, Vec<Storage>)> {
+    ) -> Result<(Results, Left)> {
         let &Self { device, graph, residents, timeline, .. } = self;
         let run = Run { device, prepared, graph, uploads, residents, permit, timeline };
         let (results, mut kept) = run.finish(stats).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::fault::fault;
 use super::read::{Found, give_way};
-use super::residence::{Handle, Storage};
+use super::residence::{Handle, Left, Storage};
 use super::stats::RunStats;
 use crate::clock::Stopwatch;
 use crate::cost::Backend;
@@ -71,20 +71,21 @@ pub(super) enum Results {
 pub(super) struct Done {
     pub results: Results,
     /// What stays on the device, in the order of the plan's keeps.
-    pub kept: Vec<Storage>,
+    pub kept: Left,
     /// The first element that failed.
     pub failed: Option<(NodeId, u32)>,
 }
 
 impl Run<'_> {
     /// Runs. With the results comes what stays on the device, in the order of the graph's keeps.
-    pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
+    pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Left)> {
         let (device, prepared) = (self.device, self.prepared);
         let busy = device.busy();
         // What it takes to bring a resident says nothing of the steps.
-        let all_there = self.residents.iter().all(|handle| handle.is_on(prepared.backend()));
+        let all_there = || self.residents.iter().all(|handle| handle.is_on(prepared.backend()));
+        let may_teach = prepared.was_chosen && all_there();
         let finished = self.run(stats).await;
-        let teaches = prepared.was_chosen && all_there && stats.pipelines_compiled == 0;
+        let teaches = may_teach && stats.pipelines_compiled == 0;
         if teaches && finished.is_ok() {
             device.learn(prepared, stats.run_time, stats.pool_misses > 0, &busy);
         }
@@ -95,7 +96,7 @@ impl Run<'_> {
         finished
     }
 
-    async fn run(self, stats: &mut RunStats) -> Result<(Results, Vec<Storage>)> {
+    async fn run(self, stats: &mut RunStats) -> Result<(Results, Left)> {
         let prepared = self.prepared;
         stats.backend = Some(prepared.backend());
         stats.peak_bytes = prepared.peak_bytes;
@@ -327,6 +328,10 @@ fn check_room(bytes: u64) -> Result<()> {
 /// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides unless it is
 /// shared.
 async fn host_residents(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
+    let there: Option<Vec<_>> = handles.iter().map(Handle::host).collect();
+    if let Some(there) = there {
+        return Ok(there);
+    }
     let mut residents = Vec::with_capacity(handles.len());
     for handle in handles {
         residents.push(handle.on_host().await?);

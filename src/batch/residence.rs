@@ -50,6 +50,9 @@ pub(super) struct Storage {
     saved: f64,
 }
 
+/// What a run left, in the order of the graph's keeps.
+pub(super) type Left = SmallVec<[Storage; 1]>;
+
 impl Storage {
     pub fn on_host(buffer: Arc<HostBuffer>) -> Self {
         Self {
@@ -208,10 +211,15 @@ impl Handle {
         MistakeKind::ForeignResident { of: self.origin(), device }
     }
 
+    /// The data on the host, if it is there.
+    pub fn host(&self) -> Option<Arc<HostBuffer>> {
+        self.lock().host.clone()
+    }
+
     /// The data on the host, where it is brought if need be, and stays unless it is shared.
     pub async fn on_host(&self) -> Result<Arc<HostBuffer>> {
-        if let Some(host) = &self.lock().host {
-            return Ok(Arc::clone(host));
+        if let Some(host) = self.host() {
+            return Ok(host);
         }
         #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "it is there"))]
         let mut storage = self.filled()?;

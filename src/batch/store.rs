@@ -33,6 +33,9 @@ pub(super) async fn store(device: &Device, kept: &[Kept], made: &mut [Storage]) 
     for _ in 0..TRIES {
         #[cfg(feature = "gpu")]
         for ((Kept { handle, .. }, patch), made) in kept.iter().zip(&mut patches).zip(&mut *made) {
+            if patch.is_none() && !handle.wants_host_copy() {
+                continue;
+            }
             submits += bring_together(device, handle, patch, made).await?;
         }
         if let Some(more) = try_store(device, kept, &patches, made)? {

@@ -1,6 +1,6 @@
 //! Who computes on a device, so that probes keep out of the way.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::calibrate::Pace;
@@ -32,22 +32,22 @@ struct State {
 }
 
 /// A run under way, until it is dropped.
-pub(crate) struct Busy {
-    activity: Arc<Activity>,
+pub(crate) struct Busy<'a> {
+    activity: &'a Activity,
     /// Runs ever begun, this one included.
     begun: u64,
     /// Whether others were under way when it began.
     joined: bool,
 }
 
-impl Busy {
-    pub(super) fn new(activity: &Arc<Activity>) -> Self {
+impl<'a> Busy<'a> {
+    pub(super) fn new(activity: &'a Activity) -> Self {
         let mut state = activity.state();
         state.running += 1;
         state.begun += 1;
         let (begun, joined) = (state.begun, state.running > 1);
         drop(state);
-        Self { activity: Arc::clone(activity), begun, joined }
+        Self { activity, begun, joined }
     }
 
     /// Whether nobody else computed meanwhile.
@@ -56,7 +56,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for Busy<'_> {
     fn drop(&mut self) {
         let mut state = self.activity.state();
         state.running -= 1;
@@ -125,6 +125,8 @@ impl Pace for Activity {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]

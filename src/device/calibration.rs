@@ -74,7 +74,7 @@ impl Device {
     }
 
     /// Notes a run under way, until the result is dropped.
-    pub(crate) fn busy(&self) -> Busy {
+    pub(crate) fn busy(&self) -> Busy<'_> {
         Busy::new(&self.0.activity)
     }
 

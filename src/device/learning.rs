@@ -12,7 +12,7 @@ const COLD_BYTES: f64 = 1e9;
 impl Device {
     /// After a run of a plan that was chosen by prediction: corrects the profile if this and the runs before were far
     /// off. `busy` is the run; `cold` says that memory was allocated on the way.
-    pub(crate) fn learn(&self, prepared: &Prepared, took: Duration, cold: bool, busy: &Busy) {
+    pub(crate) fn learn(&self, prepared: &Prepared, took: Duration, cold: bool, busy: &Busy<'_>) {
         let [piece] = &prepared.pieces[..] else { return };
         let mut seconds = took.as_secs_f64();
         if cold && seconds > prepared.seconds {

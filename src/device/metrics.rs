@@ -1,7 +1,6 @@
 //! What a device has done since it was opened: counters for whoever watches a service.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Device, PoolStats};
@@ -121,18 +120,18 @@ impl Metrics {
 }
 
 /// A run under way, which counts as cancelled unless it is said to have ended.
-pub(crate) struct Counted(Option<Arc<Counters>>);
+pub(crate) struct Counted<'a>(Option<&'a Counters>);
 
-impl Counted {
+impl Counted<'_> {
     /// The run has ended.
     pub fn end(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Counted {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        if let Some(counters) = &self.0 {
+        if let Some(counters) = self.0 {
             counters.add(Counter::Cancelled, 1);
         }
     }
@@ -163,7 +162,7 @@ impl Device {
     }
 
     /// Counts a run that is dropped before its end.
-    pub(crate) fn counted(&self) -> Counted {
-        Counted(Some(Arc::clone(&self.0.counters)))
+    pub(crate) fn counted(&self) -> Counted<'_> {
+        Counted(Some(&self.0.counters))
     }
 }

@@ -113,7 +113,8 @@ impl Prepared {
     /// read there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
         let usable = |piece: &Piece| device.uses(piece.plan.backend);
-        if !self.is_for(&device.targets()) || !self.pieces.iter().all(usable) {
+        let is_current = self.revision == device.0.reckoning.revision();
+        if !is_current || !self.pieces.iter().all(usable) {
             return false;
         }
         if self.saved_near > 0.0 && !residents.contains(&Residence::Gpu) {

@@ -1,6 +1,6 @@
 //! What a device is reckoned to do: the targets that graphs are planned for.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::cost::{Aspect, Backend, DeviceProfile, Learned, Lessons, Limits};
@@ -9,6 +9,8 @@ use crate::plan::Target;
 /// What graphs can be planned for, with the profile as it is known now.
 pub(super) struct Reckoning {
     targets: RwLock<Arc<Targets>>,
+    /// That of the targets, so that runs need not lock them.
+    revision: AtomicU64,
     /// Held while the profile changes.
     lessons: Mutex<Lessons>,
     /// Whether the lessons are, so that most runs need not look.
@@ -27,11 +29,21 @@ impl Reckoning {
     /// For a device whose GPU, if it has one, has these limits.
     pub fn new(profile: DeviceProfile, gpu: Option<Limits>) -> Self {
         let targets = RwLock::new(Arc::new(Targets::new(profile, gpu, 0)));
-        Self { targets, lessons: Mutex::default(), is_unsure: AtomicBool::new(false) }
+        Self {
+            targets,
+            revision: AtomicU64::new(0),
+            lessons: Mutex::default(),
+            is_unsure: AtomicBool::new(false),
+        }
     }
 
     pub fn targets(&self) -> Arc<Targets> {
         Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// [`Targets::revision`] as things stand.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
     }
 
     /// Plans from now on are made with `profile`.
@@ -78,7 +90,9 @@ impl Reckoning {
 
     fn replace(&self, profile: DeviceProfile) {
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
-        *targets = Arc::new(Targets::new(profile, targets.gpu_limits(), targets.revision + 1));
+        let revision = targets.revision + 1;
+        *targets = Arc::new(Targets::new(profile, targets.gpu_limits(), revision));
+        self.revision.store(revision, Ordering::Release);
     }
 }
 

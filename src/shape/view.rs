@@ -48,11 +48,22 @@ pub(crate) struct Range {
 }
 
 /// A strided index map: element `(c0, c1, …)` of `dims` lies at `offset + Σ cᵢ·strideᵢ`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct View {
     pub dims: SmallVec<[usize; 4]>,
     pub strides: SmallVec<[i64; 4]>,
     pub offset: i64,
+}
+
+impl Clone for View {
+    /// In one piece each, where what is derived goes element by element.
+    fn clone(&self) -> Self {
+        Self {
+            dims: SmallVec::from_slice(&self.dims),
+            strides: SmallVec::from_slice(&self.strides),
+            offset: self.offset,
+        }
+    }
 }
 
 impl View {

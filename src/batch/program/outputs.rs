@@ -9,7 +9,7 @@ use crate::batch::input::Key;
 use crate::batch::launch::Results;
 use crate::batch::read::{Found, ReadView, check_length};
 use crate::batch::recorded::Recorded;
-use crate::batch::residence::Storage;
+use crate::batch::residence::Left;
 use crate::batch::resident::Resident;
 use crate::batch::stats::RunStats;
 use crate::device::Prepared;
@@ -24,7 +24,7 @@ pub struct Outputs {
     pub(super) prepared: Arc<Prepared>,
     pub(super) results: Results,
     /// In the order of the graph's keeps.
-    pub(super) kept: Vec<Storage>,
+    pub(super) kept: Left,
     pub(super) stats: RunStats,
 }
 

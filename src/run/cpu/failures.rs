@@ -19,7 +19,7 @@ impl Failures {
         }
     }
 
-    pub fn first(&self) -> Option<Failed> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn first(self) -> Option<Failed> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

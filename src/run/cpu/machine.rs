@@ -62,8 +62,6 @@ pub(super) struct Machine<'t> {
     tape: &'t Tape,
     /// Those of the tape, and one for each root, where that is not computed in place.
     registers: Bank,
-    /// By root, whether it may be given a place.
-    own: SmallVec<[bool; 2]>,
     /// Whether memory is asked for a tile before it is read, and a place before it is written.
     fetch_ahead: bool,
 }
@@ -88,10 +86,7 @@ impl<'t> Machine<'t> {
         for &(register, bits) in &tape.constants {
             registers.0[usize::from(register)].0.fill(bits);
         }
-        let once = |root: &Arg| tape.roots.iter().filter(|&other| other == root).count() == 1;
-        let is_own = |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
-        let own = tape.roots.iter().enumerate().map(is_own).collect();
-        Self { tape, registers, own, fetch_ahead: false }
+        Self { tape, registers, fetch_ahead: false }
     }
 
     /// The machine for a step of which each thread reads and writes `words` in tiles one after the other. Eight
@@ -154,7 +149,7 @@ impl<'t> Machine<'t> {
 
     /// Whether root `index` may be given a place: it is computed, and for no other root.
     pub fn has_place(&self, index: usize) -> bool {
-        self.own[index]
+        self.tape.own[index]
     }
 
     /// The lanes of root `index`, for which there was no place, after a run over the same span.

@@ -50,7 +50,7 @@ pub(crate) struct CpuRun {
     /// In the order of [`Plan::downloads`].
     pub downloads: Vec<Arc<HostBuffer>>,
     /// In the order of [`Plan::keeps`].
-    pub keeps: Vec<Arc<HostBuffer>>,
+    pub keeps: SmallVec<[Arc<HostBuffer>; 1]>,
     /// Where the run failed, if it did.
     pub failed: Option<Failed>,
     /// Steps that ran.
@@ -184,9 +184,10 @@ impl<'a> Memory<'a> {
     /// Runs a step, and keeps what it made.
     fn run(&mut self, step: &Step, tapes: &Tapes, failures: &Failures) -> Result<()> {
         let values = step.outputs.iter().map(|output| output.value);
-        let outputs: Result<SmallVec<[HostBuffer; 1]>, DeviceError> =
-            values.clone().map(|value| self.take(value)).collect();
-        let mut outputs = outputs?;
+        let mut outputs = SmallVec::<[HostBuffer; 1]>::new();
+        for value in values.clone() {
+            outputs.push(self.take(value)?);
+        }
         if !step.is_empty() {
             run_step(&Job { step, tapes, values: &self.values, failures }, &mut outputs)?;
         }
@@ -218,9 +219,12 @@ impl<'a> Memory<'a> {
     }
 
     /// The buffers of `values`, for whoever outlives the run.
-    fn share(&self, values: &[ValueId]) -> Result<Vec<Arc<HostBuffer>>, DeviceError> {
+    fn share<C>(&self, values: &[ValueId]) -> Result<C, DeviceError>
+    where
+        C: FromIterator<Arc<HostBuffer>>,
+    {
         let made = values.iter().map(|value| self.values[value.index()].clone());
-        let made: Option<_> = made.collect();
+        let made: Option<C> = made.collect();
         made.ok_or_else(|| DeviceError::broken("a result was never computed"))
     }
 

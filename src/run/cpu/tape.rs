@@ -52,6 +52,8 @@ pub(super) struct Tape {
     pub constants: Vec<(u16, u32)>,
     pub registers: u16,
     pub roots: SmallVec<[Arg; 2]>,
+    /// By root, whether it may be given a place: it is computed, and for no other root.
+    pub own: SmallVec<[bool; 2]>,
     flops: u64,
 }
 
@@ -68,8 +70,12 @@ impl Tape {
             let root = roots.iter().position(|&root| root == r);
             compiler.node(r, root, scalars, inputs);
         }
+        let roots_at: SmallVec<[Arg; 2]> = roots.iter().map(|r| compiler.args[r.index()]).collect();
+        let once = |root: &Arg| roots_at.iter().filter(|&other| other == root).count() == 1;
+        let is_own = |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
         Self {
-            roots: roots.iter().map(|r| compiler.args[r.index()]).collect(),
+            own: roots_at.iter().enumerate().map(is_own).collect(),
+            roots: roots_at,
             instructions: compiler.instructions,
             constants: compiler.constants,
             registers: compiler.registers,

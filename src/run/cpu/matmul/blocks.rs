@@ -48,10 +48,10 @@ pub(super) fn multiply(floats: &Floats<'_>, results: &mut Results<'_>) {
     let work = |worker: &mut Worker<'_>, block: Block| worker.run(floats, results, &block);
     let new = || Worker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
     if cost.pays(floats.size, floats.count) {
-        return for_each(blocks, new, work);
+        return for_each(blocks.collect(), new, work);
     }
     let mut worker = new();
-    blocks.into_iter().for_each(|block| work(&mut worker, block));
+    blocks.for_each(|block| work(&mut worker, block));
 }
 
 /// Whether all threads are busy with blocks of all rows of `count` products of `[m, n, k]`, so that windows are
@@ -105,18 +105,18 @@ fn size([m, n, k]: [usize; 3], count: usize, cost: Cost, threads: usize) -> [usi
     pairs.min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or([m, n])
 }
 
-fn cut([m, n, _]: [usize; 3], count: usize, [rows, columns]: [usize; 2]) -> Vec<Block> {
+fn cut(
+    [m, n, _]: [usize; 3],
+    count: usize,
+    [rows, columns]: [usize; 2],
+) -> impl Iterator<Item = Block> {
     let pieces = |all: usize, per: usize| {
         (0..all).step_by(per.max(1)).map(move |start| start..all.min(start + per))
     };
-    let mut blocks = Vec::new();
-    for index in 0..count {
-        for rows in pieces(m, rows) {
-            let block = |columns| Block { index, rows: rows.clone(), columns };
-            blocks.extend(pieces(n, columns).map(block));
-        }
-    }
-    blocks
+    let bands = (0..count).flat_map(move |index| pieces(m, rows).map(move |rows| (index, rows)));
+    bands.flat_map(move |(index, rows)| {
+        pieces(n, columns).map(move |columns| Block { index, rows: rows.clone(), columns })
+    })
 }
 
 /// What a thread has of its own.
@@ -241,7 +241,7 @@ mod tests {
     fn there_is_a_block_for_every_thread_where_it_pays() {
         for mnk in [[512, 512, 512], [64, 1024, 1024], [1024, 1024, 1024], [1, 4096, 4096]] {
             let [rows, columns] = size(mnk, 1, COST, 16);
-            let blocks = cut(mnk, 1, [rows, columns]).len();
+            let blocks = cut(mnk, 1, [rows, columns]).count();
             assert!(blocks >= 16, "{mnk:?}: {blocks} of {rows} by {columns}");
         }
         assert_eq!(size([64, 64, 64], 1, COST, 16), [64, 64]);

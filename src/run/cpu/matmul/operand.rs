@@ -37,7 +37,7 @@ impl<'a> Floats<'a> {
     pub fn new(product: &MatMulForm, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
         let mut m = product.m;
         let mut count: usize = product.batch.iter().product();
-        if w.is_shared() && x.fold_batch() {
+        if !product.batch.is_empty() && w.is_shared() && x.fold_batch() {
             w.view.dims.drain(..product.batch.len());
             w.view.strides.drain(..product.batch.len());
             m *= count;
