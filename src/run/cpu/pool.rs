@@ -42,7 +42,7 @@ struct Entry {
     age: u64,
 }
 
-/// Buffers to be freed once the pool is not held any more: to free takes long.
+/// Buffers to be freed.
 type Freed = SmallVec<[Arc<HostBuffer>; 2]>;
 
 fn class(capacity: usize) -> usize {
@@ -52,6 +52,12 @@ fn class(capacity: usize) -> usize {
 impl CpuPool {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `choose` take out what is to be freed, which is done once the pool is not held any more: to free takes long.
+    fn let_go(&self, choose: impl FnOnce(&mut Kept, &mut Freed)) {
+        let mut freed = Freed::new();
+        choose(&mut self.kept(), &mut freed);
     }
 
     /// Memory for at least `words` words, and not for many times as many.
@@ -103,11 +109,10 @@ impl CpuPool {
         if buffer.capacity() == 0 {
             return;
         }
-        let mut kept = self.kept();
-        let class = kept.add(buffer);
-        let freed = kept.make_room(class);
-        drop(kept);
-        drop(freed);
+        self.let_go(|kept, freed| {
+            let class = kept.add(buffer);
+            kept.make_room(class, freed);
+        });
     }
 
     /// `buffer` for good, if nobody but its caller and the pool holds it.
@@ -139,15 +144,7 @@ impl CpuPool {
 
     /// Forgets all buffers.
     pub fn trim(&self) {
-        let mut freed = Freed::new();
-        let mut kept = self.kept();
-        for class in 0..kept.classes.len() {
-            while !kept.classes[class].is_empty() {
-                kept.let_go_of_oldest(class, &mut freed);
-            }
-        }
-        drop(kept);
-        drop(freed);
+        self.let_go(|kept, freed| kept.let_go_while(|_| true, freed));
     }
 }
 
@@ -187,18 +184,25 @@ impl Kept {
     }
 
     /// Lets go of the oldest where there are too many, now that there is one more of `class`.
-    fn make_room(&mut self, class: usize) -> Freed {
-        let mut freed = Freed::new();
+    fn make_room(&mut self, class: usize, freed: &mut Freed) {
         if self.classes[class].len() > MOST {
-            self.let_go_of_oldest(class, &mut freed);
+            self.let_go_of_oldest(class, freed);
         }
         while self.bytes > BUDGET {
             let ages = self.classes.iter().map(|entries| entries.front().map(|entry| entry.age));
             let fronts = ages.enumerate().filter_map(|(class, age)| Some((age?, class)));
             let Some((_, class)) = fronts.min() else { break };
-            self.let_go_of_oldest(class, &mut freed);
+            self.let_go_of_oldest(class, freed);
         }
-        freed
+    }
+
+    /// Lets go of the oldest of each class while `goes` says so of it.
+    fn let_go_while(&mut self, goes: impl Fn(&Entry) -> bool, freed: &mut Freed) {
+        for class in 0..self.classes.len() {
+            while self.classes[class].front().is_some_and(&goes) {
+                self.let_go_of_oldest(class, freed);
+            }
+        }
     }
 
     /// Takes the oldest of a class out. What somebody else holds is theirs alone from here on, so that they may have it
@@ -211,17 +215,11 @@ impl Kept {
 
 impl Sweep for CpuPool {
     fn sweep(&self) {
-        let mut freed = Freed::new();
-        let mut kept = self.kept();
-        let now = kept.given;
-        let swept = std::mem::replace(&mut kept.swept, now);
-        for class in 0..kept.classes.len() {
-            while kept.classes[class].front().is_some_and(|entry| entry.age < swept) {
-                kept.let_go_of_oldest(class, &mut freed);
-            }
-        }
-        drop(kept);
-        drop(freed);
+        self.let_go(|kept, freed| {
+            let now = kept.given;
+            let swept = std::mem::replace(&mut kept.swept, now);
+            kept.let_go_while(|entry| entry.age < swept, freed);
+        });
     }
 }
 

@@ -6,6 +6,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use smallvec::SmallVec;
+
 use super::closer::close;
 use super::fault::{Health, Scope};
 use crate::error::DeviceError;
@@ -212,7 +214,20 @@ impl Pool {
         idle.idle_bytes += size;
         idle.free.entry((block.kind, size)).or_default().insert(block.id, (now, block));
         let limit = IDLE_FLOOR.max(2 * idle.most_lent);
-        while idle.idle_bytes + idle.lent_bytes > limit && idle.free_oldest(u64::MAX) {}
+        Self::let_go(idle, u64::MAX, |idle| idle.idle_bytes + idle.lent_bytes > limit);
+    }
+
+    /// Frees the blocks that came back first while there are `too_many`, of those that did by the time `until`: once the
+    /// pool is not held any more, since to free may take a driver long.
+    fn let_go(mut idle: MutexGuard<'_, Idle>, until: u64, too_many: impl Fn(&Idle) -> bool) {
+        let mut freed: SmallVec<[Block; 4]> = SmallVec::new();
+        while too_many(&idle)
+            && let Some(block) = idle.take_oldest(until)
+        {
+            freed.push(block);
+        }
+        drop(idle);
+        drop(freed);
     }
 
     pub fn counts(&self) -> MemoryCounts {
@@ -231,13 +246,12 @@ impl Pool {
         let mut idle = self.idle();
         let now = idle.clock;
         let swept = std::mem::replace(&mut idle.swept, now);
-        while idle.free_oldest(swept) {}
+        Self::let_go(idle, swept, |_| true);
     }
 
     /// Frees everything idle.
     pub fn trim(&self) {
-        let mut idle = self.idle();
-        while idle.free_oldest(u64::MAX) {}
+        Self::let_go(self.idle(), u64::MAX, |_| true);
     }
 
     /// The blocks freed since the last call. Bind groups made of them keep their memory alive.
@@ -253,21 +267,17 @@ impl Idle {
         self.peak_bytes = self.peak_bytes.max(self.lent_bytes + self.idle_bytes);
     }
 
-    /// Frees the block that came back first, if that was by the time `until`.
-    fn free_oldest(&mut self, until: u64) -> bool {
+    /// The block that came back first, if that was by the time `until`, to be freed.
+    fn take_oldest(&mut self, until: u64) -> Option<Block> {
         let blocks = self.free.iter().flat_map(|(&class, blocks)| {
             blocks.iter().map(move |(&id, &(time, _))| (time, class, id))
         });
         let oldest = blocks.min_by_key(|&(time, ..)| time);
-        let Some((_, class, id)) = oldest.filter(|&(time, ..)| time <= until) else {
-            return false;
-        };
-        if let Some(blocks) = self.free.get_mut(&class) {
-            blocks.remove(&id);
-        }
+        let (_, class, id) = oldest.filter(|&(time, ..)| time <= until)?;
+        let (_, block) = self.free.get_mut(&class)?.remove(&id)?;
         self.idle_bytes -= class.1;
         self.freed.push(id);
-        true
+        Some(block)
     }
 }
 
