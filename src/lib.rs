@@ -63,6 +63,8 @@ mod device;
 mod dtype;
 mod error;
 mod expr;
+#[cfg(test)]
+mod found;
 mod graph;
 mod lru;
 mod ops;

@@ -25,7 +25,7 @@ fn in_one_group(source: &str) -> Wgsl {
 
 fn counts(x: BufferId<u32>, len: usize) -> Wgsl {
     let groups = [len.div_ceil(64) as u32, 1, 1];
-    in_one_group(COUNTS).entry_point("count").input(x).groups(groups).on_cpu(
+    Wgsl::new(COUNTS).entry_point("count").input(x).groups(groups).on_cpu(
         |inputs, counts: &mut [u32]| {
             inputs.get::<u32>(0).iter().for_each(|&x| counts[x as usize] += 1);
         },
@@ -46,7 +46,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 
 fn axpy(a: BufferId<f32>, x: BufferId<f32>, y: BufferId<f32>, len: usize) -> Wgsl {
     let groups = [len.div_ceil(128) as u32, 1, 1];
-    let kernel = in_one_group(AXPY).input(a).input(x).input(y).groups(groups);
+    let kernel = Wgsl::new(AXPY).input(a).input(x).input(y).groups(groups);
     kernel.on_cpu(|inputs, z: &mut [f32]| {
         let (a, x, y) = (inputs.get::<f32>(0)[0], inputs.get::<f32>(1), inputs.get::<f32>(2));
         for (z, (x, y)) in z.iter_mut().zip(x.iter().zip(y)) {
@@ -417,7 +417,7 @@ async fn what_a_device_refuses_is_an_error() {
         ];
         for (size, groups, entry) in kernels {
             let mut batch = GpuCommandBatch::new(&device);
-            let kernel = in_one_group(&source(size)).groups(groups).entry_point(entry);
+            let kernel = Wgsl::new(&source(size)).groups(groups).entry_point(entry);
             batch.wgsl::<f32>(kernel, 1);
             let error = batch.execute().await.expect_err("more than a device has");
             assert!(matches!(error, Error::Device(DeviceError::Kernel { .. })), "{error}");
@@ -515,16 +515,16 @@ async fn plans_know_kernels_by_what_they_are() {
     };
     let product =
         |inputs: &onetrip::CpuInputs<'_>, y: &mut [u32]| y[0] = inputs.get::<u32>(0)[0] * 10;
-    let run = async |kernel: &dyn Fn(Wgsl) -> Wgsl| {
+    let run = async |groups: u32, kernel: &dyn Fn(Wgsl) -> Wgsl| {
         let mut batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[4_u32]);
-        let kernel = kernel(in_one_group(COUNTS).entry_point("count").input(x));
-        let y = batch.wgsl::<u32>(kernel, 1);
+        let recorded = Wgsl::new(COUNTS).entry_point("count").input(x).groups([groups, 1, 1]);
+        let y = batch.wgsl::<u32>(kernel(recorded), 1);
         batch.execute().await.unwrap();
         (batch.stats().plan_hits, batch.read(y).await.unwrap()[0])
     };
-    assert_eq!(run(&|kernel| kernel.on_cpu(sum(1))).await, (0, 5));
-    assert_eq!(run(&|kernel| kernel.on_cpu(sum(1))).await, (1, 5));
-    assert_eq!(run(&|kernel| kernel.on_cpu(product)).await, (0, 40));
-    assert_eq!(run(&|kernel| kernel.groups([2, 1, 1]).on_cpu(product)).await, (0, 40));
+    assert_eq!(run(1, &|kernel| kernel.on_cpu(sum(1))).await, (0, 5));
+    assert_eq!(run(1, &|kernel| kernel.on_cpu(sum(1))).await, (1, 5));
+    assert_eq!(run(1, &|kernel| kernel.on_cpu(product)).await, (0, 40));
+    assert_eq!(run(2, &|kernel| kernel.on_cpu(product)).await, (0, 40));
 }

@@ -179,6 +179,8 @@ pub(super) async fn recover(device: &Device, error: Error, recoveries: &mut u64)
 mod tests {
     use super::*;
     use crate::error::DeviceError;
+    #[cfg(feature = "gpu")]
+    use crate::found::found;
 
     fn lost() -> Error {
         DeviceError::Lost { reason: "as it should".into() }.into()
@@ -195,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_lost_again_and_again_is_repeated_three_times() {
         let builder = Device::builder().without_cache().recovery(crate::Recovery::Cpu);
-        let Ok(device) = builder.gpu().await else { return };
+        let Some(device) = found(builder.gpu().await) else { return };
         let mut recoveries = 0;
         for _ in 0..3 {
             recover(&device, lost(), &mut recoveries).await.unwrap();

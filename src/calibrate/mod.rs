@@ -242,6 +242,7 @@ impl Deadline {
 #[cfg(feature = "gpu")]
 mod tests {
     use super::*;
+    use crate::found::found;
     use crate::run::gpu::AdapterChoice;
 
     /// Says to stop at once.
@@ -259,7 +260,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_is_stopped_leaves_no_compiler_at_work() {
-        let Ok(gpu) = Gpu::open(&AdapterChoice::best(None, true), None).await else { return };
+        let opened = Gpu::open(&AdapterChoice::best(None, true), None).await;
+        let Some(gpu) = found(opened) else { return };
         let mut profile = DeviceProfile::typical(2);
         let target = Target {
             backend: Backend::Gpu,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::batch::{BufferId, GpuCommandBatch};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement};
 use crate::device::{Device, Prepared};
+use crate::found::found;
 
 /// A device whose host computes rows at the first rate, and whose GPU at the second.
 fn device(cpu: f64, gpu: f64, fixed: bool) -> Option<Device> {
@@ -18,7 +19,7 @@ fn device(cpu: f64, gpu: f64, fixed: bool) -> Option<Device> {
 fn with(profile: DeviceProfile, fixed: bool) -> Option<Device> {
     let builder = Device::builder().without_cache().with_profile(profile);
     let builder = if fixed { builder.without_learning() } else { builder };
-    pollster::block_on(builder.both()).ok()
+    found(pollster::block_on(builder.both()))
 }
 
 fn softmax(device: &Device, rows: usize) -> GpuCommandBatch {
@@ -165,7 +166,7 @@ fn runs_themselves_teach() {
 fn what_was_learned_is_kept_on_disk_and_forgotten_there() {
     let folder = std::env::temp_dir().join(format!("onetrip-learned-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
-    let open = || pollster::block_on(Device::builder().cache_folder(&folder).both()).ok();
+    let open = || found(pollster::block_on(Device::builder().cache_folder(&folder).both()));
     let Some(device) = open() else { return };
     let mut profile = DeviceProfile::typical(1);
     profile.measured = true;
