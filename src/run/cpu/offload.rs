@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::plan::{Form, Plan};
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
-use crate::run::threads::off_thread;
+use crate::run::threads::{count, off_thread};
 use crate::trace::Timeline;
 
 /// Runs predicted to take less than this are done where they are awaited: handing them over and back takes 10 to 30 µs.
@@ -61,7 +61,7 @@ impl Drop for UnderWay {
 /// Whether so many other runs leave cores to the caller's threads. Where they do not, runs that are done where they are
 /// awaited and rayon's threads take turns of milliseconds, and whoever waits for a thread of either waits for several.
 fn leave_cores(others: usize) -> bool {
-    others < (rayon::current_num_threads() / 2).max(1)
+    others < (count() / 2).max(1)
 }
 
 /// Whether a plan is done where it is awaited. Of functions of the user's own nobody knows how long they take.

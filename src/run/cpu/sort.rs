@@ -11,7 +11,7 @@ use super::{Hole, Job};
 use crate::dtype::Ty;
 use crate::error::DeviceError;
 use crate::plan::{SortForm, Space, StepOutput};
-use crate::run::{HostBuffer, memory};
+use crate::run::{HostBuffer, memory, threads};
 
 /// Computes the outputs of a sort.
 pub(super) fn run(
@@ -26,7 +26,7 @@ pub(super) fn run(
         entries.chunks_mut(sort.len).for_each(|row| order_row(row, sort.count, false));
     } else {
         // A row alone is shared by all threads.
-        let alone = entries.len() / sort.len < rayon::current_num_threads();
+        let alone = entries.len() / sort.len < threads::count();
         entries.par_chunks_mut(sort.len).for_each(|row| order_row(row, sort.count, alone));
     }
     for (output, to) in job.step.outputs.iter().zip(outputs) {
