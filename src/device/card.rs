@@ -8,7 +8,6 @@ use super::recovery::{DeviceLoss, Listeners, Recovery};
 use crate::error::{DeviceError, Error, Result};
 use crate::run::gpu::{AdapterChoice, Gpu};
 use crate::run::memory::MemoryCounts;
-use crate::run::threads::off_thread;
 use crate::store::Store;
 
 /// An adapter of the host, with the device that was opened on it last.
@@ -93,10 +92,9 @@ impl Card {
         let _reopening = self.reopening.lock().await;
         let lost = self.opened();
         let Some(reason) = lost.loss().map(str::to_owned) else { return Ok(()) };
-        let (choice, store) = (self.choice.clone(), self.store.clone());
-        let open = move || pollster::block_on(Gpu::open(&choice, store));
         let not_reopened = |why: String| DeviceError::NotReopened { reason: reason.clone(), why };
-        let gpu = off_thread(open).await.map_err(|error| not_reopened(error.to_string()))?;
+        let opened = Gpu::open(&self.choice, self.store.clone()).await;
+        let gpu = opened.map_err(|error| not_reopened(error.to_string()))?;
         if gpu.info() != lost.info() || gpu.limits() != lost.limits() {
             return Err(not_reopened("the adapter came back as another".into()).into());
         }
@@ -127,11 +125,12 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::found::found;
 
     #[tokio::test]
     async fn an_adapter_that_is_gone_is_told_with_the_loss() {
         let builder = Device::builder().without_cache().recovery(Recovery::Fail);
-        let Ok(device) = builder.gpu().await else { return };
+        let Some(device) = found(builder.gpu().await) else { return };
         let gpu = device.opened().unwrap();
         let mut card = Card::new(gpu, Recovery::Reopen, None);
         card.choice = AdapterChoice::best(Some("no such card".into()), true);

@@ -14,10 +14,9 @@ use super::gather::Departure;
 use super::poller::{Spin, Spun};
 use super::record::Script;
 use super::returns::{Readback, Returns};
-use super::ticket::{Landing, Ticket};
+use super::ticket::{Held, Landing, Ticket};
 use crate::clock::Stopwatch;
 use crate::error::DeviceError;
-use crate::run::budget::Permit;
 
 /// A run that takes this long is not polled for from the start: a future polls for half of it.
 const LONG: Duration = Duration::from_millis(4);
@@ -61,15 +60,15 @@ impl Flight {
         }
     }
 
-    /// Submits `commands`. Until they have finished, `permit` is held, even if the flight is dropped.
+    /// Submits `commands`. Until they have finished, `held` is held, even if the flight is dropped.
     pub fn submit(
         shared: &Arc<Shared>,
         commands: wgpu::CommandBuffer,
         returns: Returns,
-        permit: Permit,
+        held: Held,
     ) -> Self {
         shared.depart_all();
-        let (ticket, receiver) = Ticket::new(permit);
+        let (ticket, receiver) = Ticket::new(held);
         let index = Some(shared.queue.submit([commands]));
         returns.follow(&shared.queue, Arc::clone(&ticket));
         shared.poller.wake_if_lost();
@@ -77,8 +76,8 @@ impl Flight {
     }
 
     /// As [`submit`](Self::submit), at once or together with others that come meanwhile.
-    pub fn depart(shared: &Arc<Shared>, script: Script, permit: Permit) -> Self {
-        let (ticket, receiver) = Ticket::new(permit);
+    pub fn depart(shared: &Arc<Shared>, script: Script, held: Held) -> Self {
+        let (ticket, receiver) = Ticket::new(held);
         let index = shared.depart(Departure { script, ticket: Arc::clone(&ticket) });
         Self::new(shared, ticket, receiver, index)
     }

@@ -31,6 +31,7 @@ impl Gate {
     pub fn of_process() -> &'static Self {
         static FIRST: Once = Once::new();
         FIRST.call_once(at_exit);
+        at_end_of_main();
         &OF_PROCESS
     }
 
@@ -67,20 +68,56 @@ impl Drop for Passing<'_> {
     }
 }
 
-/// The right to have a driver at work.
-pub(super) fn enter() -> Result<Passing<'static>, DeviceError> {
+/// The right to have a driver at work, for as long as this is held.
+pub(super) fn enter() -> Result<AtWork, DeviceError> {
     let reason = || "the process is ending".into();
-    Gate::of_process().enter().ok_or_else(|| DeviceError::Lost { reason: reason() })
+    let passing = Gate::of_process().enter();
+    passing.map(AtWork).ok_or_else(|| DeviceError::Lost { reason: reason() })
 }
 
-/// After the first call: what drivers load with their first kernel is unloaded before what was registered earlier is
-/// done.
-pub(super) fn loaded() {
-    static FIRST: Once = Once::new();
-    FIRST.call_once(at_exit);
+/// A driver at work, which the end of the process waits for.
+pub(super) struct AtWork(#[expect(dead_code, reason = "held")] Passing<'static>);
+
+impl Drop for AtWork {
+    /// What the driver has loaded for its work is unloaded before what was registered earlier is done. It loads most with
+    /// the first, so that it is enough to register after the first, second, fourth and so on.
+    fn drop(&mut self) {
+        static DONE: AtomicUsize = AtomicUsize::new(0);
+        if (DONE.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
+            at_exit();
+        }
+    }
 }
 
-/// Has the gate shut when the process ends in order, before what was loaded until now is unloaded.
+/// Has the gate shut when the main thread, if it is this one, ends the process in order: before anything is unloaded, also
+/// what drivers have loaded since. No handler of a process's end runs as early.
+#[cfg(target_os = "linux")]
+fn at_end_of_main() {
+    struct End {
+        is_main: bool,
+    }
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            if self.is_main {
+                OF_PROCESS.shut(PATIENCE);
+            }
+        }
+    }
+
+    thread_local!(static END: End = End { is_main: is_main() });
+    // Once that is dropped there is nothing left to do.
+    let _ = END.try_with(|_| ());
+}
+
+#[cfg(target_os = "linux")]
+fn is_main() -> bool {
+    // SAFETY: it takes nothing and always succeeds.
+    let thread = unsafe { libc::gettid() };
+    u32::try_from(thread) == Ok(std::process::id())
+}
+
+/// Has the gate shut when the process ends in order, whoever ends it, before what was loaded until now is unloaded.
 #[cfg(target_os = "linux")]
 fn at_exit() {
     extern "C" fn shut() {
@@ -93,6 +130,9 @@ fn at_exit() {
 /// Drivers that crash while they are unloaded were seen on Linux alone.
 #[cfg(not(target_os = "linux"))]
 fn at_exit() {}
+
+#[cfg(not(target_os = "linux"))]
+fn at_end_of_main() {}
 
 #[cfg(test)]
 mod tests {

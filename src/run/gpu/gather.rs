@@ -10,6 +10,8 @@ use super::Shared;
 use super::fault::{Health, Scope, ours};
 use super::pool::bytes;
 use super::record::{Script, record};
+#[cfg(test)]
+use super::ticket::Held;
 use super::ticket::Ticket;
 use crate::caught::caught;
 use crate::error::DeviceError;
@@ -133,7 +135,7 @@ impl Gather {
     /// Has runs wait as if the device were busy, until the tickets are given up.
     #[cfg(test)]
     pub fn hold(&self) -> Vec<Arc<Ticket>> {
-        let ticket = || Ticket::new(crate::run::budget::Permit::default()).0;
+        let ticket = || Ticket::new(Held::default()).0;
         let held: Vec<_> = (0..MOST_FLYING).map(|_| ticket()).collect();
         let flying = held.iter().map(|ticket| Flying { index: None, ticket: Arc::clone(ticket) });
         self.gate().flying.extend(flying);

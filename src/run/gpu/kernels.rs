@@ -212,9 +212,8 @@ impl Compiler {
         let hits = (distinct.len() - missing.len()) as u32;
         let create = |(dispatch, key): (&Dispatch, &Key)| {
             // Whoever compiles may give up by a panic.
-            let _passing = gate::enter()?;
+            let _at_work = gate::enter()?;
             let created = caught(|| self.create(dispatch, key));
-            gate::loaded();
             created.map_err(|reason| refused(dispatch, reason))?
         };
         let created = parallel(missing.clone(), create);

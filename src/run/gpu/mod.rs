@@ -1,8 +1,9 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
 //! submit, one mapped readback buffer.
 //!
-//! - [`adapter`] opens a device, [`idle`] keeps it for the next user and [`closer`] closes it; [`kernels`] compiles,
-//!   [`own`] checks what users wrote, [`archive`] keeps what was compiled and writes it to disk in [`background`].
+//! - [`adapter`] opens a device, [`loading`] has its compiler loaded, [`idle`] keeps it for the next user and [`closer`]
+//!   closes it, which no end of the process meets halfway: [`gate`]; [`kernels`] compiles, [`own`] checks what users wrote,
+//!   [`archive`] keeps what was compiled and writes it to disk in [`background`].
 //! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes and
 //!   [`record`] records, [`ahead`] does so for the next run, [`trip`] submits, [`gather`] has small runs submitted
 //!   together.
@@ -24,6 +25,7 @@ mod gate;
 mod gather;
 mod idle;
 mod kernels;
+mod loading;
 mod own;
 mod poller;
 mod pool;
@@ -52,16 +54,19 @@ pub(crate) use trip::{HostData, Job};
 use self::ahead::Ahead;
 use self::archive::Archive;
 use self::fault::{Health, ours};
+use self::gate::Gate;
 use self::gather::Gather;
 use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
 use self::poller::Poller;
 use self::pool::{Kind, Lease, Needs, Pool, size_class};
 use self::staging::Cargo;
+use self::ticket::Held;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
 use crate::lru::Lru;
+use crate::run::budget::Permit;
 use crate::run::janitor::{self, Sweep};
 use crate::run::memory::MemoryCounts;
 use crate::run::threads::{begin, off_thread};
@@ -122,8 +127,21 @@ struct Shared {
 }
 
 impl Gpu {
-    /// Opens the best adapter that fits `choice`. Compiled pipelines are kept in `store`.
+    /// Opens the best adapter that fits `choice`, off the awaiting thread: that takes drivers a tenth of a second. Compiled
+    /// pipelines are kept in `store`.
     pub async fn open(
+        choice: &AdapterChoice,
+        store: Option<Arc<Store>>,
+    ) -> Result<Self, DeviceError> {
+        if cfg!(target_arch = "wasm32") {
+            return Self::open_here(choice, store).await;
+        }
+        Gate::of_process();
+        let choice = choice.clone();
+        off_thread(move || pollster::block_on(Self::open_here(&choice, store))).await
+    }
+
+    async fn open_here(
         choice: &AdapterChoice,
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
@@ -144,7 +162,10 @@ impl Gpu {
         features: wgpu::Features,
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
-        Self::new(adapter::open(choice, features).await?, true, store)
+        let _at_work = gate::enter()?;
+        let gpu = Self::new(adapter::open(choice, features).await?, true, store)?;
+        gpu.load_compiler().await;
+        Ok(gpu)
     }
 
     /// A device that somebody else opened on `adapter`, and closes.
@@ -250,6 +271,7 @@ impl Gpu {
         if self.0.has_room_for_params(&dispatches) && self.0.compiler.knows(&dispatches) {
             return self.compile_here(dispatches);
         }
+        Gate::of_process();
         let gpu = self.clone();
         off_thread(move || gpu.compile_here(dispatches)).await
     }
@@ -298,6 +320,13 @@ impl Sweep for Shared {
 }
 
 impl Shared {
+    /// What a submission holds of its run's. A driver that computes on the host is at work until it has finished, and may
+    /// compile meanwhile.
+    fn hold(&self, permit: &Permit) -> Result<Held, DeviceError> {
+        let at_work = if self.info.software { Some(gate::enter()?) } else { None };
+        Ok(Held { permit: permit.clone(), at_work })
+    }
+
     fn encoder(&self) -> wgpu::CommandEncoder {
         let descriptor = wgpu::CommandEncoderDescriptor { label: Some("onetrip") };
         self.device.create_command_encoder(&descriptor)

@@ -51,6 +51,7 @@ impl Gpu {
     pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<DeviceBuffer, DeviceError> {
         let shared = &self.0;
         shared.health.check(&shared.device)?;
+        let held = shared.hold(&Permit::default())?;
         let mut counts = GpuCounts::default();
         let elements = host.len() / dtype.size();
         let resident = DeviceBuffer::lease(shared, dtype, elements, &mut counts)?;
@@ -65,7 +66,7 @@ impl Gpu {
         encoder.copy_buffer_to_buffer(&staging.buffer, 0, &resident.lease.buffer, 0, bytes);
         // Its end is for the poller to see: it only returns the staging buffer.
         let returns = Returns { staging: Some(staging), readback: None };
-        drop(Flight::submit(shared, encoder.finish(), returns, Permit::default()));
+        drop(Flight::submit(shared, encoder.finish(), returns, held));
         scope.close(|| format!("uploading a resident of {bytes} bytes"))?;
         Ok(resident)
     }
@@ -125,12 +126,11 @@ impl Gpu {
         }
         let shared = &self.0;
         shared.health.check(&shared.device)?;
+        let held = shared.hold(&Permit::default())?;
         let scope = Scope::open(&shared.device, &shared.health);
         let mut encoder = shared.encoder();
         patches.iter().for_each(|patched| patched.encode(shared, &mut encoder));
-        let flight =
-            Flight::submit(shared, encoder.finish(), Returns::default(), Permit::default());
-        drop(flight);
+        drop(Flight::submit(shared, encoder.finish(), Returns::default(), held));
         // One command that was refused is enough for nothing to be submitted. What was submitted is no more to fail.
         scope.close_alone(|| "replacing parts of residents".into())?;
         Ok(1)
@@ -205,12 +205,13 @@ impl Shared {
         if bytes == 0 {
             return Ok(Fetch { flight: None, output });
         }
+        let held = self.hold(&Permit::default())?;
         let readback = self.lease(Kind::Readback, bytes, &mut GpuCounts::default())?;
         let scope = Scope::open(&self.device, &self.health);
         let mut encoder = self.encoder();
         encoder.copy_buffer_to_buffer(&lease.buffer, start, &readback.buffer, 0, bytes);
         let returns = Returns { staging: None, readback: Some((readback, bytes)) };
-        let flight = Flight::submit(self, encoder.finish(), returns, Permit::default());
+        let flight = Flight::submit(self, encoder.finish(), returns, held);
         scope.close(|| format!("reading {bytes} bytes of a resident"))?;
         Ok(Fetch { flight: Some(flight), output })
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::gate::AtWork;
 use super::returns::Readback;
 use crate::error::DeviceError;
 use crate::run::budget::Permit;
@@ -28,16 +29,25 @@ pub(super) struct Ticket {
 
 struct Waiting {
     sender: oneshot::Sender<Landing>,
-    /// To hold the memory of the submission.
     #[expect(dead_code, reason = "held")]
-    permit: Permit,
+    held: Held,
+}
+
+/// What a submission holds until it has finished.
+#[derive(Default)]
+#[expect(dead_code, reason = "held")]
+pub(super) struct Held {
+    /// Its memory.
+    pub permit: Permit,
+    /// Of a driver that computes on threads of its own in this process.
+    pub at_work: Option<AtWork>,
 }
 
 impl Ticket {
-    /// Until the submission has finished, `permit` is held, even if the receiver is dropped.
-    pub fn new(permit: Permit) -> (Arc<Self>, oneshot::Receiver<Landing>) {
+    /// Until the submission has finished, `held` is held, even if the receiver is dropped.
+    pub fn new(held: Held) -> (Arc<Self>, oneshot::Receiver<Landing>) {
         let (sender, receiver) = oneshot::channel();
-        let waiting = Mutex::new(Some(Waiting { sender, permit }));
+        let waiting = Mutex::new(Some(Waiting { sender, held }));
         (Arc::new(Self { waiting, shared: AtomicBool::new(false) }), receiver)
     }
 

@@ -215,7 +215,7 @@ impl Shared {
         let Prepared { work, kept, outputs, failures, counts, .. } = prepared;
         let flight = match work {
             Work::Nothing => None,
-            Work::Script(script) => Some(Flight::depart(self, script, job.permit.clone())),
+            Work::Script(script) => Some(Flight::depart(self, script, self.hold(&job.permit)?)),
             Work::Recorded(recorded) => Some(self.submit_alone(job, recorded)?),
         };
         Ok((flight, GpuRun { readback: None, outputs, failures, failed: None, kept, counts }))
@@ -228,7 +228,7 @@ impl Shared {
     ) -> Result<Flight, DeviceError> {
         let Recorded { commands, returns, slots: _held } = recorded;
         let scope = Scope::open(&self.device, &self.health);
-        let flight = Flight::submit(self, commands, returns, job.permit.clone());
+        let flight = Flight::submit(self, commands, returns, self.hold(&job.permit)?);
         let done = scope.close(|| job.kernels.doing());
         done.inspect_err(|_| self.bind_groups().retain(|_| false))?;
         job.kernels.sent();
