@@ -77,7 +77,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     bench.convolutions().await?;
     bench.order().await?;
     bench.network().await?;
-    bench.transfers().await
+    bench.transfers().await?;
+    bench.layers_with_uploads().await
 }
 
 struct Bench {

@@ -1,15 +1,17 @@
-//! Transfers of 256 MB between host memory and the device.
+//! Transfers of 256 MB between host memory and the device, alone and beside work.
 
 use std::error::Error;
 use std::time::Instant;
 
-use onetrip::GpuCommandBatch;
+use onetrip::{Curve, Device, GpuCommandBatch};
 
 use crate::reference::{Random, check};
 use crate::timing::{median, milliseconds};
-use crate::{BUDGET, Bench};
+use crate::{BUDGET, Bench, SIDE};
 
 const ELEMENTS: usize = 64_000_000;
+const BYTES: usize = 4 * ELEMENTS;
+const LAYERS: usize = 3;
 
 impl Bench {
     /// To the device: what is timed ends when the data has arrived. Then back.
@@ -26,21 +28,24 @@ impl Bench {
         let mut batch = GpuCommandBatch::new(&self.device);
         let x = batch.upload_vec(given, ELEMENTS);
         let there = batch.keep(x);
-        self.transfer("upload_256MB", start, async || {
+        self.transfer("upload_256MB", BYTES, start, async || {
             batch.write_with(x, |_| ())?;
             batch.execute().await
         })
         .await?;
-        self.transfer("write_256MB", Instant::now(), async || {
+        self.transfer("write_256MB", BYTES, Instant::now(), async || {
             batch.write(x, &data)?;
             batch.execute().await
         })
         .await?;
-        self.transfer("read_256MB", Instant::now(), async || there.read().await.map(drop)).await?;
-        let mut out = vec![0.0; ELEMENTS];
-        self.transfer("read_into_256MB", Instant::now(), async || there.read_into(&mut out).await)
+        self.transfer("read_256MB", BYTES, Instant::now(), async || there.read().await.map(drop))
             .await?;
-        self.transfer("read_view_256MB", Instant::now(), async || {
+        let mut out = vec![0.0; ELEMENTS];
+        self.transfer("read_into_256MB", BYTES, Instant::now(), async || {
+            there.read_into(&mut out).await
+        })
+        .await?;
+        self.transfer("read_view_256MB", BYTES, Instant::now(), async || {
             there.read_view().await.map(drop)
         })
         .await?;
@@ -53,6 +58,7 @@ impl Bench {
     async fn transfer(
         &self,
         name: &str,
+        bytes: usize,
         start: Instant,
         mut work: impl AsyncFnMut() -> onetrip::Result<()>,
     ) -> Result<(), Box<dyn Error>> {
@@ -63,8 +69,39 @@ impl Bench {
             return Ok(());
         }
         let time = median(BUDGET, work).await?;
-        let rate = 4.0 * ELEMENTS as f64 / time.as_secs_f64() / 1e9;
+        let rate = bytes as f64 / time.as_secs_f64() / 1e9;
         println!("kernel {name} {} {rate:.1} GB/s {}", milliseconds(time), milliseconds(first));
+        Ok(())
+    }
+
+    /// Layers of which each brings its weights, to the device that works on those before meanwhile; and to one of which
+    /// is said that uploads take no time, so that they go at once.
+    pub async fn layers_with_uploads(&self) -> Result<(), Box<dyn Error>> {
+        const NAME: &str = "layers_3x4096_uploaded";
+        if !self.wants(NAME) || self.device.info().name == "cpu" {
+            return Ok(());
+        }
+        let mut profile = self.device.profile();
+        profile.gpu.upload = Curve::default();
+        let at_once = Device::builder().with_profile(profile).without_learning().gpu().await?;
+        for (name, device) in [(NAME, &self.device), ("layers_3x4096_uploaded_at_once", &at_once)] {
+            let start = Instant::now();
+            let mut random = Random::new(9);
+            let mut upload = || random.floats(SIDE * SIDE);
+            let mut batch = GpuCommandBatch::new(device);
+            let mut y = batch.upload_vec(upload(), [SIDE, SIDE]);
+            for _ in 0..LAYERS {
+                let w = batch.upload_vec(upload(), [SIDE, SIDE]);
+                let product = batch.matmul(y, w);
+                y = batch.tanh(product);
+            }
+            let _kept = batch.keep(y);
+            self.transfer(name, 4 * (LAYERS + 1) * SIDE * SIDE, start, async || {
+                batch.execute().await
+            })
+            .await?;
+            println!("# {}", batch.stats());
+        }
         Ok(())
     }
 }

@@ -46,8 +46,8 @@ impl Runs {
 }
 
 impl GpuCommandBatch {
-    /// Runs the batch: one upload, one submit, one download. May be called again, after
-    /// [`write`](Self::write) with other data.
+    /// Runs the batch: one upload, one submit, one download; only large uploads go in
+    /// [several](crate::RunStats::uploads). May be called again, after [`write`](Self::write) with other data.
     ///
     /// The future is `Send` and may be dropped at any time; the batch then holds no results.
     ///

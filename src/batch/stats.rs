@@ -14,9 +14,10 @@ pub struct RunStats {
     /// Where it ran; `None` before the first run. The GPU if any of it ran there.
     pub backend: Option<Backend>,
     /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel
-    /// with the first run of a batch.
+    /// with the first run of a batch. Large uploads may go in up to 8 waves, so that a GPU works on what has come while
+    /// the host packs what comes next.
     pub uploads: u64,
-    /// Command buffers submitted (on the CPU: runs of the plan), with those that
+    /// Command buffers submitted, one for each wave (on the CPU: runs of the plan), with those that
     /// [replace](crate::GpuCommandBatch::update) parts of residents. Neither this nor what follows counts what brings
     /// residents, or parts of them, from one side to the other, as for
     /// [`keep_host_copy`](crate::Resident::keep_host_copy): the device's [`metrics`](crate::Device::metrics) do.

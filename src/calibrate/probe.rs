@@ -92,7 +92,9 @@ impl<'a> Bench<'a> {
     }
 
     /// The time of `plan`.
-    pub async fn time_plan(&self, plan: Plan, deadline: Deadline) -> Result<Sample> {
+    pub async fn time_plan(&self, mut plan: Plan, deadline: Deadline) -> Result<Sample> {
+        // What is brought and what is computed are to add up.
+        plan.waves.clear();
         if !self.pace.may_go_on() {
             return Ok(Sample::Stopped);
         }

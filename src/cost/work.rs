@@ -37,22 +37,27 @@ pub(crate) struct Prediction {
     pub steps: f64,
     /// Results to the host.
     pub down: f64,
+    /// Of uploads and kernels, what goes on at the same time.
+    pub overlap: f64,
 }
 
 impl Prediction {
     pub fn total(&self) -> f64 {
-        self.round_trip + self.up + self.steps + self.down
+        self.round_trip + self.up + self.steps + self.down - self.overlap
     }
 }
 
 impl fmt::Display for Prediction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { round_trip, up, steps, down } = *self;
+        let Self { round_trip, up, steps, down, overlap } = *self;
         write!(f, "{} (round trip {}", seconds(self.total()), seconds(round_trip))?;
         for (what, time) in [("upload", up), ("kernels", steps), ("download", down)] {
             if time > 0.0 {
                 write!(f, ", {what} {}", seconds(time))?;
             }
+        }
+        if overlap > 0.0 {
+            write!(f, ", of which {} at the same time", seconds(overlap))?;
         }
         f.write_str(")")
     }
@@ -97,6 +102,7 @@ impl SideProfile {
             up: self.upload.seconds(up as f64),
             steps,
             down: self.download.seconds(down as f64),
+            overlap: 0.0,
         }
     }
 

@@ -143,17 +143,26 @@ fn head(page: &mut String, plan: &Plan) {
     let downloads = u64::from(!plan.downloads.is_empty());
     let _ = writeln!(
         page,
-        "plan for {}: {} in {}, {} ({}), {} ({}), peak {}, predicted {}",
+        "plan for {}: {} in {}, {} ({}){}, {} ({}), peak {}, predicted {}",
         plan.backend,
         count(plan.steps.len() as u64, "kernel"),
         count(plan.dispatches(), "dispatch"),
         count(uploads, "upload"),
         bytes(plan.bytes_up),
+        waves(plan),
         count(downloads, "download"),
         bytes(plan.bytes_down),
         bytes(plan.peak_bytes),
         seconds(plan.seconds),
     );
+}
+
+/// In how many parts the upload goes, if not in one.
+fn waves(plan: &Plan) -> String {
+    match plan.waves.len() {
+        0 => String::new(),
+        waves => format!(" in {waves} waves"),
+    }
 }
 
 /// What each side would take, by what figures, and who chose the side where there is a choice.

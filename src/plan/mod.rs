@@ -4,7 +4,7 @@
 //! products ([`scale`]), simplify ([`simplify`]), fold movements ([`path`]), fuse ([`fuse`], by what [`reads`],
 //! [`lookup`] and [`fail`] say of operations), write expressions ([`emit`]) over values that have a home
 //! ([`storage`]), choose tiles ([`tune`], [`product`], [`attention`]), predict ([`predict`]), refuse what the device
-//! cannot run ([`limits`]), order ([`schedule`]) and lay out memory ([`memory`]).
+//! cannot run ([`limits`]), order ([`schedule`]), lay out memory ([`memory`]) and cut where large uploads should be ([`waves`]).
 //! [`verify`] checks each result in debug builds, and [`mod@place`] plans for both sides and takes one.
 
 mod assign;
@@ -35,6 +35,7 @@ mod step;
 mod storage;
 mod tune;
 mod verify;
+mod waves;
 
 pub use explain::Explanation;
 pub(crate) use explain::form_name;
@@ -58,6 +59,7 @@ pub(crate) use split::{Made, Split, SplitPart, Stage, Supply};
 pub(crate) use step::{Cost, Scratch};
 pub(crate) use step::{Operand, Source, Space, Step, StepOutput, ValueId};
 pub(crate) use tune::{ROW_HELD, SORT_COUNTS};
+pub(crate) use waves::Wave;
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -109,6 +111,10 @@ pub(crate) struct Plan {
     /// Bytes that go to the device and back, without parameters.
     pub bytes_up: u64,
     pub bytes_down: u64,
+    /// What is submitted one after the other, at least two; none where all is submitted at once.
+    pub waves: Vec<Wave>,
+    /// Predicted seconds for which the device works while uploads are packed.
+    pub overlap: f64,
     /// Predicted seconds of a whole run.
     pub seconds: f64,
 }
@@ -195,9 +201,12 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
         held_bytes: 0,
         bytes_up,
         bytes_down,
+        waves: Vec::new(),
+        overlap: 0.0,
         seconds: 0.0,
     };
     memory::assign(&mut plan, &bytes);
+    waves::assign(&mut plan, &bytes, target);
     plan.seconds = plan.predicted(target).total();
     verify::memory(&plan)?;
     Ok(plan)
@@ -222,14 +231,15 @@ impl Plan {
             round_trip: run.round_trip * learned,
             up: run.up * learned,
             down: run.down * learned,
+            overlap: self.overlap,
             ..run
         }
     }
 
     /// What [`predicted`](Self::predicted) is the sum of, by what runs teach something about.
     pub fn aspects(&self, target: &Target) -> Vec<(Aspect, f64)> {
-        let Prediction { round_trip, up, down, .. } = self.predicted(target);
-        let mut parts = vec![(Aspect::trip(self.backend), round_trip + up + down)];
+        let Prediction { round_trip, up, down, overlap, .. } = self.predicted(target);
+        let mut parts = vec![(Aspect::trip(self.backend), round_trip + up + down - overlap)];
         for step in &self.steps {
             let aspect = predict::aspect(step, self.backend);
             let seconds = match self.backend {

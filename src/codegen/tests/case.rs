@@ -124,6 +124,8 @@ impl Maker {
             held_bytes: 0,
             bytes_up: 0,
             bytes_down: 0,
+            waves: Vec::new(),
+            overlap: 0.0,
             seconds: 0.0,
         };
         Case { plan, step, data, tolerance: 2e-5 }

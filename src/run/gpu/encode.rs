@@ -108,14 +108,7 @@ impl Encode<'_> {
         outputs: &[Output],
     ) -> Result<Script, DeviceError> {
         let groups = self.groups(counts)?;
-        let up = returns.staging.as_ref().map_or_else(Vec::new, |staging| {
-            let transfer = |StagedCopy { from, to }: StagedCopy| Transfer {
-                from: (staging.buffer.clone(), from.start),
-                to: (to, 0),
-                bytes: from.end - from.start,
-            };
-            copies.into_iter().map(transfer).collect()
-        });
+        let up = up(returns.staging.as_ref(), copies);
         let down = match &returns.readback {
             None => Vec::new(),
             Some((readback, bytes)) => {
@@ -183,6 +176,17 @@ impl Encode<'_> {
         }
         Ok(down)
     }
+}
+
+/// The copies from `staging`.
+pub(super) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Transfer> {
+    let Some(staging) = staging else { return Vec::new() };
+    let transfer = |StagedCopy { from, to }: StagedCopy| Transfer {
+        from: (staging.buffer.clone(), from.start),
+        to: (to, 0),
+        bytes: from.end - from.start,
+    };
+    copies.into_iter().map(transfer).collect()
 }
 
 impl Shared {

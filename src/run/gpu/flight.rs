@@ -86,6 +86,11 @@ impl Flight {
         Arc::clone(&self.ticket)
     }
 
+    /// Leaves the waiting to the flight of what was submitted after it.
+    pub fn leave_to_next(mut self) {
+        self.index = None;
+    }
+
     /// Says how long it may take.
     pub fn expect(&mut self, time: Duration) {
         self.expected = time;

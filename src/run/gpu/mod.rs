@@ -1,5 +1,5 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
-//! submit, one mapped readback buffer.
+//! submit, one mapped readback buffer. Only large uploads may go in [`waves`], each submitted before the next is packed.
 //!
 //! - [`adapter`] opens a device, [`loading`] has its compiler loaded, [`idle`] keeps it for the next user and [`closer`]
 //!   closes it, which no end of the process meets halfway: [`gate`]; [`kernels`] compiles, [`own`] checks what users wrote,
@@ -39,6 +39,7 @@ mod stamps;
 mod tests;
 mod ticket;
 mod trip;
+mod waves;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -53,14 +54,13 @@ pub(crate) use trip::{HostData, Job};
 
 use self::ahead::Ahead;
 use self::archive::Archive;
-use self::fault::{Health, ours};
+use self::fault::Health;
 use self::gate::Gate;
 use self::gather::Gather;
 use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
 use self::poller::Poller;
 use self::pool::{Kind, Lease, Needs, Pool, size_class};
-use self::staging::Cargo;
 use self::ticket::Held;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
@@ -78,9 +78,9 @@ const BIND_GROUPS: usize = 4096;
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GpuCounts {
-    /// Staging buffers sent: 0 or 1.
+    /// Staging buffers sent: 0 or 1, or more in waves.
     pub uploads: u32,
-    /// 0 or 1.
+    /// 0 or 1, or more in waves.
     pub submits: u32,
     /// Readback buffers mapped: 0 or 1.
     pub downloads: u32,
@@ -384,25 +384,5 @@ impl Shared {
         if !freed.is_empty() {
             self.bind_groups().retain(|key| !key.blocks.iter().any(|id| freed.contains(id)));
         }
-    }
-
-    /// A staging buffer with `cargo` in it, ready to be copied from; `None` where there is no cargo.
-    fn stage(
-        &self,
-        cargo: &Cargo<'_>,
-        counts: &mut GpuCounts,
-    ) -> Result<Option<Lease>, DeviceError> {
-        if cargo.bytes() == 0 {
-            return Ok(None);
-        }
-        let mut staging = self.lease(Kind::Staging, cargo.capacity(), counts)?;
-        staging.reusable = false;
-        cargo
-            .fill(&staging)
-            .map_err(|_| self.health.lost(&self.device, "its staging memory cannot be mapped"))?;
-        ours(|| staging.buffer.unmap());
-        counts.uploads = 1;
-        counts.bytes_up = cargo.bytes();
-        Ok(Some(staging))
     }
 }

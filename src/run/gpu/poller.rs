@@ -247,20 +247,33 @@ impl Watch {
         }
     }
 
+    /// Sees to what is registered with a lost device, which holds buffers until it is called: nobody else does now. What
+    /// was submitted may still be under way.
+    fn call_back(&self) {
+        let timeout = Some(Duration::from_secs(1));
+        let wait = wgpu::PollType::Wait { submission_index: None, timeout };
+        let _ = caught(|| self.device.poll(wait));
+    }
+
     /// The first flight that has not landed, or what runs wait for to be submitted. Sleeps while there is neither; `None`
     /// when there will be none.
     fn next(&self) -> Option<(Option<wgpu::SubmissionIndex>, Arc<Ticket>)> {
         let mut queue = self.queue();
+        let mut has_called_back = false;
         loop {
             // Whoever waits for a flight holds the device, so at its end nobody waits.
             if queue.closed {
                 return None;
             }
-            if self.health.is_lost() {
+            if self.health.is_lost() && !has_called_back {
                 queue.flights.drain(..).for_each(|(_, ticket)| ticket.give_up());
                 self.gather.give_up();
-                // What is registered with the device holds buffers until it is called, which nobody else sees to now.
-                let _ = caught(|| self.device.poll(wgpu::PollType::Poll));
+                drop(queue);
+                self.call_back();
+                has_called_back = true;
+                queue = self.queue();
+                // Much may have come meanwhile.
+                continue;
             }
             while queue.flights.front().is_some_and(|(_, ticket)| ticket.is_done()) {
                 queue.flights.pop_front();
@@ -271,6 +284,7 @@ impl Watch {
                 Some(first) => return Some(first),
                 None => {
                     queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                    has_called_back = false;
                 }
             }
         }

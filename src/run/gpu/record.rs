@@ -43,8 +43,33 @@ impl Script {
         self.memory.leases().chain(self.returns.leases())
     }
 
+    /// Records a part of the run: the copies `up`, then those dispatches of `range` that there are.
+    pub fn record_part(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        up: &[Transfer],
+        range: Range<usize>,
+    ) {
+        up.iter().for_each(|copy| copy.record(encoder));
+        if range.start == 0 {
+            self.clear_failures(encoder);
+        }
+        let label = Some("onetrip");
+        let descriptor = wgpu::ComputePassDescriptor { label, timestamp_writes: None };
+        self.dispatch(&mut encoder.begin_compute_pass(&descriptor), range, &mut None);
+    }
+
+    /// Records the copies down.
+    pub fn record_down(&self, encoder: &mut wgpu::CommandEncoder) {
+        self.down.iter().for_each(|copy| copy.record(encoder));
+    }
+
     fn upload(&self, encoder: &mut wgpu::CommandEncoder) {
         self.up.iter().for_each(|copy| copy.record(encoder));
+        self.clear_failures(encoder);
+    }
+
+    fn clear_failures(&self, encoder: &mut wgpu::CommandEncoder) {
         if let Some(failures) = &self.memory.failures {
             encoder.clear_buffer(&failures.buffer, 0, None);
         }
@@ -106,6 +131,6 @@ pub(super) fn record(
         }
     }
     mark(encoder, Mark::Computed);
-    scripts.iter().for_each(|script| script.down.iter().for_each(|copy| copy.record(encoder)));
+    scripts.iter().for_each(|script| script.record_down(encoder));
     mark(encoder, Mark::End);
 }

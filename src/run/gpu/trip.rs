@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::convert::Storage;
-use super::encode::{Encode, Memory, StagedCopy, value};
+use super::encode::{Encode, Memory, value};
 use super::fault::Scope;
 use super::flight::Flight;
 use super::gather::Gather;
@@ -17,12 +16,12 @@ use super::readback::{GpuRun, Output, Source};
 use super::record::{Script, record};
 use super::resident::DeviceBuffer;
 use super::returns::Returns;
-use super::staging::Cargo;
+use super::staging::{Load, host_data};
 use super::stamps::Stamps;
 use super::{Gpu, GpuCounts, Shared};
 use crate::clock::Stopwatch;
 use crate::error::{DeviceError, Error};
-use crate::plan::{Home, Plan, Value};
+use crate::plan::{Home, Plan};
 use crate::run::budget::Permit;
 use crate::run::memory::LARGE;
 use crate::run::threads::off_thread;
@@ -96,6 +95,15 @@ pub(super) struct Prepared {
     pub stays: bool,
 }
 
+/// Where results will lie.
+pub(super) struct Results {
+    pub outputs: Vec<Output>,
+    /// The bytes of the readback that tell failures.
+    pub failures: Range<usize>,
+    /// With the bytes to map.
+    pub readback: Option<(Lease, u64)>,
+}
+
 /// What is to be submitted.
 enum Work {
     Nothing,
@@ -131,8 +139,11 @@ impl Shared {
     fn launch(self: &Arc<Self>, job: &Job) -> Result<(Option<Flight>, GpuRun), Error> {
         self.health.check(&self.device)?;
         self.forget_freed();
-        // What was encoded ahead takes no times.
+        // Neither what was encoded ahead nor what is submitted in waves takes times.
         let timed = job.timeline.is_kept();
+        if !job.plan.waves.is_empty() && !timed {
+            return self.launch_in_waves(job);
+        }
         let ahead = if timed { None } else { job.kernels.ahead.take(job) };
         // The run that brings the parameters takes staging memory that later ones may not.
         let brings_params = job.kernels.params.as_ref();
@@ -156,16 +167,8 @@ impl Shared {
     pub fn prepare(self: &Arc<Self>, job: &Job) -> Result<Prepared, Error> {
         let mut counts = GpuCounts::default();
         let memory = Memory::lease(self, job, &mut counts)?;
-        let (cargo, copies) = self.load(job, &memory)?;
-        let upload = stage!(job.timeline, "upload", bytes = cargo.bytes());
-        let staging = upload.of(|| self.stage(&cargo, &mut counts))?;
-        let (outputs, bytes_of_outputs) = self.outputs(job)?;
-        let bytes_down = bytes_of_outputs + 4 * job.plan.sites.len() as u64;
-        let failures = bytes_of_outputs as usize..bytes_down as usize;
-        let readback = match bytes_down {
-            0 => None,
-            bytes => Some((self.lease(Kind::Readback, bytes, &mut counts)?, bytes)),
-        };
+        let (staging, copies) = self.bring(job, &memory, Load::Whole, &mut counts)?;
+        let Results { outputs, failures, readback } = self.room_for_results(job, &mut counts)?;
         let returns = Returns { staging, readback };
         let stays = returns.leases().next().is_none();
         let idle = stays && job.kernels.dispatches.is_empty();
@@ -235,30 +238,16 @@ impl Shared {
         Ok(flight)
     }
 
-    /// What must be uploaded, and where to.
-    fn load<'a>(
-        &self,
-        job: &'a Job,
-        memory: &Memory,
-    ) -> Result<(Cargo<'a>, Vec<StagedCopy>), Error> {
-        let mut cargo = Cargo::default();
-        let mut copies = Vec::new();
-        if let Some(params) = &job.kernels.params {
-            let bytes: &[u8] = bytemuck::cast_slice(&params.words);
-            if params.there.load(Ordering::Acquire) {
-                cargo.leave_room(bytes.len() as u64);
-            } else {
-                let from = cargo.push(Storage::Same(4), bytes);
-                copies.push(StagedCopy { from, to: params.block.buffer.clone() });
-            }
-        }
-        for value in &job.plan.values {
-            let Home::Upload { input, slot: Some(slot) } = value.home else { continue };
-            let host = (**host_data(job, value, input)?).as_ref();
-            let from = cargo.push(self.storage(value), host);
-            copies.push(StagedCopy { from, to: memory.slot(slot)?.buffer.clone() });
-        }
-        Ok((cargo, copies))
+    /// Where results will lie, and memory for them.
+    pub fn room_for_results(&self, job: &Job, counts: &mut GpuCounts) -> Result<Results, Error> {
+        let (outputs, bytes_of_outputs) = self.outputs(job)?;
+        let bytes_down = bytes_of_outputs + 4 * job.plan.sites.len() as u64;
+        let failures = bytes_of_outputs as usize..bytes_down as usize;
+        let readback = match bytes_down {
+            0 => None,
+            bytes => Some((self.lease(Kind::Readback, bytes, counts)?, bytes)),
+        };
+        Ok(Results { outputs, failures, readback })
     }
 
     /// Where each download will lie, and the bytes of all.
@@ -279,18 +268,4 @@ impl Shared {
         }
         Ok((outputs, bytes))
     }
-
-    fn storage(&self, value: &Value) -> Storage {
-        Storage::of(value.dtype, &self.limits)
-    }
-}
-
-fn host_data<'a>(job: &'a Job, value: &Value, input: u32) -> Result<&'a HostData, Error> {
-    let data = job.uploads.get(input as usize);
-    let data = data.ok_or_else(|| DeviceError::broken("the data of an upload is missing"))?;
-    let bytes = value.shape.elements().saturating_mul(value.dtype.size());
-    if (**data).as_ref().len() != bytes {
-        return Err(DeviceError::broken("the data of an upload has another length").into());
-    }
-    Ok(data)
 }

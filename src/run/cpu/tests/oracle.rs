@@ -158,6 +158,8 @@ impl Case {
             held_bytes: 0,
             bytes_up: 0,
             bytes_down: 0,
+            waves: Vec::new(),
+            overlap: 0.0,
             seconds: 0.0,
         };
         (plan, self.uploads)

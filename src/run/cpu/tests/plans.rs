@@ -78,6 +78,8 @@ fn plan() -> Plan {
         held_bytes: 0,
         bytes_up: 0,
         bytes_down: 0,
+        waves: Vec::new(),
+        overlap: 0.0,
         seconds: 0.0,
     }
 }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::fault::{Scope, ours};
 use super::*;
 use crate::error::Error;
+use crate::plan::Wave;
 use crate::run::Patch;
 
 #[tokio::test]
@@ -236,4 +237,53 @@ fn devices_and_results_cross_threads() {
     check::<GpuRun>();
     check::<DeviceBuffer>();
     check::<Kernels>();
+}
+
+/// Uploads `a` and `b` in waves of their own: `b + a + 1`, with `brought` as `b`.
+fn sum_in_waves(gpu: &Gpu, brought: HostData) -> Job {
+    let mut plan = Builder::new();
+    let [a, b] = [0, 1].map(|input| plan.upload(DType::U32, 100, input, 4));
+    let [more, sum] = [0, 1].map(|_| plan.result(DType::U32, 100, 4));
+    plan.0.downloads.push(sum);
+    let wave = |at, upload| Wave { dispatches: at..at + 1, uploads: vec![upload] };
+    plan.0.waves = vec![wave(0, a), wave(1, b)];
+    let mut add = map(sum, b, "x + other[i]", 0, 100);
+    let binding = "@group(0) @binding(3) var<storage, read> other: array<u32>;\n";
+    add.wgsl.insert_str(0, binding);
+    add.buffers.push(Binding { buffer: BufferRef::Value(more), writes: false });
+    let first: Vec<u32> = (0..100).collect();
+    job(gpu, plan, vec![map(more, a, "x + 1", 0, 100), add], vec![host(&first), brought])
+}
+
+#[tokio::test]
+async fn a_wave_that_cannot_be_packed_fails_the_run_and_does_no_harm() {
+    let gpu = gpu_or_return!();
+    let before = gpu.0.pool.counts().live_bytes;
+    for _ in 0..3 {
+        let error = gpu.run(sum_in_waves(&gpu, host(&[1_u32; 99]))).await.err().unwrap();
+        assert!(error.to_string().contains("the data of an upload has another length"), "{error}");
+    }
+    until(|| gpu.0.pool.counts().live_bytes == before).await;
+    let run = soon(gpu.run(sum_in_waves(&gpu, host(&[7_u32; 100])))).await.unwrap();
+    assert_eq!(run.read::<u32>(0), (8..108).collect::<Vec<u32>>());
+    assert_eq!((run.counts.uploads, run.counts.submits, run.counts.downloads), (2, 2, 1));
+}
+
+/// Data that is asked for after the first wave is under way.
+struct Fatal(Gpu, Vec<u8>);
+
+impl AsRef<[u8]> for Fatal {
+    fn as_ref(&self) -> &[u8] {
+        self.0.destroy();
+        &self.1
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_is_lost_between_waves_is_an_error() {
+    let gpu = gpu_or_return!();
+    let job = sum_in_waves(&gpu, Arc::new(Fatal(gpu.clone(), vec![0; 400])));
+    let error = soon(gpu.run(job)).await.err().unwrap();
+    assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
+    until(|| gpu.0.pool.counts().live_bytes == 0).await;
 }

@@ -50,6 +50,8 @@ impl Builder {
             held_bytes: 0,
             bytes_up: 0,
             bytes_down: 0,
+            waves: Vec::new(),
+            overlap: 0.0,
             seconds: 0.0,
         })
     }
