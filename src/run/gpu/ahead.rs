@@ -1,11 +1,19 @@
 //! The next run of a batch or program, encoded while the device works on the last one: encoding is an eighth of what a
 //! small run takes.
+//!
+//! What a small run needs is held for the next one. That of a large one stays with the pool, where others may have it:
+//! the run is encoded for the blocks that will lie idle if nobody else asks for them, and thrown away if somebody did.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::Shared;
+use super::encode::value;
+use super::kernels::Kernels;
+use super::pool::Lease;
+use super::resident::DeviceBuffer;
 use super::trip::{Job, Prepared};
+use super::{GpuCounts, Shared};
+use crate::plan::ValueId;
 
 /// Memory that a run encoded ahead may hold.
 const MOST_BYTES: u64 = 8 << 20;
@@ -18,6 +26,8 @@ const MOST_WASTED: u32 = 2;
 #[derive(Default)]
 pub(super) struct Ahead {
     next: Mutex<Option<Next>>,
+    /// What the last run kept.
+    kept: Mutex<Vec<Weak<DeviceBuffer>>>,
     wasted: AtomicU32,
 }
 
@@ -25,52 +35,136 @@ struct Next {
     prepared: Prepared,
     /// The blocks of the residents that it binds.
     residents: Vec<u64>,
-    /// Counts the runs of the device.
-    _count: Arc<()>,
 }
 
 impl Ahead {
-    /// The run that was encoded ahead, if it is what `job` asks for.
-    pub fn take(&self, job: &Job) -> Option<Prepared> {
-        let next = self.next().take()?;
-        if next.residents == residents(job) {
-            return Some(next.prepared);
+    /// The run that was encoded ahead, if it is what `job` asks for and its memory is there.
+    pub fn take(&self, job: &Job, shared: &Shared) -> Option<Prepared> {
+        let Next { prepared, residents } = self.next().take()?;
+        if residents == blocks(job) && shared.pool.claim(prepared.leases()) {
+            return Some(prepared);
         }
         self.wasted.fetch_add(1, Ordering::Relaxed);
         None
     }
 
     /// Whether a run was encoded ahead.
-    pub fn is_ready(&self) -> bool {
+    fn is_there(&self) -> bool {
         self.next().is_some()
     }
 
-    fn put(&self, next: Next) {
-        *self.next() = Some(next);
+    /// Whether a run was encoded ahead and holds its memory.
+    pub fn is_ready(&self) -> bool {
+        self.next().as_ref().is_some_and(|next| next.prepared.leases().all(Lease::is_lent))
+    }
+
+    /// Throws the run away if it was encoded for one of the blocks `freed`.
+    fn forget(&self, freed: &[u64]) {
+        let mut next = self.next();
+        let lost = next.take_if(|next| next.prepared.leases().any(|it| freed.contains(&it.id)));
+        drop(next);
+        drop(lost);
     }
 
     fn next(&self) -> MutexGuard<'_, Option<Next>> {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Shared {
-    /// Encodes the next run of the program of `job`, of which the last one held `bytes` and moved nothing between
-    /// host and device.
-    pub fn look_ahead(self: &Arc<Self>, job: &Job, bytes: u64) {
-        let ahead = &job.kernels.ahead;
-        let few = Arc::strong_count(&self.ahead) <= MOST_RUNS;
-        let pays = ahead.wasted.load(Ordering::Relaxed) < MOST_WASTED;
-        if bytes > MOST_BYTES || !few || !pays {
-            return;
-        }
-        // What fails here fails again, and is told, when the run is asked for.
-        let Ok(prepared) = self.prepare(job) else { return };
-        let _count = Arc::clone(&self.ahead);
-        ahead.put(Next { prepared, residents: residents(job), _count });
+    /// Notes what a run kept. Returns what is left of what the one before did.
+    fn follow(&self, kept: &[Arc<DeviceBuffer>]) -> Vec<Weak<DeviceBuffer>> {
+        let mut last = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *last, kept.iter().map(Arc::downgrade).collect())
     }
 }
 
-fn residents(job: &Job) -> Vec<u64> {
+/// The programs of a device of which a run may be encoded ahead.
+#[derive(Default)]
+pub(super) struct Programs(Mutex<Vec<Weak<Kernels>>>);
+
+impl Programs {
+    fn list(&self) -> MutexGuard<'_, Vec<Weak<Kernels>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> Vec<Arc<Kernels>> {
+        self.list().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether one of `kernels` may be among them, which then is.
+    fn admit(&self, kernels: &Arc<Kernels>) -> bool {
+        let is_it = |it: &Weak<Kernels>| std::ptr::eq(it.as_ptr(), Arc::as_ptr(kernels));
+        if self.list().iter().any(is_it) {
+            return true;
+        }
+        let all = self.all();
+        let with: Vec<_> =
+            all.iter().filter(|kernels| kernels.ahead.is_there()).map(Arc::as_ptr).collect();
+        let mut list = self.list();
+        if list.len() >= MOST_RUNS {
+            list.retain(|it| with.contains(&it.as_ptr()));
+        }
+        let has_room = list.len() < MOST_RUNS;
+        if has_room {
+            list.push(Arc::downgrade(kernels));
+        }
+        has_room
+    }
+
+    /// Throws away what was encoded for the blocks `freed`, whose memory it would keep.
+    pub fn forget(&self, freed: &[u64]) {
+        self.all().iter().for_each(|kernels| kernels.ahead.forget(freed));
+    }
+
+    /// How many runs are encoded ahead.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.all().iter().filter(|kernels| kernels.ahead.is_there()).count()
+    }
+}
+
+impl Shared {
+    /// Encodes the next run of the program of `job`, of which the last one took `bytes`, kept `kept` and moved no data
+    /// between host and device.
+    pub fn look_ahead(self: &Arc<Self>, job: &Job, bytes: u64, kept: &[Arc<DeviceBuffer>]) {
+        let ahead = &job.kernels.ahead;
+        let before = ahead.follow(kept);
+        let pays = ahead.wasted.load(Ordering::Relaxed) < MOST_WASTED;
+        if !pays || !self.ahead.admit(&job.kernels) {
+            return;
+        }
+        let is_small = bytes <= MOST_BYTES;
+        let room = if is_small { None } else { self.room_to_come(job, &before) };
+        if !is_small && room.is_none() {
+            return;
+        }
+        // What fails here fails again, and is told, when the run is asked for.
+        let Ok(prepared) = self.prepare(job, room) else { return };
+        if !is_small {
+            prepared.leases().for_each(Lease::give_up);
+        }
+        *ahead.next() = Some(Next { prepared, residents: blocks(job) });
+    }
+
+    /// Room for what the next run keeps: where the run `before` the last one put it, of which whoever keeps the results
+    /// of the last in their place lets go when that has ended.
+    fn room_to_come(
+        &self,
+        job: &Job,
+        before: &[Weak<DeviceBuffer>],
+    ) -> Option<Vec<Arc<DeviceBuffer>>> {
+        let room = |(at, id): (usize, &ValueId)| {
+            if let Some(before) = before.get(at)?.upgrade() {
+                return Some(Arc::new(before.again()));
+            }
+            let value = value(&job.plan, id.index()).ok()?;
+            let (dtype, elements) = (value.dtype, value.shape.elements());
+            let mut counts = GpuCounts::default();
+            DeviceBuffer::lease(self, dtype, elements, &mut counts).ok().map(Arc::new)
+        };
+        job.plan.keeps.iter().enumerate().map(room).collect()
+    }
+}
+
+fn blocks(job: &Job) -> Vec<u64> {
     job.residents.iter().map(|resident| resident.lease.id).collect()
 }

@@ -31,24 +31,46 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub fn lease(shared: &Shared, job: &Job, counts: &mut GpuCounts) -> Result<Self, DeviceError> {
+    /// What the run of `job` takes of the pool, and where it is to put what it keeps, if that is known.
+    pub fn lease(
+        shared: &Shared,
+        job: &Job,
+        room: Option<Vec<Arc<DeviceBuffer>>>,
+        counts: &mut GpuCounts,
+    ) -> Result<Self, DeviceError> {
         let plan = &job.plan;
         let mut slots = Vec::with_capacity(plan.slots.len());
         for &bytes in &plan.slots {
             slots.push(shared.lease(Kind::Storage, bytes, counts)?);
         }
-        let mut kept = Vec::with_capacity(plan.keeps.len());
-        for id in &plan.keeps {
-            let value = value(plan, id.index())?;
-            let elements = value.shape.elements();
-            kept.push(Arc::new(DeviceBuffer::lease(shared, value.dtype, elements, counts)?));
-        }
+        let kept = match room {
+            Some(room) => {
+                counts.pool_hits += room.len() as u32;
+                room
+            }
+            None => Self::room(shared, plan, counts)?,
+        };
         let sites = plan.sites.len() as u64;
         let failures = match sites {
             0 => None,
             _ => Some(shared.lease(Kind::Storage, 4 * sites, counts)?),
         };
         Ok(Self { slots, kept, failures, residents: job.residents.clone() })
+    }
+
+    /// Room for what a run keeps.
+    fn room(
+        shared: &Shared,
+        plan: &Plan,
+        counts: &mut GpuCounts,
+    ) -> Result<Vec<Arc<DeviceBuffer>>, DeviceError> {
+        let mut room = Vec::with_capacity(plan.keeps.len());
+        for id in &plan.keeps {
+            let value = value(plan, id.index())?;
+            let elements = value.shape.elements();
+            room.push(Arc::new(DeviceBuffer::lease(shared, value.dtype, elements, counts)?));
+        }
+        Ok(room)
     }
 
     /// What is on loan for this run alone.

@@ -120,8 +120,7 @@ struct Shared {
     bind_groups: Mutex<Lru<GroupKey, wgpu::BindGroup>>,
     gather: Arc<Gather>,
     poller: Poller,
-    /// Held by each run that is encoded ahead.
-    ahead: Arc<()>,
+    ahead: ahead::Programs,
     /// Dropped last.
     _leaving: Option<Leaving>,
 }
@@ -206,7 +205,7 @@ impl Gpu {
             health,
             gather,
             poller,
-            ahead: Arc::default(),
+            ahead: ahead::Programs::default(),
             _leaving: leaving,
         };
         Ok(Self(janitor::watched(shared)))
@@ -378,10 +377,11 @@ impl Shared {
         let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
     }
 
-    /// Drops bind groups of freed buffers, which keep their memory alive.
+    /// Drops bind groups of freed buffers and what was encoded for these, which keep their memory alive.
     fn forget_freed(&self) {
         let freed = self.pool.freed();
         if !freed.is_empty() {
+            self.ahead.forget(&freed);
             self.bind_groups().retain(|key| !key.blocks.iter().any(|id| freed.contains(id)));
         }
     }

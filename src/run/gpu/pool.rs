@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
@@ -69,12 +69,32 @@ pub(super) struct Lease {
     pool: Arc<Pool>,
     /// Whether the block may return; else it is freed.
     pub reusable: bool,
+    /// Whether the loan has begun and was not given up: else somebody else may have the block.
+    is_lent: AtomicBool,
 }
 
 impl Lease {
     /// Whether the device of the block is known to be lost.
     pub fn is_lost(&self) -> bool {
         self.pool.health.is_lost()
+    }
+
+    /// Whether the block is on loan, and not [given up](Self::give_up).
+    pub fn is_lent(&self) -> bool {
+        self.is_lent.load(Ordering::Relaxed)
+    }
+
+    /// Ends the loan, so that others may have the block until it is [claimed](Pool::claim).
+    pub fn give_up(&self) {
+        if self.is_lent.swap(false, Ordering::Relaxed) {
+            self.pool.give_back(self.block.clone(), self.reusable);
+        }
+    }
+
+    /// A loan of the same block that has yet to be [claimed](Pool::claim), once this one has ended.
+    pub fn next(&self) -> Self {
+        let (block, pool) = (self.block.clone(), Arc::clone(&self.pool));
+        Self { block, pool, reusable: true, is_lent: AtomicBool::new(false) }
     }
 
     /// Ends the loan.
@@ -92,7 +112,7 @@ impl Deref for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.pool.give_back(self.block.clone(), self.reusable);
+        self.give_up();
     }
 }
 
@@ -168,7 +188,34 @@ impl Pool {
         idle.hits += 1;
         idle.lend(size);
         drop(idle);
-        Some(Lease { block, pool: Arc::clone(self), reusable: true })
+        Some(self.lent(block))
+    }
+
+    /// Begins those of `loans` that have not begun, if all of their blocks lie idle.
+    pub fn claim<'a>(&self, loans: impl Iterator<Item = &'a Lease>) -> bool {
+        let claimed: SmallVec<[&Lease; 8]> = loans.filter(|loan| !loan.is_lent()).collect();
+        let class = |loan: &Lease| (loan.kind, loan.buffer.size());
+        let mut idle = self.idle();
+        let is_idle = |loan: &&Lease| {
+            idle.free.get(&class(loan)).is_some_and(|blocks| blocks.contains_key(&loan.id))
+        };
+        if !claimed.iter().all(is_idle) {
+            return false;
+        }
+        for loan in claimed {
+            if let Some(blocks) = idle.free.get_mut(&class(loan)) {
+                blocks.remove(&loan.id);
+            }
+            idle.idle_bytes -= loan.buffer.size();
+            idle.lend(loan.buffer.size());
+            loan.is_lent.store(true, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// The loan of a block that nobody else has.
+    fn lent(self: &Arc<Self>, block: Block) -> Lease {
+        Lease { block, pool: Arc::clone(self), reusable: true, is_lent: AtomicBool::new(true) }
     }
 
     /// A new block of `size` bytes; one for staging is mapped.
@@ -191,8 +238,7 @@ impl Pool {
         idle.misses += 1;
         idle.lend(size);
         drop(idle);
-        let block = Block { buffer, id, kind };
-        Ok(Lease { block, pool: Arc::clone(self), reusable: true })
+        Ok(self.lent(Block { buffer, id, kind }))
     }
 
     fn give_back(&self, block: Block, reusable: bool) {

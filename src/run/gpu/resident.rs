@@ -44,6 +44,12 @@ impl DeviceBuffer {
         let bytes = Storage::of(dtype, &shared.limits).bytes(elements);
         Ok(Self { dtype, elements, lease: shared.lease(Kind::Storage, bytes, counts)? })
     }
+
+    /// Room in the same block, which has yet to be [claimed](super::pool::Pool::claim) once this value is gone.
+    pub(super) fn again(&self) -> Self {
+        let &Self { dtype, elements, ref lease } = self;
+        Self { dtype, elements, lease: lease.next() }
+    }
 }
 
 impl Gpu {

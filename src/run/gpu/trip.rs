@@ -91,7 +91,7 @@ pub(super) struct Prepared {
     outputs: Vec<Output>,
     failures: Range<usize>,
     counts: GpuCounts,
-    /// Whether nothing goes between host and device.
+    /// Whether nothing goes between host and device, but for where the run failed.
     pub stays: bool,
 }
 
@@ -122,7 +122,7 @@ struct Recorded {
 
 impl Prepared {
     /// What is on loan for this run alone.
-    fn leases(&self) -> impl Iterator<Item = &Lease> {
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         let (script, recorded) = match &self.work {
             Work::Nothing => (None, None),
             Work::Script(script) => (Some(script), None),
@@ -144,13 +144,13 @@ impl Shared {
         if !job.plan.waves.is_empty() && !timed {
             return self.launch_in_waves(job);
         }
-        let ahead = if timed { None } else { job.kernels.ahead.take(job) };
+        let ahead = if timed { None } else { job.kernels.ahead.take(job, self) };
         // The run that brings the parameters takes staging memory that later ones may not.
         let brings_params = job.kernels.params.as_ref();
         let brings_params = brings_params.is_some_and(|it| !it.there.load(Ordering::Acquire));
         let prepared = match ahead {
             Some(prepared) => prepared,
-            None => self.prepare(job)?,
+            None => self.prepare(job, None)?,
         };
         if !brings_params {
             job.kernels.needs.get_or_init(|| needs(prepared.leases()));
@@ -158,22 +158,25 @@ impl Shared {
         let (stays, bytes) = (prepared.stays, bytes(prepared.leases()));
         let launched = stage!(job.timeline, "submit").of(|| self.submit(job, prepared))?;
         if stays && !timed {
-            self.look_ahead(job, bytes);
+            self.look_ahead(job, bytes, &launched.1.kept);
         }
         Ok(launched)
     }
 
-    /// Leases the memory of a run, packs its uploads and encodes it.
-    pub fn prepare(self: &Arc<Self>, job: &Job) -> Result<Prepared, Error> {
+    /// Leases the memory of a run, packs its uploads and encodes it. Puts what it keeps into `room`, if there is any.
+    pub fn prepare(
+        self: &Arc<Self>,
+        job: &Job,
+        room: Option<Vec<Arc<DeviceBuffer>>>,
+    ) -> Result<Prepared, Error> {
         let mut counts = GpuCounts::default();
-        let memory = Memory::lease(self, job, &mut counts)?;
+        let memory = Memory::lease(self, job, room, &mut counts)?;
         let (staging, copies) = self.bring(job, &memory, Load::Whole, &mut counts)?;
         let Results { outputs, failures, readback } = self.room_for_results(job, &mut counts)?;
-        let returns = Returns { staging, readback };
-        let stays = returns.leases().next().is_none();
-        let idle = stays && job.kernels.dispatches.is_empty();
         // An output of no bytes may be the data of this run.
-        let stays = stays && outputs.is_empty();
+        let stays = staging.is_none() && outputs.is_empty();
+        let returns = Returns { staging, readback };
+        let idle = returns.leases().next().is_none() && job.kernels.dispatches.is_empty();
         let kept = memory.kept.clone();
         let work = if idle {
             Work::Nothing

@@ -21,7 +21,7 @@ impl Shared {
     /// Where one cannot be packed or submitted, those before it are done in vain.
     pub fn launch_in_waves(self: &Arc<Self>, job: &Job) -> Result<(Option<Flight>, GpuRun), Error> {
         let mut counts = GpuCounts::default();
-        let memory = Memory::lease(self, job, &mut counts)?;
+        let memory = Memory::lease(self, job, None, &mut counts)?;
         let Results { outputs, failures, readback } = self.room_for_results(job, &mut counts)?;
         let kept = memory.kept.clone();
         let encode = Encode { shared: self, job, memory };

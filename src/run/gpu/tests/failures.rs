@@ -102,7 +102,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
             lost(soon(gpu.run(job)).await.err().unwrap());
             continue;
         }
-        let encoded = gpu.0.prepare(&job).unwrap();
+        let encoded = gpu.0.prepare(&job, None).unwrap();
         if stage == "encoded" {
             gpu.destroy();
         }

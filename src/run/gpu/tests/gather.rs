@@ -112,15 +112,7 @@ fn checked(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
     let y = plan.result(DType::U32, len, 4);
     plan.0.downloads.push(y);
     plan.0.sites.push(NodeId::default());
-    let mut dispatch = map(y, x, "check(x, p, i)", p, len);
-    dispatch.wgsl += "
-        @group(0) @binding(3) var<storage, read_write> failures: array<atomic<u32>>;
-        fn check(x: u32, p: u32, i: u32) -> u32 {
-            if x > p { atomicMax(&failures[0], ~i); }
-            return x;
-        }";
-    dispatch.buffers.push(Binding { buffer: BufferRef::Failures, writes: true });
-    let kernels = gpu.compile_here(vec![dispatch]).unwrap();
+    let kernels = gpu.compile_here(vec![checked_map(y, x, p, len)]).unwrap();
     (Arc::new(plan.0), kernels)
 }
 

@@ -8,6 +8,7 @@ macro_rules! gpu_or_return {
     }};
 }
 
+mod ahead;
 mod archive;
 mod failures;
 mod gather;
@@ -112,6 +113,19 @@ fn map(out: ValueId, input: ValueId, expr: &str, p: u32, len: usize) -> Dispatch
         params: vec![len as u32, p, 0, 0],
         groups: [len.div_ceil(64) as u32, 1, 1],
     }
+}
+
+/// `x`, where no element may be above `p`.
+fn checked_map(out: ValueId, input: ValueId, p: u32, len: usize) -> Dispatch {
+    let mut dispatch = map(out, input, "check(x, p, i)", p, len);
+    dispatch.wgsl += "
+        @group(0) @binding(3) var<storage, read_write> failures: array<atomic<u32>>;
+        fn check(x: u32, p: u32, i: u32) -> u32 {
+            if x > p { atomicMax(&failures[0], ~i); }
+            return x;
+        }";
+    dispatch.buffers.push(Binding { buffer: BufferRef::Failures, writes: true });
+    dispatch
 }
 
 fn host<T: bytemuck::NoUninit>(values: &[T]) -> HostData {
