@@ -5,6 +5,8 @@ mod builder;
 mod calibration;
 #[cfg(feature = "gpu")]
 mod card;
+mod choice;
+mod contests;
 #[cfg(feature = "serde")]
 mod keep;
 mod learning;
@@ -22,6 +24,8 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use builder::DeviceBuilder;
+pub(crate) use choice::{Choice, Wanted};
+pub(crate) use contests::Turn;
 pub(crate) use metrics::Counter;
 pub use metrics::Metrics;
 pub(crate) use plans::{Links, Piece, Prepared};
@@ -37,9 +41,8 @@ use self::card::Card;
 use self::keep::Keep;
 use self::reckoning::Reckoning;
 pub(crate) use self::reckoning::Targets;
-use crate::cost::{Backend, DeviceProfile, Limits, Placement, Residence};
+use crate::cost::{Backend, DeviceProfile, Limits, Placement, Way};
 use crate::error::{PlanError, Result};
-use crate::graph::Graph;
 use crate::plan::{Placed, place};
 use crate::run::budget::Budget;
 use crate::run::cpu::CpuPool;
@@ -201,20 +204,20 @@ impl Device {
         &self.0.info
     }
 
-    /// Plans a graph for what `targets` says of the device, for the sides that are predicted to be done first.
-    /// `residents` says where the data of each lies.
+    /// Plans what is `wanted` for what `targets` says of the device: where prediction chooses, for the way that is given,
+    /// or for what is predicted to be done first.
     pub(crate) fn place(
         &self,
-        graph: &Graph,
+        wanted: &Wanted<'_>,
         targets: &Targets,
-        placement: &Placement,
-        residents: &[Residence],
+        way: Option<Way>,
     ) -> Result<Placed, PlanError> {
+        let Wanted { graph, placement, residents, .. } = *wanted;
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        let placement = self.placement_now(*placement);
+        let placement = self.placement_now(placement);
         let sides = sides.filter(|target| self.uses(target.backend));
         let room = self.budget().room();
-        place(graph, sides, &placement, residents, room).map_err(|error| match error {
+        place(graph, sides, &placement, way, residents, room).map_err(|error| match error {
             PlanError::NoSuchSide { side, .. } => {
                 PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }
             }
@@ -266,7 +269,7 @@ impl Device {
     /// How fast the device is reckoned to be on both sides.
     #[must_use]
     pub fn profile(&self) -> DeviceProfile {
-        self.targets().profile().clone()
+        self.0.reckoning.profile()
     }
 
     /// Reckons with `profile` from now on.

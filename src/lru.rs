@@ -25,24 +25,30 @@ impl<K: Hash + Eq, V> Lru<K, V> {
         Some(value)
     }
 
-    /// Adds an entry. Where the map is full, the older half goes first, so that the cost of the search is
+    /// Adds an entry. Where the map is full, the older half goes first, and is returned, so that the cost of the search is
     /// spread over many insertions.
-    pub fn insert(&mut self, key: K, value: V) {
+    pub fn insert(&mut self, key: K, value: V) -> Vec<V> {
+        let mut forgotten = Vec::new();
         if self.entries.len() >= self.capacity {
             let mut times: Vec<u64> = self.entries.values().map(|&(time, _)| time).collect();
             let middle = times.len() / 2;
             let (_, &mut median, _) = times.select_nth_unstable(middle);
-            self.entries.retain(|_, (time, _)| *time > median);
+            let old = self.entries.extract_if(|_, (time, _)| *time <= median);
+            forgotten.extend(old.map(|(_, (_, value))| value));
         }
         self.clock += 1;
         self.entries.insert(key, (self.clock, value));
+        forgotten
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values().map(|(_, value)| value)
     }
 
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    #[cfg(feature = "gpu")]
     pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
         self.entries.retain(|key, _| keep(key));
     }

@@ -94,7 +94,6 @@ impl Timeline {
     }
 
     /// Whether anybody wants to know.
-    #[cfg(feature = "gpu")]
     pub fn is_kept(&self) -> bool {
         self.page.is_some()
     }

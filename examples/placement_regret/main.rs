@@ -1,42 +1,43 @@
 //! How often automatic placement takes the faster side, and what it costs where it does not.
 //!
 //! ```text
-//! cargo run --release --example placement_regret -- [--quick] [--rested] [--list] [--svg file]
+//! cargo run --release --example placement_regret -- [--quick] [--untaught] [--rested] [--list] [--svg file]
 //! ```
 //!
-//! Each graph of a grid runs on the CPU and on the GPU, and by `Placement::Auto`; the published rules are asked which
-//! side they would take. Times are medians of `execute`, everything compiled and planned, residents where Auto has
-//! moved them; of three such where Auto is not at the better side, or at both. Where Auto takes one side whole, its
-//! plan is that side's, and so is its time; other plans are timed on their own. Graphs that one side cannot hold, or is
-//! predicted to work on for over a second, are left out. `--list` prints a line for each graph.
+//! Each graph of a grid runs by `Placement::Auto` first, on a device that learns, as users have it: up to 24 runs, in which
+//! near ties are tried on both sides and residents go where they are read. Then it is timed on the CPU, on the GPU and by
+//! Auto, in turn: in each of five rounds some runs each way, the first of which does not count. Times are medians of
+//! `execute` over all rounds. The published rules are asked which side they would take. Graphs that one side cannot hold,
+//! or is predicted to work on for over a second, are left out. `--list` prints a line for each graph.
+//!
+//! Where all of Auto's timed runs were on one side, its time is that side's: they are runs of one plan, and what two
+//! medians of it differ by says nothing of the choice. Otherwise (graphs shared out over both sides, or that Auto moved
+//! meanwhile) it is the median of its own runs. The line before the last has Auto's own runs everywhere.
+//!
+//! `--untaught` judges predictions from probes alone: the device learns nothing and tries nothing.
 //!
 //! A card whose driver lowers the clocks while it waits for the host is set to work before it is timed, for as long as it
 //! had waited, as it would be for who runs the graph over and over. `--rested` leaves that out.
 
 #[path = "../common/timing.rs"]
+#[expect(dead_code, reason = "what is timed here is timed in turn")]
 mod timing;
 
 mod card;
 mod grid;
 mod plot;
 mod report;
+mod rounds;
 
 use std::error::Error;
-use std::time::Duration;
 
 use card::Card;
 use grid::{Case, Work, cases};
 use onetrip::selector::BackendSelector;
-use onetrip::{Backend, Device, GpuCommandBatch, Placement, Result};
-use report::{Both, Choice, Measured};
-use timing::{Budget, median};
+use onetrip::{Backend, Device, Placement, Result};
+use report::{Both, Choice, Measured, Teaching};
+use rounds::{Rounds, Took, median, settle};
 
-/// Of each way to run a graph: a card that was idle takes a while to be as fast as it is in use.
-const BUDGET: Budget = Budget { least: 5, most: 50, time: Duration::from_millis(25) };
-/// How often each is measured where Auto is not at the better side.
-const ROUNDS: usize = 3;
-/// Runs after which residents lie where they are read.
-const SETTLING: usize = 4;
 /// Predicted seconds of the slower side above which a graph is left out.
 const TOO_LONG: f64 = 1.0;
 
@@ -48,8 +49,12 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).cloned()
     };
-    // What is judged are predictions from probes alone.
-    let device = Device::builder().without_learning().auto().await?;
+    let teaching = if has("--untaught") { Teaching::None } else { Teaching::Runs };
+    let builder = match teaching {
+        Teaching::None => Device::builder().without_learning(),
+        Teaching::Runs => Device::builder(),
+    };
+    let device = builder.auto().await?;
     if !device.is_gpu() {
         return Err("there is no GPU to choose; ONETRIP_ADAPTER may name a software one".into());
     }
@@ -73,7 +78,11 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     if let Some(path) = after("--svg") {
         std::fs::write(path, plot::svg(&measured))?;
     }
-    report::print(&measured);
+    let learned = device.profile().learned.to_string();
+    if !learned.is_empty() {
+        println!("# {}", learned.trim_end().replace('\n', "\n# "));
+    }
+    report::print(&measured, teaching);
     Ok(())
 }
 
@@ -115,27 +124,28 @@ async fn measure(
         *side = batch.explain()?.backend();
     }
     batch.set_placement(Placement::Auto);
-    for _ in 0..SETTLING {
-        batch.execute().await?;
+    if let Some(card) = card.as_deref_mut() {
+        card.wake().await?;
     }
-    let explanation = batch.explain()?;
-    let both = explanation.sides().iter().any(|&side| side != explanation.backend());
-    let auto = Choice { backend: explanation.backend(), seconds: 0.0 };
-    let mut ways = vec![Placement::Cpu, Placement::Gpu];
-    ways.extend(both.then_some(Placement::Auto));
-    let mut rounds: Vec<Vec<f64>> = Vec::new();
-    for _ in 0..ROUNDS {
-        rounds.push(in_turn(batch, &ways, card.as_deref_mut()).await?);
-        let times = medians(&rounds);
-        if !both && (auto.backend == Backend::Cpu) == (times[0] <= times[1]) {
-            break;
-        }
+    let was_tried = settle(batch).await?;
+    if let Some(card) = card.as_deref_mut() {
+        card.worked();
     }
-    let times = medians(&rounds);
-    let [cpu, gpu] = [times[0], times[1]];
-    let predicted_of_both = explanation.predicted_seconds();
-    let of_both = times.get(2).map(|&seconds| Both { predicted: predicted_of_both, seconds });
+    let rounds = Rounds::of(batch, predicted, card).await?;
+    let [cpu, gpu] = [median(&rounds.cpu), median(&rounds.gpu)];
     let of = |side| if side == Backend::Cpu { cpu } else { gpu };
+    let own = median(&rounds.auto);
+    batch.set_placement(Placement::Auto);
+    let predicted_of_both = batch.explain()?.predicted_seconds();
+    let (auto, both) = match rounds.took {
+        Took::Side(backend) => (Choice { backend, seconds: of(backend) }, None),
+        Took::Both => {
+            let both = Both { predicted: predicted_of_both, seconds: own };
+            (Choice { backend: Backend::Gpu, seconds: own }, Some(both))
+        }
+        // Which one is said does not matter.
+        Took::Several => (Choice { backend: Backend::Gpu, seconds: own }, None),
+    };
     Ok(Some(Measured {
         family: case.family,
         label: label(&case.work),
@@ -143,8 +153,10 @@ async fn measure(
         cpu,
         gpu,
         predicted,
-        auto: Choice { seconds: of_both.map_or(of(auto.backend), |both| both.seconds), ..auto },
-        both: of_both,
+        auto,
+        own: Choice { seconds: own, ..auto },
+        was_tried,
+        both,
         rules: rules.map(|(name, _, side)| (name, Choice { backend: side, seconds: of(side) })),
     }))
 }
@@ -153,38 +165,6 @@ async fn measure(
 fn lacks_room(error: &onetrip::Error) -> bool {
     use onetrip::{DeviceError, Error};
     matches!(error, Error::Device(DeviceError::OutOfMemory { .. }) | Error::Plan(_))
-}
-
-/// The median seconds of runs in each of `ways`, one after the other.
-async fn in_turn(
-    batch: &mut GpuCommandBatch,
-    ways: &[Placement],
-    mut card: Option<&mut Card>,
-) -> Result<Vec<f64>> {
-    let mut seconds = Vec::new();
-    for &way in ways {
-        batch.set_placement(way);
-        let mut awake = card.as_mut().filter(|_| way != Placement::Cpu);
-        if let Some(card) = &mut awake {
-            card.wake().await?;
-        }
-        let pass = async || batch.execute().await;
-        seconds.push(median(BUDGET, pass).await?.as_secs_f64());
-        if let Some(card) = awake {
-            card.worked();
-        }
-    }
-    Ok(seconds)
-}
-
-/// Of each way, the median of `rounds`.
-fn medians(rounds: &[Vec<f64>]) -> Vec<f64> {
-    let of = |way: usize| {
-        let mut seconds: Vec<f64> = rounds.iter().map(|round| round[way]).collect();
-        seconds.sort_unstable_by(f64::total_cmp);
-        seconds[seconds.len() / 2]
-    };
-    (0..rounds[0].len()).map(of).collect()
 }
 
 /// The graph in a few words.

@@ -4,6 +4,24 @@ use std::fmt;
 
 use onetrip::Backend;
 
+/// What Auto knows.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Teaching {
+    /// What was probed.
+    None,
+    /// What runs took, too.
+    Runs,
+}
+
+impl fmt::Display for Teaching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "Auto, untaught",
+            Self::Runs => "Auto, taught by runs",
+        })
+    }
+}
+
 /// A graph with its times.
 pub struct Measured {
     pub family: &'static str,
@@ -13,7 +31,12 @@ pub struct Measured {
     pub gpu: f64,
     /// For the CPU and the GPU.
     pub predicted: [f64; 2],
+    /// With the time of the side that was chosen, where it was one.
     pub auto: Choice,
+    /// With that of Auto's own runs.
+    pub own: Choice,
+    /// Whether Auto went more than one way before it was timed.
+    pub was_tried: bool,
     /// Where Auto shares the graph out over both sides.
     pub both: Option<Both>,
     pub rules: [(&'static str, Choice); 3],
@@ -47,10 +70,11 @@ impl Measured {
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [cpu, gpu] = self.predicted.map(|s| s * 1e6);
+        let tried = if self.was_tried { " tried" } else { "" };
         let mark = if self.auto.seconds > 1.2 * self.best() { " ←" } else { "" };
         write!(
             f,
-            "{:14} {:32} cpu {:.1} ({cpu:.1}) gpu {:.1} ({gpu:.1}) µs: {} {:.2}{mark}",
+            "{:14} {:32} cpu {:.1} ({cpu:.1}) gpu {:.1} ({gpu:.1}) µs: {} {:.2} own {:.1}{tried}{mark}",
             self.family,
             self.label,
             self.cpu * 1e6,
@@ -62,6 +86,7 @@ impl fmt::Display for Measured {
                 }
             ),
             self.auto.seconds / self.best(),
+            self.own.seconds * 1e6,
         )
     }
 }
@@ -94,6 +119,15 @@ fn score<'a>(
     score
 }
 
+impl Score {
+    /// Of so many graphs.
+    fn line(&self, graphs: usize) -> String {
+        let share = 100.0 * self.right as f64 / self.decided.max(1) as f64;
+        let Self { mean, worst, .. } = self;
+        format!("{graphs} graphs, right {share:.1} %, geometric mean {mean:.2}, worst {worst:.2}")
+    }
+}
+
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { right, decided, mean, worst } = self;
@@ -102,12 +136,14 @@ impl fmt::Display for Score {
 }
 
 /// Tables by family and by rule, then the closing line.
-pub fn print(measured: &[Measured]) {
+pub fn print(measured: &[Measured], teaching: Teaching) {
     let mut families: Vec<&str> = measured.iter().map(|one| one.family).collect();
     families.dedup();
     families.sort_unstable();
     families.dedup();
-    println!("\n| graphs | number | Auto right where the sides differ | geometric mean | worst |");
+    println!(
+        "\n| graphs | number | {teaching}: right where the sides differ | geometric mean | worst |"
+    );
     println!("|---|--:|--:|--:|--:|");
     for family in families {
         let some = || measured.iter().filter(|one| one.family == family);
@@ -116,7 +152,7 @@ pub fn print(measured: &[Measured]) {
     println!("\n| rule | right where the sides differ | geometric mean | worst |");
     println!("|---|--:|--:|--:|");
     let auto = score(measured.iter(), |one| one.auto);
-    println!("| Auto | {auto} |");
+    println!("| {teaching} | {auto} |");
     for at in 0..3 {
         let Some(first) = measured.first() else { break };
         println!("| {} | {} |", first.rules[at].0, score(measured.iter(), |one| one.rules[at].1));
@@ -137,11 +173,9 @@ pub fn print(measured: &[Measured]) {
          of the better one",
         both.len()
     );
-    let share = 100.0 * auto.right as f64 / auto.decided.max(1) as f64;
-    println!(
-        "\nplacement: {} graphs, right {share:.1} %, geometric mean {:.2}, worst {:.2}",
-        measured.len(),
-        auto.mean,
-        auto.worst
-    );
+    let tried = measured.iter().filter(|one| one.was_tried).count();
+    println!("{teaching}: {tried} graphs were tried in more than one way before they were timed");
+    let own = score(measured.iter(), |one| one.own);
+    println!("\nby Auto's own runs: {}", own.line(measured.len()));
+    println!("placement: {}", auto.line(measured.len()));
 }

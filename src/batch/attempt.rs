@@ -9,9 +9,9 @@ use super::state::{Kept, Turns};
 use super::stats::RunStats;
 use super::store::store;
 use crate::clock::Stopwatch;
-use crate::cost::Placement;
-use crate::device::{Device, Prepared};
-use crate::error::{Error, Result};
+use crate::cost::{Placement, Ran, Residence, Way};
+use crate::device::{Choice, Device, Prepared, Turn, Wanted};
+use crate::error::{DeviceError, Error, Result};
 use crate::graph::Graph;
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
@@ -46,15 +46,15 @@ pub(super) struct Done {
 
 /// The plan that was used last.
 #[derive(Debug, Default)]
-pub(super) struct PlanCell(Mutex<Option<Arc<Prepared>>>);
+pub(super) struct PlanCell(Mutex<Option<Choice>>);
 
 impl PlanCell {
-    pub fn get(&self) -> Option<Arc<Prepared>> {
+    pub fn get(&self) -> Option<Choice> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, prepared: &Arc<Prepared>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(prepared));
+    fn set(&self, choice: &Choice) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice.clone());
     }
 
     pub fn clear(&mut self) {
@@ -63,37 +63,68 @@ impl PlanCell {
 }
 
 impl Attempt<'_> {
-    /// The plan for data where it lies now: that which was used last, one that the device made before, or a new one.
-    pub fn prepared(&self, stats: &mut RunStats) -> Result<Arc<Prepared>> {
+    /// It, where the data of its residents lies so.
+    pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> Wanted<'b> {
+        let &Self { graph, placement, .. } = self;
+        let is_bound = |kept: &Kept| self.residents.iter().any(|bound| bound.is_same(&kept.handle));
+        Wanted { graph, placement, residents, is_stateful: self.kept.iter().any(is_bound) }
+    }
+
+    /// What runs go by, for data where it lies now: the plan that was used last, one that the device made before, or a
+    /// new one.
+    pub fn choice(&self, stats: &mut RunStats) -> Result<Choice> {
         let residents = residence::residences(self.graph, self.residents)?;
         let named = matches!(self.placement, Placement::Cpu | Placement::Gpu);
-        let fits = |prepared: &Arc<Prepared>| {
+        let fits = |choice: &Choice| {
             let bound = if named { &[] } else { &residents[..] };
-            prepared.fits(self.device, bound)
+            choice.fits(self.device, bound)
         };
-        if let Some(prepared) = self.plan.get().filter(fits) {
-            return Ok(prepared);
+        if let Some(choice) = self.plan.get().filter(fits) {
+            return Ok(choice);
         }
+        let choice = self.planned(stats, || self.device.prepare(&self.wanted(&residents)))?;
+        self.plan.set(&choice);
+        Ok(choice)
+    }
+
+    /// The plan for a way that is tried.
+    fn on_trial(&self, way: Way, stats: &mut RunStats) -> Result<Arc<Prepared>> {
+        let residents = residence::residences(self.graph, self.residents)?;
+        self.planned(stats, || self.device.prepare_way(&self.wanted(&residents), way))
+    }
+
+    /// What `plan` makes, or finds made before.
+    fn planned<R>(
+        &self,
+        stats: &mut RunStats,
+        plan: impl FnOnce() -> Result<(R, bool)>,
+    ) -> Result<R> {
         let planning = Stopwatch::started();
         let stage = stage!(self.timeline, "plan", operations = self.graph.len());
-        let plan = || self.device.prepare(self.graph, self.placement, &residents);
-        let (prepared, known) = stage.of(plan)?;
+        let (planned, known) = stage.of(plan)?;
         if known {
             stats.plan_hits = 1;
         } else {
-            stats.plan_time = planning.total();
+            stats.plan_time += planning.total();
         }
-        self.plan.set(&prepared);
-        Ok(prepared)
+        Ok(planned)
     }
 
-    /// Plans the graph and compiles its kernels.
+    /// Plans the graph and compiles its kernels, for each way that runs may go.
     pub async fn compile(&self) -> Result<()> {
         let mut stats = RunStats::default();
         loop {
-            let prepared = self.prepared(&mut stats)?;
+            let choice = self.choice(&mut stats)?;
             let stage = stage!(self.timeline, "compile");
-            match stage.over(pin!(prepared.compile(self.device))).await {
+            let mut compiled = stage.over(pin!(choice.prepared.compile(self.device))).await;
+            for &way in choice.untried() {
+                let prepared = self.on_trial(way, &mut stats)?;
+                let tried = prepared.compile(self.device).await;
+                // What else is wrong with a way ends its trial.
+                compiled = compiled
+                    .and(tried.or_else(|error| if is_lost(&error) { Err(error) } else { Ok(()) }));
+            }
+            match compiled {
                 Ok(()) => return Ok(()),
                 Err(error) => self.recover(error.into(), &mut stats).await?,
             }
@@ -129,32 +160,46 @@ impl Attempt<'_> {
         data: &mut Vec<Arc<HostBuffer>>,
         stats: &mut RunStats,
     ) -> Result<Done> {
-        let prepared = self.prepared(stats)?;
+        let choice = self.choice(stats)?;
+        let mut turn = choice.turn();
+        let prepared = match &turn {
+            Some(turn) if turn.is_away => self.on_trial(turn.way, stats)?,
+            _ => Arc::clone(&choice.prepared),
+        };
         let permit = admit(self.device, &prepared, self.timeline, stats).await?;
         if let Some(uploads) = uploads.take() {
             *data = stage!(self.timeline, "gather").of(uploads)?;
         }
-        let (results, kept) = self.launch(&prepared, data, permit, stats).await?;
-        Ok(Done { prepared, results, kept })
+        let done = self.launch(prepared, data, permit, turn.as_mut(), stats).await;
+        match (done, turn) {
+            (Err(Error::Device(error)), Some(mut turn)) if turn.is_away && !is_lost(&error) => {
+                self.device.tried(&mut turn, Ran::Failed, || true);
+                let prepared = Arc::clone(&choice.prepared);
+                let permit = admit(self.device, &prepared, self.timeline, stats).await?;
+                self.launch(prepared, data, permit, None, stats).await
+            }
+            (done, _) => done,
+        }
     }
 
     /// Runs once, and fills the residents.
     async fn launch(
         &self,
-        prepared: &Prepared,
+        prepared: Arc<Prepared>,
         uploads: &[Arc<HostBuffer>],
         permit: Permit,
+        turn: Option<&mut Turn<'_>>,
         stats: &mut RunStats,
-    ) -> Result<(Results, Left)> {
+    ) -> Result<Done> {
         let &Self { device, graph, residents, timeline, .. } = self;
-        let run = Run { device, prepared, graph, uploads, residents, permit, timeline };
-        let (results, mut kept) = run.finish(stats).await?;
+        let run = Run { device, prepared: &prepared, graph, uploads, residents, permit, timeline };
+        let (results, mut kept) = run.finish(turn, stats).await?;
         #[cfg(feature = "gpu")]
         if prepared.saved_near > 0.0 {
             residence::note_saving(device, residents, prepared.saved_near);
         }
         stats.submits += store(device, self.kept, &mut kept).await?;
-        Ok((results, kept))
+        Ok(Done { prepared, results, kept })
     }
 
     /// As [`recover`]; what the timeline has of the run that failed is forgotten.
@@ -163,6 +208,10 @@ impl Attempt<'_> {
         self.timeline.forget();
         Ok(())
     }
+}
+
+fn is_lost(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Lost { .. })
 }
 
 /// Returns if what failed with `error` may be repeated, now that something was done about it, and counts that.
@@ -178,7 +227,6 @@ pub(super) async fn recover(device: &Device, error: Error, recoveries: &mut u64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::DeviceError;
     #[cfg(feature = "gpu")]
     use crate::found::found;
 

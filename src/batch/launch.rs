@@ -11,8 +11,8 @@ use super::read::{Found, give_way};
 use super::residence::{Handle, Left, Storage};
 use super::stats::RunStats;
 use crate::clock::Stopwatch;
-use crate::cost::Backend;
-use crate::device::{Counter, Device, Piece, Prepared};
+use crate::cost::{Backend, Ran};
+use crate::device::{Counter, Device, Piece, Prepared, Turn};
 use crate::error::{DeviceError, Error, Result};
 use crate::graph::{Graph, NodeId};
 use crate::plan::{Failed, Made, Plan};
@@ -77,17 +77,31 @@ pub(super) struct Done {
 }
 
 impl Run<'_> {
-    /// Runs. With the results comes what stays on the device, in the order of the graph's keeps.
-    pub async fn finish(self, stats: &mut RunStats) -> Result<(Results, Left)> {
+    /// Runs, as part of a trial if it has a `turn`. With the results comes what stays on the device, in the order of the
+    /// graph's keeps.
+    pub async fn finish(
+        self,
+        turn: Option<&mut Turn<'_>>,
+        stats: &mut RunStats,
+    ) -> Result<(Results, Left)> {
         let (device, prepared) = (self.device, self.prepared);
         let busy = device.busy();
-        // What it takes to bring a resident says nothing of the steps.
+        // What it takes to bring a resident says nothing of the steps, nor does a run whose kernels are timed.
         let all_there = || self.residents.iter().all(|handle| handle.is_on(prepared.backend()));
-        let may_teach = prepared.was_chosen && all_there();
+        let may_teach = prepared.was_chosen && !self.timeline.is_kept() && all_there();
         let finished = self.run(stats).await;
-        let teaches = may_teach && stats.pipelines_compiled == 0;
-        if teaches && finished.is_ok() {
-            device.learn(prepared, stats.run_time, stats.pool_misses > 0, &busy);
+        let is_warm = may_teach && stats.pipelines_compiled == 0;
+        if finished.is_ok() {
+            let ran = if is_warm && stats.pool_misses == 0 {
+                Ran::Took(nanos(stats.run_time))
+            } else {
+                Ran::Cold
+            };
+            let is_trial = turn.is_some_and(|turn| device.tried(turn, ran, || busy.is_alone()));
+            // What is tried is known better than by prediction.
+            if is_warm && !is_trial {
+                device.learn(prepared, stats.run_time, stats.pool_misses > 0, &busy);
+            }
         }
         drop(busy);
         if prepared.was_chosen {
@@ -269,9 +283,12 @@ impl std::fmt::Debug for Results {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Counts what an attempt at a run did, and says so.
 pub(super) fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let counters = device.counters();
     let ran = match (failed, stats.backend) {
         (None, Some(Backend::Cpu)) => Counter::CpuRuns,

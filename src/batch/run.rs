@@ -97,8 +97,8 @@ impl GpuCommandBatch {
     pub fn shaders(&mut self) -> Result<Vec<(String, String)>> {
         self.check_recorded()?;
         let attempt = self.recorded.attempt(&self.runs.plan);
-        let prepared = attempt.prepared(&mut RunStats::default())?;
-        let plans = prepared.pieces.iter().map(|piece| &piece.plan);
+        let choice = attempt.choice(&mut RunStats::default())?;
+        let plans = choice.prepared.pieces.iter().map(|piece| &piece.plan);
         let dispatches = plans.flat_map(|plan| self.recorded.device.dispatches(plan));
         Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
     }
@@ -109,8 +109,11 @@ impl GpuCommandBatch {
         let Recorded { device, graph, residents, placement, .. } = &self.recorded;
         let residents = residence::residences(graph, residents)?;
         let targets = device.targets();
-        let placed = device.place(graph, &targets, placement, &residents)?;
+        let attempt = self.recorded.attempt(&self.runs.plan);
+        let wanted = attempt.wanted(&residents);
+        let (placed, measured) = device.foresee(&wanted, &targets)?;
         let chooser = match device.placement_now(*placement) {
+            Placement::Auto if measured.is_some() => measured,
             Placement::Auto if placed.was_chosen() || placed.too_small.is_some() => {
                 Some(Chooser::Times)
             }

@@ -1,5 +1,6 @@
 //! Predicted times: what a device does in a second, and what a step asks of it.
 
+mod corrections;
 mod curve;
 mod learned;
 mod limits;
@@ -7,17 +8,20 @@ mod placement;
 mod profile;
 pub mod selector;
 mod tile;
+mod trial;
 mod work;
 
+pub(crate) use corrections::{Aspect, Kind, Lessons, steps_off};
 pub use curve::Curve;
 pub use learned::Learned;
-pub(crate) use learned::{Aspect, Kind, Lessons, steps_off};
+pub(crate) use learned::{MOST_TRIALS, Tried};
 pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
 pub use placement::Placement;
 pub(crate) use placement::Residence;
 pub use profile::{DeviceProfile, SideProfile};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
 pub use tile::{TileKind, TileRate};
+pub(crate) use trial::{Ran, Trial, Way};
 pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
 
 /// Where a plan runs.

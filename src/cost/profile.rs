@@ -31,7 +31,8 @@ pub struct DeviceProfile {
     /// Rates of the kernels of matrix products on the GPU. For kernels that are not among them, those of a large card
     /// stand in.
     pub tiles: Vec<TileRate>,
-    /// What runs taught since: corrections of the times that follow from the figures above.
+    /// What runs taught since: corrections of the times that follow from the figures above, and which way single graphs
+    /// that are near a tie are faster.
     #[cfg_attr(feature = "serde", serde(default))]
     pub learned: Learned,
 }

@@ -1,6 +1,7 @@
 //! Profiles on disk, from process to process.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use super::DeviceInfo;
 use crate::cost::DeviceProfile;
@@ -11,6 +12,10 @@ use crate::store::Store;
 pub(super) struct Keep {
     store: Arc<Store>,
     key: String,
+    /// What a thread that was started is still to write.
+    later: Arc<Mutex<Option<DeviceProfile>>>,
+    /// Held by who writes.
+    writing: Arc<Mutex<()>>,
 }
 
 impl Keep {
@@ -20,7 +25,7 @@ impl Keep {
         let build = if cfg!(debug_assertions) { "debug" } else { "release" };
         let DeviceInfo { name, api, driver, threads, .. } = info;
         let key = format!("profile {version} {build} {name} {api} {driver} {threads} threads");
-        Self { store, key }
+        Self { store, key, later: Arc::default(), writing: Arc::default() }
     }
 
     /// What was kept; `None` if there is nothing, or nothing that could have been measured.
@@ -31,8 +36,30 @@ impl Keep {
         Some(profile)
     }
 
-    /// Keeps `profile` if that is possible.
+    /// Keeps `profile` if that is possible, in place of whatever was to be kept before.
     pub fn save(&self, profile: &DeviceProfile) {
+        *self.later.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write(profile);
+    }
+
+    /// As [`save`](Self::save), by a thread of its own, unless a later one comes before.
+    pub fn save_soon(&self, profile: DeviceProfile) {
+        let before = self.later.lock().unwrap_or_else(PoisonError::into_inner).replace(profile);
+        if before.is_some() {
+            return;
+        }
+        let keep = self.clone();
+        let write = move || {
+            let _writing = keep.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let profile = keep.later.lock().unwrap_or_else(PoisonError::into_inner).take();
+            profile.iter().for_each(|profile| keep.write(profile));
+        };
+        // Without a thread, the next one that is kept will do.
+        drop(thread::Builder::new().name("onetrip-keep".into()).spawn(write));
+    }
+
+    fn write(&self, profile: &DeviceProfile) {
         if let Ok(bytes) = serde_json::to_vec(profile) {
             // Where nothing can be written, it is measured again next time.
             drop(self.store.save(&self.key, &bytes));

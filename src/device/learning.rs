@@ -9,6 +9,14 @@ use crate::cost::steps_off;
 const COLD_START: f64 = 3e-4;
 const COLD_BYTES: f64 = 1e9;
 
+/// When something goes to disk.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    Now,
+    /// Nobody waits for it.
+    Soon,
+}
+
 impl Device {
     /// After a run of a plan that was chosen by prediction: corrects the profile if this and the runs before were far
     /// off. `busy` is the run; `cold` says that memory was allocated on the way.
@@ -31,7 +39,7 @@ impl Device {
         let parts = piece.plan.aspects(targets.of(piece.plan.backend));
         if self.0.reckoning.learn(&targets, &parts, off) {
             self.0.plans.forget();
-            self.keep_profile();
+            self.keep_profile(When::Now);
         }
     }
 
@@ -39,16 +47,21 @@ impl Device {
     pub fn forget_learned(&self) {
         self.0.reckoning.forget_learned();
         self.0.plans.forget();
-        self.keep_profile();
+        self.keep_profile(When::Now);
     }
 
     /// Keeps the profile on disk, if it was measured here.
-    fn keep_profile(&self) {
+    pub(super) fn keep_profile(&self, when: When) {
         #[cfg(feature = "serde")]
         if let (Some(keep), false) = (&self.0.keep, self.0.by_hand)
             && self.targets().profile().measured
         {
-            keep.save(self.targets().profile());
+            match when {
+                When::Now => keep.save(&self.profile()),
+                When::Soon => keep.save_soon(self.profile()),
+            }
         }
+        #[cfg(not(feature = "serde"))]
+        let _ = when;
     }
 }

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::{Device, Targets};
+use super::{Device, Targets, Wanted};
 use crate::codegen::{Dispatch, lower};
-use crate::cost::{Backend, Placement, Residence};
+use crate::cost::{Backend, Placement, Residence, Way};
 use crate::error::{DeviceError, Result};
 use crate::graph::{Fingerprint, Graph, NodeId};
 use crate::lru::Lru;
-use crate::plan::{Made, Placed, Plan, Planned, SplitPart, Stage, Step, Supply};
+use crate::plan::{Made, Placed, Plan, Planned, SplitPart, Stage, Step, Supply, Ways};
 use crate::run::cpu::CpuProgram;
 #[cfg(feature = "gpu")]
 use crate::run::gpu::{Gpu, Kernels};
@@ -40,6 +40,10 @@ pub(crate) struct Prepared {
     pub seconds: f64,
     /// Those of them that a run would save if what it binds were on the host too, where it lies on the GPU alone.
     pub saved_near: f64,
+    /// The way that it goes, and others that it may be tried beside.
+    pub ways: Ways,
+    /// The way that was asked for, where it was not left to prediction.
+    pub asked: Option<Way>,
     /// Which [`Targets`] it was made for.
     revision: u64,
 }
@@ -74,8 +78,8 @@ pub(crate) struct Tie {
 }
 
 impl Prepared {
-    fn new(graph: &Graph, placed: Placed, saved_near: f64, targets: &Targets) -> Self {
-        let was_chosen = placed.was_chosen();
+    fn new(graph: &Graph, placed: Placed, asked: Option<Way>, targets: &Targets) -> Self {
+        let (was_chosen, ways) = (placed.was_chosen(), placed.ways);
         let (seconds, plans, links) = match placed.planned {
             Planned::Whole(plan) => (plan.seconds, vec![plan], None),
             Planned::Split(split) => {
@@ -93,7 +97,9 @@ impl Prepared {
             outputs: graph.outputs(),
             was_chosen,
             seconds,
-            saved_near,
+            saved_near: 0.0,
+            ways,
+            asked,
             revision: targets.revision,
         }
     }
@@ -205,8 +211,18 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-/// A structure, how its side is chosen, where the data lies that it binds, and what the device was reckoned to be.
-type Key = (Fingerprint, Placement, SmallVec<[Residence; 8]>, u64);
+/// What a plan is made for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    graph: Fingerprint,
+    placement: Placement,
+    /// The way that it goes, where that is not left to prediction.
+    way: Option<Way>,
+    /// Where the data lies that it binds.
+    residents: SmallVec<[Residence; 8]>,
+    /// Of the [`Targets`].
+    revision: u64,
+}
 
 /// The plans of one device.
 pub(super) struct Plans {
@@ -238,6 +254,13 @@ impl Plans {
         *self.plans.lock().unwrap_or_else(PoisonError::into_inner) = Lru::new(PLANS);
     }
 
+    /// Forgets the plans of `graph` for other ways than the one that is `kept`, where it is left to the planner.
+    pub fn forget_ways(&self, graph: Fingerprint, kept: Option<Way>) {
+        let stays =
+            |key: &Key| key.graph != graph || key.placement != Placement::Auto || key.way == kept;
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).retain(stays);
+    }
+
     /// How often a plan was found and not found, and how many there are.
     pub fn counts(&self) -> (u64, u64, usize) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -252,39 +275,38 @@ impl Plans {
 }
 
 impl Device {
-    /// A plan of `graph`, which is sound, for the sides that are predicted to be done first, and whether it was made
-    /// before. `residents` says where the data of each lies.
-    pub(crate) fn prepare(
+    /// The plan for a graph with this fingerprint, and whether it was made before: for a way, or for the one that the
+    /// placement or prediction chooses.
+    pub(super) fn prepared(
         &self,
-        graph: &Graph,
-        placement: Placement,
-        residents: &[Residence],
+        wanted: &Wanted<'_>,
+        graph: Fingerprint,
+        way: Option<Way>,
     ) -> Result<(Arc<Prepared>, bool)> {
-        let placement = self.placement_now(placement);
         let targets = self.targets();
-        let residences = SmallVec::from_slice(residents);
-        let key = (graph.fingerprint(), placement, residences, targets.revision);
+        let key = Key {
+            graph,
+            placement: self.placement_now(wanted.placement),
+            way,
+            residents: SmallVec::from_slice(wanted.residents),
+            revision: targets.revision,
+        };
         if let Some(prepared) = self.0.plans.find(&key) {
             return Ok((prepared, true));
         }
-        debug_assert_eq!(graph.verify(), Ok(()));
-        let placed = self.place(graph, &targets, &placement, residents)?;
-        let saved_near = self.saved_near(graph, &targets, &placement, residents, &placed)?;
-        let prepared = Arc::new(Prepared::new(graph, placed, saved_near, &targets));
+        debug_assert_eq!(wanted.graph.verify(), Ok(()));
+        let placed = self.place(wanted, &targets, way)?;
+        let saved_near = self.saved_near(wanted, &targets, placed.seconds())?;
+        let prepared = Prepared::new(wanted.graph, placed, way, &targets);
+        let prepared = Arc::new(Prepared { saved_near, ..prepared });
         self.0.plans.keep(key, &prepared);
         Ok((prepared, false))
     }
 
-    /// Seconds that a run of what was `placed` would save if all of `residents` were on the host too.
-    fn saved_near(
-        &self,
-        graph: &Graph,
-        targets: &Targets,
-        placement: &Placement,
-        residents: &[Residence],
-        placed: &Placed,
-    ) -> Result<f64> {
-        let is_free = *placement == Placement::Auto && self.uses(Backend::Cpu);
+    /// Seconds that a run that takes so many `seconds` would save if all residents were on the host too.
+    fn saved_near(&self, wanted: &Wanted<'_>, targets: &Targets, seconds: f64) -> Result<f64> {
+        let Wanted { placement, residents, .. } = *wanted;
+        let is_free = self.placement_now(placement) == Placement::Auto && self.uses(Backend::Cpu);
         if !is_free || !residents.contains(&Residence::Gpu) {
             return Ok(0.0);
         }
@@ -293,8 +315,8 @@ impl Device {
             other => other,
         };
         let near: SmallVec<[Residence; 8]> = residents.iter().map(near).collect();
-        let near = self.place(graph, targets, placement, &near)?;
-        Ok((placed.seconds() - near.seconds()).max(0.0))
+        let near = self.place(&Wanted { residents: &near, ..*wanted }, targets, None)?;
+        Ok((seconds - near.seconds()).max(0.0))
     }
 
     /// What a GPU runs for `plan`.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use super::contests::Contests;
 use crate::cost::{Aspect, Backend, DeviceProfile, Learned, Lessons, Limits};
 use crate::plan::Target;
 
@@ -11,6 +12,8 @@ pub(super) struct Reckoning {
     targets: RwLock<Arc<Targets>>,
     /// That of the targets, so that runs need not lock them.
     revision: AtomicU64,
+    /// What the profile says of single graphs, which the targets leave out.
+    pub contests: Contests,
     /// Held while the profile changes.
     lessons: Mutex<Lessons>,
     /// Whether the lessons are, so that most runs need not look.
@@ -27,14 +30,23 @@ pub(crate) struct Targets {
 
 impl Reckoning {
     /// For a device whose GPU, if it has one, has these limits.
-    pub fn new(profile: DeviceProfile, gpu: Option<Limits>) -> Self {
+    pub fn new(mut profile: DeviceProfile, gpu: Option<Limits>) -> Self {
+        let contests = Contests::new(&std::mem::take(&mut profile.learned.trials));
         let targets = RwLock::new(Arc::new(Targets::new(profile, gpu, 0)));
         Self {
             targets,
             revision: AtomicU64::new(0),
+            contests,
             lessons: Mutex::default(),
             is_unsure: AtomicBool::new(false),
         }
+    }
+
+    /// The profile with all that was learned.
+    pub fn profile(&self) -> DeviceProfile {
+        let mut profile = self.targets().profile().clone();
+        profile.learned.trials = self.contests.tried();
+        profile
     }
 
     pub fn targets(&self) -> Arc<Targets> {
@@ -60,7 +72,9 @@ impl Reckoning {
         let mut lessons = self.lessons();
         *lessons = Lessons::default();
         self.is_unsure.store(false, Ordering::Relaxed);
-        self.replace(change(self.targets().profile()));
+        let mut profile = change(self.targets().profile());
+        self.contests.replace(&std::mem::take(&mut profile.learned.trials));
+        self.replace(profile);
     }
 
     /// Whether a run says something that was [off by so many steps](crate::cost::steps_off).
@@ -76,12 +90,13 @@ impl Reckoning {
         if self.targets().revision != targets.revision {
             return false;
         }
-        let learned = lessons.learn(&profile.learned, parts, off);
+        let corrections = lessons.learn(&profile.learned.corrections, parts, off);
         self.is_unsure.store(lessons.is_unsure(), Ordering::Relaxed);
-        if let Some(learned) = learned {
+        if let Some(corrections) = corrections {
+            let learned = Learned { corrections, ..Learned::default() };
             self.replace(DeviceProfile { learned, ..profile.clone() });
         }
-        learned.is_some()
+        corrections.is_some()
     }
 
     fn lessons(&self) -> MutexGuard<'_, Lessons> {
@@ -107,6 +122,7 @@ impl Targets {
         }
     }
 
+    /// Without what is known of single graphs.
     pub fn profile(&self) -> &DeviceProfile {
         &self.cpu.profile
     }

@@ -25,6 +25,17 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
+impl Fingerprint {
+    /// The highest first.
+    pub fn words(self) -> [u32; 4] {
+        [96, 64, 32, 0].map(|shift| (self.0 >> shift) as u32)
+    }
+
+    pub fn from_words(words: [u32; 4]) -> Self {
+        Self(words.into_iter().fold(0, |all, word| all << 32 | u128::from(word)))
+    }
+}
+
 impl Graph {
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hasher = Stable(SipHasher13::new());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::batch::{BufferId, GpuCommandBatch};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement};
-use crate::device::{Device, Prepared};
+use crate::device::{Device, Prepared, Wanted};
 use crate::found::found;
 
 /// A device whose host computes rows at the first rate, and whose GPU at the second.
@@ -30,7 +30,10 @@ fn softmax(device: &Device, rows: usize) -> GpuCommandBatch {
 }
 
 fn prepared(device: &Device, batch: &GpuCommandBatch) -> (Arc<Prepared>, bool) {
-    device.prepare(&batch.recorded.graph, Placement::Auto, &[]).expect("a plan")
+    let (graph, placement) = (&batch.recorded.graph, Placement::Auto);
+    let wanted = Wanted { graph, placement, residents: &[], is_stateful: false };
+    let (choice, known) = device.prepare(&wanted).expect("a plan");
+    (choice.prepared, known)
 }
 
 /// As if a run had taken so many times what was predicted.

@@ -18,6 +18,8 @@ mod scan;
 #[cfg(feature = "gpu")]
 mod sides;
 mod sort;
+#[cfg(feature = "gpu")]
+mod trials;
 
 use std::sync::OnceLock;
 

@@ -36,6 +36,7 @@ mod storage;
 mod tune;
 mod verify;
 mod waves;
+mod ways;
 
 pub use explain::Explanation;
 pub(crate) use explain::form_name;
@@ -60,6 +61,7 @@ pub(crate) use step::{Cost, Scratch};
 pub(crate) use step::{Operand, Source, Space, Step, StepOutput, ValueId};
 pub(crate) use tune::{ROW_HELD, SORT_COUNTS};
 pub(crate) use waves::Wave;
+pub(crate) use ways::Ways;
 
 use std::panic::Location;
 use std::sync::Arc;

@@ -1,11 +1,12 @@
 //! The pass *place*: on which side a graph runs.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::rule::Rule;
 use super::split::{Sides, Split, split};
+use super::ways::{Candidate, Ways, near, reckoned};
 use super::{Plan, Target, plan};
-use crate::cost::{Backend, Placement, Prediction, Residence};
+use crate::cost::{Backend, Placement, Prediction, Residence, Way};
 use crate::error::PlanError;
 use crate::graph::Graph;
 
@@ -17,6 +18,8 @@ pub(crate) struct Placed {
     pub sides: SmallVec<[(Backend, Prediction); 2]>,
     /// A side that was passed over since it has no room for the graph.
     pub too_small: Option<Backend>,
+    /// The way that was taken, and those that are predicted to take about as long, unless trying them costs too much.
+    pub ways: Ways,
 }
 
 /// What runs.
@@ -38,6 +41,7 @@ impl Placed {
         });
         Self {
             sides: predicted.collect(),
+            ways: smallvec![plans[0].backend.into()],
             planned: Planned::Whole(plans.swap_remove(0)),
             too_small: None,
         }
@@ -67,16 +71,17 @@ impl Placed {
 
 /// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph,
 /// or on which a run holds more than `room` bytes, is passed over if another has the room and the placement names no
-/// side. `residents` says where the data of each lies; what lies on the GPU alone is not fetched from there unless the
-/// placement names a side.
+/// side. Where the placement leaves it to prediction, the graph goes the `way` that is given, if it can. `residents` says
+/// where the data of each lies; what lies on the GPU alone is not fetched from there unless the placement names a side.
 pub(crate) fn place<'a>(
     graph: &Graph,
     targets: impl IntoIterator<Item = &'a Target>,
     placement: &Placement,
+    way: Option<Way>,
     residents: &[Residence],
     room: Option<u64>,
 ) -> Result<Placed, PlanError> {
-    let asked = Asked { graph, residents, room };
+    let asked = Asked { graph, way, residents, room };
     let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
     let of = |side| targets.iter().copied().find(|target| target.backend == side);
     let named = |side: Backend| {
@@ -101,13 +106,6 @@ pub(crate) fn place<'a>(
 const WORTH_SPLITTING: f64 = 20e-6;
 const SHARE_WORTH_SPLITTING: f64 = 0.1;
 
-/// A GPU is reckoned to take so many times as long as predicted for a whole graph, beside the host. Probes see a card
-/// at work; the driver of one that waits for the host lowers its clocks, and after some seconds a small run takes 1.8
-/// times as long (measured on an H200: 1980 MHz and 345). With a margin between the two, neither who keeps the card at
-/// work nor who uses it now and then waits much longer than on the better side. Shares of a split are not reckoned so:
-/// a split must save more anyway.
-const GPU_MARGIN: f64 = 1.25;
-
 /// Steps beyond which a graph is not shared out: to look for how would take longer than it saves.
 const MOST_STEPS_SPLIT: usize = 128;
 
@@ -115,6 +113,8 @@ const MOST_STEPS_SPLIT: usize = 128;
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     graph: &'a Graph,
+    /// Whatever is predicted.
+    way: Option<Way>,
     /// Where the data of each lies.
     residents: &'a [Residence],
     /// Bytes that a run may hold.
@@ -162,29 +162,64 @@ impl Asked<'_> {
     /// What is predicted to take least: one side, or both.
     fn fastest(&self, cpu: Option<&Target>, gpu: Option<&Target>) -> Result<Placed, PlanError> {
         let sides: SmallVec<[&Target; 2]> = cpu.into_iter().chain(gpu).collect();
-        let (plans, too_small) = self.wholes(&sides)?;
-        let in_room = plans.iter().filter(|plan| self.has_room(plan.held_bytes));
-        let best = in_room.map(|plan| plan.seconds).fold(f64::INFINITY, f64::min);
-        let most = best * (1.0 - SHARE_WORTH_SPLITTING) - WORTH_SPLITTING;
-        let on_gpu = plans.iter().find(|plan| {
-            plan.backend == Backend::Gpu && (2..=MOST_STEPS_SPLIT).contains(&plan.steps.len())
-        });
-        let split = match (cpu, gpu, on_gpu) {
-            (Some(cpu), Some(gpu), Some(whole)) if most > 0.0 && !self.graph.needs_gpu() => {
-                split(self.graph, whole, Sides { cpu, gpu }, self.residents)?
-            }
-            _ => None,
-        };
-        let is_better = |split: &Split| split.seconds < most && self.has_room(split.held_bytes());
-        let placed = Placed { too_small, ..Placed::first_of(plans, sides) };
-        Ok(match split.filter(is_better) {
+        let (mut plans, too_small) = self.wholes(&sides)?;
+        let split = self.split(&plans, cpu, gpu)?;
+        let most = self.most_of_a_split(&plans);
+        let split = split.filter(|split| self.way == Some(Way::Both) || split.seconds < most);
+        let is_asked = |plan: &Plan| self.way == Some(plan.backend.into());
+        let asked = plans.iter().position(|plan| is_asked(plan) && self.has_room(plan.held_bytes));
+        plans[..=asked.unwrap_or(0)].rotate_right(1);
+        let is_split = split.is_some() && asked.is_none();
+        let ways = self.ways(&plans, split.as_ref(), is_split);
+        let placed = Placed { too_small, ways, ..Placed::first_of(plans, sides) };
+        Ok(match split.filter(|_| is_split) {
             Some(split) => Placed { planned: Planned::Split(split), ..placed },
             None => placed,
         })
     }
 
+    /// Seconds that a split may take, to be worth it beside the plans for one side.
+    fn most_of_a_split(&self, plans: &[Plan]) -> f64 {
+        let in_room = plans.iter().filter(|plan| self.has_room(plan.held_bytes));
+        let best = in_room.map(|plan| plan.seconds).fold(f64::INFINITY, f64::min);
+        best * (1.0 - SHARE_WORTH_SPLITTING) - WORTH_SPLITTING
+    }
+
+    /// A split that has room, if there is one; not looked for where it could not be worth it.
+    fn split(
+        &self,
+        plans: &[Plan],
+        cpu: Option<&Target>,
+        gpu: Option<&Target>,
+    ) -> Result<Option<Split>, PlanError> {
+        let on_gpu = plans.iter().find(|plan| {
+            plan.backend == Backend::Gpu && (2..=MOST_STEPS_SPLIT).contains(&plan.steps.len())
+        });
+        let pays = self.way == Some(Way::Both) || self.most_of_a_split(plans) > 0.0;
+        let (Some(cpu), Some(gpu), Some(whole)) = (cpu, gpu, on_gpu) else { return Ok(None) };
+        if !pays || self.graph.needs_gpu() {
+            return Ok(None);
+        }
+        let split = split(self.graph, whole, Sides { cpu, gpu }, self.residents)?;
+        Ok(split.filter(|split| self.has_room(split.held_bytes())))
+    }
+
+    /// The way that is taken, that of the first plan or the split, and those that may be tried: none where that would move
+    /// a resident.
+    fn ways(&self, plans: &[Plan], split: Option<&Split>, is_split: bool) -> Ways {
+        let wholes = plans.iter().map(|plan| {
+            let seconds = if self.has_room(plan.held_bytes) { plan.seconds } else { f64::INFINITY };
+            Candidate { way: plan.backend.into(), seconds }
+        });
+        let both = split.map(|split| Candidate { way: Way::Both, seconds: split.seconds });
+        let mut all: SmallVec<[Candidate; 3]> = wholes.chain(both).collect();
+        let taken = all.remove(if is_split { all.len() - 1 } else { 0 });
+        let is_still = self.residents.iter().all(|&residence| residence == Residence::Both);
+        near(taken, all.into_iter().filter(|_| is_still))
+    }
+
     /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one
-    /// with the least predicted time, a GPU's with [`GPU_MARGIN`]; and a side that was passed over for want of room.
+    /// with the least predicted time, a GPU's [reckoned] with a margin; and a side that was passed over for want of room.
     /// Any error but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the other side
     /// says.
     fn wholes(&self, sides: &[&Target]) -> Result<(Vec<Plan>, Option<Backend>), PlanError> {
@@ -202,13 +237,10 @@ impl Asked<'_> {
             }
         }
         let lacks_room = |plan: &Plan| !self.has_room(plan.held_bytes);
-        let reckoned = |plan: &Plan| match plan.backend {
-            Backend::Cpu => plan.seconds,
-            Backend::Gpu => plan.seconds * GPU_MARGIN,
-        };
+        let time = |plan: &Plan| reckoned(plan.backend, plan.seconds);
         plans.sort_by(|a, b| {
             let by_room = lacks_room(a).cmp(&lacks_room(b));
-            by_room.then(reckoned(a).total_cmp(&reckoned(b)))
+            by_room.then(time(a).total_cmp(&time(b)))
         });
         if let [first, second] = &plans[..]
             && lacks_room(second)
@@ -227,6 +259,7 @@ impl Asked<'_> {
 pub(super) mod tests {
     use std::sync::Arc;
 
+    use super::super::ways::GPU_MARGIN;
     use super::*;
     use crate::batch::GpuCommandBatch;
     use crate::cost::{Curve, DeviceProfile, Limits};
@@ -257,7 +290,7 @@ pub(super) mod tests {
         targets: &[Target],
         placement: Placement,
     ) -> Backend {
-        place(&batch.recorded.graph, targets, &placement, &[], None).unwrap().sides[0].0
+        place(&batch.recorded.graph, targets, &placement, None, &[], None).unwrap().sides[0].0
     }
 
     #[test]
@@ -270,7 +303,8 @@ pub(super) mod tests {
         assert_eq!(side(&batch, &below, Placement::Auto), Backend::Cpu);
         assert_eq!(side(&batch, &above, Placement::Auto), Backend::Gpu);
         let placed =
-            place(&batch.recorded.graph, &targets(2.0, 1.0), &Placement::Auto, &[], None).unwrap();
+            place(&batch.recorded.graph, &targets(2.0, 1.0), &Placement::Auto, None, &[], None)
+                .unwrap();
         let sides = placed.sides.iter().map(|(side, time)| (*side, time.total()));
         assert_eq!(sides.collect::<Vec<_>>(), [(Backend::Gpu, 1.0), (Backend::Cpu, 2.0)]);
     }
@@ -281,8 +315,8 @@ pub(super) mod tests {
         let targets = targets(1.0, 2.0);
         assert_eq!(side(&batch, &targets, Placement::Gpu), Backend::Gpu);
         assert_eq!(side(&batch, &targets, Placement::Cpu), Backend::Cpu);
-        let missed =
-            place(&batch.recorded.graph, &targets[..1], &Placement::Gpu, &[], None).unwrap_err();
+        let missed = place(&batch.recorded.graph, &targets[..1], &Placement::Gpu, None, &[], None)
+            .unwrap_err();
         assert!(matches!(missed, PlanError::NoSuchSide { side, .. } if side == "gpu"));
         let only = &targets[..1];
         assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");
@@ -301,7 +335,7 @@ pub(super) mod tests {
         let alone = batch(crate::Wgsl::new(source).groups([1, 1, 1]));
         for rule in [Placement::Auto, Placement::Threshold(100), Placement::Complexity] {
             assert_eq!(side(&alone, &targets, rule), Backend::Gpu);
-            let missed = place(&alone.recorded.graph, &targets[..1], &rule, &[], None);
+            let missed = place(&alone.recorded.graph, &targets[..1], &rule, None, &[], None);
             assert!(matches!(missed, Err(PlanError::GpuOnly { .. })), "{rule}");
         }
         let either =
@@ -316,7 +350,8 @@ pub(super) mod tests {
         placement: Placement,
         room: u64,
     ) -> (Backend, Option<Backend>) {
-        let placed = place(&batch.recorded.graph, targets, &placement, &[], Some(room)).unwrap();
+        let placed =
+            place(&batch.recorded.graph, targets, &placement, None, &[], Some(room)).unwrap();
         (placed.sides[0].0, placed.too_small)
     }
 
@@ -348,11 +383,12 @@ pub(super) mod tests {
         let mut targets = targets(1.0, 1.0);
         targets[1].limits.binding_bytes = 3999;
         for placement in [Placement::Auto, Placement::Threshold(1)] {
-            let placed = place(&batch.recorded.graph, &targets, &placement, &[], None).unwrap();
+            let placed =
+                place(&batch.recorded.graph, &targets, &placement, None, &[], None).unwrap();
             let side = (placed.sides[0].0, placed.too_small);
             assert_eq!(side, (Backend::Cpu, Some(Backend::Gpu)), "{placement}");
         }
-        let named = place(&batch.recorded.graph, &targets, &Placement::Gpu, &[], None);
+        let named = place(&batch.recorded.graph, &targets, &Placement::Gpu, None, &[], None);
         assert!(matches!(named, Err(PlanError::TooLarge { .. })));
     }
 
@@ -374,8 +410,9 @@ pub(super) mod tests {
         let h = batch.matmul(x, x);
         batch.softmax(h, 1);
         let targets = divided();
-        let placed =
-            |room| place(&batch.recorded.graph, &targets, &Placement::Auto, &[], room).unwrap();
+        let placed = |room| {
+            place(&batch.recorded.graph, &targets, &Placement::Auto, None, &[], room).unwrap()
+        };
         let split = placed(None);
         assert!(matches!(split.planned, Planned::Split(_)), "{split:?}");
         assert_eq!(placed(Some(split.held_bytes())).planned, split.planned);

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use super::split::{PartOf, Sides, Steps};
 use super::step::{Step, ValueId};
 use super::{Home, Placed, Planned, Stage};
-use crate::cost::{Backend, Placement, Residence};
+use crate::cost::{Backend, Placement, Residence, Trial, Way};
 use crate::units::{bytes, seconds};
 
 /// Who chose the side.
@@ -13,6 +13,10 @@ use crate::units::{bytes, seconds};
 pub(crate) enum Chooser {
     /// The planner, by predicted times.
     Times,
+    /// Runs of the graph, which was tried each way.
+    Measured(Trial),
+    /// It is being tried each way.
+    Trial,
     /// The batch or the device.
     Asked(Placement),
     /// Data that lies on the GPU alone.
@@ -25,6 +29,8 @@ impl fmt::Display for Chooser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Times => Placement::Auto.fmt(f),
+            Self::Measured(_) => f.write_str("what runs took"),
+            Self::Trial => f.write_str("a trial of what is near a tie"),
             Self::Asked(placement) => placement.fmt(f),
             Self::Data => f.write_str("data that lies there alone"),
             Self::Kernel => f.write_str("a kernel for the gpu alone"),
@@ -36,6 +42,10 @@ impl fmt::Display for Chooser {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reason {
     Faster,
+    /// Runs took so long.
+    Measured(Trial),
+    /// To see how long it takes here.
+    Trial,
     Asked,
     Rule,
     Data,
@@ -55,6 +65,13 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Faster => f.write_str("no slower here"),
+            Self::Measured(trial) => {
+                let time =
+                    |(way, nanos): (Way, u64)| format!("{way} {}", seconds(nanos as f64 * 1e-9));
+                let times: Vec<String> = trial.seen().map(time).collect();
+                write!(f, "measured: {}", times.join(", "))
+            }
+            Self::Trial => f.write_str("on trial"),
             Self::Asked => f.write_str("asked for"),
             Self::Rule => f.write_str("by the rule"),
             Self::Data => f.write_str("its data lies here"),
@@ -79,6 +96,8 @@ pub(super) fn table(
     let given = match (placed.too_small, chooser) {
         (Some(side), _) => Some(Reason::NoRoom(side)),
         (None, Chooser::Times) => None,
+        (None, Chooser::Measured(trial)) => Some(Reason::Measured(trial)),
+        (None, Chooser::Trial) => Some(Reason::Trial),
         (None, Chooser::Asked(Placement::Cpu | Placement::Gpu)) => Some(Reason::Asked),
         (None, Chooser::Asked(_)) => Some(Reason::Rule),
         (None, Chooser::Data) => Some(Reason::Data),
@@ -228,7 +247,8 @@ mod tests {
         let x = batch.upload_vec(vec![0.0_f32; 64 * 64], [64, 64]);
         let h = batch.matmul(x, x);
         follow(&mut batch, h);
-        let placed = place(&batch.recorded.graph, targets, &placement, &[], room).expect("a plan");
+        let placed =
+            place(&batch.recorded.graph, targets, &placement, None, &[], room).expect("a plan");
         let chooser = match placement {
             Placement::Auto => Chooser::Times,
             placement => Chooser::Asked(placement),
