@@ -1,49 +1,77 @@
-//! Loading a driver's compiler. Drivers do so with the first kernel of a process, and unload it at the end before whoever
-//! registered earlier is asked: then nobody could wait for what is being compiled.
+//! Loading what a driver compiles with. Drivers do so with the first kernel of a process, and unload it at the end before
+//! whoever registered earlier is asked: then nobody could wait for what is being compiled.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Gpu;
-use super::kernels::Compiler;
-use crate::codegen::{Binding, BufferRef, Dispatch};
-use crate::plan::ValueId;
+use super::fault::Scope;
+use super::kernels::{Compiler, Pipeline};
+use super::{Gpu, Shared, gate};
+use crate::codegen::Dispatch;
+use crate::error::DeviceError;
 use crate::run::threads::off_thread;
 
 impl Gpu {
-    /// Has the driver load its compiler, where the end of the process must wait for it and nobody did this before. What
+    /// Has the driver load its compilers, where the end of the process must wait for them and nobody did this before. What
     /// fails here fails again in a run, which tells of it.
-    pub(super) async fn load_compiler(&self) {
+    pub(super) async fn load_compilers(&self) {
         static LOADED: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let loaded = || LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        let driver = &self.0.info.driver;
-        if !cfg!(target_os = "linux") || loaded().contains(driver) {
+        let shared = Arc::clone(&self.0);
+        let driver = shared.info.driver.clone();
+        if !cfg!(target_os = "linux") || loaded().contains(&driver) {
             return;
         }
-        // Without an archive: a driver that finds a kernel on disk need not load its compiler.
-        let compiler = Compiler::new(self.0.device.clone(), self.0.health.clone(), None);
-        if off_thread(move || compiler.compile(&[kernel()])).await.is_ok() {
-            loaded().push(driver.clone());
+        if off_thread(move || shared.run_first()).await.is_ok() {
+            loaded().push(driver);
         }
     }
 }
 
-/// The least that takes a compiler.
+impl Shared {
+    /// Compiles a kernel and runs it: software adapters compile once more where they compute.
+    fn run_first(&self) -> Result<(), DeviceError> {
+        // Without an archive: a driver that finds a kernel on disk need not load its compiler.
+        let compiler = Compiler::new(self.device.clone(), Arc::clone(&self.health), None);
+        let (pipelines, ..) = compiler.compile(&[kernel()])?;
+        let _at_work = gate::enter()?;
+        let scope = Scope::open(&self.device, &self.health);
+        let mut encoder = self.encoder();
+        pipelines.iter().for_each(|pipeline| self.dispatch(&mut encoder, pipeline));
+        let submission_index = Some(self.queue.submit([encoder.finish()]));
+        let wait = wgpu::PollType::Wait { submission_index, timeout: None };
+        let _ = self.health.poll(&self.device, wait);
+        scope.close(|| "running a first kernel".into())
+    }
+
+    fn dispatch(&self, encoder: &mut wgpu::CommandEncoder, pipeline: &Pipeline) {
+        let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: Some("onetrip first"),
+            layout: &pipeline.layout.group,
+            entries: &[],
+        });
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        pass.set_pipeline(&pipeline.raw);
+        pass.set_bind_group(0, &group, &[]);
+        pass.dispatch_workgroups(1, 1, 1);
+    }
+}
+
+/// One that binds nothing.
 fn kernel() -> Dispatch {
     let wgsl = "
-        @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
-        @group(0) @binding(1) var<storage, read_write> out: array<u32>;
+        var<workgroup> sum: atomic<u32>;
 
-        @compute @workgroup_size(1)
-        fn main() {
-            out[0] = params[0].x;
+        @compute @workgroup_size(64)
+        fn main(@builtin(local_invocation_index) at: u32) {
+            atomicAdd(&sum, at);
         }
     ";
     Dispatch {
         label: "first".into(),
         wgsl: wgsl.into(),
         own: None,
-        buffers: vec![Binding { buffer: BufferRef::Value(ValueId(0)), writes: true }],
-        params: vec![0; 4],
+        buffers: Vec::new(),
+        params: Vec::new(),
         groups: [1; 3],
     }
 }

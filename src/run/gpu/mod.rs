@@ -1,7 +1,7 @@
 //! Running a plan on a GPU through wgpu, in one trip: one staging buffer, one encoder, one compute pass, one
 //! submit, one mapped readback buffer. Only large uploads may go in [`waves`], each submitted before the next is packed.
 //!
-//! - [`adapter`] opens a device, [`loading`] has its compiler loaded, [`idle`] keeps it for the next user and [`closer`]
+//! - [`adapter`] opens a device, [`loading`] has its driver load compilers, [`idle`] keeps it for the next user and [`closer`]
 //!   closes it, which no end of the process meets halfway: [`gate`]; [`kernels`] compiles, [`own`] checks what users wrote,
 //!   [`archive`] keeps what was compiled and writes it to disk in [`background`].
 //! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes and
@@ -163,7 +163,7 @@ impl Gpu {
     ) -> Result<Self, DeviceError> {
         let _at_work = gate::enter()?;
         let gpu = Self::new(adapter::open(choice, features).await?, true, store)?;
-        gpu.load_compiler().await;
+        gpu.load_compilers().await;
         Ok(gpu)
     }
 
