@@ -3,9 +3,12 @@
 //! same graph gave alone.
 //!
 //! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12` loses the GPU twelve times,
-//! evenly over the minute; on the host's cores there is nothing to lose.
+//! evenly over the minute; on the host's cores there is nothing to lose. *Heartbeat* is how long a task that wakes every
+//! millisecond had to wait longer than that; the line `machine` says how long it has to with as many cores kept busy by
+//! tasks that are none of this crate's.
 
 mod graphs;
+mod machine;
 mod tally;
 
 use std::collections::HashMap;
@@ -17,6 +20,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use graphs::{Case, KINDS, SIZES, Service, all_cases};
+use machine::{Computing, heartbeat};
 use onetrip::{Device, Error, Recovery, Result, RunError};
 use tally::Tally;
 
@@ -136,17 +140,6 @@ impl Soak {
     }
 }
 
-/// The longest time between two beats, 1 ms apart, beyond that.
-async fn heartbeat(end: Arc<AtomicBool>) -> Duration {
-    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
-    while !end.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        longest = longest.max(last.elapsed().saturating_sub(Duration::from_millis(1)));
-        last = Instant::now();
-    }
-    longest
-}
-
 /// The number after `name` on the command line.
 fn argument(name: &str, otherwise: u64) -> u64 {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
@@ -161,7 +154,7 @@ async fn main() -> Result<()> {
     let time = Duration::from_secs(argument("--seconds", 10));
     let soak = Arc::new(Soak::new(device, time).await?);
     let before = soak.live_bytes();
-    let done = Arc::new(AtomicBool::new(false));
+    let (done, computing) = (Arc::new(AtomicBool::new(false)), Computing::begin());
     let heart = tokio::spawn(heartbeat(Arc::clone(&done)));
     let losses = argument("--losses", 3) as u32;
     let losing = Arc::clone(&soak);
@@ -177,7 +170,11 @@ async fn main() -> Result<()> {
     }
     done.store(true, Ordering::Relaxed);
     let longest = heart.await.unwrap_or(Duration::MAX);
+    let load = computing.and_then(|computing| computing.load(soak.tally.runs.get()));
     let leaked = soak.leaked(before).await?;
+    if let Some(load) = load {
+        println!("{}", load.heartbeat(time.min(Duration::from_secs(20)) / 2).await);
+    }
     println!("{}", soak.tally.report(&soak.device, longest, leaked));
     Ok(())
 }
