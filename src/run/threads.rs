@@ -16,34 +16,17 @@ use crate::trace::from_here;
 /// Looks for the end of others' work before a thread sleeps: some tens of microseconds.
 const LOOKS: usize = 500;
 
-/// Does `work` on each of `parts`, on this thread and those of rayon that are free, in any order.
-#[cfg(any(feature = "gpu", test))]
-pub(crate) fn share<I: Send>(
-    parts: impl ExactSizeIterator<Item = I> + Send,
-    work: impl Fn(I) + Sync,
-) {
-    let others = rayon::current_num_threads().min(parts.len()).saturating_sub(1);
-    let parts = Mutex::new(parts);
-    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let drain = || {
-        while let Some(part) = next() {
-            work(part);
-        }
-    };
-    rayon::in_place_scope(|scope| {
-        (0..others).for_each(|_| scope.spawn(|_| drain()));
-        drain();
-    });
-}
-
-/// Does `work` for each of `items`, on this thread and those of rayon that are free, in any order. Each thread has its
-/// own state from `init`. `work` must not wait for others of rayon's threads.
+/// Does `work` for each of `items`, on this thread and those of rayon that are free, in any order: here if there is one.
+/// Each thread has its own state from `init`. `work` must not wait for others of rayon's threads.
 pub(crate) fn for_each<T: Send, S>(
-    items: Vec<T>,
+    mut items: Vec<T>,
     init: impl Fn() -> S + Sync + Send,
     work: impl Fn(&mut S, T) + Sync + Send,
 ) {
-    let helpers = count().min(items.len()).saturating_sub(1);
+    if items.len() <= 1 {
+        return items.pop().into_iter().for_each(|item| work(&mut init(), item));
+    }
+    let helpers = count().min(items.len()) - 1;
     let (items, next): (Vec<_>, _) =
         (items.into_iter().map(Item::new).collect(), AtomicUsize::new(0));
     let take = || items.get(next.fetch_add(1, Ordering::Relaxed)).and_then(Item::take);
@@ -88,18 +71,18 @@ pub(crate) fn copy_to<T: Copy + Send + Sync>(from: &[T], to: &mut [MaybeUninit<T
     for_each(parts.collect(), || (), |(), (to, from)| _ = to.write_copy_of_slice(from));
 }
 
-/// The results of `work` on each item, in order, on threads that stay: a driver may hang where one that used it ends
-/// while another closes a device.
-#[cfg(feature = "gpu")]
-pub(crate) fn parallel<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
-    let done = Mutex::new(Vec::with_capacity(items.len()));
-    share(items.into_iter().enumerate(), |(at, item)| {
-        let result = work(item);
-        done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_unstable_by_key(|&(at, _)| at);
-    done.into_iter().map(|(_, result)| result).collect()
+/// The results of `work` for each item, in order, made as by [`for_each`]: on threads that stay. A driver may hang where
+/// one that used it ends while another closes a device.
+pub(crate) fn map_each<T: Send, S, R: Send>(
+    items: impl ExactSizeIterator<Item = T>,
+    init: impl Fn() -> S + Sync + Send,
+    work: impl Fn(&mut S, T) -> R + Sync + Send,
+) -> Vec<R> {
+    let mut results: Vec<Option<R>> = Vec::new();
+    results.resize_with(items.len(), || None);
+    let places = items.zip(&mut results).collect();
+    for_each(places, init, |state, (item, result)| *result = Some(work(state, item)));
+    results.into_iter().flatten().collect()
 }
 
 /// The result of `work`, done on one of rayon's threads: on this one if it is of rayon, since all of them may be
@@ -161,17 +144,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_is_done_once() {
-        for count in [0, 1, 2, 1000] {
-            let done = Mutex::new(Vec::new());
-            share(0..count, |part| done.lock().unwrap().push(part));
-            let mut done = done.into_inner().unwrap();
-            done.sort_unstable();
-            assert_eq!(done, (0..count).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
     fn each_item_is_taken_once() {
         let all = |count| {
             let done = Mutex::new(Vec::new());
@@ -183,6 +155,14 @@ mod tests {
         for count in [0, 1, 2, 1000] {
             all(count);
             rayon::scope(|_| all(count));
+        }
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_their_items() {
+        for count in [0, 1, 2, 1000] {
+            let squares = map_each(0..count, || 0, |_, item| item * item);
+            assert_eq!(squares, (0..count).map(|item| item * item).collect::<Vec<_>>());
         }
     }
 

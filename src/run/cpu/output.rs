@@ -12,7 +12,9 @@ use super::input::Input;
 use super::machine::{Machine, Places, Span};
 use super::tape::TILE;
 use crate::dtype::DType;
-use crate::run::{HostBuffer, threads};
+use crate::run::HostBuffer;
+use crate::run::threads;
+pub(super) use crate::run::threads::{for_each, map_each};
 
 /// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an
 /// H200).
@@ -93,33 +95,6 @@ pub(super) fn split(
     let per = len.div_ceil(parts.max(1)).next_multiple_of(unit.max(1)).max(1);
     let all = outputs.iter_mut().map(|output| (output.dtype(), output.bytes_mut()));
     Chunk { start: 0, len, outputs: all.collect() }.cut(per)
-}
-
-/// Does `work` for each item: here if there is one, else on rayon's threads too, each of which has
-/// its own state from `init`.
-pub(super) fn for_each<T: Send, S>(
-    mut items: Vec<T>,
-    init: impl Fn() -> S + Sync + Send,
-    work: impl Fn(&mut S, T) + Sync + Send,
-) {
-    if items.len() > 1 {
-        threads::for_each(items, init, work);
-    } else if let Some(item) = items.pop() {
-        work(&mut init(), item);
-    }
-}
-
-/// The results of `work` for each item, in order, made as by [`for_each`].
-pub(super) fn map_each<T: Send, S, R: Send>(
-    items: impl ExactSizeIterator<Item = T>,
-    init: impl Fn() -> S + Sync + Send,
-    work: impl Fn(&mut S, T) -> R + Sync + Send,
-) -> Vec<R> {
-    let mut results: Vec<Option<R>> = Vec::new();
-    results.resize_with(items.len(), || None);
-    let places = items.zip(&mut results).collect();
-    for_each(places, init, |state, (item, result)| *result = Some(work(state, item)));
-    results.into_iter().flatten().collect()
 }
 
 /// Stores lanes as elements of `dtype`.

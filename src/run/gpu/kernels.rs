@@ -19,7 +19,7 @@ use crate::caught::caught;
 use crate::codegen::Dispatch;
 use crate::error::{DeviceError, file_and_line};
 use crate::lru::Lru;
-use crate::run::threads::parallel;
+use crate::run::threads::map_each;
 use crate::trace::event;
 
 /// Pipelines kept.
@@ -216,7 +216,7 @@ impl Compiler {
             let created = caught(|| self.create(dispatch, key));
             created.map_err(|reason| refused(dispatch, reason))?
         };
-        let created = parallel(missing.clone(), create);
+        let created = map_each(missing.clone().into_iter(), || (), |(), item| create(item));
         for (&(_, key), pipeline) in missing.iter().zip(created) {
             let pipeline = pipeline?;
             self.pipelines().insert(key.clone(), Arc::clone(&pipeline));

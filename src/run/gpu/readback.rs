@@ -16,7 +16,7 @@ use crate::error::DeviceError;
 use crate::plan::Failed;
 use crate::run::HostBuffer;
 use crate::run::memory::{self, LARGE_RESULT, PART};
-use crate::run::threads::{off_thread, share};
+use crate::run::threads::{for_each, off_thread};
 
 /// A finished run.
 pub(crate) struct GpuRun {
@@ -143,7 +143,7 @@ impl Download {
         let elements = PART / storage.size();
         let host = host.chunks_mut(elements * storage.host_size());
         let parts = host.zip(stored.chunks(elements * storage.size()));
-        share(parts, |(host, stored)| storage.unpack(stored, host));
+        for_each(parts.collect(), || (), |(), (host, stored)| storage.unpack(stored, host));
     }
 
     /// All elements in a host buffer.

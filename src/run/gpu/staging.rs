@@ -12,7 +12,7 @@ use super::{GpuCounts, Shared};
 use crate::error::{DeviceError, Error};
 use crate::plan::{Home, Value, ValueId, Wave};
 use crate::run::memory::{LARGE, PART};
-use crate::run::threads::share;
+use crate::run::threads::for_each;
 use crate::trace::stage;
 
 /// Data starts at multiples of this, which suits copies and mapped ranges.
@@ -106,7 +106,7 @@ impl<'a> Cargo<'a> {
                 parts.push((view, storage, part));
             }
         }
-        share(parts.into_iter(), |(mut view, storage, part)| storage.pack(part, view.slice(..)));
+        for_each(parts, || (), |(), (mut view, storage, part)| storage.pack(part, view.slice(..)));
         Ok(())
     }
 }
