@@ -44,8 +44,10 @@ fn divided() -> DeviceProfile {
     profile
 }
 
+/// Uploads may be predicted to take so long that they go in waves, each submitted once.
 fn is_one_trip(stats: &RunStats) -> bool {
-    stats.uploads <= 1 && stats.submits <= 1 && stats.downloads <= 1
+    let waves = stats.submits > 1 && stats.uploads == stats.submits;
+    (waves || stats.uploads <= 1 && stats.submits <= 1) && stats.downloads <= 1
 }
 
 fn is_mixed(stats: &RunStats) -> bool {
