@@ -26,6 +26,8 @@ pub(super) const REPEATS: usize = 5;
 const SETTLING: f64 = 0.0006;
 const SETTLING_CPU: f64 = 0.0003;
 const MOST_REPEATS: usize = 16;
+/// Runs after which those count too beside which others ran.
+const PATIENCE: usize = 10;
 /// A probe that has run for so many seconds is not repeated.
 const ENOUGH: f64 = 0.003;
 
@@ -69,6 +71,44 @@ pub(super) struct Timing {
     pub moved: f64,
 }
 
+/// The runs of a probe so far.
+#[derive(Default)]
+struct Runs {
+    count: usize,
+    /// Seconds of all of them.
+    spent: f64,
+    /// Seconds of those that count.
+    samples: Vec<f64>,
+}
+
+impl Runs {
+    /// Whether there should be more, of a side that takes so many seconds to settle.
+    fn are_too_few(&self, settling: f64) -> bool {
+        let samples = match self.samples.len() {
+            0 => true,
+            1..REPEATS => self.spent < ENOUGH,
+            MOST_REPEATS.. => false,
+            _ => self.spent < settling,
+        };
+        samples && self.count < 2 * MOST_REPEATS
+    }
+
+    /// One more, beside which nobody else ran if it was `alone`.
+    fn add(&mut self, seconds: f64, alone: bool) {
+        self.count += 1;
+        self.spent += seconds;
+        if alone || self.count > PATIENCE {
+            self.samples.push(seconds);
+        }
+    }
+
+    /// Of two in the middle the lower: what disturbs a run only adds to it.
+    fn median(mut self) -> Option<f64> {
+        self.samples.sort_by(f64::total_cmp);
+        self.samples.get(self.samples.len().saturating_sub(1) / 2).copied()
+    }
+}
+
 impl<'a> Bench<'a> {
     pub fn on_cpu(subject: &'a Subject, pace: &'a dyn Pace, data: &'a Data) -> Self {
         Self { target: &subject.cpu, runner: Runner::Cpu(&subject.pool), pace, data }
@@ -105,33 +145,19 @@ impl<'a> Bench<'a> {
         let moved = (plan.bytes_up + plan.bytes_down) as f64;
         let bytes = (first.bytes_read + first.bytes_written) as f64;
         let probe = self.prepare(plan).await?;
-        let mut samples = Vec::with_capacity(REPEATS);
+        let settling = if self.side() == Backend::Cpu { SETTLING_CPU } else { SETTLING };
         // The first run allocates.
         let first_run = self.run(&probe).await?;
-        let mut spent = 0.0;
-        let mut tries = 0;
-        let settling = if self.side() == Backend::Cpu { SETTLING_CPU } else { SETTLING };
-        let is_wanted = |count: usize, spent: f64| match count {
-            0 => true,
-            1..REPEATS => spent < ENOUGH,
-            _ => count < MOST_REPEATS && spent < settling,
-        };
-        while is_wanted(samples.len(), spent) && tries < 2 * MOST_REPEATS {
+        let mut runs = Runs::default();
+        while runs.are_too_few(settling) {
             if !self.pace.may_go_on() {
                 return Ok(Sample::Stopped);
             }
             let others = self.pace.others();
             let seconds = self.run(&probe).await?;
-            spent += seconds;
-            tries += 1;
-            if self.pace.others() == others || tries > 10 {
-                samples.push(seconds);
-            }
+            runs.add(seconds, self.pace.others() == others);
         }
-        samples.sort_by(f64::total_cmp);
-        // Of two in the middle the lower: what disturbs a run only adds to it.
-        let middle = samples.len().saturating_sub(1) / 2;
-        let seconds = samples.get(middle).copied().unwrap_or(first_run);
+        let seconds = runs.median().unwrap_or(first_run);
         Ok(Sample::Took(Timing { seconds, flops: first.flops as f64, bytes, moved }))
     }
 
