@@ -14,7 +14,7 @@ fn merge(a: State, b: State) -> State {
     if a.greatest == b.greatest {
         return State(greatest, a.sum + b.sum);
     }
-    let scale = p_exp_negative(-abs(a.greatest - b.greatest));
+    let scale = p_exp_nonpositive(-abs(a.greatest - b.greatest));
     if a.greatest > b.greatest {
         return State(greatest, a.sum + b.sum * scale);
     }

@@ -6,27 +6,7 @@
 
 {{functions}}
 
-struct Quad {
-    {{fields}}
-}
-
-fn load(i: u32) -> Quad {
-    {{loads}}
-    return Quad({{loaded}});
-}
-
-struct Done {
-    {{done_fields}}
-}
-
-fn compute(i: u32, quad: Quad) -> Done {
-    {{results}}
-    return Done({{done}});
-}
-
-fn store(i: u32, done: Done) {
-    {{stores}}
-}
+{{quad}}
 
 @compute @workgroup_size(256)
 fn main(

@@ -7,27 +7,7 @@
 
 {{functions}}
 
-struct Quad {
-    {{fields}}
-}
-
-fn load(i: u32, row: u32, column: u32) -> Quad {
-    {{loads}}
-    return Quad({{loaded}});
-}
-
-struct Done {
-    {{done_fields}}
-}
-
-fn compute(i: u32, quad: Quad) -> Done {
-    {{results}}
-    return Done({{done}});
-}
-
-fn store(i: u32, done: Done) {
-    {{stores}}
-}
+{{quad}}
 
 {{held}}
 

@@ -65,33 +65,32 @@ fn p_scale2(x: f32, n: i32) -> f32 {
     return x * p_exp2i(half) * p_exp2i(n - half);
 }
 
-fn p_exp(x: f32) -> f32 {
-    let t = clamp(x, -104.0, 89.0);
-    let n = round(t * 1.442695);
+// e^(t − n·ln 2), where n is the nearest integer to t / ln 2.
+fn p_exp_rest(t: f32, n: f32) -> f32 {
     let r = t - n * 0.693359375 - n * -0.00021219444;
     var q = 0.0013821448;
     q = q * r + 0.008368857;
     q = q * r + 0.041668262;
     q = q * r + 0.1666652;
     q = q * r + 0.49999994;
-    var y = p_scale2(1.0 + (r + r * r * q), i32(n));
+    return 1.0 + (r + r * r * q);
+}
+
+fn p_exp(x: f32) -> f32 {
+    let t = clamp(x, -104.0, 89.0);
+    let n = round(t * 1.442695);
+    var y = p_scale2(p_exp_rest(t, n), i32(n));
     y = select(y, p_inf(), x > 88.72284);
     y = select(y, 0.0, x < -103.97208);
     return select(y, x, p_is_nan(x));
 }
 
 // eˣ for x ≤ 0, with 0 for what is less than the least normal number. Of NaN it makes any number.
-fn p_exp_negative(x: f32) -> f32 {
+fn p_exp_nonpositive(x: f32) -> f32 {
     let t = max(x, -88.02969);
     let n = round(t * 1.442695);
-    let r = t - n * 0.693359375 - n * -0.00021219444;
-    var q = 0.0013821448;
-    q = q * r + 0.008368857;
-    q = q * r + 0.041668262;
-    q = q * r + 0.1666652;
-    q = q * r + 0.49999994;
     // The bits of 2ⁿ, and of 0 for n = −127.
-    return (1.0 + (r + r * r * q)) * bitcast<f32>(u32(i32(n) + 127) << 23u);
+    return p_exp_rest(t, n) * bitcast<f32>(u32(i32(n) + 127) << 23u);
 }
 
 // Next to nothing of `x`, so that sums do not overflow; NaN of NaN, and ±∞ of ±∞.

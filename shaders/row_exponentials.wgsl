@@ -10,9 +10,9 @@ fn add4(a: State, x: vec4<f32>) -> State {
     let greatest = max(a.greatest, max(max(x.x, x.y), max(x.z, x.w)));
     let origin = select(greatest, 0f, greatest == -p_inf());
     let d = x - vec4<f32>(origin);
-    let low = p_exp_negative(d.x) + p_exp_negative(d.y);
-    let high = p_exp_negative(d.z) + p_exp_negative(d.w);
-    let sum = a.sum * p_exp_negative(a.greatest - origin) + (low + high);
+    let low = p_exp_nonpositive(d.x) + p_exp_nonpositive(d.y);
+    let high = p_exp_nonpositive(d.z) + p_exp_nonpositive(d.w);
+    let sum = a.sum * p_exp_nonpositive(a.greatest - origin) + (low + high);
     let nan = (p_faint(x.x) + p_faint(x.y)) + (p_faint(x.z) + p_faint(x.w));
     return State(greatest, select(sum, nan, p_is_nan(nan)));
 }

@@ -21,7 +21,7 @@ impl State {
         let helpers: &[&str] = match kind {
             Combine::Max if float => &["p_max", "p_inf"],
             Combine::Min if float => &["p_min", "p_inf"],
-            Combine::LogSumExp => &["p_max", "p_exp_negative", "p_log", "p_inf"],
+            Combine::LogSumExp => &["p_max", "p_exp_nonpositive", "p_log", "p_inf"],
             Combine::ArgMax | Combine::ArgMin if float => &["p_is_nan"],
             _ => &[],
         };

@@ -7,6 +7,7 @@ use super::collapse::Axes;
 use super::fours::{self, Four};
 use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
+use super::quad::{self, Done, Loads};
 use super::{row_table, transpose};
 use crate::cost::Limits;
 use crate::expr::wgsl::type_name;
@@ -171,13 +172,7 @@ impl<'a> Quads<'a> {
         let holes = [
             ("functions", &*[loads.functions.as_str(), &function.text].join("\n")),
             ("group", &group),
-            ("fields", if loads.fields.is_empty() { "nothing: u32," } else { &loads.fields }),
-            ("loads", &loads.text),
-            ("loaded", if loads.names.is_empty() { "0u" } else { &loads.names }),
-            ("done_fields", &done.fields),
-            ("results", &done.results),
-            ("done", &done.values),
-            ("stores", &done.stores),
+            ("quad", &quad::functions("", &loads, &done)),
             ("elements", &count),
             ("quads", &several(each, &count)),
             ("tell", kernel.tell()),
@@ -295,53 +290,6 @@ impl<'a> Quads<'a> {
             format!("if {count} - i >= 4u {{\n{stores}}} else {{\n{rest}}}\n")
         };
         done
-    }
-}
-
-/// What loads the operands of a quad.
-#[derive(Default)]
-pub(super) struct Loads {
-    pub functions: String,
-    pub text: String,
-    /// The fields of what is loaded, and their values.
-    pub fields: String,
-    pub names: String,
-    pub held: Vec<Held>,
-}
-
-impl Loads {
-    /// Gives what was loaded of `operand` to who computes the quad.
-    pub fn hand_over(&mut self, operand: usize, ty: &str) {
-        self.hand_over_as(&format!("x{operand}"), ty);
-    }
-
-    /// Gives the local `name` to who computes the quad.
-    pub fn hand_over_as(&mut self, name: &str, ty: &str) {
-        let _ = writeln!(self.fields, "{name}: {ty},");
-        let comma = if self.names.is_empty() { "" } else { ", " };
-        let _ = write!(self.names, "{comma}{name}");
-    }
-}
-
-/// What becomes of a quad.
-#[derive(Default)]
-pub(super) struct Done {
-    /// Statements that compute the results of the four lanes.
-    pub results: String,
-    /// The fields of what is computed, and their values.
-    pub fields: String,
-    pub values: String,
-    /// Statements that store them.
-    pub stores: String,
-}
-
-impl Done {
-    /// Gives the `result` of each lane, of the WGSL type `ty`, to who stores `output`.
-    fn hand_over(&mut self, output: usize, ty: &str, result: &str) {
-        let lanes = lanes::LANES.map(|lane| format!("result_{lane}{result}")).join(", ");
-        let comma = if self.values.is_empty() { "" } else { ", " };
-        let _ = writeln!(self.fields, "y{output}: vec4<{ty}>,");
-        let _ = write!(self.values, "{comma}vec4<{ty}>({lanes})");
     }
 }
 

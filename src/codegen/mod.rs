@@ -10,6 +10,7 @@ mod map;
 mod norm;
 mod own;
 mod product;
+mod quad;
 mod reduce;
 mod results;
 mod row;

@@ -61,13 +61,13 @@ pub(super) fn passes(
     match kind {
         RowKind::Softmax => {
             let before: Option<fn(&str) -> String> =
-                Some(|x| format!("p_exp_negative({x} - greatest)"));
+                Some(|x| format!("p_exp_nonpositive({x} - greatest)"));
             let value = "p_if_finite(1f / fold, greatest)";
             let inverse = Pass { before, ..plain("inverse", Fold::Sum, value) };
             (vec![plain("greatest", Fold::Max, "fold"), inverse], |x| format!("{x} * inverse"))
         }
         RowKind::LogSoftmax => {
-            let term: fn(&str) -> String = |x| format!("p_exp_negative({x} - greatest)");
+            let term: fn(&str) -> String = |x| format!("p_exp_nonpositive({x} - greatest)");
             let value = "p_if_finite(p_log(fold), greatest)";
             let total = Pass { term, ..plain("total", Fold::Sum, value) };
             (vec![plain("greatest", Fold::Max, "fold"), total], |x| {
@@ -123,7 +123,7 @@ impl Statistics {
             RowKind::Softmax => Self {
                 text: EXPONENTIALS,
                 numbers: exponentials("let inverse = 1f / sum;\n"),
-                result: |x| format!("p_exp_negative({x} - greatest) * inverse"),
+                result: |x| format!("p_exp_nonpositive({x} - greatest) * inverse"),
                 fields: &["greatest", "sum"],
             },
             RowKind::LogSoftmax => Self {
@@ -167,10 +167,10 @@ impl Statistics {
 pub(super) fn helpers(kind: RowKind) -> &'static [&'static str] {
     match kind {
         RowKind::Softmax => {
-            &["p_max", "p_inf", "p_exp_negative", "p_faint", "p_is_nan", "p_if_finite"]
+            &["p_max", "p_inf", "p_exp_nonpositive", "p_faint", "p_is_nan", "p_if_finite"]
         }
         RowKind::LogSoftmax => {
-            &["p_max", "p_inf", "p_exp_negative", "p_faint", "p_is_nan", "p_if_finite", "p_log"]
+            &["p_max", "p_inf", "p_exp_nonpositive", "p_faint", "p_is_nan", "p_if_finite", "p_log"]
         }
         RowKind::LayerNorm => &["p_rsqrt", "p_quotient"],
         RowKind::RmsNorm => &["p_rsqrt"],

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use super::Dispatch;
 use super::kernel::Kernel;
 use super::lanes::{self, Held};
-use super::map::{Loads, Quads, Space};
+use super::map::{Quads, Space};
+use super::quad::{self, Loads};
 use crate::cost::Limits;
 use crate::dtype::Ty;
 use crate::expr::wgsl::type_name;
@@ -171,13 +172,7 @@ pub(super) fn lower(
     let mut holes: Vec<(&str, String)> = numbers.map(|(name, n)| (name, n.to_string())).into();
     holes.extend([
         ("functions", [loads.functions.as_str(), &function.text].join("\n")),
-        ("fields", loads.fields),
-        ("loads", loads.text),
-        ("loaded", loads.names),
-        ("done_fields", done.fields),
-        ("results", done.results),
-        ("done", done.values),
-        ("stores", done.stores),
+        ("quad", quad::functions(", row: u32, column: u32", &loads, &done)),
         ("held", row.held(&kernel, space)),
         ("element", kernel.loaded(step.operands[row.table].dtype, "element")),
         ("ty", ty.to_string()),

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use super::hide::Hidden;
+use super::share::{guarded, rounds};
 use super::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::lanes::LANES;
@@ -160,14 +161,9 @@ impl Body<'_> {
         (fetch, put)
     }
 
-    /// The rounds in which the threads take `items` items, with what holds for those that have one in it, if not all
-    /// do.
+    /// The rounds in which the threads take `items`.
     fn rounds(&self, items: usize) -> impl Iterator<Item = (usize, Option<String>)> {
-        let threads = self.schedule().threads();
-        (0..items.div_ceil(threads)).map(move |round| {
-            let whole = (round + 1) * threads <= items;
-            (round, (!whole).then(|| format!("thread + {}u < {items}u", round * threads)))
-        })
+        rounds(items, self.schedule().threads(), "thread")
     }
 
     fn multiply_scores(&self) -> String {
@@ -405,12 +401,5 @@ fn fetched(name: &str, round: usize, load: &str, guard: Option<&str>) -> String 
         Some(guard) => format!(
             "var {name}_held{round}: vec4<f32>;\nif {guard} {{\n    {name}_held{round} = {load};\n}}\n"
         ),
-    }
-}
-
-fn guarded(text: String, guard: Option<&str>) -> String {
-    match guard {
-        None => text,
-        Some(guard) => format!("if {guard} {{\n{}}}\n", indent(&text)),
     }
 }

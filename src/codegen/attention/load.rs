@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Attention;
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::{Function, Kernel};
 use crate::codegen::lanes::{self, Held};
 use crate::codegen::results::base;
 use crate::codegen::template::indent;
@@ -11,16 +11,48 @@ use crate::dtype::DType;
 use crate::expr::{Node, Ref};
 use crate::plan::{AttentionForm, Operand, Source};
 
+/// What an operand is to an attention.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Queries,
+    Keys,
+    Values,
+    Mask,
+}
+
+impl Role {
+    /// The function that reads it.
+    fn load(self) -> &'static str {
+        match self {
+            Self::Queries => "load_q",
+            Self::Keys => "load_k",
+            Self::Values => "load_v",
+            Self::Mask => "load_mask",
+        }
+    }
+
+    /// The function that computes it.
+    fn prologue(self) -> &'static str {
+        match self {
+            Self::Queries => "prologue_q",
+            Self::Keys => "prologue_k",
+            Self::Values => "prologue_v",
+            Self::Mask => "prologue_mask",
+        }
+    }
+
+    /// Whether rows past the last are zeros; else they are the last.
+    fn is_zero_past_rows(self) -> bool {
+        self == Self::Values
+    }
+}
+
 /// An operand as matrices of `rows` by `columns`, read in fours along its rows.
 struct Side {
-    /// Names of the function that reads it and of its prologue.
-    load: &'static str,
-    prologue: &'static str,
+    role: Role,
     root: Ref,
     rows: usize,
     columns: usize,
-    /// Whether rows past the last are zeros; else they are the last.
-    zeros: bool,
     /// Whether fours begin past the last column, where zeros are read.
     ragged: bool,
 }
@@ -36,21 +68,19 @@ impl Attention<'_> {
     ) -> String {
         let &AttentionForm { queries, keys, width, out, schedule, .. } = self.form;
         let chunk = schedule.chunk();
-        let side = |load, prologue, root, [rows, columns]: [usize; 2], unit: usize| Side {
-            load,
-            prologue,
+        let side = |role, root, [rows, columns]: [usize; 2], unit: usize| Side {
+            role,
             root,
             rows,
             columns,
-            zeros: load == "load_v",
             ragged: !columns.is_multiple_of(unit),
         };
         let mut sides = vec![
-            side("load_q", "prologue_q", self.form.q, [queries, width], chunk),
-            side("load_k", "prologue_k", self.form.k, [keys, width], chunk),
-            side("load_v", "prologue_v", self.form.v, [keys, out], schedule.columns),
+            side(Role::Queries, self.form.q, [queries, width], chunk),
+            side(Role::Keys, self.form.k, [keys, width], chunk),
+            side(Role::Values, self.form.v, [keys, out], schedule.columns),
         ];
-        let mask = |root| side("load_mask", "prologue_mask", root, [queries, keys], schedule.keys);
+        let mask = |root| side(Role::Mask, root, [queries, keys], schedule.keys);
         sides.extend(self.form.mask.map(mask));
         sides.iter().map(|side| self.load(kernel, side, wide, names, parameters)).collect()
     }
@@ -82,16 +112,7 @@ impl Attention<'_> {
         parameters: &str,
     ) -> String {
         let (rows, columns) = (kernel.size(side.rows), kernel.size(side.columns));
-        let mut text = String::new();
-        let outside = match (side.zeros, side.ragged) {
-            (true, true) => Some(format!("row >= {rows} || column >= {columns}")),
-            (true, false) => Some(format!("row >= {rows}")),
-            (false, true) => Some(format!("column >= {columns}")),
-            (false, false) => None,
-        };
-        if let Some(outside) = outside {
-            let _ = writeln!(text, "if {outside} {{\n    return vec4<f32>();\n}}");
-        }
+        let mut text = side.outside(&rows, &columns);
         let _ = writeln!(text, "let inner_row = min(row, {rows} - 1u);");
         // Four neighbours from a multiple of four on are inside or outside together.
         let cut = !side.columns.is_multiple_of(4);
@@ -99,7 +120,33 @@ impl Attention<'_> {
             let four = lanes::FOUR;
             let _ = writeln!(text, "let inside = min({four}, vec4<u32>({columns} - 1u - column));");
         }
-        let function = kernel.function(side.prologue, &[side.root], None);
+        let function = kernel.function(side.role.prologue(), &[side.root], None);
+        let held = self.hold(kernel, &function, (wide, names), cut, &mut text);
+        let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
+        let value = format!("vec4<f32>({calls})");
+        let value = if cut {
+            format!("select(vec4<f32>(), {value}, inside == {})", lanes::FOUR)
+        } else {
+            value
+        };
+        let body = indent(&format!("{text}return {value};"));
+        let load = side.role.load();
+        format!(
+            "{}\nfn {load}(row: u32, column: u32{parameters}) -> vec4<f32> {{\n{body}}}\n",
+            function.text
+        )
+    }
+
+    /// Appends statements to `text` that read the operands of `function`, and says how each is held. With `cut`, fours
+    /// may reach past the last column.
+    fn hold(
+        &self,
+        kernel: &mut Kernel<'_>,
+        function: &Function,
+        (wide, names): (&[bool], &[String]),
+        cut: bool,
+        text: &mut String,
+    ) -> Vec<Held> {
         let mut held = vec![Held::One; kernel.step.operands.len()];
         let place = ["inner_row".to_string(), "column".to_string()];
         for &operand in &function.operands {
@@ -117,18 +164,19 @@ impl Attention<'_> {
             held[operand] = what;
             text.push_str(&line);
         }
-        let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
-        let value = format!("vec4<f32>({calls})");
-        let value = if cut {
-            format!("select(vec4<f32>(), {value}, inside == {})", lanes::FOUR)
-        } else {
-            value
-        };
-        let body = indent(&format!("{text}return {value};"));
-        let load = side.load;
-        format!(
-            "{}\nfn {load}(row: u32, column: u32{parameters}) -> vec4<f32> {{\n{body}}}\n",
-            function.text
-        )
+        held
+    }
+}
+
+impl Side {
+    /// Statements that return zeros where there are no elements.
+    fn outside(&self, rows: &str, columns: &str) -> String {
+        let past_rows = self.role.is_zero_past_rows().then(|| format!("row >= {rows}"));
+        let past_columns = self.ragged.then(|| format!("column >= {columns}"));
+        let past: Vec<String> = past_rows.into_iter().chain(past_columns).collect();
+        if past.is_empty() {
+            return String::new();
+        }
+        format!("if {} {{\n    return vec4<f32>();\n}}\n", past.join(" || "))
     }
 }

@@ -6,6 +6,7 @@
 mod body;
 mod hide;
 mod load;
+mod share;
 mod strip;
 mod units;
 

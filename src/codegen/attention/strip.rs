@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::hide::Hidden;
+use super::share::shuffled;
 use super::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::lanes::LANES;
@@ -97,11 +98,7 @@ impl Strip<'_> {
         };
         let dots: Vec<String> = (0..4).map(dot).collect();
         let mut text = format!("var s = vec4<f32>({});\n", dots.join(", "));
-        let mut apart = 1;
-        while apart < self.lanes {
-            let _ = writeln!(text, "s += subgroupShuffleXor(s, {apart}u);");
-            apart *= 2;
-        }
+        text += &shuffled("s", self.lanes, |other| format!("s += {other};"));
         let scale = kernel.scalar(self.attention.form.scale);
         let unit = self.attention.scale_unit();
         let _ = match self.attention.form.mask {

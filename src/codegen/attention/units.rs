@@ -6,9 +6,9 @@ mod weights;
 
 use std::fmt::Write;
 
+use super::share::{guarded, rounds, shuffled};
 use super::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::template::indent;
 use crate::cost::MatrixUnits;
 use crate::plan::{AttentionSchedule, UnitTile};
 
@@ -95,11 +95,8 @@ impl Squares<'_> {
 
     /// The thread's fours of `columns` elements of a row, from its first on, with what holds where there is one.
     fn fours(&self, columns: usize) -> impl Iterator<Item = (usize, Option<String>)> {
-        let (all, lanes) = (columns / 4, self.lanes());
-        (0..all.div_ceil(lanes)).map(move |round| {
-            let whole = (round + 1) * lanes <= all;
-            (round * lanes, (!whole).then(|| format!("four + {}u < {all}u", round * lanes)))
-        })
+        let lanes = self.lanes();
+        rounds(columns / 4, lanes, "four").map(move |(round, guard)| (round * lanes, guard))
     }
 
     /// Statements that bring the queries to the units, through the memory for weights.
@@ -196,11 +193,8 @@ impl Squares<'_> {
         let mut text = String::new();
         for r in self.blocks() {
             let query = format!("own_rows + {}u + row", r * self.side());
-            let mut apart = 1;
-            while apart < self.lanes() {
-                let _ = writeln!(text, "total{r} += subgroupShuffleXor(total{r}, {apart}u);");
-                apart *= 2;
-            }
+            let total = format!("total{r}");
+            text += &shuffled(&total, self.lanes(), |other| format!("{total} += {other};"));
             let _ = if whole {
                 writeln!(text, "let inverse{r} = select(1f / total{r}, 0f, total{r} == 0f);")
             } else {
@@ -231,12 +225,5 @@ impl Squares<'_> {
             }
         }
         text
-    }
-}
-
-fn guarded(text: String, guard: Option<&str>) -> String {
-    match guard {
-        None => text,
-        Some(guard) => format!("if {guard} {{\n{}}}\n", indent(&text)),
     }
 }

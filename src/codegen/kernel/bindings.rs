@@ -1,5 +1,7 @@
 //! The storage buffers that a kernel binds.
 
+use std::fmt;
+
 use super::{Kernel, UNBOUND};
 use crate::codegen::BufferRef;
 use crate::dtype::DType;
@@ -7,9 +9,53 @@ use crate::plan::{Operand, Source, ValueId};
 
 pub(super) struct Buffer {
     pub at: BufferRef,
-    /// The WGSL type of an element.
-    pub element: String,
+    pub element: Element,
     pub writes: bool,
+}
+
+/// What a buffer is an array of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Element {
+    One(Stored),
+    Four(Stored),
+    /// A word that several threads write to.
+    Atomic,
+}
+
+/// A number as memory holds it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::codegen) enum Stored {
+    F16,
+    F32,
+    I32,
+    U32,
+}
+
+impl Element {
+    pub fn is_half(self) -> bool {
+        matches!(self, Self::One(Stored::F16) | Self::Four(Stored::F16))
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(scalar) => write!(f, "{scalar}"),
+            Self::Four(scalar) => write!(f, "vec4<{scalar}>"),
+            Self::Atomic => f.write_str("atomic<u32>"),
+        }
+    }
+}
+
+impl fmt::Display for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+            Self::I32 => "i32",
+            Self::U32 => "u32",
+        })
+    }
 }
 
 impl Kernel<'_> {
@@ -52,14 +98,14 @@ impl Kernel<'_> {
     pub(super) fn bind(&mut self, at: BufferRef, dtype: DType, writes: bool, wide: bool) {
         if self.buffers.iter().all(|b| b.at != at) {
             let scalar = self.stored(dtype);
-            let element = if wide { format!("vec4<{scalar}>") } else { scalar.to_string() };
+            let element = if wide { Element::Four(scalar) } else { Element::One(scalar) };
             self.buffers.push(Buffer { at, element, writes });
         }
     }
 
     /// Whether all that is bound holds two bytes an element.
     pub fn binds_halves_alone(&self) -> bool {
-        self.buffers.iter().all(|b| b.element.contains("f16"))
+        self.buffers.iter().all(|b| b.element.is_half())
     }
 
     /// Whether the buffer of `value` holds its elements rounded up to a multiple of `unit`: buffers
@@ -70,13 +116,13 @@ impl Kernel<'_> {
         elements.saturating_mul(self.limits.stored(value.dtype)) <= self.limits.binding_bytes
     }
 
-    /// The WGSL type that holds `dtype` in memory.
-    pub fn stored(&self, dtype: DType) -> &'static str {
+    /// What holds `dtype` in memory.
+    pub fn stored(&self, dtype: DType) -> Stored {
         match dtype {
-            DType::F16 if self.limits.f16 => "f16",
-            DType::F32 | DType::F16 => "f32",
-            DType::I32 => "i32",
-            DType::U32 | DType::Bool => "u32",
+            DType::F16 if self.limits.f16 => Stored::F16,
+            DType::F32 | DType::F16 => Stored::F32,
+            DType::I32 => Stored::I32,
+            DType::U32 | DType::Bool => Stored::U32,
         }
     }
 
@@ -86,11 +132,15 @@ impl Kernel<'_> {
         index.map_or_else(|| UNBOUND.into(), |index| format!("buffer{index}"))
     }
 
-    /// The element of `buffer` at the index given as text, whether or not it is bound in fours.
-    pub(super) fn element(&self, buffer: &str, index: &str) -> String {
-        let mut names = (0..self.buffers.len()).map(|at| format!("buffer{at}"));
-        let at = names.position(|name| name == buffer);
-        if at.is_some_and(|at| self.buffers[at].element.starts_with("vec4")) {
+    /// Whether what is bound is in fours.
+    pub(super) fn is_in_fours(&self, at: BufferRef) -> bool {
+        self.buffers.iter().any(|b| b.at == at && matches!(b.element, Element::Four(_)))
+    }
+
+    /// The element of what is bound, at the index given as text, whether or not it is in fours.
+    pub(super) fn element(&self, at: BufferRef, index: &str) -> String {
+        let buffer = self.buffer(at);
+        if self.is_in_fours(at) {
             return format!("{buffer}[({index}) / 4u][({index}) % 4u]");
         }
         format!("{buffer}[{index}]")

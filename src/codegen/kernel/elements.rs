@@ -19,7 +19,6 @@ impl Kernel<'_> {
         if self.is_void(operand) {
             return format!("{}(0)", type_name(ty));
         }
-        let buffer = self.buffer(BufferRef::Value(value));
         let index = if operand.clamp {
             let last = self.plan.values[value.index()].shape.elements() as i64 - 1;
             let last = self.param(last);
@@ -27,7 +26,7 @@ impl Kernel<'_> {
         } else {
             index.to_string()
         };
-        self.loaded(operand.dtype, &self.element(&buffer, &index))
+        self.loaded(operand.dtype, &self.element(BufferRef::Value(value), &index))
     }
 
     /// Four values of `operand`, at the quad of the index given as text.
@@ -65,8 +64,8 @@ impl Kernel<'_> {
 
     /// A statement that stores `value`, of a lane type, in `output`.
     pub fn store(&mut self, output: usize, index: &str, value: &str) -> String {
-        let buffer = self.buffer(BufferRef::Value(self.step.outputs[output].value));
-        format!("{} = {};\n", self.element(&buffer, index), self.stored_value(output, value))
+        let element = self.element(BufferRef::Value(self.step.outputs[output].value), index);
+        format!("{element} = {};\n", self.stored_value(output, value))
     }
 
     /// A statement that stores one lane of a quad in `output`.

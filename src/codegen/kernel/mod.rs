@@ -115,7 +115,7 @@ impl<'a> Kernel<'a> {
 
     fn prelude(&self) -> String {
         let mut text = String::new();
-        let halves = self.buffers.iter().any(|b| b.element.contains("f16"));
+        let halves = self.buffers.iter().any(|b| b.element.is_half());
         let asked_for = self.extensions.iter().copied().chain(halves.then_some("f16"));
         for extension in asked_for.collect::<BTreeSet<_>>() {
             let _ = writeln!(text, "enable {extension};\n");

@@ -1,6 +1,6 @@
 //! Operands that a kernel has as a whole: tables, from which generated functions fetch, and the run's failures.
 
-use super::bindings::Buffer;
+use super::bindings::{Buffer, Element};
 use super::{Kernel, UNBOUND};
 use crate::codegen::BufferRef;
 use crate::codegen::template::indent;
@@ -43,7 +43,7 @@ impl Kernel<'_> {
                 Source::Failures => {
                     self.buffers.push(Buffer {
                         at: BufferRef::Failures,
-                        element: "atomic<u32>".to_string(),
+                        element: Element::Atomic,
                         writes: true,
                     });
                     text.push_str(&self.fail());
@@ -90,10 +90,8 @@ impl Kernel<'_> {
         } else {
             let last = self.size(elements - 1);
             let at = BufferRef::Value(value);
-            let buffer = self.buffer(at);
-            let wide = self.buffers.iter().any(|b| b.at == at && b.element.starts_with("vec4"));
-            let element = if wide { "[at / 4u][at % 4u]" } else { "[at]" };
-            let element = self.loaded(dtype, &format!("{buffer}{element}"));
+            let place = if self.is_in_fours(at) { "[at / 4u][at % 4u]" } else { "[at]" };
+            let element = self.loaded(dtype, &format!("{}{place}", self.buffer(at)));
             format!("let at = min(position, {last});\nreturn {element};")
         };
         format!("\nfn fetch{operand}(position: u32) -> {ty} {{\n{}}}\n", indent(&body))

@@ -36,49 +36,24 @@ enum Phase {
 }
 
 fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
-    let rows = sort.rows.count();
-    let mut scratch = String::new();
-    match phase {
-        Phase::Whole => {
-            sort.rows.bind_outputs(&mut kernel);
-            sort.rows.bind_operands(&mut kernel);
-        }
-        Phase::Parts(_) => {
-            scratch = kernel.bind_scratch(true);
-            sort.rows.bind_prologue(&mut kernel);
-        }
-        Phase::Candidates(_) => {
-            sort.rows.bind_outputs(&mut kernel);
-            scratch = kernel.bind_scratch(false);
-        }
-    }
+    let scratch = bind(sort, &mut kernel, phase);
     let (parts, len) = match phase {
         Phase::Whole => (1, sort.rows.len),
         Phase::Parts(parts) => (parts, sort.rows.len),
         Phase::Candidates(parts) => (1, parts * sort.count),
     };
     let count = kernel.size(sort.count);
-    let fetch = if let Phase::Candidates(_) = phase {
-        let len = kernel.size(len);
-        format!(
-            "fn fetch(row: u32, j: u32) -> u32 {{\n    \
-             return {scratch}[(row * {len} + j) * 2u];\n}}\n\n\
-             fn position(row: u32, j: u32) -> u32 {{\n    \
-             return {scratch}[(row * {len} + j) * 2u + 1u];\n}}\n"
-        )
-    } else {
-        sort.fetch(&mut kernel) + "\nfn position(row: u32, j: u32) -> u32 {\n    return j;\n}\n"
+    let fetch = match phase {
+        Phase::Candidates(_) => fetch_candidates(&scratch, &kernel.size(len)),
+        Phase::Whole | Phase::Parts(_) => {
+            sort.fetch(&mut kernel) + "\nfn position(row: u32, j: u32) -> u32 {\n    return j;\n}\n"
+        }
     };
-    let write = if let Phase::Parts(_) = phase {
-        format!(
-            "fn write(id: u32, j: u32, key: u32, position: u32) {{\n    \
-             let at = (id * {count} + j) * 2u;\n    \
-             {scratch}[at] = key;\n    {scratch}[at + 1u] = position;\n}}\n"
-        )
-    } else {
-        sort.write(&mut kernel)
+    let write = match phase {
+        Phase::Parts(_) => write_candidates(&scratch, &count),
+        Phase::Whole | Phase::Candidates(_) => sort.write(&mut kernel),
     };
-    let groups = rows * parts;
+    let groups = sort.rows.count() * parts;
     let holes = [
         ("fetch", fetch),
         ("write", write),
@@ -93,4 +68,43 @@ fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
     ];
     let label = if let Phase::Parts(_) = phase { " (parts)" } else { "" };
     kernel.dispatch(include_str!("../../../shaders/sort_select.wgsl"), &holes, label, groups)
+}
+
+/// Binds what the phase reads and writes. The name of the scratch memory, if it has any.
+fn bind(sort: &Sort, kernel: &mut Kernel<'_>, phase: Phase) -> String {
+    match phase {
+        Phase::Whole => {
+            sort.rows.bind_outputs(kernel);
+            sort.rows.bind_operands(kernel);
+            String::new()
+        }
+        Phase::Parts(_) => {
+            let scratch = kernel.bind_scratch(true);
+            sort.rows.bind_prologue(kernel);
+            scratch
+        }
+        Phase::Candidates(_) => {
+            sort.rows.bind_outputs(kernel);
+            kernel.bind_scratch(false)
+        }
+    }
+}
+
+/// The functions that read candidates, of which a row has `len`.
+fn fetch_candidates(scratch: &str, len: &str) -> String {
+    format!(
+        "fn fetch(row: u32, j: u32) -> u32 {{\n    \
+         return {scratch}[(row * {len} + j) * 2u];\n}}\n\n\
+         fn position(row: u32, j: u32) -> u32 {{\n    \
+         return {scratch}[(row * {len} + j) * 2u + 1u];\n}}\n"
+    )
+}
+
+/// The function that writes a candidate, of which a workgroup has `count`.
+fn write_candidates(scratch: &str, count: &str) -> String {
+    format!(
+        "fn write(id: u32, j: u32, key: u32, position: u32) {{\n    \
+         let at = (id * {count} + j) * 2u;\n    \
+         {scratch}[at] = key;\n    {scratch}[at + 1u] = position;\n}}\n"
+    )
 }

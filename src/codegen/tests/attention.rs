@@ -135,6 +135,18 @@ fn strips() {
     }
 }
 
+/// One query over 600 keys, in two parts, with a mask: what a decoder runs for a token.
+#[test]
+fn a_kernel_for_few_queries() {
+    let limits = super::with_subgroups();
+    let layout = AttentionLayout::Strips { lanes: 4 };
+    let keys = AttentionSchedule::STRIP_THREADS;
+    let schedule = AttentionSchedule { layout, rows: 1, each: 1, keys, columns: 16, parts: 2 };
+    let sizes = Sizes { batch: 2, queries: 1, keys: 600, width: 16, out: 16 };
+    let case = case(DType::F32, &sizes, true, None, schedule);
+    insta::assert_snapshot!(super::text::validate(&case, &limits)[0].wgsl);
+}
+
 /// What a driver makes of this text changes by a fifth with small changes of it.
 #[test]
 fn a_kernel_for_matrix_units() {

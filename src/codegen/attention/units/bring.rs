@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Squares, guarded};
+use super::super::share::{guarded, rounds};
+use super::Squares;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::results::base;
 
@@ -67,14 +68,9 @@ impl Squares<'_> {
         ]
     }
 
-    /// The rounds in which the threads bring `columns` of each key, with what holds for those that have one in it, if
-    /// not all do.
+    /// The rounds in which the threads bring `columns` of each key.
     fn rounds(&self, columns: usize) -> impl Iterator<Item = (usize, Option<String>)> {
-        let (items, threads) = (self.schedule().keys * columns / 4, self.schedule().threads());
-        (0..items.div_ceil(threads)).map(move |round| {
-            let whole = (round + 1) * threads <= items;
-            (round, (!whole).then(|| format!("thread + {}u < {items}u", round * threads)))
-        })
+        rounds(self.schedule().keys * columns / 4, self.schedule().threads(), "thread")
     }
 
     /// The row of the tile that the thread brings a four of in `round`, and that four.

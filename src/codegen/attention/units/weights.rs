@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::super::hide::Hidden;
-use super::{Squares, guarded};
+use super::super::share::{guarded, shuffled};
+use super::Squares;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::template::indent;
 
@@ -100,14 +101,9 @@ impl Squares<'_> {
         let all = fours[1..]
             .iter()
             .fold(format!("a{r}_{}", fours[0]), |a, at| format!("max({a}, a{r}_{at})"));
-        let mut text = format!("var most{r} = most({all});\n");
-        let mut apart = 1;
-        while apart < self.lanes() {
-            let _ =
-                writeln!(text, "most{r} = max(most{r}, subgroupShuffleXor(most{r}, {apart}u));");
-            apart *= 2;
-        }
-        text
+        let most = format!("most{r}");
+        let take = |other: &str| format!("{most} = max({most}, {other});");
+        format!("var {most} = most({all});\n") + &shuffled(&most, self.lanes(), take)
     }
 
     /// Statements that leave the loop where sums of the workgroup's weights are past what each can safely be.
