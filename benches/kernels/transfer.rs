@@ -84,23 +84,29 @@ impl Bench {
         let mut profile = self.device.profile();
         profile.gpu.upload = Curve::default();
         let at_once = Device::builder().with_profile(profile).without_learning().gpu().await?;
+        let mut results = None;
         for (name, device) in [(NAME, &self.device), ("layers_3x4096_uploaded_at_once", &at_once)] {
-            let start = Instant::now();
             let mut random = Random::new(9);
-            let mut upload = || random.floats(SIDE * SIDE);
+            let data: Vec<_> = (0..=LAYERS).map(|_| random.floats(SIDE * SIDE)).collect();
+            let start = Instant::now();
             let mut batch = GpuCommandBatch::new(device);
-            let mut y = batch.upload_vec(upload(), [SIDE, SIDE]);
-            for _ in 0..LAYERS {
-                let w = batch.upload_vec(upload(), [SIDE, SIDE]);
+            let upload = |data| batch.upload_vec(data, [SIDE, SIDE]);
+            let uploads: Vec<_> = data.into_iter().map(upload).collect();
+            let mut y = uploads[0];
+            for &w in &uploads[1..] {
                 let product = batch.matmul(y, w);
                 y = batch.tanh(product);
             }
-            let _kept = batch.keep(y);
+            let kept = batch.keep(y);
             self.transfer(name, 4 * (LAYERS + 1) * SIDE * SIDE, start, async || {
                 batch.execute().await
             })
             .await?;
             println!("# {}", batch.stats());
+            let result = kept.read().await?;
+            if results.get_or_insert_with(|| result.clone()) != &result {
+                return Err(format!("{name}: not what came of waves").into());
+            }
         }
         Ok(())
     }
