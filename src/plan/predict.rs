@@ -76,7 +76,7 @@ pub(super) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// What moving an element of a sort costs, in flops.
+/// What moving an element of a sort costs, in flops: estimated, not measured.
 const SORT_MOVE: f64 = 16.0;
 
 /// What an element of a kernel of the user's own costs, of which nothing is known.
@@ -208,8 +208,8 @@ impl Tally<'_> {
     }
 }
 
-/// 1 for as few rows as one pass over the right operand serves, 0 from where a product is as good as square, in between
-/// by the logarithm.
+/// 1 for as few rows as one pass over the right operand serves, 0 from where a product is as good as square (estimated),
+/// in between by the logarithm.
 fn thinness(rows: usize) -> f64 {
     const SQUARE: f64 = 256.0;
     let few = STRIP_ROWS as f64;
@@ -221,7 +221,7 @@ fn thinness(rows: usize) -> f64 {
 /// next wait for it. Between 0.5 and 1.1 µs for 64 and 64, measured on an H200.
 const KEY_SECONDS: f64 = 0.8e-6 / 128.0;
 /// Seconds in which a workgroup of strips is done with the keys that it takes at a time: once what memory takes to
-/// answer, and a few shuffles.
+/// answer, and a few shuffles. Estimated, not measured.
 const STRIP_SECONDS: f64 = 1.5e-6;
 
 /// What the products of a step take on a GPU, where more is known than by their flops.
