@@ -52,8 +52,8 @@ impl Done {
     }
 }
 
-/// The functions `load`, of the position of a quad and what `parameters` adds, `compute` and `store`, with what they hand
-/// each other.
+/// The functions `load`, of the position of a quad and what `parameters` adds, `compute` and `store`, with what they
+/// hand each other.
 pub(super) fn functions(parameters: &str, loads: &Loads, done: &Done) -> String {
     let or = |text: &'static str, given: &str| -> String {
         if given.is_empty() { text.to_string() } else { given.to_string() }

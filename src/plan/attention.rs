@@ -5,7 +5,7 @@ use super::share::{AttentionLayout, AttentionSchedule};
 use crate::cost::{Limits, MatrixUnits};
 use crate::shape::points;
 
-/// Workgroups of many queries, and threads in all, that keep a large GPU busy: two for each of the 132 cores of an H200.
+/// Workgroups of many queries, and threads in all, that keep a large GPU busy: two a core of an H200, which has 132.
 const GROUPS: usize = 264;
 const THREADS: usize = 128 * GROUPS;
 /// Queries from which on a workgroup takes more of them: rows, those of a thread, and keys scored at a time.

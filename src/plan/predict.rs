@@ -208,8 +208,8 @@ impl Tally<'_> {
     }
 }
 
-/// 1 for as few rows as one pass over the right operand serves, 0 from where a product is as good as square (estimated),
-/// in between by the logarithm.
+/// 1 for as few rows as one pass over the right operand serves, 0 from where a product is as good as square (which is
+/// estimated), in between by the logarithm.
 fn thinness(rows: usize) -> f64 {
     const SQUARE: f64 = 256.0;
     let few = STRIP_ROWS as f64;
