@@ -133,6 +133,8 @@ impl Shared {
             return;
         }
         let is_small = bytes <= MOST_BYTES;
+        // Held meanwhile: a block that came back now would be leased for something else of the same run.
+        let before: Vec<_> = before.iter().map(Weak::upgrade).collect();
         let room = if is_small { None } else { self.room_to_come(job, &before) };
         if !is_small && room.is_none() {
             return;
@@ -150,10 +152,10 @@ impl Shared {
     fn room_to_come(
         &self,
         job: &Job,
-        before: &[Weak<DeviceBuffer>],
+        before: &[Option<Arc<DeviceBuffer>>],
     ) -> Option<Vec<Arc<DeviceBuffer>>> {
         let room = |(at, id): (usize, &ValueId)| {
-            if let Some(before) = before.get(at)?.upgrade() {
+            if let Some(before) = before.get(at)? {
                 return Some(Arc::new(before.again()));
             }
             let value = value(&job.plan, id.index()).ok()?;

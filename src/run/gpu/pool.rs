@@ -79,6 +79,10 @@ impl Lease {
         self.pool.health.is_lost()
     }
 
+    fn class(&self) -> (Kind, u64) {
+        (self.kind, self.buffer.size())
+    }
+
     /// Whether the block is on loan, and not [given up](Self::give_up).
     pub fn is_lent(&self) -> bool {
         self.is_lent.load(Ordering::Relaxed)
@@ -128,7 +132,7 @@ pub(super) type Needs = HashMap<(Kind, u64), usize>;
 pub(super) fn needs<'a>(leases: impl Iterator<Item = &'a Lease>) -> Needs {
     let mut needs = Needs::new();
     for lease in leases {
-        *needs.entry((lease.kind, lease.buffer.size())).or_default() += 1;
+        *needs.entry(lease.class()).or_default() += 1;
     }
     needs
 }
@@ -191,21 +195,21 @@ impl Pool {
         Some(self.lent(block))
     }
 
-    /// Begins those of `loans` that have not begun, if all of their blocks lie idle.
+    /// Begins those of `loans` that have not begun, if all of their blocks lie idle, and each is asked for once.
     pub fn claim<'a>(&self, loans: impl Iterator<Item = &'a Lease>) -> bool {
-        let claimed: SmallVec<[&Lease; 8]> = loans.filter(|loan| !loan.is_lent()).collect();
-        let class = |loan: &Lease| (loan.kind, loan.buffer.size());
         let mut idle = self.idle();
-        let is_idle = |loan: &&Lease| {
-            idle.free.get(&class(loan)).is_some_and(|blocks| blocks.contains_key(&loan.id))
-        };
-        if !claimed.iter().all(is_idle) {
-            return false;
+        let mut claimed: SmallVec<[(&Lease, (u64, Block)); 8]> = SmallVec::new();
+        for loan in loans.filter(|loan| !loan.is_lent()) {
+            let blocks = idle.free.get_mut(&loan.class());
+            let Some(found) = blocks.and_then(|blocks| blocks.remove(&loan.id)) else {
+                for (loan, found) in claimed {
+                    idle.free.entry(loan.class()).or_default().insert(loan.id, found);
+                }
+                return false;
+            };
+            claimed.push((loan, found));
         }
-        for loan in claimed {
-            if let Some(blocks) = idle.free.get_mut(&class(loan)) {
-                blocks.remove(&loan.id);
-            }
+        for (loan, _) in claimed {
             idle.idle_bytes -= loan.buffer.size();
             idle.lend(loan.buffer.size());
             loan.is_lent.store(true, Ordering::Relaxed);

@@ -184,3 +184,18 @@ async fn a_run_encoded_ahead_tells_where_it_failed() {
         assert_eq!(gpu.0.ahead.count(), runs_ahead, "{start}");
     }
 }
+
+#[tokio::test]
+async fn a_block_that_is_asked_for_twice_is_not_claimed() {
+    let gpu = gpu_or_return!();
+    let lease = |bytes| gpu.0.lease(Kind::Storage, bytes, &mut GpuCounts::default()).unwrap();
+    let (one, other) = (lease(1 << 20), lease(1 << 20));
+    let loans = [one.next(), other.next(), one.next()];
+    let idle = || gpu.memory().idle_bytes;
+    let none = idle();
+    drop((one, other));
+    assert!(!gpu.0.pool.claim(loans.iter()));
+    assert_eq!(idle() - none, 2 << 20, "what was found before is idle as it was");
+    assert!(gpu.0.pool.claim(loans[..2].iter()));
+    assert_eq!(idle(), none);
+}
