@@ -56,7 +56,9 @@ impl Keep {
             profile.iter().for_each(|profile| keep.write(profile));
         };
         // Without a thread, the next one that is kept will do.
-        drop(thread::Builder::new().name("onetrip-keep".into()).spawn(write));
+        if thread::Builder::new().name("onetrip-keep".into()).spawn(write).is_err() {
+            *self.later.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 
     fn write(&self, profile: &DeviceProfile) {
