@@ -4,7 +4,7 @@
 //! cargo run --release --example placement_regret -- [--quick] [--untaught] [--rested] [--list] [--svg file]
 //! ```
 //!
-//! Each graph of a grid runs by `Placement::Auto` first, on a device that learns, as users have it: up to 24 runs, in which
+//! Each graph of a grid runs by `Placement::Auto` first, on a device that learns, as users have it: up to 72 runs, in which
 //! near ties are tried on both sides and residents go where they are read. Then it is timed on the CPU, on the GPU and by
 //! Auto, in turn: in each of five rounds some runs each way, the first of which does not count. Times are medians of
 //! `execute` over all rounds. The published rules are asked which side they would take. Graphs that one side cannot hold,

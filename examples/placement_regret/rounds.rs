@@ -22,7 +22,7 @@ const BUDGET_OF_LONG: Budget = Budget { least: 1, ..BUDGET };
 const ROUNDS_OF_LONG: usize = 3;
 /// Runs after which Auto knows which side is faster, and residents lie where they are read; the fewest are enough for the
 /// residents, where runs take so long.
-const SETTLING: usize = 24;
+const SETTLING: usize = 72;
 const LEAST_SETTLING: usize = 4;
 const SETTLING_TIME: Duration = Duration::from_millis(500);
 
