@@ -94,7 +94,8 @@ pub(crate) fn to_vec<T: Copy + Send + Sync>(from: &[T]) -> Vec<T> {
         ask_for_large_pages(room);
     }
     threads::copy_to(from, room, share::<T>());
-    // SAFETY: the first `from.len()` elements were all written, by slices of the same lengths.
+    // SAFETY: there is room for `from.len()` elements, of which all were written: `copy_to` cuts both sides into slices of
+    // the same lengths and returns when each was copied.
     unsafe { values.set_len(from.len()) };
     values
 }

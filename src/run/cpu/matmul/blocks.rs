@@ -162,8 +162,8 @@ impl Worker<'_> {
             let w = Part::of(w, index, [&depth, columns], copies[1], &mut self.w);
             let more = from > 0;
             if let (true, Some(x), Some((w, stride))) = (by_rows, x.row, w.rows) {
-                // SAFETY: the sums of the block are this thread's alone; its one row is as long as it has columns, and
-                // is there.
+                // SAFETY: the sums of the block are this thread's alone; its one row is as long as it has columns, is
+                // there and holds numbers already.
                 let out = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
                 if !more {
                     out.fill(0.0);
