@@ -58,11 +58,12 @@ impl Ahead {
         self.next().as_ref().is_some_and(|next| next.prepared.leases().all(Lease::is_lent))
     }
 
-    /// Throws the run away if it was encoded for one of the blocks `freed`.
+    /// Throws the run away if it was encoded for one of the blocks `freed`, or binds one as a resident.
     fn forget(&self, freed: &[u64]) {
-        let mut next = self.next();
-        let lost = next.take_if(|next| next.prepared.leases().any(|it| freed.contains(&it.id)));
-        drop(next);
+        let lost = self.next().take_if(|Next { prepared, residents }| {
+            let leased = prepared.leases().map(|lease| &lease.id);
+            leased.chain(&*residents).any(|id| freed.contains(id))
+        });
         drop(lost);
     }
 
@@ -140,7 +141,10 @@ impl Shared {
             return;
         }
         // What fails here fails again, and is told, when the run is asked for.
-        let Ok(prepared) = self.prepare(job, room) else { return };
+        let Ok(prepared) = self.prepare(job, room) else {
+            ahead.wasted.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
         if !is_small {
             prepared.leases().for_each(Lease::give_up);
         }
@@ -148,15 +152,17 @@ impl Shared {
     }
 
     /// Room for what the next run keeps: where the run `before` the last one put it, of which whoever keeps the results
-    /// of the last in their place lets go when that has ended.
+    /// of the last in their place lets go when that has ended. None where the last run binds one of them: no kernel
+    /// reads and writes one block.
     fn room_to_come(
         &self,
         job: &Job,
         before: &[Option<Arc<DeviceBuffer>>],
     ) -> Option<Vec<Arc<DeviceBuffer>>> {
+        let is_bound = |id| job.residents.iter().any(|resident| resident.lease.id == id);
         let room = |(at, id): (usize, &ValueId)| {
             if let Some(before) = before.get(at)? {
-                return Some(Arc::new(before.again()));
+                return (!is_bound(before.lease.id)).then(|| Arc::new(before.again()));
             }
             let value = value(&job.plan, id.index()).ok()?;
             let (dtype, elements) = (value.dtype, value.shape.elements());

@@ -160,6 +160,47 @@ async fn idle_memory_is_freed_though_a_run_was_encoded_for_it() {
 }
 
 #[tokio::test]
+async fn a_resident_is_freed_though_a_run_was_encoded_that_binds_it() {
+    let gpu = gpu_or_return!();
+    // So small that it holds its memory: nothing of that is freed.
+    let program = Resident::new(&gpu, 999);
+    let input = program.input(&gpu, 3);
+    let mut result = None;
+    for _ in 0..4 {
+        result = Some(Arc::clone(&program.run(&gpu, &input).await.kept[0]));
+    }
+    assert_eq!(gpu.0.ahead.count(), 1);
+    drop(input);
+    gpu.trim();
+    assert_eq!(gpu.0.ahead.count(), 0);
+    assert!(program.is_of(&gpu, &result.unwrap(), 3).await);
+}
+
+/// What a run reads is no room for what the next one makes, or that could not be encoded.
+#[tokio::test]
+async fn large_runs_that_bind_the_last_result_keep_their_bind_groups() {
+    let gpu = gpu_or_return!();
+    let mut plan = Builder::new();
+    let x = plan.value(DType::U32, LARGE, Home::Resident(0));
+    let y = plan.value(DType::U32, LARGE, Home::Kept(0));
+    plan.0.keeps.push(y);
+    let kernels = gpu.compile_here(vec![map(y, x, "x + p", 10, LARGE)]).unwrap();
+    let program = Resident { plan: Arc::new(plan.0), kernels, len: LARGE };
+    let mut state = program.input(&gpu, 0);
+    let mut hits = Vec::new();
+    for _ in 0..8 {
+        let run = program.run(&gpu, &state).await;
+        hits.push(run.counts.bind_group_hits);
+        state = Arc::clone(&run.kept[0]);
+        assert_eq!(gpu.0.ahead.count(), 0);
+    }
+    // Two blocks take turns.
+    assert_eq!(hits[4..], [1; 4], "{hits:?}");
+    let read = gpu.read_resident(&state).await.unwrap().to_vec::<u32>();
+    assert!((80..).zip(&read).all(|(want, &got)| got == want) && read.len() == LARGE);
+}
+
+#[tokio::test]
 async fn a_run_encoded_ahead_tells_where_it_failed() {
     let gpu = gpu_or_return!();
     let mut plan = Builder::new();
