@@ -34,8 +34,10 @@ pub(crate) struct Choice {
 impl Choice {
     /// Whether it is still what `device` would choose where the data of residents lies so.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
-        let is_usual = |contest: &Arc<Contest>| contest.is_usual(self.prepared.asked);
-        self.prepared.fits(device, residents) && self.contest.as_ref().is_none_or(is_usual)
+        let holds = |contest: &Arc<Contest>| {
+            device.has_both_sides() && contest.is_usual(self.prepared.asked)
+        };
+        self.prepared.fits(device, residents) && self.contest.as_ref().is_none_or(holds)
     }
 
     /// The part of a run that begins now in finding out which way is faster.
@@ -107,8 +109,12 @@ impl Device {
 
     /// Whether no placement, and nothing that the graph leaves behind, says where it runs.
     fn is_free(&self, wanted: &Wanted<'_>) -> bool {
-        let has_choice = [Backend::Cpu, Backend::Gpu].into_iter().all(|side| self.uses(side));
-        has_choice && wanted.placement == Placement::Auto && !wanted.is_stateful
+        self.has_both_sides() && wanted.placement == Placement::Auto && !wanted.is_stateful
+    }
+
+    /// Whether graphs may run on either side as things stand.
+    fn has_both_sides(&self) -> bool {
+        [Backend::Cpu, Backend::Gpu].into_iter().all(|side| self.uses(side))
     }
 
     fn contest(&self, wanted: &Wanted<'_>, graph: Fingerprint) -> Option<Arc<Contest>> {

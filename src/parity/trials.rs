@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::batch::{BufferId, GpuCommandBatch, Wgsl};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement, Ran, Residence, Way};
-use crate::device::{Choice, Device, Wanted};
+use crate::device::{Choice, Device, Recovery, Wanted};
 use crate::found::found;
 
 /// The host computes rows at this rate.
@@ -136,6 +136,22 @@ fn what_is_no_near_tie_or_named_or_stateful_or_would_move_data_is_not_tried() {
     };
     let device = with(slow).expect("a GPU, as above");
     assert!(choice(&device, &softmax(&device, 1000).0).turn().is_none(), "tens of seconds");
+}
+
+#[tokio::test]
+async fn once_the_gpu_is_given_up_nothing_is_tried() {
+    let builder = Device::builder().without_cache().with_profile(profile(1.5));
+    let Some(device) = found(builder.recovery(Recovery::Cpu).both().await) else { return };
+    let (batch, _) = softmax(&device, 1000);
+    let before = choice(&device, &batch);
+    assert!(before.fits(&device, &[]) && before.turn().is_some());
+    device.simulate_loss();
+    let (mut lost, _) = softmax(&device, 1);
+    lost.set_placement(Placement::Gpu);
+    lost.execute().await.unwrap();
+    assert_eq!(lost.stats().backend, Some(Backend::Cpu));
+    assert!(!before.fits(&device, &[]), "else the host would be tried for the GPU");
+    assert!(choice(&device, &batch).turn().is_none());
 }
 
 #[test]
