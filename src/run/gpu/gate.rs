@@ -1,8 +1,8 @@
 //! What drivers do on threads of this crate, and the end of the process: a driver that is at work while it is unloaded
 //! crashes.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ static OF_PROCESS: Gate = Gate::new();
 pub(super) struct Gate {
     /// Twice how many are at work; odd when nobody else may be.
     passing: AtomicUsize,
+    /// When it was shut first. Several handlers of one end shut it, which have their patience together.
+    shut_first: OnceLock<Instant>,
 }
 
 const SHUT: usize = 1;
@@ -24,7 +26,7 @@ const ONE: usize = 2;
 
 impl Gate {
     pub const fn new() -> Self {
-        Self { passing: AtomicUsize::new(0) }
+        Self { passing: AtomicUsize::new(0), shut_first: OnceLock::new() }
     }
 
     /// The gate that is shut when the process ends in order.
@@ -48,10 +50,10 @@ impl Gate {
         Some(work())
     }
 
-    /// Lets nobody else pass, and waits for those that do.
+    /// Lets nobody else pass, and waits for those that do: no longer than `patience` after it was shut first.
     pub fn shut(&self, patience: Duration) {
         const LOOK: Duration = Duration::from_micros(200);
-        let began = Instant::now();
+        let began = self.shut_first.get_or_init(Instant::now);
         self.passing.fetch_or(SHUT, Ordering::AcqRel);
         while self.passing.load(Ordering::Acquire) > SHUT && began.elapsed() < patience {
             thread::sleep(LOOK);
@@ -79,8 +81,8 @@ pub(super) fn enter() -> Result<AtWork, DeviceError> {
 pub(super) struct AtWork(#[expect(dead_code, reason = "held")] Passing<'static>);
 
 impl Drop for AtWork {
-    /// What the driver has loaded for its work is unloaded before what was registered earlier is done. It loads most with
-    /// the first, so that it is enough to register after the first, second, fourth and so on.
+    /// What the driver has loaded for its work is unloaded before what was registered earlier is done. It loads most
+    /// with the first, so that it is enough to register after the first, second, fourth and so on.
     fn drop(&mut self) {
         static DONE: AtomicUsize = AtomicUsize::new(0);
         if (DONE.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
@@ -89,8 +91,8 @@ impl Drop for AtWork {
     }
 }
 
-/// Has the gate shut when the main thread, if it is this one, ends the process in order: before anything is unloaded, also
-/// what drivers have loaded since. No handler of a process's end runs as early.
+/// Has the gate shut when the main thread, if it is this one, ends the process in order: before anything is unloaded,
+/// also what drivers have loaded since. No handler of a process's end runs as early.
 #[cfg(target_os = "linux")]
 fn at_end_of_main() {
     struct End {
