@@ -1,10 +1,11 @@
-//! The pass *waves*: large uploads go to a GPU in parts, so that it works on what has come while the host packs the rest.
+//! The pass *waves*: large uploads go to a GPU in parts, so that it works on what has come while the host packs the
+//! rest.
 
 use std::ops::Range;
 
 use super::step::{Step, ValueId};
 use super::{Home, Plan, Target};
-use crate::cost::Backend;
+use crate::cost::{Aspect, Backend};
 
 /// What a cut must be worth: the device works for this long on what has come, and the host packs for as long meanwhile.
 /// To submit once more takes 7 to 25 µs on an H200.
@@ -25,7 +26,8 @@ pub(super) fn assign(plan: &mut Plan, stored_bytes: &[u64], target: &Target) {
         return;
     }
     let uploads = first_used(plan);
-    let rate = target.profile.gpu.upload.rate(plan.bytes_up as f64);
+    let learned = target.profile.learned.factor(Aspect::trip(Backend::Gpu));
+    let rate = target.profile.gpu.upload.rate(plan.bytes_up as f64) / learned;
     let mut steps: Vec<Timing> = plan
         .steps
         .iter()

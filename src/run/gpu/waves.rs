@@ -20,6 +20,11 @@ impl Shared {
     ///
     /// Where one cannot be packed or submitted, those before it are done in vain.
     pub fn launch_in_waves(self: &Arc<Self>, job: &Job) -> Result<(Option<Flight>, GpuRun), Error> {
+        debug_assert_eq!(
+            job.plan.waves.last().map(|wave| wave.dispatches.end),
+            Some(job.kernels.dispatches.len()),
+            "a dispatch is in no wave"
+        );
         let mut counts = GpuCounts::default();
         let memory = Memory::lease(self, job, None, &mut counts)?;
         let Results { outputs, failures, readback } = self.room_for_results(job, &mut counts)?;
