@@ -45,8 +45,8 @@ fn choice(device: &Device, batch: &GpuCommandBatch) -> Choice {
     device.prepare(&wanted(batch)).expect("a plan").0
 }
 
-/// As if a run alone had taken so many microseconds where it went.
-fn ran(device: &Device, batch: &GpuCommandBatch, micros: impl Fn(Way) -> u64) -> Way {
+/// As if a run alone had taken so many milliseconds where it went: so many that four runs of a way are enough.
+fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Way) -> u64) -> Way {
     let choice = choice(device, batch);
     let foreseen = device.foresee(&wanted(batch), &device.targets()).expect("a plan").0.ways[0];
     let Some(mut turn) = choice.turn() else { return choice.prepared.ways[0] };
@@ -56,11 +56,11 @@ fn ran(device: &Device, batch: &GpuCommandBatch, micros: impl Fn(Way) -> u64) ->
         let (on_trial, _) = device.prepare_way(&wanted(batch), way).expect("a plan");
         assert_eq!(on_trial.ways[0], way);
     }
-    device.tried(&mut turn, Ran::Took(1000 * micros(way)), || true);
+    device.tried(&mut turn, Ran::Took(1_000_000 * millis(way)), || true);
     way
 }
 
-fn micros(cpu: u64, gpu: u64) -> impl Fn(Way) -> u64 {
+fn millis(cpu: u64, gpu: u64) -> impl Fn(Way) -> u64 {
     move |way| if way == Way::Gpu { gpu } else { cpu }
 }
 
@@ -70,15 +70,12 @@ fn what_was_misjudged_near_a_tie_goes_to_the_right_side_either_way() {
         let Some(device) = device(times) else { return };
         let (batch, _) = softmax(&device, 1000);
         let went: Vec<Way> =
-            (0..20).map(|_| ran(&device, &batch, micros(truth.0, truth.1))).collect();
+            (0..20).map(|_| ran(&device, &batch, millis(truth.0, truth.1))).collect();
         let other = if first == Way::Cpu { Way::Gpu } else { Way::Cpu };
         assert_eq!(went, [&[first; 4][..], &[other; 16]].concat(), "{times}");
         let page = explained(batch);
-        let said = if other == Way::Gpu {
-            "gpu 43.0 µs, cpu 61.0 µs"
-        } else {
-            "cpu 43.0 µs, gpu 61.0 µs"
-        };
+        let said =
+            if other == Way::Gpu { "gpu 43.0 ms, cpu 61.0 ms" } else { "cpu 43.0 ms, gpu 61.0 ms" };
         assert!(page.contains(&format!("measured: {said}")), "{page}");
         assert!(page.contains("placed by what runs took: "), "{page}");
         assert!(device.profile().to_string().contains("learned: of graphs that were tried"));
@@ -94,10 +91,10 @@ fn what_was_judged_right_stays_and_the_other_plan_is_forgotten() {
     let Some(device) = device(1.5) else { return };
     let (batch, _) = softmax(&device, 1000);
     let usual = choice(&device, &batch);
-    (0..7).for_each(|_| _ = ran(&device, &batch, micros(43, 61)));
+    (0..7).for_each(|_| _ = ran(&device, &batch, millis(43, 61)));
     assert_eq!(device.pool_stats().plans, 2);
     assert!(usual.fits(&device, &[]));
-    ran(&device, &batch, micros(43, 61));
+    ran(&device, &batch, millis(43, 61));
     assert!(!usual.fits(&device, &[]), "it was a prediction");
     assert_eq!(device.pool_stats().plans, 0);
     let kept = choice(&device, &batch);
@@ -158,12 +155,12 @@ async fn once_the_gpu_is_given_up_nothing_is_tried() {
 fn without_learning_nothing_is_tried_and_what_is_known_still_holds() {
     let Some(learned) = device(1.5) else { return };
     let (batch, _) = softmax(&learned, 1000);
-    (0..8).for_each(|_| _ = ran(&learned, &batch, micros(61, 43)));
+    (0..8).for_each(|_| _ = ran(&learned, &batch, millis(61, 43)));
     for (profile, way) in [(profile(1.5), Way::Cpu), (learned.profile(), Way::Gpu)] {
         let builder = Device::builder().without_cache().without_learning();
         let device = pollster::block_on(builder.with_profile(profile.clone()).both()).unwrap();
         let (batch, _) = softmax(&device, 1000);
-        assert!((0..99).all(|_| ran(&device, &batch, micros(999, 999)) == way));
+        assert!((0..99).all(|_| ran(&device, &batch, millis(999, 999)) == way));
         assert_eq!(device.profile(), profile);
     }
 }
@@ -175,7 +172,7 @@ fn a_profile_says_all_that_was_seen() {
     let mut before = device.profile();
     for run in 0..8 {
         assert!(run == 0 || !before.learned.is_empty());
-        ran(&device, &batch, micros(61, 43));
+        ran(&device, &batch, millis(61, 43));
         let after = device.profile();
         assert_ne!(after, before, "run {run}");
         before = after;
@@ -183,10 +180,10 @@ fn a_profile_says_all_that_was_seen() {
     let same = with(device.profile()).expect("as above");
     assert_eq!(same.profile(), device.profile());
     let (recorded_anew, _) = softmax(&same, 1000);
-    assert_eq!(ran(&same, &recorded_anew, micros(61, 43)), Way::Gpu);
+    assert_eq!(ran(&same, &recorded_anew, millis(61, 43)), Way::Gpu);
     device.forget_learned();
     assert!(device.profile().learned.is_empty());
-    assert_eq!(ran(&device, &batch, micros(61, 43)), Way::Cpu);
+    assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Cpu);
 }
 
 #[test]
@@ -197,7 +194,7 @@ fn what_got_slow_is_tried_again_ever_more_rarely() {
     // The card is faster at first, then its clocks fall, and rise again.
     for run in 0..3000 {
         let gpu = if run / 300 % 2 == 0 { 43 } else { 200 };
-        if ran(&device, &batch, micros(61, gpu)) == Way::Cpu && run >= 4 {
+        if ran(&device, &batch, millis(61, gpu)) == Way::Cpu && run >= 4 {
             on_cpu.push(run);
         }
     }
@@ -205,7 +202,7 @@ fn what_got_slow_is_tried_again_ever_more_rarely() {
     assert_eq!(on_cpu[0], 8 + 292 + 16 + 4);
     assert_eq!(on_cpu.len(), 3000 - on_cpu[0]);
     // A host that gets slow is left again, later.
-    let went: Vec<Way> = (0..200).map(|_| ran(&device, &batch, micros(500, 43))).collect();
+    let went: Vec<Way> = (0..200).map(|_| ran(&device, &batch, millis(500, 43))).collect();
     let first = went.iter().position(|&way| way == Way::Gpu);
     assert_eq!(first, Some(32 + 4));
     assert!(went[36..].iter().all(|&way| way == Way::Gpu));
@@ -215,7 +212,7 @@ fn what_got_slow_is_tried_again_ever_more_rarely() {
 fn of_runs_at_once_one_is_tried_and_none_counts() {
     let Some(device) = device(1.5) else { return };
     let (batch, _) = softmax(&device, 1000);
-    (0..4).for_each(|_| _ = ran(&device, &batch, micros(61, 43)));
+    (0..4).for_each(|_| _ = ran(&device, &batch, millis(61, 43)));
     let choices: Vec<Choice> = (0..16).map(|_| choice(&device, &batch)).collect();
     let mut turns: Vec<_> =
         choices.iter().map(|choice| choice.turn().expect("near a tie")).collect();
@@ -225,11 +222,11 @@ fn of_runs_at_once_one_is_tried_and_none_counts() {
     }
     drop(turns);
     // A run that was dropped does not hold up the others either.
-    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, micros(61, 43)), Way::Cpu));
+    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Cpu));
     drop(choices[0].turn());
-    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, micros(61, 43)), Way::Cpu));
-    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, micros(61, 43)), Way::Gpu));
-    assert_eq!(ran(&device, &batch, micros(61, 43)), Way::Gpu);
+    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Cpu));
+    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Gpu));
+    assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Gpu);
 }
 
 #[test]
@@ -239,12 +236,12 @@ fn many_graphs_are_tried_and_the_last_are_known() {
     let of_first = choice(&device, &first);
     for rows in 1..700 {
         let (batch, _) = softmax(&device, rows);
-        (0..8).for_each(|_| _ = ran(&device, &batch, micros(61, 43)));
+        (0..8).for_each(|_| _ = ran(&device, &batch, millis(61, 43)));
         assert!(device.profile().learned.trials.len() <= 512);
     }
     assert!(!of_first.fits(&device, &[]), "the profile knows nothing of it");
-    assert_eq!(ran(&device, &first, micros(61, 43)), Way::Cpu);
-    assert_eq!(ran(&device, &softmax(&device, 699).0, micros(61, 43)), Way::Gpu);
+    assert_eq!(ran(&device, &first, millis(61, 43)), Way::Cpu);
+    assert_eq!(ran(&device, &softmax(&device, 699).0, millis(61, 43)), Way::Gpu);
 }
 
 #[cfg(feature = "serde")]
@@ -256,7 +253,7 @@ fn what_was_tried_is_kept_on_disk_and_forgotten_there() {
     let Some(device) = open() else { return };
     device.set_profile(DeviceProfile { measured: true, ..profile(1.5) });
     let (batch, _) = softmax(&device, 1000);
-    (0..8).for_each(|_| _ = ran(&device, &batch, micros(61, 43)));
+    (0..8).for_each(|_| _ = ran(&device, &batch, millis(61, 43)));
     // A thread of its own writes it.
     let written =
         || Some(open().expect("as above")).filter(|next| !next.profile().learned.is_empty());
@@ -266,7 +263,7 @@ fn what_was_tried_is_kept_on_disk_and_forgotten_there() {
     });
     let reopened = reopened.expect("it was kept");
     assert_eq!(reopened.profile(), device.profile());
-    assert_eq!(ran(&reopened, &softmax(&reopened, 1000).0, micros(61, 43)), Way::Gpu);
+    assert_eq!(ran(&reopened, &softmax(&reopened, 1000).0, millis(61, 43)), Way::Gpu);
     device.forget_learned();
     assert!(open().expect("as above").profile().learned.is_empty());
     assert!(open().expect("as above").profile().measured);
