@@ -10,6 +10,7 @@ use crate::units::{bytes, seconds};
 
 /// Who chose the side.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for a page")]
 pub(crate) enum Chooser {
     /// The planner, by predicted times.
     Times,
@@ -40,6 +41,7 @@ impl fmt::Display for Chooser {
 
 /// Why a step runs where it does.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for a line of a page")]
 enum Reason {
     Faster,
     /// Runs took so long.
