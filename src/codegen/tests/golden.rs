@@ -103,32 +103,27 @@ fn layer_norm() {
     insta::assert_snapshot!(print(&make.finish(form)));
 }
 
-#[test]
-fn softmax_by_subgroups() {
-    let dims = [8, 4_096];
+/// The softmax of 8 rows of `len`.
+fn softmax(len: usize) -> Case {
+    let dims = [8, len];
     let mut make = Maker::default();
     let x = make.value(DType::F32, &dims);
     let prologue = make.load(x, Space::Main, row_major(&dims));
     let root = make.expr.acc(Ty::F32).r();
     make.output(DType::F32, &dims, root);
     let (outer, kind) = ([8][..].into(), RowKind::Softmax);
-    let form = Form::Row(RowForm { kind, outer, len: 4_096, prologue, epsilon: None, parts: 1 });
-    let limits = super::with_subgroups();
-    insta::assert_snapshot!(print_for(&make.finish(form), &limits));
+    make.finish(Form::Row(RowForm { kind, outer, len, prologue, epsilon: None, parts: 1 }))
+}
+
+#[test]
+fn softmax_by_subgroups() {
+    insta::assert_snapshot!(print_for(&softmax(4_096), &super::with_subgroups()));
 }
 
 /// Fours of a row begin where those of the one before do not; what is before and after them goes alone.
 #[test]
 fn softmax_of_long_odd_rows() {
-    let dims = [8, 4_097];
-    let mut make = Maker::default();
-    let x = make.value(DType::F32, &dims);
-    let prologue = make.load(x, Space::Main, row_major(&dims));
-    let root = make.expr.acc(Ty::F32).r();
-    make.output(DType::F32, &dims, root);
-    let (outer, kind) = ([8][..].into(), RowKind::Softmax);
-    let form = Form::Row(RowForm { kind, outer, len: 4_097, prologue, epsilon: None, parts: 1 });
-    let text = print(&make.finish(form));
+    let text = print(&softmax(4_097));
     assert!(text.contains("fn element_edge"), "rows without edges");
     insta::assert_snapshot!(text);
 }

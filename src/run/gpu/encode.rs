@@ -138,7 +138,6 @@ impl Encode<'_> {
                 self.down(&readback.buffer, outputs)?
             }
         };
-        counts.submits = 1;
         let Self { job, memory, .. } = self;
         let kernels = Arc::clone(&job.kernels);
         Ok(Script { kernels, groups, up, down, memory, returns })

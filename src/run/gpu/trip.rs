@@ -186,6 +186,7 @@ impl Shared {
             encoding.of(|| {
                 let scope = Scope::open(&self.device, &self.health);
                 let script = encode.script(&mut counts, returns, copies, &outputs)?;
+                counts.submits = 1;
                 let alone = stays || !kept.is_empty() || job.timeline.is_kept();
                 let work = if alone || !Gather::takes(&script) {
                     Work::Recorded(self.record(job, script)?)

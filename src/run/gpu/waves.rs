@@ -34,7 +34,6 @@ impl Shared {
         let scope = Scope::open(&self.device, &self.health);
         let mut script = encode.script(&mut counts, returns, Vec::new(), &outputs)?;
         scope.close(|| job.kernels.doing())?;
-        counts.submits = 0;
         let mut flight: Option<Flight> = None;
         let mut waves = job.plan.waves.iter().peekable();
         while let Some(wave) = waves.next() {

@@ -42,6 +42,15 @@ impl Resident {
         soon(gpu.run(job)).await.unwrap()
     }
 
+    /// The result of four runs, in place of each other: from the third on they are encoded ahead.
+    async fn run_often(&self, gpu: &Gpu, input: &Arc<DeviceBuffer>) -> Arc<DeviceBuffer> {
+        let mut result = None;
+        for _ in 0..4 {
+            result = Some(Arc::clone(&self.run(gpu, input).await.kept[0]));
+        }
+        result.unwrap()
+    }
+
     /// Whether `kept` is what a run makes of words that count up from `start`.
     async fn is_of(&self, gpu: &Gpu, kept: &DeviceBuffer, start: u32) -> bool {
         let read = gpu.read_resident(kept).await.unwrap().to_vec::<u32>();
@@ -121,10 +130,7 @@ async fn what_others_took_meanwhile_is_theirs() {
     let gpu = gpu_or_return!();
     let program = Resident::new(&gpu, LARGE);
     let input = program.input(&gpu, 3);
-    let mut result = None;
-    for _ in 0..4 {
-        result = Some(Arc::clone(&program.run(&gpu, &input).await.kept[0]));
-    }
+    let mut result = program.run_often(&gpu, &input).await;
     let mut others = Vec::new();
     for runs_ahead in [1, 0, 0] {
         // Where the slot was, and the result before the last.
@@ -135,10 +141,10 @@ async fn what_others_took_meanwhile_is_theirs() {
             let other = gpu.read_resident(other).await.unwrap().to_vec::<u32>();
             assert!((start..).zip(other).all(|(want, got)| want == got));
         }
-        for kept in [&run.kept[0], result.as_ref().unwrap()] {
+        for kept in [&run.kept[0], &result] {
             assert!(program.is_of(&gpu, kept, 3).await);
         }
-        result = Some(Arc::clone(&run.kept[0]));
+        result = Arc::clone(&run.kept[0]);
     }
 }
 
@@ -147,14 +153,11 @@ async fn idle_memory_is_freed_though_a_run_was_encoded_for_it() {
     let gpu = gpu_or_return!();
     let program = Resident::new(&gpu, LARGE);
     let input = program.input(&gpu, 3);
-    let mut result = None;
-    for _ in 0..4 {
-        result = Some(Arc::clone(&program.run(&gpu, &input).await.kept[0]));
-    }
+    let result = program.run_often(&gpu, &input).await;
     assert_eq!(gpu.0.ahead.count(), 1);
     gpu.trim();
     assert_eq!((gpu.0.ahead.count(), gpu.memory().idle_bytes), (0, 0));
-    assert!(program.is_of(&gpu, &result.unwrap(), 3).await);
+    assert!(program.is_of(&gpu, &result, 3).await);
     let run = program.run(&gpu, &input).await;
     assert!(program.is_of(&gpu, &run.kept[0], 3).await);
 }
@@ -165,15 +168,12 @@ async fn a_resident_is_freed_though_a_run_was_encoded_that_binds_it() {
     // So small that it holds its memory: nothing of that is freed.
     let program = Resident::new(&gpu, 999);
     let input = program.input(&gpu, 3);
-    let mut result = None;
-    for _ in 0..4 {
-        result = Some(Arc::clone(&program.run(&gpu, &input).await.kept[0]));
-    }
+    let result = program.run_often(&gpu, &input).await;
     assert_eq!(gpu.0.ahead.count(), 1);
     drop(input);
     gpu.trim();
     assert_eq!(gpu.0.ahead.count(), 0);
-    assert!(program.is_of(&gpu, &result.unwrap(), 3).await);
+    assert!(program.is_of(&gpu, &result, 3).await);
 }
 
 /// What a run reads is no room for what the next one makes, or that could not be encoded.
