@@ -26,7 +26,8 @@ impl<K: Hash + Eq, V> Lru<K, V> {
     }
 
     /// Adds an entry. Where the map is full, the older half goes first, and is returned, so that the cost of the search is
-    /// spread over many insertions.
+    /// spread over many insertions. To drop what is returned may take long: after the map is unlocked, then.
+    #[must_use]
     pub fn insert(&mut self, key: K, value: V) -> Vec<V> {
         let mut forgotten = Vec::new();
         if self.entries.len() >= self.capacity {
@@ -49,8 +50,10 @@ impl<K: Hash + Eq, V> Lru<K, V> {
         self.entries.len()
     }
 
-    pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
-        self.entries.retain(|key, _| keep(key));
+    /// Takes out the entries of the keys for which `takes` is true.
+    #[must_use]
+    pub fn extract(&mut self, mut takes: impl FnMut(&K) -> bool) -> Vec<V> {
+        self.entries.extract_if(|key, _| takes(key)).map(|(_, (_, value))| value).collect()
     }
 }
 
@@ -62,7 +65,8 @@ mod tests {
     fn what_is_used_stays_and_the_size_is_bounded() {
         let mut lru = Lru::new(8);
         for key in 0..1_000 {
-            lru.insert(key, key * 10);
+            let forgotten = lru.insert(key, key * 10);
+            assert!(forgotten.len() <= 5 && !forgotten.contains(&0), "{forgotten:?}");
             if key > 0 {
                 assert_eq!(lru.get(&0), Some(&0), "after {key}");
             }
@@ -75,8 +79,20 @@ mod tests {
     #[test]
     fn a_capacity_of_one_holds_the_last() {
         let mut lru = Lru::new(1);
-        lru.insert("a", 1);
-        lru.insert("b", 2);
+        assert!(lru.insert("a", 1).is_empty());
+        assert_eq!(lru.insert("b", 2), [1]);
         assert_eq!((lru.get("a").copied(), lru.get("b").copied()), (None, Some(2)));
+    }
+
+    #[test]
+    fn what_is_extracted_is_there_no_more() {
+        let mut lru = Lru::new(8);
+        for key in 0..6 {
+            assert!(lru.insert(key, key * 10).is_empty());
+        }
+        let mut even = lru.extract(|key| key % 2 == 0);
+        even.sort_unstable();
+        assert_eq!(even, [0, 20, 40]);
+        assert_eq!((lru.len(), lru.get(&2).copied(), lru.get(&3).copied()), (3, None, Some(30)));
     }
 }

@@ -3,7 +3,7 @@
 #[cfg(feature = "gpu")]
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use smallvec::SmallVec;
 
@@ -251,26 +251,29 @@ impl Plans {
 
     /// Plans anew from now on.
     pub fn forget(&self) {
-        *self.plans.lock().unwrap_or_else(PoisonError::into_inner) = Lru::new(PLANS);
+        let _gone = self.plans().extract(|_| true);
     }
 
     /// Forgets the plans of `graph` for other ways than the one that is `kept`, where it is left to the planner.
     pub fn forget_ways(&self, graph: Fingerprint, kept: Option<Way>) {
-        let stays =
-            |key: &Key| key.graph != graph || key.placement != Placement::Auto || key.way == kept;
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).retain(stays);
+        let goes =
+            |key: &Key| key.graph == graph && key.placement == Placement::Auto && key.way != kept;
+        let _gone = self.plans().extract(goes);
     }
 
     /// How often a plan was found and not found, and how many there are.
     pub fn counts(&self) -> (u64, u64, usize) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let plans = self.plans().len();
         (count(&self.hits), count(&self.misses), plans)
     }
 
     fn keep(&self, key: Key, prepared: &Arc<Prepared>) {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.insert(key, Arc::clone(prepared));
+        let _forgotten = self.plans().insert(key, Arc::clone(prepared));
+    }
+
+    fn plans(&self) -> MutexGuard<'_, Lru<Key, Arc<Prepared>>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,7 @@ use super::record::{Script, Transfer};
 use super::resident::DeviceBuffer;
 use super::returns::Returns;
 use super::trip::Job;
-use super::{GpuCounts, GroupKey, Shared};
+use super::{GpuCounts, GroupKey, Shared, let_go};
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::DeviceError;
 use crate::plan::{Home, Plan, Value};
@@ -245,7 +245,8 @@ impl Shared {
             layout: &layout.group,
             entries: &entries,
         });
-        self.bind_groups().insert(key, group.clone());
+        let forgotten = self.bind_groups().insert(key, group.clone());
+        let_go(forgotten);
         group
     }
 }

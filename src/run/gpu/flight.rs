@@ -142,7 +142,7 @@ impl Flight {
                 Err(shared.health.lost(&shared.device, "its results cannot be mapped"))
             }
             Landing::Refused(error) => {
-                shared.bind_groups().retain(|_| false);
+                shared.forget_bind_groups();
                 Err(error)
             }
         }

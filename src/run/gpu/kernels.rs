@@ -219,7 +219,7 @@ impl Compiler {
         let created = map_each(missing.clone().into_iter(), || (), |(), item| create(item));
         for (&(_, key), pipeline) in missing.iter().zip(created) {
             let pipeline = pipeline?;
-            self.pipelines().insert(key.clone(), Arc::clone(&pipeline));
+            let _forgotten = self.pipelines().insert(key.clone(), Arc::clone(&pipeline));
             distinct.insert(key, Some(pipeline));
         }
         let pipelines = keys.iter().filter_map(|key| distinct[key].clone()).collect();

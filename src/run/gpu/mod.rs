@@ -310,10 +310,17 @@ impl Gpu {
     }
 }
 
+/// Drops bind groups on another thread: thousands of them, or one while a driver compiles, take it milliseconds.
+fn let_go(groups: Vec<wgpu::BindGroup>) {
+    if !groups.is_empty() {
+        closer::close(Arc::new(groups));
+    }
+}
+
 impl Sweep for Shared {
     fn sweep(&self) {
         self.pool.sweep();
-        self.forget_freed();
+        drop(self.take_freed());
         let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
     }
 }
@@ -373,16 +380,23 @@ impl Shared {
     /// Gives idle memory back to the driver.
     fn free_idle(&self) {
         self.pool.trim();
-        self.forget_freed();
+        drop(self.take_freed());
         let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
     }
 
-    /// Drops bind groups of freed buffers and what was encoded for these, which keep their memory alive.
-    fn forget_freed(&self) {
+    /// Takes out the bind groups of freed buffers, and drops what was encoded for these. Both keep their memory alive.
+    fn take_freed(&self) -> Vec<wgpu::BindGroup> {
         let freed = self.pool.freed();
-        if !freed.is_empty() {
-            self.ahead.forget(&freed);
-            self.bind_groups().retain(|key| !key.blocks.iter().any(|id| freed.contains(id)));
+        if freed.is_empty() {
+            return Vec::new();
         }
+        self.ahead.forget(&freed);
+        self.bind_groups().extract(|key| key.blocks.iter().any(|id| freed.contains(id)))
+    }
+
+    /// After a refusal: what was bound may be no good any more.
+    fn forget_bind_groups(&self) {
+        let all = self.bind_groups().extract(|_| true);
+        let_go(all);
     }
 }

@@ -61,7 +61,7 @@ fn known(source: &Arc<str>) -> Arc<Parsed> {
     }
     let parsed = caught(|| Module::parse(source));
     let parsed = Arc::new(parsed.unwrap_or_else(|what| Err(Wrong { line: None, what })));
-    modules().insert(Arc::clone(source), Arc::clone(&parsed));
+    let _forgotten = modules().insert(Arc::clone(source), Arc::clone(&parsed));
     parsed
 }
 

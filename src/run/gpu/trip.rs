@@ -18,7 +18,7 @@ use super::resident::DeviceBuffer;
 use super::returns::Returns;
 use super::staging::{Load, host_data};
 use super::stamps::Stamps;
-use super::{Gpu, GpuCounts, Shared};
+use super::{Gpu, GpuCounts, Shared, let_go};
 use crate::clock::Stopwatch;
 use crate::error::{DeviceError, Error};
 use crate::plan::{Home, Plan};
@@ -138,7 +138,7 @@ impl Prepared {
 impl Shared {
     fn launch(self: &Arc<Self>, job: &Job) -> Result<(Option<Flight>, GpuRun), Error> {
         self.health.check(&self.device)?;
-        self.forget_freed();
+        let_go(self.take_freed());
         // Neither what was encoded ahead nor what is submitted in waves takes times.
         let timed = job.timeline.is_kept();
         if !job.plan.waves.is_empty() && !timed {
@@ -194,7 +194,7 @@ impl Shared {
                     Work::Script(script)
                 };
                 let done = scope.close(|| job.kernels.doing()).map(|()| work);
-                done.inspect_err(|_| self.bind_groups().retain(|_| false))
+                done.inspect_err(|_| self.forget_bind_groups())
             })?
         };
         Ok(Prepared { work, kept, outputs, failures, counts, stays })
@@ -237,7 +237,7 @@ impl Shared {
         let scope = Scope::open(&self.device, &self.health);
         let flight = Flight::submit(self, commands, returns, self.hold(&job.permit)?);
         let done = scope.close(|| job.kernels.doing());
-        done.inspect_err(|_| self.bind_groups().retain(|_| false))?;
+        done.inspect_err(|_| self.forget_bind_groups())?;
         job.kernels.sent();
         Ok(flight)
     }
