@@ -11,6 +11,8 @@ use crate::calibrate::{AtOnce, Progress, Subject, measure};
 use crate::caught::caught;
 use crate::cost::DeviceProfile;
 use crate::error::{DeviceError, Result, RunError};
+#[cfg(feature = "serde")]
+use crate::run::threads::off_thread;
 
 /// The thread that measures.
 pub(super) struct Background {
@@ -68,7 +70,8 @@ impl Device {
         self.0.plans.forget();
         #[cfg(feature = "serde")]
         if let Some(keep) = &self.0.keep {
-            keep.save(&profile);
+            let (disk, profile) = (Arc::clone(keep.disk()), profile.clone());
+            off_thread(move || disk.save(|| profile)).await;
         }
         Ok(profile)
     }
@@ -113,7 +116,7 @@ impl Inner {
         let reckoning = Arc::clone(&self.reckoning);
         let plans = Arc::clone(&self.plans);
         #[cfg(feature = "serde")]
-        let keep = self.keep.clone();
+        let disk = self.keep.as_ref().map(|keep| Arc::clone(keep.disk()));
         move || {
             if !activity.wait_for_pause() {
                 return;
@@ -122,12 +125,12 @@ impl Inner {
             let measured = pollster::block_on(measure(&subject, pace, &mut |_| {}));
             // A device that fails will say so to who uses it.
             if let Ok(Some(profile)) = measured {
-                #[cfg(feature = "serde")]
-                if let Some(keep) = &keep {
-                    keep.save(&profile);
-                }
                 reckoning.set(profile);
                 plans.forget();
+                #[cfg(feature = "serde")]
+                if let Some(disk) = disk {
+                    disk.save(|| reckoning.profile());
+                }
             }
         }
     }

@@ -1,21 +1,23 @@
 //! Profiles on disk, from process to process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::DeviceInfo;
 use crate::cost::DeviceProfile;
 use crate::store::Store;
 
-/// Where the profile of one device lies.
-#[derive(Clone)]
-pub(super) struct Keep {
+/// Where the profile of one device lies. Whoever drops it waits until what is to be written is.
+pub(super) struct Keep(Arc<Disk>);
+
+/// The same for who writes only.
+pub(super) struct Disk {
     store: Arc<Store>,
     key: String,
     /// What a thread that was started is still to write.
-    later: Arc<Mutex<Option<DeviceProfile>>>,
+    later: Mutex<Option<DeviceProfile>>,
     /// Held by who writes.
-    writing: Arc<Mutex<()>>,
+    writing: Mutex<()>,
 }
 
 impl Keep {
@@ -25,40 +27,59 @@ impl Keep {
         let build = if cfg!(debug_assertions) { "debug" } else { "release" };
         let DeviceInfo { name, api, driver, threads, .. } = info;
         let key = format!("profile {version} {build} {name} {api} {driver} {threads} threads");
-        Self { store, key, later: Arc::default(), writing: Arc::default() }
+        Self(Arc::new(Disk { store, key, later: Mutex::default(), writing: Mutex::default() }))
+    }
+
+    pub fn disk(&self) -> &Arc<Disk> {
+        &self.0
     }
 
     /// What was kept; `None` if there is nothing, or nothing that could have been measured.
     pub fn load(&self) -> Option<DeviceProfile> {
-        let bytes = self.store.load(&self.key)?;
+        let bytes = self.0.store.load(&self.0.key)?;
         let profile: DeviceProfile = serde_json::from_slice(&bytes).ok()?;
         profile.check().ok()?;
         Some(profile)
     }
 
-    /// Keeps `profile` if that is possible, in place of whatever was to be kept before.
-    pub fn save(&self, profile: &DeviceProfile) {
-        *self.later.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.write(profile);
-    }
-
-    /// As [`save`](Self::save), by a thread of its own, unless a later one comes before.
-    pub fn save_soon(&self, profile: DeviceProfile) {
-        let before = self.later.lock().unwrap_or_else(PoisonError::into_inner).replace(profile);
-        if before.is_some() {
+    /// As [`Disk::save`], by a thread of its own, unless a later one comes before.
+    pub fn save_soon(&self, profile: impl FnOnce() -> DeviceProfile) {
+        // Asked for while nobody else can be: who comes later knows more.
+        let mut later = self.0.later();
+        let is_coming = later.replace(profile()).is_some();
+        drop(later);
+        if is_coming {
             return;
         }
-        let keep = self.clone();
-        let write = move || {
-            let _writing = keep.writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let profile = keep.later.lock().unwrap_or_else(PoisonError::into_inner).take();
-            profile.iter().for_each(|profile| keep.write(profile));
-        };
-        // Without a thread, the next one that is kept will do.
-        if thread::Builder::new().name("onetrip-keep".into()).spawn(write).is_err() {
-            *self.later.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        }
+        let disk = Arc::clone(&self.0);
+        // Without a thread, whoever drops this writes it.
+        let _ = thread::Builder::new().name("onetrip-keep".into()).spawn(move || disk.flush());
+    }
+}
+
+impl Drop for Keep {
+    fn drop(&mut self) {
+        self.0.flush();
+    }
+}
+
+impl Disk {
+    /// Keeps `profile` if that is possible, in place of whatever was to be kept before.
+    pub fn save(&self, profile: impl FnOnce() -> DeviceProfile) {
+        *self.later() = None;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write(&profile());
+    }
+
+    /// Writes what is still to be written.
+    fn flush(&self) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let profile = self.later().take();
+        profile.iter().for_each(|profile| self.write(profile));
+    }
+
+    fn later(&self) -> MutexGuard<'_, Option<DeviceProfile>> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, profile: &DeviceProfile) {
@@ -98,17 +119,41 @@ mod tests {
         profile.measured = true;
         profile.gpu.memory = Curve::new([(1024.0, 1.235e9), (65_536.0, 4.1e12)]);
         profile.gpu.dispatch = 3.713e-6;
-        kept.save(&profile);
+        kept.disk().save(|| profile.clone());
         assert_eq!(keep(&folder, "a").load().as_ref(), Some(&profile));
         assert_eq!(keep(&folder, "b").load(), None);
 
         for damaged in [&b""[..], b"{}", b"[1, 2]", b"\xff\xfe", b"{\"measured\": true}"] {
-            kept.store.save(&kept.key, damaged).unwrap();
+            kept.0.store.save(&kept.0.key, damaged).unwrap();
             assert_eq!(kept.load(), None, "{damaged:?}");
         }
         profile.gpu.memory = Curve::new([(1024.0, -1.0)]);
-        kept.save(&profile);
+        kept.disk().save(|| profile.clone());
         assert_eq!(kept.load(), None, "a rate below nothing was never measured");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_kept_soon_is_there_when_the_device_is_gone_unless_it_was_replaced() {
+        let folder = std::env::temp_dir().join(format!("onetrip-soon-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let of = |threads| {
+            let mut profile = DeviceProfile::typical(threads);
+            profile.measured = true;
+            profile
+        };
+        for round in 1..20 {
+            let kept = keep(&folder, "a");
+            kept.save_soon(|| of(round));
+            kept.save_soon(|| of(round + 1));
+            drop(kept);
+            assert_eq!(keep(&folder, "a").load(), Some(of(round + 1)));
+            let kept = keep(&folder, "a");
+            kept.save_soon(|| of(round));
+            kept.disk().save(|| of(100));
+            drop(kept);
+            assert_eq!(keep(&folder, "a").load(), Some(of(100)));
+        }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -39,7 +39,7 @@ impl Device {
         let parts = piece.plan.aspects(targets.of(piece.plan.backend));
         if self.0.reckoning.learn(&targets, &parts, off) {
             self.0.plans.forget();
-            self.keep_profile(When::Now);
+            self.keep_profile(When::Soon);
         }
     }
 
@@ -57,8 +57,8 @@ impl Device {
             && self.targets().profile().measured
         {
             match when {
-                When::Now => keep.save(&self.profile()),
-                When::Soon => keep.save_soon(self.profile()),
+                When::Now => keep.disk().save(|| self.profile()),
+                When::Soon => keep.save_soon(|| self.profile()),
             }
         }
         #[cfg(not(feature = "serde"))]
