@@ -93,6 +93,20 @@ impl Attempt<'_> {
         self.planned(stats, || self.device.prepare_way(&self.wanted(&residents), way))
     }
 
+    /// The turn of a run with the plan for its way; with none if that cannot be made, which ends the trial, as `usual`.
+    fn try_away<'t>(
+        &self,
+        mut turn: Turn<'t>,
+        usual: Arc<Prepared>,
+        stats: &mut RunStats,
+    ) -> (Option<Turn<'t>>, Arc<Prepared>) {
+        if let Ok(prepared) = self.on_trial(turn.way, stats) {
+            return (Some(turn), prepared);
+        }
+        self.device.tried(&mut turn, Ran::Failed, || true);
+        (None, usual)
+    }
+
     /// What `plan` makes, or finds made before.
     fn planned<R>(
         &self,
@@ -118,9 +132,9 @@ impl Attempt<'_> {
             let stage = stage!(self.timeline, "compile");
             let mut compiled = stage.over(pin!(choice.prepared.compile(self.device))).await;
             for &way in choice.untried() {
-                let prepared = self.on_trial(way, &mut stats)?;
+                // What else is wrong with a way ends its trial, when a run would go it.
+                let Ok(prepared) = self.on_trial(way, &mut stats) else { continue };
                 let tried = prepared.compile(self.device).await;
-                // What else is wrong with a way ends its trial.
                 compiled = compiled
                     .and(tried.or_else(|error| if is_lost(&error) { Err(error) } else { Ok(()) }));
             }
@@ -162,10 +176,10 @@ impl Attempt<'_> {
     ) -> Result<Done> {
         let choice = self.choice(stats)?;
         let mut turn = choice.turn();
-        let prepared = match &turn {
-            Some(turn) if turn.is_away => self.on_trial(turn.way, stats)?,
-            _ => Arc::clone(&choice.prepared),
-        };
+        let mut prepared = Arc::clone(&choice.prepared);
+        if let Some(away) = turn.take_if(|turn| turn.is_away) {
+            (turn, prepared) = self.try_away(away, prepared, stats);
+        }
         let permit = admit(self.device, &prepared, self.timeline, stats).await?;
         if let Some(uploads) = uploads.take() {
             *data = stage!(self.timeline, "gather").of(uploads)?;
