@@ -4,14 +4,14 @@
 //! What a small run needs is held for the next one. That of a large one stays with the pool, where others may have it:
 //! the run is encoded for the blocks that will lie idle if nobody else asks for them, and thrown away if somebody did.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::encode::value;
 use super::kernels::Kernels;
 use super::pool::Lease;
 use super::resident::DeviceBuffer;
-use super::trip::{Job, Prepared};
+use super::trip::{Job, On, Prepared};
 use super::{GpuCounts, Shared};
 use crate::plan::ValueId;
 
@@ -29,6 +29,8 @@ pub(super) struct Ahead {
     /// What the last run kept.
     kept: Mutex<Vec<Weak<DeviceBuffer>>>,
     wasted: AtomicU32,
+    /// Whether runs hold memory for the next one.
+    holds: AtomicBool,
 }
 
 struct Next {
@@ -54,8 +56,13 @@ impl Ahead {
     }
 
     /// Whether a run was encoded ahead and holds its memory.
-    pub fn is_ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         self.next().as_ref().is_some_and(|next| next.prepared.leases().all(Lease::is_lent))
+    }
+
+    /// For how many runs memory must lie idle if nothing is to be allocated in one: for itself, and for the next.
+    pub fn runs_to_lease(&self) -> usize {
+        usize::from(!self.is_ready()) + usize::from(self.holds.load(Ordering::Relaxed))
     }
 
     /// Throws the run away if it was encoded for one of the blocks `freed`, or binds one as a resident.
@@ -125,17 +132,30 @@ impl Programs {
 
 impl Shared {
     /// Encodes the next run of the program of `job`, of which the last one took `bytes`, kept `kept` and moved no data
-    /// between host and device.
-    pub fn look_ahead(self: &Arc<Self>, job: &Job, bytes: u64, kept: &[Arc<DeviceBuffer>]) {
+    /// between host and device. Allocates nothing on a thread that is awaited: where runs should hold memory for the
+    /// next one and none lies idle, that is launched elsewhere.
+    pub fn look_ahead(
+        self: &Arc<Self>,
+        job: &Job,
+        bytes: u64,
+        kept: &[Arc<DeviceBuffer>],
+        thread: On,
+    ) {
         let ahead = &job.kernels.ahead;
         let before = ahead.follow(kept);
+        let is_small = bytes <= MOST_BYTES;
         let pays = ahead.wasted.load(Ordering::Relaxed) < MOST_WASTED;
-        if !pays || !self.ahead.admit(&job.kernels) {
+        let is_admitted = pays && self.ahead.admit(&job.kernels);
+        ahead.holds.store(is_admitted && is_small, Ordering::Relaxed);
+        if !is_admitted {
             return;
         }
-        let is_small = bytes <= MOST_BYTES;
         // Held meanwhile: a block that came back now would be leased for something else of the same run.
         let before: Vec<_> = before.iter().map(Weak::upgrade).collect();
+        let place = if is_small { &[] } else { &before[..] };
+        if thread == On::Awaited && !self.has_room_beside(job, place) {
+            return;
+        }
         let room = if is_small { None } else { self.room_to_come(job, &before) };
         if !is_small && room.is_none() {
             return;
@@ -149,6 +169,21 @@ impl Shared {
             prepared.leases().for_each(Lease::give_up);
         }
         *ahead.next() = Some(Next { prepared, residents: blocks(job) });
+    }
+
+    /// Whether all that a run of `job` takes lies idle but what is in `place`.
+    fn has_room_beside(&self, job: &Job, place: &[Option<Arc<DeviceBuffer>>]) -> bool {
+        let Some(needs) = job.kernels.needs.get() else { return false };
+        if place.is_empty() {
+            return self.pool.has(needs, 1);
+        }
+        let mut needs = needs.clone();
+        for buffer in place.iter().flatten() {
+            if let Some(number) = needs.get_mut(&buffer.lease.class()) {
+                *number = number.saturating_sub(1);
+            }
+        }
+        self.pool.has(&needs, 1)
     }
 
     /// Room for what the next run keeps: where the run `before` the last one put it, of which whoever keeps the results

@@ -79,7 +79,7 @@ impl Lease {
         self.pool.health.is_lost()
     }
 
-    fn class(&self) -> (Kind, u64) {
+    pub fn class(&self) -> (Kind, u64) {
         (self.kind, self.buffer.size())
     }
 
@@ -177,11 +177,11 @@ impl Pool {
         std::ptr::eq(self, Arc::as_ptr(&lease.pool))
     }
 
-    /// Whether all of `needs` lies idle.
-    pub fn has(&self, needs: &Needs) -> bool {
+    /// Whether all of `needs` lies idle so many times.
+    pub fn has(&self, needs: &Needs, times: usize) -> bool {
         let idle = self.idle();
         let has = |class| idle.free.get(class).map_or(0, BTreeMap::len);
-        needs.iter().all(|(class, &number)| has(class) >= number)
+        needs.iter().all(|(class, &number)| has(class) >= number * times)
     }
 
     /// An idle block of `size` bytes, which [`size_class`] gave.

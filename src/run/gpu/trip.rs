@@ -60,12 +60,13 @@ impl Gpu {
         let timeline = job.timeline.clone();
         async move {
             let kernels = Arc::clone(&job.kernels);
-            let finds_room = || kernels.needs.get().is_some_and(|needs| shared.pool.has(needs));
-            let has_room = kernels.ahead.is_ready() || finds_room();
+            let runs = kernels.ahead.runs_to_lease();
+            let finds_room = |needs| shared.pool.has(needs, runs);
+            let has_room = runs == 0 || kernels.needs.get().is_some_and(finds_room);
             let (flight, mut run) = if has_room && job.plan.bytes_up < LARGE as u64 {
-                shared.launch(&job)?
+                shared.launch(&job, On::Awaited)?
             } else {
-                off_thread(move || shared.launch(&job)).await?
+                off_thread(move || shared.launch(&job, On::Own)).await?
             };
             if let Some(mut flight) = flight {
                 let (ticket, running) = (flight.ticket(), Stopwatch::started());
@@ -82,6 +83,15 @@ impl Gpu {
             Ok(run)
         }
     }
+}
+
+/// The thread that launches a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum On {
+    /// It has other futures to poll.
+    Awaited,
+    /// It may wait for a driver.
+    Own,
 }
 
 /// A run that only has to be submitted.
@@ -136,7 +146,7 @@ impl Prepared {
 }
 
 impl Shared {
-    fn launch(self: &Arc<Self>, job: &Job) -> Result<(Option<Flight>, GpuRun), Error> {
+    fn launch(self: &Arc<Self>, job: &Job, thread: On) -> Result<(Option<Flight>, GpuRun), Error> {
         self.health.check(&self.device)?;
         let_go(self.take_freed());
         // Neither what was encoded ahead nor what is submitted in waves takes times.
@@ -158,7 +168,7 @@ impl Shared {
         let (stays, bytes) = (prepared.stays, bytes(prepared.leases()));
         let launched = stage!(job.timeline, "submit").of(|| self.submit(job, prepared))?;
         if stays && !timed {
-            self.look_ahead(job, bytes, &launched.1.kept);
+            self.look_ahead(job, bytes, &launched.1.kept, thread);
         }
         Ok(launched)
     }

@@ -95,6 +95,24 @@ async fn what_was_encoded_ahead_goes_with_its_program() {
     until(|| gpu.0.pool.counts().live_bytes == before).await;
 }
 
+/// A run that is awaited where it is launched allocates nothing, so that another one must for the run after it.
+#[tokio::test]
+async fn runs_are_encoded_ahead_where_memory_for_one_lay_idle() {
+    let gpu = gpu_or_return!();
+    let [before, program] = [(); 2].map(|()| Resident::new(&gpu, 999));
+    let input = before.input(&gpu, 7);
+    drop(before.run(&gpu, &input).await);
+    drop(before);
+    assert_eq!(gpu.0.ahead.count(), 0);
+    for _ in 0..4 {
+        let run = program.run(&gpu, &input).await;
+        assert!(program.is_of(&gpu, &run.kept[0], 7).await);
+    }
+    assert_eq!(gpu.0.ahead.count(), 1);
+    let run = program.run(&gpu, &input).await;
+    assert_eq!(run.counts.pool_misses, 0);
+}
+
 /// Whoever keeps each result in place of the one before has room for two, and that is enough.
 #[tokio::test]
 async fn large_runs_are_encoded_ahead_for_memory_that_comes_back() {
