@@ -8,7 +8,7 @@
 //! near ties are tried on both sides and residents go where they are read. Then it is timed on the CPU, on the GPU and by
 //! Auto, in turn: in each of five rounds some runs each way, the first of which does not count. Times are medians of
 //! `execute` over all rounds. The published rules are asked which side they would take. Graphs that one side cannot hold,
-//! or is predicted to work on for over a second, are left out. `--list` prints a line for each graph.
+//! or is predicted to work on for over two seconds, are left out. `--list` prints a line for each graph.
 //!
 //! Where all of Auto's timed runs were on one side, its time is that side's: they are runs of one plan, and what two
 //! medians of it differ by says nothing of the choice. Otherwise (graphs shared out over both sides, or that Auto moved
@@ -39,7 +39,7 @@ use report::{Both, Choice, Measured, Teaching};
 use rounds::{Rounds, Took, median, settle};
 
 /// Predicted seconds of the slower side above which a graph is left out.
-const TOO_LONG: f64 = 1.0;
+const TOO_LONG: f64 = 2.0;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::result::Result<(), Box<dyn Error>> {
