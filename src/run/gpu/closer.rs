@@ -27,6 +27,13 @@ pub(super) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
     }
 }
 
+/// Waits until what was to be dropped before is, as far as nobody else holds it, but no longer than `patience`.
+pub(super) fn catch_up(patience: Duration) {
+    let (handle, dropped) = mpsc::channel::<()>();
+    close(Arc::new(handle));
+    let _ = dropped.recv_timeout(patience);
+}
+
 /// Drops each of `lost` once nobody else holds it, until there can come no more.
 fn close_all(lost: &mpsc::Receiver<Handle>, gate: &Gate) {
     const SHORTEST: Duration = Duration::from_millis(10);
@@ -73,6 +80,16 @@ mod tests {
         fn drop(&mut self) {
             let _ = self.0.send(self.1);
         }
+    }
+
+    #[test]
+    fn what_came_before_is_dropped_when_the_closer_has_caught_up() {
+        let (tell, told) = mpsc::channel();
+        for name in 0..100 {
+            close(Arc::new(Dropped(tell.clone(), name)));
+        }
+        catch_up(Duration::from_secs(10));
+        assert!(told.try_iter().eq(0..100));
     }
 
     #[test]

@@ -43,6 +43,7 @@ mod waves;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use kernels::Kernels;
@@ -381,6 +382,8 @@ impl Shared {
     fn free_idle(&self) {
         self.pool.trim();
         drop(self.take_freed());
+        // Bind groups that others took out hold memory too.
+        closer::catch_up(Duration::from_millis(100));
         let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
     }
 
