@@ -21,6 +21,7 @@ mod lookup;
 mod memory;
 mod path;
 mod place;
+mod placed;
 mod predict;
 mod product;
 mod reads;
@@ -45,7 +46,8 @@ pub(crate) use form::Dims;
 pub(crate) use form::{
     AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm, Spread,
 };
-pub(crate) use place::{Placed, Planned, place};
+pub(crate) use place::place;
+pub(crate) use placed::{Placed, Planned};
 #[cfg(feature = "gpu")]
 pub(crate) use product::{KnownTile, known_tiles};
 pub(crate) use reason::Chooser;
