@@ -34,7 +34,7 @@ use std::error::Error;
 use card::Card;
 use grid::{Case, Work, cases};
 use onetrip::selector::BackendSelector;
-use onetrip::{Backend, Device, Placement, Result};
+use onetrip::{Backend, Device, GpuCommandBatch, Placement, Result};
 use report::{Both, Choice, Measured, Teaching};
 use rounds::{Rounds, Took, median, settle};
 
@@ -95,34 +95,19 @@ fn rules() -> [(&'static str, Placement); 3] {
     ]
 }
 
+/// Runs the graph every way, unless one side has no room for it or takes too long.
 async fn measure(
     device: &Device,
     case: Case,
     mut card: Option<&mut Card>,
 ) -> Result<Option<Measured>> {
-    let mut recorded = match case.work.record(device) {
-        Ok(recorded) => recorded,
-        Err(error) if lacks_room(&error) => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(mut recorded) = in_room(case.work.record(device))? else { return Ok(None) };
     let batch = &mut recorded.batch;
-    let mut predicted = [0.0; 2];
-    for (placement, seconds) in [Placement::Cpu, Placement::Gpu].iter().zip(&mut predicted) {
-        batch.set_placement(*placement);
-        *seconds = match batch.explain() {
-            Ok(explanation) => explanation.predicted_seconds(),
-            Err(error) if lacks_room(&error) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-    }
+    let Some(predicted) = in_room(predicted(batch))? else { return Ok(None) };
     if predicted.iter().any(|&seconds| seconds > TOO_LONG) {
         return Ok(None);
     }
-    let mut rules = rules().map(|(name, placement)| (name, placement, Backend::Cpu));
-    for (_, placement, side) in &mut rules {
-        batch.set_placement(*placement);
-        *side = batch.explain()?.backend();
-    }
+    let ruled = ruled(batch)?;
     batch.set_placement(Placement::Auto);
     if let Some(card) = card.as_deref_mut() {
         card.wake().await?;
@@ -132,20 +117,16 @@ async fn measure(
         card.worked();
     }
     let rounds = Rounds::of(batch, predicted, card).await?;
-    let [cpu, gpu] = [median(&rounds.cpu), median(&rounds.gpu)];
-    let of = |side| if side == Backend::Cpu { cpu } else { gpu };
-    let own = median(&rounds.auto);
     batch.set_placement(Placement::Auto);
-    let predicted_of_both = batch.explain()?.predicted_seconds();
-    let (auto, both) = match rounds.took {
-        Took::Side(backend) => (Choice { backend, seconds: of(backend) }, None),
-        Took::Both => {
-            let both = Both { predicted: predicted_of_both, seconds: own };
-            (Choice { backend: Backend::Gpu, seconds: own }, Some(both))
-        }
-        // Which one is said does not matter.
-        Took::Several => (Choice { backend: Backend::Gpu, seconds: own }, None),
+    let predicted_of_auto = batch.explain()?.predicted_seconds();
+    let [cpu, gpu, own] = [&rounds.cpu, &rounds.gpu, &rounds.auto].map(|times| median(times));
+    let on = |backend| Choice { backend, seconds: if backend == Backend::Cpu { cpu } else { gpu } };
+    let auto = match rounds.took {
+        Took::Side(side) => on(side),
+        // Which side is said does not matter.
+        Took::Both | Took::Several => Choice { backend: Backend::Gpu, seconds: own },
     };
+    let both = Both { predicted: predicted_of_auto, seconds: own };
     Ok(Some(Measured {
         family: case.family,
         label: label(&case.work),
@@ -156,15 +137,39 @@ async fn measure(
         auto,
         own: Choice { seconds: own, ..auto },
         was_tried,
-        both,
-        rules: rules.map(|(name, _, side)| (name, Choice { backend: side, seconds: of(side) })),
+        both: (rounds.took == Took::Both).then_some(both),
+        rules: ruled.map(|(name, side)| (name, on(side))),
     }))
 }
 
-/// Whether a side has no room for what the graph needs.
-fn lacks_room(error: &onetrip::Error) -> bool {
+/// Predicted seconds on the CPU and on the GPU.
+fn predicted(batch: &mut GpuCommandBatch) -> Result<[f64; 2]> {
+    let mut predicted = [0.0; 2];
+    for (side, seconds) in [Placement::Cpu, Placement::Gpu].into_iter().zip(&mut predicted) {
+        batch.set_placement(side);
+        *seconds = batch.explain()?.predicted_seconds();
+    }
+    Ok(predicted)
+}
+
+/// The side that each rule takes.
+fn ruled(batch: &mut GpuCommandBatch) -> Result<[(&'static str, Backend); 3]> {
+    let mut ruled = rules().map(|(name, _)| (name, Backend::Cpu));
+    for ((_, placement), (_, side)) in rules().into_iter().zip(&mut ruled) {
+        batch.set_placement(placement);
+        *side = batch.explain()?.backend();
+    }
+    Ok(ruled)
+}
+
+/// `None` where a side has no room for what the graph needs.
+fn in_room<T>(result: Result<T>) -> Result<Option<T>> {
     use onetrip::{DeviceError, Error};
-    matches!(error, Error::Device(DeviceError::OutOfMemory { .. }) | Error::Plan(_))
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Device(DeviceError::OutOfMemory { .. }) | Error::Plan(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The graph in a few words.
