@@ -21,7 +21,7 @@ pub(crate) use placement::Residence;
 pub use profile::{DeviceProfile, SideProfile};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
 pub use tile::{TileKind, TileRate};
-pub(crate) use trial::{Ran, Trial, Way};
+pub(crate) use trial::{Ran, Seen, Trial, Way};
 pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
 
 /// Where a plan runs.

@@ -99,6 +99,21 @@ pub(crate) enum Ran {
     Failed,
 }
 
+/// Nanoseconds of a run by way, the fastest first; 0 of one that was not tried, or never alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen([(Way, u64); WAYS]);
+
+impl Seen {
+    /// Of the ways that were tried.
+    pub fn times(self) -> impl Iterator<Item = (Way, u64)> {
+        self.0.into_iter().filter(|&(_, nanos)| nanos > 0)
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.times().next().is_none()
+    }
+}
+
 impl Tries {
     fn note(&mut self, nanos: u64) {
         if self.warming < WARMING && self.warmed < ENOUGH {
@@ -132,12 +147,11 @@ impl Trial {
         self.kept
     }
 
-    /// Nanoseconds of a run by way, as they were when that was decided, the fastest first.
-    pub fn seen(&self) -> impl Iterator<Item = (Way, u64)> {
-        let ways = [Way::Cpu, Way::Gpu, Way::Both];
-        let mut seen = ways.map(|way| (way, self.nanos[way as usize]));
+    /// What was seen when that was decided.
+    pub fn seen(&self) -> Seen {
+        let mut seen = [Way::Cpu, Way::Gpu, Way::Both].map(|way| (way, self.nanos[way as usize]));
         seen.sort_by_key(|&(way, nanos)| (nanos, Some(way) != self.kept));
-        seen.into_iter().filter(|&(_, nanos)| nanos > 0)
+        Seen(seen)
     }
 
     /// Whether runs are still to say which way is faster.
@@ -184,25 +198,25 @@ impl Trial {
         if times.clone().all(|(_, tries)| tries.is_done()) {
             self.nanos = Default::default();
             times.for_each(|(way, tries)| self.nanos[way as usize] = tries.median());
-            let fastest = ways.iter().copied().min_by_key(|&way| self.nanos[way as usize]);
-            return self.keep(fastest);
+            self.keep(ways.iter().copied().min_by_key(|&way| self.nanos[way as usize]));
+            return true;
         }
-        if bout.away >= most && !bout.is_away {
+        let is_given_up = bout.away >= most && !bout.is_away;
+        if is_given_up {
             self.nanos = Default::default();
-            return self.keep(Some(ways[0]));
+            self.keep(Some(ways[0]));
         }
-        false
+        is_given_up
     }
 
-    fn keep(&mut self, way: Option<Way>) -> bool {
+    fn keep(&mut self, way: Option<Way>) {
         (self.kept, self.bout, self.bouts) = (way, None, self.bouts.saturating_add(1));
-        true
     }
 
     /// The nanoseconds from which on a run of the way that is kept is so slow that another one may be faster by now:
     /// half as long again as it was, and a quarter longer than the next one was.
     pub fn slow(&self) -> u64 {
-        let mut seen = self.seen().map(|(_, nanos)| nanos);
+        let mut seen = self.seen().times().map(|(_, nanos)| nanos);
         let (kept, next) = (seen.next().unwrap_or(0), seen.next().unwrap_or(0));
         kept.saturating_add(kept / 2).max(next.saturating_add(next / 4))
     }
@@ -256,7 +270,7 @@ mod tests {
             let usual = if kept == Way::Cpu { WAYS } else { [Way::Gpu, Way::Cpu] };
             assert_eq!(run(&mut trial, &usual, 3, nanos(cpu, gpu, 0)), [kept; 3]);
             let seen = [(kept, cpu.min(gpu)), (usual[1], cpu.max(gpu))];
-            assert_eq!(trial.seen().collect::<Vec<_>>(), seen);
+            assert_eq!(trial.seen().times().collect::<Vec<_>>(), seen);
         }
     }
 
@@ -272,7 +286,7 @@ mod tests {
         let ways = [Way::Both, Way::Gpu, Way::Cpu];
         run(&mut trial, &ways, 3 * EACH, nanos(70, 50, 60));
         let seen = [(Way::Gpu, 50), (Way::Both, 60), (Way::Cpu, 70)];
-        assert_eq!(trial.seen().collect::<Vec<_>>(), seen);
+        assert_eq!(trial.seen().times().collect::<Vec<_>>(), seen);
     }
 
     #[test]
@@ -313,7 +327,7 @@ mod tests {
                 trial.end(&WAYS, way, is_away, if is_away { ran } else { Ran::Took(50) });
             }
             assert!(away <= MOST_AWAY, "{ran:?}: {away}");
-            assert_eq!((trial.kept(), trial.seen().count()), (Some(Way::Cpu), 0), "{ran:?}");
+            assert_eq!((trial.kept(), trial.seen().is_empty()), (Some(Way::Cpu), true), "{ran:?}");
         }
     }
 

@@ -97,8 +97,9 @@ impl Device {
                 return Ok((self.place(wanted, targets, Some(next))?, Some(Chooser::Trial)));
             }
         }
-        let is_kept = trial.kept() == Some(placed.ways[0]) && trial.seen().next().is_some();
-        Ok((placed, is_kept.then_some(Chooser::Measured(trial))))
+        let seen = trial.seen();
+        let is_measured = trial.kept() == Some(placed.ways[0]) && !seen.is_empty();
+        Ok((placed, is_measured.then_some(Chooser::Measured(seen))))
     }
 
     /// Whether runs of what is `wanted` may go ways that are not predicted to be fastest, to find out which is.

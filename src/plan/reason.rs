@@ -5,17 +5,16 @@ use std::fmt::{self, Write as _};
 use super::split::{PartOf, Sides, Steps};
 use super::step::{Step, ValueId};
 use super::{Home, Placed, Planned, Stage};
-use crate::cost::{Backend, Placement, Residence, Trial, Way};
+use crate::cost::{Backend, Placement, Residence, Seen, Way};
 use crate::units::{bytes, seconds};
 
 /// Who chose the side.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "there is one for a page")]
 pub(crate) enum Chooser {
     /// The planner, by predicted times.
     Times,
     /// Runs of the graph, which was tried each way.
-    Measured(Trial),
+    Measured(Seen),
     /// It is being tried each way.
     Trial,
     /// The batch or the device.
@@ -41,11 +40,10 @@ impl fmt::Display for Chooser {
 
 /// Why a step runs where it does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "there is one for a line of a page")]
 enum Reason {
     Faster,
     /// Runs took so long.
-    Measured(Trial),
+    Measured(Seen),
     /// To see how long it takes here.
     Trial,
     Asked,
@@ -67,10 +65,10 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Faster => f.write_str("no slower here"),
-            Self::Measured(trial) => {
+            Self::Measured(seen) => {
                 let time =
                     |(way, nanos): (Way, u64)| format!("{way} {}", seconds(nanos as f64 * 1e-9));
-                let times: Vec<String> = trial.seen().map(time).collect();
+                let times: Vec<String> = seen.times().map(time).collect();
                 write!(f, "measured: {}", times.join(", "))
             }
             Self::Trial => f.write_str("on trial"),
@@ -98,7 +96,7 @@ pub(super) fn table(
     let given = match (placed.too_small, chooser) {
         (Some(side), _) => Some(Reason::NoRoom(side)),
         (None, Chooser::Times) => None,
-        (None, Chooser::Measured(trial)) => Some(Reason::Measured(trial)),
+        (None, Chooser::Measured(seen)) => Some(Reason::Measured(seen)),
         (None, Chooser::Trial) => Some(Reason::Trial),
         (None, Chooser::Asked(Placement::Cpu | Placement::Gpu)) => Some(Reason::Asked),
         (None, Chooser::Asked(_)) => Some(Reason::Rule),

@@ -51,8 +51,9 @@ pub(super) fn near(taken: Candidate, others: impl IntoIterator<Item = Candidate>
     let mut others: SmallVec<[Candidate; 2]> = others.into_iter().collect();
     others.sort_by(|one, other| one.reckoned().total_cmp(&other.reckoned()));
     let least = others.iter().map(Candidate::reckoned).fold(taken.reckoned(), f64::min);
-    let is_near = |one: &&Candidate| one.seconds <= MOST_SECONDS && one.reckoned() <= NEAR * least;
-    let others = others.iter().filter(is_near).filter(|_| is_near(&&taken));
+    let is_near = |one: &Candidate| one.seconds <= MOST_SECONDS && one.reckoned() <= NEAR * least;
+    let is_tried = is_near(&taken);
+    let others = others.iter().filter(|&other| is_tried && is_near(other));
     std::iter::once(&taken).chain(others).map(|one| one.way).collect()
 }
 
