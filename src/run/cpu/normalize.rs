@@ -107,7 +107,12 @@ fn shifted_layer_norm(from: &[f32], to: &mut [f32], epsilon: f64) {
             }
             return;
         }
-        shift = (f64::from(shift) + mean) as f32;
+        let nearer = (f64::from(shift) + mean) as f32;
+        // As in a constant row: the moments would be the same.
+        if nearer == shift {
+            break;
+        }
+        shift = nearer;
     }
     layer_norm::<MANY>(from, to, epsilon);
 }
