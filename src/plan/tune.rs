@@ -9,31 +9,41 @@ use super::step::{Scratch, Step};
 use crate::cost::Limits;
 use crate::shape::{View, points};
 
-/// Threads that fill a large GPU; a reduction of columns with fewer results is split until it has as many.
+/// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
+/// results is split until it has as many. More of them have less to add each, and leave more partial results.
 const FILL: usize = 1 << 17;
-/// Columns from which on neighbouring threads read neighbouring elements of one row.
+/// Columns from which on neighbouring threads read neighbouring elements of one row: 32 of 4 bytes are a cache line.
 const SIDE_BY_SIDE: usize = 32;
-/// Columns of this length are read row by row even where they are few: a second dispatch pays.
+/// Columns of this length are read row by row even where they are few: a second dispatch pays, since there are 512 parts
+/// of 64 elements. Of shorter ones, too few threads would each read a small part of every line.
 const LONG_COLUMN: usize = 1 << 15;
-/// Parts of a column, at most.
+/// Parts of a column, at most: where there is one result, the 256 threads that put parts together have 32 each. With
+/// more, that takes longer, on one core; with fewer, others have nothing to do before.
 const MOST_PARTS: usize = 8192;
-/// Workgroups that fill a large GPU.
+/// Workgroups that fill a large GPU: of 256 threads, an H200's 132 cores hold 1056.
 const FILL_GROUPS: usize = 1024;
-/// The longest row that a workgroup's threads hold in their registers: 64 elements each.
+/// The longest row that a workgroup's threads hold in their registers: 64 elements each, a quarter of the registers that
+/// a thread may have. Longer rows are read twice.
 pub(crate) const ROW_HELD: usize = 16_384;
-/// Threads of a workgroup that share a row.
+/// Threads of a workgroup that share a row: the most that WebGPU promises.
 const GROUP: usize = 256;
-/// Rows up to this length are sorted in workgroup memory, a key and a position each.
+/// Rows up to this length are sorted in workgroup memory, a key and a position each: 16 KiB, all that WebGPU promises.
 const SORT_GROUP: usize = 2048;
-/// The first so many of a longer row are selected.
+/// The first so many of a longer row are selected. A workgroup holds 1024 elements, of which 512 come in a round; with
+/// more to keep, less would come between two sorts of what is held.
 const SORT_SELECTED: usize = 256;
-/// Workgroups that select, and the fewest elements that are worth one.
+/// Workgroups that select: two on each of an H200's 132 cores.
 const SELECT_GROUPS: usize = 264;
+/// The fewest elements that are worth a workgroup that selects: eight rounds. With fewer, sorts of what is held, and the
+/// candidates of all workgroups, outweigh what is read.
 const SELECT_LEAST: usize = 4096;
-/// Counts that a workgroup keeps to sort by votes, and all its memory then.
+/// Counts that a workgroup keeps to sort by votes: of 256 digits for each of its eight subgroups of 32.
 pub(crate) const SORT_COUNTS: u32 = 2048;
+/// Workgroup memory that a sort by votes may take: 8 KiB of counts, 12 of keys, 1 of shifts, and what subgroups hand to
+/// each other. More would halve the workgroups on a core of an H200.
 const SORT_BYTES: u32 = 24 << 10;
-/// Reduced rows up to this length are one thread's work.
+/// Reduced rows up to this length are one thread's work. In longer ones, what neighbouring threads read lies ever farther
+/// apart; shorter ones would be shared by threads that have an element each.
 const SHORT: usize = 8;
 
 /// Chooses tiles and splits, and asks for the memory of partial results.
