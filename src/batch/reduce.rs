@@ -87,7 +87,9 @@ impl GpuCommandBatch {
         self.normalize(Normalization::Softmax, x, axis)
     }
 
-    /// x − max − log Σ e^(x − max) along `axis`, which may count from the last (−1).
+    /// x − max − log Σ e^(x − max) along `axis`, which may count from the last (−1). Of an element far above all others,
+    /// whose result is near 0, that is off by a few 2⁻²⁴, not by a few units in its own last place: as in PyTorch, the
+    /// others' terms are added in `f32` to its 1.
     #[track_caller]
     pub fn log_softmax<T: Float>(&mut self, x: BufferId<T>, axis: isize) -> BufferId<T> {
         self.normalize(Normalization::LogSoftmax, x, axis)
