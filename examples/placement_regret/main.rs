@@ -19,10 +19,6 @@
 //! A card whose driver lowers the clocks while it waits for the host is set to work before it is timed, for as long as it
 //! had waited, as it would be for who runs the graph over and over. `--rested` leaves that out.
 
-#[path = "../common/timing.rs"]
-#[expect(dead_code, reason = "what is timed here is timed in turn")]
-mod timing;
-
 mod card;
 mod grid;
 mod plot;
