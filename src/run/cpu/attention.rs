@@ -19,7 +19,7 @@ pub(super) fn run(
     form: &AttentionForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
-    let inputs = job.inputs(Space::Out, Clone::clone);
+    let inputs = job.inputs(Space::Out);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
     let mut results = Results::new(outputs, &mut apart, tape, &inputs);

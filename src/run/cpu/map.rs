@@ -10,7 +10,7 @@ use crate::run::{HostBuffer, threads};
 
 /// Computes the outputs of a map.
 pub(super) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
-    let inputs = job.inputs(Space::Main, Clone::clone);
+    let inputs = job.inputs(Space::Main);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let len = outputs[0].len();
     let moved = inputs.len() + outputs.len();

@@ -25,6 +25,7 @@ mod sort;
 mod tape;
 mod wide;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -39,7 +40,7 @@ use self::program::{Hole, Tapes};
 use self::tape::Tape;
 use crate::error::{DeviceError, Result, RunError};
 use crate::expr::Ref;
-use crate::plan::{Failed, Form, Home, Plan, Source, Space, Step, ValueId};
+use crate::plan::{Failed, Form, Home, Operand, Plan, Source, Space, Step, ValueId};
 use crate::run::HostBuffer;
 use crate::shape::View;
 use crate::trace::{Timeline, What};
@@ -81,9 +82,10 @@ fn run(
     let failures = Failures::default();
     let mut dispatches = 0;
     for (at, (step, tapes)) in program.steps().enumerate() {
-        let _timing = (!step.is_empty()).then(|| timeline.part(What::Step(at)));
+        let is_empty = step.is_empty();
+        let _timing = (!is_empty).then(|| timeline.part(What::Step(at)));
         let done = if wanted() {
-            memory.run(step, tapes, &failures)
+            memory.run(step, tapes, is_empty, &failures)
         } else {
             Err(RunError::Cancelled.into())
         };
@@ -91,7 +93,7 @@ fn run(
             memory.release();
             return Err(error);
         }
-        dispatches += usize::from(!step.is_empty());
+        dispatches += usize::from(!is_empty);
     }
     let downloads = memory.share(&plan.downloads);
     let keeps = memory.share(&plan.keeps);
@@ -125,10 +127,18 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// The operands that run over `space`, by position among all operands, each read through what
-    /// `view` makes of its own view.
-    fn inputs(&self, space: Space, view: impl Fn(&View) -> View) -> Vec<Option<Input<'a>>> {
-        let bind = |operand: &crate::plan::Operand| {
+    /// The operands that run over `space`, by position among all operands.
+    fn inputs(&self, space: Space) -> Vec<Option<Input<'a>>> {
+        self.inputs_through(space, Cow::Borrowed)
+    }
+
+    /// As [`inputs`](Self::inputs), each read through what `view` makes of its own view.
+    fn inputs_through(
+        &self,
+        space: Space,
+        view: impl Fn(&'a View) -> Cow<'a, View>,
+    ) -> Vec<Option<Input<'a>>> {
+        let bind = |operand: &'a Operand| {
             let value =
                 operand.source.value().and_then(|value| self.values[value.index()].as_deref());
             match operand.source {
@@ -182,13 +192,19 @@ impl<'a> Memory<'a> {
     }
 
     /// Runs a step, and keeps what it made.
-    fn run(&mut self, step: &Step, tapes: &Tapes, failures: &Failures) -> Result<()> {
+    fn run(
+        &mut self,
+        step: &Step,
+        tapes: &Tapes,
+        is_empty: bool,
+        failures: &Failures,
+    ) -> Result<()> {
         let values = step.outputs.iter().map(|output| output.value);
         let mut outputs = SmallVec::<[HostBuffer; 1]>::new();
         for value in values.clone() {
             outputs.push(self.take(value)?);
         }
-        if !step.is_empty() {
+        if !is_empty {
             run_step(&Job { step, tapes, values: &self.values, failures }, &mut outputs)?;
         }
         for (value, buffer) in values.zip(outputs) {

@@ -118,6 +118,9 @@ fn words(bytes: &mut [u8], at: usize, len: usize) -> &mut [u32] {
 impl<'a> Chunk<'a> {
     /// The chunk in pieces of `per` elements, but for the last.
     pub fn cut(self, per: usize) -> Vec<Self> {
+        if (1..=per).contains(&self.len) {
+            return vec![self];
+        }
         let Self { start, len, outputs } = self;
         let piece =
             |at| Self { start: start + at, len: per.min(len - at), outputs: SmallVec::new() };

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::matmul::Plain;
 use super::tape::Tape;
 use crate::plan::{Plan, Step};
 
@@ -28,9 +29,15 @@ pub(super) enum Hole {
     After,
 }
 
-/// The tapes of a step, by [`Hole`].
+/// What the first run of a step finds out for all: how operands are bound, which this depends on, is the same in each.
+/// The plan says their types, lengths and views.
 #[derive(Debug, Default)]
-pub(super) struct Tapes([OnceLock<Tape>; 5]);
+pub(super) struct Tapes {
+    /// By [`Hole`].
+    tapes: [OnceLock<Tape>; 5],
+    /// What a product comes to that is plain.
+    plain: OnceLock<Option<Plain>>,
+}
 
 impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {
@@ -49,9 +56,13 @@ impl CpuProgram {
 }
 
 impl Tapes {
-    /// What `compile` made for `hole` when it was first asked for. How operands are bound, which a tape depends on,
-    /// is the same in each run: the plan says their types, lengths and views.
+    /// What `compile` made for `hole` when it was first asked for.
     pub fn get(&self, hole: Hole, compile: impl FnOnce() -> Tape) -> &Tape {
-        self.0[hole as usize].get_or_init(compile)
+        self.tapes[hole as usize].get_or_init(compile)
+    }
+
+    /// What `find` found when it was first asked.
+    pub fn plain(&self, find: impl FnOnce() -> Option<Plain>) -> Option<&Plain> {
+        self.plain.get_or_init(find).as_ref()
     }
 }

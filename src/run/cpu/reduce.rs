@@ -1,5 +1,6 @@
 //! The reduce form: elements combined along some axes.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -40,15 +41,17 @@ pub(super) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]
 fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut [HostBuffer]) {
     let outer: usize = reduce.outer.iter().product();
     let inner: usize = reduce.inner.iter().product();
-    let of_results = job.inputs(Space::Out, Clone::clone);
+    let of_results = job.inputs(Space::Out);
     let after = Results { tape: job.tape(Hole::After, &job.roots(), &of_results), of_results };
     if outer * inner == 0 {
         return after.write(&vec![fold.finish(fold.empty()); outer], outputs);
     }
     let columns = by_columns(job, reduce);
     let turn = reduce.outer.len();
-    let inputs =
-        job.inputs(Space::Main, |view| if columns { rotated(view, turn) } else { view.clone() });
+    let inputs = job.inputs_through(Space::Main, |view| match columns {
+        true => Cow::Owned(rotated(view, turn)),
+        false => Cow::Borrowed(view),
+    });
     let tape = job.tape(Hole::Before, &[reduce.prologue], &inputs);
     let walk = Walk { fold, inputs: &inputs, outer, inner, columns };
     let cost = (outer as u64).saturating_mul(inner as u64).saturating_mul(tape.flops() + 2);

@@ -40,7 +40,7 @@ pub(super) fn run(
 /// Computes the outputs in row-major order of the form's space.
 fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     let step = job.step;
-    let inputs = job.inputs(Space::Main, Clone::clone);
+    let inputs = job.inputs(Space::Main);
     let before = job.tape(Hole::Before, &[row.prologue], &inputs);
     let after = job.tape(Hole::After, &job.roots(), &inputs);
     let epsilon = row.epsilon.map_or(0.0, |at| step.scalars[usize::from(at)].value());

@@ -1,5 +1,6 @@
 //! The scan form: running combinations along one axis.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -36,7 +37,7 @@ pub(super) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
 fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let (order, columns) = order(&step.outputs[0].view);
-    let inputs = job.inputs(Space::Main, |view| permuted(view, &order));
+    let inputs = job.inputs_through(Space::Main, |view| Cow::Owned(permuted(view, &order)));
     let before = job.tape(Hole::Before, &[scan.prologue], &inputs);
     let after = job.tape(Hole::After, &job.roots(), &inputs);
     let (count, block) = (outputs[0].len(), scan.len * columns);

@@ -68,7 +68,7 @@ impl Keys {
 fn entries(job: &Job<'_>, sort: &SortForm, keys: Keys) -> Result<Vec<u64>, DeviceError> {
     const BLOCK: usize = 16 * TILE;
     let step = job.step;
-    let inputs = job.inputs(Space::Main, Clone::clone);
+    let inputs = job.inputs(Space::Main);
     let tape = job.tape(Hole::Before, &[sort.prologue], &inputs);
     let len = step.outputs[0].view.shape().elements() / sort.count * sort.len;
     let mut entries = memory::try_zeroed(len)?;

@@ -43,15 +43,30 @@ pub(super) fn multiply(floats: &Floats<'_>, results: &mut Results<'_>) {
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let results = &*results;
     let cost = Cost { flops: results.flops(), windows: floats.w.is_computed() };
-    let [rows, columns] = size(floats.size, floats.count, cost, threads::count());
-    let blocks = cut(floats.size, floats.count, [rows, columns]);
     let work = |worker: &mut Worker<'_>, block: Block| worker.run(floats, results, &block);
     let new = || Worker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
     if cost.pays(floats.size, floats.count) {
-        return for_each(blocks.collect(), new, work);
+        let blocks = size(floats.size, floats.count, cost, threads::count());
+        return for_each(cut(floats.size, floats.count, blocks).collect(), new, work);
     }
     let mut worker = new();
-    blocks.for_each(|block| work(&mut worker, block));
+    for index in 0..floats.count {
+        work(&mut worker, Block { index, rows: 0..m, columns: 0..n });
+    }
+}
+
+/// Whether products whose sums are the results are multiplied by one thread, which copies neither operand: in one call of
+/// `gemm` each.
+pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
+    let cost = Cost { flops: 0, windows: floats.w.is_computed() };
+    let [m, ..] = floats.size;
+    !cost.pays(floats.size, floats.count) && m > 1 && copies(floats, m) == [false; 2]
+}
+
+/// Which operands are copied for blocks of so many `rows`, if these are several.
+fn copies(Floats { x, w, .. }: &Floats<'_>, rows: usize) -> [bool; 2] {
+    let (few, along) = (rows < COPIED, w.strides()[1] == 1);
+    [x.is_only_copied(), w.is_only_copied() || !few && !along]
 }
 
 /// Whether all threads are busy with blocks of all rows of `count` products of `[m, n, k]`, so that windows are
@@ -149,12 +164,9 @@ impl Worker<'_> {
         let Floats { size: [m, n, k], ref x, ref w, .. } = *floats;
         let Block { index, ref rows, ref columns } = *block;
         let out = results.sum((index * m + rows.start) * n + columns.start);
-        let (few, along) = (rows.len() < COPIED, w.strides()[1] == 1);
-        let by_rows = rows.len() == 1 && (along || w.is_only_copied());
-        let copies = [
-            x.is_only_copied() || by_rows && x.strides()[1] != 1,
-            w.is_only_copied() || !few && !along,
-        ];
+        let by_rows = rows.len() == 1 && (w.strides()[1] == 1 || w.is_only_copied());
+        let [copies_x, copies_w] = copies(floats, rows.len());
+        let copies = [copies_x || by_rows && x.strides()[1] != 1, copies_w];
         let depth = if copies == [false; 2] && !by_rows { k } else { DEPTH };
         for from in (0..k).step_by(depth) {
             let depth = from..k.min(from + depth);

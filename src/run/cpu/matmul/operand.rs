@@ -151,7 +151,9 @@ impl<'a> Matrices<'a> {
             }
         }
         let shape: Shape = view.shape();
-        let inputs = job.inputs(space, |whole| View { dims: view.dims.clone(), ..whole.clone() });
+        let inputs = job.inputs_through(space, |whole| {
+            Cow::Owned(View { dims: view.dims.clone(), ..whole.clone() })
+        });
         let hole = match space {
             Space::W | Space::Key => Hole::Right,
             Space::Value => Hole::Values,
