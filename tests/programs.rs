@@ -188,6 +188,46 @@ async fn each_run_keeps_its_own() {
     }
 }
 
+/// Products that read views of what each run brings: a block of a matrix, as it lies or transposed, and rows that a
+/// product of several is folded to.
+#[tokio::test]
+async fn products_multiply_what_each_run_is_given() {
+    let device = Device::cpu();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", [2, 7, 9]);
+    let w = batch.input::<f32>("w", [9, 5]);
+    let all = batch.matmul(x, w);
+    let first = batch.slice(x, [(1..2, 1), (2..6, 1), (0..9, 1)]);
+    let first = batch.reshape(first, [4, 9]);
+    let block = batch.matmul(first, w);
+    let turned = batch.transpose(w);
+    let first = batch.transpose(first);
+    let turned = batch.matmul(turned, first);
+    [all, block, turned].into_iter().for_each(|y| batch.download(y));
+    let program = batch.compile().await.unwrap();
+    for run in 0..3 {
+        let (given, weights) = (numbers(run, 126), numbers(run + 5, 45));
+        let outputs = program.run([(x, &given), (w, &weights)]).await.unwrap();
+        let row = |row: usize| {
+            let given = &given;
+            let weights = &weights;
+            move |column: usize| -> f64 {
+                let terms = (0..9)
+                    .map(|k| f64::from(given[row * 9 + k]) * f64::from(weights[k * 5 + column]));
+                terms.sum()
+            }
+        };
+        let want = |rows: std::ops::Range<usize>| -> Vec<f64> {
+            rows.flat_map(|at| (0..5).map(row(at))).collect()
+        };
+        assert_close(&outputs.read(all).await.unwrap(), &want(0..14));
+        assert_close(&outputs.read(block).await.unwrap(), &want(9..13));
+        let across: Vec<f64> =
+            (0..5).flat_map(|c| (9..13).map(move |at| (at, c))).map(|(at, c)| row(at)(c)).collect();
+        assert_close(&outputs.read(turned).await.unwrap(), &across);
+    }
+}
+
 #[tokio::test]
 async fn a_program_of_an_empty_resident_waits_for_none() {
     let device = Device::cpu();

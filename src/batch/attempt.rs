@@ -207,7 +207,9 @@ impl Attempt<'_> {
     ) -> Result<Done> {
         let &Self { device, graph, residents, timeline, .. } = self;
         let run = Run { device, prepared: &prepared, graph, uploads, residents, permit, timeline };
-        let (results, mut kept) = run.finish(turn, stats).await?;
+        let finished = run.finish(turn, stats).await;
+        drop(run);
+        let (results, mut kept) = finished?;
         #[cfg(feature = "gpu")]
         if prepared.saved_near > 0.0 {
             residence::note_saving(device, residents, prepared.saved_near);
@@ -218,7 +220,7 @@ impl Attempt<'_> {
 
     /// As [`recover`]; what the timeline has of the run that failed is forgotten.
     async fn recover(&self, error: Error, stats: &mut RunStats) -> Result<()> {
-        recover(self.device, error, &mut stats.recoveries).await?;
+        Box::pin(recover(self.device, error, &mut stats.recoveries)).await?;
         self.timeline.forget();
         Ok(())
     }

@@ -6,6 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::fault::fault;
 use super::read::{Found, give_way};
 use super::residence::{Handle, Left, Storage};
@@ -48,12 +50,13 @@ pub(super) async fn admit(
     timeline: &Timeline,
     stats: &mut RunStats,
 ) -> Result<Permit> {
-    let mut waiting = Stopwatch::default();
-    if device.budget().room().is_some() {
-        waiting.start();
-    }
     let room = stage!(timeline, "wait", bytes = prepared.bytes);
-    let permit = room.over(pin!(device.budget().admit(prepared.bytes))).await?;
+    let budget = device.budget();
+    if budget.room().is_none() {
+        return Ok(room.of(Permit::default));
+    }
+    let waiting = Stopwatch::started();
+    let permit = room.over(pin!(budget.admit(prepared.bytes))).await?;
     stats.wait_time = waiting.total();
     Ok(permit)
 }
@@ -80,7 +83,7 @@ impl Run<'_> {
     /// Runs, as part of a trial if it has a `turn`. With the results comes what stays on the device, in the order of the
     /// graph's keeps.
     pub async fn finish(
-        self,
+        &self,
         turn: Option<&mut Turn<'_>>,
         stats: &mut RunStats,
     ) -> Result<(Results, Left)> {
@@ -110,7 +113,7 @@ impl Run<'_> {
         finished
     }
 
-    async fn run(self, stats: &mut RunStats) -> Result<(Results, Left)> {
+    async fn run(&self, stats: &mut RunStats) -> Result<(Results, Left)> {
         let prepared = self.prepared;
         stats.backend = Some(prepared.backend());
         stats.peak_bytes = prepared.peak_bytes;
@@ -121,15 +124,15 @@ impl Run<'_> {
                 let leg = Leg {
                     device: self.device,
                     piece: &prepared.pieces[0],
-                    uploads: self.uploads.to_vec(),
+                    uploads: Cow::Borrowed(self.uploads),
                     residents: Cow::Borrowed(self.residents),
-                    permit: self.permit.clone(),
+                    permit: &self.permit,
                     timeline: self.timeline.clone(),
                     is_beside: false,
                 };
                 leg.run(stats).await?
             }
-            Some(links) => self.in_parts(links, stats).await?,
+            Some(links) => Box::pin(self.in_parts(links, stats)).await?,
         };
         if let Some((node, at)) = done.failed {
             return Err(fault(self.graph, self.uploads, node, at).into());
@@ -143,10 +146,10 @@ pub(super) struct Leg<'a> {
     pub device: &'a Device,
     pub piece: &'a Piece,
     /// By position of the piece's uploads.
-    pub uploads: Vec<Arc<HostBuffer>>,
+    pub uploads: Cow<'a, [Arc<HostBuffer>]>,
     /// By position of the piece's residents.
     pub residents: Cow<'a, [Handle]>,
-    pub permit: Permit,
+    pub permit: &'a Permit,
     pub timeline: Timeline,
     /// Whether another piece is awaited on the same thread.
     pub is_beside: bool,
@@ -154,8 +157,39 @@ pub(super) struct Leg<'a> {
 
 impl Leg<'_> {
     /// Runs. Of `stats`, what counts and times the run is set.
-    pub async fn run(self, stats: &mut RunStats) -> Result<Done> {
+    pub async fn run(&self, stats: &mut RunStats) -> Result<Done> {
         stats.backend = stats.backend.or(Some(self.piece.plan.backend));
+        let Some(done) = self.at_once(stats) else {
+            // Boxed: a future of some KiB, each move of which would take as long as a short run does beside its work.
+            return Box::pin(self.elsewhere(stats)).await;
+        };
+        if is_others_turn(stats.run_time) {
+            give_way().await;
+        }
+        done
+    }
+
+    /// The run of a short plan on the host's cores, for which nothing is awaited; `None` for others.
+    fn at_once(&self, stats: &mut RunStats) -> Option<Result<Done>> {
+        let plan = &self.piece.plan;
+        if plan.backend != Backend::Cpu || self.is_beside {
+            return None;
+        }
+        let program = self.piece.on_cpu();
+        let here = cpu::Here::begin(program)?;
+        let running = Stopwatch::started();
+        if let Err(error) = check_room(plan.peak_bytes) {
+            return Some(Err(error));
+        }
+        let residents: Option<SmallVec<[_; 4]>> = self.residents.iter().map(Handle::host).collect();
+        let residents = residents?;
+        let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
+        let (pool, timeline) = (self.device.pool(), &self.timeline);
+        let run = computing.of(|| here.run(program, &self.uploads, &residents, pool, timeline));
+        Some(run.map(|run| self.done(run, &running, stats)))
+    }
+
+    async fn elsewhere(&self, stats: &mut RunStats) -> Result<Done> {
         match self.piece.plan.backend {
             Backend::Cpu => self.on_cpu(stats).await,
             #[cfg(feature = "gpu")]
@@ -165,21 +199,31 @@ impl Leg<'_> {
         }
     }
 
-    async fn on_cpu(self, stats: &mut RunStats) -> Result<Done> {
+    async fn on_cpu(&self, stats: &mut RunStats) -> Result<Done> {
         let plan = &self.piece.plan;
         let running = Stopwatch::started();
         check_room(plan.peak_bytes)?;
-        stats.uploads = u64::from(!self.uploads.is_empty());
         let job = cpu::CpuJob {
-            program: self.piece.on_cpu(),
-            uploads: self.uploads,
+            program: Arc::clone(self.piece.on_cpu()),
+            uploads: self.uploads.to_vec(),
             residents: host_residents(&self.residents).await?,
-            permit: self.permit,
+            permit: self.permit.clone(),
             timeline: self.timeline.clone(),
             is_beside: self.is_beside,
         };
         let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
         let run = computing.over(pin!(cpu::run_off_thread(job, self.device.pool()))).await?;
+        let done = self.done(run, &running, stats);
+        if is_others_turn(stats.run_time) {
+            give_way().await;
+        }
+        Ok(done)
+    }
+
+    /// What `run` left, which is counted.
+    fn done(&self, run: cpu::CpuRun, running: &Stopwatch, stats: &mut RunStats) -> Done {
+        let plan = &self.piece.plan;
+        stats.uploads = u64::from(!self.uploads.is_empty());
         stats.submits = 1;
         stats.downloads = u64::from(!plan.downloads.is_empty());
         stats.dispatches = run.dispatches as u64;
@@ -189,18 +233,15 @@ impl Leg<'_> {
         stats.pool_hits = run.pool_hits as u64;
         stats.pool_misses = run.pool_misses as u64;
         stats.run_time = running.total();
-        if is_others_turn(stats.run_time) {
-            give_way().await;
-        }
-        Ok(Done {
+        Done {
             failed: site(plan, run.failed),
             results: Results::Host(run.downloads),
             kept: run.keeps.into_iter().map(Storage::on_host).collect(),
-        })
+        }
     }
 
     #[cfg(feature = "gpu")]
-    async fn on_gpu(self, stats: &mut RunStats) -> Result<Done> {
+    async fn on_gpu(&self, stats: &mut RunStats) -> Result<Done> {
         let Some(gpu) = self.device.opened() else {
             return Err(DeviceError::NoGpuSupport.into());
         };
@@ -214,14 +255,14 @@ impl Leg<'_> {
         }
         let running = Stopwatch::started();
         let residents = device_residents(&self.residents, &gpu).await?;
-        let uploads = self.uploads.into_iter().map(|buffer| buffer as gpu::HostData);
+        let uploads = self.uploads.iter().map(|buffer| Arc::clone(buffer) as gpu::HostData);
         let job = gpu::Job {
             plan: Arc::clone(&self.piece.plan),
             kernels,
             uploads: uploads.collect(),
             residents,
-            permit: self.permit,
-            timeline: self.timeline,
+            permit: self.permit.clone(),
+            timeline: self.timeline.clone(),
         };
         let run = gpu.run(job).await?;
         let counts = run.counts;

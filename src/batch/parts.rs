@@ -71,9 +71,9 @@ impl Run<'_> {
         Ok(Leg {
             device: self.device,
             piece: &self.prepared.pieces[at],
-            uploads,
+            uploads: Cow::Owned(uploads),
             residents: Cow::Owned(residents.collect()),
-            permit: self.permit.clone(),
+            permit: &self.permit,
             timeline: self.timeline.after_steps(before.map(|piece| piece.plan.steps.len()).sum()),
             is_beside: tie.stage == Stage::Beside,
         })

@@ -238,7 +238,6 @@ impl Handle {
     }
 
     /// Whether what fills it must come to the host too.
-    #[cfg(feature = "gpu")]
     pub fn wants_host_copy(&self) -> bool {
         self.0.host_copy.load(Ordering::Relaxed)
     }

@@ -27,6 +27,17 @@ type Patches = SmallVec<[Option<Patch>; 4]>;
 /// If a side fails, if others move a resident again and again meanwhile, or if there is no room for the copy of a value
 /// that somebody else holds.
 pub(super) async fn store(device: &Device, kept: &[Kept], made: &mut [Storage]) -> Result<u64> {
+    if kept.iter().all(|kept| kept.patch.is_none() && !kept.handle.wants_host_copy()) {
+        for (Kept { handle, .. }, made) in kept.iter().zip(made) {
+            handle.fill(made.clone());
+        }
+        return Ok(0);
+    }
+    Box::pin(store_together(device, kept, made)).await
+}
+
+/// As [`store`], where parts or copies must be brought together with values first.
+async fn store_together(device: &Device, kept: &[Kept], made: &mut [Storage]) -> Result<u64> {
     #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "all is on the host"))]
     let mut patches: Patches = kept.iter().map(|kept| kept.patch).collect();
     let mut submits = 0;

@@ -162,9 +162,8 @@ impl Piece {
     }
 
     /// The plan for a run on the CPU.
-    pub fn on_cpu(&self) -> Arc<CpuProgram> {
-        let new = || Arc::new(CpuProgram::new(Arc::clone(&self.plan)));
-        Arc::clone(self.on_cpu.get_or_init(new))
+    pub fn on_cpu(&self) -> &Arc<CpuProgram> {
+        self.on_cpu.get_or_init(|| Arc::new(CpuProgram::new(Arc::clone(&self.plan))))
     }
 
     async fn compile(&self, device: &Device) -> Result<(), DeviceError> {

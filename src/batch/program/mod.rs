@@ -132,16 +132,16 @@ impl Program {
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
         let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
-        let inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
-        stage.over(pin!(self.run_timed(inputs, &OFF))).await
+        let mut inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
+        stage.over(pin!(self.run_timed(&mut inputs, &OFF))).await
     }
 
-    /// Runs the program with `inputs` that fit it.
-    async fn run_timed(&self, inputs: Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
+    /// Runs the program with `inputs` that fit it, which are taken.
+    async fn run_timed(&self, inputs: &mut Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
         let program = &*self.0;
         let mut stats = RunStats::default();
         let mut lent = Vec::with_capacity(inputs.len());
-        let uploads = || program.gather(inputs, &mut lent);
+        let uploads = || program.gather(mem::take(inputs), &mut lent);
         let attempt = program.recorded.timed_attempt(&program.plan, timeline);
         let done = attempt.run(&program.turns, uploads, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
@@ -178,10 +178,10 @@ impl Program {
         &self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Profile> {
-        let inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
+        let mut inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
         let timeline = Timeline::begun();
         let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
-        let outputs = stage.over(pin!(self.run_timed(inputs, &timeline))).await?;
+        let outputs = stage.over(pin!(self.run_timed(&mut inputs, &timeline))).await?;
         Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
     }
 

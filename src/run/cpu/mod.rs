@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub(crate) use offload::{CpuJob, run_off_thread};
+pub(crate) use offload::{CpuJob, Here, run_off_thread};
 pub(crate) use pool::CpuPool;
 pub(crate) use program::CpuProgram;
 

@@ -30,15 +30,6 @@ pub(crate) struct CpuJob {
     pub is_beside: bool,
 }
 
-impl CpuJob {
-    fn run(self, pool: &CpuPool, wanted: &impl Fn() -> bool) -> Result<CpuRun> {
-        let Self { program, uploads, residents, permit, timeline, .. } = self;
-        let done = run(&program, &uploads, &residents, pool, &timeline, wanted);
-        drop(permit);
-        done
-    }
-}
-
 /// Runs of the process that are under way on its cores.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
@@ -61,13 +52,42 @@ impl Drop for UnderWay {
 /// Whether so many other runs leave cores to the caller's threads. Where they do not, runs that are done where they are
 /// awaited and rayon's threads take turns of milliseconds, and whoever waits for a thread of either waits for several.
 fn leave_cores(others: usize) -> bool {
-    others < (count() / 2).max(1)
+    others == 0 || others < count() / 2
 }
 
 /// Whether a plan is done where it is awaited. Of functions of the user's own nobody knows how long they take.
-fn is_short(plan: &Plan) -> bool {
+pub(super) fn is_short(plan: &Plan) -> bool {
     let calls_user = || plan.steps.iter().any(|step| matches!(step.form, Form::Own(_)));
     plan.seconds < INLINE_SECONDS && !calls_user()
+}
+
+/// The right to do a run where it is awaited.
+pub(crate) struct Here(UnderWay);
+
+impl Here {
+    /// For a run of `program`, if that is short and few others are under way.
+    pub fn begin(program: &CpuProgram) -> Option<Self> {
+        if !program.is_short() {
+            return None;
+        }
+        let (under_way, others) = UnderWay::begin();
+        leave_cores(others).then_some(Self(under_way))
+    }
+
+    /// Runs on this thread. What is given must have the types and lengths that the plan was made for.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory).
+    pub fn run(
+        self,
+        program: &CpuProgram,
+        uploads: &[Arc<HostBuffer>],
+        residents: &[Arc<HostBuffer>],
+        pool: &CpuPool,
+        timeline: &Timeline,
+    ) -> Result<CpuRun> {
+        run(program, uploads, residents, pool, timeline, &|| true)
+    }
 }
 
 /// Runs a program, on rayon's threads if it is not short or many runs are under way. If the future is dropped, no further
@@ -77,16 +97,20 @@ fn is_short(plan: &Plan) -> bool {
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),
 /// which nobody is left to see.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
-    let (under_way, others) = UnderWay::begin();
-    if !job.is_beside && leave_cores(others) && is_short(job.program.plan()) {
-        return job.run(pool, &|| true);
+    let CpuJob { program, uploads, residents, permit, timeline, is_beside } = job;
+    if !is_beside && let Some(here) = Here::begin(&program) {
+        return here.run(&program, &uploads, &residents, pool, &timeline);
     }
+    let (under_way, _) = UnderWay::begin();
     let pool = Arc::clone(pool);
     let awaited = Arc::new(());
     let future = Arc::downgrade(&awaited);
     let work = move || {
         let _under_way = under_way;
-        job.run(&pool, &|| future.strong_count() > 0)
+        let wanted = || future.strong_count() > 0;
+        let done = run(&program, &uploads, &residents, &pool, &timeline, &wanted);
+        drop(permit);
+        done
     };
     let done = off_thread(work).await;
     drop(awaited);

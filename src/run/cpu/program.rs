@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::matmul::Plain;
+use super::offload::is_short;
 use super::tape::Tape;
 use crate::plan::{Plan, Step};
 
@@ -12,6 +13,7 @@ pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
     /// By step.
     tapes: Vec<Tapes>,
+    is_short: bool,
 }
 
 /// Where in the form of a step an expression stands.
@@ -42,7 +44,12 @@ pub(super) struct Tapes {
 impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {
         let tapes = plan.steps.iter().map(|_| Tapes::default()).collect();
-        Self { plan, tapes }
+        Self { is_short: is_short(&plan), plan, tapes }
+    }
+
+    /// Whether a run is done where it is awaited.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short
     }
 
     pub fn plan(&self) -> &Plan {
