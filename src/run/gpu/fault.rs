@@ -7,7 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
 
+use super::gate;
 use crate::error::DeviceError;
 use crate::trace::event;
 
@@ -107,7 +110,8 @@ impl Health {
         DeviceError::Lost { reason }
     }
 
-    /// Polls the device. Never panics: wgpu does when the device is lost.
+    /// Polls the device. Never panics: wgpu does when the device is lost. While the process ends, it only waits a moment,
+    /// for those who poll until something is done.
     pub fn poll(
         &self,
         device: &wgpu::Device,
@@ -116,6 +120,10 @@ impl Health {
         if self.is_lost() {
             return Ok(wgpu::PollStatus::QueueEmpty);
         }
+        let Ok(_passing) = gate::pass() else {
+            thread::sleep(Duration::from_millis(1));
+            return Ok(wgpu::PollStatus::QueueEmpty);
+        };
         catch_unwind(AssertUnwindSafe(|| device.poll(how))).unwrap_or_else(|_| {
             self.lose("the driver reported an error while it was polled".into());
             Ok(wgpu::PollStatus::QueueEmpty)

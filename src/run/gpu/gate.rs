@@ -70,11 +70,16 @@ impl Drop for Passing<'_> {
     }
 }
 
-/// The right to have a driver at work, for as long as this is held.
-pub(super) fn enter() -> Result<AtWork, DeviceError> {
+/// The right to call a driver, for as long as this is held.
+pub(super) fn pass() -> Result<Passing<'static>, DeviceError> {
     let reason = || "the process is ending".into();
-    let passing = Gate::of_process().enter();
-    passing.map(AtWork).ok_or_else(|| DeviceError::Lost { reason: reason() })
+    OF_PROCESS.enter().ok_or_else(|| DeviceError::Lost { reason: reason() })
+}
+
+/// As [`pass`], for what has the driver load more of itself.
+pub(super) fn enter() -> Result<AtWork, DeviceError> {
+    Gate::of_process();
+    pass().map(AtWork)
 }
 
 /// A driver at work, which the end of the process waits for.

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::ahead::Ahead;
 use super::archive::Archive;
 use super::fault::{Health, Scope};
-use super::gate;
+use super::gate::{self, Passing};
 use super::own;
 use super::pool::{Lease, Needs};
 use crate::caught::caught;
@@ -84,6 +84,18 @@ pub(super) struct Layout {
 pub(super) struct Pipeline {
     pub raw: wgpu::ComputePipeline,
     pub layout: Arc<Layout>,
+    /// While it is dropped; after the rest.
+    passing: Option<Passing<'static>>,
+}
+
+impl Drop for Pipeline {
+    /// While the process ends, the driver is not asked to destroy anything.
+    fn drop(&mut self) {
+        self.passing = gate::pass().ok();
+        if self.passing.is_none() {
+            std::mem::forget((self.raw.clone(), Arc::clone(&self.layout)));
+        }
+    }
 }
 
 /// Everything about a plan's dispatches that is the same in each run.
@@ -290,7 +302,7 @@ impl Compiler {
         if let (Some(archive), Some(entry)) = (&self.archive, entry) {
             archive.keep(entry);
         }
-        Ok(Arc::new(Pipeline { raw, layout }))
+        Ok(Arc::new(Pipeline { raw, layout, passing: None }))
     }
 
     fn layout(&self, shape: &Shape) -> Arc<Layout> {

@@ -11,6 +11,7 @@ use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::fault::Health;
+use super::gate;
 use super::gather::{Gather, Sent};
 use super::ticket::{Landing, Ticket};
 use crate::caught::caught;
@@ -252,6 +253,7 @@ impl Watch {
     fn call_back(&self) {
         let timeout = Some(Duration::from_secs(1));
         let wait = wgpu::PollType::Wait { submission_index: None, timeout };
+        let Ok(_passing) = gate::pass() else { return };
         let _ = caught(|| self.device.poll(wait));
     }
 
