@@ -127,7 +127,8 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let neg = format!("neg \"z\" (at tests/programs.rs:{})", line + 2);
     let short = error((x, &[1.0; 3]).into()).await;
     assert!(matches!(short, DataError::Length { given: 3, .. }));
-    says(short, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 3"));
+    let fix = "give as many, or make it of another shape";
+    says(short, &format!("{the_input} has shape [2, 2] and takes 4 elements, not 3; {fix}"));
     let fix = "use the id that `input` or `upload` returned";
     let rule = |what| format!("only uploads take data, and this is the result of {what}; {fix}");
     says(error((y, &[1.0; 4]).into()).await, &rule(&relu));

@@ -257,7 +257,8 @@ async fn mistakes_are_errors_and_change_nothing() {
         let rule = "use the id that `input` or `upload` returned";
         let want = format!("only uploads take data, and this is the result of {neg}; {rule}");
         is(b.write_with(y, |_| unreachable!()), &want);
-        let want = format!("{upload} has shape [2] and takes 2 elements, not 3");
+        let fix = "give as many, or make it of another shape";
+        let want = format!("{upload} has shape [2] and takes 2 elements, not 3; {fix}");
         is(b.write_vec(x, vec![1.0; 3]), &want);
         b.execute().await.unwrap();
         let short = |what: &str| {

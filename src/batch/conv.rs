@@ -87,9 +87,10 @@ impl<const D: usize> Sizes<D> {
 }
 
 /// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a flip of
-/// the filter). Windows are never written to memory: the kernel of a product reads them where they lie, borders
-/// included, and what follows (bias, activation, a sum with another tensor) becomes part of it. 1 × 1 filters are a
-/// product as it is; filters of one channel each add their few elements up directly.
+/// the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they lie, borders
+/// included. On the host a padded tensor may be written once before. What follows (bias, activation, a sum with another
+/// tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one channel each add their few
+/// elements up directly.
 impl GpuCommandBatch {
     /// The sums of `x` times filters at every place: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
     /// groups, size]` and, if there is one, a `bias` of `[filters]`.
@@ -238,8 +239,9 @@ fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D
 }
 
 pub(super) fn check_bias(bias: &Shape, filters: usize) -> Result<(), MistakeKind> {
-    if bias.dims() == [filters] {
+    let (given, wanted) = (bias.clone(), Shape::from(filters));
+    if given == wanted {
         return Ok(());
     }
-    Err(MistakeKind::Layout { what: "bias", wanted: "[filters]", shape: bias.clone() })
+    Err(MistakeKind::LayerShape { what: "bias", given, wanted })
 }

@@ -142,11 +142,11 @@ impl GpuCommandBatch {
         of: &Shape,
     ) -> Result<(), Refusal> {
         let Some(x) = x else { return Ok(()) };
-        let shape = self.shape_of(x)?;
-        if shape.dims() == [of[1]] {
+        let (given, wanted) = (self.shape_of(x)?, Shape::from(of[1]));
+        if given == wanted {
             return Ok(());
         }
-        Err(MistakeKind::Layout { what, wanted: "[channels]", shape }.into())
+        Err(MistakeKind::LayerShape { what, given, wanted }.into())
     }
 }
 

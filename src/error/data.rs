@@ -109,7 +109,10 @@ pub enum DataError {
     #[error("{0} is given data twice in one run; give it once")]
     GivenTwice(Origin),
     /// The wrong number of elements.
-    #[error("{of} has shape {shape} and takes {} elements, not {given}", shape.elements())]
+    #[error(
+        "{of} has shape {shape} and takes {} elements, not {given}; give as many, or make it of another shape",
+        shape.elements()
+    )]
     Length {
         /// What the data is for.
         of: Origin,

@@ -93,7 +93,8 @@ fn writing_what_cannot_be_written() {
     );
     assert_eq!(error.to_string(), want);
     let error = b.write(x, &[0.0; 5]).unwrap_err();
-    let want = format!("upload {} has shape [2, 3] and takes 6 elements, not 5", at(line));
+    let fix = "give as many, or make it of another shape";
+    let want = format!("upload {} has shape [2, 3] and takes 6 elements, not 5; {fix}", at(line));
     assert_eq!(error.to_string(), want);
     let error = b.write_with(x, |_| panic!("by itself")).unwrap_err();
     let want = format!(
@@ -117,7 +118,9 @@ async fn residents() {
             assert_eq!(error.to_string(), format!("{of}{want}"));
         };
         let (error, line) = (device.resident(&[0.0_f32; 5], [2, 3]).unwrap_err(), line!());
-        says(error, line, " has shape [2, 3] and takes 6 elements, not 5");
+        let fix = "give as many, or make it of another shape";
+        let want = format!(" has shape [2, 3] and takes 6 elements, not 5; {fix}");
+        says(error, line, &want);
         let (error, line) = (device.resident(&[0_u32], [1; 9]).unwrap_err(), line!());
         says(error, line, ": 9 dimensions are more than the 8 supported; merge some");
         let (error, line) = (device.resident(&[0_u32; 2], [usize::MAX, 2]).unwrap_err(), line!());

@@ -24,10 +24,13 @@ fn transposed_convolutions_and_sizes() {
             b.conv_transpose2d(x, w, None, conv)
         },
     );
-    refused("conv_transpose2d: bias must be [filters], not [3]", |b| {
-        let (x, w, bias) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]), zeros(b, [3]));
-        b.conv_transpose2d(x, w, bias, ConvTranspose2d::default())
-    });
+    refused(
+        "conv_transpose2d: bias of shape [3], where the other shapes ask for [4]; change it, or those",
+        |b| {
+            let (x, w, bias) = (zeros(b, [1, 3, 4, 4]), zeros(b, [3, 4, 2, 2]), zeros(b, [3]));
+            b.conv_transpose2d(x, w, bias, ConvTranspose2d::default())
+        },
+    );
     refused("resize_nearest: size must be 1 to 16777216, not [0, 2]", |b| {
         let x = zeros(b, [3, 3]);
         b.resize_nearest(x, [0, 2])
@@ -173,10 +176,13 @@ fn weights_of_classes() {
 
 #[test]
 fn normalizations_of_channels() {
-    refused("batch_norm: mean must be [channels], not [4]", |b| {
-        let (x, four, three) = (zeros(b, [2, 3, 8]), zeros(b, [4]), zeros(b, [3]));
-        b.batch_norm(x, four, three, None, None, 1e-5)
-    });
+    refused(
+        "batch_norm: mean of shape [4], where the other shapes ask for [3]; change it, or those",
+        |b| {
+            let (x, four, three) = (zeros(b, [2, 3, 8]), zeros(b, [4]), zeros(b, [3]));
+            b.batch_norm(x, four, three, None, None, 1e-5)
+        },
+    );
     refused("instance_norm: x must be [batch, channels, …], not [3]", |b| {
         let x = zeros(b, [3]);
         b.instance_norm(x, None, None, 1e-5)
@@ -188,10 +194,13 @@ fn normalizations_of_channels() {
             b.group_norm(x, 4, None, None, 1e-5)
         },
     );
-    refused("group_norm: bias must be [channels], not [2]", |b| {
-        let (x, bias) = (zeros(b, [2, 6]), zeros(b, [2]));
-        b.group_norm(x, 2, None, bias, 1e-5)
-    });
+    refused(
+        "group_norm: bias of shape [2], where the other shapes ask for [6]; change it, or those",
+        |b| {
+            let (x, bias) = (zeros(b, [2, 6]), zeros(b, [2]));
+            b.group_norm(x, 2, None, bias, 1e-5)
+        },
+    );
     refused("l2_normalize: epsilon must be finite and not negative, not -1", |b| {
         let x = zeros(b, [2, 6]);
         b.l2_normalize(x, 0, -1.0)
@@ -224,10 +233,13 @@ fn convolutions() {
         let (x, w) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3]));
         b.conv1d(x, w, None, Conv1d::default())
     });
-    refused("conv1d: bias must be [filters], not [1]", |b| {
-        let (x, w, bias) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 1]), zeros(b, [1]));
-        b.conv1d(x, w, bias, Conv1d::default())
-    });
+    refused(
+        "conv1d: bias of shape [1], where the other shapes ask for [4]; change it, or those",
+        |b| {
+            let (x, w, bias) = (zeros(b, [1, 3, 8]), zeros(b, [4, 3, 1]), zeros(b, [1]));
+            b.conv1d(x, w, bias, Conv1d::default())
+        },
+    );
     refused("conv2d: groups must be at least 1, not 0", |b| {
         let (x, w) = (zeros(b, [1, 3, 8, 8]), zeros(b, [4, 3, 3, 3]));
         b.conv2d(x, w, None, Conv2d { groups: 0, ..conv })
