@@ -36,6 +36,8 @@ use rounds::{Rounds, Took, median, settle};
 
 /// Predicted seconds of the slower side above which a graph is left out.
 const TOO_LONG: f64 = 2.0;
+const HOW: &str =
+    "leave ONETRIP_BACKEND out, and name the adapter in ONETRIP_ADAPTER if it is a software one";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::result::Result<(), Box<dyn Error>> {
@@ -52,7 +54,10 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     };
     let device = builder.auto().await?;
     if !device.is_gpu() {
-        return Err("there is no GPU to choose; ONETRIP_ADAPTER may name a software one".into());
+        return Err(format!("there is no GPU to choose; {HOW}").into());
+    }
+    if std::env::var("ONETRIP_BACKEND").is_ok_and(|side| side.eq_ignore_ascii_case("gpu")) {
+        return Err(format!("there is one side only; {HOW}").into());
     }
     println!("# {}", device.info());
     let started = std::time::Instant::now();
