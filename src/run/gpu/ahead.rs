@@ -29,8 +29,8 @@ pub(super) struct Ahead {
     /// What the last run kept.
     kept: Mutex<Vec<Weak<DeviceBuffer>>>,
     wasted: AtomicU32,
-    /// Whether runs hold memory for the next one.
-    holds: AtomicBool,
+    /// Whether the last run should have held memory for the next one, and none lay idle.
+    short: AtomicBool,
 }
 
 struct Next {
@@ -56,13 +56,13 @@ impl Ahead {
     }
 
     /// Whether a run was encoded ahead and holds its memory.
-    fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.next().as_ref().is_some_and(|next| next.prepared.leases().all(Lease::is_lent))
     }
 
-    /// For how many runs memory must lie idle if nothing is to be allocated in one: for itself, and for the next.
-    pub fn runs_to_lease(&self) -> usize {
-        usize::from(!self.is_ready()) + usize::from(self.holds.load(Ordering::Relaxed))
+    /// Whether the next run should be launched where memory may be allocated, for the run after it.
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
     }
 
     /// Throws the run away if it was encoded for one of the blocks `freed`, or binds one as a resident.
@@ -132,8 +132,8 @@ impl Programs {
 
 impl Shared {
     /// Encodes the next run of the program of `job`, of which the last one took `bytes`, kept `kept` and moved no data
-    /// between host and device. Allocates nothing on a thread that is awaited: where runs should hold memory for the
-    /// next one and none lies idle, that is launched elsewhere.
+    /// between host and device. Allocates nothing on a thread that is awaited: where memory is to be held and none lies
+    /// idle, the next run is launched elsewhere.
     pub fn look_ahead(
         self: &Arc<Self>,
         job: &Job,
@@ -145,15 +145,15 @@ impl Shared {
         let before = ahead.follow(kept);
         let is_small = bytes <= MOST_BYTES;
         let pays = ahead.wasted.load(Ordering::Relaxed) < MOST_WASTED;
-        let is_admitted = pays && self.ahead.admit(&job.kernels);
-        ahead.holds.store(is_admitted && is_small, Ordering::Relaxed);
-        if !is_admitted {
+        ahead.short.store(false, Ordering::Relaxed);
+        if !pays || !self.ahead.admit(&job.kernels) {
             return;
         }
         // Held meanwhile: a block that came back now would be leased for something else of the same run.
         let before: Vec<_> = before.iter().map(Weak::upgrade).collect();
         let place = if is_small { &[] } else { &before[..] };
         if thread == On::Awaited && !self.has_room_beside(job, place) {
+            ahead.short.store(is_small, Ordering::Relaxed);
             return;
         }
         let room = if is_small { None } else { self.room_to_come(job, &before) };
@@ -175,7 +175,7 @@ impl Shared {
     fn has_room_beside(&self, job: &Job, place: &[Option<Arc<DeviceBuffer>>]) -> bool {
         let Some(needs) = job.kernels.needs.get() else { return false };
         if place.is_empty() {
-            return self.pool.has(needs, 1);
+            return self.pool.has(needs);
         }
         let mut needs = needs.clone();
         for buffer in place.iter().flatten() {
@@ -183,7 +183,7 @@ impl Shared {
                 *number = number.saturating_sub(1);
             }
         }
-        self.pool.has(&needs, 1)
+        self.pool.has(&needs)
     }
 
     /// Room for what the next run keeps: where the run `before` the last one put it, of which whoever keeps the results

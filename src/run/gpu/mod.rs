@@ -347,7 +347,7 @@ impl Shared {
     /// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
     fn has_room_for_params(&self, dispatches: &[Dispatch]) -> bool {
         let bytes = 4 * self.params(dispatches).0.len() as u64;
-        let has = |size| self.pool.has(&Needs::from([((Kind::Params, size), 1)]), 1);
+        let has = |size| self.pool.has(&Needs::from([((Kind::Params, size), 1)]));
         bytes == 0 || size_class(bytes, self.info.buffer_bytes).is_some_and(has)
     }
 

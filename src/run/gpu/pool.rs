@@ -177,11 +177,11 @@ impl Pool {
         std::ptr::eq(self, Arc::as_ptr(&lease.pool))
     }
 
-    /// Whether all of `needs` lies idle so many times.
-    pub fn has(&self, needs: &Needs, times: usize) -> bool {
+    /// Whether all of `needs` lies idle.
+    pub fn has(&self, needs: &Needs) -> bool {
         let idle = self.idle();
         let has = |class| idle.free.get(class).map_or(0, BTreeMap::len);
-        needs.iter().all(|(class, &number)| has(class) >= number * times)
+        needs.iter().all(|(class, &number)| has(class) >= number)
     }
 
     /// An idle block of `size` bytes, which [`size_class`] gave.

@@ -60,9 +60,9 @@ impl Gpu {
         let timeline = job.timeline.clone();
         async move {
             let kernels = Arc::clone(&job.kernels);
-            let runs = kernels.ahead.runs_to_lease();
-            let finds_room = |needs| shared.pool.has(needs, runs);
-            let has_room = runs == 0 || kernels.needs.get().is_some_and(finds_room);
+            let (ahead, needs) = (&kernels.ahead, kernels.needs.get());
+            let finds_room = || needs.is_some_and(|needs| shared.pool.has(needs));
+            let has_room = !ahead.is_short() && (ahead.is_ready() || finds_room());
             let (flight, mut run) = if has_room && job.plan.bytes_up < LARGE as u64 {
                 shared.launch(&job, On::Awaited)?
             } else {

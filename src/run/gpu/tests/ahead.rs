@@ -109,8 +109,17 @@ async fn runs_are_encoded_ahead_where_memory_for_one_lay_idle() {
         assert!(program.is_of(&gpu, &run.kept[0], 7).await);
     }
     assert_eq!(gpu.0.ahead.count(), 1);
-    let run = program.run(&gpu, &input).await;
-    assert_eq!(run.counts.pool_misses, 0);
+    let mut result = None;
+    for round in 0..20 {
+        let run = program.run(&gpu, &input).await;
+        result = Some(Arc::clone(&run.kept[0]));
+        let ahead = &program.kernels.ahead;
+        // A result more is kept from the first of these rounds on, for which memory comes once.
+        let settles = round < 4;
+        assert!(settles || ahead.is_ready() && !ahead.is_short(), "round {round} is elsewhere");
+        assert!(settles || run.counts.pool_misses == 0, "round {round} allocates");
+    }
+    assert!(program.is_of(&gpu, &result.unwrap(), 7).await);
 }
 
 /// Whoever keeps each result in place of the one before has room for two, and that is enough.

@@ -264,7 +264,7 @@ async fn a_program_that_uploads_only_its_parameters_needs_no_staging_later() {
     }
     let needs = job.kernels.needs.get().unwrap();
     assert!(needs.keys().all(|(kind, _)| *kind != Kind::Staging), "{}", needs.len());
-    assert!(gpu.0.pool.has(needs, 1));
+    assert!(gpu.0.pool.has(needs));
 }
 
 #[tokio::test]
