@@ -61,6 +61,12 @@ impl GpuCommandBatch {
     /// Plans the batch and compiles its kernels, for runs with other data. What is recorded later is not part of the
     /// program.
     ///
+    /// Shapes are those recorded. Who serves several sizes of a batch keeps a program for each, or pads to a few: those
+    /// that differ in the leading dimension alone share most kernels.
+    ///
+    /// An adapter that computes on the host's cores, as Mesa's does, compiles once more where a kernel first computes:
+    /// there the first run may take seconds. Make one before runs that have a deadline.
+    ///
     /// # Errors
     /// As [`execute`](Self::execute), but inputs need no data yet.
     pub async fn compile(&mut self) -> Result<Program> {
