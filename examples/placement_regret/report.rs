@@ -135,7 +135,7 @@ impl fmt::Display for Score {
     }
 }
 
-/// Tables by family and by rule, then the closing line.
+/// Tables by family, of Auto and of the rules, and by rule, then the closing line.
 pub fn print(measured: &[Measured], teaching: Teaching) {
     let mut families: Vec<&str> = measured.iter().map(|one| one.family).collect();
     families.dedup();
@@ -145,10 +145,11 @@ pub fn print(measured: &[Measured], teaching: Teaching) {
         "\n| graphs | number | {teaching}: right where the sides differ | geometric mean | worst |"
     );
     println!("|---|--:|--:|--:|--:|");
-    for family in families {
-        let some = || measured.iter().filter(|one| one.family == family);
+    for family in &families {
+        let some = || measured.iter().filter(|one| one.family == *family);
         println!("| {family} | {} | {} |", some().count(), score(some(), |one| one.auto));
     }
+    print_rules(measured, &families);
     println!("\n| rule | right where the sides differ | geometric mean | worst |");
     println!("|---|--:|--:|--:|");
     let auto = score(measured.iter(), |one| one.auto);
@@ -178,4 +179,19 @@ pub fn print(measured: &[Measured], teaching: Teaching) {
     let own = score(measured.iter(), |one| one.own);
     println!("\nby Auto's own runs: {}", own.line(measured.len()));
     println!("placement: {}", auto.line(measured.len()));
+}
+
+/// A table of the published rules by family.
+fn print_rules(measured: &[Measured], families: &[&str]) {
+    let Some(first) = measured.first() else { return };
+    let names = first.rules.map(|(name, _)| format!(" {name}: right | geometric mean | worst |"));
+    println!("\n| graphs |{}", names.concat());
+    println!("|---|{}", "--:|".repeat(3 * names.len()));
+    for family in families {
+        let of_rule = |at: usize| {
+            let some = measured.iter().filter(|one| one.family == *family);
+            format!(" {} |", score(some, |one| one.rules[at].1))
+        };
+        println!("| {family} |{}", (0..names.len()).map(of_rule).collect::<String>());
+    }
 }
