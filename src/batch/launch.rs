@@ -159,14 +159,15 @@ impl Leg<'_> {
     /// Runs. Of `stats`, what counts and times the run is set.
     pub async fn run(&self, stats: &mut RunStats) -> Result<Done> {
         stats.backend = stats.backend.or(Some(self.piece.plan.backend));
-        let Some(done) = self.at_once(stats) else {
+        let done = match self.at_once(stats) {
+            Some(done) => done?,
             // Boxed: a future of some KiB, each move of which would take as long as a short run does beside its work.
-            return Box::pin(self.elsewhere(stats)).await;
+            None => Box::pin(self.elsewhere(stats)).await?,
         };
-        if is_others_turn(stats.run_time) {
+        if self.piece.plan.backend == Backend::Cpu && is_others_turn(stats.run_time) {
             give_way().await;
         }
-        done
+        Ok(done)
     }
 
     /// The run of a short plan on the host's cores, for which nothing is awaited; `None` for others.
@@ -213,11 +214,7 @@ impl Leg<'_> {
         };
         let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
         let run = computing.over(pin!(cpu::run_off_thread(job, self.device.pool()))).await?;
-        let done = self.done(run, &running, stats);
-        if is_others_turn(stats.run_time) {
-            give_way().await;
-        }
-        Ok(done)
+        Ok(self.done(run, &running, stats))
     }
 
     /// What `run` left, which is counted.
