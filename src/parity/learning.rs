@@ -174,12 +174,14 @@ fn what_was_learned_is_kept_on_disk_and_forgotten_there() {
     let mut profile = DeviceProfile::typical(1);
     profile.measured = true;
     device.set_profile(profile.clone());
-    let batch = softmax(&device, 1 << 14);
-    let (plan, _) = prepared(&device, &batch);
+    let (plan, _) = prepared(&device, &softmax(&device, 1 << 14));
     (0..2).for_each(|_| ran(&device, &plan, 100.0));
     profile.learned = device.profile().learned;
     assert!(!profile.learned.is_empty());
-    assert_eq!(open().expect("as above").profile(), profile);
+    // Whoever drops it waits until it is written.
+    drop(device);
+    let device = open().expect("as above");
+    assert_eq!(device.profile(), profile);
     device.forget_learned();
     assert!(open().expect("as above").profile().learned.is_empty());
     assert!(open().expect("as above").profile().measured);
