@@ -19,6 +19,7 @@ mod id;
 mod indexing;
 mod input;
 mod launch;
+mod leg;
 mod linear;
 mod loss;
 mod movement;

@@ -5,7 +5,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use super::launch::{Done, Leg, Results, Run};
+use super::launch::{Done, Results, Run};
+use super::leg::Leg;
 use super::stats::RunStats;
 use crate::clock::Stopwatch;
 use crate::device::Links;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::launch::device_storage;
+use super::leg::device_storage;
 use super::resident::Resident;
 use crate::dtype::Element;
 use crate::error::{DeviceError, Result};

@@ -197,7 +197,6 @@ impl<'a> Bench<'a> {
                     residents: host.residents,
                     permit: Permit::default(),
                     timeline: Timeline::default(),
-                    is_beside: false,
                 };
                 Ok(Probe::Cpu(job))
             }
@@ -220,7 +219,13 @@ impl<'a> Bench<'a> {
             (Probe::Cpu(job), Runner::Cpu(pool)) => {
                 let job = job.clone();
                 let running = Stopwatch::started();
-                let run = cpu::run_off_thread(job, pool).await?;
+                let run = match cpu::Here::begin(&job.program) {
+                    Some(here) => {
+                        let cpu::CpuJob { program, uploads, residents, timeline, .. } = &job;
+                        here.run(program, uploads, residents, pool, timeline)?
+                    }
+                    None => cpu::run_off_thread(job, pool).await?,
+                };
                 let seconds = running.total().as_secs_f64();
                 drop(run);
                 Ok(seconds)

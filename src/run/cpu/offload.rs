@@ -26,8 +26,6 @@ pub(crate) struct CpuJob {
     pub permit: Permit,
     /// Where the times of its steps go.
     pub timeline: Timeline,
-    /// Whether other work is awaited on the same thread, so that it is to be done elsewhere however short it is.
-    pub is_beside: bool,
 }
 
 /// Runs of the process that are under way on its cores.
@@ -90,17 +88,13 @@ impl Here {
     }
 }
 
-/// Runs a program, on rayon's threads if it is not short or many runs are under way. If the future is dropped, no further
-/// step is begun.
+/// Runs a program on rayon's threads. If the future is dropped, no further step is begun.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),
 /// which nobody is left to see.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
-    let CpuJob { program, uploads, residents, permit, timeline, is_beside } = job;
-    if !is_beside && let Some(here) = Here::begin(&program) {
-        return here.run(&program, &uploads, &residents, pool, &timeline);
-    }
+    let CpuJob { program, uploads, residents, permit, timeline } = job;
     let (under_way, _) = UnderWay::begin();
     let pool = Arc::clone(pool);
     let awaited = Arc::new(());
