@@ -1,10 +1,18 @@
 //! What the devices of this machine are, and how fast: as kept on disk, or measured with `-- --calibrate`.
 
-use onetrip::{Device, Result};
+#[path = "common/flags.rs"]
+mod flags;
+
+use std::error::Error;
+
+use onetrip::Device;
+use pico_args::Arguments;
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let measure = std::env::args().any(|argument| argument == "--calibrate");
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = Arguments::from_env();
+    let measure = arguments.contains("--calibrate");
+    flags::nothing_else(arguments)?;
     let device = Device::auto().await?;
     println!("{}", device.info());
     if let Some(why) = &device.info().fallback {

@@ -118,3 +118,17 @@ async fn more_results_than_a_line_of_workgroups() {
         near("amax", &got, x.chunks(2).map(|pair| f64::from(pair[0].max(pair[1]))), 0.0);
     }
 }
+
+#[tokio::test]
+async fn nothing_to_do_is_no_trip() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&[0.0_f32; 0]);
+        let y = batch.relu(x);
+        batch.execute().await.expect("a run of no elements");
+        let stats = batch.stats();
+        let counts = [stats.uploads, stats.submits, stats.downloads, stats.dispatches];
+        assert_eq!(counts, [0; 4], "{}: {stats}", device.info());
+        assert!(batch.read(y).await.expect("a result").is_empty());
+    }
+}

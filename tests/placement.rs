@@ -52,6 +52,8 @@ async fn one_side(device: &Device) {
     let y = batch.scale(w, 2.0);
     batch.execute().await.expect("a run");
     assert_eq!(batch.read(y).await.expect("a result"), [2.0, 4.0, 6.0]);
+    let page = batch.explain().expect("a plan").to_string();
+    assert!(!page.contains("placed by"), "there is nothing to choose:\n{page}");
     let other = if device.is_gpu() { Placement::Cpu } else { Placement::Gpu };
     batch.set_placement(other);
     assert!(batch.execute().await.is_err(), "{other} is not for this device");

@@ -20,6 +20,8 @@
 //! had waited, as it would be for who runs the graph over and over. `--rested` leaves that out.
 
 mod card;
+#[path = "../common/flags.rs"]
+mod flags;
 mod grid;
 mod plot;
 mod report;
@@ -31,6 +33,7 @@ use card::Card;
 use grid::{Case, Work, cases};
 use onetrip::selector::BackendSelector;
 use onetrip::{Backend, Device, GpuCommandBatch, Placement, Result};
+use pico_args::Arguments;
 use report::{Both, Choice, Measured, Teaching};
 use rounds::{Rounds, Took, median, settle};
 
@@ -41,13 +44,12 @@ const HOW: &str =
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::result::Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let has = |name: &str| arguments.iter().any(|argument| argument == name);
-    let after = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).cloned()
-    };
-    let teaching = if has("--untaught") { Teaching::None } else { Teaching::Runs };
+    let mut arguments = Arguments::from_env();
+    let [untaught, quick, rested, list] =
+        ["--untaught", "--quick", "--rested", "--list"].map(|name| arguments.contains(name));
+    let plot: Option<String> = arguments.opt_value_from_str("--svg")?;
+    flags::nothing_else(arguments)?;
+    let teaching = if untaught { Teaching::None } else { Teaching::Runs };
     let builder = match teaching {
         Teaching::None => Device::builder().without_learning(),
         Teaching::Runs => Device::builder(),
@@ -64,19 +66,19 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let profile = device.calibrate().await?;
     println!("# calibrated in {:.3} s", started.elapsed().as_secs_f64());
     println!("# {}", profile.to_string().trim_end().replace('\n', "\n# "));
-    let step = if has("--quick") { 10 } else { 1 };
-    let wakes = !has("--rested") && !device.info().software;
+    let step = if quick { 10 } else { 1 };
+    let wakes = !rested && !device.info().software;
     let mut card = wakes.then(|| Card::new(&device)).transpose()?;
     let mut measured = Vec::new();
     for case in cases().into_iter().step_by(step) {
         if let Some(one) = measure(&device, case, card.as_mut()).await? {
-            if has("--list") {
+            if list {
                 println!("{one}");
             }
             measured.push(one);
         }
     }
-    if let Some(path) = after("--svg") {
+    if let Some(path) = plot {
         std::fs::write(path, plot::svg(&measured))?;
     }
     let learned = device.profile().learned.to_string();

@@ -7,6 +7,8 @@
 //! millisecond had to wait longer than that; the line `machine` says how long it has to with as many cores kept busy by
 //! tasks that are none of this crate's.
 
+#[path = "../common/flags.rs"]
+mod flags;
 mod graphs;
 mod machine;
 mod tally;
@@ -22,6 +24,7 @@ use std::time::{Duration, Instant};
 use graphs::{Case, KINDS, SIZES, Service, all_cases};
 use machine::{Computing, heartbeat};
 use onetrip::{Device, Error, Recovery, Result, RunError};
+use pico_args::Arguments;
 use tally::Tally;
 
 /// Room for a few runs at a time.
@@ -140,28 +143,42 @@ impl Soak {
     }
 }
 
-/// The number after `name` on the command line.
-fn argument(name: &str, otherwise: u64) -> u64 {
-    let mut arguments = std::env::args().skip_while(|argument| argument != name);
-    arguments.nth(1).and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+/// What the command line asks for.
+struct Asked {
+    seconds: u32,
+    tasks: u32,
+    losses: u32,
+}
+
+impl Asked {
+    fn on_command_line() -> std::result::Result<Self, Box<dyn std::error::Error>> {
+        let mut arguments = Arguments::from_env();
+        let asked = Self {
+            seconds: arguments.opt_value_from_str("--seconds")?.unwrap_or(10),
+            tasks: arguments.opt_value_from_str("--tasks")?.unwrap_or(32),
+            losses: arguments.opt_value_from_str("--losses")?.unwrap_or(3),
+        };
+        flags::nothing_else(arguments)?;
+        Ok(asked)
+    }
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let Asked { seconds, tasks, losses } = Asked::on_command_line()?;
     let builder = Device::builder().memory_budget(BUDGET).recovery(Recovery::Reopen);
     let device = builder.auto().await?;
     println!("{}", device.info());
-    let time = Duration::from_secs(argument("--seconds", 10));
+    let time = Duration::from_secs(seconds.into());
     let soak = Arc::new(Soak::new(device, time).await?);
     let before = soak.live_bytes();
     let (done, computing) = (Arc::new(AtomicBool::new(false)), Computing::begin());
     let heart = tokio::spawn(heartbeat(Arc::clone(&done)));
-    let losses = argument("--losses", 3) as u32;
     let losing = Arc::clone(&soak);
     let loser = tokio::spawn(async move { losing.lose(losses).await });
-    let tasks = (1..=argument("--tasks", 32)).map(|seed| {
+    let tasks = (1..=tasks).map(|seed| {
         let soak = Arc::clone(&soak);
-        tokio::spawn(async move { soak.serve(seed).await })
+        tokio::spawn(async move { soak.serve(seed.into()).await })
     });
     for task in tasks.collect::<Vec<_>>().into_iter().chain([loser]) {
         if task.await.is_err() {

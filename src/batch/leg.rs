@@ -105,10 +105,10 @@ impl Leg<'_> {
     /// What `run` left, which is counted.
     fn done(&self, run: cpu::CpuRun, running: &Stopwatch, stats: &mut RunStats) -> Done {
         let plan = &self.piece.plan;
-        stats.uploads = u64::from(!self.uploads.is_empty());
-        stats.submits = 1;
-        stats.downloads = u64::from(!plan.downloads.is_empty());
+        stats.uploads = u64::from(plan.bytes_up > 0);
+        stats.downloads = u64::from(plan.bytes_down > 0);
         stats.dispatches = run.dispatches as u64;
+        stats.submits = (stats.uploads + stats.downloads + stats.dispatches).min(1);
         stats.dispatches_on_cpu = run.dispatches as u64;
         stats.bytes_up = plan.bytes_up;
         stats.bytes_down = plan.bytes_down;

@@ -112,17 +112,19 @@ impl GpuCommandBatch {
         let attempt = self.recorded.attempt(&self.runs.plan);
         let wanted = attempt.wanted(&residents);
         let (placed, measured) = device.foresee(&wanted, &targets)?;
+        let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
+        let sides: Vec<_> = sides.filter(|target| device.uses(target.backend)).collect();
         let chooser = match device.placement_now(*placement) {
             Placement::Auto if measured.is_some() => measured,
             Placement::Auto if placed.was_chosen() || placed.too_small.is_some() => {
                 Some(Chooser::Times)
             }
+            // Of one side there is nothing to choose.
+            Placement::Auto if sides.len() < 2 => None,
             Placement::Auto if graph.needs_gpu() => Some(Chooser::Kernel),
             Placement::Auto => residents.contains(&Residence::Gpu).then_some(Chooser::Data),
             placement => Some(Chooser::Asked(placement)),
         };
-        let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        let sides = sides.filter(|target| device.uses(target.backend));
         Ok(Explanation::new(&placed, sides, chooser, &residents))
     }
 }
