@@ -1,4 +1,4 @@
-//! Closing devices on a thread of its own, and not while the process ends.
+//! Closing devices, and dropping parts of them, on threads of their own, and not while the process ends.
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -11,26 +11,51 @@ use crate::caught::caught;
 
 type Handle = Arc<dyn Any + Send + Sync>;
 
-/// Drops the last handle of a device, or of what is a lost one's, on a thread of its own: that takes long, and with
-/// some drivers forever. Where no thread can be started, the handle is dropped here.
-pub(super) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
-    static CLOSER: OnceLock<Option<mpsc::Sender<Handle>>> = OnceLock::new();
-    let closer = CLOSER.get_or_init(|| {
-        let (sender, lost) = mpsc::channel::<Handle>();
-        // It stays, since a driver may hang where a thread that used it ends.
-        let thread = thread::Builder::new().name("onetrip-close".into());
-        thread.spawn(move || close_all(&lost, Gate::of_process())).ok()?;
-        Some(sender)
-    });
-    if let Some(closer) = closer {
-        let _ = closer.send(device);
+/// A thread that drops what it is given.
+struct Closer {
+    name: &'static str,
+    sender: OnceLock<Option<mpsc::Sender<Handle>>>,
+}
+
+static DEVICES: Closer = Closer::new("onetrip-close");
+/// Not the same: what live devices let go of waits for no lost one.
+static PARTS: Closer = Closer::new("onetrip-drop");
+
+impl Closer {
+    const fn new(name: &'static str) -> Self {
+        Self { name, sender: OnceLock::new() }
+    }
+
+    /// Drops `handle` on the thread; here, where none can be started.
+    fn close(&self, handle: Handle) {
+        let sender = self.sender.get_or_init(|| {
+            let (sender, lost) = mpsc::channel::<Handle>();
+            // It stays, since a driver may hang where a thread that used it ends.
+            let thread = thread::Builder::new().name(self.name.into());
+            thread.spawn(move || close_all(&lost, Gate::of_process())).ok()?;
+            Some(sender)
+        });
+        if let Some(sender) = sender {
+            let _ = sender.send(handle);
+        }
     }
 }
 
-/// Waits until what was to be dropped before is, as far as nobody else holds it, but no longer than `patience`.
+/// Drops the last handle of a device, or of what is a lost one's, on a thread of its own: that takes long, and with
+/// some drivers forever.
+pub(super) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
+    DEVICES.close(device);
+}
+
+/// Drops `parts` of a device on another thread.
+pub(super) fn let_go<T: Send + Sync + 'static>(parts: T) {
+    PARTS.close(Arc::new(parts));
+}
+
+/// Waits until what was [let go](let_go) of before is dropped, but no longer than `patience`.
 pub(super) fn catch_up(patience: Duration) {
     let (handle, dropped) = mpsc::channel::<()>();
-    close(Arc::new(handle));
+    let_go(handle);
     let _ = dropped.recv_timeout(patience);
 }
 
@@ -71,6 +96,8 @@ fn drop_by<T>(gate: &Gate, device: T) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     /// Says when it is dropped.
@@ -86,10 +113,29 @@ mod tests {
     fn what_came_before_is_dropped_when_the_closer_has_caught_up() {
         let (tell, told) = mpsc::channel();
         for name in 0..100 {
-            close(Arc::new(Dropped(tell.clone(), name)));
+            let_go(Dropped(tell.clone(), name));
         }
         catch_up(Duration::from_secs(10));
         assert!(told.try_iter().eq(0..100));
+    }
+
+    #[test]
+    fn a_device_that_takes_forever_to_close_keeps_nothing_of_others() {
+        struct Hangs(Mutex<mpsc::Receiver<()>>);
+
+        impl Drop for Hangs {
+            fn drop(&mut self) {
+                let _ = self.0.lock().unwrap().recv();
+            }
+        }
+
+        let (end, ended) = mpsc::channel();
+        close(Arc::new(Hangs(Mutex::new(ended))));
+        let (tell, told) = mpsc::channel();
+        let_go(Dropped(tell, 0));
+        catch_up(Duration::from_secs(10));
+        assert_eq!(told.try_recv(), Ok(0));
+        drop(end);
     }
 
     #[test]

@@ -314,7 +314,7 @@ impl Gpu {
 /// Drops bind groups on another thread: thousands of them, or one while a driver compiles, take it milliseconds.
 fn let_go(groups: Vec<wgpu::BindGroup>) {
     if !groups.is_empty() {
-        closer::close(Arc::new(groups));
+        closer::let_go(groups);
     }
 }
 
