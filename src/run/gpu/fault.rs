@@ -110,8 +110,8 @@ impl Health {
         DeviceError::Lost { reason }
     }
 
-    /// Polls the device. Never panics: wgpu does when the device is lost. While the process ends, it only waits a moment,
-    /// for those who poll until something is done.
+    /// Polls the device. Never panics: wgpu does when the device is lost. While the process ends and no driver is at work,
+    /// it only waits a moment, for those who poll until something is done.
     pub fn poll(
         &self,
         device: &wgpu::Device,
@@ -120,7 +120,7 @@ impl Health {
         if self.is_lost() {
             return Ok(wgpu::PollStatus::QueueEmpty);
         }
-        let Ok(_passing) = gate::pass() else {
+        let Ok(_passing) = gate::attend() else {
             thread::sleep(Duration::from_millis(1));
             return Ok(wgpu::PollStatus::QueueEmpty);
         };

@@ -15,7 +15,7 @@ static OF_PROCESS: Gate = Gate::new();
 
 /// Between drivers at work and the end of the process.
 pub(super) struct Gate {
-    /// Twice how many are at work; odd when nobody else may be.
+    /// [`ONE`] for each who passes, and [`WORK`] for each of them that is at work; odd when nobody else may be.
     passing: AtomicUsize,
     /// When it was shut first. Several handlers of one end shut it, which have their patience together.
     shut_first: OnceLock<Instant>,
@@ -23,6 +23,7 @@ pub(super) struct Gate {
 
 const SHUT: usize = 1;
 const ONE: usize = 2;
+const WORK: usize = 1 << (usize::BITS / 2);
 
 impl Gate {
     pub const fn new() -> Self {
@@ -37,11 +38,28 @@ impl Gate {
         &OF_PROCESS
     }
 
-    /// The right to be at work until it is dropped, unless the gate is shut.
+    /// The right to pass until it is dropped, unless the gate is shut.
     pub fn enter(&self) -> Option<Passing<'_>> {
-        let passing = Passing(self);
-        let before = self.passing.fetch_add(ONE, Ordering::AcqRel);
+        self.enter_as(ONE)
+    }
+
+    /// As [`enter`](Self::enter), for what others may have to [wait for](Self::attend).
+    pub fn begin(&self) -> Option<Passing<'_>> {
+        self.enter_as(ONE + WORK)
+    }
+
+    fn enter_as(&self, weight: usize) -> Option<Passing<'_>> {
+        let passing = Passing { gate: self, weight };
+        let before = self.passing.fetch_add(weight, Ordering::AcqRel);
         (before & SHUT == 0).then_some(passing)
+    }
+
+    /// As [`enter`](Self::enter), and past a gate that is shut as long as somebody is at work: that may not end unless it
+    /// is waited for.
+    pub fn attend(&self) -> Option<Passing<'_>> {
+        let enter = |passing| (passing & SHUT == 0 || passing >= WORK).then_some(passing + ONE);
+        let entered = self.passing.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter);
+        entered.ok().map(|_| Passing { gate: self, weight: ONE })
     }
 
     /// Does `work`, unless the gate is shut.
@@ -62,24 +80,34 @@ impl Gate {
 }
 
 /// Counts one who passes out when it is dropped: also if the work panics.
-pub(super) struct Passing<'a>(&'a Gate);
+pub(super) struct Passing<'a> {
+    gate: &'a Gate,
+    weight: usize,
+}
 
 impl Drop for Passing<'_> {
     fn drop(&mut self) {
-        self.0.passing.fetch_sub(ONE, Ordering::Release);
+        self.gate.passing.fetch_sub(self.weight, Ordering::Release);
     }
 }
 
 /// The right to call a driver, for as long as this is held.
 pub(super) fn pass() -> Result<Passing<'static>, DeviceError> {
-    let reason = || "the process is ending".into();
-    OF_PROCESS.enter().ok_or_else(|| DeviceError::Lost { reason: reason() })
+    OF_PROCESS.enter().ok_or_else(ending)
+}
+
+/// As [`pass`], to wait for a driver: also while the process ends, as long as one is [at work](enter).
+pub(super) fn attend() -> Result<Passing<'static>, DeviceError> {
+    OF_PROCESS.attend().ok_or_else(ending)
 }
 
 /// As [`pass`], for what has the driver load more of itself.
 pub(super) fn enter() -> Result<AtWork, DeviceError> {
-    Gate::of_process();
-    pass().map(AtWork)
+    Gate::of_process().begin().map(AtWork).ok_or_else(ending)
+}
+
+fn ending() -> DeviceError {
+    DeviceError::Lost { reason: "the process is ending".into() }
 }
 
 /// A driver at work, which the end of the process waits for.
@@ -173,6 +201,27 @@ mod tests {
             shutting.join().unwrap();
             assert_eq!(working.join().unwrap(), (Some(()), None));
         });
+    }
+
+    #[test]
+    fn what_is_at_work_can_be_waited_for_until_it_is_done() {
+        let gate = Gate::new();
+        let work = [gate.begin().unwrap(), gate.begin().unwrap()];
+        gate.shut(Duration::ZERO);
+        assert!(gate.enter().is_none() && gate.begin().is_none());
+        for work in work {
+            assert!(gate.attend().is_some() && gate.attend().is_some());
+            drop(work);
+        }
+        assert!(gate.attend().is_none());
+        assert_eq!(gate.passing.load(Ordering::Relaxed), SHUT);
+        // Who only waits is not waited for in turn.
+        let gate = Gate::new();
+        let waiting = [gate.attend().unwrap(), gate.attend().unwrap()];
+        gate.shut(Duration::ZERO);
+        assert!(gate.attend().is_none());
+        drop(waiting);
+        assert_eq!(gate.passing.load(Ordering::Relaxed), SHUT);
     }
 
     #[test]

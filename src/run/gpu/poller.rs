@@ -253,7 +253,7 @@ impl Watch {
     fn call_back(&self) {
         let timeout = Some(Duration::from_secs(1));
         let wait = wgpu::PollType::Wait { submission_index: None, timeout };
-        let Ok(_passing) = gate::pass() else { return };
+        let Ok(_passing) = gate::attend() else { return };
         let _ = caught(|| self.device.poll(wait));
     }
 
