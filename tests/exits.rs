@@ -136,9 +136,11 @@ fn child(end: End, after: Duration) {
     let device = runtime.block_on(open()).expect("the adapter that was there");
     let runs = (0..4).map(|kind| {
         let device = device.clone();
-        runtime.spawn(async move { device.eval(|batch| record(batch, kind)).await })
+        runtime.spawn(async move { device.eval(|batch| record(batch, kind)).await.map(drop) })
     });
-    let runs: Vec<_> = runs.collect();
+    let mut runs: Vec<_> = runs.collect();
+    let other = device.clone();
+    runs.push(runtime.spawn(async move { replace_rows(&other).await }));
     if end == End::Awaited {
         return runtime.block_on(async {
             for run in runs {
@@ -163,6 +165,21 @@ fn child(end: End, after: Duration) {
 /// A device that compiles each kernel anew.
 async fn open() -> Result<Device> {
     Device::builder().without_cache().gpu().await
+}
+
+/// Residents that come to the device, are replaced there in part, and come back.
+async fn replace_rows(device: &Device) -> Result<()> {
+    const SIDE: usize = 1024;
+    for row in 0..8 {
+        let state = device.resident(&vec![0.5_f32; SIDE * SIDE], [SIDE, SIDE])?;
+        let mut batch = GpuCommandBatch::new(device);
+        let (old, new) = (batch.bind(&state), batch.full([1, SIDE], row as f32));
+        let all = batch.replace_slice(old, new, 0, row);
+        batch.update(&state, all);
+        batch.execute().await?;
+        state.read().await?;
+    }
+    Ok(())
 }
 
 /// Graphs of kernels that differ.

@@ -11,7 +11,7 @@ use super::readback::{Download, Output, Source};
 use super::record::Transfer;
 use super::returns::Returns;
 use super::staging::Cargo;
-use super::{Gpu, GpuCounts, Shared};
+use super::{Gpu, GpuCounts, Shared, gate};
 use crate::dtype::DType;
 use crate::error::DeviceError;
 use crate::run::Patch;
@@ -56,6 +56,7 @@ impl Gpu {
     /// Puts host elements on the device. Returns before they have arrived: later runs wait for them.
     pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<DeviceBuffer, DeviceError> {
         let shared = &self.0;
+        let _passing = gate::pass()?;
         shared.health.check(&shared.device)?;
         let held = shared.hold(&Permit::default())?;
         let mut counts = GpuCounts::default();
@@ -131,6 +132,7 @@ impl Gpu {
             return Ok(0);
         }
         let shared = &self.0;
+        let _passing = gate::pass()?;
         shared.health.check(&shared.device)?;
         let held = shared.hold(&Permit::default())?;
         let scope = Scope::open(&shared.device, &shared.health);
@@ -203,6 +205,7 @@ impl Shared {
         resident: &DeviceBuffer,
         elements: Range<usize>,
     ) -> Result<Fetch, DeviceError> {
+        let _passing = gate::pass()?;
         self.health.check(&self.device)?;
         let &DeviceBuffer { dtype, ref lease, .. } = resident;
         let storage = Storage::of(dtype, &self.limits);
