@@ -70,8 +70,9 @@ impl Device {
         self.0.plans.forget();
         #[cfg(feature = "serde")]
         if let Some(keep) = &self.0.keep {
-            let (disk, profile) = (Arc::clone(keep.disk()), profile.clone());
-            off_thread(move || disk.save(|| profile)).await;
+            let (disk, reckoning) = (Arc::clone(keep.disk()), Arc::clone(&self.0.reckoning));
+            // With what was learned meanwhile.
+            off_thread(move || disk.save(|| reckoning.profile())).await;
         }
         Ok(profile)
     }
