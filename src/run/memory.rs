@@ -2,23 +2,23 @@
 
 use bytemuck::Zeroable;
 
-use super::threads;
+use super::{SMALLER, threads};
 use crate::error::DeviceError;
 use crate::units;
 
 /// Bytes from which copies are no longer made where a task awaits them: what one thread copies in a few tenths of a
 /// millisecond.
 #[cfg(any(feature = "gpu", test))]
-pub(crate) const LARGE: usize = 4 << 20;
+pub(crate) const LARGE: usize = (4 << 20) / SMALLER;
 /// As [`LARGE`], for results: their copying is bound by the memory that they come from and go to, and help pays
 /// later (4 MiB: 0.35 ms alone, 0.48 ms with help; 16 MiB: 1.8 and 1.0 ms; measured on the host of an H200).
 pub(crate) const LARGE_RESULT: usize = 8 << 20;
 /// Bytes from which fresh memory is in large pages. Below, an allocator has memory that was touched before.
-const LARGE_PAGES: usize = 16 << 20;
+const LARGE_PAGES: usize = (16 << 20) / SMALLER;
 /// Bytes from which copies are shared among threads, and that a thread takes at a time (1 MiB: 60 µs alone, 18 to 28 µs
 /// by 16 threads; 4 MiB: 218 and 36 µs; 512 KiB: 33 and 23 µs; measured on the host of an H200).
-const SHARED: usize = 1 << 20;
-const SHARE: usize = 128 << 10;
+const SHARED: usize = (1 << 20) / SMALLER;
+const SHARE: usize = (128 << 10) / SMALLER;
 /// Bytes of a result that a thread takes at a time.
 #[cfg(feature = "gpu")]
 pub(crate) const PART: usize = 1 << 20;
@@ -102,7 +102,7 @@ pub(crate) fn to_vec<T: Copy + Send + Sync>(from: &[T]) -> Vec<T> {
 
 /// Pages of 4 KiB cost more than the copying: 256 MiB into a fresh vector by 16 threads take 12.2 ms with them, 7.6 ms
 /// with pages of 2 MiB, and to free it takes 6.6 ms against 0.8 ms (measured on Linux 6).
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn ask_for_large_pages<T>(values: &mut [T]) {
     const PAGE: usize = 2 << 20;
     let range = values.as_mut_ptr_range();
@@ -116,7 +116,7 @@ fn ask_for_large_pages<T>(values: &mut [T]) {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 fn ask_for_large_pages<T>(_: &mut [T]) {}
 
 #[cfg(test)]
@@ -132,11 +132,12 @@ mod tests {
             assert!(to == from, "{bytes} bytes");
             assert!(to_vec(&from) == from, "{bytes} bytes in a new vector");
         }
-        let words: Vec<u32> = (0..3_000_001).collect();
+        let words: Vec<u32> = (0..(3_000_001 / SMALLER) as u32).collect();
         assert!(to_vec(&words) == words);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "miri stops where there is no memory")]
     fn what_the_host_has_not_is_an_error() {
         let error = try_zeroed::<u32>(1 << 46).unwrap_err().to_string();
         assert!(

@@ -77,8 +77,9 @@ impl Lying {
 
     fn place(&self, values: &[Option<Arc<HostBuffer>>]) -> Option<Place> {
         let words = values[self.value.index()].as_deref()?.words();
-        let start = words.get(self.start..).filter(|_| words.len() == self.len)?;
-        Some(Place { start: start.as_ptr().cast(), strides: self.strides })
+        // Of all words: strides may lead back from the start.
+        let start = words.as_ptr().wrapping_add(self.start).cast();
+        (words.len() == self.len).then_some(Place { start, strides: self.strides })
     }
 }
 
