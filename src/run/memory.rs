@@ -2,23 +2,23 @@
 
 use bytemuck::Zeroable;
 
-use super::{SMALLER, threads};
+use super::threads;
 use crate::error::DeviceError;
 use crate::units;
 
 /// Bytes from which copies are no longer made where a task awaits them: what one thread copies in a few tenths of a
 /// millisecond.
 #[cfg(any(feature = "gpu", test))]
-pub(crate) const LARGE: usize = (4 << 20) / SMALLER;
+pub(crate) const LARGE: usize = (4 << 20) / threads::SMALLER;
 /// As [`LARGE`], for results: their copying is bound by the memory that they come from and go to, and help pays
 /// later (4 MiB: 0.35 ms alone, 0.48 ms with help; 16 MiB: 1.8 and 1.0 ms; measured on the host of an H200).
-pub(crate) const LARGE_RESULT: usize = 8 << 20;
+pub(crate) const LARGE_RESULT: usize = (8 << 20) / threads::SMALLER;
 /// Bytes from which fresh memory is in large pages. Below, an allocator has memory that was touched before.
-const LARGE_PAGES: usize = (16 << 20) / SMALLER;
+const LARGE_PAGES: usize = (16 << 20) / threads::SMALLER;
 /// Bytes from which copies are shared among threads, and that a thread takes at a time (1 MiB: 60 µs alone, 18 to 28 µs
 /// by 16 threads; 4 MiB: 218 and 36 µs; 512 KiB: 33 and 23 µs; measured on the host of an H200).
-const SHARED: usize = (1 << 20) / SMALLER;
-const SHARE: usize = (128 << 10) / SMALLER;
+const SHARED: usize = (1 << 20) / threads::SMALLER;
+const SHARE: usize = (128 << 10) / threads::SMALLER;
 /// Bytes of a result that a thread takes at a time.
 #[cfg(feature = "gpu")]
 pub(crate) const PART: usize = 1 << 20;
@@ -132,7 +132,7 @@ mod tests {
             assert!(to == from, "{bytes} bytes");
             assert!(to_vec(&from) == from, "{bytes} bytes in a new vector");
         }
-        let words: Vec<u32> = (0..(3_000_001 / SMALLER) as u32).collect();
+        let words: Vec<u32> = (0..(3_000_001 / threads::SMALLER) as u32).collect();
         assert!(to_vec(&words) == words);
     }
 

@@ -13,7 +13,3 @@ pub(crate) mod threads;
 
 pub(crate) use host::HostBuffer;
 pub(crate) use patch::Patch;
-
-/// What sizes from which work is shared out, or memory is large, are divided by where every step is interpreted: so they
-/// are reached in time. A power of two.
-pub(crate) const SMALLER: usize = if cfg!(miri) { 1 << 9 } else { 1 };

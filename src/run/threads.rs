@@ -16,6 +16,10 @@ use crate::trace::from_here;
 /// Looks for the end of others' work before a thread sleeps: some tens of microseconds.
 const LOOKS: usize = 500;
 
+/// What sizes from which work is shared out, or memory is large, are divided by where every step is interpreted: so they
+/// are reached in time. A power of two.
+pub(crate) const SMALLER: usize = if cfg!(miri) { 1 << 9 } else { 1 };
+
 /// Does `work` for each of `items`, on this thread and those of rayon that are free, in any order: here if there is one.
 /// Each thread has its own state from `init`. `work` must not wait for others of rayon's threads.
 pub(crate) fn for_each<T: Send, S>(

@@ -13,13 +13,14 @@ use super::machine::{Machine, Places, Span};
 use super::tape::TILE;
 use crate::dtype::DType;
 pub(super) use crate::run::threads::{for_each, map_each};
-use crate::run::{HostBuffer, SMALLER, threads};
+use crate::run::HostBuffer;
+use crate::run::threads;
 
 /// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an
 /// H200).
-pub(super) const ALONE: u64 = 10_000 / SMALLER as u64;
+pub(super) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
 /// Nanoseconds that are worth a part of their own, once threads are awake.
-const PART: u64 = 1_000 / SMALLER as u64;
+const PART: u64 = 1_000 / threads::SMALLER as u64;
 /// Flops and words moved in a nanosecond by one thread: 35 from memory, 50 from the caches.
 const RATE: u64 = 40;
 
