@@ -12,9 +12,9 @@ use super::input::Input;
 use super::machine::{Machine, Places, Span};
 use super::tape::TILE;
 use crate::dtype::DType;
-pub(super) use crate::run::threads::{for_each, map_each};
 use crate::run::HostBuffer;
 use crate::run::threads;
+pub(super) use crate::run::threads::{for_each, map_each};
 
 /// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an
 /// H200).
