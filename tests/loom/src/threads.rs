@@ -8,6 +8,9 @@ use std::mem::MaybeUninit;
 /// Once: a thread that looks again and again does nothing that others could see.
 const LOOKS: usize = 1;
 
+/// Sizes are as they are: nothing is interpreted.
+pub const SMALLER: usize = 1;
+
 pub fn together(helpers: usize, work: &(impl Fn() + Sync)) {
     team::together(helpers, work);
 }
