@@ -25,6 +25,10 @@ const SHUT: usize = 1;
 const ONE: usize = 2;
 const WORK: usize = 1 << (usize::BITS / 2);
 
+fn is_open(passing: usize) -> bool {
+    passing & SHUT == 0
+}
+
 impl Gate {
     pub const fn new() -> Self {
         Self { passing: AtomicUsize::new(0), shut_first: OnceLock::new() }
@@ -40,26 +44,26 @@ impl Gate {
 
     /// The right to pass until it is dropped, unless the gate is shut.
     pub fn enter(&self) -> Option<Passing<'_>> {
-        self.enter_as(ONE)
+        self.enter_as(ONE, is_open)
     }
 
     /// As [`enter`](Self::enter), for what others may have to [wait for](Self::attend).
     pub fn begin(&self) -> Option<Passing<'_>> {
-        self.enter_as(ONE + WORK)
-    }
-
-    fn enter_as(&self, weight: usize) -> Option<Passing<'_>> {
-        let passing = Passing { gate: self, weight };
-        let before = self.passing.fetch_add(weight, Ordering::AcqRel);
-        (before & SHUT == 0).then_some(passing)
+        self.enter_as(ONE + WORK, is_open)
     }
 
     /// As [`enter`](Self::enter), and past a gate that is shut as long as somebody is at work: that may not end unless it
     /// is waited for.
     pub fn attend(&self) -> Option<Passing<'_>> {
-        let enter = |passing| (passing & SHUT == 0 || passing >= WORK).then_some(passing + ONE);
+        self.enter_as(ONE, |passing| is_open(passing) || passing >= WORK)
+    }
+
+    /// Counts one who passes, if it `may` with those that do. Who may not is never counted: others would take it for one
+    /// who is at work.
+    fn enter_as(&self, weight: usize, may: impl Fn(usize) -> bool) -> Option<Passing<'_>> {
+        let enter = |passing| may(passing).then_some(passing + weight);
         let entered = self.passing.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter);
-        entered.ok().map(|_| Passing { gate: self, weight: ONE })
+        entered.ok().map(|_| Passing { gate: self, weight })
     }
 
     /// Does `work`, unless the gate is shut.

@@ -56,7 +56,7 @@ pub(crate) use trip::{HostData, Job};
 use self::ahead::Ahead;
 use self::archive::Archive;
 use self::fault::Health;
-use self::gate::Gate;
+use self::gate::{Gate, Passing};
 use self::gather::Gather;
 use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
@@ -327,6 +327,13 @@ impl Sweep for Shared {
 }
 
 impl Shared {
+    /// The right to call the driver, if the device is sound and the process does not end.
+    fn admit(&self) -> Result<Passing<'static>, DeviceError> {
+        let passing = gate::pass()?;
+        self.health.check(&self.device)?;
+        Ok(passing)
+    }
+
     /// What a submission holds of its run's. A driver that computes on the host is at work until it has finished, and may
     /// compile meanwhile.
     fn hold(&self, permit: &Permit) -> Result<Held, DeviceError> {

@@ -11,7 +11,7 @@ use super::readback::{Download, Output, Source};
 use super::record::Transfer;
 use super::returns::Returns;
 use super::staging::Cargo;
-use super::{Gpu, GpuCounts, Shared, gate};
+use super::{Gpu, GpuCounts, Shared};
 use crate::dtype::DType;
 use crate::error::DeviceError;
 use crate::run::Patch;
@@ -56,8 +56,7 @@ impl Gpu {
     /// Puts host elements on the device. Returns before they have arrived: later runs wait for them.
     pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<DeviceBuffer, DeviceError> {
         let shared = &self.0;
-        let _passing = gate::pass()?;
-        shared.health.check(&shared.device)?;
+        let _passing = shared.admit()?;
         let held = shared.hold(&Permit::default())?;
         let mut counts = GpuCounts::default();
         let elements = host.len() / dtype.size();
@@ -132,8 +131,7 @@ impl Gpu {
             return Ok(0);
         }
         let shared = &self.0;
-        let _passing = gate::pass()?;
-        shared.health.check(&shared.device)?;
+        let _passing = shared.admit()?;
         let held = shared.hold(&Permit::default())?;
         let scope = Scope::open(&shared.device, &shared.health);
         let mut encoder = shared.encoder();
@@ -205,8 +203,7 @@ impl Shared {
         resident: &DeviceBuffer,
         elements: Range<usize>,
     ) -> Result<Fetch, DeviceError> {
-        let _passing = gate::pass()?;
-        self.health.check(&self.device)?;
+        let _passing = self.admit()?;
         let &DeviceBuffer { dtype, ref lease, .. } = resident;
         let storage = Storage::of(dtype, &self.limits);
         let (start, bytes) = (storage.bytes(elements.start), storage.bytes(elements.len()));

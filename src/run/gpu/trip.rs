@@ -18,7 +18,7 @@ use super::resident::DeviceBuffer;
 use super::returns::Returns;
 use super::staging::{Load, host_data};
 use super::stamps::Stamps;
-use super::{Gpu, GpuCounts, Shared, gate, let_go};
+use super::{Gpu, GpuCounts, Shared, let_go};
 use crate::clock::Stopwatch;
 use crate::error::{DeviceError, Error};
 use crate::plan::{Home, Plan};
@@ -147,8 +147,7 @@ impl Prepared {
 
 impl Shared {
     fn launch(self: &Arc<Self>, job: &Job, thread: On) -> Result<(Option<Flight>, GpuRun), Error> {
-        let _passing = gate::pass()?;
-        self.health.check(&self.device)?;
+        let _passing = self.admit()?;
         let_go(self.take_freed());
         // Neither what was encoded ahead nor what is submitted in waves takes times.
         let timed = job.timeline.is_kept();
