@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use onetrip::{Backend, Device, GpuCommandBatch, Wgsl};
+use onetrip::{Backend, Device, GpuCommandBatch, Input, Wgsl};
+
+const NOTHING: [Input<'static>; 0] = [];
 
 #[test]
 fn programs_run_without_an_executor() {
@@ -72,12 +74,41 @@ fn a_task_may_block_as_often_as_it_likes() {
             @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
         let kernel = Wgsl::new(source).groups([1, 1, 1]).on_cpu(|_, y: &mut [f32]| y[0] = 1.0);
         let y = batch.wgsl::<f32>(kernel, 1);
+        batch.download(y);
+        let program = batch.compile_blocking().expect("a sound batch");
         // More often than a task may poll before it gives its thread back.
         for _ in 0..300 {
-            batch.execute_blocking().expect("a run on another thread");
+            let hour = Duration::from_secs(3600);
+            let outputs = program.run_within_blocking(hour, NOTHING).expect("a run elsewhere");
+            assert_eq!(outputs.read_blocking(y).expect("a result"), [1.0]);
         }
-        assert_eq!(batch.read_blocking(y).expect("a result"), [1.0]);
     });
+}
+
+#[test]
+fn a_run_that_cannot_be_given_up_is_done_on_the_thread_that_waits() {
+    let device = Device::cpu();
+    let mut batch = GpuCommandBatch::new(&device);
+    let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+        @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
+    let (sender, threads) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let kernel = Wgsl::new(source).groups([1, 1, 1]).on_cpu(move |_, y: &mut [f32]| {
+        sender.lock().expect("the sender").send(std::thread::current().id()).expect("a listener");
+        y[0] = 1.0;
+    });
+    let y = batch.wgsl::<f32>(kernel, 1);
+    batch.download(y);
+    let here = std::thread::current().id();
+    batch.execute_blocking().expect("a run");
+    assert_eq!(threads.recv(), Ok(here));
+    let program = batch.compile_blocking().expect("a sound batch");
+    program.run_blocking(NOTHING).expect("a run");
+    assert_eq!(threads.recv(), Ok(here));
+    program.run_within_blocking(Duration::from_secs(3600), NOTHING).expect("a run in time");
+    assert_ne!(threads.recv(), Ok(here), "its end could not have been noticed");
+    pollster::block_on(program.run(NOTHING)).expect("a run");
+    assert_ne!(threads.recv(), Ok(here), "other tasks would have waited");
 }
 
 /// Where methods of the public types stand.

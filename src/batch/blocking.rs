@@ -11,11 +11,17 @@ use crate::cost::{DeviceProfile, Placement};
 use crate::device::{Device, DeviceBuilder};
 use crate::dtype::Element;
 use crate::error::Result;
+use crate::run::threads;
 
 /// The result of `future`, which this thread waits for. Within a task of tokio's, its channels and locks say after a
 /// while that nothing is there until the task gives its thread back, which a thread that waits never does.
 pub(super) fn wait<F: Future>(future: F) -> F::Output {
     pollster::block_on(tokio::task::unconstrained(future))
+}
+
+/// As [`wait`], for a run that is not to be given up: it may be done on this thread.
+fn wait_for_run<F: Future>(future: F) -> F::Output {
+    threads::waiting(|| wait(future))
 }
 
 impl Device {
@@ -35,7 +41,7 @@ impl Device {
         wait(Self::gpu())
     }
 
-    /// [`Device::eval`], waiting on this thread.
+    /// [`Device::eval`], waiting on this thread, which computes too where the host does.
     ///
     /// # Errors
     /// As [`Device::eval`].
@@ -43,7 +49,7 @@ impl Device {
         &self,
         record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
     ) -> Result<Vec<T>> {
-        wait(self.eval(record))
+        wait_for_run(self.eval(record))
     }
 
     /// [`Device::calibrate`], waiting on this thread.
@@ -85,7 +91,7 @@ impl DeviceBuilder {
 }
 
 impl GpuCommandBatch {
-    /// [`GpuCommandBatch::execute`], waiting on this thread.
+    /// [`GpuCommandBatch::execute`], waiting on this thread, which computes too where the host does.
     ///
     /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
     /// where both [update](GpuCommandBatch::update) a resident or share a [memory
@@ -94,7 +100,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`GpuCommandBatch::execute`].
     pub fn execute_blocking(&mut self) -> Result<()> {
-        wait(self.execute())
+        wait_for_run(self.execute())
     }
 
     /// [`GpuCommandBatch::read`], waiting on this thread.
@@ -131,7 +137,7 @@ impl Program {
         wait(self.with_placement(placement))
     }
 
-    /// [`Program::run`], waiting on this thread.
+    /// [`Program::run`], waiting on this thread, which computes too where the host does.
     ///
     /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
     /// where both [update](GpuCommandBatch::update) a resident or share a [memory
@@ -156,7 +162,7 @@ impl Program {
         &self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
-        wait(self.run(inputs))
+        wait_for_run(self.run(inputs))
     }
 
     /// [`Program::run_within`], waiting on this thread.

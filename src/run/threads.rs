@@ -2,6 +2,7 @@
 
 mod team;
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -136,6 +137,27 @@ async fn result<R>(receiver: Receiver<thread::Result<R>>) -> R {
         Ok(Err(panic)) => resume_unwind(panic),
         Err(_) => unreachable!("the sender sends before it is dropped"),
     }
+}
+
+thread_local!(static WAITS: Cell<bool> = const { Cell::new(false) });
+
+/// The result of `wait`, which has nothing to do on this thread but to wait for a run: it may be done here
+/// ([`waits_here`]).
+#[cfg(feature = "blocking")]
+pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            WAITS.set(self.0);
+        }
+    }
+    let _before = Before(WAITS.replace(true));
+    wait()
+}
+
+/// Whether this thread does nothing but wait for a run.
+pub(crate) fn waits_here() -> bool {
+    WAITS.get()
 }
 
 /// Threads that runs are shared out over.

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::plan::{Form, Plan};
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
-use crate::run::threads::{count, off_thread};
+use crate::run::threads::{count, off_thread, waits_here};
 use crate::trace::Timeline;
 
 /// Runs predicted to take less than this are done where they are awaited: handing them over and back takes 10 to 30 µs.
@@ -63,13 +63,14 @@ pub(super) fn is_short(plan: &Plan) -> bool {
 pub(crate) struct Here(UnderWay);
 
 impl Here {
-    /// For a run of `program`, if that is short and few others are under way.
+    /// For a run of `program`, if that is short and few others are under way, or if this thread has nothing else to do.
     pub fn begin(program: &CpuProgram) -> Option<Self> {
-        if !program.is_short() {
+        let waits = waits_here();
+        if !waits && !program.is_short() {
             return None;
         }
         let (under_way, others) = UnderWay::begin();
-        leave_cores(others).then_some(Self(under_way))
+        (waits || leave_cores(others)).then_some(Self(under_way))
     }
 
     /// Runs on this thread. What is given must have the types and lengths that the plan was made for.
