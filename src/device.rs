@@ -68,8 +68,7 @@ struct Inner {
     background: Background,
     #[cfg(feature = "serde")]
     keep: Option<Keep>,
-    /// Whether the host's cores may be chosen.
-    cpu_allowed: bool,
+    sides: Sides,
     placement: Placement,
     learns_nothing: bool,
     /// Whether the profile was given by hand.
@@ -78,6 +77,14 @@ struct Inner {
     plans: Arc<plans::Plans>,
     counters: Arc<metrics::Counters>,
     budget: Budget,
+}
+
+/// What a device was opened with. The cores also take the place of a GPU that was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sides {
+    Cpu,
+    Gpu,
+    Both,
 }
 
 /// What a device is. Where a batch really ran is in [`RunStats::backend`](crate::RunStats::backend).
@@ -125,10 +132,11 @@ impl Device {
         Self::builder().auto().await
     }
 
-    /// The host's cores.
+    /// The host's cores. A profile that was [measured](Self::calibrate) of them before is found in the
+    /// [cache](DeviceBuilder#the-cache), as for every device.
     #[must_use]
     pub fn cpu() -> Self {
-        Self::on_cpu(None, Start::default())
+        Self::on_cpu(None, Self::builder().unchecked())
     }
 
     fn on_cpu(fallback: Option<String>, start: Start) -> Self {
@@ -141,7 +149,7 @@ impl Device {
             threads,
             fallback,
         };
-        let inner = Inner::new(info, None, true, start);
+        let inner = Inner::new(info, None, Sides::Cpu, start);
         Self(Arc::new(inner))
     }
 
@@ -172,7 +180,7 @@ impl Device {
     }
 
     #[cfg(feature = "gpu")]
-    fn with_gpu(gpu: Gpu, cpu_allowed: bool, start: Start) -> Self {
+    fn with_gpu(gpu: Gpu, sides: Sides, start: Start) -> Self {
         let found = gpu.info();
         let info = DeviceInfo {
             name: found.name.clone(),
@@ -184,7 +192,7 @@ impl Device {
         };
         let limits = Some(gpu.limits().clone());
         let (recovery, store) = (start.recovery, start.store.clone());
-        let mut inner = Inner::new(info, limits, cpu_allowed, start);
+        let mut inner = Inner::new(info, limits, sides, start);
         inner.card = Some(Card::new(gpu, recovery, store));
         Self(Arc::new(inner))
     }
@@ -243,7 +251,7 @@ impl Device {
     /// Whether graphs may run on a side as things stand.
     pub(crate) fn uses(&self, side: Backend) -> bool {
         match side {
-            Backend::Cpu => self.0.cpu_allowed || self.gave_up_its_gpu(),
+            Backend::Cpu => self.0.sides != Sides::Gpu || self.gave_up_its_gpu(),
             Backend::Gpu => self.is_gpu() && !self.gave_up_its_gpu(),
         }
     }
@@ -298,7 +306,6 @@ impl fmt::Debug for Device {
 }
 
 /// What a device starts from.
-#[derive(Default)]
 struct Start {
     /// Given by hand.
     profile: Option<DeviceProfile>,
@@ -313,7 +320,7 @@ struct Start {
 
 impl Inner {
     /// Without a GPU, whose limits are given if there will be one.
-    fn new(info: DeviceInfo, gpu: Option<Limits>, cpu_allowed: bool, start: Start) -> Self {
+    fn new(info: DeviceInfo, gpu: Option<Limits>, sides: Sides, start: Start) -> Self {
         let by_hand = start.profile.is_some();
         #[cfg(feature = "serde")]
         let keep = start.store.map(|store| Keep::new(store, &info));
@@ -325,8 +332,7 @@ impl Inner {
         let profile = profile.unwrap_or_else(|| DeviceProfile::typical(info.threads));
         // Where nothing would be kept, nothing is measured unasked.
         #[cfg(feature = "serde")]
-        let wanted =
-            keep.is_some() && !by_hand && !profile.measured && cpu_allowed && gpu.is_some();
+        let wanted = keep.is_some() && !by_hand && !profile.measured && sides == Sides::Both;
         #[cfg(not(feature = "serde"))]
         let wanted = false;
         let activity = Arc::default();
@@ -337,7 +343,7 @@ impl Inner {
             activity,
             #[cfg(feature = "serde")]
             keep,
-            cpu_allowed,
+            sides,
             placement: start.placement,
             learns_nothing: start.learns_nothing,
             by_hand,

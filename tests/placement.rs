@@ -62,7 +62,8 @@ async fn one_side(device: &Device) {
 /// Profiles on disk.
 #[cfg(feature = "serde")]
 mod on_disk {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
 
     use onetrip::Device;
 
@@ -118,5 +119,31 @@ mod on_disk {
         assert!(!anew.profile().measured, "what is damaged is as good as none");
         anew.calibrate().await.unwrap();
         assert!(open().await.unwrap().profile().measured);
+    }
+
+    #[test]
+    #[ignore = "the test of the usual cache runs it in a process of its own"]
+    fn child_that_opens_the_cores() {
+        let [plain, built] = [Device::cpu(), Device::builder().cpu().unwrap()];
+        println!("measured: {} {}", plain.profile().measured, built.profile().measured);
+    }
+
+    #[tokio::test]
+    async fn the_cores_find_what_was_measured_of_them_however_they_are_opened() {
+        let folder = Folder::new("cores");
+        let opened = |cache: &Path| {
+            let mut child = Command::new(std::env::current_exe().expect("the path of this test"));
+            child.args(["--exact", "on_disk::child_that_opens_the_cores"]);
+            child.args(["--ignored", "--nocapture"]).env("ONETRIP_CACHE", cache);
+            let output = child.output().expect("the child runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let line = text.lines().find_map(|line| line.split_once("measured: "));
+            line.unwrap_or_else(|| panic!("no answer in {text}")).1.to_owned()
+        };
+        assert_eq!(opened(&folder.0), "false false");
+        let device = Device::builder().cache_folder(&folder.0).cpu().unwrap();
+        assert!(device.calibrate().await.unwrap().measured);
+        assert_eq!(opened(&folder.0), "true true");
+        assert_eq!(opened(Path::new("off")), "false false");
     }
 }

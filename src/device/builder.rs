@@ -4,8 +4,8 @@ use std::path::PathBuf;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 use std::sync::Arc;
 
-use super::{Device, Recovery, Start};
-use crate::cost::{DeviceProfile, Placement};
+use super::{Device, Recovery, Sides, Start};
+use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
 use crate::run::budget::Budget;
 #[cfg(feature = "gpu")]
@@ -90,6 +90,10 @@ impl DeviceBuilder {
     }
 
     /// How batches choose their side unless they [say otherwise](crate::GpuCommandBatch::set_placement).
+    ///
+    /// Opening fails with [`DeviceError::OtherSide`] where that is a side that the device would not use:
+    /// [`Placement::Gpu`] for [`cpu`](Self::cpu), [`Placement::Cpu`] for [`gpu`](Self::gpu). With [`Placement::Gpu`],
+    /// [`auto`](Self::auto) does not fall back to the cores, and says why there is no GPU.
     pub fn placement(self, placement: Placement) -> Self {
         Self { placement, ..self }
     }
@@ -131,12 +135,25 @@ impl DeviceBuilder {
         Self { recovery, ..self }
     }
 
-    /// What the device starts from.
-    pub(super) fn start(self) -> Result<Start> {
+    /// What a device starts from that is to use `sides`.
+    pub(super) fn start(self, sides: Sides) -> Result<Start> {
         if let Some(profile) = &self.profile {
             profile.check()?;
         }
-        Ok(Start {
+        let other = match (sides, self.placement) {
+            (Sides::Cpu, Placement::Gpu) => Some([Backend::Cpu, Backend::Gpu]),
+            (Sides::Gpu, Placement::Cpu) => Some([Backend::Gpu, Backend::Cpu]),
+            _ => None,
+        };
+        if let Some([opened, placed]) = other.map(|sides| sides.map(|side| side.to_string())) {
+            return Err(DeviceError::OtherSide { opened, placed }.into());
+        }
+        Ok(self.unchecked())
+    }
+
+    /// What a device starts from, if the profile is sound and the placement fits.
+    pub(super) fn unchecked(self) -> Start {
+        Start {
             profile: self.profile,
             learns_nothing: self.learns_nothing,
             placement: self.placement,
@@ -144,21 +161,22 @@ impl DeviceBuilder {
             recovery: self.recovery,
             #[cfg(any(feature = "gpu", feature = "serde"))]
             store: self.cache.store(),
-        })
+        }
     }
 
     /// The host's cores, as [`Device::cpu`].
     ///
     /// # Errors
-    /// [`DeviceError::Profile`].
+    /// [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
     pub fn cpu(self) -> Result<Device> {
-        Ok(Device::on_cpu(None, self.start()?))
+        Ok(Device::on_cpu(None, self.start(Sides::Cpu)?))
     }
 
     /// Opens what [`Device::auto`] describes.
     ///
     /// # Errors
-    /// As [`Device::auto`].
+    /// As [`Device::auto`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`]. With [`Placement::Gpu`], as
+    /// [`gpu`](Self::gpu).
     pub async fn auto(self) -> Result<Device> {
         match Choice::from_environment()? {
             Choice::Cpu => self.cpu(),
@@ -170,12 +188,10 @@ impl DeviceBuilder {
     /// Opens what [`Device::gpu`] describes.
     ///
     /// # Errors
-    /// As [`Device::gpu`].
+    /// As [`Device::gpu`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
     #[cfg(feature = "gpu")]
     pub async fn gpu(self) -> Result<Device> {
-        let choice = AdapterChoice::best(adapter_from_environment(), true);
-        let start = self.start()?;
-        Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone()).await?, false, start))
+        self.any_gpu(Sides::Gpu).await
     }
 
     /// Opens a GPU, which this build does not support.
@@ -191,9 +207,15 @@ impl DeviceBuilder {
     /// Both sides, a software adapter too.
     #[cfg(all(test, feature = "gpu"))]
     pub(crate) async fn both(self) -> Result<Device> {
+        self.any_gpu(Sides::Both).await
+    }
+
+    /// A GPU, a software adapter too.
+    #[cfg(feature = "gpu")]
+    async fn any_gpu(self, sides: Sides) -> Result<Device> {
         let choice = AdapterChoice::best(adapter_from_environment(), true);
-        let start = self.start()?;
-        Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone()).await?, true, start))
+        let start = self.start(sides)?;
+        Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone()).await?, sides, start))
     }
 
     #[cfg(feature = "gpu")]
@@ -202,18 +224,21 @@ impl DeviceBuilder {
         // Who names an adapter means it, even if it is a software one.
         let software_too = named.is_some();
         let choice = AdapterChoice::best(named, software_too);
-        let start = self.start()?;
+        let start = self.start(Sides::Both)?;
+        let falls_back = !software_too && start.placement != Placement::Gpu;
         match Gpu::open(&choice, start.store.clone()).await {
-            Ok(gpu) => Ok(Device::with_gpu(gpu, true, start)),
-            Err(error) if software_too => Err(error.into()),
+            Ok(gpu) => Ok(Device::with_gpu(gpu, Sides::Both, start)),
+            Err(error) if !falls_back => Err(error.into()),
             Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),
         }
     }
 
     #[cfg(not(feature = "gpu"))]
-    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
     async fn best(self) -> Result<Device> {
-        Ok(Device::on_cpu(None, self.start()?))
+        if self.placement == Placement::Gpu {
+            return self.gpu().await;
+        }
+        Ok(Device::on_cpu(None, self.start(Sides::Both)?))
     }
 }
 

@@ -1,6 +1,6 @@
 //! One wgpu device for this crate and for the user's own wgpu code.
 
-use super::{Device, DeviceBuilder, Start};
+use super::{Device, DeviceBuilder, Sides};
 use crate::error::Result;
 use crate::run::gpu::Gpu;
 
@@ -25,8 +25,7 @@ impl Device {
         device: wgpu::Device,
         queue: wgpu::Queue,
     ) -> Result<Self> {
-        let gpu = Gpu::adopt(adapter, device, queue)?;
-        Ok(Self::with_gpu(gpu, false, Start::default()))
+        Self::builder().wgpu(adapter, device, queue)
     }
 
     /// The wgpu device, as long as there is a GPU. After a loss it may be another.
@@ -48,14 +47,15 @@ impl DeviceBuilder {
     /// that has the limits of the lost one.
     ///
     /// # Errors
-    /// As [`Device::from_wgpu`]; [`DeviceError::Profile`](crate::DeviceError::Profile).
+    /// As [`Device::from_wgpu`]; [`DeviceError::Profile`](crate::DeviceError::Profile);
+    /// [`DeviceError::OtherSide`](crate::DeviceError::OtherSide).
     pub fn wgpu(
         self,
         adapter: &wgpu::Adapter,
         device: wgpu::Device,
         queue: wgpu::Queue,
     ) -> Result<Device> {
-        let start = self.start()?;
-        Ok(Device::with_gpu(Gpu::adopt(adapter, device, queue)?, false, start))
+        let start = self.start(Sides::Gpu)?;
+        Ok(Device::with_gpu(Gpu::adopt(adapter, device, queue)?, Sides::Gpu, start))
     }
 }

@@ -24,6 +24,17 @@ pub enum DeviceError {
     /// The device has no GPU.
     #[error("the device has no GPU; open it with `Device::gpu()` or `Device::auto()`")]
     NoGpu,
+    /// A placement of all batches on the side that the device would not use.
+    #[error(
+        "the device is to be opened on the {opened} alone, and its builder places batches on the {placed}; \
+         open it with `{placed}()`, or choose another placement"
+    )]
+    OtherSide {
+        /// The side that the device would use.
+        opened: String,
+        /// The side of the placement.
+        placed: String,
+    },
     /// A device of the caller's own that allows too little.
     #[error(
         "the wgpu device has {limit} {found}, and at least {needed} is needed; open it with `required_limits: adapter.limits()`"

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use onetrip::Device;
+use onetrip::{Device, Placement};
 
 use crate::common;
 
@@ -55,4 +55,32 @@ async fn an_adapter_that_is_not_there() {
     );
     let named = opened_with(&[("ONETRIP_ADAPTER", &name.to_uppercase())]);
     assert_eq!(named, format!("{name} gpu=true"));
+}
+
+#[tokio::test]
+async fn a_placement_on_the_side_that_is_not_opened() {
+    let on = |placement| Device::builder().without_cache().placement(placement);
+    let error = on(Placement::Gpu).cpu().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the device is to be opened on the cpu alone, and its builder places batches on the gpu; open it with `gpu()`, \
+         or choose another placement"
+    );
+    let error = on(Placement::Cpu).gpu().await.unwrap_err().to_string();
+    let ends = if cfg!(feature = "gpu") {
+        "open it with `cpu()`, or choose another placement"
+    } else {
+        "or use `Device::cpu()`"
+    };
+    assert!(error.ends_with(ends), "{error}");
+
+    for placement in [Placement::Auto, Placement::Cpu, Placement::Threshold(1)] {
+        let device = on(placement).cpu().expect("the CPU does for it");
+        assert_eq!(device.eval(|b| b.full(2, 1.0_f32)).await.expect("it runs"), [1.0; 2]);
+    }
+    // Without a GPU that would do, this says so, and does not fall back.
+    match on(Placement::Gpu).auto().await {
+        Ok(device) => assert!(device.is_gpu()),
+        Err(error) => assert!(error.to_string().contains("GPU"), "{error}"),
+    }
 }
