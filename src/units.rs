@@ -2,7 +2,7 @@
 
 /// `1 kernel`, `3 kernels`, `2 dispatches`.
 pub(crate) fn count(n: u64, noun: &str) -> String {
-    let plural = if noun.ends_with("ch") { "es" } else { "s" };
+    let plural = if noun.ends_with("ch") || noun.ends_with('s') { "es" } else { "s" };
     format!("{n} {noun}{}", if n == 1 { "" } else { plural })
 }
 
@@ -39,6 +39,7 @@ mod tests {
     fn units_fit() {
         assert_eq!(count(1, "dispatch"), "1 dispatch");
         assert_eq!(count(0, "dispatch"), "0 dispatches");
+        assert_eq!(count(2, "miss"), "2 misses");
         assert_eq!(bytes(0), "0 B");
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");

@@ -1,9 +1,10 @@
 //! What a device has done since it was opened: counters for whoever watches a service.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Device, PoolStats};
+use crate::units::{bytes, count, seconds};
 
 /// Defines each counter once: its name, and what it counts.
 macro_rules! counters {
@@ -119,6 +120,31 @@ impl Metrics {
     }
 }
 
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |nanoseconds: u64| seconds(nanoseconds as f64 * 1e-9);
+        let runs = count(self.cpu_runs + self.gpu_runs, "run");
+        let Self { cpu_runs, gpu_runs, running, failed, cancelled, shared_submits, .. } = self;
+        write!(
+            f,
+            "{runs} ({cpu_runs} cpu, {gpu_runs} gpu), {running} under way, {failed} failed, "
+        )?;
+        writeln!(f, "{cancelled} cancelled; {shared_submits} shared a submit")?;
+        let [kernels, pipelines] =
+            [(self.kernels, "kernel"), (self.pipelines_compiled, "pipeline")]
+                .map(|(n, noun)| count(n, noun));
+        let (up, down) = (bytes(self.bytes_up), bytes(self.bytes_down));
+        writeln!(f, "{kernels}, {up} up, {down} down; {pipelines} compiled")?;
+        let (run, predicted) = (time(self.run_nanoseconds), time(self.predicted_nanoseconds));
+        let (compile, wait) = (time(self.compile_nanoseconds), time(self.wait_nanoseconds));
+        writeln!(f, "run {run} (predicted {predicted}), compile {compile}, wait {wait}")?;
+        let (up, down) = (bytes(self.resident_bytes_up), bytes(self.resident_bytes_down));
+        let (brought, fetched) = (self.residents_up, self.residents_down);
+        writeln!(f, "residents moved alone: {brought} up ({up}), {fetched} down ({down})")?;
+        self.pools.fmt(f)
+    }
+}
+
 /// A run under way, which counts as cancelled unless it is said to have ended.
 pub(crate) struct Counted<'a>(Option<&'a Counters>);
 
@@ -139,7 +165,7 @@ impl Drop for Counted<'_> {
 
 impl Device {
     /// What the device has done since it was opened: runs, kernels, bytes and times, with what
-    /// [`pool_stats`](Self::pool_stats) says. Plain numbers for an exporter of metrics.
+    /// [`pool_stats`](Self::pool_stats) says. Plain numbers for an exporter of metrics, which print as a summary.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -148,6 +174,7 @@ impl Device {
     /// device.eval(|b| b.arange(0.0_f32, 4.0, 1.0)).await?;
     /// let metrics = device.metrics();
     /// assert_eq!((metrics.cpu_runs, metrics.failed), (1, 0));
+    /// assert!(metrics.to_string().starts_with("1 run (1 cpu, 0 gpu), 0 under way, 0 failed, 0 cancelled"));
     /// assert!(metrics.to_prometheus().contains("\nonetrip_cpu_runs_total 1\n"));
     /// # Ok(())
     /// # }

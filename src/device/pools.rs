@@ -1,7 +1,10 @@
 //! What a device counts while it serves.
 
+use std::fmt;
+
 use super::Device;
 use crate::run::memory::MemoryCounts;
+use crate::units::count;
 
 /// What a device's pools and caches have counted since it was opened, from [`Device::pool_stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +24,19 @@ pub struct PoolStats {
     pub plans: usize,
     /// How often the GPU was lost.
     pub losses: u64,
+}
+
+impl fmt::Display for PoolStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "memory of the gpu: {}", self.gpu)?;
+        writeln!(f, "memory of the host: {}", self.host)?;
+        let (hits, misses) = (count(self.plan_hits, "hit"), count(self.plan_misses, "miss"));
+        write!(f, "plans: {} held; {hits}, {misses}", self.plans)?;
+        if self.losses > 0 {
+            write!(f, "\nthe gpu was lost {}", count(self.losses, "time"))?;
+        }
+        Ok(())
+    }
 }
 
 impl Device {

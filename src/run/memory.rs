@@ -1,5 +1,7 @@
 //! Large memory on the host: fresh vectors in large pages, copies shared among threads.
 
+use std::fmt;
+
 use bytemuck::Zeroable;
 
 use super::threads;
@@ -38,6 +40,15 @@ pub struct MemoryCounts {
     pub idle_bytes: u64,
     /// The most bytes that were in use and idle at once.
     pub peak_bytes: u64,
+}
+
+impl fmt::Display for MemoryCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [live, idle, peak] =
+            [self.live_bytes, self.idle_bytes, self.peak_bytes].map(units::bytes);
+        let (hits, misses) = (units::count(self.hits, "hit"), units::count(self.misses, "miss"));
+        write!(f, "{live} in use, {idle} idle, {peak} at most; {hits}, {misses}")
+    }
 }
 
 /// Copies `from` to `to`, which has as many elements.
