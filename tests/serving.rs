@@ -131,7 +131,11 @@ async fn runs_end_at_their_deadline_and_when_told_to() {
             assert!(first.is_pending(), "{device:?}: it takes longer than that");
             let limit = Duration::from_millis(20);
             let error = program.run_within(limit, NONE).await.unwrap_err();
-            assert!(matches!(error, Error::Run(RunError::Deadline(it)) if it == limit), "{error}");
+            let Error::Run(RunError::Deadline { of, limit: told }) = &error else {
+                panic!("{error}")
+            };
+            assert_eq!((of.op, *told), ("add_scalar", limit), "{error}");
+            assert!(of.place.file().ends_with("serving.rs"), "{error}");
             assert_eq!(device.metrics().cancelled, 1, "it waited for its turn");
             let error = program.run_unless(async {}, NONE).await.unwrap_err();
             assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");

@@ -1,5 +1,6 @@
 //! What was recorded: what a batch goes on with, and what a program is made of.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::attempt::{Attempt, PlanCell};
@@ -49,6 +50,14 @@ impl Recorded {
     /// How messages name a value.
     pub(super) fn origin(&self, node: NodeId) -> Origin {
         self.names.origin(&self.graph, node)
+    }
+
+    /// How messages name all of it: by what it downloads or keeps first.
+    pub(super) fn first_result(&self) -> Origin {
+        let outputs = self.graph.outputs();
+        let first = outputs.first().or(self.graph.keeps.first());
+        let unknown = || Origin::unnamed("nothing", Location::caller());
+        first.map_or_else(unknown, |&node| self.origin(node))
     }
 
     /// The residents for which its runs take turns.

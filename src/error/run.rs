@@ -1,8 +1,11 @@
 //! What ends a run: data that an operation cannot work with, or the caller's own bounds.
 
 use std::panic::Location;
+use std::time::Duration;
 
 use thiserror::Error;
+
+use super::data::Origin;
 
 /// Data that an operation cannot work with, found by the run: the first that there is, by the order in which operations
 /// were recorded, and by the position of the element.
@@ -76,8 +79,15 @@ pub enum RunError {
         budget: u64,
     },
     /// It took longer than it was given.
-    #[error("the run was not done within {0:?}; give it longer, or run it again")]
-    Deadline(std::time::Duration),
+    #[error(
+        "the run that makes {of} was not done within {limit:?}; give it longer, or run it again"
+    )]
+    Deadline {
+        /// The first result of the program.
+        of: Origin,
+        /// The time that it was given.
+        limit: Duration,
+    },
     /// The caller stopped it.
     #[error("the run was cancelled")]
     Cancelled,

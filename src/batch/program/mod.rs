@@ -203,7 +203,8 @@ impl Program {
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
         let done = deadline::within(limit, self.run(inputs)).await;
-        done.unwrap_or_else(|| Err(RunError::Deadline(limit).into()))
+        let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };
+        done.unwrap_or_else(|| Err(missed().into()))
     }
 
     /// As [`run`](Self::run), unless `stop` is done before. Dropping the future of a run stops it too.
