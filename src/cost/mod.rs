@@ -34,6 +34,15 @@ pub enum Backend {
     Gpu,
 }
 
+impl Backend {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Cpu => Self::Gpu,
+            Self::Gpu => Self::Cpu,
+        }
+    }
+}
+
 impl std::fmt::Display for Backend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -164,22 +164,22 @@ fn near_tie(placed: &Placed) -> Option<f64> {
 /// Why each step of a plan that was chosen by predicted times is on its side: what it would mean to move it alone,
 /// unless there was a near [`tie`].
 fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
-    let on_gpu = steps.whole.backend == Backend::Gpu;
+    let side = steps.whole.backend;
     let problem = steps.problem();
-    let mut assignment = vec![on_gpu; steps.whole.steps.len()];
-    let now = problem.cost(&assignment).unwrap_or(f64::INFINITY);
+    let mut sides = vec![side; steps.whole.steps.len()];
+    let now = problem.cost(&sides).unwrap_or(f64::INFINITY);
     let mut reason = |(at, step): (usize, &Step)| {
         let (cpu, gpu) = (step.cost.cpu_seconds, step.cost.gpu_seconds);
-        let saved = if on_gpu { gpu - cpu } else { cpu - gpu };
+        let saved = if side == Backend::Gpu { gpu - cpu } else { cpu - gpu };
         if saved <= 0.0 {
             return Reason::Faster;
         }
         if let Some(saved) = tie {
             return Reason::Tie(saved);
         }
-        assignment[at] = !on_gpu;
-        let moved = problem.cost(&assignment);
-        assignment[at] = on_gpu;
+        sides[at] = side.other();
+        let moved = problem.cost(&sides);
+        sides[at] = side;
         let Some(moved) = moved else { return Reason::SecondTrip };
         let handed_over = moved - now + saved;
         if moved >= now { Reason::Transfers(handed_over) } else { Reason::Little(now - moved) }

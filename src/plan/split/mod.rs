@@ -109,8 +109,7 @@ pub(super) fn split(
     residents: &[Residence],
 ) -> Result<Option<Split>, PlanError> {
     let steps = Steps { whole, sides, residents, part: None };
-    let on_gpu = steps.problem().solve();
-    let stages = steps.stages(&on_gpu);
+    let stages = steps.stages(&steps.problem().solve());
     // One side whole is not for this pass.
     let Some(first) = stages.steps.first() else { return Ok(None) };
     if stages.steps.iter().all(|stage| stage == first) && *first != Stage::After {

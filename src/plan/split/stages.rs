@@ -3,7 +3,7 @@
 use super::orders::{Order, Orders, Place};
 use super::steps::Steps;
 use super::{Made, Split, SplitPart, Stage, Supply, seconds};
-use crate::cost::Residence;
+use crate::cost::{Backend, Residence};
 use crate::error::PlanError;
 use crate::graph::{Brought, Graph, Part};
 use crate::plan::assign::{Assignment, Origin};
@@ -19,7 +19,7 @@ pub(super) struct Stages {
 
 impl Steps<'_> {
     /// What an assignment means.
-    pub(super) fn stages(&self, on_gpu: &Assignment) -> Stages {
+    pub(super) fn stages(&self, sides: &Assignment) -> Stages {
         let count = self.whole.values.len();
         let (mut after, mut before) = (vec![false; count], vec![false; count]);
         for (id, origin) in self.values() {
@@ -27,22 +27,22 @@ impl Steps<'_> {
         }
         let reads = |at: usize| self.whole.steps[at].reads();
         let makes = |at: usize| self.whole.steps[at].outputs.iter().map(|output| output.value);
-        let mut is_after = vec![false; on_gpu.len()];
-        for at in 0..on_gpu.len() {
+        let mut is_after = vec![false; sides.len()];
+        for (at, &side) in sides.iter().enumerate() {
             is_after[at] = reads(at).iter().any(|value| after[value.index()]);
-            makes(at).for_each(|value| after[value.index()] = on_gpu[at] || is_after[at]);
+            makes(at).for_each(|value| after[value.index()] = side == Backend::Gpu || is_after[at]);
         }
-        let mut steps = vec![Stage::Beside; on_gpu.len()];
-        for at in (0..on_gpu.len()).rev() {
+        let mut steps = vec![Stage::Beside; sides.len()];
+        for (at, &side) in sides.iter().enumerate().rev() {
             let is_before = makes(at).any(|value| before[value.index()]);
-            if on_gpu[at] || is_before {
+            if side == Backend::Gpu || is_before {
                 reads(at).iter().for_each(|value| before[value.index()] = true);
             }
-            steps[at] = match (on_gpu[at], is_before, is_after[at]) {
-                (true, ..) => Stage::Gpu,
-                (false, true, _) => Stage::Before,
-                (false, false, true) => Stage::After,
-                (false, false, false) => Stage::Beside,
+            steps[at] = match (side, is_before, is_after[at]) {
+                (Backend::Gpu, ..) => Stage::Gpu,
+                (Backend::Cpu, true, _) => Stage::Before,
+                (Backend::Cpu, false, true) => Stage::After,
+                (Backend::Cpu, false, false) => Stage::Beside,
             };
         }
         let values = self.values().map(|(id, origin)| {
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
     use crate::batch::GpuCommandBatch;
-    use crate::cost::{Backend, DeviceProfile, Limits};
+    use crate::cost::{DeviceProfile, Limits};
     use crate::device::Device;
     use crate::plan::Target;
     use crate::plan::split::Sides;

@@ -1,0 +1,82 @@
+//! Assignments as cuts of a network: what stays with the source is on the GPU.
+
+use super::search::Fixed;
+use super::{Assignment, Origin, Problem};
+use crate::cost::Backend;
+use crate::graph::{Network, Place};
+
+impl Problem {
+    /// The cheapest assignment with some sides fixed, whatever stands between what.
+    pub(super) fn cut(&self, fixed: &Fixed) -> Assignment {
+        let scale = self.scale();
+        let mut network = Network::new();
+        let (gpu, host) = (network.source(), network.sink());
+        let steps: Vec<Place> = self.steps.iter().map(|_| network.add()).collect();
+        for ((step, &place), fixed) in self.steps.iter().zip(&steps).zip(fixed) {
+            // What both sides cost alike decides nothing.
+            let alike = scale.count(step.cpu).min(scale.count(step.gpu));
+            let price = |side| match *fixed {
+                Some(fixed) if fixed != side => Network::NEVER,
+                _ => scale.count(step.on(side)) - alike,
+            };
+            network.pay(gpu, place, price(Backend::Cpu));
+            network.pay(place, host, price(Backend::Gpu));
+        }
+        for value in &self.values {
+            let from = match value.from {
+                Origin::Step(step) => steps[step],
+                Origin::Host => host,
+                Origin::Gpu => gpu,
+                Origin::Both => continue,
+            };
+            let readers = value.readers.iter().map(|&reader| steps[reader]);
+            if from != gpu {
+                let brought = network.add();
+                network.pay(brought, from, scale.count(value.up));
+                let readers = readers.clone().chain(value.to_gpu.then_some(gpu));
+                readers.for_each(|reader| network.pay(reader, brought, Network::NEVER));
+            }
+            if from != host {
+                let fetched = network.add();
+                network.pay(from, fetched, scale.count(value.down));
+                let readers = readers.chain(value.to_host.then_some(host));
+                readers.for_each(|reader| network.pay(fetched, reader, Network::NEVER));
+            }
+        }
+        let cut = network.cut();
+        let side = |&step: &Place| {
+            if cut.with_source(step) { Backend::Gpu } else { Backend::Cpu }
+        };
+        steps.iter().map(side).collect()
+    }
+
+    fn scale(&self) -> Scale {
+        let steps = self.steps.iter().map(|step| [step.cpu, step.gpu]);
+        let transfers = self.values.iter().map(|value| [value.up, value.down]);
+        let costs = steps.chain(transfers).flatten().filter(|cost| cost.is_finite());
+        Scale::of(costs.sum())
+    }
+}
+
+/// The whole numbers in which a network counts the costs of one graph: so fine that steps of any length are told apart,
+/// and so few that all of them together are far from [`Network::NEVER`].
+#[derive(Clone, Copy)]
+struct Scale {
+    /// Of each second.
+    counts: f64,
+}
+
+impl Scale {
+    /// What all finite costs of a graph come to, or any other one.
+    const MOST: u64 = 1 << 52;
+
+    /// For costs that come to so many seconds.
+    fn of(total: f64) -> Self {
+        // Without costs any scale will do.
+        Self { counts: Self::MOST as f64 / total.max(f64::MIN_POSITIVE * Self::MOST as f64) }
+    }
+
+    fn count(self, seconds: f64) -> u64 {
+        ((seconds * self.counts) as u64).min(Self::MOST)
+    }
+}
