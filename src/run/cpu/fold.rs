@@ -5,8 +5,8 @@ use bytemuck::cast_slice;
 use multiversion::multiversion;
 
 use super::math;
+use super::order::Order;
 use super::wide;
-use crate::dtype::Ty;
 
 /// An associative combination. Elements have positions, in whose order parts are merged.
 pub(super) trait Fold: Sync {
@@ -119,69 +119,6 @@ arithmetic!(SumInt, "Σx modulo 2³², which is the same with and without a sign
     |a, b| a.wrapping_add(b), |x: u32| x, sum_int, sum_int_columns, sums_int);
 arithmetic!(ProdInt, "Πx modulo 2³².", u32 => u32, 1,
     |a, b| a.wrapping_mul(b), |x: u32| x, prod_int, prod_int_columns, prods_int);
-
-/// A map from lanes to unsigned keys, the greatest of which is the one looked for. Its parts are
-/// masks, so that it is one formula without branches for all types.
-#[derive(Clone, Copy)]
-pub(super) struct Order {
-    /// Bits that the sign of a float inverts.
-    magnitude: u32,
-    /// Bits that are inverted in any case.
-    flip: u32,
-    /// The greatest magnitude that is a number.
-    infinity: u32,
-    /// What stands for 0 too.
-    zero: u32,
-}
-
-/// The key of NaN, which wins over all.
-const NAN_KEY: u32 = u32::MAX;
-const SIGN: u32 = 1 << 31;
-
-impl Order {
-    /// By value, the greatest or the least first; −0 comes before 0.
-    pub fn by_value(ty: Ty, least: bool) -> Self {
-        let inverted = if least { u32::MAX } else { 0 };
-        match ty {
-            Ty::F32 => Self {
-                magnitude: !SIGN,
-                flip: SIGN ^ inverted,
-                infinity: f32::INFINITY.to_bits(),
-                zero: 0,
-            },
-            Ty::I32 => Self { magnitude: 0, flip: SIGN ^ inverted, infinity: u32::MAX, zero: 0 },
-            Ty::U32 | Ty::Bool => {
-                Self { magnitude: 0, flip: inverted, infinity: u32::MAX, zero: 0 }
-            }
-        }
-    }
-
-    /// As [`by_value`](Self::by_value), but −0 and 0 are equal.
-    pub fn by_number(ty: Ty, least: bool) -> Self {
-        let zero = if ty == Ty::F32 { SIGN } else { 0 };
-        Self { zero, ..Self::by_value(ty, least) }
-    }
-
-    /// The key of a lane.
-    #[inline(always)]
-    pub fn key(self, bits: u32) -> u32 {
-        let bits = if bits == self.zero { 0 } else { bits };
-        let negative = (bits.cast_signed() >> 31).cast_unsigned();
-        let key = bits ^ (negative & self.magnitude) ^ self.flip;
-        if bits & !SIGN > self.infinity { NAN_KEY } else { key }
-    }
-
-    /// The lane of a key.
-    #[inline(always)]
-    pub fn lane(self, key: u32) -> u32 {
-        if key == NAN_KEY && self.magnitude != 0 {
-            return f32::NAN.to_bits();
-        }
-        let bits = key ^ self.flip;
-        let negative = (bits.cast_signed() >> 31).cast_unsigned();
-        bits ^ (negative & self.magnitude)
-    }
-}
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 fn greatest_key(order: Order, lanes: &[u32]) -> u32 {
@@ -384,6 +321,7 @@ fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::Ty;
 
     #[test]
     fn the_first_of_the_greatest_is_found_in_any_block() {

@@ -2,8 +2,10 @@
 //! that pays.
 
 mod attention;
+mod data;
 mod failures;
 mod fold;
+mod gather;
 mod input;
 mod lanes;
 mod machine;
@@ -12,6 +14,7 @@ mod math;
 mod matmul;
 mod normalize;
 mod offload;
+mod order;
 mod output;
 mod own;
 mod pair;

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::fold::{Extreme, Fold, LogSumExp, Order, Position, ProdF32, ProdInt, SumF32, SumInt};
+use super::fold::{Extreme, Fold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt};
 use super::input::Input;
 use super::machine::{Machine, Span};
+use super::order::Order;
 use super::output::{for_each, map_each, parts, split};
 use super::tape::{TILE, Tape};
 use super::{Hole, Job};

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::fold::{Extreme, Order, ProdF32, ProdInt, Running, SumF32, SumInt};
+use super::fold::{Extreme, ProdF32, ProdInt, Running, SumF32, SumInt};
 use super::input::Input;
 use super::machine::Machine;
+use super::order::Order;
 use super::output::{Chunk, for_each, map_each, parts, split};
 use super::row::{fill, write};
 use super::tape::TILE;

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::fold::Order;
 use super::machine::Machine;
+use super::order::Order;
 use super::output::{for_each, parts, split, store};
 use super::row::{fill, permute};
 use super::tape::TILE;
