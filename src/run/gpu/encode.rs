@@ -3,14 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::kernels::{Kernels, Params, Pipeline};
+use super::groups::Bound;
+use super::kernels::{Kernels, Pipeline};
 use super::pool::{Block, Kind, Lease};
 use super::readback::{Output, Source};
 use super::record::{Script, Transfer};
 use super::resident::DeviceBuffer;
 use super::returns::Returns;
 use super::trip::Job;
-use super::{GpuCounts, GroupKey, Shared, let_go};
+use super::{GpuCounts, Shared};
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::DeviceError;
 use crate::plan::{Home, Plan, Value};
@@ -106,13 +107,6 @@ impl Memory {
     }
 }
 
-/// A block that a dispatch binds.
-struct Bound<'a> {
-    block: &'a Block,
-    /// How much of it, where that is not all.
-    bytes: Option<u64>,
-}
-
 /// The encoding of one run.
 pub(super) struct Encode<'a> {
     pub shared: &'a Shared,
@@ -149,7 +143,10 @@ impl Encode<'_> {
         let Some(params) = params else { return Ok(Vec::new()) };
         counts.dispatches = dispatches.len() as u32;
         let group = |(dispatch, pipeline): (&Dispatch, &Arc<Pipeline>)| {
-            Ok(self.shared.bind_group(pipeline, params, &self.bound(dispatch)?, counts))
+            let (bound, Shared { device, groups, .. }) = (self.bound(dispatch)?, self.shared);
+            let (group, was_there) = groups.of(device, &pipeline.layout, params, &bound);
+            counts.bind_group_hits += u32::from(was_there);
+            Ok(group)
         };
         dispatches.iter().zip(pipelines).map(group).collect()
     }
@@ -208,47 +205,6 @@ pub(super) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Transf
         bytes: from.end - from.start,
     };
     copies.into_iter().map(transfer).collect()
-}
-
-impl Shared {
-    fn bind_group(
-        &self,
-        pipeline: &Pipeline,
-        params: &Params,
-        blocks: &[Bound<'_>],
-        counts: &mut GpuCounts,
-    ) -> wgpu::BindGroup {
-        let layout = &pipeline.layout;
-        let ids = [params.block.id].into_iter().chain(blocks.iter().map(|bound| bound.block.id));
-        let key = GroupKey {
-            layout: layout.id,
-            blocks: ids.collect(),
-            bytes: blocks.iter().filter_map(|bound| bound.bytes).collect(),
-        };
-        if let Some(group) = self.bind_groups().get(&key) {
-            counts.bind_group_hits += 1;
-            return group.clone();
-        }
-        let of = |buffer, size| {
-            wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset: 0, size })
-        };
-        let size = wgpu::BufferSize::new(layout.params);
-        let params = size.map(|size| of(&params.block.buffer, Some(size)));
-        let blocks = blocks.iter().map(|&Bound { block, bytes }| {
-            of(&block.buffer, bytes.and_then(wgpu::BufferSize::new))
-        });
-        let all = (0..).zip(params.into_iter().chain(blocks));
-        let entries: Vec<_> =
-            all.map(|(binding, resource)| wgpu::BindGroupEntry { binding, resource }).collect();
-        let group = self.device.create_bind_group(&wgpu::BindGroupDescriptor {
-            label: Some("onetrip kernel"),
-            layout: &layout.group,
-            entries: &entries,
-        });
-        let forgotten = self.bind_groups().insert(key, group.clone());
-        let_go(forgotten);
-        group
-    }
 }
 
 pub(super) fn value(plan: &Plan, index: usize) -> Result<&Value, DeviceError> {

@@ -142,7 +142,7 @@ impl Flight {
                 Err(shared.health.lost(&shared.device, "its results cannot be mapped"))
             }
             Landing::Refused(error) => {
-                shared.forget_bind_groups();
+                shared.groups.clear();
                 Err(error)
             }
         }

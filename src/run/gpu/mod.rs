@@ -4,9 +4,9 @@
 //! - [`adapter`] opens a device, [`loading`] has its driver load compilers, [`idle`] keeps it for the next user and [`closer`]
 //!   closes it, which no end of the process meets halfway: [`gate`]; [`kernels`] compiles, [`own`] checks what users wrote,
 //!   [`archive`] keeps what was compiled and writes it to disk in [`background`].
-//! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes and
-//!   [`record`] records, [`ahead`] does so for the next run, [`trip`] submits, [`gather`] has small runs submitted
-//!   together.
+//! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes with the bind
+//!   [`groups`] of before and [`record`] records, [`ahead`] does so for the next run, [`trip`] submits, [`gather`] has
+//!   small runs submitted together.
 //! - [`flight`] waits with the help of the thread in [`poller`] until its [`ticket`] is called, which [`returns`] see
 //!   to; [`readback`] hands out, [`resident`] keeps, [`stamps`] takes the times.
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
@@ -23,6 +23,7 @@ mod fault;
 mod flight;
 mod gate;
 mod gather;
+mod groups;
 mod idle;
 mod kernels;
 mod loading;
@@ -42,7 +43,7 @@ mod trip;
 mod waves;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
@@ -50,7 +51,6 @@ pub(crate) use kernels::Kernels;
 pub(crate) use own::{Wrong, check as check_own};
 pub(crate) use readback::{Download, GpuRun};
 pub(crate) use resident::{DeviceBuffer, Parts, Patched};
-use smallvec::SmallVec;
 pub(crate) use trip::{HostData, Job};
 
 use self::ahead::Ahead;
@@ -58,6 +58,7 @@ use self::archive::Archive;
 use self::fault::Health;
 use self::gate::{Gate, Passing};
 use self::gather::Gather;
+use self::groups::Groups;
 use self::idle::Leaving;
 use self::kernels::{Compiler, Params};
 use self::poller::Poller;
@@ -66,15 +67,11 @@ use self::ticket::Held;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
-use crate::lru::Lru;
 use crate::run::budget::Permit;
 use crate::run::janitor::{self, Sweep};
 use crate::run::memory::MemoryCounts;
 use crate::run::threads::{begin, off_thread};
 use crate::store::Store;
-
-/// Bind groups kept.
-const BIND_GROUPS: usize = 4096;
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,15 +98,6 @@ pub(crate) struct GpuCounts {
 #[derive(Clone)]
 pub(crate) struct Gpu(Arc<Shared>);
 
-/// What a bind group is made of.
-#[derive(PartialEq, Eq, Hash)]
-struct GroupKey {
-    layout: u64,
-    blocks: SmallVec<[u64; 8]>,
-    /// How much of each block, where that is not all of it.
-    bytes: Vec<u64>,
-}
-
 struct Shared {
     device: wgpu::Device,
     queue: wgpu::Queue,
@@ -118,7 +106,7 @@ struct Shared {
     health: Arc<Health>,
     pool: Arc<Pool>,
     compiler: Compiler,
-    bind_groups: Mutex<Lru<GroupKey, wgpu::BindGroup>>,
+    groups: Groups,
     gather: Arc<Gather>,
     poller: Poller,
     ahead: ahead::Programs,
@@ -198,7 +186,7 @@ impl Gpu {
         let shared = Shared {
             pool: Pool::new(Arc::clone(&health)),
             compiler: Compiler::new(device.clone(), Arc::clone(&health), archive),
-            bind_groups: Mutex::new(Lru::new(BIND_GROUPS)),
+            groups: Groups::default(),
             device,
             queue,
             info,
@@ -311,13 +299,6 @@ impl Gpu {
     }
 }
 
-/// Drops bind groups on another thread: thousands of them, or one while a driver compiles, take it milliseconds.
-fn let_go(groups: Vec<wgpu::BindGroup>) {
-    if !groups.is_empty() {
-        closer::let_go(groups);
-    }
-}
-
 impl Sweep for Shared {
     fn sweep(&self) {
         self.pool.sweep();
@@ -356,10 +337,6 @@ impl Shared {
         let bytes = 4 * self.params(dispatches).0.len() as u64;
         let has = |size| self.pool.has(&Needs::from([((Kind::Params, size), 1)]));
         bytes == 0 || size_class(bytes, self.info.buffer_bytes).is_some_and(has)
-    }
-
-    fn bind_groups(&self) -> MutexGuard<'_, Lru<GroupKey, wgpu::BindGroup>> {
-        self.bind_groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A buffer of at least `bytes`, from the pool if it has one.
@@ -401,12 +378,6 @@ impl Shared {
             return Vec::new();
         }
         self.ahead.forget(&freed);
-        self.bind_groups().extract(|key| key.blocks.iter().any(|id| freed.contains(id)))
-    }
-
-    /// After a refusal: what was bound may be no good any more.
-    fn forget_bind_groups(&self) {
-        let all = self.bind_groups().extract(|_| true);
-        let_go(all);
+        self.groups.take(&freed)
     }
 }

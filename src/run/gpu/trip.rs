@@ -10,6 +10,7 @@ use super::encode::{Encode, Memory, value};
 use super::fault::Scope;
 use super::flight::Flight;
 use super::gather::Gather;
+use super::groups::let_go;
 use super::kernels::Kernels;
 use super::pool::{Kind, Lease, bytes, needs};
 use super::readback::{GpuRun, Output, Source};
@@ -18,7 +19,7 @@ use super::resident::DeviceBuffer;
 use super::returns::Returns;
 use super::staging::{Load, host_data};
 use super::stamps::Stamps;
-use super::{Gpu, GpuCounts, Shared, let_go};
+use super::{Gpu, GpuCounts, Shared};
 use crate::clock::Stopwatch;
 use crate::error::{DeviceError, Error};
 use crate::plan::{Home, Plan};
@@ -204,7 +205,7 @@ impl Shared {
                     Work::Script(script)
                 };
                 let done = scope.close(|| job.kernels.doing()).map(|()| work);
-                done.inspect_err(|_| self.forget_bind_groups())
+                done.inspect_err(|_| self.groups.clear())
             })?
         };
         Ok(Prepared { work, kept, outputs, failures, counts, stays })
@@ -247,7 +248,7 @@ impl Shared {
         let scope = Scope::open(&self.device, &self.health);
         let flight = Flight::submit(self, commands, returns, self.hold(&job.permit)?);
         let done = scope.close(|| job.kernels.doing());
-        done.inspect_err(|_| self.forget_bind_groups())?;
+        done.inspect_err(|_| self.groups.clear())?;
         job.kernels.sent();
         Ok(flight)
     }

@@ -71,7 +71,7 @@ impl Shared {
             }
             let flight = Flight::submit(self, encoder.finish(), returns, self.hold(&job.permit)?);
             let done = scope.close(|| job.kernels.doing());
-            done.inspect_err(|_| self.forget_bind_groups())?;
+            done.inspect_err(|_| self.groups.clear())?;
             job.kernels.sent();
             Ok(flight)
         })

@@ -1,5 +1,7 @@
 //! What runs compute, count and keep.
 
+use std::sync::Mutex;
+
 use half::f16;
 
 use super::*;
