@@ -3,6 +3,7 @@
 
 mod data;
 mod device;
+mod mistake;
 mod plan;
 mod record;
 mod run;
@@ -14,8 +15,9 @@ use thiserror::Error;
 
 pub use data::{DataError, Origin, ReadError};
 pub use device::DeviceError;
+pub use mistake::MistakeKind;
 pub use plan::PlanError;
-pub use record::{Mistake, MistakeKind, Mistakes};
+pub use record::{Mistake, Mistakes};
 pub use run::{Fault, FaultKind, RunError};
 
 /// The result of a fallible call.

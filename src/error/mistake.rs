@@ -1,0 +1,389 @@
+//! What can be wrong with an operation.
+
+use thiserror::Error;
+
+use super::data::Origin;
+use crate::dtype::DType;
+use crate::shape::{MAX_RANK, Shape};
+
+/// What is wrong with a recorded operation.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MistakeKind {
+    /// The shapes cannot be broadcast together.
+    #[error(
+        "shapes {0} and {1} do not broadcast: aligned at the last dimension, sizes must be equal or 1; \
+         `unsqueeze` adds a size of 1"
+    )]
+    Broadcast(Shape, Shape),
+    /// A matrix product of a scalar.
+    #[error(
+        "operands need at least one dimension, not {0} · {1}; use `mul` to multiply by a scalar"
+    )]
+    MatMulRank(Shape, Shape),
+    /// A matrix product of vectors of unequal length.
+    #[error(
+        "inner dimensions differ: x {0} · w {1}; the last axis of x must equal the last but one of w \
+         (`transpose` swaps them)"
+    )]
+    MatMulInner(Shape, Shape),
+    /// The leading dimensions of a batched product do not broadcast.
+    #[error(
+        "batch dimensions of x {0} · w {1} do not broadcast: sizes must be equal or 1; `unsqueeze` adds a size of 1"
+    )]
+    MatMulBatch(Shape, Shape),
+    /// Operands of an attention that do not fit.
+    #[error(
+        "queries, keys, values (and mask) {0:?} do not fit: they are […, L, E], […, S, E], […, S, Ev] (and broadcast to […, L, S]); \
+         `permute` and `reshape` make them so"
+    )]
+    Attention(Vec<Shape>),
+    /// A dot product of anything but two vectors of one length.
+    #[error("needs two vectors of equal length, not {0} and {1}; use `matmul` for matrices")]
+    Dot(Shape, Shape),
+    /// An axis that is not there.
+    #[error("axis {axis} is out of range for shape {shape}, which has {}; {}", axes(shape.rank()), range(shape.rank()))]
+    Axis {
+        /// The axis as given.
+        axis: isize,
+        /// The shape that lacks it.
+        shape: Shape,
+    },
+    /// A new axis past the end.
+    #[error("a new axis {axis} is out of range for shape {shape}: it may be {} to {}", -(shape.rank() as isize) - 1, shape.rank())]
+    NewAxis {
+        /// The axis as given.
+        axis: isize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A transpose of a scalar or vector.
+    #[error("needs at least two axes, and shape {0} has {n}; use `reshape` to make a row or column", n = axes(.0.rank()))]
+    Transpose(Shape),
+    /// The same axis given twice.
+    #[error("axis {axis} is given twice for shape {shape}; name each axis once")]
+    AxisTwice {
+        /// The axis as given.
+        axis: isize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A permutation that leaves out an axis.
+    #[error("a permutation of shape {shape} names each of its {} axes once, not {axes:?}", shape.rank())]
+    Permutation {
+        /// The axes as given.
+        axes: Vec<isize>,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A reshape that changes the number of elements.
+    #[error("cannot reshape {from} ({} elements) to {to} ({} elements): the numbers must be equal; `slice` or `pad` it first", from.elements(), to.elements())]
+    Reshape {
+        /// The shape of the argument.
+        from: Shape,
+        /// The shape asked for.
+        to: Shape,
+    },
+    /// A broadcast to a shape that does not extend the argument's.
+    #[error("cannot broadcast {from} to {to}: only sizes of 1 can grow; `unsqueeze` adds one")]
+    BroadcastTo {
+        /// The shape of the argument.
+        from: Shape,
+        /// The shape asked for.
+        to: Shape,
+    },
+    /// Squeezing an axis with more than one element.
+    #[error("axis {axis} of {shape} has size {}, and only a size of 1 can be squeezed; `slice` takes one element, `reshape` merges axes", shape[*axis])]
+    Squeeze {
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A list with one entry an axis has another length.
+    #[error("{what} needs one entry for each of the {} axes of {shape}, not {given}", shape.rank())]
+    PerAxis {
+        /// Which list.
+        what: &'static str,
+        /// Its length.
+        given: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A slice that reaches out of its axis.
+    #[error("slice {start}..{end} does not lie in axis {axis} of {shape}; it needs start <= end <= {}", shape[*axis])]
+    SliceRange {
+        /// First index.
+        start: usize,
+        /// One past the last index.
+        end: usize,
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// A slice that does not move.
+    #[error(
+        "the step of axis {0} is 0; use 1 to take every element, a negative step to go backwards"
+    )]
+    SliceStep(usize),
+    /// A tensor whose axes are not those that the operation works on.
+    #[error("{what} must be {wanted}, not {shape}")]
+    Layout {
+        /// Which operand.
+        what: &'static str,
+        /// The axes it needs.
+        wanted: &'static str,
+        /// Its shape.
+        shape: Shape,
+    },
+    /// Filters that do not fit the channels that they are to see.
+    #[error(
+        "filters {w} in {groups} groups do not fit {x}: the channels of x must be those of w times the groups, and the \
+         filters a multiple of the groups"
+    )]
+    Channels {
+        /// The shape of the argument.
+        x: Shape,
+        /// The shape of the filters.
+        w: Shape,
+        /// The number of groups.
+        groups: usize,
+    },
+    /// Channels that groups do not divide.
+    #[error("{} channels of {shape} cannot be cut into {groups} groups of one size; the groups must divide the channels", shape[1])]
+    Groups {
+        /// The number of groups.
+        groups: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// Windows that are longer than what they slide along.
+    #[error(
+        "a window that reaches over {reach} elements does not fit into axis {axis} of {shape} with its padding; \
+         use a smaller window, or pad more"
+    )]
+    Window {
+        /// From the first element of a window to its last.
+        reach: usize,
+        /// The axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// No tensor, where there must be one.
+    #[error("needs at least one tensor; `full` makes one without elements")]
+    ConcatEmpty,
+    /// Shapes that differ off the axis of concatenation.
+    #[error(
+        "{other} does not fit {first}: all axes but axis {axis} must be equal; `slice` or `pad` one of them"
+    )]
+    Concat {
+        /// The first shape.
+        first: Shape,
+        /// The one that does not fit.
+        other: Shape,
+        /// The axis of concatenation.
+        axis: usize,
+    },
+    /// A reduction that has no value over no elements.
+    #[error(
+        "axis {axis} of {shape} is empty, and {op} of no elements has no value; leave the empty case out"
+    )]
+    EmptyReduction {
+        /// The reduction.
+        op: &'static str,
+        /// The empty axis.
+        axis: usize,
+        /// The shape of the argument.
+        shape: Shape,
+    },
+    /// Anything but a vector where one is needed.
+    #[error("needs a vector, not {0}; use `reshape`")]
+    NotAVector(Shape),
+    /// Updates that do not fit what they are scattered to: the shape that they need, and theirs.
+    #[error("updates must be {0}, one along the axis for each index, not {1}")]
+    Updates(Shape, Shape),
+    /// A part of a layer of another shape than the others ask for.
+    #[error(
+        "{what} of shape {given}, where the other shapes ask for {wanted}; change it, or those"
+    )]
+    LayerShape {
+        /// Which part.
+        what: &'static str,
+        /// Its shape.
+        given: Shape,
+        /// The shape that would fit.
+        wanted: Shape,
+    },
+    /// A sequence, or states of cells, without three dimensions.
+    #[error(
+        "sequences and states need three dimensions, as [steps, batch, width], not {0}; `unsqueeze` adds one"
+    )]
+    Sequence(Shape),
+    /// Two shapes that must be equal.
+    #[error("shapes {0} and {1} must be equal; use `broadcast_to` to repeat one of them")]
+    UnequalShapes(Shape, Shape),
+    /// Classes that do not belong to the elements that they are to name.
+    #[error(
+        "classes of shape {classes} do not fit {shape}: they need its shape without axis {axis}, that of the classes; \
+         `squeeze` or `reshape` them"
+    )]
+    Classes {
+        /// The shape of the classes.
+        classes: Shape,
+        /// The shape of the argument.
+        shape: Shape,
+        /// The axis along which the classes lie there.
+        axis: usize,
+    },
+    /// Subscripts of Einstein's summation that cannot be read.
+    #[error("in \"{subscripts}\", at character {}: {what}", at + 1)]
+    Subscripts {
+        /// The subscripts.
+        subscripts: String,
+        /// The character, counted from 0.
+        at: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A label of Einstein's summation that stands for axes of different sizes.
+    #[error("in \"{subscripts}\", `{label}` has sizes {} and {}: they must be equal or 1; give one axis another label", sizes[0], sizes[1])]
+    LabelSizes {
+        /// The subscripts.
+        subscripts: String,
+        /// The label.
+        label: String,
+        /// Two of its sizes.
+        sizes: [usize; 2],
+    },
+    /// Indices whose shape does not fit that of the table.
+    #[error(
+        "indices {1} do not fit {0}: as many axes, and equal sizes or 1 on all but axis {2}, are needed; \
+         `unsqueeze` adds an axis"
+    )]
+    TakeAlong(Shape, Shape, usize),
+    /// An element type that the operation does not take.
+    #[error("does not take {0}; use `cast` first")]
+    DType(DType),
+    /// Two element types where one is needed.
+    #[error("element types differ: {0} and {1}; use `cast`")]
+    DTypes(DType, DType),
+    /// An upload whose data does not fill its shape.
+    #[error("{given} elements do not fill shape {shape}, which has {}; give as many, or another shape", shape.elements())]
+    UploadLength {
+        /// Elements given.
+        given: usize,
+        /// The shape.
+        shape: Shape,
+    },
+    /// More dimensions than supported.
+    #[error("{0} dimensions are more than the {MAX_RANK} supported; merge some")]
+    Rank(usize),
+    /// More elements than can be addressed.
+    #[error("shape {0} has more elements than can be addressed; split it")]
+    TooLarge(Shape),
+    /// Data for which the host has no memory.
+    #[error("the host has no memory left for {dtype}{shape}; free residents, or split the batch")]
+    NoRoom {
+        /// The shape of the data.
+        shape: Shape,
+        /// Its element type.
+        dtype: DType,
+    },
+    /// A range without end or with too many elements, or whose step is 0 or not finite.
+    #[error(
+        "a range from {start} to {stop} by {step} has no length that can be counted in 31 bits; \
+         the numbers must be finite, and the step not 0"
+    )]
+    Arange {
+        /// First value.
+        start: String,
+        /// End of the range.
+        stop: String,
+        /// Step.
+        step: String,
+    },
+    /// A number that is greater than it may be.
+    #[error("{what} must be at most {most}, {limit}, not {given}")]
+    AtMost {
+        /// Which parameter.
+        what: &'static str,
+        /// The most that it may be.
+        most: usize,
+        /// What that is.
+        limit: &'static str,
+        /// What was given.
+        given: usize,
+    },
+    /// A number that the operation cannot work with.
+    #[error("{what} must be {must}, not {given}")]
+    Parameter {
+        /// Which parameter.
+        what: &'static str,
+        /// What it must be.
+        must: &'static str,
+        /// What was given.
+        given: String,
+    },
+    /// An id of another batch.
+    #[error(
+        "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch"
+    )]
+    Foreign,
+    /// The function that was to write the data panicked.
+    #[error("what was to write the data panicked: {0}; write it again")]
+    Panicked(String),
+    /// An id of another batch, to be downloaded, kept or named.
+    #[error("this id belongs to another batch; call this on the batch that made it")]
+    Elsewhere,
+    /// A name that another value has.
+    #[error("{0} has this name already; give each value a name of its own")]
+    NameTaken(Origin),
+    /// A second new value for a resident.
+    #[error("the batch has a new value for this resident already; update it once a run")]
+    UpdatedTwice,
+    /// A new value for a resident of another shape.
+    #[error("a resident of shape {old} cannot take a value of shape {new}; `reshape` it")]
+    Update {
+        /// The shape of the resident.
+        old: Shape,
+        /// The shape of the value.
+        new: Shape,
+    },
+    /// A resident of another device.
+    #[error(
+        "{of} lives on another device ({device}); upload the data to this one, or open one device and clone it"
+    )]
+    ForeignResident {
+        /// The resident.
+        of: Origin,
+        /// What its device is called.
+        device: String,
+    },
+    /// A kernel of the user's own that is not valid, or does not fit what it is given. Builds without the feature `gpu`
+    /// do not look.
+    #[error("{}{what}", line.map_or(String::new(), |line| format!("line {line} of the kernel: ")))]
+    Kernel {
+        /// The line of the source, counted from 1, where one is to blame.
+        line: Option<u32>,
+        /// What is wrong.
+        what: String,
+    },
+    /// The engine broke a rule of its own.
+    #[error("internal: {0}; please report this")]
+    Internal(&'static str),
+}
+
+/// A number of axes in words.
+fn axes(rank: usize) -> String {
+    format!("{rank} {}", if rank == 1 { "axis" } else { "axes" })
+}
+
+/// The axes that there are among `rank`.
+fn range(rank: usize) -> String {
+    match rank {
+        0 => "`unsqueeze` adds one".into(),
+        _ => format!("it may be -{rank} to {}", rank - 1),
+    }
+}
