@@ -168,7 +168,9 @@ impl GpuCommandBatch {
         let elements = (0..D).map(|axis| 4 + 2 * axis);
         let places = (0..D).map(|axis| 3 + 2 * axis);
         let order: SmallVec<[usize; 4]> = (0..3).chain(elements).chain(places).collect();
-        let grouped = self.moved_by("conv", grouped, Move::Permute(order));
+        let ids = [self.check(grouped)];
+        let grouped: BufferId<T> =
+            self.record(Op::Move { name: "conv", to: Move::Permute(order) }, &ids);
         let places = sizes.counts().product();
         let columns = self.reshape(grouped, [batch, groups, sizes.taps(), places]);
         let rows = self.reshape(w, [groups, filters, sizes.taps()]);
@@ -193,17 +195,6 @@ impl GpuCommandBatch {
         let products = self.mul(windows, w);
         let axes: Vec<isize> = (0..D as isize).map(|axis| 4 + 2 * axis).collect();
         self.sum(products, &axes[..])
-    }
-
-    #[track_caller]
-    fn moved_by<T: Numeric>(
-        &mut self,
-        name: &'static str,
-        x: BufferId<T>,
-        to: Move,
-    ) -> BufferId<T> {
-        let ids = [self.check(x)];
-        self.record(Op::Move { name, to }, &ids)
     }
 }
 
