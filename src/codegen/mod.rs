@@ -9,6 +9,7 @@ mod lanes;
 mod map;
 mod norm;
 mod own;
+mod phase;
 mod product;
 mod quad;
 mod reduce;

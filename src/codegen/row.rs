@@ -3,6 +3,7 @@
 use super::Dispatch;
 use super::kernel::{Kernel, THREADS};
 use super::norm::helpers;
+use super::phase::Phase;
 use super::row_body::Body;
 use super::rows::{Rows, passed};
 use crate::dtype::Ty;
@@ -11,13 +12,8 @@ use crate::plan::{ROW_HELD, RowForm};
 
 /// Lowers a row form; `kernel` makes an empty kernel of its step.
 pub(super) fn lower<'a>(form: &RowForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
-    let first = kernel();
-    let row = Row::new(form, &first);
-    if row.parts > 1 {
-        vec![row.dispatch(first, Phase::Gather), row.dispatch(kernel(), Phase::Apply)]
-    } else {
-        vec![row.dispatch(first, Phase::Whole)]
-    }
+    let row = Row::new(form, &kernel());
+    Phase::of(row.parts).iter().map(|&phase| row.dispatch(kernel(), phase)).collect()
 }
 
 /// A row form.
@@ -34,20 +30,8 @@ pub(super) struct Row {
 pub(super) struct Share {
     /// Threads of a row, a power of two.
     pub width: usize,
-    /// Whether neighbouring threads take neighbouring rows, not neighbouring units of one.
-    pub across: bool,
     /// Units that a thread holds in registers; `None` where the row is too long for that.
     pub held: Option<usize>,
-}
-
-/// What a dispatch does.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    Whole,
-    /// Statistics of parts of rows, to the scratch memory.
-    Gather,
-    /// From these to the outputs.
-    Apply,
 }
 
 impl Share {
@@ -56,12 +40,12 @@ impl Share {
     }
 
     fn new(rows: &Rows) -> Self {
-        let &Rows { lanes, len, across, .. } = rows;
+        let (lanes, len) = (rows.lanes(), rows.len);
         let units = len / lanes;
-        if across {
+        if rows.is_across() {
             let width = rows.width_across();
             let each = units.div_ceil(width);
-            return Self { width, across, held: (each <= 16).then(|| few_sizes(each)) };
+            return Self { width, held: (each <= 16).then(|| few_sizes(each)) };
         }
         // Measured: neighbours of a short row are best read by neighbours, and four vectors a thread are enough.
         let each = match (lanes, units) {
@@ -72,7 +56,7 @@ impl Share {
         };
         let width = units.div_ceil(each).next_power_of_two().min(THREADS);
         let held = (len <= ROW_HELD).then(|| few_sizes(units.div_ceil(width)));
-        Self { width, across, held }
+        Self { width, held }
     }
 }
 
@@ -94,9 +78,9 @@ impl Row {
     }
 
     fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
-        let scratch = self.bind(&mut kernel, phase);
-        helpers(self.kind).iter().for_each(|h| kernel.needs(h));
         let rows = &self.rows;
+        let scratch = rows.bind(&mut kernel, phase);
+        helpers(self.kind).iter().for_each(|h| kernel.needs(h));
         let (bases, names) = rows.bases(&mut kernel);
         let (parameters, arguments) = (passed(&names).0, rows.arguments(&names));
         let body = Body { row: self, phase, arguments: &arguments, scratch: &scratch };
@@ -121,21 +105,5 @@ impl Row {
         let groups = rows.count().div_ceil(self.share.rows()).saturating_mul(self.parts);
         let label = if phase == Phase::Gather { " (statistics)" } else { "" };
         kernel.dispatch(include_str!("../../shaders/row.wgsl"), &holes, label, groups)
-    }
-
-    /// Binds what the phase reads and writes; the name of the scratch memory, if it is bound.
-    fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase) -> String {
-        let mut scratch = String::new();
-        if phase == Phase::Gather {
-            scratch = kernel.bind_scratch(true);
-            self.rows.bind_prologue(kernel);
-            return scratch;
-        }
-        self.rows.bind_outputs(kernel);
-        if phase == Phase::Apply {
-            scratch = kernel.bind_scratch(false);
-        }
-        self.rows.bind_operands(kernel);
-        scratch
     }
 }

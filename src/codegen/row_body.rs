@@ -5,7 +5,8 @@ use std::fmt::Write;
 use super::kernel::Kernel;
 use super::lanes;
 use super::norm::{Fold, Pass, Statistics, passes};
-use super::row::{Phase, Row, Share};
+use super::phase::Phase;
+use super::row::{Row, Share};
 use super::template::indent;
 use super::together::Together;
 use crate::dtype::Ty;
@@ -66,7 +67,7 @@ impl Body<'_> {
 
     /// The threads of a row. A long row folds once, which no subgroups are needed for.
     fn together(&self, kernel: &Kernel<'_>) -> Together {
-        let Share { width, across, held, .. } = self.row.share;
+        let (Share { width, held }, across) = (self.row.share, self.row.rows.is_across());
         let stride = if across { self.row.share.rows() } else { 1 };
         let subgroups = kernel.limits.subgroups.filter(|_| held.is_some() && !across);
         Together { width, stride, subgroups }
@@ -74,14 +75,14 @@ impl Body<'_> {
 
     /// What a thread holds of its row: `held` units, and an edge where there are any.
     fn held(&self, held: usize) -> Vec<Unit> {
-        let lanes = self.row.rows.lanes;
+        let lanes = self.row.rows.lanes();
         let units = (0..held).map(|k| Unit {
             name: format!("v{k}"),
             live: format!("j{k} < units"),
             at: format!("j{k}"),
             lanes,
         });
-        units.chain(self.row.rows.edges.then(Unit::edge)).collect()
+        units.chain(self.row.rows.has_edges().then(Unit::edge)).collect()
     }
 
     /// What is shared, and the body, for rows that stay in registers.
@@ -103,7 +104,7 @@ impl Body<'_> {
                 self.arguments
             );
         }
-        if self.row.rows.edges {
+        if self.row.rows.has_edges() {
             let _ = write!(
                 body,
                 "var w = 0f;\nif lane < edges {{\n    w = element_edge(edge{});\n}}\n",
@@ -180,7 +181,7 @@ impl Body<'_> {
         let all = together.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
         let shared = [statistics.text, &all].join("\n");
         let parts = kernel.size(row.parts);
-        let chunk = kernel.size((row.rows.len / row.rows.lanes).div_ceil(row.parts));
+        let chunk = kernel.size((row.rows.len / row.rows.lanes()).div_ceil(row.parts));
         let mut body = format!(
             "let part = id % {parts};\nlet start = min(part * {chunk}, units);\n\
              let end = min(start + {chunk}, units);\nvar state = identity();\n"
@@ -224,7 +225,7 @@ impl Body<'_> {
     /// Statements that merge the units of the part into `state`.
     fn merge_units(&self) -> String {
         let add = |function: &str, x: &str| format!("state = {function}(state, {x});\n");
-        if self.row.rows.lanes == 4 {
+        if self.row.rows.lanes() == 4 {
             let edge = self.of_edge(|x| add("add", x));
             return edge + &self.walk(4, |names| names.iter().map(|x| add("add4", x)).collect());
         }
@@ -239,7 +240,7 @@ impl Body<'_> {
 
     /// Statements that write the results of the part's units.
     fn write_units(&self, result: fn(&str) -> String) -> String {
-        let (lanes, width) = (self.row.rows.lanes, self.row.share.width);
+        let (lanes, width) = (self.row.rows.lanes(), self.row.share.width);
         let edge =
             self.of_edge(|x| self.write(&Unit { name: x.to_string(), ..Unit::edge() }, result));
         let count = if lanes == 4 { 4 } else { 8 };
@@ -254,14 +255,14 @@ impl Body<'_> {
 
     /// A statement that writes the results of a unit.
     fn write(&self, unit: &Unit, result: fn(&str) -> String) -> String {
-        let edge = unit.lanes < self.row.rows.lanes;
+        let edge = unit.lanes < self.row.rows.lanes();
         let function = if edge { "write_edge" } else { "write" };
         format!("{function}({}, {}{});\n", unit.at, unit.each(result), self.arguments)
     }
 
     /// What `body` makes of the name of an edge, by the first part of a row that has edges.
     fn of_edge(&self, body: impl Fn(&str) -> String) -> String {
-        if !self.row.rows.edges {
+        if !self.row.rows.has_edges() {
             return String::new();
         }
         let load = format!("let x = element_edge(edge{});\n", self.arguments);

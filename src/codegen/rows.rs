@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::collapse::Axes;
 use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
+use super::phase::Phase;
 use super::template::indent;
 use crate::dtype::Ty;
 use crate::expr::Ref;
@@ -23,13 +24,7 @@ const EDGED: usize = 256;
 pub(super) struct Rows {
     pub axes: Axes,
     pub len: usize,
-    /// Elements of a unit: four that are one vector in memory, or one.
-    pub lanes: usize,
-    /// Whether neighbouring rows of the first output, not neighbouring elements, are close in memory.
-    pub across: bool,
-    /// Whether units are the whole vectors of rows that begin anywhere in one: elements before and after these are
-    /// edges, which are read and written one by one.
-    pub edges: bool,
+    pub units: Units,
     prologue: Ref,
     lane_strides: SmallVec<[i64; 4]>,
     offsets: SmallVec<[i64; 4]>,
@@ -37,6 +32,30 @@ pub(super) struct Rows {
     /// The operands that are read in fours, where units are fours.
     wide: Vec<usize>,
     outputs: usize,
+}
+
+/// What a thread takes of a row at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Units {
+    /// An element.
+    One,
+    /// An element, where not its neighbours are close in memory, but those of neighbouring rows of the first output.
+    Across,
+    /// Four elements that are one vector in memory.
+    Fours,
+    /// The same of rows that begin anywhere in a vector: elements before and after whole ones are edges, which are read
+    /// and written one by one.
+    FoursWithEdges,
+}
+
+impl Units {
+    /// Elements of a unit.
+    pub fn lanes(self) -> usize {
+        match self {
+            Self::One | Self::Across => 1,
+            Self::Fours | Self::FoursWithEdges => 4,
+        }
+    }
 }
 
 impl Rows {
@@ -50,9 +69,7 @@ impl Rows {
         let mut rows = Self {
             axes: Axes::collapse(outer, &strides),
             len,
-            lanes: 1,
-            across: false,
-            edges: false,
+            units: Units::One,
             prologue,
             lane_strides: maps.iter().map(|view| view.strides[outer.len()]).collect(),
             offsets: maps.iter().map(|view| view.offset).collect(),
@@ -62,25 +79,43 @@ impl Rows {
         };
         let varies = |&o: &usize| rows.lane_strides[rows.map_of(o)] != 0;
         rows.wide = rows.operands.iter().copied().filter(varies).collect();
-        rows.across = rows.lies_across();
-        rows.lanes = if !rows.across && rows.in_fours(kernel) { 4 } else { 1 };
+        if rows.lies_across() {
+            rows.units = Units::Across;
+        } else if rows.in_fours(kernel) {
+            rows.units = Units::Fours;
+        }
         rows
     }
 
     /// As [`new`](Self::new), with units of one element.
     pub fn one_by_one(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
-        Self { lanes: 1, ..Self::new(kernel, outer, len, prologue) }
+        let rows = Self::new(kernel, outer, len, prologue);
+        let units = if rows.is_across() { Units::Across } else { Units::One };
+        Self { units, ..rows }
     }
 
     /// As [`new`](Self::new), with edges where that makes fours of a long row.
     pub fn with_edges(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
         let mut rows = Self::new(kernel, outer, len, prologue);
-        if rows.lanes == 1 && !rows.across && len >= EDGED && rows.in_step(kernel) {
+        if rows.units == Units::One && len >= EDGED && rows.in_step(kernel) {
             let in_step = |&o: &usize| rows.is_in_step(kernel, o);
             rows.wide = rows.operands.iter().copied().filter(in_step).collect();
-            (rows.edges, rows.lanes) = (true, 4);
+            rows.units = Units::FoursWithEdges;
         }
         rows
+    }
+
+    /// Elements of a unit.
+    pub fn lanes(&self) -> usize {
+        self.units.lanes()
+    }
+
+    pub fn is_across(&self) -> bool {
+        self.units == Units::Across
+    }
+
+    pub fn has_edges(&self) -> bool {
+        self.units == Units::FoursWithEdges
     }
 
     /// The number of rows.
@@ -97,7 +132,7 @@ impl Rows {
     /// The texts of a thread's row in its workgroup and of its place among the `width` threads of that row.
     pub fn seat(&self, width: usize) -> [String; 2] {
         let rows = THREADS / width;
-        if self.across {
+        if self.is_across() {
             [format!("thread % {rows}u"), format!("thread / {rows}u")]
         } else {
             [format!("thread / {width}u"), format!("thread % {width}u")]
@@ -161,7 +196,21 @@ impl Rows {
 
     /// Whether `operand` is read in fours.
     fn is_wide(&self, operand: usize) -> bool {
-        self.lanes == 4 && self.wide.contains(&operand)
+        self.lanes() == 4 && self.wide.contains(&operand)
+    }
+
+    /// Binds what a phase reads and writes; the name of the scratch memory, if it is bound.
+    pub fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase) -> String {
+        if phase == Phase::Gather {
+            let scratch = kernel.bind_scratch(true);
+            self.bind_prologue(kernel);
+            return scratch;
+        }
+        self.bind_outputs(kernel);
+        let scratch =
+            if phase == Phase::Apply { kernel.bind_scratch(false) } else { String::new() };
+        self.bind_operands(kernel);
+        scratch
     }
 
     /// Binds what the prologue reads.
@@ -172,7 +221,7 @@ impl Rows {
 
     /// Binds the outputs.
     pub fn bind_outputs(&self, kernel: &mut Kernel<'_>) {
-        kernel.bind_outputs(|_| self.lanes == 4);
+        kernel.bind_outputs(|_| self.lanes() == 4);
     }
 
     /// Binds what the prologue and the outputs read.
@@ -188,7 +237,7 @@ impl Rows {
     /// The bases of a row's first unit as further arguments of a call.
     pub fn arguments(&self, bases: &[String]) -> String {
         let shifted = |(map, name): (usize, &String)| match self.lane_strides[map] {
-            1 if self.edges => format!(", {name} + head"),
+            1 if self.has_edges() => format!(", {name} + head"),
             _ => format!(", {name}"),
         };
         bases.iter().enumerate().map(shifted).collect()
@@ -197,9 +246,9 @@ impl Rows {
     /// Statements that find how many `units` a row has, and none for a thread without a row; with edges, where the
     /// `head` before its units ends, how many `edges` there are, and where the thread's `edge` lies from there on.
     pub fn units(&self, kernel: &mut Kernel<'_>) -> String {
-        let len = if self.edges { self.len } else { self.len / self.lanes };
+        let len = if self.has_edges() { self.len } else { self.len / self.lanes() };
         let (len, count) = (kernel.size(len), kernel.size(self.count()));
-        if self.edges {
+        if self.has_edges() {
             return format!(
                 "let elements = select(0u, {len}, place < {count});\nlet head = min((0u - base0) % 4u, elements);\n\
                  let units = (elements - head) / 4u;\nlet edges = elements - units * 4u;\n\
@@ -212,15 +261,15 @@ impl Rows {
     /// The WGSL type of a unit of values of type `ty`.
     pub fn unit_type(&self, ty: Ty) -> String {
         let scalar = type_name(ty);
-        if self.lanes == 4 { format!("vec4<{scalar}>") } else { scalar.to_string() }
+        if self.lanes() == 4 { format!("vec4<{scalar}>") } else { scalar.to_string() }
     }
 
     /// The prologue's function and, where there are edges, the function `element_edge`, which returns the one at `j`; and
     /// statements that return unit `j` of a row.
     pub fn element(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> (String, String) {
         let prologue = kernel.function("prologue", &[self.prologue], None);
-        let unit = self.read(kernel, bases, &prologue, self.lanes);
-        if !self.edges {
+        let unit = self.read(kernel, bases, &prologue, self.lanes());
+        if !self.has_edges() {
             return (prologue.text, unit);
         }
         let edge = indent(&self.read(kernel, bases, &prologue, 1));
@@ -251,8 +300,8 @@ impl Rows {
     /// stores them for unit `j` of a row, and where there are edges `write_edge`, for the one at `j`.
     pub fn write(&self, kernel: &mut Kernel<'_>, bases: &[String], ty: Ty) -> (String, String) {
         let function = kernel.function("compute_results", &kernel.output_roots(), Some(ty));
-        let mut text = self.store(kernel, bases, &function, (ty, self.lanes));
-        if self.edges {
+        let mut text = self.store(kernel, bases, &function, (ty, self.lanes()));
+        if self.has_edges() {
             text = [text, self.store(kernel, bases, &function, (ty, 1))].join("\n");
         }
         (function.text, text)
@@ -286,7 +335,7 @@ impl Rows {
             });
         }
         let parameters = passed(bases).0;
-        let edge = lanes < self.lanes;
+        let edge = lanes < self.lanes();
         let unit = if edge { type_name(ty).to_string() } else { self.unit_type(ty) };
         let name = if edge { "write_edge" } else { "write" };
         format!("fn {name}(j: u32, acc: {unit}{parameters}) {{\n{}}}\n", indent(&text))

@@ -3,6 +3,7 @@
 use super::Dispatch;
 use super::combine::State;
 use super::kernel::{Kernel, THREADS};
+use super::phase::Phase;
 use super::rows::{Rows, passed};
 use super::together::Together;
 use crate::dtype::Ty;
@@ -14,13 +15,8 @@ const FOUR: usize = 4;
 
 /// Lowers a scan; `kernel` makes an empty kernel of its step.
 pub(super) fn lower<'a>(form: &ScanForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
-    let first = kernel();
-    let scan = Scan::new(form, &first);
-    if scan.parts > 1 {
-        vec![scan.dispatch(first, Phase::Gather), scan.dispatch(kernel(), Phase::Apply)]
-    } else {
-        vec![scan.dispatch(first, Phase::Whole)]
-    }
+    let scan = Scan::new(form, &kernel());
+    Phase::of(scan.parts).iter().map(|&phase| scan.dispatch(kernel(), phase)).collect()
 }
 
 struct Scan {
@@ -33,21 +29,11 @@ struct Scan {
     width: usize,
 }
 
-/// What a dispatch does.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Whole,
-    /// What each part of a row combines to, to the scratch memory.
-    Gather,
-    /// From that to the outputs.
-    Apply,
-}
-
 impl Scan {
     fn new(form: &ScanForm, kernel: &Kernel<'_>) -> Self {
         let ScanForm { combine, outer, len, prologue, parts } = form;
         let rows = Rows::new(kernel, outer, *len, *prologue);
-        let width = if rows.across {
+        let width = if rows.is_across() {
             rows.width_across()
         } else {
             len.div_ceil(FOUR).next_power_of_two().min(THREADS)
@@ -58,7 +44,7 @@ impl Scan {
 
     fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
         let rows = &self.rows;
-        let scratch = self.bind(&mut kernel, phase);
+        let scratch = rows.bind(&mut kernel, phase);
         self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
         let (bases, names) = rows.bases(&mut kernel);
         let (parameters, arguments) = passed(&names);
@@ -109,31 +95,17 @@ impl Scan {
         kernel.dispatch(include_str!("../../shaders/scan.wgsl"), &holes, label, groups)
     }
 
-    /// Binds what the phase reads and writes; the name of the scratch memory, if it is bound.
-    fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase) -> String {
-        if phase == Phase::Gather {
-            let scratch = kernel.bind_scratch(true);
-            self.rows.bind_prologue(kernel);
-            return scratch;
-        }
-        self.rows.bind_outputs(kernel);
-        let scratch =
-            if phase == Phase::Apply { kernel.bind_scratch(false) } else { String::new() };
-        self.rows.bind_operands(kernel);
-        scratch
-    }
-
     /// The threads of a row.
     fn together(&self, kernel: &Kernel<'_>) -> Together {
-        let stride = if self.rows.across { THREADS / self.width } else { 1 };
-        let subgroups = kernel.limits.subgroups.filter(|_| !self.rows.across);
+        let stride = if self.rows.is_across() { THREADS / self.width } else { 1 };
+        let subgroups = kernel.limits.subgroups.filter(|_| !self.rows.is_across());
         Together { width: self.width, stride, subgroups }
     }
 
     /// Statements that return four elements.
     fn four(&self, kernel: &mut Kernel<'_>, arguments: &str) -> String {
         let ty = type_name(self.ty);
-        if self.rows.lanes == FOUR {
+        if self.rows.lanes() == FOUR {
             let last = kernel.size(self.rows.len / FOUR - 1);
             return format!(
                 "let x = element(min(i, {last}){arguments});\n\
@@ -179,7 +151,7 @@ impl Scan {
         }
         let around = together.around_of("d", "lane");
         let values = ["x.x", "b", "c", "d"].map(|value| format!("merge(before, {value})"));
-        let write = if self.rows.lanes == FOUR {
+        let write = if self.rows.lanes() == FOUR {
             let four = format!("vec4<{}>({})", type_name(self.ty), values.join(", "));
             format!("    write(i, {four}{arguments});\n")
         } else {
