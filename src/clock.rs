@@ -42,3 +42,8 @@ impl Stopwatch {
         self.total
     }
 }
+
+/// The whole nanoseconds of `time`.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

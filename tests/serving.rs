@@ -102,6 +102,35 @@ async fn what_never_fits_is_an_error_at_once() {
     }
 }
 
+#[tokio::test]
+async fn what_a_program_compiles_is_counted_before_its_first_run() {
+    let Some(device) = common::gpu().await else { return };
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", 3);
+    // A kernel that no other test has.
+    let y = batch.map_expr(|f| (f.of(x).erf().tanh().mish() + 0.125).selu());
+    let program = batch.compile().await.unwrap();
+    let compiled = device.metrics();
+    assert_eq!(compiled.pipelines_compiled, 1);
+    assert!(compiled.compile_nanoseconds > 0);
+
+    let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await.unwrap();
+    assert_eq!((outputs.read(y).await.unwrap().len(), outputs.stats().pipelines_compiled), (3, 0));
+    let metrics = device.metrics();
+    assert_eq!(metrics.pipelines_compiled, 1);
+    assert_eq!(metrics.compile_nanoseconds, compiled.compile_nanoseconds);
+
+    let page = metrics.to_prometheus();
+    let value = |name: &str| {
+        let line = page.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        line.trim().parse::<f64>().unwrap()
+    };
+    let seconds = value("onetrip_compile_seconds_total ");
+    assert!((seconds - metrics.compile_nanoseconds as f64 * 1e-9).abs() < 1e-12, "{seconds}");
+    assert!(value("onetrip_run_seconds_total ") > 0.0);
+    assert_eq!(value("onetrip_pipelines_compiled_total "), 1.0);
+}
+
 /// A program whose runs take turns, as they replace what they read, and take more than a moment: the state times the
 /// identity, twelve times, plus 1.
 async fn counter(device: &Device) -> (Program, Resident<f32>) {

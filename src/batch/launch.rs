@@ -10,7 +10,7 @@ use super::leg::Leg;
 use super::read::Found;
 use super::residence::{Handle, Left};
 use super::stats::RunStats;
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, nanoseconds};
 use crate::cost::{Backend, Ran};
 use crate::device::{Counter, Device, Prepared, Turn};
 use crate::error::{Error, Result};
@@ -91,7 +91,7 @@ impl Run<'_> {
         let is_warm = may_teach && stats.pipelines_compiled == 0;
         if finished.is_ok() {
             let ran = if is_warm && stats.pool_misses == 0 {
-                Ran::Took(nanos(stats.run_time))
+                Ran::Took(nanoseconds(stats.run_time))
             } else {
                 Ran::Cold
             };
@@ -171,10 +171,6 @@ impl std::fmt::Debug for Results {
     }
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// Counts what an attempt at a run did, and says so.
 pub(super) fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
     let counters = device.counters();
@@ -188,12 +184,10 @@ pub(super) fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
     counters.add(Counter::Kernels, stats.dispatches);
     counters.add(Counter::BytesUp, stats.bytes_up);
     counters.add(Counter::BytesDown, stats.bytes_down);
-    counters.add(Counter::Compiled, stats.pipelines_compiled);
-    counters.add(Counter::CompileNanos, nanos(stats.compile_time));
-    counters.add(Counter::WaitNanos, nanos(stats.wait_time));
-    counters.add(Counter::RunNanos, nanos(stats.run_time));
+    counters.spend(Counter::WaitNanos, stats.wait_time);
+    counters.spend(Counter::RunNanos, stats.run_time);
     if failed.is_none() {
-        counters.add(Counter::PredictedNanos, nanos(stats.predicted_time));
+        counters.spend(Counter::PredictedNanos, stats.predicted_time);
     }
     match failed {
         None => event!(

@@ -2,17 +2,24 @@
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::{Device, PoolStats};
+use crate::clock::nanoseconds;
 use crate::units::{bytes, count, seconds};
 
-/// Defines each counter once: its name, and what it counts.
+/// Defines each counter once: its name, and what it counts. Times are counted in nanoseconds, and have a second name for
+/// Prometheus, whose unit of time is the second.
 macro_rules! counters {
-    ($($counter:ident $field:ident $help:literal;)*) => {
+    (
+        counts { $($counter:ident $field:ident $help:literal;)* }
+        times { $($timer:ident $nanoseconds:ident $seconds:ident $spent:literal;)* }
+    ) => {
         /// What is counted.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Counter {
             $($counter,)*
+            $($timer,)*
         }
 
         /// What a device has done since it was opened, from [`Device::metrics`]. The counters only grow, but
@@ -22,6 +29,7 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Metrics {
             $(#[doc = concat!($help, ".")] pub $field: u64,)*
+            $(#[doc = concat!($spent, ", in nanoseconds.")] pub $nanoseconds: u64,)*
             /// Runs under way.
             pub running: u64,
             /// Of the pools and the plans.
@@ -31,12 +39,17 @@ macro_rules! counters {
         /// The counters of a device.
         #[derive(Default)]
         pub(crate) struct Counters {
-            values: [AtomicU64; [$(stringify!($counter)),*].len()],
+            values: [AtomicU64; [$(stringify!($counter),)* $(stringify!($timer)),*].len()],
         }
 
         impl Counters {
             fn metrics(&self, running: u64, pools: PoolStats) -> Metrics {
-                Metrics { $($field: self.get(Counter::$counter),)* running, pools }
+                Metrics {
+                    $($field: self.get(Counter::$counter),)*
+                    $($nanoseconds: self.get(Counter::$timer),)*
+                    running,
+                    pools,
+                }
             }
         }
 
@@ -45,27 +58,36 @@ macro_rules! counters {
             fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
                 vec![$((stringify!($field), $help, self.$field),)*]
             }
+
+            /// Name, help and value of each counter of times.
+            fn times(&self) -> Vec<(&'static str, &'static str, Duration)> {
+                vec![$((stringify!($seconds), $spent, Duration::from_nanos(self.$nanoseconds)),)*]
+            }
         }
     };
 }
 counters! {
-    CpuRuns cpu_runs "Runs finished on the host's cores";
-    GpuRuns gpu_runs "Runs finished on the GPU";
-    Failed failed "Attempts at a run that ended with an error";
-    Cancelled cancelled "Runs that ended before they were done: futures dropped, deadlines missed";
-    SharedSubmits shared_submits "Runs submitted to the GPU together with others";
-    Kernels kernels "Kernels launched";
-    BytesUp bytes_up "Bytes that runs brought to the device";
-    BytesDown bytes_down "Bytes that runs brought back";
-    ResidentsUp residents_up "Residents brought to the GPU, each on its own beside the trips of runs";
-    ResidentsDown residents_down "Residents brought back from the GPU on their own, large ones in parts that count each";
-    ResidentBytesUp resident_bytes_up "Bytes of residents that were brought to the GPU";
-    ResidentBytesDown resident_bytes_down "Bytes of residents that were brought back";
-    Compiled pipelines_compiled "Pipelines compiled, those found on disk too";
-    CompileNanos compile_nanoseconds "Nanoseconds of writing and compiling kernels";
-    WaitNanos wait_nanoseconds "Nanoseconds of waiting for the memory budget";
-    RunNanos run_nanoseconds "Nanoseconds from first copies to last results";
-    PredictedNanos predicted_nanoseconds "Nanoseconds that the planner predicted for that";
+    counts {
+        CpuRuns cpu_runs "Runs finished on the host's cores";
+        GpuRuns gpu_runs "Runs finished on the GPU";
+        Failed failed "Attempts at a run that ended with an error";
+        Cancelled cancelled "Runs that ended before they were done: futures dropped, deadlines missed";
+        SharedSubmits shared_submits "Runs submitted to the GPU together with others";
+        Kernels kernels "Kernels launched";
+        BytesUp bytes_up "Bytes that runs brought to the device";
+        BytesDown bytes_down "Bytes that runs brought back";
+        ResidentsUp residents_up "Residents brought to the GPU, each on its own beside the trips of runs";
+        ResidentsDown residents_down "Residents brought back from the GPU on their own, large ones in parts that count each";
+        ResidentBytesUp resident_bytes_up "Bytes of residents that were brought to the GPU";
+        ResidentBytesDown resident_bytes_down "Bytes of residents that were brought back";
+        Compiled pipelines_compiled "Pipelines compiled, those found on disk too";
+    }
+    times {
+        CompileNanos compile_nanoseconds compile_seconds "Time of writing and compiling kernels";
+        WaitNanos wait_nanoseconds wait_seconds "Time of waiting for the memory budget";
+        RunNanos run_nanoseconds run_seconds "Time from first copies to last results";
+        PredictedNanos predicted_nanoseconds predicted_seconds "Time that the planner predicted for that";
+    }
 }
 
 impl Counters {
@@ -75,45 +97,54 @@ impl Counters {
         }
     }
 
+    /// Adds to a counter of times.
+    pub fn spend(&self, timer: Counter, time: Duration) {
+        self.add(timer, nanoseconds(time));
+    }
+
     fn get(&self, counter: Counter) -> u64 {
         self.values[counter as usize].load(Ordering::Relaxed)
     }
 }
 
 impl Metrics {
-    /// The metrics in the text format that Prometheus reads, each named `onetrip_` and more.
+    /// The metrics in the text format that Prometheus reads, each named `onetrip_` and more; times in seconds.
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         let PoolStats { gpu, host, plan_hits, plan_misses, plans, losses } = self.pools;
         let mut page = String::new();
-        let mut say = |kind: &str, name: &str, help: &str, value: u64| {
+        let mut say = |kind: &str, name: &str, help: &str, value: &dyn fmt::Display| {
             let _ = writeln!(page, "# HELP onetrip_{name} {help}.\n# TYPE onetrip_{name} {kind}");
             let _ = writeln!(page, "onetrip_{name} {value}");
         };
         for (name, help, value) in self.counters() {
-            say("counter", &format!("{name}_total"), help, value);
+            say("counter", &format!("{name}_total"), help, &value);
         }
-        say("counter", "plan_hits_total", "Batches of a structure planned before", plan_hits);
-        say("counter", "plan_misses_total", "Batches that were planned", plan_misses);
-        say("counter", "losses_total", "Devices lost", losses);
-        say("gauge", "plans", "Plans held", plans as u64);
-        say("gauge", "running", "Runs under way", self.running);
+        for (name, help, time) in self.times() {
+            let help = format!("{help}, in seconds");
+            say("counter", &format!("{name}_total"), &help, &time.as_secs_f64());
+        }
+        say("counter", "plan_hits_total", "Batches of a structure planned before", &plan_hits);
+        say("counter", "plan_misses_total", "Batches that were planned", &plan_misses);
+        say("counter", "losses_total", "Devices lost", &losses);
+        say("gauge", "plans", "Plans held", &plans);
+        say("gauge", "running", "Runs under way", &self.running);
         for (side, counts) in [("gpu", gpu), ("host", host)] {
             let name = |what: &str| format!("{side}_pool_{what}");
             say(
                 "counter",
                 &name("hits_total"),
                 "Requests met with memory used before",
-                counts.hits,
+                &counts.hits,
             );
-            say("counter", &name("misses_total"), "Requests that allocated", counts.misses);
-            say("gauge", &name("live_bytes"), "Bytes in use", counts.live_bytes);
-            say("gauge", &name("idle_bytes"), "Bytes that lie idle", counts.idle_bytes);
+            say("counter", &name("misses_total"), "Requests that allocated", &counts.misses);
+            say("gauge", &name("live_bytes"), "Bytes in use", &counts.live_bytes);
+            say("gauge", &name("idle_bytes"), "Bytes that lie idle", &counts.idle_bytes);
             say(
                 "gauge",
                 &name("peak_bytes"),
                 "Most bytes in use and idle at once",
-                counts.peak_bytes,
+                &counts.peak_bytes,
             );
         }
         page

@@ -7,7 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "gpu")]
+use super::Counter;
 use super::{Device, Targets, Wanted};
+#[cfg(feature = "gpu")]
+use crate::clock::Stopwatch;
 use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Placement, Residence, Way};
 use crate::error::{DeviceError, Result};
@@ -189,7 +193,10 @@ impl Piece {
         if let Some(kernels) = known.filter(|kernels| gpu.can_run(kernels)) {
             return Ok((kernels, false));
         }
+        let compiling = Stopwatch::started();
         let kernels = gpu.compile(device.dispatches(&self.plan)).await?;
+        device.counters().add(Counter::Compiled, kernels.compiled.into());
+        device.counters().spend(Counter::CompileNanos, compiling.total());
         let mut known = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
         // Those that another run compiled meanwhile have their parameters on the device already.
         if let Some(known) = known.as_ref().filter(|known| gpu.can_run(known)) {

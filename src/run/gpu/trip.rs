@@ -20,7 +20,7 @@ use super::returns::Returns;
 use super::staging::{Load, host_data};
 use super::stamps::Stamps;
 use super::{Gpu, GpuCounts, Shared};
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, nanoseconds};
 use crate::error::{DeviceError, Error};
 use crate::plan::{Home, Plan};
 use crate::run::budget::Permit;
@@ -76,8 +76,7 @@ impl Gpu {
                 run.counts.shared = ticket.is_shared().into();
                 run.readback = flown?.map(Arc::new);
                 if run.counts.shared == 0 {
-                    let took = u64::try_from(running.total().as_nanos()).unwrap_or(u64::MAX);
-                    kernels.took.store(took, Ordering::Relaxed);
+                    kernels.took.store(nanoseconds(running.total()), Ordering::Relaxed);
                 }
             }
             run.find_failure();
