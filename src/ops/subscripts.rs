@@ -53,7 +53,7 @@ impl Subscripts {
             let Some(&rank) = ranks.get(operands.len()) else {
                 return Err(wrong(
                     start,
-                    format!("there are only {} operands; leave out what follows", ranks.len()),
+                    "there is no operand for these subscripts; leave out what follows",
                 ));
             };
             operands.push(labels(&tokens(part, start)?, rank, start)?);
@@ -111,7 +111,7 @@ fn labels(tokens: &[Token], rank: usize, start: usize) -> Result<Vec<Label>, Wro
         return Err(wrong(
             start,
             format!(
-                "{letters} labels for an operand of {rank} dimensions; give each its own, or `...` for some"
+                "{letters} labels for an operand of rank {rank}; give each axis its own, or `...` for some"
             ),
         ));
     }
@@ -223,7 +223,7 @@ mod tests {
                 4,
                 "a second ellipsis; one stands for all axes that have no label",
             ),
-            ("ij,jk", &[2], 3, "there are only 1 operands; leave out what follows"),
+            ("ij,jk", &[2], 3, "there is no operand for these subscripts; leave out what follows"),
             (
                 "ij",
                 &[2, 2],
@@ -234,13 +234,13 @@ mod tests {
                 "ij,jkl",
                 &[2, 2],
                 3,
-                "3 labels for an operand of 2 dimensions; give each its own, or `...` for some",
+                "3 labels for an operand of rank 2; give each axis its own, or `...` for some",
             ),
             (
                 "ij",
                 &[3],
                 0,
-                "2 labels for an operand of 3 dimensions; give each its own, or `...` for some",
+                "2 labels for an operand of rank 3; give each axis its own, or `...` for some",
             ),
             ("ij->ik", &[2], 5, "no operand has the label `k`; use those of operands"),
             ("ij->ii", &[2], 5, "the result has the label `i` twice; name each once"),

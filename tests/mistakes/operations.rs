@@ -403,7 +403,7 @@ fn subscripts_that_cannot_be_read() {
         },
     );
     refused(
-        "einsum: in \"\", at character 1: there are only 0 operands; leave out what follows",
+        "einsum: in \"\", at character 1: there is no operand for these subscripts; leave out what follows",
         |b| b.einsum::<f32>("", &[]),
     );
 }
