@@ -48,7 +48,7 @@
 //! - `tracing`: spans and events of every stage, under the target `onetrip`.
 //! - `ndarray`: views of arrays as inputs, arrays as results.
 //! - `safetensors`: weights from a file, mapped into memory, as residents.
-//! - `blocking`: twins of most async methods of devices, batches, programs and residents that wait on the calling
+//! - `blocking`: twins of all async methods of devices, batches, programs and residents that wait on the calling
 //!   thread. Not for tasks of an executor: runs that [update](GpuCommandBatch::update) one resident, or share a memory
 //!   budget, wait for each other, and one that waits here for a run whose task only this thread would poll waits for
 //!   ever.

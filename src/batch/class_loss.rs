@@ -87,7 +87,8 @@ impl GpuCommandBatch {
     }
 
     /// The share of elements whose greatest logit along `axis` is that of the class that `classes` names, a scalar.
-    /// The shape of `classes` is that of `logits` without that axis. NaN over no elements.
+    /// The shape of `classes` is that of `logits` without that axis. NaN over no elements. None is
+    /// [ignored](ClassLoss::ignore).
     #[track_caller]
     pub fn accuracy<T: Float, I: Index>(
         &mut self,
