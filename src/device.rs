@@ -13,6 +13,7 @@ mod learning;
 mod metrics;
 mod plans;
 mod pools;
+mod prepared;
 mod reckoning;
 mod recovery;
 #[cfg(feature = "gpu")]
@@ -28,8 +29,8 @@ pub(crate) use choice::{Choice, Wanted};
 pub(crate) use contests::Turn;
 pub(crate) use metrics::Counter;
 pub use metrics::Metrics;
-pub(crate) use plans::{Links, Piece, Prepared};
 pub use pools::PoolStats;
+pub(crate) use prepared::{Parts, Piece, Pieces, Prepared};
 pub use recovery::{DeviceLoss, Recovery};
 
 use self::activity::Activity;

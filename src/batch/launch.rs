@@ -12,7 +12,7 @@ use super::residence::{Handle, Left};
 use super::stats::RunStats;
 use crate::clock::{Stopwatch, nanoseconds};
 use crate::cost::{Backend, Ran};
-use crate::device::{Counter, Device, Prepared, Turn};
+use crate::device::{Counter, Device, Pieces, Prepared, Turn};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId};
 use crate::plan::Made;
@@ -61,8 +61,11 @@ pub(super) enum Results {
     Host(Vec<Arc<HostBuffer>>),
     #[cfg(feature = "gpu")]
     Gpu(GpuRun),
-    /// By piece.
-    Parts(Vec<Results>),
+    Parts {
+        parts: Vec<Results>,
+        /// Where each download was made.
+        downloads: Vec<Made>,
+    },
 }
 
 /// What a run, or the run of one piece, left.
@@ -114,11 +117,11 @@ impl Run<'_> {
         stats.peak_bytes = prepared.peak_bytes;
         let predicted = Duration::try_from_secs_f64(prepared.seconds);
         stats.predicted_time = predicted.unwrap_or(Duration::MAX);
-        let done = match &prepared.links {
-            None => {
+        let done = match &prepared.pieces {
+            Pieces::Whole(piece) => {
                 let leg = Leg {
                     device: self.device,
-                    piece: &prepared.pieces[0],
+                    piece,
                     uploads: Cow::Borrowed(self.uploads),
                     residents: Cow::Borrowed(self.residents),
                     permit: &self.permit,
@@ -127,7 +130,7 @@ impl Run<'_> {
                 };
                 leg.run(stats).await?
             }
-            Some(links) => Box::pin(self.in_parts(links, stats)).await?,
+            Pieces::Parts(parts) => Box::pin(self.in_parts(parts, stats)).await?,
         };
         if let Some((node, at)) = done.failed {
             return Err(fault(self.graph, self.uploads, node, at).into());
@@ -140,13 +143,7 @@ impl Results {
     /// What was brought back for `node`, if it was.
     pub fn find(&self, prepared: &Prepared, node: NodeId) -> Option<Found> {
         let at = prepared.outputs.iter().position(|&output| output == node)?;
-        Some(match (self, &prepared.links) {
-            (Self::Parts(parts), Some(links)) => {
-                let Made { part, at } = links.downloads[at];
-                parts[part].get(at)
-            }
-            _ => self.get(at),
-        })
+        Some(self.get(at))
     }
 
     /// What was downloaded as number `at`.
@@ -155,7 +152,10 @@ impl Results {
             Self::Host(buffers) => Found::Host(Arc::clone(&buffers[at])),
             #[cfg(feature = "gpu")]
             Self::Gpu(run) => Found::Gpu(run.download(at)),
-            Self::Parts(parts) => parts[0].get(at),
+            Self::Parts { parts, downloads } => {
+                let Made { part, at } = downloads[at];
+                parts[part].get(at)
+            }
         }
     }
 }
@@ -166,7 +166,7 @@ impl std::fmt::Debug for Results {
             Self::Host(buffers) => write!(f, "Results({} on the host)", buffers.len()),
             #[cfg(feature = "gpu")]
             Self::Gpu(run) => write!(f, "Results({} from the GPU)", run.len()),
-            Self::Parts(parts) => write!(f, "{parts:?}"),
+            Self::Parts { parts, .. } => write!(f, "{parts:?}"),
         }
     }
 }
