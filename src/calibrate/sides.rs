@@ -6,7 +6,6 @@ use super::{Deadline, Groups};
 use crate::clock::Stopwatch;
 use crate::cost::{Backend, Curve, SideProfile};
 use crate::error::Result;
-#[cfg(feature = "gpu")]
 use crate::graph::Graph;
 
 /// Groups of probes on the host.
@@ -84,10 +83,12 @@ pub(super) async fn measure(
     if bench.side() == Backend::Cpu {
         return Ok(Some(side));
     }
-    for up in [true, false] {
-        let deadline = groups.next(bench.side(), if up { "uploads" } else { "downloads" }, 1.0);
-        let Some(points) = transfers(bench, &side, up, deadline).await? else { return Ok(None) };
-        set(if up { &mut side.upload } else { &mut side.download }, points);
+    for transfer in [Transfer::Up, Transfer::Down] {
+        let deadline = groups.next(bench.side(), transfer.name(), 1.0);
+        let Some(points) = transfers(bench, &side, transfer, deadline).await? else {
+            return Ok(None);
+        };
+        set(transfer.curve(&mut side), points);
     }
     Ok(Some(side))
 }
@@ -98,6 +99,45 @@ type At = fn(&mut SideProfile) -> &mut Curve;
 /// Groups of square products, and of those with few rows.
 const PRODUCTS: [(&str, At); 2] =
     [("products", |side| &mut side.product), ("thin products", |side| &mut side.thin_product)];
+
+/// What moves between host and device.
+#[derive(Clone, Copy)]
+enum Transfer {
+    Up,
+    Down,
+}
+
+impl Transfer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Up => "uploads",
+            Self::Down => "downloads",
+        }
+    }
+
+    fn graph(self, elements: usize) -> Option<Graph> {
+        match self {
+            Self::Up => graphs::upload(elements),
+            Self::Down => graphs::download(elements),
+        }
+    }
+
+    fn curve(self, side: &mut SideProfile) -> &mut Curve {
+        match self {
+            Self::Up => &mut side.upload,
+            Self::Down => &mut side.download,
+        }
+    }
+
+    /// Seconds of the kernel that runs beside one of so many `bytes`.
+    fn kernel(self, side: &SideProfile, bytes: f64) -> f64 {
+        let written = match self {
+            Self::Up => 0.0,
+            Self::Down => bytes,
+        };
+        side.dispatch + side.memory.seconds(written)
+    }
+}
 
 /// Groups of probes that grow with their elements.
 const GROUPS: [(&str, Piece, At); 5] = [
@@ -206,7 +246,7 @@ fn size(piece: Piece, timing: &Timing) -> f64 {
 async fn transfers(
     bench: &Bench<'_>,
     side: &SideProfile,
-    up: bool,
+    transfer: Transfer,
     deadline: Deadline,
 ) -> Result<Option<Vec<(f64, f64)>>> {
     let mut points = Vec::new();
@@ -217,13 +257,12 @@ async fn transfers(
             break;
         }
         before = elements as f64;
-        let graph = if up { graphs::upload(elements) } else { graphs::download(elements) };
-        let timing = match bench.time(graph, due).await? {
+        let timing = match bench.time(transfer.graph(elements), due).await? {
             Sample::Took(timing) => timing,
             Sample::LeftOut => break,
             Sample::Stopped => return Ok(None),
         };
-        let kernel = side.dispatch + side.memory.seconds(if up { 0.0 } else { timing.moved });
+        let kernel = transfer.kernel(side, timing.moved);
         seconds = (timing.seconds - side.round_trip - kernel).max(0.05 * timing.seconds);
         push(&mut points, timing.moved, seconds);
     }
