@@ -193,22 +193,9 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     distinct.sort_unstable();
     distinct.dedup();
     let bytes_down = predict::total(distinct.iter().map(|value| bytes[value.index()]));
-    let mut plan = Plan {
-        backend: target.backend,
-        values,
-        steps,
-        slots: Vec::new(),
-        sites: sites.nodes,
-        downloads,
-        keeps,
-        peak_bytes: 0,
-        held_bytes: 0,
-        bytes_up,
-        bytes_down,
-        waves: Vec::new(),
-        overlap: 0.0,
-        seconds: 0.0,
-    };
+    let sites = sites.nodes;
+    let empty = Plan::empty(target.backend);
+    let mut plan = Plan { values, steps, sites, downloads, keeps, bytes_up, bytes_down, ..empty };
     memory::assign(&mut plan, &bytes);
     waves::assign(&mut plan, &bytes, target);
     plan.seconds = plan.predicted(target).total();
@@ -217,6 +204,26 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
 }
 
 impl Plan {
+    /// Of nothing.
+    pub fn empty(backend: Backend) -> Self {
+        Self {
+            backend,
+            values: Vec::new(),
+            steps: Vec::new(),
+            slots: Vec::new(),
+            sites: Vec::new(),
+            downloads: Vec::new(),
+            keeps: Vec::new(),
+            peak_bytes: 0,
+            held_bytes: 0,
+            bytes_up: 0,
+            bytes_down: 0,
+            waves: Vec::new(),
+            overlap: 0.0,
+            seconds: 0.0,
+        }
+    }
+
     /// How often a GPU is dispatched.
     pub fn dispatches(&self) -> u64 {
         self.steps.iter().map(Step::dispatches).sum()

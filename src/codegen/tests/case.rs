@@ -112,22 +112,7 @@ impl Maker {
             values.push(Value { node, op: "test", place: Location::caller(), dtype, shape, home });
             data.push(content);
         }
-        let plan = Plan {
-            backend: Backend::Gpu,
-            values,
-            steps: Vec::new(),
-            slots: vec![0],
-            sites: Vec::new(),
-            downloads: Vec::new(),
-            keeps: Vec::new(),
-            peak_bytes: 0,
-            held_bytes: 0,
-            bytes_up: 0,
-            bytes_down: 0,
-            waves: Vec::new(),
-            overlap: 0.0,
-            seconds: 0.0,
-        };
+        let plan = Plan { values, slots: vec![0], ..Plan::empty(Backend::Gpu) };
         Case { plan, step, data, tolerance: 2e-5 }
     }
 }

@@ -56,16 +56,14 @@ fn reduction_in_parts() {
     let prologue = make.load(x, Space::Main, row_major(&[4, 1_000]));
     let root = make.expr.acc(Ty::U32).r();
     make.output(DType::U32, &[4], root);
-    let schedule = ReduceSchedule { layout: ReduceLayout::Group, parts: 2 };
-    let (outer, inner) = ([4][..].into(), [1_000][..].into());
-    let combine = Combine::ArgMax;
-    insta::assert_snapshot!(print(&make.finish(Form::Reduce(ReduceForm {
-        combine,
-        outer,
-        inner,
+    let form = ReduceForm {
+        combine: Combine::ArgMax,
+        outer: [4][..].into(),
+        inner: [1_000][..].into(),
         prologue,
-        schedule
-    }))));
+        schedule: ReduceSchedule { layout: ReduceLayout::Group, parts: 2 },
+    };
+    insta::assert_snapshot!(print(&make.finish(Form::Reduce(form))));
 }
 
 #[test]
@@ -76,16 +74,14 @@ fn reduction_over_windows() {
     let prologue = make.load(x, Space::Main, windows);
     let root = make.expr.acc(Ty::F32).r();
     make.output(DType::F32, &[128, 128], root);
-    let (outer, inner) = ([128, 128][..].into(), [2, 3][..].into());
-    let schedule = ReduceSchedule { layout: ReduceLayout::Thread, parts: 1 };
-    let combine = Combine::Sum;
-    insta::assert_snapshot!(print(&make.finish(Form::Reduce(ReduceForm {
-        combine,
-        outer,
-        inner,
+    let form = ReduceForm {
+        combine: Combine::Sum,
+        outer: [128, 128][..].into(),
+        inner: [2, 3][..].into(),
         prologue,
-        schedule
-    }))));
+        schedule: ReduceSchedule { layout: ReduceLayout::Thread, parts: 1 },
+    };
+    insta::assert_snapshot!(print(&make.finish(Form::Reduce(form))));
 }
 
 #[test]

@@ -137,7 +137,6 @@ impl Case {
             step_outputs.push(StepOutput { value: ValueId(first + i as u32), dtype, root, view });
         }
         let plan = Plan {
-            backend: Backend::Cpu,
             downloads: step_outputs.iter().map(|output: &StepOutput| output.value).collect(),
             values,
             steps: vec![Step {
@@ -152,15 +151,7 @@ impl Case {
                 cost: Cost::default(),
             }],
             slots: outputs.iter().map(|_| 0).collect(),
-            sites: Vec::new(),
-            keeps: Vec::new(),
-            peak_bytes: 0,
-            held_bytes: 0,
-            bytes_up: 0,
-            bytes_down: 0,
-            waves: Vec::new(),
-            overlap: 0.0,
-            seconds: 0.0,
+            ..Plan::empty(Backend::Cpu)
         };
         (plan, self.uploads)
     }

@@ -55,7 +55,6 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
 /// x → 2x → 2x + 1 → (2x + 1)² in two slots, of which the last is kept; x and r come back as they are.
 fn plan() -> Plan {
     Plan {
-        backend: Backend::Cpu,
         values: vec![
             value(Home::Upload { input: 0, slot: None }),
             value(Home::Slot(0)),
@@ -71,16 +70,9 @@ fn plan() -> Plan {
             step(3, 4, |x| -x),
         ],
         slots: vec![4 * LEN as u64; 2],
-        sites: Vec::new(),
         downloads: vec![ValueId(3), ValueId(0), ValueId(5)],
         keeps: vec![ValueId(4)],
-        peak_bytes: 0,
-        held_bytes: 0,
-        bytes_up: 0,
-        bytes_down: 0,
-        waves: Vec::new(),
-        overlap: 0.0,
-        seconds: 0.0,
+        ..Plan::empty(Backend::Cpu)
     }
 }
 

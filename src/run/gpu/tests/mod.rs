@@ -39,22 +39,7 @@ struct Builder(Plan);
 
 impl Builder {
     fn new() -> Self {
-        Self(Plan {
-            backend: Backend::Gpu,
-            values: Vec::new(),
-            steps: Vec::new(),
-            slots: Vec::new(),
-            sites: Vec::new(),
-            downloads: Vec::new(),
-            keeps: Vec::new(),
-            peak_bytes: 0,
-            held_bytes: 0,
-            bytes_up: 0,
-            bytes_down: 0,
-            waves: Vec::new(),
-            overlap: 0.0,
-            seconds: 0.0,
-        })
+        Self(Plan::empty(Backend::Gpu))
     }
 
     fn value(&mut self, dtype: DType, len: usize, home: Home) -> ValueId {
