@@ -142,6 +142,10 @@ impl GpuCommandBatch {
         if let Some(bias) = bias {
             check_bias(&self.shape_of(bias)?, count)?;
         }
+        let head = [shape[0], count];
+        let joined = || phases.iter().map(|axis| axis.places * axis.step);
+        check_size(&filters.dims()[..2].iter().copied().chain(filled(phases)).collect())?;
+        check_size(&head.into_iter().chain(joined()).collect())?;
         let whole = shape.dims()[..2].iter().map(|&len| (0..len, 1));
         let seen = phases.iter().map(|axis| (axis.seen.clone(), 1));
         let x = self.slice(x, whole.chain(seen).collect::<SmallVec<[_; 4]>>());
@@ -154,7 +158,6 @@ impl GpuCommandBatch {
             precision: conv.precision,
         };
         let y = self.convolved(name, x, w, None, &plain)?;
-        let head = [shape[0], count];
         let steps = phases.iter().map(|axis| axis.step);
         let places = phases.iter().map(|axis| axis.places);
         let mut y = self.reshape(y, head.into_iter().chain(steps).chain(places).collect::<Shape>());
@@ -165,8 +168,7 @@ impl GpuCommandBatch {
         }
         let pairs = (0..D as isize).flat_map(|axis| [2 + D as isize + axis, 2 + axis]);
         let y = self.permute(y, [0, 1].into_iter().chain(pairs).collect::<SmallVec<[_; 8]>>());
-        let joined = phases.iter().map(|axis| axis.places * axis.step);
-        let y = self.reshape(y, head.into_iter().chain(joined).collect::<Shape>());
+        let y = self.reshape(y, head.into_iter().chain(joined()).collect::<Shape>());
         let whole = head.into_iter().map(|len| (0..len, 1));
         let taken = phases.iter().map(|axis| (axis.taken.clone(), 1));
         Ok(self.slice(y, whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
@@ -182,8 +184,8 @@ impl GpuCommandBatch {
         phases: &[Phases; D],
     ) -> BufferId<T> {
         let (seen, each) = (shape[0] / groups, shape[1]);
-        let longer = phases.iter().zip(&shape.dims()[2..]);
-        let after = longer.map(|(axis, &size)| (0, axis.taps * axis.step - size));
+        let longer = filled(phases).zip(&shape.dims()[2..]);
+        let after = longer.map(|(filled, &size)| (0, filled - size));
         let border: SmallVec<[_; 4]> = [(0, 0); 2].into_iter().chain(after).collect();
         let w = self.pad(w, border, T::default());
         let pairs = phases.iter().flat_map(|axis| [axis.taps, axis.step]);
@@ -258,6 +260,11 @@ struct Phases {
     taken: Range<usize>,
 }
 
+/// Elements of a filter along each axis with the zeros that fill it up.
+fn filled(phases: &[Phases]) -> impl Iterator<Item = usize> {
+    phases.iter().map(|axis| axis.taps * axis.step)
+}
+
 /// The phases of each axis; `None` where zeros between the elements cost less, or dilation mixes phases.
 fn phases<const D: usize>(x: &Shape, w: &Shape, conv: &ConvTranspose<D>) -> Option<[Phases; D]> {
     let strided = conv.stride.iter().any(|&step| step > 1);
@@ -288,6 +295,7 @@ fn phases_along<const D: usize>(
     let border = (taps.saturating_sub(first + 1), (last + 1).saturating_sub(len));
     let taken = before - first * step..end - first * step;
     let places = (last + 1).checked_sub(first)?;
+    taps.max(places).checked_mul(step)?;
     (!seen.is_empty()).then_some(Phases { step, taps, places, seen, border, taken })
 }
 
@@ -348,5 +356,8 @@ fn axis<const D: usize>(
     let (left, right) = (reach_ - 1 - before_, reach_ - step_ - after_ + more_);
     let zeros = |side: i128| usize::try_from(side).unwrap_or(0);
     let end = len.saturating_mul(step).saturating_sub(zeros(-right));
-    Ok(Axis { step, start: zeros(-left).min(end), end, border: (zeros(left), zeros(right)) })
+    // What is left out before may reach past all elements, into the zeros after them.
+    let past = zeros(-left).saturating_sub(end);
+    let border = (zeros(left), zeros(right).saturating_sub(past));
+    Ok(Axis { step, start: zeros(-left).min(end), end, border })
 }

@@ -5,6 +5,7 @@
 mod common;
 mod convolution;
 mod pooling;
+mod transposed;
 
 use onetrip::{BufferId, Device, GpuCommandBatch};
 
