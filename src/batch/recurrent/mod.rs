@@ -8,6 +8,9 @@ use crate::dtype::Float;
 use crate::error::MistakeKind;
 use crate::shape::Shape;
 
+/// The longest sequence: each of its steps is recorded.
+const LONGEST: usize = 1 << 20;
+
 /// The weights of one cell, as PyTorch stores them: G gates of width H one below the other, for inputs of width I. An
 /// LSTM has the gates i, f, g, o, a GRU r, z, n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ pub struct LstmState<T: Float> {
 }
 
 /// Recurrent layers. A sequence is unrolled: all inputs go through one product, then each step is a product and an
-/// elementwise kernel.
+/// elementwise kernel. None may have more than 1 048 576 steps.
 impl GpuCommandBatch {
     /// One step of an LSTM (Hochreiter and Schmidhuber, 1997), for inputs `[B, I]` and a state of `[B, H]` each:
     /// c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′), where i, f, g and o are parts of
@@ -175,6 +178,12 @@ impl GpuCommandBatch {
         let shape = self.shape_of(x)?;
         if shape.rank() != 3 {
             return Err(MistakeKind::Sequence(shape).into());
+        }
+        let steps = shape[usize::from(how.batch_first)];
+        if steps > LONGEST {
+            let must = "at most 1048576; hand the states on from part to part";
+            let given = steps.to_string();
+            return Err(MistakeKind::Parameter { what: "the number of steps", must, given }.into());
         }
         let mut y = if how.batch_first { self.permute(x, [1, 0, 2]) } else { x };
         let mut last: [Vec<BufferId<T>>; 2] = [Vec::new(), Vec::new()];
