@@ -1,5 +1,6 @@
 //! What the user holds: the batch that records, ids of what was recorded, and residents.
 
+mod adaptive;
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod attempt;

@@ -1,12 +1,10 @@
 //! Pooling: reductions over windows that slide along the last axes.
 
-use smallvec::SmallVec;
-
 use super::window::Slide;
 use super::{Axes, BufferId, GpuCommandBatch, Refusal};
 use crate::dtype::{DType, Element, Float, Numeric, Scalar};
 use crate::error::MistakeKind;
-use crate::ops::{Op, Reduction};
+use crate::ops::Op;
 use crate::shape::{Shape, Window};
 
 /// How [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the like slide
@@ -102,33 +100,6 @@ impl GpuCommandBatch {
         })
     }
 
-    /// Means over `size` windows along each of the last two axes that together cover them: window i of n along an
-    /// axis of length l is `⌊i·l/n⌋..⌈(i + 1)·l/n⌉`, as in PyTorch. Where n divides l this is one kernel.
-    #[track_caller]
-    pub fn adaptive_avg_pool2d<T: Float>(
-        &mut self,
-        x: BufferId<T>,
-        size: [usize; 2],
-    ) -> BufferId<T> {
-        const NAME: &str = "adaptive_avg_pool2d";
-        self.composed(NAME, |b| {
-            let shape = match b.adaptive_shape(x, size) {
-                Ok(shape) => shape,
-                Err(what) => return b.refused(NAME, what),
-            };
-            let rows = shape.rank() - 2;
-            let lengths = [shape[rows], shape[rows + 1]];
-            let whole = |axis: usize| lengths[axis].is_multiple_of(size[axis]);
-            if whole(0) && whole(1) {
-                let pool = Pool2d::new([lengths[0] / size[0], lengths[1] / size[1]]);
-                return b.avg_pool(NAME, x, &pool);
-            }
-            let y = b.adaptive(x, &shape, rows, size[0]);
-            let halfway: Shape = b.shape_of(y).unwrap_or(shape);
-            b.adaptive(y, &halfway, rows + 1, size[1])
-        })
-    }
-
     #[track_caller]
     fn max_pool<T: Numeric, const D: usize>(
         &mut self,
@@ -148,7 +119,7 @@ impl GpuCommandBatch {
     }
 
     #[track_caller]
-    fn avg_pool<T: Float, const D: usize>(
+    pub(super) fn avg_pool<T: Float, const D: usize>(
         &mut self,
         name: &'static str,
         x: BufferId<T>,
@@ -156,14 +127,10 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         self.composed_if(name, |b| {
             let (windows, slides, axes) = b.pooled(name, x, pool, 0.0)?;
-            let counts: Vec<Vec<usize>> =
-                slides.iter().map(|slide| slide.counted(pool.count_padding)).collect();
-            let full = |(slide, counts): (&Slide, &Vec<usize>)| {
-                counts.iter().all(|&count| count == slide.window.size)
-            };
-            if slides.iter().zip(&counts).all(full) {
+            if slides.iter().all(|slide| slide.counts_all(pool.count_padding)) {
                 return Ok(b.mean(windows, axes));
             }
+            let counts = slides.map(|slide| slide.counted(pool.count_padding));
             let sum = b.sum(windows, axes);
             let counts = b.counts(&counts);
             Ok(b.div(sum, counts))
@@ -214,42 +181,6 @@ impl GpuCommandBatch {
         self.cast(counts)
     }
 
-    /// Means over `count` windows that together cover `axis`. Where windows differ in size, those whose starts and
-    /// sizes repeat along the axis are taken together.
-    fn adaptive<T: Float>(
-        &mut self,
-        x: BufferId<T>,
-        shape: &Shape,
-        axis: usize,
-        count: usize,
-    ) -> BufferId<T> {
-        let len = shape[axis];
-        let repeats = gcd(len, count);
-        let (period, step) = (count / repeats, len / repeats);
-        let parts: Vec<BufferId<T>> = (0..period)
-            .map(|at| {
-                let (start, end) = (at * len / count, ((at + 1) * len).div_ceil(count));
-                let window = Window { size: end - start, step, dilation: 1 };
-                let reach = start..start + (repeats - 1) * step + window.size;
-                let ranges = shape.dims().iter().enumerate();
-                let ranges =
-                    ranges.map(|(a, &d)| if a == axis { (reach.clone(), 1) } else { (0..d, 1) });
-                let part = self.slice(x, ranges.collect::<SmallVec<[_; 4]>>());
-                let windows = self.windows("unfold", part, axis, window);
-                self.reduced_window(windows, axis + 1)
-            })
-            .collect();
-        if let &[all] = &parts[..] {
-            return all;
-        }
-        let parts: Vec<BufferId<T>> =
-            parts.into_iter().map(|part| self.unsqueeze(part, axis as isize + 1)).collect();
-        let joined = self.concat(&parts, axis as isize + 1);
-        let mut dims = shape.dims().to_vec();
-        dims[axis] = count;
-        self.reshape(joined, dims)
-    }
-
     /// All axes but the first two.
     fn trailing_axes<T: Float>(&self, x: BufferId<T>) -> Result<Axes, Refusal> {
         let shape = self.shape_of(x)?;
@@ -259,34 +190,8 @@ impl GpuCommandBatch {
         let axes: Vec<isize> = (2..shape.rank() as isize).collect();
         Ok(Axes::from(&axes[..]))
     }
-
-    /// The shape of what is averaged over `size` windows.
-    fn adaptive_shape<T: Float>(&self, x: BufferId<T>, size: [usize; 2]) -> Result<Shape, Refusal> {
-        let shape = self.shape_of(x)?;
-        if shape.rank() < 2 {
-            return Err(layout("[…, height, width]", &shape).into());
-        }
-        if size.contains(&0) {
-            let given = format!("{size:?}");
-            return Err(MistakeKind::Parameter { what: "size", must: "at least 1", given }.into());
-        }
-        match (shape.rank() - 2..shape.rank()).find(|&axis| shape[axis] == 0) {
-            Some(axis) => Err(MistakeKind::EmptyReduction { op: "a mean", axis, shape }.into()),
-            None => Ok(shape),
-        }
-    }
-
-    fn reduced_window<T: Float>(&mut self, windows: BufferId<T>, axis: usize) -> BufferId<T> {
-        let ids = [self.check(windows)];
-        let axes = SmallVec::from_slice(&[axis]);
-        self.record(Op::Reduce { op: Reduction::Mean, axes, keep: false }, &ids)
-    }
 }
 
-fn layout(wanted: &'static str, shape: &Shape) -> MistakeKind {
+pub(super) fn layout(wanted: &'static str, shape: &Shape) -> MistakeKind {
     MistakeKind::Layout { what: "x", wanted, shape: shape.clone() }
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

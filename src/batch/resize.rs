@@ -6,7 +6,7 @@ use crate::error::MistakeKind;
 use crate::ops::check_size;
 
 /// The longest height and width: positions along them are counted on the host.
-const LONGEST: usize = 1 << 24;
+pub(super) const LONGEST: usize = 1 << 24;
 
 /// How large a resized image is, in height and width. From two lengths, or from two factors.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,5 +1,7 @@
 //! Windows that slide along axes: what pooling and convolution are made of.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::axes::resolve;
@@ -77,13 +79,28 @@ impl Slide {
         Ok(Self { window, len, before, after, beyond, count })
     }
 
-    /// For each window how many of its elements are counted: those of the axis, and those of the padding if asked for.
+    /// What is counted: the elements of the axis, and those of the padding if asked for.
+    fn counting(&self, padding: bool) -> Range<usize> {
+        let end = self.before + self.len;
+        if padding { 0..end + self.after } else { self.before..end }
+    }
+
+    /// Whether every element of every window is counted.
+    pub fn counts_all(&self, padding: bool) -> bool {
+        let counting = self.counting(padding);
+        let last = (self.count - 1) * self.window.step;
+        counting.start == 0 && last.saturating_add(self.window.reach()) <= counting.end
+    }
+
+    /// For each window how many of its elements are counted.
     pub fn counted(&self, padding: bool) -> Vec<usize> {
-        let inside = self.before..self.before + self.len;
-        let counted = if padding { 0..inside.end + self.after } else { inside };
         let Window { size, step, dilation } = self.window;
-        let elements = |at: usize| (0..size).map(move |i| at * step + i * dilation);
-        (0..self.count).map(|at| elements(at).filter(|e| counted.contains(e)).count()).collect()
+        let counting = self.counting(padding);
+        // Elements of the window that lie before `end`.
+        let before =
+            |at: usize, end: usize| end.saturating_sub(at * step).div_ceil(dilation).min(size);
+        let counted = |at| before(at, counting.end) - before(at, counting.start);
+        (0..self.count).map(counted).collect()
     }
 }
 

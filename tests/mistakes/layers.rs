@@ -31,6 +31,17 @@ fn transposed_convolutions_and_sizes() {
             b.conv_transpose2d(x, w, bias, ConvTranspose2d::default())
         },
     );
+    let size = 1_usize << 62;
+    refused(
+        &format!(
+            "conv_transpose2d: shape [4, 2, 3, {size}] has more elements than can be addressed; split it"
+        ),
+        |b| {
+            let (x, w) = (zeros(b, [1, 4, 2, 2]), zeros(b, [4, 2, 3, 1]));
+            let conv = ConvTranspose2d { stride: [1, size], ..ConvTranspose2d::default() };
+            b.conv_transpose2d(x, w, None, conv)
+        },
+    );
     refused("resize_nearest: size must be 1 to 16777216, not [0, 2]", |b| {
         let x = zeros(b, [3, 3]);
         b.resize_nearest(x, [0, 2])
@@ -65,6 +76,13 @@ fn cell(b: &mut GpuCommandBatch, gates: usize, input: usize, size: usize) -> Cel
 fn recurrent_layers() {
     let (forwards, both) =
         (Recurrence::default(), Recurrence { bidirectional: true, ..Recurrence::default() });
+    refused(
+        "lstm: the number of steps must be at most 1048576; hand the states on from part to part, not 1048577",
+        |b| {
+            let (x, cell) = (zeros(b, [(1 << 20) + 1, 0, 3]), cell(b, 4, 3, 5));
+            b.lstm(x, &[cell], None, forwards).0
+        },
+    );
     refused("lstm: the number of cells must be two for each layer, not 1", |b| {
         let (x, cell) = (zeros(b, [7, 2, 3]), cell(b, 4, 3, 5));
         b.lstm(x, &[cell], None, both)
@@ -330,6 +348,13 @@ fn windows() {
         let x = zeros(b, [3, 3]);
         b.adaptive_avg_pool2d(x, [2, 0])
     });
+    refused(
+        "adaptive_avg_pool2d: size must be at most 16777216 where windows differ in more than 16 ways, not 16777217",
+        |b| {
+            let x = zeros(b, [3, 3]);
+            b.adaptive_avg_pool2d(x, [(1 << 24) + 1, 1])
+        },
+    );
     refused("global_avg_pool: x must be [batch, channels, …], not [3, 3]", |b| {
         let x = zeros(b, [3, 3]);
         b.global_avg_pool(x)

@@ -170,6 +170,8 @@ async fn adaptive_windows_cover_everything() {
             ([5, 6], [7, 7]),
             ([1, 13], [1, 5]),
             ([32, 9], [6, 9]),
+            ([37, 18], [36, 1]),
+            ([5, 70], [100, 33]),
         ] {
             let x = rng.numbers(3 * h * w);
             let mut want = Vec::new();
@@ -234,4 +236,25 @@ async fn no_images_and_single_elements() {
             assert!(got.iter().all(|&mean| mean == 2.0));
         }
     }
+}
+
+/// Windows of any size are counted at once.
+#[tokio::test]
+async fn large_windows() {
+    let size = 1 << 21;
+    let mut b = onetrip::GpuCommandBatch::new(&Device::cpu());
+    let x = b.full([2 * size], 1.0_f32);
+    let all = Pool1d { stride: Some([1]), ..Pool1d::new([size]) };
+    let inside = b.avg_pool1d(x, all);
+    assert_eq!(b.shape(inside).expect("no mistake").dims(), [size + 1]);
+    let halves = Pool1d {
+        stride: Some([size / 2]),
+        padding: [(size / 2, size / 2)],
+        count_padding: false,
+        ..all
+    };
+    let means = b.avg_pool1d(x, halves);
+    b.download(means);
+    b.execute().await.unwrap();
+    assert_eq!(b.read(means).await.unwrap(), [1.0; 5]);
 }
