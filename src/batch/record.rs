@@ -121,6 +121,13 @@ impl GpuCommandBatch {
         BufferId::new(node, self.recorded.brand)
     }
 
+    /// Keeps the mistake of a method that makes no value.
+    #[track_caller]
+    pub(super) fn note(&mut self, op: &'static str, what: MistakeKind) {
+        let Call { name, place } = self.call(op);
+        self.mistakes.push(Mistake { place, op: name, what });
+    }
+
     /// Keeps a mistake, and returns an id whose users will keep silent.
     #[track_caller]
     pub(super) fn mistake<T: Element>(
@@ -128,8 +135,7 @@ impl GpuCommandBatch {
         op: &'static str,
         what: MistakeKind,
     ) -> BufferId<T> {
-        let Call { name, place } = self.call(op);
-        self.mistakes.push(Mistake { place, op: name, what });
+        self.note(op, what);
         self.silent(op)
     }
 

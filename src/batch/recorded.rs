@@ -60,6 +60,12 @@ impl Recorded {
         first.map_or_else(unknown, |&node| self.origin(node))
     }
 
+    /// Has each run leave a value in a resident.
+    pub(super) fn keep(&mut self, node: NodeId, kept: Kept) {
+        self.graph.keeps.push(node);
+        self.kept.push(kept);
+    }
+
     /// The residents for which its runs take turns.
     pub(super) fn turns(&self) -> Turns {
         Turns::of(&self.residents, &self.kept)

@@ -266,23 +266,19 @@ impl GpuCommandBatch {
     /// until the first. What is kept is downloaded only if [`download`](Self::download) asks for it.
     #[track_caller]
     pub fn keep<T: Element>(&mut self, id: BufferId<T>) -> Resident<T> {
-        let ty = match self.check(id).map_err(elsewhere) {
-            Ok(node) => {
-                let ty = self.recorded.graph[node].ty.clone();
-                if !matches!(self.recorded.graph[node].op, Op::Invalid) {
-                    self.recorded.graph.keeps.push(node);
-                    self.runs.forget_plan();
-                }
-                ty
-            }
-            Err(what) => {
-                let _: BufferId<T> = self.mistake("keep", what);
-                Type { dtype: T::DTYPE, shape: Shape::default() }
-            }
+        let node = self.check(id).map_err(elsewhere);
+        let ty = match node {
+            Ok(node) => self.recorded.graph[node].ty.clone(),
+            Err(_) => Type { dtype: T::DTYPE, shape: Shape::default() },
         };
         let handle = Handle::new(&self.recorded.device, ty, Location::caller(), Storage::default());
-        if self.recorded.graph.keeps.len() > self.recorded.kept.len() {
-            self.recorded.kept.push(Kept { handle: handle.clone(), patch: None });
+        match node {
+            Ok(node) if matches!(self.recorded.graph[node].op, Op::Invalid) => {}
+            Ok(node) => {
+                self.recorded.keep(node, Kept { handle: handle.clone(), patch: None });
+                self.runs.forget_plan();
+            }
+            Err(what) => self.note("keep", what),
         }
         Resident { handle, element: PhantomData }
     }

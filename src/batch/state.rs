@@ -104,30 +104,37 @@ impl GpuCommandBatch {
     /// ```
     #[track_caller]
     pub fn update<T: Element>(&mut self, state: &Resident<T>, id: BufferId<T>) {
-        if !state.device().is_same(&self.recorded.device) {
-            return self.refuse_update::<T>(state.handle().foreign());
+        if let Err(what) = self.updated(state, id) {
+            self.note("update", what);
         }
-        let node = match self.check(id) {
-            Ok(node) => node,
-            Err(what) => return self.refuse_update::<T>(what),
-        };
+    }
+
+    fn updated<T: Element>(
+        &mut self,
+        state: &Resident<T>,
+        id: BufferId<T>,
+    ) -> Result<(), MistakeKind> {
+        if !state.device().is_same(&self.recorded.device) {
+            return Err(state.handle().foreign());
+        }
+        let node = self.check(id)?;
         let (old, new) = (state.shape(), &self.recorded.graph[node].ty.shape);
         if matches!(self.recorded.graph[node].op, Op::Invalid) {
-            return;
+            return Ok(());
         }
         if old != new {
-            let what = MistakeKind::Update { old: old.clone(), new: new.clone() };
-            return self.refuse_update::<T>(what);
+            return Err(MistakeKind::Update { old: old.clone(), new: new.clone() });
         }
         if self.recorded.kept.iter().any(|kept| kept.handle.is_same(state.handle())) {
-            return self.refuse_update::<T>(MistakeKind::UpdatedTwice);
+            return Err(MistakeKind::UpdatedTwice);
         }
         let handle = state.handle().clone();
         let part = self.replaced_part(&handle, node);
-        self.recorded.graph.keeps.push(part.map_or(node, |part| part.new));
+        let patch = part.map(|part| part.patch);
+        self.recorded.keep(part.map_or(node, |part| part.new), Kept { handle, patch });
         self.recorded.graph.updates.extend(part.map(|_| node));
-        self.recorded.kept.push(Kept { handle, patch: part.map(|part| part.patch) });
         self.runs.forget_plan();
+        Ok(())
     }
 
     /// What alone differs between the resident and its new value, the node, where that is worth it.
@@ -145,11 +152,6 @@ impl GpuCommandBatch {
             part.patch.runs <= MOST_RUNS || part.patch.spacing(size) >= PAGE
         };
         (same && pays).then_some(part)
-    }
-
-    #[track_caller]
-    fn refuse_update<T: Element>(&mut self, what: MistakeKind) {
-        let _: BufferId<T> = self.mistake("update", what);
     }
 }
 
