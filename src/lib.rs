@@ -53,6 +53,7 @@
 //!   budget, wait for each other, and one that waits here for a run whose task only this thread would poll waits for
 //!   ever.
 
+mod backend;
 mod batch;
 mod calibrate;
 mod caught;
@@ -79,6 +80,7 @@ mod sync;
 mod trace;
 mod units;
 
+pub use backend::Backend;
 #[cfg(feature = "safetensors")]
 pub use batch::Weights;
 #[cfg(feature = "gpu")]
@@ -93,7 +95,7 @@ pub use batch::{
 pub use bytemuck;
 pub use calibrate::Progress;
 pub use cost::{
-    Backend, Curve, DeviceProfile, Learned, Placement, SideProfile, TileKind, TileRate, selector,
+    Curve, DeviceProfile, Learned, Placement, SideProfile, TileKind, TileRate, selector,
 };
 pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, Metrics, PoolStats, Recovery};
 pub use dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The stages in the order of the street. What stands in one row may not name each other.
 const STREET: &[&[&str]] = &[
-    &["dtype", "shape", "clock", "units", "lru", "store", "sync", "caught"],
+    &["backend", "dtype", "shape", "clock", "units", "lru", "store", "sync", "caught"],
     &["trace"],
     &["error"],
     &["expr"],

@@ -24,33 +24,7 @@ pub use tile::{TileKind, TileRate};
 pub(crate) use trial::{Ran, Seen, Trial, Way};
 pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
 
-/// Where a plan runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub enum Backend {
-    /// On the host's cores.
-    Cpu,
-    /// On a GPU through wgpu.
-    Gpu,
-}
-
-impl Backend {
-    pub(crate) fn other(self) -> Self {
-        match self {
-            Self::Cpu => Self::Gpu,
-            Self::Gpu => Self::Cpu,
-        }
-    }
-}
-
-impl std::fmt::Display for Backend {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
-            Self::Gpu => "gpu",
-        })
-    }
-}
+pub use crate::backend::Backend;
 
 /// How fast a side moves bytes and computes, as far as fusion asks.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -145,7 +145,7 @@ impl DeviceBuilder {
             (Sides::Gpu, Placement::Cpu) => Some([Backend::Gpu, Backend::Cpu]),
             _ => None,
         };
-        if let Some([opened, placed]) = other.map(|sides| sides.map(|side| side.to_string())) {
+        if let Some([opened, placed]) = other {
             return Err(DeviceError::OtherSide { opened, placed }.into());
         }
         Ok(self.unchecked())

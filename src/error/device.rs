@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::data::Origin;
+use crate::backend::Backend;
 
 /// Why a device could not be opened, or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -31,9 +32,9 @@ pub enum DeviceError {
     )]
     OtherSide {
         /// The side that the device would use.
-        opened: String,
+        opened: Backend,
         /// The side of the placement.
-        placed: String,
+        placed: Backend,
     },
     /// A device of the caller's own that allows too little.
     #[error(

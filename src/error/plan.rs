@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::backend::Backend;
+
 /// Why a sound graph cannot be planned or run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -55,7 +57,7 @@ pub enum PlanError {
     #[error("the batch is placed on the {side}, which its device does not use; {fix}")]
     NoSuchSide {
         /// The side.
-        side: String,
+        side: Backend,
         /// What to do.
         fix: String,
     },

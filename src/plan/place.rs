@@ -28,7 +28,7 @@ pub(crate) fn place<'a>(
     let of = |side| targets.iter().copied().find(|target| target.backend == side);
     let named = |side: Backend| {
         let fix = "choose another placement".into();
-        of(side).ok_or(PlanError::NoSuchSide { side: side.to_string(), fix })
+        of(side).ok_or(PlanError::NoSuchSide { side, fix })
     };
     let by = |rule| match (of(Backend::Cpu), of(Backend::Gpu), asked.is_bound_to_gpu()) {
         (Some(cpu), Some(gpu), false) => asked.by_rule(rule, [cpu, gpu]),
@@ -259,7 +259,7 @@ pub(super) mod tests {
         assert_eq!(side(&batch, &targets, Placement::Cpu), Backend::Cpu);
         let missed = place(&batch.recorded.graph, &targets[..1], &Placement::Gpu, None, &[], None)
             .unwrap_err();
-        assert!(matches!(missed, PlanError::NoSuchSide { side, .. } if side == "gpu"));
+        assert!(matches!(missed, PlanError::NoSuchSide { side: Backend::Gpu, .. }));
         let only = &targets[..1];
         assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");
     }

@@ -322,10 +322,11 @@ fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
 mod tests {
     use super::*;
     use crate::dtype::Ty;
+    use crate::run::cpu::order::First;
 
     #[test]
     fn the_first_of_the_greatest_is_found_in_any_block() {
-        let order = Order::by_number(Ty::F32, false);
+        let order = Order::by_number(Ty::F32, First::Greatest);
         for at in [0, 1, 127, 128, 255, 299] {
             for greatest in [7.0, f32::INFINITY, f32::NAN] {
                 let mut lanes = vec![(-1.0f32).to_bits(); 300];

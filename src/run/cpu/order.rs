@@ -16,14 +16,24 @@ pub(super) struct Order {
     zero: u32,
 }
 
+/// Which element has the greatest key but for NaN.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    Greatest,
+    Least,
+}
+
 /// The key of NaN, which wins over all.
 const NAN_KEY: u32 = u32::MAX;
 const SIGN: u32 = 1 << 31;
 
 impl Order {
-    /// By value, the greatest or the least first; −0 comes before 0.
-    pub fn by_value(ty: Ty, least: bool) -> Self {
-        let inverted = if least { u32::MAX } else { 0 };
+    /// By value; −0 comes before 0.
+    pub fn by_value(ty: Ty, first: First) -> Self {
+        let inverted = match first {
+            First::Greatest => 0,
+            First::Least => u32::MAX,
+        };
         match ty {
             Ty::F32 => Self {
                 magnitude: !SIGN,
@@ -39,9 +49,9 @@ impl Order {
     }
 
     /// As [`by_value`](Self::by_value), but −0 and 0 are equal.
-    pub fn by_number(ty: Ty, least: bool) -> Self {
+    pub fn by_number(ty: Ty, first: First) -> Self {
         let zero = if ty == Ty::F32 { SIGN } else { 0 };
-        Self { zero, ..Self::by_value(ty, least) }
+        Self { zero, ..Self::by_value(ty, first) }
     }
 
     /// The key of a lane.

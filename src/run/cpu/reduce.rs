@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::fold::{Extreme, Fold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt};
 use super::input::Input;
 use super::machine::{Machine, Span};
-use super::order::Order;
+use super::order::{First, Order};
 use super::output::{for_each, map_each, parts, split};
 use super::tape::{TILE, Tape};
 use super::{Hole, Job};
@@ -26,13 +26,17 @@ pub(super) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]
         (Combine::Sum, _) => combine(job, reduce, &SumInt, outputs),
         (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32, outputs),
         (Combine::Prod, _) => combine(job, reduce, &ProdInt, outputs),
-        (Combine::Max, _) => combine(job, reduce, &Extreme(Order::by_value(ty, false)), outputs),
-        (Combine::Min, _) => combine(job, reduce, &Extreme(Order::by_value(ty, true)), outputs),
+        (Combine::Max, _) => {
+            combine(job, reduce, &Extreme(Order::by_value(ty, First::Greatest)), outputs);
+        }
+        (Combine::Min, _) => {
+            combine(job, reduce, &Extreme(Order::by_value(ty, First::Least)), outputs);
+        }
         (Combine::ArgMax, _) => {
-            combine(job, reduce, &Position(Order::by_number(ty, false)), outputs);
+            combine(job, reduce, &Position(Order::by_number(ty, First::Greatest)), outputs);
         }
         (Combine::ArgMin, _) => {
-            combine(job, reduce, &Position(Order::by_number(ty, true)), outputs);
+            combine(job, reduce, &Position(Order::by_number(ty, First::Least)), outputs);
         }
         (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp, outputs),
     }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::fold::{Extreme, ProdF32, ProdInt, Running, SumF32, SumInt};
 use super::input::Input;
 use super::machine::Machine;
-use super::order::Order;
+use super::order::{First, Order};
 use super::output::{Chunk, for_each, map_each, parts, split};
 use super::row::{fill, write};
 use super::tape::TILE;
@@ -27,8 +27,8 @@ pub(super) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
         (Combine::Sum, _) => walk(job, scan, &SumInt, outputs),
         (Combine::Prod, Ty::F32) => walk(job, scan, &ProdF32, outputs),
         (Combine::Prod, _) => walk(job, scan, &ProdInt, outputs),
-        (Combine::Min, _) => walk(job, scan, &Extreme(Order::by_value(ty, true)), outputs),
-        _ => walk(job, scan, &Extreme(Order::by_value(ty, false)), outputs),
+        (Combine::Min, _) => walk(job, scan, &Extreme(Order::by_value(ty, First::Least)), outputs),
+        _ => walk(job, scan, &Extreme(Order::by_value(ty, First::Greatest)), outputs),
     }
 }
 

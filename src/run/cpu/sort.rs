@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::machine::Machine;
-use super::order::Order;
+use super::order::{First, Order};
 use super::output::{for_each, parts, split, store};
 use super::row::{fill, permute};
 use super::tape::TILE;
@@ -51,7 +51,7 @@ struct Keys {
 impl Keys {
     fn new(ty: Ty, descending: bool) -> Self {
         let flip = if descending { u32::MAX } else { 0 };
-        Self { order: Order::by_number(ty, false), flip }
+        Self { order: Order::by_number(ty, First::Greatest), flip }
     }
 
     /// A key and the position of its element, which orders equal keys.
