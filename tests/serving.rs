@@ -215,16 +215,36 @@ async fn memory_stays_bounded_over_many_runs() {
         let y = batch.sin(x);
         let program = batch.compile().await.unwrap();
         let data = vec![0.5_f32; 1000];
-        let run = async |times: usize| {
+        let stats = || {
+            let stats = device.pool_stats();
+            (stats.gpu.peak_bytes, stats.host.peak_bytes, stats.gpu.misses, stats.host.misses)
+        };
+        let lent = async |times: usize| {
             for _ in 0..times {
                 let outputs = program.run([(x, &data)]).await.unwrap();
                 assert_eq!(outputs.read_view(y).unwrap().len(), 1000);
             }
-            let stats = device.pool_stats();
-            (stats.gpu.peak_bytes, stats.host.peak_bytes, stats.gpu.misses, stats.host.misses)
+            stats()
         };
-        let first = run(20).await;
-        assert_eq!(run(2_000).await, first, "nothing more is allocated");
+        let first = lent(20).await;
+        assert_eq!(lent(2_000).await, first, "nothing more is allocated");
+        let given = async |times: usize| {
+            for _ in 0..times {
+                let outputs = program.run([(x, data.clone())]).await.unwrap();
+                assert_eq!(outputs.read_view(y).unwrap().len(), 1000);
+            }
+            stats()
+        };
+        assert_eq!(given(2_000).await, first, "what runs are given is not hoarded");
+        let exchanged = async |times: usize| {
+            for _ in 0..times {
+                let outputs = program.run([(x, data.clone())]).await.unwrap();
+                assert_eq!(outputs.into_vec(y).await.unwrap().len(), 1000);
+            }
+            stats()
+        };
+        let first = exchanged(20).await;
+        assert_eq!(exchanged(2_000).await, first, "what one run is given the next one hands over");
     }
 }
 

@@ -12,6 +12,16 @@ pub(crate) struct HostBuffer {
     len: usize,
     /// At least the bytes of `len` elements; what lies beyond them is unspecified.
     words: Vec<u32>,
+    origin: Origin,
+}
+
+/// Whose memory a buffer is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Allocated here.
+    Here,
+    /// A vector of the user's own.
+    Caller,
 }
 
 impl HostBuffer {
@@ -37,7 +47,7 @@ impl HostBuffer {
     pub fn try_from_vec<T: Element>(data: Vec<T>) -> Result<Self, DeviceError> {
         let len = data.len();
         match bytemuck::try_cast_vec(data) {
-            Ok(words) => Ok(Self { dtype: T::DTYPE, len, words }),
+            Ok(words) => Ok(Self { dtype: T::DTYPE, len, words, origin: Origin::Caller }),
             Err((_, data)) => Self::try_from_slice(&data),
         }
     }
@@ -52,7 +62,8 @@ impl HostBuffer {
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if the host has no such memory.
     pub fn try_zeroed(dtype: DType, len: usize) -> Result<Self, DeviceError> {
-        Ok(Self { dtype, len, words: memory::try_zeroed(Self::words_for(dtype, len))? })
+        let words = memory::try_zeroed(Self::words_for(dtype, len))?;
+        Ok(Self { dtype, len, words, origin: Origin::Here })
     }
 
     /// A buffer in the memory of `words`, which has room for it. Its elements are unspecified, but valid for `dtype`
@@ -63,7 +74,7 @@ impl HostBuffer {
         if words.len() < needed {
             words.resize(needed, 0);
         }
-        Self { dtype, len, words }
+        Self { dtype, len, words, origin: Origin::Here }
     }
 
     /// The memory, to be [`recycled`](Self::recycled).
@@ -90,6 +101,10 @@ impl HostBuffer {
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.dtype.size()]
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// Words that the memory has room for.

@@ -11,5 +11,5 @@ pub(crate) mod memory;
 mod patch;
 pub(crate) mod threads;
 
-pub(crate) use host::HostBuffer;
+pub(crate) use host::{HostBuffer, Origin};
 pub(crate) use patch::Patch;

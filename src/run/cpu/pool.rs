@@ -8,13 +8,13 @@ use crate::dtype::{DType, Element};
 use crate::error::DeviceError;
 use crate::run::janitor::Sweep;
 use crate::run::memory::MemoryCounts;
-use crate::run::{HostBuffer, memory};
+use crate::run::{HostBuffer, Origin, memory};
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that the pool holds on to at most.
 const BUDGET: usize = 1 << 30;
 /// Buffers of one class of sizes that the pool knows at most, all of which it looks through for one that fits while
-/// other runs wait for it. Where data comes in vectors of the user's own, every batch leaves one more than it took.
+/// other runs wait for it.
 const MOST: usize = 128;
 
 /// Buffers of earlier runs. Results are kept too, and used again once their last other holder
@@ -26,6 +26,8 @@ pub(crate) struct CpuPool(Mutex<Kept>);
 struct Kept {
     /// By the power of two below their capacity, and in each the oldest first.
     classes: Vec<VecDeque<Entry>>,
+    /// Of each class, how many were handed over since the last sweep for which no vector of the user's own has come.
+    owed: Vec<usize>,
     bytes: usize,
     /// How many were given so far.
     given: u64,
@@ -104,12 +106,17 @@ impl CpuPool {
         Ok(buffer)
     }
 
-    /// Keeps `buffer` for a later run; the oldest make room.
+    /// Keeps `buffer` for a later run; the oldest make room. A vector of the user's own is kept in return for memory that
+    /// was [handed over](Self::hand_over) alone: where every run brings one, they would pile up.
     pub fn give(&self, buffer: Arc<HostBuffer>) {
         if buffer.capacity() == 0 {
             return;
         }
         self.let_go(|kept, freed| {
+            if buffer.origin() == Origin::Caller && !kept.owes(class(buffer.capacity())) {
+                freed.push(buffer);
+                return;
+            }
             let class = kept.add(buffer);
             kept.make_room(class, freed);
         });
@@ -127,6 +134,7 @@ impl CpuPool {
             entries.and_then(|all| all.iter().rposition(|it| Arc::ptr_eq(&it.buffer, &buffer)));
         if let Some(at) = own.filter(|_| Arc::strong_count(&buffer) == 2) {
             kept.remove(class, at);
+            kept.owed[class] += 1;
         }
         drop(kept);
         Arc::try_unwrap(buffer)
@@ -169,12 +177,19 @@ impl Kept {
         let class = class(capacity);
         if self.classes.len() <= class {
             self.classes.resize_with(class + 1, VecDeque::new);
+            self.owed.resize(class + 1, 0);
         }
         self.classes[class].push_back(Entry { buffer, capacity, age });
         self.given += 1;
         self.bytes += 4 * capacity;
         self.counts.peak_bytes = self.counts.peak_bytes.max(self.bytes as u64);
         class
+    }
+
+    /// Whether one of `class` was handed over for which none has come; it has now.
+    fn owes(&mut self, class: usize) -> bool {
+        let owed = self.owed.get_mut(class).filter(|owed| **owed > 0);
+        owed.map(|owed| *owed -= 1).is_some()
     }
 
     fn remove(&mut self, class: usize, at: usize) -> Option<Arc<HostBuffer>> {
@@ -219,6 +234,7 @@ impl Sweep for CpuPool {
             let now = kept.given;
             let swept = std::mem::replace(&mut kept.swept, now);
             kept.let_go_while(|entry| entry.age < swept, freed);
+            kept.owed.fill(0);
         });
     }
 }
@@ -267,6 +283,33 @@ mod tests {
         assert_eq!(pool.counts().live_bytes + pool.counts().idle_bytes, 0);
         let unknown = Arc::new(HostBuffer::from_slice(&[1u32]));
         assert_eq!(pool.hand_over(unknown).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn vectors_of_the_user_s_own_are_kept_in_return_for_memory_that_was_handed_over() {
+        let pool = CpuPool::default();
+        let idle = || pool.counts().idle_bytes;
+        let own = |len| Arc::new(HostBuffer::try_from_vec(vec![1u32; len]).unwrap());
+        let hand_over = |len| {
+            let held = Arc::new(HostBuffer::from_slice(&vec![1u32; len]));
+            pool.give(Arc::clone(&held));
+            drop(pool.hand_over(held).unwrap());
+        };
+        pool.give(own(100));
+        assert_eq!(idle(), 0, "nothing was handed over");
+        hand_over(100);
+        (0..3).for_each(|_| pool.give(own(1000)));
+        assert_eq!(idle(), 0, "far larger than what was handed over");
+        (0..3).for_each(|_| pool.give(own(100)));
+        assert_eq!(idle(), 400, "one for one");
+        let words = pool.take(100).unwrap();
+        pool.give(Arc::new(HostBuffer::recycled(DType::U32, 100, words)));
+        assert_eq!(idle(), 400, "the pool's own by now");
+        pool.trim();
+        hand_over(100);
+        pool.sweep();
+        pool.give(own(100));
+        assert_eq!(idle(), 0, "too long ago");
     }
 
     #[test]

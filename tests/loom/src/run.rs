@@ -11,7 +11,7 @@ pub mod pool;
 #[path = "threads.rs"]
 pub mod threads;
 
-pub(crate) use host::HostBuffer;
+pub(crate) use host::{HostBuffer, Origin};
 
 pub mod janitor {
     pub trait Sweep {
