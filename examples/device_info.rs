@@ -26,6 +26,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         device.calibrate_with(progress).await?;
         println!("calibrated in {:.3} s", started.elapsed().as_secs_f64());
     }
-    print!("{}", device.profile());
+    let profile = device.profile();
+    if device.is_gpu() || profile.measured {
+        print!("{profile}");
+    } else {
+        // Its figures of a GPU are those of none that is here.
+        print!("typical figures\ncpu: {}", profile.cpu);
+    }
     Ok(())
 }
