@@ -28,6 +28,11 @@ fn p_nan() -> f32 {
     return bitcast<f32>(bits);
 }
 
+// `sum`, of which `term` is a part with both signs: NaN where that is NaN or infinite.
+fn p_cancelled(sum: f32, term: f32) -> f32 {
+    return select(sum, p_nan(), (bitcast<u32>(term) & 0x7f800000u) == 0x7f800000u);
+}
+
 // An unsigned number in the order of x: −0 is 0, and NaN past all others.
 fn p_key(x: f32) -> u32 {
     let bits = bitcast<u32>(x);

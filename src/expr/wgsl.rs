@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
+use smallvec::SmallVec;
+
 use super::{Binary, Const, Expr, Failure, Node, Ref, Unary};
 use crate::dtype::Ty;
 
@@ -54,7 +56,13 @@ pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &Leaves<'_>) -> Printed 
             Node::Scalar(index) => Ok(Code::text((leaves.scalar)(index, ty))),
             Node::Const(value) => Ok(literal(value, &format!("bits{count}"), &mut statements)),
             Node::Unary(op, x) => Ok(unary(op, ty, name(x))),
-            Node::Binary(op, x, y) => Ok(binary(op, expr.ty(x), name(x), name(y))),
+            Node::Binary(op, x, y) => {
+                let code = binary(op, expr.ty(x), name(x), name(y));
+                Ok(match cancelled(expr, r) {
+                    None => code,
+                    Some(term) => Code::call("p_cancelled", &[&code.text, name(term)]),
+                })
+            }
             Node::Select(c, a, b) => Ok(select(expr, [c, a, b], name)),
             Node::Cast(to, x) => Ok(cast(expr.ty(x), to, name(x))),
             Node::Fetch(operand, at) => {
@@ -139,6 +147,59 @@ fn select<'a>(expr: &Expr, [c, a, b]: [Ref; 3], name: impl Fn(Ref) -> &'a str) -
             Code { text, helper: Some("p_unordered") }
         }
         _ => Code::text(format!("select({b}, {a}, {c})")),
+    }
+}
+
+/// A term of the sum `r` that it has with both signs. Drivers let the two cancel, which is no number where the term is
+/// none, or infinite.
+fn cancelled(expr: &Expr, r: Ref) -> Option<Ref> {
+    let sums = matches!(expr.node(r), Node::Binary(Binary::Add | Binary::Sub, ..));
+    if !sums || expr.ty(r) != Ty::F32 {
+        return None;
+    }
+    let mut terms = SmallVec::new();
+    collect_terms(expr, (r, Sign::Plus), TERMS_DEEP, &mut terms);
+    let twice = |&&(term, sign): &&(Ref, Sign)| {
+        let number = matches!(expr.node(term), Node::Const(_));
+        !number && terms.contains(&(term, sign.turned()))
+    };
+    terms.iter().find(twice).map(|&(term, _)| term)
+}
+
+/// How deep in a sum drivers were seen to look for what cancels.
+const TERMS_DEEP: usize = 2;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Plus,
+    Minus,
+}
+
+impl Sign {
+    fn turned(self) -> Self {
+        match self {
+            Self::Plus => Self::Minus,
+            Self::Minus => Self::Plus,
+        }
+    }
+}
+
+/// `r`, and what it is a sum of.
+fn collect_terms(
+    expr: &Expr,
+    (r, sign): (Ref, Sign),
+    deep: usize,
+    terms: &mut SmallVec<[(Ref, Sign); 8]>,
+) {
+    terms.push((r, sign));
+    let parts = match expr.node(r) {
+        Node::Binary(Binary::Add, x, y) => [Some((x, sign)), Some((y, sign))],
+        Node::Binary(Binary::Sub, x, y) => [Some((x, sign)), Some((y, sign.turned()))],
+        Node::Unary(Unary::Neg, x) => [Some((x, sign.turned())), None],
+        _ => [None; 2],
+    };
+    for part in parts.into_iter().flatten().filter(|_| deep > 0) {
+        collect_terms(expr, part, deep - 1, terms);
     }
 }
 

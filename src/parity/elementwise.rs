@@ -2,7 +2,7 @@
 
 use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, edges, for_dtype, values};
-use crate::batch::{BufferId, GpuCommandBatch};
+use crate::batch::{BufferId, GpuCommandBatch, LossReduction};
 use crate::dtype::{DType, Scalar};
 use crate::graph::NodeId;
 use crate::ops::{Def, ELEMENTWISE, Elementwise, Op, Tolerance};
@@ -179,4 +179,23 @@ fn a_choice_between_what_was_compared_is_no_minimum_where_one_is_nan() {
             }
         });
     }
+}
+
+#[test]
+fn what_cancels_is_nan_where_it_is_no_number() {
+    const NUMBERS: [f32; 6] = [f32::NAN, f32::NEG_INFINITY, -1.5, 0.0, 2.0, f32::INFINITY];
+    check("sums that cancel", EXACT, |batch| {
+        let (x, y) = (batch.upload_shaped(&NUMBERS, [6, 1]), batch.upload(&NUMBERS));
+        let (less, sum, difference) = (batch.neg(x), batch.add(x, y), batch.sub(x, y));
+        let (twice, double) = (batch.add(x, x), batch.square(difference));
+        for (plus, minus) in [(x, x), (sum, x), (x, sum), (difference, x), (sum, difference)] {
+            batch.sub(plus, minus);
+        }
+        for (one, other) in [(x, less), (sum, less), (less, sum), (difference, y)] {
+            batch.add(one, other);
+        }
+        batch.sub(twice, x);
+        batch.sub(double, double);
+        batch.mse_loss(x, x, LossReduction::Mean);
+    });
 }
