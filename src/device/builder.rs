@@ -292,7 +292,8 @@ impl Choice {
 
 #[cfg(feature = "gpu")]
 fn adapter_from_environment() -> Option<String> {
-    std::env::var("ONETRIP_ADAPTER").ok().filter(|name| !name.is_empty())
+    let name = std::env::var_os("ONETRIP_ADAPTER").filter(|name| !name.is_empty());
+    name.map(|name| name.to_string_lossy().into_owned())
 }
 
 #[cfg(all(test, feature = "gpu"))]

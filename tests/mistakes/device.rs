@@ -1,5 +1,6 @@
 //! Devices that are not there.
 
+use std::ffi::OsStr;
 use std::process::Command;
 
 use onetrip::{Device, Placement};
@@ -7,7 +8,7 @@ use onetrip::{Device, Placement};
 use crate::common;
 
 /// Opens `Device::auto` in a process of its own with `variables` set; what it printed.
-fn opened_with(variables: &[(&str, &str)]) -> String {
+fn opened_with<S: AsRef<OsStr> + Copy>(variables: &[(&str, S)]) -> String {
     let mut child = Command::new(std::env::current_exe().expect("the path of this test"));
     child.args(["--exact", "device::child_that_opens_a_device", "--ignored", "--nocapture"]);
     child.env_remove("ONETRIP_BACKEND").env_remove("ONETRIP_ADAPTER");
@@ -46,6 +47,13 @@ async fn an_adapter_that_is_not_there() {
     let answer = opened_with(&[("ONETRIP_ADAPTER", "no such card")]);
     assert!(answer.starts_with(start), "{answer}");
 
+    #[cfg(unix)]
+    {
+        let no_text: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"card \xff");
+        let answer = opened_with(&[("ONETRIP_ADAPTER", no_text)]);
+        assert!(answer.contains("whose name contains \"card \u{fffd}\""), "{answer}");
+    }
+
     let Some(device) = common::gpu().await else { return };
     let name = &device.info().name;
     assert!(answer[start.len()..].contains(name), "{answer} lists {name}");
@@ -53,7 +61,7 @@ async fn an_adapter_that_is_not_there() {
         answer.ends_with("Name one of these in `ONETRIP_ADAPTER`, or use `Device::cpu()`"),
         "{answer}"
     );
-    let named = opened_with(&[("ONETRIP_ADAPTER", &name.to_uppercase())]);
+    let named = opened_with(&[("ONETRIP_ADAPTER", name.to_uppercase().as_str())]);
     assert_eq!(named, format!("{name} gpu=true"));
 }
 
