@@ -8,6 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+#[cfg(any(feature = "blocking", feature = "gpu"))]
+use std::thread::LocalKey;
 
 use rayon::spawn;
 use tokio::sync::oneshot::{self, Receiver};
@@ -145,19 +147,27 @@ thread_local!(static WAITS: Cell<bool> = const { Cell::new(false) });
 /// ([`waits_here`]).
 #[cfg(feature = "blocking")]
 pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> R {
-    struct Before(bool);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            WAITS.set(self.0);
-        }
-    }
-    let _before = Before(WAITS.replace(true));
-    wait()
+    while_set(&WAITS, wait)
 }
 
 /// Whether this thread does nothing but wait for a run.
 pub(crate) fn waits_here() -> bool {
     WAITS.get()
+}
+
+/// The result of `call`, during which `flag` is set on this thread. Afterwards it is what it was, after a panic too.
+#[cfg(any(feature = "blocking", feature = "gpu"))]
+pub(crate) fn while_set<R>(flag: &'static LocalKey<Cell<bool>>, call: impl FnOnce() -> R) -> R {
+    struct Restore(&'static LocalKey<Cell<bool>>, bool);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            self.0.set(self.1);
+        }
+    }
+
+    let _restore = Restore(flag, flag.replace(true));
+    call()
 }
 
 /// Threads that runs are shared out over.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::gate;
 use crate::error::DeviceError;
+use crate::run::threads::while_set;
 use crate::trace::event;
 
 /// Of a device that is lost, where the driver said nothing better.
@@ -25,17 +26,7 @@ thread_local! {
 /// Makes a call outside of any scope, of which an error is this crate's own: [`Health::check`] will tell it. What else no
 /// scope catches is an error of somebody who shares the device, and fails no run.
 pub(super) fn ours<R>(call: impl FnOnce() -> R) -> R {
-    /// Restores what was before, after a panic too.
-    struct Restore(bool);
-
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            OURS.set(self.0);
-        }
-    }
-
-    let _restore = Restore(OURS.replace(true));
-    call()
+    while_set(&OURS, call)
 }
 
 /// What a device has reported outside any call.
