@@ -197,6 +197,55 @@ async fn tasks_share_residents() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_tasks_need_at_once_is_compiled_and_brought_once() {
+    for round in 0..8 {
+        let Some(device) = common::gpu().await else { return };
+        let weights = device.resident(&numbers(round, 64), 64).unwrap();
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|index| {
+                let (device, weights) = (device.clone(), weights.clone());
+                // In turn one structure, and another with the same kernel.
+                let rows = 3 + index % 2;
+                tokio::spawn(async move {
+                    let mut b = GpuCommandBatch::new(&device);
+                    let (w, x) = (b.bind(&weights), b.upload_vec(vec![1.0; rows * 64], [rows, 64]));
+                    let y = b.mul(x, w);
+                    b.execute().await.unwrap();
+                    b.read(y).await.unwrap()
+                })
+            })
+            .collect();
+        let expected = numbers(round, 64);
+        for (index, task) in tasks.into_iter().enumerate() {
+            let rows = task.await.unwrap();
+            assert!(rows.chunks(64).all(|row| row == expected), "task {index}");
+        }
+        let metrics = device.metrics();
+        assert_eq!((metrics.pipelines_compiled, metrics.resident_bytes_up), (1, 64 * 4));
+    }
+}
+
+#[tokio::test]
+async fn who_compiles_and_is_not_polled_keeps_nobody_waiting() {
+    let Some(device) = common::gpu().await else { return };
+    let run = async |len: usize| {
+        let ran = device.eval(|b| {
+            let x = b.full(len, 2.0);
+            let y = b.erf(x);
+            let y = b.mish(y);
+            b.cos(y)
+        });
+        ran.await.unwrap()
+    };
+    for len in [3, 5000] {
+        let mut first = pin!(run(len));
+        poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_ready())).await;
+        let others = run(len).await;
+        assert_eq!(first.await, others);
+    }
+}
+
 #[test]
 fn what_tasks_share_and_move_is_send() {
     fn sent<T: Send>(value: T) -> T {

@@ -208,19 +208,23 @@ async fn host_residents(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
 /// The residents for a run on the GPU. Those that lie on the host alone are brought there off the awaiting thread.
 #[cfg(feature = "gpu")]
 async fn device_residents(handles: &[Handle], gpu: &gpu::Gpu) -> Result<Vec<Arc<DeviceBuffer>>> {
-    let bring = |handles: &[Handle], gpu: &gpu::Gpu| {
-        handles.iter().map(|handle| device_storage(handle, gpu)).collect()
-    };
-    if handles.iter().all(|handle| handle.is_on(Backend::Gpu)) {
-        return bring(handles, gpu);
+    let there: Result<Option<Vec<_>>> =
+        handles.iter().map(|handle| Ok(handle.filled()?.gpu)).collect();
+    if let Some(there) = there? {
+        return Ok(there);
     }
     let (handles, gpu) = (handles.to_vec(), gpu.clone());
-    off_thread(move || bring(&handles, &gpu)).await
+    off_thread(move || handles.iter().map(|handle| device_storage(handle, &gpu)).collect()).await
 }
 
 /// A resident's data for a run on the GPU; what lies on the host alone goes there, and stays on both sides.
 #[cfg(feature = "gpu")]
 pub(super) fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<DeviceBuffer>> {
+    if let Some(buffer) = handle.filled()?.gpu {
+        return Ok(buffer);
+    }
+    // Whoever comes meanwhile finds it there.
+    let _bringing = handle.bringing();
     let storage = handle.filled()?;
     if let Some(buffer) = storage.gpu {
         return Ok(buffer);

@@ -34,6 +34,9 @@ struct Cell {
     host_copy: AtomicBool,
     /// Whose turn it is to replace the data by what it makes of it.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// Held by who brings the data to the GPU.
+    #[cfg(feature = "gpu")]
+    bringing: Mutex<()>,
 }
 
 /// Where a resident's data lies: on either side or both, nowhere until the batch that keeps it has run.
@@ -150,11 +153,26 @@ impl Handle {
     ) -> Self {
         let (device, storage) = (device.clone(), Mutex::new(storage));
         let host_copy = AtomicBool::new(false);
-        Self(Arc::new(Cell { device, ty, place, storage, host_copy, turn: Arc::default() }))
+        Self(Arc::new(Cell {
+            device,
+            ty,
+            place,
+            storage,
+            host_copy,
+            turn: Arc::default(),
+            #[cfg(feature = "gpu")]
+            bringing: Mutex::default(),
+        }))
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Storage> {
         self.0.storage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to bring the data to the GPU, until it is dropped: on a thread that may wait.
+    #[cfg(feature = "gpu")]
+    pub fn bringing(&self) -> MutexGuard<'_, ()> {
+        self.0.bringing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the data lies, and the GPU that it lies on where it does so; `None` before the batch that keeps it has run.
@@ -261,12 +279,15 @@ impl Handle {
         };
     }
 
-    /// Whether the data is on a side.
+    /// Whether the data is on a side, which is not known to be lost.
     pub fn is_on(&self, side: Backend) -> bool {
         let storage = self.lock();
         match side {
             Backend::Cpu => storage.host.is_some(),
-            Backend::Gpu => storage.is_on_gpu(),
+            #[cfg(feature = "gpu")]
+            Backend::Gpu => storage.gpu.as_ref().is_some_and(|buffer| !buffer.is_lost()),
+            #[cfg(not(feature = "gpu"))]
+            Backend::Gpu => false,
         }
     }
 

@@ -4,6 +4,8 @@ use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "gpu")]
+use super::residence::Left;
 use super::residence::{Handle, Storage};
 use super::state::Kept;
 use crate::device::Device;
@@ -49,7 +51,7 @@ async fn store_together(device: &Device, kept: &[Kept], made: &mut [Storage]) ->
             }
             submits += bring_together(device, handle, patch, made).await?;
         }
-        if let Some(more) = try_store(device, kept, &patches, made)? {
+        if let Some(more) = try_store_in_turn(device, kept, &patches, made).await? {
             submits += more;
             return Ok(submits);
         }
@@ -95,7 +97,9 @@ async fn bring_together(
         if !on_host && !on_gpu {
             match (&there.host, &new.host, device.opened()) {
                 (None, Some(host), Some(gpu)) => {
-                    new.gpu = Some(device.send(&gpu, handle.dtype(), host.bytes())?);
+                    let (device, host, dtype) = (device.clone(), Arc::clone(host), handle.dtype());
+                    let sent = Gpu::in_turn(move || device.send(&gpu, dtype, host.bytes()));
+                    new.gpu = Some(sent.await?);
                 }
                 _ => new.bring_to_host(device).await?,
             }
@@ -122,6 +126,26 @@ fn apart(device: &Device, there: &Storage, patch: Patch, new: &Storage) -> Resul
             Ok(Storage::on_gpu(patched.to))
         })
         .transpose()
+}
+
+/// As [`try_store`], by another thread where it might have to wait for a driver.
+async fn try_store_in_turn(
+    device: &Device,
+    kept: &[Kept],
+    patches: &Patches,
+    made: &mut [Storage],
+) -> Result<Option<u64>> {
+    #[cfg(feature = "gpu")]
+    if patches.iter().any(Option::is_some) && device.opened().is_some() {
+        let (device, kept, patches) = (device.clone(), kept.to_vec(), patches.clone());
+        let mut left = Left::from(&*made);
+        let store =
+            move || try_store(&device, &kept, &patches, &mut left).map(|tried| (tried, left));
+        let (tried, left) = Gpu::in_turn(store).await?;
+        made.clone_from_slice(&left);
+        return Ok(tried);
+    }
+    try_store(device, kept, patches, made)
 }
 
 /// As [`store`]; `None` where a part is on another side than the value.

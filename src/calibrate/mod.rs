@@ -284,7 +284,7 @@ mod tests {
         let measured = measure_gpu(&gpu, &bench, &mut groups, &mut profile, true).await;
         assert!(!measured.expect("nothing failed"));
         let products = bench.dispatches(bench.plans(sides::product_graphs()));
-        let kernels = gpu.compile(products).await.expect("they were compiled");
+        let kernels = gpu.compile(products, ()).await.expect("they were compiled");
         assert_eq!(kernels.compiled, 0, "they were to be waited for");
     }
 }

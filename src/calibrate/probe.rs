@@ -171,7 +171,7 @@ impl<'a> Bench<'a> {
     #[cfg(feature = "gpu")]
     pub async fn compile(&self, plans: impl Iterator<Item = Plan>) -> Result<()> {
         let Runner::Gpu(gpu) = &self.runner else { return Ok(()) };
-        gpu.compile(self.dispatches(plans)).await?;
+        gpu.compile(self.dispatches(plans), ()).await?;
         Ok(())
     }
 
@@ -202,7 +202,7 @@ impl<'a> Bench<'a> {
             }
             #[cfg(feature = "gpu")]
             Runner::Gpu(gpu) => {
-                let kernels = gpu.compile(self.lowered(&plan)).await?;
+                let kernels = gpu.compile(self.lowered(&plan), ()).await?;
                 Ok(Probe::Gpu {
                     kernels,
                     residents: host.on(gpu)?,
@@ -313,7 +313,7 @@ impl Host {
             let known = made.iter().find(|(elements, _)| *elements == host.len());
             let buffer = match known {
                 Some((_, buffer)) => Arc::clone(buffer),
-                None => Arc::new(gpu.resident(host.dtype(), host.bytes())?),
+                None => gpu.resident(host.dtype(), host.bytes())?,
             };
             made.push((host.len(), Arc::clone(&buffer)));
             residents.push(buffer);

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 #[cfg(feature = "gpu")]
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+#[cfg(feature = "gpu")]
+use tokio::sync::watch;
 
 #[cfg(feature = "gpu")]
 use super::Counter;
@@ -77,6 +80,9 @@ pub(crate) struct Piece {
     /// Empty until the first run, and on the CPU for good.
     #[cfg(feature = "gpu")]
     kernels: RwLock<Option<Arc<Kernels>>>,
+    /// Held open by what compiles them.
+    #[cfg(feature = "gpu")]
+    compiling: Mutex<Option<watch::Receiver<()>>>,
 }
 
 impl Prepared {
@@ -183,6 +189,8 @@ impl Piece {
             on_cpu: OnceLock::new(),
             #[cfg(feature = "gpu")]
             kernels: RwLock::default(),
+            #[cfg(feature = "gpu")]
+            compiling: Mutex::default(),
         }
     }
 
@@ -203,19 +211,25 @@ impl Piece {
         Ok(())
     }
 
-    /// The kernels of the plan, compiled if no run did so before; whether this call did.
+    /// The kernels of the plan, compiled if no run did so before; whether this call did. Runs that come meanwhile wait.
     #[cfg(feature = "gpu")]
     pub async fn kernels(
         &self,
         device: &Device,
         gpu: &Gpu,
     ) -> Result<(Arc<Kernels>, bool), DeviceError> {
-        let known = self.kernels.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(kernels) = known.filter(|kernels| gpu.can_run(kernels)) {
-            return Ok((kernels, false));
-        }
+        let compiles = loop {
+            if let Some(known) = self.known(gpu) {
+                return Ok((known, false));
+            }
+            match self.begin_compiling() {
+                Ok(compiles) => break compiles,
+                // It ends with whatever compiles, also where nobody awaits that any more.
+                Err(mut compiled) => _ = compiled.changed().await,
+            }
+        };
         let compiling = Stopwatch::started();
-        let kernels = gpu.compile(device.dispatches(&self.plan)).await?;
+        let kernels = gpu.compile(device.dispatches(&self.plan), compiles).await?;
         device.counters().add(Counter::Compiled, kernels.compiled.into());
         device.counters().spend(Counter::CompileNanos, compiling.total());
         let mut known = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
@@ -227,6 +241,25 @@ impl Piece {
         drop(known);
         lost.into_iter().for_each(Gpu::forget);
         Ok((kernels, true))
+    }
+
+    /// The kernels, if they were compiled for `gpu`.
+    #[cfg(feature = "gpu")]
+    fn known(&self, gpu: &Gpu) -> Option<Arc<Kernels>> {
+        let known = self.kernels.read().unwrap_or_else(PoisonError::into_inner).clone();
+        known.filter(|kernels| gpu.can_run(kernels))
+    }
+
+    /// What to hold while compiling, or what ends when somebody else no longer does.
+    #[cfg(feature = "gpu")]
+    fn begin_compiling(&self) -> Result<watch::Sender<()>, watch::Receiver<()>> {
+        let mut compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(others) = compiling.as_ref().filter(|others| others.has_changed().is_ok()) {
+            return Err(others.clone());
+        }
+        let (sender, receiver) = watch::channel(());
+        *compiling = Some(receiver);
+        Ok(sender)
     }
 }
 

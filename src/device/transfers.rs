@@ -20,14 +20,14 @@ impl Device {
     ) -> Result<Arc<DeviceBuffer>, DeviceError> {
         let buffer = gpu.resident(dtype, host).map_err(|error| self.noticed(error))?;
         self.count(UP, host.len());
-        Ok(Arc::new(buffer))
+        Ok(buffer)
     }
 
     /// A value from `gpu`, in one piece.
     pub(crate) async fn fetch(
         &self,
         gpu: &Gpu,
-        buffer: &DeviceBuffer,
+        buffer: &Arc<DeviceBuffer>,
     ) -> Result<Download, DeviceError> {
         let read = gpu.read_resident(buffer).await.map_err(|error| self.noticed(error))?;
         self.count(DOWN, read.bytes());

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-#[cfg(any(feature = "blocking", feature = "gpu"))]
+#[cfg(any(feature = "blocking", feature = "gpu", test))]
 use std::thread::LocalKey;
 
 use rayon::spawn;
@@ -101,6 +101,21 @@ pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Sen
     result(hand_over(work)).await
 }
 
+/// As [`off_thread`], by a thread to which `leave` leaves it.
+#[cfg(feature = "gpu")]
+pub(crate) fn begin_on<R: Send + 'static>(
+    leave: impl FnOnce(Work),
+    work: impl FnOnce() -> R + Send + 'static,
+) -> impl Future<Output = R> {
+    let (work, receiver) = parcel(work);
+    leave(Box::new(work));
+    result(receiver)
+}
+
+/// Work for another thread, which never panics.
+#[cfg(feature = "gpu")]
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
+
 /// As [`off_thread`], but it begins at once.
 #[cfg(feature = "gpu")]
 pub(crate) fn begin<R: Send + 'static>(
@@ -122,15 +137,24 @@ pub(crate) fn begin<R: Send + 'static>(
 fn hand_over<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Receiver<thread::Result<R>> {
+    let (work, receiver) = parcel(work);
+    spawn(work);
+    receiver
+}
+
+/// `work` for another thread, and where its result comes. A panic reaches who waits: on its own, rayon would end the
+/// process.
+fn parcel<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> (impl FnOnce() + Send, Receiver<thread::Result<R>>) {
     let (sender, receiver) = oneshot::channel();
     let work = from_here(work);
-    // A panic must reach who waits: on its own, rayon would end the process.
-    spawn(move || {
+    let work = move || {
         if !sender.is_closed() {
             drop(sender.send(catch_unwind(AssertUnwindSafe(work))));
         }
-    });
-    receiver
+    };
+    (work, receiver)
 }
 
 async fn result<R>(receiver: Receiver<thread::Result<R>>) -> R {
@@ -145,7 +169,7 @@ thread_local!(static WAITS: Cell<bool> = const { Cell::new(false) });
 
 /// The result of `wait`, which has nothing to do on this thread but to wait for a run: it may be done here
 /// ([`waits_here`]).
-#[cfg(feature = "blocking")]
+#[cfg(any(feature = "blocking", test))]
 pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> R {
     while_set(&WAITS, wait)
 }
@@ -156,7 +180,7 @@ pub(crate) fn waits_here() -> bool {
 }
 
 /// The result of `call`, during which `flag` is set on this thread. Afterwards it is what it was, after a panic too.
-#[cfg(any(feature = "blocking", feature = "gpu"))]
+#[cfg(any(feature = "blocking", feature = "gpu", test))]
 pub(crate) fn while_set<R>(flag: &'static LocalKey<Cell<bool>>, call: impl FnOnce() -> R) -> R {
     struct Restore(&'static LocalKey<Cell<bool>>, bool);
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use wgpu::DeviceType;
 
-use super::idle;
+use super::{idle, turns};
 use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
 
@@ -96,6 +96,7 @@ pub(super) async fn open(
     choice: &AdapterChoice,
     features: wgpu::Features,
 ) -> Result<Opened, DeviceError> {
+    let _turn = turns::long();
     let adapters = enumerate().await;
     let found: Vec<_> = adapters.iter().map(wgpu::Adapter::get_info).collect();
     let index = best(&found, choice).ok_or_else(|| none_fits(&found, choice))?;

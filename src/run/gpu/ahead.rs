@@ -11,7 +11,8 @@ use super::encode::value;
 use super::kernels::Kernels;
 use super::pool::Lease;
 use super::resident::DeviceBuffer;
-use super::trip::{Job, On, Prepared};
+use super::trip::{Job, Prepared};
+use super::turns::On;
 use super::{GpuCounts, Shared};
 use crate::plan::ValueId;
 

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::gate::Gate;
+use super::turns::{self, Long};
 use crate::caught::caught;
 
 type Handle = Arc<dyn Any + Send + Sync>;
@@ -14,16 +15,18 @@ type Handle = Arc<dyn Any + Send + Sync>;
 /// A thread that drops what it is given.
 struct Closer {
     name: &'static str,
+    /// The turn that dropping takes.
+    turn: fn() -> Option<Long>,
     sender: OnceLock<Option<mpsc::Sender<Handle>>>,
 }
 
-static DEVICES: Closer = Closer::new("onetrip-close");
+static DEVICES: Closer = Closer::new("onetrip-close", || Some(turns::long()));
 /// Not the same: what live devices let go of waits for no lost one.
-static PARTS: Closer = Closer::new("onetrip-drop");
+static PARTS: Closer = Closer::new("onetrip-drop", || None);
 
 impl Closer {
-    const fn new(name: &'static str) -> Self {
-        Self { name, sender: OnceLock::new() }
+    const fn new(name: &'static str, turn: fn() -> Option<Long>) -> Self {
+        Self { name, turn, sender: OnceLock::new() }
     }
 
     /// Drops `handle` on the thread; here, where none can be started.
@@ -32,7 +35,8 @@ impl Closer {
             let (sender, lost) = mpsc::channel::<Handle>();
             // It stays, since a driver may hang where a thread that used it ends.
             let thread = thread::Builder::new().name(self.name.into());
-            thread.spawn(move || close_all(&lost, Gate::of_process())).ok()?;
+            let turn = self.turn;
+            thread.spawn(move || close_all(&lost, Gate::of_process(), turn)).ok()?;
             Some(sender)
         });
         if let Some(sender) = sender {
@@ -59,8 +63,8 @@ pub(super) fn catch_up(patience: Duration) {
     let _ = dropped.recv_timeout(patience);
 }
 
-/// Drops each of `lost` once nobody else holds it, until there can come no more.
-fn close_all(lost: &mpsc::Receiver<Handle>, gate: &Gate) {
+/// Drops each of `lost` once nobody else holds it, in its `turn`, until there can come no more.
+fn close_all(lost: &mpsc::Receiver<Handle>, gate: &Gate, turn: fn() -> Option<Long>) {
     const SHORTEST: Duration = Duration::from_millis(10);
     const LONGEST: Duration = Duration::from_secs(1);
     let mut held: Vec<Handle> = Vec::new();
@@ -69,8 +73,12 @@ fn close_all(lost: &mpsc::Receiver<Handle>, gate: &Gate) {
         let mut wait = SHORTEST;
         loop {
             let before = held.len();
-            held.extract_if(.., |device| Arc::strong_count(device) == 1)
-                .for_each(|device| drop_by(gate, device));
+            let free = held.extract_if(.., |device| Arc::strong_count(device) == 1);
+            let free: Vec<_> = free.collect();
+            if !free.is_empty() {
+                let _turn = turn();
+                free.into_iter().for_each(|device| drop_by(gate, device));
+            }
             if held.is_empty() {
                 break;
             }
@@ -142,7 +150,7 @@ mod tests {
     fn a_device_that_is_held_keeps_no_other_open() {
         let (closer, lost) = mpsc::channel::<Handle>();
         let (tell, told) = mpsc::channel();
-        let closing = thread::spawn(move || close_all(&lost, &Gate::new()));
+        let closing = thread::spawn(move || close_all(&lost, &Gate::new(), || None));
         let devices = [0, 1, 2].map(|name| Arc::new(Dropped(tell.clone(), name)));
         for device in &devices {
             closer.send(Arc::clone(device) as Handle).unwrap();

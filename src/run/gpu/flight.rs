@@ -17,6 +17,7 @@ use super::returns::{Readback, Returns};
 use super::ticket::{Held, Landing, Ticket};
 use crate::clock::Stopwatch;
 use crate::error::DeviceError;
+use crate::run::threads::off_thread;
 
 /// A run that takes this long is not polled for from the start: a future polls for half of it.
 const LONG: Duration = Duration::from_millis(4);
@@ -129,18 +130,16 @@ impl Flight {
         true
     }
 
-    fn landed(&self, landing: Landing) -> Result<Option<Readback>, DeviceError> {
-        let shared = &self.shared;
+    /// Waits for the end, and says what came of it.
+    pub async fn land(mut self) -> Result<Option<Readback>, DeviceError> {
+        let landing = (&mut self).await;
+        let shared = Arc::clone(&self.shared);
         match landing {
             // Work that a lost device never did counts as finished too, and what it left in memory is no result.
-            Landing::Done(Some(_)) if shared.health.is_lost() => {
-                shared.health.check(&shared.device).map(|()| None)
-            }
-            Landing::Done(Some(readback)) => Ok(Some(readback)),
-            Landing::Done(None) => shared.health.check(&shared.device).map(|()| None),
-            Landing::Unmapped => {
-                Err(shared.health.lost(&shared.device, "its results cannot be mapped"))
-            }
+            Landing::Done(Some(readback)) if !shared.health.is_lost() => Ok(Some(readback)),
+            Landing::Done(_) => shared.health.check(&shared.device).map(|()| None),
+            // To hear why, the device is polled, which frees all that it held.
+            Landing::Unmapped => Err(off_thread(move || shared.unmapped()).await),
             Landing::Refused(error) => {
                 shared.groups.clear();
                 Err(error)
@@ -149,8 +148,14 @@ impl Flight {
     }
 }
 
+impl Shared {
+    fn unmapped(&self) -> DeviceError {
+        self.health.lost(&self.device, "its results cannot be mapped")
+    }
+}
+
 impl Future for Flight {
-    type Output = Result<Option<Readback>, DeviceError>;
+    type Output = Landing;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let flight = &mut *self;
@@ -158,7 +163,7 @@ impl Future for Flight {
         if is_short || flight.spin.is_some() || flight.is_soon(context) {
             if let Some(landing) = flight.spin(context) {
                 flight.index = None;
-                return Poll::Ready(flight.landed(landing));
+                return Poll::Ready(landing);
             }
             if flight.spin.is_some() {
                 return Poll::Pending;
@@ -173,7 +178,7 @@ impl Future for Flight {
                 context.waker().wake_by_ref();
             }
         }
-        landing.map(|landing| flight.landed(landing.unwrap_or(Landing::Unmapped)))
+        landing.map(|landing| landing.unwrap_or(Landing::Unmapped))
     }
 }
 

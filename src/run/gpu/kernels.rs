@@ -1,11 +1,11 @@
 //! From dispatches to pipelines. A pipeline is compiled once for each text, in parallel with the
 //! others that are missing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use smallvec::SmallVec;
 
@@ -13,8 +13,8 @@ use super::ahead::Ahead;
 use super::archive::Archive;
 use super::fault::{Health, Scope};
 use super::gate::{self, Passing};
-use super::own;
 use super::pool::{Lease, Needs};
+use super::{own, turns};
 use crate::caught::caught;
 use crate::codegen::Dispatch;
 use crate::error::{DeviceError, file_and_line};
@@ -178,6 +178,23 @@ pub(super) struct Compiler {
     next: AtomicU64,
     layouts: Mutex<HashMap<Shape, Arc<Layout>>>,
     pipelines: Mutex<Lru<Key, Arc<Pipeline>>>,
+    /// Those that are being compiled.
+    begun: Mutex<HashSet<Key>>,
+    /// Told when one of them no longer is.
+    ended: Condvar,
+}
+
+/// The right to compile a pipeline, until it is dropped.
+struct Begun<'a> {
+    compiler: &'a Compiler,
+    key: &'a Key,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.compiler.begun().remove(self.key);
+        self.compiler.ended.notify_all();
+    }
 }
 
 impl Compiler {
@@ -189,6 +206,8 @@ impl Compiler {
             next: AtomicU64::new(0),
             layouts: Mutex::default(),
             pipelines: Mutex::new(Lru::new(PIPELINES)),
+            begun: Mutex::default(),
+            ended: Condvar::new(),
         }
     }
 
@@ -202,8 +221,8 @@ impl Compiler {
         dispatches.iter().all(|dispatch| pipelines.get(&Key::of(dispatch)).is_some())
     }
 
-    /// A pipeline for each dispatch, with how many of the distinct ones were compiled and how many
-    /// were there.
+    /// A pipeline for each dispatch, with how many of the distinct ones were compiled here and how many were there, or
+    /// were being compiled for others.
     pub fn compile(
         &self,
         dispatches: &[Dispatch],
@@ -221,21 +240,48 @@ impl Compiler {
                 known
             });
         }
-        let hits = (distinct.len() - missing.len()) as u32;
-        let create = |(dispatch, key): (&Dispatch, &Key)| {
-            // Whoever compiles may give up by a panic.
-            let _at_work = gate::enter()?;
-            let created = caught(|| self.create(dispatch, key));
-            created.map_err(|reason| refused(dispatch, reason))?
-        };
-        let created = map_each(missing.clone().into_iter(), || (), |(), item| create(item));
-        for (&(_, key), pipeline) in missing.iter().zip(created) {
-            let pipeline = pipeline?;
-            let _forgotten = self.pipelines().insert(key.clone(), Arc::clone(&pipeline));
+        let made = map_each(missing.iter(), || (), |(), (dispatch, key)| self.make(dispatch, key));
+        let mut compiled = 0;
+        for (&(_, key), made) in missing.iter().zip(made) {
+            let (pipeline, was_compiled) = made?;
+            compiled += u32::from(was_compiled);
             distinct.insert(key, Some(pipeline));
         }
+        let hits = distinct.len() as u32 - compiled;
         let pipelines = keys.iter().filter_map(|key| distinct[key].clone()).collect();
-        Ok((pipelines, missing.len() as u32, hits))
+        Ok((pipelines, compiled, hits))
+    }
+
+    /// A pipeline that was missing, and whether it was compiled here: what somebody else compiles is waited for.
+    fn make(&self, dispatch: &Dispatch, key: &Key) -> Result<(Arc<Pipeline>, bool), DeviceError> {
+        let _begun = match self.begin(key) {
+            Ok(begun) => begun,
+            Err(known) => return Ok((known, false)),
+        };
+        // Whoever compiles may give up by a panic.
+        let _at_work = gate::enter()?;
+        let created = caught(|| self.create(dispatch, key));
+        let pipeline = created.map_err(|reason| refused(dispatch, reason))??;
+        let _forgotten = self.pipelines().insert(key.clone(), Arc::clone(&pipeline));
+        Ok((pipeline, true))
+    }
+
+    /// The right to compile a pipeline, unless it is `known`, perhaps since somebody else had this right until now.
+    fn begin<'a>(&'a self, key: &'a Key) -> Result<Begun<'a>, Arc<Pipeline>> {
+        let mut begun = self.begun();
+        loop {
+            if let Some(known) = self.pipelines().get(key) {
+                return Err(Arc::clone(known));
+            }
+            if begun.insert(key.clone()) {
+                return Ok(Begun { compiler: self, key });
+            }
+            begun = self.ended.wait(begun).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn begun(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses kernels of the user's own of more workgroups, or of more memory of one, than the device has: nobody else
@@ -282,6 +328,7 @@ impl Compiler {
                 self.device.create_shader_module_trusted(source, checks)
             }
         };
+        let turn = turns::long();
         let raw = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&dispatch.label),
             layout: Some(&layout.pipeline),
@@ -293,6 +340,7 @@ impl Compiler {
             },
             cache: entry.as_ref().map(|entry| &entry.cache),
         });
+        drop(turn);
         scope.close_alone(|| compiling(dispatch)).map_err(|error| match error {
             DeviceError::Refused { reason, .. } => refused(dispatch, reason),
             error => error,

@@ -2,8 +2,9 @@
 //! submit, one mapped readback buffer. Only large uploads may go in [`waves`], each submitted before the next is packed.
 //!
 //! - [`adapter`] opens a device, [`loading`] has its driver load compilers, [`idle`] keeps it for the next user and [`closer`]
-//!   closes it, which no end of the process meets halfway: [`gate`]; [`kernels`] compiles, [`own`] checks what users wrote,
-//!   [`archive`] keeps what was compiled and writes it to disk in [`background`].
+//!   closes it, which no end of the process meets halfway: [`gate`]. [`kernels`] compiles, [`own`] checks what users wrote,
+//!   [`archive`] keeps what was compiled and writes it to disk in [`background`]. No thread with other futures to poll
+//!   waits for a driver that does any of this: [`turns`].
 //! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes with the bind
 //!   [`groups`] of before and [`record`] records, [`ahead`] does so for the next run, [`trip`] submits, [`gather`] has
 //!   small runs submitted together.
@@ -40,6 +41,7 @@ mod stamps;
 mod tests;
 mod ticket;
 mod trip;
+mod turns;
 mod waves;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -253,15 +255,29 @@ impl Gpu {
         self.0.device.destroy();
     }
 
-    /// Compiles what is missing, several at once, off the awaiting thread. So is memory for parameters allocated: while
-    /// a driver compiles for others, it takes tens of milliseconds to allocate.
-    pub async fn compile(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
+    /// The result of `calls`, which are short: made by another thread where they might have to wait for a driver that
+    /// takes long. If the future is dropped before it was free, nothing is done.
+    pub async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
+        turns::in_turn(|_| calls()).await
+    }
+
+    /// Compiles what is missing, several at once, off the awaiting thread, and holds `held` meanwhile. So is memory for
+    /// parameters allocated: while a driver compiles for others, it takes tens of milliseconds to allocate.
+    pub async fn compile(
+        &self,
+        dispatches: Vec<Dispatch>,
+        held: impl Send + 'static,
+    ) -> Result<Arc<Kernels>, DeviceError> {
         if self.0.has_room_for_params(&dispatches) && self.0.compiler.knows(&dispatches) {
             return self.compile_here(dispatches);
         }
         Gate::of_process();
         let gpu = self.clone();
-        off_thread(move || gpu.compile_here(dispatches)).await
+        let compile = move || {
+            let _held = held;
+            gpu.compile_here(dispatches)
+        };
+        off_thread(compile).await
     }
 
     /// Begins to compile what is missing, on other threads, and says when that is done.

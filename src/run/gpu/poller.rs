@@ -11,9 +11,9 @@ use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::fault::Health;
-use super::gate;
 use super::gather::{Gather, Sent};
 use super::ticket::{Landing, Ticket};
+use super::{gate, turns};
 use crate::caught::caught;
 
 /// How long a future polls the device before it lets others have the thread: what a small trip takes.
@@ -149,8 +149,9 @@ pub(super) enum Spun {
 }
 
 impl Spin {
-    /// Polls for a moment.
+    /// Polls for a moment, unless that may take longer.
     pub fn poll(&self, ticket: &Arc<Ticket>, receiver: &mut Receiver<Landing>) -> Spun {
+        let Some(_turn) = turns::short() else { return Spun::Enough };
         let watch = &self.watch;
         let start = Instant::now();
         loop {

@@ -11,6 +11,7 @@ use super::readback::{Download, Output, Source};
 use super::record::Transfer;
 use super::returns::Returns;
 use super::staging::Cargo;
+use super::turns::in_turn;
 use super::{Gpu, GpuCounts, Shared};
 use crate::dtype::DType;
 use crate::error::DeviceError;
@@ -54,13 +55,13 @@ impl DeviceBuffer {
 
 impl Gpu {
     /// Puts host elements on the device. Returns before they have arrived: later runs wait for them.
-    pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<DeviceBuffer, DeviceError> {
+    pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<Arc<DeviceBuffer>, DeviceError> {
         let shared = &self.0;
         let _passing = shared.admit()?;
         let held = shared.hold(&Permit::default())?;
         let mut counts = GpuCounts::default();
         let elements = host.len() / dtype.size();
-        let resident = DeviceBuffer::lease(shared, dtype, elements, &mut counts)?;
+        let resident = Arc::new(DeviceBuffer::lease(shared, dtype, elements, &mut counts)?);
         let mut cargo = Cargo::default();
         let place = cargo.push(Storage::of(dtype, &shared.limits), host);
         let Some(staging) = shared.stage(&cargo, &mut counts)? else {
@@ -78,8 +79,12 @@ impl Gpu {
     }
 
     /// A value from the device, in one piece.
-    pub async fn read_resident(&self, resident: &DeviceBuffer) -> Result<Download, DeviceError> {
-        self.0.fetch(resident, 0..resident.elements)?.land().await
+    pub async fn read_resident(
+        &self,
+        resident: &Arc<DeviceBuffer>,
+    ) -> Result<Download, DeviceError> {
+        let elements = 0..resident.elements;
+        Fetch::begin(&self.0, resident, elements).await?.land().await
     }
 
     /// A value from the device, in parts of so many elements.
@@ -158,24 +163,24 @@ impl Parts {
     /// The next part and where it starts; `None` after the last.
     pub async fn next(&mut self) -> Result<Option<(usize, Download)>, DeviceError> {
         let fetch = match self.ahead.take() {
-            None => self.fetch()?,
+            None => self.fetch().await?,
             ahead => ahead,
         };
         let Some(fetch) = fetch else { return Ok(None) };
         let part = fetch.land().await?;
         let start = self.start;
         self.start += part.len();
-        self.ahead = self.fetch()?;
+        self.ahead = self.fetch().await?;
         Ok(Some((start, part)))
     }
 
     /// The part at `start`, on its way.
-    fn fetch(&self) -> Result<Option<Fetch>, DeviceError> {
+    async fn fetch(&self) -> Result<Option<Fetch>, DeviceError> {
         let end = self.resident.elements.min(self.start + self.stride);
         if self.start == end {
             return Ok(None);
         }
-        self.shared.fetch(&self.resident, self.start..end).map(Some)
+        Fetch::begin(&self.shared, &self.resident, self.start..end).await.map(Some)
     }
 }
 
@@ -187,9 +192,19 @@ struct Fetch {
 }
 
 impl Fetch {
+    /// Submits the copy of some elements.
+    async fn begin(
+        shared: &Arc<Shared>,
+        resident: &Arc<DeviceBuffer>,
+        elements: Range<usize>,
+    ) -> Result<Self, DeviceError> {
+        let (shared, resident) = (Arc::clone(shared), Arc::clone(resident));
+        in_turn(move |_| shared.fetch(&resident, elements)).await
+    }
+
     async fn land(self) -> Result<Download, DeviceError> {
         let readback = match self.flight {
-            Some(flight) => flight.await?.map(Arc::new),
+            Some(flight) => flight.land().await?.map(Arc::new),
             None => None,
         };
         Ok(Download { output: self.output, readback })
@@ -197,7 +212,7 @@ impl Fetch {
 }
 
 impl Shared {
-    /// Submits the copy of some elements.
+    /// As [`Fetch::begin`], on this thread.
     fn fetch(
         self: &Arc<Self>,
         resident: &DeviceBuffer,

@@ -19,6 +19,7 @@ use super::resident::DeviceBuffer;
 use super::returns::Returns;
 use super::staging::{Load, host_data};
 use super::stamps::Stamps;
+use super::turns::{On, in_turn};
 use super::{Gpu, GpuCounts, Shared};
 use crate::clock::{Stopwatch, nanoseconds};
 use crate::error::{DeviceError, Error};
@@ -51,7 +52,8 @@ impl Gpu {
     /// Runs a plan.
     ///
     /// Small uploads are packed when the future is first polled, large ones on another thread from then on. So are those
-    /// of runs for which memory must be allocated: drivers may take milliseconds.
+    /// of runs for which memory must be allocated: drivers may take milliseconds. What is small is packed and submitted by
+    /// another thread while a driver [takes long](super::turns).
     /// Dropping the future leaves out a run that is not submitted yet; what is submitted is done.
     pub fn run(
         &self,
@@ -65,14 +67,14 @@ impl Gpu {
             let finds_room = || needs.is_some_and(|needs| shared.pool.has(needs));
             let has_room = !ahead.is_short() && (ahead.is_ready() || finds_room());
             let (flight, mut run) = if has_room && job.plan.bytes_up < LARGE as u64 {
-                shared.launch(&job, On::Awaited)?
+                in_turn(move |on| shared.launch(&job, on)).await?
             } else {
                 off_thread(move || shared.launch(&job, On::Own)).await?
             };
             if let Some(mut flight) = flight {
                 let (ticket, running) = (flight.ticket(), Stopwatch::started());
                 flight.expect(Duration::from_nanos(kernels.took.load(Ordering::Relaxed)));
-                let flown = stage!(timeline, "run").over(pin!(flight)).await;
+                let flown = stage!(timeline, "run").over(pin!(flight.land())).await;
                 run.counts.shared = ticket.is_shared().into();
                 run.readback = flown?.map(Arc::new);
                 if run.counts.shared == 0 {
@@ -83,15 +85,6 @@ impl Gpu {
             Ok(run)
         }
     }
-}
-
-/// The thread that launches a run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum On {
-    /// It has other futures to poll.
-    Awaited,
-    /// It may wait for a driver.
-    Own,
 }
 
 /// A run that only has to be submitted.

@@ -27,7 +27,7 @@ impl Resident {
     /// Words that count up from `start`.
     fn input(&self, gpu: &Gpu, start: u32) -> Arc<DeviceBuffer> {
         let data: Vec<u32> = (start..start + self.len as u32).collect();
-        Arc::new(gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap())
+        gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap()
     }
 
     async fn run(&self, gpu: &Gpu, input: &Arc<DeviceBuffer>) -> GpuRun {
@@ -52,7 +52,7 @@ impl Resident {
     }
 
     /// Whether `kept` is what a run makes of words that count up from `start`.
-    async fn is_of(&self, gpu: &Gpu, kept: &DeviceBuffer, start: u32) -> bool {
+    async fn is_of(&self, gpu: &Gpu, kept: &Arc<DeviceBuffer>, start: u32) -> bool {
         let read = gpu.read_resident(kept).await.unwrap().to_vec::<u32>();
         (start..).zip(&read).all(|(x, &y)| y == x * 3 + 10) && read.len() == self.len
     }

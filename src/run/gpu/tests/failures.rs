@@ -62,7 +62,7 @@ async fn bad_jobs_are_errors_and_do_no_harm() {
 async fn a_lost_device_fails_every_call_and_none_hangs() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 50_000, 1);
-    let resident = Arc::new(gpu.resident(DType::U32, &[0; 400]).unwrap());
+    let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
     let flights: Vec<_> =
         (0..8).map(|_| tokio::spawn(gpu.run(adder_job(&program, &[1; 50_000])))).collect();
     gpu.0.device.destroy();
@@ -116,7 +116,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
         if stage == "submitted" {
             gpu.destroy();
         }
-        match soon(flight.unwrap()).await {
+        match soon(flight.unwrap().land()).await {
             Ok(readback) => run.readback = readback.map(Arc::new),
             Err(error) => {
                 lost(error.into());
@@ -196,8 +196,7 @@ async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
 #[tokio::test]
 async fn if_one_of_many_parts_is_refused_none_is_replaced() {
     let gpu = gpu_or_return!();
-    let value =
-        |data: &[u32]| Arc::new(gpu.resident(DType::U32, bytemuck::cast_slice(data)).unwrap());
+    let value = |data: &[u32]| gpu.resident(DType::U32, bytemuck::cast_slice(data)).unwrap();
     let new = value(&[9]);
     let patched = |to: &Arc<DeviceBuffer>, elements, at| {
         let patch = Patch::new(&Shape::from([elements]), 0, at, 1);

@@ -7,14 +7,16 @@ use super::super::pool::Needs;
 use super::super::ticket::Ticket;
 use super::*;
 use crate::error::Error;
+use crate::run::threads;
 
 type Running = Pin<Box<dyn Future<Output = Result<GpuRun, Error>> + Send>>;
 
-/// A run that was polled once, and launched by that even if it must allocate; with what that gave.
+/// A run that was polled once, and launched by that even if it must allocate or others compile; with what that gave.
 fn started(gpu: &Gpu, job: Job) -> (Running, Poll<Result<GpuRun, Error>>) {
     let _ = job.kernels.needs.set(Needs::new());
     let mut run: Running = Box::pin(gpu.run(job));
-    let polled = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let poll = || run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let polled = threads::waiting(poll);
     (run, polled)
 }
 

@@ -54,6 +54,47 @@ async fn pipelines_are_compiled_once() {
 }
 
 #[tokio::test]
+async fn a_pipeline_that_many_need_at_once_is_compiled_once() {
+    let gpu = gpu_or_return!();
+    let dispatch = map(ValueId(0), ValueId(1), "x * 17u + p", 0, 1);
+    let compiled: u32 = std::thread::scope(|scope| {
+        let compile = || gpu.compile_here(vec![dispatch.clone(); 2]).unwrap();
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(compile)).collect();
+        let all = threads.into_iter().map(|thread| thread.join().unwrap());
+        all.inspect(|kernels| assert_eq!(kernels.compiled + kernels.hits, 1))
+            .map(|it| it.compiled)
+            .sum()
+    });
+    assert_eq!(compiled, 1);
+    // Where one fails, so do the others: nobody waits forever.
+    let bad = map(ValueId(0), ValueId(1), "x + nothing", 0, 1);
+    std::thread::scope(|scope| {
+        let compile = || gpu.compile_here(vec![bad.clone()]).err();
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(compile)).collect();
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap().is_some()));
+    });
+}
+
+#[tokio::test]
+async fn runs_go_on_while_a_driver_takes_long() {
+    let gpu = gpu_or_return!();
+    let adder = adder(&gpu, 100, 3);
+    let data: Vec<u32> = (0..100).collect();
+    let sum: Vec<u32> = data.iter().map(|x| x + 3).collect();
+    for _ in 0..3 {
+        assert_eq!(gpu.run(adder_job(&adder, &data)).await.unwrap().read::<u32>(0), sum);
+    }
+    let resident = gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap();
+    let long = turns::long();
+    for _ in 0..3 {
+        let run = soon(gpu.run(adder_job(&adder, &data))).await.unwrap();
+        assert_eq!(run.read::<u32>(0), sum);
+    }
+    assert_eq!(soon(gpu.read_resident(&resident)).await.unwrap().to_vec::<u32>(), data);
+    drop(long);
+}
+
+#[tokio::test]
 async fn whoever_compiles_knows_whether_memory_must_be_allocated() {
     let gpu = gpu_or_return!();
     let (_, kernels) = adder(&gpu, 100, 1);
@@ -63,9 +104,9 @@ async fn whoever_compiles_knows_whether_memory_must_be_allocated() {
     drop(kernels);
     assert!(gpu.0.has_room_for_params(&dispatches));
     assert!(gpu.0.has_room_for_params(&[]), "without parameters there is nothing to allocate");
-    let again = gpu.compile(dispatches.clone()).await.unwrap();
+    let again = gpu.compile(dispatches.clone(), ()).await.unwrap();
     assert!(!gpu.0.has_room_for_params(&dispatches));
-    let beside = gpu.compile(dispatches).await.unwrap();
+    let beside = gpu.compile(dispatches, ()).await.unwrap();
     assert_eq!((again.compiled, beside.compiled), (0, 0));
 }
 
@@ -253,7 +294,7 @@ async fn a_dropped_future_returns_its_buffers() {
 #[tokio::test]
 async fn a_program_that_uploads_only_its_parameters_needs_no_staging_later() {
     let gpu = gpu_or_return!();
-    let resident = Arc::new(gpu.resident(DType::U32, bytemuck::cast_slice(&[5u32; 300])).unwrap());
+    let resident = gpu.resident(DType::U32, bytemuck::cast_slice(&[5u32; 300])).unwrap();
     let mut plan = Builder::new();
     let x = plan.value(DType::U32, 300, Home::Resident(0));
     let y = plan.result(DType::U32, 300, 4);
