@@ -1,19 +1,37 @@
-//! What the machine and the runtime do to a heartbeat by themselves: with as many cores kept busy, by other work.
+//! What the machine, its drivers and the runtime do to a heartbeat by themselves: with as many cores kept busy, by other
+//! work.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest time between two beats, 1 ms apart, beyond that.
-pub async fn heartbeat(end: Arc<AtomicBool>) -> Duration {
-    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+use tokio::sync::oneshot;
+
+/// A beat later than this is too late.
+const LATE: Duration = Duration::from_millis(5);
+
+/// How late the beats of a heart came that beats every millisecond.
+#[derive(Default)]
+pub struct Beats {
+    pub latest: Duration,
+    /// When those came that were too late, and how late they were.
+    pub late: Vec<(Instant, Duration)>,
+}
+
+/// A heart that beats until the `end`.
+pub async fn heartbeat(end: Arc<AtomicBool>) -> Beats {
+    let (mut last, mut beats) = (Instant::now(), Beats::default());
     while !end.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        longest = longest.max(last.elapsed().saturating_sub(Duration::from_millis(1)));
-        last = Instant::now();
+        let now = Instant::now();
+        let by = (now - last).saturating_sub(Duration::from_millis(1));
+        beats.latest = beats.latest.max(by);
+        if by > LATE {
+            beats.late.push((now, by));
+        }
+        last = now;
     }
-    longest
+    beats
 }
 
 /// What the process computed since it was asked for, where the system says so.
@@ -54,16 +72,28 @@ pub struct Load {
     slice: Duration,
 }
 
-/// The heartbeat beside a load.
-pub struct Beside {
-    load: Load,
-    time: Duration,
-    longest: Duration,
+/// What else is done beside a load.
+enum Beside {
+    Nothing,
+    /// Bare wgpu opens and closes devices.
+    Devices(wgpu::Adapter),
 }
 
 impl Load {
-    /// The heartbeat of a runtime whose tasks make this load for so long, each where it is.
-    pub async fn heartbeat(self, time: Duration) -> Beside {
+    /// Prints how a heart beats in a runtime whose tasks make this load for so long: beside nothing else, and, where
+    /// there is an adapter of that name, while bare wgpu opens and closes devices on it.
+    pub async fn print_heartbeats(self, time: Duration, adapter: &str) {
+        self.print_heartbeat(time, Beside::Nothing).await;
+        // Drivers may hang where threads end after the last instance.
+        let descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        let instance = Box::leak(Box::new(wgpu::Instance::new(descriptor)));
+        let mut adapters = instance.enumerate_adapters(wgpu::Backends::all()).await.into_iter();
+        if let Some(found) = adapters.find(|found| found.get_info().name == adapter) {
+            self.print_heartbeat(time, Beside::Devices(found)).await;
+        }
+    }
+
+    async fn print_heartbeat(self, time: Duration, beside: Beside) {
         let done = Arc::new(AtomicBool::new(false));
         let heart = tokio::spawn(heartbeat(Arc::clone(&done)));
         let tasks = (0..(self.cores.round() as usize).max(1)).map(|_| {
@@ -79,24 +109,48 @@ impl Load {
             })
         });
         let tasks: Vec<_> = tasks.collect();
+        let devices = match beside {
+            Beside::Nothing => None,
+            Beside::Devices(adapter) => Some(begin_opening(adapter, Arc::clone(&done))),
+        };
         tokio::time::sleep(time).await;
         done.store(true, Ordering::Relaxed);
         for task in tasks {
             let _ = task.await;
         }
-        Beside { load: self, time, longest: heart.await.unwrap_or(Duration::MAX) }
+        let beside = match devices {
+            None => String::new(),
+            // Drivers may hang where they close one of several.
+            Some(devices) => match tokio::time::timeout(Duration::from_secs(5), devices).await {
+                Ok(Ok(devices)) => {
+                    format!(", and {devices} devices opened and closed by bare wgpu")
+                }
+                _ => ", and bare wgpu that opens and closes devices, which hangs".into(),
+            },
+        };
+        println!(
+            "machine: {:.1} cores busy without this crate, {:.0} µs at a time, for {:.1} s{beside}: heartbeat max {:.1} ms",
+            self.cores,
+            self.slice.as_secs_f64() * 1e6,
+            time.as_secs_f64(),
+            heart.await.unwrap_or_default().latest.as_secs_f64() * 1e3,
+        );
     }
 }
 
-impl fmt::Display for Beside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "machine: {:.1} cores busy without this crate, {:.0} µs at a time, for {:.1} s: heartbeat max {:.1} ms",
-            self.load.cores,
-            self.load.slice.as_secs_f64() * 1e6,
-            self.time.as_secs_f64(),
-            self.longest.as_secs_f64() * 1e3,
-        )
-    }
+/// Opens and closes one device after the other until it is `done`, and says how many.
+fn begin_opening(adapter: wgpu::Adapter, done: Arc<AtomicBool>) -> oneshot::Receiver<u32> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        let descriptor = wgpu::DeviceDescriptor::default();
+        let mut devices = 0;
+        while !done.load(Ordering::Relaxed)
+            && let Ok(opened) = pollster::block_on(adapter.request_device(&descriptor))
+        {
+            drop(opened);
+            devices += 1;
+        }
+        let _ = sender.send(devices);
+    });
+    receiver
 }

@@ -4,8 +4,9 @@
 //!
 //! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12` loses the GPU twelve times,
 //! evenly over the minute; on the host's cores there is nothing to lose. *Heartbeat* is how long a task that wakes every
-//! millisecond had to wait longer than that; the line `machine` says how long it has to with as many cores kept busy by
-//! tasks that are none of this crate's.
+//! millisecond had to wait longer than that, and the line `late` when that was more than 5 ms. The lines `machine` say how
+//! long it has to with as many cores kept busy by tasks that are none of this crate's, and while bare wgpu opens and closes
+//! devices.
 
 #[path = "../common/flags.rs"]
 mod flags;
@@ -16,13 +17,13 @@ mod tally;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use graphs::{Case, KINDS, SIZES, Service, all_cases};
-use machine::{Computing, heartbeat};
+use machine::{Beats, Computing, heartbeat};
 use onetrip::{Device, Error, Recovery, Result, RunError};
 use pico_args::Arguments;
 use tally::Tally;
@@ -49,6 +50,8 @@ struct Soak {
     answers: HashMap<Case, Vec<u32>>,
     tally: Tally,
     end: Instant,
+    /// When the GPU was lost.
+    losses: Mutex<Vec<Instant>>,
 }
 
 impl Soak {
@@ -58,7 +61,8 @@ impl Soak {
         for case in all_cases() {
             answers.insert(case, service.run(case).await?);
         }
-        Ok(Self { device, service, answers, tally: Tally::default(), end: Instant::now() + time })
+        let (tally, end, losses) = (Tally::default(), Instant::now() + time, Mutex::default());
+        Ok(Self { device, service, answers, tally, end, losses })
     }
 
     /// One task of the service.
@@ -118,8 +122,32 @@ impl Soak {
         for _ in 0..losses {
             tokio::time::sleep(pause).await;
             let device = self.device.clone();
+            self.losses().push(Instant::now());
             // A driver may take its time.
             let _ = tokio::task::spawn_blocking(move || device.simulate_loss()).await;
+        }
+    }
+
+    fn losses(&self) -> MutexGuard<'_, Vec<Instant>> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prints how many beats were too late, and when those that were so most.
+    fn print_late(&self, beats: Beats) {
+        const MOST: usize = 6;
+        let losses = self.losses();
+        let Beats { mut late, .. } = beats;
+        late.sort_by_key(|&(_, by)| std::cmp::Reverse(by));
+        let each = late.iter().take(MOST).map(|(when, by)| {
+            let since = losses.iter().rev().find(|loss| *loss < when).map(|loss| *when - *loss);
+            let since = since.map_or_else(String::new, |since| {
+                format!(" {} ms after the GPU was lost", since.as_millis())
+            });
+            format!("{:.1} ms{since}", by.as_secs_f64() * 1e3)
+        });
+        let each: Vec<_> = each.collect();
+        if !each.is_empty() {
+            println!("late: {} beats by more than 5 ms: {}", late.len(), each.join(", "));
         }
     }
 
@@ -186,12 +214,15 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         }
     }
     done.store(true, Ordering::Relaxed);
-    let longest = heart.await.unwrap_or(Duration::MAX);
+    let beats = heart.await?;
     let load = computing.and_then(|computing| computing.load(soak.tally.runs.get()));
     let leaked = soak.leaked(before).await?;
     if let Some(load) = load {
-        println!("{}", load.heartbeat(time.min(Duration::from_secs(20)) / 2).await);
+        let time = time.min(Duration::from_secs(20)) / 4;
+        load.print_heartbeats(time, &soak.device.info().name).await;
     }
-    println!("{}", soak.tally.report(&soak.device, longest, leaked));
+    let report = soak.tally.report(&soak.device, beats.latest, leaked);
+    soak.print_late(beats);
+    println!("{report}");
     Ok(())
 }
