@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::closer::drop_here;
 use super::encode::value;
 use super::kernels::Kernels;
 use super::pool::Lease;
@@ -38,6 +39,13 @@ struct Next {
     prepared: Prepared,
     /// The blocks of the residents that it binds.
     residents: Vec<u64>,
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        let next = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
+        next.take().into_iter().for_each(drop_here);
+    }
 }
 
 impl Ahead {

@@ -95,6 +95,11 @@ fn close_all(lost: &mpsc::Receiver<Handle>, gate: &Gate, turn: fn() -> Option<Lo
     }
 }
 
+/// Drops `parts` of a device here, or leaves them to the system while the process ends.
+pub(super) fn drop_here<T>(parts: T) {
+    drop_by(Gate::of_process(), parts);
+}
+
 /// Drops `device`, or leaves it to the system once the gate is shut.
 fn drop_by<T>(gate: &Gate, device: T) {
     let device = ManuallyDrop::new(device);

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::closer;
+use super::closer::{self, drop_here};
 use super::kernels::{Layout, Params};
 use super::pool::Block;
 use crate::lru::Lru;
@@ -34,6 +34,13 @@ pub(super) struct Bound<'a> {
 impl Default for Groups {
     fn default() -> Self {
         Self(Mutex::new(Lru::new(MOST)))
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        let kept = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        drop_here(std::mem::replace(kept, Lru::new(MOST)));
     }
 }
 

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::ahead::Ahead;
 use super::archive::Archive;
+use super::closer::drop_here;
 use super::fault::{Health, Scope};
 use super::gate::{self, Passing};
 use super::pool::{Lease, Needs};
@@ -194,6 +195,12 @@ impl Drop for Begun<'_> {
     fn drop(&mut self) {
         self.compiler.begun().remove(self.key);
         self.compiler.ended.notify_all();
+    }
+}
+
+impl Drop for Compiler {
+    fn drop(&mut self) {
+        drop_here(std::mem::take(self.layouts.get_mut().unwrap_or_else(PoisonError::into_inner)));
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::closer::close;
+use super::closer::{close, drop_here};
 use super::fault::{Health, Scope};
 use crate::error::DeviceError;
 use crate::run::memory::MemoryCounts;
@@ -161,6 +161,12 @@ struct Idle {
     swept: u64,
     /// Blocks freed since the last [`Pool::freed`].
     freed: Vec<u64>,
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        drop_here(std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner)));
+    }
 }
 
 impl Pool {
