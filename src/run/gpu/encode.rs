@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::groups::Bound;
-use super::kernels::{Kernels, Pipeline};
+use super::kernels::Kernels;
+use super::pipelines::Pipeline;
 use super::pool::{Block, Kind, Lease};
 use super::readback::{Output, Source};
 use super::record::{Script, Transfer};

@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use smallvec::SmallVec;
 
 use super::closer::{self, drop_here};
-use super::kernels::{Layout, Params};
+use super::kernels::Params;
+use super::layouts::Layout;
 use super::pool::Block;
 use crate::lru::Lru;
 

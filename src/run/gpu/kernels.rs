@@ -1,103 +1,16 @@
-//! From dispatches to pipelines. A pipeline is compiled once for each text, in parallel with the
-//! others that are missing.
+//! What runs of a plan have in common on a device: the pipelines of its dispatches, and their parameters.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-
-use smallvec::SmallVec;
+use std::sync::{Arc, OnceLock};
 
 use super::ahead::Ahead;
-use super::archive::Archive;
-use super::closer::drop_here;
-use super::fault::{Health, Scope};
-use super::gate::{self, Passing};
-use super::pool::{Lease, Needs};
-use super::{own, turns};
-use crate::caught::caught;
+use super::gate::Gate;
+use super::pipelines::Pipeline;
+use super::pool::{Kind, Lease, Needs, size_class};
+use super::{Gpu, GpuCounts, Shared};
 use crate::codegen::Dispatch;
-use crate::error::{DeviceError, file_and_line};
-use crate::lru::Lru;
-use crate::run::threads::map_each;
-use crate::trace::event;
-
-/// Pipelines kept.
-const PIPELINES: usize = 4096;
-
-/// What a dispatch binds: bytes of parameters, then for each storage buffer whether it is written.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Shape {
-    /// 0 where there are none: of the user's own kernels.
-    params: u64,
-    writes: SmallVec<[bool; 8]>,
-}
-
-impl Shape {
-    fn of(dispatch: &Dispatch) -> Self {
-        Self {
-            params: (dispatch.params.len() * 4) as u64,
-            writes: dispatch.buffers.iter().map(|binding| binding.writes).collect(),
-        }
-    }
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.params)?;
-        self.writes.iter().try_for_each(|&writes| f.write_str(if writes { "w" } else { "r" }))
-    }
-}
-
-/// What a pipeline is made of.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    wgsl: String,
-    /// The user's own entry point.
-    entry: Option<String>,
-    shape: Shape,
-}
-
-impl Key {
-    fn of(dispatch: &Dispatch) -> Self {
-        let entry = dispatch.own.as_ref().map(|own| own.entry.clone());
-        Self { wgsl: dispatch.wgsl.clone(), entry, shape: Shape::of(dispatch) }
-    }
-
-    /// How the archive tells pipelines of one text apart.
-    fn variant(&self) -> String {
-        let Self { entry, shape, .. } = self;
-        entry.as_ref().map_or_else(|| shape.to_string(), |entry| format!("{shape} {entry}"))
-    }
-}
-
-/// The bind group layout of a [`Shape`], with the pipeline layout made of it.
-pub(super) struct Layout {
-    /// Never given twice on a device.
-    pub id: u64,
-    pub params: u64,
-    pub group: wgpu::BindGroupLayout,
-    pipeline: wgpu::PipelineLayout,
-}
-
-/// A compiled kernel.
-pub(super) struct Pipeline {
-    pub raw: wgpu::ComputePipeline,
-    pub layout: Arc<Layout>,
-    /// While it is dropped; after the rest.
-    passing: Option<Passing<'static>>,
-}
-
-impl Drop for Pipeline {
-    /// While the process ends, the driver is not asked to destroy anything.
-    fn drop(&mut self) {
-        self.passing = gate::pass().ok();
-        if self.passing.is_none() {
-            std::mem::forget((self.raw.clone(), Arc::clone(&self.layout)));
-        }
-    }
-}
+use crate::error::DeviceError;
+use crate::run::threads::{begin, off_thread};
 
 /// Everything about a plan's dispatches that is the same in each run.
 pub(crate) struct Kernels {
@@ -157,249 +70,75 @@ impl Params {
     }
 }
 
-/// What an error says that was being done.
-fn compiling(dispatch: &Dispatch) -> String {
-    format!("compiling the kernel of {}", dispatch.label)
-}
-
-/// Of what a device cannot compile: the user's fault, or this crate's.
-fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
-    match &dispatch.own {
-        Some(own) => DeviceError::Kernel { place: file_and_line(own.place), op: "wgsl", reason },
-        None => DeviceError::Refused { doing: compiling(dispatch), reason },
-    }
-}
-
-/// The pipelines of one device.
-pub(super) struct Compiler {
-    device: wgpu::Device,
-    health: Arc<Health>,
-    /// `None` where nothing is kept on disk.
-    archive: Option<Archive>,
-    next: AtomicU64,
-    layouts: Mutex<HashMap<Shape, Arc<Layout>>>,
-    pipelines: Mutex<Lru<Key, Arc<Pipeline>>>,
-    /// Those that are being compiled.
-    begun: Mutex<HashSet<Key>>,
-    /// Told when one of them no longer is.
-    ended: Condvar,
-}
-
-/// The right to compile a pipeline, until it is dropped.
-struct Begun<'a> {
-    compiler: &'a Compiler,
-    key: &'a Key,
-}
-
-impl Drop for Begun<'_> {
-    fn drop(&mut self) {
-        self.compiler.begun().remove(self.key);
-        self.compiler.ended.notify_all();
-    }
-}
-
-impl Drop for Compiler {
-    fn drop(&mut self) {
-        drop_here(std::mem::take(self.layouts.get_mut().unwrap_or_else(PoisonError::into_inner)));
-    }
-}
-
-impl Compiler {
-    pub fn new(device: wgpu::Device, health: Arc<Health>, archive: Option<Archive>) -> Self {
-        Self {
-            device,
-            health,
-            archive,
-            next: AtomicU64::new(0),
-            layouts: Mutex::default(),
-            pipelines: Mutex::new(Lru::new(PIPELINES)),
-            begun: Mutex::default(),
-            ended: Condvar::new(),
-        }
-    }
-
-    fn pipelines(&self) -> MutexGuard<'_, Lru<Key, Arc<Pipeline>>> {
-        self.pipelines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether nothing is left to compile.
-    pub fn knows(&self, dispatches: &[Dispatch]) -> bool {
-        let mut pipelines = self.pipelines();
-        dispatches.iter().all(|dispatch| pipelines.get(&Key::of(dispatch)).is_some())
-    }
-
-    /// A pipeline for each dispatch, with how many of the distinct ones were compiled here and how many were there, or
-    /// were being compiled for others.
-    pub fn compile(
+impl Gpu {
+    /// Compiles what is missing, several at once, off the awaiting thread. So is memory for parameters allocated: while a
+    /// driver compiles for others, it takes tens of milliseconds to allocate. `held` is held meanwhile, whether the future
+    /// is polled or not.
+    pub async fn compile(
         &self,
-        dispatches: &[Dispatch],
-    ) -> Result<(Vec<Arc<Pipeline>>, u32, u32), DeviceError> {
-        self.check_own(dispatches)?;
-        let keys: Vec<Key> = dispatches.iter().map(Key::of).collect();
-        let mut distinct: HashMap<&Key, Option<Arc<Pipeline>>> = HashMap::new();
-        let mut missing = Vec::new();
-        for (dispatch, key) in dispatches.iter().zip(&keys) {
-            distinct.entry(key).or_insert_with(|| {
-                let known = self.pipelines().get(key).cloned();
-                if known.is_none() {
-                    missing.push((dispatch, key));
-                }
-                known
-            });
+        dispatches: Vec<Dispatch>,
+        held: impl Send + 'static,
+    ) -> Result<Arc<Kernels>, DeviceError> {
+        if self.0.has_room_for_params(&dispatches) && self.0.compiler.knows(&dispatches) {
+            return self.compile_here(dispatches);
         }
-        let made = map_each(missing.iter(), || (), |(), (dispatch, key)| self.make(dispatch, key));
-        let mut compiled = 0;
-        for (&(_, key), made) in missing.iter().zip(made) {
-            let (pipeline, was_compiled) = made?;
-            compiled += u32::from(was_compiled);
-            distinct.insert(key, Some(pipeline));
-        }
-        let hits = distinct.len() as u32 - compiled;
-        let pipelines = keys.iter().filter_map(|key| distinct[key].clone()).collect();
-        Ok((pipelines, compiled, hits))
-    }
-
-    /// A pipeline that was missing, and whether it was compiled here: what somebody else compiles is waited for.
-    fn make(&self, dispatch: &Dispatch, key: &Key) -> Result<(Arc<Pipeline>, bool), DeviceError> {
-        let _begun = match self.begin(key) {
-            Ok(begun) => begun,
-            Err(known) => return Ok((known, false)),
+        Gate::of_process();
+        let gpu = self.clone();
+        let compile = move || {
+            let _held = held;
+            gpu.compile_here(dispatches)
         };
-        // Whoever compiles may give up by a panic.
-        let _at_work = gate::enter()?;
-        let created = caught(|| self.create(dispatch, key));
-        let pipeline = created.map_err(|reason| refused(dispatch, reason))??;
-        let _forgotten = self.pipelines().insert(key.clone(), Arc::clone(&pipeline));
-        Ok((pipeline, true))
+        off_thread(compile).await
     }
 
-    /// The right to compile a pipeline, unless it is `known`, perhaps since somebody else had this right until now.
-    fn begin<'a>(&'a self, key: &'a Key) -> Result<Begun<'a>, Arc<Pipeline>> {
-        let mut begun = self.begun();
-        loop {
-            if let Some(known) = self.pipelines().get(key) {
-                return Err(Arc::clone(known));
-            }
-            if begun.insert(key.clone()) {
-                return Ok(Begun { compiler: self, key });
-            }
-            begun = self.ended.wait(begun).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Begins to compile what is missing, on other threads, and says when that is done.
+    pub fn begin_compiling(
+        &self,
+        dispatches: Vec<Dispatch>,
+    ) -> impl Future<Output = Result<(), DeviceError>> + use<> {
+        let gpu = self.clone();
+        let compiling = begin(move || gpu.compile_here(dispatches));
+        async { compiling.await.map(drop) }
     }
 
-    fn begun(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Refuses kernels of the user's own of more workgroups, or of more memory of one, than the device has: nobody else
-    /// checks that. Those of this crate keep to the limits.
-    fn check_own(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
-        let limits = self.device.limits();
-        let most = limits.max_compute_workgroups_per_dimension;
-        let memory = limits.max_compute_workgroup_storage_size;
-        for dispatch in dispatches {
-            let Some(own) = &dispatch.own else { continue };
-            let [x, y, z] = dispatch.groups;
-            if x.max(y).max(z) > most {
-                let reason = format!(
-                    "{x}, {y} and {z} workgroups are asked for, and at most {most} may be along x, y and z"
-                );
-                return Err(refused(dispatch, reason));
-            }
-            let bytes = own::workgroup_bytes(&dispatch.wgsl, &own.entry);
-            if bytes > memory.into() {
-                let reason = format!(
-                    "its variables of a workgroup take {bytes} bytes, and at most {memory} are there"
-                );
-                return Err(refused(dispatch, reason));
-            }
-        }
-        Ok(())
-    }
-
-    fn create(&self, dispatch: &Dispatch, key: &Key) -> Result<Arc<Pipeline>, DeviceError> {
-        let scope = Scope::open(&self.device, &self.health);
-        let layout = self.layout(&key.shape);
-        let entry = self.archive.as_ref().map(|archive| archive.find(&key.wgsl, &key.variant()));
-        let source = wgpu::ShaderModuleDescriptor {
-            label: Some(&dispatch.label),
-            source: wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into()),
-        };
-        let module = if dispatch.own.is_some() {
-            self.device.create_shader_module(source)
+    pub(super) fn compile_here(
+        &self,
+        dispatches: Vec<Dispatch>,
+    ) -> Result<Arc<Kernels>, DeviceError> {
+        let shared = &self.0;
+        shared.health.check(&shared.device)?;
+        let (pipelines, compiled, hits) = shared.compiler.compile(&dispatches)?;
+        let (words, offsets) = shared.params(&dispatches);
+        let params = if words.is_empty() {
+            None
         } else {
-            // SAFETY: the text comes from this crate's code generator alone, whose kernels index in
-            // range, divide by nothing that is 0 and end their loops, by construction.
-            unsafe {
-                let checks = wgpu::ShaderRuntimeChecks::unchecked();
-                self.device.create_shader_module_trusted(source, checks)
-            }
+            let bytes = (words.len() * 4) as u64;
+            let block = shared.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
+            Some(Params { words, offsets, block, there: AtomicBool::new(false) })
         };
-        let turn = turns::long();
-        let raw = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some(&dispatch.label),
-            layout: Some(&layout.pipeline),
-            module: &module,
-            entry_point: Some(key.entry.as_deref().unwrap_or("main")),
-            compilation_options: wgpu::PipelineCompilationOptions {
-                zero_initialize_workgroup_memory: dispatch.own.is_some(),
-                ..Default::default()
-            },
-            cache: entry.as_ref().map(|entry| &entry.cache),
-        });
-        drop(turn);
-        scope.close_alone(|| compiling(dispatch)).map_err(|error| match error {
-            DeviceError::Refused { reason, .. } => refused(dispatch, reason),
-            error => error,
-        })?;
-        self.health.check(&self.device)?;
-        event!(DEBUG, "compiled", kernel = dispatch.label.as_str());
-        if let (Some(archive), Some(entry)) = (&self.archive, entry) {
-            archive.keep(entry);
-        }
-        Ok(Arc::new(Pipeline { raw, layout, passing: None }))
+        Ok(Arc::new(Kernels {
+            dispatches,
+            pipelines,
+            params,
+            ahead: Ahead::default(),
+            needs: OnceLock::new(),
+            took: AtomicU64::new(0),
+            compiled,
+            hits,
+        }))
+    }
+}
+
+impl Shared {
+    /// The parameters of `dispatches` as they will lie in one block, and where each one's begin.
+    fn params(&self, dispatches: &[Dispatch]) -> (Vec<u32>, Vec<u32>) {
+        Params::pack(dispatches, self.device.limits().min_uniform_buffer_offset_alignment)
     }
 
-    fn layout(&self, shape: &Shape) -> Arc<Layout> {
-        let mut layouts = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(layout) = layouts.get(shape) {
-            return Arc::clone(layout);
-        }
-        let layout = Arc::new(self.create_layout(shape));
-        layouts.insert(shape.clone(), Arc::clone(&layout));
-        layout
-    }
-
-    fn create_layout(&self, shape: &Shape) -> Layout {
-        let entry = |binding, ty, dynamic, size| wgpu::BindGroupLayoutEntry {
-            binding,
-            visibility: wgpu::ShaderStages::COMPUTE,
-            ty: wgpu::BindingType::Buffer {
-                ty,
-                has_dynamic_offset: dynamic,
-                min_binding_size: size,
-            },
-            count: None,
-        };
-        let params = NonZeroU64::new(shape.params);
-        let params = params.map(|size| (wgpu::BufferBindingType::Uniform, true, Some(size)));
-        let storage = shape
-            .writes
-            .iter()
-            .map(|&writes| (wgpu::BufferBindingType::Storage { read_only: !writes }, false, None));
-        let all = (0..).zip(params.into_iter().chain(storage));
-        let entries: Vec<_> =
-            all.map(|(binding, (ty, dynamic, size))| entry(binding, ty, dynamic, size)).collect();
-        let group = self.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
-            label: Some("onetrip kernel"),
-            entries: &entries,
-        });
-        let pipeline = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-            label: Some("onetrip kernel"),
-            bind_group_layouts: &[Some(&group)],
-            immediate_size: 0,
-        });
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        Layout { id, params: shape.params, group, pipeline }
+    /// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
+    pub(super) fn has_room_for_params(&self, dispatches: &[Dispatch]) -> bool {
+        let bytes = 4 * self.params(dispatches).0.len() as u64;
+        let has = |size| self.pool.has(&Needs::from([((Kind::Params, size), 1)]));
+        bytes == 0 || size_class(bytes, self.info.buffer_bytes).is_some_and(has)
     }
 }

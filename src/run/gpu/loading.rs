@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::compiler::Compiler;
 use super::fault::Scope;
-use super::kernels::{Compiler, Pipeline};
+use super::pipelines::Pipeline;
 use super::{Gpu, Shared, gate};
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;

@@ -2,9 +2,9 @@
 //! submit, one mapped readback buffer. Only large uploads may go in [`waves`], each submitted before the next is packed.
 //!
 //! - [`adapter`] opens a device, [`loading`] has its driver load compilers, [`idle`] keeps it for the next user and [`closer`]
-//!   closes it, which no end of the process meets halfway: [`gate`]. [`kernels`] compiles, [`own`] checks what users wrote,
-//!   [`archive`] keeps what was compiled and writes it to disk in [`background`]. No thread with other futures to poll
-//!   waits for a driver that does any of this: [`turns`].
+//!   closes it, which no end of the process meets halfway: [`gate`]. [`kernels`] are what [`compiler`] makes, of [`pipelines`]
+//!   and their [`layouts`]; [`own`] checks what users wrote, [`archive`] keeps what was compiled and writes it to disk in
+//!   [`background`]. No thread with other futures to poll waits for a driver that does any of this: [`turns`].
 //! - [`staging`] packs what goes up, by [`convert`] in the form that the device has it; [`encode`] encodes with the bind
 //!   [`groups`] of before and [`record`] records, [`ahead`] does so for the next run, [`trip`] submits, [`gather`] has
 //!   small runs submitted together.
@@ -18,6 +18,7 @@ mod ahead;
 mod archive;
 mod background;
 mod closer;
+mod compiler;
 mod convert;
 mod encode;
 mod fault;
@@ -27,8 +28,10 @@ mod gather;
 mod groups;
 mod idle;
 mod kernels;
+mod layouts;
 mod loading;
 mod own;
+mod pipelines;
 mod poller;
 mod pool;
 mod readback;
@@ -44,8 +47,7 @@ mod trip;
 mod turns;
 mod waves;
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
@@ -55,24 +57,22 @@ pub(crate) use readback::{Download, GpuRun};
 pub(crate) use resident::{DeviceBuffer, Parts, Patched};
 pub(crate) use trip::{HostData, Job};
 
-use self::ahead::Ahead;
 use self::archive::Archive;
+use self::compiler::Compiler;
 use self::fault::Health;
 use self::gate::{Gate, Passing};
 use self::gather::Gather;
 use self::groups::Groups;
 use self::idle::Leaving;
-use self::kernels::{Compiler, Params};
 use self::poller::Poller;
-use self::pool::{Kind, Lease, Needs, Pool, size_class};
+use self::pool::{Kind, Lease, Pool, size_class};
 use self::ticket::Held;
-use crate::codegen::Dispatch;
 use crate::cost::Limits;
 use crate::error::DeviceError;
 use crate::run::budget::Permit;
 use crate::run::janitor::{self, Sweep};
 use crate::run::memory::MemoryCounts;
-use crate::run::threads::{begin, off_thread};
+use crate::run::threads::off_thread;
 use crate::store::Store;
 
 /// What a run did.
@@ -260,59 +260,6 @@ impl Gpu {
     pub async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
         turns::in_turn(|_| calls()).await
     }
-
-    /// Compiles what is missing, several at once, off the awaiting thread, and holds `held` meanwhile. So is memory for
-    /// parameters allocated: while a driver compiles for others, it takes tens of milliseconds to allocate.
-    pub async fn compile(
-        &self,
-        dispatches: Vec<Dispatch>,
-        held: impl Send + 'static,
-    ) -> Result<Arc<Kernels>, DeviceError> {
-        if self.0.has_room_for_params(&dispatches) && self.0.compiler.knows(&dispatches) {
-            return self.compile_here(dispatches);
-        }
-        Gate::of_process();
-        let gpu = self.clone();
-        let compile = move || {
-            let _held = held;
-            gpu.compile_here(dispatches)
-        };
-        off_thread(compile).await
-    }
-
-    /// Begins to compile what is missing, on other threads, and says when that is done.
-    pub fn begin_compiling(
-        &self,
-        dispatches: Vec<Dispatch>,
-    ) -> impl Future<Output = Result<(), DeviceError>> + use<> {
-        let gpu = self.clone();
-        let compiling = begin(move || gpu.compile_here(dispatches));
-        async { compiling.await.map(drop) }
-    }
-
-    fn compile_here(&self, dispatches: Vec<Dispatch>) -> Result<Arc<Kernels>, DeviceError> {
-        let shared = &self.0;
-        shared.health.check(&shared.device)?;
-        let (pipelines, compiled, hits) = shared.compiler.compile(&dispatches)?;
-        let (words, offsets) = shared.params(&dispatches);
-        let params = if words.is_empty() {
-            None
-        } else {
-            let bytes = (words.len() * 4) as u64;
-            let block = shared.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
-            Some(Params { words, offsets, block, there: AtomicBool::new(false) })
-        };
-        Ok(Arc::new(Kernels {
-            dispatches,
-            pipelines,
-            params,
-            ahead: Ahead::default(),
-            needs: OnceLock::new(),
-            took: AtomicU64::new(0),
-            compiled,
-            hits,
-        }))
-    }
 }
 
 impl Sweep for Shared {
@@ -341,18 +288,6 @@ impl Shared {
     fn encoder(&self) -> wgpu::CommandEncoder {
         let descriptor = wgpu::CommandEncoderDescriptor { label: Some("onetrip") };
         self.device.create_command_encoder(&descriptor)
-    }
-
-    /// The parameters of `dispatches` as they will lie in one block, and where each one's begin.
-    fn params(&self, dispatches: &[Dispatch]) -> (Vec<u32>, Vec<u32>) {
-        Params::pack(dispatches, self.device.limits().min_uniform_buffer_offset_alignment)
-    }
-
-    /// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
-    fn has_room_for_params(&self, dispatches: &[Dispatch]) -> bool {
-        let bytes = 4 * self.params(dispatches).0.len() as u64;
-        let has = |size| self.pool.has(&Needs::from([((Kind::Params, size), 1)]));
-        bytes == 0 || size_class(bytes, self.info.buffer_bytes).is_some_and(has)
     }
 
     /// A buffer of at least `bytes`, from the pool if it has one.

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::encode::Memory;
-use super::kernels::{Kernels, Pipeline};
+use super::kernels::Kernels;
+use super::pipelines::Pipeline;
 use super::pool::Lease;
 use super::returns::Returns;
 use super::stamps::{Mark, Stamps};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::codegen::{Binding, BufferRef};
+use crate::codegen::{Binding, BufferRef, Dispatch};
 use crate::cost::Backend;
 use crate::dtype::DType;
 use crate::found::found;
