@@ -6,33 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
-/// A beat later than this is too late.
-const LATE: Duration = Duration::from_millis(5);
-
-/// How late the beats of a heart came that beats every millisecond.
-#[derive(Default)]
-pub struct Beats {
-    pub latest: Duration,
-    /// When those came that were too late, and how late they were.
-    pub late: Vec<(Instant, Duration)>,
-}
-
-/// A heart that beats until the `end`.
-pub async fn heartbeat(end: Arc<AtomicBool>) -> Beats {
-    let (mut last, mut beats) = (Instant::now(), Beats::default());
-    while !end.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        let now = Instant::now();
-        let by = (now - last).saturating_sub(Duration::from_millis(1));
-        beats.latest = beats.latest.max(by);
-        if by > LATE {
-            beats.late.push((now, by));
-        }
-        last = now;
-    }
-    beats
-}
+use crate::heart::heartbeat;
 
 /// What the process computed since it was asked for, where the system says so.
 pub struct Computing {
@@ -72,32 +48,48 @@ pub struct Load {
     slice: Duration,
 }
 
-/// What else is done beside a load.
-enum Beside {
-    Nothing,
-    /// Bare wgpu opens and closes devices.
-    Devices(wgpu::Adapter),
-}
-
 impl Load {
     /// Prints how a heart beats in a runtime whose tasks make this load for so long: beside nothing else, and, where
     /// there is an adapter of that name, while bare wgpu opens and closes devices on it.
     pub async fn print_heartbeats(self, time: Duration, adapter: &str) {
-        self.print_heartbeat(time, Beside::Nothing).await;
+        self.print_heartbeat(time, None).await;
         // Drivers may hang where threads end after the last instance.
         let descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
         let instance = Box::leak(Box::new(wgpu::Instance::new(descriptor)));
         let mut adapters = instance.enumerate_adapters(wgpu::Backends::all()).await.into_iter();
         if let Some(found) = adapters.find(|found| found.get_info().name == adapter) {
-            self.print_heartbeat(time, Beside::Devices(found)).await;
+            self.print_heartbeat(time, Some(found)).await;
         }
     }
 
-    async fn print_heartbeat(self, time: Duration, beside: Beside) {
+    /// With devices opened and closed `on` an adapter, if any.
+    async fn print_heartbeat(self, time: Duration, on: Option<wgpu::Adapter>) {
         let done = Arc::new(AtomicBool::new(false));
         let heart = tokio::spawn(heartbeat(Arc::clone(&done)));
+        let tasks = self.begin(&done);
+        let opening = on.map(|adapter| begin_opening(adapter, Arc::clone(&done)));
+        tokio::time::sleep(time).await;
+        done.store(true, Ordering::Relaxed);
+        for task in tasks {
+            let _ = task.await;
+        }
+        let beside = match opening {
+            None => String::new(),
+            Some(opening) => format!(", and {}", opened(opening).await),
+        };
+        println!(
+            "machine: {:.1} cores busy without this crate, {:.0} µs at a time, for {:.1} s{beside}: heartbeat max {:.1} ms",
+            self.cores,
+            self.slice.as_secs_f64() * 1e6,
+            time.as_secs_f64(),
+            heart.await.unwrap_or_default().latest.as_secs_f64() * 1e3,
+        );
+    }
+
+    /// Keeps cores busy until that is `done`.
+    fn begin(self, done: &Arc<AtomicBool>) -> Vec<JoinHandle<()>> {
         let tasks = (0..(self.cores.round() as usize).max(1)).map(|_| {
-            let done = Arc::clone(&done);
+            let done = Arc::clone(done);
             tokio::spawn(async move {
                 while !done.load(Ordering::Relaxed) {
                     let began = Instant::now();
@@ -108,33 +100,7 @@ impl Load {
                 }
             })
         });
-        let tasks: Vec<_> = tasks.collect();
-        let devices = match beside {
-            Beside::Nothing => None,
-            Beside::Devices(adapter) => Some(begin_opening(adapter, Arc::clone(&done))),
-        };
-        tokio::time::sleep(time).await;
-        done.store(true, Ordering::Relaxed);
-        for task in tasks {
-            let _ = task.await;
-        }
-        let beside = match devices {
-            None => String::new(),
-            // Drivers may hang where they close one of several.
-            Some(devices) => match tokio::time::timeout(Duration::from_secs(5), devices).await {
-                Ok(Ok(devices)) => {
-                    format!(", and {devices} devices opened and closed by bare wgpu")
-                }
-                _ => ", and bare wgpu that opens and closes devices, which hangs".into(),
-            },
-        };
-        println!(
-            "machine: {:.1} cores busy without this crate, {:.0} µs at a time, for {:.1} s{beside}: heartbeat max {:.1} ms",
-            self.cores,
-            self.slice.as_secs_f64() * 1e6,
-            time.as_secs_f64(),
-            heart.await.unwrap_or_default().latest.as_secs_f64() * 1e3,
-        );
+        tasks.collect()
     }
 }
 
@@ -153,4 +119,12 @@ fn begin_opening(adapter: wgpu::Adapter, done: Arc<AtomicBool>) -> oneshot::Rece
         let _ = sender.send(devices);
     });
     receiver
+}
+
+/// What to print of the devices that were opened. Drivers may hang where they close one of several.
+async fn opened(opening: oneshot::Receiver<u32>) -> String {
+    match tokio::time::timeout(Duration::from_secs(5), opening).await {
+        Ok(Ok(devices)) => format!("{devices} devices opened and closed by bare wgpu"),
+        _ => "bare wgpu that opens and closes devices, which hangs".into(),
+    }
 }

@@ -11,6 +11,7 @@
 #[path = "../common/flags.rs"]
 mod flags;
 mod graphs;
+mod heart;
 mod machine;
 mod tally;
 
@@ -23,7 +24,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use graphs::{Case, KINDS, SIZES, Service, all_cases};
-use machine::{Beats, Computing, heartbeat};
+use heart::heartbeat;
+use machine::Computing;
 use onetrip::{Device, Error, Recovery, Result, RunError};
 use pico_args::Arguments;
 use tally::Tally;
@@ -132,25 +134,6 @@ impl Soak {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prints how many beats were too late, and when those that were so most.
-    fn print_late(&self, beats: Beats) {
-        const MOST: usize = 6;
-        let losses = self.losses();
-        let Beats { mut late, .. } = beats;
-        late.sort_by_key(|&(_, by)| std::cmp::Reverse(by));
-        let each = late.iter().take(MOST).map(|(when, by)| {
-            let since = losses.iter().rev().find(|loss| *loss < when).map(|loss| *when - *loss);
-            let since = since.map_or_else(String::new, |since| {
-                format!(" {} ms after the GPU was lost", since.as_millis())
-            });
-            format!("{:.1} ms{since}", by.as_secs_f64() * 1e3)
-        });
-        let each: Vec<_> = each.collect();
-        if !each.is_empty() {
-            println!("late: {} beats by more than 5 ms: {}", late.len(), each.join(", "));
-        }
-    }
-
     fn live_bytes(&self) -> u64 {
         let stats = self.device.pool_stats();
         stats.gpu.live_bytes + stats.host.live_bytes
@@ -222,7 +205,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         load.print_heartbeats(time, &soak.device.info().name).await;
     }
     let report = soak.tally.report(&soak.device, beats.latest, leaked);
-    soak.print_late(beats);
+    beats.print_late(&soak.losses());
     println!("{report}");
     Ok(())
 }
