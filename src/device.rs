@@ -6,6 +6,8 @@ mod calibration;
 #[cfg(feature = "gpu")]
 mod card;
 mod choice;
+#[cfg(feature = "gpu")]
+mod compiled;
 mod contests;
 #[cfg(feature = "serde")]
 mod keep;

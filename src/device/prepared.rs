@@ -1,17 +1,10 @@
 //! Graphs that are ready to run: plans with what is compiled for them.
 
 use std::sync::{Arc, OnceLock};
-#[cfg(feature = "gpu")]
-use std::sync::{Mutex, PoisonError, RwLock};
 
 #[cfg(feature = "gpu")]
-use tokio::sync::watch;
-
-#[cfg(feature = "gpu")]
-use super::Counter;
+use super::compiled::Compiled;
 use super::{Device, Targets};
-#[cfg(feature = "gpu")]
-use crate::clock::Stopwatch;
 use crate::cost::{Backend, Residence, Way};
 use crate::error::DeviceError;
 use crate::graph::{Graph, NodeId};
@@ -77,12 +70,9 @@ pub(crate) struct Piece {
     pub plan: Arc<Plan>,
     /// With what the CPU compiles for the plan; empty until the first run, and on a GPU for good.
     on_cpu: OnceLock<Arc<CpuProgram>>,
-    /// Empty until the first run, and on the CPU for good.
+    /// Empty on the CPU for good.
     #[cfg(feature = "gpu")]
-    kernels: RwLock<Option<Arc<Kernels>>>,
-    /// Held open by what compiles them.
-    #[cfg(feature = "gpu")]
-    compiling: Mutex<Option<watch::Receiver<()>>>,
+    on_gpu: Compiled,
 }
 
 impl Prepared {
@@ -188,9 +178,7 @@ impl Piece {
             plan: Arc::new(plan),
             on_cpu: OnceLock::new(),
             #[cfg(feature = "gpu")]
-            kernels: RwLock::default(),
-            #[cfg(feature = "gpu")]
-            compiling: Mutex::default(),
+            on_gpu: Compiled::default(),
         }
     }
 
@@ -218,48 +206,7 @@ impl Piece {
         device: &Device,
         gpu: &Gpu,
     ) -> Result<(Arc<Kernels>, bool), DeviceError> {
-        let compiles = loop {
-            if let Some(known) = self.known(gpu) {
-                return Ok((known, false));
-            }
-            match self.begin_compiling() {
-                Ok(compiles) => break compiles,
-                // It ends with whatever compiles, also where nobody awaits that any more.
-                Err(mut compiled) => _ = compiled.changed().await,
-            }
-        };
-        let compiling = Stopwatch::started();
-        let kernels = gpu.compile(device.dispatches(&self.plan), compiles).await?;
-        device.counters().add(Counter::Compiled, kernels.compiled.into());
-        device.counters().spend(Counter::CompileNanos, compiling.total());
-        let mut known = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
-        // Those that another run compiled meanwhile have their parameters on the device already.
-        if let Some(known) = known.as_ref().filter(|known| gpu.can_run(known)) {
-            return Ok((Arc::clone(known), true));
-        }
-        let lost = known.replace(Arc::clone(&kernels));
-        drop(known);
-        lost.into_iter().for_each(Gpu::forget);
-        Ok((kernels, true))
-    }
-
-    /// The kernels, if they were compiled for `gpu`.
-    #[cfg(feature = "gpu")]
-    fn known(&self, gpu: &Gpu) -> Option<Arc<Kernels>> {
-        let known = self.kernels.read().unwrap_or_else(PoisonError::into_inner).clone();
-        known.filter(|kernels| gpu.can_run(kernels))
-    }
-
-    /// What to hold while compiling, or what ends when somebody else no longer does.
-    #[cfg(feature = "gpu")]
-    fn begin_compiling(&self) -> Result<watch::Sender<()>, watch::Receiver<()>> {
-        let mut compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(others) = compiling.as_ref().filter(|others| others.has_changed().is_ok()) {
-            return Err(others.clone());
-        }
-        let (sender, receiver) = watch::channel(());
-        *compiling = Some(receiver);
-        Ok(sender)
+        self.on_gpu.kernels(&self.plan, device, gpu).await
     }
 }
 
