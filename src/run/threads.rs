@@ -1,4 +1,4 @@
-//! Work for rayon's threads: all of it on one of them, or in parts that any of them may do.
+//! Work for other threads: all of it on one of them, or in parts that any of rayon's may do.
 
 mod team;
 
@@ -101,7 +101,7 @@ pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Sen
     result(hand_over(work)).await
 }
 
-/// As [`off_thread`], by a thread to which `leave` leaves it.
+/// As [`off_thread`], but by the thread that `leave` leaves it to.
 #[cfg(feature = "gpu")]
 pub(crate) fn begin_on<R: Send + 'static>(
     leave: impl FnOnce(Work),

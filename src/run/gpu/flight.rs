@@ -139,18 +139,15 @@ impl Flight {
             Landing::Done(Some(readback)) if !shared.health.is_lost() => Ok(Some(readback)),
             Landing::Done(_) => shared.health.check(&shared.device).map(|()| None),
             // To hear why, the device is polled, which frees all that it held.
-            Landing::Unmapped => Err(off_thread(move || shared.unmapped()).await),
+            Landing::Unmapped => {
+                const WHY: &str = "its results cannot be mapped";
+                Err(off_thread(move || shared.health.lost(&shared.device, WHY)).await)
+            }
             Landing::Refused(error) => {
                 shared.groups.clear();
                 Err(error)
             }
         }
-    }
-}
-
-impl Shared {
-    fn unmapped(&self) -> DeviceError {
-        self.health.lost(&self.device, "its results cannot be mapped")
     }
 }
 

@@ -149,7 +149,7 @@ pub(super) enum Spun {
 }
 
 impl Spin {
-    /// Polls for a moment, unless that may take longer.
+    /// Polls for a moment, unless a driver that takes long might make that more.
     pub fn poll(&self, ticket: &Arc<Ticket>, receiver: &mut Receiver<Landing>) -> Spun {
         let Some(_turn) = turns::short() else { return Spun::Enough };
         let watch = &self.watch;

@@ -1,6 +1,6 @@
-//! Whose turn it is with the drivers. While one opens or closes a device or compiles, it may keep every other call of the
-//! process waiting, for tens of milliseconds. So threads with others' futures to poll call none meanwhile, and none of
-//! these begins while they do.
+//! Whose turn it is with the drivers. While a driver opens or closes a device or compiles, it may keep every other call
+//! of the process waiting, for tens of milliseconds. So a thread that has other futures to poll does not call drivers
+//! while a call that takes long is under way, and no such call begins while short ones are.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 static OF_PROCESS: Turns = Turns::new();
 
-/// Short calls, and such as take long: neither begin while the other kind is under way.
+/// Calls that are short, and calls that take long: neither kind begins while one of the other is under way.
 struct Turns {
     /// [`LONG`] for each that takes long, and 1 for each that is short.
     under_way: AtomicU64,
@@ -110,15 +110,11 @@ pub(super) enum On {
 /// The result of `calls`, made here if they need not wait for a driver, else on a thread that does nothing else. If the
 /// future is dropped before that thread was free, nothing is done.
 pub(super) async fn in_turn<R: Send + 'static>(calls: impl FnOnce(On) -> R + Send + 'static) -> R {
-    let elsewhere = {
-        let turn = short();
-        let caller = if turn.is_some() { None } else { caller() };
-        match caller {
-            Some(caller) => begin_on(|work| drop(caller.send(work)), || calls(On::Own)),
-            None => return calls(if turn.is_some() { On::Awaited } else { On::Own }),
-        }
-    };
-    elsewhere.await
+    if let Some(_turn) = short() {
+        return calls(On::Awaited);
+    }
+    let Some(caller) = caller() else { return calls(On::Own) };
+    begin_on(|work| drop(caller.send(work)), || calls(On::Own)).await
 }
 
 /// The thread that calls drivers while something takes long; `None` if it cannot be started. It stays, since a driver may
