@@ -4,8 +4,6 @@ use std::sync::{Arc, MutexGuard};
 
 use smallvec::SmallVec;
 
-#[cfg(feature = "gpu")]
-use super::residence::Left;
 use super::residence::{Handle, Storage};
 use super::state::Kept;
 use crate::device::Device;
@@ -104,10 +102,12 @@ async fn bring_together(
                 _ => new.bring_to_host(device).await?,
             }
         }
-        if there.is_shared
-            && let Some(whole) = apart(device, &there, part, new)?
-        {
-            (*patch, *new, submits) = (None, whole, 1);
+        if there.is_shared {
+            let (device, made) = (device.clone(), new.clone());
+            let whole = Gpu::in_turn(move || apart(&device, &there, part, &made)).await?;
+            if let Some(whole) = whole {
+                (*patch, *new, submits) = (None, whole, 1);
+            }
         }
     }
     if handle.wants_host_copy() {
@@ -138,7 +138,7 @@ async fn try_store_in_turn(
     #[cfg(feature = "gpu")]
     if patches.iter().any(Option::is_some) && device.opened().is_some() {
         let (device, kept, patches) = (device.clone(), kept.to_vec(), patches.clone());
-        let mut left = Left::from(&*made);
+        let mut left = made.to_vec();
         let store =
             move || try_store(&device, &kept, &patches, &mut left).map(|tried| (tried, left));
         let (tried, left) = Gpu::in_turn(store).await?;
