@@ -118,8 +118,11 @@ impl Soak {
         }
     }
 
-    /// Loses the GPU so many times, evenly over the time that is left.
+    /// Loses the GPU, if there is one, so many times, evenly over the time that is left.
     async fn lose(&self, losses: u32) {
+        if !self.device.is_gpu() {
+            return;
+        }
         let pause = self.end.saturating_duration_since(Instant::now()) / (losses + 1);
         for _ in 0..losses {
             tokio::time::sleep(pause).await;
