@@ -4,7 +4,9 @@ mod common;
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Barrier;
+use std::task::{Context, Poll, Waker};
+use std::thread;
 
 use onetrip::{BufferId, Device, GpuCommandBatch};
 
@@ -244,6 +246,37 @@ async fn who_compiles_and_is_not_polled_keeps_nobody_waiting() {
         let others = run(len).await;
         assert_eq!(first.await, others);
     }
+}
+
+#[test]
+fn all_of_rayon_s_threads_may_want_what_another_thread_has_them_compile() {
+    let Some(device) = pollster::block_on(common::gpu()) else { return };
+    let run = || {
+        let ran = device.eval(|b| {
+            let x = b.full(100, 2.0);
+            let y = b.tanh(x);
+            b.cos(y)
+        });
+        async { ran.await.unwrap() }
+    };
+    let all = Barrier::new(rayon::current_num_threads() + 1);
+    let (first, others) = thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            rayon::broadcast(|_| {
+                all.wait();
+                // Now it is compiled by whichever of them is free.
+                all.wait();
+                pollster::block_on(run())
+            })
+        });
+        all.wait();
+        let mut first = pin!(run());
+        let polled = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        all.wait();
+        assert!(polled.is_pending());
+        (pollster::block_on(first), others.join().unwrap())
+    });
+    assert!(others.iter().all(|other| *other == first));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::clock::Stopwatch;
 use crate::error::DeviceError;
 use crate::plan::Plan;
 use crate::run::gpu::{Gpu, Kernels};
+use crate::run::threads::is_of_rayon;
 
 /// The kernels of one plan.
 #[derive(Default)]
@@ -41,7 +42,9 @@ impl Compiled {
                 return Ok((known, false));
             }
             match self.begin() {
-                Compiles::Here(held) => break held,
+                Compiles::Here(held) => break Some(held),
+                // It may not have begun: all of rayon's threads might wait for one that is free.
+                Compiles::Elsewhere(_) if is_of_rayon() => break None,
                 Compiles::Elsewhere(mut closed) => _ = closed.changed().await,
             }
         };

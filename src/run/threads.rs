@@ -95,7 +95,7 @@ pub(crate) fn map_each<T: Send, S, R: Send>(
 /// The result of `work`, done on one of rayon's threads: on this one if it is of rayon, since all of them may be
 /// waiting here for one that is free. If the future is dropped before a thread was free, nothing is done.
 pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    if rayon::current_thread_index().is_some() {
+    if is_of_rayon() {
         return work();
     }
     result(hand_over(work)).await
@@ -121,16 +121,18 @@ pub(crate) type Work = Box<dyn FnOnce() + Send>;
 pub(crate) fn begin<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> impl Future<Output = R> {
-    let begun = match rayon::current_thread_index() {
-        Some(_) => Ok(work()),
-        None => Err(hand_over(work)),
-    };
+    let begun = if is_of_rayon() { Ok(work()) } else { Err(hand_over(work)) };
     async {
         match begun {
             Ok(done) => done,
             Err(receiver) => result(receiver).await,
         }
     }
+}
+
+/// Whether this thread is one of rayon's, which must not wait for what others of them may not have begun.
+pub(crate) fn is_of_rayon() -> bool {
+    rayon::current_thread_index().is_some()
 }
 
 /// Leaves `work` to one of rayon's threads.
