@@ -128,7 +128,7 @@ fn apart(device: &Device, there: &Storage, patch: Patch, new: &Storage) -> Resul
         .transpose()
 }
 
-/// As [`try_store`], by another thread where it might have to wait for a driver.
+/// As [`try_store`], once no driver has to be waited for. Where the future is dropped before its end, nothing has changed.
 async fn try_store_in_turn(
     device: &Device,
     kept: &[Kept],
@@ -137,13 +137,7 @@ async fn try_store_in_turn(
 ) -> Result<Option<u64>> {
     #[cfg(feature = "gpu")]
     if patches.iter().any(Option::is_some) && device.opened().is_some() {
-        let (device, kept, patches) = (device.clone(), kept.to_vec(), patches.clone());
-        let mut left = made.to_vec();
-        let store =
-            move || try_store(&device, &kept, &patches, &mut left).map(|tried| (tried, left));
-        let (tried, left) = Gpu::in_turn(store).await?;
-        made.clone_from_slice(&left);
-        return Ok(tried);
+        return Gpu::at_the_end(|| try_store(device, kept, patches, made)).await;
     }
     try_store(device, kept, patches, made)
 }
@@ -281,11 +275,50 @@ fn submit(device: &Device, patches: &[&Patched]) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use std::panic::Location;
+    #[cfg(feature = "gpu")]
+    use std::task::{Context, Waker};
+    #[cfg(feature = "gpu")]
+    use std::time::Duration;
 
     use super::*;
     use crate::dtype::DType;
     use crate::error::Error;
+    #[cfg(feature = "gpu")]
+    use crate::found::found;
     use crate::ops::Type;
+
+    #[cfg(feature = "gpu")]
+    #[tokio::test]
+    async fn a_run_that_is_dropped_while_a_driver_takes_long_replaces_nothing() {
+        let Some(device) = found(Device::gpu().await) else { return };
+        let state = device.resident(&vec![0_u32; 1 << 20], [4, 1 << 18]).unwrap();
+        let mut batch = crate::GpuCommandBatch::new(&device);
+        let row = batch.input::<u32>("row", [1, 1 << 18]);
+        let old = batch.bind(&state);
+        let new = batch.replace_slice(old, row, 0, 1);
+        batch.update(&state, new);
+        let program = batch.compile().await.unwrap();
+        let is = async |x: u32| {
+            let state = state.read().await.unwrap();
+            state.iter().enumerate().all(|(at, &y)| y == if at >> 18 == 1 { x } else { 0 })
+        };
+        program.run([("row", &[1_u32; 1 << 18])]).await.unwrap();
+        assert!(is(1).await);
+        let long = Gpu::take_long();
+        for polls in 1..10 {
+            let mut run = Box::pin(program.run([("row", &[2_u32; 1 << 18])]));
+            for _ in 0..polls {
+                let polled = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(polled.is_pending(), "nobody waits as long as a driver takes");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            drop(run);
+            assert!(is(1).await, "dropped after {polls} polls");
+        }
+        drop(long);
+        program.run([("row", &[2_u32; 1 << 18])]).await.unwrap();
+        assert!(is(2).await);
+    }
 
     #[tokio::test]
     async fn a_part_that_is_nowhere_is_no_lost_device() {

@@ -254,12 +254,6 @@ impl Gpu {
     pub fn destroy(&self) {
         self.0.device.destroy();
     }
-
-    /// The result of `calls`, which are short: made by another thread where they might have to wait for a driver that
-    /// takes long. If the future is dropped before that thread was free, nothing is done.
-    pub async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
-        turns::in_turn(|_| calls()).await
-    }
 }
 
 impl Sweep for Shared {

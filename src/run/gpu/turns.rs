@@ -8,6 +8,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_timer::Delay;
+
+use super::Gpu;
 use crate::run::threads::{Work, begin_on, waits_here};
 
 /// How long what takes long waits for short calls to end: one may be at a driver that hangs.
@@ -115,6 +118,34 @@ pub(super) async fn in_turn<R: Send + 'static>(calls: impl FnOnce(On) -> R + Sen
     }
     let Some(caller) = caller() else { return calls(On::Own) };
     begin_on(|work| drop(caller.send(work)), || calls(On::Own)).await
+}
+
+impl Gpu {
+    /// The result of `calls`, which are short: made by another thread where they might have to wait for a driver that
+    /// takes long. If the future is dropped before it was free, nothing is done.
+    pub async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
+        in_turn(|_| calls()).await
+    }
+
+    /// As [`in_turn`](Self::in_turn), by this thread, which comes back for a while until nothing takes long: in the poll
+    /// that ends the future. If it is dropped before, nothing is done.
+    pub async fn at_the_end<R>(calls: impl FnOnce() -> R) -> R {
+        const LOOK: Duration = Duration::from_millis(1);
+        const LOOKS: usize = 100;
+        for _ in 0..LOOKS {
+            if let Some(_turn) = short() {
+                return calls();
+            }
+            Delay::new(LOOK).await;
+        }
+        calls()
+    }
+
+    /// As a driver that takes long, until what it returns is dropped.
+    #[cfg(test)]
+    pub fn take_long() -> impl Sized {
+        long()
+    }
 }
 
 /// The thread that calls drivers while something takes long; `None` if it cannot be started. It stays, since a driver may
