@@ -37,6 +37,16 @@ pub(super) struct Compiler {
     pipelines: Pipelines,
 }
 
+/// The pipelines of some dispatches.
+pub(super) struct Made {
+    /// One for each dispatch.
+    pub pipelines: Vec<Arc<Pipeline>>,
+    /// Of the distinct ones, those that were compiled for this.
+    pub compiled: u32,
+    /// And those that were there, or were being compiled for others.
+    pub hits: u32,
+}
+
 impl Compiler {
     pub fn new(device: wgpu::Device, health: Arc<Health>, archive: Option<Archive>) -> Self {
         let (layouts, pipelines) = (Layouts::default(), Pipelines::new());
@@ -48,12 +58,7 @@ impl Compiler {
         dispatches.iter().all(|dispatch| self.pipelines.known(&Key::of(dispatch)).is_some())
     }
 
-    /// A pipeline for each dispatch, with how many of the distinct ones were compiled here and how many were there, or
-    /// were being compiled for others.
-    pub fn compile(
-        &self,
-        dispatches: &[Dispatch],
-    ) -> Result<(Vec<Arc<Pipeline>>, u32, u32), DeviceError> {
+    pub fn compile(&self, dispatches: &[Dispatch]) -> Result<Made, DeviceError> {
         self.check_own(dispatches)?;
         let keys: Vec<Key> = dispatches.iter().map(Key::of).collect();
         let mut distinct: HashMap<&Key, Option<Arc<Pipeline>>> = HashMap::new();
@@ -76,7 +81,7 @@ impl Compiler {
         }
         let hits = distinct.len() as u32 - compiled;
         let pipelines = keys.iter().filter_map(|key| distinct[key].clone()).collect();
-        Ok((pipelines, compiled, hits))
+        Ok(Made { pipelines, compiled, hits })
     }
 
     /// A pipeline that was missing, and whether it was compiled here: what somebody else compiles is waited for.

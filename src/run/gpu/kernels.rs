@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::ahead::Ahead;
+use super::compiler::Made;
 use super::gate::Gate;
 use super::pipelines::Pipeline;
 use super::pool::{Kind, Lease, Needs, size_class};
@@ -25,7 +26,7 @@ pub(crate) struct Kernels {
     pub(super) took: AtomicU64,
     /// Pipelines compiled for these kernels.
     pub compiled: u32,
-    /// Pipelines found in the cache.
+    /// Pipelines that were there, or were being compiled for others.
     pub hits: u32,
 }
 
@@ -107,7 +108,7 @@ impl Gpu {
     ) -> Result<Arc<Kernels>, DeviceError> {
         let shared = &self.0;
         shared.health.check(&shared.device)?;
-        let (pipelines, compiled, hits) = shared.compiler.compile(&dispatches)?;
+        let Made { pipelines, compiled, hits } = shared.compiler.compile(&dispatches)?;
         let (words, offsets) = shared.params(&dispatches);
         let params = if words.is_empty() {
             None

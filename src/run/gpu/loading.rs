@@ -33,7 +33,7 @@ impl Shared {
     fn run_first(&self) -> Result<(), DeviceError> {
         // Without an archive: a driver that finds a kernel on disk need not load its compiler.
         let compiler = Compiler::new(self.device.clone(), Arc::clone(&self.health), None);
-        let (pipelines, ..) = compiler.compile(&[kernel()])?;
+        let pipelines = compiler.compile(&[kernel()])?.pipelines;
         let _at_work = gate::enter()?;
         let scope = Scope::open(&self.device, &self.health);
         let mut encoder = self.encoder();
