@@ -138,10 +138,8 @@ async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error()
         assert!(gpu.owns(&resident) && !resident.is_lost());
         let mut reading = Box::pin(gpu.read_resident(&resident));
         for _ in 0..polls {
-            if std::future::poll_fn(|context| {
-                std::task::Poll::Ready(reading.as_mut().poll(context).is_ready())
-            })
-            .await
+            if poll_fn(|context| std::task::Poll::Ready(reading.as_mut().poll(context).is_ready()))
+                .await
             {
                 continue 'polls;
             }

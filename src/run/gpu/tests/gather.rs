@@ -7,7 +7,6 @@ use super::super::pool::Needs;
 use super::super::ticket::Ticket;
 use super::*;
 use crate::error::Error;
-use crate::run::threads;
 
 type Running = Pin<Box<dyn Future<Output = Result<GpuRun, Error>> + Send>>;
 

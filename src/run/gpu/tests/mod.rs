@@ -14,6 +14,8 @@ mod failures;
 mod gather;
 mod trips;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ use crate::found::found;
 use crate::graph::NodeId;
 use crate::plan::{Home, Plan, Value, ValueId};
 use crate::run::budget::Permit;
+use crate::run::threads;
 use crate::shape::Shape;
 use crate::trace::Timeline;
 
@@ -149,6 +152,12 @@ fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
         permit: Permit::default(),
         timeline: Timeline::default(),
     }
+}
+
+/// As on a thread that has nothing else to do: it may be kept waiting by what other tests open or compile.
+async fn here<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| threads::waiting(|| future.as_mut().poll(context))).await
 }
 
 /// Waits for what another thread does.

@@ -210,7 +210,7 @@ impl AsRef<[u8]> for Watched {
 #[tokio::test]
 async fn large_uploads_and_those_of_first_runs_are_packed_off_the_awaiting_thread() {
     let gpu = gpu_or_return!();
-    let here = std::thread::current().id();
+    let awaiting = std::thread::current().id();
     for (len, is_large) in [(1000, false), (2 << 20, true)] {
         let data = Arc::new(Watched(vec![7; len * 4], Mutex::default()));
         let mut plan = Builder::new();
@@ -220,13 +220,13 @@ async fn large_uploads_and_those_of_first_runs_are_packed_off_the_awaiting_threa
         let program = job(&gpu, plan, Vec::new(), Vec::new());
         for round in 0..2 {
             let uploads = vec![Arc::clone(&data) as HostData];
-            let run = soon(gpu.run(Job { uploads, ..program.clone() })).await.unwrap();
+            let run = soon(here(gpu.run(Job { uploads, ..program.clone() }))).await.unwrap();
             assert!(run.read::<u32>(0) == vec![0x0707_0707; len]);
             let readers = std::mem::take(&mut *data.1.lock().unwrap());
             // The first run allocates.
             let is_elsewhere = is_large || round == 0;
             assert!(!readers.is_empty(), "{len} {round}");
-            assert!(readers.iter().all(|&id| (id != here) == is_elsewhere), "{len} {round}");
+            assert!(readers.iter().all(|&id| (id != awaiting) == is_elsewhere), "{len} {round}");
         }
     }
 }
