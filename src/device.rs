@@ -12,6 +12,8 @@ mod contests;
 #[cfg(feature = "serde")]
 mod keep;
 mod learning;
+#[cfg(feature = "gpu")]
+mod making;
 mod metrics;
 mod plans;
 mod pools;

@@ -318,6 +318,25 @@ async fn a_resident_made_on_a_lost_device_goes_to_the_next() {
     assert_eq!(outputs.read(y).await.unwrap(), product_by_hand(&data, &weights));
 }
 
+#[tokio::test]
+async fn who_opens_the_device_again_and_is_not_polled_keeps_nobody_waiting() {
+    let Some(device) = device(Recovery::Reopen).await else { return };
+    for times in 1..12 {
+        device.simulate_loss();
+        let mut parked = pin!(device.eval(|b| b.full(3, times as f32)));
+        let done = polled(parked.as_mut(), times).await;
+        for _ in 0..3 {
+            let others = soon(device.eval(|b| b.full(2, 7.0_f32))).await.unwrap();
+            assert_eq!(others, [7.0; 2], "beside one that was polled {times} times");
+        }
+        let parked = match done {
+            Some(done) => done,
+            None => soon(parked).await,
+        };
+        assert_eq!(parked.unwrap(), [times as f32; 3]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_tasks_go_on_over_many_losses() {
     let Some(device) = device(Recovery::Reopen).await else { return };

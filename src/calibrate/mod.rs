@@ -260,7 +260,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_is_stopped_leaves_no_compiler_at_work() {
-        let opened = Gpu::open(&AdapterChoice::best(None, true), None).await;
+        let opened = Gpu::open(&AdapterChoice::best(None, true), None, ()).await;
         let Some(gpu) = found(opened) else { return };
         let mut profile = DeviceProfile::typical(2);
         let target = Target {

@@ -215,7 +215,7 @@ impl DeviceBuilder {
     async fn any_gpu(self, sides: Sides) -> Result<Device> {
         let choice = AdapterChoice::best(adapter_from_environment(), true);
         let start = self.start(sides)?;
-        Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone()).await?, sides, start))
+        Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone(), ()).await?, sides, start))
     }
 
     #[cfg(feature = "gpu")]
@@ -226,7 +226,7 @@ impl DeviceBuilder {
         let choice = AdapterChoice::best(named, software_too);
         let start = self.start(Sides::Both)?;
         let falls_back = !software_too && start.placement != Placement::Gpu;
-        match Gpu::open(&choice, start.store.clone()).await {
+        match Gpu::open(&choice, start.store.clone(), ()).await {
             Ok(gpu) => Ok(Device::with_gpu(gpu, Sides::Both, start)),
             Err(error) if !falls_back => Err(error.into()),
             Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::Device;
+use super::making::{Make, Making};
 use super::recovery::{DeviceLoss, Listeners, Recovery};
 use crate::error::{DeviceError, Error, Result};
 use crate::run::gpu::{AdapterChoice, Gpu};
@@ -17,8 +18,7 @@ pub(crate) struct Card {
     /// Opens this adapter and no other.
     choice: AdapterChoice,
     store: Option<Arc<Store>>,
-    /// Held by who opens it again.
-    reopening: tokio::sync::Mutex<()>,
+    reopening: Making,
     pub(super) listeners: Listeners,
     losses: AtomicU64,
 }
@@ -37,7 +37,7 @@ impl Card {
             recovery,
             choice,
             store,
-            reopening: tokio::sync::Mutex::default(),
+            reopening: Making::default(),
             listeners: Listeners::default(),
             losses: AtomicU64::new(0),
         }
@@ -87,22 +87,34 @@ impl Card {
         self.listeners.tell(&DeviceLoss { reason, recovery: self.recovery, losses });
     }
 
-    /// Opens the adapter again, unless somebody else did.
+    /// Opens the adapter again, unless somebody else does.
     async fn reopen(&self) -> Result<()> {
-        let _reopening = self.reopening.lock().await;
+        let held = match self.reopening.begin(|| self.is_sound().then_some(())).await {
+            Make::Made(()) => return Ok(()),
+            Make::Here(held) => held,
+        };
         let lost = self.opened();
         let Some(reason) = lost.loss().map(str::to_owned) else { return Ok(()) };
         let not_reopened = |why: String| DeviceError::NotReopened { reason: reason.clone(), why };
-        let opened = Gpu::open(&self.choice, self.store.clone()).await;
+        let opened = Gpu::open(&self.choice, self.store.clone(), held).await;
         let gpu = opened.map_err(|error| not_reopened(error.to_string()))?;
         if gpu.info() != lost.info() || gpu.limits() != lost.limits() {
             return Err(not_reopened("the adapter came back as another".into()).into());
         }
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        // Who has opened it is not always polled before somebody else begins.
+        if current.gpu.loss().is_none() {
+            return Ok(());
+        }
         let lost = std::mem::replace(&mut *current, Current { gpu, told: false });
         drop(current);
         lost.gpu.close();
         Ok(())
+    }
+
+    /// Whether the device that was opened last is not known to be lost.
+    fn is_sound(&self) -> bool {
+        self.opened().loss().is_none()
     }
 }
 

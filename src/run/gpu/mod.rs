@@ -118,17 +118,22 @@ struct Shared {
 
 impl Gpu {
     /// Opens the best adapter that fits `choice`, off the awaiting thread: that takes drivers a tenth of a second. Compiled
-    /// pipelines are kept in `store`.
+    /// pipelines are kept in `store`, and `held` is held meanwhile.
     pub async fn open(
         choice: &AdapterChoice,
         store: Option<Arc<Store>>,
+        held: impl Send + 'static,
     ) -> Result<Self, DeviceError> {
         if cfg!(target_arch = "wasm32") {
             return Self::open_here(choice, store).await;
         }
         Gate::of_process();
         let choice = choice.clone();
-        off_thread(move || pollster::block_on(Self::open_here(&choice, store))).await
+        let open = move || {
+            let _held = held;
+            pollster::block_on(Self::open_here(&choice, store))
+        };
+        off_thread(open).await
     }
 
     async fn open_here(

@@ -20,7 +20,7 @@ impl Folder {
     async fn open(&self) -> Option<Gpu> {
         let choice = AdapterChoice::best(None, true);
         let store = Arc::new(Store::new(self.0.clone()));
-        found(Gpu::open(&choice, Some(store)).await)
+        found(Gpu::open(&choice, Some(store), ()).await)
     }
 
     fn files(&self) -> Vec<PathBuf> {

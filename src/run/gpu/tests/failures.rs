@@ -223,7 +223,7 @@ async fn results_outlive_the_device() {
 fn an_adapter_that_is_not_there_is_an_error() {
     let choice = AdapterChoice::best(Some("no such card".into()), true);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let error = runtime.block_on(Gpu::open(&choice, None)).err().unwrap();
+    let error = runtime.block_on(Gpu::open(&choice, None, ())).err().unwrap();
     assert!(matches!(error, DeviceError::NoAdapter { .. }), "{error}");
 }
 

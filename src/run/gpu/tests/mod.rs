@@ -34,7 +34,7 @@ use crate::trace::Timeline;
 /// Any adapter.
 async fn gpu() -> Option<Gpu> {
     let choice = AdapterChoice::best(None, true);
-    found(Gpu::open(&choice, None).await)
+    found(Gpu::open(&choice, None, ()).await)
 }
 
 /// A plan under construction.
