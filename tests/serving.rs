@@ -95,7 +95,11 @@ async fn what_never_fits_is_an_error_at_once() {
         let y = batch.exp(x);
         batch.download(y);
         let error = batch.execute().await.unwrap_err();
-        let Error::Run(RunError::OverBudget { needs, budget }) = error else { panic!("{error}") };
+        let text = error.to_string();
+        assert!(text.contains("the run that makes exp (at tests/serving.rs:"), "{text}");
+        let Error::Run(RunError::OverBudget { needs, budget, .. }) = error else {
+            panic!("{text}")
+        };
         assert!(needs >= 4 * 300 * 300 && budget == BUDGET, "{error}");
         let metrics = device.metrics();
         assert_eq!((metrics.failed, metrics.cancelled), (1, 0), "{metrics:?}");

@@ -3,8 +3,11 @@
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use smallvec::SmallVec;
+
 use super::launch::{Results, Run, admit, tell};
-use super::residence::{self, Handle, Left};
+use super::recorded::Recorded;
+use super::residence::{self, Left};
 use super::state::{Kept, Turns};
 use super::stats::RunStats;
 use super::store::store;
@@ -12,10 +15,9 @@ use crate::clock::Stopwatch;
 use crate::cost::{Placement, Ran, Residence, Way};
 use crate::device::{Choice, Device, Prepared, Turn, Wanted};
 use crate::error::{DeviceError, Error, Result};
-use crate::graph::Graph;
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
-use crate::trace::{Timeline, stage};
+use crate::trace::{OFF, Timeline, stage};
 
 /// How often a run or a transfer is repeated whose device is lost.
 const REPEATS: u64 = 3;
@@ -23,16 +25,10 @@ const REPEATS: u64 = 3;
 /// What is run: by a batch or a program.
 #[derive(Clone, Copy)]
 pub(super) struct Attempt<'a> {
-    pub device: &'a Device,
-    pub graph: &'a Graph,
-    pub placement: Placement,
-    /// By position of the graph's residents.
-    pub residents: &'a [Handle],
-    /// In the order of the graph's keeps.
-    pub kept: &'a [Kept],
-    pub plan: &'a PlanCell,
+    recorded: &'a Recorded,
+    plan: &'a PlanCell,
     /// Where the times of the run go.
-    pub timeline: &'a Timeline,
+    timeline: &'a Timeline,
 }
 
 /// What a run made.
@@ -62,35 +58,58 @@ impl PlanCell {
     }
 }
 
+impl Recorded {
+    /// A run of it as it stands, or the way there, by `plan` where that still holds.
+    pub(super) fn attempt<'a>(&'a self, plan: &'a PlanCell) -> Attempt<'a> {
+        self.timed_attempt(plan, &OFF)
+    }
+
+    /// As [`attempt`](Self::attempt), whose times go to `timeline`.
+    pub(super) fn timed_attempt<'a>(
+        &'a self,
+        plan: &'a PlanCell,
+        timeline: &'a Timeline,
+    ) -> Attempt<'a> {
+        Attempt { recorded: self, plan, timeline }
+    }
+}
+
 impl Attempt<'_> {
     /// It, where the data of its residents lies so.
     pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> Wanted<'b> {
-        let &Self { graph, placement, .. } = self;
-        let is_bound = |kept: &Kept| self.residents.iter().any(|bound| bound.is_same(&kept.handle));
-        Wanted { graph, placement, residents, is_stateful: self.kept.iter().any(is_bound) }
+        let Recorded { graph, residents: bound, kept, placement, .. } = self.recorded;
+        let is_bound = |kept: &Kept| bound.iter().any(|bound| bound.is_same(&kept.handle));
+        let is_stateful = kept.iter().any(is_bound);
+        Wanted { graph, placement: *placement, residents, is_stateful }
     }
 
     /// What runs go by, for data where it lies now: the plan that was used last, one that the device made before, or a
     /// new one.
     pub fn choice(&self, stats: &mut RunStats) -> Result<Choice> {
-        let residents = residence::residences(self.graph, self.residents)?;
-        let named = matches!(self.placement, Placement::Cpu | Placement::Gpu);
+        let Recorded { device, placement, .. } = self.recorded;
+        let residents = self.residences()?;
+        let named = matches!(placement, Placement::Cpu | Placement::Gpu);
         let fits = |choice: &Choice| {
             let bound = if named { &[] } else { &residents[..] };
-            choice.fits(self.device, bound)
+            choice.fits(device, bound)
         };
         if let Some(choice) = self.plan.get().filter(fits) {
             return Ok(choice);
         }
-        let choice = self.planned(stats, || self.device.prepare(&self.wanted(&residents)))?;
+        let choice = self.planned(stats, || device.prepare(&self.wanted(&residents)))?;
         self.plan.set(&choice);
         Ok(choice)
     }
 
     /// The plan for a way that is tried.
     fn on_trial(&self, way: Way, stats: &mut RunStats) -> Result<Arc<Prepared>> {
-        let residents = residence::residences(self.graph, self.residents)?;
-        self.planned(stats, || self.device.prepare_way(&self.wanted(&residents), way))
+        let residents = self.residences()?;
+        self.planned(stats, || self.recorded.device.prepare_way(&self.wanted(&residents), way))
+    }
+
+    /// Where the data of its residents lies.
+    fn residences(&self) -> Result<SmallVec<[Residence; 8]>> {
+        residence::residences(&self.recorded.graph, &self.recorded.residents)
     }
 
     /// The turn of a run with the plan for its way; with none if that cannot be made, which ends the trial, as `usual`.
@@ -103,7 +122,7 @@ impl Attempt<'_> {
         if let Ok(prepared) = self.on_trial(turn.way, stats) {
             return (Some(turn), prepared);
         }
-        self.device.tried(&mut turn, Ran::Failed, || true);
+        self.recorded.device.tried(&mut turn, Ran::Failed, || true);
         (None, usual)
     }
 
@@ -114,7 +133,7 @@ impl Attempt<'_> {
         plan: impl FnOnce() -> Result<(R, bool)>,
     ) -> Result<R> {
         let planning = Stopwatch::started();
-        let stage = stage!(self.timeline, "plan", operations = self.graph.len());
+        let stage = stage!(self.timeline, "plan", operations = self.recorded.graph.len());
         let (planned, known) = stage.of(plan)?;
         if known {
             stats.plan_hits = 1;
@@ -126,15 +145,16 @@ impl Attempt<'_> {
 
     /// Plans the graph and compiles its kernels, for each way that runs may go.
     pub async fn compile(&self) -> Result<()> {
+        let device = &self.recorded.device;
         let mut stats = RunStats::default();
         loop {
             let choice = self.choice(&mut stats)?;
             let stage = stage!(self.timeline, "compile");
-            let mut compiled = stage.over(pin!(choice.prepared.compile(self.device))).await;
+            let mut compiled = stage.over(pin!(choice.prepared.compile(device))).await;
             for &way in choice.untried() {
                 // What else is wrong with a way ends its trial, when a run would go it.
                 let Ok(prepared) = self.on_trial(way, &mut stats) else { continue };
-                let tried = prepared.compile(self.device).await;
+                let tried = prepared.compile(device).await;
                 compiled = compiled
                     .and(tried.or_else(|error| if is_lost(&error) { Err(error) } else { Ok(()) }));
             }
@@ -152,12 +172,13 @@ impl Attempt<'_> {
         uploads: impl FnOnce() -> Result<Vec<Arc<HostBuffer>>>,
         stats: &mut RunStats,
     ) -> Result<Done> {
-        let counted = self.device.counted();
+        let device = &self.recorded.device;
+        let counted = device.counted();
         let _turns = turns.take().await;
         let (mut uploads, mut data) = (Some(uploads), Vec::new());
         let done = loop {
             let tried = self.once(&mut uploads, &mut data, stats).await;
-            tell(self.device, stats, tried.as_ref().err());
+            tell(device, stats, tried.as_ref().err());
             let Err(error) = tried else { break tried };
             if let Err(error) = self.recover(error, stats).await {
                 break Err(error);
@@ -174,22 +195,23 @@ impl Attempt<'_> {
         data: &mut Vec<Arc<HostBuffer>>,
         stats: &mut RunStats,
     ) -> Result<Done> {
+        let &Self { recorded, timeline, .. } = self;
         let choice = self.choice(stats)?;
         let mut turn = choice.turn();
         let mut prepared = Arc::clone(&choice.prepared);
         if let Some(away) = turn.take_if(|turn| turn.is_away) {
             (turn, prepared) = self.try_away(away, prepared, stats);
         }
-        let permit = admit(self.device, &prepared, self.timeline, stats).await?;
+        let permit = admit(recorded, &prepared, timeline, stats).await?;
         if let Some(uploads) = uploads.take() {
-            *data = stage!(self.timeline, "gather").of(uploads)?;
+            *data = stage!(timeline, "gather").of(uploads)?;
         }
         let done = self.launch(prepared, data, permit, turn.as_mut(), stats).await;
         match (done, turn) {
             (Err(Error::Device(error)), Some(mut turn)) if turn.is_away && !is_lost(&error) => {
-                self.device.tried(&mut turn, Ran::Failed, || true);
+                recorded.device.tried(&mut turn, Ran::Failed, || true);
                 let prepared = Arc::clone(&choice.prepared);
-                let permit = admit(self.device, &prepared, self.timeline, stats).await?;
+                let permit = admit(recorded, &prepared, timeline, stats).await?;
                 self.launch(prepared, data, permit, None, stats).await
             }
             (done, _) => done,
@@ -205,7 +227,8 @@ impl Attempt<'_> {
         turn: Option<&mut Turn<'_>>,
         stats: &mut RunStats,
     ) -> Result<Done> {
-        let &Self { device, graph, residents, timeline, .. } = self;
+        let Recorded { device, graph, residents, kept: keeps, .. } = self.recorded;
+        let timeline = self.timeline;
         let run = Run { device, prepared: &prepared, graph, uploads, residents, permit, timeline };
         let finished = run.finish(turn, stats).await;
         drop(run);
@@ -214,13 +237,13 @@ impl Attempt<'_> {
         if prepared.saved_near > 0.0 {
             residence::note_saving(device, residents, prepared.saved_near);
         }
-        stats.submits += store(device, self.kept, &mut kept).await?;
+        stats.submits += store(device, keeps, &mut kept).await?;
         Ok(Done { prepared, results, kept })
     }
 
     /// As [`recover`]; what the timeline has of the run that failed is forgotten.
     async fn recover(&self, error: Error, stats: &mut RunStats) -> Result<()> {
-        Box::pin(recover(self.device, error, &mut stats.recoveries)).await?;
+        Box::pin(recover(&self.recorded.device, error, &mut stats.recoveries)).await?;
         self.timeline.forget();
         Ok(())
     }

@@ -8,16 +8,17 @@ use std::time::Duration;
 use super::fault::fault;
 use super::leg::Leg;
 use super::read::Found;
+use super::recorded::Recorded;
 use super::residence::{Handle, Left};
 use super::stats::RunStats;
 use crate::clock::{Stopwatch, nanoseconds};
 use crate::cost::{Backend, Ran};
 use crate::device::{Counter, Device, Pieces, Prepared, Turn};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, RunError};
 use crate::graph::{Graph, NodeId};
 use crate::plan::Made;
 use crate::run::HostBuffer;
-use crate::run::budget::Permit;
+use crate::run::budget::{Permit, TooMuch};
 #[cfg(feature = "gpu")]
 use crate::run::gpu::GpuRun;
 use crate::trace::{Timeline, event, stage};
@@ -39,19 +40,27 @@ pub(super) struct Run<'a> {
 }
 
 /// Waits for room for a run in the device's memory budget.
+///
+/// # Errors
+/// [`RunError::OverBudget`], at once, if there will never be enough.
 pub(super) async fn admit(
-    device: &Device,
+    recorded: &Recorded,
     prepared: &Prepared,
     timeline: &Timeline,
     stats: &mut RunStats,
 ) -> Result<Permit> {
     let room = stage!(timeline, "wait", bytes = prepared.bytes);
-    let budget = device.budget();
+    let budget = recorded.device.budget();
     if budget.room().is_none() {
         return Ok(room.of(Permit::default));
     }
     let waiting = Stopwatch::started();
-    let permit = room.over(pin!(budget.admit(prepared.bytes))).await?;
+    let admitted = room.over(pin!(budget.admit(prepared.bytes))).await;
+    let permit = admitted.map_err(|TooMuch { needs, budget }| RunError::OverBudget {
+        of: recorded.first_result(),
+        needs,
+        budget,
+    })?;
     stats.wait_time = waiting.total();
     Ok(permit)
 }

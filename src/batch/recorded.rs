@@ -3,7 +3,6 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::attempt::{Attempt, PlanCell};
 use super::names::Names;
 use super::residence::Handle;
 use super::state::{Kept, Turns};
@@ -13,7 +12,6 @@ use crate::error::{DataError, DeviceError, Error, Origin, Result};
 use crate::graph::{Graph, NodeId};
 use crate::ops::Op;
 use crate::run::HostBuffer;
-use crate::trace::{OFF, Timeline};
 
 /// A graph with its data, for one device.
 #[derive(Clone, Debug)]
@@ -69,28 +67,6 @@ impl Recorded {
     /// The residents for which its runs take turns.
     pub(super) fn turns(&self) -> Turns {
         Turns::of(&self.residents, &self.kept)
-    }
-
-    /// A run of it as it stands, or the way there, by `plan` where that still holds.
-    pub(super) fn attempt<'a>(&'a self, plan: &'a PlanCell) -> Attempt<'a> {
-        self.timed_attempt(plan, &OFF)
-    }
-
-    /// As [`attempt`](Self::attempt), whose times go to `timeline`.
-    pub(super) fn timed_attempt<'a>(
-        &'a self,
-        plan: &'a PlanCell,
-        timeline: &'a Timeline,
-    ) -> Attempt<'a> {
-        Attempt {
-            device: &self.device,
-            graph: &self.graph,
-            placement: self.placement,
-            residents: &self.residents,
-            kept: &self.kept,
-            plan,
-            timeline,
-        }
     }
 
     /// `uploads`, of which each must have data by now.

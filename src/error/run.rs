@@ -69,10 +69,12 @@ impl FaultKind {
 pub enum RunError {
     /// It needs more memory than runs may ever hold at once.
     #[error(
-        "the run holds {needs} bytes at once, and the device's budget is {budget}; \
+        "the run that makes {of} holds {needs} bytes at once, and the device's budget is {budget}; \
          split the batch, or open the device with another `memory_budget`"
     )]
     OverBudget {
+        /// The first result of the run.
+        of: Origin,
         /// Bytes that the run holds at once.
         needs: u64,
         /// The device's budget in bytes.

@@ -5,12 +5,19 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::error::RunError;
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The memory that runs may hold at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Option<Arc<Limited>>);
+
+/// Why a run will never have what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMuch {
+    pub needs: u64,
+    /// All that there is.
+    pub budget: u64,
+}
 
 #[derive(Debug)]
 struct Limited {
@@ -61,13 +68,13 @@ impl Budget {
     /// Waits until `bytes` are left, after all who asked before.
     ///
     /// # Errors
-    /// [`RunError::OverBudget`], at once, if there are never so many.
-    pub async fn admit(&self, bytes: u64) -> Result<Permit, RunError> {
+    /// [`TooMuch`], at once, if there are never so many.
+    pub async fn admit(&self, bytes: u64) -> Result<Permit, TooMuch> {
         let Some(limited) = &self.0 else {
             return Ok(Permit::default());
         };
         if bytes > limited.bytes {
-            return Err(RunError::OverBudget { needs: bytes, budget: limited.bytes });
+            return Err(TooMuch { needs: bytes, budget: limited.bytes });
         }
         Admission { to: limited, bytes, ticket: None }.await;
         Ok(Permit(Some(Arc::new(Held { of: Arc::clone(limited), bytes }))))
@@ -221,7 +228,7 @@ mod tests {
         let _held = budget.admit(4).await.unwrap();
         for needs in [5, u64::MAX] {
             let error = budget.admit(needs).await.unwrap_err();
-            assert_eq!(error, RunError::OverBudget { needs, budget: 4 });
+            assert_eq!(error, TooMuch { needs, budget: 4 });
         }
         assert_eq!((budget.room(), Budget::default().room()), (Some(4), None));
         Budget::default().admit(u64::MAX).await.unwrap();

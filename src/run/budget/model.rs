@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::{Budget, Permit};
-use crate::error::RunError;
+use super::{Budget, Permit, TooMuch};
 
 const RUNS: usize = 4;
 /// Bytes that there are.
@@ -68,7 +67,7 @@ impl Wake for Woken {
     }
 }
 
-type Admission = Pin<Box<dyn Future<Output = Result<Permit, RunError>>>>;
+type Admission = Pin<Box<dyn Future<Output = Result<Permit, TooMuch>>>>;
 
 #[derive(Default)]
 enum State {
