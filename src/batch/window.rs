@@ -149,8 +149,11 @@ impl GpuCommandBatch {
     ) -> Result<(usize, usize), Refusal> {
         let shape = self.shape_of(x)?;
         let axis = resolve(axis, &shape)?;
-        Slide::new(window, shape[axis], (0, 0), false)
-            .map_err(|wrong| wrong.mistake(axis, &shape))?;
+        let slide = match window.step {
+            0 => Err(Wrong::Zero("step")),
+            _ => Slide::new(window, shape[axis], (0, 0), false),
+        };
+        slide.map_err(|wrong| wrong.mistake(axis, &shape))?;
         check_rank(&shape, 1)?;
         Ok((axis, shape.rank()))
     }
