@@ -89,7 +89,7 @@ impl Card {
 
     /// Opens the adapter again, unless somebody else does.
     async fn reopen(&self) -> Result<()> {
-        let held = match self.reopening.begin(|| self.is_sound().then_some(())).await {
+        let held = match self.reopening.begin(&(), || self.is_sound().then_some(())).await {
             Make::Made(()) => return Ok(()),
             Make::Here(held) => held,
         };

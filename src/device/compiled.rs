@@ -7,14 +7,14 @@ use super::{Counter, Device};
 use crate::clock::Stopwatch;
 use crate::error::DeviceError;
 use crate::plan::Plan;
-use crate::run::gpu::{Gpu, Kernels};
+use crate::run::gpu::{Gpu, GpuId, Kernels};
 
 /// The kernels of one plan.
 #[derive(Default)]
 pub(super) struct Compiled {
     /// Empty until the first run.
     kernels: RwLock<Option<Arc<Kernels>>>,
-    compiling: Making,
+    compiling: Making<GpuId>,
 }
 
 impl Compiled {
@@ -25,7 +25,7 @@ impl Compiled {
         device: &Device,
         gpu: &Gpu,
     ) -> Result<(Arc<Kernels>, bool), DeviceError> {
-        let held = match self.compiling.begin(|| self.known(gpu)).await {
+        let held = match self.compiling.begin(&gpu.id(), || self.known(gpu)).await {
             Make::Made(known) => return Ok((known, false)),
             Make::Here(held) => held,
         };

@@ -47,7 +47,7 @@ mod trip;
 mod turns;
 mod waves;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
@@ -99,6 +99,16 @@ pub(crate) struct GpuCounts {
 /// An opened GPU. Clones are the same device.
 #[derive(Clone)]
 pub(crate) struct Gpu(Arc<Shared>);
+
+/// Which GPU something is for, while it is open and after.
+#[derive(Clone)]
+pub(crate) struct GpuId(Weak<Shared>);
+
+impl PartialEq for GpuId {
+    fn eq(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.0, &other.0)
+    }
+}
 
 struct Shared {
     device: wgpu::Device,
@@ -228,6 +238,10 @@ impl Gpu {
 
     pub fn info(&self) -> &GpuInfo {
         &self.0.info
+    }
+
+    pub fn id(&self) -> GpuId {
+        GpuId(Arc::downgrade(&self.0))
     }
 
     /// Why the device can do nothing more, if it is so.
