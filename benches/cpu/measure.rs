@@ -46,7 +46,8 @@ impl Bench {
         name.contains(&self.filter)
     }
 
-    /// Measures a graph over residents in turn with `beside`, and returns the result.
+    /// Measures a graph over residents in turn with `beside`, and returns the result. As by hand, the memory of the last
+    /// result is that of the next.
     pub async fn pair(
         &self,
         name: &str,
@@ -60,14 +61,14 @@ impl Bench {
             let (batch, _) = recorded.get_or_insert_with(|| {
                 let mut batch = GpuCommandBatch::new(&self.device);
                 let result = record(&mut batch);
-                let kept = batch.keep(result);
-                (batch, kept)
+                batch.download(result);
+                (batch, result)
             });
             batch.execute().await
         };
         self.passes(name, work, pass, other, beside).await?;
-        let (_, kept) = recorded.ok_or("nothing was recorded")?;
-        Ok(kept.read().await?)
+        let (batch, result) = recorded.ok_or("nothing was recorded")?;
+        Ok(batch.read(result).await?)
     }
 
     /// Measures `pass` in turn with `beside`, prints both, and returns the last result of `pass`.
