@@ -291,7 +291,7 @@ fn windows() {
             b.unfold(x, 0, 5, 1)
         },
     );
-    refused("unfold: stride must be at least 1, not 0", |b| {
+    refused("unfold: step must be at least 1, not 0", |b| {
         let x = zeros(b, [4]);
         b.unfold(x, -1, 2, 0)
     });
