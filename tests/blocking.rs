@@ -34,6 +34,36 @@ fn programs_run_without_an_executor() {
     program.run_unless_blocking(std::future::pending(), data).expect("a run to its end");
 }
 
+/// Runs on rayon's threads that wait for their turn keep all of them, and whose turn it is needs one.
+#[test]
+fn all_of_rayon_s_threads_may_wait_for_a_run_that_is_handed_over() {
+    const LEN: usize = 1 << 20;
+    const RUNS: usize = 50;
+    let device = Device::cpu();
+    let total = device.resident(&vec![0.0_f32; LEN], LEN).expect("room");
+    let mut batch = GpuCommandBatch::new(&device);
+    let old = batch.bind(&total);
+    let new = batch.add_scalar(old, 1.0);
+    batch.update(&total, new);
+    let program = batch.compile_blocking().expect("a sound batch");
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let awaited = program.clone();
+    let elsewhere = runtime.spawn(async move {
+        for _ in 0..RUNS {
+            awaited.run(NOTHING).await.expect("a run");
+        }
+    });
+    let run = |_: rayon::BroadcastContext<'_>| {
+        for _ in 0..RUNS {
+            program.run_blocking(NOTHING).expect("a run");
+        }
+    };
+    let threads = rayon::broadcast(run).len();
+    runtime.block_on(elsewhere).expect("no panic");
+    let runs = (RUNS * (threads + 1)) as f32;
+    assert!(total.read_blocking().expect("the data").iter().all(|&x| x == runs));
+}
+
 #[cfg(feature = "ndarray")]
 #[test]
 fn arrays_are_read_without_an_executor() {

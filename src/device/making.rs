@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::run::threads::is_of_rayon;
+use crate::run::threads::does_work;
 
 /// Whether something is being made, and for which of several. No lock: who is next to have one, and is not polled, would
 /// keep all others waiting.
@@ -44,7 +44,7 @@ impl<K: Clone + PartialEq> Making<K> {
             }
             match self.enter(key) {
                 Ok(sender) => return Make::Here(Held(Some(sender))),
-                Err(_) if is_of_rayon() => return Make::Here(Held(None)),
+                Err(_) if does_work() => return Make::Here(Held(None)),
                 Err(mut others) => _ = others.changed().await,
             }
         }

@@ -1,5 +1,6 @@
 //! Work for other threads: all of it on one of them, or in parts that any of rayon's may do.
 
+mod handed;
 mod team;
 
 use std::cell::Cell;
@@ -8,7 +9,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-#[cfg(any(feature = "blocking", feature = "gpu", test))]
 use std::thread::LocalKey;
 
 use rayon::spawn;
@@ -95,7 +95,7 @@ pub(crate) fn map_each<T: Send, S, R: Send>(
 /// The result of `work`, done on one of rayon's threads: on this one if it is of rayon, since all of them may be
 /// waiting here for one that is free. If the future is dropped before a thread was free, nothing is done.
 pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    if is_of_rayon() {
+    if does_work() {
         return work();
     }
     result(hand_over(work)).await
@@ -113,7 +113,6 @@ pub(crate) fn begin_on<R: Send + 'static>(
 }
 
 /// Work for another thread, which never panics.
-#[cfg(feature = "gpu")]
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
 /// As [`off_thread`], but it begins at once.
@@ -121,7 +120,7 @@ pub(crate) type Work = Box<dyn FnOnce() + Send>;
 pub(crate) fn begin<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> impl Future<Output = R> {
-    let begun = if is_of_rayon() { Ok(work()) } else { Err(hand_over(work)) };
+    let begun = if does_work() { Ok(work()) } else { Err(hand_over(work)) };
     async {
         match begun {
             Ok(done) => done,
@@ -130,9 +129,9 @@ pub(crate) fn begin<R: Send + 'static>(
     }
 }
 
-/// Whether this thread is one of rayon's, which must not wait for what others of them may not have begun.
-pub(crate) fn is_of_rayon() -> bool {
-    rayon::current_thread_index().is_some()
+/// Whether this thread does what others hand over, so that it must not wait for what may not have begun.
+pub(crate) fn does_work() -> bool {
+    rayon::current_thread_index().is_some() || handed::is_spare()
 }
 
 /// Leaves `work` to one of rayon's threads.
@@ -140,7 +139,7 @@ fn hand_over<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Receiver<thread::Result<R>> {
     let (work, receiver) = parcel(work);
-    spawn(work);
+    handed::hand_over(Box::new(work));
     receiver
 }
 
@@ -182,7 +181,6 @@ pub(crate) fn waits_here() -> bool {
 }
 
 /// The result of `call`, during which `flag` is set on this thread. Afterwards it is what it was, after a panic too.
-#[cfg(any(feature = "blocking", feature = "gpu", test))]
 pub(crate) fn while_set<R>(flag: &'static LocalKey<Cell<bool>>, call: impl FnOnce() -> R) -> R {
     struct Restore(&'static LocalKey<Cell<bool>>, bool);
 
