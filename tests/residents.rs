@@ -192,7 +192,9 @@ async fn a_value_of_another_shape_is_no_new_state() {
     let x = batch.upload(&[1.0_f32; 4]);
     batch.update(&state, x);
     let error = batch.execute().await.unwrap_err().to_string();
-    assert!(error.contains("update: a resident of shape [2, 2] cannot take"), "{error}");
+    let mistake = "update: a resident of shape [2, 2] cannot take a value of shape [4]; \
+                   make it of the shape of the resident, as by `reshape` or `broadcast_to`";
+    assert!(error.ends_with(mistake), "{error}");
     assert_eq!(state.read().await.unwrap(), [0.0; 4]);
 }
 

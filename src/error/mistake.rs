@@ -344,7 +344,10 @@ pub enum MistakeKind {
     #[error("the batch has a new value for this resident already; update it once a run")]
     UpdatedTwice,
     /// A new value for a resident of another shape.
-    #[error("a resident of shape {old} cannot take a value of shape {new}; `reshape` it")]
+    #[error(
+        "a resident of shape {old} cannot take a value of shape {new}; \
+         make it of the shape of the resident, as by `reshape` or `broadcast_to`"
+    )]
     Update {
         /// The shape of the resident.
         old: Shape,
