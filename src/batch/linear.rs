@@ -27,7 +27,24 @@ impl GpuCommandBatch {
         self.record(Op::MatMul(precision), &ids)
     }
 
-    /// x·w + b: a dense layer, with `b` broadcast over the rows.
+    /// x·w + b: a dense layer, with `b` broadcast over the rows. The shapes are those of [`matmul`](Self::matmul), so
+    /// `w` is [inputs, outputs]. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload_shaped(&[1.0_f32, 10.0], [1, 2]);
+    /// let weight = batch.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]); // As PyTorch stores it.
+    /// let w = batch.transpose(weight);
+    /// let b = batch.upload(&[0.5_f32, 0.25]);
+    /// let y = batch.linear(x, w, b);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?, [21.5, 43.25]);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn linear<T: Numeric>(
         &mut self,

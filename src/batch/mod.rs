@@ -128,6 +128,10 @@ use crate::shape::Shape;
 /// Shapes broadcast by NumPy's rules. NaN propagates as in NumPy. `f16` is stored in 16 bits and computed
 /// in `f32`; inside one fused kernel, values in between keep the precision of `f32`. Integers wrap.
 ///
+/// What is computed of integers and truth values alone is the same on every device. Floats lie within the
+/// [tolerances](crate::OpInfo::tolerance) of their operations, and may differ in the last bits from side to side and
+/// from device to device, unless an operation says that it is exact.
+///
 /// # Faults
 ///
 /// An index out of range, or an integer divided by zero, makes the run fail: [`execute`](Self::execute) returns a

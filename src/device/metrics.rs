@@ -70,7 +70,7 @@ counters! {
     counts {
         CpuRuns cpu_runs "Runs finished on the host's cores";
         GpuRuns gpu_runs "Runs finished on the GPU";
-        Failed failed "Attempts at a run that ended with an error";
+        Failed failed "Attempts at a run that ended with an error, also where it was repeated and then succeeded";
         Cancelled cancelled "Runs that ended before they were done: futures dropped, deadlines missed";
         SharedSubmits shared_submits "Runs submitted to the GPU together with others";
         Kernels kernels "Kernels launched";
