@@ -29,11 +29,13 @@
 //! - Recording never fails: mistakes are kept with their file and line, and reported together.
 //! - [`Device::resident`], [`GpuCommandBatch::bind`] and [`GpuCommandBatch::keep`] leave data on the device
 //!   from batch to batch.
-//! - [`GpuCommandBatch::compile`] makes a [`Program`], which many tasks run at once with data of their own.
+//! - [`GpuCommandBatch::compile`] makes a [`Program`], which many tasks run at once with data of their own,
+//!   [within a time](Program::run_within) if need be.
 //! - [`upload_with`](GpuCommandBatch::upload_with) and [`read_view`](GpuCommandBatch::read_view) spare copies of
 //!   large data.
-//! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, and where compiled
-//!   kernels and profiles are kept on disk. [`Device::calibrate`] measures both sides.
+//! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, a [`Recovery`]
+//!   from lost GPUs, and where compiled kernels and profiles are kept on disk. [`Device::calibrate`] measures both
+//!   sides.
 //! - [`GpuCommandBatch::map_expr`] takes formulas of your own, [`GpuCommandBatch::wgsl`] kernels, [`Newtype`] element
 //!   types of your own; `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
@@ -52,6 +54,8 @@
 //!   thread. Not for tasks of an executor: runs that [update](GpuCommandBatch::update) one resident, or share a memory
 //!   budget, wait for each other, and one that waits here for a run whose task only this thread would poll waits for
 //!   ever.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
 mod batch;

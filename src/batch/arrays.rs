@@ -29,6 +29,7 @@ fn array<T>(shape: &Shape, values: Vec<T>) -> Result<ArrayD<T>> {
     ArrayD::from_shape_vec(IxDyn(shape.dims()), values).map_err(misfit)
 }
 
+/// Arrays of the crate `ndarray` (feature `ndarray`).
 impl GpuCommandBatch {
     /// The elements of an array of any layout (transposed, reversed, every other row), which are copied once: as
     /// [`upload_shaped`](Self::upload_shaped).
@@ -101,6 +102,7 @@ impl GpuCommandBatch {
     }
 }
 
+/// Results as arrays (feature `ndarray`).
 impl Outputs {
     /// As [`read`](Self::read), as an array of the result's shape.
     ///
@@ -121,6 +123,7 @@ impl Outputs {
     }
 }
 
+/// Results as arrays (feature `ndarray`).
 impl<T: Element> Resident<T> {
     /// As [`read`](Self::read), as an array of the resident's shape.
     ///
@@ -140,6 +143,7 @@ impl<T: Element> Resident<T> {
     }
 }
 
+/// Data from arrays (feature `ndarray`).
 impl Device {
     /// As [`resident`](Self::resident), of an array of any layout.
     ///

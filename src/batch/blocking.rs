@@ -24,6 +24,7 @@ fn wait_for_run<F: Future>(future: F) -> F::Output {
     threads::waiting(|| wait(future))
 }
 
+/// Twins that wait on the calling thread (feature `blocking`).
 impl Device {
     /// [`Device::auto`], waiting on this thread.
     ///
@@ -72,6 +73,7 @@ impl Device {
     }
 }
 
+/// Twins that wait on the calling thread (feature `blocking`).
 impl DeviceBuilder {
     /// [`DeviceBuilder::auto`], waiting on this thread.
     ///
@@ -90,6 +92,7 @@ impl DeviceBuilder {
     }
 }
 
+/// Twins that wait on the calling thread (feature `blocking`).
 impl GpuCommandBatch {
     /// [`GpuCommandBatch::execute`], waiting on this thread, which computes too where the host does.
     ///
@@ -128,6 +131,7 @@ impl GpuCommandBatch {
     }
 }
 
+/// Twins that wait on the calling thread (feature `blocking`).
 impl Program {
     /// [`Program::with_placement`], waiting on this thread.
     ///
@@ -201,6 +205,7 @@ impl Program {
     }
 }
 
+/// Twins that wait on the calling thread (feature `blocking`).
 impl Outputs {
     /// [`Outputs::read`], waiting on this thread.
     ///
@@ -231,6 +236,7 @@ impl Outputs {
     }
 }
 
+/// Twins that wait on the calling thread (feature `blocking`).
 impl<T: Element> Resident<T> {
     /// [`Resident::read`], waiting on this thread.
     ///

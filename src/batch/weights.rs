@@ -16,7 +16,7 @@ use crate::error::{DataError, Origin, Result};
 use crate::run::HostBuffer;
 use crate::shape::Shape;
 
-/// The tensors of a safetensors file, by name. Only what is asked for is read.
+/// The tensors of a safetensors file, by name (feature `safetensors`). Only what is asked for is read.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
