@@ -284,6 +284,18 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
             "it declares no `var<storage, read_write>` for the result, binding 1",
         ),
         ("\u{0}§{{{{".into(), "line 1 of the kernel: "),
+        (
+            format!("{head}{main}")
+                .replace("= x[0]", &format!("= x[0]{}", " + x[1]".repeat(50_000))),
+            "line 3 of the kernel: an expression chains too many operators; give parts of it names",
+        ),
+        (
+            format!("{head}{main}").replace(
+                "y[0]",
+                &format!("{} else {{ }} y[0]", "if x[0] < 1.0 { } else ".repeat(50_000)),
+            ),
+            "line 3 of the kernel: an `if` has more than 200 branches; take a `switch`",
+        ),
     ] {
         let message = refused(&source);
         assert!(message.starts_with(wanted), "{message}\nfor\n{source}");

@@ -1,5 +1,7 @@
 //! What can be said of a kernel of the user's own before a device compiles it.
 
+mod depth;
+
 use std::error::Error;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -102,6 +104,7 @@ struct Array {
 impl Module {
     /// The module, if some device might take it.
     fn parse(source: &str) -> Result<Self, Wrong> {
+        depth::check(source)?;
         let module = naga::front::wgsl::parse_str(source).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
             Wrong { line, what: error.message().to_owned() }
