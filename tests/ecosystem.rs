@@ -185,7 +185,7 @@ async fn clipped_to_nothing_is_the_upper_bound() {
 #[cfg(feature = "ndarray")]
 mod arrays {
     use ndarray::{Array, Array2, Axis, arr0, s};
-    use onetrip::{DataError, Input};
+    use onetrip::{DataError, DeviceError, Input};
 
     use super::*;
 
@@ -228,6 +228,35 @@ mod arrays {
             let one = batch.upload_array(arr0(7).view());
             batch.execute().await.expect("a sound batch");
             assert_eq!(batch.read_array(one).await.expect("a result"), arr0(7).into_dyn());
+        }
+    }
+
+    /// A view of one element may have more than any host has memory for.
+    #[tokio::test]
+    async fn arrays_without_room_are_an_error_at_their_place() {
+        let one = arr0(1.0_f32);
+        let shape = [1_usize << 20, 1 << 20, 1 << 10];
+        let vast = one.broadcast(shape).expect("one element");
+        let no_room = |error: Error, of: &str, line: u32| {
+            let text = error.to_string();
+            let at = format!("{of} (at tests/ecosystem.rs:{line})");
+            assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{text}");
+            assert!(text.contains(&at), "{text}");
+        };
+        for device in common::devices().await {
+            let (error, line) = (device.resident_array(vast).expect_err("no room"), line!());
+            no_room(error, "resident", line);
+            let mut batch = GpuCommandBatch::new(&device);
+            let (x, line) = (batch.input::<f32>("x", shape), line!());
+            no_room(batch.write_array(x, vast).expect_err("no room"), "input \"x\"", line);
+        }
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let (x, line) = (batch.input::<f32>("x", shape), line!());
+        let y = batch.slice(x, [(0..1, 1), (0..1, 1), (0..1, 1)]);
+        batch.download(y);
+        let program = batch.compile().await.expect("a sound batch");
+        for input in [Input::from((x, vast)), Input::from(("x", vast))] {
+            no_room(program.run([input]).await.expect_err("no room"), "input \"x\"", line);
         }
     }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "views go by value, as in `ndarray`")]
 
+use std::panic::Location;
+
 use ndarray::{ArrayD, ArrayView, Dimension, IxDyn};
 
 #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
@@ -11,16 +13,25 @@ use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch, Input};
 use crate::device::Device;
 use crate::dtype::Element;
-use crate::error::{DataError, DeviceError, Result};
+use crate::error::{DataError, DeviceError, Origin, Result};
+use crate::run::HostBuffer;
 use crate::shape::Shape;
 
 fn shape_of<T, D: Dimension>(array: &ArrayView<'_, T, D>) -> Shape {
     Shape::from(array.shape())
 }
 
-/// The elements in row-major order, however they lie.
-fn elements<T: Element, D: Dimension>(array: &ArrayView<'_, T, D>) -> Vec<T> {
-    array.iter().copied().collect()
+/// The elements in row-major order, however they lie: a view of few may have more than there is room for.
+fn elements<T: Element, D: Dimension>(
+    array: &ArrayView<'_, T, D>,
+) -> Result<HostBuffer, DeviceError> {
+    let mut buffer = HostBuffer::try_zeroed(T::DTYPE, array.len())?;
+    copy(array, buffer.as_slice_mut().unwrap_or_default());
+    Ok(buffer)
+}
+
+fn copy<T: Element, D: Dimension>(from: &ArrayView<'_, T, D>, to: &mut [T]) {
+    to.iter_mut().zip(from).for_each(|(to, &element)| *to = element);
 }
 
 /// `values` in row-major order, as an array of `shape`.
@@ -56,9 +67,7 @@ impl GpuCommandBatch {
     ) -> BufferId<T> {
         match array.as_slice() {
             Some(data) => self.upload_shaped(data, shape_of(&array)),
-            None => self.upload_with(shape_of(&array), |out| {
-                out.iter_mut().zip(&array).for_each(|(out, &element)| *out = element);
-            }),
+            None => self.upload_with(shape_of(&array), |out| copy(&array, out)),
         }
     }
 
@@ -78,7 +87,7 @@ impl GpuCommandBatch {
         }
         match array.as_slice() {
             Some(data) => self.write(id, data),
-            None => self.write_vec(id, elements(&array)),
+            None => self.write_with(id, |out| copy(&array, out)),
         }
     }
 
@@ -156,7 +165,11 @@ impl Device {
     ) -> Result<Resident<T>> {
         match array.as_slice() {
             Some(data) => self.resident(data, shape_of(&array)),
-            None => self.resident(&elements(&array), shape_of(&array)),
+            None => {
+                let of = Origin::unnamed("resident", Location::caller());
+                let copied = elements(&array).map_err(|error| error.of(&of))?;
+                self.resident_of(of, copied.as_slice().unwrap_or_default(), shape_of(&array))
+            }
         }
     }
 }
@@ -166,7 +179,7 @@ impl<'a, T: Element, D: Dimension> From<(BufferId<T>, ArrayView<'a, T, D>)> for 
     fn from((id, array): (BufferId<T>, ArrayView<'a, T, D>)) -> Self {
         let input: Self = match array.to_slice() {
             Some(data) => (id, data).into(),
-            None => (id, elements(&array)).into(),
+            None => Self::copied::<T>(id.into(), array.len(), elements(&array)),
         };
         input.shaped(shape_of(&array))
     }
@@ -177,7 +190,7 @@ impl<'a, T: Element, D: Dimension> From<(&'a str, ArrayView<'a, T, D>)> for Inpu
     fn from((name, array): (&'a str, ArrayView<'a, T, D>)) -> Self {
         let input: Self = match array.to_slice() {
             Some(data) => (name, data).into(),
-            None => (name, elements(&array)).into(),
+            None => Self::copied::<T>(name.into(), array.len(), elements(&array)),
         };
         input.shaped(shape_of(&array))
     }

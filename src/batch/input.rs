@@ -76,6 +76,16 @@ impl<'a> Input<'a> {
         Self { key, dtype: T::DTYPE, shape: None, data }
     }
 
+    /// So many elements that were copied, if there was room.
+    #[cfg(feature = "ndarray")]
+    pub(super) fn copied<T: Element>(
+        key: Key<'a>,
+        len: usize,
+        data: Result<HostBuffer, DeviceError>,
+    ) -> Self {
+        Self { key, dtype: T::DTYPE, shape: None, data: Data::Owned(len, data) }
+    }
+
     /// The data has `shape`, and fits no input of another.
     #[cfg(feature = "ndarray")]
     pub(super) fn shaped(self, shape: Shape) -> Self {

@@ -80,9 +80,21 @@ impl Recorded {
 
     /// The error for an upload without data.
     fn not_given(&self, upload: usize) -> Error {
+        let missing = || DeviceError::broken("an upload has no node").into();
+        self.upload_origin(upload).map_or_else(missing, |of| DataError::NotGiven(of).into())
+    }
+
+    /// `error`, of the memory for an upload.
+    pub(super) fn no_room(&self, upload: usize, error: DeviceError) -> DeviceError {
+        match self.upload_origin(upload) {
+            Some(of) => error.of(&of),
+            None => error,
+        }
+    }
+
+    fn upload_origin(&self, upload: usize) -> Option<Origin> {
         let mut nodes = self.graph.iter();
         let it = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));
-        let missing = || DeviceError::broken("an upload has no node").into();
-        it.map_or_else(missing, |(node, _)| DataError::NotGiven(self.origin(node)).into())
+        it.map(|(node, _)| self.origin(node))
     }
 }

@@ -176,7 +176,10 @@ impl GpuCommandBatch {
         let Recorded { device, uploads, .. } = &mut self.recorded;
         let buffer = match &mut uploads[position] {
             Some(buffer) => buffer,
-            none => none.insert(Arc::new(HostBuffer::try_zeroed(T::DTYPE, given)?)),
+            none => {
+                let zeros = HostBuffer::try_zeroed(T::DTYPE, given);
+                none.insert(Arc::new(zeros.map_err(|error| error.of(&of))?))
+            }
         };
         if Arc::get_mut(buffer).is_none() {
             let copy = device.pool().holding(buffer.dtype(), buffer.bytes());

@@ -263,7 +263,8 @@ impl Inner {
         let Recorded { device, uploads, .. } = &self.recorded;
         let mut uploads = uploads.clone();
         for (position, input) in inputs {
-            let buffer = input.into_buffer(device.pool())?;
+            let buffer = input.into_buffer(device.pool());
+            let buffer = buffer.map_err(|error| self.recorded.no_room(position, error))?;
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);
         }
