@@ -64,6 +64,43 @@ fn all_of_rayon_s_threads_may_wait_for_a_run_that_is_handed_over() {
     assert!(total.read_blocking().expect("the data").iter().all(|&x| x == runs));
 }
 
+/// When what a thread keeps for the next run may be gone already.
+#[test]
+fn a_thread_that_ends_may_still_run() {
+    use std::cell::OnceCell;
+    use std::sync::mpsc::{self, Sender};
+    use std::thread;
+
+    /// Runs a program when it is dropped, and tells the result.
+    struct Last(Device, Sender<Option<Vec<f32>>>);
+
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let twice = |b: &mut GpuCommandBatch| {
+                let x = b.upload(&[1.5_f32; 3]);
+                b.add(x, x)
+            };
+            let run = std::panic::catch_unwind(|| self.0.eval_blocking(twice));
+            let _ = self.1.send(run.ok().and_then(Result::ok));
+        }
+    }
+
+    thread_local!(static LAST: OnceCell<Last> = const { OnceCell::new() });
+    for has_run in [false, true] {
+        let (tell, told) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let device = Device::cpu();
+            // What is made last is dropped first.
+            LAST.with(|last| assert!(last.set(Last(device.clone(), tell)).is_ok()));
+            if has_run {
+                device.eval_blocking(|b| b.full(3, 1.0_f32)).expect("a run");
+            }
+        });
+        thread.join().expect("no panic");
+        assert_eq!(told.recv().expect("it was dropped"), Some(vec![3.0; 3]), "{has_run}");
+    }
+}
+
 #[cfg(feature = "ndarray")]
 #[test]
 fn arrays_are_read_without_an_executor() {

@@ -43,7 +43,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),
     ("tokio", &["run", "device", "batch"]),
-    ("pollster", &["run/gpu", "device", "batch"]),
+    ("pollster", &["run/gpu", "device"]),
     ("serde_json", &["device"]),
     ("tracing", &["trace"]),
     ("ndarray", &["batch/arrays"]),

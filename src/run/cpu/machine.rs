@@ -30,9 +30,14 @@ impl Bank {
 
     /// At least `count` registers, of any content.
     fn of(count: usize) -> Self {
-        let mut banks = BANKS.take();
-        let mut registers = banks.pop().unwrap_or_default();
-        BANKS.set(banks);
+        // A thread that ends has none.
+        let kept = BANKS.try_with(|kept| {
+            let mut banks = kept.take();
+            let bank = banks.pop();
+            kept.set(banks);
+            bank
+        });
+        let mut registers = kept.ok().flatten().unwrap_or_default();
         if registers.len() < count {
             registers.resize(count, Register::zeroed());
         }
