@@ -57,12 +57,59 @@ async fn a_device_of_the_users_own_runs_batches() {
 
 #[tokio::test]
 async fn what_a_device_lacks_is_said() {
-    let limits = wgpu::Limits { max_storage_buffers_per_shader_stage: 3, ..Default::default() };
+    let usual = wgpu::Limits::default;
+    for (wanted, limits) in [
+        (
+            "max_storage_buffers_per_shader_stage 3, and at least 8",
+            wgpu::Limits { max_storage_buffers_per_shader_stage: 3, ..usual() },
+        ),
+        ("max_bind_groups 0", wgpu::Limits { max_bind_groups: 0, ..usual() }),
+        (
+            "max_bindings_per_bind_group 8",
+            wgpu::Limits { max_bindings_per_bind_group: 8, ..usual() },
+        ),
+        (
+            "max_uniform_buffers_per_shader_stage 0",
+            wgpu::Limits { max_uniform_buffers_per_shader_stage: 0, ..usual() },
+        ),
+        (
+            "max_uniform_buffer_binding_size 16",
+            wgpu::Limits { max_uniform_buffer_binding_size: 16, ..usual() },
+        ),
+        (
+            "max_compute_workgroup_size_y 0",
+            wgpu::Limits { max_compute_workgroup_size_y: 0, ..usual() },
+        ),
+        (
+            "max_compute_workgroup_size_z 0",
+            wgpu::Limits { max_compute_workgroup_size_z: 0, ..usual() },
+        ),
+    ] {
+        let Some((adapter, device, queue)) = open(limits).await else { return };
+        let error = Device::from_wgpu(&adapter, device, queue).expect_err("too low a limit");
+        assert!(matches!(error, Error::Device(DeviceError::Lacks { .. })), "{error}");
+        assert!(error.to_string().contains(wanted), "{error}");
+    }
+}
+
+/// The least that is enough beside the defaults: what a kernel with all operands binds still runs.
+#[tokio::test]
+async fn one_group_of_nine_bindings_is_enough() {
+    let limits = wgpu::Limits {
+        max_bind_groups: 1,
+        max_bindings_per_bind_group: 9,
+        max_uniform_buffers_per_shader_stage: 1,
+        max_compute_workgroup_size_y: 1,
+        max_compute_workgroup_size_z: 1,
+        ..Default::default()
+    };
     let Some((adapter, device, queue)) = open(limits).await else { return };
-    let error = Device::from_wgpu(&adapter, device, queue).expect_err("too few buffers");
-    assert!(matches!(error, Error::Device(DeviceError::Lacks { found: 3, needed: 8, .. })));
-    let text = error.to_string();
-    assert!(text.contains("max_storage_buffers_per_shader_stage 3"), "{text}");
+    let shared = Device::from_wgpu(&adapter, device, queue).expect("enough");
+    let mut batch = GpuCommandBatch::new(&shared);
+    let uploads: Vec<_> = (0..40_u16).map(|at| batch.upload(&[f32::from(at); 5])).collect();
+    let sum = uploads.into_iter().reduce(|sum, x| batch.add(sum, x)).expect("forty");
+    batch.execute().await.expect("a run");
+    assert_eq!(batch.read(sum).await.expect("a result"), [780.0; 5]);
 }
 
 #[tokio::test]
@@ -244,4 +291,44 @@ fn without_a_gpu_there_is_no_buffer() {
     let mut batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", 1);
     assert!(batch.keep(x).wgpu_buffer().is_err());
+}
+
+#[tokio::test]
+async fn what_was_shared_once_is_nobody_elses_memory() {
+    let Some(gpu) = common::devices().await.into_iter().find(Device::is_gpu) else { return };
+    let queue = gpu.wgpu_queue().expect("a GPU");
+    let share = || {
+        let resident = gpu.resident(&[1.0_f32; 1000], 1000).expect("room");
+        wgpu::Buffer::clone(&resident.wgpu_buffer().expect("a buffer"))
+    };
+    // A handle of wgpu's own is left of the first; the second is destroyed.
+    let (left, destroyed) = (share(), share());
+    destroyed.destroy();
+    for _ in 0..4 {
+        let resident = gpu.resident(&[2.0_f32; 1000], 1000).expect("room");
+        queue.write_buffer(&left, 0, bytemuck::bytes_of(&9.0_f32));
+        queue.submit([]);
+        assert_eq!(resident.read().await.expect("the data"), [2.0; 1000]);
+        let sum = gpu.eval(|b| {
+            let x = b.bind(&resident);
+            let twice = b.scale(x, 2.0);
+            b.add_scalar(twice, 1.0)
+        });
+        assert_eq!(sum.await.expect("a run"), [5.0; 1000]);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_buffer_is_not_handed_out_for_the_copy() {
+    for recovery in [Recovery::Fail, Recovery::Reopen] {
+        let Some((adapter, device, queue)) = open(wgpu::Limits::default()).await else { return };
+        let builder = Device::builder().without_cache().recovery(recovery);
+        let shared = builder.wgpu(&adapter, device, queue).expect("a usual device");
+        let resident = shared.resident(&[1.0_f32, 2.0], 2).expect("room");
+        resident.keep_host_copy().await.expect("a copy");
+        shared.simulate_loss();
+        let error = resident.wgpu_buffer().expect_err("it is lost");
+        assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
+        assert_eq!(resident.read().await.expect("the copy"), [1.0, 2.0]);
+    }
 }

@@ -315,6 +315,7 @@ impl Handle {
         let mut storage = self.lock();
         let is_there = storage.is_in(on_gpu);
         if is_there {
+            on_gpu.share();
             (storage.host, storage.is_shared) = (None, true);
         }
         is_there

@@ -10,7 +10,8 @@ use crate::dtype::Element;
 use crate::error::{DeviceError, Result};
 use crate::run::gpu::DeviceBuffer;
 
-/// The buffer of a [`Resident`], from [`Resident::wgpu_buffer`]. While it lives, its memory is given to nothing else.
+/// The buffer of a [`Resident`], from [`Resident::wgpu_buffer`]. Its memory is given to nothing else, also when this is
+/// dropped: what the caller's code still holds of it, as a bind group, writes where nobody reads.
 pub struct WgpuBuffer(Arc<DeviceBuffer>);
 
 impl<T: Element> Resident<T> {
@@ -22,6 +23,8 @@ impl<T: Element> Resident<T> {
     /// The elements come first, in row-major order: `f32`, `i32` and `u32` as they are, a truth value as a `u32` of 0
     /// or 1, `f16` as itself where the device has `SHADER_F16`, else as an `f32`. The buffer may be larger, and what
     /// lies beyond the elements is anything. Its usages are `STORAGE`, `COPY_SRC` and `COPY_DST`.
+    ///
+    /// Destroyed, it takes the data with it: what reads the resident is refused.
     ///
     /// From then on the data lies on the GPU alone, so that what is written is what later runs read, on the CPU too,
     /// for which each fetches it. This goes before [`keep_host_copy`](Self::keep_host_copy): no copy is kept, and the
@@ -42,11 +45,14 @@ impl<T: Element> Resident<T> {
     /// ```
     ///
     /// # Errors
-    /// [`DeviceError::NoGpu`] if the device has none;
+    /// [`DeviceError::NoGpu`] if the device has none; [`DeviceError::Lost`] if it is lost, and no run has
+    /// [recovered](crate::Recovery) it yet;
     /// [`ReadError::EmptyResident`](crate::ReadError::EmptyResident) before the batch that keeps it has run; as
     /// [`Device::resident`](crate::Device::resident) where the data was on the host.
     pub fn wgpu_buffer(&self) -> Result<WgpuBuffer> {
         let gpu = self.device().opened().ok_or(DeviceError::NoGpu)?;
+        // Else a copy on the host would be given up for what is lost.
+        gpu.check()?;
         loop {
             let buffer = device_storage(self.handle(), &gpu)?;
             if self.handle().share(&buffer) {

@@ -133,25 +133,38 @@ pub(super) fn adopt(
     queue: wgpu::Queue,
 ) -> Result<Opened, DeviceError> {
     let has = device.limits();
-    let needs = wgpu::Limits::default();
-    let lists = |limits: &wgpu::Limits| {
-        [
-            ("max_storage_buffers_per_shader_stage", limits.max_storage_buffers_per_shader_stage),
-            ("max_compute_workgroup_storage_size", limits.max_compute_workgroup_storage_size),
-            ("max_compute_invocations_per_workgroup", limits.max_compute_invocations_per_workgroup),
-            ("max_compute_workgroup_size_x", limits.max_compute_workgroup_size_x),
-            ("max_compute_workgroups_per_dimension", limits.max_compute_workgroups_per_dimension),
-        ]
-    };
-    for ((limit, found), (_, needed)) in lists(&has).into_iter().zip(lists(&needs)) {
-        if found < needed {
-            let (found, needed) = (found.into(), needed.into());
-            return Err(DeviceError::Lacks { limit, found, needed });
-        }
+    if let Some((limit, found, needed)) = lacking(&has) {
+        return Err(DeviceError::Lacks { limit, found, needed });
     }
     let info = GpuInfo::of(adapter, &has);
     let limits = plan_limits(&device, adapter, &info);
     Ok(Opened { device, queue, info, limits })
+}
+
+/// The first limit that is too low for kernels, with what is needed: never more than WebGPU promises.
+fn lacking(has: &wgpu::Limits) -> Option<(&'static str, u64, u64)> {
+    let promised = wgpu::Limits::default();
+    let storage_buffers = promised.max_storage_buffers_per_shader_stage;
+    macro_rules! limits {
+        ($($limit:ident: $needed:expr),+ $(,)?) => {
+            [$((stringify!($limit), u64::from(has.$limit), u64::from($needed))),+]
+        };
+    }
+    let limits = limits![
+        max_bind_groups: 1_u32,
+        // Beside the storage buffers, the parameters.
+        max_bindings_per_bind_group: storage_buffers + 1,
+        max_storage_buffers_per_shader_stage: storage_buffers,
+        max_uniform_buffers_per_shader_stage: 1_u32,
+        max_uniform_buffer_binding_size: promised.max_uniform_buffer_binding_size,
+        max_compute_workgroup_storage_size: promised.max_compute_workgroup_storage_size,
+        max_compute_invocations_per_workgroup: promised.max_compute_invocations_per_workgroup,
+        max_compute_workgroup_size_x: promised.max_compute_workgroup_size_x,
+        max_compute_workgroup_size_y: 1_u32,
+        max_compute_workgroup_size_z: 1_u32,
+        max_compute_workgroups_per_dimension: promised.max_compute_workgroups_per_dimension,
+    ];
+    limits.into_iter().find(|&(_, found, needed)| found < needed)
 }
 
 async fn enumerate() -> Vec<wgpu::Adapter> {

@@ -16,7 +16,7 @@ use crate::run::threads::while_set;
 use crate::trace::event;
 
 /// Of a device that is lost, where the driver said nothing better.
-const REFUSES: &str = "it refuses what was sound";
+pub(super) const REFUSES: &str = "it refuses what was sound";
 
 thread_local! {
     /// Whether this thread makes a call of this crate that no scope covers.

@@ -244,6 +244,13 @@ impl Gpu {
         GpuId(Arc::downgrade(&self.0))
     }
 
+    /// Fails if the device is lost, also if nobody was told yet.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        let Shared { device, health, .. } = &*self.0;
+        let _passing = self.0.admit()?;
+        if fault::is_dead(device) { Err(health.lost(device, fault::REFUSES)) } else { Ok(()) }
+    }
+
     /// Why the device can do nothing more, if it is so.
     pub fn loss(&self) -> Option<&str> {
         self.0.health.loss()

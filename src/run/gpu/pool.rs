@@ -68,7 +68,7 @@ pub(super) struct Lease {
     block: Block,
     pool: Arc<Pool>,
     /// Whether the block may return; else it is freed.
-    pub reusable: bool,
+    reusable: AtomicBool,
     /// Whether the loan has begun and was not given up: else somebody else may have the block.
     is_lent: AtomicBool,
 }
@@ -91,19 +91,24 @@ impl Lease {
     /// Ends the loan, so that others may have the block until it is [claimed](Pool::claim).
     pub fn give_up(&self) {
         if self.is_lent.swap(false, Ordering::Relaxed) {
-            self.pool.give_back(self.block.clone(), self.reusable);
+            self.pool.give_back(self.block.clone(), self.reusable.load(Ordering::Relaxed));
         }
     }
 
     /// A loan of the same block that has yet to be [claimed](Pool::claim), once this one has ended.
     pub fn next(&self) -> Self {
         let (block, pool) = (self.block.clone(), Arc::clone(&self.pool));
-        Self { block, pool, reusable: true, is_lent: AtomicBool::new(false) }
+        Self { block, pool, reusable: AtomicBool::new(true), is_lent: AtomicBool::new(false) }
+    }
+
+    /// Whether the block may return after this loan; else it is freed.
+    pub fn set_reusable(&self, reusable: bool) {
+        self.reusable.store(reusable, Ordering::Relaxed);
     }
 
     /// Ends the loan.
-    pub fn settle(mut self, reusable: bool) {
-        self.reusable = reusable;
+    pub fn settle(self, reusable: bool) {
+        self.set_reusable(reusable);
     }
 }
 
@@ -225,7 +230,8 @@ impl Pool {
 
     /// The loan of a block that nobody else has.
     fn lent(self: &Arc<Self>, block: Block) -> Lease {
-        Lease { block, pool: Arc::clone(self), reusable: true, is_lent: AtomicBool::new(true) }
+        let (reusable, is_lent) = (AtomicBool::new(true), AtomicBool::new(true));
+        Lease { block, pool: Arc::clone(self), reusable, is_lent }
     }
 
     /// A new block of `size` bytes; one for staging is mapped.

@@ -30,6 +30,11 @@ impl DeviceBuffer {
         &self.lease.buffer
     }
 
+    /// From now on others have its memory too, who may write to it or destroy it at any time: it is used for nothing else.
+    pub fn share(&self) {
+        self.lease.set_reusable(false);
+    }
+
     /// Whether it is of a device that is known to be lost.
     pub fn is_lost(&self) -> bool {
         self.lease.is_lost()

@@ -29,7 +29,7 @@ impl Drop for Readback {
         // A buffer with a view of it left cannot be unmapped.
         self.view = None;
         ours(|| self.lease.buffer.unmap());
-        self.lease.reusable = true;
+        self.lease.set_reusable(true);
     }
 }
 
@@ -57,8 +57,8 @@ impl Returns {
                 staging.settle(mapped.is_ok());
             });
         }
-        if let Some((mut lease, size)) = self.readback {
-            lease.reusable = false;
+        if let Some((lease, size)) = self.readback {
+            lease.set_reusable(false);
             let buffer = lease.buffer.clone();
             buffer.map_async(wgpu::MapMode::Read, ..size, move |mapped| {
                 let readback = mapped.ok().and_then(|()| Readback::open(lease, size));

@@ -153,8 +153,8 @@ impl Shared {
         if cargo.bytes() == 0 {
             return Ok(None);
         }
-        let mut staging = self.lease(Kind::Staging, cargo.capacity(), counts)?;
-        staging.reusable = false;
+        let staging = self.lease(Kind::Staging, cargo.capacity(), counts)?;
+        staging.set_reusable(false);
         cargo
             .fill(&staging)
             .map_err(|_| self.health.lost(&self.device, "its staging memory cannot be mapped"))?;
