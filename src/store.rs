@@ -34,11 +34,13 @@ impl Store {
     /// What was saved under `key`, byte for byte; `None` if that is not there or damaged.
     pub fn load(&self, key: &str) -> Option<Vec<u8>> {
         check_private(&self.folder).ok()?;
-        let file = File::open(self.path(key)).ok()?;
-        let about = file.metadata().ok()?;
-        if about.len() > self.room {
+        let path = self.path(key);
+        let about = fs::metadata(&path).ok()?;
+        // To open a pipe would wait for who writes to it.
+        if !about.is_file() || about.len() > self.room {
             return None;
         }
+        let file = File::open(path).ok()?;
         let mut bytes = Vec::with_capacity(about.len() as usize);
         (&file).take(self.room).read_to_end(&mut bytes).ok()?;
         let blob = open(&bytes, key)?.to_vec();
@@ -296,6 +298,33 @@ mod tests {
             }
         });
         assert_eq!(folder.files().len(), 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_no_file_is_as_good_as_none_and_waited_for_by_nobody() {
+        use std::os::unix::ffi::OsStrExt;
+        use std::sync::mpsc;
+
+        let folder = Folder::new("kinds");
+        let store = folder.store();
+        store.save("pipe", b"blob").unwrap();
+        fs::remove_file(store.path("pipe")).unwrap();
+        let path = std::ffi::CString::new(store.path("pipe").as_os_str().as_bytes()).unwrap();
+        // SAFETY: `path` is a string that ends with a zero, and lives until the call returns.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        fs::create_dir(store.path("folder")).unwrap();
+        let (tell, told) = mpsc::channel();
+        let opened = folder.store();
+        std::thread::spawn(move || {
+            let _ = tell.send(["pipe", "folder"].map(|key| opened.load(key)));
+        });
+        let loaded = told.recv_timeout(Duration::from_secs(60)).expect("it waits for nobody");
+        assert_eq!(loaded, [None, None]);
+        store.save("pipe", b"again").unwrap();
+        assert_eq!(store.load("pipe").as_deref(), Some(&b"again"[..]));
+        assert!(store.save("folder", b"blob").is_err());
+        assert_eq!(folder.files().len(), 2, "nothing unfinished is left");
     }
 
     #[test]
