@@ -4,8 +4,6 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::run::threads::does_work;
-
 /// Whether something is being made, and for which of several. No lock: who is next to have one, and is not polled, would
 /// keep all others waiting.
 pub(super) struct Making<K = ()>(Mutex<Option<Made<K>>>);
@@ -31,20 +29,18 @@ pub(super) enum Make<T> {
 }
 
 /// Keeps others waiting until it is dropped.
-pub(super) struct Held(#[expect(dead_code, reason = "held")] Option<watch::Sender<()>>);
+pub(super) struct Held(#[expect(dead_code, reason = "held")] watch::Sender<()>);
 
 impl<K: Clone + PartialEq> Making<K> {
     /// What was `made` for `key`, or else whose turn it is to make it. Waits while somebody else does: until that has
-    /// ended, also where nobody awaits it any more. A thread of rayon waits for nobody, since what is made elsewhere may
-    /// not have begun: all of rayon's threads might wait for one that is free.
+    /// ended, also where nobody awaits it any more.
     pub async fn begin<T>(&self, key: &K, made: impl Fn() -> Option<T>) -> Make<T> {
         loop {
             if let Some(made) = made() {
                 return Make::Made(made);
             }
             match self.enter(key) {
-                Ok(sender) => return Make::Here(Held(Some(sender))),
-                Err(_) if does_work() => return Make::Here(Held(None)),
+                Ok(sender) => return Make::Here(Held(sender)),
                 Err(mut others) => _ = others.changed().await,
             }
         }

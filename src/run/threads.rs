@@ -130,7 +130,7 @@ pub(crate) fn begin<R: Send + 'static>(
 }
 
 /// Whether this thread does what others hand over, so that it must not wait for what may not have begun.
-pub(crate) fn does_work() -> bool {
+fn does_work() -> bool {
     rayon::current_thread_index().is_some() || handed::is_spare()
 }
 
