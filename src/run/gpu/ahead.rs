@@ -175,7 +175,7 @@ impl Shared {
             return;
         };
         if !is_small {
-            prepared.leases().for_each(Lease::give_up);
+            Lease::give_up_all(prepared.leases());
         }
         *ahead.next() = Some(Next { prepared, residents: blocks(job) });
     }

@@ -41,21 +41,16 @@ impl Memory {
         counts: &mut GpuCounts,
     ) -> Result<Self, DeviceError> {
         let plan = &job.plan;
-        let mut slots = Vec::with_capacity(plan.slots.len());
-        for &bytes in &plan.slots {
-            slots.push(shared.lease(Kind::Storage, bytes, counts)?);
-        }
+        let sites = plan.sites.len() as u64;
+        let sizes = plan.slots.iter().copied().chain((sites > 0).then_some(4 * sites));
+        let mut slots = shared.lease_all(Kind::Storage, sizes, counts)?;
+        let failures = if sites > 0 { slots.pop() } else { None };
         let kept = match room {
             Some(room) => {
                 counts.pool_hits += room.len() as u32;
                 room
             }
             None => Self::room(shared, plan, counts)?,
-        };
-        let sites = plan.sites.len() as u64;
-        let failures = match sites {
-            0 => None,
-            _ => Some(shared.lease(Kind::Storage, 4 * sites, counts)?),
         };
         Ok(Self { slots, kept, failures, residents: job.residents.clone() })
     }
@@ -77,11 +72,15 @@ impl Memory {
 
     /// What is on loan for this run alone.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
-        let kept = self.kept.iter().map(|kept| &kept.lease);
-        self.slots.iter().chain(&self.failures).chain(kept)
+        self.slots().chain(self.kept.iter().map(|kept| &kept.lease))
     }
 
     /// What only the device uses, without what outlives the run.
+    pub fn slots(&self) -> impl Iterator<Item = &Lease> {
+        self.slots.iter().chain(&self.failures)
+    }
+
+    /// Its [`slots`](Self::slots).
     pub fn into_slots(self) -> Vec<Lease> {
         let mut slots = self.slots;
         slots.extend(self.failures);

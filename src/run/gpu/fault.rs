@@ -21,6 +21,8 @@ pub(super) const REFUSES: &str = "it refuses what was sound";
 thread_local! {
     /// Whether this thread makes a call of this crate that no scope covers.
     static OURS: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread asks why a device is lost.
+    static ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Makes a call outside of any scope, of which an error is this crate's own: [`Health::check`] will tell it. What else no
@@ -34,6 +36,8 @@ pub(super) fn ours<R>(call: impl FnOnce() -> R) -> R {
 pub(super) struct Health {
     lost: OnceLock<String>,
     stray: Mutex<Option<String>>,
+    /// Held by who asks why it is lost.
+    asking: Mutex<()>,
 }
 
 impl Health {
@@ -96,7 +100,11 @@ impl Health {
     /// The error for `what`, which happens to a lost device alone. wgpu tells of the loss only when the
     /// device is polled and idle, and its reason is the better one.
     pub fn lost(&self, device: &wgpu::Device, what: &str) -> DeviceError {
-        let _ = self.poll(device, wgpu::PollType::Poll);
+        // One asks for all: each poll goes through all buffers of a lost device, under a lock. It makes callbacks, which
+        // may end here again.
+        let lock = || self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _asking = (!ASKING.get()).then(lock);
+        let _ = while_set(&ASKING, || self.poll(device, wgpu::PollType::Poll));
         let reason = self.lost.get_or_init(|| what.into()).clone();
         DeviceError::Lost { reason }
     }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::Shared;
 use super::fault::{Health, Scope, ours};
-use super::pool::bytes;
+use super::pool::{Lease, bytes};
 use super::record::{Script, record};
 #[cfg(test)]
 use super::ticket::Held;
@@ -151,7 +151,7 @@ impl Gather {
     /// Leaves out the run of `ticket` if it still waits. What it held returns to the pool, but for staging memory,
     /// which is not mapped any more and is freed.
     pub fn forget(&self, ticket: &Arc<Ticket>) {
-        if !self.has_waiting() {
+        if ticket.is_done() || !self.has_waiting() {
             return;
         }
         let forgotten = self.with_gate(|gate| {
@@ -214,6 +214,7 @@ impl Gather {
         if shared {
             event!(TRACE, "submitted together", runs = group.len());
         }
+        Lease::give_up_all(group.iter().flat_map(|run| run.script.memory.slots()));
         if let Some(last) = group.last() {
             let mut gate = self.gate();
             let flying = gate.flying.iter_mut();

@@ -38,6 +38,7 @@ mod readback;
 mod record;
 mod resident;
 mod returns;
+mod sizes;
 mod staging;
 mod stamps;
 #[cfg(test)]
@@ -65,7 +66,8 @@ use self::gather::Gather;
 use self::groups::Groups;
 use self::idle::Leaving;
 use self::poller::Poller;
-use self::pool::{Kind, Lease, Pool, size_class};
+use self::pool::{Kind, Lease, Pool};
+use self::sizes::size_class;
 use self::ticket::Held;
 use crate::cost::Limits;
 use crate::error::DeviceError;
@@ -312,14 +314,43 @@ impl Shared {
 
     /// A buffer of at least `bytes`, from the pool if it has one.
     fn lease(&self, kind: Kind, bytes: u64, counts: &mut GpuCounts) -> Result<Lease, DeviceError> {
+        let size = self.size(kind, bytes)?;
+        let idle = self.pool.reuse(kind, [size].into_iter()).pop().flatten();
+        self.idle_or_new(idle, kind, size, counts)
+    }
+
+    /// As [`lease`](Self::lease), for each of `bytes`.
+    fn lease_all(
+        &self,
+        kind: Kind,
+        bytes: impl Iterator<Item = u64>,
+        counts: &mut GpuCounts,
+    ) -> Result<Vec<Lease>, DeviceError> {
+        let sizes: Vec<u64> =
+            bytes.map(|bytes| self.size(kind, bytes)).collect::<Result<_, _>>()?;
+        let idle = self.pool.reuse(kind, sizes.iter().copied());
+        let each = idle.into_iter().zip(sizes);
+        each.map(|(idle, size)| self.idle_or_new(idle, kind, size, counts)).collect()
+    }
+
+    fn size(&self, kind: Kind, bytes: u64) -> Result<u64, DeviceError> {
         let limit = match kind {
             Kind::Storage => self.info.binding_bytes,
             Kind::Params | Kind::Staging | Kind::Readback => self.info.buffer_bytes,
         };
-        let size = size_class(bytes, limit).ok_or_else(|| DeviceError::OutOfMemory {
+        size_class(bytes, limit).ok_or_else(|| DeviceError::OutOfMemory {
             doing: format!("allocating {bytes} bytes in one buffer, which holds at most {limit}"),
-        })?;
-        if let Some(lease) = self.pool.reuse(kind, size) {
+        })
+    }
+
+    fn idle_or_new(
+        &self,
+        idle: Option<Lease>,
+        kind: Kind,
+        size: u64,
+        counts: &mut GpuCounts,
+    ) -> Result<Lease, DeviceError> {
+        if let Some(lease) = idle {
             counts.pool_hits += 1;
             return Ok(lease);
         }

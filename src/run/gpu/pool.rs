@@ -13,8 +13,6 @@ use super::fault::{Health, Scope};
 use crate::error::DeviceError;
 use crate::run::memory::MemoryCounts;
 
-/// The least size of a buffer.
-const LEAST: u64 = 256;
 /// Memory that may lie idle whatever the load.
 const IDLE_FLOOR: u64 = 256 << 20;
 
@@ -90,8 +88,16 @@ impl Lease {
 
     /// Ends the loan, so that others may have the block until it is [claimed](Pool::claim).
     pub fn give_up(&self) {
-        if self.is_lent.swap(false, Ordering::Relaxed) {
-            self.pool.give_back(self.block.clone(), self.reusable.load(Ordering::Relaxed));
+        if self.is_lent() {
+            self.pool.take_back(std::iter::once(self));
+        }
+    }
+
+    /// As [`give_up`](Self::give_up), for all of `loans` that are of one pool: others wait for it once, not for each.
+    pub fn give_up_all<'a>(loans: impl Iterator<Item = &'a Self>) {
+        let mut loans = loans.filter(|loan| loan.is_lent()).peekable();
+        if let Some(&first) = loans.peek() {
+            first.pool.take_back(loans.filter(|loan| first.pool.is_of(loan)));
         }
     }
 
@@ -195,15 +201,14 @@ impl Pool {
         needs.iter().all(|(class, &number)| has(class) >= number)
     }
 
-    /// An idle block of `size` bytes, which [`size_class`] gave.
-    pub fn reuse(self: &Arc<Self>, kind: Kind, size: u64) -> Option<Lease> {
+    /// An idle block for each of `sizes`, which [`size_class`](super::sizes::size_class) gave, where there is one.
+    pub fn reuse(
+        self: &Arc<Self>,
+        kind: Kind,
+        sizes: impl Iterator<Item = u64>,
+    ) -> SmallVec<[Option<Lease>; 8]> {
         let mut idle = self.idle();
-        let (_, (_, block)) = idle.free.get_mut(&(kind, size))?.pop_first()?;
-        idle.idle_bytes -= size;
-        idle.hits += 1;
-        idle.lend(size);
-        drop(idle);
-        Some(self.lent(block))
+        sizes.map(|size| idle.reuse(kind, size).map(|block| self.lent(block))).collect()
     }
 
     /// Begins those of `loans` that have not begun, if all of their blocks lie idle, and each is asked for once.
@@ -257,26 +262,28 @@ impl Pool {
         Ok(self.lent(Block { buffer, id, kind }))
     }
 
-    fn give_back(&self, block: Block, reusable: bool) {
-        let size = block.buffer.size();
-        let mut idle = self.idle();
-        idle.lent_bytes -= size;
+    /// Ends those of `loans` that have not ended.
+    fn take_back<'a>(&self, loans: impl Iterator<Item = &'a Lease>) {
         let is_lost = self.health.is_lost();
-        if !reusable || is_lost {
-            idle.freed.push(block.id);
-            drop(idle);
+        let mut lost = Vec::new();
+        let mut idle = self.idle();
+        for loan in loans.filter(|loan| loan.is_lent.swap(false, Ordering::Relaxed)) {
+            idle.lent_bytes -= loan.buffer.size();
             if is_lost {
-                // A driver that opens a device meanwhile may keep this waiting.
-                close(Arc::new(block));
+                lost.push(loan.block.clone());
             }
-            return;
+            if is_lost || !loan.reusable.load(Ordering::Relaxed) {
+                idle.freed.push(loan.id);
+            } else {
+                idle.lie(loan.block.clone());
+            }
         }
-        idle.clock += 1;
-        let now = idle.clock;
-        idle.idle_bytes += size;
-        idle.free.entry((block.kind, size)).or_default().insert(block.id, (now, block));
         let limit = IDLE_FLOOR.max(2 * idle.most_lent);
         Self::let_go(idle, u64::MAX, |idle| idle.idle_bytes + idle.lent_bytes > limit);
+        if !lost.is_empty() {
+            // A driver that opens a device meanwhile may keep this waiting.
+            close(Arc::new(lost));
+        }
     }
 
     /// Frees the blocks that came back first while there are `too_many`, of those that did by the time `until`: once the
@@ -323,6 +330,22 @@ impl Pool {
 }
 
 impl Idle {
+    fn reuse(&mut self, kind: Kind, size: u64) -> Option<Block> {
+        let (_, (_, block)) = self.free.get_mut(&(kind, size))?.pop_first()?;
+        self.idle_bytes -= size;
+        self.hits += 1;
+        self.lend(size);
+        Some(block)
+    }
+
+    /// Keeps a block that came back.
+    fn lie(&mut self, block: Block) {
+        self.clock += 1;
+        self.idle_bytes += block.buffer.size();
+        let blocks = self.free.entry((block.kind, block.buffer.size())).or_default();
+        blocks.insert(block.id, (self.clock, block));
+    }
+
     fn lend(&mut self, size: u64) {
         self.lent_bytes += size;
         self.most_lent = self.most_lent.max(self.lent_bytes);
@@ -340,39 +363,5 @@ impl Idle {
         self.idle_bytes -= class.1;
         self.freed.push(id);
         Some(block)
-    }
-}
-
-/// The size of a buffer for `bytes`: an eighth of a power of two, so that nearly equal requests share
-/// buffers and less than a quarter is wasted. `None` if `bytes` exceeds `limit`.
-pub(super) fn size_class(bytes: u64, limit: u64) -> Option<u64> {
-    let limit = limit & !3;
-    if bytes > limit {
-        return None;
-    }
-    let bytes = bytes.max(LEAST);
-    let step = (bytes.checked_next_power_of_two()? / 8).max(LEAST);
-    Some(bytes.checked_next_multiple_of(step)?.min(limit))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_size_class_holds_what_was_asked_for_and_wastes_less_than_a_quarter() {
-        for bytes in (0..5_000).chain([65_537, (1 << 20) + 1, 256_000_000]) {
-            let class = size_class(bytes, u64::MAX).unwrap();
-            assert!(class >= bytes && class.is_multiple_of(LEAST), "{bytes} → {class}");
-            assert!(class == LEAST || class - bytes < (bytes / 4).max(LEAST), "{bytes} → {class}");
-            assert_eq!(size_class(class, u64::MAX), Some(class), "{bytes}");
-        }
-    }
-
-    #[test]
-    fn a_size_class_keeps_to_the_limit() {
-        assert_eq!(size_class(1_000_001, 1_000_004), Some(1_000_004));
-        assert_eq!(size_class(1_000_005, 1_000_004), None);
-        assert_eq!(size_class(3, 3), None, "buffers are whole words");
     }
 }

@@ -191,6 +191,49 @@ async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
     gpu.0.health.check(&gpu.0.device).unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
+    let gpu = gpu_or_return!();
+    let ask = |shared: &Shared| shared.health.lost(&shared.device, "asked").to_string();
+    let (sender, told) = std::sync::mpsc::channel();
+    let lease = gpu.0.pool.create(&gpu.0.device, Kind::Readback, 256).unwrap();
+    lease.set_reusable(false);
+    let (shared, buffer) = (Arc::clone(&gpu.0), lease.buffer.clone());
+    buffer.map_async(wgpu::MapMode::Read, .., move |_| drop(sender.send((lease, ask(&shared)))));
+    gpu.destroy();
+    let asking = (0..8).map(|_| {
+        let shared = Arc::clone(&gpu.0);
+        std::thread::spawn(move || ask(&shared))
+    });
+    let mut answers: Vec<_> =
+        asking.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect();
+    answers.push(told.recv_timeout(Duration::from_secs(20)).unwrap().1);
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+}
+
+#[tokio::test]
+async fn loans_that_end_together_are_there_again_each_once() {
+    let gpu = gpu_or_return!();
+    let (pool, before) = (&gpu.0.pool, gpu.0.pool.counts());
+    let mut counts = GpuCounts::default();
+    let sizes = [1000, 4, 1000, 300];
+    let leases = gpu.0.lease_all(Kind::Storage, sizes.into_iter(), &mut counts).unwrap();
+    let ids: Vec<_> = leases.iter().map(|lease| lease.id).collect();
+    assert_eq!(counts.pool_hits + counts.pool_misses, 4);
+    leases[1].give_up();
+    leases[3].set_reusable(false);
+    Lease::give_up_all(leases.iter());
+    Lease::give_up_all(leases.iter());
+    drop(leases);
+    let after = pool.counts();
+    assert_eq!(after.live_bytes, before.live_bytes);
+    assert_eq!(after.idle_bytes - before.idle_bytes, 1024 + 256 + 1024);
+    let again = gpu.0.lease_all(Kind::Storage, sizes.into_iter(), &mut counts).unwrap();
+    let again: Vec<_> = again.iter().map(|lease| lease.id).collect();
+    assert_eq!(again[..3], ids[..3], "those that came back");
+    assert!(!ids.contains(&again[3]), "the one that may not");
+}
+
 #[tokio::test]
 async fn if_one_of_many_parts_is_refused_none_is_replaced() {
     let gpu = gpu_or_return!();
