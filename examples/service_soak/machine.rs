@@ -78,11 +78,11 @@ impl Load {
             Some(opening) => format!(", and {}", opened(opening).await),
         };
         println!(
-            "machine: {:.1} cores busy without this crate, {:.0} µs at a time, for {:.1} s{beside}: heartbeat max {:.1} ms",
+            "machine: {:.1} cores busy without this crate, {:.0} µs at a time, for {:.1} s{beside}: {}",
             self.cores,
             self.slice.as_secs_f64() * 1e6,
             time.as_secs_f64(),
-            heart.await.unwrap_or_default().latest.as_secs_f64() * 1e3,
+            heart.await.unwrap_or_default().summary(),
         );
     }
 

@@ -4,9 +4,10 @@
 //!
 //! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12` loses the GPU twelve times,
 //! evenly over the minute; on the host's cores there is nothing to lose. *Heartbeat* is how long a task that wakes every
-//! millisecond had to wait longer than that, and the line `late` when that was more than 5 ms. The lines `machine` say how
-//! long it has to with as many cores kept busy by tasks that are none of this crate's, and while bare wgpu opens and closes
-//! devices.
+//! millisecond had to wait longer than that, of which up to 2 ms are the runtime's timer, and the line `late` when that
+//! was more than 5 ms. The lines `machine` say how long it has to with as many cores kept busy by tasks that are none of
+//! this crate's, and while bare wgpu opens and closes devices, for `--machine N` seconds each. All say what time the
+//! machine's host gave to others meanwhile, where the system tells.
 
 #[path = "../common/flags.rs"]
 mod flags;
@@ -162,6 +163,8 @@ struct Asked {
     seconds: u32,
     tasks: u32,
     losses: u32,
+    /// Seconds of each line `machine`.
+    machine: Option<u32>,
 }
 
 impl Asked {
@@ -171,6 +174,7 @@ impl Asked {
             seconds: arguments.opt_value_from_str("--seconds")?.unwrap_or(10),
             tasks: arguments.opt_value_from_str("--tasks")?.unwrap_or(32),
             losses: arguments.opt_value_from_str("--losses")?.unwrap_or(3),
+            machine: arguments.opt_value_from_str("--machine")?,
         };
         flags::nothing_else(arguments)?;
         Ok(asked)
@@ -179,7 +183,7 @@ impl Asked {
 
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let Asked { seconds, tasks, losses } = Asked::on_command_line()?;
+    let Asked { seconds, tasks, losses, machine } = Asked::on_command_line()?;
     let builder = Device::builder().memory_budget(BUDGET).recovery(Recovery::Reopen);
     let device = builder.auto().await?;
     println!("{}", device.info());
@@ -204,7 +208,8 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let load = computing.and_then(|computing| computing.load(soak.tally.runs.get()));
     let leaked = soak.leaked(before).await?;
     if let Some(load) = load {
-        let time = time.min(Duration::from_secs(20)) / 4;
+        let quarter = time.min(Duration::from_secs(20)) / 4;
+        let time = machine.map_or(quarter, |seconds| Duration::from_secs(seconds.into()));
         load.print_heartbeats(time, &soak.device.info().name).await;
     }
     let report = soak.tally.report(&soak.device, beats.latest, leaked);
