@@ -15,9 +15,6 @@ use crate::error::DeviceError;
 use crate::run::threads::while_set;
 use crate::trace::event;
 
-/// Of a device that is lost, where the driver said nothing better.
-pub(super) const REFUSES: &str = "it refuses what was sound";
-
 thread_local! {
     /// Whether this thread makes a call of this crate that no scope covers.
     static OURS: Cell<bool> = const { Cell::new(false) };
@@ -80,13 +77,10 @@ impl Health {
     /// Fails if `device` is lost, or with an error of [`ours`] since the last check.
     pub fn check(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
         self.check_loss()?;
-        match self.stray.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            None => Ok(()),
-            Some(_) if is_dead(device) => Err(self.lost(device, REFUSES)),
-            Some(reason) => {
-                Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
-            }
-        }
+        let stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(reason) = stray else { return Ok(()) };
+        self.probe(device)?;
+        Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
     }
 
     /// Fails if the device is known to be lost.
@@ -95,6 +89,12 @@ impl Health {
             None => Ok(()),
             Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
         }
+    }
+
+    /// Fails if the device is lost, also if nobody was told yet: to be asked before what it refused is taken for wrong,
+    /// as a lost one refuses what is sound.
+    pub fn probe(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
+        if is_dead(device) { Err(self.lost(device, "it refuses what was sound")) } else { Ok(()) }
     }
 
     /// The error for `what`, which happens to a lost device alone. wgpu tells of the loss only when the
@@ -171,9 +171,10 @@ impl<'a> Scope<'a> {
             Some(wgpu::Error::OutOfMemory { .. }) => {
                 Err(DeviceError::OutOfMemory { doing: doing() })
             }
-            // On a lost device, what was sound is refused.
-            Some(_) if is_dead(self.device) => Err(self.health.lost(self.device, REFUSES)),
-            Some(error) => Err(DeviceError::Refused { doing: doing(), reason: error.to_string() }),
+            Some(error) => {
+                self.health.probe(self.device)?;
+                Err(DeviceError::Refused { doing: doing(), reason: error.to_string() })
+            }
         }
     }
 }

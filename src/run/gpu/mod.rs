@@ -250,7 +250,7 @@ impl Gpu {
     pub fn check(&self) -> Result<(), DeviceError> {
         let Shared { device, health, .. } = &*self.0;
         let _passing = self.0.admit()?;
-        if fault::is_dead(device) { Err(health.lost(device, fault::REFUSES)) } else { Ok(()) }
+        health.probe(device)
     }
 
     /// Why the device can do nothing more, if it is so.
