@@ -43,26 +43,28 @@ pub(super) struct Gather {
     device: wgpu::Device,
     queue: wgpu::Queue,
     health: Arc<Health>,
-    gate: Mutex<Gate>,
+    traffic: Mutex<Traffic>,
     /// How many runs wait, for who asks often.
     waiting: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Gate {
+struct Traffic {
     /// Submissions that may be under way, with those that somebody is about to make. Not empty while runs wait.
     flying: SmallVec<[Flying; 4]>,
     waiting: Vec<Departure>,
 }
 
-struct Flying {
+/// A submission that somebody makes or has made.
+#[derive(Clone)]
+pub(super) struct Flying {
     /// `None` until it is submitted.
-    index: Option<wgpu::SubmissionIndex>,
+    pub index: Option<wgpu::SubmissionIndex>,
     /// Of the last of its runs.
-    ticket: Arc<Ticket>,
+    pub ticket: Arc<Ticket>,
 }
 
-impl Gate {
+impl Traffic {
     /// All runs that wait, for the caller to submit.
     fn take(&mut self) -> Option<Vec<Departure>> {
         let ticket = Arc::clone(&self.waiting.last()?.ticket);
@@ -71,7 +73,7 @@ impl Gate {
     }
 
     /// Whether the device should have its next work.
-    fn is_open(&mut self) -> bool {
+    fn has_room(&mut self) -> bool {
         self.flying.retain(|flying| !flying.ticket.is_done());
         self.flying.len() < MOST_FLYING
     }
@@ -80,7 +82,7 @@ impl Gate {
 impl Gather {
     pub fn new(device: wgpu::Device, queue: wgpu::Queue, health: Arc<Health>) -> Self {
         let waiting = AtomicUsize::new(0);
-        Self { device, queue, health, gate: Mutex::default(), waiting }
+        Self { device, queue, health, traffic: Mutex::default(), waiting }
     }
 
     /// Whether a run is small enough to wait. Kernels of users may take any time, which others would wait for.
@@ -91,16 +93,16 @@ impl Gather {
             && dispatches.iter().all(|dispatch| dispatch.own.is_none())
     }
 
-    /// Calls `change` with the gate, and notes how many wait then.
-    fn with_gate<R>(&self, change: impl FnOnce(&mut Gate) -> R) -> R {
-        let mut gate = self.gate();
-        let result = change(&mut gate);
-        self.waiting.store(gate.waiting.len(), Ordering::Release);
+    /// Calls `change` with the traffic, and notes how many wait then.
+    fn with_traffic<R>(&self, change: impl FnOnce(&mut Traffic) -> R) -> R {
+        let mut traffic = self.traffic();
+        let result = change(&mut traffic);
+        self.waiting.store(traffic.waiting.len(), Ordering::Release);
         result
     }
 
-    fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    fn traffic(&self) -> MutexGuard<'_, Traffic> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether runs wait.
@@ -110,10 +112,10 @@ impl Gather {
 
     /// The runs for the caller to submit, now that one more has come, which is the last of them; `None` if it waits.
     fn enter(&self, departure: Departure) -> Option<Vec<Departure>> {
-        self.with_gate(|gate| {
-            gate.waiting.push(departure);
-            let now = gate.is_open() || gate.waiting.len() >= MOST_RUNS;
-            now.then(|| gate.take()).flatten()
+        self.with_traffic(|traffic| {
+            traffic.waiting.push(departure);
+            let now = traffic.has_room() || traffic.waiting.len() >= MOST_RUNS;
+            now.then(|| traffic.take()).flatten()
         })
     }
 
@@ -122,14 +124,13 @@ impl Gather {
         if !self.has_waiting() {
             return None;
         }
-        self.with_gate(|gate| gate.is_open().then(|| gate.take()).flatten())
+        self.with_traffic(|traffic| traffic.has_room().then(|| traffic.take()).flatten())
     }
 
     /// What runs wait for, if any do.
-    pub fn awaited(&self) -> Option<(Option<wgpu::SubmissionIndex>, Arc<Ticket>)> {
-        let gate = self.gate();
-        let first = gate.flying.first().filter(|_| !gate.waiting.is_empty())?;
-        Some((first.index.clone(), Arc::clone(&first.ticket)))
+    pub fn awaited(&self) -> Option<Flying> {
+        let traffic = self.traffic();
+        traffic.flying.first().filter(|_| !traffic.waiting.is_empty()).cloned()
     }
 
     /// Has runs wait as if the device were busy, until the tickets are given up.
@@ -138,7 +139,7 @@ impl Gather {
         let ticket = || Ticket::new(Held::default()).0;
         let held: Vec<_> = (0..MOST_FLYING).map(|_| ticket()).collect();
         let flying = held.iter().map(|ticket| Flying { index: None, ticket: Arc::clone(ticket) });
-        self.gate().flying.extend(flying);
+        self.traffic().flying.extend(flying);
         held
     }
 
@@ -154,16 +155,16 @@ impl Gather {
         if ticket.is_done() || !self.has_waiting() {
             return;
         }
-        let forgotten = self.with_gate(|gate| {
-            let at = gate.waiting.iter().position(|run| Arc::ptr_eq(&run.ticket, ticket));
-            at.map(|at| gate.waiting.remove(at))
+        let forgotten = self.with_traffic(|traffic| {
+            let at = traffic.waiting.iter().position(|run| Arc::ptr_eq(&run.ticket, ticket));
+            at.map(|at| traffic.waiting.remove(at))
         });
         drop(forgotten);
     }
 
     /// Of a lost device: nothing is submitted any more.
     pub fn give_up(&self) {
-        let waiting = self.with_gate(|gate| std::mem::take(&mut gate.waiting));
+        let waiting = self.with_traffic(|traffic| std::mem::take(&mut traffic.waiting));
         waiting.into_iter().for_each(|run| run.ticket.give_up());
     }
 
@@ -216,8 +217,8 @@ impl Gather {
         }
         Lease::give_up_all(group.iter().flat_map(|run| run.script.memory.slots()));
         if let Some(last) = group.last() {
-            let mut gate = self.gate();
-            let flying = gate.flying.iter_mut();
+            let mut traffic = self.traffic();
+            let flying = traffic.flying.iter_mut();
             flying
                 .filter(|flying| Arc::ptr_eq(&flying.ticket, &last.ticket))
                 .for_each(|flying| flying.index = Some(index.clone()));
@@ -252,7 +253,7 @@ impl Shared {
     /// Submits what waits, before something else is.
     pub fn depart_all(&self) {
         if self.gather.has_waiting()
-            && let Some(group) = self.gather.with_gate(Gate::take)
+            && let Some(group) = self.gather.with_traffic(Traffic::take)
         {
             self.poller.watch_all(self.gather.send(group));
             self.poller.wake_if_lost();

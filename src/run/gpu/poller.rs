@@ -11,7 +11,7 @@ use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::fault::Health;
-use super::gather::{Gather, Sent};
+use super::gather::{Flying, Gather, Sent};
 use super::ticket::{Landing, Ticket};
 use super::{gate, turns};
 use crate::caught::caught;
@@ -101,6 +101,7 @@ impl Poller {
 
     /// Has the thread see to the runs that wait to be submitted.
     pub fn wake(&self) {
+        // If it has looked already and found nothing, it sleeps by now.
         drop(self.watch.queue());
         self.watch.changed.notify_one();
     }
@@ -215,7 +216,7 @@ impl Watch {
     }
 
     fn run(&self) {
-        while let Some((index, ticket)) = self.next() {
+        while let Some(Flying { index, ticket }) = self.next() {
             let start = Instant::now();
             while start.elapsed() < self.poll_time.thread
                 && !ticket.is_done()
@@ -261,7 +262,7 @@ impl Watch {
 
     /// The first flight that has not landed, or what runs wait for to be submitted. Sleeps while there is neither; `None`
     /// when there will be none.
-    fn next(&self) -> Option<(Option<wgpu::SubmissionIndex>, Arc<Ticket>)> {
+    fn next(&self) -> Option<Flying> {
         let mut queue = self.queue();
         let mut has_called_back = false;
         loop {
@@ -283,7 +284,7 @@ impl Watch {
                 queue.flights.pop_front();
             }
             let front = queue.flights.front().cloned();
-            let first = front.map(|(index, ticket)| (Some(index), ticket));
+            let first = front.map(|(index, ticket)| Flying { index: Some(index), ticket });
             match first.or_else(|| self.gather.awaited()) {
                 Some(first) => return Some(first),
                 None => {
