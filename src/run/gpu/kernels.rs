@@ -8,7 +8,6 @@ use super::compiler::Made;
 use super::gate::Gate;
 use super::pipelines::Pipeline;
 use super::pool::{Kind, Lease, Needs};
-use super::sizes::size_class;
 use super::{Gpu, GpuCounts, Shared};
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
@@ -140,7 +139,7 @@ impl Shared {
     /// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
     pub(super) fn has_room_for_params(&self, dispatches: &[Dispatch]) -> bool {
         let bytes = 4 * self.params(dispatches).0.len() as u64;
-        let has = |size| self.pool.has(&Needs::from([((Kind::Params, size), 1)]));
-        bytes == 0 || size_class(bytes, self.info.buffer_bytes).is_some_and(has)
+        let has = |class| self.pool.has(&Needs::from([(class, 1)]));
+        bytes == 0 || self.class(Kind::Params, bytes).is_ok_and(has)
     }
 }

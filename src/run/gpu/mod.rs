@@ -66,7 +66,7 @@ use self::gather::Gather;
 use self::groups::Groups;
 use self::idle::Leaving;
 use self::poller::Poller;
-use self::pool::{Kind, Lease, Pool};
+use self::pool::{Class, Kind, Lease, Pool};
 use self::sizes::size_class;
 use self::ticket::Held;
 use crate::cost::Limits;
@@ -314,9 +314,9 @@ impl Shared {
 
     /// A buffer of at least `bytes`, from the pool if it has one.
     fn lease(&self, kind: Kind, bytes: u64, counts: &mut GpuCounts) -> Result<Lease, DeviceError> {
-        let size = self.size(kind, bytes)?;
-        let idle = self.pool.reuse(kind, [size].into_iter()).pop().flatten();
-        self.idle_or_new(idle, kind, size, counts)
+        let class = self.class(kind, bytes)?;
+        let idle = self.pool.reuse(std::iter::once(class)).pop().flatten();
+        self.idle_or_new(idle, class, counts)
     }
 
     /// As [`lease`](Self::lease), for each of `bytes`.
@@ -326,28 +326,29 @@ impl Shared {
         bytes: impl Iterator<Item = u64>,
         counts: &mut GpuCounts,
     ) -> Result<Vec<Lease>, DeviceError> {
-        let sizes: Vec<u64> =
-            bytes.map(|bytes| self.size(kind, bytes)).collect::<Result<_, _>>()?;
-        let idle = self.pool.reuse(kind, sizes.iter().copied());
-        let each = idle.into_iter().zip(sizes);
-        each.map(|(idle, size)| self.idle_or_new(idle, kind, size, counts)).collect()
+        let classes: Vec<Class> =
+            bytes.map(|bytes| self.class(kind, bytes)).collect::<Result<_, _>>()?;
+        let idle = self.pool.reuse(classes.iter().copied());
+        let each = idle.into_iter().zip(classes);
+        each.map(|(idle, class)| self.idle_or_new(idle, class, counts)).collect()
     }
 
-    fn size(&self, kind: Kind, bytes: u64) -> Result<u64, DeviceError> {
+    /// The class of buffers for `bytes`.
+    fn class(&self, kind: Kind, bytes: u64) -> Result<Class, DeviceError> {
         let limit = match kind {
             Kind::Storage => self.info.binding_bytes,
             Kind::Params | Kind::Staging | Kind::Readback => self.info.buffer_bytes,
         };
-        size_class(bytes, limit).ok_or_else(|| DeviceError::OutOfMemory {
+        let size = size_class(bytes, limit).ok_or_else(|| DeviceError::OutOfMemory {
             doing: format!("allocating {bytes} bytes in one buffer, which holds at most {limit}"),
-        })
+        })?;
+        Ok(Class { kind, size })
     }
 
     fn idle_or_new(
         &self,
         idle: Option<Lease>,
-        kind: Kind,
-        size: u64,
+        class: Class,
         counts: &mut GpuCounts,
     ) -> Result<Lease, DeviceError> {
         if let Some(lease) = idle {
@@ -355,10 +356,10 @@ impl Shared {
             return Ok(lease);
         }
         counts.pool_misses += 1;
-        match self.pool.create(&self.device, kind, size) {
+        match self.pool.create(&self.device, class) {
             Err(DeviceError::OutOfMemory { .. }) => {
                 self.free_idle();
-                self.pool.create(&self.device, kind, size)
+                self.pool.create(&self.device, class)
             }
             created => created,
         }

@@ -50,12 +50,26 @@ impl Kind {
     }
 }
 
+/// Blocks of which one serves as well as another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Class {
+    pub kind: Kind,
+    /// In bytes, as [`size_class`](super::sizes::size_class) gives it.
+    pub size: u64,
+}
+
 /// A buffer with a name that is never given twice.
 #[derive(Clone)]
 pub(super) struct Block {
     pub buffer: wgpu::Buffer,
     pub id: u64,
     kind: Kind,
+}
+
+impl Block {
+    pub fn class(&self) -> Class {
+        Class { kind: self.kind, size: self.buffer.size() }
+    }
 }
 
 /// A block on loan from the pool, to which it returns when dropped.
@@ -75,10 +89,6 @@ impl Lease {
     /// Whether the device of the block is known to be lost.
     pub fn is_lost(&self) -> bool {
         self.pool.health.is_lost()
-    }
-
-    pub fn class(&self) -> (Kind, u64) {
-        (self.kind, self.buffer.size())
     }
 
     /// Whether the block is on loan, and not [given up](Self::give_up).
@@ -136,8 +146,8 @@ pub(super) fn bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
     leases.map(|lease| lease.buffer.size()).sum()
 }
 
-/// How many blocks of a kind and size something takes.
-pub(super) type Needs = HashMap<(Kind, u64), usize>;
+/// How many blocks of each class something takes.
+pub(super) type Needs = HashMap<Class, usize>;
 
 /// What `leases` took.
 pub(super) fn needs<'a>(leases: impl Iterator<Item = &'a Lease>) -> Needs {
@@ -151,15 +161,18 @@ pub(super) fn needs<'a>(leases: impl Iterator<Item = &'a Lease>) -> Needs {
 /// The buffers of one device that are not in use.
 pub(super) struct Pool {
     health: Arc<Health>,
+    /// The id of the next new block.
     next: AtomicU64,
-    idle: Mutex<Idle>,
+    stock: Mutex<Stock>,
 }
 
+/// What lies idle, and the counts of that and of what is lent.
 #[derive(Default)]
-struct Idle {
-    /// By id, each with the time at which it came back. The least id is lent first, so that a run gets
-    /// the blocks that it had before, for which there are bind groups.
-    free: HashMap<(Kind, u64), BTreeMap<u64, (u64, Block)>>,
+struct Stock {
+    /// By id. The least is lent first, so that a run gets the blocks that it had before, for which there are bind
+    /// groups.
+    idle: HashMap<Class, BTreeMap<u64, Idle>>,
+    /// How many blocks came back so far.
     clock: u64,
     idle_bytes: u64,
     lent_bytes: u64,
@@ -174,19 +187,26 @@ struct Idle {
     freed: Vec<u64>,
 }
 
+/// A block that came back.
+struct Idle {
+    block: Block,
+    /// The clock at that time.
+    since: u64,
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
-        drop_here(std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner)));
+        drop_here(std::mem::take(self.stock.get_mut().unwrap_or_else(PoisonError::into_inner)));
     }
 }
 
 impl Pool {
     pub fn new(health: Arc<Health>) -> Arc<Self> {
-        Arc::new(Self { health, next: AtomicU64::new(0), idle: Mutex::default() })
+        Arc::new(Self { health, next: AtomicU64::new(0), stock: Mutex::default() })
     }
 
-    fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stock(&self) -> MutexGuard<'_, Stock> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether `lease` is a loan from this pool.
@@ -196,38 +216,37 @@ impl Pool {
 
     /// Whether all of `needs` lies idle.
     pub fn has(&self, needs: &Needs) -> bool {
-        let idle = self.idle();
-        let has = |class| idle.free.get(class).map_or(0, BTreeMap::len);
+        let stock = self.stock();
+        let has = |class| stock.idle.get(class).map_or(0, BTreeMap::len);
         needs.iter().all(|(class, &number)| has(class) >= number)
     }
 
-    /// An idle block for each of `sizes`, which [`size_class`](super::sizes::size_class) gave, where there is one.
+    /// An idle block of each of `classes`, where there is one.
     pub fn reuse(
         self: &Arc<Self>,
-        kind: Kind,
-        sizes: impl Iterator<Item = u64>,
+        classes: impl Iterator<Item = Class>,
     ) -> SmallVec<[Option<Lease>; 8]> {
-        let mut idle = self.idle();
-        sizes.map(|size| idle.reuse(kind, size).map(|block| self.lent(block))).collect()
+        let mut stock = self.stock();
+        classes.map(|class| stock.reuse(class).map(|block| self.lent(block))).collect()
     }
 
     /// Begins those of `loans` that have not begun, if all of their blocks lie idle, and each is asked for once.
     pub fn claim<'a>(&self, loans: impl Iterator<Item = &'a Lease>) -> bool {
-        let mut idle = self.idle();
-        let mut claimed: SmallVec<[(&Lease, (u64, Block)); 8]> = SmallVec::new();
+        let mut stock = self.stock();
+        let mut claimed: SmallVec<[(&Lease, Idle); 8]> = SmallVec::new();
         for loan in loans.filter(|loan| !loan.is_lent()) {
-            let blocks = idle.free.get_mut(&loan.class());
+            let blocks = stock.idle.get_mut(&loan.class());
             let Some(found) = blocks.and_then(|blocks| blocks.remove(&loan.id)) else {
                 for (loan, found) in claimed {
-                    idle.free.entry(loan.class()).or_default().insert(loan.id, found);
+                    stock.idle.entry(loan.class()).or_default().insert(loan.id, found);
                 }
                 return false;
             };
             claimed.push((loan, found));
         }
         for (loan, _) in claimed {
-            idle.idle_bytes -= loan.buffer.size();
-            idle.lend(loan.buffer.size());
+            stock.idle_bytes -= loan.buffer.size();
+            stock.lend(loan.buffer.size());
             loan.is_lent.store(true, Ordering::Relaxed);
         }
         true
@@ -239,12 +258,11 @@ impl Pool {
         Lease { block, pool: Arc::clone(self), reusable, is_lent }
     }
 
-    /// A new block of `size` bytes; one for staging is mapped.
+    /// A new block; one for staging is mapped.
     pub fn create(
         self: &Arc<Self>,
         device: &wgpu::Device,
-        kind: Kind,
-        size: u64,
+        Class { kind, size }: Class,
     ) -> Result<Lease, DeviceError> {
         let scope = Scope::open(device, &self.health);
         let buffer = device.create_buffer(&wgpu::BufferDescriptor {
@@ -255,10 +273,10 @@ impl Pool {
         });
         scope.close(|| format!("allocating {size} bytes for {}", kind.label()))?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut idle = self.idle();
-        idle.misses += 1;
-        idle.lend(size);
-        drop(idle);
+        let mut stock = self.stock();
+        stock.misses += 1;
+        stock.lend(size);
+        drop(stock);
         Ok(self.lent(Block { buffer, id, kind }))
     }
 
@@ -266,20 +284,20 @@ impl Pool {
     fn take_back<'a>(&self, loans: impl Iterator<Item = &'a Lease>) {
         let is_lost = self.health.is_lost();
         let mut lost = Vec::new();
-        let mut idle = self.idle();
+        let mut stock = self.stock();
         for loan in loans.filter(|loan| loan.is_lent.swap(false, Ordering::Relaxed)) {
-            idle.lent_bytes -= loan.buffer.size();
+            stock.lent_bytes -= loan.buffer.size();
             if is_lost {
                 lost.push(loan.block.clone());
             }
             if is_lost || !loan.reusable.load(Ordering::Relaxed) {
-                idle.freed.push(loan.id);
+                stock.freed.push(loan.id);
             } else {
-                idle.lie(loan.block.clone());
+                stock.keep(loan.block.clone());
             }
         }
-        let limit = IDLE_FLOOR.max(2 * idle.most_lent);
-        Self::let_go(idle, u64::MAX, |idle| idle.idle_bytes + idle.lent_bytes > limit);
+        let limit = IDLE_FLOOR.max(2 * stock.most_lent);
+        Self::let_go(stock, u64::MAX, |stock| stock.idle_bytes + stock.lent_bytes > limit);
         if !lost.is_empty() {
             // A driver that opens a device meanwhile may keep this waiting.
             close(Arc::new(lost));
@@ -288,64 +306,65 @@ impl Pool {
 
     /// Frees the blocks that came back first while there are `too_many`, of those that did by the time `until`: once the
     /// pool is not held any more, since to free may take a driver long.
-    fn let_go(mut idle: MutexGuard<'_, Idle>, until: u64, too_many: impl Fn(&Idle) -> bool) {
+    fn let_go(mut stock: MutexGuard<'_, Stock>, until: u64, too_many: impl Fn(&Stock) -> bool) {
         let mut freed: SmallVec<[Block; 4]> = SmallVec::new();
-        while too_many(&idle)
-            && let Some(block) = idle.take_oldest(until)
+        while too_many(&stock)
+            && let Some(block) = stock.take_oldest(until)
         {
             freed.push(block);
         }
-        drop(idle);
+        drop(stock);
         drop(freed);
     }
 
     pub fn counts(&self) -> MemoryCounts {
-        let idle = self.idle();
+        let stock = self.stock();
         MemoryCounts {
-            hits: idle.hits,
-            misses: idle.misses,
-            live_bytes: idle.lent_bytes,
-            idle_bytes: idle.idle_bytes,
-            peak_bytes: idle.peak_bytes,
+            hits: stock.hits,
+            misses: stock.misses,
+            live_bytes: stock.lent_bytes,
+            idle_bytes: stock.idle_bytes,
+            peak_bytes: stock.peak_bytes,
         }
     }
 
     /// Frees what was not lent since the last call.
     pub fn sweep(&self) {
-        let mut idle = self.idle();
-        let now = idle.clock;
-        let swept = std::mem::replace(&mut idle.swept, now);
-        Self::let_go(idle, swept, |_| true);
+        let mut stock = self.stock();
+        let now = stock.clock;
+        let swept = std::mem::replace(&mut stock.swept, now);
+        Self::let_go(stock, swept, |_| true);
     }
 
     /// Frees everything idle.
     pub fn trim(&self) {
-        Self::let_go(self.idle(), u64::MAX, |_| true);
+        Self::let_go(self.stock(), u64::MAX, |_| true);
     }
 
     /// The blocks freed since the last call. Bind groups made of them keep their memory alive.
     pub fn freed(&self) -> Vec<u64> {
-        std::mem::take(&mut self.idle().freed)
+        std::mem::take(&mut self.stock().freed)
     }
 }
 
-impl Idle {
-    fn reuse(&mut self, kind: Kind, size: u64) -> Option<Block> {
-        let (_, (_, block)) = self.free.get_mut(&(kind, size))?.pop_first()?;
-        self.idle_bytes -= size;
+impl Stock {
+    fn reuse(&mut self, class: Class) -> Option<Block> {
+        let (_, Idle { block, .. }) = self.idle.get_mut(&class)?.pop_first()?;
+        self.idle_bytes -= class.size;
         self.hits += 1;
-        self.lend(size);
+        self.lend(class.size);
         Some(block)
     }
 
     /// Keeps a block that came back.
-    fn lie(&mut self, block: Block) {
+    fn keep(&mut self, block: Block) {
         self.clock += 1;
         self.idle_bytes += block.buffer.size();
-        let blocks = self.free.entry((block.kind, block.buffer.size())).or_default();
-        blocks.insert(block.id, (self.clock, block));
+        let blocks = self.idle.entry(block.class()).or_default();
+        blocks.insert(block.id, Idle { block, since: self.clock });
     }
 
+    /// Counts a block that is lent.
     fn lend(&mut self, size: u64) {
         self.lent_bytes += size;
         self.most_lent = self.most_lent.max(self.lent_bytes);
@@ -354,13 +373,13 @@ impl Idle {
 
     /// The block that came back first, if that was by the time `until`, to be freed.
     fn take_oldest(&mut self, until: u64) -> Option<Block> {
-        let blocks = self.free.iter().flat_map(|(&class, blocks)| {
-            blocks.iter().map(move |(&id, &(time, _))| (time, class, id))
+        let blocks = self.idle.iter().flat_map(|(&class, blocks)| {
+            blocks.iter().map(move |(&id, idle)| (idle.since, class, id))
         });
-        let oldest = blocks.min_by_key(|&(time, ..)| time);
-        let (_, class, id) = oldest.filter(|&(time, ..)| time <= until)?;
-        let (_, block) = self.free.get_mut(&class)?.remove(&id)?;
-        self.idle_bytes -= class.1;
+        let oldest = blocks.min_by_key(|&(since, ..)| since);
+        let (_, class, id) = oldest.filter(|&(since, ..)| since <= until)?;
+        let Idle { block, .. } = self.idle.get_mut(&class)?.remove(&id)?;
+        self.idle_bytes -= class.size;
         self.freed.push(id);
         Some(block)
     }

@@ -196,7 +196,8 @@ async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let gpu = gpu_or_return!();
     let ask = |shared: &Shared| shared.health.lost(&shared.device, "asked").to_string();
     let (sender, told) = std::sync::mpsc::channel();
-    let lease = gpu.0.pool.create(&gpu.0.device, Kind::Readback, 256).unwrap();
+    let class = Class { kind: Kind::Readback, size: 256 };
+    let lease = gpu.0.pool.create(&gpu.0.device, class).unwrap();
     lease.set_reusable(false);
     let (shared, buffer) = (Arc::clone(&gpu.0), lease.buffer.clone());
     buffer.map_async(wgpu::MapMode::Read, .., move |_| drop(sender.send((lease, ask(&shared)))));

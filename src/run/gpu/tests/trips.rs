@@ -306,7 +306,7 @@ async fn a_program_that_uploads_only_its_parameters_needs_no_staging_later() {
         assert_eq!(run.read::<u32>(0), [7; 300]);
     }
     let needs = job.kernels.needs.get().unwrap();
-    assert!(needs.keys().all(|(kind, _)| *kind != Kind::Staging), "{}", needs.len());
+    assert!(needs.keys().all(|class| class.kind != Kind::Staging), "{}", needs.len());
     assert!(gpu.0.pool.has(needs));
 }
 
