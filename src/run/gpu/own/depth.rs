@@ -28,7 +28,7 @@ pub(super) fn check(source: &str) -> Result<(), Wrong> {
         rest = &rest[length..];
         depth.check().map_err(|what| {
             let lines = source[..source.len() - rest.len()].matches('\n').count();
-            Wrong { line: u32::try_from(lines + 1).ok(), what: what.to_owned() }
+            Wrong { line: u32::try_from(lines + 1).ok(), what }
         })?;
     }
     Ok(())
@@ -37,12 +37,12 @@ pub(super) fn check(source: &str) -> Result<(), Wrong> {
 /// What is open where the reader stands.
 #[derive(Default)]
 struct Depth {
-    /// Of the statement, from the outermost parenthesis inwards.
-    lists: Vec<List>,
-    /// Operators of all but the last of `lists`.
-    around: usize,
-    /// The last one.
+    /// The one that is read.
     list: List,
+    /// Those of the statement that it stands in, from the outermost inwards.
+    around: Vec<List>,
+    /// Operators of all of `around`.
+    operators: usize,
     /// In each open block, from the outermost inwards, the branches before this one of the `if` there.
     blocks: Vec<usize>,
     /// Of all of `blocks`.
@@ -90,8 +90,8 @@ impl Depth {
                 self.open();
             }
             ')' | ']' => {
-                self.list = self.lists.pop().unwrap_or_default();
-                self.around -= self.list.operators;
+                self.list = self.around.pop().unwrap_or_default();
+                self.operators -= self.list.operators;
             }
             '.' if after.starts_with(|next: char| next.is_ascii_digit()) => {}
             _ if ".+-*/%&|^!~<>=".contains(first) => {
@@ -107,21 +107,26 @@ impl Depth {
     }
 
     fn open(&mut self) {
-        self.around += self.list.operators;
-        self.lists.push(mem::take(&mut self.list));
+        self.operators += self.list.operators;
+        self.around.push(mem::take(&mut self.list));
     }
 
     fn end_statement(&mut self) {
-        self.lists.clear();
-        (self.around, self.list) = (0, List::default());
+        self.around.clear();
+        (self.operators, self.list) = (0, List::default());
     }
 
-    fn check(&self) -> Result<(), &'static str> {
-        if self.around + self.list.operators > MOST_OPERATORS {
-            return Err("an expression chains too many operators; give parts of it names by `let`");
+    /// # Errors
+    /// What is too deep, and what to do.
+    fn check(&self) -> Result<(), String> {
+        if self.operators + self.list.operators > MOST_OPERATORS {
+            let what = "an expression chains too many operators; give parts of it names by `let`";
+            return Err(what.into());
         }
         if self.branches + self.branch > MOST_BRANCHES {
-            return Err("an `if` has more than 200 branches; take a `switch`, or several `if`s");
+            return Err(format!(
+                "an `if` has more than {MOST_BRANCHES} branches; take a `switch`, or several `if`s"
+            ));
         }
         Ok(())
     }
@@ -194,7 +199,7 @@ mod tests {
             format!("if a {{ }} {}", "else if b { } ".repeat(MOST_BRANCHES + 1)),
             format!(
                 "if a {{ }} {}",
-                "else if b(1) /* else */ { c(); if d { } else { } } ".repeat(201)
+                "else if b(1) /* else */ { c(); if d { } else { } } ".repeat(MOST_BRANCHES + 1)
             ),
             format!("{} {}", "if a { } else if b { } else { ".repeat(120), "}".repeat(120)),
         ] {
