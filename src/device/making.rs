@@ -4,14 +4,22 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-/// Whether something is being made, and for which of several. No lock: who is next to have one, and is not polled, would
-/// keep all others waiting.
-pub(super) struct Making<K = ()>(Mutex<Option<Made<K>>>);
+/// What was begun last, of several things that are made: only that is waited for. No lock: who is next to have one, and
+/// is not polled, would keep all others waiting.
+pub(super) struct Making<K = ()>(Mutex<Option<Begun<K>>>);
 
-/// What is made, or was, and the end of that.
-struct Made<K> {
+/// What somebody makes, or has made.
+struct Begun<K> {
     key: K,
+    /// Closed at its end.
     end: watch::Receiver<()>,
+}
+
+impl<K: PartialEq> Begun<K> {
+    /// Whether it is `key` that is still being made.
+    fn is_making(&self, key: &K) -> bool {
+        self.key == *key && self.end.has_changed().is_ok()
+    }
 }
 
 impl<K> Default for Making<K> {
@@ -32,30 +40,29 @@ pub(super) enum Make<T> {
 pub(super) struct Held(#[expect(dead_code, reason = "held")] watch::Sender<()>);
 
 impl<K: Clone + PartialEq> Making<K> {
-    /// What was `made` for `key`, or else whose turn it is to make it. Waits while somebody else does: until that has
-    /// ended, also where nobody awaits it any more.
+    /// What was `made` for `key`, or the right to make it. Waits while somebody else does: until that has ended, also where
+    /// nobody awaits it any more.
     pub async fn begin<T>(&self, key: &K, made: impl Fn() -> Option<T>) -> Make<T> {
         loop {
             if let Some(made) = made() {
                 return Make::Made(made);
             }
             match self.enter(key) {
-                Ok(sender) => return Make::Here(Held(sender)),
+                Ok(held) => return Make::Here(held),
                 Err(mut others) => _ = others.changed().await,
             }
         }
     }
 
-    /// What others wait for from now on, or what they wait for already.
-    fn enter(&self, key: &K) -> Result<watch::Sender<()>, watch::Receiver<()>> {
-        let mut making = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_made = |made: &&Made<K>| made.key == *key && made.end.has_changed().is_ok();
-        if let Some(others) = making.as_ref().filter(is_made) {
+    /// What others wait for from now on, or as an error what they wait for already.
+    fn enter(&self, key: &K) -> Result<Held, watch::Receiver<()>> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(others) = last.as_ref().filter(|last| last.is_making(key)) {
             return Err(others.end.clone());
         }
         let (sender, end) = watch::channel(());
-        *making = Some(Made { key: key.clone(), end });
-        Ok(sender)
+        *last = Some(Begun { key: key.clone(), end });
+        Ok(Held(sender))
     }
 }
 
