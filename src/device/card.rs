@@ -128,7 +128,7 @@ impl Device {
         self.0.card.as_ref()
     }
 
-    /// Whether a loss of the GPU is the end of what was under way.
+    /// Whether what was under way goes on after a loss of the GPU.
     pub(crate) fn recovers(&self) -> bool {
         self.card().is_some_and(|card| card.recovery != Recovery::Fail)
     }

@@ -14,8 +14,9 @@ pub(crate) struct Budget(Option<Arc<Limited>>);
 /// Why a run will never have what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMuch {
+    /// Bytes that it asked for.
     pub needs: u64,
-    /// All that there is.
+    /// Bytes that there are in all.
     pub budget: u64,
 }
 

@@ -38,6 +38,7 @@ impl fmt::Display for Shape {
 pub(super) struct Layout {
     /// Never given twice on a device.
     pub id: u64,
+    /// Bytes of parameters, as of the shape.
     pub params: u64,
     pub group: wgpu::BindGroupLayout,
     pub pipeline: wgpu::PipelineLayout,
