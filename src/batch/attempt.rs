@@ -227,17 +227,17 @@ impl Attempt<'_> {
         turn: Option<&mut Turn<'_>>,
         stats: &mut RunStats,
     ) -> Result<Done> {
-        let Recorded { device, graph, residents, kept: keeps, .. } = self.recorded;
-        let timeline = self.timeline;
-        let run = Run { device, prepared: &prepared, graph, uploads, residents, permit, timeline };
+        let &Self { recorded, timeline, .. } = self;
+        let run = Run { recorded, prepared: &prepared, uploads, permit, timeline };
         let finished = run.finish(turn, stats).await;
         drop(run);
         let (results, mut kept) = finished?;
         #[cfg(feature = "gpu")]
         if prepared.saved_near > 0.0 {
+            let Recorded { device, residents, .. } = recorded;
             residence::note_saving(device, residents, prepared.saved_near);
         }
-        stats.submits += store(device, keeps, &mut kept).await?;
+        stats.submits += store(&recorded.device, &recorded.kept, &mut kept).await?;
         Ok(Done { prepared, results, kept })
     }
 

@@ -9,13 +9,13 @@ use super::fault::fault;
 use super::leg::Leg;
 use super::read::Found;
 use super::recorded::Recorded;
-use super::residence::{Handle, Left};
+use super::residence::Left;
 use super::stats::RunStats;
 use crate::clock::{Stopwatch, nanoseconds};
 use crate::cost::{Backend, Ran};
 use crate::device::{Counter, Device, Pieces, Prepared, Turn};
 use crate::error::{Error, Result, RunError};
-use crate::graph::{Graph, NodeId};
+use crate::graph::NodeId;
 use crate::plan::Made;
 use crate::run::HostBuffer;
 use crate::run::budget::{Permit, TooMuch};
@@ -25,14 +25,11 @@ use crate::trace::{Timeline, event, stage};
 
 /// A run that is about to be made.
 pub(super) struct Run<'a> {
-    pub device: &'a Device,
+    pub recorded: &'a Recorded,
+    /// What was planned for it.
     pub prepared: &'a Prepared,
-    /// What was planned.
-    pub graph: &'a Graph,
     /// By position of the graph's uploads.
     pub uploads: &'a [Arc<HostBuffer>],
-    /// By position of the graph's residents.
-    pub residents: &'a [Handle],
     /// The room in the device's memory budget.
     pub permit: Permit,
     /// Where the times of its parts go.
@@ -94,10 +91,11 @@ impl Run<'_> {
         turn: Option<&mut Turn<'_>>,
         stats: &mut RunStats,
     ) -> Result<(Results, Left)> {
-        let (device, prepared) = (self.device, self.prepared);
+        let prepared = self.prepared;
+        let Recorded { device, residents, .. } = self.recorded;
         let busy = device.busy();
         // What it takes to bring a resident says nothing of the steps, nor does a run whose kernels are timed.
-        let all_there = || self.residents.iter().all(|handle| handle.is_on(prepared.backend()));
+        let all_there = || residents.iter().all(|handle| handle.is_on(prepared.backend()));
         let may_teach = prepared.was_chosen && !self.timeline.is_kept() && all_there();
         let finished = self.run(stats).await;
         let is_warm = may_teach && stats.pipelines_compiled == 0;
@@ -121,7 +119,7 @@ impl Run<'_> {
     }
 
     async fn run(&self, stats: &mut RunStats) -> Result<(Results, Left)> {
-        let prepared = self.prepared;
+        let Self { recorded, prepared, uploads, .. } = *self;
         stats.backend = Some(prepared.backend());
         stats.peak_bytes = prepared.peak_bytes;
         let predicted = Duration::try_from_secs_f64(prepared.seconds);
@@ -129,10 +127,10 @@ impl Run<'_> {
         let done = match &prepared.pieces {
             Pieces::Whole(piece) => {
                 let leg = Leg {
-                    device: self.device,
+                    device: &recorded.device,
                     piece,
-                    uploads: Cow::Borrowed(self.uploads),
-                    residents: Cow::Borrowed(self.residents),
+                    uploads: Cow::Borrowed(uploads),
+                    residents: Cow::Borrowed(&recorded.residents),
                     permit: &self.permit,
                     timeline: self.timeline.clone(),
                     is_beside: false,
@@ -142,7 +140,7 @@ impl Run<'_> {
             Pieces::Parts(parts) => Box::pin(self.in_parts(parts, stats)).await?,
         };
         if let Some((node, at)) = done.failed {
-            return Err(fault(self.graph, self.uploads, node, at).into());
+            return Err(fault(&recorded.graph, uploads, node, at).into());
         }
         Ok((done.results, done.kept))
     }

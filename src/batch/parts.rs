@@ -73,9 +73,10 @@ impl Run<'_> {
             });
         }
         let before = parts.all[..at].iter();
-        let residents = own.residents.iter().map(|&at| self.residents[at as usize].clone());
+        let residents =
+            own.residents.iter().map(|&at| self.recorded.residents[at as usize].clone());
         Ok(Leg {
-            device: self.device,
+            device: &self.recorded.device,
             piece: &own.piece,
             uploads: Cow::Owned(uploads),
             residents: Cow::Owned(residents.collect()),
@@ -91,7 +92,7 @@ impl Run<'_> {
     fn gathered(&self, parts: &Parts, finished: Finished) -> Result<Done> {
         let finished: Option<Vec<Done>> = finished.into_iter().collect();
         let finished = finished.ok_or_else(not_run)?;
-        let position = |node: NodeId| self.graph.iter().position(|(id, _)| id == node);
+        let position = |node: NodeId| self.recorded.graph.iter().position(|(id, _)| id == node);
         let failed = finished.iter().filter_map(|done| done.failed);
         Ok(Done {
             failed: failed.min_by_key(|&(node, at)| (position(node), at)),
