@@ -6,10 +6,10 @@ use std::panic::Location;
 
 use ndarray::{ArrayD, ArrayView, Dimension, IxDyn};
 
-#[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-use super::blocking::wait;
 use super::program::{OutputKey, Outputs};
 use super::resident::Resident;
+#[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
+use super::waiting::wait;
 use super::{BufferId, GpuCommandBatch, Input};
 use crate::device::Device;
 use crate::dtype::Element;

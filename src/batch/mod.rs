@@ -54,6 +54,7 @@ mod store;
 mod tests;
 mod triangle;
 mod upload;
+mod waiting;
 #[cfg(feature = "safetensors")]
 mod weights;
 mod window;

@@ -1,0 +1,87 @@
+//! Waiting for a future on a thread that does nothing else.
+#![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
+
+use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::run::threads;
+
+/// The result of `future`, which this thread waits for. Within a task of tokio's, its channels and locks say after a
+/// while that nothing is there until the task gives its thread back, which a thread that waits never does.
+pub(super) fn wait<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(tokio::task::unconstrained(future));
+    let signal = Arc::new(Signal::default());
+    let waker = Waker::from(Arc::clone(&signal));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => signal.wait(),
+        }
+    }
+}
+
+/// As [`wait`], for a run that is not to be given up: it may be done on this thread.
+pub(super) fn wait_for_run<F: Future>(future: F) -> F::Output {
+    threads::waiting(|| wait(future))
+}
+
+/// What wakes a thread for one future. A thread has no second token to be unparked with: an executor that polls who waits
+/// here would miss one that was taken. Nor is anything of it the thread's own, which may be ending.
+#[derive(Default)]
+struct Signal {
+    is_given: Mutex<bool>,
+    given: Condvar,
+}
+
+impl Signal {
+    fn wait(&self) {
+        let is_given = self.is_given.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = self.given.wait_while(is_given, |is_given| !*is_given);
+        *given.unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        *self.is_given.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.given.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_executor_around_keeps_what_wakes_it() {
+        let (tell, told) = mpsc::channel();
+        thread::spawn(move || {
+            // What wakes a thread that parks, as executors do.
+            thread::current().unpark();
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let (begin, begun) = mpsc::channel();
+            thread::spawn(move || {
+                begun.recv().expect("it is polled");
+                sender.send(5).expect("it waits");
+            });
+            let answer = async {
+                begin.send(()).expect("a thread that waits");
+                receiver.await
+            };
+            let five = wait(answer);
+            thread::park();
+            tell.send(five).expect("a test that waits");
+        });
+        let five = told.recv_timeout(Duration::from_secs(60)).expect("the thread was woken");
+        assert_eq!(five, Ok(5));
+    }
+}
