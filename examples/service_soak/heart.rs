@@ -28,7 +28,7 @@ struct Late {
     /// Since the first.
     after: Duration,
     by: Duration,
-    /// What the host took from the machine in the last hundred beats, or fewer.
+    /// What the host took from the machine since the look before, at most [`LOOK`] beats ago.
     stolen: Duration,
 }
 
@@ -71,12 +71,16 @@ impl Beats {
         format!("heartbeat max {latest:.1} ms{}", took(self.stolen))
     }
 
-    /// Prints how many beats were too late, if any, and how long after one of `losses` those came that were so most.
-    pub fn print_late(mut self, losses: &[Instant]) {
-        const MOST: usize = 6;
+    /// Prints what the host took from the machine, if anything.
+    pub fn print_stolen(&self) {
         if !self.stolen.is_zero() {
             println!("host: took {} ms of its cores from this machine", self.stolen.as_millis());
         }
+    }
+
+    /// Prints how many beats were too late, if any, and how long after one of `losses` those came that were so most.
+    pub fn print_late(mut self, losses: &[Instant]) {
+        const MOST: usize = 6;
         if self.late.is_empty() {
             return;
         }

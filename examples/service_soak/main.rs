@@ -6,8 +6,8 @@
 //! evenly over the minute; on the host's cores there is nothing to lose. *Heartbeat* is how long a task that wakes every
 //! millisecond had to wait longer than that, of which up to 2 ms are the runtime's timer, and the line `late` when that
 //! was more than 5 ms. The lines `machine` say how long it has to with as many cores kept busy by tasks that are none of
-//! this crate's, and while bare wgpu opens and closes devices, for `--machine N` seconds each. All say what time the
-//! machine's host gave to others meanwhile, where the system tells.
+//! this crate's, and while bare wgpu opens and closes devices, for `--machine N` seconds each: if not said, a quarter of
+//! the time, and 5 s at most. All say what time the machine's host gave to others meanwhile, where the system tells.
 
 #[path = "../common/flags.rs"]
 mod flags;
@@ -163,7 +163,7 @@ struct Asked {
     seconds: u32,
     tasks: u32,
     losses: u32,
-    /// Seconds of each line `machine`.
+    /// Seconds of each line `machine`, if said.
     machine: Option<u32>,
 }
 
@@ -213,6 +213,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         load.print_heartbeats(time, &soak.device.info().name).await;
     }
     let report = soak.tally.report(&soak.device, beats.latest, leaked);
+    beats.print_stolen();
     beats.print_late(&soak.losses());
     println!("{report}");
     Ok(())
