@@ -133,16 +133,14 @@ pub(super) fn adopt(
     queue: wgpu::Queue,
 ) -> Result<Opened, DeviceError> {
     let has = device.limits();
-    if let Some((limit, found, needed)) = lacking(&has) {
-        return Err(DeviceError::Lacks { limit, found, needed });
-    }
+    check_limits(&has)?;
     let info = GpuInfo::of(adapter, &has);
     let limits = plan_limits(&device, adapter, &info);
     Ok(Opened { device, queue, info, limits })
 }
 
-/// The first limit that is too low for kernels, with what is needed: never more than WebGPU promises.
-fn lacking(has: &wgpu::Limits) -> Option<(&'static str, u64, u64)> {
+/// Checks that no limit is too low for kernels, which need no more than WebGPU promises.
+fn check_limits(has: &wgpu::Limits) -> Result<(), DeviceError> {
     let promised = wgpu::Limits::default();
     let storage_buffers = promised.max_storage_buffers_per_shader_stage;
     macro_rules! limits {
@@ -164,7 +162,10 @@ fn lacking(has: &wgpu::Limits) -> Option<(&'static str, u64, u64)> {
         max_compute_workgroup_size_z: 1_u32,
         max_compute_workgroups_per_dimension: promised.max_compute_workgroups_per_dimension,
     ];
-    limits.into_iter().find(|&(_, found, needed)| found < needed)
+    match limits.into_iter().find(|(_, found, needed)| found < needed) {
+        None => Ok(()),
+        Some((limit, found, needed)) => Err(DeviceError::Lacks { limit, found, needed }),
+    }
 }
 
 async fn enumerate() -> Vec<wgpu::Adapter> {
