@@ -103,7 +103,8 @@ impl Lease {
         }
     }
 
-    /// As [`give_up`](Self::give_up), for all of `loans` that are of one pool: others wait for it once, not for each.
+    /// As [`give_up`](Self::give_up), for all of `loans` that are of the first one's pool: others wait for it once, not for
+    /// each.
     pub fn give_up_all<'a>(loans: impl Iterator<Item = &'a Self>) {
         let mut loans = loans.filter(|loan| loan.is_lent()).peekable();
         if let Some(&first) = loans.peek() {

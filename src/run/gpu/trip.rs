@@ -66,7 +66,7 @@ impl Gpu {
             let (ahead, needs) = (&kernels.ahead, kernels.needs.get());
             let finds_room = || needs.is_some_and(|needs| shared.pool.has(needs));
             let has_room = !ahead.is_short() && (ahead.is_ready() || finds_room());
-            let (flight, mut run) = if has_room && job.plan.bytes_up < LARGE as u64 {
+            let Launched { flight, mut run } = if has_room && job.plan.bytes_up < LARGE as u64 {
                 in_turn(move |on| shared.launch(&job, on)).await?
             } else {
                 off_thread(move || shared.launch(&job, On::Own)).await?
@@ -85,6 +85,14 @@ impl Gpu {
             Ok(run)
         }
     }
+}
+
+/// A run that was submitted.
+pub(super) struct Launched {
+    /// `None` if there was nothing to do.
+    pub flight: Option<Flight>,
+    /// Without what the flight brings.
+    pub run: GpuRun,
 }
 
 /// A run that only has to be submitted.
@@ -139,7 +147,7 @@ impl Prepared {
 }
 
 impl Shared {
-    fn launch(self: &Arc<Self>, job: &Job, thread: On) -> Result<(Option<Flight>, GpuRun), Error> {
+    fn launch(self: &Arc<Self>, job: &Job, thread: On) -> Result<Launched, Error> {
         let _passing = self.admit()?;
         let_go(self.take_freed());
         // Neither what was encoded ahead nor what is submitted in waves takes times.
@@ -161,7 +169,7 @@ impl Shared {
         let (stays, bytes) = (prepared.stays, bytes(prepared.leases()));
         let launched = stage!(job.timeline, "submit").of(|| self.submit(job, prepared))?;
         if stays && !timed {
-            self.look_ahead(job, bytes, &launched.1.kept, thread);
+            self.look_ahead(job, bytes, &launched.run.kept, thread);
         }
         Ok(launched)
     }
@@ -216,19 +224,16 @@ impl Shared {
         Ok(Recorded { commands: encoder.finish(), returns, slots: memory.into_slots() })
     }
 
-    /// Submits a run. There is no flight if there was nothing to do.
-    pub fn submit(
-        self: &Arc<Self>,
-        job: &Job,
-        prepared: Prepared,
-    ) -> Result<(Option<Flight>, GpuRun), Error> {
+    /// Submits a run.
+    pub fn submit(self: &Arc<Self>, job: &Job, prepared: Prepared) -> Result<Launched, Error> {
         let Prepared { work, kept, outputs, failures, counts, .. } = prepared;
         let flight = match work {
             Work::Nothing => None,
             Work::Script(script) => Some(Flight::depart(self, script, self.hold(&job.permit)?)),
             Work::Recorded(recorded) => Some(self.submit_alone(job, recorded)?),
         };
-        Ok((flight, GpuRun { readback: None, outputs, failures, failed: None, kept, counts }))
+        let run = GpuRun { readback: None, outputs, failures, failed: None, kept, counts };
+        Ok(Launched { flight, run })
     }
 
     fn submit_alone(

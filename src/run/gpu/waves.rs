@@ -9,7 +9,7 @@ use super::readback::GpuRun;
 use super::record::Script;
 use super::returns::Returns;
 use super::staging::Load;
-use super::trip::{Job, Results};
+use super::trip::{Job, Launched, Results};
 use super::{GpuCounts, Shared};
 use crate::error::Error;
 use crate::plan::Wave;
@@ -19,7 +19,7 @@ impl Shared {
     /// Submits a run in the waves of its plan. The last one's flight is that of the run.
     ///
     /// Where one cannot be packed or submitted, those before it are done in vain.
-    pub fn launch_in_waves(self: &Arc<Self>, job: &Job) -> Result<(Option<Flight>, GpuRun), Error> {
+    pub fn launch_in_waves(self: &Arc<Self>, job: &Job) -> Result<Launched, Error> {
         debug_assert_eq!(
             job.plan.waves.last().map(|wave| wave.dispatches.end),
             Some(job.kernels.dispatches.len()),
@@ -42,7 +42,8 @@ impl Shared {
             counts.submits += 1;
             flight.replace(next).into_iter().for_each(Flight::leave_to_next);
         }
-        Ok((flight, GpuRun { readback: None, outputs, failures, failed: None, kept, counts }))
+        let run = GpuRun { readback: None, outputs, failures, failed: None, kept, counts };
+        Ok(Launched { flight, run })
     }
 
     /// Packs and submits a wave. The last one takes the readback.

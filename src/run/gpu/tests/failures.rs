@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::fault::{Scope, ours};
+use super::trip::Launched;
 use super::*;
 use crate::error::Error;
 use crate::plan::Wave;
@@ -106,7 +107,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
         if stage == "encoded" {
             gpu.destroy();
         }
-        let (flight, mut run) = match gpu.0.submit(&job, encoded) {
+        let Launched { flight, mut run } = match gpu.0.submit(&job, encoded) {
             Ok(submitted) => submitted,
             Err(error) => {
                 lost(error);
