@@ -1,6 +1,7 @@
 //! Misuse, bad kernels and lost devices: errors, and nothing hangs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
 
 use super::fault::{Scope, ours};
 use super::trip::Launched;
@@ -192,16 +193,22 @@ async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
     gpu.0.health.check(&gpu.0.device).unwrap();
 }
 
+/// Has `call` called when the device is polled next. What is returned is to be held until then.
+fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
+    let class = Class { kind: Kind::Readback, size: 256 };
+    let lease = gpu.0.pool.create(&gpu.0.device, class).unwrap();
+    lease.set_reusable(false);
+    lease.buffer.map_async(wgpu::MapMode::Read, .., move |_| call());
+    lease
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let gpu = gpu_or_return!();
     let ask = |shared: &Shared| shared.health.lost(&shared.device, "asked").to_string();
-    let (sender, told) = std::sync::mpsc::channel();
-    let class = Class { kind: Kind::Readback, size: 256 };
-    let lease = gpu.0.pool.create(&gpu.0.device, class).unwrap();
-    lease.set_reusable(false);
-    let (shared, buffer) = (Arc::clone(&gpu.0), lease.buffer.clone());
-    buffer.map_async(wgpu::MapMode::Read, .., move |_| drop(sender.send((lease, ask(&shared)))));
+    let (sender, told) = mpsc::channel();
+    let shared = Arc::clone(&gpu.0);
+    let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&shared))));
     gpu.destroy();
     let asking = (0..8).map(|_| {
         let shared = Arc::clone(&gpu.0);
@@ -209,8 +216,23 @@ async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     });
     let mut answers: Vec<_> =
         asking.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect();
-    answers.push(told.recv_timeout(Duration::from_secs(20)).unwrap().1);
+    answers.push(told.recv_timeout(Duration::from_secs(20)).unwrap());
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+}
+
+#[tokio::test]
+async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
+    let gpu = gpu_or_return!();
+    let check = |shared: &Shared| shared.health.check(&shared.device);
+    let shared = Arc::clone(&gpu.0);
+    let _held = at_next_poll(&gpu, move || drop(check(&shared)));
+    ours(|| stray(&gpu));
+    gpu.destroy();
+    let (sender, told) = mpsc::channel();
+    let shared = Arc::clone(&gpu.0);
+    std::thread::spawn(move || sender.send(check(&shared)));
+    let checked = told.recv_timeout(Duration::from_secs(20)).expect("an answer");
+    assert!(matches!(checked, Err(DeviceError::Lost { .. })), "{checked:?}");
 }
 
 #[tokio::test]
