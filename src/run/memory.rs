@@ -17,9 +17,10 @@ pub(crate) const LARGE: usize = (4 << 20) / threads::SMALLER;
 pub(crate) const LARGE_RESULT: usize = (8 << 20) / threads::SMALLER;
 /// Bytes from which fresh memory is in large pages. Below, an allocator has memory that was touched before.
 const LARGE_PAGES: usize = (16 << 20) / threads::SMALLER;
-/// Bytes from which copies are shared among threads, and that a thread takes at a time (1 MiB: 60 µs alone, 18 to 28 µs
-/// by 16 threads; 4 MiB: 218 and 36 µs; 512 KiB: 33 and 23 µs; measured on the host of an H200).
+/// Bytes from which copies are shared among threads (1 MiB: 60 µs alone, 18 to 28 µs by 16 threads; 4 MiB: 218 and
+/// 36 µs; 512 KiB: 33 and 23 µs; measured on the host of an H200).
 const SHARED: usize = (1 << 20) / threads::SMALLER;
+/// Bytes of such a copy that a thread takes at a time.
 const SHARE: usize = (128 << 10) / threads::SMALLER;
 /// Bytes of a result that a thread takes at a time.
 #[cfg(feature = "gpu")]
