@@ -162,7 +162,7 @@ fn near_tie(placed: &Placed) -> Option<f64> {
 }
 
 /// Why each step of a plan that was chosen by predicted times is on its side: what it would mean to move it alone,
-/// unless there was a near [`tie`].
+/// unless there was a near `tie`.
 fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
     let side = steps.whole.backend;
     let problem = steps.problem();
