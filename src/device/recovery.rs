@@ -117,7 +117,7 @@ impl Device {
     }
 
     /// Loses the GPU as a failing driver might, for tests of what a service does then. Nothing happens where there is
-    /// none.
+    /// none. It may wait a second for what is under way.
     pub fn simulate_loss(&self) {
         #[cfg(feature = "gpu")]
         if let Some(card) = self.card() {

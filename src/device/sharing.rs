@@ -29,6 +29,9 @@ impl Device {
     }
 
     /// The wgpu device, as long as there is a GPU. After a loss it may be another.
+    ///
+    /// Once it is lost or destroyed, poll it only when nobody reads results from it, as this crate does: wgpu then frees
+    /// the memory that they lie in, views or no views.
     #[must_use]
     pub fn wgpu_device(&self) -> Option<wgpu::Device> {
         self.opened().map(|gpu| gpu.raw().0.clone())

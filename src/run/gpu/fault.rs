@@ -5,12 +5,14 @@ use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use super::gate;
+use crate::clock::Stopwatch;
 use crate::error::DeviceError;
 use crate::run::threads::while_set;
 use crate::trace::event;
@@ -35,6 +37,22 @@ pub(super) struct Health {
     stray: Mutex<Option<String>>,
     /// Held by who asks why it is lost.
     asking: Mutex<()>,
+    /// Held by all who poll it.
+    polling: Arc<()>,
+    mapped: Mapped,
+}
+
+/// Held by who uses mapped memory. When a lost device is polled, wgpu frees what is mapped, whoever has views of it.
+pub(super) type Mapped = Arc<()>;
+
+/// Whether somebody holds what is counted by `count`. Of two threads that each do what the other looks for, then call
+/// this or look whether the device is lost, at least one sees it.
+fn is_held(count: &Arc<()>) -> bool {
+    fence(Ordering::SeqCst);
+    let is_held = Arc::strong_count(count) > 1;
+    // What was done while it was held is done.
+    fence(Ordering::Acquire);
+    is_held
 }
 
 impl Health {
@@ -67,6 +85,30 @@ impl Health {
 
     pub fn is_lost(&self) -> bool {
         self.lost.get().is_some()
+    }
+
+    /// The right to use mapped memory, unless the device is lost.
+    pub fn map(&self) -> Option<Mapped> {
+        let mapped = Arc::clone(&self.mapped);
+        fence(Ordering::SeqCst);
+        (!self.is_lost()).then_some(mapped)
+    }
+
+    /// Whether mapped memory is in use, once the device is lost.
+    pub fn is_mapped(&self) -> bool {
+        is_held(&self.mapped)
+    }
+
+    /// Has `destroy` lose the device, once nobody polls it who does not know that.
+    pub fn lose_by(&self, destroy: impl FnOnce()) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        const LOOK: Duration = Duration::from_micros(100);
+        self.lose("it was destroyed".into());
+        let waiting = Stopwatch::started();
+        while is_held(&self.polling) && waiting.total() < PATIENCE {
+            thread::sleep(LOOK);
+        }
+        destroy();
     }
 
     /// Why the device is lost, if it is.
@@ -116,6 +158,8 @@ impl Health {
         device: &wgpu::Device,
         how: wgpu::PollType,
     ) -> Result<wgpu::PollStatus, wgpu::PollError> {
+        let _polling = Arc::clone(&self.polling);
+        fence(Ordering::SeqCst);
         if self.is_lost() {
             return Ok(wgpu::PollStatus::QueueEmpty);
         }

@@ -280,7 +280,8 @@ impl Gpu {
 
     /// Loses the device, as a driver might.
     pub fn destroy(&self) {
-        self.0.device.destroy();
+        self.0.health.lose_by(|| self.0.device.destroy());
+        self.0.poller.wake();
     }
 }
 

@@ -19,6 +19,9 @@ use crate::caught::caught;
 /// How long a future polls the device before it lets others have the thread: what a small trip takes.
 const SPIN: Duration = Duration::from_micros(120);
 
+/// Looks whether results of a lost device are still read.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// How long the device is polled before somebody waits for it: drivers wake who waits a tenth of a millisecond
 /// late, or several.
 struct PollTime {
@@ -273,6 +276,11 @@ impl Watch {
             if self.health.is_lost() && !has_called_back {
                 queue.flights.drain(..).for_each(|(_, ticket)| ticket.give_up());
                 self.gather.give_up();
+                if self.health.is_mapped() {
+                    let waited = self.changed.wait_timeout(queue, LOOK);
+                    queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    continue;
+                }
                 drop(queue);
                 self.call_back();
                 has_called_back = true;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use smallvec::SmallVec;
 
 use super::closer::{close, drop_here};
-use super::fault::{Health, Scope};
+use super::fault::{Health, Mapped, Scope};
 use crate::error::DeviceError;
 use crate::run::memory::MemoryCounts;
 
@@ -89,6 +89,11 @@ impl Lease {
     /// Whether the device of the block is known to be lost.
     pub fn is_lost(&self) -> bool {
         self.pool.health.is_lost()
+    }
+
+    /// The right to use the block where it is mapped, unless its device is lost.
+    pub fn map(&self) -> Option<Mapped> {
+        self.pool.health.map()
     }
 
     /// Whether the block is on loan, and not [given up](Self::give_up).

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::fault::ours;
+use super::fault::{Mapped, ours};
 use super::pool::Lease;
 use super::ticket::{Landing, Ticket};
 
@@ -11,12 +11,15 @@ pub(super) struct Readback {
     /// `None` only while dropping.
     view: Option<wgpu::BufferView>,
     lease: Lease,
+    #[expect(dead_code, reason = "held")]
+    mapped: Mapped,
 }
 
 impl Readback {
     fn open(lease: Lease, size: u64) -> Option<Self> {
+        let mapped = lease.map()?;
         let view = lease.buffer.get_mapped_range(..size).ok()?;
-        Some(Self { view: Some(view), lease })
+        Some(Self { view: Some(view), lease, mapped })
     }
 
     pub fn bytes(&self) -> &[u8] {

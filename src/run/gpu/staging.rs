@@ -155,9 +155,9 @@ impl Shared {
         }
         let staging = self.lease(Kind::Staging, cargo.capacity(), counts)?;
         staging.set_reusable(false);
-        cargo
-            .fill(&staging)
-            .map_err(|_| self.health.lost(&self.device, "its staging memory cannot be mapped"))?;
+        let lost = || self.health.lost(&self.device, "its staging memory cannot be mapped");
+        let _mapped = staging.map().ok_or_else(lost)?;
+        cargo.fill(&staging).map_err(|_| lost())?;
         ours(|| staging.buffer.unmap());
         counts.uploads += 1;
         counts.bytes_up += cargo.bytes();

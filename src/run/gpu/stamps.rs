@@ -1,9 +1,10 @@
 //! When kernels and copies ran, by the GPU's own clock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
-use super::fault::Scope;
+use super::fault::{Health, Scope};
 use crate::error::DeviceError;
 use crate::trace::{Part, Timeline, What};
 
@@ -26,6 +27,7 @@ pub(super) struct Stamps {
     readback: wgpu::Buffer,
     /// Nanoseconds of a tick.
     period: f64,
+    health: Arc<Health>,
 }
 
 /// A moment of a run between its passes.
@@ -72,6 +74,7 @@ impl Stamps {
             resolved: buffer(U::QUERY_RESOLVE | U::COPY_SRC),
             readback: buffer(U::MAP_READ | U::COPY_DST),
             period: shared.queue.get_timestamp_period().into(),
+            health: Arc::clone(&shared.health),
         };
         scope.close(|| "making room for timestamps".into()).map(|()| Some(stamps))
     }
@@ -107,6 +110,7 @@ impl Stamps {
         let timeline = timeline.clone();
         let buffer = self.readback.clone();
         encoder.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |mapped| {
+            let Some(_mapped) = self.health.map() else { return };
             let view = mapped.ok().and_then(|()| self.readback.get_mapped_range(..).ok());
             if let Some(view) = view {
                 let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&view[..]);

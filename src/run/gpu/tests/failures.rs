@@ -93,7 +93,8 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
     for stage in ["opened", "compiled", "encoded", "submitted", "landed"] {
         let gpu = gpu_or_return!();
         if stage == "opened" {
-            gpu.destroy();
+            // Nobody knows yet.
+            gpu.0.device.destroy();
         }
         let program = adder(&gpu, 70_000, 3);
         let job = adder_job(&program, &[4; 70_000]);
@@ -209,7 +210,7 @@ async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let (sender, told) = mpsc::channel();
     let shared = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&shared))));
-    gpu.destroy();
+    gpu.0.device.destroy();
     let asking = (0..8).map(|_| {
         let shared = Arc::clone(&gpu.0);
         std::thread::spawn(move || ask(&shared))
@@ -227,12 +228,30 @@ async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
     let shared = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(check(&shared)));
     ours(|| stray(&gpu));
-    gpu.destroy();
+    gpu.0.device.destroy();
     let (sender, told) = mpsc::channel();
     let shared = Arc::clone(&gpu.0);
     std::thread::spawn(move || sender.send(check(&shared)));
     let checked = told.recv_timeout(Duration::from_secs(20)).expect("an answer");
     assert!(matches!(checked, Err(DeviceError::Lost { .. })), "{checked:?}");
+}
+
+/// wgpu would free them where the device is polled.
+#[tokio::test]
+async fn results_may_be_read_after_the_device_is_lost() {
+    let gpu = gpu_or_return!();
+    let program = adder(&gpu, 70_000, 3);
+    let run = gpu.run(adder_job(&program, &[4; 70_000])).await.unwrap();
+    let (sender, told) = mpsc::channel();
+    let _held = at_next_poll(&gpu, move || drop(sender.send(())));
+    gpu.destroy();
+    gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
+    gpu.0.health.lost(&gpu.0.device, "asked");
+    gpu.0.poller.wake();
+    assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
+    assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
+    drop(run);
+    told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
 }
 
 #[tokio::test]
