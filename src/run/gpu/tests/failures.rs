@@ -243,7 +243,7 @@ async fn results_may_be_read_after_the_device_is_lost() {
     let program = adder(&gpu, 70_000, 3);
     let run = gpu.run(adder_job(&program, &[4; 70_000])).await.unwrap();
     let (sender, told) = mpsc::channel();
-    let _held = at_next_poll(&gpu, move || drop(sender.send(())));
+    let _held = at_next_poll(&gpu, move || _ = sender.send(()));
     gpu.destroy();
     gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
     gpu.0.health.lost(&gpu.0.device, "asked");
