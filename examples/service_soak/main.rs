@@ -119,14 +119,17 @@ impl Soak {
         }
     }
 
-    /// Loses the GPU, if there is one, so many times, evenly over the time that is left.
+    /// Loses the GPU, if there is one, so many times, evenly over the time that is left, or as often as there is time.
     async fn lose(&self, losses: u32) {
         if !self.device.is_gpu() {
             return;
         }
-        let pause = self.end.saturating_duration_since(Instant::now()) / (losses + 1);
+        let pause = self.end.saturating_duration_since(Instant::now()) / losses.saturating_add(1);
         for _ in 0..losses {
             tokio::time::sleep(pause).await;
+            if Instant::now() >= self.end {
+                return;
+            }
             let device = self.device.clone();
             self.losses().push(Instant::now());
             // A driver may take its time.
