@@ -78,9 +78,10 @@ impl Health {
     }
 
     pub fn lose(&self, reason: String) {
-        event!(ERROR, "device lost", reason = reason.as_str());
         // The first reason is the cause; what follows are its effects.
-        let _ = self.lost.set(reason);
+        if let Ok(()) = self.lost.set(reason) {
+            event!(ERROR, "device lost", reason = self.loss());
+        }
     }
 
     pub fn is_lost(&self) -> bool {

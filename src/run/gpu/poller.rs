@@ -10,6 +10,7 @@ use futures_timer::Delay;
 use tokio::sync::oneshot::Receiver;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use super::closer::drop_here;
 use super::fault::Health;
 use super::gather::{Flying, Gather, Sent};
 use super::ticket::{Landing, Ticket};
@@ -63,7 +64,24 @@ struct Watch {
 struct Queue {
     /// In the order of submission, or nearly.
     flights: VecDeque<Sent>,
-    closed: bool,
+    /// Whether the device is lost and what was registered with it was called.
+    called_back: bool,
+    end: Option<End>,
+}
+
+impl Queue {
+    /// After others had it: more may be registered with a lost device, but not once nobody has that.
+    fn look_again(&mut self) {
+        self.called_back &= self.end.is_some();
+    }
+}
+
+/// How the thread ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Awaited,
+    /// Nobody waits for it: it stays until the results of the lost device were read.
+    Alone,
 }
 
 impl Poller {
@@ -83,7 +101,11 @@ impl Poller {
             changed: Condvar::new(),
         });
         let watched = Arc::clone(&watch);
-        let run = move || watched.run();
+        let run = move || {
+            watched.run();
+            // The last handle, if nobody waited for this thread.
+            drop_here(watched);
+        };
         let thread = thread::Builder::new().name("onetrip-poll".into()).spawn(run)?;
         Ok(Self { watch, thread: Some(thread) })
     }
@@ -184,12 +206,18 @@ impl Drop for Spin {
 
 impl Drop for Poller {
     fn drop(&mut self) {
-        self.watch.queue().closed = true;
+        let mut queue = self.watch.queue();
+        let health = &self.watch.health;
+        let is_read = health.is_lost() && !queue.called_back && health.is_mapped();
+        let end = if is_read { End::Alone } else { End::Awaited };
+        queue.end = Some(end);
+        drop(queue);
         self.watch.changed.notify_one();
         // Waits for the thread to let go of the device: a driver may not outlive a process that ends
         // meanwhile. The thread itself may hold the last handle.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
+            && end == End::Awaited
         {
             let _ = thread.join();
         }
@@ -267,26 +295,29 @@ impl Watch {
     /// when there will be none.
     fn next(&self) -> Option<Flying> {
         let mut queue = self.queue();
-        let mut has_called_back = false;
+        queue.look_again();
         loop {
             // Whoever waits for a flight holds the device, so at its end nobody waits.
-            if queue.closed {
-                return None;
-            }
-            if self.health.is_lost() && !has_called_back {
+            if self.health.is_lost() && !queue.called_back {
                 queue.flights.drain(..).for_each(|(_, ticket)| ticket.give_up());
                 self.gather.give_up();
                 if self.health.is_mapped() {
+                    if queue.end == Some(End::Awaited) {
+                        return None;
+                    }
                     let waited = self.changed.wait_timeout(queue, LOOK);
                     queue = waited.unwrap_or_else(PoisonError::into_inner).0;
                     continue;
                 }
                 drop(queue);
                 self.call_back();
-                has_called_back = true;
                 queue = self.queue();
+                queue.called_back = true;
                 // Much may have come meanwhile.
                 continue;
+            }
+            if queue.end.is_some() {
+                return None;
             }
             while queue.flights.front().is_some_and(|(_, ticket)| ticket.is_done()) {
                 queue.flights.pop_front();
@@ -297,7 +328,7 @@ impl Watch {
                 Some(first) => return Some(first),
                 None => {
                     queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                    has_called_back = false;
+                    queue.look_again();
                 }
             }
         }

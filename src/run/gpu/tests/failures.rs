@@ -254,6 +254,21 @@ async fn results_may_be_read_after_the_device_is_lost() {
     told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
 }
 
+/// Callbacks hold buffers, and these the device.
+#[tokio::test]
+async fn a_lost_device_calls_back_when_the_results_that_outlive_it_were_read() {
+    let gpu = gpu_or_return!();
+    let run = gpu.run(adder_job(&adder(&gpu, 70_000, 3), &[4; 70_000])).await.unwrap();
+    let (sender, told) = mpsc::channel();
+    let _held = at_next_poll(&gpu, move || _ = sender.send(()));
+    gpu.destroy();
+    drop(gpu);
+    assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
+    assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
+    drop(run);
+    told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
+}
+
 #[tokio::test]
 async fn loans_that_end_together_are_there_again_each_once() {
     let gpu = gpu_or_return!();
