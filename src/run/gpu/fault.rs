@@ -37,13 +37,16 @@ pub(super) struct Health {
     stray: Mutex<Option<String>>,
     /// Held by who asks why it is lost.
     asking: Mutex<()>,
-    /// Held by all who poll it.
-    polling: Arc<()>,
+    /// Held by all who poll it, as wgpu does for who submits.
+    polling: Polling,
     mapped: Mapped,
 }
 
 /// Held by who uses mapped memory. When a lost device is polled, wgpu frees what is mapped, whoever has views of it.
 pub(super) type Mapped = Arc<()>;
+
+/// Held by who polls a device that is not known to be lost.
+pub(super) type Polling = Arc<()>;
 
 /// Whether somebody holds what is counted by `count`. Of two threads that each do what the other looks for, then call
 /// this or look whether the device is lost, at least one sees it.
@@ -93,6 +96,16 @@ impl Health {
         let mapped = Arc::clone(&self.mapped);
         fence(Ordering::SeqCst);
         (!self.is_lost()).then_some(mapped)
+    }
+
+    /// The right to poll the device, or to submit to it, which polls it too.
+    ///
+    /// # Errors
+    /// If the device is known to be lost.
+    pub fn may_poll(&self) -> Result<Polling, DeviceError> {
+        let polling = Arc::clone(&self.polling);
+        fence(Ordering::SeqCst);
+        self.check_loss().map(|()| polling)
     }
 
     /// Whether mapped memory is in use, once the device is lost.
@@ -159,11 +172,7 @@ impl Health {
         device: &wgpu::Device,
         how: wgpu::PollType,
     ) -> Result<wgpu::PollStatus, wgpu::PollError> {
-        let _polling = Arc::clone(&self.polling);
-        fence(Ordering::SeqCst);
-        if self.is_lost() {
-            return Ok(wgpu::PollStatus::QueueEmpty);
-        }
+        let Ok(_polling) = self.may_poll() else { return Ok(wgpu::PollStatus::QueueEmpty) };
         let Ok(_passing) = gate::attend() else {
             thread::sleep(Duration::from_millis(1));
             return Ok(wgpu::PollStatus::QueueEmpty);
