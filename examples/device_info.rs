@@ -11,6 +11,7 @@ use pico_args::Arguments;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = Arguments::from_env();
+    flags::help(&mut arguments, include_str!("device_info.rs"));
     let measure = arguments.contains("--calibrate");
     flags::nothing_else(arguments)?;
     let device = Device::auto().await?;

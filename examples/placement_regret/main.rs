@@ -45,6 +45,7 @@ const HOW: &str =
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let mut arguments = Arguments::from_env();
+    flags::help(&mut arguments, include_str!("main.rs"));
     let [untaught, quick, rested, list] =
         ["--untaught", "--quick", "--rested", "--list"].map(|name| arguments.contains(name));
     let plot: Option<String> = arguments.opt_value_from_str("--svg")?;

@@ -3,11 +3,12 @@
 //! same graph gave alone.
 //!
 //! `cargo run --release --example service_soak -- --seconds 60 --tasks 64 --losses 12` loses the GPU twelve times,
-//! evenly over the minute; on the host's cores there is nothing to lose. *Heartbeat* is how long a task that wakes every
-//! millisecond had to wait longer than that, of which up to 2 ms are the runtime's timer, and the line `late` when that
-//! was more than 5 ms. The lines `machine` say how long it has to with as many cores kept busy by tasks that are none of
-//! this crate's, and while bare wgpu opens and closes devices, for `--machine N` seconds each: if not said, a quarter of
-//! the time, and 5 s at most. All say what time the machine's host gave to others meanwhile, where the system tells.
+//! evenly over the minute; on the host's cores there is nothing to lose. Unless said, it is 10 s, 32 tasks and 3
+//! losses. It fails if a result was wrong or a run failed. *Heartbeat* is how long a task that wakes every millisecond
+//! had to wait longer than that, of which up to 2 ms are the runtime's timer, and the line `late` when that was more
+//! than 5 ms. The lines `machine` say how long it has to with as many cores kept busy by tasks that are none of this
+//! crate's, and while bare wgpu opens and closes devices, for `--machine N` seconds each: if not said, a quarter of the
+//! time, and 5 s at most. All say what time the machine's host gave to others meanwhile, where the system tells.
 
 #[path = "../common/flags.rs"]
 mod flags;
@@ -173,6 +174,7 @@ struct Asked {
 impl Asked {
     fn on_command_line() -> std::result::Result<Self, Box<dyn std::error::Error>> {
         let mut arguments = Arguments::from_env();
+        flags::help(&mut arguments, include_str!("main.rs"));
         let asked = Self {
             seconds: arguments.opt_value_from_str("--seconds")?.unwrap_or(10),
             tasks: arguments.opt_value_from_str("--tasks")?.unwrap_or(32),
@@ -219,5 +221,5 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     beats.print_stolen();
     beats.print_late(&soak.losses());
     println!("{report}");
-    Ok(())
+    soak.tally.verdict()
 }

@@ -61,6 +61,14 @@ impl Times {
 }
 
 impl Tally {
+    /// Fails if a result was wrong, or a run ended with an error that was not asked for.
+    pub fn verdict(&self) -> Result<(), Box<dyn std::error::Error>> {
+        match (self.wrong.get(), self.errors.get()) {
+            (0, 0) => Ok(()),
+            (wrong, errors) => Err(format!("{wrong} results wrong, {errors} errors").into()),
+        }
+    }
+
     /// The closing line.
     pub fn report(&self, device: &Device, heartbeat: Duration, leaked: u64) -> String {
         let stats = device.pool_stats();
