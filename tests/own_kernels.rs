@@ -372,7 +372,10 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
         let x = batch.upload(&[1_u32]);
         batch.wgsl::<i32>(counts(x, 1), 1);
     });
-    assert_eq!(what.to_string(), "element types differ: u32 and i32; use `cast`");
+    assert_eq!(
+        what.to_string(),
+        "what the function of `Wgsl::on_cpu` writes must be of the result's element type, not u32 for i32"
+    );
     let what = mistake(|batch| {
         let x = batch.upload(&[1_i32]);
         let kernel = (0..8).fold(in_one_group(""), |kernel, _| kernel.input(x));

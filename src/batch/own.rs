@@ -200,7 +200,12 @@ impl GpuCommandBatch {
             return Err(MistakeKind::DType(ty.dtype).into());
         }
         if let Some((given, _)) = twin.as_ref().filter(|(given, _)| *given != dtype) {
-            return Err(MistakeKind::DTypes(*given, dtype).into());
+            return Err(MistakeKind::Parameter {
+                what: "what the function of `Wgsl::on_cpu` writes",
+                must: "of the result's element type",
+                given: format!("{given} for {dtype}"),
+            }
+            .into());
         }
         let kernel = OwnKernel { source, entry, groups, twin: twin.map(|(_, twin)| twin) };
         #[cfg(feature = "gpu")]
