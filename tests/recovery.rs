@@ -55,6 +55,8 @@ async fn without_recovery_a_loss_is_told_and_every_run_fails() {
     }
     let error = soon(device.eval(|b| b.full(3, 1.0_f32))).await.unwrap_err();
     assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
+    let metrics = device.metrics();
+    assert_eq!((metrics.repeated, metrics.failed), (0, 4), "{metrics}");
     assert!(device.resident(&[1.0_f32], 1).is_err() && w.read().await.is_err());
     let told = told.lock().unwrap();
     assert_eq!(told.len(), 1, "{told:?}");
@@ -213,6 +215,9 @@ async fn a_run_is_finished_whenever_the_device_is_lost() {
                 None => soon(run).await.unwrap(),
             };
             recovered += outputs.stats().recoveries;
+            let metrics = device.metrics();
+            let counted = (metrics.repeated, metrics.failed);
+            assert_eq!(counted, (outputs.stats().recoveries, 0), "{recovery:?}, {polls} polls");
             assert_eq!(outputs.read(y).await.unwrap(), product_by_hand(&data, &weights));
             // And so are all that follow.
             let outputs = soon(program.run([(x, &data)])).await.unwrap();

@@ -13,7 +13,7 @@ use super::stats::RunStats;
 use super::store::store;
 use crate::clock::Stopwatch;
 use crate::cost::{Placement, Ran, Residence, Way};
-use crate::device::{Choice, Device, Prepared, Turn, Wanted};
+use crate::device::{Choice, Counter, Device, Prepared, Turn, Wanted};
 use crate::error::{DeviceError, Error, Result};
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
@@ -180,7 +180,10 @@ impl Attempt<'_> {
             let tried = self.once(&mut uploads, &mut data, stats).await;
             tell(device, stats, tried.as_ref().err());
             let Err(error) = tried else { break tried };
-            if let Err(error) = self.recover(error, stats).await {
+            let recovered = self.recover(error, stats).await;
+            let counter = if recovered.is_ok() { Counter::Repeated } else { Counter::Failed };
+            device.counters().add(counter, 1);
+            if let Err(error) = recovered {
                 break Err(error);
             }
         };

@@ -181,12 +181,6 @@ impl std::fmt::Debug for Results {
 /// Counts what an attempt at a run did, and says so.
 pub(super) fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
     let counters = device.counters();
-    let ran = match (failed, stats.backend) {
-        (None, Some(Backend::Cpu)) => Counter::CpuRuns,
-        (None, Some(Backend::Gpu)) => Counter::GpuRuns,
-        _ => Counter::Failed,
-    };
-    counters.add(ran, 1);
     counters.add(Counter::SharedSubmits, stats.shared_submits);
     counters.add(Counter::Kernels, stats.dispatches);
     counters.add(Counter::BytesUp, stats.bytes_up);
@@ -194,6 +188,8 @@ pub(super) fn tell(device: &Device, stats: &RunStats, failed: Option<&Error>) {
     counters.spend(Counter::WaitNanos, stats.wait_time);
     counters.spend(Counter::RunNanos, stats.run_time);
     if failed.is_none() {
+        let on_gpu = stats.backend == Some(Backend::Gpu);
+        counters.add(if on_gpu { Counter::GpuRuns } else { Counter::CpuRuns }, 1);
         counters.spend(Counter::PredictedNanos, stats.predicted_time);
     }
     match failed {

@@ -70,7 +70,8 @@ counters! {
     counts {
         CpuRuns cpu_runs "Runs finished on the host's cores";
         GpuRuns gpu_runs "Runs finished on the GPU";
-        Failed failed "Attempts at a run that ended with an error, also where it was repeated and then succeeded";
+        Failed failed "Runs that ended with an error";
+        Repeated repeated "Attempts at a run whose GPU was lost, and which were repeated";
         Cancelled cancelled "Runs that ended before they were done: futures dropped, deadlines missed";
         SharedSubmits shared_submits "Runs submitted to the GPU together with others";
         Kernels kernels "Kernels launched";
@@ -155,12 +156,16 @@ impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |nanoseconds: u64| seconds(nanoseconds as f64 * 1e-9);
         let runs = count(self.cpu_runs + self.gpu_runs, "run");
-        let Self { cpu_runs, gpu_runs, running, failed, cancelled, shared_submits, .. } = self;
+        let Self { cpu_runs, gpu_runs, running, failed, cancelled, .. } = self;
         write!(
             f,
             "{runs} ({cpu_runs} cpu, {gpu_runs} gpu), {running} under way, {failed} failed, "
         )?;
-        writeln!(f, "{cancelled} cancelled; {shared_submits} shared a submit")?;
+        let Self { repeated, shared_submits, .. } = self;
+        writeln!(
+            f,
+            "{cancelled} cancelled, {repeated} repeated; {shared_submits} shared a submit"
+        )?;
         let [kernels, pipelines] =
             [(self.kernels, "kernel"), (self.pipelines_compiled, "pipeline")]
                 .map(|(n, noun)| count(n, noun));
