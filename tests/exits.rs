@@ -3,11 +3,15 @@
 //! `cargo test --test exits -- --runs 24 --verbose` makes so many of each kind and tells how each kind ended. Drivers of
 //! hardware keep what they compiled on disk, whatever this crate does; `--fresh` has NVIDIA's keep nothing.
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[path = "common/unloaded.rs"]
+mod unloaded;
+
 use std::fmt;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use onetrip::{BufferId, Device, GpuCommandBatch, Result, SortOrder};
+use onetrip::{BufferId, Device, DeviceError, Error, GpuCommandBatch, Recovery, Result, SortOrder};
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +28,22 @@ enum End {
     Awaited,
     /// `main` returns while the device that it opens is opened.
     Opening,
+    /// `main` returns when its GPU was lost several times, the last that long ago.
+    Lost,
+    /// `main` returns when its runs have ended, and a thread is in a library that is unloaded then, as drivers are.
+    Unloaded,
 }
 
-const ENDS: [End; 6] =
-    [End::Exit, End::ExitElsewhere, End::Return, End::Dropped, End::Awaited, End::Opening];
+const ENDS: [End; 8] = [
+    End::Exit,
+    End::ExitElsewhere,
+    End::Return,
+    End::Dropped,
+    End::Awaited,
+    End::Opening,
+    End::Lost,
+    End::Unloaded,
+];
 
 /// How long runs have been under way at the end, in milliseconds: compilers take anything.
 const AFTER: [u64; 6] = [0, 2, 8, 30, 100, 300];
@@ -133,18 +149,33 @@ fn child(end: End, after: Duration) {
         drop(opened);
         return runtime.shutdown_background();
     }
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    if end == End::Unloaded {
+        unloaded::load();
+    }
     let device = runtime.block_on(open()).expect("the adapter that was there");
+    if end == End::Lost {
+        runtime.block_on(async {
+            for _ in 0..4 {
+                device.simulate_loss();
+                let recovered = device.eval(|batch| record(batch, 0)).await;
+                recovered.expect("a run on the GPU that is opened again");
+            }
+        });
+        return std::thread::sleep(after);
+    }
     let runs = (0..4).map(|kind| {
         let device = device.clone();
-        runtime.spawn(async move { device.eval(|batch| record(batch, kind)).await.map(drop) })
+        let run = async move { device.eval(|batch| record(batch, kind)).await.map(drop) };
+        runtime.spawn(async { done_or_ending(run.await) })
     });
     let mut runs: Vec<_> = runs.collect();
     let other = device.clone();
-    runs.push(runtime.spawn(async move { replace_rows(&other).await }));
-    if end == End::Awaited {
+    runs.push(runtime.spawn(async move { done_or_ending(replace_rows(&other).await) }));
+    if end == End::Awaited || end == End::Unloaded {
         return runtime.block_on(async {
             for run in runs {
-                run.await.expect("no panic").expect("a run that ends well");
+                run.await.expect("no panic").expect("nothing has ended yet");
             }
         });
     }
@@ -158,13 +189,27 @@ fn child(end: End, after: Duration) {
             }
         }
         End::Dropped => runs.iter().for_each(tokio::task::JoinHandle::abort),
-        End::Return | End::Awaited | End::Opening => runtime.shutdown_background(),
+        End::Return | End::Awaited | End::Opening | End::Lost | End::Unloaded => {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What a run may end with while the process does: anything else ends the process at once.
+fn done_or_ending(result: Result<()>) -> std::result::Result<(), DeviceError> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(Error::Device(DeviceError::Ending)) => Err(DeviceError::Ending),
+        Err(error) => {
+            eprintln!("a run failed: {error}");
+            std::process::abort();
+        }
     }
 }
 
 /// A device that compiles each kernel anew.
 async fn open() -> Result<Device> {
-    Device::builder().without_cache().gpu().await
+    Device::builder().without_cache().recovery(Recovery::Reopen).gpu().await
 }
 
 /// Residents that come to the device, are replaced there in part, and come back.

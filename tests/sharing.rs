@@ -332,3 +332,14 @@ async fn a_lost_buffer_is_not_handed_out_for_the_copy() {
         assert_eq!(resident.read().await.expect("the copy"), [1.0, 2.0]);
     }
 }
+
+#[tokio::test]
+async fn a_device_with_limits_of_its_users_own_is_not_opened_again() {
+    let Some((adapter, device, queue)) = open(wgpu::Limits::default()).await else { return };
+    let builder = Device::builder().without_cache().recovery(Recovery::Reopen);
+    let shared = builder.wgpu(&adapter, device, queue).expect("a usual device");
+    shared.simulate_loss();
+    let error = shared.eval(|b| b.full(1, 1.0_f32)).await.expect_err("it is lost");
+    let Error::Device(DeviceError::NotReopened { why, .. }) = &error else { panic!("{error}") };
+    assert!(why.contains("other limits or features"), "{error}");
+}

@@ -96,10 +96,15 @@ impl Card {
         let lost = self.opened();
         let Some(reason) = lost.loss().map(str::to_owned) else { return Ok(()) };
         let not_reopened = |why: String| DeviceError::NotReopened { reason: reason.clone(), why };
-        let opened = Gpu::open(&self.choice, self.store.clone(), held).await;
-        let gpu = opened.map_err(|error| not_reopened(error.to_string()))?;
+        let gpu = match Gpu::open(&self.choice, self.store.clone(), held).await {
+            Ok(gpu) => gpu,
+            Err(DeviceError::Ending) => return Err(DeviceError::Ending.into()),
+            Err(error) => return Err(not_reopened(error.to_string()).into()),
+        };
         if gpu.info() != lost.info() || gpu.limits() != lost.limits() {
-            return Err(not_reopened("the adapter came back as another".into()).into());
+            // As it may be where that was the caller's own.
+            let why = "a new one has other limits or features than the lost one";
+            return Err(not_reopened(why.into()).into());
         }
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // Who has opened it is not always polled before somebody else begins.

@@ -30,8 +30,8 @@ impl Device {
 
     /// The wgpu device, as long as there is a GPU. After a loss it may be another.
     ///
-    /// Once it is lost or destroyed, poll it only when nobody reads results from it, as this crate does: wgpu then frees
-    /// the memory that they lie in, views or no views.
+    /// Destroy it only when nobody reads results from it, and once it is lost, poll it and submit to it only then: wgpu
+    /// frees the memory that they lie in, views or no views. This crate polls whatever it does not know to be lost.
     #[must_use]
     pub fn wgpu_device(&self) -> Option<wgpu::Device> {
         self.opened().map(|gpu| gpu.raw().0.clone())

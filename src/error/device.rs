@@ -74,10 +74,13 @@ pub enum DeviceError {
         /// What it said.
         reason: String,
     },
+    /// The process is ending: no GPU is called any more, and trying again is of no use.
+    #[error("the process is ending, and no GPU is called any more")]
+    Ending,
     /// The device is lost.
     #[error(
         "the device is lost ({reason}); open a new one with `Device::gpu()`, go on with `Device::cpu()`, \
-         or have a `Recovery` do so"
+         or have `DeviceBuilder::recovery` do so"
     )]
     Lost {
         /// What the driver said.

@@ -62,7 +62,9 @@ pub enum PlanError {
         fix: String,
     },
     /// A kernel of the user's own, in WGSL, without a function for the CPU, where that would have to run it.
-    #[error("{place}: wgsl: this kernel needs a GPU; say by `on_cpu` what it computes there")]
+    #[error(
+        "{place}: wgsl: this kernel needs a GPU, and none is used; say by `Wgsl::on_cpu` what it computes on the CPU"
+    )]
     GpuOnly {
         /// Where it was recorded.
         place: String,

@@ -1,10 +1,11 @@
 //! Which adapter to open, and what it offers.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use wgpu::DeviceType;
 
-use super::{idle, turns};
+use super::fault::Health;
+use super::{idle, turns, watched};
 use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
 
@@ -89,6 +90,8 @@ pub(super) struct Opened {
     pub queue: wgpu::Queue,
     pub info: GpuInfo,
     pub limits: Limits,
+    /// One for all of its users: what one of them reads, another one may lose.
+    pub health: Arc<Health>,
 }
 
 /// Opens the best adapter that fits, with all its limits and those features in `features` that it has.
@@ -123,7 +126,8 @@ pub(super) async fn open(
         DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
     })?;
     let limits = plan_limits(&device, adapter, &info);
-    Ok(Opened { device, queue, info, limits })
+    let health = watched::opened(&device);
+    Ok(Opened { device, queue, info, limits, health })
 }
 
 /// A device that somebody else opened on `adapter`.
@@ -136,7 +140,8 @@ pub(super) fn adopt(
     check_limits(&has)?;
     let info = GpuInfo::of(adapter, &has);
     let limits = plan_limits(&device, adapter, &info);
-    Ok(Opened { device, queue, info, limits })
+    let health = watched::adopted(&device);
+    Ok(Opened { device, queue, info, limits, health })
 }
 
 /// Checks that no limit is too low for kernels, which need no more than WebGPU promises.

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -37,16 +37,13 @@ pub(super) struct Health {
     stray: Mutex<Option<String>>,
     /// Held by who asks why it is lost.
     asking: Mutex<()>,
-    /// Held by all who poll it, as wgpu does for who submits.
-    polling: Polling,
+    /// Held by who polls it, and by who submits, for whom wgpu polls it.
+    polling: Arc<()>,
     mapped: Mapped,
 }
 
 /// Held by who uses mapped memory. When a lost device is polled, wgpu frees what is mapped, whoever has views of it.
 pub(super) type Mapped = Arc<()>;
-
-/// Held by who polls a device that is not known to be lost.
-pub(super) type Polling = Arc<()>;
 
 /// Whether somebody holds what is counted by `count`. Of two threads that each do what the other looks for, then call
 /// this or look whether the device is lost, at least one sees it.
@@ -59,25 +56,28 @@ fn is_held(count: &Arc<()>) -> bool {
 }
 
 impl Health {
-    /// The health of `device`, which from now on reports here instead of panicking.
-    pub fn watch(device: &wgpu::Device) -> Arc<Self> {
-        let health = Arc::new(Self::default());
-        let stray = Arc::clone(&health);
+    /// For a new user of `device`, whose health this is: it reports here from now on, instead of panicking or to whom its
+    /// last user chose. An error that nobody was told is nobody's.
+    pub fn watch(self: &Arc<Self>, device: &wgpu::Device) {
+        *self.stray() = None;
+        let stray = Arc::clone(self);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             // It is told on the thread that made the call; in a browser later, and nobody knows whose it is.
             if OURS.get() || cfg!(target_arch = "wasm32") {
-                *stray.stray.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(error.to_string());
+                *stray.stray() = Some(error.to_string());
             } else {
                 event!(ERROR, "wgpu refused a call of its user", error = error.to_string());
             }
         }));
-        let lost = Arc::clone(&health);
+        let lost = Arc::clone(self);
         device.set_device_lost_callback(move |reason, message| {
             let message = if message.is_empty() { format!("{reason:?}") } else { message };
             lost.lose(message);
         });
-        health
+    }
+
+    fn stray(&self) -> MutexGuard<'_, Option<String>> {
+        self.stray.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn lose(&self, reason: String) {
@@ -93,19 +93,30 @@ impl Health {
 
     /// The right to use mapped memory, unless the device is lost.
     pub fn map(&self) -> Option<Mapped> {
-        let mapped = Arc::clone(&self.mapped);
-        fence(Ordering::SeqCst);
-        (!self.is_lost()).then_some(mapped)
+        self.hold(&self.mapped).ok()
     }
 
-    /// The right to poll the device, or to submit to it, which polls it too.
+    /// Holds what is counted by `count`, for [`is_held`].
     ///
     /// # Errors
     /// If the device is known to be lost.
-    pub fn may_poll(&self) -> Result<Polling, DeviceError> {
-        let polling = Arc::clone(&self.polling);
+    fn hold(&self, count: &Arc<()>) -> Result<Arc<()>, DeviceError> {
+        let held = Arc::clone(count);
         fence(Ordering::SeqCst);
-        self.check_loss().map(|()| polling)
+        self.check_loss().map(|()| held)
+    }
+
+    /// Submits `commands` to `queue`, which is the device's: wgpu polls it then.
+    ///
+    /// # Errors
+    /// If the device is known to be lost.
+    pub fn submit(
+        &self,
+        queue: &wgpu::Queue,
+        commands: wgpu::CommandBuffer,
+    ) -> Result<wgpu::SubmissionIndex, DeviceError> {
+        let _polling = self.hold(&self.polling)?;
+        Ok(queue.submit([commands]))
     }
 
     /// Whether mapped memory is in use, once the device is lost.
@@ -133,7 +144,7 @@ impl Health {
     /// Fails if `device` is lost, or with an error of [`ours`] since the last check.
     pub fn check(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
         self.check_loss()?;
-        let stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stray = self.stray().take();
         let Some(reason) = stray else { return Ok(()) };
         self.probe(device)?;
         Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
@@ -172,7 +183,9 @@ impl Health {
         device: &wgpu::Device,
         how: wgpu::PollType,
     ) -> Result<wgpu::PollStatus, wgpu::PollError> {
-        let Ok(_polling) = self.may_poll() else { return Ok(wgpu::PollStatus::QueueEmpty) };
+        let Ok(_polling) = self.hold(&self.polling) else {
+            return Ok(wgpu::PollStatus::QueueEmpty);
+        };
         let Ok(_passing) = gate::attend() else {
             thread::sleep(Duration::from_millis(1));
             return Ok(wgpu::PollStatus::QueueEmpty);

@@ -70,15 +70,13 @@ impl Flight {
     ) -> Self {
         shared.depart_all();
         let (ticket, receiver) = Ticket::new(held);
-        let Ok(polling) = shared.health.may_poll() else {
+        let Ok(index) = shared.health.submit(&shared.queue, commands) else {
             ticket.give_up();
             return Self::new(shared, ticket, receiver, None);
         };
-        let index = Some(shared.queue.submit([commands]));
-        drop(polling);
         returns.follow(&shared.queue, Arc::clone(&ticket));
         shared.poller.wake_if_lost();
-        Self::new(shared, ticket, receiver, index)
+        Self::new(shared, ticket, receiver, Some(index))
     }
 
     /// As [`submit`](Self::submit), at once or together with others that come meanwhile.

@@ -6,6 +6,8 @@ use std::sync::{Once, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[cfg(target_os = "linux")]
+use super::loaded;
 use crate::error::DeviceError;
 
 /// How long the end of the process waits for what is under way: some drivers take forever.
@@ -97,21 +99,17 @@ impl Drop for Passing<'_> {
 
 /// The right to call a driver, for as long as this is held.
 pub(super) fn pass() -> Result<Passing<'static>, DeviceError> {
-    OF_PROCESS.enter().ok_or_else(ending)
+    OF_PROCESS.enter().ok_or(DeviceError::Ending)
 }
 
 /// As [`pass`], to wait for a driver: also while the process ends, as long as one is [at work](enter).
 pub(super) fn attend() -> Result<Passing<'static>, DeviceError> {
-    OF_PROCESS.attend().ok_or_else(ending)
+    OF_PROCESS.attend().ok_or(DeviceError::Ending)
 }
 
 /// As [`pass`], for what has the driver load more of itself.
 pub(super) fn enter() -> Result<AtWork, DeviceError> {
-    Gate::of_process().begin().map(AtWork).ok_or_else(ending)
-}
-
-fn ending() -> DeviceError {
-    DeviceError::Lost { reason: "the process is ending".into() }
+    Gate::of_process().begin().map(AtWork).ok_or(DeviceError::Ending)
 }
 
 /// A driver at work, which the end of the process waits for.
@@ -139,7 +137,7 @@ fn at_end_of_main() {
     impl Drop for End {
         fn drop(&mut self) {
             if self.is_main {
-                OF_PROCESS.shut(PATIENCE);
+                end();
             }
         }
     }
@@ -159,11 +157,18 @@ fn is_main() -> bool {
 /// Has the gate shut when the process ends in order, whoever ends it, before what was loaded until now is unloaded.
 #[cfg(target_os = "linux")]
 fn at_exit() {
-    extern "C" fn shut() {
-        OF_PROCESS.shut(PATIENCE);
+    extern "C" fn at_end() {
+        end();
     }
-    // SAFETY: `shut` is a function of the C interface that stays, and does not unwind: a panic in it would abort.
-    unsafe { libc::atexit(shut) };
+    // SAFETY: `at_end` is a function of the C interface that stays, and does not unwind: a panic in it would abort.
+    unsafe { libc::atexit(at_end) };
+}
+
+/// Before anything is unloaded: what this crate has drivers do ends, and what they do by themselves goes on.
+#[cfg(target_os = "linux")]
+fn end() {
+    OF_PROCESS.shut(PATIENCE);
+    loaded::keep();
 }
 
 /// Drivers that crash while they are unloaded were seen on Linux alone.

@@ -205,10 +205,7 @@ impl Gather {
         let mut encoder = self.device.create_command_encoder(&descriptor);
         let scripts: SmallVec<[&Script; MOST_RUNS]> = group.iter().map(|run| &run.script).collect();
         record(&mut encoder, &scripts, None);
-        let commands = encoder.finish();
-        let polling = self.health.may_poll()?;
-        let index = self.queue.submit([commands]);
-        drop(polling);
+        let index = self.health.submit(&self.queue, encoder.finish())?;
         let doing = || group.first().map_or_else(String::new, |run| run.script.kernels.doing());
         scope.close_alone(doing).map(|()| index)
     }

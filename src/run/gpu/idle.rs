@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::adapter::Opened;
 use super::closer::close;
-use super::fault::{Health, is_dead};
+use super::fault::is_dead;
 
 static IDLE: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
@@ -20,7 +20,7 @@ pub(super) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
         let at = idle.iter().position(&fits)?;
         let opened = idle.swap_remove(at);
         drop(idle);
-        if !is_dead(&opened.device) {
+        if !opened.health.is_lost() && !is_dead(&opened.device) {
             return Some(opened);
         }
         close(Arc::new(opened));
@@ -29,18 +29,25 @@ pub(super) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
 
 /// Leaves the device for the next user when it is dropped, unless it is lost.
 pub(super) struct Leaving {
-    pub opened: Opened,
-    pub health: Arc<Health>,
+    /// `None` only while dropping.
+    opened: Option<Opened>,
+}
+
+impl Leaving {
+    pub fn new(opened: Opened) -> Self {
+        Self { opened: Some(opened) }
+    }
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
+        let Some(opened) = self.opened.take() else { return };
         // What was dropped before is freed now.
-        let _ = self.health.poll(&self.opened.device, wgpu::PollType::Poll);
-        if self.health.is_lost() {
-            close(Arc::new(self.opened.clone()));
+        let _ = opened.health.poll(&opened.device, wgpu::PollType::Poll);
+        if opened.health.is_lost() {
+            close(Arc::new(opened));
         } else {
-            idle().push(self.opened.clone());
+            idle().push(opened);
         }
     }
 }

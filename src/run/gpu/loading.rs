@@ -38,10 +38,7 @@ impl Shared {
         let scope = Scope::open(&self.device, &self.health);
         let mut encoder = self.encoder();
         pipelines.iter().for_each(|pipeline| self.dispatch(&mut encoder, pipeline));
-        let commands = encoder.finish();
-        let polling = self.health.may_poll()?;
-        let submission_index = Some(self.queue.submit([commands]));
-        drop(polling);
+        let submission_index = Some(self.health.submit(&self.queue, encoder.finish())?);
         let wait = wgpu::PollType::Wait { submission_index, timeout: None };
         let _ = self.health.poll(&self.device, wait);
         scope.close(|| "running a first kernel".into())

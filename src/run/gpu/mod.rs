@@ -29,6 +29,8 @@ mod groups;
 mod idle;
 mod kernels;
 mod layouts;
+#[cfg(target_os = "linux")]
+mod loaded;
 mod loading;
 mod own;
 mod pipelines;
@@ -46,6 +48,7 @@ mod tests;
 mod ticket;
 mod trip;
 mod turns;
+mod watched;
 mod waves;
 
 use std::sync::{Arc, Weak};
@@ -169,8 +172,13 @@ impl Gpu {
         features: wgpu::Features,
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
+        // One at a time: a driver crashed where a dozen threads opened devices at once.
+        static OPENING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let opening = OPENING.lock().await;
         let _at_work = gate::enter()?;
-        let gpu = Self::new(adapter::open(choice, features).await?, true, store)?;
+        let opened = adapter::open(choice, features).await?;
+        drop(opening);
+        let gpu = Self::new(opened, true, store)?;
         gpu.load_compilers().await;
         Ok(gpu)
     }
@@ -190,9 +198,9 @@ impl Gpu {
         own: bool,
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
-        let health = Health::watch(&opened.device);
-        let leaving = own.then(|| Leaving { opened: opened.clone(), health: Arc::clone(&health) });
-        let adapter::Opened { device, queue, info, limits } = opened;
+        opened.health.watch(&opened.device);
+        let leaving = own.then(|| Leaving::new(opened.clone()));
+        let adapter::Opened { device, queue, info, limits, health } = opened;
         let gather = Gather::new(device.clone(), queue.clone(), Arc::clone(&health));
         let gather = Arc::new(gather);
         let poller =

@@ -299,8 +299,12 @@ impl Watch {
         loop {
             // Whoever waits for a flight holds the device, so at its end nobody waits.
             if self.health.is_lost() && !queue.called_back {
-                queue.flights.drain(..).for_each(|(_, ticket)| ticket.give_up());
+                let flights = std::mem::take(&mut queue.flights);
+                drop(queue);
+                // Who is woken may come here at once, and what is let go of may take long.
+                flights.into_iter().for_each(|(_, ticket)| ticket.give_up());
                 self.gather.give_up();
+                queue = self.queue();
                 if self.health.is_mapped() {
                     if queue.end == Some(End::Awaited) {
                         return None;

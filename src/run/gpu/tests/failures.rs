@@ -1,10 +1,8 @@
-//! Misuse, bad kernels and lost devices: errors, and nothing hangs.
+//! Misuse and bad kernels: errors, and nothing hangs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc;
 
 use super::fault::{Scope, ours};
-use super::trip::Launched;
 use super::*;
 use crate::error::Error;
 use crate::plan::Wave;
@@ -60,103 +58,8 @@ async fn bad_jobs_are_errors_and_do_no_harm() {
     assert_eq!(run.read::<u32>(0), [42; 100]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_device_fails_every_call_and_none_hangs() {
-    let gpu = gpu_or_return!();
-    let program = adder(&gpu, 50_000, 1);
-    let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
-    let flights: Vec<_> =
-        (0..8).map(|_| tokio::spawn(gpu.run(adder_job(&program, &[1; 50_000])))).collect();
-    gpu.0.device.destroy();
-    for flight in flights {
-        // Those that were submitted before may have finished.
-        if let Err(error) = soon(flight).await.unwrap() {
-            assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
-        }
-    }
-    let lost = |error: DeviceError| assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
-    for _ in 0..3 {
-        let error = soon(gpu.run(adder_job(&program, &[1; 50_000]))).await.err().unwrap();
-        assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
-    }
-    assert!(gpu.loss().is_some());
-    lost(soon(gpu.read_resident(&resident)).await.err().unwrap());
-    lost(gpu.resident(DType::U32, &[0; 400]).err().unwrap());
-    lost(gpu.compile_here(vec![map(ValueId(0), ValueId(1), "x ^ p", 0, 1)]).err().unwrap());
-}
-
-/// A run whose device is lost between two of its stages has no results, or has them right.
-#[tokio::test]
-async fn a_loss_at_any_stage_is_an_error_and_never_data() {
-    let lost =
-        |error: Error| assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
-    for stage in ["opened", "compiled", "encoded", "submitted", "landed"] {
-        let gpu = gpu_or_return!();
-        if stage == "opened" {
-            // Nobody knows yet.
-            gpu.0.device.destroy();
-        }
-        let program = adder(&gpu, 70_000, 3);
-        let job = adder_job(&program, &[4; 70_000]);
-        if stage == "compiled" {
-            gpu.destroy();
-        }
-        if stage == "opened" || stage == "compiled" {
-            lost(soon(gpu.run(job)).await.err().unwrap());
-            continue;
-        }
-        let encoded = gpu.0.prepare(&job, None).unwrap();
-        if stage == "encoded" {
-            gpu.destroy();
-        }
-        let Launched { flight, mut run } = match gpu.0.submit(&job, encoded) {
-            Ok(submitted) => submitted,
-            Err(error) => {
-                lost(error);
-                continue;
-            }
-        };
-        if stage == "submitted" {
-            gpu.destroy();
-        }
-        match soon(flight.unwrap().land()).await {
-            Ok(readback) => run.readback = readback.map(Arc::new),
-            Err(error) => {
-                lost(error.into());
-                continue;
-            }
-        }
-        assert_ne!(stage, "encoded", "a lost device does not compute");
-        gpu.destroy();
-        assert_eq!(run.read::<u32>(0), vec![7; 70_000], "{stage}");
-    }
-}
-
-#[tokio::test]
-async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error() {
-    'polls: for polls in 0..4 {
-        let gpu = gpu_or_return!();
-        let data = vec![9_u32; 100_000];
-        let resident = gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap();
-        assert!(gpu.owns(&resident) && !resident.is_lost());
-        let mut reading = Box::pin(gpu.read_resident(&resident));
-        for _ in 0..polls {
-            if poll_fn(|context| std::task::Poll::Ready(reading.as_mut().poll(context).is_ready()))
-                .await
-            {
-                continue 'polls;
-            }
-        }
-        gpu.destroy();
-        match soon(reading).await {
-            Ok(read) => assert_eq!(read.to_vec::<u32>(), data),
-            Err(error) => assert!(matches!(error, DeviceError::Lost { .. }), "{error}"),
-        }
-    }
-}
-
 /// A call that wgpu refuses.
-fn stray(gpu: &Gpu) {
+pub(super) fn stray(gpu: &Gpu) {
     drop(gpu.0.device.create_buffer(&wgpu::BufferDescriptor {
         label: Some("a stray call"),
         size: 4,
@@ -192,81 +95,6 @@ async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
     catch_unwind(AssertUnwindSafe(panicking)).unwrap_err();
     stray(&gpu);
     gpu.0.health.check(&gpu.0.device).unwrap();
-}
-
-/// Has `call` called when the device is polled next. What is returned is to be held until then.
-fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
-    let class = Class { kind: Kind::Readback, size: 256 };
-    let lease = gpu.0.pool.create(&gpu.0.device, class).unwrap();
-    lease.set_reusable(false);
-    lease.buffer.map_async(wgpu::MapMode::Read, .., move |_| call());
-    lease
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
-    let gpu = gpu_or_return!();
-    let ask = |shared: &Shared| shared.health.lost(&shared.device, "asked").to_string();
-    let (sender, told) = mpsc::channel();
-    let shared = Arc::clone(&gpu.0);
-    let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&shared))));
-    gpu.0.device.destroy();
-    let asking = (0..8).map(|_| {
-        let shared = Arc::clone(&gpu.0);
-        std::thread::spawn(move || ask(&shared))
-    });
-    let mut answers: Vec<_> =
-        asking.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect();
-    answers.push(told.recv_timeout(Duration::from_secs(20)).unwrap());
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
-}
-
-#[tokio::test]
-async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
-    let gpu = gpu_or_return!();
-    let check = |shared: &Shared| shared.health.check(&shared.device);
-    let shared = Arc::clone(&gpu.0);
-    let _held = at_next_poll(&gpu, move || drop(check(&shared)));
-    ours(|| stray(&gpu));
-    gpu.0.device.destroy();
-    let (sender, told) = mpsc::channel();
-    let shared = Arc::clone(&gpu.0);
-    std::thread::spawn(move || sender.send(check(&shared)));
-    let checked = told.recv_timeout(Duration::from_secs(20)).expect("an answer");
-    assert!(matches!(checked, Err(DeviceError::Lost { .. })), "{checked:?}");
-}
-
-/// wgpu would free them where the device is polled.
-#[tokio::test]
-async fn results_may_be_read_after_the_device_is_lost() {
-    let gpu = gpu_or_return!();
-    let program = adder(&gpu, 70_000, 3);
-    let run = gpu.run(adder_job(&program, &[4; 70_000])).await.unwrap();
-    let (sender, told) = mpsc::channel();
-    let _held = at_next_poll(&gpu, move || _ = sender.send(()));
-    gpu.destroy();
-    gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
-    gpu.0.health.lost(&gpu.0.device, "asked");
-    gpu.0.poller.wake();
-    assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
-    assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
-    drop(run);
-    told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
-}
-
-/// Callbacks hold buffers, and these the device.
-#[tokio::test]
-async fn a_lost_device_calls_back_when_the_results_that_outlive_it_were_read() {
-    let gpu = gpu_or_return!();
-    let run = gpu.run(adder_job(&adder(&gpu, 70_000, 3), &[4; 70_000])).await.unwrap();
-    let (sender, told) = mpsc::channel();
-    let _held = at_next_poll(&gpu, move || _ = sender.send(()));
-    gpu.destroy();
-    drop(gpu);
-    assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
-    assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
-    drop(run);
-    told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod ahead;
 mod archive;
 mod failures;
 mod gather;
+mod losses;
 mod trips;
 
 use std::future::poll_fn;
