@@ -170,7 +170,8 @@ impl Device {
         Self::builder().gpu().await
     }
 
-    /// Opens a device with a profile, a placement, a memory budget or a cache folder of the caller's choice.
+    /// Opens a device with a profile, a placement, a memory budget, a recovery from lost GPUs or a cache folder of the
+    /// caller's choice.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -202,7 +203,9 @@ impl Device {
         Self(Arc::new(inner))
     }
 
-    /// Whether the device has a GPU.
+    /// Whether the device was opened with a GPU. It says so after a loss too, whatever the
+    /// [`Recovery`](crate::Recovery); [`on_lost`](Self::on_lost) and [`PoolStats::losses`] tell of losses, and
+    /// [`RunStats::backend`](crate::RunStats::backend) where a run was.
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         #[cfg(feature = "gpu")]

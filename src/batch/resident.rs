@@ -94,7 +94,8 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// [`ReadError::EmptyResident`](crate::ReadError::EmptyResident) before the batch that keeps it has run;
     /// [`DeviceError`] if the device fails. If that is its loss, the device's [`Recovery`](crate::Recovery) is made, and
-    /// the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read.
+    /// the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
+    /// [`Recovery::Fail`](crate::Recovery::Fail) it is [`DeviceError::Lost`].
     pub async fn read(&self) -> Result<Vec<T>> {
         let mut recoveries = 0;
         loop {
@@ -189,6 +190,8 @@ impl Device {
     /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`].
     ///
     /// The data is copied once, by this thread and others, before the call returns; the device takes it from there.
+    /// What lies on a GPU alone is lost with it, also where a [`Recovery`](crate::Recovery) repeats the runs: a service
+    /// that is to outlive that calls [`keep_host_copy`](Resident::keep_host_copy).
     ///
     /// # Errors
     /// [`DataError`] if the data does not fill the shape;

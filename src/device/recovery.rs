@@ -85,7 +85,8 @@ impl Listeners {
 
 impl Device {
     /// Has `listener` told of each loss of the GPU: once, before anything is done about it, by the task whose run or
-    /// transfer found out. It should be quick, and a panic in it is ignored.
+    /// transfer found out. It should be quick, and a panic in it is ignored. It is held as long as the device is: one that
+    /// holds a handle of the device keeps it open for good.
     pub fn on_lost(&self, listener: impl Fn(&DeviceLoss) + Send + Sync + 'static) {
         #[cfg(feature = "gpu")]
         if let Some(card) = self.card() {
@@ -117,7 +118,8 @@ impl Device {
     }
 
     /// Loses the GPU as a failing driver might, for tests of what a service does then. Nothing happens where there is
-    /// none. It may wait a second for what is under way.
+    /// none. It may wait a second for what is under way. As with any loss, who uses the GPU next finds out, and then it
+    /// is told and counted: runs on the host's cores go on and notice nothing.
     pub fn simulate_loss(&self) {
         #[cfg(feature = "gpu")]
         if let Some(card) = self.card() {

@@ -207,7 +207,8 @@ impl Program {
         done.unwrap_or_else(|| Err(missed().into()))
     }
 
-    /// As [`run`](Self::run), unless `stop` is done before. Dropping the future of a run stops it too.
+    /// As [`run`](Self::run), unless `stop` is done before: it is asked after the run each time, so what is done at the
+    /// first poll is returned even where `stop` was done already. Dropping the future of a run stops it too.
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Cancelled`].
