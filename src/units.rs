@@ -11,9 +11,17 @@ pub(crate) fn bytes(n: u64) -> String {
     scaled(n as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
+/// Decimal prefixes, each of a thousand times the one before.
+const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+
 /// A large number with a decimal prefix.
 pub(crate) fn quantity(n: u64) -> String {
-    scaled(n as f64, 1000.0, &["", "k", "M", "G", "T", "P"]).trim_end().to_owned()
+    scaled(n as f64, 1000.0, &PREFIXES).trim_end().to_owned()
+}
+
+/// So many of `unit` a second, with a decimal prefix.
+pub(crate) fn rate(per_second: f64, unit: &str) -> String {
+    format!("{}{unit}/s", scaled(per_second, 1000.0, &PREFIXES))
 }
 
 /// A time in a unit that fits.
@@ -44,6 +52,9 @@ mod tests {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(quantity(2_500_000), "2.5 M");
+        assert_eq!(rate(512.0, "B"), "512 B/s");
+        assert_eq!(rate(3.2e6, "B"), "3.2 MB/s");
+        assert_eq!(rate(6.7e13, "FLOP"), "67.0 TFLOP/s");
         assert_eq!(seconds(0.000_25), "250 µs");
     }
 }

@@ -478,12 +478,17 @@ async fn a_kernel_for_the_gpu_alone_runs_there_or_says_so() {
 #[tokio::test]
 async fn a_panic_of_the_function_for_the_cpu_is_an_error() {
     let device = Device::cpu();
-    for (at, message) in [(0, "as it may"), (1, "the kernel has no input 1 of f32")] {
+    for (at, message) in [
+        (0, "as it may"),
+        (1, "input 1 of the kernel has elements of i32, not f32"),
+        (3, "the kernel has no input 3: it has 3 inputs, from 0 on"),
+    ] {
         let mut batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[1.0_f32; 4]);
         let kernel = in_one_group(AXPY).input(x).input(x).input(x);
         let kernel = match at {
             0 => kernel.on_cpu(|_, _: &mut [f32]| panic!("as it may")),
+            3 => kernel.on_cpu(|inputs, z: &mut [f32]| z.copy_from_slice(inputs.get::<f32>(3))),
             _ => {
                 let y = batch.upload(&[1_i32; 4]);
                 let source = AXPY.replace("x: array<vec4<f32>>", "x: array<i32>");

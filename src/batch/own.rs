@@ -11,6 +11,7 @@ use crate::ops::{Elements, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Twin, Type
 #[cfg(feature = "gpu")]
 use crate::run::gpu;
 use crate::shape::{MAX_RANK, Shape};
+use crate::units::count;
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
 ///
@@ -94,11 +95,14 @@ impl<'a> CpuInputs<'a> {
     /// If there is no such input, or its elements are not `T`s; the run then fails as after any panic of the function.
     #[must_use]
     pub fn get<T: Element>(&self, at: usize) -> &'a [T] {
-        let input = self.0.get(at).filter(|input| input.dtype == T::DTYPE);
-        match input.and_then(|input| T::in_place(input.bytes)) {
-            Some(elements) => elements,
-            None => panic!("the kernel has no input {at} of {}", T::DTYPE),
-        }
+        let Some(input) = self.0.get(at) else {
+            let inputs = count(self.0.len() as u64, "input");
+            panic!("the kernel has no input {at}: it has {inputs}, from 0 on")
+        };
+        let elements = (input.dtype == T::DTYPE).then(|| T::in_place(input.bytes)).flatten();
+        elements.unwrap_or_else(|| {
+            panic!("input {at} of the kernel has elements of {}, not {}", input.dtype, T::DTYPE)
+        })
     }
 }
 

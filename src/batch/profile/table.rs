@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{KernelProfile, Profile};
-use crate::units::{bytes, count, seconds};
+use crate::units::{self, bytes, count, seconds};
 
 /// Arithmetic operations a byte from which a kernel is told by them.
 const INTENSE: u64 = 8;
@@ -66,14 +66,11 @@ fn row(kernel: &KernelProfile, whole: Duration) -> [String; HEAD.len()] {
 
 /// What the kernel computed or moved in a second, whichever it does more of.
 fn rate(kernel: &KernelProfile, time: Duration) -> Option<String> {
-    let giga = |n: u64| n as f64 / time.as_secs_f64() / 1e9;
-    if time.is_zero() {
-        return None;
-    }
-    Some(match kernel.flops >= INTENSE.saturating_mul(kernel.bytes) {
-        true => format!("{:.1} GFLOP/s", giga(kernel.flops)),
-        false => format!("{:.1} GB/s", giga(kernel.bytes)),
-    })
+    let (n, unit) = match kernel.flops >= INTENSE.saturating_mul(kernel.bytes) {
+        true => (kernel.flops, "FLOP"),
+        false => (kernel.bytes, "B"),
+    };
+    (!time.is_zero()).then(|| units::rate(n as f64 / time.as_secs_f64(), unit))
 }
 
 fn short(time: Duration) -> String {
