@@ -488,13 +488,12 @@ async fn a_panic_of_the_function_for_the_cpu_is_an_error() {
         let kernel = in_one_group(AXPY).input(x).input(x).input(x);
         let kernel = match at {
             0 => kernel.on_cpu(|_, _: &mut [f32]| panic!("as it may")),
-            3 => kernel.on_cpu(|inputs, z: &mut [f32]| z.copy_from_slice(inputs.get::<f32>(3))),
             _ => {
                 let y = batch.upload(&[1_i32; 4]);
                 let source = AXPY.replace("x: array<vec4<f32>>", "x: array<i32>");
                 let source = source.replace("x[id.x] +", "f32(x[id.x]) +");
                 let kernel = in_one_group(&source).input(x).input(y).input(x);
-                kernel.on_cpu(|inputs, z: &mut [f32]| z.copy_from_slice(inputs.get::<f32>(1)))
+                kernel.on_cpu(move |inputs, z: &mut [f32]| z.copy_from_slice(inputs.get::<f32>(at)))
             }
         };
         batch.wgsl::<f32>(kernel, 4);
@@ -526,7 +525,8 @@ async fn functions_for_the_cpu_run_off_the_thread_that_awaits_them() {
     assert_ne!(ran_on, thread::current().id());
 }
 
-/// A kernel that was recorded anew is not planned again; another source, entry point, grid or function is another kernel.
+/// A kernel that was recorded anew is not planned again, whatever its function: another source, entry point or grid makes
+/// it another kernel.
 #[tokio::test]
 async fn plans_know_kernels_by_what_they_are() {
     let device = Device::cpu();
@@ -545,6 +545,35 @@ async fn plans_know_kernels_by_what_they_are() {
     };
     assert_eq!(run(1, &|kernel| kernel.on_cpu(sum(1))).await, (0, 5));
     assert_eq!(run(1, &|kernel| kernel.on_cpu(sum(1))).await, (1, 5));
-    assert_eq!(run(1, &|kernel| kernel.on_cpu(product)).await, (0, 40));
+    assert_eq!(run(1, &|kernel| kernel.on_cpu(sum(2))).await, (1, 6));
+    assert_eq!(run(1, &|kernel| kernel.on_cpu(product)).await, (1, 40));
     assert_eq!(run(2, &|kernel| kernel.on_cpu(product)).await, (0, 40));
+}
+
+/// Functions of one type, which differ by what they have captured alone. Plans outlive batches, what was captured does not.
+#[tokio::test]
+async fn each_kernel_has_the_function_that_it_was_given() {
+    let captured = Arc::new(());
+    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.input::<u32>("x", 3);
+    let factors = [7, 8, 9];
+    let ids = factors.map(|factor: u32| {
+        let held = Arc::clone(&captured);
+        let kernel = in_one_group(COUNTS).entry_point("count").input(x);
+        let kernel = kernel.on_cpu(move |inputs, y: &mut [u32]| {
+            let _held = &held;
+            y[0] = inputs.get::<u32>(0).iter().sum::<u32>() * factor;
+        });
+        batch.wgsl::<u32>(kernel, 1)
+    });
+    let program = batch.compile().await.unwrap();
+    drop(batch);
+    for data in [[1_u32, 2, 3], [0, 0, 1]] {
+        let outputs = program.run([(x, &data)]).await.unwrap();
+        for (id, factor) in ids.into_iter().zip(factors) {
+            assert_eq!(outputs.read(id).await.unwrap(), [data.iter().sum::<u32>() * factor]);
+        }
+    }
+    drop(program);
+    assert_eq!(Arc::strong_count(&captured), 1);
 }

@@ -130,6 +130,7 @@ impl Run<'_> {
                     device: &recorded.device,
                     piece,
                     uploads: Cow::Borrowed(uploads),
+                    functions: &recorded.functions,
                     residents: Cow::Borrowed(&recorded.residents),
                     permit: &self.permit,
                     timeline: self.timeline.clone(),

@@ -17,6 +17,7 @@ use crate::cost::Backend;
 use crate::device::{Device, Piece};
 use crate::error::{DeviceError, Result};
 use crate::graph::NodeId;
+use crate::ops::Function;
 use crate::plan::{Failed, Plan};
 use crate::run::budget::Permit;
 use crate::run::cpu;
@@ -33,6 +34,8 @@ pub(super) struct Leg<'a> {
     pub piece: &'a Piece,
     /// By position of the piece's uploads.
     pub uploads: Cow<'a, [Arc<HostBuffer>]>,
+    /// Of the whole batch.
+    pub functions: &'a [Function],
     /// By position of the piece's residents.
     pub residents: Cow<'a, [Handle]>,
     pub permit: &'a Permit,
@@ -72,7 +75,9 @@ impl Leg<'_> {
         }
         let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
         let (pool, timeline) = (self.device.pool(), &self.timeline);
-        let run = computing.of(|| here.run(program, &self.uploads, &residents, pool, timeline));
+        let given =
+            cpu::Given { uploads: &self.uploads, residents: &residents, functions: self.functions };
+        let run = computing.of(|| here.run(program, given, pool, timeline));
         Some(run.map(|run| self.done(run, &running, stats)))
     }
 
@@ -94,6 +99,7 @@ impl Leg<'_> {
             program: Arc::clone(self.piece.on_cpu()),
             uploads: self.uploads.to_vec(),
             residents: host_residents(&self.residents).await?,
+            functions: self.functions.to_vec(),
             permit: self.permit.clone(),
             timeline: self.timeline.clone(),
         };

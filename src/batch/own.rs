@@ -7,7 +7,7 @@ use super::{BufferId, GpuCommandBatch, Refusal};
 use crate::dtype::{DType, Element};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
-use crate::ops::{Elements, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Twin, Type, check_size};
+use crate::ops::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
 #[cfg(feature = "gpu")]
 use crate::run::gpu;
 use crate::shape::{MAX_RANK, Shape};
@@ -28,8 +28,8 @@ pub struct Wgsl {
     /// `None` until they are said.
     groups: Option<[u32; 3]>,
     inputs: Vec<Input>,
-    /// With the type of its result.
-    twin: Option<(DType, Twin)>,
+    /// What it computes, with the element type of that.
+    function: Option<(DType, Function)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Wgsl {
     /// The kernel `main` of a module, of no inputs. In how many workgroups it runs must be [said](Self::groups).
     pub fn new(source: &str) -> Self {
         let (source, entry) = (source.into(), "main".into());
-        Self { source, entry, groups: None, inputs: Vec::new(), twin: None }
+        Self { source, entry, groups: None, inputs: Vec::new(), function: None }
     }
 
     /// Another function of the module is the kernel.
@@ -65,11 +65,9 @@ impl Wgsl {
     }
 
     /// What the kernel computes, for runs on the CPU: from the inputs to the elements of the result, which are 0
-    /// before. It must do the same as the source does. Two kernels of one source whose functions have one type are
-    /// taken to be the same, whatever the functions have captured: each closure in a program's text has a type of its
-    /// own, but all `fn` pointers of one signature have one, and so have all boxed closures of one. Runs call it from
-    /// any thread. It may make runs itself, but must not wait for those of other threads: all that compute might wait
-    /// like it. If it panics, the run fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked).
+    /// before. It must do the same as the source does. Runs call it from any thread. It may make runs itself, but must
+    /// not wait for those of other threads: all that compute might wait like it. If it panics, the run fails with
+    /// [`DeviceError::Panicked`](crate::DeviceError::Panicked).
     pub fn on_cpu<T, F>(mut self, function: F) -> Self
     where
         T: Element,
@@ -80,7 +78,7 @@ impl Wgsl {
                 function(&CpuInputs(inputs), result);
             }
         };
-        self.twin = Some((T::DTYPE, Twin::new::<F>(call)));
+        self.function = Some((T::DTYPE, Function::new(call)));
         self
     }
 }
@@ -163,20 +161,23 @@ impl GpuCommandBatch {
     #[track_caller]
     pub fn wgsl<T: Element>(&mut self, kernel: Wgsl, shape: impl Into<Shape>) -> BufferId<T> {
         self.recording.start();
-        let recorded = self.own_kernel(kernel, T::DTYPE, shape.into());
+        let recorded = self.own_kernel(&kernel, T::DTYPE, shape.into());
         match recorded {
-            Ok((kernel, inputs, ty)) => self.push(Op::Own(Arc::new(kernel)), inputs.into(), ty),
+            Ok((own, inputs, ty)) => {
+                self.recorded.functions.extend(kernel.function.map(|(_, function)| function));
+                self.push(Op::Own(Arc::new(own)), inputs.into(), ty)
+            }
             Err(what) => self.refused("wgsl", what),
         }
     }
 
     fn own_kernel(
         &self,
-        kernel: Wgsl,
+        kernel: &Wgsl,
         dtype: DType,
         shape: Shape,
     ) -> Result<(OwnKernel, Vec<NodeId>, Type), Refusal> {
-        let Wgsl { source, entry, groups, inputs, twin } = kernel;
+        let Wgsl { source, entry, groups, inputs, function } = kernel;
         if shape.rank() > MAX_RANK {
             return Err(MistakeKind::Rank(shape.rank()).into());
         }
@@ -203,7 +204,7 @@ impl GpuCommandBatch {
         if let Some(ty) = types.iter().chain([&&result]).find(|ty| !takes(ty.dtype)) {
             return Err(MistakeKind::DType(ty.dtype).into());
         }
-        if let Some((given, _)) = twin.as_ref().filter(|(given, _)| *given != dtype) {
+        if let Some((given, _)) = function.as_ref().filter(|(given, _)| *given != dtype) {
             return Err(MistakeKind::Parameter {
                 what: "what the function of `Wgsl::on_cpu` writes",
                 must: "of the result's element type",
@@ -211,7 +212,9 @@ impl GpuCommandBatch {
             }
             .into());
         }
-        let kernel = OwnKernel { source, entry, groups, twin: twin.map(|(_, twin)| twin) };
+        let (source, entry) = (Arc::clone(source), Arc::clone(entry));
+        let function = function.as_ref().map(|_| self.recorded.functions.len() as u32);
+        let kernel = OwnKernel { source, entry, groups, function };
         #[cfg(feature = "gpu")]
         gpu::check_own(&kernel, &types, &result)
             .map_err(|gpu::Wrong { line, what }| MistakeKind::Kernel { line, what })?;

@@ -79,6 +79,7 @@ impl Run<'_> {
             device: &self.recorded.device,
             piece: &own.piece,
             uploads: Cow::Owned(uploads),
+            functions: &self.recorded.functions,
             residents: Cow::Owned(residents.collect()),
             permit: &self.permit,
             timeline: self

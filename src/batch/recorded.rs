@@ -10,7 +10,7 @@ use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
 use crate::graph::{Graph, NodeId};
-use crate::ops::Op;
+use crate::ops::{Function, Op};
 use crate::run::HostBuffer;
 
 /// A graph with its data, for one device.
@@ -23,6 +23,8 @@ pub(crate) struct Recorded {
     pub(super) names: Names,
     /// By position; `None` for an [input](super::GpuCommandBatch::input) that no run was given yet.
     pub(super) uploads: Vec<Option<Arc<HostBuffer>>>,
+    /// What kernels of the user's own compute on the CPU.
+    pub(super) functions: Vec<Function>,
     /// By position of the graph's residents.
     pub(super) residents: Vec<Handle>,
     /// In the order of the graph's keeps.
@@ -39,6 +41,7 @@ impl Recorded {
             graph: Graph::default(),
             names: Names::default(),
             uploads: Vec::new(),
+            functions: Vec::new(),
             residents: Vec::new(),
             kept: Vec::new(),
             placement: device.placement(),

@@ -195,6 +195,7 @@ impl<'a> Bench<'a> {
                     program: Arc::new(cpu::CpuProgram::new(Arc::new(plan))),
                     uploads: host.uploads,
                     residents: host.residents,
+                    functions: Vec::new(),
                     permit: Permit::default(),
                     timeline: Timeline::default(),
                 };
@@ -220,10 +221,7 @@ impl<'a> Bench<'a> {
                 let job = job.clone();
                 let running = Stopwatch::started();
                 let run = match cpu::Here::begin(&job.program) {
-                    Some(here) => {
-                        let cpu::CpuJob { program, uploads, residents, timeline, .. } = &job;
-                        here.run(program, uploads, residents, pool, timeline)?
-                    }
+                    Some(here) => here.run(&job.program, job.given(), pool, &job.timeline)?,
                     None => cpu::run_off_thread(job, pool).await?,
                 };
                 let seconds = running.total().as_secs_f64();

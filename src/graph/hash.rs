@@ -9,13 +9,12 @@ use slotmap::SecondaryMap;
 use super::{Graph, NodeId};
 
 /// Counts the changes to what is hashed, and how.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// 128 bits that graphs of equal structure have in common: operations with their parameters, element types, shapes, who
 /// reads whom, what is downloaded and kept. Not the data, and not where anything was recorded.
 ///
-/// One version of the crate gives a graph the same hash in every process; one with functions of the user's own, whose
-/// types it hashes, in every process of one build.
+/// One version of the crate gives a graph the same hash in every process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint(pub u128);
 

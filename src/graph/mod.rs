@@ -69,7 +69,7 @@ impl Graph {
 
     /// Whether some kernel of the user's own knows nothing of the CPU.
     pub fn needs_gpu(&self) -> bool {
-        let needs = |op: &Op| matches!(op, Op::Own(kernel) if kernel.twin.is_none());
+        let needs = |op: &Op| matches!(op, Op::Own(kernel) if kernel.function.is_none());
         self.iter().any(|(_, node)| needs(&node.op))
     }
 

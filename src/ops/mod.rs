@@ -21,7 +21,7 @@ pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
 pub(crate) use infer::{check_size, infer};
 pub(crate) use matmul::MatMulDims;
-pub(crate) use own::{Elements, MOST_BINDINGS, MOST_INPUTS, OwnKernel, Twin};
+pub(crate) use own::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, OwnKernel};
 pub use precision::Precision;
 pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction};

@@ -1,8 +1,6 @@
 //! Kernels of the user's own.
 
-use std::any::TypeId;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::dtype::DType;
@@ -14,8 +12,8 @@ pub(crate) struct OwnKernel {
     pub entry: Arc<str>,
     /// Workgroups along x, y and z.
     pub groups: [u32; 3],
-    /// What it computes, for the CPU.
-    pub twin: Option<Twin>,
+    /// What it computes on the CPU: which of the [functions](Function) that its batch has.
+    pub function: Option<u32>,
 }
 
 /// Storage buffers that every device binds to one kernel.
@@ -33,39 +31,23 @@ pub(crate) struct Elements<'a> {
 
 type Call = dyn Fn(&[Elements<'_>], &mut [u8]) + Send + Sync;
 
-/// A function of the user's from the inputs to the elements of the result, which are 0 before. Of the same type are the
-/// same functions: what one has captured makes no difference.
+/// A function of the user's from the inputs to the elements of the result, which are 0 before. Graphs and plans, which
+/// serve many batches, know it by its position among those of a batch; the run brings it.
 #[derive(Clone)]
-pub(crate) struct Twin {
-    pub call: Arc<Call>,
-    id: TypeId,
-}
+pub(crate) struct Function(Arc<Call>);
 
-impl Twin {
-    /// `call`, made of the user's `F`.
-    pub fn new<F: 'static>(
-        call: impl Fn(&[Elements<'_>], &mut [u8]) + Send + Sync + 'static,
-    ) -> Self {
-        Self { call: Arc::new(call), id: TypeId::of::<F>() }
+impl Function {
+    pub fn new(call: impl Fn(&[Elements<'_>], &mut [u8]) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(call))
+    }
+
+    pub fn call(&self, inputs: &[Elements<'_>], result: &mut [u8]) {
+        (self.0)(inputs, result);
     }
 }
 
-impl PartialEq for Twin {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl Eq for Twin {}
-
-impl Hash for Twin {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.id.hash(state);
-    }
-}
-
-impl fmt::Debug for Twin {
+impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Twin")
+        f.write_str("Function")
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{PlanError, file_and_line};
 /// Refuses values and steps that are too large for the target, or cannot run on it.
 pub(super) fn check(steps: &[Step], values: &[Value], target: &Target) -> Result<(), PlanError> {
     check_sizes(values, target)?;
-    check_twins(steps, target)?;
+    check_functions(steps, target)?;
     check_spaces(steps, target)?;
     check_scratch(steps, target)
 }
@@ -30,9 +30,9 @@ fn check_spaces(steps: &[Step], target: &Target) -> Result<(), PlanError> {
 }
 
 /// Refuses kernels of the user's own that know nothing of the CPU.
-fn check_twins(steps: &[Step], target: &Target) -> Result<(), PlanError> {
+fn check_functions(steps: &[Step], target: &Target) -> Result<(), PlanError> {
     let needs_gpu =
-        |step: &&Step| matches!(&step.form, Form::Own(form) if form.kernel.twin.is_none());
+        |step: &&Step| matches!(&step.form, Form::Own(form) if form.kernel.function.is_none());
     match steps.iter().find(needs_gpu) {
         Some(step) if target.backend == Backend::Cpu => {
             Err(PlanError::GpuOnly { place: file_and_line(step.place) })

@@ -43,6 +43,7 @@ use self::program::{Hole, Tapes};
 use self::tape::Tape;
 use crate::error::{DeviceError, Result, RunError};
 use crate::expr::Ref;
+use crate::ops::Function;
 use crate::plan::{Failed, Form, Home, Operand, Plan, Source, Space, Step, ValueId};
 use crate::run::HostBuffer;
 use crate::shape::View;
@@ -65,23 +66,31 @@ pub(crate) struct CpuRun {
     pub pool_misses: usize,
 }
 
+/// What a run is given: of the types and lengths that its plan was made for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Given<'a> {
+    /// By position of the batch's uploads.
+    pub uploads: &'a [Arc<HostBuffer>],
+    /// By position of the batch's bound residents.
+    pub residents: &'a [Arc<HostBuffer>],
+    /// Of the batch's kernels of the user's own.
+    pub functions: &'a [Function],
+}
+
 /// Runs `program` on the calling thread and rayon's.
-///
-/// `uploads` and `residents` must have the types and lengths that its plan was made for.
 ///
 /// # Errors
 /// [`RunError::Cancelled`] before the next step, once the run is no longer `wanted`; [`DeviceError::OutOfMemory`];
 /// [`DeviceError::Refused`] for a plan without a step for one of its results.
 fn run(
     program: &CpuProgram,
-    uploads: &[Arc<HostBuffer>],
-    residents: &[Arc<HostBuffer>],
+    given: Given<'_>,
     pool: &CpuPool,
     timeline: &Timeline,
     wanted: &impl Fn() -> bool,
 ) -> Result<CpuRun> {
     let plan = program.plan();
-    let mut memory = Memory::new(plan, uploads, residents, pool);
+    let mut memory = Memory::new(plan, given, pool);
     let failures = Failures::default();
     let mut dispatches = 0;
     for (at, (step, tapes)) in program.steps().enumerate() {
@@ -126,6 +135,7 @@ struct Job<'a> {
     step: &'a Step,
     tapes: &'a Tapes,
     values: &'a [Option<Arc<HostBuffer>>],
+    functions: &'a [Function],
     failures: &'a Failures,
 }
 
@@ -170,6 +180,7 @@ impl<'a> Job<'a> {
 struct Memory<'a> {
     plan: &'a Plan,
     pool: &'a CpuPool,
+    functions: &'a [Function],
     values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
     /// Who lies in each slot.
     tenants: SmallVec<[Option<ValueId>; 8]>,
@@ -178,20 +189,16 @@ struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    fn new(
-        plan: &'a Plan,
-        uploads: &[Arc<HostBuffer>],
-        residents: &[Arc<HostBuffer>],
-        pool: &'a CpuPool,
-    ) -> Self {
-        let given = |home| match home {
+    fn new(plan: &'a Plan, given: Given<'a>, pool: &'a CpuPool) -> Self {
+        let Given { uploads, residents, functions } = given;
+        let value = |home| match home {
             Home::Upload { input, .. } => uploads.get(input as usize).cloned(),
             Home::Resident(resident) => residents.get(resident as usize).cloned(),
             Home::Slot(_) | Home::Kept(_) => None,
         };
-        let values = plan.values.iter().map(|value| given(value.home)).collect();
+        let values = plan.values.iter().map(|described| value(described.home)).collect();
         let tenants = SmallVec::from_elem(None, plan.slots.len());
-        Self { plan, pool, values, tenants, pool_hits: 0, pool_misses: 0 }
+        Self { plan, pool, functions, values, tenants, pool_hits: 0, pool_misses: 0 }
     }
 
     /// Runs a step, and keeps what it made.
@@ -208,7 +215,8 @@ impl<'a> Memory<'a> {
             outputs.push(self.take(value)?);
         }
         if !is_empty {
-            run_step(&Job { step, tapes, values: &self.values, failures }, &mut outputs)?;
+            let Self { values, functions, .. } = self;
+            run_step(&Job { step, tapes, values, functions, failures }, &mut outputs)?;
         }
         for (value, buffer) in values.zip(outputs) {
             self.values[value.index()] = Some(Arc::new(buffer));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CpuPool, CpuProgram, CpuRun, run};
+use super::{CpuPool, CpuProgram, CpuRun, Given, run};
 use crate::error::Result;
+use crate::ops::Function;
 use crate::plan::{Form, Plan};
 use crate::run::HostBuffer;
 use crate::run::budget::Permit;
@@ -18,14 +19,21 @@ const INLINE_SECONDS: f64 = 100e-6;
 #[derive(Clone)]
 pub(crate) struct CpuJob {
     pub program: Arc<CpuProgram>,
-    /// By position of the batch's uploads.
+    /// As in [`Given`], these three.
     pub uploads: Vec<Arc<HostBuffer>>,
-    /// By position of the batch's bound residents.
     pub residents: Vec<Arc<HostBuffer>>,
+    pub functions: Vec<Function>,
     /// To hold the memory of the run.
     pub permit: Permit,
     /// Where the times of its steps go.
     pub timeline: Timeline,
+}
+
+impl CpuJob {
+    pub fn given(&self) -> Given<'_> {
+        let Self { uploads, residents, functions, .. } = self;
+        Given { uploads, residents, functions }
+    }
 }
 
 /// Runs of the process that are under way on its cores.
@@ -73,19 +81,18 @@ impl Here {
         (waits || leave_cores(others)).then_some(Self(under_way))
     }
 
-    /// Runs on this thread. What is given must have the types and lengths that the plan was made for.
+    /// Runs on this thread.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory).
     pub fn run(
         self,
         program: &CpuProgram,
-        uploads: &[Arc<HostBuffer>],
-        residents: &[Arc<HostBuffer>],
+        given: Given<'_>,
         pool: &CpuPool,
         timeline: &Timeline,
     ) -> Result<CpuRun> {
-        run(program, uploads, residents, pool, timeline, &|| true)
+        run(program, given, pool, timeline, &|| true)
     }
 }
 
@@ -95,7 +102,6 @@ impl Here {
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),
 /// which nobody is left to see.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
-    let CpuJob { program, uploads, residents, permit, timeline } = job;
     let (under_way, _) = UnderWay::begin();
     let pool = Arc::clone(pool);
     let awaited = Arc::new(());
@@ -103,8 +109,8 @@ pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<C
     let work = move || {
         let _under_way = under_way;
         let wanted = || future.strong_count() > 0;
-        let done = run(&program, &uploads, &residents, &pool, &timeline, &wanted);
-        drop(permit);
+        let done = run(&job.program, job.given(), &pool, &job.timeline, &wanted);
+        drop(job.permit);
         done
     };
     let done = off_thread(work).await;

@@ -19,7 +19,9 @@ pub(super) fn run(
         return Err(DeviceError::broken("a kernel of the user's own has one result"));
     };
     output.bytes_mut().fill(0);
-    let Some(twin) = form.kernel.twin.as_ref().filter(|_| form.runs) else { return Ok(()) };
+    let Some(function) = form.kernel.function.filter(|_| form.runs) else { return Ok(()) };
+    let function = job.functions.get(function as usize);
+    let function = function.ok_or_else(|| DeviceError::broken("a function was never given"))?;
     let elements = |&input: &u16| {
         let value = step.operands[usize::from(input)].source.value()?;
         let buffer = job.values[value.index()].as_deref()?;
@@ -27,7 +29,7 @@ pub(super) fn run(
     };
     let inputs: Option<SmallVec<[Elements<'_>; 4]>> = form.inputs.iter().map(elements).collect();
     let inputs = inputs.ok_or_else(|| DeviceError::broken("an input was never computed"))?;
-    caught(|| (twin.call)(&inputs, output.bytes_mut())).map_err(|message| DeviceError::Panicked {
+    caught(|| function.call(&inputs, output.bytes_mut())).map_err(|message| DeviceError::Panicked {
         place: file_and_line(step.place),
         op: "wgsl",
         message,

@@ -17,7 +17,7 @@ use crate::plan::{
     StepOutput, Value as Stored, ValueId,
 };
 use crate::run::HostBuffer;
-use crate::run::cpu::{CpuPool, CpuProgram, run};
+use crate::run::cpu::{CpuPool, CpuProgram, Given, run};
 use crate::shape::{Shape, View};
 use crate::trace::Timeline;
 
@@ -91,7 +91,8 @@ impl Case {
             pool.give(Arc::new(HostBuffer::from_slice(&vec![0xa5a5_a5a5u32; bytes.div_ceil(4)])));
         }
         let program = CpuProgram::new(Arc::new(plan));
-        let ran = run(&program, &uploads, &[], &pool, &Timeline::default(), &|| true)
+        let given = Given { uploads: &uploads, ..Default::default() };
+        let ran = run(&program, given, &pool, &Timeline::default(), &|| true)
             .expect("a run that is wanted");
         let step = &program.plan().steps[0];
         assert_eq!(ran.dispatches, usize::from(!step.is_empty()));

@@ -1,6 +1,7 @@
 //! Plans of several steps: slots that are used again, results that share memory, the pool.
 
 use std::panic::Location;
+use std::slice;
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -14,11 +15,15 @@ use crate::plan::{
     Cost, Form, Home, Operand, Plan, Source, Space, Step, StepOutput, Value, ValueId,
 };
 use crate::run::HostBuffer;
-use crate::run::cpu::{CpuPool, CpuProgram, CpuRun, run};
+use crate::run::cpu::{CpuPool, CpuProgram, CpuRun, Given, run};
 use crate::shape::View;
 use crate::trace::Timeline;
 
 const LEN: usize = 1000;
+
+fn given<'a>(uploads: &'a [Arc<HostBuffer>], residents: &'a [Arc<HostBuffer>]) -> Given<'a> {
+    Given { uploads, residents, ..Given::default() }
+}
 
 fn value(home: Home) -> Value {
     Value {
@@ -87,8 +92,7 @@ fn slots_are_used_again_and_results_outlive_the_run() {
         let upload = Arc::new(HostBuffer::from_slice(&data));
         let ran = run(
             &program,
-            std::slice::from_ref(&upload),
-            std::slice::from_ref(&resident),
+            given(slice::from_ref(&upload), slice::from_ref(&resident)),
             &pool,
             &Timeline::default(),
             &|| true,
@@ -120,7 +124,8 @@ fn memory_that_the_host_has_not_is_an_error() {
     let upload = Arc::new(HostBuffer::from_slice(&[1.0f32; LEN]));
     let uploads = [Arc::clone(&upload), upload];
     let program = CpuProgram::new(Arc::new(plan));
-    let ran = run(&program, &uploads[..1], &uploads[1..], &pool, &Timeline::default(), &|| true);
+    let ran =
+        run(&program, given(&uploads[..1], &uploads[1..]), &pool, &Timeline::default(), &|| true);
     let error = ran.unwrap_err();
     assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error}");
     assert_eq!(pool.counts().idle_bytes, 8 * LEN as u64, "both slots are free");
@@ -129,14 +134,14 @@ fn memory_that_the_host_has_not_is_an_error() {
 #[test]
 fn a_result_that_no_step_makes_is_an_error() {
     let data = Arc::new(HostBuffer::from_slice(&[1.0_f32; LEN]));
-    let given = std::slice::from_ref(&data);
+    let data = slice::from_ref(&data);
     let pool = CpuPool::default();
     for kept in [false, true] {
         let mut plan = plan();
         plan.steps.truncate(if kept { 3 } else { 2 });
         plan.downloads.truncate(if kept { 0 } else { 1 });
         let program = CpuProgram::new(Arc::new(plan));
-        let ran = run(&program, given, given, &pool, &Timeline::default(), &|| true);
+        let ran = run(&program, given(data, data), &pool, &Timeline::default(), &|| true);
         let error = ran.unwrap_err().to_string();
         assert!(error.contains("never computed; please report"), "{error}");
     }
