@@ -151,8 +151,10 @@ fn parcel<R: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let work = from_here(work);
     let work = move || {
-        if !sender.is_closed() {
-            drop(sender.send(catch_unwind(AssertUnwindSafe(work))));
+        // What nobody waits for any more is dropped, and what the user gave may panic then too.
+        let done = catch_unwind(AssertUnwindSafe(|| (!sender.is_closed()).then(work)));
+        if let Some(done) = done.transpose() {
+            drop(sender.send(done));
         }
     };
     (work, receiver)
@@ -249,5 +251,21 @@ mod tests {
         let waiting = tokio::spawn(off_thread(|| panic!("as it should")));
         assert!(waiting.await.unwrap_err().is_panic());
         assert_eq!(off_thread(|| 5).await, 5);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_may_panic_where_it_is_dropped() {
+        struct Panics;
+
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("as it may");
+            }
+        }
+
+        let held = Panics;
+        let (work, receiver) = parcel(move || _ = &held);
+        drop(receiver);
+        work();
     }
 }
