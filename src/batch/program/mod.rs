@@ -223,7 +223,7 @@ impl Program {
 
     /// 128 bits that programs of equal structure have in common, in every process of one version of this crate: the
     /// operations with their parameters, element types and shapes, not the data. The key of the plans that a [`Device`]
-    /// keeps. With a function for [the CPU](crate::Wgsl::on_cpu) among them, only processes of one build say the same.
+    /// keeps. Of functions for [the CPU](crate::Wgsl::on_cpu) it knows which kernels have one, not what they do.
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
         self.0.recorded.graph.fingerprint().0
