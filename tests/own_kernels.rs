@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use onetrip::{
-    BufferId, Device, DeviceError, Error, GpuCommandBatch, MistakeKind, PlanError, Recovery, Wgsl,
+    BufferId, Device, DeviceError, Error, GpuCommandBatch, Input, MistakeKind, PlanError, Recovery,
+    Wgsl,
 };
 
 /// Counts how often each number below `arrayLength(&counts)` occurs, by atomics.
@@ -576,4 +577,20 @@ async fn each_kernel_has_the_function_that_it_was_given() {
     }
     drop(program);
     assert_eq!(Arc::strong_count(&captured), 1);
+}
+
+/// How much such a kernel computes is not known: its rate is that of what it moves.
+#[tokio::test]
+async fn explanations_and_profiles_count_what_runs() {
+    for device in common::devices().await {
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.upload(&[1_u32]);
+        batch.wgsl::<u32>(counts(x, 1), 16);
+        let program = batch.compile().await.unwrap();
+        let outputs = program.run(Input::NONE).await.unwrap();
+        assert_eq!(batch.explain().unwrap().dispatches(), outputs.stats().dispatches);
+        let profile = program.profile(Input::NONE).await.unwrap();
+        assert_eq!((profile.kernels[0].flops, profile.kernels[0].bytes), (0, 68));
+        assert!(!profile.to_string().contains("FLOP"), "{profile}");
+    }
 }

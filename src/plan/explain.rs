@@ -106,7 +106,7 @@ impl Explanation {
         &self.sides
     }
 
-    /// How often the GPU is dispatched (a split reduction takes two).
+    /// How often the GPU is dispatched (a split reduction takes two); once for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
         self.dispatches

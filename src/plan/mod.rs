@@ -224,9 +224,13 @@ impl Plan {
         }
     }
 
-    /// How often a GPU is dispatched.
+    /// How often a GPU is dispatched. On the host's cores, each kernel with something to do counts once.
     pub fn dispatches(&self) -> u64 {
-        self.steps.iter().map(Step::dispatches).sum()
+        let dispatches = |step: &Step| match self.backend {
+            Backend::Cpu => u64::from(!step.is_empty()),
+            Backend::Gpu => step.dispatches(),
+        };
+        self.steps.iter().map(dispatches).sum()
     }
 
     /// What a run takes on the target that the plan was made for.

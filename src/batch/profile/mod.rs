@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::stats::RunStats;
 use crate::cost::Backend;
 use crate::device::{Device, Prepared};
-use crate::plan::{Plan, Step, form_name};
+use crate::plan::{Form, Plan, Step, form_name};
 use crate::trace::{Part, Timeline, What};
 
 /// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table.
@@ -48,7 +48,7 @@ pub struct KernelProfile {
     pub time: Option<Duration>,
     /// What the planner predicted for that.
     pub predicted: Duration,
-    /// Arithmetic operations, as the planner counts them.
+    /// Arithmetic operations, as the planner counts them: none for a kernel of the user's own, of which it knows nothing.
     pub flops: u64,
     /// Bytes that it must at least read and write, as the planner counts them.
     pub bytes: u64,
@@ -153,7 +153,7 @@ fn kernels(
             start,
             time: end.zip(start).map(|(end, start)| end - start),
             predicted: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
-            flops: step.cost.flops,
+            flops: if let Form::Own(_) = step.form { 0 } else { step.cost.flops },
             bytes: step.cost.bytes_read.saturating_add(step.cost.bytes_written),
         }
     };
