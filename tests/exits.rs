@@ -8,6 +8,7 @@
 mod unloaded;
 
 use std::fmt;
+use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,8 @@ enum End {
     Exit,
     /// `exit` is called by another thread, its runs under way.
     ExitElsewhere,
+    /// So is it, where Mesa's drivers find on disk what other processes have had compiled while they opened the device.
+    ExitFound,
     /// `main` returns, its runs under way on threads that nobody waits for.
     Return,
     /// `main` returns when its runs, under way, were dropped.
@@ -34,9 +37,10 @@ enum End {
     Unloaded,
 }
 
-const ENDS: [End; 8] = [
+const ENDS: [End; 9] = [
     End::Exit,
     End::ExitElsewhere,
+    End::ExitFound,
     End::Return,
     End::Dropped,
     End::Awaited,
@@ -99,6 +103,18 @@ impl fmt::Display for How {
 }
 
 fn spawn(end: End, after: u64, fresh: bool) -> How {
+    if end != End::ExitFound {
+        return run(end, after, fresh, None);
+    }
+    let folder = std::env::temp_dir().join(format!("onetrip-exits-{}", std::process::id()));
+    let _ = run(End::Opening, 60_000, fresh, Some(&folder));
+    let how = run(end, after, fresh, Some(&folder));
+    let _ = std::fs::remove_dir_all(&folder);
+    how
+}
+
+/// Runs a process whose driver, if it is Mesa's, keeps what it compiles in `folder`.
+fn run(end: End, after: u64, fresh: bool, folder: Option<&Path>) -> How {
     const PATIENCE: Duration = Duration::from_secs(120);
     let this = std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(this);
@@ -106,6 +122,10 @@ fn spawn(end: End, after: u64, fresh: bool) -> How {
     command.stdin(Stdio::null());
     if fresh {
         command.env("__GL_SHADER_DISK_CACHE", "0");
+    }
+    if let Some(folder) = folder {
+        // The former is the name of the latter in old versions.
+        command.envs(["MESA_GLSL_CACHE_DIR", "MESA_SHADER_CACHE_DIR"].map(|name| (name, folder)));
     }
     let mut child = command.spawn().expect("a process");
     let start = Instant::now();
@@ -182,7 +202,7 @@ fn child(end: End, after: Duration) {
     std::thread::sleep(after);
     match end {
         End::Exit => std::process::exit(0),
-        End::ExitElsewhere => {
+        End::ExitElsewhere | End::ExitFound => {
             std::thread::spawn(|| std::process::exit(0));
             loop {
                 std::thread::park();

@@ -1,6 +1,7 @@
 //! Loading what a driver compiles with. Drivers do so with the first kernel of a process, and unload it at the end before
 //! whoever registered earlier is asked: then nobody could wait for what is being compiled.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::compiler::Compiler;
@@ -31,9 +32,11 @@ impl Gpu {
 impl Shared {
     /// Compiles a kernel and runs it: software adapters compile once more where they compute.
     fn run_first(&self) -> Result<(), DeviceError> {
-        // Without an archive: a driver that finds a kernel on disk need not load its compiler.
+        // Without an archive: a driver that finds a kernel on disk need not load its compiler. Mesa's software one keeps
+        // what it compiles where we do not see it.
         let compiler = Compiler::new(self.device.clone(), Arc::clone(&self.health), None);
-        let pipelines = compiler.compile(&[kernel()])?.pipelines;
+        let first = kernel(if self.info.software { seldom_twice() } else { 0 });
+        let pipelines = compiler.compile(&[first])?.pipelines;
         let _at_work = gate::enter()?;
         let scope = Scope::open(&self.device, &self.health);
         let mut encoder = self.encoder();
@@ -57,19 +60,26 @@ impl Shared {
     }
 }
 
-/// One that binds nothing.
-fn kernel() -> Dispatch {
-    let wgsl = "
+/// A number that other processes hardly ever have.
+fn seldom_twice() -> u32 {
+    RandomState::new().hash_one(()) as u32
+}
+
+/// One that binds nothing, for each number another.
+fn kernel(number: u32) -> Dispatch {
+    let wgsl = format!(
+        "
         var<workgroup> sum: atomic<u32>;
 
         @compute @workgroup_size(64)
-        fn main(@builtin(local_invocation_index) at: u32) {
-            atomicAdd(&sum, at);
-        }
-    ";
+        fn main(@builtin(local_invocation_index) at: u32) {{
+            atomicAdd(&sum, at ^ {number}u);
+        }}
+    "
+    );
     Dispatch {
         label: "first".into(),
-        wgsl: wgsl.into(),
+        wgsl,
         own: None,
         buffers: Vec::new(),
         params: Vec::new(),
