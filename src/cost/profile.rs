@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Backend, Curve, Learned, TileRate};
 use crate::error::DeviceError;
-use crate::units::{bytes, quantity, seconds};
+use crate::units::{self, bytes, quantity, seconds};
 
 /// What the card does that stands in for kernels that were not measured: bytes of its memory a second.
 pub(crate) const REFERENCE_BANDWIDTH: f64 = 4e12;
@@ -210,14 +210,12 @@ impl Unit {
         }
     }
 
-    fn rate(self, rate: f64) -> String {
+    fn rate(self, per_second: f64) -> String {
         let unit = match self {
-            Self::Bytes => "B/s",
-            Self::Flops => "flop/s",
+            Self::Bytes => "B",
+            Self::Flops => "FLOP",
         };
-        let number = quantity(rate as u64);
-        let space = if number.ends_with(|c: char| c.is_ascii_digit()) { " " } else { "" };
-        format!("{number}{space}{unit}")
+        units::rate(per_second, unit)
     }
 }
 
@@ -271,7 +269,7 @@ mod tests {
         assert_eq!(profile.check(), Ok(()));
         let text = profile.to_string();
         assert!(text.contains("cpu: 4 threads, a run 1.0 µs"), "{text}");
-        assert!(text.contains("memory         400.0 GB/s") || text.contains("400 GB/s"), "{text}");
+        assert!(text.contains("memory         400 GB/s"), "{text}");
         let without_gpu = DeviceProfile { measured: true, ..profile };
         let text = without_gpu.to_string();
         assert!(text.ends_with("gpu: none was measured\n") && !text.contains("400"), "{text}");

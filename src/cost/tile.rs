@@ -50,7 +50,7 @@ impl fmt::Display for TileRate {
         let (rate, step) = (self.rate / 1e9, self.step * 1e6);
         write!(
             f,
-            "{kind} tiles of {bm} × {bn} × {bk}: {rate:.0} Gflop/s a core, {step:.2} µs a step"
+            "{kind} tiles of {bm} × {bn} × {bk}: {rate:.0} GFLOP/s a core, {step:.2} µs a step"
         )
     }
 }

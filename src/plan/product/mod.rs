@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// The target with these rates of all scalar tiles of the model, in Gflop/s a core.
+    /// The target with these rates of all scalar tiles of the model, in GFLOP/s a core.
     #[cfg(feature = "gpu")]
     fn measured(rate: impl Fn(&KnownTile) -> f64) -> Target {
         let limits = Limits::webgpu();
