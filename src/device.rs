@@ -59,6 +59,9 @@ use crate::store::Store;
 
 /// Where batches run: the host's cores, and a GPU where there is one. Cheap to clone; share one
 /// device among all batches and tasks.
+///
+/// A child process of `fork` has none of the threads that devices work with, and their drivers do not work there: open one
+/// after `exec`.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
