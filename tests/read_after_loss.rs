@@ -3,11 +3,14 @@
 #![cfg(feature = "gpu")]
 
 mod common;
+#[path = "common/own_device.rs"]
+mod own_device;
 
 use std::time::Duration;
 
 use onetrip::wgpu;
 use onetrip::{Device, GpuCommandBatch, ReadView};
+use own_device::open;
 
 /// Elements of a result that has memory of its own, so that to read it once it is freed ends the process.
 const LONG: usize = 1 << 24;
@@ -32,24 +35,9 @@ fn check(results: &ReadView<f32>) {
     assert!(results.iter().all(|&x| x == -1.5));
 }
 
-/// A device of the user's own.
-async fn own() -> Option<(wgpu::Adapter, wgpu::Device, wgpu::Queue)> {
-    common::devices().await.into_iter().find(Device::is_gpu)?;
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-        backends: wgpu::Backends::PRIMARY,
-        ..wgpu::InstanceDescriptor::new_without_display_handle()
-    });
-    let adapters = instance.enumerate_adapters(wgpu::Backends::PRIMARY).await;
-    // A driver may hang where the last instance is let go of.
-    std::mem::forget(instance);
-    let adapter = adapters.into_iter().next()?;
-    let (device, queue) = adapter.request_device(&Default::default()).await.expect("a device");
-    Some((adapter, device, queue))
-}
-
 #[tokio::test]
 async fn results_of_a_device_that_is_adopted_once_more_and_lost() {
-    let Some((adapter, device, queue)) = own().await else { return };
+    let Some((adapter, device, queue)) = open(wgpu::Limits::default()).await else { return };
     let first = Device::from_wgpu(&adapter, device.clone(), queue.clone()).unwrap();
     let results = results(&first).await;
     let next = Device::from_wgpu(&adapter, device, queue).unwrap();
@@ -62,7 +50,11 @@ async fn results_of_a_device_that_is_adopted_once_more_and_lost() {
 /// Devices of two instances have the same numbers.
 #[tokio::test]
 async fn a_device_of_another_instance_is_not_lost() {
-    let (Some(one), Some(other)) = (own().await, own().await) else { return };
+    let (Some(one), Some(other)) =
+        (open(wgpu::Limits::default()).await, open(wgpu::Limits::default()).await)
+    else {
+        return;
+    };
     let [one, other] = [one, other]
         .map(|(adapter, device, queue)| Device::from_wgpu(&adapter, device, queue).unwrap());
     one.simulate_loss();

@@ -2,29 +2,12 @@
 #![cfg(feature = "gpu")]
 
 mod common;
+#[path = "common/own_device.rs"]
+mod own_device;
 
 use onetrip::wgpu::{self, BufferUsages};
 use onetrip::{Backend, Device, DeviceError, Error, GpuCommandBatch, Recovery, RunError, bytemuck};
-
-/// An adapter of any kind. Its instance stays: a driver may hang where the last is let go of.
-async fn adapter() -> Option<wgpu::Adapter> {
-    common::gpu().await?;
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-        backends: wgpu::Backends::PRIMARY,
-        ..wgpu::InstanceDescriptor::new_without_display_handle()
-    });
-    let adapters = instance.enumerate_adapters(wgpu::Backends::PRIMARY).await;
-    std::mem::forget(instance);
-    adapters.into_iter().next()
-}
-
-async fn open(limits: wgpu::Limits) -> Option<(wgpu::Adapter, wgpu::Device, wgpu::Queue)> {
-    let adapter = adapter().await?;
-    let descriptor =
-        wgpu::DeviceDescriptor { required_limits: limits, ..wgpu::DeviceDescriptor::default() };
-    let (device, queue) = adapter.request_device(&descriptor).await.expect("a device");
-    Some((adapter, device, queue))
-}
+use own_device::open;
 
 #[tokio::test]
 async fn a_device_of_the_users_own_runs_batches() {

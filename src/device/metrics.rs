@@ -156,16 +156,10 @@ impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |nanoseconds: u64| seconds(nanoseconds as f64 * 1e-9);
         let runs = count(self.cpu_runs + self.gpu_runs, "run");
-        let Self { cpu_runs, gpu_runs, running, failed, cancelled, .. } = self;
-        write!(
-            f,
-            "{runs} ({cpu_runs} cpu, {gpu_runs} gpu), {running} under way, {failed} failed, "
-        )?;
-        let Self { repeated, shared_submits, .. } = self;
-        writeln!(
-            f,
-            "{cancelled} cancelled, {repeated} repeated; {shared_submits} shared a submit"
-        )?;
+        let Self { cpu_runs, gpu_runs, running, failed, cancelled, repeated, .. } = self;
+        write!(f, "{runs} ({cpu_runs} cpu, {gpu_runs} gpu), {running} under way, ")?;
+        write!(f, "{failed} failed, {cancelled} cancelled, {repeated} repeated; ")?;
+        writeln!(f, "{} shared a submit", self.shared_submits)?;
         let [kernels, pipelines] =
             [(self.kernels, "kernel"), (self.pipelines_compiled, "pipeline")]
                 .map(|(n, noun)| count(n, noun));

@@ -114,6 +114,20 @@ fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
     lease
 }
 
+/// As [`at_next_poll`], with who is told when it is.
+fn told_of_next_poll(gpu: &Gpu) -> (Lease, mpsc::Receiver<()>) {
+    let (sender, told) = mpsc::channel();
+    (at_next_poll(gpu, move || _ = sender.send(())), told)
+}
+
+/// Checks that the lost device of `run`, whose results are 70 000 sevens, is polled only when these were read.
+fn polled_once_read(run: GpuRun, told: &mpsc::Receiver<()>) {
+    assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
+    assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
+    drop(run);
+    told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let gpu = gpu_or_return!();
@@ -153,16 +167,12 @@ async fn results_may_be_read_after_the_device_is_lost() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 70_000, 3);
     let run = gpu.run(adder_job(&program, &[4; 70_000])).await.unwrap();
-    let (sender, told) = mpsc::channel();
-    let _held = at_next_poll(&gpu, move || _ = sender.send(()));
+    let (_held, told) = told_of_next_poll(&gpu);
     gpu.destroy();
     gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
     gpu.0.health.lost(&gpu.0.device, "asked");
     gpu.0.poller.wake();
-    assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
-    assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
-    drop(run);
-    told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
+    polled_once_read(run, &told);
 }
 
 /// wgpu polls for who submits too, and frees what is mapped if the device was destroyed meanwhile.
@@ -200,14 +210,10 @@ async fn a_device_is_not_destroyed_while_somebody_submits() {
 async fn a_lost_device_calls_back_when_the_results_that_outlive_it_were_read() {
     let gpu = gpu_or_return!();
     let run = gpu.run(adder_job(&adder(&gpu, 70_000, 3), &[4; 70_000])).await.unwrap();
-    let (sender, told) = mpsc::channel();
-    let _held = at_next_poll(&gpu, move || _ = sender.send(()));
+    let (_held, told) = told_of_next_poll(&gpu);
     gpu.destroy();
     drop(gpu);
-    assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
-    assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
-    drop(run);
-    told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
+    polled_once_read(run, &told);
 }
 
 /// A device may have several users, one after the other.
@@ -221,13 +227,9 @@ async fn results_may_be_read_after_the_next_user_has_lost_the_device() {
     let run = first.run(adder_job(&adder(&first, 70_000, 3), &[4; 70_000])).await.unwrap();
     drop(first);
     let next = user();
-    let (sender, told) = mpsc::channel();
-    let _held = at_next_poll(&next, move || _ = sender.send(()));
+    let (_held, told) = told_of_next_poll(&next);
     next.destroy();
-    assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "the device was polled");
-    assert_eq!(run.read::<u32>(0), vec![7; 70_000]);
-    drop(run);
-    told.recv_timeout(Duration::from_secs(20)).expect("the device is polled");
+    polled_once_read(run, &told);
 }
 
 /// As with executors that poll where they are woken.
