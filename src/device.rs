@@ -46,16 +46,16 @@ use self::card::Card;
 use self::keep::Keep;
 use self::reckoning::Reckoning;
 pub(crate) use self::reckoning::Targets;
+#[cfg(any(feature = "gpu", feature = "serde"))]
+use crate::base::disk_cache::Store;
 use crate::cost::{Backend, DeviceProfile, Limits, Placement, Way};
 use crate::error::{PlanError, Result};
-use crate::plan::{Placed, place};
-use crate::run::budget::Budget;
-use crate::run::cpu::CpuPool;
+use crate::exec::budget::Budget;
+use crate::exec::cpu::CpuPool;
 #[cfg(feature = "gpu")]
-use crate::run::gpu::Gpu;
-use crate::run::janitor;
-#[cfg(any(feature = "gpu", feature = "serde"))]
-use crate::store::Store;
+use crate::exec::gpu::Gpu;
+use crate::exec::janitor;
+use crate::plan::{Placed, place};
 
 /// Where batches run: the host's cores, and a GPU where there is one. Cheap to clone; share one
 /// device among all batches and tasks.
@@ -148,7 +148,7 @@ impl Device {
     }
 
     fn on_cpu(fallback: Option<String>, start: Start) -> Self {
-        let threads = crate::run::threads::count();
+        let threads = crate::exec::threads::count();
         let info = DeviceInfo {
             name: "cpu".into(),
             api: "host".into(),
@@ -196,7 +196,7 @@ impl Device {
             api: found.backend.clone(),
             driver: found.driver.clone(),
             software: found.software,
-            threads: crate::run::threads::count(),
+            threads: crate::exec::threads::count(),
             fallback: None,
         };
         let limits = Some(gpu.limits().clone());

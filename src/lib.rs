@@ -57,34 +57,24 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod backend;
+mod base;
 mod batch;
 mod calibrate;
-mod caught;
-mod clock;
 mod codegen;
 mod cost;
 mod device;
-mod dtype;
 mod error;
+mod exec;
 mod expr;
-#[cfg(test)]
-mod found;
 mod graph;
-mod lru;
 mod ops;
 #[cfg(test)]
 mod parity;
 mod plan;
-mod run;
-mod shape;
-#[cfg(any(feature = "gpu", feature = "serde"))]
-mod store;
-mod sync;
-mod trace;
-mod units;
 
-pub use backend::Backend;
+pub use base::backend::Backend;
+pub use base::dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
+pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "safetensors")]
 pub use batch::Weights;
 #[cfg(feature = "gpu")]
@@ -102,16 +92,14 @@ pub use cost::{
     Curve, DeviceProfile, Learned, Placement, SideProfile, TileKind, TileRate, selector,
 };
 pub use device::{Device, DeviceBuilder, DeviceInfo, DeviceLoss, Metrics, PoolStats, Recovery};
-pub use dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
 pub use error::{
     DataError, DeviceError, Error, Fault, FaultKind, Mistake, MistakeKind, Mistakes, Origin,
     PlanError, ReadError, Result, RunError,
 };
+pub use exec::memory::MemoryCounts;
 pub use half::f16;
 pub use ops::{OpInfo, Precision, Side, SortOrder, registry};
 pub use plan::Explanation;
-pub use run::memory::MemoryCounts;
-pub use shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use wgpu;
 

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The stages in the order of the street. What stands in one row may not name each other.
 const STREET: &[&[&str]] = &[
-    &["backend", "dtype", "shape", "clock", "units", "lru", "store", "sync", "caught"],
-    &["trace"],
+    &["base"],
     &["error"],
     &["expr"],
     &["ops"],
@@ -15,37 +14,46 @@ const STREET: &[&[&str]] = &[
     &["cost"],
     &["plan"],
     &["codegen"],
-    &["run"],
+    &["exec"],
     &["calibrate"],
     &["device"],
     &["batch"],
 ];
 
 /// The streets inside of stages.
-const LANES: &[(&str, &[&[&str]])] = &[(
-    "run",
-    &[
-        &["budget", "deadline", "janitor", "threads"],
-        &["memory"],
-        &["host", "patch"],
-        &["gpu", "cpu"],
-    ],
-)];
+const LANES: &[(&str, &[&[&str]])] = &[
+    (
+        "base",
+        &[
+            &["backend", "dtype", "shape", "clock", "units", "lru", "disk_cache", "sync", "panic"],
+            &["trace", "test_device"],
+        ],
+    ),
+    (
+        "exec",
+        &[
+            &["budget", "deadline", "janitor", "threads"],
+            &["memory"],
+            &["host", "patch"],
+            &["gpu", "cpu"],
+        ],
+    ),
+];
 
 /// Where a foreign crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
-    ("wgpu", &["run/gpu", "device/sharing", "batch/sharing"]),
-    ("naga", &["run/gpu"]),
-    ("rayon", &["run/threads", "run/cpu"]),
-    ("futures_timer", &["run/deadline", "run/gpu"]),
-    ("gemm", &["run/cpu"]),
+    ("wgpu", &["exec/gpu", "device/sharing", "batch/sharing"]),
+    ("naga", &["exec/gpu"]),
+    ("rayon", &["exec/threads", "exec/cpu"]),
+    ("futures_timer", &["exec/deadline", "exec/gpu"]),
+    ("gemm", &["exec/cpu"]),
     ("petgraph", &["graph"]),
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),
-    ("tokio", &["run", "device", "batch"]),
-    ("pollster", &["run/gpu", "device"]),
+    ("tokio", &["exec", "device", "batch"]),
+    ("pollster", &["exec/gpu", "device"]),
     ("serde_json", &["device"]),
-    ("tracing", &["trace"]),
+    ("tracing", &["base/trace"]),
     ("ndarray", &["batch/arrays"]),
     ("safetensors", &["batch/weights"]),
     ("memmap2", &["batch/weights"]),
@@ -355,14 +363,14 @@ fn quoted(text: &str, quote: char) -> usize {
 #[test]
 fn the_checker_finds_what_runs_against_the_street() {
     let mut exports =
-        exports("", "pub use batch::{BufferId, GpuCommandBatch};\npub use dtype::DType;\n");
-    exports.extend(self::exports("run", "pub(crate) use host::HostBuffer;\n"));
+        exports("", "pub use batch::{BufferId, GpuCommandBatch};\npub use base::dtype::DType;\n");
+    exports.extend(self::exports("exec", "pub(crate) use host::HostBuffer;\n"));
     let source = r##"
         //! use crate::batch::Nothing; in a comment
-        use crate::shape::Shape;
-        use crate::{dtype::{DType, Ty}, batch::BufferId as Id, graph};
+        use crate::base::shape::Shape;
+        use crate::{base::dtype::{DType, Ty}, batch::BufferId as Id, graph};
         use super::device;
-        use super::super::run::{self, gpu::Gpu};
+        use super::super::exec::{self, gpu::Gpu};
         pub(crate) use self::fuse::fuse;
         use crate::GpuCommandBatch;
         use crate::DType as Kind;
@@ -389,8 +397,8 @@ fn the_checker_finds_what_runs_against_the_street() {
         found,
         [
             "plan/emit.rs:4: `plan` names `batch`",
-            "plan/emit.rs:6: `plan` names `run`",
-            "plan/emit.rs:6: `plan` names `run`",
+            "plan/emit.rs:6: `plan` names `exec`",
+            "plan/emit.rs:6: `plan` names `exec`",
             "plan/emit.rs:8: `plan` names `batch`",
             "plan/emit.rs:10: `plan` names `codegen`",
             "plan/emit.rs:14: names the crate `wgpu`",
@@ -405,25 +413,25 @@ fn the_checker_finds_what_runs_against_the_street() {
         ["plan/mod.rs:1: `plan` names `device`"]
     );
     assert_eq!(
-        offences("shape.rs", "use crate::dtype::DType;", &exports),
-        ["shape.rs:1: `shape` names `dtype`"]
+        offences("base/shape.rs", "use crate::base::dtype::DType;", &exports),
+        ["base/shape.rs:1: `shape` names `dtype`"]
     );
     assert_eq!(
-        offences("run/gpu_like.rs", "use wgpu::Device;", &exports),
-        ["run/gpu_like.rs:1: names the crate `wgpu`"]
+        offences("exec/gpu_like.rs", "use wgpu::Device;", &exports),
+        ["exec/gpu_like.rs:1: names the crate `wgpu`"]
     );
-    assert_eq!(offences("run/gpu/pool.rs", "use wgpu::Device;", &exports), [""; 0]);
+    assert_eq!(offences("exec/gpu/pool.rs", "use wgpu::Device;", &exports), [""; 0]);
     assert_eq!(
-        offences("run/memory.rs", "use super::{threads::share, cpu::Tape, HostBuffer};", &exports),
-        ["run/memory.rs:1: `memory` names `cpu`", "run/memory.rs:1: `memory` names `host`"]
+        offences("exec/memory.rs", "use super::{threads::share, cpu::Tape, HostBuffer};", &exports),
+        ["exec/memory.rs:1: `memory` names `cpu`", "exec/memory.rs:1: `memory` names `host`"]
     );
     assert_eq!(
-        offences("run/gpu/trip.rs", "use crate::run::{HostBuffer, cpu::run, other};", &exports),
+        offences("exec/gpu/trip.rs", "use crate::exec::{HostBuffer, cpu::run, other};", &exports),
         [
-            "run/gpu/trip.rs:1: `gpu` names `cpu`",
-            "run/gpu/trip.rs:1: `other` has no place in LANES"
+            "exec/gpu/trip.rs:1: `gpu` names `cpu`",
+            "exec/gpu/trip.rs:1: `other` has no place in LANES"
         ]
     );
-    assert_eq!(offences("run/mod.rs", "use self::gpu::Gpu;", &exports), [""; 0]);
+    assert_eq!(offences("exec/mod.rs", "use self::gpu::Gpu;", &exports), [""; 0]);
     assert_eq!(offences("other.rs", "", &exports), ["other.rs: `other` has no place in STREET"]);
 }

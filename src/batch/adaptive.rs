@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 use super::pool::layout;
 use super::resize::LONGEST;
 use super::{BufferId, GpuCommandBatch, Pool2d, Refusal};
-use crate::dtype::{Element, Float};
+use crate::base::dtype::{Element, Float};
+use crate::base::shape::{Shape, Window};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Reduction, check_size};
-use crate::shape::{Shape, Window};
 
 /// Windows that differ in how they start or in size in more ways than this are looked up element by element.
 const WAYS: usize = 16;

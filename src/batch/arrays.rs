@@ -11,11 +11,11 @@ use super::resident::Resident;
 #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 use super::waiting::wait;
 use super::{BufferId, GpuCommandBatch, Input};
+use crate::base::dtype::Element;
+use crate::base::shape::Shape;
 use crate::device::Device;
-use crate::dtype::Element;
 use crate::error::{DataError, DeviceError, Origin, Result};
-use crate::run::HostBuffer;
-use crate::shape::Shape;
+use crate::exec::HostBuffer;
 
 fn shape_of<T, D: Dimension>(array: &ArrayView<'_, T, D>) -> Shape {
     Shape::from(array.shape())

@@ -1,7 +1,7 @@
 //! A recorded graph on its way through a run: what it waits for, its plan, and what follows when the device is lost.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -11,13 +11,14 @@ use super::residence::{self, Left};
 use super::state::{Kept, Turns};
 use super::stats::RunStats;
 use super::store::store;
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
+use crate::base::sync::Mutex;
+use crate::base::trace::{OFF, Timeline, stage};
 use crate::cost::{Placement, Ran, Residence, Way};
 use crate::device::{Choice, Counter, Device, Prepared, Turn, Wanted};
 use crate::error::{DeviceError, Error, Result};
-use crate::run::HostBuffer;
-use crate::run::budget::Permit;
-use crate::trace::{OFF, Timeline, stage};
+use crate::exec::HostBuffer;
+use crate::exec::budget::Permit;
 
 /// How often a run or a transfer is repeated whose device is lost.
 const REPEATS: u64 = 3;
@@ -46,15 +47,15 @@ pub(super) struct PlanCell(Mutex<Option<Choice>>);
 
 impl PlanCell {
     pub fn get(&self) -> Option<Choice> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     fn set(&self, choice: &Choice) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice.clone());
+        *self.0.lock() = Some(choice.clone());
     }
 
     pub fn clear(&mut self) {
-        *self.0.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.get_mut() = None;
     }
 }
 
@@ -270,7 +271,7 @@ pub(super) async fn recover(device: &Device, error: Error, recoveries: &mut u64)
 mod tests {
     use super::*;
     #[cfg(feature = "gpu")]
-    use crate::found::found;
+    use crate::base::test_device::found;
 
     fn lost() -> Error {
         DeviceError::Lost { reason: "as it should".into() }.into()

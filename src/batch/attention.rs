@@ -1,10 +1,10 @@
 //! Scaled dot product attention.
 
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{DType, Float, Scalar};
+use crate::base::dtype::{DType, Float, Scalar};
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::ops::{Op, Scores};
-use crate::shape::Shape;
 
 /// What an attention sees, and how its scores are scaled. The default sees everything, with a scale of 1/√E.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

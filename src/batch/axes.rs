@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
-use crate::shape::Shape;
 
 /// The axes of a reduction: one (`1`), several (`[0, 2]`) or all (`..`). Negative numbers count from
 /// the last axis. [`keep_dims`](Self::keep_dims) leaves them in the result with size 1.

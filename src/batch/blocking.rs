@@ -7,10 +7,10 @@ use super::waiting::{wait, wait_for_run};
 use super::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
 };
+use crate::base::dtype::Element;
 use crate::calibrate::Progress;
 use crate::cost::{DeviceProfile, Placement};
 use crate::device::{Device, DeviceBuilder};
-use crate::dtype::Element;
 use crate::error::Result;
 
 /// Twins that wait on the calling thread (feature `blocking`).

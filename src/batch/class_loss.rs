@@ -3,10 +3,10 @@
 use super::axes::resolve;
 use super::loss::LossReduction;
 use super::{Axes, BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Float, Index, Scalar};
+use crate::base::dtype::{Float, Index, Scalar};
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::ops::Op;
-use crate::shape::Shape;
 
 /// How a loss over classes is computed. The default is PyTorch's, but that no class is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use super::window::Slide;
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Numeric, Scalar};
+use crate::base::dtype::{Numeric, Scalar};
+use crate::base::shape::{Move, Shape, Window};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Precision};
-use crate::shape::{Move, Shape, Window};
 
 /// How [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d) slide their filters along `D` axes.
 /// By default one by one, without padding, over all channels.

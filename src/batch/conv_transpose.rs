@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 
 use super::conv::{Conv, check_bias};
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Numeric, Scalar};
+use crate::base::dtype::{Numeric, Scalar};
+use crate::base::shape::{Shape, Window};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Precision, check_size};
-use crate::shape::{Shape, Window};
 
 /// Filters that see fewer channels than this are added up element by element, or nearly so.
 const FEW_CHANNELS: usize = 4;

@@ -1,10 +1,10 @@
 //! What is made of comparing indices with 0, 1, …: counts and positions.
 
 use super::{Axes, BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Element, Index, Scalar};
+use crate::base::dtype::{Element, Index, Scalar};
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::ops::{Op, Side, SortOrder};
-use crate::shape::Shape;
 
 /// A histogram compares each element with each bin up to as many comparisons, and sorts beyond that.
 const COMPARED: usize = 1 << 24;

@@ -1,10 +1,10 @@
 //! Tensors of no data: one value everywhere, and ranges.
 
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{Element, Numeric, Scalar};
+use crate::base::dtype::{Element, Numeric, Scalar};
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
-use crate::shape::Shape;
 
 /// Creation. Kernels that read what is made compute it in place.
 impl GpuCommandBatch {

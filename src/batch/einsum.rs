@@ -1,10 +1,10 @@
 //! Einstein's summation, made of views, products and sums.
 
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::Numeric;
+use crate::base::dtype::Numeric;
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::ops::{Label, Subscripts};
-use crate::shape::Shape;
 
 /// A tensor whose axes have labels, none of them twice.
 struct Term<T> {

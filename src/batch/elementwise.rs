@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{Element, Float, Logical, Numeric, Signed};
+use crate::base::dtype::{Element, Float, Logical, Numeric, Signed};
 use crate::ops::{Elementwise, Op, table};
 
 macro_rules! methods {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::dtype::DType;
+use crate::base::dtype::DType;
+use crate::base::shape::{Shape, View};
 use crate::error::{Fault, FaultKind};
+use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
-use crate::run::HostBuffer;
-use crate::shape::{Shape, View};
 
 /// What is wrong at position `at` of what the node works with, in a run with these uploads.
 pub(super) fn fault(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u32) -> Fault {

@@ -7,7 +7,7 @@ use std::ops;
 use half::f16;
 
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{Element, Float, Logical, Numeric, Signed};
+use crate::base::dtype::{Element, Float, Logical, Numeric, Signed};
 use crate::ops::table;
 
 /// What [`GpuCommandBatch::map_expr`] hands to the formula, to make [`Term`]s of values.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::dtype::Element;
+use crate::base::dtype::Element;
 use crate::graph::NodeId;
 
 /// The id of a recorded value of elements `T`. Copy it freely; it belongs to the batch that made

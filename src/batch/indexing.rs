@@ -2,7 +2,7 @@
 
 use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{Element, Index, Numeric};
+use crate::base::dtype::{Element, Index, Numeric};
 use crate::ops::{Op, Side};
 
 /// Indexing. Indices are `i32` or `u32` and count from 0. One that is negative, or not below the size of its axis, is a

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::BufferId;
-use crate::dtype::{DType, Element};
+use crate::base::dtype::{DType, Element};
+use crate::base::shape::Shape;
 use crate::error::DeviceError;
+use crate::exec::HostBuffer;
+use crate::exec::cpu::CpuPool;
 use crate::graph::NodeId;
-use crate::run::HostBuffer;
-use crate::run::cpu::CpuPool;
-use crate::shape::Shape;
 
 /// Data for one input of a [`Program`](crate::Program), by id or by name: a pair of either with a slice or a vector,
 /// in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.

@@ -11,17 +11,17 @@ use super::read::Found;
 use super::recorded::Recorded;
 use super::residence::Left;
 use super::stats::RunStats;
-use crate::clock::{Stopwatch, nanoseconds};
+use crate::base::clock::{Stopwatch, nanoseconds};
+use crate::base::trace::{Timeline, event, stage};
 use crate::cost::{Backend, Ran};
 use crate::device::{Counter, Device, Pieces, Prepared, Turn};
 use crate::error::{Error, Result, RunError};
+use crate::exec::HostBuffer;
+use crate::exec::budget::{Permit, TooMuch};
+#[cfg(feature = "gpu")]
+use crate::exec::gpu::GpuRun;
 use crate::graph::NodeId;
 use crate::plan::Made;
-use crate::run::HostBuffer;
-use crate::run::budget::{Permit, TooMuch};
-#[cfg(feature = "gpu")]
-use crate::run::gpu::GpuRun;
-use crate::trace::{Timeline, event, stage};
 
 /// A run that is about to be made.
 pub(super) struct Run<'a> {

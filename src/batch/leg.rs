@@ -12,21 +12,21 @@ use super::launch::{Done, Results};
 use super::read::give_way;
 use super::residence::{Handle, Storage};
 use super::stats::RunStats;
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
+use crate::base::trace::{Timeline, stage};
 use crate::cost::Backend;
 use crate::device::{Device, Piece};
 use crate::error::{DeviceError, Result};
+use crate::exec::budget::Permit;
+use crate::exec::cpu;
+#[cfg(feature = "gpu")]
+use crate::exec::gpu::{self, DeviceBuffer};
+#[cfg(feature = "gpu")]
+use crate::exec::threads::off_thread;
+use crate::exec::{HostBuffer, memory};
 use crate::graph::NodeId;
 use crate::ops::Function;
 use crate::plan::{Failed, Plan};
-use crate::run::budget::Permit;
-use crate::run::cpu;
-#[cfg(feature = "gpu")]
-use crate::run::gpu::{self, DeviceBuffer};
-#[cfg(feature = "gpu")]
-use crate::run::threads::off_thread;
-use crate::run::{HostBuffer, memory};
-use crate::trace::{Timeline, stage};
 
 /// The run of one piece.
 pub(super) struct Leg<'a> {

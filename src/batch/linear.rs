@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{Float, Numeric};
+use crate::base::dtype::{Float, Numeric};
 use crate::ops::{Op, Precision};
 
 impl GpuCommandBatch {

@@ -1,9 +1,9 @@
 //! Losses of differences, made of other operations: what can be fused is, and most are one or two kernels.
 
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::Float;
+use crate::base::dtype::Float;
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
-use crate::shape::Shape;
 
 /// What becomes of the losses of the single elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -88,15 +88,15 @@ pub use weights::Weights;
 
 use self::record::{Call, Refusal, elsewhere};
 use self::recorded::Recorded;
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
+use crate::base::dtype::Element;
+use crate::base::shape::Shape;
 use crate::cost::Placement;
 use crate::device::Device;
-use crate::dtype::Element;
 use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
 use crate::graph::NodeId;
 use crate::ops::Op;
 use crate::plan::Explanation;
-use crate::shape::Shape;
 
 /// Records operations and runs them in one trip.
 ///

@@ -5,11 +5,11 @@ use smallvec::SmallVec;
 use super::axes::resolve;
 use super::state::Replaced;
 use super::{Axes, BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::Element;
+use crate::base::dtype::Element;
+use crate::base::shape::{Move, Range, Shape};
 use crate::error::MistakeKind;
+use crate::exec::Patch;
 use crate::ops::{Op, check_size};
-use crate::run::Patch;
-use crate::shape::{Move, Range, Shape};
 
 /// Movement. All but [`concat`](Self::concat) and [`pad`](Self::pad) are views, folded into whatever
 /// reads them. A reshape that strides cannot express, and a view that is itself an output, is copied.

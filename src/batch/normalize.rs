@@ -4,10 +4,10 @@ use smallvec::smallvec;
 
 use super::reduce::check_epsilon;
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Float, Scalar};
+use crate::base::dtype::{Float, Scalar};
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::ops::{Elementwise, Normalization, Op};
-use crate::shape::Shape;
 
 /// Normalisations of `[batch, channels, …]`, with a `weight` and a `bias` of `[channels]` where they are given, as in
 /// PyTorch. It is a mistake if ε is negative or not finite.

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{DType, Element};
+use crate::base::dtype::{DType, Element};
+use crate::base::shape::{MAX_RANK, Shape};
+use crate::base::units::count;
 use crate::error::MistakeKind;
+#[cfg(feature = "gpu")]
+use crate::exec::gpu;
 use crate::graph::NodeId;
 use crate::ops::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
-#[cfg(feature = "gpu")]
-use crate::run::gpu;
-use crate::shape::{MAX_RANK, Shape};
-use crate::units::count;
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
 ///

@@ -8,7 +8,7 @@ use std::task::Poll;
 use super::launch::{Done, Results, Run};
 use super::leg::Leg;
 use super::stats::RunStats;
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
 use crate::device::Parts;
 use crate::error::{DeviceError, Result};
 use crate::graph::NodeId;

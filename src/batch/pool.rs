@@ -2,10 +2,10 @@
 
 use super::window::Slide;
 use super::{Axes, BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{DType, Element, Float, Numeric, Scalar};
+use crate::base::dtype::{DType, Element, Float, Numeric, Scalar};
+use crate::base::shape::{Shape, Window};
 use crate::error::MistakeKind;
 use crate::ops::Op;
-use crate::shape::{Shape, Window};
 
 /// How [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the like slide
 /// their windows along the last `D` axes. By default a window is one element, without padding.

@@ -3,10 +3,10 @@
 use smallvec::smallvec;
 
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{DType, Element, Float, Scalar};
+use crate::base::dtype::{DType, Element, Float, Scalar};
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::ops::{Distribution, Elementwise, Op, Random, SortOrder, check_size};
-use crate::shape::Shape;
 
 /// Uniform numbers are multiples of this part of 1.
 const PARTS: f64 = 16_777_216.0;

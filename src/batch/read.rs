@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{DType, Element};
+use crate::base::dtype::{DType, Element};
+use crate::base::shape::Shape;
+use crate::base::trace::{OFF, stage};
 use crate::error::{DeviceError, Origin, ReadError, Result};
-use crate::run::HostBuffer;
-use crate::run::cpu::CpuPool;
+use crate::exec::HostBuffer;
+use crate::exec::cpu::CpuPool;
 #[cfg(feature = "gpu")]
-use crate::run::gpu::Download;
-use crate::run::memory::{self, LARGE_RESULT};
-use crate::run::threads::off_thread;
-use crate::shape::Shape;
-use crate::trace::{OFF, stage};
+use crate::exec::gpu::Download;
+use crate::exec::memory::{self, LARGE_RESULT};
+use crate::exec::threads::off_thread;
 
 /// Bytes that a future copies before it lets other tasks run: a millisecond or two.
 pub(super) const STRIDE: usize = 32 << 20;

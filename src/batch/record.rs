@@ -5,12 +5,12 @@ use std::panic::Location;
 use smallvec::{SmallVec, smallvec};
 
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{DType, Element};
+use crate::base::dtype::{DType, Element};
+use crate::base::shape::Shape;
+use crate::base::trace::event;
 use crate::error::{Mistake, MistakeKind};
 use crate::graph::{Node, NodeId};
 use crate::ops::{Op, Type, infer};
-use crate::shape::Shape;
-use crate::trace::event;
 
 /// A call of the user's: the method, and where.
 #[derive(Clone, Copy, Debug)]

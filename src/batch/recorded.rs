@@ -9,9 +9,9 @@ use super::state::{Kept, Turns};
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
+use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Function, Op};
-use crate::run::HostBuffer;
 
 /// A graph with its data, for one device.
 #[derive(Clone, Debug)]

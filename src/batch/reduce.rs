@@ -2,7 +2,7 @@
 
 use super::axes::resolve;
 use super::{Axes, BufferId, GpuCommandBatch};
-use crate::dtype::{DType, Element, Float, Logical, Numeric, Scalar};
+use crate::base::dtype::{DType, Element, Float, Logical, Numeric, Scalar};
 use crate::error::MistakeKind;
 use crate::ops::{Normalization, Op, Reduction};
 

@@ -2,23 +2,24 @@
 
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "gpu")]
+use crate::base::dtype::DType;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::{Backend, Residence};
 use crate::device::Device;
-#[cfg(feature = "gpu")]
-use crate::dtype::DType;
 use crate::error::{
     DeviceError, Error, MistakeKind, Origin, PlanError, ReadError, Result, file_and_line,
 };
+use crate::exec::HostBuffer;
+#[cfg(feature = "gpu")]
+use crate::exec::gpu::DeviceBuffer;
 use crate::graph::Graph;
 use crate::ops::{Op, Type};
-use crate::run::HostBuffer;
-#[cfg(feature = "gpu")]
-use crate::run::gpu::DeviceBuffer;
 
 /// A [`Resident`](super::Resident) without its element type in the type.
 #[derive(Clone)]
@@ -166,13 +167,13 @@ impl Handle {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Storage> {
-        self.0.storage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.storage.lock()
     }
 
     /// The right to bring the data to the GPU, until it is dropped: on a thread that may wait.
     #[cfg(feature = "gpu")]
     pub fn bringing(&self) -> MutexGuard<'_, ()> {
-        self.0.bringing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.bringing.lock()
     }
 
     /// Where the data lies, and the GPU that it lies on where it does so; `None` before the batch that keeps it has run.

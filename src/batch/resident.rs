@@ -12,18 +12,18 @@ use super::read::{STRIDE, give_way};
 use super::residence::{Handle, Storage};
 use super::state::Kept;
 use super::{BufferId, GpuCommandBatch, elsewhere};
+use crate::base::dtype::Element;
+use crate::base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 use crate::cost::Backend;
 use crate::device::Device;
-use crate::dtype::Element;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
+use crate::exec::HostBuffer;
+#[cfg(feature = "gpu")]
+use crate::exec::gpu::Parts;
+#[cfg(feature = "gpu")]
+use crate::exec::memory;
 use crate::ops::{Op, Type, check_size};
-use crate::run::HostBuffer;
-#[cfg(feature = "gpu")]
-use crate::run::gpu::Parts;
-#[cfg(feature = "gpu")]
-use crate::run::memory;
-use crate::shape::{MAX_RANK, Shape};
 
 /// Bytes up to which data for a device with two sides is kept on both: what cores read in less than the time of a
 /// round trip to a GPU, so that a small graph may run on either.

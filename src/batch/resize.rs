@@ -1,7 +1,7 @@
 //! Images of another size.
 
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Element, Float};
+use crate::base::dtype::{Element, Float};
 use crate::error::MistakeKind;
 use crate::ops::check_size;
 

@@ -1,9 +1,9 @@
 //! Rotary positions.
 
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::Float;
+use crate::base::dtype::Float;
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
-use crate::shape::Shape;
 
 /// How a rotary embedding pairs elements and turns them. The default is that of GPT-NeoX and Llama in PyTorch, with
 /// positions from 0.

@@ -10,12 +10,12 @@ use super::recorded::Recorded;
 use super::residence;
 use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
+use crate::base::dtype::Element;
+use crate::base::trace::{OFF, stage};
 use crate::cost::{Placement, Residence};
 use crate::device::{Device, Prepared};
-use crate::dtype::Element;
 use crate::error::{ReadError, Result};
 use crate::plan::{Chooser, Explanation};
-use crate::trace::{OFF, stage};
 
 /// What a batch remembers between runs.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::Numeric;
+use crate::base::dtype::Numeric;
 use crate::ops::{Op, Scan};
 
 macro_rules! scans {

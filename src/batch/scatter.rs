@@ -2,7 +2,7 @@
 
 use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::{Element, Index, Numeric};
+use crate::base::dtype::{Element, Index, Numeric};
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::{Op, Side, SortOrder};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::leg::device_storage;
 use super::resident::Resident;
-use crate::dtype::Element;
+use crate::base::dtype::Element;
 use crate::error::{DeviceError, Result};
-use crate::run::gpu::DeviceBuffer;
+use crate::exec::gpu::DeviceBuffer;
 
 /// The buffer of a [`Resident`], from [`Resident::wgpu_buffer`]. Its memory is given to nothing else, also when this is
 /// dropped: what the caller's code still holds of it, as a bind group, writes where nobody reads.

@@ -2,7 +2,7 @@
 
 use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::Element;
+use crate::base::dtype::Element;
 use crate::error::MistakeKind;
 use crate::ops::{Op, Sort, SortOrder, Sorted};
 

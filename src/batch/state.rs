@@ -7,12 +7,12 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::residence::Handle;
 use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch};
+use crate::base::dtype::Element;
 use crate::cost::Backend;
-use crate::dtype::Element;
 use crate::error::MistakeKind;
+use crate::exec::Patch;
 use crate::graph::NodeId;
 use crate::ops::{Op, Type};
-use crate::run::Patch;
 
 /// Parts in more runs than this are not written in place by a GPU: each is a copy of its own.
 const MOST_RUNS: usize = 64;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::base::units::{bytes, count, seconds};
 use crate::cost::Backend;
-use crate::units::{bytes, count, seconds};
 
 /// What one run did, counted as it happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,16 +1,17 @@
 //! What a run made goes to the residents that it fills: a new value, or a part of that which is there.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::residence::{Handle, Storage};
 use super::state::Kept;
+use crate::base::sync::MutexGuard;
 use crate::device::Device;
 use crate::error::{DeviceError, Result};
 #[cfg(feature = "gpu")]
-use crate::run::gpu::{Gpu, Patched};
-use crate::run::{HostBuffer, Patch, memory};
+use crate::exec::gpu::{Gpu, Patched};
+use crate::exec::{HostBuffer, Patch, memory};
 
 /// How often parts follow a value that others move from side to side.
 const TRIES: usize = 3;
@@ -281,10 +282,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::dtype::DType;
-    use crate::error::Error;
+    use crate::base::dtype::DType;
     #[cfg(feature = "gpu")]
-    use crate::found::found;
+    use crate::base::test_device::found;
+    use crate::error::Error;
     use crate::ops::Type;
 
     #[cfg(feature = "gpu")]

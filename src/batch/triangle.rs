@@ -1,7 +1,7 @@
 //! Triangles of matrices.
 
 use super::{BufferId, GpuCommandBatch};
-use crate::dtype::Element;
+use crate::base::dtype::Element;
 use crate::error::MistakeKind;
 
 impl GpuCommandBatch {

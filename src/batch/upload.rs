@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::recorded::Recorded;
 use super::{BufferId, GpuCommandBatch};
-use crate::caught::caught;
-use crate::dtype::Element;
+use crate::base::dtype::Element;
+use crate::base::panic::caught;
+use crate::base::shape::Shape;
 use crate::error::{DataError, DeviceError, MistakeKind, Result};
+use crate::exec::HostBuffer;
 use crate::ops::{Op, check_size};
-use crate::run::HostBuffer;
-use crate::shape::Shape;
 
 /// Uploads. The batch owns their data until it is dropped: a run on the host's cores reads it in place, and each run
 /// on a GPU packs it into memory that the device copies from, by several threads where it is large.

@@ -2,10 +2,11 @@
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::run::threads;
+use crate::base::sync::{Condvar, Mutex};
+use crate::exec::threads;
 
 /// The result of `future`, which this thread waits for. Within a task of tokio's, its channels and locks say after a
 /// while that nothing is there until the task gives its thread back, which a thread that waits never does.
@@ -36,9 +37,11 @@ struct Signal {
 
 impl Signal {
     fn wait(&self) {
-        let is_given = self.is_given.lock().unwrap_or_else(PoisonError::into_inner);
-        let given = self.given.wait_while(is_given, |is_given| !*is_given);
-        *given.unwrap_or_else(PoisonError::into_inner) = false;
+        let mut is_given = self.is_given.lock();
+        while !*is_given {
+            is_given = self.given.wait(is_given);
+        }
+        *is_given = false;
     }
 }
 
@@ -48,7 +51,7 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        *self.is_given.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.is_given.lock() = true;
         self.given.notify_one();
     }
 }

@@ -10,11 +10,11 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::resident::Resident;
+use crate::base::dtype::{DType, Element};
+use crate::base::shape::Shape;
 use crate::device::Device;
-use crate::dtype::{DType, Element};
 use crate::error::{DataError, Origin, Result};
-use crate::run::HostBuffer;
-use crate::shape::Shape;
+use crate::exec::HostBuffer;
 
 /// The tensors of a safetensors file, by name (feature `safetensors`). Only what is asked for is read.
 ///

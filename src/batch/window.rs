@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 
 use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::{Element, Scalar};
+use crate::base::dtype::{Element, Scalar};
+use crate::base::shape::{Move, Shape, Window};
 use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
-use crate::shape::{Move, Shape, Window};
 
 /// Windows along an axis with a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

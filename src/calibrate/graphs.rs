@@ -5,10 +5,10 @@ use std::panic::Location;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::dtype::{DType, Scalar};
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::{Move, Range, Shape};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Elementwise, Normalization, Op, Precision, Reduction, Type, infer};
-use crate::shape::{Move, Range, Shape};
 
 /// Elements of a row in probes of row operations.
 const ROW: usize = 256;

@@ -15,17 +15,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use self::probe::{Bench, Data};
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
 use crate::cost::{Backend, DeviceProfile};
 #[cfg(feature = "gpu")]
 use crate::error::DeviceError;
 use crate::error::Result;
+use crate::exec::cpu::CpuPool;
+#[cfg(feature = "gpu")]
+use crate::exec::gpu::Gpu;
+#[cfg(feature = "gpu")]
+use crate::exec::threads;
 use crate::plan::Target;
-use crate::run::cpu::CpuPool;
-#[cfg(feature = "gpu")]
-use crate::run::gpu::Gpu;
-#[cfg(feature = "gpu")]
-use crate::run::threads;
 
 /// Seconds that are spent on probes in all; one that has begun is finished.
 const BUDGET: f64 = 0.42;
@@ -242,8 +242,8 @@ impl Deadline {
 #[cfg(feature = "gpu")]
 mod tests {
     use super::*;
-    use crate::found::found;
-    use crate::run::gpu::AdapterChoice;
+    use crate::base::test_device::found;
+    use crate::exec::gpu::AdapterChoice;
 
     /// Says to stop at once.
     struct Stop;

@@ -1,23 +1,24 @@
 //! Running one probe on one side, and the time that it takes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::{Deadline, Pace, Subject};
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
+use crate::base::dtype::DType;
+use crate::base::sync::Mutex;
+use crate::base::trace::Timeline;
 #[cfg(feature = "gpu")]
 use crate::codegen::{Dispatch, lower};
 use crate::cost::Backend;
-use crate::dtype::DType;
 use crate::error::Result;
+use crate::exec::HostBuffer;
+use crate::exec::budget::Permit;
+use crate::exec::cpu::{self, CpuPool};
+#[cfg(feature = "gpu")]
+use crate::exec::gpu::{self, DeviceBuffer, Gpu, Kernels};
+use crate::exec::{memory, threads};
 use crate::graph::Graph;
 use crate::plan::{Home, Plan, Target, plan};
-use crate::run::HostBuffer;
-use crate::run::budget::Permit;
-use crate::run::cpu::{self, CpuPool};
-#[cfg(feature = "gpu")]
-use crate::run::gpu::{self, DeviceBuffer, Gpu, Kernels};
-use crate::run::{memory, threads};
-use crate::trace::Timeline;
 
 /// Runs of a probe from which the median is taken, and seconds for which a short one is repeated, up to so many times:
 /// a card that was idle gets faster for a few runs (an H200 for half a millisecond), and cores need not settle for as
@@ -289,7 +290,7 @@ impl Bench<'_> {
 
     /// So many elements, all the same.
     fn filled(&self, elements: usize) -> Result<Arc<HostBuffer>> {
-        let mut made = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.data.lock();
         if let Some(buffer) = made.iter().find(|buffer| buffer.len() == elements) {
             return Ok(Arc::clone(buffer));
         }

@@ -3,7 +3,7 @@
 use super::graphs::{self, Piece};
 use super::probe::{Bench, REPEATS, Sample, Timing};
 use super::{Deadline, Groups};
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
 use crate::cost::{Backend, Curve, SideProfile};
 use crate::error::Result;
 use crate::graph::Graph;

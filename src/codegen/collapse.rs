@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use crate::shape::points;
+use crate::base::shape::points;
 
 /// Dimensions that several index maps share, with each map's strides along them.
 #[derive(Clone, Debug, PartialEq)]

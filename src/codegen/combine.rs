@@ -1,6 +1,6 @@
 //! What a reduction carries from element to element, as WGSL.
 
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::wgsl::type_name;
 use crate::ops::Combine;
 

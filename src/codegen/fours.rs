@@ -2,7 +2,7 @@
 //! the rows of a table, their position is computed once, and they are loaded as a vector.
 
 use super::map::Space;
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::{Binary, Const, Failure, Node, Ref};
 use crate::plan::{Operand, Source, Step};
 

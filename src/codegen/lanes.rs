@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::kernel::{Function, Kernel};
+use crate::base::shape::View;
 use crate::expr::wgsl::type_name;
 use crate::plan::{Operand, Source};
-use crate::shape::View;
 
 /// The names of a vector's lanes.
 pub(super) const LANES: [&str; 4] = ["x", "y", "z", "w"];

@@ -123,7 +123,7 @@ impl<'a> Quads<'a> {
     }
 
     /// Whether four neighbours of the map always lie in one aligned quad, by strides and offset.
-    fn is_wide(&self, map: usize, view: &crate::shape::View) -> bool {
+    fn is_wide(&self, map: usize, view: &crate::base::shape::View) -> bool {
         let axes = &self.space.axes;
         if self.in_rows {
             let (outer, lane) = (axes.rank() - 1, self.space.lane_stride(map));

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::kernel::{Function, Kernel, UNBOUND};
 use super::lanes::{self, Held};
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
+use crate::base::shape::View;
 use crate::expr::wgsl::type_name;
-use crate::shape::View;
 
 /// The outputs of a form over `batch ++ [rows, columns]`.
 pub(super) struct Results<'a> {

@@ -6,7 +6,7 @@ use super::norm::helpers;
 use super::phase::Phase;
 use super::row_body::Body;
 use super::rows::{Rows, passed};
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::ops::RowKind;
 use crate::plan::{ROW_HELD, RowForm};
 

@@ -9,7 +9,7 @@ use super::phase::Phase;
 use super::row::{Row, Share};
 use super::template::indent;
 use super::together::Together;
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 
 /// What makes the text of one dispatch.
 pub(super) struct Body<'a> {

@@ -9,7 +9,7 @@ use super::kernel::{Function, Kernel, THREADS};
 use super::lanes::{self, Held};
 use super::phase::Phase;
 use super::template::indent;
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::Source;

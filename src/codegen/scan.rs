@@ -6,7 +6,7 @@ use super::kernel::{Kernel, THREADS};
 use super::phase::Phase;
 use super::rows::{Rows, passed};
 use super::together::Together;
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::wgsl::type_name;
 use crate::plan::ScanForm;
 

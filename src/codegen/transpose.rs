@@ -9,7 +9,7 @@ use super::collapse::Axes;
 use super::kernel::{Function, Kernel};
 use super::map::Space;
 use super::template::indent;
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::wgsl::type_name;
 use crate::plan::Source;
 

@@ -1,6 +1,6 @@
 //! What the device can bind and dispatch, as plain data.
 
-use crate::dtype::DType;
+use crate::base::dtype::DType;
 
 /// What the device can bind and dispatch.
 #[derive(Clone, Debug, PartialEq)]

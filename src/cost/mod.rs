@@ -24,7 +24,7 @@ pub use tile::{TileKind, TileRate};
 pub(crate) use trial::{Ran, Seen, Trial, Way};
 pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
 
-pub use crate::backend::Backend;
+pub use crate::base::backend::Backend;
 
 /// How fast a side moves bytes and computes, as far as fusion asks.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{Backend, Curve, Learned, TileRate};
+use crate::base::units::{self, bytes, quantity, seconds};
 use crate::error::DeviceError;
-use crate::units::{self, bytes, quantity, seconds};
 
 /// What the card does that stands in for kernels that were not measured: bytes of its memory a second.
 pub(crate) const REFERENCE_BANDWIDTH: f64 = 4e12;

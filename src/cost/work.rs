@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Rates, SideProfile};
-use crate::units::seconds;
+use crate::base::units::seconds;
 
 /// What a step moves and computes: flops by what computes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,8 +1,8 @@
 //! Who computes on a device, so that probes keep out of the way.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::calibrate::Pace;
 
 /// Nobody has computed for so long before the first probe.
@@ -69,7 +69,7 @@ impl Drop for Busy<'_> {
 
 impl Activity {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Runs under way.
@@ -91,7 +91,7 @@ impl Activity {
         let mut state = self.state();
         state.waiting += 1;
         let waiting = self.changed.wait_timeout_while(state, time, go_on);
-        let (mut state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) = waiting;
         state.waiting -= 1;
         state
     }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Device, Recovery, Sides, Start};
+#[cfg(any(feature = "gpu", feature = "serde"))]
+use crate::base::disk_cache::{Store, user_folder};
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
-use crate::run::budget::Budget;
+use crate::exec::budget::Budget;
 #[cfg(feature = "gpu")]
-use crate::run::gpu::{AdapterChoice, Gpu};
-#[cfg(any(feature = "gpu", feature = "serde"))]
-use crate::store::{Store, user_folder};
+use crate::exec::gpu::{AdapterChoice, Gpu};
 
 /// How a device is opened, from [`Device::builder`].
 ///

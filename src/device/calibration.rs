@@ -1,18 +1,19 @@
 //! When a device is measured: asked for, or in the background after the first run that could have gone either way.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 #[cfg(feature = "gpu")]
 use super::Card;
 use super::{Activity, Busy, Device, Inner};
+use crate::base::panic::caught;
+use crate::base::sync::Mutex;
 use crate::calibrate::{AtOnce, Progress, Subject, measure};
-use crate::caught::caught;
 use crate::cost::DeviceProfile;
 use crate::error::{DeviceError, Result, RunError};
 #[cfg(feature = "serde")]
-use crate::run::threads::off_thread;
+use crate::exec::threads::off_thread;
 
 /// The thread that measures.
 pub(super) struct Background {
@@ -93,7 +94,7 @@ impl Device {
         let thread = thread::Builder::new().name("onetrip-calibrate".into());
         // Without a thread, typical figures will do.
         if let Ok(thread) = thread.spawn(self.0.in_background()) {
-            *background.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+            *background.thread.lock() = Some(thread);
         }
     }
 }
@@ -141,7 +142,7 @@ impl Drop for Background {
     /// No thread may use a driver that the process is about to let go of.
     fn drop(&mut self) {
         self.activity.close();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }

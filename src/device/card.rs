@@ -1,15 +1,16 @@
 //! The GPU of a device: the one that is open now, and what follows when it is lost.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use super::Device;
 use super::making::{Make, Making};
 use super::recovery::{DeviceLoss, Listeners, Recovery};
+use crate::base::disk_cache::Store;
+use crate::base::sync::RwLock;
 use crate::error::{DeviceError, Error, Result};
-use crate::run::gpu::{AdapterChoice, Gpu};
-use crate::run::memory::MemoryCounts;
-use crate::store::Store;
+use crate::exec::gpu::{AdapterChoice, Gpu};
+use crate::exec::memory::MemoryCounts;
 
 /// An adapter of the host, with the device that was opened on it last.
 pub(crate) struct Card {
@@ -45,12 +46,12 @@ impl Card {
 
     /// The device that was opened last, lost or not.
     pub fn opened(&self) -> Gpu {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).gpu.clone()
+        self.current.read().gpu.clone()
     }
 
     /// Whether runs may be tried on it.
     pub fn is_usable(&self) -> bool {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         self.recovery != Recovery::Cpu || !current.told
     }
 
@@ -77,7 +78,7 @@ impl Card {
 
     /// Tells of a loss that nobody has told of.
     pub(super) fn tell(&self) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         let Some(reason) = current.gpu.loss().map(str::to_owned) else { return };
         if std::mem::replace(&mut current.told, true) {
             return;
@@ -106,7 +107,7 @@ impl Card {
             let why = "a new one has other limits or features than the lost one";
             return Err(not_reopened(why.into()).into());
         }
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         // Who has opened it is not always polled before somebody else begins.
         if current.gpu.loss().is_none() {
             return Ok(());
@@ -142,7 +143,7 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::found::found;
+    use crate::base::test_device::found;
 
     #[tokio::test]
     async fn an_adapter_that_is_gone_is_told_with_the_loss() {

@@ -1,13 +1,14 @@
 //! The kernels of a plan, which the first run that needs them compiles while others that come wait.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use super::making::{Make, Making};
 use super::{Counter, Device};
-use crate::clock::Stopwatch;
+use crate::base::clock::Stopwatch;
+use crate::base::sync::RwLock;
 use crate::error::DeviceError;
+use crate::exec::gpu::{Gpu, GpuId, Kernels};
 use crate::plan::Plan;
-use crate::run::gpu::{Gpu, GpuId, Kernels};
 
 /// The kernels of one plan.
 #[derive(Default)]
@@ -38,14 +39,14 @@ impl Compiled {
 
     /// The kernels, if they were compiled for `gpu`.
     fn known(&self, gpu: &Gpu) -> Option<Arc<Kernels>> {
-        let known = self.kernels.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.kernels.read().clone();
         known.filter(|kernels| gpu.can_run(kernels))
     }
 
     /// What all runs use from now on: `made`, unless there are such already, which have their parameters on the device.
     /// Who has compiled is not always polled before somebody else begins.
     fn keep(&self, made: Arc<Kernels>, gpu: &Gpu) -> Arc<Kernels> {
-        let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kernels = self.kernels.write();
         if let Some(known) = kernels.as_ref().filter(|known| gpu.can_run(known)) {
             return Arc::clone(known);
         }

@@ -1,13 +1,14 @@
 //! The trials of graphs that may go either way, while runs take part in them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+use crate::base::lru::Lru;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::{MOST_TRIALS, Ran, Trial, Tried, Way};
 use crate::graph::Fingerprint;
-use crate::lru::Lru;
 use crate::plan::Ways;
 
 /// The trials of a device.
@@ -59,7 +60,7 @@ impl Contest {
     }
 
     fn lock(&self) -> MutexGuard<'_, Trial> {
-        self.trial.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trial.lock()
     }
 
     pub fn trial(&self) -> Trial {
@@ -168,7 +169,7 @@ impl Contests {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lru<Fingerprint, Arc<Contest>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub fn find(&self, graph: Fingerprint) -> Option<Arc<Contest>> {

@@ -1,11 +1,12 @@
 //! Profiles on disk, from process to process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use super::DeviceInfo;
+use crate::base::disk_cache::Store;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::DeviceProfile;
-use crate::store::Store;
 
 /// Where the profile of one device lies. Whoever drops it waits until what is to be written is.
 pub(super) struct Keep(Arc<Disk>);
@@ -67,19 +68,19 @@ impl Disk {
     /// Keeps `profile` if that is possible, in place of whatever was to be kept before.
     pub fn save(&self, profile: impl FnOnce() -> DeviceProfile) {
         *self.later() = None;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         self.write(&profile());
     }
 
     /// Writes what is still to be written.
     fn flush(&self) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let profile = self.later().take();
         profile.iter().for_each(|profile| self.write(profile));
     }
 
     fn later(&self) -> MutexGuard<'_, Option<DeviceProfile>> {
-        self.later.lock().unwrap_or_else(PoisonError::into_inner)
+        self.later.lock()
     }
 
     fn write(&self, profile: &DeviceProfile) {

@@ -1,6 +1,6 @@
 //! What one future has another thread make while others that need it wait.
 
-use std::sync::{Mutex, PoisonError};
+use crate::base::sync::Mutex;
 
 use tokio::sync::watch;
 
@@ -56,7 +56,7 @@ impl<K: Clone + PartialEq> Making<K> {
 
     /// What others wait for from now on, or as an error what they wait for already.
     fn enter(&self, key: &K) -> Result<Held, watch::Receiver<()>> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         if let Some(others) = last.as_ref().filter(|last| last.is_making(key)) {
             return Err(others.end.clone());
         }

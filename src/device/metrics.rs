@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Device, PoolStats};
-use crate::clock::nanoseconds;
-use crate::units::{bytes, count, seconds};
+use crate::base::clock::nanoseconds;
+use crate::base::units::{bytes, count, seconds};
 
 /// Defines each counter once: its name, and what it counts. Times are counted in nanoseconds, and have a second name for
 /// Prometheus, whose unit of time is the second.

@@ -1,16 +1,17 @@
 //! Plans that were made before: a batch that is recorded anew with the same structure is not planned again.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
 use super::{Device, Prepared, Targets, Wanted};
+use crate::base::lru::Lru;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Placement, Residence, Way};
 use crate::error::Result;
 use crate::graph::Fingerprint;
-use crate::lru::Lru;
 use crate::plan::{Plan, Step};
 
 /// Plans kept.
@@ -48,7 +49,7 @@ impl Default for Plans {
 
 impl Plans {
     fn find(&self, key: &Key) -> Option<Arc<Prepared>> {
-        let found = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        let found = self.plans.lock().get(key).cloned();
         let count = if found.is_some() { &self.hits } else { &self.misses };
         count.fetch_add(1, Ordering::Relaxed);
         found
@@ -78,7 +79,7 @@ impl Plans {
     }
 
     fn plans(&self) -> MutexGuard<'_, Lru<Key, Arc<Prepared>>> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plans.lock()
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::Device;
-use crate::run::memory::MemoryCounts;
-use crate::units::count;
+use crate::base::units::count;
+use crate::exec::memory::MemoryCounts;
 
 /// What a device's pools and caches have counted since it was opened, from [`Device::pool_stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use super::compiled::Compiled;
 use super::{Device, Targets};
 use crate::cost::{Backend, Residence, Way};
 use crate::error::DeviceError;
+use crate::exec::cpu::CpuProgram;
+#[cfg(feature = "gpu")]
+use crate::exec::gpu::{Gpu, Kernels};
 use crate::graph::{Graph, NodeId};
 use crate::plan::{Made, Placed, Plan, Planned, Split, SplitPart, Stage, Supply, Ways};
-use crate::run::cpu::CpuProgram;
-#[cfg(feature = "gpu")]
-use crate::run::gpu::{Gpu, Kernels};
 
 /// What runs of a graph have in common, shared by all batches and programs of the same structure.
 pub(crate) struct Prepared {

@@ -1,9 +1,10 @@
 //! What a device is reckoned to do: the targets that graphs are planned for.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::contests::Contests;
+use crate::base::sync::{Mutex, MutexGuard, RwLock};
 use crate::cost::{Aspect, Backend, DeviceProfile, Learned, Lessons, Limits};
 use crate::plan::Target;
 
@@ -50,7 +51,7 @@ impl Reckoning {
     }
 
     pub fn targets(&self) -> Arc<Targets> {
-        Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.targets.read())
     }
 
     /// [`Targets::revision`] as things stand.
@@ -100,11 +101,11 @@ impl Reckoning {
     }
 
     fn lessons(&self) -> MutexGuard<'_, Lessons> {
-        self.lessons.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lessons.lock()
     }
 
     fn replace(&self, profile: DeviceProfile) {
-        let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut targets = self.targets.write();
         let revision = targets.revision + 1;
         *targets = Arc::new(Targets::new(profile, targets.gpu_limits(), revision));
         self.revision.store(revision, Ordering::Release);

@@ -2,11 +2,13 @@
 
 use std::fmt;
 #[cfg(feature = "gpu")]
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::Device;
 #[cfg(feature = "gpu")]
-use crate::caught::caught;
+use crate::base::panic::caught;
+#[cfg(feature = "gpu")]
+use crate::base::sync::Mutex;
 #[cfg(feature = "gpu")]
 use crate::error::DeviceError;
 use crate::error::{Error, Result};
@@ -71,7 +73,7 @@ pub(super) struct Listeners(Mutex<Vec<Listener>>);
 #[cfg(feature = "gpu")]
 impl Listeners {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Tells everybody. A listener that panics keeps nobody else from being told.

@@ -2,7 +2,7 @@
 
 use super::{Device, DeviceBuilder, Sides};
 use crate::error::Result;
-use crate::run::gpu::Gpu;
+use crate::exec::gpu::Gpu;
 
 /// Sharing with the user's own wgpu code. The version of wgpu is [`onetrip::wgpu`](crate::wgpu).
 impl Device {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Counter, Device};
-use crate::dtype::DType;
+use crate::base::dtype::DType;
 use crate::error::DeviceError;
-use crate::run::gpu::{DeviceBuffer, Download, Gpu, Parts};
+use crate::exec::gpu::{DeviceBuffer, Download, Gpu, Parts};
 
 const UP: [Counter; 2] = [Counter::ResidentsUp, Counter::ResidentBytesUp];
 const DOWN: [Counter; 2] = [Counter::ResidentsDown, Counter::ResidentBytesDown];

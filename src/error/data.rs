@@ -7,8 +7,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::file_and_line;
-use crate::dtype::DType;
-use crate::shape::{MAX_RANK, Shape};
+use crate::base::dtype::DType;
+use crate::base::shape::{MAX_RANK, Shape};
 
 /// The value that a message is about: which method recorded or made it, and where. Prints as
 /// `input "x" (at src/main.rs:12)`.

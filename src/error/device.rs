@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::data::Origin;
-use crate::backend::Backend;
+use crate::base::backend::Backend;
 
 /// Why a device could not be opened, or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use super::data::Origin;
-use crate::dtype::DType;
-use crate::shape::{MAX_RANK, Shape};
+use crate::base::dtype::DType;
+use crate::base::shape::{MAX_RANK, Shape};
 
 /// What is wrong with a recorded operation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::backend::Backend;
+use crate::base::backend::Backend;
 
 /// Why a sound graph cannot be planned or run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops;
 
 use super::{Binary, Const, Expr, Failure, Node, Ref, Unary};
-use crate::dtype::{DType, Ty};
+use crate::base::dtype::{DType, Ty};
 
 /// An arena in which equal nodes are one node.
 #[derive(Clone, Default)]

@@ -3,7 +3,7 @@
 //! An operation is written once as a tree over some forty primitives (see [`crate::ops`]). Fusion
 //! builds larger trees in one [`Builder`]; equal subtrees become one node there. From the
 //! finished [`Expr`] come the WGSL text ([`wgsl`]), the SIMD tape of the CPU
-//! ([`crate::run`]), the `f64` reference ([`mod@reference`]) and the flop count.
+//! ([`crate::exec`]), the `f64` reference ([`mod@reference`]) and the flop count.
 
 mod build;
 pub(crate) mod reference;
@@ -11,7 +11,7 @@ pub(crate) mod wgsl;
 
 pub(crate) use build::{Builder, E};
 
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 
 /// A node of an [`Expr`], by position. Operands always come before their users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

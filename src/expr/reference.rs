@@ -4,7 +4,7 @@
 use half::f16;
 
 use super::{Binary, Expr, Node, Ref, Unary};
-use crate::dtype::{Scalar, Ty};
+use crate::base::dtype::{Scalar, Ty};
 
 /// The value of one lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -238,7 +238,7 @@ fn integer_binary(op: Binary, x: i64, y: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
+    use crate::base::dtype::DType;
     use crate::expr::Builder;
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use smallvec::SmallVec;
 
 use super::{Binary, Const, Expr, Failure, Node, Ref, Unary};
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 
 /// The functions behind the primitives that WGSL lacks or does not define as we need them.
 const MATH: &str = include_str!("../../shaders/math.wgsl");

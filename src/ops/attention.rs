@@ -1,9 +1,9 @@
 //! Scaled dot product attention: softmax(q·kᵀ·scale + mask)·v.
 
 use super::Type;
-use crate::dtype::{DType, Scalar};
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
-use crate::shape::Shape;
 
 /// What an attention does with its scores. Operands: queries, keys, values, and perhaps a mask in `f32` that is
 /// added to the scores.

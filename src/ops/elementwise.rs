@@ -1,6 +1,6 @@
 //! The elementwise operations: each one a scalar expression, written once in [`table!`].
 
-use crate::dtype::DType;
+use crate::base::dtype::DType;
 use crate::expr::E;
 
 /// Hands the table of elementwise operations to the macro `$use`, which makes of each row what it

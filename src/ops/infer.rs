@@ -2,9 +2,9 @@
 
 use super::elementwise::{Accepts, Elementwise};
 use super::{Op, Reduction, Type, attention, matmul};
-use crate::dtype::DType;
+use crate::base::dtype::DType;
+use crate::base::shape::{MAX_RANK, Move, Shape};
 use crate::error::MistakeKind;
-use crate::shape::{MAX_RANK, Move, Shape};
 
 /// The type of the result of `op` over `inputs`, or what is wrong. Axes and ranges inside `op` are
 /// already in range; the methods that record check them against the user's numbers.

@@ -2,8 +2,8 @@
 
 use super::Type;
 use super::infer::operands;
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
-use crate::shape::Shape;
 
 /// The dimensions of a matrix product by NumPy's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -36,8 +36,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::dtype::{DType, Scalar};
-use crate::shape::{Move, Shape};
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::{Move, Shape};
 
 /// One recorded operation, without its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

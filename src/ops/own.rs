@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::dtype::DType;
+use crate::base::dtype::DType;
 
 /// A kernel in WGSL. Of its group 0 the bindings are the inputs, in order, and then the result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::dtype::{DType, Scalar, Ty};
+use crate::base::dtype::{DType, Scalar, Ty};
 use crate::expr::{Builder, E};
 
 /// Numbers of one distribution.

@@ -1,7 +1,7 @@
 //! Reductions: a map before, an associative combination, a map after.
 
 use super::{Accepts, Tolerance};
-use crate::dtype::{DType, Ty};
+use crate::base::dtype::{DType, Ty};
 use crate::expr::E;
 
 /// A reduction, as the user names it.

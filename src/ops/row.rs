@@ -1,7 +1,7 @@
 //! Row operations: each element of the result depends on its whole row, which a kernel reads once.
 
 use super::Tolerance;
-use crate::dtype::Scalar;
+use crate::base::dtype::Scalar;
 
 /// A normalisation of the values along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::dtype::DType;
-use crate::shape::Shape;
+use crate::base::dtype::DType;
+use crate::base::shape::Shape;
 
 /// Which element of a sort comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -4,8 +4,8 @@ use half::f16;
 
 use super::compare::check;
 use super::sample::{FromNumber, Rng, values};
+use crate::base::dtype::{DType, Float};
 use crate::batch::{Attention, AttentionMask, BufferId, Causal, GpuCommandBatch};
-use crate::dtype::{DType, Float};
 use crate::ops::Tolerance;
 
 const TOLERANCE: Tolerance = Tolerance { ulp: 32.0, abs: 4e-6 };

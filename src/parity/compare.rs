@@ -3,13 +3,13 @@
 use super::devices;
 use super::interpret::{Tensor, interpret};
 use super::sample::for_dtype;
+use crate::base::dtype::DType;
 use crate::batch::{GpuCommandBatch, RunStats};
 use crate::device::Device;
-use crate::dtype::DType;
+use crate::exec::HostBuffer;
 use crate::expr::reference::Value;
 use crate::graph::NodeId;
 use crate::ops::Tolerance;
-use crate::run::HostBuffer;
 
 /// For what is moved, not computed.
 pub(super) const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0 };

@@ -2,8 +2,8 @@
 
 use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, edges, for_dtype, values};
+use crate::base::dtype::{DType, Scalar};
 use crate::batch::{BufferId, GpuCommandBatch, LossReduction};
-use crate::dtype::{DType, Scalar};
 use crate::graph::NodeId;
 use crate::ops::{Def, ELEMENTWISE, Elementwise, Op, Tolerance};
 

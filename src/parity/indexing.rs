@@ -2,8 +2,8 @@
 
 use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::base::dtype::{DType, Index};
 use crate::batch::{BufferId, GpuCommandBatch};
-use crate::dtype::{DType, Index};
 use crate::ops::{Side, Tolerance};
 
 /// `n` indices below `size`.

@@ -3,7 +3,9 @@
 
 use slotmap::SecondaryMap;
 
-use crate::dtype::{DType, Scalar, Ty};
+use crate::base::dtype::{DType, Scalar, Ty};
+use crate::base::shape::{Move, Shape};
+use crate::exec::HostBuffer;
 use crate::expr::reference::{Leaves, Value, binary, evaluate};
 use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
@@ -11,8 +13,6 @@ use crate::ops::{
     AttentionDims, Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan, Scores,
     Side, Sort, SortOrder, Sorted,
 };
-use crate::run::HostBuffer;
-use crate::shape::{Move, Shape};
 
 /// A tensor of exact values.
 #[derive(Clone, Debug)]

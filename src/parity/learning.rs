@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::test_device::found;
 use crate::batch::{BufferId, GpuCommandBatch};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement};
 use crate::device::{Device, Prepared, Wanted};
-use crate::found::found;
 
 /// A device whose host computes rows at the first rate, and whose GPU at the second.
 fn device(cpu: f64, gpu: f64, fixed: bool) -> Option<Device> {

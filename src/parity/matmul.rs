@@ -2,8 +2,8 @@
 
 use super::compare::check;
 use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::base::dtype::DType;
 use crate::batch::{BufferId, GpuCommandBatch};
-use crate::dtype::DType;
 use crate::graph::NodeId;
 use crate::ops::{Op, Precision, Tolerance};
 

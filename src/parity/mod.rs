@@ -24,7 +24,7 @@ mod trials;
 use std::sync::OnceLock;
 
 use crate::Device;
-use crate::found::found;
+use crate::base::test_device::found;
 
 /// The devices of this machine: the host's cores, and a GPU. In CI a missing GPU is a failure.
 fn devices() -> &'static [Device] {

@@ -4,7 +4,7 @@ use half::f16;
 
 use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, for_dtype, values};
-use crate::dtype::DType;
+use crate::base::dtype::DType;
 use crate::ops::Tolerance;
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::compare::check;
 use super::sample::{Rng, for_dtype, values};
+use crate::base::dtype::{DType, Scalar};
 use crate::batch::BufferId;
-use crate::dtype::{DType, Scalar};
 use crate::ops::{Normalization, Op, RowKind, Tolerance};
 
 #[test]

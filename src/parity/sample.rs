@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use crate::dtype::{DType, Element, Scalar};
+use crate::base::dtype::{DType, Element, Scalar};
 
 /// A small generator of random numbers (xorshift64*: Vigna, 2016).
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use super::compare::{EXACT, check};
 use super::sample::{Rng, for_dtype, values};
+use crate::base::dtype::DType;
 use crate::batch::BufferId;
-use crate::dtype::DType;
 use crate::ops::{Op, Scan, Tolerance};
 
 #[test]

@@ -4,7 +4,7 @@ use half::f16;
 
 use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, edges, for_dtype, values};
-use crate::dtype::DType;
+use crate::base::dtype::DType;
 use crate::ops::{SortOrder, Tolerance};
 
 /// Rows that are sorted in workgroup memory, by selection and by digits, of each type; few values, so that there are

@@ -2,8 +2,8 @@
 
 use super::form::AttentionForm;
 use super::share::{AttentionLayout, AttentionSchedule};
+use crate::base::shape::points;
 use crate::cost::{Limits, MatrixUnits};
-use crate::shape::points;
 
 /// Workgroups of many queries, and threads in all, that keep a large GPU busy: two a core of an H200, which has 132.
 const GROUPS: usize = 264;

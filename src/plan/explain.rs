@@ -12,9 +12,9 @@ use super::share::{ProductLayout, SortSchedule, UnitTile};
 use super::split::Sides;
 use super::step::{Step, ValueId};
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
+use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::error::file_and_line;
-use crate::units::{bytes, count, quantity, seconds};
 
 /// What will run, where and why. Prints as a page.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ impl Explanation {
                 let _ = writeln!(
                     text,
                     "plan for both sides, predicted {}",
-                    crate::units::seconds(seconds)
+                    crate::base::units::seconds(seconds)
                 );
                 placed_by(&mut text, placed, chooser, &targets);
                 for part in &split.parts {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::dtype::{DType, Ty};
+use crate::base::dtype::{DType, Ty};
 use crate::expr::{Builder, E, Expr, Ref};
 use crate::ops::Op;
 

@@ -8,10 +8,10 @@
 use super::ir::{Ir, Ix};
 use super::lookup;
 use super::path::Path;
-use crate::dtype::DType;
+use crate::base::dtype::DType;
+use crate::base::shape::View;
 use crate::graph::NodeId;
 use crate::ops::{Elementwise, Op};
-use crate::shape::View;
 
 /// The operations that can fail.
 pub(super) struct Sites {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::share::{AttentionSchedule, ProductSchedule, ReduceSchedule, SortSchedule};
-use crate::dtype::{DType, Ty};
+use crate::base::dtype::{DType, Ty};
+use crate::base::shape::points;
 use crate::expr::Ref;
 use crate::ops::{Combine, OwnKernel, Precision, RowKind};
-use crate::shape::points;
 
 /// The kernel forms. The *main space* of a form is what its prologue (or, for a map, its outputs)
 /// iterates over; the *out space* is what its outputs iterate over.

@@ -5,9 +5,9 @@ use std::panic::Location;
 use slotmap::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 
+use crate::base::shape::Move;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Op, Type};
-use crate::shape::Move;
 
 /// A node by position in [`Ir::nodes`].
 pub(super) type Ix = usize;

@@ -5,8 +5,8 @@ use smallvec::smallvec;
 
 use super::ir::{Ir, IrNode, Ix};
 use super::path::{Path, Views};
+use crate::base::shape::View;
 use crate::ops::Op;
-use crate::shape::View;
 
 /// The axis of its table that a node looks up.
 pub(super) fn axis(op: &Op) -> Option<usize> {

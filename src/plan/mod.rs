@@ -68,15 +68,16 @@ pub(crate) use ways::Ways;
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::cost::{Aspect, Backend, DeviceProfile, Limits, Prediction};
-use crate::dtype::DType;
-use crate::error::PlanError;
-use crate::graph::{Graph, NodeId};
-use crate::shape::Shape;
 use fail::Sites;
 use ir::Ir;
 use path::Views;
 use storage::Storage;
+
+use crate::base::dtype::DType;
+use crate::base::shape::Shape;
+use crate::cost::{Aspect, Backend, DeviceProfile, Limits, Prediction};
+use crate::error::PlanError;
+use crate::graph::{Graph, NodeId};
 
 /// No device binds fewer storage buffers to one kernel; WebGPU promises 8.
 const MIN_BUFFERS: usize = 4;

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::ir::{Ir, Ix};
 use super::simplify::is_identity;
+use crate::base::shape::{Move, Shape, View};
 use crate::ops::Op;
-use crate::shape::{Move, Shape, View};
 
 /// The movements from a value to a point of a kernel's space, first to last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

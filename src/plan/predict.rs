@@ -7,10 +7,10 @@ use super::product::{self, ProductSize, STRIP_ROWS};
 use super::share::AttentionLayout;
 use super::step::{Cost, Source, Step, ValueId};
 use super::{Target, Value};
+use crate::base::shape::{View, points};
 use crate::cost::{Aspect, Backend, Kind, Limits, WINDOW_FLOPS, Work};
 use crate::expr::Ref;
 use crate::ops::RowKind;
-use crate::shape::{View, points};
 
 /// Sets the step's cost.
 pub(super) fn predict(step: &mut Step, values: &[Value], target: &Target) {

@@ -6,8 +6,8 @@ use super::ir::{Ir, IrNode, Ix};
 use super::lookup;
 use super::path::{Path, Views};
 use super::step::Space;
+use crate::base::shape::{Move, Range, Shape};
 use crate::ops::{AttentionDims, MatMulDims, Op};
-use crate::shape::{Move, Range, Shape};
 
 /// A stored value that a group reads, and the way from there to a space of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 use super::split::{PartOf, Sides, Steps};
 use super::step::{Step, ValueId};
 use super::{Home, Placed, Planned, Stage};
+use crate::base::units::{bytes, seconds};
 use crate::cost::{Backend, Placement, Residence, Seen, Way};
-use crate::units::{bytes, seconds};
 
 /// Who chose the side.
 #[derive(Clone, Copy, Debug, PartialEq)]

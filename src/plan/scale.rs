@@ -5,10 +5,10 @@ use smallvec::{SmallVec, smallvec};
 use super::Target;
 use super::ir::{Ir, IrNode, Ix};
 use super::product::STRIP_ROWS;
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::Shape;
 use crate::cost::Backend;
-use crate::dtype::{DType, Scalar};
 use crate::ops::{Elementwise, Op, Precision, Reduction, Type};
-use crate::shape::Shape;
 
 /// The power of two below which the largest element of an operand is brought: elements of f16 reach to 2¹⁶.
 const LARGEST: f64 = 32_768.0;

@@ -1,7 +1,7 @@
 //! How a GPU kernel shares out the work of a form.
 
+use crate::base::dtype::DType;
 use crate::cost::MatrixUnits;
-use crate::dtype::DType;
 use crate::ops::key_bits;
 
 /// How a GPU kernel shares out a reduction.

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::ir::{Ir, IrNode, Ix};
-use crate::dtype::{Scalar, Ty};
+use crate::base::dtype::{Scalar, Ty};
+use crate::base::shape::{Move, Range, Shape};
 use crate::expr::reference;
 use crate::ops::{Elementwise, Op, Type};
-use crate::shape::{Move, Range, Shape};
 
 /// The same outputs from fewer and simpler nodes. No kernel reads more than `max_reads` values, so a
 /// concatenation of more becomes a tree of them.

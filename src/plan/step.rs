@@ -8,9 +8,9 @@ use super::form::{
     AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
 };
 use super::share::{AttentionSchedule, ProductSchedule, ReduceSchedule};
-use crate::dtype::{DType, Scalar};
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::{View, points};
 use crate::expr::{Expr, Ref};
-use crate::shape::{View, points};
 
 /// A value with storage, by position in [`Plan::values`](super::Plan).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

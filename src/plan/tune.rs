@@ -6,8 +6,8 @@ use super::form::{AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm
 use super::product::{self, ProductSize};
 use super::share::{ReduceLayout, ReduceSchedule, SortSchedule};
 use super::step::{Scratch, Step};
+use crate::base::shape::{View, points};
 use crate::cost::Limits;
-use crate::shape::{View, points};
 
 /// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
 /// results is split until it has as many. More of them have less to add each, and leave more partial results.

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::stats::RunStats;
+use crate::base::trace::{Part, Timeline, What};
 use crate::cost::Backend;
 use crate::device::{Device, Prepared};
 use crate::plan::{Form, Plan, Step, form_name};
-use crate::trace::{Part, Timeline, What};
 
 /// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{KernelProfile, Profile};
-use crate::units::{self, bytes, count, seconds};
+use crate::base::units::{self, bytes, count, seconds};
 
 /// Arithmetic operations a byte from which a kernel is told by them.
 const INTENSE: u64 = 8;

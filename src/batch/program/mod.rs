@@ -18,13 +18,13 @@ use super::profile::Profile;
 use super::recorded::Recorded;
 use super::state::Turns;
 use super::stats::RunStats;
+use crate::base::trace::{OFF, Timeline, stage};
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, Result, RunError};
+use crate::exec::{HostBuffer, deadline};
 use crate::graph::NodeId;
 use crate::ops::Op;
-use crate::run::{HostBuffer, deadline};
-use crate::trace::{OFF, Timeline, stage};
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
 /// buffers, and any number of them may be under way at once.

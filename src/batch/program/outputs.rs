@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Program, Unknown};
+use crate::base::dtype::Element;
+use crate::base::shape::Shape;
 use crate::batch::BufferId;
 use crate::batch::input::Key;
 use crate::batch::launch::Results;
@@ -13,10 +15,8 @@ use crate::batch::residence::Left;
 use crate::batch::resident::Resident;
 use crate::batch::stats::RunStats;
 use crate::device::Prepared;
-use crate::dtype::Element;
 use crate::error::{ReadError, Result};
 use crate::graph::NodeId;
-use crate::shape::Shape;
 
 /// What one run of a [`Program`] made.
 pub struct Outputs {

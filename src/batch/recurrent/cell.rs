@@ -1,8 +1,8 @@
 //! The cells of recurrent layers: one step of each.
 
 use super::CellWeights;
+use crate::base::dtype::Float;
 use crate::batch::{BufferId, GpuCommandBatch};
-use crate::dtype::Float;
 
 /// A kind of cell. States are pairs, of which a GRU has twice the same: what is made of them is recorded once, since a
 /// value that nobody reads would be downloaded.

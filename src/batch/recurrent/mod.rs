@@ -4,9 +4,9 @@ mod cell;
 
 use self::cell::{Cell, Gru, Lstm};
 use super::{BufferId, GpuCommandBatch, Refusal};
-use crate::dtype::Float;
+use crate::base::dtype::Float;
+use crate::base::shape::Shape;
 use crate::error::MistakeKind;
-use crate::shape::Shape;
 
 /// The longest sequence: each of its steps is recorded.
 const LONGEST: usize = 1 << 20;

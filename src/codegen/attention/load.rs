@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::Attention;
+use crate::base::dtype::DType;
 use crate::codegen::kernel::{Function, Kernel};
 use crate::codegen::lanes::{self, Held};
 use crate::codegen::results::base;
 use crate::codegen::template::indent;
-use crate::dtype::DType;
 use crate::expr::{Node, Ref};
 use crate::plan::{AttentionForm, Operand, Source};
 

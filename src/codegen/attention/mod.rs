@@ -19,7 +19,7 @@ use super::kernel::{Kernel, THREADS};
 use super::lanes;
 use super::results::Results;
 use super::template::fill;
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::Ref;
 use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule};
 

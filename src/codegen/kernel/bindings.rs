@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{Kernel, UNBOUND};
+use crate::base::dtype::DType;
 use crate::codegen::BufferRef;
-use crate::dtype::DType;
 use crate::plan::{Operand, Source, ValueId};
 
 pub(super) struct Buffer {

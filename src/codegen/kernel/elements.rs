@@ -1,8 +1,8 @@
 //! Loads and stores of elements: as memory holds them, and in the type of a lane.
 
 use super::{Kernel, UNBOUND};
+use crate::base::dtype::DType;
 use crate::codegen::BufferRef;
-use crate::dtype::DType;
 use crate::expr::wgsl::type_name;
 use crate::expr::{Node, Unary};
 use crate::plan::Source;

@@ -2,8 +2,8 @@
 
 use super::Kernel;
 use super::params::scalar_text;
+use crate::base::dtype::Ty;
 use crate::codegen::template::indent;
-use crate::dtype::Ty;
 use crate::expr::Ref;
 use crate::expr::wgsl::{self, Leaves, Printed, type_name};
 

@@ -17,8 +17,8 @@ pub(super) use self::grid::WORKGROUP;
 use self::grid::{GRID, grid};
 use super::template::fill;
 use super::{Binding, Dispatch};
+use crate::base::dtype::Ty;
 use crate::cost::Limits;
-use crate::dtype::Ty;
 use crate::expr::{Ref, wgsl};
 use crate::plan::{Plan, Step};
 

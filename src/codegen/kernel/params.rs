@@ -1,7 +1,7 @@
 //! The words of a kernel's uniform buffer, and the text that reads them.
 
 use super::Kernel;
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::wgsl::type_name;
 
 impl Kernel<'_> {

@@ -23,7 +23,7 @@ use super::Dispatch;
 use super::collapse::Axes;
 use super::kernel::Kernel;
 use super::results::{self, Results};
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::{MatMulForm, ProductLayout};

@@ -1,13 +1,13 @@
 //! How the operands of a product lie in memory.
 
 use super::Product;
+use crate::base::dtype::DType;
+use crate::base::shape::View;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::lanes;
 use crate::codegen::results::Results;
-use crate::dtype::DType;
 use crate::expr::Node;
 use crate::plan::{Operand, Source, Space};
-use crate::shape::View;
 
 /// One of the two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use super::locate::locate;
 use super::reading::{Reading, Side};
 use super::transfer::{Transfer, fetch};
 use super::walk::Walk;
+use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::dtype::Ty;
 use crate::plan::Tile;
 
 /// Threads that run in step.

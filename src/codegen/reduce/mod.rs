@@ -12,7 +12,7 @@ use super::Dispatch;
 use super::collapse::Axes;
 use super::combine::State;
 use super::kernel::{Function, Kernel};
-use crate::dtype::Ty;
+use crate::base::dtype::Ty;
 use crate::expr::Ref;
 use crate::plan::{ReduceForm, ReduceLayout, ReduceSchedule, Step};
 

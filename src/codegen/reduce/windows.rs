@@ -9,12 +9,12 @@ use smallvec::SmallVec;
 use super::Reduction;
 use super::read::WRITTEN_OUT;
 use super::walk::COLUMN_THREADS;
+use crate::base::shape::points;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::{Function, Kernel};
 use crate::codegen::template::indent;
 use crate::expr::wgsl::type_name;
 use crate::plan::{ReduceLayout, ReduceSchedule, Source};
-use crate::shape::points;
 
 /// Numbers of results that a thread may make.
 const COUNTS: [usize; 3] = [2, 4, 8];

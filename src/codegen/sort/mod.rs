@@ -10,7 +10,7 @@ use super::Dispatch;
 use super::kernel::{Kernel, WORKGROUP};
 use super::rows::{Rows, passed};
 use super::template::indent;
-use crate::dtype::{DType, Ty};
+use crate::base::dtype::{DType, Ty};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::{SortForm, SortSchedule};

@@ -2,8 +2,8 @@
 
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
+use crate::base::dtype::DType;
 use crate::cost::{Limits, MatrixUnits};
-use crate::dtype::DType;
 use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule, Form, Space};
 
 struct Sizes {
@@ -41,7 +41,7 @@ fn case(
         make.load(mask, Space::Scores, view(&dims, &[0, keys as i64, 1], 0))
     });
     let one = make.scalar(DType::F32, 1.0);
-    let acc = make.expr.acc(crate::dtype::Ty::F32);
+    let acc = make.expr.acc(crate::base::dtype::Ty::F32);
     let root = (acc - make.expr.handle(one)).r();
     make.output(dtype, &[batch, queries, out], root);
     make.scalar(DType::F32, 0.4);

@@ -2,15 +2,15 @@
 
 use std::panic::Location;
 
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::{Shape, View};
 use crate::cost::Backend;
-use crate::dtype::{DType, Scalar};
 use crate::expr::{Builder, Ref};
 use crate::graph::NodeId;
 use crate::plan::{
     AttentionForm, Cost, Form, Home, MatMulForm, Operand, Plan, ReduceForm, RowForm, ScanForm,
     Scratch, SortForm, SortSchedule, Source, Space, Step, StepOutput, Value, ValueId,
 };
-use crate::shape::{Shape, View};
 
 /// A step and the contents of the values that it reads.
 pub(super) struct Case {

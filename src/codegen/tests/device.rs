@@ -6,10 +6,10 @@ use half::f16;
 
 use super::case::Case;
 use super::reference;
+use crate::base::dtype::DType;
+use crate::base::test_device::found;
 use crate::codegen::{BufferRef, Dispatch, lower};
 use crate::cost::Limits;
-use crate::dtype::DType;
-use crate::found::found;
 
 const POISON: u8 = 0xcd;
 const GUARD_BYTES: usize = 64;

@@ -1,9 +1,9 @@
 //! The text of representative kernels, reviewed by eye.
 
 use super::case::{Case, Maker, row_major, view};
+use crate::base::dtype::{DType, Ty};
 use crate::codegen::lower;
 use crate::cost::Limits;
-use crate::dtype::{DType, Ty};
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
     Form, MatMulForm, ProductLayout, ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule,

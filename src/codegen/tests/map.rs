@@ -2,11 +2,11 @@
 
 use super::case::{Maker, row_major, view};
 use super::{check, targets};
+use crate::base::dtype::DType;
+use crate::base::shape::View;
 use crate::cost::Limits;
-use crate::dtype::DType;
 use crate::ops::ELEMENTWISE;
 use crate::plan::{Form, Space};
-use crate::shape::View;
 
 /// x + x·y over dims, with y through a view.
 #[track_caller]

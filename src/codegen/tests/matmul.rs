@@ -2,11 +2,11 @@
 
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
+use crate::base::dtype::DType;
+use crate::base::shape::View;
 use crate::cost::{Limits, MatrixUnits};
-use crate::dtype::DType;
 use crate::ops::Precision;
 use crate::plan::{Form, MatMulForm, ProductLayout, ProductSchedule, Space, Strip, Tile, UnitTile};
-use crate::shape::View;
 
 const fn tile([bm, bn, bk, tm, tn]: [usize; 5], parts: usize) -> ProductSchedule {
     ProductSchedule { layout: ProductLayout::Tiles(Tile { bm, bn, bk, tm, tn }), parts }

@@ -2,11 +2,11 @@
 
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
+use crate::base::dtype::{DType, Ty};
+use crate::base::shape::View;
 use crate::cost::Limits;
-use crate::dtype::{DType, Ty};
 use crate::ops::Combine;
 use crate::plan::{Form, ReduceForm, ReduceLayout, ReduceSchedule, Space};
-use crate::shape::View;
 
 const LAYOUTS: [ReduceLayout; 2] = [ReduceLayout::Group, ReduceLayout::Thread];
 const COMBINES: [Combine; 7] = [

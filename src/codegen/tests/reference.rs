@@ -1,13 +1,13 @@
 //! What a step computes, in `f64` and element by element.
 
 use super::case::Case;
-use crate::dtype::{DType, Scalar, Ty};
+use crate::base::dtype::{DType, Scalar, Ty};
+use crate::base::shape::View;
 use crate::expr::{Binary, Node, Ref, Unary};
 use crate::ops::{Combine, RowKind};
 use crate::plan::{
     AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm, Source, Step,
 };
-use crate::shape::View;
 
 /// The contents of each output.
 pub(super) fn outputs(case: &Case) -> Vec<Vec<f64>> {

@@ -2,11 +2,11 @@
 
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
+use crate::base::dtype::{DType, Ty};
+use crate::base::shape::View;
 use crate::cost::Limits;
-use crate::dtype::{DType, Ty};
 use crate::ops::RowKind;
 use crate::plan::{Form, RowForm, Space};
-use crate::shape::View;
 
 /// A row form of 2x over `outer ++ [len]`, with its result scaled by a vector of `len`.
 fn case(kind: RowKind, dtype: DType, dims: &[usize], x_view: View, out_view: View) -> Case {

@@ -2,11 +2,11 @@
 
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
+use crate::base::dtype::DType;
+use crate::base::shape::View;
 use crate::cost::Limits;
-use crate::dtype::DType;
 use crate::ops::Combine;
 use crate::plan::{Form, ScanForm, Space};
-use crate::shape::View;
 
 /// A scan of x + 1 over `outer ++ [len]`, and twice of it.
 fn case(combine: Combine, dtype: DType, dims: &[usize], views: [View; 2], parts: usize) -> Case {

@@ -2,10 +2,10 @@
 
 use super::case::{Case, Maker, row_major, view};
 use super::{check, targets};
+use crate::base::dtype::DType;
+use crate::base::shape::View;
 use crate::cost::Limits;
-use crate::dtype::DType;
 use crate::plan::{Form, SortForm, SortSchedule, Space};
-use crate::shape::View;
 
 const SELECT: SortSchedule = SortSchedule::Select { parts: 1 };
 const COUNTERS: SortSchedule = SortSchedule::Digits { bits: 2, votes: false };

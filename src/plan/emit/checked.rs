@@ -3,7 +3,8 @@
 use smallvec::smallvec;
 
 use super::Emitter;
-use crate::dtype::{DType, Scalar, Ty};
+use crate::base::dtype::{DType, Scalar, Ty};
+use crate::base::shape::View;
 use crate::expr::E;
 use crate::ops::Side;
 use crate::plan::fail::failing_position;
@@ -12,7 +13,6 @@ use crate::plan::lookup;
 use crate::plan::path::Path;
 use crate::plan::reads::expr_reads;
 use crate::plan::step::{Source, Space};
-use crate::shape::View;
 
 impl<'b> Emitter<'_, 'b> {
     /// The table's element at the index, which is checked.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Emitter;
-use crate::dtype::DType;
+use crate::base::dtype::DType;
+use crate::base::shape::{Shape, View};
 use crate::expr::E;
 use crate::ops::{
     AttentionDims, MatMulDims, Normalization, Op, OwnKernel, Precision, Reduction, Scan, Scores,
@@ -23,7 +24,6 @@ use crate::plan::share::{
     AttentionSchedule, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule,
 };
 use crate::plan::step::{Source, Space};
-use crate::shape::{Shape, View};
 
 impl<'a, 'b> Emitter<'a, 'b> {
     /// The kernel form, with its prologues emitted.

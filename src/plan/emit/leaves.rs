@@ -1,9 +1,9 @@
 //! What the expression of a step reads: operands and numbers.
 
-use crate::dtype::{DType, Scalar};
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::View;
 use crate::expr::{Builder, E};
 use crate::plan::step::{Operand, Source, Space};
-use crate::shape::View;
 
 /// The operands and scalars of a step in the making.
 pub(super) struct Leaves<'b> {

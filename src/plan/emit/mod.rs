@@ -19,9 +19,9 @@ use super::ir::{Ir, Ix};
 use super::path::{Path, Views};
 use super::reads::{epilogue_space, into_epilogue, is_heavy};
 use super::step::{Cost, Space, Step, StepOutput, ValueId};
+use crate::base::shape::{Move, View};
 use crate::expr::{Builder, Ref};
 use crate::ops::Op;
-use crate::shape::{Move, View};
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
 /// `None` where a path that fusion checked is no view after all.

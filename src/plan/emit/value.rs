@@ -3,7 +3,8 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::Emitter;
-use crate::dtype::{DType, Scalar, Ty};
+use crate::base::dtype::{DType, Scalar, Ty};
+use crate::base::shape::Shape;
 use crate::expr::{Builder, E};
 use crate::ops::{Op, Reduction, Sorted};
 use crate::plan::expression::apply;
@@ -11,7 +12,6 @@ use crate::plan::ir::Ix;
 use crate::plan::path::Path;
 use crate::plan::reads::{coordinates, expr_reads};
 use crate::plan::step::{Operand, Source, Space};
-use crate::shape::Shape;
 
 impl<'b> Emitter<'_, 'b> {
     /// The value of `ix` at the end of `path`: loaded, taken from the form, or computed.

@@ -1,8 +1,8 @@
 //! Whether computing a value where it is read takes less time than storing it once.
 
 use super::Pass;
+use crate::base::dtype::DType;
 use crate::cost::Backend;
-use crate::dtype::DType;
 use crate::ops::Op;
 use crate::plan::expression;
 use crate::plan::ir::{IrNode, Ix};

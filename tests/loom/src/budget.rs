@@ -8,8 +8,8 @@ use loom::future::block_on;
 use loom::thread;
 
 use crate::Checks;
-use crate::run::budget::{Budget, Permit};
-use crate::sync::Arc;
+use crate::exec::budget::{Budget, Permit};
+use crate::base::sync::Arc;
 
 pub const CHECKS: Checks = &[
     ("who waits is served, and alone", Some(3), who_waits_is_served_and_alone),

@@ -2,13 +2,9 @@
 //! of them (a wake-up that is lost, memory that two use at once, what never comes back, a thread that waits for ever)
 //! ends it.
 
-#[path = "../../../src/dtype.rs"]
-mod dtype;
+mod base;
 mod error;
-mod run;
-mod sync;
-#[path = "../../../src/units.rs"]
-mod units;
+mod exec;
 
 mod budget;
 mod pool;

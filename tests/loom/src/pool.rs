@@ -3,11 +3,11 @@
 use loom::thread;
 
 use crate::Checks;
-use crate::dtype::DType;
-use crate::run::HostBuffer;
-use crate::run::janitor::Sweep;
-use crate::run::pool::CpuPool;
-use crate::sync::Arc;
+use crate::base::dtype::DType;
+use crate::exec::HostBuffer;
+use crate::exec::janitor::Sweep;
+use crate::exec::pool::CpuPool;
+use crate::base::sync::Arc;
 
 pub const CHECKS: Checks = &[
     ("a holder beside a sweep has its buffer handed over", None, beside_a_sweep),

@@ -1,10 +1,30 @@
-//! In place of the crate's `src/sync.rs`.
+//! In place of the crate's `src/base/sync.rs`.
 
-pub use std::sync::PoisonError;
+use std::sync::PoisonError;
 
 pub use loom::hint;
 pub use loom::sync::atomic::{AtomicUsize, Ordering};
-pub use loom::sync::{Arc, Mutex, MutexGuard};
+pub use loom::sync::{Arc, MutexGuard};
+
+/// A mutex without poison, as the crate's.
+#[derive(Debug)]
+pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> Mutex<T> {
+    pub fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Loom's own `unpark` tells the other thread all that this one did, also where that does not park.
 pub mod thread {

@@ -6,8 +6,8 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use crate::Checks;
-use crate::run::threads::together;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::exec::threads::together;
+use crate::base::sync::{AtomicUsize, Ordering};
 
 pub const CHECKS: Checks = &[
     ("one helper", None, || each_piece_is_done_once(1, 3)),

@@ -1,6 +1,6 @@
-//! In place of the crate's `src/run/threads.rs`, whose threads are rayon's.
+//! In place of the crate's `src/exec/threads.rs`, whose threads are rayon's.
 
-#[path = "../../../src/run/threads/team.rs"]
+#[path = "../../../src/exec/threads/team.rs"]
 mod team;
 
 use std::mem::MaybeUninit;

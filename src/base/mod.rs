@@ -1,0 +1,15 @@
+//! What every room stands on: element types, shapes, clocks, locks, small containers. Names nothing of the crate but itself.
+
+pub(crate) mod backend;
+pub(crate) mod clock;
+#[cfg(any(feature = "gpu", feature = "serde"))]
+pub(crate) mod disk_cache;
+pub(crate) mod dtype;
+pub(crate) mod lru;
+pub(crate) mod panic;
+pub(crate) mod shape;
+pub(crate) mod sync;
+#[cfg(test)]
+pub(crate) mod test_device;
+pub(crate) mod trace;
+pub(crate) mod units;

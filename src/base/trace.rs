@@ -1,0 +1,234 @@
+//! What a run tells of itself: spans and events for whoever subscribes to `tracing`, and times for a profile.
+//!
+//! Without the feature `tracing` spans and events are nothing, and without a profile no clock is read.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::clock::Stopwatch;
+use crate::base::sync::Mutex;
+
+/// A stage of a run on the host: `stage!(timeline, "wait", bytes = 12)`.
+macro_rules! stage {
+    ($timeline:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
+        #[cfg(feature = "tracing")]
+        let stage = $crate::base::trace::Stage::new(
+            &$timeline,
+            $name,
+            tracing::debug_span!(target: "onetrip", $name $(, $field = $value)*),
+        );
+        #[cfg(not(feature = "tracing"))]
+        let stage = {
+            let _ = || {
+                $(let _ = &$value;)*
+            };
+            $crate::base::trace::Stage::new(&$timeline, $name)
+        };
+        stage
+    }};
+}
+
+/// Something that happened: `event!(DEBUG, "compiled", kernel = label)`.
+macro_rules! event {
+    ($level:ident, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
+        #[cfg(feature = "tracing")]
+        tracing::event!(target: "onetrip", tracing::Level::$level, $($field = $value,)* $name);
+        #[cfg(not(feature = "tracing"))]
+        let _ = || {
+                $(let _ = &$value;)*
+            };
+    }};
+}
+
+pub(crate) use {event, stage};
+
+/// The times of one run, if anybody asked for them. Clones write to the same page.
+#[derive(Clone, Default)]
+pub(crate) struct Timeline {
+    page: Option<Arc<Page>>,
+    /// Steps of other plans of the run, which are counted first.
+    steps: usize,
+}
+
+/// No timeline.
+pub(crate) static OFF: Timeline = Timeline { page: None, steps: 0 };
+
+struct Page {
+    since: Stopwatch,
+    parts: Mutex<Vec<Part>>,
+}
+
+/// A part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub what: What,
+    /// Since the timeline began.
+    pub start: Duration,
+    pub time: Duration,
+}
+
+/// What took the time of a [`Part`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "only a GPU tells"))]
+pub(crate) enum What {
+    /// The host, for this stage.
+    Host(&'static str),
+    /// The host's cores, for this step of the run's plans.
+    Step(usize),
+    /// The GPU, for this dispatch of the plan.
+    Dispatch(usize),
+    /// The GPU, for copies.
+    Copies(&'static str),
+}
+
+impl Timeline {
+    /// A timeline that begins now.
+    pub fn begun() -> Self {
+        let page = Page { since: Stopwatch::started(), parts: Mutex::default() };
+        Self { page: Some(Arc::new(page)), steps: 0 }
+    }
+
+    /// For another plan of the same run, whose steps are counted from `steps`.
+    pub fn after_steps(&self, steps: usize) -> Self {
+        Self { page: self.page.clone(), steps }
+    }
+
+    /// Whether anybody wants to know.
+    pub fn is_kept(&self) -> bool {
+        self.page.is_some()
+    }
+
+    /// The time since the beginning; zero where nobody wants to know.
+    pub fn now(&self) -> Duration {
+        self.page.as_ref().map_or(Duration::ZERO, |page| page.since.total())
+    }
+
+    /// From now until what is returned is dropped. `None` where nobody wants to know.
+    pub fn part(&self, what: What) -> Option<Timing> {
+        let start = self.page.as_ref()?.since.total();
+        let what = if let What::Step(at) = what { What::Step(self.steps + at) } else { what };
+        Some(Timing { timeline: self.clone(), what, start })
+    }
+
+    pub fn add(&self, part: Part) {
+        if let Some(page) = &self.page {
+            page.parts.lock().push(part);
+        }
+    }
+
+    /// Starts anew, without what was written so far; what goes on will be written still.
+    pub fn forget(&self) {
+        if let Some(page) = &self.page {
+            page.parts.lock().clear();
+        }
+    }
+
+    /// What was written so far, in the order in which it began.
+    pub fn parts(&self) -> Vec<Part> {
+        let Some(page) = &self.page else { return Vec::new() };
+        let mut parts = page.parts.lock().clone();
+        parts.sort_by_key(|part| part.start);
+        parts
+    }
+}
+
+/// A part of a run that goes on.
+pub(crate) struct Timing {
+    timeline: Timeline,
+    what: What,
+    start: Duration,
+}
+
+impl Drop for Timing {
+    fn drop(&mut self) {
+        let time = self.timeline.now().saturating_sub(self.start);
+        self.timeline.add(Part { what: self.what, start: self.start, time });
+    }
+}
+
+/// A stage that begins, made by [`stage!`].
+pub(crate) struct Stage {
+    timing: Option<Timing>,
+    #[cfg(feature = "tracing")]
+    span: tracing::Span,
+}
+
+impl Stage {
+    #[cfg(feature = "tracing")]
+    pub fn new(timeline: &Timeline, name: &'static str, span: tracing::Span) -> Self {
+        Self { timing: timeline.part(What::Host(name)), span }
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    pub fn new(timeline: &Timeline, name: &'static str) -> Self {
+        Self { timing: timeline.part(What::Host(name)) }
+    }
+
+    /// Does `work` as this stage.
+    pub fn of<R>(self, work: impl FnOnce() -> R) -> R {
+        let _timing = self.timing;
+        #[cfg(feature = "tracing")]
+        let _entered = self.span.enter();
+        work()
+    }
+
+    /// Awaits `future` as this stage. Pinned, since one of some KiB would be moved several times on the way.
+    pub async fn over<F: Future>(self, future: Pin<&mut F>) -> F::Output {
+        let _timing = self.timing;
+        #[cfg(feature = "tracing")]
+        let future = tracing::Instrument::instrument(future, self.span);
+        future.await
+    }
+}
+
+/// `work`, told to who listens here, as part of the span that is entered here, on whatever thread it will be done.
+pub(crate) fn from_here<R>(work: impl FnOnce() -> R) -> impl FnOnce() -> R {
+    #[cfg(feature = "tracing")]
+    let (listener, span) =
+        (tracing::dispatcher::get_default(Clone::clone), tracing::Span::current());
+    move || {
+        #[cfg(feature = "tracing")]
+        let _listens = tracing::dispatcher::set_default(&listener);
+        #[cfg(feature = "tracing")]
+        let _entered = span.enter();
+        work()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_in_the_order_in_which_they_began() {
+        let timeline = Timeline::begun();
+        let outer = stage!(timeline, "outer", bytes = 3);
+        outer.of(|| stage!(timeline, "inner").of(|| std::hint::black_box(1)));
+        let parts = timeline.parts();
+        let names: Vec<_> = parts.iter().map(|part| part.what).collect();
+        assert_eq!(names, [What::Host("outer"), What::Host("inner")]);
+        let end = |part: &Part| part.start + part.time;
+        assert!(end(&parts[0]) >= end(&parts[1]));
+    }
+
+    #[test]
+    fn what_goes_on_outlives_what_is_forgotten() {
+        let timeline = Timeline::begun();
+        let outer = stage!(timeline, "outer");
+        outer.of(|| {
+            stage!(timeline, "first").of(|| {});
+            timeline.forget();
+            stage!(timeline, "second").of(|| {});
+        });
+        let names: Vec<_> = timeline.parts().iter().map(|part| part.what).collect();
+        assert_eq!(names, [What::Host("outer"), What::Host("second")]);
+    }
+
+    #[test]
+    fn nothing_is_kept_where_nobody_asks() {
+        let timeline = Timeline::default();
+        stage!(timeline, "stage").of(|| {});
+        assert!(timeline.part(What::Step(0)).is_none() && timeline.parts().is_empty());
+    }
+}

@@ -1,0 +1,158 @@
+//! The attention form: blocks of queries, each over blocks of keys, so that scores stay in the cache.
+
+use multiversion::multiversion;
+
+use super::matmul::{Block, Matrices, Results, multiply};
+use super::output::{for_each, parts};
+use super::{Hole, Job, math, wide};
+use crate::error::DeviceError;
+use crate::exec::HostBuffer;
+use crate::plan::{AttentionForm, Space};
+
+/// Queries and keys of a block.
+const QUERIES: usize = 64;
+const KEYS: usize = 256;
+
+/// Computes the outputs of an attention.
+pub(super) fn run(
+    job: &Job<'_>,
+    form: &AttentionForm,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
+    let inputs = job.inputs(Space::Out);
+    let tape = job.tape(Hole::After, &job.roots(), &inputs);
+    let mut apart = Vec::new();
+    let mut results = Results::new(outputs, &mut apart, tape, &inputs);
+    let sides = Sides::of(job, form)?;
+    let scale = job.step.scalars[usize::from(form.scale)].value() as f32;
+    attend(form, &sides, scale, bytemuck::cast_slice_mut(results.sums_mut()));
+    results.finish_all();
+    Ok(())
+}
+
+/// What is read.
+struct Sides<'a> {
+    q: Matrices<'a>,
+    k: Matrices<'a>,
+    v: Matrices<'a>,
+    mask: Option<Matrices<'a>>,
+}
+
+/// A block of queries: which matrix of the batch, the first query, and where the result goes.
+struct Task<'a> {
+    index: usize,
+    row: usize,
+    out: &'a mut [f32],
+}
+
+impl<'a> Sides<'a> {
+    fn of(job: &Job<'a>, form: &AttentionForm) -> Result<Self, DeviceError> {
+        let &AttentionForm { ref batch, queries, keys, width, out, q, k, v, mask, .. } = form;
+        let side = |space, root, size| Matrices::new(job, (space, root), size, batch, false);
+        Ok(Self {
+            q: side(Space::Query, q, [queries, width])?,
+            k: side(Space::Key, k, [keys, width])?,
+            v: side(Space::Value, v, [keys, out])?,
+            mask: mask.map(|mask| side(Space::Scores, mask, [queries, keys])).transpose()?,
+        })
+    }
+}
+
+fn attend(form: &AttentionForm, sides: &Sides<'_>, scale: f32, out: &mut [f32]) {
+    let &AttentionForm { ref batch, queries, keys, width, out: columns, .. } = form;
+    let matrices = out.chunks_mut(queries * columns).enumerate();
+    let tasks: Vec<Task<'_>> = matrices
+        .flat_map(|(index, out)| {
+            let blocks = out.chunks_mut(QUERIES * columns).enumerate();
+            blocks.map(move |(block, out)| Task { index, row: block * QUERIES, out })
+        })
+        .collect();
+    let flops = (2 * (width + columns) * keys * queries) as u64;
+    let count: usize = batch.iter().product();
+    let work = |scores: &mut Vec<f32>, task: Task<'_>| block(form, scale, sides, scores, task);
+    if parts(flops.saturating_mul(count as u64)) > 1 {
+        return for_each(tasks, Vec::new, work);
+    }
+    let mut scores = Vec::new();
+    tasks.into_iter().for_each(|task| work(&mut scores, task));
+}
+
+/// What is known of a query before its last key: the greatest score and the sum of the weights.
+#[derive(Clone, Copy)]
+struct State {
+    greatest: f32,
+    total: f64,
+}
+
+fn block(
+    form: &AttentionForm,
+    scale: f32,
+    sides: &Sides<'_>,
+    scores: &mut Vec<f32>,
+    task: Task<'_>,
+) {
+    let &AttentionForm { keys, width, out: columns, causal, .. } = form;
+    let Task { index, row, out } = task;
+    let rows = out.len() / columns;
+    out.fill(0.0);
+    let mut states = [State { greatest: f32::MIN, total: 0.0 }; QUERIES];
+    let seen = match causal {
+        None => keys,
+        Some(offset) => (row + rows).saturating_add_signed(offset as isize).min(keys),
+    };
+    for key in (0..seen).step_by(KEYS) {
+        let count = KEYS.min(seen - key);
+        scores.resize(rows * count, 0.0);
+        if width == 0 {
+            scores.fill(0.0);
+        } else {
+            let (q, k) =
+                (Block::of(&sides.q, index, row), Block::of(&sides.k, index, key).transposed());
+            multiply([rows, count, width], q, k, scores, false);
+        }
+        let mask = sides.mask.as_ref().map(|mask| Block::of(mask, index, row));
+        for (i, scores) in scores.chunks_mut(count).enumerate() {
+            let last = causal.map(|offset| row as i64 + i as i64 + offset);
+            let visible = last.map_or(count, |last| {
+                usize::try_from(last + 1 - key as i64).unwrap_or(0).min(count)
+            });
+            add_mask(scores, scale, mask, [i, key]);
+            scores[visible..].fill(f32::NEG_INFINITY);
+            let shrink = weigh(scores, &mut states[i]);
+            if shrink != 1.0 {
+                out[i * columns..][..columns].iter_mut().for_each(|out| *out *= shrink);
+            }
+        }
+        let p = Block { data: scores, start: 0, strides: [count as isize, 1] };
+        multiply([rows, columns, count], p, Block::of(&sides.v, index, key), out, true);
+    }
+    for (out, state) in out.chunks_mut(columns).zip(states) {
+        // Without a key that is seen, there is nothing.
+        let scale = if state.total == 0.0 { 0.0 } else { (1.0 / state.total) as f32 };
+        out.iter_mut().for_each(|out| *out *= scale);
+    }
+}
+
+/// Scales the scores of a query and adds its mask, whose element for the first of them is at `[row, key]`.
+fn add_mask(scores: &mut [f32], scale: f32, mask: Option<Block<'_>>, [row, key]: [usize; 2]) {
+    let Some(mask) = mask else {
+        scores.iter_mut().for_each(|score| *score *= scale);
+        return;
+    };
+    for (at, score) in scores.iter_mut().enumerate() {
+        *score = *score * scale + mask.at(row, key + at);
+    }
+}
+
+/// Turns scores into weights relative to the greatest so far; what to multiply by what was summed before.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
+fn weigh(scores: &mut [f32], state: &mut State) -> f32 {
+    let now = math::max(state.greatest, wide::greatest(scores));
+    let shrink = math::exp_nonpositive(state.greatest - now);
+    for score in &mut *scores {
+        *score = math::exp_nonpositive(*score - now);
+    }
+    state.total = state.total * f64::from(shrink) + wide::sum(scores, f64::from);
+    state.greatest = now;
+    shrink
+}

@@ -1,0 +1,92 @@
+//! The elements of a value as lanes.
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use crate::base::dtype::DType;
+use crate::exec::HostBuffer;
+
+/// Elements by their index, each as a lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Data<'a> {
+    Words(&'a [u32]),
+    Halves(&'a [f16]),
+    Bytes(&'a [u8]),
+    /// The index itself.
+    Iota,
+}
+
+impl<'a> Data<'a> {
+    pub fn of(value: &'a HostBuffer) -> Self {
+        match value.dtype() {
+            DType::F32 | DType::I32 | DType::U32 => Data::Words(value.words()),
+            DType::F16 => Data::Halves(bytemuck::cast_slice(value.bytes())),
+            DType::Bool => Data::Bytes(value.bytes()),
+        }
+    }
+
+    #[inline]
+    pub fn len(self) -> usize {
+        match self {
+            Self::Words(data) => data.len(),
+            Self::Halves(data) => data.len(),
+            Self::Bytes(data) => data.len(),
+            Self::Iota => usize::MAX,
+        }
+    }
+
+    #[inline]
+    pub fn lane(self, index: i64) -> u32 {
+        match self {
+            Self::Words(data) => data[index as usize],
+            Self::Halves(data) => data[index as usize].to_f32().to_bits(),
+            Self::Bytes(data) => u32::from(data[index as usize] != 0),
+            Self::Iota => index as u32,
+        }
+    }
+
+    /// `out[i]` = the element at `positions[i]`, or the last one if that is not so far.
+    pub fn fetch(self, positions: &[u32], out: &mut [u32]) {
+        let Some(last) = self.len().checked_sub(1) else { return out.fill(0) };
+        match self {
+            Self::Words(data) => {
+                for (out, &at) in out.iter_mut().zip(positions) {
+                    *out = data[(at as usize).min(last)];
+                }
+            }
+            _ => {
+                for (out, &at) in out.iter_mut().zip(positions) {
+                    *out = self.lane((at as usize).min(last) as i64);
+                }
+            }
+        }
+    }
+
+    /// `out[i]` = the element at `first + i·stride`, all inside the data.
+    #[inline]
+    pub fn run(self, first: i64, stride: i64, out: &mut [u32]) {
+        let range = first as usize..(first as usize).wrapping_add(out.len());
+        match (self, stride) {
+            (_, 0) => out.fill(self.lane(first)),
+            (Self::Words(data), 1) => out.copy_from_slice(&data[range]),
+            (Self::Halves(data), 1) => {
+                data[range].convert_to_f32_slice(bytemuck::cast_slice_mut(out));
+            }
+            (Self::Bytes(data), 1) => {
+                for (out, &byte) in out.iter_mut().zip(&data[range]) {
+                    *out = u32::from(byte != 0);
+                }
+            }
+            (Self::Iota, _) => {
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = (first + i as i64 * stride) as u32;
+                }
+            }
+            _ => {
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = self.lane(first + i as i64 * stride);
+                }
+            }
+        }
+    }
+}

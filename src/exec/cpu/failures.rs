@@ -1,0 +1,25 @@
+//! Where a run failed.
+
+use crate::base::sync::Mutex;
+
+use crate::plan::Failed;
+
+/// The first failure of a run so far: of the least site, the least position.
+#[derive(Debug, Default)]
+pub(super) struct Failures(Mutex<Option<Failed>>);
+
+impl Failures {
+    /// Tells of the lanes in which `holds` is not 0: elements `at` of the operations `sites`.
+    pub fn tell(&self, holds: &[u32], sites: &[u32], at: &[u32]) {
+        let lanes = holds.iter().zip(sites).zip(at).filter(|((holds, _), _)| **holds != 0);
+        let first = lanes.map(|((_, &site), &at)| Failed { site, at }).min();
+        if let Some(first) = first {
+            let mut failed = self.0.lock();
+            *failed = Some(failed.map_or(first, |before| before.min(first)));
+        }
+    }
+
+    pub fn first(self) -> Option<Failed> {
+        self.0.into_inner()
+    }
+}

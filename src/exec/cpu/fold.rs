@@ -1,0 +1,344 @@
+//! How the elements of a reduction are combined: lane by lane along a row, or a row of lanes into as
+//! many results.
+
+use bytemuck::cast_slice;
+use multiversion::multiversion;
+
+use super::math;
+use super::order::Order;
+use super::wide;
+
+/// An associative combination. Elements have positions, in whose order parts are merged.
+pub(super) trait Fold: Sync {
+    type State: Copy + Send + Sync;
+
+    /// The result of nothing.
+    fn empty(&self) -> Self::State;
+    /// Takes elements of one row, the first of which has position `first`.
+    fn row(&self, state: &mut Self::State, lanes: &[u32], first: usize);
+    /// Takes the elements at position `index` of as many rows as there are states.
+    fn column(&self, states: &mut [Self::State], lanes: &[u32], index: usize);
+    /// Takes the result of later elements.
+    fn merge(&self, state: &mut Self::State, later: Self::State);
+    /// The lane of a result.
+    fn finish(&self, state: Self::State) -> u32;
+}
+
+/// A combination whose results so far are asked for after each element.
+pub(super) trait Running: Fold {
+    /// Replaces each element of one row by the result of all up to it.
+    fn run_row(&self, state: &mut Self::State, lanes: &mut [u32]);
+    /// Replaces the next elements of as many rows as there are states.
+    fn run_columns(&self, states: &mut [Self::State], lanes: &mut [u32]);
+}
+
+macro_rules! arithmetic {
+    ($name:ident, $doc:literal, $lane:ty => $state:ty, $empty:literal, |$a:ident, $b:ident| $op:expr, $finish:expr,
+        $row:ident, $column:ident, $run:ident) => {
+        #[doc = $doc]
+        pub(super) struct $name;
+
+        impl Fold for $name {
+            type State = $state;
+            fn empty(&self) -> $state {
+                $empty
+            }
+            fn row(&self, state: &mut $state, lanes: &[u32], _first: usize) {
+                self.merge(state, $row(cast_slice(lanes)));
+            }
+            fn column(&self, states: &mut [$state], lanes: &[u32], _index: usize) {
+                $column(states, cast_slice(lanes));
+            }
+            fn merge(&self, state: &mut $state, later: $state) {
+                let ($a, $b) = (*state, later);
+                *state = $op;
+            }
+            fn finish(&self, state: $state) -> u32 {
+                ($finish)(state)
+            }
+        }
+
+        impl Running for $name {
+            fn run_row(&self, state: &mut $state, lanes: &mut [u32]) {
+                for lane in lanes {
+                    let ($a, $b) = (*state, <$state>::from(bytemuck::cast::<u32, $lane>(*lane)));
+                    *state = $op;
+                    *lane = ($finish)(*state);
+                }
+            }
+            fn run_columns(&self, states: &mut [$state], lanes: &mut [u32]) {
+                $run(states, lanes);
+            }
+        }
+
+        #[multiversion(targets(
+            "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma",
+            "x86_64+avx2+fma"
+        ))]
+        fn $run(states: &mut [$state], lanes: &mut [u32]) {
+            for (state, lane) in states.iter_mut().zip(lanes) {
+                let ($a, $b) = (*state, <$state>::from(bytemuck::cast::<u32, $lane>(*lane)));
+                *state = $op;
+                *lane = ($finish)(*state);
+            }
+        }
+
+        #[multiversion(targets(
+            "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma",
+            "x86_64+avx2+fma"
+        ))]
+        fn $row(x: &[$lane]) -> $state {
+            wide::fold(
+                x,
+                $empty,
+                |$a: $state, x: $lane| {
+                    let $b = <$state>::from(x);
+                    $op
+                },
+                |$a: $state, $b: $state| $op,
+            )
+        }
+
+        #[multiversion(targets(
+            "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma",
+            "x86_64+avx2+fma"
+        ))]
+        fn $column(states: &mut [$state], x: &[$lane]) {
+            for (state, &x) in states.iter_mut().zip(x) {
+                let ($a, $b) = (*state, <$state>::from(x));
+                *state = $op;
+            }
+        }
+    };
+}
+arithmetic!(SumF32, "Σx, in double precision.", f32 => f64, 0.0, |a, b| a + b,
+    |x: f64| (x as f32).to_bits(), sum_f32, sum_f32_columns, sums_f32);
+arithmetic!(ProdF32, "Πx, in double precision.", f32 => f64, 1.0, |a, b| a * b,
+    |x: f64| (x as f32).to_bits(), prod_f32, prod_f32_columns, prods_f32);
+arithmetic!(SumInt, "Σx modulo 2³², which is the same with and without a sign.", u32 => u32, 0,
+    |a, b| a.wrapping_add(b), |x: u32| x, sum_int, sum_int_columns, sums_int);
+arithmetic!(ProdInt, "Πx modulo 2³².", u32 => u32, 1,
+    |a, b| a.wrapping_mul(b), |x: u32| x, prod_int, prod_int_columns, prods_int);
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn greatest_key(order: Order, lanes: &[u32]) -> u32 {
+    wide::fold(lanes, 0, |most: u32, bits| most.max(order.key(bits)), u32::max)
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn greatest_key_columns(order: Order, states: &mut [u32], lanes: &[u32]) {
+    for (state, &bits) in states.iter_mut().zip(lanes) {
+        *state = (*state).max(order.key(bits));
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn position_columns(order: Order, states: &mut [u64], lanes: &[u32], index: u32) {
+    for (state, &bits) in states.iter_mut().zip(lanes) {
+        *state = (*state).max(keyed(order.key(bits), index));
+    }
+}
+
+/// The first of `lanes` with `key`.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn position(order: Order, lanes: &[u32], key: u32) -> Option<usize> {
+    const BLOCK: usize = 128;
+    for (i, block) in lanes.chunks(BLOCK).enumerate() {
+        // A loop that ends where it finds something is no vector's.
+        let mut is_there = false;
+        for &bits in block {
+            is_there |= order.key(bits) == key;
+        }
+        if is_there {
+            let at = block.iter().position(|&bits| order.key(bits) == key)?;
+            return Some(i * BLOCK + at);
+        }
+    }
+    None
+}
+
+/// A key and its position as one number, which is greater where the key is, or where the position comes
+/// first.
+#[inline(always)]
+fn keyed(key: u32, index: u32) -> u64 {
+    u64::from(key) << 32 | u64::from(!index)
+}
+
+/// The greatest or least element; NaN if any is NaN.
+pub(super) struct Extreme(pub Order);
+
+impl Fold for Extreme {
+    type State = u32;
+
+    fn empty(&self) -> u32 {
+        0
+    }
+
+    fn row(&self, state: &mut u32, lanes: &[u32], _first: usize) {
+        *state = (*state).max(greatest_key(self.0, lanes));
+    }
+
+    fn column(&self, states: &mut [u32], lanes: &[u32], _index: usize) {
+        greatest_key_columns(self.0, states, lanes);
+    }
+
+    fn merge(&self, state: &mut u32, later: u32) {
+        *state = (*state).max(later);
+    }
+
+    fn finish(&self, state: u32) -> u32 {
+        self.0.lane(state)
+    }
+}
+
+impl Running for Extreme {
+    fn run_row(&self, state: &mut u32, lanes: &mut [u32]) {
+        for lane in lanes {
+            *state = (*state).max(self.0.key(*lane));
+            *lane = self.0.lane(*state);
+        }
+    }
+
+    fn run_columns(&self, states: &mut [u32], lanes: &mut [u32]) {
+        extremes(self.0, states, lanes);
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn extremes(order: Order, states: &mut [u32], lanes: &mut [u32]) {
+    for (state, lane) in states.iter_mut().zip(lanes) {
+        *state = (*state).max(order.key(*lane));
+        *lane = order.lane(*state);
+    }
+}
+
+/// The first position of the greatest or least element; the first NaN wins over all.
+pub(super) struct Position(pub Order);
+
+impl Fold for Position {
+    /// The greatest [`keyed`] position.
+    type State = u64;
+
+    fn empty(&self) -> u64 {
+        keyed(0, 0)
+    }
+
+    fn row(&self, state: &mut u64, lanes: &[u32], first: usize) {
+        let greatest = greatest_key(self.0, lanes);
+        if u64::from(greatest) > *state >> 32
+            && let Some(at) = position(self.0, lanes, greatest)
+        {
+            *state = keyed(greatest, (first + at) as u32);
+        }
+    }
+
+    fn column(&self, states: &mut [u64], lanes: &[u32], index: usize) {
+        position_columns(self.0, states, lanes, index as u32);
+    }
+
+    fn merge(&self, state: &mut u64, later: u64) {
+        *state = (*state).max(later);
+    }
+
+    fn finish(&self, state: u64) -> u32 {
+        !(state as u32)
+    }
+}
+
+/// log Σ eˣ.
+pub(super) struct LogSumExp;
+
+impl Fold for LogSumExp {
+    /// The greatest element and Σ e^(x − greatest).
+    type State = [f64; 2];
+
+    fn empty(&self) -> Self::State {
+        [f64::NEG_INFINITY, 0.0]
+    }
+
+    fn row(&self, state: &mut Self::State, lanes: &[u32], _first: usize) {
+        self.merge(state, log_sum_exp(cast_slice(lanes)));
+    }
+
+    fn column(&self, states: &mut [Self::State], lanes: &[u32], _index: usize) {
+        log_sum_exp_columns(states, cast_slice(lanes));
+    }
+
+    fn merge(&self, state: &mut Self::State, later: Self::State) {
+        let greatest = f64::from(math::max(state[0] as f32, later[0] as f32));
+        let weight = |[own, sum]: Self::State| sum * (own - finite_or_zero(greatest)).exp();
+        // Infinite and NaN maxima are the result, whatever the sum.
+        *state = if state[0] == f64::NEG_INFINITY {
+            [greatest, later[1]]
+        } else if later[0] == f64::NEG_INFINITY {
+            [greatest, state[1]]
+        } else {
+            [greatest, weight(*state) + weight(later)]
+        };
+    }
+
+    fn finish(&self, [greatest, sum]: Self::State) -> u32 {
+        let log = if greatest.is_finite() { greatest + sum.ln() } else { greatest };
+        (log as f32).to_bits()
+    }
+}
+
+/// What to subtract before the exponential.
+#[inline(always)]
+fn finite_or_zero(greatest: f64) -> f64 {
+    if greatest.abs() == f64::INFINITY { 0.0 } else { greatest }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
+fn log_sum_exp(x: &[f32]) -> [f64; 2] {
+    let greatest = wide::greatest(x);
+    let shift = finite_or_zero(f64::from(greatest)) as f32;
+    [f64::from(greatest), wide::sum_of_exps(x, shift)]
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
+fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
+    const BLOCK: usize = 512;
+    let (mut apart, mut weights) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
+    for (states, x) in states.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
+        for (i, (&[most, _], &x)) in states.iter().zip(x).enumerate() {
+            let before = most as f32;
+            // Equal infinities are 0 apart; the sum does not count while the greatest is infinite or NaN.
+            apart[i] = if x == before { 0.0 } else { x - before };
+        }
+        // In a loop of its own, which runs over wider vectors than those of doubles.
+        for (weight, &apart) in weights[..x.len()].iter_mut().zip(&apart) {
+            *weight = math::exp_nonpositive(-apart.abs());
+        }
+        for (i, ([most, sum], &x)) in states.iter_mut().zip(x).enumerate() {
+            let weight = f64::from(weights[i]);
+            *sum = if apart[i] > 0.0 { *sum * weight + 1.0 } else { *sum + weight };
+            *most = f64::from(math::max(*most as f32, x));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::dtype::Ty;
+    use crate::exec::cpu::order::First;
+
+    #[test]
+    fn the_first_of_the_greatest_is_found_in_any_block() {
+        let order = Order::by_number(Ty::F32, First::Greatest);
+        for at in [0, 1, 127, 128, 255, 299] {
+            for greatest in [7.0, f32::INFINITY, f32::NAN] {
+                let mut lanes = vec![(-1.0f32).to_bits(); 300];
+                lanes[at] = greatest.to_bits();
+                lanes[299] = greatest.to_bits();
+                assert_eq!(position(order, &lanes, order.key(greatest.to_bits())), Some(at));
+                let mut state = Position(order).empty();
+                Position(order).row(&mut state, &lanes, 5);
+                assert_eq!(Position(order).finish(state) as usize, at + 5);
+            }
+        }
+        assert_eq!(position(order, &[1, 2, 3], order.key(4)), None);
+        assert_eq!(position(order, &[], 0), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! Elements that are fetched by a strided index map, in runs along its innermost axis.
+
+use smallvec::SmallVec;
+
+use super::data::Data;
+use crate::base::shape::View;
+
+/// Lanes of a run that are worth finding where it begins.
+const LONG_RUN: usize = 64;
+
+/// Lanes that are fetched element by element.
+#[derive(Debug)]
+pub(super) struct Gather<'a> {
+    /// Innermost first; never empty.
+    axes: SmallVec<[Axis; 4]>,
+    offset: i64,
+    data: Data<'a>,
+    /// Whether an index outside the data is moved to its nearest end.
+    clamp: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    dim: usize,
+    stride: i64,
+}
+
+/// The axes of `view`, innermost first, without those of size 1 and with those merged that one
+/// stride can walk.
+fn collapse(view: &View) -> SmallVec<[Axis; 4]> {
+    let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
+    for (&dim, &stride) in view.dims.iter().zip(&view.strides).rev() {
+        match axes.last_mut() {
+            _ if dim == 1 => {}
+            Some(inner) if stride == inner.stride * inner.dim as i64 => inner.dim *= dim,
+            _ => axes.push(Axis { dim, stride }),
+        }
+    }
+    if axes.is_empty() {
+        // One element: any stride walks it.
+        axes.push(Axis { dim: 1, stride: 1 });
+    }
+    axes
+}
+
+/// Runs of lanes along the innermost axis, one after the other.
+struct Runs<'g> {
+    axes: &'g [Axis],
+    coords: SmallVec<[usize; 8]>,
+    /// Of the next lane.
+    index: i64,
+}
+
+impl<'g> Runs<'g> {
+    /// From lane `start` of the space of `axes`, of which there is at least one.
+    fn from(axes: &'g [Axis], start: usize, offset: i64) -> Self {
+        let mut runs = Self { axes, coords: SmallVec::new(), index: offset };
+        let mut rest = start;
+        for axis in axes {
+            let at = rest % axis.dim;
+            rest /= axis.dim;
+            runs.index += at as i64 * axis.stride;
+            runs.coords.push(at);
+        }
+        runs
+    }
+
+    /// Where the next run begins, and its lanes, of which there are at most `most`.
+    #[inline]
+    fn next(&mut self, most: usize) -> (i64, usize) {
+        let (axes, coords) = (self.axes, &mut self.coords[..]);
+        let (first, len) = (self.index, most.min(axes[0].dim - coords[0]));
+        self.index += len as i64 * axes[0].stride;
+        coords[0] += len;
+        for (at, pair) in axes.windows(2).enumerate() {
+            if coords[at] < pair[0].dim {
+                break;
+            }
+            coords[at] = 0;
+            coords[at + 1] += 1;
+            self.index += pair[1].stride - pair[0].dim as i64 * pair[0].stride;
+        }
+        (first, len)
+    }
+}
+
+impl<'a> Gather<'a> {
+    /// The elements of `data` as `view` has them.
+    pub fn new(view: &View, data: Data<'a>, clamp: bool) -> Self {
+        Self { axes: collapse(view), offset: view.offset, data, clamp }
+    }
+
+    /// The lanes themselves, where they lie in memory one after the other.
+    pub fn words(&self) -> Option<&'a [u32]> {
+        match (self.data, &self.axes[..]) {
+            (Data::Words(words), &[Axis { dim, stride: 1 }]) if !self.clamp => {
+                let start = self.offset as usize;
+                words.get(start..start + dim)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether lanes are mostly not copied or counted in long runs.
+    pub fn is_dear(&self) -> bool {
+        let Axis { dim, stride } = self.axes[0];
+        let is_one_run = self.axes.len() == 1 || dim >= LONG_RUN;
+        self.clamp || !is_one_run || !matches!(stride, 0 | 1)
+    }
+
+    /// The elements from `start` on.
+    pub fn fetch(&self, start: usize, out: &mut [u32]) {
+        let mut runs = Runs::from(&self.axes, start, self.offset);
+        let stride = self.axes[0].stride;
+        let mut done = 0;
+        while done < out.len() {
+            let (first, len) = runs.next(out.len() - done);
+            self.run(first, stride, &mut out[done..done + len]);
+            done += len;
+        }
+    }
+
+    /// Rows of `width` elements, the first from `start` on, each `pitch` elements after the one before. Where they lie
+    /// in a row is found once for all rows, if `pitch` is what some of the axes have.
+    pub fn fetch_rows(&self, start: usize, pitch: usize, width: usize, out: &mut [u32]) {
+        let pitches = self.axes.iter().scan(1, |product, axis| {
+            *product *= axis.dim;
+            Some(*product)
+        });
+        let column = start % pitch.max(1);
+        let split = pitches.take_while(|&product| product <= pitch).position(|it| it == pitch);
+        let Some(inner) = split.map(|last| last + 1).filter(|_| column + width <= pitch) else {
+            for (row, out) in out.chunks_mut(width).enumerate() {
+                self.fetch(start + row * pitch, out);
+            }
+            return;
+        };
+        let (inner, outer) = self.axes.split_at(inner);
+        let mut places: SmallVec<[(i64, usize); 16]> = SmallVec::new();
+        let (mut runs, mut left) = (Runs::from(inner, column, 0), width);
+        while left > 0 {
+            let (first, len) = runs.next(left);
+            places.push((first, len));
+            left -= len;
+        }
+        let once = [Axis { dim: usize::MAX, stride: 0 }];
+        let outer = if outer.is_empty() { &once } else { outer };
+        let mut rows = Runs::from(outer, start / pitch, self.offset);
+        for out in out.chunks_mut(width) {
+            let (row, _) = rows.next(1);
+            let mut done = 0;
+            for &(first, len) in &places {
+                self.run(row + first, inner[0].stride, &mut out[done..done + len]);
+                done += len;
+            }
+        }
+    }
+
+    fn run(&self, first: i64, stride: i64, out: &mut [u32]) {
+        let last = first + (out.len() as i64 - 1) * stride;
+        let end = self.data.len() as u64;
+        let inside = |index: i64| index >= 0 && (index as u64) < end;
+        if !self.clamp || (inside(first) && inside(last)) {
+            return self.data.run(first, stride, out);
+        }
+        if end == 0 {
+            return out.fill(0);
+        }
+        for (i, out) in out.iter_mut().enumerate() {
+            let index = first + i as i64 * stride;
+            *out = self.data.lane(index.clamp(0, (end - 1).min(i64::MAX as u64) as i64));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::HostBuffer;
+
+    #[test]
+    fn rows_of_any_width_and_pitch_are_fetched() {
+        let data: Vec<u32> = (0..120).map(|i| i * 7 + 1).collect();
+        let data = HostBuffer::from_slice(&data);
+        let views = [
+            View { dims: [2, 3, 4, 5][..].into(), strides: [30, 6, 5, 1][..].into(), offset: 3 },
+            View { dims: [3, 2, 4, 5][..].into(), strides: [1, 6, 10, 2][..].into(), offset: 0 },
+            View { dims: [4, 5, 6][..].into(), strides: [30, 6, -1][..].into(), offset: 5 },
+            View { dims: [4, 15][..].into(), strides: [0, 3][..].into(), offset: 2 },
+        ];
+        for view in &views {
+            let gather = Gather::new(view, Data::of(&data), false);
+            let len: usize = view.dims.iter().product();
+            let mut all = vec![0; len];
+            gather.fetch(0, &mut all);
+            // Some are the elements of the innermost axes, and some are not.
+            for pitch in [1, 5, 6, 7, 15, 20, len] {
+                for start in 0..len.min(40) {
+                    for width in [1, 2, 5, pitch] {
+                        let rows = len.saturating_sub(start + width) / pitch + 1;
+                        if start + width > len {
+                            continue;
+                        }
+                        let mut got = vec![u32::MAX; rows * width];
+                        gather.fetch_rows(start, pitch, width, &mut got);
+                        let row = |row: usize| &all[start + row * pitch..][..width];
+                        let want: Vec<u32> = (0..rows).flat_map(row).copied().collect();
+                        assert_eq!(got, want, "{view:?}: {pitch} {start} {width}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The map form: one result an element.
+
+use super::input::Input;
+use super::machine::Machine;
+use super::output::{for_each, parts, split};
+use super::tape::TILE;
+use super::{Hole, Job};
+use crate::exec::{HostBuffer, threads};
+use crate::plan::Space;
+
+/// Computes the outputs of a map.
+pub(super) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
+    let inputs = job.inputs(Space::Main);
+    let tape = job.tape(Hole::After, &job.roots(), &inputs);
+    let len = outputs[0].len();
+    let moved = inputs.len() + outputs.len();
+    let brought: u64 = inputs.iter().flatten().map(Input::cost).sum();
+    let parts = parts(len as u64 * (tape.flops() + brought + outputs.len() as u64));
+    let words = len.saturating_mul(moved) / parts.min(threads::count());
+    for_each(
+        split(outputs, len, parts, TILE),
+        || Machine::new(tape).over(words),
+        |machine, mut chunk| chunk.write(machine, &inputs, &[]),
+    );
+}

@@ -1,0 +1,200 @@
+//! Products of integers.
+
+use std::ops::Range;
+
+use multiversion::multiversion;
+
+use super::blocks::DEPTH;
+use super::operand::Matrices;
+use crate::exec::cpu::output::{for_each, parts};
+use crate::exec::threads;
+use crate::plan::MatMulForm;
+
+/// Rows and columns whose sums stay in registers. In narrower strips, compilers leave the sums in memory.
+const ROWS: usize = 4;
+const COLUMNS: usize = 64;
+/// Rows of a block, at most.
+const BAND: usize = 64;
+
+/// Products modulo 2³², which are the same with and without a sign.
+pub(super) fn multiply(product: &MatMulForm, x: &Matrices<'_>, w: &Matrices<'_>, out: &mut [u32]) {
+    let MatMulForm { m, n, k, .. } = *product;
+    let alone = parts((out.len() as u64).saturating_mul(k as u64)) == 1;
+    let count = out.len() / (m * n).max(1);
+    let size = if alone { [m, n] } else { size([m, n], count, threads::count()) };
+    let work = |copies: &mut Copies, mut block: Block<'_>| block.multiply(k, x, w, copies);
+    let blocks = cut([m, n], size, out);
+    if alone {
+        let mut copies = Copies::default();
+        return blocks.into_iter().for_each(|block| work(&mut copies, block));
+    }
+    for_each(blocks, Copies::default, work);
+}
+
+/// Rows and columns of the blocks of `count` results of `m` rows of `n`: several blocks a thread, if there are so many.
+fn size([m, n]: [usize; 2], count: usize, threads: usize) -> [usize; 2] {
+    let wanted = (4 * threads).div_ceil(count);
+    let rows = m.div_ceil(wanted).next_multiple_of(ROWS).min(BAND);
+    let columns = n.div_ceil(wanted.div_ceil(m.div_ceil(rows))).next_multiple_of(COLUMNS);
+    [rows, columns]
+}
+
+/// Rows and columns of one of the results.
+struct Block<'a> {
+    index: usize,
+    row: usize,
+    column: usize,
+    /// Its part of each of its rows.
+    out: Vec<&'a mut [u32]>,
+}
+
+fn cut([m, n]: [usize; 2], [rows, columns]: [usize; 2], out: &mut [u32]) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    for (index, out) in out.chunks_mut(m * n).enumerate() {
+        for (band, out) in out.chunks_mut(rows * n).enumerate() {
+            let first = blocks.len();
+            let block = |column| Block { index, row: band * rows, column, out: Vec::new() };
+            blocks.extend((0..n).step_by(columns).map(block));
+            for out in out.chunks_mut(n) {
+                for (block, out) in blocks[first..].iter_mut().zip(out.chunks_mut(columns)) {
+                    block.out.push(out);
+                }
+            }
+        }
+    }
+    blocks
+}
+
+/// What a thread copies of the operands.
+#[derive(Default)]
+struct Copies {
+    /// Of a group of rows, column by column; those that are missing are 0.
+    x: Vec<[u32; ROWS]>,
+    w: Vec<f32>,
+    /// Of less than a strip, row by row.
+    rest: Vec<[u32; COLUMNS]>,
+}
+
+impl Block<'_> {
+    fn multiply(&mut self, k: usize, x: &Matrices<'_>, w: &Matrices<'_>, copies: &mut Copies) {
+        self.out.iter_mut().for_each(|out| out.fill(0));
+        let width = self.out.first().map_or(0, |out| out.len());
+        for from in (0..k).step_by(DEPTH) {
+            let depth = from..k.min(from + DEPTH);
+            let (w, stride) = self.rows(w, &depth, width, &mut copies.w);
+            let whole = width / COLUMNS * COLUMNS;
+            copies.rest.clear();
+            if whole < width {
+                copies
+                    .rest
+                    .extend(w.chunks(stride).take(depth.len()).map(|w| padded(&w[whole..width])));
+            }
+            for (group, out) in self.out.chunks_mut(ROWS).enumerate() {
+                let rows = self.row + group * ROWS..self.row + group * ROWS + out.len();
+                gather(x, self.index, [&rows, &depth], &mut copies.x);
+                for column in (0..whole).step_by(COLUMNS) {
+                    add_products(&copies.x, &w[column..], stride, column, out);
+                }
+                if whole < width {
+                    add_products(&copies.x, copies.rest.as_flattened(), COLUMNS, whole, out);
+                }
+            }
+        }
+    }
+
+    /// The rows `depth` of the block's columns of `w`, where they lie or copied, and how many words lie from row to row.
+    fn rows<'w>(
+        &self,
+        w: &'w Matrices<'_>,
+        depth: &Range<usize>,
+        width: usize,
+        copy: &'w mut Vec<f32>,
+    ) -> (&'w [u32], usize) {
+        let [row, column] = w.strides();
+        if let (1, Ok(stride)) = (column, usize::try_from(row))
+            && stride >= width
+        {
+            let start = w.start(self.index) as usize + depth.start * stride + self.column;
+            return (&w.words()[start..], stride);
+        }
+        w.copy(self.index, [depth.clone(), self.column..self.column + width], copy);
+        (bytemuck::cast_slice(copy), width)
+    }
+}
+
+/// The elements at `rows` and `columns` of matrix `index`, by columns.
+fn gather(
+    x: &Matrices<'_>,
+    index: usize,
+    [rows, columns]: [&Range<usize>; 2],
+    out: &mut Vec<[u32; ROWS]>,
+) {
+    let (start, [row, column]) = (x.start(index) as isize, x.strides());
+    out.clear();
+    out.resize(columns.len(), [0; ROWS]);
+    for (r, at) in rows.clone().enumerate() {
+        let start = start + at as isize * row;
+        for (out, at) in out.iter_mut().zip(columns.clone()) {
+            out[r] = x.words()[(start + at as isize * column) as usize];
+        }
+    }
+}
+
+fn padded(row: &[u32]) -> [u32; COLUMNS] {
+    let mut padded = [0; COLUMNS];
+    padded[..row.len()].copy_from_slice(row);
+    padded
+}
+
+/// Adds the products of the rows in `x` with a strip of `w`, of which row i starts at `w[i * stride]`, to `out` from
+/// `column` on, as far as that goes.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
+fn add_products(
+    x: &[[u32; ROWS]],
+    w: &[u32],
+    stride: usize,
+    column: usize,
+    out: &mut [&mut [u32]],
+) {
+    let mut sums = [[0_u32; COLUMNS]; ROWS];
+    for (i, x) in x.iter().enumerate() {
+        let w = &w[i * stride..][..COLUMNS];
+        for r in 0..ROWS {
+            for j in 0..COLUMNS {
+                sums[r][j] = sums[r][j].wrapping_add(x[r].wrapping_mul(w[j]));
+            }
+        }
+    }
+    for (out, sums) in out.iter_mut().zip(sums) {
+        for (out, sum) in out[column..].iter_mut().zip(sums) {
+            *out = out.wrapping_add(sum);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_cover_each_element_once_and_keep_threads_busy() {
+        for [m, n, count, threads] in
+            [[1, 1, 1, 16], [5, 7, 2, 2], [130, 70, 1, 16], [1, 4096, 1, 16], [1024, 1024, 1, 16]]
+        {
+            let [rows, columns] = size([m, n], count, threads);
+            let mut out = vec![0; count * m * n];
+            let blocks = cut([m, n], [rows, columns], &mut out);
+            assert!(blocks.len() >= (count * m * n / (ROWS * COLUMNS)).min(threads), "{m} {n}");
+            let mut seen = 0;
+            for block in blocks {
+                for (r, out) in block.out.into_iter().enumerate() {
+                    seen += out.len();
+                    out.fill((block.index * m * n + (block.row + r) * n + block.column) as u32);
+                }
+            }
+            assert_eq!(seen, count * m * n);
+            let start = |at: usize| at - at % n % columns;
+            assert!(out.iter().enumerate().all(|(at, &got)| got as usize == start(at)), "{m} {n}");
+        }
+    }
+}

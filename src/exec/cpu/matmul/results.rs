@@ -1,0 +1,164 @@
+//! Where products go, and what follows them.
+
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+use crate::exec::HostBuffer;
+use crate::exec::cpu::input::Input;
+use crate::exec::cpu::machine::{Machine, Span};
+use crate::exec::cpu::output::{Shared, for_each, parts};
+use crate::exec::cpu::tape::{TILE, Tape};
+
+/// The outputs of a product. The sums are written where a result will be, if one has elements of 32 bits: what
+/// follows reads an element before it is overwritten.
+pub(in crate::exec::cpu) struct Results<'a> {
+    outputs: Shared<'a>,
+    sums: *mut u32,
+    tape: &'a Tape,
+    inputs: &'a [Option<Input<'a>>],
+    /// Whether the sums are the result.
+    done: bool,
+}
+
+// SAFETY: the sums are those of one of the outputs, or borrowed as these are, and written as these are.
+unsafe impl Sync for Results<'_> {}
+
+impl<'a> Results<'a> {
+    /// Of `tape` over the sums, which lie in `apart` if no output has room for them.
+    pub fn new(
+        outputs: &'a mut [HostBuffer],
+        apart: &'a mut Vec<u32>,
+        tape: &'a Tape,
+        inputs: &'a [Option<Input<'a>>],
+    ) -> Self {
+        let host = outputs.iter().position(|output| output.dtype().size() == 4);
+        let done = outputs.len() == 1 && host.is_some() && tape.is_acc(0);
+        let outputs = Shared::new(outputs);
+        let sums = if let Some(host) = host {
+            outputs.start(host).cast()
+        } else {
+            apart.resize(outputs.len(), 0);
+            apart.as_mut_ptr()
+        };
+        Self { outputs, sums, tape, inputs, done }
+    }
+
+    pub fn machine(&self) -> Machine<'a> {
+        Machine::new(self.tape)
+    }
+
+    /// Cost of what follows an element's sum.
+    pub fn flops(&self) -> u64 {
+        if self.done { 0 } else { self.tape.flops() }
+    }
+
+    /// The sums, all of them.
+    pub fn sums_mut(&mut self) -> &mut [u32] {
+        // SAFETY: there are as many as there are elements in an output; nothing else borrows them, since all that
+        // does borrows `self`.
+        unsafe { from_raw_parts_mut(self.sums, self.outputs.len()) }
+    }
+
+    /// The sum of the element `start`, to write to. Valid as the outputs are.
+    pub fn sum(&self, start: usize) -> *mut f32 {
+        assert!(start < self.outputs.len());
+        self.sums.wrapping_add(start).cast()
+    }
+
+    /// Makes results of all sums, on all threads.
+    pub fn finish_all(&mut self) {
+        let this = &*self;
+        let len = self.outputs.len();
+        let per = len.div_ceil(parts(len as u64 * (this.flops() + 2))).next_multiple_of(TILE);
+        let ranges = if this.done { 0..0 } else { 0..len };
+        for_each(
+            ranges.step_by(per.max(1)).collect(),
+            || this.machine(),
+            // SAFETY: the ranges are disjoint, and nobody else has `self`.
+            |machine, start| unsafe { this.finish(machine, start, per.min(len - start)) },
+        );
+    }
+
+    /// Makes results of `len` sums from the one at `start` on.
+    ///
+    /// # Safety
+    /// Nothing else reads or writes these sums and results meanwhile.
+    pub unsafe fn finish(&self, machine: &mut Machine<'_>, start: usize, len: usize) {
+        if self.done {
+            return;
+        }
+        assert!(start + len <= self.outputs.len());
+        let mut acc = [0; TILE];
+        for at in (0..len).step_by(TILE) {
+            let (start, len) = (start + at, TILE.min(len - at));
+            let acc = &mut acc[..len];
+            // SAFETY: no other thread uses the range, as the caller promises; each output, and so the
+            // sums, have it.
+            let mut chunk = unsafe {
+                acc.copy_from_slice(from_raw_parts(self.sums.add(start), len));
+                self.outputs.chunk(start, len)
+            };
+            chunk.write_tile(machine, Span { inputs: self.inputs, start, len, acc }, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+    use crate::base::dtype::{DType, Ty};
+    use crate::expr::{Builder, E};
+
+    /// Three threads write sums of their own rows and finish them, and all are finished at once: f(sum) for outputs of
+    /// `dtypes`.
+    fn check(dtypes: &[DType], f: impl Fn(E<'_>) -> E<'_>, want: impl Fn(f32) -> f32) {
+        const ROW: usize = 67;
+        let builder = Builder::default();
+        let root = f(builder.acc(Ty::F32)).r();
+        let tape = Tape::compile(&builder.clone().finish(), &vec![root; dtypes.len()], &[], &[]);
+        for at_once in [false, true] {
+            let new = |&dtype| HostBuffer::try_zeroed(dtype, 3 * ROW).unwrap();
+            let (mut outputs, mut apart) = (dtypes.iter().map(new).collect::<Vec<_>>(), Vec::new());
+            let mut results = Results::new(&mut outputs, &mut apart, &tape, &[]);
+            if at_once {
+                for (at, sum) in results.sums_mut().iter_mut().enumerate() {
+                    *sum = (at as f32).to_bits();
+                }
+                results.finish_all();
+            } else {
+                let results = &results;
+                std::thread::scope(|scope| {
+                    for row in 0..3 {
+                        scope.spawn(move || {
+                            let all = row * ROW..(row + 1) * ROW;
+                            // SAFETY: each thread has a row.
+                            unsafe {
+                                all.clone().for_each(|at| results.sum(at).write(at as f32));
+                                results.finish(&mut results.machine(), all.start, ROW);
+                            }
+                        });
+                    }
+                });
+            }
+            for output in &outputs {
+                for at in 0..3 * ROW {
+                    let got = match output.dtype() {
+                        DType::F16 => output.as_slice::<f16>().unwrap()[at].to_f32(),
+                        _ => output.as_slice::<f32>().unwrap()[at],
+                    };
+                    assert_eq!(got, want(at as f32), "{dtypes:?} [{at}]");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_a_sum_reads_it_wherever_it_lies() {
+        use DType::{F16, F32};
+        check(&[F32], |sum| sum, |sum| sum);
+        for dtypes in [&[F32][..], &[F16], &[F16, F32], &[F32, F32]] {
+            check(dtypes, |sum| sum * 2.0 + 1.0, |sum| 2.0 * sum + 1.0);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Results: stored in their element type, and shared out over threads in chunks.
+
+use std::marker::PhantomData;
+use std::slice::from_raw_parts_mut;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use smallvec::SmallVec;
+
+use super::input::Input;
+use super::machine::{Machine, Places, Span};
+use super::tape::TILE;
+use crate::base::dtype::DType;
+use crate::exec::HostBuffer;
+use crate::exec::threads;
+pub(super) use crate::exec::threads::{for_each, map_each};
+
+/// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an
+/// H200).
+pub(super) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
+/// Nanoseconds that are worth a part of their own, once threads are awake.
+const PART: u64 = 1_000 / threads::SMALLER as u64;
+/// Flops and words moved in a nanosecond by one thread: 35 from memory, 50 from the caches.
+const RATE: u64 = 40;
+
+/// How many parts `cost` flops and moved words are worth being cut into.
+pub(super) fn parts(cost: u64) -> usize {
+    if cost < ALONE * RATE {
+        return 1;
+    }
+    // Several a thread, so that one that is late leaves its own to the others.
+    let most = 8 * threads::count();
+    usize::try_from(cost / (PART * RATE)).unwrap_or(most).clamp(1, most)
+}
+
+/// A range of every output of a step.
+pub(super) struct Chunk<'a> {
+    pub start: usize,
+    pub len: usize,
+    /// The bytes of the range, by output.
+    pub outputs: SmallVec<[(DType, &'a mut [u8]); 2]>,
+}
+
+/// Outputs that several threads write to at once, each to ranges of its own.
+pub(super) struct Shared<'a> {
+    outputs: SmallVec<[(DType, *mut u8); 2]>,
+    /// Elements of each.
+    len: usize,
+    borrow: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: it stands for borrowed bytes, and who takes ranges of them keeps these apart.
+unsafe impl Sync for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    /// `outputs`, which are equally long.
+    pub fn new(outputs: &'a mut [HostBuffer]) -> Self {
+        let len = outputs.iter().map(HostBuffer::len).min().unwrap_or(0);
+        let starts = outputs.iter_mut().map(|out| (out.dtype(), out.bytes_mut().as_mut_ptr()));
+        Self { outputs: starts.collect(), len, borrow: PhantomData }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where output `index` begins.
+    pub fn start(&self, index: usize) -> *mut u8 {
+        self.outputs[index].1
+    }
+
+    /// `len` elements of each output from the one at `start` on.
+    ///
+    /// # Safety
+    /// Nothing else reads or writes these elements while the chunk lives.
+    pub unsafe fn chunk(&self, start: usize, len: usize) -> Chunk<'_> {
+        assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
+        let part = |&(dtype, all): &(DType, *mut u8)| {
+            let size = dtype.size();
+            // SAFETY: the output has at least `self.len` elements, and the caller keeps others away from these.
+            (dtype, unsafe { from_raw_parts_mut(all.add(start * size), len * size) })
+        };
+        Chunk { start, len, outputs: self.outputs.iter().map(part).collect() }
+    }
+}
+
+/// Cuts `outputs`, each of `len` elements, into at most `parts` chunks of whole `unit`s.
+pub(super) fn split(
+    outputs: &mut [HostBuffer],
+    len: usize,
+    parts: usize,
+    unit: usize,
+) -> Vec<Chunk<'_>> {
+    let per = len.div_ceil(parts.max(1)).next_multiple_of(unit.max(1)).max(1);
+    let all = outputs.iter_mut().map(|output| (output.dtype(), output.bytes_mut()));
+    Chunk { start: 0, len, outputs: all.collect() }.cut(per)
+}
+
+/// Stores lanes as elements of `dtype`.
+pub(super) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
+    match dtype {
+        DType::F32 | DType::I32 | DType::U32 => bytes.copy_from_slice(cast_slice(lanes)),
+        DType::F16 => cast_slice_mut::<u8, f16>(bytes).convert_from_f32_slice(cast_slice(lanes)),
+        DType::Bool => {
+            for (byte, &lane) in bytes.iter_mut().zip(lanes) {
+                *byte = u8::from(lane != 0);
+            }
+        }
+    }
+}
+
+/// `len` words from the one at `at` on.
+fn words(bytes: &mut [u8], at: usize, len: usize) -> &mut [u32] {
+    cast_slice_mut(&mut bytes[4 * at..4 * (at + len)])
+}
+
+impl<'a> Chunk<'a> {
+    /// The chunk in pieces of `per` elements, but for the last.
+    pub fn cut(self, per: usize) -> Vec<Self> {
+        if (1..=per).contains(&self.len) {
+            return vec![self];
+        }
+        let Self { start, len, outputs } = self;
+        let piece =
+            |at| Self { start: start + at, len: per.min(len - at), outputs: SmallVec::new() };
+        let mut pieces: Vec<Self> = (0..len).step_by(per).map(piece).collect();
+        for (dtype, bytes) in outputs {
+            for (piece, bytes) in pieces.iter_mut().zip(bytes.chunks_mut(per * dtype.size())) {
+                piece.outputs.push((dtype, bytes));
+            }
+        }
+        pieces
+    }
+
+    /// `len` elements of output `index`, which are words, from the one at `at` in the chunk on.
+    pub fn words(&mut self, index: usize, at: usize, len: usize) -> &mut [u32] {
+        words(self.outputs[index].1, at, len)
+    }
+
+    /// Runs `machine` over the chunk and stores its roots as the outputs. `acc` holds what the
+    /// form combined for the elements of the chunk, if it does.
+    pub fn write(&mut self, machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], acc: &[u32]) {
+        let mut done = 0;
+        while done < self.len {
+            let len = TILE.min(self.len - done);
+            let acc = acc.get(done..done + len).unwrap_or(&[]);
+            let span = Span { inputs, start: self.start + done, len, acc };
+            self.write_tile(machine, span, done);
+            done += len;
+        }
+    }
+
+    /// Runs `machine` over `span`, which begins `at` elements into the chunk.
+    pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: Span<'_>, at: usize) {
+        let mut places = Places::new();
+        let mut elsewhere = false;
+        for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
+            let place = lies_in_place(machine, index, *dtype).then(|| words(bytes, at, span.len));
+            elsewhere |= place.is_none();
+            places.push(place);
+        }
+        machine.run_to(span, places);
+        if elsewhere {
+            self.store_others(machine, span, at);
+        }
+    }
+
+    /// Stores the roots that were not computed in their places.
+    fn store_others(&mut self, machine: &Machine<'_>, span: Span<'_>, at: usize) {
+        for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
+            if !lies_in_place(machine, index, *dtype) {
+                let range = at * dtype.size()..(at + span.len) * dtype.size();
+                store(*dtype, machine.root(index, span), &mut bytes[range]);
+            }
+        }
+    }
+}
+
+/// Whether root `index` is computed where the output of `dtype` lies.
+fn lies_in_place(machine: &Machine<'_>, index: usize, dtype: DType) -> bool {
+    !matches!(dtype, DType::F16 | DType::Bool) && machine.has_place(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 203;
+
+    fn outputs() -> [HostBuffer; 2] {
+        [DType::U32, DType::F16].map(|dtype| HostBuffer::try_zeroed(dtype, LEN).unwrap())
+    }
+
+    #[test]
+    fn threads_write_to_ranges_of_their_own() {
+        const RANGE: usize = 7;
+        let mut outputs = outputs();
+        let shared = Shared::new(&mut outputs);
+        let write = |thread: usize| {
+            for start in (thread * RANGE..LEN).step_by(3 * RANGE) {
+                // SAFETY: each thread has every third range.
+                let chunk = unsafe { shared.chunk(start, RANGE.min(LEN - start)) };
+                for (_, bytes) in chunk.outputs {
+                    bytes.iter_mut().for_each(|byte| *byte += 1 + thread as u8);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                scope.spawn(move || write(thread));
+            }
+        });
+        for output in outputs {
+            let mut bytes = output.bytes().iter().enumerate();
+            let size = output.dtype().size();
+            assert!(bytes.all(|(at, &byte)| usize::from(byte) == 1 + at / size / RANGE % 3));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "end <= self.len")]
+    fn no_range_reaches_beyond_the_outputs() {
+        let mut outputs = outputs();
+        let shared = Shared::new(&mut outputs);
+        // SAFETY: nobody else uses them.
+        let _chunk = unsafe { shared.chunk(LEN - 3, 4) };
+    }
+}

@@ -1,0 +1,37 @@
+//! Kernels of the user's own: what they compute on the host is a function of the user's.
+
+use smallvec::SmallVec;
+
+use super::Job;
+use crate::base::panic::caught;
+use crate::error::{DeviceError, file_and_line};
+use crate::exec::HostBuffer;
+use crate::ops::Elements;
+use crate::plan::OwnForm;
+
+/// Has the user's function compute the output, which is 0 before.
+pub(super) fn run(
+    job: &Job<'_>,
+    form: &OwnForm,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
+    let (step, [output]) = (job.step, outputs) else {
+        return Err(DeviceError::broken("a kernel of the user's own has one result"));
+    };
+    output.bytes_mut().fill(0);
+    let Some(function) = form.kernel.function.filter(|_| form.runs) else { return Ok(()) };
+    let function = job.functions.get(function as usize);
+    let function = function.ok_or_else(|| DeviceError::broken("a function was never given"))?;
+    let elements = |&input: &u16| {
+        let value = step.operands[usize::from(input)].source.value()?;
+        let buffer = job.values[value.index()].as_deref()?;
+        Some(Elements { dtype: buffer.dtype(), bytes: buffer.bytes() })
+    };
+    let inputs: Option<SmallVec<[Elements<'_>; 4]>> = form.inputs.iter().map(elements).collect();
+    let inputs = inputs.ok_or_else(|| DeviceError::broken("an input was never computed"))?;
+    caught(|| function.call(&inputs, output.bytes_mut())).map_err(|message| DeviceError::Panicked {
+        place: file_and_line(step.place),
+        op: "wgsl",
+        message,
+    })
+}

@@ -1,0 +1,388 @@
+//! Host memory that is used again by later runs.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use crate::base::dtype::{DType, Element};
+use crate::base::sync::{Arc, Mutex, MutexGuard};
+use crate::error::DeviceError;
+use crate::exec::janitor::Sweep;
+use crate::exec::memory::MemoryCounts;
+use crate::exec::{HostBuffer, Origin, memory};
+
+/// Bytes that the pool holds on to at most.
+const BUDGET: usize = 1 << 30;
+/// Buffers of one class of sizes that the pool knows at most, all of which it looks through for one that fits while
+/// other runs wait for it.
+const MOST: usize = 128;
+
+/// Buffers of earlier runs. Results are kept too, and used again once their last other holder
+/// is gone.
+#[derive(Debug, Default)]
+pub(crate) struct CpuPool(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// By the power of two below their capacity, and in each the oldest first.
+    classes: Vec<VecDeque<Entry>>,
+    /// Of each class, how many were handed over since the last sweep for which no vector of the user's own has come.
+    owed: Vec<usize>,
+    bytes: usize,
+    /// How many were given so far.
+    given: u64,
+    /// How many had been at the last sweep.
+    swept: u64,
+    counts: MemoryCounts,
+}
+
+#[derive(Debug)]
+struct Entry {
+    buffer: Arc<HostBuffer>,
+    capacity: usize,
+    /// How many were given before it.
+    age: u64,
+}
+
+/// Buffers to be freed.
+type Freed = SmallVec<[Arc<HostBuffer>; 2]>;
+
+fn class(capacity: usize) -> usize {
+    capacity.max(1).ilog2() as usize
+}
+
+impl CpuPool {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock()
+    }
+
+    /// Has `choose` take out what is to be freed, which is done once the pool is not held any more: to free takes long.
+    fn let_go(&self, choose: impl FnOnce(&mut Kept, &mut Freed)) {
+        let mut freed = Freed::new();
+        choose(&mut self.kept(), &mut freed);
+    }
+
+    /// Memory for at least `words` words, and not for many times as many.
+    pub fn take(&self, words: usize) -> Option<Vec<u32>> {
+        if words == 0 {
+            return None;
+        }
+        let mut kept = self.kept();
+        let taken = kept.idle(words);
+        kept.counts.hits += u64::from(taken.is_some());
+        kept.counts.misses += u64::from(taken.is_none());
+        drop(kept);
+        taken.and_then(|buffer| Arc::try_unwrap(buffer).ok()).map(HostBuffer::into_words)
+    }
+
+    /// A buffer of `len` elements of type `dtype`, which are [unspecified](HostBuffer::recycled), and whether its memory
+    /// was used before.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the host has no such memory, without what lies idle here either.
+    pub fn buffer(&self, dtype: DType, len: usize) -> Result<(HostBuffer, bool), DeviceError> {
+        if let Some(words) = self.take(HostBuffer::words_for(dtype, len)) {
+            return Ok((HostBuffer::recycled(dtype, len, words), true));
+        }
+        let fresh = HostBuffer::try_zeroed(dtype, len).or_else(|_| {
+            self.trim();
+            HostBuffer::try_zeroed(dtype, len)
+        });
+        Ok((fresh?, false))
+    }
+
+    /// A buffer of `data`, in memory that was used before if there is any.
+    ///
+    /// # Errors
+    /// As [`buffer`](Self::buffer).
+    pub fn filled<T: Element>(&self, data: &[T]) -> Result<HostBuffer, DeviceError> {
+        self.holding(T::DTYPE, bytemuck::cast_slice(data))
+    }
+
+    /// As [`filled`](Self::filled), with the bytes of elements of type `dtype`.
+    pub fn holding(&self, dtype: DType, bytes: &[u8]) -> Result<HostBuffer, DeviceError> {
+        let (mut buffer, _) = self.buffer(dtype, bytes.len() / dtype.size())?;
+        memory::copy(bytes, buffer.bytes_mut());
+        Ok(buffer)
+    }
+
+    /// Keeps `buffer` for a later run; the oldest make room. A vector of the user's own is kept in return for memory that
+    /// was [handed over](Self::hand_over) alone: where every run brings one, they would pile up.
+    pub fn give(&self, buffer: Arc<HostBuffer>) {
+        if buffer.capacity() == 0 {
+            return;
+        }
+        self.let_go(|kept, freed| {
+            if buffer.origin() == Origin::Caller && !kept.owes(class(buffer.capacity())) {
+                freed.push(buffer);
+                return;
+            }
+            let class = kept.add(buffer);
+            kept.make_room(class, freed);
+        });
+    }
+
+    /// `buffer` for good, if nobody but its caller and the pool holds it.
+    ///
+    /// # Errors
+    /// `buffer`, if somebody else does.
+    pub fn hand_over(&self, buffer: Arc<HostBuffer>) -> Result<HostBuffer, Arc<HostBuffer>> {
+        let mut kept = self.kept();
+        let class = class(buffer.capacity());
+        let entries = kept.classes.get(class);
+        let own =
+            entries.and_then(|all| all.iter().rposition(|it| Arc::ptr_eq(&it.buffer, &buffer)));
+        if let Some(at) = own.filter(|_| Arc::strong_count(&buffer) == 2) {
+            kept.remove(class, at);
+            kept.owed[class] += 1;
+        }
+        drop(kept);
+        Arc::try_unwrap(buffer)
+    }
+
+    /// What the pool counts. Live is what results lie in that somebody holds; what runs write to while they run is not
+    /// known here.
+    pub fn counts(&self) -> MemoryCounts {
+        let kept = self.kept();
+        let entries = kept.classes.iter().flatten();
+        let live = entries.filter(|entry| Arc::strong_count(&entry.buffer) > 1);
+        let live_bytes = live.map(|entry| 4 * entry.capacity as u64).sum();
+        MemoryCounts { live_bytes, idle_bytes: kept.bytes as u64 - live_bytes, ..kept.counts }
+    }
+
+    /// Forgets all buffers.
+    pub fn trim(&self) {
+        self.let_go(|kept, freed| kept.let_go_while(|_| true, freed));
+    }
+}
+
+impl Kept {
+    /// A buffer that nobody else holds, for at least `words` words and not for more than four times as many.
+    fn idle(&mut self, words: usize) -> Option<Arc<HostBuffer>> {
+        let fitting = words..=words.saturating_mul(4);
+        let fits = |entry: &Entry| {
+            fitting.contains(&entry.capacity) && Arc::strong_count(&entry.buffer) == 1
+        };
+        let first = class(words);
+        (first..=first + 2).find_map(|class| {
+            // What was used last is in the caches yet.
+            let at = self.classes.get(class)?.iter().rposition(fits)?;
+            self.remove(class, at)
+        })
+    }
+
+    /// The class that it belongs to.
+    fn add(&mut self, buffer: Arc<HostBuffer>) -> usize {
+        let (capacity, age) = (buffer.capacity(), self.given);
+        let class = class(capacity);
+        if self.classes.len() <= class {
+            self.classes.resize_with(class + 1, VecDeque::new);
+            self.owed.resize(class + 1, 0);
+        }
+        self.classes[class].push_back(Entry { buffer, capacity, age });
+        self.given += 1;
+        self.bytes += 4 * capacity;
+        self.counts.peak_bytes = self.counts.peak_bytes.max(self.bytes as u64);
+        class
+    }
+
+    /// Whether one of `class` was handed over for which none has come; it has now.
+    fn owes(&mut self, class: usize) -> bool {
+        let owed = self.owed.get_mut(class).filter(|owed| **owed > 0);
+        owed.map(|owed| *owed -= 1).is_some()
+    }
+
+    fn remove(&mut self, class: usize, at: usize) -> Option<Arc<HostBuffer>> {
+        let entry = self.classes[class].remove(at)?;
+        self.bytes -= 4 * entry.capacity;
+        Some(entry.buffer)
+    }
+
+    /// Lets go of the oldest where there are too many, now that there is one more of `class`.
+    fn make_room(&mut self, class: usize, freed: &mut Freed) {
+        if self.classes[class].len() > MOST {
+            self.let_go_of_oldest(class, freed);
+        }
+        while self.bytes > BUDGET {
+            let ages = self.classes.iter().map(|entries| entries.front().map(|entry| entry.age));
+            let fronts = ages.enumerate().filter_map(|(class, age)| Some((age?, class)));
+            let Some((_, class)) = fronts.min() else { break };
+            self.let_go_of_oldest(class, freed);
+        }
+    }
+
+    /// Lets go of the oldest of each class while `goes` says so of it.
+    fn let_go_while(&mut self, goes: impl Fn(&Entry) -> bool, freed: &mut Freed) {
+        for class in 0..self.classes.len() {
+            while self.classes[class].front().is_some_and(&goes) {
+                self.let_go_of_oldest(class, freed);
+            }
+        }
+    }
+
+    /// Takes the oldest of a class out. What somebody else holds is theirs alone from here on, so that they may have it
+    /// [handed over](CpuPool::hand_over) at once.
+    fn let_go_of_oldest(&mut self, class: usize, freed: &mut Freed) {
+        let oldest = self.remove(class, 0);
+        freed.extend(oldest.filter(|buffer| Arc::strong_count(buffer) == 1));
+    }
+}
+
+impl Sweep for CpuPool {
+    fn sweep(&self) {
+        self.let_go(|kept, freed| {
+            let now = kept.given;
+            let swept = std::mem::replace(&mut kept.swept, now);
+            kept.let_go_while(|entry| entry.age < swept, freed);
+            kept.owed.fill(0);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_filled_again() {
+        let pool = CpuPool::default();
+        let first = pool.filled(&[1.0f32, 2.0, 3.0]).unwrap();
+        let address = first.words().as_ptr();
+        pool.give(Arc::new(first));
+        let second = pool.filled(&[true, false, true, true, false, true]).unwrap();
+        assert_eq!(second.as_slice::<bool>(), Some(&[true, false, true, true, false, true][..]));
+        assert_eq!(second.words().as_ptr(), address);
+        assert_eq!(pool.filled::<u32>(&[]).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_buffer_is_used_again_only_when_nobody_holds_it() {
+        let pool = CpuPool::default();
+        let held = Arc::new(HostBuffer::from_slice(&[1u32; 100]));
+        pool.give(held.clone());
+        assert!(pool.take(100).is_none());
+        drop(held);
+        assert!(pool.take(101).is_none(), "too small");
+        assert!(pool.take(10).is_none(), "far too large");
+        assert_eq!(pool.take(60).map(|words| words.len()), Some(100));
+        assert!(pool.take(60).is_none());
+        pool.give(Arc::new(HostBuffer::from_slice::<u32>(&[])));
+        assert_eq!(pool.kept().bytes, 0, "nothing to use again");
+    }
+
+    #[test]
+    fn a_buffer_is_handed_over_once_nobody_else_holds_it() {
+        let pool = CpuPool::default();
+        let held = Arc::new(HostBuffer::from_slice(&[1u32; 100]));
+        pool.give(held.clone());
+        let refused = pool.hand_over(held.clone()).unwrap_err();
+        assert!(Arc::ptr_eq(&refused, &held) && pool.counts().live_bytes == 400);
+        drop(refused);
+        let address = held.words().as_ptr();
+        assert_eq!(pool.hand_over(held).unwrap().words().as_ptr(), address);
+        assert_eq!(pool.counts().live_bytes + pool.counts().idle_bytes, 0);
+        let unknown = Arc::new(HostBuffer::from_slice(&[1u32]));
+        assert_eq!(pool.hand_over(unknown).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn vectors_of_the_user_s_own_are_kept_in_return_for_memory_that_was_handed_over() {
+        let pool = CpuPool::default();
+        let idle = || pool.counts().idle_bytes;
+        let own = |len| Arc::new(HostBuffer::try_from_vec(vec![1u32; len]).unwrap());
+        let hand_over = |len| {
+            let held = Arc::new(HostBuffer::from_slice(&vec![1u32; len]));
+            pool.give(Arc::clone(&held));
+            drop(pool.hand_over(held).unwrap());
+        };
+        pool.give(own(100));
+        assert_eq!(idle(), 0, "nothing was handed over");
+        hand_over(100);
+        (0..3).for_each(|_| pool.give(own(1000)));
+        assert_eq!(idle(), 0, "far larger than what was handed over");
+        (0..3).for_each(|_| pool.give(own(100)));
+        assert_eq!(idle(), 400, "one for one");
+        let words = pool.take(100).unwrap();
+        pool.give(Arc::new(HostBuffer::recycled(DType::U32, 100, words)));
+        assert_eq!(idle(), 400, "the pool's own by now");
+        pool.trim();
+        hand_over(100);
+        pool.sweep();
+        pool.give(own(100));
+        assert_eq!(idle(), 0, "too long ago");
+    }
+
+    #[test]
+    fn what_is_not_used_between_two_sweeps_is_freed() {
+        let pool = CpuPool::default();
+        let buffer = |len| Arc::new(HostBuffer::from_slice(&vec![1u32; len]));
+        [100, 10_000, 1_000_000].into_iter().for_each(|len| pool.give(buffer(len)));
+        let held = buffer(500);
+        pool.give(held.clone());
+        let counts = pool.counts();
+        assert_eq!((counts.live_bytes, counts.idle_bytes), (2_000, 4 * 1_010_100));
+        pool.sweep();
+        assert_eq!(pool.counts(), counts, "used since the sweep before, of which there is none");
+        let words = pool.take(10_000).unwrap();
+        pool.give(Arc::new(HostBuffer::recycled(DType::U32, 10_000, words)));
+        pool.sweep();
+        let counts = pool.counts();
+        assert_eq!((counts.live_bytes, counts.idle_bytes), (0, 40_000));
+        assert_eq!((counts.hits, counts.misses, counts.peak_bytes), (1, 0, 4 * 1_010_600));
+        assert_eq!(held.len(), 500, "its holder has it still");
+        pool.sweep();
+        assert_eq!(pool.counts().idle_bytes, 0);
+        pool.give(buffer(5));
+        pool.trim();
+        assert_eq!(pool.counts().idle_bytes, 0);
+    }
+
+    #[test]
+    fn the_oldest_make_room_for_more_than_the_pool_looks_through() {
+        let pool = CpuPool::default();
+        (0..MOST + 9).for_each(|at| pool.give(Arc::new(HostBuffer::from_slice(&[at as u32; 2]))));
+        assert_eq!(pool.counts().idle_bytes, 8 * MOST as u64);
+        let mut left: Vec<u32> = (0..MOST).map(|_| pool.take(2).unwrap()[0]).collect();
+        left.sort_unstable();
+        assert_eq!(left, (9..MOST as u32 + 9).collect::<Vec<_>>());
+        assert!(pool.take(2).is_none());
+    }
+
+    /// Threads take, hold, give and hand over, while another sweeps: what somebody holds is never written by anybody
+    /// else.
+    #[test]
+    fn no_memory_has_two_owners() {
+        let pool = CpuPool::default();
+        let own = |thread: u32| {
+            for round in 0..3000 {
+                let tag = round * 8 + thread;
+                let (mut buffer, _) = pool.buffer(DType::U32, 64 + tag as usize % 3).unwrap();
+                buffer.as_slice_mut::<u32>().unwrap().fill(tag);
+                let held = Arc::new(buffer);
+                pool.give(Arc::clone(&held));
+                std::thread::yield_now();
+                let intact = |buffer: &HostBuffer| {
+                    buffer.as_slice::<u32>().unwrap().iter().all(|&x| x == tag)
+                };
+                assert!(intact(&held), "written while it was held");
+                if round % 2 == 0 {
+                    let mut owned = pool.hand_over(held).expect("nobody else has it");
+                    assert!(intact(&owned), "written while it was handed over");
+                    owned.as_slice_mut::<u32>().unwrap().fill(u32::MAX);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let own = &own;
+            let owners: Vec<_> = (0..3).map(|thread| scope.spawn(move || own(thread))).collect();
+            while !owners.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                pool.sweep();
+                assert!(pool.counts().live_bytes <= 3 * 4 * 256);
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(pool.counts().live_bytes, 0);
+        pool.trim();
+        assert_eq!(pool.counts().idle_bytes, 0);
+    }
+}

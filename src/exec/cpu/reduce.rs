@@ -1,0 +1,271 @@
+//! The reduce form: elements combined along some axes.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::fold::{Extreme, Fold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt};
+use super::input::Input;
+use super::machine::{Machine, Span};
+use super::order::{First, Order};
+use super::output::{for_each, map_each, parts, split};
+use super::tape::{TILE, Tape};
+use super::{Hole, Job};
+use crate::base::dtype::Ty;
+use crate::base::shape::View;
+use crate::exec::HostBuffer;
+use crate::ops::Combine;
+use crate::plan::{ReduceForm, Space};
+
+/// Computes the outputs of a reduction.
+pub(super) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
+    let ty = job.step.expr.ty(reduce.prologue);
+    match (reduce.combine, ty) {
+        (Combine::Sum, Ty::F32) => combine(job, reduce, &SumF32, outputs),
+        (Combine::Sum, _) => combine(job, reduce, &SumInt, outputs),
+        (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32, outputs),
+        (Combine::Prod, _) => combine(job, reduce, &ProdInt, outputs),
+        (Combine::Max, _) => {
+            combine(job, reduce, &Extreme(Order::by_value(ty, First::Greatest)), outputs);
+        }
+        (Combine::Min, _) => {
+            combine(job, reduce, &Extreme(Order::by_value(ty, First::Least)), outputs);
+        }
+        (Combine::ArgMax, _) => {
+            combine(job, reduce, &Position(Order::by_number(ty, First::Greatest)), outputs);
+        }
+        (Combine::ArgMin, _) => {
+            combine(job, reduce, &Position(Order::by_number(ty, First::Least)), outputs);
+        }
+        (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp, outputs),
+    }
+}
+
+/// Combines the elements of each point of the outer space, and makes the outputs of what comes of it.
+fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut [HostBuffer]) {
+    let outer: usize = reduce.outer.iter().product();
+    let inner: usize = reduce.inner.iter().product();
+    let of_results = job.inputs(Space::Out);
+    let after = Results { tape: job.tape(Hole::After, &job.roots(), &of_results), of_results };
+    if outer * inner == 0 {
+        return after.write(&vec![fold.finish(fold.empty()); outer], outputs);
+    }
+    let columns = by_columns(job, reduce);
+    let turn = reduce.outer.len();
+    let inputs = job.inputs_through(Space::Main, |view| match columns {
+        true => Cow::Owned(rotated(view, turn)),
+        false => Cow::Borrowed(view),
+    });
+    let tape = job.tape(Hole::Before, &[reduce.prologue], &inputs);
+    let walk = Walk { fold, inputs: &inputs, outer, inner, columns };
+    let cost = (outer as u64).saturating_mul(inner as u64).saturating_mul(tape.flops() + 2);
+    let parts = parts(cost.saturating_add(outer as u64 * after.tape.flops()));
+    let blocks = walk.blocks(parts);
+    if blocks.iter().all(|block| block.inner.len() == inner) {
+        let chunks = split(outputs, outer, parts, walk.outer_unit());
+        let worker = || (Machine::new(tape), Machine::new(after.tape), Vec::new());
+        return for_each(chunks, worker, |(before, machine, states), mut chunk| {
+            for at in (0..chunk.len).step_by(TILE) {
+                let start = chunk.start + at;
+                let len = TILE.min(chunk.len - at);
+                walk.block(before, &Block { outer: start..start + len, inner: 0..inner }, states);
+                let mut acc = [0; TILE];
+                for (lane, &state) in acc.iter_mut().zip(&*states) {
+                    *lane = fold.finish(state);
+                }
+                let span = Span { inputs: &after.of_results, start, len, acc: &acc[..len] };
+                chunk.write_tile(machine, span, at);
+            }
+        });
+    }
+    after.write(&walk.merged(&blocks, tape), outputs);
+}
+
+/// What is made of the combined values.
+struct Results<'a> {
+    tape: &'a Tape,
+    of_results: Vec<Option<Input<'a>>>,
+}
+
+impl Results<'_> {
+    /// Makes the outputs of `acc`, the combined values of all points.
+    fn write(&self, acc: &[u32], outputs: &mut [HostBuffer]) {
+        for_each(
+            split(outputs, acc.len(), parts(acc.len() as u64 * self.tape.flops()), TILE),
+            || Machine::new(self.tape),
+            |machine, mut chunk| {
+                let acc = &acc[chunk.start..chunk.start + chunk.len];
+                chunk.write(machine, &self.of_results, acc);
+            },
+        );
+    }
+}
+
+/// Whether neighbours in memory are neighbours in the outer space rather than the inner one, as in columns, and in
+/// windows that touch or overlap.
+fn by_columns(job: &Job<'_>, reduce: &ReduceForm) -> bool {
+    let last = |view: &View, axes: Range<usize>| {
+        let axis = axes.rev().find(|&axis| view.dims[axis] > 1)?;
+        let stride = view.strides[axis].unsigned_abs();
+        (stride != 0).then_some((stride, view.dims[axis]))
+    };
+    let split = reduce.outer.len();
+    let inner_points: usize = reduce.inner.iter().product();
+    let mut votes = 0i64;
+    for operand in job.step.operands.iter().filter(|operand| operand.space == Space::Main) {
+        let view = &operand.view;
+        let (outer, inner) = (last(view, 0..split), last(view, split..view.dims.len()));
+        if let (Some((outer, _)), Some((inner, len))) = (outer, inner) {
+            let windows = len < inner_points && outer <= inner * len as u64;
+            votes += if outer < inner || windows { 1 } else { -1 };
+        }
+    }
+    votes > 0
+}
+
+/// The view with its first `turn` axes moved to the end.
+fn rotated(view: &View, turn: usize) -> View {
+    let mut view = view.clone();
+    view.dims.rotate_left(turn);
+    view.strides.rotate_left(turn);
+    view
+}
+
+/// A part of a reduction: some elements of some results.
+struct Block {
+    outer: Range<usize>,
+    inner: Range<usize>,
+}
+
+/// How the main space is walked.
+struct Walk<'a, F> {
+    fold: &'a F,
+    inputs: &'a [Option<Input<'a>>],
+    outer: usize,
+    inner: usize,
+    /// Whether the inputs run over `inner ++ outer` and not over `outer ++ inner`.
+    columns: bool,
+}
+
+impl<F: Fold> Walk<'_, F> {
+    /// About `parts` blocks that cover the space: of whole rows where there are enough of them.
+    fn blocks(&self, parts: usize) -> Vec<Block> {
+        let inner_unit = if self.columns { 16 } else { 4 * TILE };
+        let outer = ranges(self.outer, parts, self.outer_unit());
+        let inner = ranges(self.inner, parts.div_ceil(outer.len()), inner_unit);
+        let pair = |outer: &Range<usize>, inner: &Range<usize>| Block {
+            outer: outer.clone(),
+            inner: inner.clone(),
+        };
+        outer.iter().flat_map(|o| inner.iter().map(move |i| pair(o, i))).collect()
+    }
+
+    /// How many points of the outer space are cut off at a time.
+    fn outer_unit(&self) -> usize {
+        if self.columns { TILE } else { 1 }
+    }
+
+    /// The combined values of all points, of which `blocks` have parts each.
+    fn merged(&self, blocks: &[Block], tape: &Tape) -> Vec<u32> {
+        let of_block = |machine: &mut Machine<'_>, block: &Block| {
+            let mut states = Vec::new();
+            self.block(machine, block, &mut states);
+            states
+        };
+        let partial = map_each(blocks.iter(), || Machine::new(tape), of_block);
+        let mut states = vec![self.fold.empty(); self.outer];
+        // Blocks of one outer range come in the order of their inner ranges.
+        for (block, partial) in blocks.iter().zip(partial) {
+            for (state, later) in states[block.outer.clone()].iter_mut().zip(partial) {
+                self.fold.merge(state, later);
+            }
+        }
+        states.into_iter().map(|state| self.fold.finish(state)).collect()
+    }
+
+    /// The results of a block, in `states`.
+    fn block(&self, machine: &mut Machine<'_>, block: &Block, states: &mut Vec<F::State>) {
+        states.clear();
+        states.resize(block.outer.len(), self.fold.empty());
+        match self.columns {
+            false if self.inner <= TILE && block.inner.len() == self.inner => {
+                self.short_rows(machine, block, states);
+            }
+            false => self.long_rows(machine, block, states),
+            true if self.outer <= TILE && block.outer.len() == self.outer => {
+                self.short_columns(machine, block, states);
+            }
+            true => self.long_columns(machine, block, states),
+        }
+    }
+
+    /// Runs the prologue over `len` elements from `start` on and hands its lanes to `take`.
+    fn tile(&self, machine: &mut Machine<'_>, start: usize, len: usize, take: impl FnOnce(&[u32])) {
+        let span = Span { inputs: self.inputs, start, len, acc: &[] };
+        machine.run(span);
+        take(machine.root(0, span));
+    }
+
+    /// Several whole rows a tile.
+    fn short_rows(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        let rows = TILE / self.inner;
+        for (i, states) in states.chunks_mut(rows).enumerate() {
+            let start = (block.outer.start + i * rows) * self.inner;
+            self.tile(machine, start, states.len() * self.inner, |lanes| {
+                for (state, lanes) in states.iter_mut().zip(lanes.chunks(self.inner)) {
+                    self.fold.row(state, lanes, 0);
+                }
+            });
+        }
+    }
+
+    /// Several tiles a row.
+    fn long_rows(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        let most = machine.longest_span();
+        for (row, state) in block.outer.clone().zip(states) {
+            for at in block.inner.clone().step_by(most) {
+                let len = most.min(block.inner.end - at);
+                self.tile(machine, row * self.inner + at, len, |lanes| {
+                    self.fold.row(state, lanes, at);
+                });
+            }
+        }
+    }
+
+    /// The elements of several positions a tile.
+    fn short_columns(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        let positions = TILE / self.outer;
+        for at in block.inner.clone().step_by(positions) {
+            let len = positions.min(block.inner.end - at) * self.outer;
+            self.tile(machine, at * self.outer, len, |lanes| {
+                for (index, lanes) in (at..).zip(lanes.chunks(self.outer)) {
+                    self.fold.column(states, lanes, index);
+                }
+            });
+        }
+    }
+
+    /// Several tiles for the elements of one position.
+    fn long_columns(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+        for (i, states) in states.chunks_mut(TILE).enumerate() {
+            let first = block.outer.start + i * TILE;
+            for index in block.inner.clone() {
+                let start = index * self.outer + first;
+                // The next position lies further off than the hardware would look for it.
+                for input in self.inputs.iter().flatten() {
+                    input.fetch_ahead(start + self.outer, states.len());
+                }
+                self.tile(machine, start, states.len(), |lanes| {
+                    self.fold.column(states, lanes, index);
+                });
+            }
+        }
+    }
+}
+
+/// At most `parts` ranges that cover `0..len`, all but the last of whole `unit`s.
+fn ranges(len: usize, parts: usize, unit: usize) -> SmallVec<[Range<usize>; 8]> {
+    let per = len.div_ceil(parts.max(1)).next_multiple_of(unit);
+    (0..len).step_by(per).map(|start| start..len.min(start + per)).collect()
+}

@@ -1,0 +1,192 @@
+//! The row form: normalisations along one axis.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use smallvec::{SmallVec, smallvec};
+
+use super::input::Input;
+use super::machine::{Machine, Span};
+use super::normalize::normalize;
+use super::output::{Chunk, for_each, parts, split, store};
+use super::tape::{TILE, Tape};
+use super::{Hole, Job};
+use crate::base::dtype::DType;
+use crate::base::shape::View;
+use crate::error::DeviceError;
+use crate::exec::HostBuffer;
+use crate::ops::RowKind;
+use crate::plan::{RowForm, Space};
+
+/// Computes the outputs of a row form.
+pub(super) fn run(
+    job: &Job<'_>,
+    row: &RowForm,
+    outputs: &mut [HostBuffer],
+) -> Result<(), DeviceError> {
+    let views = job.step.outputs.iter().map(|output| &output.view);
+    if views.clone().all(View::is_contiguous) {
+        rows(job, row, outputs);
+        return Ok(());
+    }
+    let ordered: Result<SmallVec<[HostBuffer; 1]>, DeviceError> =
+        outputs.iter().map(|output| HostBuffer::try_zeroed(output.dtype(), output.len())).collect();
+    let mut ordered = ordered?;
+    rows(job, row, &mut ordered);
+    for ((view, from), to) in views.zip(&ordered).zip(outputs) {
+        permute(from, view, to);
+    }
+    Ok(())
+}
+
+/// Computes the outputs in row-major order of the form's space.
+fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
+    let step = job.step;
+    let inputs = job.inputs(Space::Main);
+    let before = job.tape(Hole::Before, &[row.prologue], &inputs);
+    let after = job.tape(Hole::After, &job.roots(), &inputs);
+    let epsilon = row.epsilon.map_or(0.0, |at| step.scalars[usize::from(at)].value());
+    let len = outputs[0].len();
+    let flops = before.flops() + after.flops() + row.kind.flops();
+    // Short rows are taken several at a time.
+    let block = row.len * (TILE / row.len).max(1);
+    // Rows that are a result as they are, are written where it lies.
+    let in_place = outputs.len() == 1 && outputs[0].dtype() == DType::F32 && after.is_acc(0);
+    for_each(
+        split(outputs, len, parts(len as u64 * flops), block),
+        || Worker::new(row, epsilon, before, (!in_place).then_some(after)),
+        |worker, mut chunk| {
+            for at in (0..chunk.len).step_by(block) {
+                let count = block.min(chunk.len - at);
+                worker.block(&inputs, &mut chunk, at, count);
+            }
+        },
+    );
+}
+
+/// What a thread has of its own.
+struct Worker<'t> {
+    kind: RowKind,
+    epsilon: f64,
+    /// Elements of a row.
+    len: usize,
+    before: Machine<'t>,
+    /// Unless results are the rows as they are.
+    after: Option<Machine<'t>>,
+    /// Rows that the prologue computed, and normalised ones that something is done with.
+    computed: Vec<u32>,
+    normal: Vec<u32>,
+}
+
+impl<'t> Worker<'t> {
+    fn new(row: &RowForm, epsilon: f64, before: &'t Tape, after: Option<&'t Tape>) -> Self {
+        Self {
+            kind: row.kind,
+            epsilon,
+            len: row.len,
+            before: Machine::new(before),
+            after: after.map(Machine::new),
+            computed: Vec::new(),
+            normal: Vec::new(),
+        }
+    }
+
+    /// The results of `count` elements of whole rows, which begin `at` elements into the chunk. What lies in memory is
+    /// read from there, once.
+    fn block(
+        &mut self,
+        inputs: &[Option<Input<'_>>],
+        chunk: &mut Chunk<'_>,
+        at: usize,
+        count: usize,
+    ) {
+        let start = chunk.start + at;
+        if !self.before.reads_memory(0) {
+            self.computed.resize(count, 0);
+            fill(&mut self.before, inputs, start, &mut self.computed);
+        }
+        let from = match self.before.reads_memory(0) {
+            true => self.before.root(0, Span { inputs, start, len: count, acc: &[] }),
+            false => &self.computed,
+        };
+        let Some(after) = &mut self.after else {
+            let to = chunk.words(0, at, count);
+            return normalize(
+                self.kind,
+                self.epsilon,
+                self.len,
+                cast_slice(from),
+                cast_slice_mut(to),
+            );
+        };
+        self.normal.resize(count, 0);
+        let to = cast_slice_mut(&mut self.normal);
+        normalize(self.kind, self.epsilon, self.len, cast_slice(from), to);
+        write(after, inputs, chunk, at, &self.normal);
+    }
+}
+
+/// The prologue's lanes from `start` on.
+pub(super) fn fill(
+    machine: &mut Machine<'_>,
+    inputs: &[Option<Input<'_>>],
+    start: usize,
+    lanes: &mut [u32],
+) {
+    for (i, tile) in lanes.chunks_mut(TILE).enumerate() {
+        let span = Span { inputs, start: start + i * TILE, len: tile.len(), acc: &[] };
+        if machine.has_place(0) {
+            machine.run_to(span, smallvec![Some(tile)]);
+        } else {
+            machine.run(span);
+            tile.copy_from_slice(machine.root(0, span));
+        }
+    }
+}
+
+/// The outputs for the normalised `lanes`, which begin `at` elements into the chunk.
+pub(super) fn write(
+    machine: &mut Machine<'_>,
+    inputs: &[Option<Input<'_>>],
+    chunk: &mut Chunk<'_>,
+    at: usize,
+    lanes: &[u32],
+) {
+    for (i, acc) in lanes.chunks(TILE).enumerate() {
+        let at = at + i * TILE;
+        chunk.write_tile(
+            machine,
+            Span { inputs, start: chunk.start + at, len: acc.len(), acc },
+            at,
+        );
+    }
+}
+
+/// `to[view(i)] = from[i]`.
+pub(super) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
+    let (dtype, len) = (to.dtype(), to.len());
+    let input = Input::elements(&inverse(view), from);
+    for_each(
+        split(std::slice::from_mut(to), len, parts(len as u64 * 4), TILE),
+        || vec![0; TILE],
+        |lanes, mut chunk| {
+            for at in (0..chunk.len).step_by(TILE) {
+                let lanes = &mut lanes[..TILE.min(chunk.len - at)];
+                input.fetch(chunk.start + at, lanes);
+                let range = at * dtype.size()..(at + lanes.len()) * dtype.size();
+                store(dtype, lanes, &mut chunk.outputs[0].1[range]);
+            }
+        },
+    );
+}
+
+/// From an element of a value to the position of the point that `view`, a permutation, maps to it.
+fn inverse(view: &View) -> View {
+    let positions = View::contiguous(&view.shape());
+    let mut axes: SmallVec<[usize; 8]> =
+        (0..view.dims.len()).filter(|&axis| view.dims[axis] > 1).collect();
+    axes.sort_by_key(|&axis| std::cmp::Reverse(view.strides[axis]));
+    View {
+        dims: axes.iter().map(|&axis| view.dims[axis]).collect(),
+        strides: axes.iter().map(|&axis| positions.strides[axis]).collect(),
+        offset: 0,
+    }
+}

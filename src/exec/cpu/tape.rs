@@ -1,0 +1,226 @@
+//! Expressions compiled to tapes: short lists of instructions over registers of [`TILE`] lanes.
+
+use smallvec::SmallVec;
+
+use super::input::Input;
+use super::pair::Second;
+use crate::base::dtype::{Scalar, Ty};
+use crate::expr::{Binary, Expr, Failure, Node, Ref, Unary};
+
+/// Lanes of a register: the registers of a usual tape stay in the first-level cache.
+pub(super) const TILE: usize = 512;
+
+/// Where an instruction reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arg {
+    Register(u16),
+    /// What was computed as a root, which may lie in an output.
+    Root(u16),
+    /// An operand's memory as it lies.
+    Memory(u16),
+    Acc,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    /// Fetches an operand's elements.
+    Gather(u16),
+    Unary(Unary, Ty, Arg),
+    Binary(Binary, Ty, Arg, Arg),
+    /// The second operation on what the first makes of the first two arguments, and the third.
+    Pair(Binary, Second, [Arg; 3]),
+    Select(Arg, Arg, Arg),
+    Cast(Ty, Ty, Arg),
+    /// Fetches elements of a table.
+    Fetch(u16, Arg),
+    /// Passes on whether something failed, tells the site and the position.
+    Check(u16, [Arg; 3]),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Instruction {
+    pub op: Op,
+    /// A register or a root, and never one that the instruction reads.
+    pub out: Arg,
+}
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(super) struct Tape {
+    pub instructions: Vec<Instruction>,
+    /// Registers that hold one number all the time, and its bits.
+    pub constants: Vec<(u16, u32)>,
+    pub registers: u16,
+    pub roots: SmallVec<[Arg; 2]>,
+    /// By root, whether it may be given a place: it is computed, and for no other root.
+    pub own: SmallVec<[bool; 2]>,
+    flops: u64,
+}
+
+impl Tape {
+    /// Compiles `roots` for operands bound as `inputs`.
+    pub fn compile(
+        expr: &Expr,
+        roots: &[Ref],
+        scalars: &[Scalar],
+        inputs: &[Option<Input<'_>>],
+    ) -> Self {
+        let mut compiler = Compiler::new(expr, roots);
+        for r in expr.reachable(roots) {
+            let root = roots.iter().position(|&root| root == r);
+            compiler.node(r, root, scalars, inputs);
+        }
+        let roots_at: SmallVec<[Arg; 2]> = roots.iter().map(|r| compiler.args[r.index()]).collect();
+        let once = |root: &Arg| roots_at.iter().filter(|&other| other == root).count() == 1;
+        let is_own = |(index, root): (usize, &Arg)| *root == Arg::Root(index as u16) && once(root);
+        Self {
+            own: roots_at.iter().enumerate().map(is_own).collect(),
+            roots: roots_at,
+            instructions: compiler.instructions,
+            constants: compiler.constants,
+            registers: compiler.registers,
+            flops: expr.flops(roots) + 1,
+        }
+    }
+
+    /// Arithmetic cost of one element; at least 1.
+    pub fn flops(&self) -> u64 {
+        self.flops
+    }
+
+    /// The one of `inputs` that the only root is, if it is nothing but fetched.
+    pub fn fetched<'i, 'a>(&self, inputs: &'i [Option<Input<'a>>]) -> Option<&'i Input<'a>> {
+        match (&self.instructions[..], &self.roots[..]) {
+            (&[Instruction { op: Op::Gather(operand), out }], &[root]) if out == root => {
+                inputs[usize::from(operand)].as_ref()
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether root `index` is the combined value as it is.
+    pub fn is_acc(&self, index: usize) -> bool {
+        self.roots[index] == Arg::Acc
+    }
+}
+
+struct Compiler<'e> {
+    expr: &'e Expr,
+    /// How many readers of each node are still to come.
+    readers: Vec<u32>,
+    args: Vec<Arg>,
+    free: Vec<u16>,
+    registers: u16,
+    instructions: Vec<Instruction>,
+    constants: Vec<(u16, u32)>,
+}
+
+impl<'e> Compiler<'e> {
+    fn new(expr: &'e Expr, roots: &[Ref]) -> Self {
+        let mut readers = vec![0; expr.len()];
+        for r in expr.reachable(roots).into_iter().flat_map(|r| expr.node(r).operands()) {
+            readers[r.index()] += 1;
+        }
+        Self {
+            expr,
+            readers,
+            args: vec![Arg::Acc; expr.len()],
+            free: Vec::new(),
+            registers: 0,
+            instructions: Vec::new(),
+            constants: Vec::new(),
+        }
+    }
+
+    fn node(
+        &mut self,
+        r: Ref,
+        root: Option<usize>,
+        scalars: &[Scalar],
+        inputs: &[Option<Input<'_>>],
+    ) {
+        let arg = |r: Ref| self.args[r.index()];
+        let node = self.expr.node(r);
+        let op = match node {
+            Node::Acc => return,
+            Node::Const(c) => return self.constant(r, c.bits),
+            Node::Scalar(n) => return self.constant(r, scalars[usize::from(n)].lane_bits()),
+            Node::Load(n) => {
+                if matches!(inputs[usize::from(n)], Some(Input::Memory(_))) {
+                    self.args[r.index()] = Arg::Memory(n);
+                    return;
+                }
+                Op::Gather(n)
+            }
+            Node::Unary(op, x) => Op::Unary(op, self.expr.ty(x), arg(x)),
+            Node::Binary(op, x, y) => Op::Binary(op, self.expr.ty(x), arg(x), arg(y)),
+            Node::Select(c, x, y) => Op::Select(arg(c), arg(x), arg(y)),
+            Node::Cast(to, x) => Op::Cast(self.expr.ty(x), to, arg(x)),
+            Node::Fetch(n, at) => Op::Fetch(n, arg(at)),
+            Node::Check(n, Failure { holds, site, at }) => {
+                Op::Check(n, [arg(holds), arg(site), arg(at)])
+            }
+        };
+        let pair = self.pair(node);
+        let op = pair.map_or(op, |(op, _)| op);
+        let out = match (root, pair) {
+            (Some(root), _) => Arg::Root(root as u16),
+            // What the first operation of a pair wrote, none of the arguments is.
+            (None, Some((_, out))) => out,
+            (None, None) => Arg::Register(self.free.pop().unwrap_or_else(|| self.register())),
+        };
+        self.instructions.push(Instruction { op, out });
+        self.args[r.index()] = out;
+        self.release(node, out);
+    }
+
+    /// `node` with the last instruction, if the two are a pair and nothing else reads what that one wrote, which
+    /// is left out then, and what it would have written.
+    fn pair(&mut self, node: Node) -> Option<(Op, Arg)> {
+        let Node::Binary(second, x, y) = node else { return None };
+        let &Instruction { op: Op::Binary(first, Ty::F32, a, b), out } =
+            self.instructions.last()?
+        else {
+            return None;
+        };
+        let [from_x, from_y] = [x, y].map(|r| self.args[r.index()] == out);
+        let middle = if from_x { x } else { y };
+        let reads = u32::from(from_x) + u32::from(from_y);
+        let read_here_alone = reads > 0 && self.readers[middle.index()] == reads;
+        if !read_here_alone || !matches!(out, Arg::Register(_)) || !Second::follows(first) {
+            return None;
+        }
+        let second = Second::of(second, [from_x, from_y])?;
+        let third =
+            if from_x && from_y { a } else { self.args[if from_x { y } else { x }.index()] };
+        self.instructions.pop();
+        Some((Op::Pair(first, second, [a, b, third]), out))
+    }
+
+    /// Frees the registers of `node`'s operands that nobody reads later, but not `out`.
+    fn release(&mut self, node: Node, out: Arg) {
+        for operand in node.operands() {
+            let readers = &mut self.readers[operand.index()];
+            *readers -= 1;
+            let computed = !matches!(self.expr.node(operand), Node::Const(_) | Node::Scalar(_));
+            if *readers == 0
+                && computed
+                && self.args[operand.index()] != out
+                && let Arg::Register(register) = self.args[operand.index()]
+            {
+                self.free.push(register);
+            }
+        }
+    }
+
+    fn register(&mut self) -> u16 {
+        self.registers += 1;
+        self.registers - 1
+    }
+
+    fn constant(&mut self, r: Ref, bits: u32) {
+        let register = self.register();
+        self.constants.push((register, bits));
+        self.args[r.index()] = Arg::Register(register);
+    }
+}

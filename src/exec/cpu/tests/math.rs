@@ -1,0 +1,193 @@
+//! The scalar functions against `f64`, over all magnitudes and special values.
+
+use half::f16;
+
+use crate::exec::cpu::math::*;
+use crate::expr::reference::{Value, binary, unary};
+use crate::expr::{Binary, Unary};
+use crate::ops::Elementwise;
+
+/// Fails unless `got` is within the tolerance of `op` of `want`.
+fn close(op: Elementwise, x: &[f32], got: f32, want: f64) {
+    let def = op.def();
+    let rounded = want as f32;
+    if rounded.is_nan() || rounded.is_infinite() || got.is_nan() {
+        let near_overflow = want.abs() > f64::from(f32::MAX) * 0.999_999;
+        let same = got == rounded || (got.is_nan() && rounded.is_nan());
+        assert!(same || near_overflow, "{} {x:?}: {got} for {want}", def.name);
+        return;
+    }
+    let ulp = f64::from(rounded.abs().max(f32::MIN_POSITIVE)) * 2f64.powi(-23);
+    let allowed = def.tolerance.ulp * ulp + def.tolerance.abs + 2e-45;
+    let error = (f64::from(got) - want).abs();
+    assert!(error <= allowed, "{} {x:?}: {got} for {want}", def.name);
+}
+
+/// Floats of all sizes and kinds.
+fn samples() -> Vec<f32> {
+    let mut samples: Vec<f32> = (0..=u16::MAX)
+        .map(|high| {
+            f32::from_bits(u32::from(high) << 16 | u32::from(high).wrapping_mul(40_503) & 0xffff)
+        })
+        .collect();
+    for i in -20_000i16..20_000 {
+        samples.push(f32::from(i) * 0.01);
+        samples.push(f32::from(i) * 1e-4);
+    }
+    samples.extend([0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 88.722_84]);
+    samples
+}
+
+#[test]
+fn functions_of_one_argument_keep_their_tolerances_everywhere() {
+    type Case = (Elementwise, Unary, fn(f32) -> f32, f32);
+    let all = f32::INFINITY;
+    let cases: [Case; 11] = [
+        (Elementwise::Exp, Unary::Exp, exp, all),
+        (Elementwise::Expm1, Unary::Expm1, expm1, all),
+        (Elementwise::Log, Unary::Log, log, all),
+        (Elementwise::Log1p, Unary::Log1p, log1p, all),
+        (Elementwise::Sin, Unary::Sin, sin, 1e5),
+        (Elementwise::Cos, Unary::Cos, cos, 1e5),
+        (Elementwise::Tanh, Unary::Tanh, tanh, all),
+        (Elementwise::Erf, Unary::Erf, erf, all),
+        (Elementwise::Rsqrt, Unary::Rsqrt, rsqrt, all),
+        (Elementwise::Sign, Unary::Sign, sign, all),
+        (Elementwise::Round, Unary::Round, f32::round_ties_even, all),
+    ];
+    for (op, primitive, f, limit) in cases {
+        for x in samples() {
+            if x.abs() <= limit || x.abs() == all || x.is_nan() {
+                let want = unary(primitive, Value::F(f64::from(x))).number();
+                close(op, &[x], f(x), want);
+            }
+        }
+    }
+    assert!(sin(1e30).abs() <= 1.0 && cos(-3e38).abs() <= 1.0);
+}
+
+/// The error of `got` in units in the last place of the `f32` nearest to `want`.
+fn ulps(got: f32, want: f64) -> f64 {
+    let exponent = want.abs().max(f64::from(f32::MIN_POSITIVE)).log2().floor();
+    (f64::from(got) - want).abs() / (exponent - 23.0).exp2()
+}
+
+#[test]
+fn functions_keep_the_errors_that_their_documentation_states() {
+    type Case = (&'static str, fn(f32) -> f32, fn(f64) -> f64, f64);
+    let cases: [Case; 6] = [
+        ("exp", exp, f64::exp, 1.0),
+        ("expm1", expm1, f64::exp_m1, 1.5),
+        ("log", log, f64::ln, 1.0),
+        ("log1p", log1p, f64::ln_1p, 1.5),
+        ("tanh", tanh, f64::tanh, 1.5),
+        ("erf", erf, libm::erf, 1.5),
+    ];
+    // A prime, so that all low bits are met.
+    const STEP: usize = 1021;
+    for (name, f, exact, stated) in cases {
+        let mut worst = (0.0, 0.0);
+        for x in (0..=u32::MAX).step_by(STEP).map(f32::from_bits) {
+            let (got, want) = (f(x), exact(f64::from(x)));
+            // What overflows, what is no number, and subnormal results have tests of their own.
+            let normal = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
+            if normal.contains(&want.abs()) && ulps(got, want) > worst.0 {
+                worst = (ulps(got, want), x);
+            }
+        }
+        assert!(worst.0 <= stated, "{name}: {} ulp at {}", worst.0, worst.1);
+        assert!(worst.0 > 0.5 * stated, "{name}: only {} ulp", worst.0);
+    }
+}
+
+#[test]
+fn the_exponential_of_what_is_not_positive_is_that_of_all_to_the_bit() {
+    let sign = (-0.0_f32).to_bits();
+    let special = [0.0, -0.0, -1e-40, -87.336_55, -103.972_08, -104.0, -1e38, f32::NEG_INFINITY];
+    let negative = (sign..=u32::MAX).step_by(1021).map(f32::from_bits);
+    for x in special.into_iter().chain(negative) {
+        let (got, want) = (exp_nonpositive(x), exp(x));
+        assert!(got.to_bits() == want.to_bits() || got.is_nan() && x.is_nan(), "{got} for {x}");
+    }
+    assert!(exp_nonpositive(f32::NAN).is_nan());
+}
+
+#[test]
+fn powers_follow_c() {
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        1e-40,
+        -1e-40,
+        1.000_001,
+        1e30,
+        4_194_303.0,
+        4_194_303.5,
+        8_388_607.0,
+        8_388_607.5,
+        16_777_215.0,
+        16_777_216.0,
+        0.001,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MAX,
+        -f32::MAX,
+    ];
+    for x in special {
+        for y in special {
+            let want = binary(Binary::Pow, Value::F(x.into()), Value::F(y.into())).number();
+            close(Elementwise::Pow, &[x, y], pow(x, y), want);
+        }
+    }
+    for i in 1..400u16 {
+        for j in 0..400u16 {
+            let (x, y) = (f32::from(i) * 0.037, f32::from(j) * 0.2 - 40.0);
+            let want = f64::from(x).powf(f64::from(y));
+            let got = f64::from(pow(x, y));
+            let exact = want as f32;
+            assert!(
+                got == f64::from(exact) || (got - want).abs() <= want * 1.3e-7 + 2e-45,
+                "{x}^{y}: {got} for {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn rounding_to_f16_is_that_of_the_half_crate() {
+    for x in samples() {
+        for x in [x, x * 1e-5, x * 1e-20] {
+            let want = f16::from_f32(x).to_f32();
+            let got = round_f16(x);
+            assert!(
+                got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()),
+                "{x}: {got} for {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn shader_primitives_are_valid() {
+    let text = include_str!("../../../../shaders/math.wgsl");
+    let module =
+        naga::front::wgsl::parse_str(text).unwrap_or_else(|e| panic!("{}", e.emit_to_string(text)));
+    let mut validator = naga::valid::Validator::new(
+        naga::valid::ValidationFlags::all(),
+        naga::valid::Capabilities::empty(),
+    );
+    validator.validate(&module).unwrap();
+    for name in ["exp", "log", "log1p", "expm1", "sin", "cos", "tanh", "erf", "pow", "round_f16"] {
+        let name = format!("p_{name}");
+        assert!(module.functions.iter().any(|(_, f)| f.name.as_deref() == Some(&name)), "{name}");
+    }
+}

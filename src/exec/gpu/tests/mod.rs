@@ -1,0 +1,178 @@
+//! Hand-written kernels in hand-built plans, on whatever adapter there is.
+
+/// The adapter, or the end of the test where there is none.
+macro_rules! gpu_or_return {
+    () => {{
+        let Some(gpu) = gpu().await else { return };
+        gpu
+    }};
+}
+
+mod ahead;
+mod archive;
+mod failures;
+mod gather;
+mod losses;
+mod trips;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::base::dtype::DType;
+use crate::base::shape::Shape;
+use crate::base::test_device::found;
+use crate::base::trace::Timeline;
+use crate::codegen::{Binding, BufferRef, Dispatch};
+use crate::cost::Backend;
+use crate::exec::budget::Permit;
+use crate::exec::threads;
+use crate::graph::NodeId;
+use crate::plan::{Home, Plan, Value, ValueId};
+
+/// Any adapter.
+async fn gpu() -> Option<Gpu> {
+    let choice = AdapterChoice::best(None, true);
+    found(Gpu::open(&choice, None, ()).await)
+}
+
+/// A plan under construction.
+struct Builder(Plan);
+
+impl Builder {
+    fn new() -> Self {
+        Self(Plan::empty(Backend::Gpu))
+    }
+
+    fn value(&mut self, dtype: DType, len: usize, home: Home) -> ValueId {
+        let node = NodeId::default();
+        self.0.values.push(Value {
+            node,
+            op: "test",
+            place: std::panic::Location::caller(),
+            dtype,
+            shape: Shape::from(len),
+            home,
+        });
+        ValueId(self.0.values.len() as u32 - 1)
+    }
+
+    fn slot(&mut self, bytes: usize) -> usize {
+        self.0.slots.push(bytes as u64);
+        self.0.slots.len() - 1
+    }
+
+    /// An upload with a slot of `stored` bytes an element.
+    fn upload(&mut self, dtype: DType, len: usize, input: u32, stored: usize) -> ValueId {
+        let slot = Some(self.slot((len * stored).next_multiple_of(4)));
+        self.value(dtype, len, Home::Upload { input, slot })
+    }
+
+    fn result(&mut self, dtype: DType, len: usize, stored: usize) -> ValueId {
+        let slot = self.slot((len * stored).next_multiple_of(4));
+        self.value(dtype, len, Home::Slot(slot))
+    }
+}
+
+/// `out[i] = ` an expression of `x` = `in[i]` and the parameter `p`, over `len` words.
+fn map(out: ValueId, input: ValueId, expr: &str, p: u32, len: usize) -> Dispatch {
+    let wgsl = format!(
+        "@group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
+        @group(0) @binding(1) var<storage, read_write> out: array<u32>;
+        @group(0) @binding(2) var<storage, read> in: array<u32>;
+        @compute @workgroup_size(64)
+        fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+            let i = id.x;
+            if i >= params[0].x {{ return; }}
+            let p = params[0].y;
+            let x = in[i];
+            out[i] = {expr};
+        }}"
+    );
+    Dispatch {
+        label: format!("map {expr}"),
+        wgsl,
+        own: None,
+        buffers: vec![
+            Binding { buffer: BufferRef::Value(out), writes: true },
+            Binding { buffer: BufferRef::Value(input), writes: false },
+        ],
+        params: vec![len as u32, p, 0, 0],
+        groups: [len.div_ceil(64) as u32, 1, 1],
+    }
+}
+
+/// `x`, where no element may be above `p`.
+fn checked_map(out: ValueId, input: ValueId, p: u32, len: usize) -> Dispatch {
+    let mut dispatch = map(out, input, "check(x, p, i)", p, len);
+    dispatch.wgsl += "
+        @group(0) @binding(3) var<storage, read_write> failures: array<atomic<u32>>;
+        fn check(x: u32, p: u32, i: u32) -> u32 {
+            if x > p { atomicMax(&failures[0], ~i); }
+            return x;
+        }";
+    dispatch.buffers.push(Binding { buffer: BufferRef::Failures, writes: true });
+    dispatch
+}
+
+fn host<T: bytemuck::NoUninit>(values: &[T]) -> HostData {
+    Arc::new(bytemuck::cast_slice::<T, u8>(values).to_vec())
+}
+
+fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostData>) -> Job {
+    let kernels = gpu.compile_here(dispatches).unwrap();
+    Job {
+        plan: Arc::new(plan.0),
+        kernels,
+        uploads,
+        residents: Vec::new(),
+        permit: Permit::default(),
+        timeline: Timeline::default(),
+    }
+}
+
+/// `x + p` over `len` words.
+fn adder(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
+    let mut plan = Builder::new();
+    let x = plan.upload(DType::U32, len, 0, 4);
+    let y = plan.result(DType::U32, len, 4);
+    plan.0.downloads.push(y);
+    let kernels = gpu.compile_here(vec![map(y, x, "x + p", p, len)]).unwrap();
+    (Arc::new(plan.0), kernels)
+}
+
+fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
+    let (plan, kernels) = (Arc::clone(plan), Arc::clone(kernels));
+    Job {
+        plan,
+        kernels,
+        uploads: vec![host(data)],
+        residents: Vec::new(),
+        permit: Permit::default(),
+        timeline: Timeline::default(),
+    }
+}
+
+/// As on a thread that has nothing else to do: it may be kept waiting by what other tests open or compile.
+async fn here<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| threads::waiting(|| future.as_mut().poll(context))).await
+}
+
+/// Waits for what another thread does.
+async fn until(condition: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("waited in vain");
+}
+
+/// Fails instead of hanging.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future).await.expect("hangs")
+}

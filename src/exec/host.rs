@@ -1,0 +1,220 @@
+//! Element data in host memory.
+
+use super::memory;
+use crate::base::dtype::{DType, Element};
+use crate::error::DeviceError;
+
+/// A tensor's elements in row-major order, each in [`DType::size`] bytes. Aligned for every
+/// element type.
+#[derive(Clone, Debug)]
+pub(crate) struct HostBuffer {
+    dtype: DType,
+    len: usize,
+    /// At least the bytes of `len` elements; what lies beyond them is unspecified.
+    words: Vec<u32>,
+    origin: Origin,
+}
+
+/// Whose memory a buffer is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Allocated here.
+    Here,
+    /// A vector of the user's own.
+    Caller,
+}
+
+impl HostBuffer {
+    /// A copy of `data`.
+    ///
+    /// # Errors
+    /// As [`try_zeroed`](Self::try_zeroed).
+    pub fn try_from_slice<T: Element>(data: &[T]) -> Result<Self, DeviceError> {
+        let mut buffer = Self::try_zeroed(T::DTYPE, data.len())?;
+        buffer.write(data);
+        Ok(buffer)
+    }
+
+    #[cfg(test)]
+    pub fn from_slice<T: Element>(data: &[T]) -> Self {
+        Self::try_from_slice(data).expect("memory")
+    }
+
+    /// The elements of `data`, in its own memory where an element takes a word, else in a copy.
+    ///
+    /// # Errors
+    /// As [`try_zeroed`](Self::try_zeroed).
+    pub fn try_from_vec<T: Element>(data: Vec<T>) -> Result<Self, DeviceError> {
+        let len = data.len();
+        match bytemuck::try_cast_vec(data) {
+            Ok(words) => Ok(Self { dtype: T::DTYPE, len, words, origin: Origin::Caller }),
+            Err((_, data)) => Self::try_from_slice(&data),
+        }
+    }
+
+    /// Copies `data`, which is as long, over the elements.
+    pub fn write<T: Element>(&mut self, data: &[T]) {
+        memory::copy(bytemuck::cast_slice(data), self.bytes_mut());
+    }
+
+    /// `len` zeros.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
+    pub fn try_zeroed(dtype: DType, len: usize) -> Result<Self, DeviceError> {
+        let words = memory::try_zeroed(Self::words_for(dtype, len))?;
+        Ok(Self { dtype, len, words, origin: Origin::Here })
+    }
+
+    /// A buffer in the memory of `words`, which has room for it. Its elements are unspecified, but valid for `dtype`
+    /// unless that is `bool`, whose bytes the caller must write.
+    pub fn recycled(dtype: DType, len: usize, mut words: Vec<u32>) -> Self {
+        let needed = Self::words_for(dtype, len);
+        // Never shortened: to be long again would be to write all of it.
+        if words.len() < needed {
+            words.resize(needed, 0);
+        }
+        Self { dtype, len, words, origin: Origin::Here }
+    }
+
+    /// The memory, to be [`recycled`](Self::recycled).
+    pub fn into_words(self) -> Vec<u32> {
+        self.words
+    }
+
+    pub fn words_for(dtype: DType, len: usize) -> usize {
+        (len * dtype.size()).div_ceil(4)
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len * self.dtype.size()]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.dtype.size()]
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Words that the memory has room for.
+    pub fn capacity(&self) -> usize {
+        self.words.capacity()
+    }
+
+    /// The memory as 32-bit words, without the last partial one.
+    pub fn words(&self) -> &[u32] {
+        &self.words[..self.len * self.dtype.size() / 4]
+    }
+
+    /// The elements as a vector; empty if they are not of type `T`.
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        self.as_slice().map(memory::to_vec).unwrap_or_default()
+    }
+
+    /// The elements as a vector, in the memory that they lie in where an element is a word and most of that is used;
+    /// empty if they are not of type `T`.
+    pub fn into_vec<T: Element>(mut self) -> Vec<T> {
+        if !self.becomes_vec::<T>() {
+            return self.to_vec();
+        }
+        self.words.truncate(Self::words_for(self.dtype, self.len));
+        T::from_words(self.words).unwrap_or_else(|words| Self { words, ..self }.to_vec())
+    }
+
+    /// Whether [`into_vec`](Self::into_vec) takes the memory and copies nothing.
+    pub fn becomes_vec<T: Element>(&self) -> bool {
+        T::DTYPE == self.dtype && self.dtype.size() == 4 && self.capacity() <= 2 * self.len
+    }
+
+    /// The elements, or `None` if they are not of type `T`.
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        if T::DTYPE == self.dtype { T::in_place(self.bytes()) } else { None }
+    }
+
+    /// As [`as_slice`](Self::as_slice).
+    pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        if T::DTYPE == self.dtype { T::in_place_mut(self.bytes_mut()) } else { None }
+    }
+}
+
+impl AsRef<[u8]> for HostBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+
+    #[test]
+    fn memory_that_is_used_again_is_not_written_to_grow_back() {
+        let long = vec![7_u32; 100];
+        let short = HostBuffer::recycled(DType::F16, 9, long);
+        assert_eq!((short.len(), short.bytes().len(), short.words().len()), (9, 18, 4));
+        let again = HostBuffer::recycled(DType::U32, 100, short.into_words());
+        assert_eq!(again.words(), [7; 100]);
+        let short = HostBuffer::recycled(DType::U32, 60, again.into_words());
+        assert_eq!(short.into_vec::<u32>(), [7; 60]);
+    }
+
+    #[test]
+    fn slices_come_back_and_only_as_their_type() {
+        let halves = [1.5, -0.0, 65504.0].map(f16::from_f32);
+        let buffer = HostBuffer::from_slice(&halves);
+        assert_eq!(buffer.as_slice::<f16>(), Some(&halves[..]));
+        assert_eq!(buffer.bytes().len(), 6);
+        assert_eq!(buffer.as_slice::<f32>(), None);
+        assert_eq!(buffer.as_slice::<u32>(), None);
+        let truths = [true, false, true, true, false];
+        let mut buffer = HostBuffer::from_slice(&truths);
+        assert_eq!(buffer.as_slice::<bool>(), Some(&truths[..]));
+        buffer.bytes_mut()[1] = 7;
+        assert_eq!(buffer.as_slice::<bool>(), None, "7 is no truth value");
+        assert_eq!(HostBuffer::from_slice::<i32>(&[]).as_slice::<i32>(), Some(&[][..]));
+    }
+
+    #[test]
+    fn memory_is_handed_over_where_an_element_is_a_word() {
+        let address = |buffer: &HostBuffer| buffer.words().as_ptr().addr();
+        let buffer = HostBuffer::recycled(DType::F32, 5, vec![1.5f32.to_bits(); 7]);
+        let before = address(&buffer);
+        let values = buffer.into_vec::<f32>();
+        assert_eq!((values.as_ptr().addr(), &values[..]), (before, &[1.5; 5][..]));
+        let buffer = HostBuffer::recycled(DType::I32, 3, vec![7; 30]);
+        let before = address(&buffer);
+        let values = buffer.into_vec::<i32>();
+        assert_eq!(values, [7; 3]);
+        assert_ne!(values.as_ptr().addr(), before, "most of the memory would be of no use");
+        let halves = [1.0, -0.0, 3.0].map(f16::from_f32);
+        assert_eq!(HostBuffer::from_slice(&halves).into_vec::<f16>(), halves);
+        assert_eq!(
+            HostBuffer::from_slice(&[true, false, true]).into_vec::<bool>(),
+            [true, false, true]
+        );
+        assert!(HostBuffer::from_slice(&[1u32]).into_vec::<f32>().is_empty());
+        assert!(HostBuffer::from_slice::<u32>(&[]).into_vec::<u32>().is_empty());
+    }
+
+    #[test]
+    fn memory_is_recycled() {
+        let words = HostBuffer::from_slice(&[1u32, 2, 3]).into_words();
+        let capacity = words.capacity();
+        let buffer = HostBuffer::recycled(DType::F16, 5, words);
+        assert_eq!(buffer.len(), 5);
+        assert_eq!(buffer.into_words().capacity(), capacity, "nothing was allocated");
+    }
+}

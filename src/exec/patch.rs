@@ -1,0 +1,66 @@
+//! Elements that replace a part of a tensor where it lies.
+
+use crate::base::shape::Shape;
+
+/// Elements `at..at + size` along an axis: so many runs of `len` elements in row-major order, the first from `start`
+/// on, each `stride` past the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patch {
+    pub runs: usize,
+    len: usize,
+    start: usize,
+    stride: usize,
+}
+
+impl Patch {
+    /// Elements `at..at + size` along `axis` of a tensor of `shape`.
+    pub fn new(shape: &Shape, axis: usize, at: usize, size: usize) -> Self {
+        let (before, after) = shape.dims().split_at(axis);
+        let inner: usize = after[1..].iter().product();
+        let runs = before.iter().product();
+        Self { runs, len: size * inner, start: at * inner, stride: after[0] * inner }
+    }
+
+    /// Of each run where it begins among the new elements and in the tensor, and its length, in units of which an element
+    /// takes `size`.
+    pub fn copies(self, size: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        let Self { runs, len, start, stride } = self;
+        (0..runs).map(move |at| (at * len * size, (start + at * stride) * size, len * size))
+    }
+
+    /// Bytes from where a run begins to where the next does, of elements of `size` bytes.
+    pub fn spacing(self, size: usize) -> usize {
+        self.stride * size
+    }
+
+    /// Whether runs of elements of `size` bytes begin and end at whole words.
+    pub fn is_in_words(self, size: usize) -> bool {
+        [self.len, self.start, self.stride].iter().all(|&number| (number * size).is_multiple_of(4))
+    }
+
+    /// Writes the bytes of the new elements, which take `size` each, to those of the tensor.
+    pub fn apply(self, size: usize, new: &[u8], tensor: &mut [u8]) {
+        for (from, to, len) in self.copies(size) {
+            tensor[to..to + len].copy_from_slice(&new[from..from + len]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_goes_to_its_place() {
+        let patch = Patch::new(&[2, 4, 3].into(), 1, 2, 1);
+        let mut tensor = [0_u8; 24];
+        patch.apply(1, &[1, 2, 3, 4, 5, 6], &mut tensor);
+        let mut wanted = [0; 24];
+        wanted[6..9].copy_from_slice(&[1, 2, 3]);
+        wanted[18..21].copy_from_slice(&[4, 5, 6]);
+        assert_eq!(tensor, wanted);
+        assert_eq!(patch.spacing(2), 24);
+        assert!(patch.is_in_words(4) && !patch.is_in_words(2));
+        assert_eq!(Patch::new(&[5].into(), 0, 3, 2).copies(4).collect::<Vec<_>>(), [(0, 12, 8)]);
+    }
+}

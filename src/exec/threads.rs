@@ -1,0 +1,271 @@
+//! Work for other threads: all of it on one of them, or in parts that any of rayon's may do.
+
+mod handed;
+mod team;
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::thread::LocalKey;
+
+use rayon::spawn;
+use tokio::sync::oneshot::{self, Receiver};
+
+use crate::base::sync::Mutex;
+use crate::base::trace::from_here;
+
+/// Looks for the end of others' work before a thread sleeps: some tens of microseconds.
+const LOOKS: usize = 500;
+
+/// What sizes from which work is shared out, or memory is large, are divided by where every step is interpreted: so they
+/// are reached in time. A power of two.
+pub(crate) const SMALLER: usize = if cfg!(miri) { 1 << 9 } else { 1 };
+
+/// Does `work` for each of `items`, on this thread and those of rayon that are free, in any order: here if there is one.
+/// Each thread has its own state from `init`. `work` must not wait for others of rayon's threads.
+pub(crate) fn for_each<T: Send, S>(
+    mut items: Vec<T>,
+    init: impl Fn() -> S + Sync + Send,
+    work: impl Fn(&mut S, T) + Sync + Send,
+) {
+    if items.len() <= 1 {
+        return items.pop().into_iter().for_each(|item| work(&mut init(), item));
+    }
+    let helpers = count().min(items.len()) - 1;
+    let (items, next): (Vec<_>, _) =
+        (items.into_iter().map(Item::new).collect(), AtomicUsize::new(0));
+    let take = || items.get(next.fetch_add(1, Ordering::Relaxed)).and_then(Item::take);
+    team::together(helpers, &|| {
+        let mut item = take();
+        let mut state = item.is_some().then(&init);
+        while let (Some(taken), Some(state)) = (item, &mut state) {
+            work(state, taken);
+            item = take();
+        }
+    });
+}
+
+/// What one thread takes.
+struct Item<T>(Mutex<Option<T>>);
+
+impl<T> Item<T> {
+    fn new(item: T) -> Self {
+        Self(Mutex::new(Some(item)))
+    }
+
+    fn take(&self) -> Option<T> {
+        self.0.lock().take()
+    }
+}
+
+/// Copies `from` to `to`, which is as long, by `part` elements at a time.
+pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], part: usize) {
+    let parts = to.chunks_mut(part).zip(from.chunks(part));
+    for_each(parts.collect(), || (), |(), (to, from)| to.copy_from_slice(from));
+}
+
+/// Fills `to`, which may be memory that was never touched.
+pub(crate) fn fill(to: &mut [u32], word: u32) {
+    const PART: usize = 1 << 18;
+    for_each(to.chunks_mut(PART).collect(), || (), |(), part| part.fill(word));
+}
+
+/// As [`copy`], to memory that holds nothing yet.
+pub(crate) fn copy_to<T: Copy + Send + Sync>(from: &[T], to: &mut [MaybeUninit<T>], part: usize) {
+    let parts = to.chunks_mut(part).zip(from.chunks(part));
+    for_each(parts.collect(), || (), |(), (to, from)| _ = to.write_copy_of_slice(from));
+}
+
+/// The results of `work` for each item, in order, made as by [`for_each`]: on threads that stay. A driver may hang where
+/// one that used it ends while another closes a device.
+pub(crate) fn map_each<T: Send, S, R: Send>(
+    items: impl ExactSizeIterator<Item = T>,
+    init: impl Fn() -> S + Sync + Send,
+    work: impl Fn(&mut S, T) -> R + Sync + Send,
+) -> Vec<R> {
+    let mut results: Vec<Option<R>> = Vec::new();
+    results.resize_with(items.len(), || None);
+    let places = items.zip(&mut results).collect();
+    for_each(places, init, |state, (item, result)| *result = Some(work(state, item)));
+    results.into_iter().flatten().collect()
+}
+
+/// The result of `work`, done on one of rayon's threads: on this one if it is of rayon, since all of them may be
+/// waiting here for one that is free. If the future is dropped before a thread was free, nothing is done.
+pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    if does_work() {
+        return work();
+    }
+    result(hand_over(work)).await
+}
+
+/// As [`off_thread`], but by the thread that `leave` leaves it to.
+#[cfg(feature = "gpu")]
+pub(crate) fn begin_on<R: Send + 'static>(
+    leave: impl FnOnce(Work),
+    work: impl FnOnce() -> R + Send + 'static,
+) -> impl Future<Output = R> {
+    let (work, receiver) = parcel(work);
+    leave(Box::new(work));
+    result(receiver)
+}
+
+/// Work for another thread, which never panics.
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
+
+/// As [`off_thread`], but it begins at once.
+#[cfg(feature = "gpu")]
+pub(crate) fn begin<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> impl Future<Output = R> {
+    let begun = if does_work() { Ok(work()) } else { Err(hand_over(work)) };
+    async {
+        match begun {
+            Ok(done) => done,
+            Err(receiver) => result(receiver).await,
+        }
+    }
+}
+
+/// Whether this thread does what others hand over, so that it must not wait for what may not have begun.
+fn does_work() -> bool {
+    rayon::current_thread_index().is_some() || handed::is_spare()
+}
+
+/// Leaves `work` to one of rayon's threads.
+fn hand_over<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Receiver<thread::Result<R>> {
+    let (work, receiver) = parcel(work);
+    handed::hand_over(Box::new(work));
+    receiver
+}
+
+/// `work` for another thread, and where its result comes. A panic reaches who waits: on its own, rayon would end the
+/// process.
+fn parcel<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> (impl FnOnce() + Send, Receiver<thread::Result<R>>) {
+    let (sender, receiver) = oneshot::channel();
+    let work = from_here(work);
+    let work = move || {
+        // What nobody waits for any more is dropped, and what the user gave may panic then too.
+        let done = catch_unwind(AssertUnwindSafe(|| (!sender.is_closed()).then(work)));
+        if let Some(done) = done.transpose() {
+            drop(sender.send(done));
+        }
+    };
+    (work, receiver)
+}
+
+async fn result<R>(receiver: Receiver<thread::Result<R>>) -> R {
+    match receiver.await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => unreachable!("the sender sends before it is dropped"),
+    }
+}
+
+thread_local!(static WAITS: Cell<bool> = const { Cell::new(false) });
+
+/// The result of `wait`, which has nothing to do on this thread but to wait for a run: it may be done here
+/// ([`waits_here`]).
+#[cfg(any(feature = "blocking", test))]
+pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> R {
+    while_set(&WAITS, wait)
+}
+
+/// Whether this thread does nothing but wait for a run.
+pub(crate) fn waits_here() -> bool {
+    WAITS.get()
+}
+
+/// The result of `call`, during which `flag` is set on this thread. Afterwards it is what it was, after a panic too.
+pub(crate) fn while_set<R>(flag: &'static LocalKey<Cell<bool>>, call: impl FnOnce() -> R) -> R {
+    struct Restore(&'static LocalKey<Cell<bool>>, bool);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            self.0.set(self.1);
+        }
+    }
+
+    let _restore = Restore(flag, flag.replace(true));
+    call()
+}
+
+/// Threads that runs are shared out over.
+pub(crate) fn count() -> usize {
+    rayon::current_num_threads()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_item_is_taken_once() {
+        let all = |count| {
+            let done = Mutex::new(Vec::new());
+            for_each((0..count).collect(), || (), |(), item| done.lock().push(item));
+            let mut done = done.into_inner();
+            done.sort_unstable();
+            assert_eq!(done, (0..count).collect::<Vec<_>>());
+        };
+        for count in [0, 1, 2, 1000] {
+            all(count);
+            rayon::scope(|_| all(count));
+        }
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_their_items() {
+        for count in [0, 1, 2, 1000] {
+            let squares = map_each(0..count, || 0, |_, item| item * item);
+            assert_eq!(squares, (0..count).map(|item| item * item).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn all_of_rayon_s_threads_may_wait_at_once() {
+        let results = rayon::broadcast(|thread| {
+            let index = thread.index();
+            pollster::block_on(off_thread(move || index))
+        });
+        assert_eq!(results, (0..count()).collect::<Vec<_>>());
+    }
+
+    #[cfg(feature = "gpu")]
+    #[tokio::test]
+    async fn what_is_begun_is_done_before_anybody_waits() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let begun = begin(move || sender.send(()).map(|()| 5));
+        receiver.recv().expect("it was begun");
+        assert_eq!(begun.await, Ok(5));
+    }
+
+    #[tokio::test]
+    async fn a_panic_reaches_who_waits() {
+        let waiting = tokio::spawn(off_thread(|| panic!("as it should")));
+        assert!(waiting.await.unwrap_err().is_panic());
+        assert_eq!(off_thread(|| 5).await, 5);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_may_panic_where_it_is_dropped() {
+        struct Panics;
+
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("as it may");
+            }
+        }
+
+        let held = Panics;
+        let (work, receiver) = parcel(move || _ = &held);
+        drop(receiver);
+        work();
+    }
+}
