@@ -1,32 +1,13 @@
 //! Running a plan on the host: each step in tiles that stay in the cache, shared out over threads where
 //! that pays.
 
-mod attention;
-mod data;
 mod failures;
-mod fold;
-mod gather;
-mod input;
-mod lanes;
-mod machine;
-mod map;
-mod math;
-mod matmul;
-mod normalize;
+pub(crate) mod forms;
 mod offload;
-mod order;
-mod output;
-mod own;
-mod pair;
+pub(crate) mod operands;
 mod pool;
-mod prefetch;
 mod program;
-mod reduce;
-mod row;
-mod scan;
-mod sort;
 mod tape;
-mod wide;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,13 +19,13 @@ pub(crate) use pool::CpuPool;
 pub(crate) use program::CpuProgram;
 
 use self::failures::Failures;
-use self::input::Input;
 use self::program::{Hole, Tapes};
 use self::tape::Tape;
 use crate::base::shape::View;
 use crate::base::trace::{Timeline, What};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
+use crate::exec::cpu::operands::input::Input;
 use crate::expr::Ref;
 use crate::ops::Function;
 use crate::plan::{Failed, Form, Home, Operand, Plan, Source, Space, Step, ValueId};
@@ -118,14 +99,14 @@ fn run(
 
 fn run_step(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
     match &job.step.form {
-        Form::Map { .. } => map::run(job, outputs),
-        Form::Reduce(form) => reduce::run(job, form, outputs),
-        Form::Row(form) => row::run(job, form, outputs)?,
-        Form::Sort(form) => sort::run(job, form, outputs)?,
-        Form::Scan(form) => scan::run(job, form, outputs),
-        Form::Attention(form) => attention::run(job, form, outputs)?,
-        Form::Own(form) => own::run(job, form, outputs)?,
-        Form::MatMul(form) => matmul::run(job, form, outputs)?,
+        Form::Map { .. } => forms::map::run(job, outputs),
+        Form::Reduce(form) => forms::reduce::run(job, form, outputs),
+        Form::Row(form) => forms::row::run(job, form, outputs)?,
+        Form::Sort(form) => forms::sort::run(job, form, outputs)?,
+        Form::Scan(form) => forms::scan::run(job, form, outputs),
+        Form::Attention(form) => forms::attention::run(job, form, outputs)?,
+        Form::Own(form) => forms::custom::run(job, form, outputs)?,
+        Form::MatMul(form) => forms::matmul::run(job, form, outputs)?,
     }
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::matmul::Plain;
 use super::offload::is_short;
 use super::tape::Tape;
+use crate::exec::cpu::forms::matmul::Plain;
 use crate::plan::{Plan, Step};
 
 /// A plan and the tapes of its steps, each of which is compiled when it first runs.

@@ -1,10 +1,16 @@
 //! Expressions compiled to tapes: short lists of instructions over registers of [`TILE`] lanes.
 
+pub(in crate::exec::cpu) mod lanes;
+pub(in crate::exec::cpu) mod machine;
+pub(in crate::exec::cpu) mod math;
+pub(in crate::exec::cpu) mod pair;
+pub(in crate::exec::cpu) mod wide;
+
 use smallvec::SmallVec;
 
-use super::input::Input;
-use super::pair::Second;
 use crate::base::dtype::{Scalar, Ty};
+use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::tape::pair::Second;
 use crate::expr::{Binary, Expr, Failure, Node, Ref, Unary};
 
 /// Lanes of a register: the registers of a usual tape stay in the first-level cache.

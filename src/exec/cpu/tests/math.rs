@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use crate::exec::cpu::math::*;
+use crate::exec::cpu::tape::math::*;
 use crate::expr::reference::{Value, binary, unary};
 use crate::expr::{Binary, Unary};
 use crate::ops::Elementwise;

@@ -3,9 +3,9 @@
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
-use crate::exec::cpu::input::Input;
-use crate::exec::cpu::machine::{Machine, Span};
-use crate::exec::cpu::output::{Shared, for_each, parts};
+use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::operands::output::{Shared, for_each, parts};
+use crate::exec::cpu::tape::machine::{Machine, Span};
 use crate::exec::cpu::tape::{TILE, Tape};
 
 /// The outputs of a product. The sums are written where a result will be, if one has elements of 32 bits: what

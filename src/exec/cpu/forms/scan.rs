@@ -6,21 +6,21 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::fold::{Extreme, ProdF32, ProdInt, Running, SumF32, SumInt};
-use super::input::Input;
-use super::machine::Machine;
 use super::order::{First, Order};
-use super::output::{Chunk, for_each, map_each, parts, split};
 use super::row::{fill, write};
-use super::tape::TILE;
-use super::{Hole, Job};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::operands::output::{Chunk, for_each, map_each, parts, split};
+use crate::exec::cpu::tape::TILE;
+use crate::exec::cpu::tape::machine::Machine;
+use crate::exec::cpu::{Hole, Job};
 use crate::ops::Combine;
 use crate::plan::{ScanForm, Space};
 
 /// Computes the outputs of a scan.
-pub(super) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
+pub(in crate::exec::cpu) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(scan.prologue);
     match (scan.combine, ty) {
         (Combine::Sum, Ty::F32) => walk(job, scan, &SumF32, outputs),

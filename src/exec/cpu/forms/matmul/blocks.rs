@@ -8,8 +8,8 @@ use super::operand::{Floats, Matrices};
 use super::results::Results;
 use super::{Place, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
-use crate::exec::cpu::machine::Machine;
-use crate::exec::cpu::output::{ALONE, for_each};
+use crate::exec::cpu::operands::output::{ALONE, for_each};
+use crate::exec::cpu::tape::machine::Machine;
 use crate::exec::threads;
 
 /// Multiplications a nanosecond of a thread.

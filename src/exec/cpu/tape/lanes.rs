@@ -24,7 +24,7 @@ macro_rules! each {
 }
 
 /// `out = op(x)` for lanes of type `ty`.
-pub(super) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32]) {
+pub(in crate::exec::cpu) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32]) {
     match ty {
         Ty::F32 => unary_f32(op, cast_slice(x), cast_slice_mut(out)),
         Ty::I32 => unary_i32(op, cast_slice(x), cast_slice_mut(out)),
@@ -33,7 +33,7 @@ pub(super) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32]) {
 }
 
 /// `out = op(x, y)` for arguments of type `ty`.
-pub(super) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out: &mut [u32]) {
+pub(in crate::exec::cpu) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out: &mut [u32]) {
     match (ty, op.is_comparison()) {
         (Ty::F32, false) => binary_f32(op, cast_slice(x), cast_slice(y), cast_slice_mut(out)),
         (Ty::F32, true) => compare_f32(op, cast_slice(x), cast_slice(y), out),
@@ -45,7 +45,7 @@ pub(super) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out: &mut [u32]) 
 }
 
 /// `out = x` in another lane type.
-pub(super) fn cast(from: Ty, to: Ty, x: &[u32], out: &mut [u32]) {
+pub(in crate::exec::cpu) fn cast(from: Ty, to: Ty, x: &[u32], out: &mut [u32]) {
     match (from, to) {
         (Ty::F32, Ty::I32) => f32_to_i32(cast_slice(x), cast_slice_mut(out)),
         (Ty::F32, Ty::U32) => f32_to_u32(cast_slice(x), out),
@@ -169,7 +169,7 @@ comparisons!(compare_f32 f32, compare_i32 i32, compare_u32 u32);
 
 /// `out = if c != 0 { x } else { y }`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-pub(super) fn select(c: &[u32], x: &[u32], y: &[u32], out: &mut [u32]) {
+pub(in crate::exec::cpu) fn select(c: &[u32], x: &[u32], y: &[u32], out: &mut [u32]) {
     for (((out, &c), &x), &y) in out.iter_mut().zip(c).zip(x).zip(y) {
         *out = if c != 0 { x } else { y };
     }

@@ -2,8 +2,8 @@
 
 use multiversion::multiversion;
 
-use super::math;
-use super::wide::{self, FEW, MANY, NEAR, Partial};
+use crate::exec::cpu::tape::math;
+use crate::exec::cpu::tape::wide::{self, FEW, MANY, NEAR, Partial};
 use crate::ops::RowKind;
 
 /// Elements between two steps of the same loop over a row.
@@ -11,7 +11,13 @@ const BLOCK: usize = 4 * MANY;
 
 /// `to` = the rows of `len` elements of `from`, which is as long, normalised.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
-pub(super) fn normalize(kind: RowKind, epsilon: f64, len: usize, from: &[f32], to: &mut [f32]) {
+pub(in crate::exec::cpu) fn normalize(
+    kind: RowKind,
+    epsilon: f64,
+    len: usize,
+    from: &[f32],
+    to: &mut [f32],
+) {
     if kind == RowKind::Softmax && len < 2 * MANY {
         return short_softmax(from, to, len);
     }

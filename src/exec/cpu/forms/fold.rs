@@ -4,12 +4,12 @@
 use bytemuck::cast_slice;
 use multiversion::multiversion;
 
-use super::math;
 use super::order::Order;
-use super::wide;
+use crate::exec::cpu::tape::math;
+use crate::exec::cpu::tape::wide;
 
 /// An associative combination. Elements have positions, in whose order parts are merged.
-pub(super) trait Fold: Sync {
+pub(in crate::exec::cpu) trait Fold: Sync {
     type State: Copy + Send + Sync;
 
     /// The result of nothing.
@@ -25,7 +25,7 @@ pub(super) trait Fold: Sync {
 }
 
 /// A combination whose results so far are asked for after each element.
-pub(super) trait Running: Fold {
+pub(in crate::exec::cpu) trait Running: Fold {
     /// Replaces each element of one row by the result of all up to it.
     fn run_row(&self, state: &mut Self::State, lanes: &mut [u32]);
     /// Replaces the next elements of as many rows as there are states.
@@ -36,7 +36,7 @@ macro_rules! arithmetic {
     ($name:ident, $doc:literal, $lane:ty => $state:ty, $empty:literal, |$a:ident, $b:ident| $op:expr, $finish:expr,
         $row:ident, $column:ident, $run:ident) => {
         #[doc = $doc]
-        pub(super) struct $name;
+        pub(in crate::exec::cpu) struct $name;
 
         impl Fold for $name {
             type State = $state;
@@ -165,7 +165,7 @@ fn keyed(key: u32, index: u32) -> u64 {
 }
 
 /// The greatest or least element; NaN if any is NaN.
-pub(super) struct Extreme(pub Order);
+pub(in crate::exec::cpu) struct Extreme(pub Order);
 
 impl Fold for Extreme {
     type State = u32;
@@ -213,7 +213,7 @@ fn extremes(order: Order, states: &mut [u32], lanes: &mut [u32]) {
 }
 
 /// The first position of the greatest or least element; the first NaN wins over all.
-pub(super) struct Position(pub Order);
+pub(in crate::exec::cpu) struct Position(pub Order);
 
 impl Fold for Position {
     /// The greatest [`keyed`] position.
@@ -246,7 +246,7 @@ impl Fold for Position {
 }
 
 /// log Σ eˣ.
-pub(super) struct LogSumExp;
+pub(in crate::exec::cpu) struct LogSumExp;
 
 impl Fold for LogSumExp {
     /// The greatest element and Σ e^(x − greatest).
@@ -322,7 +322,7 @@ fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
 mod tests {
     use super::*;
     use crate::base::dtype::Ty;
-    use crate::exec::cpu::order::First;
+    use crate::exec::cpu::forms::order::First;
 
     #[test]
     fn the_first_of_the_greatest_is_found_in_any_block() {

@@ -1,11 +1,11 @@
 //! Operands bound to memory: read where they lie, or fetched by a strided index map.
 
 use super::data::Data;
-use super::failures::Failures;
-use super::gather::Gather;
 use super::prefetch;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::failures::Failures;
+use crate::exec::cpu::operands::strided::Gather;
 use crate::plan::{Operand, Source};
 
 /// What a lane costs that is looked up alone, or in a run of few, in flops.
@@ -13,7 +13,7 @@ const FETCHED: u64 = 24;
 
 /// An operand as a tape sees it: a sequence of lanes, in row-major order of its space.
 #[derive(Debug)]
-pub(super) enum Input<'a> {
+pub(in crate::exec::cpu) enum Input<'a> {
     /// The lanes lie in memory one after the other.
     Memory(&'a [u32]),
     Gather(Gather<'a>),

@@ -6,20 +6,20 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::fold::{Extreme, Fold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt};
-use super::input::Input;
-use super::machine::{Machine, Span};
 use super::order::{First, Order};
-use super::output::{for_each, map_each, parts, split};
-use super::tape::{TILE, Tape};
-use super::{Hole, Job};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::operands::output::{for_each, map_each, parts, split};
+use crate::exec::cpu::tape::machine::{Machine, Span};
+use crate::exec::cpu::tape::{TILE, Tape};
+use crate::exec::cpu::{Hole, Job};
 use crate::ops::Combine;
 use crate::plan::{ReduceForm, Space};
 
 /// Computes the outputs of a reduction.
-pub(super) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
+pub(in crate::exec::cpu) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(reduce.prologue);
     match (reduce.combine, ty) {
         (Combine::Sum, Ty::F32) => combine(job, reduce, &SumF32, outputs),

@@ -10,14 +10,14 @@ mod vector;
 
 use gemm::Parallelism;
 
-pub(super) use self::block::{Block, multiply};
+pub(in crate::exec::cpu) use self::block::{Block, multiply};
 use self::operand::Floats;
-pub(super) use self::operand::Matrices;
-pub(super) use self::plain::Plain;
-pub(super) use self::results::Results;
-use super::{Hole, Job};
+pub(in crate::exec::cpu) use self::operand::Matrices;
+pub(in crate::exec::cpu) use self::plain::Plain;
+pub(in crate::exec::cpu) use self::results::Results;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
+use crate::exec::cpu::{Hole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::{MatMulForm, Space};
 
@@ -27,7 +27,7 @@ use crate::plan::{MatMulForm, Space};
 const LARGE: usize = 1 << 32;
 
 /// Computes the outputs of a product.
-pub(super) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     product: &MatMulForm,
     outputs: &mut [HostBuffer],

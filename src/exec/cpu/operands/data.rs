@@ -8,7 +8,7 @@ use crate::exec::HostBuffer;
 
 /// Elements by their index, each as a lane.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Data<'a> {
+pub(in crate::exec::cpu) enum Data<'a> {
     Words(&'a [u32]),
     Halves(&'a [f16]),
     Bytes(&'a [u8]),

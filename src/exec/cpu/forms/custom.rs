@@ -2,15 +2,15 @@
 
 use smallvec::SmallVec;
 
-use super::Job;
 use crate::base::panic::caught;
 use crate::error::{DeviceError, file_and_line};
 use crate::exec::HostBuffer;
+use crate::exec::cpu::Job;
 use crate::ops::Elements;
 use crate::plan::OwnForm;
 
 /// Has the user's function compute the output, which is 0 before.
-pub(super) fn run(
+pub(in crate::exec::cpu) fn run(
     job: &Job<'_>,
     form: &OwnForm,
     outputs: &mut [HostBuffer],

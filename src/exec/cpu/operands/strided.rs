@@ -10,7 +10,7 @@ const LONG_RUN: usize = 64;
 
 /// Lanes that are fetched element by element.
 #[derive(Debug)]
-pub(super) struct Gather<'a> {
+pub(in crate::exec::cpu) struct Gather<'a> {
     /// Innermost first; never empty.
     axes: SmallVec<[Axis; 4]>,
     offset: i64,

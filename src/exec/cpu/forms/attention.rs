@@ -3,10 +3,11 @@
 use multiversion::multiversion;
 
 use super::matmul::{Block, Matrices, Results, multiply};
-use super::output::{for_each, parts};
-use super::{Hole, Job, math, wide};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::operands::output::{for_each, parts};
+use crate::exec::cpu::tape::{math, wide};
+use crate::exec::cpu::{Hole, Job};
 use crate::plan::{AttentionForm, Space};
 
 /// Queries and keys of a block.
@@ -14,7 +15,7 @@ const QUERIES: usize = 64;
 const KEYS: usize = 256;
 
 /// Computes the outputs of an attention.
-pub(super) fn run(
+pub(in crate::exec::cpu) fn run(
     job: &Job<'_>,
     form: &AttentionForm,
     outputs: &mut [HostBuffer],

@@ -6,9 +6,10 @@ use std::mem;
 use bytemuck::Zeroable;
 use smallvec::{SmallVec, smallvec};
 
-use super::input::Input;
-use super::tape::{Arg, Instruction, Op, TILE, Tape};
-use super::{lanes, pair, prefetch};
+use super::{lanes, pair};
+use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::operands::prefetch;
+use crate::exec::cpu::tape::{Arg, Instruction, Op, TILE, Tape};
 
 /// A register. Vectors that straddle two cache lines take twice as long, hence the alignment.
 #[derive(Clone, Copy, Zeroable)]
@@ -63,7 +64,7 @@ impl Drop for Bank {
 }
 
 /// The registers of one thread.
-pub(super) struct Machine<'t> {
+pub(in crate::exec::cpu) struct Machine<'t> {
     tape: &'t Tape,
     /// Those of the tape, and one for each root, where that is not computed in place.
     registers: Bank,
@@ -73,7 +74,7 @@ pub(super) struct Machine<'t> {
 
 /// What a tape runs over: `len` elements from `start` on, in row-major order of its space.
 #[derive(Clone, Copy)]
-pub(super) struct Span<'a> {
+pub(in crate::exec::cpu) struct Span<'a> {
     pub inputs: &'a [Option<Input<'a>>],
     pub start: usize,
     pub len: usize,
@@ -82,7 +83,7 @@ pub(super) struct Span<'a> {
 }
 
 /// Where roots are to be computed, by position; `None` for those that the machine keeps.
-pub(super) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
+pub(in crate::exec::cpu) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
 
 impl<'t> Machine<'t> {
     pub fn new(tape: &'t Tape) -> Self {

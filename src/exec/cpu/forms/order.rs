@@ -5,7 +5,7 @@ use crate::base::dtype::Ty;
 /// A map from lanes to unsigned keys, the greatest of which is the one looked for. Its parts are
 /// masks, so that it is one formula without branches for all types.
 #[derive(Clone, Copy)]
-pub(super) struct Order {
+pub(in crate::exec::cpu) struct Order {
     /// Bits that the sign of a float inverts.
     magnitude: u32,
     /// Bits that are inverted in any case.
@@ -18,7 +18,7 @@ pub(super) struct Order {
 
 /// Which element has the greatest key but for NaN.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum First {
+pub(in crate::exec::cpu) enum First {
     Greatest,
     Least,
 }

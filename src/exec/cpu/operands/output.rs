@@ -9,23 +9,23 @@ use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
 use super::input::Input;
-use super::machine::{Machine, Places, Span};
-use super::tape::TILE;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::tape::TILE;
+use crate::exec::cpu::tape::machine::{Machine, Places, Span};
 use crate::exec::threads;
-pub(super) use crate::exec::threads::{for_each, map_each};
+pub(in crate::exec::cpu) use crate::exec::threads::{for_each, map_each};
 
 /// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an
 /// H200).
-pub(super) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
+pub(in crate::exec::cpu) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
 /// Nanoseconds that are worth a part of their own, once threads are awake.
 const PART: u64 = 1_000 / threads::SMALLER as u64;
 /// Flops and words moved in a nanosecond by one thread: 35 from memory, 50 from the caches.
 const RATE: u64 = 40;
 
 /// How many parts `cost` flops and moved words are worth being cut into.
-pub(super) fn parts(cost: u64) -> usize {
+pub(in crate::exec::cpu) fn parts(cost: u64) -> usize {
     if cost < ALONE * RATE {
         return 1;
     }
@@ -35,7 +35,7 @@ pub(super) fn parts(cost: u64) -> usize {
 }
 
 /// A range of every output of a step.
-pub(super) struct Chunk<'a> {
+pub(in crate::exec::cpu) struct Chunk<'a> {
     pub start: usize,
     pub len: usize,
     /// The bytes of the range, by output.
@@ -43,7 +43,7 @@ pub(super) struct Chunk<'a> {
 }
 
 /// Outputs that several threads write to at once, each to ranges of its own.
-pub(super) struct Shared<'a> {
+pub(in crate::exec::cpu) struct Shared<'a> {
     outputs: SmallVec<[(DType, *mut u8); 2]>,
     /// Elements of each.
     len: usize,
@@ -86,7 +86,7 @@ impl<'a> Shared<'a> {
 }
 
 /// Cuts `outputs`, each of `len` elements, into at most `parts` chunks of whole `unit`s.
-pub(super) fn split(
+pub(in crate::exec::cpu) fn split(
     outputs: &mut [HostBuffer],
     len: usize,
     parts: usize,
@@ -98,7 +98,7 @@ pub(super) fn split(
 }
 
 /// Stores lanes as elements of `dtype`.
-pub(super) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
+pub(in crate::exec::cpu) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => bytes.copy_from_slice(cast_slice(lanes)),
         DType::F16 => cast_slice_mut::<u8, f16>(bytes).convert_from_f32_slice(cast_slice(lanes)),

@@ -9,7 +9,7 @@ use crate::expr::Binary;
 
 /// What is done with the result `t` of the first primitive, and a third argument `z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Second {
+pub(in crate::exec::cpu) enum Second {
     Add,
     Mul,
     /// t − z.
@@ -78,7 +78,12 @@ macro_rules! seconds {
 }
 
 /// Both primitives over slices of lanes that are `f32`.
-pub(super) fn run(first: Binary, second: Second, [x, y, z]: [&[u32]; 3], out: &mut [u32]) {
+pub(in crate::exec::cpu) fn run(
+    first: Binary,
+    second: Second,
+    [x, y, z]: [&[u32]; 3],
+    out: &mut [u32],
+) {
     pairs(first, second, [cast_slice(x), cast_slice(y), cast_slice(z)], cast_slice_mut(out));
 }
 
@@ -98,7 +103,7 @@ fn pairs(first: Binary, second: Second, args: [&[f32]; 3], out: &mut [f32]) {
 mod tests {
     use super::*;
     use crate::base::dtype::Ty;
-    use crate::exec::cpu::lanes;
+    use crate::exec::cpu::tape::lanes;
 
     #[test]
     fn a_pair_is_two_primitives_to_the_bit() {

@@ -2,19 +2,19 @@
 
 use rayon::prelude::*;
 
-use super::machine::Machine;
 use super::order::{First, Order};
-use super::output::{for_each, parts, split, store};
 use super::row::{fill, permute};
-use super::tape::TILE;
-use super::{Hole, Job};
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
+use crate::exec::cpu::operands::output::{for_each, parts, split, store};
+use crate::exec::cpu::tape::TILE;
+use crate::exec::cpu::tape::machine::Machine;
+use crate::exec::cpu::{Hole, Job};
 use crate::exec::{HostBuffer, memory, threads};
 use crate::plan::{SortForm, Space, StepOutput};
 
 /// Computes the outputs of a sort.
-pub(super) fn run(
+pub(in crate::exec::cpu) fn run(
     job: &Job<'_>,
     sort: &SortForm,
     outputs: &mut [HostBuffer],

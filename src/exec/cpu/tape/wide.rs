@@ -1,16 +1,17 @@
 //! Reductions of a slice with partial results side by side, so that their loops have no chain of
 //! dependent operations. Inlined into functions that are compiled for several instruction sets.
 
-use super::{math, prefetch};
+use super::math;
+use crate::exec::cpu::operands::prefetch;
 
 /// Partial results of a short slice.
-pub(super) const FEW: usize = 16;
+pub(in crate::exec::cpu) const FEW: usize = 16;
 /// Partial results of a long slice: so many that the compiler keeps the loop over them, of which it makes vectors
 /// of any width; a short one it unrolls first, and then finds only narrow vectors in it.
-pub(super) const MANY: usize = 128;
+pub(in crate::exec::cpu) const MANY: usize = 128;
 
 /// `N` partial results.
-pub(super) struct Partial<S, const N: usize>([S; N]);
+pub(in crate::exec::cpu) struct Partial<S, const N: usize>([S; N]);
 
 impl<S: Copy, const N: usize> Partial<S, N> {
     #[inline(always)]
@@ -62,7 +63,7 @@ impl<S: Copy, const N: usize> Partial<S, N> {
 
 /// `x` combined in any order. `step` and `merge` must be so simple that they are inlined.
 #[inline(always)]
-pub(super) fn fold<T: Copy, S: Copy>(
+pub(in crate::exec::cpu) fn fold<T: Copy, S: Copy>(
     x: &[T],
     empty: S,
     step: impl Fn(S, T) -> S,
@@ -81,25 +82,25 @@ pub(super) fn fold<T: Copy, S: Copy>(
 
 /// The greatest element that is a number; −∞ if there is none.
 #[inline(always)]
-pub(super) fn greatest_number(x: &[f32]) -> f32 {
+pub(in crate::exec::cpu) fn greatest_number(x: &[f32]) -> f32 {
     let greater = |x: f32, y: f32| if y > x { y } else { x };
     fold(x, f32::NEG_INFINITY, greater, greater)
 }
 
 /// The greatest element; NaN if any is NaN, −∞ if there is none.
 #[inline(always)]
-pub(super) fn greatest(x: &[f32]) -> f32 {
+pub(in crate::exec::cpu) fn greatest(x: &[f32]) -> f32 {
     fold(x, f32::NEG_INFINITY, math::max, math::max)
 }
 
 /// Σ f(x).
 #[inline(always)]
-pub(super) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
+pub(in crate::exec::cpu) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
     fold(x, 0.0, |sum, x| sum + f(x), |a, b| a + b)
 }
 
 /// Elements that are summed in single precision before their sums are added in double.
-pub(super) const NEAR: usize = 8 * MANY;
+pub(in crate::exec::cpu) const NEAR: usize = 8 * MANY;
 
 /// Σ of the `terms` of each element, in single precision over [`NEAR`] elements, in double over these. A term goes
 /// through 7 additions to its partial sum and 7 of pairs of these, so that a sum is off by at most 14·2⁻²⁴ of what the
@@ -133,14 +134,14 @@ fn near_sums<const K: usize>(x: &[f32], terms: impl Fn(f32) -> [f32; K]) -> [f64
 
 /// Σx, off by at most 14·2⁻²⁴ of Σ|x|.
 #[inline(always)]
-pub(super) fn near_sum(x: &[f32]) -> f64 {
+pub(in crate::exec::cpu) fn near_sum(x: &[f32]) -> f64 {
     let [sum] = near_sums(x, |x| [x]);
     sum
 }
 
 /// Σ(x − `shift`) and Σ(x − `shift`)², off by at most 15 and 17 times 2⁻²⁴ of what the magnitudes sum to.
 #[inline(always)]
-pub(super) fn moments(x: &[f32], shift: f32) -> [f64; 2] {
+pub(in crate::exec::cpu) fn moments(x: &[f32], shift: f32) -> [f64; 2] {
     near_sums(x, |x| {
         let apart = x - shift;
         [apart, apart * apart]
@@ -149,14 +150,14 @@ pub(super) fn moments(x: &[f32], shift: f32) -> [f64; 2] {
 
 /// The mean of the first [`FEW`] elements, exactly what they are where they are all the same.
 #[inline(always)]
-pub(super) fn average_of_first(x: &[f32]) -> f32 {
+pub(in crate::exec::cpu) fn average_of_first(x: &[f32]) -> f32 {
     let first = x.first_chunk::<FEW>().copied().unwrap_or_default();
     Partial(first).merged(|a, b| a + b) / FEW as f32
 }
 
 /// Σ e^(x − `shift`), where no x is above `shift`, off by as much as a [`near_sum`].
 #[inline(always)]
-pub(super) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
+pub(in crate::exec::cpu) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
     let mut exps = [0.0; NEAR];
     let mut total = 0.0;
     for x in x.chunks(NEAR) {

@@ -1,15 +1,15 @@
 //! The map form: one result an element.
 
-use super::input::Input;
-use super::machine::Machine;
-use super::output::{for_each, parts, split};
-use super::tape::TILE;
-use super::{Hole, Job};
+use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::operands::output::{for_each, parts, split};
+use crate::exec::cpu::tape::TILE;
+use crate::exec::cpu::tape::machine::Machine;
+use crate::exec::cpu::{Hole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::Space;
 
 /// Computes the outputs of a map.
-pub(super) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
+pub(in crate::exec::cpu) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
     let inputs = job.inputs(Space::Main);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let len = outputs[0].len();

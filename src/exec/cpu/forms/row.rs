@@ -3,21 +3,21 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::{SmallVec, smallvec};
 
-use super::input::Input;
-use super::machine::{Machine, Span};
 use super::normalize::normalize;
-use super::output::{Chunk, for_each, parts, split, store};
-use super::tape::{TILE, Tape};
-use super::{Hole, Job};
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::operands::output::{Chunk, for_each, parts, split, store};
+use crate::exec::cpu::tape::machine::{Machine, Span};
+use crate::exec::cpu::tape::{TILE, Tape};
+use crate::exec::cpu::{Hole, Job};
 use crate::ops::RowKind;
 use crate::plan::{RowForm, Space};
 
 /// Computes the outputs of a row form.
-pub(super) fn run(
+pub(in crate::exec::cpu) fn run(
     job: &Job<'_>,
     row: &RowForm,
     outputs: &mut [HostBuffer],
@@ -125,7 +125,7 @@ impl<'t> Worker<'t> {
 }
 
 /// The prologue's lanes from `start` on.
-pub(super) fn fill(
+pub(in crate::exec::cpu) fn fill(
     machine: &mut Machine<'_>,
     inputs: &[Option<Input<'_>>],
     start: usize,
@@ -143,7 +143,7 @@ pub(super) fn fill(
 }
 
 /// The outputs for the normalised `lanes`, which begin `at` elements into the chunk.
-pub(super) fn write(
+pub(in crate::exec::cpu) fn write(
     machine: &mut Machine<'_>,
     inputs: &[Option<Input<'_>>],
     chunk: &mut Chunk<'_>,
@@ -161,7 +161,7 @@ pub(super) fn write(
 }
 
 /// `to[view(i)] = from[i]`.
-pub(super) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
+pub(in crate::exec::cpu) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
     let (dtype, len) = (to.dtype(), to.len());
     let input = Input::elements(&inverse(view), from);
     for_each(
