@@ -3,29 +3,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CpuPool, CpuProgram, CpuRun, Given, run};
+use super::pool::CpuPool;
+use super::program::CpuProgram;
+use super::run::{CpuRun, run};
+use super::values::Given;
 use crate::base::trace::Timeline;
 use crate::error::Result;
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::exec::threads::{count, off_thread, waits_here};
 use crate::ops::Function;
-use crate::plan::{Form, Plan};
 
-/// Runs predicted to take less than this are done where they are awaited: handing them over and back takes 10 to 30 µs.
-const INLINE_SECONDS: f64 = 100e-6;
-
-/// What one run needs.
+/// The data and the program of one run.
 #[derive(Clone)]
 pub(crate) struct CpuJob {
     pub program: Arc<CpuProgram>,
-    /// As in [`Given`], these three.
     pub uploads: Vec<Arc<HostBuffer>>,
     pub residents: Vec<Arc<HostBuffer>>,
     pub functions: Vec<Function>,
-    /// To hold the memory of the run.
+    /// Holds the memory of the run in the budget.
     pub permit: Permit,
-    /// Where the times of its steps go.
+    /// Receives the times of the steps.
     pub timeline: Timeline,
 }
 
@@ -43,7 +41,7 @@ static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 struct UnderWay;
 
 impl UnderWay {
-    /// With how many others there are.
+    /// Begins a run; the second value counts the other runs.
     fn begin() -> (Self, usize) {
         (Self, UNDER_WAY.fetch_add(1, Ordering::Relaxed))
     }
@@ -55,23 +53,17 @@ impl Drop for UnderWay {
     }
 }
 
-/// Whether so many other runs leave cores to the caller's threads. Where they do not, runs that are done where they are
-/// awaited and rayon's threads take turns of milliseconds, and whoever waits for a thread of either waits for several.
+/// Returns whether `others` runs leave cores to the caller's threads. If they do not, inline runs and rayon's threads
+/// share cores in time slices of milliseconds, and a wait for either takes several slices.
 fn leave_cores(others: usize) -> bool {
     others == 0 || others < count() / 2
 }
 
-/// Whether a plan is done where it is awaited. Of functions of the user's own nobody knows how long they take.
-pub(super) fn is_short(plan: &Plan) -> bool {
-    let calls_user = || plan.steps.iter().any(|step| matches!(step.form, Form::Own(_)));
-    plan.seconds < INLINE_SECONDS && !calls_user()
-}
-
-/// The right to do a run where it is awaited.
+/// Permission to run on the thread that awaits the run.
 pub(crate) struct Here(UnderWay);
 
 impl Here {
-    /// For a run of `program`, if that is short and few others are under way, or if this thread has nothing else to do.
+    /// Granted for a short `program` while few others run, or if this thread only waits.
     pub fn begin(program: &CpuProgram) -> Option<Self> {
         let waits = waits_here();
         if !waits && !program.is_short() {
@@ -99,8 +91,8 @@ impl Here {
 /// Runs a program on rayon's threads. If the future is dropped, no further step is begun.
 ///
 /// # Errors
-/// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled),
-/// which nobody is left to see.
+/// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled)
+/// after the future was dropped.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
     let (under_way, _) = UnderWay::begin();
     let pool = Arc::clone(pool);

@@ -1,11 +1,13 @@
-//! A plan with what is compiled for its steps.
+//! A plan with the tapes of its steps.
 
 use std::sync::{Arc, OnceLock};
 
-use super::offload::is_short;
 use super::tape::Tape;
-use crate::exec::cpu::forms::matmul::Plain;
-use crate::plan::{Plan, Step};
+use crate::exec::cpu::forms::matmul::SingleCall;
+use crate::plan::{Form, Plan, Step};
+
+/// A run predicted to take less is short. To hand a run to another thread and back takes 10 to 30 µs.
+const INLINE_SECONDS: f64 = 100e-6;
 
 /// A plan and the tapes of its steps, each of which is compiled when it first runs.
 #[derive(Debug)]
@@ -16,7 +18,7 @@ pub(crate) struct CpuProgram {
     is_short: bool,
 }
 
-/// Where in the form of a step an expression stands.
+/// The place of an expression in the form of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hole {
     /// In front of the form; in a product, of its left operand; in an attention, of the queries.
@@ -31,14 +33,14 @@ pub(super) enum Hole {
     After,
 }
 
-/// What the first run of a step finds out for all: how operands are bound, which this depends on, is the same in each.
-/// The plan says their types, lengths and views.
+/// Facts that the first run of a step works out for all later ones. They depend on types, lengths and views of the
+/// operands, and the plan fixes these.
 #[derive(Debug, Default)]
 pub(super) struct Tapes {
     /// By [`Hole`].
     tapes: [OnceLock<Tape>; 5],
-    /// What a product comes to that is plain.
-    plain: OnceLock<Option<Plain>>,
+    /// The one call of `gemm` that computes a plain product.
+    single_call: OnceLock<Option<SingleCall>>,
 }
 
 impl CpuProgram {
@@ -47,7 +49,7 @@ impl CpuProgram {
         Self { is_short: is_short(&plan), plan, tapes }
     }
 
-    /// Whether a run is done where it is awaited.
+    /// Returns whether a run is short enough for the thread that awaits it.
     pub(super) fn is_short(&self) -> bool {
         self.is_short
     }
@@ -63,13 +65,19 @@ impl CpuProgram {
 }
 
 impl Tapes {
-    /// What `compile` made for `hole` when it was first asked for.
+    /// The tape that the first `compile` for `hole` made.
     pub fn get(&self, hole: Hole, compile: impl FnOnce() -> Tape) -> &Tape {
         self.tapes[hole as usize].get_or_init(compile)
     }
 
-    /// What `find` found when it was first asked.
-    pub fn plain(&self, find: impl FnOnce() -> Option<Plain>) -> Option<&Plain> {
-        self.plain.get_or_init(find).as_ref()
+    /// The result of the first `find`.
+    pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
+        self.single_call.get_or_init(find).as_ref()
     }
+}
+
+/// Returns whether a run of `plan` is short. The time of a user's function is unknown, so a plan with one is not.
+fn is_short(plan: &Plan) -> bool {
+    let calls_user = || plan.steps.iter().any(|step| matches!(step.form, Form::Own(_)));
+    plan.seconds < INLINE_SECONDS && !calls_user()
 }

@@ -5,9 +5,10 @@ use multiversion::multiversion;
 use super::matmul::{Block, Matrices, Results, multiply};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::job::Job;
 use crate::exec::cpu::operands::output::{for_each, parts};
+use crate::exec::cpu::program::Hole;
 use crate::exec::cpu::tape::{math, wide};
-use crate::exec::cpu::{Hole, Job};
 use crate::plan::{AttentionForm, Space};
 
 /// Queries and keys of a block.

@@ -1,10 +1,11 @@
 //! The map form: one result an element.
 
+use crate::exec::cpu::job::Job;
 use crate::exec::cpu::operands::input::Input;
 use crate::exec::cpu::operands::output::{for_each, parts, split};
+use crate::exec::cpu::program::Hole;
 use crate::exec::cpu::tape::TILE;
 use crate::exec::cpu::tape::machine::Machine;
-use crate::exec::cpu::{Hole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::Space;
 

@@ -10,11 +10,12 @@ use super::order::{First, Order};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::job::Job;
 use crate::exec::cpu::operands::input::Input;
 use crate::exec::cpu::operands::output::{for_each, map_each, parts, split};
+use crate::exec::cpu::program::Hole;
 use crate::exec::cpu::tape::machine::{Machine, Span};
 use crate::exec::cpu::tape::{TILE, Tape};
-use crate::exec::cpu::{Hole, Job};
 use crate::ops::Combine;
 use crate::plan::{ReduceForm, Space};
 

@@ -8,11 +8,12 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
+use crate::exec::cpu::job::Job;
 use crate::exec::cpu::operands::input::Input;
 use crate::exec::cpu::operands::output::{Chunk, for_each, parts, split, store};
+use crate::exec::cpu::program::Hole;
 use crate::exec::cpu::tape::machine::{Machine, Span};
 use crate::exec::cpu::tape::{TILE, Tape};
-use crate::exec::cpu::{Hole, Job};
 use crate::ops::RowKind;
 use crate::plan::{RowForm, Space};
 

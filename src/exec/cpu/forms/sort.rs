@@ -6,10 +6,11 @@ use super::order::{First, Order};
 use super::row::{fill, permute};
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
+use crate::exec::cpu::job::Job;
 use crate::exec::cpu::operands::output::{for_each, parts, split, store};
+use crate::exec::cpu::program::Hole;
 use crate::exec::cpu::tape::TILE;
 use crate::exec::cpu::tape::machine::Machine;
-use crate::exec::cpu::{Hole, Job};
 use crate::exec::{HostBuffer, memory, threads};
 use crate::plan::{SortForm, Space, StepOutput};
 

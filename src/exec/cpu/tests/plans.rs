@@ -12,7 +12,8 @@ use crate::base::trace::Timeline;
 use crate::cost::Backend;
 use crate::error::{DeviceError, Error};
 use crate::exec::HostBuffer;
-use crate::exec::cpu::{CpuPool, CpuProgram, CpuRun, Given, run};
+use crate::exec::cpu::run::run;
+use crate::exec::cpu::{CpuPool, CpuProgram, CpuRun, Given};
 use crate::expr::{Builder, E};
 use crate::graph::NodeId;
 use crate::plan::{

@@ -6,6 +6,7 @@ mod integer;
 mod operand;
 mod plain;
 mod results;
+mod single_call;
 mod vector;
 
 use gemm::Parallelism;
@@ -13,11 +14,12 @@ use gemm::Parallelism;
 pub(in crate::exec::cpu) use self::block::{Block, multiply};
 use self::operand::Floats;
 pub(in crate::exec::cpu) use self::operand::Matrices;
-pub(in crate::exec::cpu) use self::plain::Plain;
 pub(in crate::exec::cpu) use self::results::Results;
+pub(in crate::exec::cpu) use self::single_call::SingleCall;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
-use crate::exec::cpu::{Hole, Job};
+use crate::exec::cpu::job::Job;
+use crate::exec::cpu::program::Hole;
 use crate::exec::{HostBuffer, threads};
 use crate::plan::{MatMulForm, Space};
 
@@ -32,7 +34,8 @@ pub(crate) fn run(
     product: &MatMulForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
-    if let ([out], Some(plain)) = (&mut *outputs, job.tapes.plain(|| Plain::of(job, product)))
+    if let ([out], Some(plain)) =
+        (&mut *outputs, job.tapes.single_call(|| plain::single_call(job, product)))
         && plain.multiply(job.values, out)
     {
         return Ok(());

@@ -14,11 +14,12 @@ use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::row::fill;
+use crate::exec::cpu::job::Job;
 use crate::exec::cpu::operands::input::Input;
 use crate::exec::cpu::operands::output::{for_each, parts, split};
+use crate::exec::cpu::program::Hole;
 use crate::exec::cpu::tape::machine::Machine;
 use crate::exec::cpu::tape::{TILE, Tape};
-use crate::exec::cpu::{Hole, Job};
 use crate::expr::{Node, Ref};
 use crate::plan::{MatMulForm, Source, Space, Spread};
 

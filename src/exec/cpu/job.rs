@@ -1,0 +1,62 @@
+//! One step at work: its tapes, its operands, the values computed before it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::failures::Failures;
+use super::operands::input::Input;
+use super::program::{Hole, Tapes};
+use super::tape::Tape;
+use crate::base::shape::View;
+use crate::exec::HostBuffer;
+use crate::expr::Ref;
+use crate::ops::Function;
+use crate::plan::{Operand, Source, Space, Step};
+
+/// One step of a run and the memory that it reads.
+pub(super) struct Job<'a> {
+    pub step: &'a Step,
+    pub tapes: &'a Tapes,
+    pub values: &'a [Option<Arc<HostBuffer>>],
+    pub functions: &'a [Function],
+    pub failures: &'a Failures,
+}
+
+impl<'a> Job<'a> {
+    /// The operands that run over `space`, by position among all operands.
+    pub fn inputs(&self, space: Space) -> Vec<Option<Input<'a>>> {
+        self.inputs_through(space, Cow::Borrowed)
+    }
+
+    /// As [`inputs`](Self::inputs); `view` changes the view through which each operand is read.
+    pub fn inputs_through(
+        &self,
+        space: Space,
+        view: impl Fn(&'a View) -> Cow<'a, View>,
+    ) -> Vec<Option<Input<'a>>> {
+        let bind = |operand: &'a Operand| {
+            let value =
+                operand.source.value().and_then(|value| self.values[value.index()].as_deref());
+            match operand.source {
+                Source::Failures => Some(Input::Failures(self.failures)),
+                Source::Table(_) => value.map(Input::table),
+                Source::Value(_) | Source::Iota => (operand.space == space)
+                    .then(|| Input::bind(operand, &view(&operand.view), value)),
+            }
+        };
+        self.step.operands.iter().map(bind).collect()
+    }
+
+    /// The tape of the expressions `roots` in `hole`, for operands bound as `inputs`.
+    pub fn tape(&self, hole: Hole, roots: &[Ref], inputs: &[Option<Input<'_>>]) -> &'a Tape {
+        let Step { expr, scalars, .. } = self.step;
+        self.tapes.get(hole, || Tape::compile(expr, roots, scalars, inputs))
+    }
+
+    /// The expressions of the outputs.
+    pub fn roots(&self) -> SmallVec<[Ref; 2]> {
+        self.step.outputs.iter().map(|output| output.root).collect()
+    }
+}

@@ -1,0 +1,109 @@
+//! A run of a plan on the host: step by step, each shared out over threads where that pays.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::failures::Failures;
+use super::forms;
+use super::job::Job;
+use super::pool::CpuPool;
+use super::program::{CpuProgram, Tapes};
+use super::values::{Given, Values};
+use crate::base::trace::{Timeline, What};
+use crate::error::{DeviceError, Result, RunError};
+use crate::exec::HostBuffer;
+use crate::ops::Function;
+use crate::plan::{Failed, Form, Step};
+
+/// The results of a run.
+#[derive(Debug)]
+pub(crate) struct CpuRun {
+    /// In the order of [`Plan::downloads`].
+    pub downloads: Vec<Arc<HostBuffer>>,
+    /// In the order of [`Plan::keeps`].
+    pub keeps: SmallVec<[Arc<HostBuffer>; 1]>,
+    /// The first failure of an operation on its data, if there was one.
+    pub failed: Option<Failed>,
+    /// Steps that ran.
+    pub dispatches: usize,
+    /// Buffers that came from the pool.
+    pub pool_hits: usize,
+    /// Buffers that had to be allocated.
+    pub pool_misses: usize,
+}
+
+/// Runs `program` on the calling thread and rayon's.
+///
+/// # Errors
+/// [`RunError::Cancelled`] before the next step, once the run is no longer `wanted`; [`DeviceError::OutOfMemory`];
+/// [`DeviceError::Refused`] for a plan without a step for one of its results.
+pub(super) fn run(
+    program: &CpuProgram,
+    given: Given<'_>,
+    pool: &CpuPool,
+    timeline: &Timeline,
+    wanted: &impl Fn() -> bool,
+) -> Result<CpuRun> {
+    let plan = program.plan();
+    let mut values = Values::new(plan, given, pool);
+    let failures = Failures::default();
+    let mut dispatches = 0;
+    for (at, (step, tapes)) in program.steps().enumerate() {
+        let is_empty = step.is_empty();
+        let _timing = (!is_empty).then(|| timeline.part(What::Step(at)));
+        let done = if wanted() {
+            run_step(step, tapes, &mut values, given.functions, &failures)
+        } else {
+            Err(RunError::Cancelled.into())
+        };
+        if let Err(error) = done {
+            values.release();
+            return Err(error);
+        }
+        dispatches += usize::from(!is_empty);
+    }
+    let downloads = values.share(&plan.downloads);
+    let keeps = values.share(&plan.keeps);
+    let (pool_hits, pool_misses) = (values.pool_hits, values.pool_misses);
+    values.release();
+    let failed = failures.first();
+    let (downloads, keeps) = (downloads?, keeps?);
+    Ok(CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses })
+}
+
+/// Runs one step, and stores its outputs.
+fn run_step(
+    step: &Step,
+    tapes: &Tapes,
+    values: &mut Values<'_>,
+    functions: &[Function],
+    failures: &Failures,
+) -> Result<()> {
+    let ids = step.outputs.iter().map(|output| output.value);
+    let mut outputs = SmallVec::<[HostBuffer; 1]>::new();
+    for id in ids.clone() {
+        outputs.push(values.buffer_for(id)?);
+    }
+    if !step.is_empty() {
+        compute(&Job { step, tapes, values: values.all(), functions, failures }, &mut outputs)?;
+    }
+    for (id, buffer) in ids.zip(outputs) {
+        values.put(id, buffer);
+    }
+    Ok(())
+}
+
+fn compute(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError> {
+    match &job.step.form {
+        Form::Map { .. } => forms::map::run(job, outputs),
+        Form::Reduce(form) => forms::reduce::run(job, form, outputs),
+        Form::Row(form) => forms::row::run(job, form, outputs)?,
+        Form::Sort(form) => forms::sort::run(job, form, outputs)?,
+        Form::Scan(form) => forms::scan::run(job, form, outputs),
+        Form::Attention(form) => forms::attention::run(job, form, outputs)?,
+        Form::Own(form) => forms::custom::run(job, form, outputs)?,
+        Form::MatMul(form) => forms::matmul::run(job, form, outputs)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The values of one run: uploads and residents where the caller has them, the rest in buffers of the pool.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::pool::CpuPool;
+use crate::error::DeviceError;
+use crate::exec::HostBuffer;
+use crate::ops::Function;
+use crate::plan::{Home, Plan, ValueId};
+
+/// The data of a run, of the types and lengths that its plan was made for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Given<'a> {
+    /// By position of the batch's uploads.
+    pub uploads: &'a [Arc<HostBuffer>],
+    /// By position of the batch's bound residents.
+    pub residents: &'a [Arc<HostBuffer>],
+    /// The functions behind the batch's custom kernels.
+    pub functions: &'a [Function],
+}
+
+/// The values of a run and the buffers that hold them.
+pub(super) struct Values<'a> {
+    plan: &'a Plan,
+    pool: &'a CpuPool,
+    values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
+    /// The value that lies in each slot.
+    tenants: SmallVec<[Option<ValueId>; 8]>,
+    /// Buffers that came from the pool.
+    pub pool_hits: usize,
+    /// Buffers that had to be allocated.
+    pub pool_misses: usize,
+}
+
+impl<'a> Values<'a> {
+    /// The uploads and residents of a run; nothing is computed yet.
+    pub fn new(plan: &'a Plan, given: Given<'a>, pool: &'a CpuPool) -> Self {
+        let Given { uploads, residents, .. } = given;
+        let value = |home| match home {
+            Home::Upload { input, .. } => uploads.get(input as usize).cloned(),
+            Home::Resident(resident) => residents.get(resident as usize).cloned(),
+            Home::Slot(_) | Home::Kept(_) => None,
+        };
+        let values = plan.values.iter().map(|described| value(described.home)).collect();
+        let tenants = SmallVec::from_elem(None, plan.slots.len());
+        Self { plan, pool, values, tenants, pool_hits: 0, pool_misses: 0 }
+    }
+
+    /// The values computed so far, by position.
+    pub fn all(&self) -> &[Option<Arc<HostBuffer>>] {
+        &self.values
+    }
+
+    /// Stores a computed value.
+    pub fn put(&mut self, value: ValueId, buffer: HostBuffer) {
+        self.values[value.index()] = Some(Arc::new(buffer));
+    }
+
+    /// A buffer for `value`: that of the value that lay in its slot before, or one from the pool.
+    pub fn buffer_for(&mut self, value: ValueId) -> Result<HostBuffer, DeviceError> {
+        let described = &self.plan.values[value.index()];
+        let (dtype, len) = (described.dtype, described.shape.elements());
+        let mut reused = None;
+        if let Home::Slot(slot) = described.home {
+            let tenant = self.tenants[slot].replace(value);
+            reused = tenant
+                .and_then(|tenant| self.values[tenant.index()].take())
+                .and_then(|buffer| Arc::try_unwrap(buffer).ok())
+                .map(HostBuffer::into_words);
+        }
+        if let Some(words) = reused {
+            return Ok(HostBuffer::recycled(dtype, len, words));
+        }
+        let (buffer, pooled) = self.pool.buffer(dtype, len)?;
+        self.pool_hits += usize::from(pooled);
+        self.pool_misses += usize::from(!pooled && len > 0);
+        Ok(buffer)
+    }
+
+    /// The buffers of `values`, which outlive the run.
+    pub fn share<C>(&self, values: &[ValueId]) -> Result<C, DeviceError>
+    where
+        C: FromIterator<Arc<HostBuffer>>,
+    {
+        let made = values.iter().map(|value| self.values[value.index()].clone());
+        let made: Option<C> = made.collect();
+        made.ok_or_else(|| DeviceError::broken("a result was never computed"))
+    }
+
+    /// Returns the buffers to the pool; it reuses a buffer once nobody else holds it.
+    pub fn release(self) {
+        for (value, buffer) in self.plan.values.iter().zip(self.values) {
+            if let (Home::Slot(_) | Home::Kept(_), Some(buffer)) = (value.home, buffer) {
+                self.pool.give(buffer);
+            }
+        }
+    }
+}
