@@ -85,7 +85,7 @@ impl GpuInfo {
 
 /// An opened device.
 #[derive(Clone)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
     pub info: GpuInfo,
@@ -95,7 +95,7 @@ pub(super) struct Opened {
 }
 
 /// Opens the best adapter that fits, with all its limits and those features in `features` that it has.
-pub(super) async fn open(
+pub(crate) async fn open(
     choice: &AdapterChoice,
     features: wgpu::Features,
 ) -> Result<Opened, DeviceError> {
@@ -131,7 +131,7 @@ pub(super) async fn open(
 }
 
 /// A device that somebody else opened on `adapter`.
-pub(super) fn adopt(
+pub(crate) fn adopt(
     adapter: &wgpu::Adapter,
     device: wgpu::Device,
     queue: wgpu::Queue,

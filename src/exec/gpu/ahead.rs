@@ -27,7 +27,7 @@ const MOST_WASTED: u32 = 2;
 
 /// At most one run of a program.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     next: Mutex<Option<Next>>,
     /// What the last run kept.
     kept: Mutex<Vec<Weak<DeviceBuffer>>>,
@@ -97,7 +97,7 @@ impl Ahead {
 
 /// The programs of a device of which a run may be encoded ahead.
 #[derive(Default)]
-pub(super) struct Programs(Mutex<Vec<Weak<Kernels>>>);
+pub(crate) struct Programs(Mutex<Vec<Weak<Kernels>>>);
 
 impl Programs {
     fn list(&self) -> MutexGuard<'_, Vec<Weak<Kernels>>> {

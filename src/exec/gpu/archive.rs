@@ -8,7 +8,7 @@ use super::background::Background;
 use crate::base::disk_cache::{Store, hash};
 
 /// The pipelines of one adapter, driver and version of this crate.
-pub(super) struct Archive {
+pub(crate) struct Archive {
     device: wgpu::Device,
     store: Arc<Store>,
     /// What the key of every pipeline starts with.
@@ -17,7 +17,7 @@ pub(super) struct Archive {
 }
 
 /// The place of one pipeline.
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// For the driver to look in and write to while it compiles.
     pub cache: wgpu::PipelineCache,
     key: String,

@@ -8,7 +8,7 @@ use crate::base::sync::Mutex;
 /// A thread for what nobody waits for, one thing after the other. It starts with the first; whoever drops it waits
 /// until all is done.
 #[derive(Default)]
-pub(super) struct Background(Mutex<Option<Worker>>);
+pub(crate) struct Background(Mutex<Option<Worker>>);
 
 type Task = Box<dyn FnOnce() + Send>;
 

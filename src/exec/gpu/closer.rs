@@ -47,17 +47,17 @@ impl Closer {
 
 /// Drops the last handle of a device, or of what is a lost one's, on a thread of its own: that takes long, and with
 /// some drivers forever.
-pub(super) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
+pub(crate) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
     DEVICES.close(device);
 }
 
 /// Drops `parts` of a device on another thread.
-pub(super) fn let_go<T: Send + Sync + 'static>(parts: T) {
+pub(crate) fn let_go<T: Send + Sync + 'static>(parts: T) {
     PARTS.close(Arc::new(parts));
 }
 
 /// Waits until what was [let go](let_go) of before is dropped, but no longer than `patience`.
-pub(super) fn catch_up(patience: Duration) {
+pub(crate) fn catch_up(patience: Duration) {
     let (handle, dropped) = mpsc::channel::<()>();
     let_go(handle);
     let _ = dropped.recv_timeout(patience);
@@ -96,7 +96,7 @@ fn close_all(lost: &mpsc::Receiver<Handle>, gate: &Gate, turn: fn() -> Option<Lo
 }
 
 /// Drops `parts` of a device here, or leaves them to the system while the process ends.
-pub(super) fn drop_here<T>(parts: T) {
+pub(crate) fn drop_here<T>(parts: T) {
     drop_by(Gate::of_process(), parts);
 }
 

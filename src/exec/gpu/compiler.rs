@@ -28,7 +28,7 @@ fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
 }
 
 /// Compiles for one device.
-pub(super) struct Compiler {
+pub(crate) struct Compiler {
     device: wgpu::Device,
     health: Arc<Health>,
     /// `None` where nothing is kept on disk.
@@ -38,7 +38,7 @@ pub(super) struct Compiler {
 }
 
 /// The pipelines of some dispatches.
-pub(super) struct Made {
+pub(crate) struct Made {
     /// One for each dispatch.
     pub pipelines: Vec<Arc<Pipeline>>,
     /// Of the distinct ones, those that were compiled for this.

@@ -8,7 +8,7 @@ use crate::cost::Limits;
 
 /// How the elements of a type lie on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Storage {
+pub(crate) enum Storage {
     /// As on the host, in elements of so many bytes.
     Same(usize),
     /// A truth value as a word, 0 or 1.

@@ -18,13 +18,13 @@ use crate::error::DeviceError;
 use crate::plan::{Home, Plan, Value};
 
 /// A copy from the staging buffer to the start of a block.
-pub(super) struct StagedCopy {
+pub(crate) struct StagedCopy {
     pub from: Range<u64>,
     pub to: wgpu::Buffer,
 }
 
 /// The buffers of one run.
-pub(super) struct Memory {
+pub(crate) struct Memory {
     pub slots: Vec<Lease>,
     pub kept: Vec<Arc<DeviceBuffer>>,
     /// Where failures are told, if anything can fail.
@@ -108,7 +108,7 @@ impl Memory {
 }
 
 /// The encoding of one run.
-pub(super) struct Encode<'a> {
+pub(crate) struct Encode<'a> {
     pub shared: &'a Shared,
     pub job: &'a Job,
     pub memory: Memory,
@@ -197,7 +197,7 @@ impl Encode<'_> {
 }
 
 /// The copies from `staging`.
-pub(super) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Transfer> {
+pub(crate) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Transfer> {
     let Some(staging) = staging else { return Vec::new() };
     let transfer = |StagedCopy { from, to }: StagedCopy| Transfer {
         from: (staging.buffer.clone(), from.start),
@@ -207,6 +207,6 @@ pub(super) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Transf
     copies.into_iter().map(transfer).collect()
 }
 
-pub(super) fn value(plan: &Plan, index: usize) -> Result<&Value, DeviceError> {
+pub(crate) fn value(plan: &Plan, index: usize) -> Result<&Value, DeviceError> {
     plan.values.get(index).ok_or_else(|| DeviceError::broken("a value is missing"))
 }

@@ -27,13 +27,13 @@ thread_local! {
 
 /// Makes a call outside of any scope, of which an error is this crate's own: [`Health::check`] will tell it. What else no
 /// scope catches is an error of somebody who shares the device, and fails no run.
-pub(super) fn ours<R>(call: impl FnOnce() -> R) -> R {
+pub(crate) fn ours<R>(call: impl FnOnce() -> R) -> R {
     while_set(&OURS, call)
 }
 
 /// What a device has reported outside any call.
 #[derive(Default)]
-pub(super) struct Health {
+pub(crate) struct Health {
     lost: OnceLock<String>,
     stray: Mutex<Option<String>>,
     /// Held by who asks why it is lost.
@@ -44,7 +44,7 @@ pub(super) struct Health {
 }
 
 /// Held by who uses mapped memory. When a lost device is polled, wgpu frees what is mapped, whoever has views of it.
-pub(super) type Mapped = Arc<()>;
+pub(crate) type Mapped = Arc<()>;
 
 /// Whether somebody holds what is counted by `count`. Of two threads that each do what the other looks for, then call
 /// this or look whether the device is lost, at least one sees it.
@@ -201,7 +201,7 @@ impl Health {
 /// Catches every error of the calls on this thread between `open` and `close`.
 ///
 /// Scopes close in the reverse order of opening; so the fields are declared, for when this is dropped.
-pub(super) struct Scope<'a> {
+pub(crate) struct Scope<'a> {
     internal: wgpu::ErrorScopeGuard,
     validation: wgpu::ErrorScopeGuard,
     memory: wgpu::ErrorScopeGuard,
@@ -248,7 +248,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Whether the device makes no buffers though it gives no error, as only a lost one does.
-pub(super) fn is_dead(device: &wgpu::Device) -> bool {
+pub(crate) fn is_dead(device: &wgpu::Device) -> bool {
     let scope = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
     let probe = device.create_buffer(&wgpu::BufferDescriptor {
         label: Some("onetrip probe"),

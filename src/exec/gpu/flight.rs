@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_millis(4);
 ///
 /// Dropping it leaves out one that waits, and cancels nothing on the device: its buffers return to the pool when it has
 /// finished.
-pub(super) struct Flight {
+pub(crate) struct Flight {
     shared: Arc<Shared>,
     ticket: Arc<Ticket>,
     receiver: oneshot::Receiver<Landing>,

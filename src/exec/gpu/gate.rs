@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 static OF_PROCESS: Gate = Gate::new();
 
 /// Between drivers at work and the end of the process.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     /// [`ONE`] for each who passes, and [`WORK`] for each of them that is at work; odd when nobody else may be.
     passing: AtomicUsize,
     /// When it was shut first. Several handlers of one end shut it, which have their patience together.
@@ -86,7 +86,7 @@ impl Gate {
 }
 
 /// Counts one who passes out when it is dropped: also if the work panics.
-pub(super) struct Passing<'a> {
+pub(crate) struct Passing<'a> {
     gate: &'a Gate,
     weight: usize,
 }
@@ -98,22 +98,22 @@ impl Drop for Passing<'_> {
 }
 
 /// The right to call a driver, for as long as this is held.
-pub(super) fn pass() -> Result<Passing<'static>, DeviceError> {
+pub(crate) fn pass() -> Result<Passing<'static>, DeviceError> {
     OF_PROCESS.enter().ok_or(DeviceError::Ending)
 }
 
 /// As [`pass`], to wait for a driver: also while the process ends, as long as one is [at work](enter).
-pub(super) fn attend() -> Result<Passing<'static>, DeviceError> {
+pub(crate) fn attend() -> Result<Passing<'static>, DeviceError> {
     OF_PROCESS.attend().ok_or(DeviceError::Ending)
 }
 
 /// As [`pass`], for what has the driver load more of itself.
-pub(super) fn enter() -> Result<AtWork, DeviceError> {
+pub(crate) fn enter() -> Result<AtWork, DeviceError> {
     Gate::of_process().begin().map(AtWork).ok_or(DeviceError::Ending)
 }
 
 /// A driver at work, which the end of the process waits for.
-pub(super) struct AtWork(#[expect(dead_code, reason = "held")] Passing<'static>);
+pub(crate) struct AtWork(#[expect(dead_code, reason = "held")] Passing<'static>);
 
 impl Drop for AtWork {
     /// What the driver has loaded for its work is unloaded before what was registered earlier is done. It loads most

@@ -28,19 +28,19 @@ const MOST_DISPATCHES: usize = 32;
 const MOST_BYTES: u64 = 4 << 20;
 
 /// A run that is to be submitted.
-pub(super) struct Departure {
+pub(crate) struct Departure {
     pub script: Script,
     pub ticket: Arc<Ticket>,
 }
 
 /// A submission, and who is told of its end.
-pub(super) type Sent = (wgpu::SubmissionIndex, Arc<Ticket>);
+pub(crate) type Sent = (wgpu::SubmissionIndex, Arc<Ticket>);
 
 /// Decides when runs are submitted, and which of them together: in the order in which they came, each at once where few
 /// submissions are under way, and else with those that came meanwhile, when one of these has finished.
 ///
 /// Only runs of which none writes what another one reads or writes may come here.
-pub(super) struct Gather {
+pub(crate) struct Gather {
     device: wgpu::Device,
     queue: wgpu::Queue,
     health: Arc<Health>,
@@ -58,7 +58,7 @@ struct Traffic {
 
 /// A submission that somebody makes or has made.
 #[derive(Clone)]
-pub(super) struct Flying {
+pub(crate) struct Flying {
     /// `None` until it is submitted.
     pub index: Option<wgpu::SubmissionIndex>,
     /// Of the last of its runs.

@@ -14,7 +14,7 @@ use crate::base::lru::Lru;
 const MOST: usize = 4096;
 
 /// The bind groups of a device.
-pub(super) struct Groups(Mutex<Lru<Key, wgpu::BindGroup>>);
+pub(crate) struct Groups(Mutex<Lru<Key, wgpu::BindGroup>>);
 
 /// What a bind group is made of.
 #[derive(PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ struct Key {
 }
 
 /// A block that a dispatch binds.
-pub(super) struct Bound<'a> {
+pub(crate) struct Bound<'a> {
     pub block: &'a Block,
     /// How much of it, where that is not all.
     pub bytes: Option<u64>,
@@ -110,7 +110,7 @@ fn create(
 }
 
 /// Drops bind groups on another thread: thousands of them, or one while a driver compiles, take it milliseconds.
-pub(super) fn let_go(groups: Vec<wgpu::BindGroup>) {
+pub(crate) fn let_go(groups: Vec<wgpu::BindGroup>) {
     if !groups.is_empty() {
         closer::let_go(groups);
     }

@@ -15,7 +15,7 @@ fn idle() -> MutexGuard<'static, Vec<Opened>> {
 }
 
 /// An idle device that fits and still works, if there is one.
-pub(super) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
+pub(crate) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
     loop {
         let mut idle = idle();
         let at = idle.iter().position(&fits)?;
@@ -29,7 +29,7 @@ pub(super) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
 }
 
 /// Leaves the device for the next user when it is dropped, unless it is lost.
-pub(super) struct Leaving {
+pub(crate) struct Leaving {
     /// `None` only while dropping.
     opened: Option<Opened>,
 }

@@ -15,15 +15,15 @@ use crate::exec::threads::{begin, off_thread};
 
 /// Everything about a plan's dispatches that is the same in each run.
 pub(crate) struct Kernels {
-    pub(super) dispatches: Vec<Dispatch>,
+    pub(crate) dispatches: Vec<Dispatch>,
     /// One for each dispatch.
-    pub(super) pipelines: Vec<Arc<Pipeline>>,
-    pub(super) params: Option<Params>,
-    pub(super) ahead: Ahead,
+    pub(crate) pipelines: Vec<Arc<Pipeline>>,
+    pub(crate) params: Option<Params>,
+    pub(crate) ahead: Ahead,
     /// What a run takes of the pool, once there was one that did not bring the parameters.
-    pub(super) needs: OnceLock<Needs>,
+    pub(crate) needs: OnceLock<Needs>,
     /// How long the last run that shared no submission took until its future saw the end, in nanoseconds; 0 before.
-    pub(super) took: AtomicU64,
+    pub(crate) took: AtomicU64,
     /// Pipelines compiled for these kernels.
     pub compiled: u32,
     /// Pipelines that were there, or were being compiled for others.
@@ -31,7 +31,7 @@ pub(crate) struct Kernels {
 }
 
 /// The parameters of all dispatches. They travel with the upload of the first run and stay on the device.
-pub(super) struct Params {
+pub(crate) struct Params {
     pub words: Vec<u32>,
     /// Where each dispatch's begin, in bytes.
     pub offsets: Vec<u32>,
@@ -102,7 +102,7 @@ impl Gpu {
         async { compiling.await.map(drop) }
     }
 
-    pub(super) fn compile_here(
+    pub(crate) fn compile_here(
         &self,
         dispatches: Vec<Dispatch>,
     ) -> Result<Arc<Kernels>, DeviceError> {
@@ -137,7 +137,7 @@ impl Shared {
     }
 
     /// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
-    pub(super) fn has_room_for_params(&self, dispatches: &[Dispatch]) -> bool {
+    pub(crate) fn has_room_for_params(&self, dispatches: &[Dispatch]) -> bool {
         let bytes = 4 * self.params(dispatches).0.len() as u64;
         let has = |class| self.pool.has(&Needs::from([(class, 1)]));
         bytes == 0 || self.class(Kind::Params, bytes).is_ok_and(has)

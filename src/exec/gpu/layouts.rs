@@ -13,7 +13,7 @@ use crate::codegen::Dispatch;
 
 /// What a dispatch binds: bytes of parameters, then for each storage buffer whether it is written.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// 0 where there are none: of the user's own kernels.
     params: u64,
     writes: SmallVec<[bool; 8]>,
@@ -36,7 +36,7 @@ impl fmt::Display for Shape {
 }
 
 /// The bind group layout of a [`Shape`], with the pipeline layout made of it.
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Never given twice on a device.
     pub id: u64,
     /// Bytes of parameters, as of the shape.
@@ -47,7 +47,7 @@ pub(super) struct Layout {
 
 /// The layouts of one device.
 #[derive(Default)]
-pub(super) struct Layouts(Mutex<HashMap<Shape, Arc<Layout>>>);
+pub(crate) struct Layouts(Mutex<HashMap<Shape, Arc<Layout>>>);
 
 impl Drop for Layouts {
     fn drop(&mut self) {

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 
 /// Has everything that is loaded stay until the process is gone, whoever lets go of it.
-pub(super) fn keep() {
+pub(crate) fn keep() {
     for name in names() {
         // SAFETY: `name` is a string of C. Nothing is loaded: what has this name is, or was, and only its flags change.
         unsafe {

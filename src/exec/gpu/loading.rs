@@ -16,7 +16,7 @@ use crate::exec::threads::off_thread;
 impl Gpu {
     /// Has the driver load its compilers, where the end of the process must wait for them and nobody did this before. What
     /// fails here fails again in a run, which tells of it.
-    pub(super) async fn load_compilers(&self) {
+    pub(crate) async fn load_compilers(&self) {
         static LOADED: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let loaded = || LOADED.lock();
         let shared = Arc::clone(&self.0);

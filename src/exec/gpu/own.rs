@@ -41,7 +41,7 @@ pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Resu
 }
 
 /// The workgroup memory that the function `entry` of a valid `source` takes.
-pub(super) fn workgroup_bytes(source: &str, entry: &str) -> u64 {
+pub(crate) fn workgroup_bytes(source: &str, entry: &str) -> u64 {
     let module = known(&source.into());
     let entry = module.as_ref().as_ref().ok().and_then(|module| module.entry(entry).ok());
     entry.map_or(0, |entry| entry.workgroup_bytes)

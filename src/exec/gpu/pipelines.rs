@@ -14,7 +14,7 @@ const PIPELINES: usize = 4096;
 
 /// What a pipeline is made of.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(crate) struct Key {
     pub wgsl: String,
     /// The user's own entry point.
     pub entry: Option<String>,
@@ -35,7 +35,7 @@ impl Key {
 }
 
 /// A compiled kernel.
-pub(super) struct Pipeline {
+pub(crate) struct Pipeline {
     pub raw: wgpu::ComputePipeline,
     pub layout: Arc<Layout>,
     /// While it is dropped; after the rest.
@@ -59,7 +59,7 @@ impl Drop for Pipeline {
 }
 
 /// The pipelines of one device.
-pub(super) struct Pipelines {
+pub(crate) struct Pipelines {
     state: Mutex<State>,
     /// Told when one is no longer being compiled.
     ended: Condvar,
@@ -72,7 +72,7 @@ struct State {
 }
 
 /// What there is of a pipeline.
-pub(super) enum Found<'a> {
+pub(crate) enum Found<'a> {
     Known(Arc<Pipeline>),
     /// Nothing: whoever asked is to compile it.
     Missing(Begun<'a>),
@@ -110,7 +110,7 @@ impl Pipelines {
 }
 
 /// The right to compile a pipeline, until it is dropped.
-pub(super) struct Begun<'a> {
+pub(crate) struct Begun<'a> {
     pipelines: &'a Pipelines,
     key: &'a Key,
 }

@@ -45,7 +45,7 @@ impl PollTime {
 
 /// Sees to it that the callbacks of submitted work come: a thread that polls the device and submits what is due while
 /// runs are under way or wait, and else sleeps.
-pub(super) struct Poller {
+pub(crate) struct Poller {
     watch: Arc<Watch>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -161,13 +161,13 @@ impl Poller {
 }
 
 /// The right to poll the device, until it is dropped.
-pub(super) struct Spin {
+pub(crate) struct Spin {
     watch: Arc<Watch>,
     start: Instant,
 }
 
 /// What came of a [`Spin`]'s polling.
-pub(super) enum Spun {
+pub(crate) enum Spun {
     Landed(Landing),
     /// Nothing yet: it is worth while to poll on, after others have had the thread.
     Again,

@@ -19,7 +19,7 @@ const IDLE_FLOOR: u64 = 256 << 20;
 
 /// What a buffer is for, which fixes its usages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Values on the device.
     Storage,
     /// Parameters of dispatches.
@@ -53,7 +53,7 @@ impl Kind {
 
 /// Blocks of which one serves as well as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Class {
+pub(crate) struct Class {
     pub kind: Kind,
     /// In bytes, as [`size_class`](super::sizes::size_class) gives it.
     pub size: u64,
@@ -61,7 +61,7 @@ pub(super) struct Class {
 
 /// A buffer with a name that is never given twice.
 #[derive(Clone)]
-pub(super) struct Block {
+pub(crate) struct Block {
     pub buffer: wgpu::Buffer,
     pub id: u64,
     kind: Kind,
@@ -77,7 +77,7 @@ impl Block {
 ///
 /// A block that only the device uses may return as soon as its commands are submitted: the next
 /// user's commands run after them, in the order of the queue. A block that the host maps may not.
-pub(super) struct Lease {
+pub(crate) struct Lease {
     block: Block,
     pool: Arc<Pool>,
     /// Whether the block may return; else it is freed.
@@ -149,15 +149,15 @@ impl Drop for Lease {
 }
 
 /// The bytes of `leases`.
-pub(super) fn bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
+pub(crate) fn bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
     leases.map(|lease| lease.buffer.size()).sum()
 }
 
 /// How many blocks of each class something takes.
-pub(super) type Needs = HashMap<Class, usize>;
+pub(crate) type Needs = HashMap<Class, usize>;
 
 /// What `leases` took.
-pub(super) fn needs<'a>(leases: impl Iterator<Item = &'a Lease>) -> Needs {
+pub(crate) fn needs<'a>(leases: impl Iterator<Item = &'a Lease>) -> Needs {
     let mut needs = Needs::new();
     for lease in leases {
         *needs.entry(lease.class()).or_default() += 1;
@@ -166,7 +166,7 @@ pub(super) fn needs<'a>(leases: impl Iterator<Item = &'a Lease>) -> Needs {
 }
 
 /// The buffers of one device that are not in use.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     health: Arc<Health>,
     /// The id of the next new block.
     next: AtomicU64,

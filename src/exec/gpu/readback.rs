@@ -20,10 +20,10 @@ use crate::plan::Failed;
 
 /// A finished run.
 pub(crate) struct GpuRun {
-    pub(super) readback: Option<Arc<Readback>>,
-    pub(super) outputs: Vec<Output>,
+    pub(crate) readback: Option<Arc<Readback>>,
+    pub(crate) outputs: Vec<Output>,
     /// The bytes of the readback buffer that tell of failures.
-    pub(super) failures: Range<usize>,
+    pub(crate) failures: Range<usize>,
     /// Where the run failed, if it did.
     pub failed: Option<Failed>,
     /// One for each of [`Plan::keeps`](crate::plan::Plan).
@@ -33,7 +33,7 @@ pub(crate) struct GpuRun {
 
 /// A downloaded value.
 #[derive(Clone)]
-pub(super) struct Output {
+pub(crate) struct Output {
     pub dtype: DType,
     pub elements: usize,
     pub storage: Storage,
@@ -42,7 +42,7 @@ pub(super) struct Output {
 
 /// Where a downloaded value lies.
 #[derive(Clone)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// In the readback buffer, from this byte.
     Device(usize),
     /// On the host, where it was all the time: an upload that no kernel reads.
@@ -56,7 +56,7 @@ impl GpuRun {
     }
 
     /// Looks for a failure in what came back.
-    pub(super) fn find_failure(&mut self) {
+    pub(crate) fn find_failure(&mut self) {
         let Some(readback) = &self.readback else { return };
         let words = readback.bytes()[self.failures.clone()].chunks_exact(4);
         let words =
@@ -82,8 +82,8 @@ impl GpuRun {
 
 /// A downloaded value, in memory that is not used again before the last of its holders is gone.
 pub(crate) struct Download {
-    pub(super) output: Output,
-    pub(super) readback: Option<Arc<Readback>>,
+    pub(crate) output: Output,
+    pub(crate) readback: Option<Arc<Readback>>,
 }
 
 impl Download {

@@ -11,7 +11,7 @@ use super::returns::Returns;
 use super::stamps::{Mark, Stamps};
 
 /// A copy of what may be nothing. Each buffer with the byte to start at.
-pub(super) struct Transfer {
+pub(crate) struct Transfer {
     pub from: (wgpu::Buffer, u64),
     pub to: (wgpu::Buffer, u64),
     pub bytes: u64,
@@ -27,7 +27,7 @@ impl Transfer {
 }
 
 /// All that one run tells the device, with the memory that must be there until it is submitted.
-pub(super) struct Script {
+pub(crate) struct Script {
     pub kernels: Arc<Kernels>,
     /// One for each dispatch.
     pub groups: Vec<wgpu::BindGroup>,
@@ -105,7 +105,7 @@ impl Script {
 /// One run has one compute pass, or one for each dispatch where their times are wanted. Several have one for the first
 /// dispatches of all, one for the second ones, and so on, since wgpu waits for what was dispatched before where it
 /// changes a buffer's use in a pass, but changes all of a pass' buffers at its beginning.
-pub(super) fn record(
+pub(crate) fn record(
     encoder: &mut wgpu::CommandEncoder,
     scripts: &[&Script],
     stamps: Option<&Stamps>,

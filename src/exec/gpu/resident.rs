@@ -22,7 +22,7 @@ use crate::exec::budget::Permit;
 pub(crate) struct DeviceBuffer {
     pub dtype: DType,
     pub elements: usize,
-    pub(super) lease: Lease,
+    pub(crate) lease: Lease,
 }
 
 impl DeviceBuffer {
@@ -41,7 +41,7 @@ impl DeviceBuffer {
     }
 
     /// Room for a value, with any contents.
-    pub(super) fn lease(
+    pub(crate) fn lease(
         shared: &Shared,
         dtype: DType,
         elements: usize,
@@ -52,7 +52,7 @@ impl DeviceBuffer {
     }
 
     /// Room in the same block, which has yet to be [claimed](super::pool::Pool::claim) once this value is gone.
-    pub(super) fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         let &Self { dtype, elements, ref lease } = self;
         Self { dtype, elements, lease: lease.next() }
     }

@@ -7,7 +7,7 @@ use super::pool::Lease;
 use super::ticket::{Landing, Ticket};
 
 /// Results in host memory: a mapped buffer, which returns to the pool when dropped.
-pub(super) struct Readback {
+pub(crate) struct Readback {
     /// `None` only while dropping.
     view: Option<wgpu::BufferView>,
     lease: Lease,
@@ -38,7 +38,7 @@ impl Drop for Readback {
 
 /// What the host has again when a submission has finished.
 #[derive(Default)]
-pub(super) struct Returns {
+pub(crate) struct Returns {
     /// To be mapped again.
     pub staging: Option<Lease>,
     /// To be read, with the bytes to map.

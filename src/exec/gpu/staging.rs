@@ -20,7 +20,7 @@ const ALIGNMENT: u64 = 16;
 
 /// Of a run, what is packed in one buffer.
 #[derive(Clone, Copy)]
-pub(super) enum Load<'a> {
+pub(crate) enum Load<'a> {
     /// Parameters of kernels, and all uploads.
     Whole,
     /// The uploads of a wave; the first brings the parameters too.
@@ -45,7 +45,7 @@ impl Load<'_> {
 
 /// What is to be uploaded, with the place of each item in the staging buffer.
 #[derive(Default)]
-pub(super) struct Cargo<'a> {
+pub(crate) struct Cargo<'a> {
     items: Vec<Item<'a>>,
     bytes: u64,
     /// Bytes that this run could have used, but does not.
@@ -169,7 +169,7 @@ impl Shared {
     }
 }
 
-pub(super) fn host_data<'a>(
+pub(crate) fn host_data<'a>(
     job: &'a Job,
     value: &Value,
     input: u32,

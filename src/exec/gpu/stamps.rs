@@ -17,7 +17,7 @@ const MARKS: u32 = 4;
 const DISPATCHES: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
 /// The queries of one run. Only what is written may be read: drivers wait for it.
-pub(super) struct Stamps {
+pub(crate) struct Stamps {
     /// `None` where the adapter has no timestamps outside of passes.
     copies: Option<wgpu::QuerySet>,
     /// Two queries a dispatch.
@@ -32,7 +32,7 @@ pub(super) struct Stamps {
 
 /// A moment of a run between its passes.
 #[derive(Clone, Copy)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     Begin,
     Uploaded,
     Computed,

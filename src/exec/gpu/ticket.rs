@@ -12,7 +12,7 @@ use crate::error::DeviceError;
 use crate::exec::budget::Permit;
 
 /// What becomes of a run.
-pub(super) enum Landing {
+pub(crate) enum Landing {
     /// It has finished, with its results if it had any.
     Done(Option<Readback>),
     /// Its results could not be mapped.
@@ -22,7 +22,7 @@ pub(super) enum Landing {
 }
 
 /// The sending end, shared by wgpu's callback and by who may have to give up on it.
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     waiting: Mutex<Option<Waiting>>,
     /// Whether other runs were submitted with it.
     shared: AtomicBool,
@@ -37,7 +37,7 @@ struct Waiting {
 /// What a submission holds until it has finished.
 #[derive(Default)]
 #[expect(dead_code, reason = "held")]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// Its memory.
     pub permit: Permit,
     /// Of a driver that computes on threads of its own in this process.

@@ -88,7 +88,7 @@ impl Gpu {
 }
 
 /// A run that was submitted.
-pub(super) struct Launched {
+pub(crate) struct Launched {
     /// `None` if there was nothing to do.
     pub flight: Option<Flight>,
     /// Without what the flight brings.
@@ -96,7 +96,7 @@ pub(super) struct Launched {
 }
 
 /// A run that only has to be submitted.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     work: Work,
     kept: Vec<Arc<DeviceBuffer>>,
     outputs: Vec<Output>,
@@ -107,7 +107,7 @@ pub(super) struct Prepared {
 }
 
 /// Where results will lie.
-pub(super) struct Results {
+pub(crate) struct Results {
     pub outputs: Vec<Output>,
     /// The bytes of the readback that tell failures.
     pub failures: Range<usize>,

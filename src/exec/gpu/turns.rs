@@ -84,10 +84,10 @@ impl Drop for Turn<'_> {
 }
 
 /// The right to make short calls here, until it is dropped.
-pub(super) struct Short(#[expect(dead_code, reason = "held")] Option<Turn<'static>>);
+pub(crate) struct Short(#[expect(dead_code, reason = "held")] Option<Turn<'static>>);
 
 /// The right to make short calls on this thread, unless they might have to wait and the thread has other things to do.
-pub(super) fn short() -> Option<Short> {
+pub(crate) fn short() -> Option<Short> {
     if waits_here() || cfg!(target_arch = "wasm32") {
         return Some(Short(None));
     }
@@ -95,16 +95,16 @@ pub(super) fn short() -> Option<Short> {
 }
 
 /// A call that takes long, until it is dropped.
-pub(super) struct Long(#[expect(dead_code, reason = "held")] Turn<'static>);
+pub(crate) struct Long(#[expect(dead_code, reason = "held")] Turn<'static>);
 
 /// Begins a call that takes long.
-pub(super) fn long() -> Long {
+pub(crate) fn long() -> Long {
     Long(OF_PROCESS.long(PATIENCE))
 }
 
 /// The thread that makes calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum On {
+pub(crate) enum On {
     /// It has other futures to poll.
     Awaited,
     /// It may wait for a driver.
@@ -113,7 +113,7 @@ pub(super) enum On {
 
 /// The result of `calls`, made here if they need not wait for a driver, else on a thread that does nothing else. If the
 /// future is dropped before that thread was free, nothing is done.
-pub(super) async fn in_turn<R: Send + 'static>(calls: impl FnOnce(On) -> R + Send + 'static) -> R {
+pub(crate) async fn in_turn<R: Send + 'static>(calls: impl FnOnce(On) -> R + Send + 'static) -> R {
     if let Some(_turn) = short() {
         return calls(On::Awaited);
     }

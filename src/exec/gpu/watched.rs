@@ -11,12 +11,12 @@ use crate::base::sync::Mutex;
 static WATCHED: Mutex<Vec<(usize, Weak<Health>)>> = Mutex::new(Vec::new());
 
 /// The first health of `device`, which was just opened.
-pub(super) fn opened(device: &wgpu::Device) -> Arc<Health> {
+pub(crate) fn opened(device: &wgpu::Device) -> Arc<Health> {
     health(device, false)
 }
 
 /// The health that `device` has, or its first.
-pub(super) fn adopted(device: &wgpu::Device) -> Arc<Health> {
+pub(crate) fn adopted(device: &wgpu::Device) -> Arc<Health> {
     health(device, true)
 }
 
