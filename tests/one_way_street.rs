@@ -26,7 +26,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
         "base",
         &[
             &["backend", "dtype", "shape", "clock", "units", "lru", "disk_cache", "sync", "panic"],
-            &["trace", "test_device"],
+            &["trace", "test_device", "disk_writer"],
         ],
     ),
     (

@@ -4,6 +4,8 @@ pub(crate) mod backend;
 pub(crate) mod clock;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 pub(crate) mod disk_cache;
+#[cfg(any(feature = "gpu", feature = "serde"))]
+pub(crate) mod disk_writer;
 pub(crate) mod dtype;
 pub(crate) mod lru;
 pub(crate) mod panic;

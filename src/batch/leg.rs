@@ -9,7 +9,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::launch::{Done, Results};
-use super::read::give_way;
+use super::read::yield_now;
 use super::residence::{Handle, Storage};
 use super::stats::RunStats;
 use crate::base::clock::Stopwatch;
@@ -54,7 +54,7 @@ impl Leg<'_> {
             None => Box::pin(self.elsewhere(stats)).await?,
         };
         if self.piece.plan.backend == Backend::Cpu && is_others_turn(stats.run_time) {
-            give_way().await;
+            yield_now().await;
         }
         Ok(done)
     }

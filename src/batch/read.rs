@@ -46,7 +46,7 @@ impl GpuCommandBatch {
         let found = self.found(id)?;
         let of = || self.recorded.origin(id.node);
         check_length(of, &self.recorded.graph[id.node].ty.shape, out)?;
-        found.copy_politely(out).await;
+        found.copy_yielding(out).await;
         Ok(())
     }
 
@@ -170,13 +170,13 @@ impl Found {
     }
 
     /// Copies all elements to `out`, and lets other tasks run now and then.
-    pub async fn copy_politely<T: Element>(&self, out: &mut [T]) {
+    pub async fn copy_yielding<T: Element>(&self, out: &mut [T]) {
         let stage = stage!(OFF, "download", elements = out.len());
         let copying = async {
             let stride = STRIDE / size_of::<T>();
             for (index, part) in out.chunks_mut(stride).enumerate() {
                 if index > 0 {
-                    give_way().await;
+                    yield_now().await;
                 }
                 self.copy_out(index * stride, part);
             }
@@ -198,7 +198,7 @@ impl Found {
 }
 
 /// Lets other tasks of the same thread run.
-pub(super) async fn give_way() {
+pub(super) async fn yield_now() {
     let mut given = false;
     poll_fn(|context| {
         if std::mem::replace(&mut given, true) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::attempt::recover;
 use super::read::{Found, ReadView, check_length};
 #[cfg(feature = "gpu")]
-use super::read::{STRIDE, give_way};
+use super::read::{STRIDE, yield_now};
 use super::residence::{Handle, Storage};
 use super::state::Kept;
 use super::{BufferId, GpuCommandBatch, elsewhere};
@@ -138,11 +138,11 @@ impl<T: Element> Resident<T> {
         if let Some(mut parts) = self.parts()? {
             while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
                 part.copy_out(0, &mut out[start..start + part.len()]);
-                give_way().await;
+                yield_now().await;
             }
             return Ok(());
         }
-        self.found().await?.copy_politely(out).await;
+        self.found().await?.copy_yielding(out).await;
         Ok(())
     }
 

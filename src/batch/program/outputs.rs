@@ -101,7 +101,7 @@ impl Outputs {
         let (found, node) = self.found::<T>(key)?;
         let recorded = &self.program.0.recorded;
         check_length(|| recorded.origin(node), &recorded.graph[node].ty.shape, out)?;
-        found.copy_politely(out).await;
+        found.copy_yielding(out).await;
         Ok(())
     }
 

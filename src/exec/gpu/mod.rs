@@ -13,69 +13,38 @@
 //! - Buffers come from a [`pool`]; commands run in the order of their submission, on one queue.
 //! - [`fault`] turns whatever wgpu reports into errors: no call here panics on a device's failure.
 
-mod adapter;
-mod ahead;
-mod archive;
-mod background;
-mod closer;
-mod compiler;
-mod convert;
-mod encode;
-mod fault;
-mod flight;
-mod gate;
-mod gather;
-mod groups;
-mod idle;
-mod kernels;
-mod layouts;
-#[cfg(target_os = "linux")]
-mod loaded;
-mod loading;
-mod own;
-mod pipelines;
-mod poller;
-mod pool;
-mod readback;
-mod record;
-mod resident;
-mod returns;
-mod sizes;
-mod staging;
-mod stamps;
+pub(crate) mod compile;
+pub(crate) mod driver;
+pub(crate) mod memory;
+pub(crate) mod submit;
 #[cfg(test)]
 mod tests;
-mod ticket;
-mod trip;
-mod turns;
-mod watched;
-mod waves;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub(crate) use adapter::{AdapterChoice, GpuInfo};
-pub(crate) use kernels::Kernels;
-pub(crate) use own::{Wrong, check as check_own};
-pub(crate) use readback::{Download, GpuRun};
-pub(crate) use resident::{DeviceBuffer, Parts, Patched};
-pub(crate) use trip::{HostData, Job};
+pub(crate) use crate::exec::gpu::compile::custom::{Wrong, check as check_own};
+pub(crate) use crate::exec::gpu::compile::kernels::Kernels;
+pub(crate) use crate::exec::gpu::driver::adapter::{AdapterChoice, GpuInfo};
+pub(crate) use crate::exec::gpu::submit::job::{HostData, Job};
+pub(crate) use crate::exec::gpu::submit::readback::{Download, GpuRun};
+pub(crate) use crate::exec::gpu::submit::resident::{DeviceBuffer, Parts, Patched};
 
-use self::archive::Archive;
-use self::compiler::Compiler;
-use self::fault::Health;
-use self::gate::{Gate, Passing};
-use self::gather::Gather;
-use self::groups::Groups;
-use self::idle::Leaving;
-use self::poller::Poller;
-use self::pool::{Class, Kind, Lease, Pool};
-use self::sizes::size_class;
-use self::ticket::Held;
 use crate::base::disk_cache::Store;
 use crate::cost::Limits;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
+use crate::exec::gpu::compile::compiler::Compiler;
+use crate::exec::gpu::compile::disk::DiskCache;
+use crate::exec::gpu::driver::device_cache::Leaving;
+use crate::exec::gpu::driver::exit_guard::{DriverCall, ExitGuard};
+use crate::exec::gpu::driver::health::Health;
+use crate::exec::gpu::memory::bind_groups::BindGroups;
+use crate::exec::gpu::memory::pool::{Class, Kind, Lease, Pool};
+use crate::exec::gpu::memory::sizes::size_class;
+use crate::exec::gpu::submit::coalesce::Coalescer;
+use crate::exec::gpu::submit::completion::Held;
+use crate::exec::gpu::submit::poll::Poller;
 use crate::exec::janitor::{self, Sweep};
 use crate::exec::memory::MemoryCounts;
 use crate::exec::threads::off_thread;
@@ -115,7 +84,7 @@ impl PartialEq for GpuId {
     }
 }
 
-struct Shared {
+pub(crate) struct Shared {
     device: wgpu::Device,
     queue: wgpu::Queue,
     info: GpuInfo,
@@ -123,10 +92,10 @@ struct Shared {
     health: Arc<Health>,
     pool: Arc<Pool>,
     compiler: Compiler,
-    groups: Groups,
-    gather: Arc<Gather>,
+    groups: BindGroups,
+    gather: Arc<Coalescer>,
     poller: Poller,
-    ahead: ahead::Programs,
+    ahead: submit::ahead::Programs,
     /// Dropped last.
     _leaving: Option<Leaving>,
 }
@@ -142,7 +111,7 @@ impl Gpu {
         if cfg!(target_arch = "wasm32") {
             return Self::open_here(choice, store).await;
         }
-        Gate::of_process();
+        ExitGuard::of_process();
         let choice = choice.clone();
         let open = move || {
             let _held = held;
@@ -175,8 +144,8 @@ impl Gpu {
         // One at a time: a driver crashed where a dozen threads opened devices at once.
         static OPENING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
         let opening = OPENING.lock().await;
-        let _at_work = gate::enter()?;
-        let opened = adapter::open(choice, features).await?;
+        let _at_work = driver::exit_guard::enter()?;
+        let opened = driver::adapter::open(choice, features).await?;
         drop(opening);
         let gpu = Self::new(opened, true, store)?;
         gpu.load_compilers().await;
@@ -189,19 +158,19 @@ impl Gpu {
         device: wgpu::Device,
         queue: wgpu::Queue,
     ) -> Result<Self, DeviceError> {
-        Self::new(adapter::adopt(adapter, device, queue)?, false, None)
+        Self::new(driver::adapter::adopt(adapter, device, queue)?, false, None)
     }
 
     /// With `own`, the device is left to the next user.
     fn new(
-        opened: adapter::Opened,
+        opened: driver::adapter::Opened,
         own: bool,
         store: Option<Arc<Store>>,
     ) -> Result<Self, DeviceError> {
         opened.health.watch(&opened.device);
         let leaving = own.then(|| Leaving::new(opened.clone()));
-        let adapter::Opened { device, queue, info, limits, health } = opened;
-        let gather = Gather::new(device.clone(), queue.clone(), Arc::clone(&health));
+        let driver::adapter::Opened { device, queue, info, limits, health } = opened;
+        let gather = Coalescer::new(device.clone(), queue.clone(), Arc::clone(&health));
         let gather = Arc::new(gather);
         let poller =
             Poller::start(device.clone(), Arc::clone(&health), Arc::clone(&gather), info.software)
@@ -209,11 +178,11 @@ impl Gpu {
                     adapter: info.name.clone(),
                     reason: error.to_string(),
                 })?;
-        let archive = store.and_then(|store| Archive::open(&device, &info, store));
+        let archive = store.and_then(|store| DiskCache::open(&device, &info, store));
         let shared = Shared {
             pool: Pool::new(Arc::clone(&health)),
             compiler: Compiler::new(device.clone(), Arc::clone(&health), archive),
-            groups: Groups::default(),
+            groups: BindGroups::default(),
             device,
             queue,
             info,
@@ -221,7 +190,7 @@ impl Gpu {
             health,
             gather,
             poller,
-            ahead: ahead::Programs::default(),
+            ahead: submit::ahead::Programs::default(),
             _leaving: leaving,
         };
         Ok(Self(janitor::watched(shared)))
@@ -278,12 +247,12 @@ impl Gpu {
 
     /// Lets go of what was compiled for a lost device: to destroy that may take long here.
     pub fn forget(kernels: Arc<Kernels>) {
-        closer::close(kernels);
+        driver::reaper::close(kernels);
     }
 
     /// Lets go of a lost device, which is closed when nobody else holds it: here that may take long.
     pub fn close(self) {
-        closer::close(self.0);
+        driver::reaper::close(self.0);
     }
 
     /// Loses the device, as a driver might.
@@ -303,8 +272,8 @@ impl Sweep for Shared {
 
 impl Shared {
     /// The right to call the driver, if the device is sound and the process does not end.
-    fn admit(&self) -> Result<Passing<'static>, DeviceError> {
-        let passing = gate::pass()?;
+    fn admit(&self) -> Result<DriverCall<'static>, DeviceError> {
+        let passing = driver::exit_guard::pass()?;
         self.health.check(&self.device)?;
         Ok(passing)
     }
@@ -312,7 +281,7 @@ impl Shared {
     /// What a submission holds of its run's. A driver that computes on the host is at work until it has finished, and may
     /// compile meanwhile.
     fn hold(&self, permit: &Permit) -> Result<Held, DeviceError> {
-        let at_work = if self.info.software { Some(gate::enter()?) } else { None };
+        let at_work = if self.info.software { Some(driver::exit_guard::enter()?) } else { None };
         Ok(Held { permit: permit.clone(), at_work })
     }
 
@@ -379,7 +348,7 @@ impl Shared {
         self.pool.trim();
         drop(self.take_freed());
         // Bind groups that others took out hold memory too.
-        closer::catch_up(Duration::from_millis(100));
+        driver::reaper::catch_up(Duration::from_millis(100));
         let _ = self.health.poll(&self.device, wgpu::PollType::Poll);
     }
 

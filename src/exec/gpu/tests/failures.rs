@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::fault::{Scope, ours};
+use super::driver::health::{Scope, ours};
 use super::*;
 use crate::error::Error;
 use crate::exec::Patch;

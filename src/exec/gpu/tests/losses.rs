@@ -4,9 +4,9 @@ use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
+use super::driver::health::{is_dead, ours};
 use super::failures::stray;
-use super::fault::{is_dead, ours};
-use super::trip::Launched;
+use super::submit::job::Launched;
 use super::*;
 use crate::error::Error;
 
@@ -220,7 +220,7 @@ async fn a_lost_device_calls_back_when_the_results_that_outlive_it_were_read() {
 #[tokio::test]
 async fn results_may_be_read_after_the_next_user_has_lost_the_device() {
     let choice = AdapterChoice::best(None, true);
-    let opened = adapter::open(&choice, wgpu::Features::empty()).await;
+    let opened = driver::adapter::open(&choice, wgpu::Features::empty()).await;
     let Some(opened) = found(opened) else { return };
     let user = || Gpu::new(opened.clone(), false, None).unwrap();
     let first = user();

@@ -9,11 +9,11 @@ macro_rules! gpu_or_return {
 }
 
 mod ahead;
-mod archive;
+mod coalesce;
+mod disk;
 mod failures;
-mod gather;
 mod losses;
-mod trips;
+mod runs;
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,0 +1,284 @@
+//! What can be said of a kernel of the user's own before a device compiles it.
+
+mod depth;
+
+use std::error::Error;
+use std::sync::{Arc, LazyLock};
+
+use naga::compact::{KeepUnused, compact};
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+use naga::{AddressSpace, ArraySize, ScalarKind, StorageAccess, TypeInner, VectorSize};
+
+use crate::base::dtype::DType;
+use crate::base::lru::Lru;
+use crate::base::panic::caught;
+use crate::base::sync::Mutex;
+use crate::ops::{OwnKernel, Type};
+
+/// What is wrong with a kernel, and the line of its source, counted from 1, where one is to blame.
+#[derive(Clone, Debug)]
+pub(crate) struct Wrong {
+    pub line: Option<u32>,
+    pub what: String,
+}
+
+/// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element
+/// types and sizes.
+pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Result<(), Wrong> {
+    let OwnKernel { source, entry, .. } = kernel;
+    let module = known(source);
+    let module = module.as_ref().as_ref().map_err(Wrong::clone)?;
+    module.entry(entry)?.check()?;
+    for variable in &module.variables {
+        variable.check(inputs, result).map_err(|what| Wrong { line: variable.line, what })?;
+    }
+    let at = inputs.len();
+    if module.variables.iter().any(|variable| variable.binding as usize == at) {
+        return Ok(());
+    }
+    let what = format!("it declares no `var<storage, read_write>` for the result, binding {at}");
+    Err(Wrong { line: None, what })
+}
+
+/// The workgroup memory that the function `entry` of a valid `source` takes.
+pub(crate) fn workgroup_bytes(source: &str, entry: &str) -> u64 {
+    let module = known(&source.into());
+    let entry = module.as_ref().as_ref().ok().and_then(|module| module.entry(entry).ok());
+    entry.map_or(0, |entry| entry.workgroup_bytes)
+}
+
+/// Modules kept.
+const MODULES: usize = 64;
+
+/// By their sources, with those that are not valid.
+static KNOWN: LazyLock<Mutex<Lru<Arc<str>, Arc<Parsed>>>> =
+    LazyLock::new(|| Mutex::new(Lru::new(MODULES)));
+
+type Parsed = Result<Module, Wrong>;
+
+/// What the source declares; parsed where it is new.
+fn known(source: &Arc<str>) -> Arc<Parsed> {
+    let modules = || KNOWN.lock();
+    if let Some(module) = modules().get(source) {
+        return Arc::clone(module);
+    }
+    let parsed = caught(|| Module::parse(source));
+    let parsed = Arc::new(parsed.unwrap_or_else(|what| Err(Wrong { line: None, what })));
+    let _forgotten = modules().insert(Arc::clone(source), Arc::clone(&parsed));
+    parsed
+}
+
+/// What a valid module declares.
+struct Module {
+    /// The compute functions.
+    entries: Vec<Entry>,
+    /// Those that something is bound to.
+    variables: Vec<Variable>,
+}
+
+struct Entry {
+    name: String,
+    workgroup_bytes: u64,
+    /// The line and the name of an override that it uses and that has no value.
+    open: Option<(Option<u32>, String)>,
+}
+
+struct Variable {
+    line: Option<u32>,
+    group: u32,
+    binding: u32,
+    /// Whether it may be written; `None` outside of storage.
+    writes: Option<bool>,
+    /// `None` if it is anything else.
+    array: Option<Array>,
+}
+
+/// An array without gaps.
+struct Array {
+    scalar: naga::Scalar,
+    /// Of the vectors that it holds, or 1.
+    lanes: usize,
+    /// `None` if it is as long as what is bound.
+    len: Option<usize>,
+}
+
+impl Module {
+    /// The module, if some device might take it.
+    fn parse(source: &str) -> Result<Self, Wrong> {
+        depth::check(source)?;
+        let module = naga::front::wgsl::parse_str(source).map_err(|error| {
+            let line = error.location(source).map(|at| at.line_number);
+            Wrong { line, what: error.message().to_owned() }
+        })?;
+        let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
+        validator.validate(&module).map_err(|error| {
+            let line = error.location(source).map(|at| at.line_number);
+            Wrong { line, what: chain(error.as_inner()) }
+        })?;
+        let compute = module
+            .entry_points
+            .iter()
+            .filter(|point| point.stage == naga::ShaderStage::Compute)
+            .map(|point| Entry::of(&module, &point.name, source));
+        let variables = module.global_variables.iter().filter_map(|(handle, variable)| {
+            let span = module.global_variables.get_span(handle);
+            Variable::of(&module, variable, line_of(span, source))
+        });
+        Ok(Self { entries: compute.collect(), variables: variables.collect() })
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry, Wrong> {
+        self.entries.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.entries.iter().map(|entry| &*entry.name).collect();
+            let there = match &names[..] {
+                [] => "the module has none".to_owned(),
+                names => {
+                    let names = names.join("`, `");
+                    format!("there is `{names}`; `Wgsl::entry_point` says which to take")
+                }
+            };
+            let what = format!("there is no `@compute` function `{name}`: {there}");
+            Wrong { line: None, what }
+        })
+    }
+}
+
+fn line_of(span: naga::Span, source: &str) -> Option<u32> {
+    span.is_defined().then(|| span.location(source).line_number)
+}
+
+impl Entry {
+    /// The function `name`, which `module` has.
+    fn of(module: &naga::Module, name: &str, source: &str) -> Self {
+        let mut used = module.clone();
+        used.entry_points.retain(|point| point.name == name);
+        compact(&mut used, KeepUnused::No);
+        let sizes = used
+            .global_variables
+            .iter()
+            .filter(|(_, variable)| variable.space == AddressSpace::WorkGroup)
+            .map(|(_, variable)| used.types[variable.ty].inner.try_size(used.to_ctx()));
+        // As WebGPU counts them.
+        let bytes = sizes.map(|size| u64::from(size.unwrap_or(u32::MAX)).next_multiple_of(16));
+        let open = used.overrides.iter().find(|(_, constant)| constant.init.is_none());
+        let open = open.map(|(handle, constant)| {
+            let name = constant.name.clone().unwrap_or_default();
+            (line_of(used.overrides.get_span(handle), source), name)
+        });
+        Self { name: name.to_owned(), workgroup_bytes: bytes.sum(), open }
+    }
+
+    fn check(&self) -> Result<(), Wrong> {
+        let Some((line, name)) = &self.open else { return Ok(()) };
+        let what = format!("the override `{name}` has no value; write one in the source");
+        Err(Wrong { line: *line, what })
+    }
+}
+
+/// What an error says, with what was behind it.
+fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+impl Variable {
+    /// `None` for one that nothing is bound to.
+    fn of(
+        module: &naga::Module,
+        variable: &naga::GlobalVariable,
+        line: Option<u32>,
+    ) -> Option<Self> {
+        let naga::ResourceBinding { group, binding } = variable.binding?;
+        let writes = match variable.space {
+            AddressSpace::Storage { access } => Some(access.contains(StorageAccess::STORE)),
+            _ => None,
+        };
+        let array = Array::of(&module.types, &module.types[variable.ty].inner);
+        Some(Self { line, group, binding, writes, array })
+    }
+
+    /// Whether it is what an input or the result is bound to; if not, why.
+    fn check(&self, inputs: &[&Type], result: &Type) -> Result<(), String> {
+        let &Self { group, binding, writes, .. } = self;
+        let at = binding as usize;
+        if group != 0 || at > inputs.len() {
+            return Err(format!(
+                "nothing is bound to {at} of group {group}: of group 0, inputs are bound from 0 on, and then the result to {}",
+                inputs.len()
+            ));
+        }
+        let (ty, access, what) = match inputs.get(at) {
+            Some(&input) => (input, "read", format!("input {at}")),
+            None => (result, "read_write", "the result".to_owned()),
+        };
+        let array = self.array.as_ref().filter(|array| array.holds(ty.dtype));
+        let Some(array) = array.filter(|_| writes == Some(at == inputs.len())) else {
+            return Err(format!(
+                "binding {at} is {what}: it must be `var<storage, {access}>` with an array of {}, or of its atomics or vectors \
+                 of 2 or 4",
+                ty.dtype
+            ));
+        };
+        let elements = ty.shape.elements();
+        array
+            .fits(elements)
+            .map_err(|why| format!("binding {at} is {what}, which has {elements} elements: {why}"))
+    }
+}
+
+impl Array {
+    fn of(types: &naga::UniqueArena<naga::Type>, ty: &TypeInner) -> Option<Self> {
+        let &TypeInner::Array { base, size, .. } = ty else { return None };
+        let (scalar, lanes) = match types[base].inner {
+            TypeInner::Scalar(scalar) | TypeInner::Atomic(scalar) => (scalar, 1),
+            TypeInner::Vector { size: VectorSize::Bi, scalar } => (scalar, 2),
+            TypeInner::Vector { size: VectorSize::Quad, scalar } => (scalar, 4),
+            _ => return None,
+        };
+        let len = match size {
+            ArraySize::Constant(len) => Some(len.get() as usize),
+            ArraySize::Dynamic => None,
+            ArraySize::Pending(_) => return None,
+        };
+        Some(Self { scalar, lanes, len })
+    }
+
+    fn holds(&self, dtype: DType) -> bool {
+        let kind = match dtype {
+            DType::F32 => ScalarKind::Float,
+            DType::I32 => ScalarKind::Sint,
+            DType::U32 => ScalarKind::Uint,
+            DType::F16 | DType::Bool => return false,
+        };
+        self.scalar == naga::Scalar { kind, width: 4 }
+    }
+
+    /// Whether it can be bound to so many elements, and reaches them all if it is as long as they are. Where there are
+    /// none, nothing runs.
+    fn fits(&self, elements: usize) -> Result<(), String> {
+        let &Self { lanes, len, .. } = self;
+        match len {
+            None if !elements.is_multiple_of(lanes) => {
+                Err(format!("they are no whole number of vectors of {lanes}"))
+            }
+            Some(len) if elements > 0 && len.saturating_mul(lanes) > elements => {
+                Err(format!("an array of {} is larger", len.saturating_mul(lanes)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_parsed_once() {
+        for text in ["@compute @workgroup_size(1) fn main() { }", "no module at all"] {
+            let first = known(&text.into());
+            let again = known(&text.into());
+            assert!(Arc::ptr_eq(&first, &again), "{text}");
+        }
+    }
+}

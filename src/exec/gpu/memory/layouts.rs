@@ -1,0 +1,104 @@
+//! What kernels bind, told to wgpu once for each shape of it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::sync::Mutex;
+use crate::codegen::Dispatch;
+use crate::exec::gpu::driver::reaper::drop_here;
+
+/// What a dispatch binds: bytes of parameters, then for each storage buffer whether it is written.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    /// 0 where there are none: of the user's own kernels.
+    params: u64,
+    writes: SmallVec<[bool; 8]>,
+}
+
+impl Shape {
+    pub fn of(dispatch: &Dispatch) -> Self {
+        Self {
+            params: (dispatch.params.len() * 4) as u64,
+            writes: dispatch.buffers.iter().map(|binding| binding.writes).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.params)?;
+        self.writes.iter().try_for_each(|&writes| f.write_str(if writes { "w" } else { "r" }))
+    }
+}
+
+/// The bind group layout of a [`Shape`], with the pipeline layout made of it.
+pub(crate) struct Layout {
+    /// Never given twice on a device.
+    pub id: u64,
+    /// Bytes of parameters, as of the shape.
+    pub params: u64,
+    pub group: wgpu::BindGroupLayout,
+    pub pipeline: wgpu::PipelineLayout,
+}
+
+/// The layouts of one device.
+#[derive(Default)]
+pub(crate) struct Layouts(Mutex<HashMap<Shape, Arc<Layout>>>);
+
+impl Drop for Layouts {
+    fn drop(&mut self) {
+        drop_here(std::mem::take(self.0.get_mut()));
+    }
+}
+
+impl Layouts {
+    pub fn find(&self, device: &wgpu::Device, shape: &Shape) -> Arc<Layout> {
+        let mut layouts = self.0.lock();
+        if let Some(layout) = layouts.get(shape) {
+            return Arc::clone(layout);
+        }
+        // None is ever taken out.
+        let id = layouts.len() as u64;
+        let layout = Arc::new(Layout::new(device, id, shape));
+        layouts.insert(shape.clone(), Arc::clone(&layout));
+        layout
+    }
+}
+
+impl Layout {
+    fn new(device: &wgpu::Device, id: u64, shape: &Shape) -> Self {
+        let entry = |binding, ty, dynamic, size| wgpu::BindGroupLayoutEntry {
+            binding,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty,
+                has_dynamic_offset: dynamic,
+                min_binding_size: size,
+            },
+            count: None,
+        };
+        let params = NonZeroU64::new(shape.params);
+        let params = params.map(|size| (wgpu::BufferBindingType::Uniform, true, Some(size)));
+        let storage = shape
+            .writes
+            .iter()
+            .map(|&writes| (wgpu::BufferBindingType::Storage { read_only: !writes }, false, None));
+        let all = (0..).zip(params.into_iter().chain(storage));
+        let entries: Vec<_> =
+            all.map(|(binding, (ty, dynamic, size))| entry(binding, ty, dynamic, size)).collect();
+        let group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: Some("onetrip kernel"),
+            entries: &entries,
+        });
+        let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: Some("onetrip kernel"),
+            bind_group_layouts: &[Some(&group)],
+            immediate_size: 0,
+        });
+        Self { id, params: shape.params, group, pipeline }
+    }
+}

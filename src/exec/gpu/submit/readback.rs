@@ -1,0 +1,187 @@
+//! What a run hands out: results in a mapped buffer, read where they lie or copied straight to where the user
+//! wants them, and buffers that stay on the device.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use half::f16;
+
+use super::resident::DeviceBuffer;
+use crate::base::dtype::{DType, Element};
+use crate::error::DeviceError;
+use crate::exec::HostBuffer;
+use crate::exec::gpu::GpuCounts;
+use crate::exec::gpu::memory::convert::Storage;
+use crate::exec::gpu::submit::job::HostData;
+use crate::exec::gpu::submit::mapped_after::Readback;
+use crate::exec::memory::{self, LARGE_RESULT, PART};
+use crate::exec::threads::{for_each, off_thread};
+use crate::plan::Failed;
+
+/// A finished run.
+pub(crate) struct GpuRun {
+    pub(crate) readback: Option<Arc<Readback>>,
+    pub(crate) outputs: Vec<Output>,
+    /// The bytes of the readback buffer that tell of failures.
+    pub(crate) failures: Range<usize>,
+    /// Where the run failed, if it did.
+    pub failed: Option<Failed>,
+    /// One for each of [`Plan::keeps`](crate::plan::Plan).
+    pub kept: Vec<Arc<DeviceBuffer>>,
+    pub counts: GpuCounts,
+}
+
+/// A downloaded value.
+#[derive(Clone)]
+pub(crate) struct Output {
+    pub dtype: DType,
+    pub elements: usize,
+    pub storage: Storage,
+    pub source: Source,
+}
+
+/// Where a downloaded value lies.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// In the readback buffer, from this byte.
+    Device(usize),
+    /// On the host, where it was all the time: an upload that no kernel reads.
+    Host(HostData),
+}
+
+impl GpuRun {
+    /// The number of downloaded values.
+    pub fn len(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Looks for a failure in what came back.
+    pub(crate) fn find_failure(&mut self) {
+        let Some(readback) = &self.readback else { return };
+        let words = readback.bytes()[self.failures.clone()].chunks_exact(4);
+        let words =
+            words.map(|word| word.iter().rev().fold(0, |n, &byte| n << 8 | u32::from(byte)));
+        let failed = (0..).zip(words).find(|&(_, word)| word != 0);
+        self.failed = failed.map(|(site, word)| Failed { site, at: !word });
+    }
+
+    /// A downloaded value, which outlives the run.
+    ///
+    /// # Panics
+    /// If `index` is no position in the plan's downloads.
+    pub fn download(&self, index: usize) -> Download {
+        Download { output: self.outputs[index].clone(), readback: self.readback.clone() }
+    }
+
+    /// [`Download::to_vec`] of a downloaded value.
+    #[cfg(test)]
+    pub fn read<T: Element>(&self, index: usize) -> Vec<T> {
+        self.download(index).to_vec()
+    }
+}
+
+/// A downloaded value, in memory that is not used again before the last of its holders is gone.
+pub(crate) struct Download {
+    pub(crate) output: Output,
+    pub(crate) readback: Option<Arc<Readback>>,
+}
+
+impl Download {
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.output.elements
+    }
+
+    /// Bytes that the elements take on the host.
+    pub fn bytes(&self) -> usize {
+        self.output.elements * self.output.dtype.size()
+    }
+
+    /// The elements where they lie; `None` if they lie there in another form than on the host.
+    pub fn in_place<T: Element>(&self) -> Option<&[T]> {
+        let alike = matches!(self.output.storage, Storage::Same(_)) || self.is_on_host();
+        let bytes = (alike && self.output.dtype == T::DTYPE).then(|| self.stored(0, self.len()))?;
+        T::in_place(bytes)
+    }
+
+    fn is_on_host(&self) -> bool {
+        matches!(self.output.source, Source::Host(_))
+    }
+
+    /// `count` elements from the element `start`, as they lie.
+    fn stored(&self, start: usize, count: usize) -> &[u8] {
+        let Output { dtype, storage, source, .. } = &self.output;
+        match source {
+            Source::Host(data) => {
+                &(**data).as_ref()[start * dtype.size()..][..count * dtype.size()]
+            }
+            Source::Device(first) => {
+                let bytes = self.readback.as_ref().map_or(&[][..], |readback| readback.bytes());
+                &bytes[first + start * storage.size()..][..count * storage.size()]
+            }
+        }
+    }
+
+    /// Copies as many elements as `out` has, from the element `start`.
+    ///
+    /// # Panics
+    /// If there are not so many, or they are of another type.
+    pub fn copy_out<T: Element>(&self, start: usize, out: &mut [T]) {
+        assert_eq!(self.output.dtype, T::DTYPE, "the element type of the value");
+        let stored = self.stored(start, out.len());
+        let storage =
+            if self.is_on_host() { Storage::Same(size_of::<T>()) } else { self.output.storage };
+        // SAFETY: an `Element` has no padding (it is `NoUninit`), so its bytes are all initialised, and
+        // every byte pattern that `unpack` writes is valid: it unpacks numbers, for which any is, and
+        // truth values only as 0 or 1, or as they are where they are the host's own.
+        let host = unsafe {
+            std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out))
+        };
+        if host.len() < LARGE_RESULT {
+            return storage.unpack(stored, host);
+        }
+        let elements = PART / storage.size();
+        let host = host.chunks_mut(elements * storage.host_size());
+        let parts = host.zip(stored.chunks(elements * storage.size()));
+        for_each(parts.collect(), || (), |(), (host, stored)| storage.unpack(stored, host));
+    }
+
+    /// All elements in a host buffer.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
+    pub fn to_host(&self) -> Result<HostBuffer, DeviceError> {
+        let mut host = HostBuffer::try_zeroed(self.output.dtype, self.len())?;
+        match self.output.dtype {
+            DType::F32 => self.copy_out(0, host.as_slice_mut::<f32>().unwrap_or_default()),
+            DType::I32 => self.copy_out(0, host.as_slice_mut::<i32>().unwrap_or_default()),
+            DType::U32 => self.copy_out(0, host.as_slice_mut::<u32>().unwrap_or_default()),
+            DType::F16 => self.copy_out(0, host.as_slice_mut::<f16>().unwrap_or_default()),
+            DType::Bool => self.copy_out(0, host.as_slice_mut::<bool>().unwrap_or_default()),
+        }
+        Ok(host)
+    }
+
+    /// `values` with all elements in it from `start`, copied on another thread if they are many.
+    ///
+    /// # Panics
+    /// As [`copy_out`](Self::copy_out).
+    pub async fn copied_into<T: Element>(self, mut values: Vec<T>, start: usize) -> Vec<T> {
+        let (len, bytes) = (self.len(), self.len() * size_of::<T>());
+        let copy = move || {
+            self.copy_out(0, &mut values[start..start + len]);
+            values
+        };
+        if bytes < LARGE_RESULT { copy() } else { off_thread(copy).await }
+    }
+
+    /// All elements in a vector.
+    ///
+    /// # Panics
+    /// If they are of another type.
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        let mut values = memory::zeroed(self.len());
+        self.copy_out(0, &mut values);
+        values
+    }
+}

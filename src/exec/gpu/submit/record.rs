@@ -1,0 +1,137 @@
+//! What is recorded in one encoder: the copies and dispatches of one run, or of several.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::encode::Memory;
+use super::stamps::{Mark, Stamps};
+use crate::exec::gpu::compile::kernels::Kernels;
+use crate::exec::gpu::compile::pipelines::Pipeline;
+use crate::exec::gpu::memory::pool::Lease;
+use crate::exec::gpu::submit::mapped_after::MappedAfter;
+
+/// A copy of what may be nothing. Each buffer with the byte to start at.
+pub(crate) struct Transfer {
+    pub from: (wgpu::Buffer, u64),
+    pub to: (wgpu::Buffer, u64),
+    pub bytes: u64,
+}
+
+impl Transfer {
+    pub fn record(&self, encoder: &mut wgpu::CommandEncoder) {
+        let Self { from: (from, from_start), to: (to, to_start), bytes } = self;
+        if *bytes > 0 {
+            encoder.copy_buffer_to_buffer(from, *from_start, to, *to_start, *bytes);
+        }
+    }
+}
+
+/// All that one run tells the device, with the memory that must be there until it is submitted.
+pub(crate) struct Script {
+    pub kernels: Arc<Kernels>,
+    /// One for each dispatch.
+    pub groups: Vec<wgpu::BindGroup>,
+    pub up: Vec<Transfer>,
+    pub down: Vec<Transfer>,
+    pub memory: Memory,
+    /// Where `up` copies from, not mapped, and where `down` copies to.
+    pub returns: MappedAfter,
+}
+
+impl Script {
+    /// What is on loan for this run alone.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.memory.leases().chain(self.returns.leases())
+    }
+
+    /// Records a part of the run: the copies `up`, then those dispatches of `range` that there are.
+    pub fn record_part(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        up: &[Transfer],
+        range: Range<usize>,
+    ) {
+        up.iter().for_each(|copy| copy.record(encoder));
+        if range.start == 0 {
+            self.clear_failures(encoder);
+        }
+        let label = Some("onetrip");
+        let descriptor = wgpu::ComputePassDescriptor { label, timestamp_writes: None };
+        self.dispatch(&mut encoder.begin_compute_pass(&descriptor), range, &mut None);
+    }
+
+    /// Records the copies down.
+    pub fn record_down(&self, encoder: &mut wgpu::CommandEncoder) {
+        self.down.iter().for_each(|copy| copy.record(encoder));
+    }
+
+    fn upload(&self, encoder: &mut wgpu::CommandEncoder) {
+        self.up.iter().for_each(|copy| copy.record(encoder));
+        self.clear_failures(encoder);
+    }
+
+    fn clear_failures(&self, encoder: &mut wgpu::CommandEncoder) {
+        if let Some(failures) = &self.memory.failures {
+            encoder.clear_buffer(&failures.buffer, 0, None);
+        }
+    }
+
+    /// Those dispatches of `range` that there are.
+    fn dispatch<'a>(
+        &'a self,
+        pass: &mut wgpu::ComputePass<'_>,
+        range: Range<usize>,
+        bound: &mut Option<&'a Arc<Pipeline>>,
+    ) {
+        let Kernels { dispatches, pipelines, params, .. } = &*self.kernels;
+        let Some(params) = params else { return };
+        for at in range.start..range.end.min(self.groups.len()) {
+            let (dispatch, pipeline) = (&dispatches[at], &pipelines[at]);
+            if !bound.is_some_and(|bound| Arc::ptr_eq(bound, pipeline)) {
+                pass.set_pipeline(&pipeline.raw);
+                *bound = Some(pipeline);
+            }
+            let offset = dispatch.own.is_none().then_some(params.offsets[at]);
+            pass.set_bind_group(0, &self.groups[at], offset.as_slice());
+            let [x, y, z] = dispatch.groups;
+            pass.dispatch_workgroups(x, y, z);
+        }
+    }
+}
+
+/// Records `scripts`, none of which may write what another one reads or writes: first all copies up, in the end all
+/// copies down.
+///
+/// One run has one compute pass, or one for each dispatch where their times are wanted. Several have one for the first
+/// dispatches of all, one for the second ones, and so on, since wgpu waits for what was dispatched before where it
+/// changes a buffer's use in a pass, but changes all of a pass' buffers at its beginning.
+pub(crate) fn record(
+    encoder: &mut wgpu::CommandEncoder,
+    scripts: &[&Script],
+    stamps: Option<&Stamps>,
+) {
+    let mark = |encoder: &mut _, mark| {
+        if let Some(stamps) = stamps {
+            stamps.mark(encoder, mark);
+        }
+    };
+    mark(encoder, Mark::Begin);
+    scripts.iter().for_each(|script| script.upload(encoder));
+    mark(encoder, Mark::Uploaded);
+    let levels = scripts.iter().map(|script| script.groups.len()).max().unwrap_or(0);
+    let each = if stamps.is_some() || scripts.len() > 1 { 1 } else { levels.max(1) };
+    for start in (0..levels).step_by(each) {
+        let descriptor = wgpu::ComputePassDescriptor {
+            label: Some("onetrip"),
+            timestamp_writes: stamps.and_then(|stamps| stamps.around(start)),
+        };
+        let mut pass = encoder.begin_compute_pass(&descriptor);
+        let mut bound = None;
+        for script in scripts {
+            script.dispatch(&mut pass, start..start + each, &mut bound);
+        }
+    }
+    mark(encoder, Mark::Computed);
+    scripts.iter().for_each(|script| script.record_down(encoder));
+    mark(encoder, Mark::End);
+}

@@ -1,0 +1,142 @@
+//! When kernels and copies ran, by the GPU's own clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::trace::{Part, Timeline, What};
+use crate::error::DeviceError;
+use crate::exec::gpu::Shared;
+use crate::exec::gpu::driver::health::{Health, Scope};
+
+/// Queries of one set.
+const PER_SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
+const TICK: u64 = wgpu::QUERY_SIZE as u64;
+/// Before and after the upload, before and after the download.
+const MARKS: u32 = 4;
+/// Where the ticks of dispatches lie, behind those of copies.
+const DISPATCHES: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
+
+/// The queries of one run. Only what is written may be read: drivers wait for it.
+pub(crate) struct Stamps {
+    /// `None` where the adapter has no timestamps outside of passes.
+    copies: Option<wgpu::QuerySet>,
+    /// Two queries a dispatch.
+    sets: Vec<wgpu::QuerySet>,
+    dispatches: u32,
+    resolved: wgpu::Buffer,
+    readback: wgpu::Buffer,
+    /// Nanoseconds of a tick.
+    period: f64,
+    health: Arc<Health>,
+}
+
+/// A moment of a run between its passes.
+#[derive(Clone, Copy)]
+pub(crate) enum Mark {
+    Begin,
+    Uploaded,
+    Computed,
+    End,
+}
+
+impl Stamps {
+    /// `None` where the adapter has no timestamps.
+    pub fn new(shared: &Shared, dispatches: usize) -> Result<Option<Self>, DeviceError> {
+        let device = &shared.device;
+        if !device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
+            return Ok(None);
+        }
+        let outside = wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS;
+        let dispatches = dispatches as u32;
+        let scope = Scope::open(device, &shared.health);
+        let set = |count| {
+            device.create_query_set(&wgpu::QuerySetDescriptor {
+                label: Some("onetrip profile"),
+                ty: wgpu::QueryType::Timestamp,
+                count,
+            })
+        };
+        let starts = (0..2 * dispatches).step_by(PER_SET as usize);
+        let sets = starts.map(|start| set((2 * dispatches - start).min(PER_SET))).collect();
+        let buffer = |usage| {
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("onetrip profile"),
+                size: DISPATCHES + 2 * u64::from(dispatches) * TICK,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        use wgpu::BufferUsages as U;
+        let stamps = Self {
+            copies: device.features().contains(outside).then(|| set(MARKS)),
+            sets,
+            dispatches,
+            resolved: buffer(U::QUERY_RESOLVE | U::COPY_SRC),
+            readback: buffer(U::MAP_READ | U::COPY_DST),
+            period: shared.queue.get_timestamp_period().into(),
+            health: Arc::clone(&shared.health),
+        };
+        scope.close(|| "making room for timestamps".into()).map(|()| Some(stamps))
+    }
+
+    pub fn mark(&self, encoder: &mut wgpu::CommandEncoder, mark: Mark) {
+        if let Some(copies) = &self.copies {
+            encoder.write_timestamp(copies, mark as u32);
+        }
+    }
+
+    /// What the pass of a dispatch is to write.
+    pub fn around(&self, dispatch: usize) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
+        let first = 2 * dispatch as u32;
+        Some(wgpu::ComputePassTimestampWrites {
+            query_set: self.sets.get((first / PER_SET) as usize)?,
+            beginning_of_pass_write_index: Some(first % PER_SET),
+            end_of_pass_write_index: Some(first % PER_SET + 1),
+        })
+    }
+
+    /// Has the times written to `timeline` before the run counts as done. All marks and passes are encoded.
+    pub fn collect(self, encoder: &mut wgpu::CommandEncoder, timeline: &Timeline) {
+        if let Some(copies) = &self.copies {
+            encoder.resolve_query_set(copies, 0..MARKS, &self.resolved, 0);
+        }
+        let mut end = DISPATCHES;
+        for (at, set) in (0..).zip(&self.sets) {
+            let count = (2 * self.dispatches - at * PER_SET).min(PER_SET);
+            encoder.resolve_query_set(set, 0..count, &self.resolved, end);
+            end += u64::from(count) * TICK;
+        }
+        encoder.copy_buffer_to_buffer(&self.resolved, 0, &self.readback, 0, end);
+        let timeline = timeline.clone();
+        let buffer = self.readback.clone();
+        encoder.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |mapped| {
+            let Some(_mapped) = self.health.map() else { return };
+            let view = mapped.ok().and_then(|()| self.readback.get_mapped_range(..).ok());
+            if let Some(view) = view {
+                let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&view[..]);
+                self.report(&ticks, &timeline);
+            }
+        });
+    }
+
+    /// Writes the times down, the last of them as of now: no clock is common to host and GPU.
+    fn report(&self, ticks: &[u64], timeline: &Timeline) {
+        let marks = self.copies.as_ref().map(|_| &ticks[..MARKS as usize]);
+        let of_dispatches = &ticks[(DISPATCHES / TICK) as usize..];
+        let all = || of_dispatches.iter().chain(marks.into_iter().flatten());
+        let (Some(&first), Some(&last)) = (all().min(), all().max()) else { return };
+        let time = |ticks: u64| Duration::from_nanos((ticks as f64 * self.period) as u64);
+        let begin = timeline.now().saturating_sub(time(last - first));
+        let tell = |what, start: u64, end: u64| {
+            let (start, time) = (begin + time(start - first), time(end.saturating_sub(start)));
+            timeline.add(Part { what, start, time });
+        };
+        if let Some(&[begin, uploaded, computed, end]) = marks {
+            tell(What::Copies("upload"), begin, uploaded);
+            tell(What::Copies("download"), computed, end);
+        }
+        for (at, ticks) in of_dispatches.chunks_exact(2).enumerate() {
+            tell(What::Dispatch(at), ticks[0], ticks[1]);
+        }
+    }
+}
