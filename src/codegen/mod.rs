@@ -1,30 +1,20 @@
 //! From a plan's step to WGSL: text, bindings, parameters and grid, as plain values.
 
 mod attention;
-mod collapse;
 mod combine;
-mod fours;
+mod custom;
+mod group_fold;
 mod kernel;
-mod lanes;
 mod map;
-mod norm;
-mod own;
 mod phase;
 mod product;
-mod quad;
 mod reduce;
-mod results;
 mod row;
-mod row_body;
-mod row_table;
 mod rows;
 mod scan;
 mod sort;
-mod template;
 #[cfg(test)]
 mod tests;
-mod together;
-mod transpose;
 
 use std::panic::Location;
 
@@ -97,6 +87,6 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Sort(form) => sort::lower(form, &kernel),
         Form::MatMul(form) => product::lower(form, &kernel),
         Form::Attention(form) => attention::lower(form, &kernel),
-        Form::Own(form) => own::lower(form, kernel),
+        Form::Own(form) => custom::lower(form, kernel),
     }
 }

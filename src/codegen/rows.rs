@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use smallvec::SmallVec;
 
-use super::collapse::Axes;
 use super::kernel::{Function, Kernel, THREADS};
-use super::lanes::{self, Held};
 use super::phase::Phase;
-use super::template::indent;
 use crate::base::dtype::Ty;
+use crate::codegen::kernel::collapse::Axes;
+use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::Source;

@@ -5,8 +5,8 @@ use super::combine::State;
 use super::kernel::{Kernel, THREADS};
 use super::phase::Phase;
 use super::rows::{Rows, passed};
-use super::together::Together;
 use crate::base::dtype::Ty;
+use crate::codegen::group_fold::Together;
 use crate::expr::wgsl::type_name;
 use crate::plan::ScanForm;
 

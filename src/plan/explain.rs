@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-use super::form::{Form, MatMulForm, SortForm};
-use super::memory::{Life, lives};
-use super::reason::{Chooser, table};
-use super::share::{ProductLayout, SortSchedule, UnitTile};
-use super::split::Sides;
 use super::step::{Step, ValueId};
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::error::file_and_line;
+use crate::plan::forms::schedule_types::{ProductLayout, SortSchedule, UnitTile};
+use crate::plan::forms::{Form, MatMulForm, SortForm};
+use crate::plan::place::reason::{Chooser, table};
+use crate::plan::place::split::Sides;
+use crate::plan::schedule::memory::{Life, lives};
 
 /// What will run, where and why. Prints as a page.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,77 +1,51 @@
 //! From a graph to a [`Plan`]: which kernels run, in which order, in which memory.
 //!
-//! Each pass is a function from one plain value to the next: prune ([`ir`]), scale the operands of split
-//! products ([`scale`]), simplify ([`simplify`]), fold movements ([`path`]), fuse ([`fuse`], by what [`reads`],
-//! [`lookup`] and [`fail`] say of operations), write expressions ([`emit`]) over values that have a home
-//! ([`storage`]), choose tiles ([`tune`], [`product`], [`attention`]), predict ([`predict`]), refuse what the device
-//! cannot run ([`limits`]), order ([`schedule`]), lay out memory ([`memory`]) and cut where large uploads should be ([`waves`]).
-//! [`verify`] checks each result in debug builds, and [`mod@place`] plans for both sides and takes one.
+//! - [`passes`]: from a recorded graph to steps.
+//! - [`forms`]: the kernel forms, one file a form.
+//! - [`mod@schedule`]: the order of the steps, the memory of their values, the waves of their uploads.
+//! - [`mod@place`]: one plan a side, and the choice among them.
+//! - [`mod@explain`]: a plan as text.
 
-mod assign;
-mod attention;
-mod emit;
 mod explain;
-mod expression;
-mod fail;
-mod form;
-mod fuse;
-mod ir;
-mod limits;
-mod lookup;
-mod memory;
-mod path;
+mod forms;
+mod passes;
 mod place;
-mod placed;
-mod predict;
-mod product;
-mod reads;
-mod reason;
-mod rule;
-mod scale;
 mod schedule;
-mod share;
-mod simplify;
-mod split;
 mod step;
-mod storage;
-mod tune;
-mod verify;
-mod waves;
-mod ways;
 
-pub use explain::Explanation;
-pub(crate) use explain::form_name;
 #[cfg(test)]
-pub(crate) use form::Dims;
-pub(crate) use form::{
-    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm, Spread,
-};
-pub(crate) use place::place;
-pub(crate) use placed::{Placed, Planned};
+pub(crate) use self::forms::Dims;
 #[cfg(feature = "gpu")]
-pub(crate) use product::{KnownTile, known_tiles};
-pub(crate) use reason::Chooser;
+pub(crate) use self::forms::product::{KnownTile, known_tiles};
 #[cfg(any(feature = "gpu", test))]
-pub(crate) use share::ProductSchedule;
-pub(crate) use share::{
+pub(crate) use self::forms::schedule_types::ProductSchedule;
+pub(crate) use self::forms::schedule_types::{
     AttentionLayout, AttentionSchedule, ProductLayout, ReduceLayout, ReduceSchedule, SortSchedule,
     Strip, Tile, UnitTile,
 };
-pub(crate) use split::{Made, Split, SplitPart, Stage, Supply};
+pub(crate) use self::forms::tune::{ROW_HELD, SORT_COUNTS};
+pub(crate) use self::forms::{
+    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm, Spread,
+};
+pub(crate) use self::place::placed::{Placed, Planned};
+pub(crate) use self::place::reason::Chooser;
+pub(crate) use self::place::routes::Ways;
+pub(crate) use self::place::split::{Made, Split, SplitPart, Stage, Supply};
+pub(crate) use self::schedule::waves::Wave;
+pub use explain::Explanation;
+pub(crate) use explain::form_name;
+pub(crate) use place::place;
 #[cfg(test)]
 pub(crate) use step::{Cost, Scratch};
 pub(crate) use step::{Operand, Source, Space, Step, StepOutput, ValueId};
-pub(crate) use tune::{ROW_HELD, SORT_COUNTS};
-pub(crate) use waves::Wave;
-pub(crate) use ways::Ways;
 
 use std::panic::Location;
 use std::sync::Arc;
 
-use fail::Sites;
-use ir::Ir;
-use path::Views;
-use storage::Storage;
+use self::passes::failure_sites::Sites;
+use self::passes::ir::Ir;
+use self::passes::path::Views;
+use self::passes::storage::Storage;
 
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
@@ -166,41 +140,41 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     }
     let buffers = target.limits.storage_buffers.clamp(MIN_BUFFERS, MAX_BUFFERS);
     let ir = Ir::prune(graph);
-    verify::ir("prune", &ir)?;
-    let ir = scale::scale(ir, target);
-    verify::ir("scale", &ir)?;
-    let ir = simplify::simplify(ir, buffers - 1).with_copies_to_keep().with_pairs_joined();
-    verify::ir("simplify", &ir)?;
+    passes::verify::ir("prune", &ir)?;
+    let ir = passes::scale::scale(ir, target);
+    passes::verify::ir("scale", &ir)?;
+    let ir = passes::simplify::simplify(ir, buffers - 1).with_copies_to_keep().with_pairs_joined();
+    passes::verify::ir("simplify", &ir)?;
     let views = Views::resolve(&ir);
     let rates = target.profile.side(target.backend).rates();
     let sites = Sites::of(&ir);
-    let fusion = fuse::fuse(&ir, &views, &sites, buffers, &rates, target.backend);
-    verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
+    let fusion = passes::fuse::fuse(&ir, &views, &sites, buffers, &rates, target.backend);
+    passes::verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
 
     let mut storage = Storage::new(&ir, &views, &sites, target);
     let steps = storage.steps(&fusion)?;
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;
-    limits::check(&steps, &values, target)?;
-    verify::steps("emit", &steps, &values, target)?;
+    passes::limits::check(&steps, &values, target)?;
+    passes::verify::steps("emit", &steps, &values, target)?;
 
     let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
     let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
-    let steps = schedule::schedule(steps, &bytes, &lasting);
-    verify::order("schedule", &steps, &values)?;
+    let steps = schedule::order::schedule(steps, &bytes, &lasting);
+    passes::verify::order("schedule", &steps, &values)?;
     let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
-    let bytes_up = predict::total(uploaded.map(|(_, &bytes)| bytes));
+    let bytes_up = passes::predict::total(uploaded.map(|(_, &bytes)| bytes));
     let mut distinct = downloads.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    let bytes_down = predict::total(distinct.iter().map(|value| bytes[value.index()]));
+    let bytes_down = passes::predict::total(distinct.iter().map(|value| bytes[value.index()]));
     let sites = sites.nodes;
     let empty = Plan::empty(target.backend);
     let mut plan = Plan { values, steps, sites, downloads, keeps, bytes_up, bytes_down, ..empty };
-    memory::assign(&mut plan, &bytes);
-    waves::assign(&mut plan, &bytes, target);
+    schedule::memory::assign(&mut plan, &bytes);
+    schedule::waves::assign(&mut plan, &bytes, target);
     plan.seconds = plan.predicted(target).total();
-    verify::memory(&plan)?;
+    passes::verify::memory(&plan)?;
     Ok(plan)
 }
 
@@ -257,7 +231,7 @@ impl Plan {
         let Prediction { round_trip, up, down, overlap, .. } = self.predicted(target);
         let mut parts = vec![(Aspect::trip(self.backend), round_trip + up + down - overlap)];
         for step in &self.steps {
-            let aspect = predict::aspect(step, self.backend);
+            let aspect = passes::predict::aspect(step, self.backend);
             let seconds = match self.backend {
                 Backend::Cpu => step.cost.cpu_seconds,
                 Backend::Gpu => step.cost.gpu_seconds,

@@ -4,13 +4,13 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
-use super::form::{
-    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
-};
-use super::share::{AttentionSchedule, ProductSchedule, ReduceSchedule};
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{View, points};
 use crate::expr::{Expr, Ref};
+use crate::plan::forms::schedule_types::{AttentionSchedule, ProductSchedule, ReduceSchedule};
+use crate::plan::forms::{
+    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
+};
 
 /// A value with storage, by position in [`Plan::values`](super::Plan).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use self::products::Tile;
 use super::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::lanes::LANES;
+use crate::codegen::kernel::lanes::LANES;
 use crate::plan::AttentionSchedule;
 
 const CHUNK: usize = AttentionSchedule::CHUNK;

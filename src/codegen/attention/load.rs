@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::Attention;
 use crate::base::dtype::DType;
+use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::results::base;
+use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{Function, Kernel};
-use crate::codegen::lanes::{self, Held};
-use crate::codegen::results::base;
-use crate::codegen::template::indent;
 use crate::expr::{Node, Ref};
 use crate::plan::{AttentionForm, Operand, Source};
 

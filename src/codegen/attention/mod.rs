@@ -4,9 +4,9 @@
 //! units, [`strip`] those of the kernel for few queries.
 
 mod body;
-mod hide;
+mod causal_mask;
 mod load;
-mod share;
+mod rounds;
 mod strip;
 mod units;
 
@@ -14,12 +14,12 @@ use self::body::Body;
 use self::strip::Strip;
 use self::units::Squares;
 use super::Dispatch;
-use super::collapse::Axes;
 use super::kernel::{Kernel, THREADS};
-use super::lanes;
-use super::results::Results;
-use super::template::fill;
 use crate::base::dtype::Ty;
+use crate::codegen::kernel::collapse::Axes;
+use crate::codegen::kernel::lanes;
+use crate::codegen::kernel::results::Results;
+use crate::codegen::kernel::template::fill;
 use crate::expr::Ref;
 use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule};
 

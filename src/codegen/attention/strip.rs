@@ -4,12 +4,12 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use super::hide::Hidden;
-use super::share::shuffled;
 use super::{Attention, LEAST};
+use crate::codegen::attention::causal_mask::Hidden;
+use crate::codegen::attention::rounds::shuffled;
+use crate::codegen::group_fold::Together;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::lanes::LANES;
-use crate::codegen::together::Together;
+use crate::codegen::kernel::lanes::LANES;
 use crate::plan::AttentionSchedule;
 
 const THREADS: usize = AttentionSchedule::STRIP_THREADS;

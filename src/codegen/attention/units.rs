@@ -1,13 +1,13 @@
 //! The statements of an attention's kernel on matrix units: a subgroup has `each` rows, in squares. Between the
 //! products a row of a square is shared by a few neighbouring threads.
 
-mod bring;
+mod staging;
 mod weights;
 
 use std::fmt::Write;
 
-use super::share::{guarded, rounds, shuffled};
 use super::{Attention, LEAST};
+use crate::codegen::attention::rounds::{guarded, rounds, shuffled};
 use crate::codegen::kernel::Kernel;
 use crate::cost::MatrixUnits;
 use crate::plan::{AttentionSchedule, UnitTile};

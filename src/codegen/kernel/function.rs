@@ -3,7 +3,7 @@
 use super::Kernel;
 use super::params::scalar_text;
 use crate::base::dtype::Ty;
-use crate::codegen::template::indent;
+use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::{self, Leaves, Printed, type_name};
 

@@ -1,12 +1,16 @@
 //! What every generated kernel is made of: parameters, bindings, loads, stores and functions.
 
 mod bindings;
+pub(super) mod collapse;
 mod elements;
 mod function;
 mod grid;
+pub(super) mod lanes;
 mod params;
 mod positions;
+pub(super) mod results;
 mod tables;
+pub(super) mod template;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,7 +19,7 @@ use self::bindings::Buffer;
 pub(super) use self::function::Function;
 pub(super) use self::grid::WORKGROUP;
 use self::grid::{GRID, grid};
-use super::template::fill;
+use self::template::fill;
 use super::{Binding, Dispatch};
 use crate::base::dtype::Ty;
 use crate::cost::Limits;

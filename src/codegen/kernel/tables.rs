@@ -3,7 +3,7 @@
 use super::bindings::{Buffer, Element};
 use super::{Kernel, UNBOUND};
 use crate::codegen::BufferRef;
-use crate::codegen::template::indent;
+use crate::codegen::kernel::template::indent;
 use crate::expr::wgsl::type_name;
 use crate::plan::{Operand, Source, ValueId};
 

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::Product;
 use super::reading::{Reading, lane_axis};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::lanes::{self, Held};
-use crate::codegen::template::indent;
+use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::template::indent;
 
 impl Product {
     /// The function that reads four neighbours of one side, or eight halves as they are; at the end of k, zeros

@@ -5,6 +5,7 @@
 //!   tiles of it to workgroup memory. [`windows`] does for a convolution what [`load`] does.
 //! - [`locate`] gives each workgroup its tile, [`parts`] adds what k was cut into.
 
+mod index_cursor;
 mod load;
 mod locate;
 mod parts;
@@ -13,17 +14,16 @@ mod strips;
 mod tiles;
 mod transfer;
 mod units;
-mod walk;
 mod windows;
 
+use self::index_cursor::Walk;
 use self::reading::{Reading, Side};
-use self::walk::Walk;
 use self::windows::Windows;
 use super::Dispatch;
-use super::collapse::Axes;
 use super::kernel::Kernel;
-use super::results::{self, Results};
 use crate::base::dtype::Ty;
+use crate::codegen::kernel::collapse::Axes;
+use crate::codegen::kernel::results::{self, Results};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::{MatMulForm, ProductLayout};

@@ -4,8 +4,8 @@ use super::Product;
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::lanes;
-use crate::codegen::results::Results;
+use crate::codegen::kernel::lanes;
+use crate::codegen::kernel::results::Results;
 use crate::expr::Node;
 use crate::plan::{Operand, Source, Space};
 

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use super::Product;
 use super::locate::locate;
 use super::reading::{Reading, Side};
-use super::walk::Walk;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
+use crate::codegen::product::index_cursor::Walk;
 use crate::plan::Strip;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> Dispatch {

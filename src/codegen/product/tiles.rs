@@ -6,10 +6,10 @@ use super::Product;
 use super::locate::locate;
 use super::reading::{Reading, Side};
 use super::transfer::{Transfer, fetch};
-use super::walk::Walk;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
+use crate::codegen::product::index_cursor::Walk;
 use crate::plan::Tile;
 
 /// Threads that run in step.

@@ -1,8 +1,8 @@
 //! How the threads of a workgroup bring tiles of the operands from memory to workgroup memory.
 
 use super::reading::{Reading, Side};
-use super::walk::Walk;
 use crate::codegen::kernel::Kernel;
+use crate::codegen::product::index_cursor::Walk;
 
 /// What one thread brings of one operand's tile: some neighbours a round.
 pub(super) struct Transfer {

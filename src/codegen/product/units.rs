@@ -6,9 +6,9 @@ use super::Product;
 use super::locate::locate;
 use super::reading::{Reading, Side};
 use super::transfer::{Transfer, fetch};
-use super::walk::Walk;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
+use crate::codegen::product::index_cursor::Walk;
 use crate::plan::UnitTile;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {

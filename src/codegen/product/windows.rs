@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::Product;
 use super::reading::Side;
-use crate::codegen::collapse::Axes;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::lanes::{self, Held};
+use crate::codegen::kernel::collapse::Axes;
+use crate::codegen::kernel::lanes::{self, Held};
 use crate::expr::wgsl::type_name;
 use crate::plan::{Spread, Step};
 

@@ -1,18 +1,18 @@
 //! Reductions: one dispatch, or two where rows are cut into parts.
 
+mod loops;
 mod read;
-mod walk;
 mod windows;
 
 use std::fmt::Write;
 
-use self::walk::Unit;
+use self::loops::Unit;
 use self::windows::Windows;
 use super::Dispatch;
-use super::collapse::Axes;
 use super::combine::State;
 use super::kernel::{Function, Kernel};
 use crate::base::dtype::Ty;
+use crate::codegen::kernel::collapse::Axes;
 use crate::expr::Ref;
 use crate::plan::{ReduceForm, ReduceLayout, ReduceSchedule, Step};
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::walk::Unit;
 use super::{Reduction, Texts};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::lanes::{self, Held};
+use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::reduce::loops::Unit;
 use crate::expr::wgsl::type_name;
 use crate::plan::{ReduceLayout, ReduceSchedule, Source};
 

@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 
 use super::Reduction;
 use super::read::WRITTEN_OUT;
-use super::walk::COLUMN_THREADS;
 use crate::base::shape::points;
 use crate::codegen::Dispatch;
+use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{Function, Kernel};
-use crate::codegen::template::indent;
+use crate::codegen::reduce::loops::COLUMN_THREADS;
 use crate::expr::wgsl::type_name;
 use crate::plan::{ReduceLayout, ReduceSchedule, Source};
 

@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use super::Sort;
 use crate::codegen::Dispatch;
+use crate::codegen::group_fold::Together;
+use crate::codegen::kernel::template::{fill, indent};
 use crate::codegen::kernel::{Kernel, THREADS};
-use crate::codegen::template::{fill, indent};
-use crate::codegen::together::Together;
 use crate::cost::Subgroups;
 use crate::ops::key_bits;
 use crate::plan::{SORT_COUNTS, SortSchedule};

@@ -33,5 +33,8 @@ pub(super) fn lower(sort: &Sort, mut kernel: Kernel<'_>) -> Dispatch {
 pub(super) fn bitonic(span: usize, total: usize) -> String {
     let (span, total) = (span.to_string(), total.to_string());
     let holes = [("span", &*span), ("total", &*total)];
-    crate::codegen::template::fill(include_str!("../../../shaders/sort_bitonic.wgsl"), &holes)
+    crate::codegen::kernel::template::fill(
+        include_str!("../../../shaders/sort_bitonic.wgsl"),
+        &holes,
+    )
 }

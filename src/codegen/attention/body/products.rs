@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::super::share::{guarded, rounds};
 use super::{ACROSS, Body, CHUNK};
-use crate::codegen::lanes::LANES;
-use crate::codegen::template::indent;
+use crate::codegen::attention::rounds::{guarded, rounds};
+use crate::codegen::kernel::lanes::LANES;
+use crate::codegen::kernel::template::indent;
 use crate::plan::AttentionSchedule;
 
 /// Fours of a tile in workgroup memory from one element of the chunk to the next, and which of them change places so

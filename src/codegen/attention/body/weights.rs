@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::super::hide::Hidden;
 use super::{ACROSS, Body};
+use crate::codegen::attention::causal_mask::Hidden;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::lanes::LANES;
+use crate::codegen::kernel::lanes::LANES;
 
 impl Body<'_> {
     /// Statements that scale the scores, add the mask, and put −∞ where a key is not seen.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::super::hide::Hidden;
-use super::super::share::{guarded, shuffled};
 use super::Squares;
+use crate::codegen::attention::causal_mask::Hidden;
+use crate::codegen::attention::rounds::{guarded, shuffled};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::template::indent;
+use crate::codegen::kernel::template::indent;
 
 /// Sums of a tile's weights up to this leave each of them within what halves hold, as exact as others.
 const MOST: &str = "1024f";

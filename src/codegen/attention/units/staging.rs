@@ -1,0 +1,137 @@
+//! What brings keys and values to workgroup memory.
+
+use std::fmt::Write;
+
+use super::Squares;
+use crate::codegen::attention::rounds::{guarded, rounds};
+use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::results::base;
+
+/// The texts that bring keys and values.
+pub(super) struct Brought {
+    /// Finds the thread's places in the tiles, and has variables for what is there.
+    pub places: String,
+    /// Reads the tiles at `next_key`.
+    pub fetch: String,
+    /// Puts what was read into workgroup memory.
+    pub put: String,
+}
+
+/// Keys or values, as a tile in workgroup memory.
+struct Side {
+    name: &'static str,
+    columns: usize,
+    /// Text of the first column.
+    first: &'static str,
+    /// Whether all that a thread brings lies in one column, so that its place there is found once.
+    even: bool,
+    /// The operand, if all that the threads bring are fours of it, as they lie.
+    plain: Option<usize>,
+}
+
+impl Squares<'_> {
+    pub(super) fn bring(&self, kernel: &mut Kernel<'_>) -> Brought {
+        let sides = self.sides(kernel);
+        let (mut fetch, mut put) = (String::new(), String::new());
+        for side in &sides {
+            let &Side { name, columns, first, plain, .. } = side;
+            let pitch = self.pitch(columns);
+            for (round, guard) in self.rounds(columns) {
+                let held = format!("{name}_held{round}");
+                let [row, four] = self.place(side, round);
+                let value = if let Some(operand) = plain {
+                    let at = self.position(kernel, side, operand, round);
+                    kernel.stored_four(operand, &at)
+                } else {
+                    let column = format!("{first} + {four} * 4u");
+                    format!("vec4<f16>(load_{name}(next_key + {row}, {column}{}))", self.arguments)
+                };
+                fetch += &guarded(format!("{held} = {value};\n"), guard.as_deref());
+                let line = format!("{name}_tile[{row} * {pitch}u + {four}] = {held};\n");
+                put += &guarded(line, guard.as_deref());
+            }
+        }
+        Brought { places: self.places(kernel, &sides), fetch, put }
+    }
+
+    /// The keys and the values.
+    fn sides(&self, kernel: &Kernel<'_>) -> [Side; 2] {
+        let form = self.attention.form;
+        let side = |name, root, columns, first| {
+            let even = self.schedule().threads().is_multiple_of(columns / 4);
+            let plain = self.attention.plain(kernel, self.wide, root, columns);
+            Side { name, columns, first, even, plain }
+        };
+        [
+            side("k", form.k, self.width(), "0u"),
+            side("v", form.v, self.schedule().columns, "first_column"),
+        ]
+    }
+
+    /// The rounds in which the threads bring `columns` of each key.
+    fn rounds(&self, columns: usize) -> impl Iterator<Item = (usize, Option<String>)> {
+        rounds(self.schedule().keys * columns / 4, self.schedule().threads(), "thread")
+    }
+
+    /// The row of the tile that the thread brings a four of in `round`, and that four.
+    fn place(&self, side: &Side, round: usize) -> [String; 2] {
+        let &Side { name, columns, even, .. } = side;
+        let (fours, first) = (columns / 4, round * self.schedule().threads());
+        if even {
+            [format!("({name}_row + {}u)", first / fours), format!("{name}_four")]
+        } else {
+            [format!("(thread + {first}u) / {fours}u"), format!("(thread + {first}u) % {fours}u")]
+        }
+    }
+
+    /// Statements that find the thread's places in the tiles, and variables for what is there.
+    fn places(&self, kernel: &mut Kernel<'_>, sides: &[Side]) -> String {
+        let mut text = String::new();
+        for &Side { name, columns, first, even, plain } in sides {
+            let fours = columns / 4;
+            if even {
+                let _ = writeln!(text, "let {name}_row = thread / {fours}u;");
+                let _ = writeln!(text, "let {name}_four = thread % {fours}u;");
+            }
+            for (round, _) in self.rounds(columns) {
+                let _ = writeln!(text, "var {name}_held{round}: vec4<f16>;");
+            }
+            if let Some(operand) = plain {
+                let start = base(kernel, &self.attention.operands, operand, self.names);
+                let mut at = format!("{start} + {first}");
+                if even {
+                    let stride = key_stride(kernel, operand);
+                    at += &format!(" + {name}_four * 4u");
+                    at = kernel.index(&at, &[stride], &[format!("{name}_row")]);
+                }
+                let _ = writeln!(text, "let {name}_from = ({at}) / 4u;");
+            }
+        }
+        text
+    }
+
+    /// The position, in fours, of what the thread reads of the plain `operand` in `round`.
+    fn position(
+        &self,
+        kernel: &mut Kernel<'_>,
+        side: &Side,
+        operand: usize,
+        round: usize,
+    ) -> String {
+        let stride = key_stride(kernel, operand) / 4;
+        let from = format!("{}_from", side.name);
+        if side.even {
+            // The thread's place, and what is the same for all threads, so that few registers are taken.
+            let further = round * self.schedule().threads() / (side.columns / 4);
+            return kernel.index(&from, &[stride], &[format!("(next_key + {further}u)")]);
+        }
+        let [row, four] = self.place(side, round);
+        kernel.index(&format!("{from} + {four}"), &[stride], &[format!("(next_key + {row})")])
+    }
+}
+
+/// How far one key of an operand is from the next.
+fn key_stride(kernel: &Kernel<'_>, operand: usize) -> i64 {
+    let strides = &kernel.step.operands[operand].view.strides;
+    strides[strides.len() - 2]
+}

@@ -1,0 +1,96 @@
+//! Folds over the threads of a workgroup, through subgroups where there are any.
+
+use super::kernel::THREADS;
+use crate::codegen::kernel::template::fill;
+use crate::cost::Subgroups;
+
+/// Which threads of a workgroup of [`THREADS`] fold together, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Together {
+    /// How many, a power of two.
+    pub width: usize,
+    /// How far one is from the next; 1 where subgroups are used.
+    pub stride: usize,
+    /// Where `None`, the fold goes through workgroup memory.
+    pub subgroups: Option<Subgroups>,
+}
+
+impl Together {
+    /// The parameters of `main` that give each thread its number, and a statement that completes it.
+    pub fn numbering(self) -> (&'static str, &'static str) {
+        match self.subgroups {
+            Some(_) => (
+                "@builtin(subgroup_id) subgroup: u32,\n@builtin(subgroup_size) size: u32,\n\
+                 @builtin(subgroup_invocation_id) invocation: u32,\n",
+                "let thread = subgroup * size + invocation;\n",
+            ),
+            None => ("@builtin(local_invocation_index) thread: u32,\n", ""),
+        }
+    }
+
+    /// A call of the function `all_` and its name.
+    pub fn call(self, name: &str, value: &str) -> String {
+        let place = if self.subgroups.is_some() { "size" } else { "lane" };
+        format!("all_{name}({value}, thread, {place})")
+    }
+
+    /// The function `all_` and its name, over values of the WGSL type `ty`. `shuffled` takes a text to that of
+    /// the value `step` threads on.
+    pub fn function(
+        self,
+        name: &str,
+        ty: &str,
+        shuffled: &str,
+        merge: impl Fn(&str, &str) -> String,
+    ) -> String {
+        let texts = [
+            ("name", name.to_string()),
+            ("type", ty.to_string()),
+            ("width", self.width.to_string()),
+            ("stride", self.stride.to_string()),
+            ("shuffled", shuffled.to_string()),
+            ("merge", merge("all", "other")),
+            ("merge_memory", merge(&format!("{name}_parts[thread]"), "other")),
+        ];
+        let mut holes: Vec<(&str, &str)> = texts.iter().map(|(n, t)| (*n, t.as_str())).collect();
+        let Some(subgroups) = self.subgroups else {
+            return fill(include_str!("../../shaders/all_memory.wgsl"), &holes);
+        };
+        let (mut array, mut across) = (String::new(), String::new());
+        if self.width > subgroups.least as usize {
+            let parts = THREADS / subgroups.least as usize;
+            array = format!("var<workgroup> {name}_parts: array<{ty}, {parts}>;\n\n");
+            across = fill(include_str!("../../shaders/all_across.wgsl"), &holes);
+        }
+        holes.push(("across", &across));
+        array + &fill(include_str!("../../shaders/all_subgroup.wgsl"), &holes)
+    }
+
+    /// A call of the function `around`, given the text of the thread's place among those that fold.
+    pub fn around_of(self, value: &str, lane: &str) -> String {
+        let place = if self.subgroups.is_some() { "size" } else { lane };
+        format!("around({value}, thread, {place})")
+    }
+
+    /// The function `around`: what the threads before each fold to, and what all do. Values are of a type `State`, with
+    /// functions `identity` and `merge`.
+    pub fn around(self) -> String {
+        let (width, stride) = (self.width.to_string(), self.stride.to_string());
+        let mut holes = vec![("width", width.as_str()), ("stride", stride.as_str())];
+        let Some(subgroups) = self.subgroups else {
+            return fill(include_str!("../../shaders/around_memory.wgsl"), &holes);
+        };
+        let subgroup = include_str!("../../shaders/around_subgroup.wgsl");
+        if self.width <= subgroups.least as usize {
+            let last = "thread % size / segment * segment + segment - 1u";
+            let all = format!("return Around(before, subgroupShuffle(upto, {last}));");
+            holes.push(("all", &all));
+            return fill(subgroup, &holes);
+        }
+        let parts = THREADS / subgroups.least as usize;
+        let array = format!("var<workgroup> around_parts: array<State, {parts}>;\n\n");
+        let across = fill(include_str!("../../shaders/around_across.wgsl"), &holes);
+        holes.push(("all", &across));
+        array + &fill(subgroup, &holes)
+    }
+}

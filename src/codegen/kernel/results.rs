@@ -1,0 +1,143 @@
+//! Outputs over matrices: the function that computes and stores them, for products and attention alike.
+
+use std::fmt::Write;
+
+use super::lanes::{self, Held};
+use crate::base::dtype::Ty;
+use crate::base::shape::View;
+use crate::codegen::kernel::{Function, Kernel, UNBOUND};
+use crate::expr::wgsl::type_name;
+
+/// The outputs of a form over `batch ++ [rows, columns]`.
+pub(crate) struct Results<'a> {
+    pub rows: usize,
+    pub columns: usize,
+    /// The type of what the form computes.
+    pub ty: Ty,
+    /// The operands that have a base in the batch, in the order of these after the outputs'.
+    pub operands: &'a [usize],
+}
+
+impl Results<'_> {
+    /// Binds the outputs and what they read.
+    pub fn bind(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
+        let wide_outputs: Vec<bool> =
+            kernel.step.outputs.iter().map(|output| Self::is_wide(&output.view)).collect();
+        kernel.bind_outputs(|output| wide_outputs[output]);
+        let operands = kernel.operands_of(&kernel.output_roots());
+        kernel.bind_operands(&operands, |o| wide[o]);
+    }
+
+    pub fn is_wide(view: &View) -> bool {
+        let rank = view.dims.len();
+        lanes::is_wide_along(view, rank - 1, rank - 2)
+    }
+
+    /// The function that computes and stores the outputs of four neighbours along a row.
+    pub fn store(
+        &self,
+        kernel: &mut Kernel<'_>,
+        wide: &[bool],
+        names: &[String],
+        base_parameters: &str,
+    ) -> String {
+        let roots = kernel.output_roots();
+        let function = kernel.function("compute_results", &roots, Some(self.ty));
+        let (m, n) = (kernel.size(self.rows), kernel.size(self.columns));
+        let ty = type_name(self.ty);
+        let guard = format!("    if row >= {m} || column >= {n} {{ return; }}\n");
+        if self.columns.is_multiple_of(4) {
+            let fours = self.fours(kernel, &function, wide, names);
+            return format!(
+                "{}\nfn store(row: u32, column: u32, acc: vec4<{ty}>{base_parameters}) {{\n{guard}{fours}}}\n",
+                function.text
+            );
+        }
+        let each = self.each(kernel, &function, names);
+        let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
+        let calls: String = (0..4)
+            .map(|lane| format!("    store_one(row, column + {lane}u, acc[{lane}]{arguments});\n"))
+            .collect();
+        format!(
+            "{}\nfn store_one(row: u32, column: u32, acc: {ty}{base_parameters}) {{\n{guard}{each}}}\n\n\
+             fn store(row: u32, column: u32, acc: vec4<{ty}>{base_parameters}) {{\n{calls}}}\n",
+            function.text
+        )
+    }
+
+    /// Statements that store four neighbours that are all inside.
+    fn fours(
+        &self,
+        kernel: &mut Kernel<'_>,
+        function: &Function,
+        wide: &[bool],
+        names: &[String],
+    ) -> String {
+        let step = kernel.step;
+        let axes = ["row".to_string(), "column".to_string()];
+        let mut held = vec![Held::One; step.operands.len()];
+        let mut text = String::new();
+        for &operand in &function.operands {
+            let strides = last_two(&step.operands[operand].view);
+            let start = self.base(kernel, operand, names).to_string();
+            let at = kernel.index(&start, strides, &axes);
+            let (line, what) = lanes::load(kernel, operand, &at, strides[1], wide[operand]);
+            held[operand] = what;
+            text.push_str(&line);
+        }
+        for (lane, call) in lanes::LANES.iter().zip(lanes::calls(function, "acc", |o| held[o])) {
+            let _ = writeln!(text, "let result_{lane} = {call};");
+        }
+        for (output, result) in function.results.iter().enumerate() {
+            let view = &step.outputs[output].view;
+            let strides = last_two(view);
+            let at = kernel.index(&names[output], strides, &axes);
+            let values = lanes::LANES.map(|lane| format!("result_{lane}{result}"));
+            let wide = Self::is_wide(view);
+            text.push_str(&lanes::store(kernel, output, &at, strides[1], wide, &values));
+        }
+        text
+    }
+
+    /// Statements that store one element.
+    pub fn each(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
+        let step = kernel.step;
+        let axes = ["row".to_string(), "column".to_string()];
+        let mut text = String::new();
+        for &operand in &function.operands {
+            let strides = last_two(&step.operands[operand].view);
+            let start = self.base(kernel, operand, names).to_string();
+            let at = kernel.index(&start, strides, &axes);
+            let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
+        }
+        let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
+        for (output, result) in function.results.iter().enumerate() {
+            let strides = last_two(&step.outputs[output].view);
+            let at = kernel.index(&names[output], strides, &axes);
+            text.push_str(&kernel.store(output, &at, &format!("values{result}")));
+        }
+        text
+    }
+}
+
+impl Results<'_> {
+    fn base<'n>(&self, kernel: &Kernel<'_>, operand: usize, names: &'n [String]) -> &'n str {
+        base(kernel, self.operands, operand, names)
+    }
+}
+
+/// The name of where the batch begins in `operand`, one of `operands`, whose names come after the outputs'.
+pub(crate) fn base<'n>(
+    kernel: &Kernel<'_>,
+    operands: &[usize],
+    operand: usize,
+    names: &'n [String],
+) -> &'n str {
+    let position = operands.iter().position(|&o| o == operand);
+    debug_assert!(position.is_some(), "operand {operand} has no map");
+    position.map_or(UNBOUND, |position| &names[kernel.step.outputs.len() + position])
+}
+
+fn last_two(view: &View) -> &[i64] {
+    &view.strides[view.strides.len() - 2..]
+}

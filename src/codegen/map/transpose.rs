@@ -1,0 +1,208 @@
+//! Elementwise kernels with transposed operands, which go through tiles in workgroup memory.
+
+use std::fmt::Write;
+
+use smallvec::SmallVec;
+
+use crate::base::dtype::Ty;
+use crate::codegen::Dispatch;
+use crate::codegen::kernel::collapse::Axes;
+use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::{Function, Kernel};
+use crate::codegen::map::Space;
+use crate::expr::wgsl::type_name;
+use crate::plan::Source;
+
+/// The side of a tile, and lines that a workgroup's threads take at a time.
+const SIDE: usize = 32;
+const LINES: usize = 4;
+
+/// Axes shorter than this leave most of a tile empty.
+const SHORT: usize = 16;
+
+/// Transposed operands.
+pub(crate) struct Crossing {
+    /// The axis along which their neighbours in memory lie.
+    axis: usize,
+    operands: Vec<usize>,
+}
+
+/// The operands whose neighbours lie along one axis that is not the last, if tiles pay for them.
+pub(crate) fn find(kernel: &Kernel<'_>, space: &Space) -> Option<Crossing> {
+    let Axes { dims, strides } = &space.axes;
+    let last = dims.len() - 1;
+    if dims[last] < SHORT {
+        return None;
+    }
+    let axis_of = |&operand: &usize| {
+        let strides = &strides[space.map_of(operand)];
+        let far = strides[last].unsigned_abs() >= SHORT as u64;
+        let is_value = matches!(kernel.step.operands[operand].source, Source::Value(_));
+        let near = (0..last).find(|&axis| strides[axis].abs() == 1 && dims[axis] >= SHORT);
+        near.filter(|_| far && is_value)
+    };
+    let axis = space.operands.iter().find_map(axis_of)?;
+    let room = kernel.limits.workgroup_bytes as usize / (SIDE * (SIDE + 1) * 4);
+    let crossed = space.operands.iter().copied().filter(|o| axis_of(o) == Some(axis));
+    let operands: Vec<usize> = crossed.take(room).collect();
+    (!operands.is_empty()).then_some(Crossing { axis, operands })
+}
+
+/// Lowers a map with crossed operands.
+pub(crate) fn lower(
+    mut kernel: Kernel<'_>,
+    space: &Space,
+    function: &Function,
+    crossing: &Crossing,
+) -> Dispatch {
+    kernel.bind_outputs(|_| false);
+    kernel.bind_operands(&function.operands, |_| false);
+    let dims = &space.axes.dims;
+    let sides = [dims[crossing.axis], dims[dims.len() - 1]];
+    let rest = others(&space.axes, crossing.axis);
+    let count = rest.len().saturating_mul(sides[0].div_ceil(SIDE) * sides[1].div_ceil(SIDE));
+    let step = kernel.step;
+    let outputs = step.outputs.iter().map(|o| o.view.offset);
+    let offsets = outputs.chain(space.operands.iter().map(|&o| step.operands[o].view.offset));
+    let (bases, names) = kernel.bases("o", "rest", &rest, offsets);
+    let [across, along] = sides.map(|side| kernel.size(side));
+    let mut tiles =
+        Tiles { space, function, crossing, bases: &names, across: &across, along: &along };
+    let (loads, arrays) = tiles.loads(&mut kernel);
+    let compute = tiles.compute(&mut kernel);
+    let parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
+    let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
+    let holes = [
+        ("functions", function.text.as_str()),
+        ("loads", &loads),
+        ("tiles", &arrays),
+        ("compute", &compute),
+        ("parameters", &parameters),
+        ("arguments", &arguments),
+        ("count", &kernel.size(count)),
+        ("across", &across),
+        ("along", &along),
+        ("bases", &bases),
+        ("fill", &tiles.fill()),
+        ("side", &SIDE.to_string()),
+        ("last", &(SIDE - 1).to_string()),
+        ("lines", &LINES.to_string()),
+        ("threads", &(SIDE * LINES).to_string()),
+    ];
+    kernel.dispatch(include_str!("../../../shaders/map_tiles.wgsl"), &holes, "", count)
+}
+
+/// The axes but `axis` and the last.
+fn others(axes: &Axes, axis: usize) -> Axes {
+    let kept: SmallVec<[usize; 4]> = (0..axes.rank() - 1).filter(|&a| a != axis).collect();
+    if kept.is_empty() {
+        let one = SmallVec::from_slice(&[1]);
+        return Axes { dims: SmallVec::from_slice(&[1]), strides: vec![one; axes.strides.len()] };
+    }
+    Axes {
+        dims: kept.iter().map(|&a| axes.dims[a]).collect(),
+        strides: axes.strides.iter().map(|s| kept.iter().map(|&a| s[a]).collect()).collect(),
+    }
+}
+
+/// What makes the texts of the tiles.
+struct Tiles<'a> {
+    space: &'a Space,
+    function: &'a Function,
+    crossing: &'a Crossing,
+    /// The names of where each map begins.
+    bases: &'a [String],
+    across: &'a str,
+    along: &'a str,
+}
+
+impl Tiles<'_> {
+    /// The strides of a map along the two axes of a tile.
+    fn strides(&self, map: usize) -> [i64; 2] {
+        let strides = &self.space.axes.strides[map];
+        [strides[self.crossing.axis], strides[strides.len() - 1]]
+    }
+
+    /// The index of a map at `c` and `j` of the two axes.
+    fn at(&self, kernel: &mut Kernel<'_>, map: usize, start: &str) -> String {
+        kernel.index(start, &self.strides(map), &["c".to_string(), "j".to_string()])
+    }
+
+    /// Functions that load the crossed operands, and their tiles.
+    fn loads(&mut self, kernel: &mut Kernel<'_>) -> (String, String) {
+        let (mut loads, mut arrays) = (String::new(), String::new());
+        for &operand in &self.crossing.operands {
+            let at = self.at(kernel, self.space.map_of(operand), "start");
+            let value = kernel.load(operand, &at);
+            // Truth values of type `bool` in workgroup memory come back wrong from NVIDIA's driver.
+            let (ty, value) = match kernel.step.operands[operand].dtype.lane() {
+                Ty::Bool => ("u32", format!("select(0u, 1u, {value})")),
+                ty => (type_name(ty), value),
+            };
+            let body = indent(&format!("return {value};"));
+            let _ = writeln!(
+                loads,
+                "fn load{operand}(c: u32, j: u32, start: u32) -> {ty} {{\n{body}}}\n"
+            );
+            let cells = SIDE * (SIDE + 1);
+            let _ = writeln!(arrays, "var<workgroup> tile{operand}: array<{ty}, {cells}>;");
+        }
+        (loads, arrays)
+    }
+
+    /// Statements that fill the tiles, with all loads under way before the first is stored.
+    fn fill(&self) -> String {
+        let mut text = format!("let fill_c = min(first_c + column, {} - 1u);\n", self.across);
+        for k in 0..SIDE / LINES {
+            let line = k * LINES;
+            let _ = writeln!(
+                text,
+                "let fill_j{k} = min(first_j + row + {line}u, {} - 1u);",
+                self.along
+            );
+        }
+        for &operand in &self.crossing.operands {
+            let base = &self.bases[self.space.map_of(operand)];
+            for k in 0..SIDE / LINES {
+                let _ = writeln!(
+                    text,
+                    "let v{operand}_{k} = load{operand}(fill_c, fill_j{k}, {base});"
+                );
+            }
+        }
+        for &operand in &self.crossing.operands {
+            for k in 0..SIDE / LINES {
+                let (line, pitch) = (k * LINES, SIDE + 1);
+                let _ = writeln!(
+                    text,
+                    "tile{operand}[(row + {line}u) * {pitch}u + column] = v{operand}_{k};"
+                );
+            }
+        }
+        text
+    }
+
+    /// Statements that compute one element, at `c` and `j`.
+    fn compute(&self, kernel: &mut Kernel<'_>) -> String {
+        let mut text = String::new();
+        for &operand in &self.function.operands {
+            let map = self.space.map_of(operand);
+            let value = if self.crossing.operands.contains(&operand) {
+                let cell = format!("tile{operand}[(j % {SIDE}u) * {}u + c % {SIDE}u]", SIDE + 1);
+                let truth = kernel.step.operands[operand].dtype.lane() == Ty::Bool;
+                if truth { format!("{cell} != 0u") } else { cell }
+            } else {
+                let at = self.at(kernel, map, &self.bases[map]);
+                kernel.load(operand, &at)
+            };
+            let _ = writeln!(text, "let x{operand} = {value};");
+        }
+        let call = self.function.call("", |o| format!("x{o}"));
+        let _ = writeln!(text, "let result = {call};");
+        for (output, result) in self.function.results.iter().enumerate() {
+            let at = self.at(kernel, output, &self.bases[output]);
+            text.push_str(&kernel.store(output, &at, &format!("result{result}")));
+        }
+        text
+    }
+}

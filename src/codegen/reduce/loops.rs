@@ -1,0 +1,192 @@
+//! How threads walk along the elements of a reduction, and the kernel that this makes.
+
+use std::fmt::Write;
+
+use super::{Reduction, Texts};
+use crate::codegen::Dispatch;
+use crate::codegen::group_fold::Together;
+use crate::codegen::kernel::lanes;
+use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::{Kernel, THREADS};
+use crate::plan::{ReduceLayout, ReduceSchedule};
+
+/// Threads of a workgroup in the layout with a thread a result.
+pub(super) const COLUMN_THREADS: usize = 64;
+
+/// Elements of these that are read before the first is combined.
+const AHEAD: usize = 16;
+
+/// Units that a thread takes of a short row, so that several are under way.
+const EACH: usize = 4;
+
+/// What a thread takes at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    State,
+    Value,
+    Quad,
+}
+
+impl Unit {
+    pub fn lanes(self) -> usize {
+        if self == Self::Quad { 4 } else { 1 }
+    }
+
+    /// Statements that take `count` units, `step` apart, from `i` on: first all are read, then each goes
+    /// into one of the states `a` to `d`.
+    pub fn take(self, count: usize, step: &str, arguments: &str) -> String {
+        let place = |k: usize| if k == 0 { "i".into() } else { format!("i + {k}u * {step}") };
+        let mut text = String::new();
+        for k in 0..count {
+            let _ = writeln!(text, "let unit{k} = element({}{arguments});", place(k));
+        }
+        const STATES: [&str; 4] = ["a", "b", "c", "d"];
+        for k in 0..count {
+            let (state, at) = (STATES[k % 4], place(k));
+            let _ = match self {
+                Self::State => writeln!(text, "{state} = merge({state}, unit{k});"),
+                Self::Value => writeln!(text, "{state} = accept({state}, unit{k}, {at});"),
+                Self::Quad => {
+                    STATES.iter().zip(lanes::LANES).zip(0..).try_for_each(|((state, lane), j)| {
+                        let at = format!("({at}) * 4u + {j}u");
+                        writeln!(text, "{state} = accept({state}, unit{k}.{lane}, {at});")
+                    })
+                }
+            };
+        }
+        text
+    }
+}
+
+impl Reduction {
+    /// Statements in which one thread walks along the `units` of a result, or every so many of them.
+    fn walk(&self, unit: Unit, units: usize, arguments: &str) -> String {
+        if unit == Unit::Value && self.is_written_out() {
+            let take = |first: usize| {
+                let taken = unit.take(AHEAD.min(units - first), "1u", arguments);
+                format!("{{\nlet i = {first}u;\n{taken}}}\n")
+            };
+            return (0..units).step_by(AHEAD).map(take).collect();
+        }
+        let (four, one) = (unit.take(4, "step", arguments), unit.take(1, "step", arguments));
+        format!(
+            "let rounds = count / 4u;\nvar i = part;\n\
+             for (var round = 0u; round < rounds; round++) {{\n{}    i += 4u * step;\n}}\n\
+             for (var rest = rounds * 4u; rest < count; rest++) {{\n{}    i += step;\n}}\n",
+            indent(&four),
+            indent(&one)
+        )
+    }
+
+    /// The kernel that walks along `length` elements of each result, in the parts of `schedule`.
+    pub(super) fn dispatch(
+        &self,
+        mut kernel: Kernel<'_>,
+        schedule: ReduceSchedule,
+        length: usize,
+        texts: &Texts,
+        phase: &str,
+    ) -> Dispatch {
+        self.state.helpers.iter().for_each(|helper| kernel.needs(helper));
+        let units = length / texts.unit.lanes();
+        let spread = Spread::new(schedule, units);
+        let mut holes = self.functions(&kernel, texts);
+        holes.extend(self.statements(schedule, units, texts, spread));
+        holes.extend(self.fold(&kernel, spread));
+        let ids = self.outer.len().saturating_mul(schedule.parts);
+        holes.extend([
+            ("width", spread.width.to_string()),
+            ("round", (4 * spread.width).to_string()),
+            ("group_results", spread.results_of_group().to_string()),
+            ("ids", kernel.size(ids)),
+            ("results", kernel.size(self.outer.len())),
+            ("parts", kernel.size(schedule.parts)),
+            ("chunk", kernel.size(spread.chunk)),
+            ("length", kernel.size(units)),
+        ]);
+        let (template, groups) = match schedule.layout {
+            ReduceLayout::Thread => {
+                (include_str!("../../../shaders/reduce_thread.wgsl"), ids.div_ceil(COLUMN_THREADS))
+            }
+            ReduceLayout::Group => {
+                let groups = ids.div_ceil(spread.results_of_group());
+                (include_str!("../../../shaders/reduce_group.wgsl"), groups)
+            }
+        };
+        kernel.dispatch(template, &holes, phase, groups)
+    }
+
+    /// What stands before `main`.
+    fn functions(&self, kernel: &Kernel<'_>, texts: &Texts) -> Vec<Hole> {
+        vec![
+            ("state", self.state.text.clone()),
+            ("functions", texts.functions.clone()),
+            ("element_type", self.element_type(kernel, texts.unit)),
+            ("element", texts.element.clone()),
+            ("write", texts.write.clone()),
+        ]
+    }
+
+    /// What a thread does with its elements.
+    fn statements(
+        &self,
+        schedule: ReduceSchedule,
+        units: usize,
+        texts: &Texts,
+        spread: Spread,
+    ) -> Vec<Hole> {
+        let Texts { unit, bases, base_names, .. } = texts;
+        let parameters = base_names.iter().map(|name| format!(", {name}: u32")).collect();
+        let arguments: String = base_names.iter().map(|name| format!(", {name}")).collect();
+        let step = match schedule.layout {
+            ReduceLayout::Thread => "step".to_string(),
+            ReduceLayout::Group => format!("{}u", spread.width),
+        };
+        vec![
+            ("bases", bases.clone()),
+            ("base_parameters", parameters),
+            ("walk", self.walk(*unit, units, &arguments)),
+            ("four", unit.take(4, &step, &arguments)),
+            ("one", unit.take(1, &step, &arguments)),
+        ]
+    }
+
+    /// How threads of a group fold their states.
+    fn fold(&self, kernel: &Kernel<'_>, spread: Spread) -> Vec<Hole> {
+        let subgroups = kernel.limits.subgroups;
+        let together = Together { width: spread.width, stride: 1, subgroups };
+        let (builtins, thread) = together.numbering();
+        let shuffled = self.state.shuffled("all");
+        let all = together.function("state", "State", &shuffled, |a, b| format!("merge({a}, {b})"));
+        vec![
+            ("all", all),
+            ("builtins", builtins.to_string()),
+            ("thread", thread.to_string()),
+            ("folded", together.call("state", "merge(merge(a, b), merge(c, d))")),
+        ]
+    }
+}
+
+/// A place in a template, and what stands there.
+type Hole = (&'static str, String);
+
+/// How the elements of a result are spread over threads of a group.
+#[derive(Clone, Copy)]
+struct Spread {
+    /// Units of a part.
+    chunk: usize,
+    /// Threads that take it.
+    width: usize,
+}
+
+impl Spread {
+    fn new(schedule: ReduceSchedule, units: usize) -> Self {
+        let chunk = units.div_ceil(schedule.parts);
+        // Few widths, so that few kernels serve many lengths.
+        Self { chunk, width: chunk.div_ceil(EACH).next_power_of_two().clamp(1, THREADS) }
+    }
+
+    fn results_of_group(self) -> usize {
+        THREADS / self.width
+    }
+}

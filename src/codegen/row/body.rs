@@ -1,0 +1,344 @@
+//! What a row kernel does, as WGSL: from `row`'s choices to the holes of its template.
+
+use std::fmt::Write;
+
+use crate::base::dtype::Ty;
+use crate::codegen::group_fold::Together;
+use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::lanes;
+use crate::codegen::kernel::template::indent;
+use crate::codegen::phase::Phase;
+use crate::codegen::row::statistics::{Fold, Pass, Statistics, passes};
+use crate::codegen::row::{Row, Share};
+
+/// What makes the text of one dispatch.
+pub(crate) struct Body<'a> {
+    pub row: &'a Row,
+    pub phase: Phase,
+    /// The bases of the maps, as further arguments of a call.
+    pub arguments: &'a str,
+    pub scratch: &'a str,
+}
+
+/// The holes of the template.
+#[derive(Default)]
+pub(crate) struct Texts {
+    pub functions: String,
+    pub element: String,
+    pub shared: String,
+    pub builtins: String,
+    pub thread: String,
+    pub slot: String,
+    pub body: String,
+}
+
+impl Body<'_> {
+    pub fn texts(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> Texts {
+        let mut texts = self.threads(kernel);
+        let row = self.row;
+        (texts.functions, texts.element) = row.rows.element(kernel, bases);
+        if self.phase != Phase::Gather {
+            let (functions, write) = row.rows.write(kernel, bases, Ty::F32);
+            texts.functions = [texts.functions, functions].join("\n");
+            texts.shared = write;
+        }
+        let len = kernel.float(row.rows.len as f32);
+        let epsilon = row.epsilon.map_or_else(String::new, |e| kernel.scalar(e));
+        let (shared, body) = match row.share.held {
+            Some(held) => self.in_registers(kernel, held, &len, &epsilon),
+            None => self.streamed(kernel, &len, &epsilon),
+        };
+        texts.shared = [texts.shared, shared].join("\n");
+        texts.body = body;
+        texts
+    }
+
+    /// Where threads find their rows.
+    fn threads(&self, kernel: &Kernel<'_>) -> Texts {
+        let [slot, lane] = self.row.rows.seat(self.row.share.width);
+        let (builtins, thread) = self.together(kernel).numbering();
+        Texts {
+            builtins: builtins.to_string(),
+            thread: format!("{thread}let lane = {lane};\n"),
+            slot,
+            ..Texts::default()
+        }
+    }
+
+    /// The threads of a row. A long row folds once, which no subgroups are needed for.
+    fn together(&self, kernel: &Kernel<'_>) -> Together {
+        let (Share { width, held }, across) = (self.row.share, self.row.rows.is_across());
+        let stride = if across { self.row.share.rows() } else { 1 };
+        let subgroups = kernel.limits.subgroups.filter(|_| held.is_some() && !across);
+        Together { width, stride, subgroups }
+    }
+
+    /// What a thread holds of its row: `held` units, and an edge where there are any.
+    fn held(&self, held: usize) -> Vec<Unit> {
+        let lanes = self.row.rows.lanes();
+        let units = (0..held).map(|k| Unit {
+            name: format!("v{k}"),
+            live: format!("j{k} < units"),
+            at: format!("j{k}"),
+            lanes,
+        });
+        units.chain(self.row.rows.has_edges().then(Unit::edge)).collect()
+    }
+
+    /// What is shared, and the body, for rows that stay in registers.
+    fn in_registers(
+        &self,
+        kernel: &Kernel<'_>,
+        held: usize,
+        len: &str,
+        epsilon: &str,
+    ) -> (String, String) {
+        let (passes, result) = passes(self.row.kind, len, epsilon);
+        let Share { width, .. } = self.row.share;
+        let mut body = "let last = max(units, 1u) - 1u;\n".to_string();
+        for k in 0..held {
+            let first = k * width;
+            let _ = write!(
+                body,
+                "let j{k} = lane + {first}u;\nvar v{k} = element(min(j{k}, last){});\n",
+                self.arguments
+            );
+        }
+        if self.row.rows.has_edges() {
+            let _ = write!(
+                body,
+                "var w = 0f;\nif lane < edges {{\n    w = element_edge(edge{});\n}}\n",
+                self.arguments
+            );
+        }
+        let held = self.held(held);
+        let mut shared = String::new();
+        for pass in &passes {
+            let shuffled = "subgroupShuffleXor(all, step)";
+            let merge = |a: &str, b: &str| pass.fold.merge(a, b);
+            shared.push_str(&self.together(kernel).function(pass.name, "f32", shuffled, merge));
+            body.push_str(&self.pass(kernel, &held, pass));
+        }
+        for unit in &held {
+            let _ = write!(body, "if {} {{\n{}}}\n", unit.live, indent(&self.write(unit, result)));
+        }
+        (shared, body)
+    }
+
+    /// Statements that find the number of `pass` from the units in registers.
+    fn pass(&self, kernel: &Kernel<'_>, held: &[Unit], pass: &Pass) -> String {
+        let Pass { name, fold, before, term, value } = pass;
+        if *fold == Fold::Max {
+            return self.greatest(kernel, held, name);
+        }
+        let mut text = format!("var {name}_fold = {};\n", fold.identity());
+        for unit in held {
+            let _ = writeln!(text, "if {} {{", unit.live);
+            if let Some(before) = before {
+                let _ = writeln!(text, "    {} = {};", unit.name, unit.each(before));
+            }
+            let terms: Vec<String> = unit.elements().iter().map(|lane| term(lane)).collect();
+            let folded = tree(&terms, |a, b| fold.merge(a, b));
+            let _ = writeln!(
+                text,
+                "    {name}_fold = {};\n}}",
+                fold.merge(&format!("{name}_fold"), &folded)
+            );
+        }
+        let all = self.together(kernel).call(name, &format!("{name}_fold"));
+        let _ = writeln!(text, "let {name} = {};", value.replace("fold", &all));
+        text
+    }
+
+    /// Statements that find the greatest element from the units in registers, or NaN where there is one: what `max`
+    /// makes of NaN is up to the device, so a sum says whether there is one. That is NaN also where there are ∞ and
+    /// −∞, and then so are all results.
+    fn greatest(&self, kernel: &Kernel<'_>, held: &[Unit], name: &str) -> String {
+        let mut text = format!("var {name}_fold = -p_inf();\nvar {name}_nan = 0f;\n");
+        for unit in held {
+            let terms = unit.elements();
+            let most = tree(&terms, |a, b| format!("max({a}, {b})"));
+            let faint: Vec<String> = terms.iter().map(|x| format!("p_faint({x})")).collect();
+            let faint = tree(&faint, |a, b| format!("{a} + {b}"));
+            let _ = write!(
+                text,
+                "if {} {{\n    {name}_fold = max({name}_fold, {most});\n    \
+                 {name}_nan += {faint};\n}}\n",
+                unit.live
+            );
+        }
+        let fold = format!("select({name}_fold, {name}_nan, p_is_nan({name}_nan))");
+        let all = self.together(kernel).call(name, &fold);
+        let _ = writeln!(text, "let {name} = {all};");
+        text
+    }
+
+    /// What is shared, and the body, for rows that are read for their statistics and then again.
+    fn streamed(&self, kernel: &mut Kernel<'_>, len: &str, epsilon: &str) -> (String, String) {
+        let row = self.row;
+        let statistics = Statistics::new(row.kind, len, epsilon);
+        let together = self.together(kernel);
+        let all = together.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
+        let shared = [statistics.text, &all].join("\n");
+        let parts = kernel.size(row.parts);
+        let chunk = kernel.size((row.rows.len / row.rows.lanes()).div_ceil(row.parts));
+        let mut body = format!(
+            "let part = id % {parts};\nlet start = min(part * {chunk}, units);\n\
+             let end = min(start + {chunk}, units);\nvar state = identity();\n"
+        );
+        body.push_str(&match self.phase {
+            Phase::Apply => self.merge_parts(&statistics, &parts),
+            Phase::Whole | Phase::Gather => self.merge_units(),
+        });
+        let _ = writeln!(body, "state = {};", together.call("state", "state"));
+        body.push_str(&match self.phase {
+            Phase::Gather => self.store_part(&statistics, &parts),
+            Phase::Whole | Phase::Apply => {
+                statistics.numbers + &self.write_units(statistics.result)
+            }
+        });
+        (shared, body)
+    }
+
+    /// Statements that merge the statistics of a row's parts into `state`.
+    fn merge_parts(&self, statistics: &Statistics, parts: &str) -> String {
+        let (scratch, width) = (self.scratch, self.row.share.width);
+        let words = statistics.pack("").len();
+        let state = statistics
+            .unpack(|word| format!("{scratch}[(row * {parts} + other) * {words}u + {word}u]"));
+        format!(
+            "for (var other = lane; other < {parts}; other += {width}u) {{\n    \
+             state = merge(state, {state});\n}}\n"
+        )
+    }
+
+    /// Statements that leave the statistics of a part in the scratch memory.
+    fn store_part(&self, statistics: &Statistics, parts: &str) -> String {
+        let words = statistics.pack("state");
+        let mut stores = format!("let at = (row * {parts} + part) * {}u;\n", words.len());
+        for (word, value) in words.iter().enumerate() {
+            let _ = writeln!(stores, "{}[at + {word}u] = {value};", self.scratch);
+        }
+        format!("if lane == 0u && units > 0u {{\n{}}}\n", indent(&stores))
+    }
+
+    /// Statements that merge the units of the part into `state`.
+    fn merge_units(&self) -> String {
+        let add = |function: &str, x: &str| format!("state = {function}(state, {x});\n");
+        if self.row.rows.lanes() == 4 {
+            let edge = self.of_edge(|x| add("add", x));
+            return edge + &self.walk(4, |names| names.iter().map(|x| add("add4", x)).collect());
+        }
+        self.walk(8, |names| match names {
+            [one] => add("add", one),
+            names => {
+                let fours = names.chunks(4).map(|four| format!("vec4<f32>({})", four.join(", ")));
+                fours.map(|four| add("add4", &four)).collect()
+            }
+        })
+    }
+
+    /// Statements that write the results of the part's units.
+    fn write_units(&self, result: fn(&str) -> String) -> String {
+        let (lanes, width) = (self.row.rows.lanes(), self.row.share.width);
+        let edge =
+            self.of_edge(|x| self.write(&Unit { name: x.to_string(), ..Unit::edge() }, result));
+        let count = if lanes == 4 { 4 } else { 8 };
+        edge + &self.walk(count, |names| {
+            let write = |(k, name): (usize, &String)| {
+                let (name, at) = (name.clone(), format!("j + {}u", k * width));
+                self.write(&Unit { name, live: String::new(), at, lanes }, result)
+            };
+            names.iter().enumerate().map(write).collect()
+        })
+    }
+
+    /// A statement that writes the results of a unit.
+    fn write(&self, unit: &Unit, result: fn(&str) -> String) -> String {
+        let edge = unit.lanes < self.row.rows.lanes();
+        let function = if edge { "write_edge" } else { "write" };
+        format!("{function}({}, {}{});\n", unit.at, unit.each(result), self.arguments)
+    }
+
+    /// What `body` makes of the name of an edge, by the first part of a row that has edges.
+    fn of_edge(&self, body: impl Fn(&str) -> String) -> String {
+        if !self.row.rows.has_edges() {
+            return String::new();
+        }
+        let load = format!("let x = element_edge(edge{});\n", self.arguments);
+        format!("if part == 0u && lane < edges {{\n{}}}\n", indent(&(load + &body("x"))))
+    }
+
+    /// Loops over the units of the part, of which `count` are read before the first of them goes
+    /// into what `body` makes of their names.
+    fn walk(&self, count: usize, body: impl Fn(&[String]) -> String) -> String {
+        let width = self.row.share.width;
+        let take = |count: usize| {
+            let names: Vec<String> = (0..count).map(|k| format!("x{k}")).collect();
+            let mut text = String::new();
+            for (k, name) in names.iter().enumerate() {
+                let at = k * width;
+                let _ = writeln!(text, "let {name} = element(j + {at}u{});", self.arguments);
+            }
+            indent(&(text + &body(&names)))
+        };
+        format!(
+            "{{\n    var j = start + lane;\n    for (; j + {}u < end; j += {}u) {{\n{}    }}\n    \
+             for (; j < end; j += {width}u) {{\n{}    }}\n}}\n",
+            (count - 1) * width,
+            count * width,
+            indent(&take(count)),
+            indent(&take(1))
+        )
+    }
+}
+
+/// Elements that a thread holds.
+struct Unit {
+    name: String,
+    /// Whether the row has it.
+    live: String,
+    /// What it is read and written by.
+    at: String,
+    lanes: usize,
+}
+
+impl Unit {
+    fn edge() -> Self {
+        let [name, live, at] = ["w", "lane < edges", "edge"].map(str::to_string);
+        Self { name, live, at, lanes: 1 }
+    }
+
+    /// The texts of the elements.
+    fn elements(&self) -> Vec<String> {
+        if self.lanes == 4 {
+            lanes::LANES.iter().map(|lane| format!("{}.{lane}", self.name)).collect()
+        } else {
+            vec![self.name.clone()]
+        }
+    }
+
+    /// The same with what becomes of each element.
+    fn each(&self, text: impl Fn(&str) -> String) -> String {
+        let elements: Vec<String> = self.elements().iter().map(|x| text(x)).collect();
+        match &elements[..] {
+            [one] => one.clone(),
+            elements => format!("vec4<f32>({})", elements.join(", ")),
+        }
+    }
+}
+
+/// The terms merged in pairs, so that few wait for each other.
+fn tree(terms: &[String], merge: impl Fn(&str, &str) -> String + Copy) -> String {
+    match terms {
+        [] => String::new(),
+        [one] => one.clone(),
+        terms => {
+            let (a, b) = terms.split_at(terms.len() / 2);
+            let nested = |text: String, terms: &[String]| {
+                if terms.len() > 1 { format!("({text})") } else { text }
+            };
+            merge(&nested(tree(a, merge), a), &nested(tree(b, merge), b))
+        }
+    }
+}

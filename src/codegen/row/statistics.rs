@@ -1,0 +1,179 @@
+//! What the kinds of row operations compute, as WGSL: from elements in registers in a few passes, or
+//! from elements that are read twice, by statistics that merge.
+
+use crate::ops::RowKind;
+
+/// One number of a row: a fold over its elements, then a formula of the fold.
+pub(crate) struct Pass {
+    /// The name of the number.
+    pub name: &'static str,
+    pub fold: Fold,
+    /// What each element `x` becomes before it is folded, and stays.
+    pub before: Option<fn(x: &str) -> String>,
+    /// What is folded for the element `x`.
+    pub term: fn(x: &str) -> String,
+    /// The number, from the fold.
+    pub value: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fold {
+    Max,
+    Sum,
+}
+
+impl Fold {
+    pub fn identity(self) -> &'static str {
+        match self {
+            Self::Max => "-p_inf()",
+            Self::Sum => "0f",
+        }
+    }
+
+    pub fn merge(self, a: &str, b: &str) -> String {
+        match self {
+            Self::Max => format!("p_max({a}, {b})"),
+            Self::Sum => format!("{a} + {b}"),
+        }
+    }
+}
+
+/// The passes of a kind, and the normalised element from what the passes left of it.
+pub(crate) fn passes(
+    kind: RowKind,
+    len: &str,
+    epsilon: &str,
+) -> (Vec<Pass>, fn(x: &str) -> String) {
+    let plain = |name, fold, value: &str| Pass {
+        name,
+        fold,
+        before: None,
+        term: str::to_string,
+        value: value.to_string(),
+    };
+    let scale = |before| Pass {
+        name: "scale",
+        fold: Fold::Sum,
+        before,
+        term: |x| format!("{x} * {x}"),
+        value: format!("p_rsqrt(fold / {len} + {epsilon})"),
+    };
+    match kind {
+        RowKind::Softmax => {
+            let before: Option<fn(&str) -> String> =
+                Some(|x| format!("p_exp_nonpositive({x} - greatest)"));
+            let value = "p_if_finite(1f / fold, greatest)";
+            let inverse = Pass { before, ..plain("inverse", Fold::Sum, value) };
+            (vec![plain("greatest", Fold::Max, "fold"), inverse], |x| format!("{x} * inverse"))
+        }
+        RowKind::LogSoftmax => {
+            let term: fn(&str) -> String = |x| format!("p_exp_nonpositive({x} - greatest)");
+            let value = "p_if_finite(p_log(fold), greatest)";
+            let total = Pass { term, ..plain("total", Fold::Sum, value) };
+            (vec![plain("greatest", Fold::Max, "fold"), total], |x| {
+                format!("{x} - greatest - total")
+            })
+        }
+        RowKind::LayerNorm => {
+            let mean = plain("mean", Fold::Sum, &format!("p_quotient(fold, {len})"));
+            // What rounding left in the mean, which counts where elements differ by little more than that.
+            let before: Option<fn(&str) -> String> = Some(|x| format!("{x} - mean"));
+            let rest =
+                Pass { before, ..plain("rest", Fold::Sum, &format!("p_quotient(fold, {len})")) };
+            let scale = scale(Some(|x| format!("{x} - rest")));
+            (vec![mean, rest, scale], |x| format!("{x} * scale"))
+        }
+        RowKind::RmsNorm => (vec![scale(None)], |x| format!("{x} * scale")),
+        RowKind::L2Normalize => {
+            let value = format!("1f / p_max(sqrt(fold), {epsilon})");
+            (vec![Pass { value, ..scale(None) }], |x| format!("{x} * scale"))
+        }
+    }
+}
+
+const EXPONENTIALS: &str = concat!(
+    include_str!("../../../shaders/log_sum_exp.wgsl"),
+    "\n",
+    include_str!("../../../shaders/row_exponentials.wgsl")
+);
+
+/// Statistics of a row's elements.
+pub(crate) struct Statistics {
+    /// The type `State` and the functions `identity`, `merge`, and `add` and `add4`, which merge one element or
+    /// four with a state.
+    pub text: &'static str,
+    /// Statements that make the numbers which `result` uses of `state`.
+    pub numbers: String,
+    /// The normalised element of `x`.
+    pub result: fn(x: &str) -> String,
+    /// The fields of `State`, all `f32`.
+    fields: &'static [&'static str],
+}
+
+impl Statistics {
+    pub fn new(kind: RowKind, len: &str, epsilon: &str) -> Self {
+        let scale = |square: &str| format!("let scale = p_rsqrt({square} / {len} + {epsilon});\n");
+        let exponentials = |last: &str| {
+            format!(
+                "let greatest = state.greatest;\n\
+                 let sum = p_if_finite(state.sum, greatest);\n{last}"
+            )
+        };
+        match kind {
+            RowKind::Softmax => Self {
+                text: EXPONENTIALS,
+                numbers: exponentials("let inverse = 1f / sum;\n"),
+                result: |x| format!("p_exp_nonpositive({x} - greatest) * inverse"),
+                fields: &["greatest", "sum"],
+            },
+            RowKind::LogSoftmax => Self {
+                text: EXPONENTIALS,
+                numbers: exponentials("let total = p_log(sum);\n"),
+                result: |x| format!("{x} - greatest - total"),
+                fields: &["greatest", "sum"],
+            },
+            RowKind::LayerNorm => Self {
+                text: include_str!("../../../shaders/row_moments.wgsl"),
+                numbers: format!("let mean = state.mean;\n{}", scale("state.square")),
+                result: |x| format!("({x} - mean) * scale"),
+                fields: &["count", "mean", "square"],
+            },
+            RowKind::RmsNorm | RowKind::L2Normalize => Self {
+                text: include_str!("../../../shaders/row_squares.wgsl"),
+                numbers: if kind == RowKind::RmsNorm {
+                    scale("state.square")
+                } else {
+                    format!("let scale = 1f / p_max(sqrt(state.square), {epsilon});\n")
+                },
+                result: |x| format!("{x} * scale"),
+                fields: &["square"],
+            },
+        }
+    }
+
+    /// The state as 32-bit words.
+    pub fn pack(&self, state: &str) -> Vec<String> {
+        self.fields.iter().map(|field| format!("bitcast<u32>({state}.{field})")).collect()
+    }
+
+    /// The state from its words.
+    pub fn unpack(&self, words: impl Fn(usize) -> String) -> String {
+        let words = (0..self.fields.len()).map(|word| format!("bitcast<f32>({})", words(word)));
+        format!("State({})", words.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The helpers that the texts of a kind call.
+pub(crate) fn helpers(kind: RowKind) -> &'static [&'static str] {
+    match kind {
+        RowKind::Softmax => {
+            &["p_max", "p_inf", "p_exp_nonpositive", "p_faint", "p_is_nan", "p_if_finite"]
+        }
+        RowKind::LogSoftmax => {
+            &["p_max", "p_inf", "p_exp_nonpositive", "p_faint", "p_is_nan", "p_if_finite", "p_log"]
+        }
+        RowKind::LayerNorm => &["p_rsqrt", "p_quotient"],
+        RowKind::RmsNorm => &["p_rsqrt"],
+        RowKind::L2Normalize => &["p_max"],
+    }
+}

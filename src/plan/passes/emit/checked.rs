@@ -1,0 +1,126 @@
+//! Values that read tables at computed positions, or can fail on the data.
+
+use smallvec::smallvec;
+
+use super::Emitter;
+use crate::base::dtype::{DType, Scalar, Ty};
+use crate::base::shape::View;
+use crate::expr::E;
+use crate::ops::Side;
+use crate::plan::passes::failure_sites::failing_position;
+use crate::plan::passes::ir::{IrNode, Ix};
+use crate::plan::passes::lookup;
+use crate::plan::passes::path::Path;
+use crate::plan::passes::reads::expr_reads;
+use crate::plan::step::{Source, Space};
+
+impl<'b> Emitter<'_, 'b> {
+    /// The table's element at the index, which is checked.
+    pub(super) fn look_up(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
+        let node = &self.ir.nodes[ix];
+        let elements = lookup::elements(self.ir, self.views, ix)?;
+        let (indices, way) = expr_reads(self.ir, self.views, ix).pop()?;
+        let index = self.emit(indices, &way.followed_by(path), space)?;
+        let index = self.below(ix, index, elements.size, path, space)?.cast(DType::I32);
+        let first = self.leaves.iota(path.carried(elements.first)?, space);
+        let position = index * self.leaves.number(elements.stride) + first;
+        let (table, ty) = self.table(node)?;
+        Some(self.builder.fetch(table, position, ty))
+    }
+
+    /// The index, or 0 where it is ignored. Any other is checked.
+    pub(super) fn in_range(
+        &mut self,
+        ix: Ix,
+        size: usize,
+        ignored: Option<Scalar>,
+        path: &Path,
+        space: Space,
+    ) -> Option<E<'b>> {
+        let (indices, way) = expr_reads(self.ir, self.views, ix).pop()?;
+        let mut index = self.emit(indices, &way.followed_by(path), space)?;
+        if let Some(ignored) = ignored {
+            index = index.eq(self.leaves.scalar(ignored)).select(0.0, index, index);
+        }
+        self.below(ix, index, size, path, space)
+    }
+
+    /// The index where it is below `size`; else 0, and the run fails.
+    fn below(
+        &mut self,
+        ix: Ix,
+        index: E<'b>,
+        size: usize,
+        path: &Path,
+        space: Space,
+    ) -> Option<E<'b>> {
+        // A negative index is a large one.
+        let size = self.leaves.scalar(Scalar::new(DType::U32, size as f64));
+        let outside = index.cast(DType::U32).ge(size);
+        let fails = self.check(ix, self.sites.get(ix)?, outside, path, space)?;
+        Some(fails.select(0.0, index, index))
+    }
+
+    /// The table of a look-up, as an operand, and what its elements are computed in.
+    fn table(&mut self, node: &IrNode) -> Option<(u16, Ty)> {
+        let (base, _) = lookup::table(self.views, node)?;
+        let (value, ty) = (self.values[*base]?, &self.ir.nodes[*base].ty);
+        let table = self.leaves.whole(Source::Table(value), ty.dtype, View::contiguous(&ty.shape));
+        Some((table, ty.dtype.lane()))
+    }
+
+    /// How many of the ascending numbers come before the value: found by steps of powers of two, each half of the one
+    /// before. NaN comes after all numbers.
+    pub(super) fn search(
+        &mut self,
+        ix: Ix,
+        side: Side,
+        path: &Path,
+        space: Space,
+    ) -> Option<E<'b>> {
+        let node = &self.ir.nodes[ix];
+        let elements = lookup::elements(self.ir, self.views, ix)?;
+        let (values, way) = expr_reads(self.ir, self.views, ix).pop()?;
+        let value = self.emit(values, &way.followed_by(path), space)?;
+        let (table, ty) = self.table(node)?;
+        let (size, stride) =
+            (self.leaves.number(elements.size as i64), self.leaves.number(elements.stride));
+        // One element before the first.
+        let start = self.leaves.number(elements.first.offset - elements.stride);
+        let mut found = size.literal(0.0);
+        for bit in (0..usize::BITS - elements.size.leading_zeros()).rev() {
+            let next = found + f64::from(1_u32 << bit);
+            let element = self.builder.fetch(table, next * stride + start, ty);
+            let before = match side {
+                Side::Left => comes_before(element, value),
+                Side::Right => !comes_before(value, element),
+            };
+            found = next.le(size).and(before).select(next, found, found);
+        }
+        Some(found.cast(DType::U32))
+    }
+
+    /// `holds`, and the run fails where it does, which is at the node `ix`.
+    pub(super) fn check(
+        &mut self,
+        ix: Ix,
+        site: u32,
+        holds: E<'b>,
+        path: &Path,
+        space: Space,
+    ) -> Option<E<'b>> {
+        let at = self.leaves.iota(failing_position(self.ir, ix, path)?, space);
+        let site = self.leaves.scalar(Scalar::new(DType::U32, site.into()));
+        let none = View { dims: smallvec![], strides: smallvec![], offset: 0 };
+        let failures = self.leaves.whole(Source::Failures, DType::U32, none);
+        Some(self.builder.check(failures, holds, site, at))
+    }
+}
+
+/// x < y, where NaN comes after all numbers.
+fn comes_before<'b>(x: E<'b>, y: E<'b>) -> E<'b> {
+    if x.ty() != Ty::F32 {
+        return x.lt(y);
+    }
+    x.lt(y).or(x.eq(x).and(!y.eq(y)))
+}

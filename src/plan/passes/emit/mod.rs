@@ -1,0 +1,120 @@
+//! From a group to a step: the group's values become one expression over operands and scalars.
+//!
+//! [`form`](Emitter::form) writes what a kernel form computes from, `value` the values of single nodes, `checked` those
+//! that read tables or can fail; what an expression reads is collected in [`Leaves`].
+
+mod checked;
+mod form;
+mod leaves;
+mod value;
+
+use std::collections::HashMap;
+
+use smallvec::{SmallVec, smallvec};
+
+use self::leaves::Leaves;
+use super::fuse::{Fusion, Group};
+use super::ir::{Ir, Ix};
+use super::path::{Path, Views};
+use super::reads::{epilogue_space, into_epilogue, is_heavy};
+use crate::base::shape::{Move, View};
+use crate::expr::{Builder, Ref};
+use crate::ops::Op;
+use crate::plan::passes::failure_sites::Sites;
+use crate::plan::step::{Cost, Space, Step, StepOutput, ValueId};
+
+/// The step that computes `group`. `values` gives the storage of every stored value.
+/// `None` where a path that fusion checked is no view after all.
+pub(crate) fn step(
+    ir: &Ir,
+    views: &Views,
+    sites: &Sites,
+    fusion: &Fusion,
+    group: &Group,
+    values: &[Option<ValueId>],
+) -> Option<Step> {
+    let builder = Builder::default();
+    let mut emitter = Emitter {
+        ir,
+        views,
+        sites,
+        stored: &fusion.stored,
+        values,
+        builder: &builder,
+        anchor: group.anchor.or_else(|| is_heavy(&ir.nodes[group.root].op).then_some(group.root)),
+        leaves: Leaves::new(&builder),
+        known: HashMap::new(),
+    };
+    let form = emitter.form(group)?;
+    let outputs = emitter.outputs(group)?;
+    let Leaves { operands, scalars, .. } = emitter.leaves;
+    Some(Step {
+        ops: names(ir, &group.ops),
+        place: ir.nodes[group.root].place,
+        form,
+        expr: builder.finish(),
+        operands,
+        scalars,
+        outputs,
+        scratch: None,
+        cost: Cost::default(),
+    })
+}
+
+/// The names of `ops` in the order recorded; of constants only where there is nothing else.
+fn names(ir: &Ir, ops: &[Ix]) -> Vec<&'static str> {
+    let mut ops = ops.to_vec();
+    ops.sort_unstable();
+    ops.dedup();
+    let is_constant = |&ix: &Ix| matches!(ir.nodes[ix].op, Op::Full(_));
+    if !ops.iter().all(is_constant) {
+        ops.retain(|ix| !is_constant(ix));
+    }
+    ops.into_iter().map(|ix| ir.nodes[ix].op.name()).collect()
+}
+
+/// A step in the making.
+struct Emitter<'a, 'b> {
+    ir: &'a Ir,
+    views: &'a Views,
+    sites: &'a Sites,
+    stored: &'a [bool],
+    values: &'a [Option<ValueId>],
+    builder: &'b Builder,
+    /// The heavy value whose form this is.
+    anchor: Option<Ix>,
+    leaves: Leaves<'b>,
+    /// Values emitted before, by the way from there to the space.
+    known: HashMap<(Ix, Path, Space), Ref>,
+}
+
+impl Emitter<'_, '_> {
+    /// The root and all that is stored on the way.
+    fn outputs(&mut self, group: &Group) -> Option<SmallVec<[StepOutput; 1]>> {
+        let mut outputs: SmallVec<[StepOutput; 1]> = smallvec![];
+        for &ix in [group.root].iter().chain(&group.extra) {
+            let node = &self.ir.nodes[ix];
+            let (space, path) = match self.anchor {
+                Some(anchor) => {
+                    let start = Path::start(&node.ty.shape);
+                    (
+                        epilogue_space(&self.ir.nodes[anchor].op),
+                        into_epilogue(self.ir, anchor, &start),
+                    )
+                }
+                None => (Space::Main, Path::start(&node.ty.shape)),
+            };
+            let (root, view) = if let Op::Move { to: Move::Reshape(_), .. } = node.op {
+                // The argument in its own order is the result in its own order.
+                let (base, path) = self.views.of(node.inputs[0]).clone();
+                let view = View::contiguous(path.shape());
+                (self.emit(base, &path, space)?, view)
+            } else {
+                (self.compute(ix, &path, space)?, path.view(&node.ty.shape)?)
+            };
+            let value = self.values[ix]?;
+            outputs.push(StepOutput { value, dtype: node.ty.dtype, root: root.r(), view });
+        }
+        Some(outputs)
+    }
+}

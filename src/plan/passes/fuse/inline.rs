@@ -1,0 +1,122 @@
+//! Values that move into the kernels that read them.
+
+use super::{Group, Pass, add_reader, distinct, operations};
+use crate::ops::Op;
+use crate::plan::passes::failure_sites;
+use crate::plan::passes::ir::Ix;
+use crate::plan::passes::lookup;
+use crate::plan::passes::reads::{Read, expr_reads, is_heavy, knows_position, table_read};
+use crate::plan::step::Space;
+
+/// No kernel computes more operations than this: compilers take longer than linear time. What is written as many
+/// [counts](operations) as many.
+pub(super) const MAX_OPS: usize = 128;
+
+impl Pass<'_> {
+    /// Moves an elementwise value into all of its readers, if that is possible and pays.
+    pub(super) fn inline(&mut self, ix: Ix) -> bool {
+        let readers = self.readers[ix].clone();
+        let also_stored = self.is_output[ix];
+        if readers.is_empty() || (also_stored && !self.can_store_between(ix, &readers)) {
+            return false;
+        }
+        // As an epilogue it costs no traffic at all; as a prologue it would be computed again for each
+        // reader, or each tile.
+        let maps_on =
+            readers.len() == 1 && !is_heavy(&self.ir.nodes[self.groups[readers[0]].root].op);
+        if self.ends_heavy[ix] && !maps_on {
+            return false;
+        }
+        let mut after = Vec::with_capacity(readers.len());
+        for &group in &readers {
+            let Some(reads) = self.reads_after(ix, group) else { return false };
+            after.push(reads);
+        }
+        if !also_stored && !self.pays(ix, &readers, &after) {
+            return false;
+        }
+        for (&group, reads) in readers.iter().zip(after) {
+            for read in &reads {
+                add_reader(&mut self.readers[read.base], group);
+            }
+            self.groups[group].size += self.added(group, ix);
+            self.groups[group].reads = reads;
+            self.groups[group].ops.push(ix);
+            if also_stored {
+                self.groups[group].extra.push(ix);
+            }
+        }
+        true
+    }
+
+    /// Whether the one group that reads an output can store it on its way.
+    fn can_store_between(&self, ix: Ix, readers: &[usize]) -> bool {
+        let &[group] = readers else { return false };
+        let group = &self.groups[group];
+        let shape = &self.ir.nodes[ix].ty.shape;
+        let direct =
+            group.reads.iter().filter(|read| read.base == ix).all(|read| read.path.is_empty());
+        let is_move = |ix: Ix| matches!(self.ir.nodes[ix].op, Op::Move { .. });
+        !is_heavy(&self.ir.nodes[group.root].op)
+            && !is_move(group.root)
+            && !is_move(ix)
+            && *shape == self.ir.nodes[group.root].ty.shape
+            && direct
+    }
+
+    /// The group's reads if it computed `ix` itself; `None` where it cannot.
+    fn reads_after(&self, ix: Ix, group: usize) -> Option<Vec<Read>> {
+        let added = self.added(group, ix);
+        let group = &self.groups[group];
+        if group.size + added > MAX_OPS || !self.can_be_computed(ix, group) {
+            return None;
+        }
+        let mut reads: Vec<Read> =
+            group.reads.iter().filter(|read| read.base != ix).cloned().collect();
+        let inputs = expr_reads(self.ir, self.views, ix);
+        for through in group.reads.iter().filter(|read| read.base == ix) {
+            let node = &self.ir.nodes[ix];
+            if !knows_position(&node.op, &node.ty.shape, &through.path) {
+                return None;
+            }
+            lookup::elements(self.ir, self.views, ix)
+                .map_or(Some(()), |elements| through.path.carried(elements.first).map(drop))?;
+            for (base, path) in &inputs {
+                let path = path.followed_by(&through.path);
+                path.view(&self.ir.nodes[*base].ty.shape)?;
+                let read = Read { base: *base, path, space: through.space };
+                if !reads.contains(&read) {
+                    reads.push(read);
+                }
+            }
+        }
+        let table =
+            table_read(self.views, &self.ir.nodes[ix]).filter(|table| !reads.contains(table));
+        reads.extend(table);
+        let failures = self.can_fail(group) || self.sites.get(ix).is_some();
+        let outputs = 1 + group.extra.len() + usize::from(self.is_output[ix]);
+        (distinct(&reads) + outputs + usize::from(failures) <= self.buffers).then_some(reads)
+    }
+
+    /// Operations that the group takes more if it computes `ix` itself.
+    fn added(&self, group: usize, ix: Ix) -> usize {
+        ways(&self.groups[group], ix) * operations(&self.ir.nodes[ix].op)
+    }
+
+    /// Whether the group need not have `ix` in memory: it is no table of the group's, and where it can fail it does so
+    /// for each of its elements, and for no other.
+    fn can_be_computed(&self, ix: Ix, group: &Group) -> bool {
+        let mut reads = group.reads.iter().filter(|read| read.base == ix);
+        let fails = self.sites.get(ix).is_some();
+        let maps = !is_heavy(&self.ir.nodes[group.root].op);
+        reads.all(|read| {
+            read.space != Space::Whole
+                && (!fails || (maps && failure_sites::reaches_all(self.ir, ix, &read.path)))
+        })
+    }
+}
+
+/// The different ways in which a group reads a value.
+fn ways(group: &Group, ix: Ix) -> usize {
+    group.reads.iter().filter(|read| read.base == ix).count()
+}

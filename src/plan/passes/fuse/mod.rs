@@ -1,0 +1,165 @@
+//! The pass *fuse*: which values are stored, and which are computed where they are read.
+//!
+//! Values are taken from the last to the first, so that all readers of a value are settled before
+//! the value itself. An elementwise value moves into the kernels that read it where that saves
+//! memory traffic; then a kernel that only maps what one heavy kernel made becomes the epilogue of
+//! that one.
+
+mod epilogue;
+mod inline;
+mod worth;
+
+use super::ir::{Ir, Ix};
+use super::path::Views;
+use super::reads::{Read, is_heavy, root_reads};
+use crate::cost::{Backend, Rates};
+use crate::ops::Op;
+use crate::plan::passes::failure_sites::Sites;
+
+/// A kernel in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The value that it is made for.
+    pub root: Ix,
+    /// The heavy value whose epilogue the root has become.
+    pub anchor: Option<Ix>,
+    /// Values in between that are stored as well, and the other result of a sort.
+    pub extra: Vec<Ix>,
+    /// What it reads from memory.
+    pub reads: Vec<Read>,
+    /// Operations it computes.
+    pub ops: Vec<Ix>,
+    /// How many operations an element takes: one that is read in several ways is computed in each.
+    pub size: usize,
+}
+
+/// What the pass found.
+pub(crate) struct Fusion {
+    /// In an order of dependency.
+    pub groups: Vec<Group>,
+    /// For each node, whether its readers load it. (Of a group's `extra` values, all of which are stored,
+    /// only the other result of a sort is loaded.)
+    pub stored: Vec<bool>,
+}
+
+pub(crate) fn fuse(
+    ir: &Ir,
+    views: &Views,
+    sites: &Sites,
+    storage_buffers: usize,
+    rates: &Rates,
+    backend: Backend,
+) -> Fusion {
+    let mut pass = Pass {
+        ir,
+        views,
+        sites,
+        rates,
+        backend,
+        buffers: storage_buffers,
+        is_output: vec![false; ir.nodes.len()],
+        ends_heavy: Vec::new(),
+        group_of: vec![None; ir.nodes.len()],
+        readers: vec![Vec::new(); ir.nodes.len()],
+        stored: vec![false; ir.nodes.len()],
+        groups: Vec::new(),
+    };
+    for ix in ir.outputs() {
+        pass.is_output[views.of(ix).0] = true;
+    }
+    pass.ends_heavy = pass.ends_of_heavy();
+    for ix in (0..ir.nodes.len()).rev() {
+        if views.is_base(ix) {
+            pass.settle(ix);
+        }
+    }
+    pass.groups.reverse();
+    let last = pass.groups.len().saturating_sub(1);
+    pass.readers.iter_mut().flatten().for_each(|group| *group = last - *group);
+    pass.attach_epilogues();
+    Fusion { groups: pass.groups, stored: pass.stored }
+}
+
+/// The pass, half way.
+struct Pass<'a> {
+    ir: &'a Ir,
+    views: &'a Views,
+    sites: &'a Sites,
+    rates: &'a Rates,
+    backend: Backend,
+    buffers: usize,
+    is_output: Vec<bool>,
+    /// Whether an elementwise value can be what a heavy kernel writes instead of its own result.
+    ends_heavy: Vec<bool>,
+    /// The group whose root a value is.
+    group_of: Vec<Option<usize>>,
+    /// The groups that read a value.
+    readers: Vec<Vec<usize>>,
+    stored: Vec<bool>,
+    groups: Vec<Group>,
+}
+
+impl Pass<'_> {
+    /// Decides whether the value is stored or computed by its readers.
+    fn settle(&mut self, ix: Ix) {
+        let op = &self.ir.nodes[ix].op;
+        if self.readers[ix].is_empty() && !self.is_output[ix] {
+            return;
+        }
+        if op.is_source() {
+            self.stored[ix] = true;
+            return;
+        }
+        if !is_heavy(op) && self.inline(ix) {
+            return;
+        }
+        self.stored[ix] = true;
+        if let Some(group) = self.group_of_pair(ix) {
+            group.extra.push(ix);
+            group.ops.push(ix);
+            return;
+        }
+        let reads = root_reads(self.ir, self.views, ix);
+        let group = self.groups.len();
+        for read in &reads {
+            add_reader(&mut self.readers[read.base], group);
+        }
+        self.groups.push(Group {
+            root: ix,
+            anchor: None,
+            extra: Vec::new(),
+            reads,
+            ops: vec![ix],
+            size: operations(&self.ir.nodes[ix].op),
+        });
+    }
+
+    /// The group of the other result of the same sort, which comes next.
+    fn group_of_pair(&mut self, ix: Ix) -> Option<&mut Group> {
+        let pair = self.ir.is_pair(ix, ix + 1);
+        self.groups.last_mut().filter(|group| pair && group.root == ix + 1)
+    }
+
+    /// Whether some operation of the group can fail.
+    fn can_fail(&self, group: &Group) -> bool {
+        group.ops.iter().any(|&ix| self.sites.get(ix).is_some())
+    }
+}
+
+fn add_reader(readers: &mut Vec<usize>, group: usize) {
+    if !readers.contains(&group) {
+        readers.push(group);
+    }
+}
+
+/// How many operations a node counts as: ten rounds of Philox, or the steps of a search, are tens of lines.
+fn operations(op: &Op) -> usize {
+    match op {
+        Op::Random(_) | Op::SearchSorted { .. } => 24,
+        _ => 1,
+    }
+}
+
+fn distinct(reads: &[Read]) -> usize {
+    (0..reads.len()).filter(|&i| reads[..i].iter().all(|read| read.base != reads[i].base)).count()
+}

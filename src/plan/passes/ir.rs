@@ -1,0 +1,159 @@
+//! The planner's own graph: what the outputs need, by position, simplified pass by pass.
+
+use std::panic::Location;
+
+use slotmap::SecondaryMap;
+use smallvec::{SmallVec, smallvec};
+
+use crate::base::shape::Move;
+use crate::graph::{Graph, NodeId};
+use crate::ops::{Op, Type};
+
+/// A node by position in [`Ir::nodes`].
+pub(crate) type Ix = usize;
+
+/// The live part of a graph. Operands come before their users.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ir {
+    pub nodes: Vec<IrNode>,
+    pub downloads: Vec<Ix>,
+    pub keeps: Vec<Ix>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct IrNode {
+    pub op: Op,
+    pub inputs: SmallVec<[Ix; 3]>,
+    pub ty: Type,
+    pub place: &'static Location<'static>,
+    pub node: NodeId,
+}
+
+impl Ir {
+    /// The nodes of `graph` that its outputs need: the pass *prune*.
+    pub fn prune(graph: &Graph) -> Self {
+        let outputs = graph.outputs();
+        let mut live = SecondaryMap::new();
+        for &id in outputs.iter().chain(&graph.keeps) {
+            live.insert(id, ());
+        }
+        for (id, node) in graph.iter().rev() {
+            if live.contains_key(id) {
+                for &input in &node.inputs {
+                    live.insert(input, ());
+                }
+            }
+        }
+        let mut ir = Self::default();
+        let mut at = SecondaryMap::new();
+        for (id, node) in graph.iter().filter(|&(id, _)| live.contains_key(id)) {
+            at.insert(id, ir.nodes.len());
+            ir.nodes.push(IrNode {
+                op: node.op.clone(),
+                inputs: node.inputs.iter().map(|&input| at[input]).collect(),
+                ty: node.ty.clone(),
+                place: node.place,
+                node: id,
+            });
+        }
+        ir.downloads = outputs.iter().map(|&id| at[id]).collect();
+        ir.keeps = graph.keeps.iter().map(|&id| at[id]).collect();
+        ir
+    }
+
+    /// The positions whose values leave the run.
+    pub fn outputs(&self) -> impl Iterator<Item = Ix> + '_ {
+        self.downloads.iter().chain(&self.keeps).copied()
+    }
+
+    /// The positions whose values kernels of the user's own read.
+    pub fn read_as_they_are(&self) -> impl Iterator<Item = Ix> + '_ {
+        let own = self.nodes.iter().filter(|node| matches!(node.op, Op::Own(_)));
+        own.flat_map(|node| node.inputs.iter().copied())
+    }
+
+    /// With a copy in place of each source that is kept, and of what is kept twice: what outlives a run has
+    /// a buffer of its own.
+    pub fn with_copies_to_keep(mut self) -> Self {
+        for at in 0..self.keeps.len() {
+            let ix = self.keeps[at];
+            let node = &self.nodes[ix];
+            if node.op.is_source() || self.keeps[..at].contains(&ix) {
+                let to = Move::Reshape(node.ty.shape.clone());
+                let op = Op::Move { name: "copy", to };
+                self.keeps[at] = self.nodes.len();
+                self.nodes.push(IrNode { op, inputs: smallvec![ix], ..node.clone() });
+            }
+        }
+        self
+    }
+
+    /// Whether two nodes are the two results of one sort.
+    pub fn is_pair(&self, a: Ix, b: Ix) -> bool {
+        let (Some(a), Some(b)) = (self.nodes.get(a), self.nodes.get(b)) else { return false };
+        let (Op::Sort { how, part }, Op::Sort { how: other, part: other_part }) = (&a.op, &b.op)
+        else {
+            return false;
+        };
+        how == other && part != other_part && a.inputs == b.inputs
+    }
+
+    /// With the two results of each sort next to each other, so that one kernel can make both.
+    pub fn with_pairs_joined(mut self) -> Self {
+        let mut order: Vec<Ix> = Vec::with_capacity(self.nodes.len());
+        let mut at = vec![usize::MAX; self.nodes.len()];
+        let place = |ix: Ix, order: &mut Vec<Ix>, at: &mut Vec<usize>| {
+            at[ix] = order.len();
+            order.push(ix);
+        };
+        for ix in 0..self.nodes.len() {
+            if at[ix] == usize::MAX {
+                place(ix, &mut order, &mut at);
+                let sorts = matches!(self.nodes[ix].op, Op::Sort { .. });
+                let mut later = ix + 1..if sorts { self.nodes.len() } else { 0 };
+                if let Some(pair) = later.find(|&later| self.is_pair(ix, later)) {
+                    place(pair, &mut order, &mut at);
+                }
+            }
+        }
+        self.nodes = order.iter().map(|&ix| self.nodes[ix].clone()).collect();
+        self.renumber(&at);
+        self
+    }
+
+    /// Without the nodes that no output needs any more.
+    pub fn swept(mut self) -> Self {
+        let mut live = vec![false; self.nodes.len()];
+        for ix in self.outputs() {
+            live[ix] = true;
+        }
+        for ix in (0..self.nodes.len()).rev() {
+            if live[ix] {
+                for &input in &self.nodes[ix].inputs {
+                    live[input] = true;
+                }
+            }
+        }
+        let mut at = vec![0; self.nodes.len()];
+        let mut kept = 0;
+        for (ix, live) in live.iter().enumerate() {
+            at[ix] = kept;
+            kept += usize::from(*live);
+        }
+        let mut position = 0;
+        self.nodes.retain(|_| {
+            position += 1;
+            live[position - 1]
+        });
+        self.renumber(&at);
+        self
+    }
+
+    /// Replaces each position by what `at` says.
+    fn renumber(&mut self, at: &[Ix]) {
+        for node in &mut self.nodes {
+            node.inputs.iter_mut().for_each(|input| *input = at[*input]);
+        }
+        self.downloads.iter_mut().chain(&mut self.keeps).for_each(|ix| *ix = at[*ix]);
+    }
+}

@@ -1,0 +1,163 @@
+//! The pass *scale*: operands of split products by powers of two, so that all of their bits fit in two `f16`.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::ir::{Ir, IrNode, Ix};
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::Shape;
+use crate::cost::Backend;
+use crate::ops::{Elementwise, Op, Precision, Reduction, Type};
+use crate::plan::Target;
+use crate::plan::forms::product::STRIP_ROWS;
+
+/// The power of two below which the largest element of an operand is brought: elements of f16 reach to 2¹⁶.
+const LARGEST: f64 = 32_768.0;
+/// Operands are taken for no smaller than this, so that scales stay finite.
+const LEAST: f64 = 7.888_609_052_210_118e-31; // 2⁻¹⁰⁰
+
+/// The same outputs, each split product between scales. Where matrix units are missing or of no use, products are
+/// exact instead.
+pub(crate) fn scale(ir: Ir, target: &Target) -> Ir {
+    let units = target.backend == Backend::Gpu && target.limits.units.is_some();
+    let mut out = Ir::default();
+    let mut at: Vec<Ix> = Vec::with_capacity(ir.nodes.len());
+    for mut node in ir.nodes {
+        node.inputs.iter_mut().for_each(|input| *input = at[*input]);
+        let used = |out: &Ir| units && is_worth_units(&node, out);
+        let ix = match node.op {
+            Op::MatMul(_) if !used(&out) => {
+                push(&mut out, IrNode { op: Op::MatMul(Precision::Exact), ..node })
+            }
+            Op::MatMul(Precision::Split) if node.ty.dtype == DType::F32 => product(&mut out, &node),
+            _ => push(&mut out, node),
+        };
+        at.push(ix);
+    }
+    out.downloads = ir.downloads.iter().map(|&ix| at[ix]).collect();
+    out.keeps = ir.keeps.iter().map(|&ix| at[ix]).collect();
+    out
+}
+
+fn push(out: &mut Ir, node: IrNode) -> Ix {
+    out.nodes.push(node);
+    out.nodes.len() - 1
+}
+
+/// ((x·s)·(w·t)) / s / t, where the powers of two s and t bring the largest elements near [`LARGEST`]. First by the
+/// larger of both, so that nothing overflows on the way that does not at its end.
+fn product(out: &mut Ir, node: &IrNode) -> Ix {
+    let [x, w] = [node.inputs[0], node.inputs[1]];
+    let mut maker = Maker { out, like: node };
+    // A scale for each matrix, or one where a vector is multiplied.
+    let matrices = [x, w].iter().all(|&side| maker.shape(side).rank() >= 2);
+    let [s, t] = [x, w].map(|side| maker.scale(side, matrices));
+    let inputs = [(x, s), (w, t)].map(|(side, s)| maker.binary(Elementwise::Mul, side, s));
+    let inner = push(maker.out, IrNode { inputs: inputs[..].into(), ..node.clone() });
+    let shape = if matrices { single(&node.ty.shape) } else { Shape::new(&[]) };
+    let [larger, smaller] = [Elementwise::Max, Elementwise::Min]
+        .map(|op| maker.node(Op::Elementwise(op, smallvec![]), smallvec![s, t], shape.clone()));
+    let y = maker.binary(Elementwise::Div, inner, larger);
+    maker.binary(Elementwise::Div, y, smaller)
+}
+
+/// The shape with one row and one column.
+fn single(shape: &Shape) -> Shape {
+    let batch = &shape.dims()[..shape.rank() - 2];
+    batch.iter().copied().chain([1, 1]).collect()
+}
+
+/// Whether a product has rows enough for matrix units, and operands that have a largest element.
+fn is_worth_units(product: &IrNode, ir: &Ir) -> bool {
+    let shape = |side: usize| &ir.nodes[product.inputs[side]].ty.shape;
+    rows(shape(0)) > STRIP_ROWS && (0..2).all(|side| shape(side).elements() > 0)
+}
+
+/// Rows of a product's left operand.
+fn rows(x: &Shape) -> usize {
+    x.rank().checked_sub(2).map_or(1, |axis| x[axis])
+}
+
+struct Maker<'a> {
+    out: &'a mut Ir,
+    /// Whose place new nodes take.
+    like: &'a IrNode,
+}
+
+impl Maker<'_> {
+    fn node(&mut self, op: Op, inputs: SmallVec<[Ix; 3]>, shape: Shape) -> Ix {
+        let ty = Type { dtype: DType::F32, shape };
+        push(self.out, IrNode { op, inputs, ty, ..self.like.clone() })
+    }
+
+    fn shape(&self, ix: Ix) -> Shape {
+        self.out.nodes[ix].ty.shape.clone()
+    }
+
+    fn unary(&mut self, op: Elementwise, x: Ix) -> Ix {
+        let shape = self.shape(x);
+        self.node(Op::Elementwise(op, smallvec![]), smallvec![x], shape)
+    }
+
+    /// Of the shape of `x`, which `y` is broadcast to.
+    fn binary(&mut self, op: Elementwise, x: Ix, y: Ix) -> Ix {
+        let shape = self.shape(x);
+        self.node(Op::Elementwise(op, smallvec![]), smallvec![x, y], shape)
+    }
+
+    fn full(&mut self, value: f64) -> Ix {
+        self.node(Op::Full(Scalar::new(DType::F32, value)), smallvec![], Shape::new(&[]))
+    }
+
+    /// The power of two that brings the elements of `x` to [`LARGEST`] at most: one for each matrix, or a scalar.
+    fn scale(&mut self, x: Ix, matrices: bool) -> Ix {
+        let shape = self.shape(x);
+        let sizes = self.unary(Elementwise::Abs, x);
+        let first = if matrices { shape.rank() - 2 } else { 0 };
+        let axes = (first..shape.rank()).collect();
+        let op = Op::Reduce { op: Reduction::Max, axes, keep: matrices };
+        let shape = if matrices { single(&shape) } else { Shape::new(&[]) };
+        let largest = self.node(op, smallvec![sizes], shape.clone());
+        let least = self.full(LEAST);
+        let largest = self.binary(Elementwise::Max, largest, least);
+        let power = self.unary(Elementwise::FloorPow2, largest);
+        let near = Scalar::new(DType::F32, 2.0 / LARGEST);
+        let scaled = Op::Elementwise(Elementwise::Scale, smallvec![near]);
+        let inverse = self.node(scaled, smallvec![power], shape);
+        // One chain, so that the number itself is what the reduction leaves.
+        self.unary(Elementwise::Recip, inverse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::batch::GpuCommandBatch;
+    use crate::cost::{DeviceProfile, Limits, MatrixUnits};
+    use crate::device::Device;
+
+    /// How many reductions a split product of these shapes gets on an adapter with matrix units.
+    fn reductions(x: [usize; 2], w: [usize; 2]) -> usize {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let (x, w) = (batch.full(x, 1.0_f32), batch.full(w, 1.0));
+        batch.matmul_with(x, w, Precision::Split);
+        let units = Some(MatrixUnits { side: 16, subgroup: 32 });
+        let target = Target {
+            backend: Backend::Gpu,
+            limits: Limits { units, ..Limits::webgpu() },
+            profile: Arc::new(DeviceProfile::typical(1)),
+        };
+        crate::plan::plan(&batch.recorded.graph, &target).expect("a sound graph");
+        let ir = scale(Ir::prune(&batch.recorded.graph), &target);
+        ir.nodes.iter().filter(|node| matches!(node.op, Op::Reduce { .. })).count()
+    }
+
+    #[test]
+    fn only_products_of_something_have_a_largest_element() {
+        assert_eq!(reductions([40, 16], [16, 24]), 2);
+        assert_eq!(reductions([40, 0], [0, 24]), 0);
+        assert_eq!(reductions([40, 16], [16, 0]), 0);
+        assert_eq!(reductions([0, 16], [16, 24]), 0);
+    }
+}

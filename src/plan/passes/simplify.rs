@@ -1,0 +1,268 @@
+//! The pass *simplify*: identities, constants and common subexpressions.
+
+use std::collections::HashMap;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::ir::{Ir, IrNode, Ix};
+use crate::base::dtype::{Scalar, Ty};
+use crate::base::shape::{Move, Range, Shape};
+use crate::expr::reference;
+use crate::ops::{Elementwise, Op, Type};
+
+/// The same outputs from fewer and simpler nodes. No kernel reads more than `max_reads` values, so a
+/// concatenation of more becomes a tree of them.
+pub(crate) fn simplify(ir: Ir, max_reads: usize) -> Ir {
+    let mut pass = Pass { out: Ir::default(), known: HashMap::new() };
+    let mut at: Vec<Ix> = Vec::with_capacity(ir.nodes.len());
+    for mut node in ir.nodes {
+        node.inputs.iter_mut().for_each(|input| *input = at[*input]);
+        at.push(pass.add(node, max_reads));
+    }
+    pass.out.downloads = ir.downloads.iter().map(|&ix| at[ix]).collect();
+    pass.out.keeps = ir.keeps.iter().map(|&ix| at[ix]).collect();
+    pass.out.swept()
+}
+
+struct Pass {
+    out: Ir,
+    known: HashMap<(Op, SmallVec<[Ix; 3]>, Type), Ix>,
+}
+
+/// What a node turned out to be.
+enum Simpler {
+    /// Another node's value.
+    Same(Ix),
+    /// Another operation over other inputs.
+    Other(Op, SmallVec<[Ix; 3]>),
+}
+
+impl Pass {
+    /// The position of a node with this value.
+    fn add(&mut self, mut node: IrNode, max_reads: usize) -> Ix {
+        if let Op::Concat { axis } = node.op {
+            while node.inputs.len() > max_reads {
+                self.split_concat(&mut node, axis, max_reads);
+            }
+        }
+        // Every rewrite makes the node simpler, so this ends.
+        while let Some(simpler) = self.rewrite(&node) {
+            match simpler {
+                Simpler::Same(ix) => return ix,
+                Simpler::Other(op, inputs) => (node.op, node.inputs) = (op, inputs),
+            }
+        }
+        let key = (node.op.clone(), node.inputs.clone(), node.ty.clone());
+        let next = self.out.nodes.len();
+        let ix = *self.known.entry(key).or_insert(next);
+        if ix == next {
+            self.out.nodes.push(node);
+        }
+        ix
+    }
+
+    /// Joins each run of `max_reads` inputs into one.
+    fn split_concat(&mut self, node: &mut IrNode, axis: usize, max_reads: usize) {
+        let inputs = std::mem::take(&mut node.inputs);
+        for part in inputs.chunks(max_reads) {
+            if let &[single] = part {
+                node.inputs.push(single);
+                continue;
+            }
+            let mut ty = node.ty.clone();
+            let joined = part.iter().map(|&ix| self.shape(ix)[axis]).sum();
+            ty.shape = ty
+                .shape
+                .dims()
+                .iter()
+                .enumerate()
+                .map(|(a, &d)| if a == axis { joined } else { d })
+                .collect();
+            let part = IrNode { inputs: part.into(), ty, ..node.clone() };
+            let ix = self.add(part, max_reads);
+            node.inputs.push(ix);
+        }
+    }
+
+    fn shape(&self, ix: Ix) -> &Shape {
+        &self.out.nodes[ix].ty.shape
+    }
+
+    fn rewrite(&self, node: &IrNode) -> Option<Simpler> {
+        if let Some(value) = self.of_nothing(node).or_else(|| self.fold(node)) {
+            return Some(Simpler::Other(Op::Full(value), smallvec![]));
+        }
+        let &x = node.inputs.first()?;
+        let before = &self.out.nodes[x];
+        match &node.op {
+            Op::Move { to, name } => self.rewrite_move(node, x, name, to),
+            Op::Cast(dtype) if before.ty.dtype == *dtype => Some(Simpler::Same(x)),
+            Op::Concat { .. } if node.inputs.len() == 1 => Some(Simpler::Same(x)),
+            Op::Elementwise(op, params) => self.rewrite_elementwise(node, *op, params),
+            _ => None,
+        }
+    }
+
+    fn rewrite_elementwise(
+        &self,
+        node: &IrNode,
+        op: Elementwise,
+        params: &[Scalar],
+    ) -> Option<Simpler> {
+        let x = node.inputs[0];
+        let before = &self.out.nodes[x];
+        let inner = match before.op {
+            Op::Elementwise(inner, _) => Some(inner),
+            _ => None,
+        };
+        let same = |ix: Ix| (*self.shape(ix) == node.ty.shape).then_some(Simpler::Same(ix));
+        let param = |value: f64| params.first().is_some_and(|p| p.value() == value);
+        match op {
+            Elementwise::Scale if param(1.0) => Some(Simpler::Same(x)),
+            Elementwise::PowScalar if param(1.0) => Some(Simpler::Same(x)),
+            Elementwise::PowScalar if param(2.0) => Some(Simpler::Other(
+                Op::Elementwise(Elementwise::Square, smallvec![]),
+                node.inputs.clone(),
+            )),
+            // Not for floats: (−0) + 0 is 0.
+            Elementwise::AddScalar if param(0.0) && !node.ty.dtype.is_float() => {
+                Some(Simpler::Same(x))
+            }
+            Elementwise::Relu | Elementwise::Abs if inner == Some(op) => Some(Simpler::Same(x)),
+            Elementwise::Neg | Elementwise::Not if inner == Some(op) => {
+                Some(Simpler::Same(before.inputs[0]))
+            }
+            Elementwise::Mul if self.is_full(node.inputs[1], 1.0) => same(x),
+            Elementwise::Mul if self.is_full(x, 1.0) => same(node.inputs[1]),
+            Elementwise::Div if self.is_full(node.inputs[1], 1.0) => same(x),
+            Elementwise::Sub if self.is_full(node.inputs[1], 0.0) => same(x),
+            _ => None,
+        }
+    }
+
+    fn rewrite_move(&self, node: &IrNode, x: Ix, name: &'static str, to: &Move) -> Option<Simpler> {
+        let before = &self.out.nodes[x];
+        if is_identity(to, &before.ty.shape) {
+            return Some(Simpler::Same(x));
+        }
+        let Op::Move { to: first, .. } = &before.op else { return None };
+        let joined = match (first, to) {
+            (Move::Reshape(_), Move::Reshape(_)) => to.clone(),
+            (Move::Permute(first), Move::Permute(second)) => {
+                Move::Permute(second.iter().map(|&axis| first[axis]).collect())
+            }
+            (Move::Slice(first), Move::Slice(second)) => {
+                Move::Slice(first.iter().zip(second).map(|(a, b)| a.then(*b)).collect())
+            }
+            (Move::Broadcast(first), Move::Broadcast(_))
+                if first.rank() == node.ty.shape.rank() =>
+            {
+                to.clone()
+            }
+            _ => return None,
+        };
+        Some(Simpler::Other(Op::Move { name, to: joined }, before.inputs.clone()))
+    }
+
+    fn is_full(&self, ix: Ix, value: f64) -> bool {
+        self.full(ix).is_some_and(|scalar| {
+            scalar.value() == value && !(value == 0.0 && scalar.value().is_sign_negative())
+        })
+    }
+
+    /// The one value of a node that holds one value everywhere.
+    fn full(&self, ix: Ix) -> Option<Scalar> {
+        match self.out.nodes[ix].op {
+            Op::Full(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The one value of a node that combines no elements.
+    fn of_nothing(&self, node: &IrNode) -> Option<Scalar> {
+        let shape = self.shape(*node.inputs.first()?);
+        let value = match &node.op {
+            Op::Reduce { op, axes, .. } if axes.iter().any(|&axis| shape[axis] == 0) => {
+                op.of_nothing()?
+            }
+            Op::MatMul(_) if shape.dims().last() == Some(&0) => 0.0,
+            // No keys.
+            Op::Attention(_) if keys(self.shape(node.inputs[1])) == 0 => 0.0,
+            _ => return None,
+        };
+        Some(Scalar::new(node.ty.dtype, value))
+    }
+
+    /// The one value of a node over constants.
+    fn fold(&self, node: &IrNode) -> Option<Scalar> {
+        let values: Vec<Scalar> =
+            node.inputs.iter().map(|&ix| self.full(ix)).collect::<Option<_>>()?;
+        let first = *values.first()?;
+        match &node.op {
+            // What fails, fails when it runs.
+            Op::Elementwise(Elementwise::Div | Elementwise::Rem, _)
+                if !node.ty.dtype.is_float() && values[1].value() == 0.0 =>
+            {
+                None
+            }
+            Op::Move { .. } => Some(first),
+            Op::Cast(_) | Op::Select | Op::Elementwise(..) => {
+                let params: &[Scalar] =
+                    if let Op::Elementwise(_, params) = &node.op { params } else { &[] };
+                let lane = |scalar: &Scalar| scalar.dtype().lane();
+                let args: SmallVec<[Ty; 3]> = values.iter().map(lane).collect();
+                let lanes: SmallVec<[Ty; 2]> = params.iter().map(lane).collect();
+                let (expr, root) = super::expression::expression(&node.op, &args, &lanes);
+                let loads: Vec<reference::Value> = values.iter().map(|&v| v.into()).collect();
+                let leaves = reference::Leaves { loads: &loads, acc: None, scalars: params };
+                let value = reference::evaluate(&expr, root, leaves)?;
+                Some(Scalar::new(node.ty.dtype, value.number()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How many keys an attention has.
+fn keys(shape: &Shape) -> usize {
+    shape.rank().checked_sub(2).map_or(1, |axis| shape[axis])
+}
+
+/// Whether a movement changes nothing.
+pub(crate) fn is_identity(to: &Move, shape: &Shape) -> bool {
+    match to {
+        Move::Reshape(to) | Move::Broadcast(to) => to == shape,
+        Move::Permute(axes) => axes.iter().enumerate().all(|(i, &axis)| i == axis),
+        Move::Slice(ranges) => ranges
+            .iter()
+            .zip(shape.dims())
+            .all(|(range, &dim)| *range == Range { start: 0, step: 1, count: dim }),
+        Move::Window { .. } => false,
+    }
+}
+
+impl Range {
+    /// This range, and of that another.
+    fn then(self, next: Self) -> Self {
+        Self {
+            start: self.start + next.start * self.step,
+            step: self.step * next.step,
+            count: next.count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_compose() {
+        let first = Range { start: 9, step: -2, count: 5 };
+        let next = Range { start: 1, step: 3, count: 2 };
+        let values: Vec<i64> = (0..5).map(|i| 9 - 2 * i).collect();
+        let joined = first.then(next);
+        let got: Vec<i64> = (0..2).map(|i| joined.start + i * joined.step).collect();
+        assert_eq!(got, [values[1], values[4]]);
+    }
+}

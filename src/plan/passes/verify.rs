@@ -1,0 +1,213 @@
+//! What must hold after each pass. Checked in debug builds, and named by the pass that broke it.
+
+use super::fuse::Fusion;
+use super::ir::{Ir, Ix};
+use super::path::Views;
+use crate::error::PlanError;
+use crate::ops::{Type, infer};
+use crate::plan::forms::{
+    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
+};
+use crate::plan::passes::failure_sites::Sites;
+use crate::plan::schedule::memory::lives;
+use crate::plan::step::{Source, Space, Step};
+use crate::plan::{Home, Plan, Target, Value};
+
+type Check = Result<(), String>;
+
+/// Operands come before their users, and every type is what the operation's rule says.
+pub(crate) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
+    checked(pass, || {
+        for (ix, node) in ir.nodes.iter().enumerate() {
+            let name = node.op.name();
+            ensure(node.inputs.iter().all(|&input| input < ix), || {
+                format!("{name} precedes its operand")
+            })?;
+            if node.op.states_its_type() {
+                continue;
+            }
+            let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &ir.nodes[input].ty).collect();
+            let ty = infer(&node.op, &inputs).map_err(|mistake| format!("{name}: {mistake}"))?;
+            ensure(ty == node.ty, || format!("{name} is {} but stated as {}", ty, node.ty))?;
+        }
+        let nodes = ir.nodes.len();
+        ensure(ir.outputs().all(|ix| ix < nodes), || "an output is missing".into())
+    })
+}
+
+/// Every group reads only what is stored before it, through paths that are views, and binds no more
+/// than a kernel can; every output is stored.
+pub(crate) fn fusion(
+    ir: &Ir,
+    views: &Views,
+    sites: &Sites,
+    fusion: &Fusion,
+    buffers: usize,
+) -> Result<(), PlanError> {
+    checked("fuse", || {
+        let mut there: Vec<bool> = ir.nodes.iter().map(|node| node.op.is_source()).collect();
+        for group in &fusion.groups {
+            let name = ir.nodes[group.root].op.name();
+            for read in &group.reads {
+                let base = &ir.nodes[read.base];
+                ensure(there[read.base], || {
+                    format!("{name} reads {} before it is stored", base.op.name())
+                })?;
+                ensure(read.path.view(&base.ty.shape).is_some(), || {
+                    format!("{name} reads no view")
+                })?;
+            }
+            let mut bound: Vec<Ix> = group.reads.iter().map(|read| read.base).collect();
+            bound.sort_unstable();
+            bound.dedup();
+            let fails = group.ops.iter().any(|&ix| sites.get(ix).is_some());
+            let bound = bound.len() + 1 + group.extra.len() + usize::from(fails);
+            ensure(!fails || group.anchor.is_none(), || {
+                format!("{name} may fail where nothing is")
+            })?;
+            ensure(bound <= buffers, || format!("{name} binds {bound} buffers"))?;
+            for &ix in [group.root].iter().chain(&group.extra) {
+                there[ix] = true;
+            }
+        }
+        ensure(ir.outputs().all(|ix| there[views.of(ix).0]), || "an output is not stored".into())
+    })
+}
+
+/// Views stay inside their values, outputs fill theirs, and no kernel binds more than the device can.
+pub(crate) fn steps(
+    pass: &'static str,
+    steps: &[Step],
+    values: &[Value],
+    target: &Target,
+) -> Result<(), PlanError> {
+    checked(pass, || steps.iter().try_for_each(|step| check_step(values, step, target)))
+}
+
+/// Steps run after what they read.
+pub(crate) fn order(pass: &'static str, steps: &[Step], values: &[Value]) -> Result<(), PlanError> {
+    checked(pass, || {
+        let given = |value: &Value| matches!(value.home, Home::Upload { .. } | Home::Resident(_));
+        let mut made: Vec<bool> = values.iter().map(given).collect();
+        for step in steps {
+            for value in step.reads() {
+                ensure(made[value.index()], || {
+                    format!("{} reads what no step made", step.label())
+                })?;
+            }
+            for output in &step.outputs {
+                let again = std::mem::replace(&mut made[output.value.index()], true);
+                ensure(!again, || format!("{} makes what is there", step.label()))?;
+            }
+        }
+        ensure(made.iter().all(|&made| made), || "a value is made by no step".into())
+    })
+}
+
+/// Slots are shared only by values that never live together.
+pub(crate) fn memory(plan: &Plan) -> Result<(), PlanError> {
+    checked("memory", || check_slots(plan))
+}
+
+fn checked(pass: &'static str, check: impl FnOnce() -> Check) -> Result<(), PlanError> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    check().map_err(|what| PlanError::Invalid { pass, what })
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
+    let label = step.label();
+    let buffers = step.reads().len() + step.outputs.len() + usize::from(step.can_fail());
+    ensure(!step.can_fail() || matches!(step.form, Form::Map { .. }), || {
+        format!("{label} evaluates more than counts, and can fail")
+    })?;
+    ensure(buffers <= target.limits.storage_buffers, || {
+        format!("{label} binds {buffers} buffers")
+    })?;
+    for output in &step.outputs {
+        let value = &values[output.value.index()];
+        ensure(!step.reads().contains(&output.value), || format!("{label} reads what it writes"))?;
+        ensure(output.dtype == value.dtype, || format!("{label} writes another type"))?;
+        ensure(output.view.dims[..] == *space(step, Space::Out), || {
+            format!("{label} misses its space")
+        })?;
+        let whole = output.view.shape().elements() == value.shape.elements();
+        ensure(whole, || format!("{label} does not write all of {}", value.shape))?;
+        ensure(output.view.is_inside(value.shape.elements()), || {
+            format!("{label} writes outside")
+        })?;
+    }
+    for operand in step.operands.iter().filter(|operand| operand.space != Space::Whole) {
+        let dims = space(step, operand.space);
+        ensure(operand.view.dims[..] == *dims, || {
+            format!(
+                "{label}: operand over {:?}, space {:?} is {dims:?}",
+                operand.view.dims, operand.space
+            )
+        })?;
+        if let (Source::Value(value), false) = (operand.source, operand.clamp) {
+            let elements = values[value.index()].shape.elements();
+            ensure(operand.view.is_inside(elements), || format!("{label} reads outside"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The dimensions of a space of the step's form.
+fn space(step: &Step, space: Space) -> Vec<usize> {
+    let join = |head: &[usize], tail: &[usize]| [head, tail].concat();
+    match (&step.form, space) {
+        (Form::Map { dims } | Form::Own(OwnForm { dims, .. }), _) => dims.to_vec(),
+        (Form::Reduce(ReduceForm { outer, inner, .. }), Space::Main) => join(outer, inner),
+        (Form::Reduce(ReduceForm { outer, .. }), _) => outer.to_vec(),
+        (Form::Row(RowForm { outer, len, .. }) | Form::Scan(ScanForm { outer, len, .. }), _)
+        | (Form::Sort(SortForm { outer, len, .. }), Space::Main) => join(outer, &[*len]),
+        (Form::Sort(SortForm { outer, count, .. }), _) => join(outer, &[*count]),
+        (Form::MatMul(MatMulForm { batch, m, k, .. }), Space::X) => join(batch, &[*m, *k]),
+        (Form::MatMul(MatMulForm { batch, spread: Some(spread), .. }), Space::W) => {
+            batch.iter().copied().chain(spread.dims()).collect()
+        }
+        (Form::MatMul(MatMulForm { batch, k, n, .. }), Space::W) => join(batch, &[*k, *n]),
+        (Form::MatMul(MatMulForm { batch, m, n, .. }), _) => join(batch, &[*m, *n]),
+        (Form::Attention(AttentionForm { batch, queries, width, .. }), Space::Query) => {
+            join(batch, &[*queries, *width])
+        }
+        (Form::Attention(AttentionForm { batch, keys, width, .. }), Space::Key) => {
+            join(batch, &[*keys, *width])
+        }
+        (Form::Attention(AttentionForm { batch, keys, out, .. }), Space::Value) => {
+            join(batch, &[*keys, *out])
+        }
+        (Form::Attention(AttentionForm { batch, queries, keys, .. }), Space::Scores) => {
+            join(batch, &[*queries, *keys])
+        }
+        (Form::Attention(AttentionForm { batch, queries, out, .. }), _) => {
+            join(batch, &[*queries, *out])
+        }
+    }
+}
+
+fn check_slots(plan: &Plan) -> Check {
+    let lives = lives(plan);
+    let mut tenants: Vec<Vec<usize>> = vec![Vec::new(); plan.slots.len()];
+    for (index, value) in plan.values.iter().enumerate() {
+        let (Home::Slot(slot) | Home::Upload { slot: Some(slot), .. }) = value.home else {
+            continue;
+        };
+        if let Some(life) = lives[index] {
+            for &other in &tenants[slot] {
+                let together = lives[other].is_some_and(|other| life.overlaps(other));
+                ensure(!together, || {
+                    format!("values {index} and {other} share slot {slot} and live together")
+                })?;
+            }
+            tenants[slot].push(index);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What the pass *place* hands out.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::split::Split;
+use crate::cost::{Backend, Prediction};
+use crate::plan::place::routes::Ways;
+use crate::plan::{Plan, Target};
+
+/// A graph's plan, and what the sides would take for all of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Placed {
+    pub planned: Planned,
+    /// What each side takes for the whole graph, where it can hold it and had a choice; the one that was chosen first.
+    pub sides: SmallVec<[(Backend, Prediction); 2]>,
+    /// A side that was passed over since it has no room for the graph.
+    pub too_small: Option<Backend>,
+    /// The way that was taken, and those that are predicted to take about as long, unless trying them costs too much.
+    pub ways: Ways,
+}
+
+/// What runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Planned {
+    /// All on one side.
+    Whole(Plan),
+    /// Some on either.
+    Split(Split),
+}
+
+impl Placed {
+    /// On the side of the first of `plans`, of which there is at least one.
+    pub(crate) fn first_of<'a>(
+        mut plans: Vec<Plan>,
+        targets: impl IntoIterator<Item = &'a Target>,
+    ) -> Self {
+        let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
+        let predicted = plans.iter().filter_map(|plan| {
+            let target = targets.iter().find(|target| target.backend == plan.backend)?;
+            Some((plan.backend, plan.predicted(target)))
+        });
+        Self {
+            sides: predicted.collect(),
+            ways: smallvec![plans[0].backend.into()],
+            planned: Planned::Whole(plans.swap_remove(0)),
+            too_small: None,
+        }
+    }
+
+    /// Bytes that a run holds until it is done.
+    pub fn held_bytes(&self) -> u64 {
+        match &self.planned {
+            Planned::Whole(plan) => plan.held_bytes,
+            Planned::Split(split) => split.held_bytes(),
+        }
+    }
+
+    /// Predicted seconds of a run.
+    pub fn seconds(&self) -> f64 {
+        match &self.planned {
+            Planned::Whole(plan) => plan.seconds,
+            Planned::Split(split) => split.seconds,
+        }
+    }
+
+    /// Whether another side could have run the graph.
+    pub fn was_chosen(&self) -> bool {
+        self.sides.len() > 1 || matches!(self.planned, Planned::Split(_))
+    }
+}

@@ -1,0 +1,333 @@
+//! Why each step of a placed graph runs where it does, and what goes to and fro: the table at the end of an explanation.
+
+use std::fmt::{self, Write as _};
+
+use super::split::{PartOf, Sides, Steps};
+use crate::base::units::{bytes, seconds};
+use crate::cost::{Backend, Placement, Residence, Seen, Way};
+use crate::plan::step::{Step, ValueId};
+use crate::plan::{Home, Placed, Planned, Stage};
+
+/// Who chose the side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Chooser {
+    /// The planner, by predicted times.
+    Times,
+    /// Runs of the graph, which was tried each way.
+    Measured(Seen),
+    /// It is being tried each way.
+    Trial,
+    /// The batch or the device.
+    Asked(Placement),
+    /// Data that lies on the GPU alone.
+    Data,
+    /// A kernel of the user's own that no function for the CPU stands beside.
+    Kernel,
+}
+
+impl fmt::Display for Chooser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Times => Placement::Auto.fmt(f),
+            Self::Measured(_) => f.write_str("what runs took"),
+            Self::Trial => f.write_str("a trial of what is near a tie"),
+            Self::Asked(placement) => placement.fmt(f),
+            Self::Data => f.write_str("data that lies there alone"),
+            Self::Kernel => f.write_str("a kernel for the gpu alone"),
+        }
+    }
+}
+
+/// Why a step runs where it does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reason {
+    Faster,
+    /// Runs took so long.
+    Measured(Seen),
+    /// To see how long it takes here.
+    Trial,
+    Asked,
+    Rule,
+    Data,
+    Kernel,
+    NoRoom(Backend),
+    /// It would take less there, but handing over takes so many seconds more.
+    Transfers(f64),
+    /// It stands between steps on the GPU, or others would.
+    SecondTrip,
+    /// So many seconds would be saved.
+    Little(f64),
+    /// All of it on the other side would save so many seconds, less than that side's prediction may be off.
+    Tie(f64),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Faster => f.write_str("no slower here"),
+            Self::Measured(seen) => {
+                let time =
+                    |(way, nanos): (Way, u64)| format!("{way} {}", seconds(nanos as f64 * 1e-9));
+                let times: Vec<String> = seen.times().map(time).collect();
+                write!(f, "measured: {}", times.join(", "))
+            }
+            Self::Trial => f.write_str("on trial"),
+            Self::Asked => f.write_str("asked for"),
+            Self::Rule => f.write_str("by the rule"),
+            Self::Data => f.write_str("its data lies here"),
+            Self::Kernel => f.write_str("a kernel for the gpu alone"),
+            Self::NoRoom(side) => write!(f, "no room on the {side}"),
+            Self::Transfers(time) => write!(f, "transfers would add {}", seconds(*time)),
+            Self::SecondTrip => f.write_str("else a second trip"),
+            Self::Little(time) => write!(f, "would save {}, too little", seconds(*time)),
+            Self::Tie(time) => write!(f, "a near tie: the gpu would save {}", seconds(*time)),
+        }
+    }
+}
+
+/// Prints what each step takes on both sides, why it runs where it does, and each transfer.
+pub(crate) fn table(
+    page: &mut String,
+    placed: &Placed,
+    sides: Sides<'_>,
+    residents: &[Residence],
+    chooser: Chooser,
+) {
+    let given = match (placed.too_small, chooser) {
+        (Some(side), _) => Some(Reason::NoRoom(side)),
+        (None, Chooser::Times) => None,
+        (None, Chooser::Measured(seen)) => Some(Reason::Measured(seen)),
+        (None, Chooser::Trial) => Some(Reason::Trial),
+        (None, Chooser::Asked(Placement::Cpu | Placement::Gpu)) => Some(Reason::Asked),
+        (None, Chooser::Asked(_)) => Some(Reason::Rule),
+        (None, Chooser::Data) => Some(Reason::Data),
+        (None, Chooser::Kernel) => Some(Reason::Kernel),
+    };
+    let _ = writeln!(page, "  {:34} {:12} {:>8} {:>8}  why", "predicted", "side", "cpu", "gpu");
+    let parts: Vec<(Steps<'_>, &str)> = match &placed.planned {
+        Planned::Whole(whole) => {
+            let side = if whole.backend == Backend::Cpu { "cpu" } else { "gpu" };
+            vec![(Steps { whole, sides, residents, part: None }, side)]
+        }
+        Planned::Split(split) => {
+            let parts = split.parts.iter().enumerate().map(|(at, part)| {
+                let of = Some(PartOf { split, at });
+                (Steps { whole: &part.plan, sides, residents, part: of }, column(part.stage))
+            });
+            parts.collect()
+        }
+    };
+    let near_tie = near_tie(placed);
+    for (steps, side) in &parts {
+        let plan = steps.whole;
+        let reasons = || reasons(steps, near_tie);
+        let why = given.map_or_else(reasons, |given| vec![given; plan.steps.len()]);
+        for (at, (step, why)) in plan.steps.iter().zip(why).enumerate() {
+            let name = shortened(&format!("{}. {}", at + 1, step.label()));
+            let [cpu, gpu] = [step.cost.cpu_seconds, step.cost.gpu_seconds].map(seconds);
+            let _ = writeln!(page, "  {name:34} {side:12} {cpu:>8} {gpu:>8}  {why}");
+        }
+    }
+    parts.iter().for_each(|(steps, _)| transfers(page, steps));
+}
+
+fn column(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Gpu => "gpu",
+        Stage::Before => "cpu, before",
+        Stage::Beside => "cpu, beside",
+        Stage::After => "cpu, after",
+    }
+}
+
+/// No longer than its column.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 34;
+    if name.chars().count() <= MOST {
+        return name.to_owned();
+    }
+    name.chars().take(MOST - 1).chain(['…']).collect()
+}
+
+/// The seconds that the GPU would save, where the host was chosen all the same.
+fn near_tie(placed: &Placed) -> Option<f64> {
+    match &placed.sides[..] {
+        [(Backend::Cpu, cpu), (Backend::Gpu, gpu)]
+            if matches!(placed.planned, Planned::Whole(_)) && gpu.total() < cpu.total() =>
+        {
+            Some(cpu.total() - gpu.total())
+        }
+        _ => None,
+    }
+}
+
+/// Why each step of a plan that was chosen by predicted times is on its side: what it would mean to move it alone,
+/// unless there was a near `tie`.
+fn reasons(steps: &Steps<'_>, tie: Option<f64>) -> Vec<Reason> {
+    let side = steps.whole.backend;
+    let problem = steps.problem();
+    let mut sides = vec![side; steps.whole.steps.len()];
+    let now = problem.cost(&sides).unwrap_or(f64::INFINITY);
+    let mut reason = |(at, step): (usize, &Step)| {
+        let (cpu, gpu) = (step.cost.cpu_seconds, step.cost.gpu_seconds);
+        let saved = if side == Backend::Gpu { gpu - cpu } else { cpu - gpu };
+        if saved <= 0.0 {
+            return Reason::Faster;
+        }
+        if let Some(saved) = tie {
+            return Reason::Tie(saved);
+        }
+        sides[at] = side.other();
+        let moved = problem.cost(&sides);
+        sides[at] = side;
+        let Some(moved) = moved else { return Reason::SecondTrip };
+        let handed_over = moved - now + saved;
+        if moved >= now { Reason::Transfers(handed_over) } else { Reason::Little(now - moved) }
+    };
+    steps.whole.steps.iter().enumerate().map(&mut reason).collect()
+}
+
+/// Prints what a plan for the GPU is brought, and what it hands out.
+fn transfers(page: &mut String, steps: &Steps<'_>) {
+    let Steps { whole: plan, sides, part, .. } = *steps;
+    if plan.backend != Backend::Gpu {
+        return;
+    }
+    let (mut uploads, mut made, mut results, mut handed) = (vec![], vec![], vec![], vec![]);
+    for (value, at) in plan.values.iter().zip(0..) {
+        let id = ValueId(at);
+        if let Home::Upload { input, .. } = value.home {
+            let maker = part.and_then(|part| part.maker(input));
+            if maker.is_some() { &mut made } else { &mut uploads }.push(id);
+        }
+        if plan.downloads.contains(&id) {
+            let is_result = part.is_none_or(|part| part.is_result(id));
+            if is_result { &mut results } else { &mut handed }.push(id);
+        }
+    }
+    let size = |id: &ValueId| plan.values[id.index()].bytes(&sides.gpu.limits);
+    let prediction = plan.predicted(sides.gpu);
+    let (up, down) = ((prediction.up, plan.bytes_up), (prediction.down, plan.bytes_down));
+    let all = [
+        ("upload", uploads, up),
+        ("cpu → gpu", made, up),
+        ("gpu → cpu", handed, down),
+        ("download", results, down),
+    ];
+    for (what, values, (time, together)) in all.iter().filter(|(_, values, _)| !values.is_empty()) {
+        let moved: u64 = values.iter().map(size).sum();
+        // What goes together shares its time by size.
+        let share = if *together == 0 { 0.0 } else { moved as f64 / *together as f64 };
+        let names: Vec<String> = values.iter().map(|id| format!("v{}", id.0)).collect();
+        let name = shortened(&format!("{what} {}", names.join(", ")));
+        let (moved, time) = (bytes(moved), seconds(time * share));
+        let _ = writeln!(page, "  {name:34} {moved:12} {:>8} {time:>8}", "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::batch::GpuCommandBatch;
+    use crate::cost::Curve;
+    use crate::device::Device;
+    use crate::plan::place::tests::{divided, targets};
+    use crate::plan::{Explanation, Target, place};
+
+    /// What is said of a product of 64² and what follows.
+    fn page(
+        targets: &[Target],
+        placement: Placement,
+        room: Option<u64>,
+        follow: impl Fn(&mut GpuCommandBatch, crate::BufferId<f32>),
+    ) -> String {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload_vec(vec![0.0_f32; 64 * 64], [64, 64]);
+        let h = batch.matmul(x, x);
+        follow(&mut batch, h);
+        let placed =
+            place(&batch.recorded.graph, targets, &placement, None, &[], room).expect("a plan");
+        let chooser = match placement {
+            Placement::Auto => Chooser::Times,
+            placement => Chooser::Asked(placement),
+        };
+        Explanation::new(&placed, targets, Some(chooser), &[]).to_string()
+    }
+
+    /// The line of the table that begins with `name`, without repeated spaces.
+    fn line(page: &str, name: &str) -> String {
+        let table = page.split("why\n").nth(1).expect("a table");
+        let line = table.lines().find(|line| line.trim_start().starts_with(name)).expect(name);
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn sum(batch: &mut GpuCommandBatch, h: crate::BufferId<f32>) {
+        batch.sum(h, 1);
+    }
+
+    #[test]
+    fn a_step_stays_where_its_transfers_would_cost_more_than_it_saves() {
+        let mut targets = divided();
+        for target in &mut targets {
+            let profile = Arc::make_mut(&mut target.profile);
+            (profile.gpu.reduce, profile.gpu.download) = (Curve::flat(1e9), Curve::flat(1e6));
+        }
+        let page = page(&targets, Placement::Auto, None, sum);
+        assert!(line(&page, "1. matmul").ends_with("no slower here"), "{page}");
+        // 4 µs are saved; 16 KiB less 256 B at 1 MB/s, 16.1 ms, are not worth it.
+        assert!(line(&page, "2. sum").ends_with("transfers would add 16.1 ms"), "{page}");
+        assert_eq!(line(&page, "upload"), "upload v0 16.0 KiB 0 ns", "{page}");
+        assert_eq!(line(&page, "download"), "download v2 256 B 256 µs", "{page}");
+    }
+
+    #[test]
+    fn a_near_tie_goes_to_the_host_and_says_so() {
+        let near = page(&targets(1.1, 1.0), Placement::Auto, None, sum);
+        for step in ["1. matmul", "2. sum"] {
+            let said = line(&near, step);
+            assert!(said.ends_with("1.1 s 1.0 s a near tie: the gpu would save 200 ms"), "{near}");
+        }
+        let far = page(&targets(1.0, 1.1), Placement::Auto, None, sum);
+        assert!(line(&far, "1. matmul").ends_with("no slower here"), "{far}");
+    }
+
+    #[test]
+    fn a_step_between_two_on_the_gpu_stays_there() {
+        let mut targets = divided();
+        for target in &mut targets {
+            Arc::make_mut(&mut target.profile).gpu.row = Curve::flat(1e9);
+        }
+        let page = page(&targets, Placement::Auto, None, |batch, h| {
+            let y = batch.softmax(h, 1);
+            batch.matmul(y, y);
+        });
+        assert!(line(&page, "2. softmax").ends_with("else a second trip"), "{page}");
+    }
+
+    #[test]
+    fn what_was_asked_for_or_has_no_room_says_so() {
+        let free = targets(1e-6, 2e-6);
+        let asked = page(&free, Placement::Gpu, None, sum);
+        let said = line(&asked, "2. sum");
+        assert_eq!(said, "2. sum gpu 1.0 µs 2.0 µs asked for", "{asked}");
+        let ruled = page(&free, Placement::Threshold(1), None, sum);
+        assert!(line(&ruled, "1. matmul").ends_with("by the rule"), "{ruled}");
+        let small = page(&targets(2e-6, 1e-6), Placement::Auto, Some(40_000), sum);
+        assert!(line(&small, "1. matmul").ends_with("no room on the gpu"), "{small}");
+        let alone = page(&free[..1], Placement::Auto, None, sum);
+        assert!(!alone.contains("why") && !alone.contains("gpu"), "{alone}");
+    }
+
+    #[test]
+    fn parts_say_what_they_hand_over() {
+        let page = page(&divided(), Placement::Auto, None, |batch, h| {
+            batch.softmax(h, 1);
+        });
+        assert!(line(&page, "1. matmul").contains(" gpu "), "{page}");
+        assert!(line(&page, "1. softmax").contains(" cpu, after "), "{page}");
+        assert_eq!(line(&page, "gpu → cpu"), "gpu → cpu v1 16.0 KiB 0 ns", "{page}");
+        assert!(page.ends_with("0 ns\n"), "nothing is downloaded by the user: {page}");
+    }
+}

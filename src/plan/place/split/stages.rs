@@ -1,0 +1,187 @@
+//! When each step of a shared out plan runs, and the parts that come of it.
+
+use super::orders::{Order, Orders, Place};
+use super::steps::Steps;
+use super::{Made, Split, SplitPart, Stage, Supply, seconds};
+use crate::cost::{Backend, Residence};
+use crate::error::PlanError;
+use crate::graph::{Brought, Graph, Part};
+use crate::plan::place::assign::{Assignment, Origin};
+use crate::plan::step::ValueId;
+use crate::plan::{Plan, plan};
+
+/// When each step runs, and where each value is made.
+pub(super) struct Stages {
+    pub steps: Vec<Stage>,
+    /// `None` for data that is on the host, or on both sides.
+    values: Vec<Option<Stage>>,
+}
+
+impl Steps<'_> {
+    /// What an assignment means.
+    pub(super) fn stages(&self, sides: &Assignment) -> Stages {
+        let count = self.whole.values.len();
+        let (mut after, mut before) = (vec![false; count], vec![false; count]);
+        for (id, origin) in self.values() {
+            after[id.index()] = origin == Origin::Gpu;
+        }
+        let reads = |at: usize| self.whole.steps[at].reads();
+        let makes = |at: usize| self.whole.steps[at].outputs.iter().map(|output| output.value);
+        let mut is_after = vec![false; sides.len()];
+        for (at, &side) in sides.iter().enumerate() {
+            is_after[at] = reads(at).iter().any(|value| after[value.index()]);
+            makes(at).for_each(|value| after[value.index()] = side == Backend::Gpu || is_after[at]);
+        }
+        let mut steps = vec![Stage::Beside; sides.len()];
+        for (at, &side) in sides.iter().enumerate().rev() {
+            let is_before = makes(at).any(|value| before[value.index()]);
+            if side == Backend::Gpu || is_before {
+                reads(at).iter().for_each(|value| before[value.index()] = true);
+            }
+            steps[at] = match (side, is_before, is_after[at]) {
+                (Backend::Gpu, ..) => Stage::Gpu,
+                (Backend::Cpu, true, _) => Stage::Before,
+                (Backend::Cpu, false, true) => Stage::After,
+                (Backend::Cpu, false, false) => Stage::Beside,
+            };
+        }
+        let values = self.values().map(|(id, origin)| {
+            let stage = match origin {
+                Origin::Step(at) => Some(steps[at]),
+                Origin::Gpu => Some(Stage::Gpu),
+                Origin::Host | Origin::Both => None,
+            };
+            (id, stage)
+        });
+        let mut of = vec![None; count];
+        values.for_each(|(id, stage)| of[id.index()] = stage);
+        Stages { steps, values: of }
+    }
+
+    /// `part` with a plan, unless it would have to fetch what lies on the GPU alone or is too large for its side.
+    pub(super) fn plan(
+        &self,
+        stage: Stage,
+        uploads: Vec<Supply>,
+        part: &Part,
+    ) -> Option<Result<SplitPart, PlanError>> {
+        let far = |&at: &u32| self.residents.get(at as usize) == Some(&Residence::Gpu);
+        let target = if stage == Stage::Gpu {
+            self.sides.gpu
+        } else if part.residents.iter().any(far) {
+            return None;
+        } else {
+            self.sides.cpu
+        };
+        let residents = part.residents.clone();
+        match plan(&part.graph, target) {
+            Ok(plan) => Some(Ok(SplitPart { stage, plan, uploads, residents })),
+            Err(error) => (!error.leaves_the_other_side()).then_some(Err(error)),
+        }
+    }
+}
+
+impl Stages {
+    pub(super) fn split(&self, graph: &Graph, of: &Steps<'_>) -> Option<Result<Split, PlanError>> {
+        let mut orders = self.hand_over(of.whole);
+        let on_host = self.steps.iter().copied().filter(|&stage| stage != Stage::Gpu).min();
+        let stage = |value: ValueId| self.values[value.index()].or(on_host).unwrap_or(Stage::Gpu);
+        let outputs = graph.outputs().into_iter().zip(&of.whole.downloads);
+        let downloads: Vec<Place> =
+            outputs.map(|(node, &value)| orders.download(stage(value), node)).collect();
+        let kept = graph.keeps.iter().zip(&of.whole.keeps);
+        let keeps: Vec<Place> =
+            kept.map(|(&node, &value)| orders.keep(stage(value), node)).collect();
+        let present = orders.present();
+        let made = |(stage, at): Place| {
+            Some(Made { part: present.iter().position(|&present| present == stage)?, at })
+        };
+        let parts = present.iter().map(|&stage| {
+            let Order { downloads, keeps, given } = orders.of(stage);
+            let is_given = |node| given.contains(&node);
+            let part = graph.part(downloads.clone(), keeps.clone(), is_given);
+            let supply = |brought: &Brought| match *brought {
+                Brought::Upload(at) => Some(Supply::Upload(at)),
+                Brought::Made(node) => made(orders.maker(node)?).map(Supply::Made),
+            };
+            let uploads = part.uploads.iter().map(supply).collect::<Option<_>>()?;
+            of.plan(stage, uploads, &part)
+        });
+        let parts: Result<Vec<SplitPart>, PlanError> = parts.collect::<Option<_>>()?;
+        let downloads = downloads.into_iter().map(made).collect::<Option<_>>()?;
+        let keeps = keeps.into_iter().map(made).collect::<Option<_>>()?;
+        Some(parts.map(|parts| Split { seconds: seconds(&parts), parts, downloads, keeps }))
+    }
+
+    /// What parts make for each other.
+    fn hand_over(&self, whole: &Plan) -> Orders {
+        let mut orders = Orders::default();
+        for (step, &stage) in whole.steps.iter().zip(&self.steps) {
+            for value in step.reads() {
+                if let Some(maker) = self.values[value.index()].filter(|&maker| maker != stage) {
+                    let node = whole.values[value.index()].node;
+                    orders.download(maker, node);
+                    orders.of_mut(stage).given.insert(node);
+                }
+            }
+        }
+        orders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::batch::GpuCommandBatch;
+    use crate::cost::{DeviceProfile, Limits};
+    use crate::device::Device;
+    use crate::plan::Target;
+    use crate::plan::place::split::Sides;
+
+    /// What becomes of `batch` as a part, where the GPU binds so many bytes.
+    fn planned(graph: &Graph, binding_bytes: u64) -> Option<Result<SplitPart, PlanError>> {
+        let profile = Arc::new(DeviceProfile::typical(1));
+        let target = |backend, limits| Target { backend, limits, profile: Arc::clone(&profile) };
+        let cpu = target(Backend::Cpu, Limits::cpu());
+        let gpu = target(Backend::Gpu, Limits { binding_bytes, ..Limits::webgpu() });
+        let mut small = GpuCommandBatch::new(&Device::cpu());
+        small.upload(&[1.0_f32]);
+        let whole = plan(&small.recorded.graph, &cpu).unwrap();
+        let sides = Sides { cpu: &cpu, gpu: &gpu };
+        let steps = Steps { whole: &whole, sides, residents: &[], part: None };
+        let part = graph.part(graph.outputs(), Vec::new(), |_| false);
+        steps.plan(Stage::Gpu, vec![Supply::Upload(0)], &part)
+    }
+
+    fn batch() -> GpuCommandBatch {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload(&[1.0_f32; 100]);
+        batch.sum(x, 0);
+        batch
+    }
+
+    #[test]
+    fn a_part_that_is_too_large_is_no_error() {
+        let graph = &batch().recorded.graph;
+        assert!(matches!(planned(graph, 1 << 20), Some(Ok(_))));
+        assert!(planned(graph, 100).is_none());
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn a_part_that_breaks_an_invariant_is_an_error() {
+        let sound = batch();
+        let mut broken = Graph::default();
+        for (_, node) in sound.recorded.graph.iter() {
+            let mut node = node.clone();
+            if !node.op.is_source() {
+                node.ty.shape = 7.into();
+            }
+            broken.push(node);
+        }
+        let error = planned(&broken, 1 << 20);
+        assert!(matches!(error, Some(Err(PlanError::Invalid { .. }))), "{error:?}");
+    }
+}
