@@ -75,8 +75,6 @@ mod plan;
 pub use base::backend::Backend;
 pub use base::dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
 pub use base::shape::{MAX_RANK, Shape};
-#[cfg(feature = "safetensors")]
-pub use batch::Weights;
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
@@ -86,6 +84,8 @@ pub use batch::{
     Pool1d, Pool2d, Profile, Program, ReadView, Recurrence, Resident, Rotary, RunStats,
     StageProfile, Term, Wgsl,
 };
+#[cfg(feature = "safetensors")]
+pub use batch::{TensorType, Weights};
 pub use bytemuck;
 pub use calibrate::Progress;
 pub use cost::{

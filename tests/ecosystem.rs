@@ -297,7 +297,7 @@ mod arrays {
 mod weights {
     use std::path::PathBuf;
 
-    use onetrip::{DataError, Weights};
+    use onetrip::{DataError, TensorType, Weights};
     use safetensors::Dtype;
     use safetensors::tensor::TensorView;
 
@@ -362,6 +362,31 @@ mod weights {
         }
     }
 
+    #[tokio::test]
+    async fn tensors_are_read_converted_and_transposed() {
+        let device = Device::cpu();
+        let ids = [7_i64, -1, 1 << 31].map(i64::to_le_bytes).concat();
+        let half = [1.5_f32, -2.0].map(|x| half::bf16::from_f32(x).to_le_bytes()).concat();
+        let matrix = [1_f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(f32::to_le_bytes).concat();
+        let tensors = [
+            ("a.ids", TensorView::new(Dtype::I64, vec![3], &ids).expect("a tensor")),
+            ("a.half", TensorView::new(Dtype::BF16, vec![2], &half).expect("a tensor")),
+            ("b.weight", TensorView::new(Dtype::F32, vec![2, 3], &matrix).expect("a tensor")),
+        ];
+        let file = safetensors::serialize(tensors, None).expect("a file");
+        let weights = Weights::from_bytes(file).expect("a file");
+        let (a, b) = (weights.prefix("a."), weights.prefix("b."));
+        assert_eq!((a.names(), b.names().len()), (vec!["half".to_owned(), "ids".to_owned()], 1));
+        assert_eq!(a.dtype("ids").expect("a tensor"), TensorType::I64);
+        assert_eq!(a.vec::<f32>("half").expect("a tensor"), [1.5, -2.0]);
+        let Err(Error::Data(error)) = a.vec::<i32>("ids") else { panic!("2³¹ is no i32") };
+        let text = "tensor \"a.ids\" holds 2147483648 at position 2, which no i32 holds";
+        assert!(error.to_string().contains(text), "{error}");
+        let transposed = b.resident_transposed::<f32>(&device, "weight").expect("a tensor");
+        assert_eq!(transposed.shape().dims(), [3, 2]);
+        assert_eq!(transposed.read().await.expect("the data"), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    }
+
     #[test]
     fn what_is_not_there_is_said() {
         let device = Device::cpu();
@@ -376,8 +401,13 @@ mod weights {
         assert!(text.starts_with("the file in memory: "), "{text}");
         let text = error(weights.resident::<u32>(&device, "fc.weight").expect_err("floats"));
         assert!(text.to_string().contains("f32, not u32"), "{text}");
-        let text = error(weights.resident::<i32>(&device, "steps").expect_err("64 bits"));
-        assert!(text.to_string().contains("i64, not i32"), "{text}");
+        let text = error(weights.vec::<f32>("steps").expect_err("64 bits"));
+        assert!(text.to_string().contains("i64, not f32"), "{text}");
+        let text = error(weights.prefix("fc.").vec::<f32>("wieght").expect_err("no tensor"));
+        assert!(text.to_string().contains("did you mean \"fc.weight\"?"), "{text}");
+        let text =
+            error(weights.resident_transposed::<bool>(&device, "fc.mask").expect_err("1 axis"));
+        assert!(text.to_string().contains("shape [3] has no two axes to swap"), "{text}");
         let odd = error(weights.resident::<bool>(&device, "fc.odd").expect_err("7"));
         assert!(matches!(odd, DataError::File { .. }), "{odd}");
         let mut short = file();

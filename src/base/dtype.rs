@@ -137,6 +137,11 @@ pub(crate) mod sealed {
 }
 
 /// A Rust type that a buffer can hold: `f32`, [`half::f16`], `i32`, `u32`, `bool`, or a [`Newtype`] of one of them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type",
+    note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",
+    note = "64-bit integers such as token ids become `i32` or `u32` first; 64-bit floats become `f32`"
+)]
 pub trait Element:
     sealed::Sealed
     + bytemuck::NoUninit
@@ -215,6 +220,11 @@ pub trait Logical: Element {}
 /// ```
 ///
 /// That the two are the same in memory is what [`bytemuck::TransparentWrapper`] promises, whose derive macro checks it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type",
+    note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",
+    note = "64-bit integers such as token ids become `i32` or `u32` first; 64-bit floats become `f32`"
+)]
 pub trait Newtype:
     bytemuck::TransparentWrapper<Self::Inner>
     + bytemuck::NoUninit

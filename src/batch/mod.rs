@@ -84,7 +84,7 @@ pub use rotary::Rotary;
 pub use sharing::WgpuBuffer;
 pub use stats::RunStats;
 #[cfg(feature = "safetensors")]
-pub use weights::Weights;
+pub use weights::{TensorType, Weights};
 
 use self::record::{Call, Refusal, elsewhere};
 use self::recorded::Recorded;

@@ -1,33 +1,42 @@
-//! Weights of a file in the format safetensors, as residents.
+//! Weights of a file in the format safetensors, as residents or as vectors.
+
+mod convert;
 
 use std::fmt;
 use std::fs::File;
 use std::panic::Location;
 use std::path::Path;
+use std::sync::Arc;
 
 use memmap2::Mmap;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Metadata, TensorInfo};
 
+pub use self::convert::TensorType;
 use super::resident::Resident;
-use crate::base::dtype::{DType, Element};
+use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::device::Device;
 use crate::error::{DataError, Origin, Result};
 use crate::exec::HostBuffer;
 
-/// The tensors of a safetensors file, by name (feature `safetensors`). Only what is asked for is read.
+/// The tensors of a safetensors file, by name (feature `safetensors`). A tensor is read when it is asked for.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> onetrip::Result<()> {
 /// use onetrip::{Device, GpuCommandBatch, Weights};
-/// # let tensor = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![2], &[0, 0, 128, 63, 0, 0, 0, 64]);
-/// # let file = safetensors::serialize([("bias", tensor.unwrap())], None).unwrap();
+/// # use safetensors::tensor::{Dtype, TensorView};
+/// # let bias = TensorView::new(Dtype::F32, vec![2], &[0, 0, 128, 63, 0, 0, 0, 64]).unwrap();
+/// # let ids = [5_i64, 6].map(i64::to_le_bytes).concat();
+/// # let ids = TensorView::new(Dtype::I64, vec![2], &ids).unwrap();
+/// # let file = safetensors::serialize([("layer.0.bias", bias), ("layer.0.ids", ids)], None).unwrap();
 ///
 /// let device = Device::cpu();
 /// let weights = Weights::from_bytes(file)?;
-/// let bias = weights.resident::<f32>(&device, "bias")?;
+/// let layer = weights.prefix("layer.0.");
+/// let bias = layer.resident::<f32>(&device, "bias")?;
+/// assert_eq!(layer.vec::<i32>("ids")?, [5, 6]); // 64-bit integers in the file, checked.
 /// let mut batch = GpuCommandBatch::new(&device);
 /// let bias = batch.bind(&bias);
 /// let twice = batch.scale(bias, 2.0);
@@ -36,12 +45,25 @@ use crate::exec::HostBuffer;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Element types
+///
+/// A tensor is read as the type of its elements, or as a type that holds them exactly: `f16` and `bf16` as `f32`, and
+/// integers of any width as `i32` or `u32`. An integer that the asked type cannot hold is an error that names it.
+#[derive(Clone)]
 pub struct Weights {
-    file: Bytes,
-    /// What the messages call it.
+    file: Arc<TensorFile>,
+    /// The start of the names, which callers leave out.
+    prefix: String,
+}
+
+/// A file and its header.
+struct TensorFile {
+    bytes: Bytes,
+    /// The file's name in messages.
     name: String,
     metadata: Metadata,
-    /// Where the tensors' data begins.
+    /// Position of the tensors' data.
     start: usize,
 }
 
@@ -60,8 +82,8 @@ impl Bytes {
 }
 
 impl Weights {
-    /// The tensors of the file at `path`, mapped into memory: what no tensor is asked of is never read, and what is
-    /// goes from the page cache to the device.
+    /// Maps the file at `path` into memory. A tensor goes from the page cache to the device; other tensors are never
+    /// read.
     ///
     /// # Errors
     /// [`DataError::File`] if the file cannot be opened, or is not of the format.
@@ -77,7 +99,7 @@ impl Weights {
         Self::new(Bytes::Mapped(map), path.display().to_string())
     }
 
-    /// The tensors of the file at `path`, all of which are read now.
+    /// Reads all tensors of the file at `path`.
     ///
     /// # Errors
     /// As [`map`](Self::map).
@@ -87,7 +109,7 @@ impl Weights {
         Self::new(Bytes::Owned(bytes), name)
     }
 
-    /// The tensors of a file that is in memory.
+    /// Takes a file that is in memory.
     ///
     /// # Errors
     /// [`DataError::File`] if it is not of the format.
@@ -95,19 +117,35 @@ impl Weights {
         Self::new(Bytes::Owned(bytes), "the file in memory".into())
     }
 
-    fn new(file: Bytes, name: String) -> Result<Self> {
-        let read = SafeTensors::read_metadata(file.get());
+    fn new(bytes: Bytes, name: String) -> Result<Self> {
+        let read = SafeTensors::read_metadata(bytes.get());
         let not_one =
             |error| unreadable(&name, format_args!("it is not a safetensors file: {error}"));
         let (header, metadata) = read.map_err(not_one)?;
         // The header's length comes before it, in eight bytes.
-        Ok(Self { file, name, metadata, start: header + 8 })
+        let file = TensorFile { bytes, name, metadata, start: header + 8 };
+        Ok(Self { file: Arc::new(file), prefix: String::new() })
     }
 
-    /// The names of all tensors, in order.
+    /// The tensors whose names start with `prefix`, under the rest of their names. The file is shared, not copied.
+    ///
+    /// ```
+    /// # fn f(weights: onetrip::Weights) {
+    /// let layer = weights.prefix("encoder.layer.0.");
+    /// // `layer.shape("dense.weight")` is that of "encoder.layer.0.dense.weight".
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn prefix(&self, prefix: &str) -> Self {
+        Self { file: Arc::clone(&self.file), prefix: format!("{}{prefix}", self.prefix) }
+    }
+
+    /// The names of all tensors in order, without the [prefix](Self::prefix).
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.metadata.tensors().into_keys().collect();
+        let names = self.file.metadata.tensors().into_keys();
+        let names = names.filter_map(|name| name.strip_prefix(&self.prefix).map(str::to_owned));
+        let mut names: Vec<_> = names.collect();
         names.sort_unstable();
         names
     }
@@ -120,60 +158,129 @@ impl Weights {
         Ok(Shape::from(&self.info(tensor)?.shape[..]))
     }
 
+    /// The type of a tensor's elements in the file.
+    ///
+    /// # Errors
+    /// [`DataError::NoTensor`].
+    pub fn dtype(&self, tensor: &str) -> Result<TensorType> {
+        Ok(TensorType::of(self.info(tensor)?.dtype))
+    }
+
     /// A tensor as a resident of `device`.
     ///
     /// # Errors
-    /// [`DataError::NoTensor`] if the file has none of the name, with those that it has; [`DataError::TensorType`]
-    /// if its elements are of another type than `T`; [`DataError::File`] if a truth value is neither 0 nor 1; as
-    /// [`Device::resident`].
+    /// [`DataError::NoTensor`] names the nearest name; [`DataError::TensorType`] for elements that `T` does not hold
+    /// exactly; [`DataError::TensorRange`] for an integer outside of `T`; [`DataError::File`] for a truth value that is
+    /// neither 0 nor 1; as [`Device::resident`].
     #[track_caller]
     pub fn resident<T: Element>(&self, device: &Device, tensor: &str) -> Result<Resident<T>> {
-        let name = Some(tensor.into());
-        let of = Origin { op: "resident", name, place: Location::caller() };
+        let of = origin(tensor, Location::caller());
+        let shape = self.shape(tensor)?;
+        let elements = self.elements::<T>(tensor, &of)?;
+        device.resident_of(of, elements.get(), shape)
+    }
+
+    /// A tensor as a resident of `device`, its last two axes swapped once, here. PyTorch stores the weight of a
+    /// `Linear` as [outputs, inputs]; [`linear`](crate::GpuCommandBatch::linear) takes [inputs, outputs].
+    ///
+    /// # Errors
+    /// As [`resident`](Self::resident); [`DataError::NoMatrix`] for a tensor of fewer than two axes.
+    #[track_caller]
+    pub fn resident_transposed<T: Element>(
+        &self,
+        device: &Device,
+        tensor: &str,
+    ) -> Result<Resident<T>> {
+        let of = origin(tensor, Location::caller());
+        let mut dims = self.shape(tensor)?.dims().to_vec();
+        let &mut [.., ref mut rows, ref mut columns] = &mut dims[..] else {
+            let (file, name) = (self.file.name.clone(), self.full(tensor));
+            return Err(DataError::NoMatrix { file, name, shape: Shape::from(&dims[..]) }.into());
+        };
+        std::mem::swap(rows, columns);
+        let size = (*columns, *rows);
+        let elements = self.elements::<T>(tensor, &of)?;
+        let transposed = convert::transposed(elements.get(), size);
+        device.resident_of(of, &transposed, Shape::from(&dims[..]))
+    }
+
+    /// A tensor's elements in row-major order, in the host's memory.
+    ///
+    /// # Errors
+    /// As [`resident`](Self::resident), without those of a device.
+    #[track_caller]
+    pub fn vec<T: Element>(&self, tensor: &str) -> Result<Vec<T>> {
+        let of = origin(tensor, Location::caller());
+        Ok(self.elements::<T>(tensor, &of)?.get().to_vec())
+    }
+
+    /// The elements of a tensor as `T`, in place where the file holds them so.
+    fn elements<T: Element>(&self, tensor: &str, of: &Origin) -> Result<Elements<'_, T>> {
+        let file = &*self.file;
         let info = self.info(tensor)?;
-        if self.dtype(info) != Some(T::DTYPE) {
-            return Err(DataError::TensorType {
-                file: self.name.clone(),
-                name: tensor.into(),
-                found: format!("{:?}", info.dtype).to_lowercase(),
-                asked: T::DTYPE,
-            }
-            .into());
-        }
         let (start, end) = info.data_offsets;
-        let bytes = self.file.get().get(self.start + start..self.start + end);
-        let bytes = bytes.ok_or_else(|| unreadable(&self.name, "it ends before its tensors do"))?;
-        let shape = Shape::from(&info.shape[..]);
-        if let Some(data) = T::in_place(bytes) {
-            return device.resident_of(of, data, shape);
+        let bytes = file.bytes.get().get(file.start + start..file.start + end);
+        let bytes = bytes.ok_or_else(|| unreadable(&file.name, "it ends before its tensors do"))?;
+        let from = TensorType::of(info.dtype);
+        if let Some(data) = T::in_place(bytes).filter(|_| from.is(T::DTYPE)) {
+            return Ok(Elements::InPlace(data));
         }
-        // The format does not align tensors.
-        let aligned = HostBuffer::try_zeroed(T::DTYPE, bytes.len() / T::DTYPE.size());
-        let mut aligned = aligned.map_err(|error| error.of(&of))?;
-        aligned.bytes_mut().copy_from_slice(bytes);
-        let wrong = || unreadable(&self.name, format!("{tensor:?} holds what is no {}", T::DTYPE));
-        device.resident_of(of, aligned.as_slice::<T>().ok_or_else(wrong)?, shape)
+        let len: usize = info.shape.iter().product();
+        let mut converted = HostBuffer::try_zeroed(T::DTYPE, len).map_err(|error| error.of(of))?;
+        convert::convert(from, T::DTYPE, bytes, converted.bytes_mut()).map_err(|wrong| {
+            let (file, name, asked) = (file.name.clone(), self.full(tensor), T::DTYPE);
+            match wrong {
+                convert::Wrong::Type => {
+                    DataError::TensorType { file, name, found: from.to_string(), asked }
+                }
+                convert::Wrong::Range { at, value } => {
+                    DataError::TensorRange { file, name, at, value, asked }
+                }
+            }
+        })?;
+        if converted.as_slice::<T>().is_none() {
+            let reason = format!("{:?} holds a byte that is no {}", self.full(tensor), T::DTYPE);
+            return Err(unreadable(&file.name, reason).into());
+        }
+        Ok(Elements::Converted(converted))
     }
 
     fn info(&self, tensor: &str) -> Result<&TensorInfo> {
+        let name = self.full(tensor);
         let unknown = || {
-            let (file, name) = (self.name.clone(), tensor.to_owned());
-            DataError::NoTensor { file, name, there: self.names() }
+            let all = Self { prefix: String::new(), ..self.clone() };
+            DataError::NoTensor {
+                file: self.file.name.clone(),
+                name: name.clone(),
+                there: all.names(),
+            }
         };
-        Ok(self.metadata.info(tensor).ok_or_else(unknown)?)
+        Ok(self.file.metadata.info(&name).ok_or_else(unknown)?)
     }
 
-    fn dtype(&self, info: &TensorInfo) -> Option<DType> {
-        use safetensors::Dtype as Of;
-        match info.dtype {
-            Of::F32 => Some(DType::F32),
-            Of::F16 => Some(DType::F16),
-            Of::I32 => Some(DType::I32),
-            Of::U32 => Some(DType::U32),
-            Of::BOOL => Some(DType::Bool),
-            _ => None,
+    /// The name of a tensor in the file.
+    fn full(&self, tensor: &str) -> String {
+        format!("{}{tensor}", self.prefix)
+    }
+}
+
+/// The elements of a tensor.
+enum Elements<'a, T> {
+    InPlace(&'a [T]),
+    Converted(HostBuffer),
+}
+
+impl<T: Element> Elements<'_, T> {
+    fn get(&self) -> &[T] {
+        match self {
+            Self::InPlace(elements) => elements,
+            Self::Converted(buffer) => buffer.as_slice().unwrap_or_default(),
         }
     }
+}
+
+fn origin(tensor: &str, place: &'static Location<'static>) -> Origin {
+    Origin { op: "resident", name: Some(tensor.into()), place }
 }
 
 fn unreadable(name: &str, reason: impl fmt::Display) -> DataError {
@@ -182,6 +289,6 @@ fn unreadable(name: &str, reason: impl fmt::Display) -> DataError {
 
 impl fmt::Debug for Weights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Weights({}, {} tensors)", self.name, self.metadata.tensors().len())
+        write!(f, "Weights({}, {} tensors)", self.file.name, self.names().len())
     }
 }

@@ -63,7 +63,11 @@ pub enum ReadError {
     #[error("this id belongs to another batch; read it from the batch that made it")]
     Foreign,
     /// No value has the name.
-    #[error("no value is called {name:?}, but {}; `input` and `name` give names", listed(there))]
+    #[error(
+        "no value is called {name:?}{}, but {}; `input` and `name` give names",
+        nearest(name, there),
+        listed(there)
+    )]
     UnknownName {
         /// What was asked for.
         name: String,
@@ -169,7 +173,11 @@ pub enum DataError {
     #[error("{0} has no data; give it to the run, or `write` it")]
     NotGiven(Origin),
     /// No value has the name.
-    #[error("no value is called {name:?}, but {}; `input` and `name` give names", listed(there))]
+    #[error(
+        "no value is called {name:?}{}, but {}; `input` and `name` give names",
+        nearest(name, there),
+        listed(there)
+    )]
     UnknownName {
         /// What was given data.
         name: String,
@@ -190,7 +198,7 @@ pub enum DataError {
         reason: String,
     },
     /// A file has no tensor of the name.
-    #[error("{file}: there is no tensor {name:?}, but {}", listed(there))]
+    #[error("{file}: there is no tensor {name:?}{}, but {}", nearest(name, there), listed(there))]
     NoTensor {
         /// The file's path.
         file: String,
@@ -198,6 +206,30 @@ pub enum DataError {
         name: String,
         /// The names of all tensors.
         there: Vec<String>,
+    },
+    /// A tensor of a file has an integer outside of the type asked for.
+    #[error("{file}: tensor {name:?} holds {value} at position {at}, which no {asked} holds")]
+    TensorRange {
+        /// The file's path.
+        file: String,
+        /// The tensor's name.
+        name: String,
+        /// Position of the element in row-major order.
+        at: usize,
+        /// The integer.
+        value: String,
+        /// The element type asked for.
+        asked: DType,
+    },
+    /// A tensor that was to be transposed has fewer than two axes.
+    #[error("{file}: tensor {name:?} of shape {shape} has no two axes to swap; read it as it is")]
+    NoMatrix {
+        /// The file's path.
+        file: String,
+        /// The tensor's name.
+        name: String,
+        /// Its shape.
+        shape: Shape,
     },
     /// A tensor of a file has elements of another type.
     #[error(
@@ -229,9 +261,29 @@ fn listed(names: &[String]) -> String {
     }
 }
 
+/// The name among `there` that is nearest to `name`, as a question.
+fn nearest(name: &str, there: &[String]) -> String {
+    /// Least similarity that is worth a question, by Jaro and Winkler.
+    const LEAST: f64 = 0.7;
+    let similarity = |other: &String| (strsim::jaro_winkler(name, other), other.clone());
+    let best = there.iter().map(similarity).max_by(|a, b| a.0.total_cmp(&b.0));
+    let best = best.filter(|&(similarity, _)| similarity >= LEAST);
+    best.map_or_else(String::new, |(_, other)| format!(" (did you mean {other:?}?)"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_is_asked_for() {
+        let names = ["encoder.layer.0.weight", "encoder.layer.0.bias", "x"].map(String::from);
+        let question = " (did you mean \"encoder.layer.0.weight\"?)";
+        assert_eq!(nearest("encoder.layers.0.weight", &names), question);
+        assert_eq!(nearest("zzz", &names), "");
+        assert_eq!(nearest("", &names), "");
+        assert_eq!(nearest("x", &[]), "");
+    }
 
     #[test]
     fn long_lists_are_cut() {
