@@ -10,7 +10,7 @@ use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::exec::threads::{count, off_thread, waits_here};
 use crate::ops::Function;
-use crate::plan::{Form, Plan};
+use crate::plan::Plan;
 
 /// Runs predicted to take less than this are done where they are awaited: handing them over and back takes 10 to 30 µs.
 const INLINE_SECONDS: f64 = 100e-6;
@@ -63,7 +63,7 @@ fn leave_cores(others: usize) -> bool {
 
 /// Whether a plan is done where it is awaited. Of functions of the user's own nobody knows how long they take.
 pub(super) fn is_short(plan: &Plan) -> bool {
-    let calls_user = || plan.steps.iter().any(|step| matches!(step.form, Form::Own(_)));
+    let calls_user = || plan.steps.iter().any(|step| step.form.kernel().runs_user_code());
     plan.seconds < INLINE_SECONDS && !calls_user()
 }
 
