@@ -80,7 +80,7 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
     }
     let kernel = || Kernel::new(plan, step, limits);
     match &step.form {
-        Form::Map { dims } => vec![map::lower(plan, step, limits, dims)],
+        Form::Map(form) => vec![map::lower(plan, step, limits, form)],
         Form::Reduce(form) => reduce::lower(form, &kernel),
         Form::Row(form) => row::lower(form, &kernel),
         Form::Scan(form) => scan::lower(form, &kernel),

@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 use super::kernel::{Function, Kernel, THREADS};
 use super::phase::Phase;
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::collapse::Axes;
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
+use crate::plan::Axes;
 use crate::plan::Source;
 
 /// Rows that lie side by side in memory and share a workgroup, at most.

@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-use super::step::{Step, ValueId};
+use super::step::Step;
+use super::step_parts::ValueId;
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::error::file_and_line;
-use crate::plan::forms::schedule_types::{ProductLayout, SortSchedule, UnitTile};
-use crate::plan::forms::{Form, MatMulForm, SortForm};
 use crate::plan::place::reason::{Chooser, table};
 use crate::plan::place::split::Sides;
 use crate::plan::schedule::memory::{Life, lives};
@@ -219,7 +218,7 @@ impl Printer<'_> {
 
     fn step(&self, page: &mut String, at: usize, step: &Step) {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
-        let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), form_name(step));
+        let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), step.form.kernel().name());
         let reads = step.reads();
         let reads = if reads.is_empty() { "nothing".to_owned() } else { Self::names(&reads) };
         let _ = writeln!(page, "     {} ← {reads}", self.list(&outputs));
@@ -280,24 +279,5 @@ impl Printer<'_> {
         };
         let size = bytes(value.bytes(self.limits));
         format!("{origin}v{} {}{} ({size})", id.0, value.dtype, value.shape)
-    }
-}
-
-/// The form of a step as people call it.
-pub(crate) fn form_name(step: &Step) -> &'static str {
-    match step.form {
-        Form::Map { .. } => "map",
-        Form::Reduce(_) => "reduce",
-        Form::Row(_) => "row",
-        Form::Scan(_) => "scan",
-        Form::Sort(SortForm { schedule: SortSchedule::Select { .. }, .. }) => "sort, selection",
-        Form::Sort(_) => "sort",
-        Form::Attention(_) => "attention",
-        Form::Own(_) => "wgsl",
-        Form::MatMul(MatMulForm { schedule, .. }) => match schedule.layout {
-            ProductLayout::Units(UnitTile { split: true, .. }) => "matmul, split on matrix units",
-            ProductLayout::Units(_) => "matmul, f16 on matrix units",
-            ProductLayout::Tiles(_) | ProductLayout::Strips(_) => "matmul",
-        },
     }
 }

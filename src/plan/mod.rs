@@ -12,20 +12,20 @@ mod passes;
 mod place;
 mod schedule;
 mod step;
+mod step_parts;
 
 #[cfg(test)]
 pub(crate) use self::forms::Dims;
+#[cfg(any(feature = "gpu", test))]
+pub(crate) use self::forms::ProductSchedule;
+pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetch};
 #[cfg(feature = "gpu")]
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
-#[cfg(any(feature = "gpu", test))]
-pub(crate) use self::forms::schedule_types::ProductSchedule;
-pub(crate) use self::forms::schedule_types::{
-    AttentionLayout, AttentionSchedule, ProductLayout, ReduceLayout, ReduceSchedule, SortSchedule,
-    Strip, Tile, UnitTile,
-};
-pub(crate) use self::forms::tune::{ROW_HELD, SORT_COUNTS};
+pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{
-    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm, Spread,
+    AttentionForm, AttentionLayout, AttentionSchedule, Axes, Form, MapForm, MapSchedule,
+    MatMulForm, Measure, OwnForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule, RowForm,
+    ScanForm, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::place::placed::{Placed, Planned};
 pub(crate) use self::place::reason::Chooser;
@@ -33,11 +33,11 @@ pub(crate) use self::place::routes::Ways;
 pub(crate) use self::place::split::{Made, Split, SplitPart, Stage, Supply};
 pub(crate) use self::schedule::waves::Wave;
 pub use explain::Explanation;
-pub(crate) use explain::form_name;
 pub(crate) use place::place;
+pub(crate) use step::Step;
 #[cfg(test)]
 pub(crate) use step::{Cost, Scratch};
-pub(crate) use step::{Operand, Source, Space, Step, StepOutput, ValueId};
+pub(crate) use step_parts::{Operand, Source, Space, StepOutput, ValueId};
 
 use std::panic::Location;
 use std::sync::Arc;

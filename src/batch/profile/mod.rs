@@ -10,7 +10,7 @@ use super::stats::RunStats;
 use crate::base::trace::{Part, Timeline, What};
 use crate::cost::Backend;
 use crate::device::{Device, Prepared};
-use crate::plan::{Form, Plan, Step, form_name};
+use crate::plan::{Measure, Plan, Step};
 
 /// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,13 +147,13 @@ fn kernels(
         };
         KernelProfile {
             kernel: step.label(),
-            form: form_name(step),
+            form: step.form.kernel().name(),
             backend: plan.backend,
             dispatches,
             start,
             time: end.zip(start).map(|(end, start)| end - start),
             predicted: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
-            flops: if let Form::Own(_) = step.form { 0 } else { step.cost.flops },
+            flops: if step.form.kernel().measure() == Measure::Flops { step.cost.flops } else { 0 },
             bytes: step.cost.bytes_read.saturating_add(step.cost.bytes_written),
         }
     };

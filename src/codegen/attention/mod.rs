@@ -16,11 +16,11 @@ use self::units::Squares;
 use super::Dispatch;
 use super::kernel::{Kernel, THREADS};
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::collapse::Axes;
 use crate::codegen::kernel::lanes;
 use crate::codegen::kernel::results::Results;
 use crate::codegen::kernel::template::fill;
 use crate::expr::Ref;
+use crate::plan::Axes;
 use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule};
 
 /// What a running maximum starts at: less than any score but −∞.

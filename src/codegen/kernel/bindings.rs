@@ -103,11 +103,6 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether all that is bound holds two bytes an element.
-    pub fn binds_halves_alone(&self) -> bool {
-        self.buffers.iter().all(|b| b.element.is_half())
-    }
-
     /// Whether the buffer of `value` holds its elements rounded up to a multiple of `unit`: buffers
     /// are no smaller than 256 bytes and otherwise multiples of that, but for the largest.
     pub fn can_round_up(&self, value: ValueId, unit: usize) -> bool {

@@ -1,7 +1,6 @@
 //! What every generated kernel is made of: parameters, bindings, loads, stores and functions.
 
 mod bindings;
-pub(super) mod collapse;
 mod elements;
 mod function;
 mod grid;

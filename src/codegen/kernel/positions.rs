@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Kernel;
-use crate::codegen::kernel::collapse::Axes;
+use crate::plan::Axes;
 
 impl Kernel<'_> {
     /// The sum of `start` and coordinates times strides. Strides of 0 and 1 are in the text, all others are

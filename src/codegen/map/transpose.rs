@@ -6,54 +6,21 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::collapse::Axes;
 use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{Function, Kernel};
-use crate::codegen::map::Space;
 use crate::expr::wgsl::type_name;
-use crate::plan::Source;
+use crate::plan::{Axes, MapSpace, TransposeTiles};
 
-/// The side of a tile, and lines that a workgroup's threads take at a time.
-const SIDE: usize = 32;
+const SIDE: usize = TransposeTiles::SIDE;
+/// Lines of a tile that a workgroup's threads take at a time.
 const LINES: usize = 4;
 
-/// Axes shorter than this leave most of a tile empty.
-const SHORT: usize = 16;
-
-/// Transposed operands.
-pub(crate) struct Crossing {
-    /// The axis along which their neighbours in memory lie.
-    axis: usize,
-    operands: Vec<usize>,
-}
-
-/// The operands whose neighbours lie along one axis that is not the last, if tiles pay for them.
-pub(crate) fn find(kernel: &Kernel<'_>, space: &Space) -> Option<Crossing> {
-    let Axes { dims, strides } = &space.axes;
-    let last = dims.len() - 1;
-    if dims[last] < SHORT {
-        return None;
-    }
-    let axis_of = |&operand: &usize| {
-        let strides = &strides[space.map_of(operand)];
-        let far = strides[last].unsigned_abs() >= SHORT as u64;
-        let is_value = matches!(kernel.step.operands[operand].source, Source::Value(_));
-        let near = (0..last).find(|&axis| strides[axis].abs() == 1 && dims[axis] >= SHORT);
-        near.filter(|_| far && is_value)
-    };
-    let axis = space.operands.iter().find_map(axis_of)?;
-    let room = kernel.limits.workgroup_bytes as usize / (SIDE * (SIDE + 1) * 4);
-    let crossed = space.operands.iter().copied().filter(|o| axis_of(o) == Some(axis));
-    let operands: Vec<usize> = crossed.take(room).collect();
-    (!operands.is_empty()).then_some(Crossing { axis, operands })
-}
-
 /// Lowers a map with crossed operands.
-pub(crate) fn lower(
+pub(super) fn lower(
     mut kernel: Kernel<'_>,
-    space: &Space,
+    space: &MapSpace,
     function: &Function,
-    crossing: &Crossing,
+    crossing: &TransposeTiles,
 ) -> Dispatch {
     kernel.bind_outputs(|_| false);
     kernel.bind_operands(&function.operands, |_| false);
@@ -107,9 +74,9 @@ fn others(axes: &Axes, axis: usize) -> Axes {
 
 /// What makes the texts of the tiles.
 struct Tiles<'a> {
-    space: &'a Space,
+    space: &'a MapSpace,
     function: &'a Function,
-    crossing: &'a Crossing,
+    crossing: &'a TransposeTiles,
     /// The names of where each map begins.
     bases: &'a [String],
     across: &'a str,

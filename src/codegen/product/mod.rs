@@ -22,10 +22,10 @@ use self::windows::Windows;
 use super::Dispatch;
 use super::kernel::Kernel;
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::collapse::Axes;
 use crate::codegen::kernel::results::{self, Results};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
+use crate::plan::Axes;
 use crate::plan::{MatMulForm, ProductLayout};
 
 /// Lowers a product; `kernel` makes an empty kernel of its step.

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::Product;
 use super::reading::Side;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::collapse::Axes;
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::expr::wgsl::type_name;
+use crate::plan::Axes;
 use crate::plan::{Spread, Step};
 
 /// The axes of k and of n, with the strides of each operand along them.

@@ -93,13 +93,13 @@ impl Reduction {
         let mut holes = self.functions(&kernel, texts);
         holes.extend(self.statements(schedule, units, texts, spread));
         holes.extend(self.fold(&kernel, spread));
-        let ids = self.outer.len().saturating_mul(schedule.parts);
+        let ids = self.axes.outer.len().saturating_mul(schedule.parts);
         holes.extend([
             ("width", spread.width.to_string()),
             ("round", (4 * spread.width).to_string()),
             ("group_results", spread.results_of_group().to_string()),
             ("ids", kernel.size(ids)),
-            ("results", kernel.size(self.outer.len())),
+            ("results", kernel.size(self.axes.outer.len())),
             ("parts", kernel.size(schedule.parts)),
             ("chunk", kernel.size(spread.chunk)),
             ("length", kernel.size(units)),

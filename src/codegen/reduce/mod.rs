@@ -7,14 +7,13 @@ mod windows;
 use std::fmt::Write;
 
 use self::loops::Unit;
-use self::windows::Windows;
+use self::windows::WindowKernel;
 use super::Dispatch;
 use super::combine::State;
 use super::kernel::{Function, Kernel};
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::collapse::Axes;
 use crate::expr::Ref;
-use crate::plan::{ReduceForm, ReduceLayout, ReduceSchedule, Step};
+use crate::plan::{ReduceAxes, ReduceForm, ReduceLayout, ReduceSchedule, Step, Windows};
 
 /// Results from which on a thread each combines the parts.
 const MANY_RESULTS: usize = 4096;
@@ -40,12 +39,7 @@ struct Reduction {
     state: State,
     /// The type of what was combined.
     result: Ty,
-    inner: Axes,
-    outer: Axes,
-    /// Operands of the prologue: the maps of `inner`, and the first maps of `outer`.
-    main: Vec<usize>,
-    /// Operands of the outputs: the next maps of `outer`. The outputs' own are its last.
-    out: Vec<usize>,
+    axes: ReduceAxes,
 }
 
 /// The texts that make a kernel of a template.
@@ -66,57 +60,46 @@ impl Reduction {
     fn new(form: &ReduceForm, kernel: &Kernel<'_>) -> Self {
         let step: &Step = kernel.step;
         let ReduceForm { combine, outer, inner, prologue, schedule } = form;
-        let main = kernel.operands_of(&[*prologue]);
-        let out = kernel.operands_of(&kernel.output_roots());
-        let rank = outer.len();
-        let strides = |&o: &usize| &step.operands[o].view.strides[..];
-        let main_outer = main.iter().map(|o| &strides(o)[..rank]);
-        let outputs = step.outputs.iter().map(|o| &o.view.strides[..]);
-        let all: Vec<&[i64]> = main_outer.chain(out.iter().map(strides)).chain(outputs).collect();
-        let outer = Axes::collapse(outer, &all);
-        let all: Vec<&[i64]> = main.iter().map(|o| &strides(o)[rank..]).collect();
-        let inner = Axes::collapse(inner, &all);
+        let axes = ReduceAxes::new(outer, inner, *prologue, &step.parts(&kernel.plan.values));
         let ty = step.expr.ty(*prologue);
         Self {
             schedule: *schedule,
             prologue: *prologue,
             state: State::new(*combine, ty),
             result: combine.result(ty),
-            inner,
-            outer,
-            main,
-            out,
+            axes,
         }
     }
 
     /// Everything in one dispatch.
     fn whole(&self, mut kernel: Kernel<'_>) -> Dispatch {
-        if let Some(windows) = Windows::of(self, &kernel) {
-            return windows.dispatch(kernel);
+        if let Some(lanes) = self.schedule.lanes {
+            let windows = Windows::new(&self.axes, lanes);
+            return WindowKernel { reduction: self, windows }.dispatch(kernel);
         }
         let results = self.results(&mut kernel);
         let unit = self.unit(&kernel);
         kernel.bind_outputs(|_| false);
-        kernel.bind_operands(&self.main, |o| self.is_wide(unit, o));
-        kernel.bind_operands(&self.out, |_| false);
+        kernel.bind_operands(&self.axes.main, |o| self.is_wide(unit, o));
+        kernel.bind_operands(&self.axes.out, |_| false);
         let mut texts = self.read_elements(&mut kernel, unit);
         texts.functions = [texts.functions, results.text.clone()].join("\n");
         texts.write = self.write_results(&mut kernel, &results);
-        self.dispatch(kernel, self.schedule, self.inner.len(), &texts, "")
+        self.dispatch(kernel, self.schedule, self.axes.inner.len(), &texts, "")
     }
 
     /// Partial results of all parts, to the scratch memory.
     fn partial(&self, mut kernel: Kernel<'_>) -> Dispatch {
         let unit = self.unit(&kernel);
         let scratch = kernel.bind_scratch(true);
-        kernel.bind_operands(&self.main, |o| self.is_wide(unit, o));
+        kernel.bind_operands(&self.axes.main, |o| self.is_wide(unit, o));
         let mut texts = self.read_elements(&mut kernel, unit);
         let words = self.state.pack("state");
         for (word, value) in words.iter().enumerate() {
             let at = format!("id * {}u + {word}u", words.len());
             let _ = writeln!(texts.write, "{scratch}[{at}] = {value};");
         }
-        self.dispatch(kernel, self.schedule, self.inner.len(), &texts, " (parts)")
+        self.dispatch(kernel, self.schedule, self.axes.inner.len(), &texts, " (parts)")
     }
 
     /// The partial results combined.
@@ -124,8 +107,8 @@ impl Reduction {
         let results = self.results(&mut kernel);
         kernel.bind_outputs(|_| false);
         let scratch = kernel.bind_scratch(false);
-        kernel.bind_operands(&self.out, |_| false);
-        let stride = kernel.size(self.outer.len());
+        kernel.bind_operands(&self.axes.out, |_| false);
+        let stride = kernel.size(self.axes.outer.len());
         let count = self.state.pack("").len();
         let words: Vec<String> = (0..count)
             .map(|word| format!("{scratch}[(i * {stride} + result) * {count}u + {word}u]"))
@@ -139,9 +122,9 @@ impl Reduction {
             write: self.write_results(&mut kernel, &results),
         };
         let parts = self.schedule.parts;
-        let by_thread = self.outer.len() >= MANY_RESULTS || parts <= FEW_PARTS;
+        let by_thread = self.axes.outer.len() >= MANY_RESULTS || parts <= FEW_PARTS;
         let layout = if by_thread { ReduceLayout::Thread } else { ReduceLayout::Group };
-        self.dispatch(kernel, ReduceSchedule { layout, parts: 1 }, parts, &texts, " (combine)")
+        self.dispatch(kernel, ReduceSchedule::new(layout, 1), parts, &texts, " (combine)")
     }
 
     /// The function that makes the outputs of the combination.
@@ -151,7 +134,7 @@ impl Reduction {
 
     /// Statements that write the outputs from `state`.
     fn write_results(&self, kernel: &mut Kernel<'_>, results: &Function) -> String {
-        let (text, outer) = kernel.coordinates("o", "result", &self.outer.dims);
+        let (text, outer) = kernel.coordinates("o", "result", &self.axes.outer.dims);
         let (compute, store) = self.finish(kernel, results, &outer, "state", "");
         text + &compute + &store
     }
@@ -168,8 +151,8 @@ impl Reduction {
     ) -> (String, String) {
         let step = kernel.step;
         let (mut compute, mut store) = (String::new(), String::new());
-        for (position, &operand) in self.out.iter().enumerate() {
-            let strides = &self.outer.strides[self.main.len() + position];
+        for (position, &operand) in self.axes.out.iter().enumerate() {
+            let strides = &self.axes.outer.strides[self.axes.main.len() + position];
             let start = kernel.param(step.operands[operand].view.offset);
             let at = kernel.index(&start, strides, outer);
             let _ = writeln!(compute, "let x{operand}{suffix} = {};", kernel.load(operand, &at));
@@ -178,7 +161,8 @@ impl Reduction {
         let call = results.call(&acc, |o| format!("x{o}{suffix}"));
         let _ = writeln!(compute, "let values{suffix} = {call};");
         for (output, result) in results.results.iter().enumerate() {
-            let strides = &self.outer.strides[self.main.len() + self.out.len() + output];
+            let strides =
+                &self.axes.outer.strides[self.axes.main.len() + self.axes.out.len() + output];
             let start = kernel.param(step.outputs[output].view.offset);
             let at = kernel.index(&start, strides, outer);
             store.push_str(&kernel.store(output, &at, &format!("values{suffix}{result}")));

@@ -7,33 +7,31 @@ use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::codegen::reduce::loops::Unit;
 use crate::expr::wgsl::type_name;
-use crate::plan::{ReduceLayout, ReduceSchedule, Source};
-
-/// Elements of a window up to which each is written out, with its place as numbers in the text, which a driver folds.
-pub(super) const WRITTEN_OUT: usize = 64;
+use crate::plan::{ReduceLayout, ReduceSchedule, Source, Windows};
 
 impl Reduction {
     /// The stride of a map of `inner` from one lane to the next.
     fn lane_stride(&self, map: usize) -> i64 {
-        self.inner.strides[map][self.inner.rank() - 1]
+        self.axes.inner.strides[map][self.axes.inner.rank() - 1]
     }
 
     /// Whether an operand of the prologue is read in fours.
     pub(super) fn is_wide(&self, unit: Unit, operand: usize) -> bool {
-        let map = self.main.iter().position(|&o| o == operand);
+        let map = self.axes.main.iter().position(|&o| o == operand);
         unit == Unit::Quad && map.is_some_and(|map| self.lane_stride(map) != 0)
     }
 
     /// Quads where neighbouring threads walk along a row, and all that varies there comes in fours.
     pub(super) fn unit(&self, kernel: &Kernel<'_>) -> Unit {
-        let last = self.inner.rank() - 1;
+        let last = self.axes.inner.rank() - 1;
         let in_fours = |operand: usize| {
-            let Some(map) = self.main.iter().position(|&o| o == operand) else { return false };
+            let Some(map) = self.axes.main.iter().position(|&o| o == operand) else { return false };
             let view = &kernel.step.operands[operand].view;
-            lanes::is_wide(view, self.lane_stride(map), &self.inner.strides[map][..last])
-                && (self.outer.len() == 1 || self.outer.strides[map].iter().all(|s| s % 4 == 0))
+            lanes::is_wide(view, self.lane_stride(map), &self.axes.inner.strides[map][..last])
+                && (self.axes.outer.len() == 1
+                    || self.axes.outer.strides[map].iter().all(|s| s % 4 == 0))
         };
-        let operands: Vec<usize> = self.main.iter().chain(&self.out).copied().collect();
+        let operands: Vec<usize> = self.axes.main.iter().chain(&self.axes.out).copied().collect();
         let fits = |(map, &operand): (usize, &usize)| {
             let is_value = matches!(kernel.step.operands[operand].source, Source::Value(_));
             self.lane_stride(map) == 0
@@ -41,8 +39,8 @@ impl Reduction {
                 || lanes::binds_wide(kernel, &operands, operand, in_fours)
         };
         let quads = self.schedule.layout == ReduceLayout::Group
-            && self.inner.dims[last].is_multiple_of(4)
-            && self.main.iter().enumerate().all(fits);
+            && self.axes.inner.dims[last].is_multiple_of(4)
+            && self.axes.main.iter().enumerate().all(fits);
         if quads { Unit::Quad } else { Unit::Value }
     }
 
@@ -50,23 +48,23 @@ impl Reduction {
     pub(super) fn read_elements(&self, kernel: &mut Kernel<'_>, unit: Unit) -> Texts {
         let step = kernel.step;
         let prologue = kernel.function("prologue", &[self.prologue], None);
-        let (mut bases, outer) = kernel.coordinates("o", "result", &self.outer.dims);
+        let (mut bases, outer) = kernel.coordinates("o", "result", &self.axes.outer.dims);
         let (mut element, inner) = match unit {
             Unit::Quad => {
-                let (text, inner) = kernel.coordinates("c", "first", &self.inner.dims);
+                let (text, inner) = kernel.coordinates("c", "first", &self.axes.inner.dims);
                 (format!("let first = i * 4u;\n{text}"), inner)
             }
-            _ if self.is_written_out() => written_out("c", "i", &self.inner.dims),
-            _ => kernel.coordinates("c", "i", &self.inner.dims),
+            _ if self.is_written_out() => written_out("c", "i", &self.axes.inner.dims),
+            _ => kernel.coordinates("c", "i", &self.axes.inner.dims),
         };
         let mut base_names = Vec::new();
         let mut held = vec![Held::One; step.operands.len()];
-        for (map, &operand) in self.main.iter().enumerate() {
+        for (map, &operand) in self.axes.main.iter().enumerate() {
             let start = kernel.param(step.operands[operand].view.offset);
-            let base = kernel.index(&start, &self.outer.strides[map], &outer);
+            let base = kernel.index(&start, &self.axes.outer.strides[map], &outer);
             let name = format!("base{operand}");
             let _ = writeln!(bases, "let {name} = {base};");
-            let at = kernel.index(&name, &self.inner.strides[map], &inner);
+            let at = kernel.index(&name, &self.axes.inner.strides[map], &inner);
             if unit == Unit::Quad {
                 let (stride, wide) = (self.lane_stride(map), self.is_wide(unit, operand));
                 let (load, what) = lanes::load(kernel, operand, &at, stride, wide);
@@ -90,9 +88,11 @@ impl Reduction {
 
     /// Whether a thread takes the few elements of a window, which lie along several axes.
     pub(super) fn is_written_out(&self) -> bool {
-        let ReduceSchedule { layout, parts } = self.schedule;
+        let ReduceSchedule { layout, parts, .. } = self.schedule;
         let by_one = layout == ReduceLayout::Thread && parts == 1;
-        by_one && self.inner.rank() > 1 && (1..=WRITTEN_OUT).contains(&self.inner.len())
+        by_one
+            && self.axes.inner.rank() > 1
+            && (1..=Windows::WRITTEN_OUT).contains(&self.axes.inner.len())
     }
 
     pub(super) fn element_type(&self, kernel: &Kernel<'_>, unit: Unit) -> String {

@@ -11,7 +11,7 @@ use super::phase::Phase;
 use super::rows::{Rows, passed};
 use crate::base::dtype::Ty;
 use crate::ops::RowKind;
-use crate::plan::{ROW_HELD, RowForm};
+use crate::plan::RowForm;
 
 /// Lowers a row form; `kernel` makes an empty kernel of its step.
 pub(super) fn lower<'a>(form: &RowForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
@@ -58,7 +58,7 @@ impl Share {
             _ => 4,
         };
         let width = units.div_ceil(each).next_power_of_two().min(THREADS);
-        let held = (len <= ROW_HELD).then(|| few_sizes(units.div_ceil(width)));
+        let held = (len <= RowForm::HELD).then(|| few_sizes(units.div_ceil(width)));
         Self { width, held }
     }
 }

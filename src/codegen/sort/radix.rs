@@ -10,7 +10,7 @@ use crate::codegen::kernel::template::{fill, indent};
 use crate::codegen::kernel::{Kernel, THREADS};
 use crate::cost::Subgroups;
 use crate::ops::key_bits;
-use crate::plan::{SORT_COUNTS, SortSchedule};
+use crate::plan::{SortForm, SortSchedule};
 
 /// The dispatches of a sort by digits, three a digit.
 pub(super) fn lower<'a>(sort: &Sort, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
@@ -259,7 +259,8 @@ impl<'s> Radix<'s> {
         let peers = indent(&format!("var all = ballot(true);\n{bits}return all;\n"));
         format!(
             "{mask}\nfn peers(digit: u32) -> Mask {{\n{peers}}}\n\n\
-             var<workgroup> ranks: array<atomic<u32>, {SORT_COUNTS}>;\n\n{SUM}\n{}",
+             var<workgroup> ranks: array<atomic<u32>, {}>;\n\n{SUM}\n{}",
+            SortForm::COUNTS,
             together.around()
         )
     }
@@ -291,7 +292,7 @@ impl<'s> Radix<'s> {
         let local = together.around_of("here", "thread");
         let start = together.around_of("everywhere", "thread");
         let holes = [
-            ("slots", &*SORT_COUNTS.to_string()),
+            ("slots", &*SortForm::COUNTS.to_string()),
             ("digits", &digits),
             ("ranks", &ranks),
             ("local", &local),

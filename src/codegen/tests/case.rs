@@ -4,7 +4,8 @@ use std::panic::Location;
 
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Shape, View};
-use crate::cost::Backend;
+use crate::codegen::{Dispatch, lower};
+use crate::cost::{Backend, Limits};
 use crate::expr::{Builder, Ref};
 use crate::graph::NodeId;
 use crate::plan::{
@@ -20,6 +21,20 @@ pub(super) struct Case {
     pub data: Vec<Vec<f64>>,
     /// Allowed error, relative to 1 + |expected|.
     pub tolerance: f64,
+}
+
+impl Case {
+    /// The dispatches, with the kernels that the plan would choose for maps and windows.
+    pub fn lower(&self, limits: &Limits) -> Vec<Dispatch> {
+        let mut step = self.step.clone();
+        let parts = self.step.parts(&self.plan.values);
+        step.form = match step.form {
+            Form::Map(form) => Form::Map(form.scheduled(&parts, limits)),
+            Form::Reduce(form) => Form::Reduce(form.laned(&parts)),
+            form => form,
+        };
+        lower(&self.plan, &step, limits)
+    }
 }
 
 /// A [`Case`] in the making: an expression builder with operands.
@@ -103,6 +118,7 @@ impl Maker {
             operands: self.operands,
             scalars: self.scalars,
             outputs: self.outputs.into(),
+            lookups: Vec::new(),
             scratch,
             cost: Cost::default(),
         };

@@ -8,7 +8,7 @@ use super::case::Case;
 use super::reference;
 use crate::base::dtype::DType;
 use crate::base::test_device::found;
-use crate::codegen::{BufferRef, Dispatch, lower};
+use crate::codegen::{BufferRef, Dispatch};
 use crate::cost::Limits;
 
 const POISON: u8 = 0xcd;
@@ -60,7 +60,7 @@ pub(super) fn check(case: &Case, limits: &Limits) {
     {
         return;
     }
-    let dispatches = lower(&case.plan, &case.step, limits);
+    let dispatches = case.lower(limits);
     let got = gpu.run(case, limits, &dispatches);
     for (index, want) in reference::outputs(case).iter().enumerate() {
         let dtype = case.step.outputs[index].dtype;

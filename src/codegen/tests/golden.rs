@@ -2,7 +2,6 @@
 
 use super::case::{Case, Maker, row_major, view};
 use crate::base::dtype::{DType, Ty};
-use crate::codegen::lower;
 use crate::cost::Limits;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
@@ -34,7 +33,7 @@ fn map_with_a_bias_row() {
     let (x, bias) = (make.expr.handle(x), make.expr.handle(bias));
     let root = ((x + bias).max(0.0) * make.expr.handle(scale)).r();
     make.output(DType::F16, &dims, root);
-    insta::assert_snapshot!(print(&make.finish(Form::Map { dims: dims[..].into() })));
+    insta::assert_snapshot!(print(&make.finish(Form::map(&dims))));
 }
 
 #[test]
@@ -46,7 +45,7 @@ fn map_of_a_strided_view() {
     let truth = make.expr.handle(x).ge(3.0).r();
     make.output(DType::I32, &dims, x);
     make.output(DType::Bool, &dims, truth);
-    insta::assert_snapshot!(print(&make.finish(Form::Map { dims: dims[..].into() })));
+    insta::assert_snapshot!(print(&make.finish(Form::map(&dims))));
 }
 
 #[test]
@@ -61,7 +60,7 @@ fn reduction_in_parts() {
         outer: [4][..].into(),
         inner: [1_000][..].into(),
         prologue,
-        schedule: ReduceSchedule { layout: ReduceLayout::Group, parts: 2 },
+        schedule: ReduceSchedule::new(ReduceLayout::Group, 2),
     };
     insta::assert_snapshot!(print(&make.finish(Form::Reduce(form))));
 }
@@ -79,7 +78,7 @@ fn reduction_over_windows() {
         outer: [128, 128][..].into(),
         inner: [2, 3][..].into(),
         prologue,
-        schedule: ReduceSchedule { layout: ReduceLayout::Thread, parts: 1 },
+        schedule: ReduceSchedule::new(ReduceLayout::Thread, 1),
     };
     insta::assert_snapshot!(print(&make.finish(Form::Reduce(form))));
 }
@@ -146,7 +145,7 @@ fn map_of_a_transposed_view() {
     let x = make.load(x, Space::Main, view(&dims, &[2_000, 1, 40], 0));
     let root = (make.expr.handle(x) + 1.0).r();
     make.output(DType::F32, &dims, root);
-    insta::assert_snapshot!(print(&make.finish(Form::Map { dims: dims[..].into() })));
+    insta::assert_snapshot!(print(&make.finish(Form::map(&dims))));
 }
 
 #[test]
@@ -192,8 +191,8 @@ fn the_text_does_not_depend_on_sizes() {
         let handle = |r| make.expr.handle(r);
         let root = ((handle(x) + handle(bias)) * handle(factor)).r();
         make.output(DType::F32, &dims, root);
-        let case = make.finish(Form::Map { dims: dims[..].into() });
-        lower(&case.plan, &case.step, &Limits::webgpu()).remove(0)
+        let case = make.finish(Form::map(&dims));
+        case.lower(&Limits::webgpu()).remove(0)
     };
     let (a, b) = (text(3), text(999));
     assert_eq!(a.wgsl, b.wgsl);

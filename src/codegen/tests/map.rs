@@ -21,7 +21,7 @@ fn check_map(dtype: DType, dims: &[usize], y_shape: &[usize], y_view: &View) {
             if dtype == DType::Bool { x.and(!y).r() } else { (x + x * y).r() }
         };
         make.output(dtype, dims, root);
-        check(&make.finish(Form::Map { dims: dims.into() }), &limits);
+        check(&make.finish(Form::map(dims)), &limits);
     }
 }
 
@@ -96,7 +96,7 @@ fn operands_cross_along_several_axes() {
         let sum = handles.reduce(|a, b| a * 3.0 + b).unwrap().r();
         make.output(DType::I32, &dims, sum);
         make.output(DType::I32, &dims, loads[1]);
-        check(&make.finish(Form::Map { dims: dims[..].into() }), &limits);
+        check(&make.finish(Form::map(&dims)), &limits);
     }
 }
 
@@ -109,7 +109,7 @@ fn halves_alone_are_taken_two_vectors_at_a_time() {
         let x = make.load(x, Space::Main, row_major(&[count]));
         let root = (make.expr.handle(x) + 1.0).r();
         make.output(DType::F16, &[count], root);
-        check(&make.finish(Form::Map { dims: [count][..].into() }), &limits);
+        check(&make.finish(Form::map(&[count])), &limits);
     }
 }
 
@@ -124,7 +124,7 @@ fn a_buffer_read_in_fours_and_in_ones_is_bound_once() {
         let (a, b) = (make.expr.handle(straight), make.expr.handle(back));
         let root = (a - b).r();
         make.output(DType::F16, &dims, root);
-        check(&make.finish(Form::Map { dims: dims[..].into() }), &limits);
+        check(&make.finish(Form::map(&dims)), &limits);
     }
 }
 
@@ -144,7 +144,7 @@ fn check_concat(a_len: usize, b_len: usize) {
         make.output(DType::F32, &dims, root);
         make.output(DType::F32, &dims, a);
         make.output(DType::F32, &dims, b);
-        check(&make.finish(Form::Map { dims: dims[..].into() }), &limits);
+        check(&make.finish(Form::map(&dims)), &limits);
     }
 }
 
@@ -177,7 +177,7 @@ fn a_map_has_several_outputs_of_several_types() {
         for (dtype, root) in roots {
             make.output(dtype, &dims, root);
         }
-        check(&make.finish(Form::Map { dims: dims[..].into() }), &limits);
+        check(&make.finish(Form::map(&dims)), &limits);
     }
 }
 
@@ -190,7 +190,7 @@ fn groups_past_the_limit_spill_into_other_dimensions() {
         let x = make.load(x, Space::Main, row_major(&[count]));
         let root = (make.expr.handle(x) + 1.0).r();
         make.output(DType::F32, &[count], root);
-        check(&make.finish(Form::Map { dims: [count][..].into() }), &limits);
+        check(&make.finish(Form::map(&[count])), &limits);
     }
 }
 
@@ -208,7 +208,7 @@ fn literals_are_exact() {
     }
     let least = make.expr.handle(i).literal(-2_147_483_648.0).r();
     make.output(DType::I32, &[3], least);
-    check(&make.finish(Form::Map { dims: [3][..].into() }), &Limits::webgpu());
+    check(&make.finish(Form::map(&[3])), &Limits::webgpu());
 }
 
 #[test]
@@ -217,8 +217,8 @@ fn nothing_to_write_is_no_dispatch() {
     let x = make.value(DType::F32, &[0, 4]);
     let x = make.load(x, Space::Main, row_major(&[0, 4]));
     make.output(DType::F32, &[0, 4], x);
-    let case = make.finish(Form::Map { dims: [0, 4][..].into() });
-    assert!(crate::codegen::lower(&case.plan, &case.step, &Limits::webgpu()).is_empty());
+    let case = make.finish(Form::map(&[0, 4]));
+    assert!(case.lower(&Limits::webgpu()).is_empty());
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn every_operation_prints_as_valid_text() {
             let (loads, params): (Vec<_>, Vec<_>) = (handles(loads), handles(params));
             let root = def.op.apply(&loads, &params).r();
             make.output(if def.truth { DType::Bool } else { dtype }, &[5], root);
-            let case = make.finish(Form::Map { dims: [5][..].into() });
+            let case = make.finish(Form::map(&[5]));
             super::text::validate(&case, &Limits::webgpu());
         }
     }
@@ -253,7 +253,7 @@ fn comparisons_know_nan() {
     for root in roots {
         make.output(DType::Bool, &[25], root);
     }
-    check(&make.finish(Form::Map { dims: [25][..].into() }), &Limits::webgpu());
+    check(&make.finish(Form::map(&[25])), &Limits::webgpu());
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn casts_between_all_types() {
         let x = make.load(x, Space::Main, row_major(&dims));
         let root = make.expr.handle(x).cast(to).r();
         make.output(to, &dims, root);
-        let case = make.finish(Form::Map { dims: dims[..].into() });
+        let case = make.finish(Form::map(&dims));
         check(&case, &Limits::webgpu());
     }
 }
@@ -299,7 +299,7 @@ fn products_of_words() {
         make.output(DType::U32, &dims, high);
         make.output(DType::U32, &dims, bits);
         make.output(DType::U32, &dims, half);
-        let case = make.finish(Form::Map { dims: dims[..].into() });
+        let case = make.finish(Form::map(&dims));
         check(&case, &Limits { int64, ..Limits::webgpu() });
     }
 }

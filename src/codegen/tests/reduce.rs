@@ -67,7 +67,7 @@ fn takes(combine: Combine, dtype: DType) -> bool {
 
 fn schedules() -> impl Iterator<Item = ReduceSchedule> {
     let all = LAYOUTS.into_iter().flat_map(|layout| [1, 3, 11].map(|parts| (layout, parts)));
-    all.map(|(layout, parts)| ReduceSchedule { layout, parts })
+    all.map(|(layout, parts)| ReduceSchedule::new(layout, parts))
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn long_rows_and_many_results() {
         }
     }
     let many = full(&[4_500], &[3]);
-    let schedule = ReduceSchedule { layout: ReduceLayout::Thread, parts: 2 };
+    let schedule = ReduceSchedule::new(ReduceLayout::Thread, 2);
     check(&case(Combine::Sum, DType::I32, None, &many, schedule), &Limits::webgpu());
 }
 
@@ -157,7 +157,7 @@ fn no_elements_give_the_identity() {
             (Combine::Max, DType::U32),
             (Combine::Min, DType::U32),
         ] {
-            let schedule = ReduceSchedule { layout, parts: 1 };
+            let schedule = ReduceSchedule::new(layout, 1);
             check(&case(combine, dtype, None, &full(&[3], &[2, 0]), schedule), &Limits::webgpu());
         }
     }
@@ -188,7 +188,7 @@ fn windows() -> [Shape<'static>; 4] {
 
 #[test]
 fn windows_of_several_results_a_thread() {
-    let schedule = ReduceSchedule { layout: ReduceLayout::Thread, parts: 1 };
+    let schedule = ReduceSchedule::new(ReduceLayout::Thread, 1);
     for shape in &windows() {
         for (combine, dtype) in [
             (Combine::Sum, DType::F16),

@@ -6,7 +6,7 @@ use crate::base::shape::View;
 use crate::expr::{Binary, Node, Ref, Unary};
 use crate::ops::{Combine, RowKind};
 use crate::plan::{
-    AttentionForm, Form, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm, Source, Step,
+    AttentionForm, Form, MapForm, MatMulForm, ReduceForm, RowForm, ScanForm, SortForm, Source, Step,
 };
 
 /// The contents of each output.
@@ -36,7 +36,7 @@ pub(super) fn outputs(case: &Case) -> Vec<Vec<f64>> {
 fn accumulate(case: &Case) -> (Vec<usize>, Vec<f64>) {
     match &case.step.form {
         Form::Sort(_) => panic!("nothing is accumulated"),
-        Form::Map { dims } => {
+        Form::Map(MapForm { dims, .. }) => {
             let dims = dims.to_vec();
             let count = dims.iter().product();
             (dims, vec![0.0; count])

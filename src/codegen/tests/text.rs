@@ -3,12 +3,12 @@
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
 use super::case::Case;
-use crate::codegen::{Dispatch, lower};
+use crate::codegen::Dispatch;
 use crate::cost::Limits;
 
 /// Panics unless every dispatch of `case` is valid WGSL whose bindings are what the dispatch says.
 pub(super) fn validate(case: &Case, limits: &Limits) -> Vec<Dispatch> {
-    let dispatches = lower(&case.plan, &case.step, limits);
+    let dispatches = case.lower(limits);
     for dispatch in &dispatches {
         validate_text(&dispatch.wgsl);
         assert!(!dispatch.wgsl.contains("{{"), "{}", dispatch.wgsl);

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::tape::Tape;
 use crate::exec::cpu::forms::matmul::SingleCall;
-use crate::plan::{Form, Plan, Step};
+use crate::plan::{Plan, Step};
 
 /// A run predicted to take less is short. To hand a run to another thread and back takes 10 to 30 µs.
 const INLINE_SECONDS: f64 = 100e-6;
@@ -78,6 +78,6 @@ impl Tapes {
 
 /// Returns whether a run of `plan` is short. The time of a user's function is unknown, so a plan with one is not.
 fn is_short(plan: &Plan) -> bool {
-    let calls_user = || plan.steps.iter().any(|step| matches!(step.form, Form::Own(_)));
+    let calls_user = || plan.steps.iter().any(|step| step.form.kernel().runs_user_code());
     plan.seconds < INLINE_SECONDS && !calls_user()
 }

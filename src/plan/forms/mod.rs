@@ -1,28 +1,141 @@
-//! The kernel forms: what a step computes, with holes for expressions.
+//! The kernel forms: the kinds of kernels, with holes for expressions.
+//!
+//! Each form has one file, with all that the plan must know of it: the spaces that it iterates over, its work, its
+//! schedule on a GPU and its name. A new form is one file that implements [`KernelForm`] and one row of the table below.
 
 pub(super) mod attention;
+pub(super) mod axes;
+pub(super) mod custom;
+pub(super) mod map;
 pub(super) mod product;
-pub(super) mod schedule_types;
-pub(super) mod tune;
+pub(super) mod reduce;
+pub(super) mod row;
+mod row_parts;
+pub(super) mod scan;
+pub(super) mod sort;
+mod tally;
 
-use std::sync::Arc;
-
-use smallvec::{SmallVec, smallvec};
-
-use self::schedule_types::{AttentionSchedule, ProductSchedule, ReduceSchedule, SortSchedule};
-use crate::base::dtype::{DType, Ty};
+pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
+pub(crate) use self::axes::{Axes, Dims};
+pub(crate) use self::custom::OwnForm;
+pub(crate) use self::map::{MapForm, MapSchedule};
+pub(crate) use self::product::{
+    MatMulForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,
+};
+pub(crate) use self::reduce::{ReduceForm, ReduceLayout, ReduceSchedule};
+pub(crate) use self::row::RowForm;
+pub(crate) use self::scan::ScanForm;
+pub(crate) use self::sort::{SortForm, SortSchedule};
+pub(crate) use self::tally::Tally;
+use super::Target;
+use super::step_parts::{Operand, Source, Space, StepParts};
 use crate::base::shape::points;
-use crate::expr::Ref;
-use crate::ops::{Combine, OwnKernel, Precision, RowKind};
+use crate::cost::{Kind, Work};
 
-/// The kernel forms. The *main space* of a form is what its prologue (or, for a map, its outputs)
-/// iterates over; the *out space* is what its outputs iterate over.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Form {
-    /// One result an element. Main space = out space = `dims`.
-    Map {
-        dims: Dims,
-    },
+/// Everything that the plan must know of a kernel form.
+pub(crate) trait KernelForm {
+    /// The form's name in `explain` and in profiles; it says which kernel the schedule takes.
+    fn name(&self) -> &'static str;
+
+    /// The kind of kernel that predictions are corrected by.
+    fn kind(&self) -> Kind;
+
+    /// The dimensions of a space. The *main space* of a form is the one that its prologue (or, for a map, its outputs)
+    /// iterates over; the *out space* is the one that its outputs iterate over.
+    fn dims(&self, space: Space) -> Vec<usize>;
+
+    /// The points of the largest space that a kernel counts through.
+    fn points(&self) -> u64;
+
+    /// Counts the work of the form.
+    fn work(&self, tally: &mut Tally<'_>);
+
+    /// Chooses the schedule of a GPU kernel; returns the words of scratch memory that it takes, if any.
+    fn schedule(&mut self, _parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
+        None
+    }
+
+    /// The number of GPU dispatches of the schedule.
+    fn dispatches(&self) -> u64 {
+        1
+    }
+
+    /// Predicted seconds of the form's products on a GPU, if more is known than their flops.
+    fn product_seconds(&self, _work: &Work, _target: &Target) -> Option<f64> {
+        None
+    }
+
+    /// The elements that the host gathers one by one, each with an index to find and to check.
+    fn host_gathers(&self, operands: &[Operand]) -> f64 {
+        gathers(operands)
+    }
+
+    /// The flops of the host's products over the flops asked for.
+    fn host_padding(&self) -> f64 {
+        1.0
+    }
+
+    /// The unit in which the form's work is told to people.
+    fn measure(&self) -> Measure {
+        Measure::Flops
+    }
+
+    /// Whether the form evaluates its outputs once an element, so that they may fail on the data.
+    fn may_fail(&self) -> bool {
+        false
+    }
+
+    /// Whether the form reads all of each table, wherever its indices point.
+    fn reads_whole_tables(&self) -> bool {
+        false
+    }
+
+    /// Whether the form runs code of the user's own, whose duration is not known.
+    fn runs_user_code(&self) -> bool {
+        false
+    }
+
+    /// Whether the form runs on a GPU only.
+    fn needs_gpu(&self) -> bool {
+        false
+    }
+}
+
+/// The unit of a form's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Arithmetic operations.
+    Flops,
+    /// So many elements, of which each costs more moves than arithmetic.
+    Elements(u64),
+}
+
+macro_rules! forms {
+    ($($name:ident($form:ty)),* $(,)?) => {
+        /// The kernel form of a step.
+        #[derive(Clone, Debug, PartialEq)]
+        pub(crate) enum Form {
+            $($name($form)),*
+        }
+
+        impl Form {
+            pub fn kernel(&self) -> &dyn KernelForm {
+                match self {
+                    $(Self::$name(form) => form),*
+                }
+            }
+
+            pub fn kernel_mut(&mut self) -> &mut dyn KernelForm {
+                match self {
+                    $(Self::$name(form) => form),*
+                }
+            }
+        }
+    };
+}
+
+forms! {
+    Map(MapForm),
     Reduce(ReduceForm),
     Row(RowForm),
     Scan(ScanForm),
@@ -32,139 +145,29 @@ pub(crate) enum Form {
     Own(OwnForm),
 }
 
-/// `prologue` over main space `outer ++ inner`, combined over `inner`; outputs over `outer`, with
-/// the combination as [`Node::Acc`](crate::expr::Node).
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ReduceForm {
-    pub combine: Combine,
-    pub outer: Dims,
-    pub inner: Dims,
-    pub prologue: Ref,
-    pub schedule: ReduceSchedule,
+/// The elements that are gathered one by one through views of operands.
+fn gathers(operands: &[Operand]) -> f64 {
+    let gathered = operands.iter().filter(|operand| match operand.source {
+        Source::Iota => operand.view.dims.len() > 1,
+        _ => operand.clamp,
+    });
+    gathered.map(|operand| points(&operand.view.dims) as f64).sum()
 }
 
-/// `prologue` over `outer ++ [len]`, normalised along `len`; outputs over the same space, with the
-/// normalised value as `Acc`. `epsilon` is the position of ε in the step's scalars; `parts` is what a
-/// GPU cuts each row into: with more than one, a first dispatch leaves statistics of the parts in
-/// the scratch memory.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RowForm {
-    pub kind: RowKind,
-    pub outer: Dims,
-    pub len: usize,
-    pub prologue: Ref,
-    pub epsilon: Option<u16>,
-    pub parts: usize,
+/// `head` and then `tail`.
+fn join(head: &[usize], tail: &[usize]) -> Vec<usize> {
+    [head, tail].concat()
 }
 
-/// `prologue` over `outer ++ [len]`; outputs over the same space, with the combination of all up to an
-/// element along `len` as `Acc`. `parts` is what a GPU cuts each row into: with more than one, a first
-/// dispatch leaves the combination of each part in the scratch memory.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ScanForm {
-    pub combine: Combine,
-    pub outer: Dims,
-    pub len: usize,
-    pub prologue: Ref,
-    pub parts: usize,
+/// The points of `outer` rows of `len` elements.
+fn row_points(outer: &[usize], len: usize) -> u64 {
+    (points(outer) as u64).saturating_mul(len as u64)
 }
 
-/// `prologue`, of type `dtype`, over `outer ++ [len]`, in order along `len`; outputs over `outer ++ [count]`: what
-/// their roots, which are over the main space, are at the elements of the first `count` ranks. A root is the
-/// prologue, or else the position along `len`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SortForm {
-    pub outer: Dims,
-    pub len: usize,
-    pub count: usize,
-    pub dtype: DType,
-    pub prologue: Ref,
-    pub descending: bool,
-    pub schedule: SortSchedule,
-}
-
-/// Σₖ x·w with `x` over space X = `batch ++ [m, k]`, `w` over space W = `batch ++ [k, n]`, in which k and n may be
-/// `spread` over several axes; outputs over `batch ++ [m, n]`, with the sum as `Acc`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct MatMulForm {
-    pub batch: Dims,
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    pub spread: Option<Spread>,
-    pub x: Ref,
-    pub w: Ref,
-    pub acc: Ty,
-    pub precision: Precision,
-    pub schedule: ProductSchedule,
-}
-
-/// Σⱼ e^(sᵢⱼ − greatest) vⱼ / Σⱼ e^(sᵢⱼ − greatest) with sᵢⱼ = scale·Σₑ q·k + mask, for `q` over space Query =
-/// `batch ++ [queries, width]`, `k` over space Key = `batch ++ [keys, width]`, `v` over space Value =
-/// `batch ++ [keys, out]` and `mask` over space Scores = `batch ++ [queries, keys]`; outputs over
-/// `batch ++ [queries, out]`, with the quotient as `Acc`, 0 where no score is above −∞. `scale` is a position in
-/// the step's scalars.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct AttentionForm {
-    pub batch: Dims,
-    pub queries: usize,
-    pub keys: usize,
-    pub width: usize,
-    pub out: usize,
-    pub q: Ref,
-    pub k: Ref,
-    pub v: Ref,
-    pub mask: Option<Ref>,
-    pub scale: u16,
-    /// Where it is given, keys after i + this are left out for query i.
-    pub causal: Option<i64>,
-    /// Whether queries, keys and values are `f16`, or would be rounded to it.
-    pub halves: bool,
-    pub schedule: AttentionSchedule,
-}
-
-/// A kernel of the user's own, over tables; its one output, over `dims`, is what it writes, and 0 elsewhere.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct OwnForm {
-    pub kernel: Arc<OwnKernel>,
-    pub dims: Dims,
-    /// By position, operands of the step.
-    pub inputs: SmallVec<[u16; 4]>,
-    /// Whether the kernel has workgroups, and each input elements.
-    pub runs: bool,
-}
-
-pub(crate) type Dims = SmallVec<[usize; 4]>;
-
-/// The axes that k and n of a product's right operand are made of: those of windows, which no view makes one axis.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Spread {
-    pub k: Dims,
-    pub n: Dims,
-}
-
-impl Spread {
-    /// k and n as they are, one axis each.
-    pub fn none(k: usize, n: usize) -> Self {
-        Self { k: smallvec![k], n: smallvec![n] }
+#[cfg(test)]
+impl Form {
+    /// A map over `dims`, not yet scheduled.
+    pub fn map(dims: &[usize]) -> Self {
+        Self::Map(MapForm::new(dims.into()))
     }
-
-    /// The axes of `fine` that make up the last two axes of `coarse`, the same elements in the same order.
-    pub fn of(fine: &[usize], coarse: &[usize]) -> Option<Self> {
-        let &[.., k, n] = coarse else { return None };
-        let (rest, n) = split(fine, n)?;
-        let (_, k) = split(rest, k)?;
-        Some(Self { k, n })
-    }
-
-    /// The axes of k, then those of n.
-    pub fn dims(&self) -> impl Iterator<Item = usize> + '_ {
-        self.k.iter().chain(&self.n).copied()
-    }
-}
-
-/// The last of `dims` with `count` points, and what comes before them.
-fn split(dims: &[usize], count: usize) -> Option<(&[usize], Dims)> {
-    let at = (0..dims.len()).rev().find(|&at| points(&dims[at..]) >= count)?;
-    (points(&dims[at..]) == count).then(|| (&dims[..at], dims[at..].into()))
 }

@@ -2,7 +2,6 @@
 
 use crate::cost::Backend;
 use crate::error::{PlanError, file_and_line};
-use crate::plan::forms::Form;
 use crate::plan::step::Step;
 use crate::plan::{Target, Value};
 
@@ -31,8 +30,7 @@ fn check_spaces(steps: &[Step], target: &Target) -> Result<(), PlanError> {
 
 /// Refuses kernels of the user's own that know nothing of the CPU.
 fn check_functions(steps: &[Step], target: &Target) -> Result<(), PlanError> {
-    let needs_gpu =
-        |step: &&Step| matches!(&step.form, Form::Own(form) if form.kernel.function.is_none());
+    let needs_gpu = |step: &&Step| step.form.kernel().needs_gpu();
     match steps.iter().find(needs_gpu) {
         Some(step) if target.backend == Backend::Cpu => {
             Err(PlanError::GpuOnly { place: file_and_line(step.place) })

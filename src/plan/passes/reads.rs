@@ -7,7 +7,7 @@ use super::path::{Path, Views};
 use crate::base::shape::{Move, Range, Shape};
 use crate::ops::{AttentionDims, MatMulDims, Op};
 use crate::plan::forms::Spread;
-use crate::plan::step::Space;
+use crate::plan::step_parts::Space;
 
 /// A stored value that a group reads, and the way from there to a space of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use super::{emit, predict};
 use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::ops::Op;
-use crate::plan::forms::tune;
 use crate::plan::passes::failure_sites::Sites;
-use crate::plan::step::{Step, ValueId};
+use crate::plan::step::Step;
+use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Target, Value};
 
 /// Gives values a home as steps come to need them.
@@ -57,7 +57,7 @@ impl<'a> Storage<'a> {
                 what: format!("{} cannot be expressed", self.ir.nodes[group.root].op.name()),
             })?;
             if self.target.backend == Backend::Gpu {
-                tune::tune(&mut step, self.target);
+                step.tune(&self.values, self.target);
             }
             predict::predict(&mut step, &self.values, self.target);
             steps.push(step);

@@ -5,12 +5,10 @@ use super::ir::{Ir, Ix};
 use super::path::Views;
 use crate::error::PlanError;
 use crate::ops::{Type, infer};
-use crate::plan::forms::{
-    AttentionForm, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
-};
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::schedule::memory::lives;
-use crate::plan::step::{Source, Space, Step};
+use crate::plan::step::Step;
+use crate::plan::step_parts::{Source, Space};
 use crate::plan::{Home, Plan, Target, Value};
 
 type Check = Result<(), String>;
@@ -121,9 +119,9 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
 }
 
 fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
-    let label = step.label();
+    let (label, form) = (step.label(), step.form.kernel());
     let buffers = step.reads().len() + step.outputs.len() + usize::from(step.can_fail());
-    ensure(!step.can_fail() || matches!(step.form, Form::Map { .. }), || {
+    ensure(!step.can_fail() || form.may_fail(), || {
         format!("{label} evaluates more than counts, and can fail")
     })?;
     ensure(buffers <= target.limits.storage_buffers, || {
@@ -133,7 +131,7 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
         let value = &values[output.value.index()];
         ensure(!step.reads().contains(&output.value), || format!("{label} reads what it writes"))?;
         ensure(output.dtype == value.dtype, || format!("{label} writes another type"))?;
-        ensure(output.view.dims[..] == *space(step, Space::Out), || {
+        ensure(output.view.dims[..] == *form.dims(Space::Out), || {
             format!("{label} misses its space")
         })?;
         let whole = output.view.shape().elements() == value.shape.elements();
@@ -143,7 +141,7 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
         })?;
     }
     for operand in step.operands.iter().filter(|operand| operand.space != Space::Whole) {
-        let dims = space(step, operand.space);
+        let dims = form.dims(operand.space);
         ensure(operand.view.dims[..] == *dims, || {
             format!(
                 "{label}: operand over {:?}, space {:?} is {dims:?}",
@@ -156,40 +154,6 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
         }
     }
     Ok(())
-}
-
-/// The dimensions of a space of the step's form.
-fn space(step: &Step, space: Space) -> Vec<usize> {
-    let join = |head: &[usize], tail: &[usize]| [head, tail].concat();
-    match (&step.form, space) {
-        (Form::Map { dims } | Form::Own(OwnForm { dims, .. }), _) => dims.to_vec(),
-        (Form::Reduce(ReduceForm { outer, inner, .. }), Space::Main) => join(outer, inner),
-        (Form::Reduce(ReduceForm { outer, .. }), _) => outer.to_vec(),
-        (Form::Row(RowForm { outer, len, .. }) | Form::Scan(ScanForm { outer, len, .. }), _)
-        | (Form::Sort(SortForm { outer, len, .. }), Space::Main) => join(outer, &[*len]),
-        (Form::Sort(SortForm { outer, count, .. }), _) => join(outer, &[*count]),
-        (Form::MatMul(MatMulForm { batch, m, k, .. }), Space::X) => join(batch, &[*m, *k]),
-        (Form::MatMul(MatMulForm { batch, spread: Some(spread), .. }), Space::W) => {
-            batch.iter().copied().chain(spread.dims()).collect()
-        }
-        (Form::MatMul(MatMulForm { batch, k, n, .. }), Space::W) => join(batch, &[*k, *n]),
-        (Form::MatMul(MatMulForm { batch, m, n, .. }), _) => join(batch, &[*m, *n]),
-        (Form::Attention(AttentionForm { batch, queries, width, .. }), Space::Query) => {
-            join(batch, &[*queries, *width])
-        }
-        (Form::Attention(AttentionForm { batch, keys, width, .. }), Space::Key) => {
-            join(batch, &[*keys, *width])
-        }
-        (Form::Attention(AttentionForm { batch, keys, out, .. }), Space::Value) => {
-            join(batch, &[*keys, *out])
-        }
-        (Form::Attention(AttentionForm { batch, queries, keys, .. }), Space::Scores) => {
-            join(batch, &[*queries, *keys])
-        }
-        (Form::Attention(AttentionForm { batch, queries, out, .. }), _) => {
-            join(batch, &[*queries, *out])
-        }
-    }
 }
 
 fn check_slots(plan: &Plan) -> Check {

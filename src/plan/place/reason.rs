@@ -5,7 +5,8 @@ use std::fmt::{self, Write as _};
 use super::split::{PartOf, Sides, Steps};
 use crate::base::units::{bytes, seconds};
 use crate::cost::{Backend, Placement, Residence, Seen, Way};
-use crate::plan::step::{Step, ValueId};
+use crate::plan::step::Step;
+use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Placed, Planned, Stage};
 
 /// Who chose the side.

@@ -1,8 +1,7 @@
 //! The published rules, which look at sizes alone.
 
-use crate::cost::Backend;
 use crate::cost::selector::{self, BackendSelector, OpComplexity};
-use crate::plan::forms::Form;
+use crate::cost::{Backend, Kind};
 use crate::plan::step::Step;
 use crate::plan::{Home, Plan, Target, Value};
 
@@ -53,10 +52,10 @@ fn largest(plan: &Plan, step: &Step) -> usize {
 }
 
 fn complexity(step: &Step) -> OpComplexity {
-    match &step.form {
-        Form::Map { .. } => OpComplexity::Low,
-        Form::Reduce(_) | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => OpComplexity::Medium,
-        Form::MatMul(_) | Form::Attention(_) | Form::Own(_) => OpComplexity::High,
+    match step.form.kernel().kind() {
+        Kind::Map | Kind::Trip => OpComplexity::Low,
+        Kind::Rows => OpComplexity::Medium,
+        Kind::Product | Kind::Own => OpComplexity::High,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The pass *schedule*: an order of the steps that keeps the memory in use low.
 
 use crate::plan::passes::predict::total;
-use crate::plan::step::{Step, ValueId};
+use crate::plan::step::Step;
+use crate::plan::step_parts::ValueId;
 
 /// Orders `steps` so that each comes after what it reads. Among the steps that could run next, the one
 /// that adds least to the memory in use does; ties go to the one recorded first.

@@ -4,7 +4,8 @@
 use std::ops::Range;
 
 use crate::cost::{Aspect, Backend};
-use crate::plan::step::{Step, ValueId};
+use crate::plan::step::Step;
+use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Plan, Target};
 
 /// What a cut must be worth: the device works for this long on what has come, and the host packs for as long meanwhile.

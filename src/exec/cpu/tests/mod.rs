@@ -16,7 +16,7 @@ use crate::plan::{Form, Operand, RowForm, Source, Space};
 const SPECIAL: [f32; 4] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0];
 
 fn map(dims: &[usize]) -> Form {
-    Form::Map { dims: dims.into() }
+    Form::map(dims)
 }
 
 #[test]

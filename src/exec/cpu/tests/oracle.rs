@@ -17,9 +17,9 @@ use crate::expr::{Builder, E, Ref};
 use crate::graph::NodeId;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::{
-    AttentionForm, Cost, Dims, Form, Home, MatMulForm, Operand, OwnForm, Plan, ProductSchedule,
-    ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Source, Space, Step,
-    StepOutput, Value as Stored, ValueId,
+    AttentionForm, Cost, Dims, Form, Home, MapForm, MatMulForm, Operand, OwnForm, Plan,
+    ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Source,
+    Space, Step, StepOutput, Value as Stored, ValueId,
 };
 
 /// A view from its parts.
@@ -149,6 +149,7 @@ impl Case {
                 operands: self.operands,
                 scalars: self.scalars,
                 outputs: step_outputs,
+                lookups: Vec::new(),
                 scratch: None,
                 cost: Cost::default(),
             }],
@@ -161,7 +162,7 @@ impl Case {
 
 /// A reduction with the schedule that the host ignores.
 pub fn reduce(combine: Combine, outer: &[usize], inner: &[usize], prologue: Ref) -> Form {
-    let schedule = ReduceSchedule { layout: ReduceLayout::Group, parts: 1 };
+    let schedule = ReduceSchedule::new(ReduceLayout::Group, 1);
     Form::Reduce(ReduceForm {
         combine,
         outer: outer.into(),
@@ -191,7 +192,7 @@ pub fn matmul(batch: &[usize], [m, n, k]: [usize; 3], x: E<'_>, w: E<'_>) -> For
 
 fn out_dims(form: &Form) -> Dims {
     match form {
-        Form::Map { dims } | Form::Own(OwnForm { dims, .. }) => dims.clone(),
+        Form::Map(MapForm { dims, .. }) | Form::Own(OwnForm { dims, .. }) => dims.clone(),
         Form::Reduce(ReduceForm { outer, .. }) => outer.clone(),
         Form::Sort(SortForm { outer, count, .. }) => {
             outer.iter().copied().chain([*count]).collect()

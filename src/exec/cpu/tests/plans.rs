@@ -48,11 +48,12 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
     Step {
         ops: vec!["test"],
         place: Location::caller(),
-        form: Form::Map { dims: smallvec![LEN] },
+        form: Form::map(&[LEN]),
         expr: b.finish(),
         operands: vec![operand],
         scalars: Vec::new(),
         outputs: smallvec![StepOutput { value: ValueId(to), dtype: DType::F32, root, view }],
+        lookups: Vec::new(),
         scratch: None,
         cost: Cost::default(),
     }

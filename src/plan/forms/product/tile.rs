@@ -1,11 +1,10 @@
 //! The tiles of matrix products that the model chooses from, and what it reckons each to take.
 
-use super::ProductSize;
+use super::schedule::{ProductLayout, ProductSize, Tile, UnitTile};
 use crate::cost::{
     DeviceProfile, Limits, MatrixUnits, REFERENCE_BANDWIDTH, REFERENCE_DISPATCH, TileKind, TileRate,
 };
 use crate::ops::Precision;
-use crate::plan::forms::schedule_types::{ProductLayout, Tile, UnitTile};
 
 /// A tile that the model knows.
 #[derive(Clone, Copy)]

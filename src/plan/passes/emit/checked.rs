@@ -12,7 +12,7 @@ use crate::plan::passes::ir::{IrNode, Ix};
 use crate::plan::passes::lookup;
 use crate::plan::passes::path::Path;
 use crate::plan::passes::reads::expr_reads;
-use crate::plan::step::{Source, Space};
+use crate::plan::step_parts::{Lookup, Source, Space};
 
 impl<'b> Emitter<'_, 'b> {
     /// The table's element at the index, which is checked.
@@ -22,10 +22,19 @@ impl<'b> Emitter<'_, 'b> {
         let (indices, way) = expr_reads(self.ir, self.views, ix).pop()?;
         let index = self.emit(indices, &way.followed_by(path), space)?;
         let index = self.below(ix, index, elements.size, path, space)?.cast(DType::I32);
-        let first = self.leaves.iota(path.carried(elements.first)?, space);
-        let position = index * self.leaves.number(elements.stride) + first;
+        let (first, start) = self.leaves.counter(path.carried(elements.first)?, space);
+        let place = index * self.leaves.number(elements.stride);
         let (table, ty) = self.table(node)?;
-        Some(self.builder.fetch(table, position, ty))
+        let element = self.builder.fetch(table, place + start, ty);
+        self.lookups.push(Lookup {
+            fetch: element.r(),
+            table: table.into(),
+            first,
+            place: place.r(),
+            stride: elements.stride,
+            size: elements.size,
+        });
+        Some(element)
     }
 
     /// The index, or 0 where it is ignored. Any other is checked.

@@ -12,24 +12,25 @@ use crate::ops::{
     AttentionDims, MatMulDims, Normalization, Op, OwnKernel, Precision, Reduction, Scan, Scores,
     Sort, SortOrder,
 };
-use crate::plan::forms::schedule_types::{
-    AttentionSchedule, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule,
+use crate::plan::forms::{
+    AttentionForm, Dims, Form, MapForm, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm,
+    SortForm,
 };
 use crate::plan::forms::{
-    AttentionForm, Dims, Form, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm, SortForm,
+    AttentionSchedule, ProductSchedule, ReduceLayout, ReduceSchedule, SortSchedule,
 };
 use crate::plan::passes::fuse::Group;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::reads::{
     attention_dims, attention_spaces, main_order, map_space, matmul_paths, out_space, spread,
 };
-use crate::plan::step::{Source, Space};
+use crate::plan::step_parts::{Source, Space};
 
 impl<'a, 'b> Emitter<'a, 'b> {
     /// The kernel form, with its prologues emitted.
     pub(super) fn form(&mut self, group: &Group) -> Option<Form> {
         let Some(anchor) = self.anchor else {
-            return Some(Form::Map { dims: map_space(self.ir, group.root).dims().into() });
+            return Some(Form::Map(MapForm::new(map_space(self.ir, group.root).dims().into())));
         };
         let ir = self.ir;
         match &ir.nodes[anchor].op {
@@ -52,7 +53,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             outer: out_space(self.ir, anchor).dims().into(),
             inner: axes.iter().map(|&axis| shape[axis]).collect(),
             prologue: op.before(x).r(),
-            schedule: ReduceSchedule { layout: ReduceLayout::Group, parts: 1 },
+            schedule: ReduceSchedule::new(ReduceLayout::Group, 1),
         })
     }
 

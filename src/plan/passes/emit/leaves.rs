@@ -3,7 +3,7 @@
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::View;
 use crate::expr::{Builder, E};
-use crate::plan::step::{Operand, Source, Space};
+use crate::plan::step_parts::{Operand, Source, Space};
 
 /// The operands and scalars of a step in the making.
 pub(super) struct Leaves<'b> {
@@ -27,8 +27,14 @@ impl<'b> Leaves<'b> {
 
     /// The index that `view` maps a point of the space to, as an `i32`.
     pub fn iota(&mut self, view: View, space: Space) -> E<'b> {
+        self.counter(view, space).1
+    }
+
+    /// The operand that counts the index to which `view` maps a point of the space, and its load.
+    pub fn counter(&mut self, view: View, space: Space) -> (usize, E<'b>) {
         let (source, dtype) = (Source::Iota, DType::I32);
-        self.load(Operand { source, dtype, space, view, clamp: false })
+        let at = self.operand(Operand { source, dtype, space, view, clamp: false });
+        (at.into(), self.builder.load(at, dtype.lane()))
     }
 
     /// The position of an operand that is there as a whole.

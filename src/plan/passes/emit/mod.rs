@@ -21,7 +21,8 @@ use crate::base::shape::{Move, View};
 use crate::expr::{Builder, Ref};
 use crate::ops::Op;
 use crate::plan::passes::failure_sites::Sites;
-use crate::plan::step::{Cost, Space, Step, StepOutput, ValueId};
+use crate::plan::step::{Cost, Step};
+use crate::plan::step_parts::{Lookup, Space, StepOutput, ValueId};
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
 /// `None` where a path that fusion checked is no view after all.
@@ -44,10 +45,11 @@ pub(crate) fn step(
         anchor: group.anchor.or_else(|| is_heavy(&ir.nodes[group.root].op).then_some(group.root)),
         leaves: Leaves::new(&builder),
         known: HashMap::new(),
+        lookups: Vec::new(),
     };
     let form = emitter.form(group)?;
     let outputs = emitter.outputs(group)?;
-    let Leaves { operands, scalars, .. } = emitter.leaves;
+    let Emitter { leaves: Leaves { operands, scalars, .. }, lookups, .. } = emitter;
     Some(Step {
         ops: names(ir, &group.ops),
         place: ir.nodes[group.root].place,
@@ -56,6 +58,7 @@ pub(crate) fn step(
         operands,
         scalars,
         outputs,
+        lookups,
         scratch: None,
         cost: Cost::default(),
     })
@@ -86,6 +89,7 @@ struct Emitter<'a, 'b> {
     leaves: Leaves<'b>,
     /// Values emitted before, by the way from there to the space.
     known: HashMap<(Ix, Path, Space), Ref>,
+    lookups: Vec<Lookup>,
 }
 
 impl Emitter<'_, '_> {

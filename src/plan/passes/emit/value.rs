@@ -11,7 +11,7 @@ use crate::plan::passes::expression::apply;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::path::Path;
 use crate::plan::passes::reads::{coordinates, expr_reads};
-use crate::plan::step::{Operand, Source, Space};
+use crate::plan::step_parts::{Operand, Source, Space};
 
 impl<'b> Emitter<'_, 'b> {
     /// The value of `ix` at the end of `path`: loaded, taken from the form, or computed.

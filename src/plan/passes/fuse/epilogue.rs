@@ -7,7 +7,7 @@ use crate::plan::passes::ir::{Ir, Ix};
 use crate::plan::passes::reads::{
     Read, epilogue_space, expr_reads, into_epilogue, is_heavy, reads_position, takes_epilogue,
 };
-use crate::plan::step::Space;
+use crate::plan::step_parts::Space;
 
 impl Pass<'_> {
     /// For each value whether it maps, element by element, what one heavy kernel made for it alone.

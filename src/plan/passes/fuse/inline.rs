@@ -6,7 +6,7 @@ use crate::plan::passes::failure_sites;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::lookup;
 use crate::plan::passes::reads::{Read, expr_reads, is_heavy, knows_position, table_read};
-use crate::plan::step::Space;
+use crate::plan::step_parts::Space;
 
 /// No kernel computes more operations than this: compilers take longer than linear time. What is written as many
 /// [counts](operations) as many.

@@ -7,7 +7,7 @@ use crate::ops::Op;
 use crate::plan::passes::expression;
 use crate::plan::passes::ir::{IrNode, Ix};
 use crate::plan::passes::reads::{Read, attention_dims, expr_reads};
-use crate::plan::step::Space;
+use crate::plan::step_parts::Space;
 
 /// Queries that are one tile of every attention.
 const FEW_QUERIES: usize = 32;

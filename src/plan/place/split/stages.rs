@@ -7,7 +7,7 @@ use crate::cost::{Backend, Residence};
 use crate::error::PlanError;
 use crate::graph::{Brought, Graph, Part};
 use crate::plan::place::assign::{Assignment, Origin};
-use crate::plan::step::ValueId;
+use crate::plan::step_parts::ValueId;
 use crate::plan::{Plan, plan};
 
 /// When each step runs, and where each value is made.

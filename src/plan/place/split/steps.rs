@@ -3,7 +3,7 @@
 use super::{Made, Sides, Split, SplitPart, Stage, Supply};
 use crate::cost::{Aspect, Backend, Residence};
 use crate::plan::place::assign::{Costs, Flow, Origin, Problem};
-use crate::plan::step::ValueId;
+use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Plan};
 
 /// Transfers of no more bytes take as long as they would with one byte.

@@ -1,9 +1,7 @@
-//! How an attention is shared out on a GPU.
+//! The choice of an attention's schedule by its sizes.
 
-use crate::base::shape::points;
+use super::schedule::{AttentionLayout, AttentionSchedule, AttentionSizes};
 use crate::cost::{Limits, MatrixUnits};
-use crate::plan::forms::AttentionForm;
-use crate::plan::forms::schedule_types::{AttentionLayout, AttentionSchedule};
 
 /// Workgroups of many queries, and threads in all, that keep a large GPU busy: two a core of an H200, which has 132.
 const GROUPS: usize = 264;
@@ -43,9 +41,9 @@ const STRIP_LANES: usize = 8;
 const STRIP_ELEMENTS: usize = 16;
 
 /// The schedule for an attention of such sizes.
-pub(crate) fn schedule(form: &AttentionForm, limits: &Limits) -> AttentionSchedule {
-    let &AttentionForm { queries, keys, width, out, .. } = form;
-    let count = points(&form.batch);
+pub(super) fn schedule(form: &AttentionSizes, limits: &Limits) -> AttentionSchedule {
+    let &AttentionSizes { queries, keys, width, out, .. } = form;
+    let count = form.count;
     let groups = |s: &AttentionSchedule| {
         count.saturating_mul(queries.div_ceil(s.rows)).saturating_mul(out.div_ceil(s.columns))
     };
@@ -76,12 +74,12 @@ pub(crate) fn schedule(form: &AttentionForm, limits: &Limits) -> AttentionSchedu
     schedule
 }
 
-fn columns(form: &AttentionForm) -> usize {
+fn columns(form: &AttentionSizes) -> usize {
     form.out.next_multiple_of(32).clamp(32, COLUMNS)
 }
 
 /// The schedules in which each thread multiplies, those of many queries first.
-fn by_threads(form: &AttentionForm) -> Vec<AttentionSchedule> {
+fn by_threads(form: &AttentionSizes) -> Vec<AttentionSchedule> {
     let columns = columns(form);
     let tiles = if columns > NARROW { &WIDE_TILES[..] } else { &TILES };
     let tiles = tiles.iter().rev().filter(|(from, ..)| form.queries >= *from);
@@ -97,7 +95,7 @@ fn by_threads(form: &AttentionForm) -> Vec<AttentionSchedule> {
 }
 
 /// Those for matrix units, if the target has them and they can serve.
-fn on_units(form: &AttentionForm, limits: &Limits) -> Vec<AttentionSchedule> {
+fn on_units(form: &AttentionSizes, limits: &Limits) -> Vec<AttentionSchedule> {
     let columns = columns(form);
     let serves = |units: &MatrixUnits| {
         form.halves
@@ -126,8 +124,8 @@ fn on_units(form: &AttentionForm, limits: &Limits) -> Vec<AttentionSchedule> {
 }
 
 /// That for few queries, if the target has subgroups for it and a thread can hold what it must.
-fn strips(form: &AttentionForm, limits: &Limits) -> Option<AttentionSchedule> {
-    let &AttentionForm { queries, width, out, .. } = form;
+fn strips(form: &AttentionSizes, limits: &Limits) -> Option<AttentionSchedule> {
+    let &AttentionSizes { queries, width, out, .. } = form;
     if !(1..=STRIP_QUERIES).contains(&queries) {
         return None;
     }
@@ -150,30 +148,13 @@ fn strips(form: &AttentionForm, limits: &Limits) -> Option<AttentionSchedule> {
 
 #[cfg(test)]
 mod tests {
-    use smallvec::SmallVec;
-
     use super::*;
     use crate::cost::Subgroups;
-    use crate::expr::Ref;
 
     const KEYS: usize = 5000;
 
-    fn attention(queries: usize, width: usize, out: usize) -> AttentionForm {
-        AttentionForm {
-            batch: SmallVec::from_slice(&[3]),
-            queries,
-            keys: KEYS,
-            width,
-            out,
-            q: Ref(0),
-            k: Ref(1),
-            v: Ref(2),
-            mask: None,
-            scale: 0,
-            causal: None,
-            halves: false,
-            schedule: AttentionSchedule::least(),
-        }
+    fn attention(queries: usize, width: usize, out: usize) -> AttentionSizes {
+        AttentionSizes { count: 3, queries, keys: KEYS, width, out, halves: false }
     }
 
     /// Limits of a device whose subgroups have at least so many threads.

@@ -1,19 +1,44 @@
-//! Look-ups of four neighbours at once: where the elements that the lanes of a quad fetch lie next to each other, as in
+//! Look-ups of four neighbours at once: if the elements that the lanes of a quad fetch lie next to each other, as in
 //! the rows of a table, their position is computed once, and they are loaded as a vector.
 
+use super::space::MapSpace;
 use crate::base::dtype::Ty;
-use crate::codegen::map::Space;
 use crate::expr::{Binary, Const, Failure, Node, Ref};
-use crate::plan::{Operand, Source, Step};
+use crate::plan::step_parts::{Operand, Source, StepParts};
 
 /// A fetch of four neighbours.
-pub(crate) struct Four {
-    /// The operand that stands for what is fetched.
-    pub operand: usize,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct VectorFetch {
+    /// The [`Node::Fetch`] of an element.
+    pub fetch: Ref,
     /// The operand that is fetched from.
     pub table: usize,
     /// The position of the first lane.
     pub position: Ref,
+}
+
+impl VectorFetch {
+    /// Fetches of a map, at most.
+    pub const MOST: usize = 4;
+
+    /// All fetches of four neighbours. `space` has a last axis of whole quads.
+    pub fn find(space: &MapSpace, parts: &StepParts<'_>) -> Vec<Self> {
+        let fetches = parts.expr.reachable(&parts.roots()).into_iter().filter_map(|fetch| {
+            let Node::Fetch(table, position) = parts.expr.node(fetch) else { return None };
+            Some(Self { fetch, table: table.into(), position })
+        });
+        fetches.filter(|fetch| fetch.is_of_neighbours(space, parts)).take(Self::MOST).collect()
+    }
+
+    fn is_of_neighbours(&self, space: &MapSpace, parts: &StepParts<'_>) -> bool {
+        let source = parts.operands[self.table].source;
+        let by_lane = parts
+            .operands
+            .iter()
+            .any(|operand| operand.source != source && operand.source.value() == source.value());
+        let is_empty = parts.operands[self.table].view.dims.contains(&0);
+        !by_lane && !is_empty && (Walk { parts, space }).along(self.position) == Along::Ones
+    }
 }
 
 /// How a number goes on from lane to lane of a quad.
@@ -28,39 +53,9 @@ enum Along {
     Otherwise,
 }
 
-/// The step with loads in place of all fetches of four neighbours, and what these are. `space` has a last axis of whole
-/// quads.
-pub(crate) fn find(step: &Step, space: &Space) -> (Step, Vec<Four>) {
-    let mut step = step.clone();
-    let mut fours = Vec::new();
-    let roots: Vec<Ref> = step.outputs.iter().map(|output| output.root).collect();
-    for r in step.expr.reachable(&roots) {
-        let Node::Fetch(table, position) = step.expr.node(r) else { continue };
-        let table = usize::from(table);
-        let source = step.operands[table].source;
-        let by_lane = step
-            .operands
-            .iter()
-            .any(|operand| operand.source != source && operand.source.value() == source.value());
-        if by_lane || step.operands[table].view.dims.contains(&0) || fours.len() == PLACES.len() {
-            continue;
-        }
-        if (Walk { step: &step, space }).along(position) == Along::Ones {
-            let operand = step.operands.len();
-            step.operands.push(step.operands[table].clone());
-            step.expr.load_instead(r, operand as u16);
-            fours.push(Four { operand, table, position });
-        }
-    }
-    (step, fours)
-}
-
-/// The names of the functions that compute positions.
-pub(crate) const PLACES: [&str; 4] = ["place0", "place1", "place2", "place3"];
-
 struct Walk<'a> {
-    step: &'a Step,
-    space: &'a Space,
+    parts: &'a StepParts<'a>,
+    space: &'a MapSpace,
 }
 
 impl Walk<'_> {
@@ -68,10 +63,10 @@ impl Walk<'_> {
         let same = |value: Ref| matches!(self.along(value), Along::Same { .. });
         let when =
             |holds: bool| if holds { Along::Same { fours: false } } else { Along::Otherwise };
-        match self.step.expr.node(r) {
+        match self.parts.expr.node(r) {
             Node::Load(operand) => self.load(operand.into()),
             Node::Scalar(n) => {
-                let scalar = self.step.scalars[usize::from(n)];
+                let scalar = self.parts.scalars[usize::from(n)];
                 let fours = !scalar.dtype().is_float() && scalar.lane_bits().is_multiple_of(4);
                 Along::Same { fours }
             }
@@ -100,7 +95,7 @@ impl Walk<'_> {
     }
 
     fn load(&self, operand: usize) -> Along {
-        let Operand { source, view, .. } = &self.step.operands[operand];
+        let Operand { source, view, .. } = &self.parts.operands[operand];
         let strides = &self.space.axes.strides[self.space.map_of(operand)];
         let Some((lane, others)) = strides.split_last() else { return Along::Otherwise };
         let counts = *source == Source::Iota;

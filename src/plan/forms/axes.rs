@@ -1,9 +1,11 @@
-//! Fewer dimensions for the same walk: axes of size 1 vanish, and neighbours merge where every
+//! Dimensions, and fewer of them for the same elements: axes of size 1 vanish, and neighbouring axes merge if every
 //! index map steps through them as through one.
 
 use smallvec::SmallVec;
 
 use crate::base::shape::points;
+
+pub(crate) type Dims = SmallVec<[usize; 4]>;
 
 /// Dimensions that several index maps share, with each map's strides along them.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,274 @@
+//! Maps whose threads take four neighbours at a time.
+
+use std::fmt::Write;
+
+use super::quad_functions::{self, Done, Loads};
+use crate::base::shape::View;
+use crate::codegen::Dispatch;
+use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::{Function, Kernel, THREADS};
+use crate::expr::Ref;
+use crate::expr::wgsl::type_name;
+use crate::plan::{MapSpace, Source, VectorFetch};
+
+/// Elements that one workgroup computes with a quad a thread.
+const GROUP: usize = THREADS * 4;
+
+/// The names of the functions that compute positions of fetched quads.
+const PLACES: [&str; VectorFetch::MOST] = ["place0", "place1", "place2", "place3"];
+
+/// A quad that is fetched at once.
+pub(super) struct FetchedQuad {
+    /// The operand that stands for the fetched elements.
+    pub operand: usize,
+    pub table: usize,
+    /// The position of the first lane.
+    pub position: Ref,
+}
+
+/// The text of a map's index at the point with the row-major position `i`.
+fn index(
+    kernel: &mut Kernel<'_>,
+    space: &MapSpace,
+    map: usize,
+    offset: i64,
+    coordinates: &[String],
+) -> String {
+    let start = kernel.param(offset);
+    if space.axes.is_linear(map) {
+        return format!("{start} + i");
+    }
+    kernel.index(&start, &space.axes.strides[map], coordinates)
+}
+
+/// The variant whose threads take four neighbours. Where the last axis is a multiple of four, they
+/// never span two rows; else all is walked as one row, with a rest of fewer than four at its end.
+pub(super) struct Quads<'a> {
+    pub space: &'a MapSpace,
+    /// Whether quads keep to rows.
+    in_rows: bool,
+    /// Whether the kernel says `row` and `column` beside `i`.
+    by_row: bool,
+}
+
+impl<'a> Quads<'a> {
+    pub fn new(space: &'a MapSpace) -> Self {
+        Self { space, in_rows: space.has_whole_quads(), by_row: false }
+    }
+
+    /// The variant whose kernel says `row` and `column`.
+    pub fn by_row(space: &'a MapSpace) -> Self {
+        Self { by_row: true, ..Self::new(space) }
+    }
+
+    /// The coordinates of the first of a quad.
+    fn coordinates(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
+        let dims = &self.space.axes.dims;
+        if !self.by_row {
+            return kernel.coordinates("c", "i", dims);
+        }
+        let (text, mut names) = kernel.coordinates("c", "row", &dims[..dims.len() - 1]);
+        names.push("column".to_string());
+        (text, names)
+    }
+
+    /// Whether four neighbours of the map always lie in one aligned quad, by strides and offset.
+    fn is_wide(&self, map: usize, view: &View) -> bool {
+        let axes = &self.space.axes;
+        if self.in_rows {
+            let (outer, lane) = (axes.rank() - 1, self.space.lane_stride(map));
+            return lanes::is_wide(view, lane, &axes.strides[map][..outer]);
+        }
+        axes.is_linear(map) && view.offset % 4 == 0
+    }
+
+    /// Whether `operand` is read in fours. Where there is a rest, the last four may reach past the
+    /// value's elements, but not past its buffer.
+    fn reads_wide(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
+        let step = kernel.step;
+        let by_itself = |o: usize| {
+            let operand = &step.operands[o];
+            let fits = match operand.source {
+                Source::Value(_) if self.in_rows => true,
+                Source::Value(value) => kernel.can_round_up(value, 4),
+                Source::Iota | Source::Table(_) | Source::Failures => false,
+            };
+            fits && self.is_wide(self.space.map_of(o), &operand.view)
+        };
+        lanes::binds_wide(kernel, &self.space.operands, operand, by_itself)
+    }
+
+    /// Binds outputs and operands. For each operand, whether it is read in fours.
+    pub fn bind(&self, kernel: &mut Kernel<'_>) -> Vec<bool> {
+        let wide: Vec<bool> = (0..kernel.step.operands.len())
+            .map(|o| self.space.operands.contains(&o) && self.reads_wide(kernel, o))
+            .collect();
+        kernel.bind_outputs(|_| true);
+        kernel.bind_operands(&self.space.operands, |operand| wide[operand]);
+        wide
+    }
+
+    pub fn lower(
+        &self,
+        mut kernel: Kernel<'_>,
+        function: &Function,
+        each: usize,
+        fetched: &[FetchedQuad],
+    ) -> Dispatch {
+        let elements = self.space.axes.len();
+        let wide = self.bind(&mut kernel);
+        fetched.iter().for_each(|quad| kernel.bind_fours(quad.table));
+        let count = kernel.size(elements);
+        let mut loads = Loads::default();
+        self.load(&mut kernel, function, &wide, &count, &mut loads);
+        self.fetch(&mut kernel, fetched, &mut loads);
+        let done = self.finish(&mut kernel, function, &loads, &count);
+        let group = (GROUP * each).to_string();
+        let holes = [
+            ("functions", &*[loads.functions.as_str(), &function.text].join("\n")),
+            ("group", &group),
+            ("quad", &quad_functions::functions("", &loads, &done)),
+            ("elements", &count),
+            ("quads", &several(each, &count)),
+            ("tell", kernel.tell()),
+        ];
+        let groups = elements.div_ceil(GROUP * each);
+        kernel.dispatch(include_str!("../../../shaders/map.wgsl"), &holes, "", groups)
+    }
+
+    /// Statements that load the operands of a quad.
+    pub fn load(
+        &self,
+        kernel: &mut Kernel<'_>,
+        function: &Function,
+        wide: &[bool],
+        count: &str,
+        out: &mut Loads,
+    ) {
+        let space = self.space;
+        out.held = vec![Held::One; kernel.step.operands.len()];
+        let mut coordinates = Vec::new();
+        if self.in_rows && space.needs_coordinates() {
+            (out.text, coordinates) = self.coordinates(kernel);
+        }
+        for &operand in &space.operands {
+            let (map, offset) = (space.map_of(operand), kernel.step.operands[operand].view.offset);
+            let (text, held) = if self.in_rows || wide[operand] || space.axes.is_uniform(map) {
+                let at = index(kernel, space, map, offset, &coordinates);
+                let stride = if self.in_rows { space.lane_stride(map) } else { 1 };
+                let stride = if space.axes.is_uniform(map) { 0 } else { stride };
+                lanes::load(kernel, operand, &at, stride, wide[operand])
+            } else {
+                self.load_apart(kernel, operand, count, &mut out.functions)
+            };
+            let ty = type_name(kernel.step.operands[operand].dtype.lane());
+            let ty = if held == Held::Four { format!("vec4<{ty}>") } else { ty.to_string() };
+            out.text.push_str(&text);
+            if function.operands.contains(&operand) {
+                out.hand_over(operand, &ty);
+            }
+            out.held[operand] = held;
+        }
+    }
+
+    /// Loads what is fetched in fours.
+    fn fetch(&self, kernel: &mut Kernel<'_>, fetched: &[FetchedQuad], out: &mut Loads) {
+        for (quad, name) in fetched.iter().zip(PLACES) {
+            let FetchedQuad { operand, table, position } = *quad;
+            let place = kernel.function(name, &[position], None);
+            let at = place.call("", |o| match out.held[o] {
+                Held::One => format!("x{o}"),
+                Held::Four => format!("x{o}.x"),
+            });
+            let _ = writeln!(out.text, "let x{operand} = fetch{table}_fours(u32({at}));");
+            let _ = writeln!(out.functions, "{}", place.text);
+            let ty = type_name(kernel.step.operands[operand].dtype.lane());
+            out.hand_over(operand, &format!("vec4<{ty}>"));
+            out.held[operand] = Held::Four;
+        }
+    }
+
+    /// The loads of four lanes, each at coordinates of its own.
+    fn load_apart(
+        &self,
+        kernel: &mut Kernel<'_>,
+        operand: usize,
+        count: &str,
+        functions: &mut String,
+    ) -> (String, Held) {
+        let space = self.space;
+        let (map, view) = (space.map_of(operand), &kernel.step.operands[operand].view);
+        let offset = view.offset;
+        let (mut text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
+        let at = index(kernel, space, map, offset, &coordinates);
+        let ty = type_name(kernel.step.operands[operand].dtype.lane());
+        let _ = writeln!(text, "return {};", kernel.load(operand, &at));
+        let body = indent(&text);
+        let _ = writeln!(functions, "fn load{operand}(i: u32) -> {ty} {{\n{body}}}\n");
+        let lanes =
+            [0, 1, 2, 3].map(|k| format!("load{operand}(min(i + {k}u, {count} - 1u))")).join(", ");
+        (format!("let x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
+    }
+
+    /// What computes the four results, and what stores them.
+    pub fn finish(
+        &self,
+        kernel: &mut Kernel<'_>,
+        function: &Function,
+        loads: &Loads,
+        count: &str,
+    ) -> Done {
+        let mut done = Done::default();
+        for (k, lane) in lanes::LANES.iter().enumerate() {
+            let live = if self.in_rows { "true" } else { &format!("{count} - i > {k}u") };
+            let call = function.call_if(live, "", |o| match loads.held[o] {
+                Held::One => format!("quad.x{o}"),
+                Held::Four => format!("quad.x{o}.{lane}"),
+            });
+            let _ = writeln!(done.results, "let result_{lane} = {call};");
+        }
+        let (mut stores, mut rest) = (String::new(), String::new());
+        for (output, result) in function.results.iter().enumerate() {
+            done.hand_over(output, type_name(kernel.root_type(output)), result);
+            let values = lanes::LANES.map(|lane| format!("done.y{output}.{lane}"));
+            stores.push_str(&kernel.store_quad(output, "i / 4u", &values));
+            let store = |(k, value): (usize, &String)| {
+                let store = kernel.store_lane(output, "i / 4u", lanes::LANES[k], value);
+                format!("if {count} - i > {k}u {{\n    {store}}}\n")
+            };
+            rest.extend(values.iter().enumerate().take(3).map(store));
+        }
+        done.stores = if self.in_rows {
+            stores
+        } else {
+            let (stores, rest) = (indent(&stores), indent(&rest));
+            format!("if {count} - i >= 4u {{\n{stores}}} else {{\n{rest}}}\n")
+        };
+        done
+    }
+}
+
+/// Statements that compute `each` quads, all of which are loaded, and looked up, before the first is stored: drivers
+/// move no load to before a store. Past the end, the first quad is computed again.
+fn several(each: usize, count: &str) -> String {
+    if each == 1 {
+        return "store(i, compute(i, load(i)));\n".to_string();
+    }
+    let mut text = "let i0 = i;\nlet quad0 = load(i);\n".to_string();
+    for k in 1..each {
+        let apart = k * GROUP;
+        let _ = write!(
+            text,
+            "let i{k} = select(i, i + {apart}u, i + {apart}u < {count});\nlet quad{k} = load(i{k});\n"
+        );
+    }
+    for k in 0..each {
+        let _ = writeln!(text, "let done{k} = compute(i{k}, quad{k});");
+    }
+    text.push_str("store(i, done0);\n");
+    for k in 1..each {
+        let _ = write!(text, "if i{k} > i {{\n    store(i{k}, done{k});\n}}\n");
+    }
+    text
+}

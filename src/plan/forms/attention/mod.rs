@@ -1,0 +1,114 @@
+//! The form of attentions.
+
+mod choice;
+mod schedule;
+
+use self::schedule::AttentionSizes;
+pub(crate) use self::schedule::{AttentionLayout, AttentionSchedule};
+use super::axes::Dims;
+use super::tally::{Tally, count};
+use super::{KernelForm, join};
+use crate::base::shape::points;
+use crate::cost::{Kind, Work};
+use crate::expr::Ref;
+use crate::ops::RowKind;
+use crate::plan::Target;
+use crate::plan::step_parts::{Space, StepParts};
+
+/// Seconds in which a workgroup of an attention is done with a key, for each element of a key and a value: those of the
+/// next wait for it. Between 0.5 and 1.1 µs for 64 and 64, measured on an H200.
+const KEY_SECONDS: f64 = 0.8e-6 / 128.0;
+/// Seconds in which a workgroup of strips is done with the keys that it takes at a time: once what memory takes to
+/// answer, and a few shuffles. Estimated, not measured.
+const STRIP_SECONDS: f64 = 1.5e-6;
+
+/// Σⱼ e^(sᵢⱼ − greatest) vⱼ / Σⱼ e^(sᵢⱼ − greatest) with sᵢⱼ = scale·Σₑ q·k + mask, for `q` over space Query =
+/// `batch ++ [queries, width]`, `k` over space Key = `batch ++ [keys, width]`, `v` over space Value =
+/// `batch ++ [keys, out]` and `mask` over space Scores = `batch ++ [queries, keys]`; outputs over
+/// `batch ++ [queries, out]`, with the quotient as `Acc`, 0 where no score is above −∞. `scale` is a position in
+/// the step's scalars.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AttentionForm {
+    pub batch: Dims,
+    pub queries: usize,
+    pub keys: usize,
+    pub width: usize,
+    pub out: usize,
+    pub q: Ref,
+    pub k: Ref,
+    pub v: Ref,
+    pub mask: Option<Ref>,
+    pub scale: u16,
+    /// Where it is given, keys after i + this are left out for query i.
+    pub causal: Option<i64>,
+    /// Whether queries, keys and values are `f16`, or would be rounded to it.
+    pub halves: bool,
+    pub schedule: AttentionSchedule,
+}
+
+impl KernelForm for AttentionForm {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Product
+    }
+
+    fn dims(&self, space: Space) -> Vec<usize> {
+        let Self { batch, queries, keys, width, out, .. } = self;
+        match space {
+            Space::Query => join(batch, &[*queries, *width]),
+            Space::Key => join(batch, &[*keys, *width]),
+            Space::Value => join(batch, &[*keys, *out]),
+            Space::Scores => join(batch, &[*queries, *keys]),
+            _ => join(batch, &[*queries, *out]),
+        }
+    }
+
+    fn points(&self) -> u64 {
+        let sides = [self.width.max(self.out), self.queries.max(self.keys)];
+        (points(&self.batch) as u64).saturating_mul(points(&sides) as u64)
+    }
+
+    fn work(&self, tally: &mut Tally<'_>) {
+        let Self { batch, queries, keys, width, out, q, k, v, mask, causal, .. } = self;
+        let of = |sides: [usize; 2]| count(batch) * count(&sides);
+        tally.evaluate(&[*q], of([*queries, *width]));
+        tally.evaluate(&[*k], of([*keys, *width]));
+        tally.evaluate(&[*v], of([*keys, *out]));
+        let mask: Vec<Ref> = mask.iter().copied().collect();
+        tally.evaluate(&mask, of([*queries, *keys]));
+        tally.results(of([*queries, *out]));
+        // About half of a square is seen.
+        let seen = of([*queries, *keys]) * if causal.is_some() { 0.5 } else { 1.0 };
+        tally.work.row = seen * RowKind::Softmax.flops() as f64;
+        tally.work.product = 2.0 * seen * (width + out) as f64;
+    }
+
+    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) -> Option<u64> {
+        let &mut Self { ref batch, queries, keys, width, out, halves, .. } = self;
+        let count = points(batch);
+        let sizes = AttentionSizes { count, queries, keys, width, out, halves };
+        self.schedule = choice::schedule(&sizes, &target.limits);
+        let parts = self.schedule.parts;
+        (parts > 1).then(|| points(&[parts, count, queries, out + 2]) as u64)
+    }
+
+    fn dispatches(&self) -> u64 {
+        if self.schedule.parts > 1 { 2 } else { 1 }
+    }
+
+    /// However few workgroups there are, each takes its keys one after the other.
+    fn product_seconds(&self, work: &Work, target: &Target) -> Option<f64> {
+        let Self { keys, width, out, schedule, .. } = self;
+        let keys = keys.div_ceil(schedule.parts.max(1));
+        let alone = match schedule.layout {
+            AttentionLayout::Strips { .. } => keys.div_ceil(schedule.keys) as f64 * STRIP_SECONDS,
+            AttentionLayout::Tiles | AttentionLayout::Units(_) => {
+                (keys * (width + out)) as f64 * KEY_SECONDS
+            }
+        };
+        Some(target.profile.gpu.product.seconds(work.product).max(alone))
+    }
+}

@@ -1,0 +1,70 @@
+//! The form of kernels of the user's own.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::axes::Dims;
+use super::tally::{Tally, count};
+use super::{KernelForm, Measure};
+use crate::base::shape::points;
+use crate::cost::Kind;
+use crate::ops::OwnKernel;
+use crate::plan::step_parts::Space;
+
+/// The assumed flops of an element: nothing is known of the kernel.
+const FLOPS: f64 = 64.0;
+
+/// A kernel of the user's own, over tables; its one output, over `dims`, is what it writes, and 0 elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OwnForm {
+    pub kernel: Arc<OwnKernel>,
+    pub dims: Dims,
+    /// By position, operands of the step.
+    pub inputs: SmallVec<[u16; 4]>,
+    /// Whether the kernel has workgroups, and each input elements.
+    pub runs: bool,
+}
+
+impl KernelForm for OwnForm {
+    fn name(&self) -> &'static str {
+        "wgsl"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Own
+    }
+
+    fn dims(&self, _space: Space) -> Vec<usize> {
+        self.dims.to_vec()
+    }
+
+    fn points(&self) -> u64 {
+        points(&self.dims) as u64
+    }
+
+    fn work(&self, tally: &mut Tally<'_>) {
+        tally.work.arithmetic += FLOPS * count(&self.dims);
+    }
+
+    /// The result is filled with zeros first.
+    fn dispatches(&self) -> u64 {
+        1 + u64::from(self.runs)
+    }
+
+    fn measure(&self) -> Measure {
+        Measure::Elements(self.points())
+    }
+
+    fn reads_whole_tables(&self) -> bool {
+        true
+    }
+
+    fn runs_user_code(&self) -> bool {
+        true
+    }
+
+    fn needs_gpu(&self) -> bool {
+        self.kernel.function.is_none()
+    }
+}

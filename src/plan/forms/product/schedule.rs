@@ -1,0 +1,106 @@
+//! The schedules of matrix products on a GPU.
+
+use crate::cost::MatrixUnits;
+
+/// The sizes of a product, `count` of them in the batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProductSize {
+    pub count: usize,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    /// Whether the right operand is one of windows, whose positions take longer to find.
+    pub windows: bool,
+}
+
+/// How a GPU kernel shares out a matrix product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ProductSchedule {
+    pub layout: ProductLayout,
+    /// Parts that k is cut into; with more than one, partial sums go to the scratch memory and a second
+    /// dispatch adds them.
+    pub parts: usize,
+}
+
+impl Default for ProductSchedule {
+    fn default() -> Self {
+        let tile = Tile { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 };
+        Self { layout: ProductLayout::Tiles(tile), parts: 1 }
+    }
+}
+
+/// What multiplies, and which part of the result a workgroup computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ProductLayout {
+    /// Scalar units, a block of the result in each thread's registers.
+    Tiles(Tile),
+    /// Scalar units, for few rows: each element of the right operand is read once.
+    Strips(Strip),
+    /// Matrix units, a block of the result in each subgroup's.
+    Units(UnitTile),
+}
+
+/// `bm × bn` of the result a workgroup, `bk` of k at a time, `tm × tn` of the result a thread. All but `tm` are
+/// multiples of four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tile {
+    pub bm: usize,
+    pub bn: usize,
+    pub bk: usize,
+    pub tm: usize,
+    pub tn: usize,
+}
+
+/// `rows` of the result (all there are), and `quads` fours of columns a workgroup, whose threads in `slices`
+/// share k. Where the right operand lies along k, each thread takes four of k at a time, and `quads` single columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Strip {
+    pub rows: usize,
+    pub quads: usize,
+    /// A power of two.
+    pub slices: usize,
+}
+
+impl Strip {
+    /// Fours of k that a thread reads at once.
+    pub const UNROLLED: usize = 4;
+
+    /// Elements of k that the workgroup reads in one round.
+    pub fn unit(&self) -> usize {
+        self.slices * 4 * Self::UNROLLED
+    }
+}
+
+/// `bm × bn` of the result a workgroup, `bk` of k at a time, `wm × wn` of the result a subgroup; all are multiples of
+/// the units' side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UnitTile {
+    pub bm: usize,
+    pub bn: usize,
+    pub bk: usize,
+    pub wm: usize,
+    pub wn: usize,
+    /// Whether `f32` operands are multiplied as sums of two `f16`.
+    pub split: bool,
+    /// What multiplies.
+    pub units: MatrixUnits,
+}
+
+impl UnitTile {
+    /// Halves between the end of one row of a tile in workgroup memory and the start of the next, which spread a
+    /// column over the banks.
+    pub const PAD: usize = 8;
+
+    /// Workgroup memory that the kernel takes: both tiles, however they lie, and a square of the result a subgroup.
+    pub fn workgroup_bytes(&self) -> u64 {
+        let parts = if self.split { 2 } else { 1 };
+        let halves = |outer: usize| {
+            let (a, b) =
+                (outer * (self.bk * parts + Self::PAD), self.bk * (outer * parts + Self::PAD));
+            a.max(b)
+        };
+        let square = (self.units.side as usize).pow(2);
+        let squares = (self.bm / self.wm) * (self.bn / self.wn) * square * 4;
+        (2 * (halves(self.bm) + halves(self.bn)) + squares) as u64
+    }
+}

@@ -1,0 +1,175 @@
+//! The form of reductions.
+
+mod axes;
+mod windows;
+
+pub(crate) use self::axes::ReduceAxes;
+pub(crate) use self::windows::{Met, WindowLanes, Windows};
+use super::axes::Dims;
+use super::tally::{Tally, count};
+use super::{KernelForm, join};
+use crate::base::shape::{View, points};
+use crate::cost::Kind;
+use crate::expr::Ref;
+use crate::ops::Combine;
+use crate::plan::Target;
+use crate::plan::step_parts::{Space, StepParts};
+
+/// Threads that fill a large GPU, about half of what the 132 cores of an H200 hold; a reduction of columns with fewer
+/// results is split until it has as many. More of them have less to add each, and leave more partial results.
+const FILL: usize = 1 << 17;
+/// Columns from which on neighbouring threads read neighbouring elements of one row: 32 of 4 bytes are a cache line.
+const SIDE_BY_SIDE: usize = 32;
+/// Columns of this length are read row by row even where they are few: a second dispatch pays, since there are 512 parts
+/// of 64 elements. Of shorter ones, too few threads would each read a small part of every line.
+const LONG_COLUMN: usize = 1 << 15;
+/// Parts of a column, at most: where there is one result, the 256 threads that put parts together have 32 each. With
+/// more, that takes longer, on one core; with fewer, others have nothing to do before.
+const MOST_PARTS: usize = 8192;
+/// Reduced rows up to this length are one thread's work. In longer ones, what neighbouring threads read lies ever farther
+/// apart; shorter ones would be shared by threads that have an element each.
+const SHORT: usize = 8;
+
+/// Threads of a workgroup that share a row: the most that WebGPU promises.
+const GROUP: usize = 256;
+
+/// `prologue` over main space `outer ++ inner`, combined over `inner`; outputs over `outer`, with
+/// the combination as [`Node::Acc`](crate::expr::Node).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReduceForm {
+    pub combine: Combine,
+    pub outer: Dims,
+    pub inner: Dims,
+    pub prologue: Ref,
+    pub schedule: ReduceSchedule,
+}
+
+/// How a GPU kernel shares out a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ReduceSchedule {
+    /// A workgroup a result, or a thread a result.
+    pub layout: ReduceLayout,
+    /// Parts that each row of `inner` is cut into; with more than one, partial results go to the scratch
+    /// memory and a second dispatch combines them.
+    pub parts: usize,
+    /// Neighbouring results that a thread makes of overlapping windows, if more than one.
+    pub lanes: Option<WindowLanes>,
+}
+
+impl ReduceSchedule {
+    /// A schedule whose threads make one result at a time.
+    pub fn new(layout: ReduceLayout, parts: usize) -> Self {
+        Self { layout, parts, lanes: None }
+    }
+}
+
+/// Who walks along the reduced elements of one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ReduceLayout {
+    /// The threads of a workgroup together: for rows that lie close in memory.
+    Group,
+    /// One thread alone, its neighbours taking the neighbouring results: for columns and short rows.
+    Thread,
+}
+
+impl ReduceForm {
+    /// The schedule, with the results of each thread if the elements are those of windows.
+    fn with_lanes(&self, parts: &StepParts<'_>) -> ReduceSchedule {
+        let by_one = self.schedule.layout == ReduceLayout::Thread && self.schedule.parts == 1;
+        let is_empty = parts.outputs[0].view.dims.contains(&0);
+        let lanes = (by_one && !is_empty).then(|| {
+            let axes = ReduceAxes::new(&self.outer, &self.inner, self.prologue, parts);
+            Windows::cheapest(&axes, parts)
+        });
+        ReduceSchedule { lanes: lanes.flatten(), ..self.schedule }
+    }
+
+    /// The form with the lanes that the plan would choose for its schedule.
+    #[cfg(test)]
+    pub fn laned(mut self, parts: &StepParts<'_>) -> Self {
+        self.schedule = self.with_lanes(parts);
+        self
+    }
+}
+
+impl KernelForm for ReduceForm {
+    fn name(&self) -> &'static str {
+        if self.schedule.lanes.is_some() { "reduce, shared windows" } else { "reduce" }
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Rows
+    }
+
+    fn dims(&self, space: Space) -> Vec<usize> {
+        let inner = if space == Space::Main { &self.inner[..] } else { &[] };
+        join(&self.outer, inner)
+    }
+
+    fn points(&self) -> u64 {
+        (points(&self.outer) as u64).saturating_mul(points(&self.inner) as u64)
+    }
+
+    fn work(&self, tally: &mut Tally<'_>) {
+        let elements = count(&self.outer) * count(&self.inner);
+        tally.evaluate(&[self.prologue], elements);
+        tally.results(count(&self.outer));
+        tally.work.reduce = elements;
+    }
+
+    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) -> Option<u64> {
+        let (outer, inner) = (points(&self.outer), points(&self.inner));
+        let cores = target.profile.cores as usize;
+        self.schedule = reduce_schedule(outer, inner, inner_is_strided(self, parts), cores);
+        self.schedule = self.with_lanes(parts);
+        let parts = self.schedule.parts;
+        (parts > 1).then(|| (parts * outer * self.combine.words()) as u64)
+    }
+
+    fn dispatches(&self) -> u64 {
+        if self.schedule.parts > 1 { 2 } else { 1 }
+    }
+}
+
+fn reduce_schedule(
+    outer: usize,
+    inner: usize,
+    walks_columns: bool,
+    cores: usize,
+) -> ReduceSchedule {
+    if inner <= SHORT || walks_columns && (outer >= SIDE_BY_SIDE || inner >= LONG_COLUMN) {
+        // At least 64 elements a thread, so that parts pay for their second dispatch.
+        let parts = FILL.div_ceil(outer.max(1)).min(inner / 64).clamp(1, MOST_PARTS);
+        return ReduceSchedule::new(ReduceLayout::Thread, parts);
+    }
+    // As many workgroups as run at once, so that none comes late.
+    let wanted = (4 * cores).div_ceil(outer.max(1));
+    let parts = wanted.min(inner / (GROUP * 16)).max(1);
+    ReduceSchedule::new(ReduceLayout::Group, parts)
+}
+
+/// Whether the prologue's largest operand lies so that neighbouring results, not neighbouring
+/// elements of one row, are close in memory: as columns do, and as windows do that touch or overlap.
+fn inner_is_strided(form: &ReduceForm, parts: &StepParts<'_>) -> bool {
+    let ReduceForm { outer, inner, prologue, .. } = form;
+    let span = |view: &View| {
+        view.dims
+            .iter()
+            .zip(&view.strides)
+            .filter(|(_, s)| **s != 0)
+            .fold(1_usize, |span, (&d, _)| span.saturating_mul(d))
+    };
+    let loads = parts.expr.loads(&[*prologue]);
+    let largest = loads.iter().map(|&k| &parts.operands[k].view).max_by_key(|view| span(view));
+    let Some(view) = largest else { return false };
+    // The stride and length of the nearest axis.
+    let nearest = |range: std::ops::Range<usize>| {
+        let moving = range.filter(|&axis| view.dims[axis] > 1 && view.strides[axis] != 0);
+        let axes = moving.map(|axis| (view.strides[axis].unsigned_abs(), view.dims[axis]));
+        axes.min_by_key(|&(stride, _)| stride).unwrap_or((u64::MAX, 1))
+    };
+    let (between, _) = nearest(0..outer.len());
+    let (stride, len) = nearest(outer.len()..outer.len() + inner.len());
+    let windows = len < points(inner) && between <= stride.saturating_mul(len as u64);
+    between < stride || windows && between != u64::MAX
+}

@@ -1,0 +1,62 @@
+//! The form of scans: cumulative sums, products and extremes.
+
+use super::axes::Dims;
+use super::row::RowForm;
+use super::row_parts::row_parts;
+use super::tally::{Tally, count};
+use super::{KernelForm, join, row_points};
+use crate::base::shape::points;
+use crate::cost::Kind;
+use crate::expr::Ref;
+use crate::ops::Combine;
+use crate::plan::Target;
+use crate::plan::step_parts::{Space, StepParts};
+
+/// `prologue` over `outer ++ [len]`; outputs over the same space, with the combination of all up to an
+/// element along `len` as `Acc`. `parts` is what a GPU cuts each row into: with more than one, a first
+/// dispatch leaves the combination of each part in the scratch memory.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ScanForm {
+    pub combine: Combine,
+    pub outer: Dims,
+    pub len: usize,
+    pub prologue: Ref,
+    pub parts: usize,
+}
+
+impl KernelForm for ScanForm {
+    fn name(&self) -> &'static str {
+        "scan"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Rows
+    }
+
+    fn dims(&self, _space: Space) -> Vec<usize> {
+        join(&self.outer, &[self.len])
+    }
+
+    fn points(&self) -> u64 {
+        row_points(&self.outer, self.len)
+    }
+
+    fn work(&self, tally: &mut Tally<'_>) {
+        let elements = count(&self.outer) * self.len as f64;
+        tally.evaluate(&[self.prologue], elements);
+        tally.results(elements);
+        // The parts of a row are added up once more.
+        tally.work.reduce = 2.0 * elements;
+    }
+
+    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
+        let across = parts.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
+        let rows = points(&self.outer);
+        self.parts = row_parts(rows, self.len, across, RowForm::HELD);
+        (self.parts > 1).then(|| (rows * self.parts) as u64)
+    }
+
+    fn dispatches(&self) -> u64 {
+        if self.parts > 1 { 2 } else { 1 }
+    }
+}

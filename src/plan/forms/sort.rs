@@ -1,0 +1,161 @@
+//! The form of sorts.
+
+use super::axes::Dims;
+use super::tally::{Tally, count};
+use super::{KernelForm, Measure, join, row_points};
+use crate::base::dtype::DType;
+use crate::base::shape::points;
+use crate::cost::{Kind, Limits};
+use crate::expr::Ref;
+use crate::ops::key_bits;
+use crate::plan::Target;
+use crate::plan::step_parts::{Space, StepParts};
+
+/// Rows up to this length are sorted in workgroup memory, a key and a position each: 16 KiB, all that WebGPU promises.
+const SORT_GROUP: usize = 2048;
+/// The first so many of a longer row are selected. A workgroup holds 1024 elements, of which 512 come in a round; with
+/// more to keep, less would come between two sorts of what is held.
+const SORT_SELECTED: usize = 256;
+/// Workgroups that select: two on each of an H200's 132 cores.
+const SELECT_GROUPS: usize = 264;
+/// The fewest elements that are worth a workgroup that selects: eight rounds. With fewer, sorts of what is held, and the
+/// candidates of all workgroups, outweigh what is read.
+const SELECT_LEAST: usize = 4096;
+/// Workgroup memory that a sort by votes may take: 8 KiB of counts, 12 of keys, 1 of shifts, and what subgroups hand to
+/// each other. More would halve the workgroups on a core of an H200.
+const SORT_BYTES: u32 = 24 << 10;
+/// Threads of a workgroup.
+const GROUP: usize = 256;
+/// What moving an element of a sort costs, in flops: estimated, not measured.
+const SORT_MOVE: f64 = 16.0;
+
+/// `prologue`, of type `dtype`, over `outer ++ [len]`, in order along `len`; outputs over `outer ++ [count]`: what
+/// their roots, which are over the main space, are at the elements of the first `count` ranks. A root is the
+/// prologue, or else the position along `len`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SortForm {
+    pub outer: Dims,
+    pub len: usize,
+    pub count: usize,
+    pub dtype: DType,
+    pub prologue: Ref,
+    pub descending: bool,
+    pub schedule: SortSchedule,
+}
+
+/// How a GPU sorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SortSchedule {
+    /// A workgroup sorts whole rows in its memory.
+    Group,
+    /// A workgroup finds the first few of a row or, with more than one, of each of this many parts, among which a
+    /// second dispatch selects.
+    Select { parts: usize },
+    /// All by one digit of so many bits of their keys after the other; elements move through the scratch memory. Those
+    /// of equal digits are found by votes of subgroups, or by counters that each thread keeps.
+    Digits { bits: u32, votes: bool },
+}
+
+impl SortSchedule {
+    /// Elements that a workgroup takes of a row.
+    pub fn tile(self) -> usize {
+        256 * if let Self::Digits { votes: true, .. } = self { 12 } else { 8 }
+    }
+
+    /// How often a GPU is dispatched to sort elements of `dtype`.
+    pub fn dispatches(self, dtype: DType) -> u64 {
+        match self {
+            Self::Group | Self::Select { parts: 1 } => 1,
+            Self::Select { .. } => 2,
+            Self::Digits { bits, .. } => 3 * key_bits(dtype).len().div_ceil(bits as usize) as u64,
+        }
+    }
+}
+
+impl SortForm {
+    /// Counts that a workgroup keeps to sort by votes: of 256 digits for each of its eight subgroups of 32.
+    pub const COUNTS: u32 = 2048;
+}
+
+impl KernelForm for SortForm {
+    fn name(&self) -> &'static str {
+        match self.schedule {
+            SortSchedule::Select { .. } => "sort, selection",
+            SortSchedule::Group | SortSchedule::Digits { .. } => "sort",
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Rows
+    }
+
+    fn dims(&self, space: Space) -> Vec<usize> {
+        let len = if space == Space::Main { self.len } else { self.count };
+        join(&self.outer, &[len])
+    }
+
+    fn points(&self) -> u64 {
+        row_points(&self.outer, self.len)
+    }
+
+    fn work(&self, tally: &mut Tally<'_>) {
+        let elements = count(&self.outer) * self.len as f64;
+        tally.evaluate(&[self.prologue], elements);
+        // Elements move about as often as a merge sort would compare them.
+        let moves = f64::from(usize::BITS - self.len.leading_zeros());
+        tally.work.arithmetic += elements * moves * SORT_MOVE;
+    }
+
+    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) -> Option<u64> {
+        let sizes @ [rows, len, count] = [points(&self.outer), self.len, self.count];
+        self.schedule = sort_schedule(rows, len, count, &target.limits);
+        let positions = parts.outputs.iter().any(|output| output.root != self.prologue);
+        sort_words(self.schedule, sizes, positions)
+    }
+
+    fn dispatches(&self) -> u64 {
+        self.schedule.dispatches(self.dtype)
+    }
+
+    fn measure(&self) -> Measure {
+        Measure::Elements(self.points())
+    }
+}
+
+/// Rows that fit are sorted in workgroup memory, the first few of longer ones are selected.
+fn sort_schedule(rows: usize, len: usize, count: usize, limits: &Limits) -> SortSchedule {
+    if len <= SORT_GROUP {
+        return SortSchedule::Group;
+    }
+    if count <= SORT_SELECTED {
+        let wanted = SELECT_GROUPS.div_ceil(rows.max(1));
+        return SortSchedule::Select { parts: wanted.min(len / SELECT_LEAST).max(1) };
+    }
+    let votes = limits.subgroups.filter(|_| limits.workgroup_bytes >= SORT_BYTES);
+    match votes {
+        // Each subgroup of a workgroup has a count of each digit.
+        Some(subgroups) => {
+            let digits = SortForm::COUNTS / (GROUP as u32 / subgroups.least);
+            SortSchedule::Digits { bits: digits.ilog2().min(8), votes: true }
+        }
+        None => SortSchedule::Digits { bits: 2, votes: false },
+    }
+}
+
+/// Memory for candidates with their positions, or for keys (and positions) before and after a digit and for counts.
+fn sort_words(
+    schedule: SortSchedule,
+    [rows, len, count]: [usize; 3],
+    positions: bool,
+) -> Option<u64> {
+    let words = match schedule {
+        SortSchedule::Group | SortSchedule::Select { parts: 1 } => return None,
+        SortSchedule::Select { parts } => rows * parts * count * 2,
+        SortSchedule::Digits { bits, .. } => {
+            let tiles = len.div_ceil(schedule.tile());
+            let copies = if positions { 4 } else { 2 };
+            rows * (len * copies + (1 << bits) * (tiles + 1))
+        }
+    };
+    Some(words as u64)
+}

@@ -1,0 +1,139 @@
+//! The parts of a step: operands, outputs and look-ups.
+
+use smallvec::SmallVec;
+
+use super::Value;
+use crate::base::dtype::{DType, Scalar};
+use crate::base::shape::View;
+use crate::expr::{Expr, Ref};
+
+/// A value with storage, by position in [`Plan::values`](super::Plan).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ValueId(pub u32);
+
+impl ValueId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The space that an operand's view runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    /// The main space of a map, reduction, row, scan or sort form.
+    Main,
+    /// The left operand of a product: `batch ++ [m, k]`.
+    X,
+    /// The right operand of a product: `batch ++ [k, n]`, or `batch` and the axes that k and n are spread over.
+    W,
+    /// The queries of an attention: `batch ++ [queries, width]`.
+    Query,
+    /// Its keys: `batch ++ [keys, width]`.
+    Key,
+    /// Its values: `batch ++ [keys, out]`.
+    Value,
+    /// Its mask: `batch ++ [queries, keys]`.
+    Scores,
+    /// The out space of a reduction (`outer`), product (`batch ++ [m, n]`) or attention (`batch ++ [queries, out]`).
+    Out,
+    /// None: the operand is there as a whole, for [`Node::Fetch`](crate::expr::Node) and
+    /// [`Node::Check`](crate::expr::Node).
+    Whole,
+}
+
+/// What one [`Node::Load`](crate::expr::Node) reads, or what is there as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Operand {
+    pub source: Source,
+    pub dtype: DType,
+    pub space: Space,
+    /// From a point of the space to an element.
+    pub view: View,
+    /// Whether the view may point outside the value (where the expression then ignores what was
+    /// read), so that the index must be clamped to `0..elements`.
+    pub clamp: bool,
+}
+
+/// Where a loaded number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    Value(ValueId),
+    /// The view's index itself, as an `i32`: coordinates as numbers.
+    Iota,
+    /// Any element of a whole value.
+    Table(ValueId),
+    /// Where the run's failures are told.
+    Failures,
+}
+
+impl Source {
+    /// The value that is read.
+    pub fn value(self) -> Option<ValueId> {
+        match self {
+            Self::Value(value) | Self::Table(value) => Some(value),
+            Self::Iota | Self::Failures => None,
+        }
+    }
+}
+
+/// A result of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StepOutput {
+    pub value: ValueId,
+    pub dtype: DType,
+    /// The expression of one element.
+    pub root: Ref,
+    /// From a point of the out space to an element of the value: a permutation of the
+    /// row-major order (which it is for all but row, scan and sort forms over an inner axis).
+    pub view: View,
+}
+
+/// A fetch of one element of a table at a checked index along one axis: the fact that a gather recorded, beside the
+/// expression that computes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lookup {
+    /// The [`Node::Fetch`](crate::expr::Node) of the element.
+    pub fetch: Ref,
+    /// The operand that is the table.
+    pub table: usize,
+    /// The operand that counts the position of the element with index 0.
+    pub first: usize,
+    /// The distance from that element: the checked index times `stride`.
+    pub place: Ref,
+    /// Elements of the table's memory between neighbours along the axis.
+    pub stride: i64,
+    /// Elements of the table along the axis; every index is checked to be below.
+    pub size: usize,
+}
+
+/// The contents of a step around its form, as the form's methods see them.
+#[derive(Clone, Copy)]
+pub(crate) struct StepParts<'a> {
+    pub expr: &'a Expr,
+    pub operands: &'a [Operand],
+    pub scalars: &'a [Scalar],
+    pub outputs: &'a [StepOutput],
+    pub lookups: &'a [Lookup],
+    /// The values that operands and outputs refer to.
+    pub values: &'a [Value],
+}
+
+impl StepParts<'_> {
+    /// The roots of all outputs.
+    pub fn roots(&self) -> SmallVec<[Ref; 2]> {
+        self.outputs.iter().map(|output| output.root).collect()
+    }
+
+    /// The operands that `roots` load, in ascending order.
+    pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
+        let mut operands = self.expr.loads(roots);
+        operands.sort_unstable();
+        operands
+    }
+
+    /// Elements of the value that `operand` reads; none if it reads no value.
+    pub fn elements(&self, operand: usize) -> Option<usize> {
+        let value = self.operands[operand].source.value()?;
+        Some(self.values[value.index()].shape.elements())
+    }
+}
