@@ -11,7 +11,6 @@ mod compiled;
 mod contests;
 #[cfg(feature = "serde")]
 mod keep;
-mod learning;
 #[cfg(feature = "gpu")]
 mod making;
 mod metrics;

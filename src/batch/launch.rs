@@ -105,10 +105,8 @@ impl Run<'_> {
             } else {
                 Ran::Cold
             };
-            let is_trial = turn.is_some_and(|turn| device.tried(turn, ran, || busy.is_alone()));
-            // What is tried is known better than by prediction.
-            if is_warm && !is_trial {
-                device.learn(prepared, stats.run_time, stats.pool_misses > 0, &busy);
+            if let Some(turn) = turn {
+                device.tried(turn, ran, || busy.is_alone());
             }
         }
         drop(busy);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::contests::{Contest, Said, Turn};
-use super::learning::When;
+use super::reckoning::When;
 use super::{Device, Prepared, Targets};
 use crate::cost::{Backend, DeviceProfile, Placement, Ran, Residence, Trial, Way};
 use crate::error::{PlanError, Result};
@@ -196,20 +196,12 @@ impl Device {
         if self.is_free(wanted) { self.0.reckoning.contests.find(graph) } else { None }
     }
 
-    /// Ends a run's part in a trial: it `ran` so, and whether it was alone is told where that is asked. Whether it said
-    /// something there.
-    pub(crate) fn tried(
-        &self,
-        turn: &mut Turn<'_>,
-        ran: Ran,
-        is_alone: impl FnOnce() -> bool,
-    ) -> bool {
-        let said = turn.end(ran, is_alone);
-        if let Said::Which(kept) = said {
+    /// Ends a run's part in a trial: it `ran` so, and `is_alone` is asked if that matters.
+    pub(crate) fn tried(&self, turn: &mut Turn<'_>, ran: Ran, is_alone: impl FnOnce() -> bool) {
+        if let Said::Which(kept) = turn.end(ran, is_alone) {
             self.0.plans.forget_ways(turn.graph(), kept);
             self.keep_profile(When::Soon);
         }
-        said != Said::Nothing
     }
 }
 

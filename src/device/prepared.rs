@@ -108,11 +108,6 @@ impl Prepared {
         if on_gpu { Backend::Gpu } else { Backend::Cpu }
     }
 
-    /// Whether it was made for `targets`.
-    pub fn is_for(&self, targets: &Targets) -> bool {
-        self.revision == targets.revision
-    }
-
     /// Whether it is still what `device` would run where the data of residents lies so: what lies on the GPU alone is
     /// read there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {

@@ -1,7 +1,7 @@
 //! What a step moves and computes, and how long that should take on each side.
 
 use crate::base::shape::{View, points};
-use crate::cost::{Aspect, Backend, Kind, Limits, WINDOW_FLOPS, Work};
+use crate::cost::{Backend, Limits, WINDOW_FLOPS, Work};
 use crate::expr::Ref;
 use crate::ops::RowKind;
 use crate::plan::forms::product::{self, ProductSize, STRIP_ROWS};
@@ -37,22 +37,8 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
         bytes_written: written,
         ..Cost::default()
     };
-    let learned = |side| target.profile.learned.factor(aspect(step, side));
-    let (cpu, gpu) = (learned(Backend::Cpu), learned(Backend::Gpu));
-    step.cost.cpu_seconds = target.profile.cpu.step(&on_cpu) * cpu;
-    step.cost.gpu_seconds = target.profile.gpu.step(&on_gpu) * gpu;
-}
-
-/// What runs of the step teach something about.
-pub(crate) fn aspect(step: &Step, side: Backend) -> Aspect {
-    let kind = match &step.form {
-        Form::Map { .. } => Kind::Map,
-        Form::Reduce(_) | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => Kind::Rows,
-        Form::MatMul(_) | Form::Attention(_) => Kind::Product,
-        Form::Own(_) => Kind::Own,
-    };
-    let Cost { flops, bytes_read, bytes_written, .. } = step.cost;
-    Aspect::new(side, kind, flops as f64 + bytes_read as f64 + bytes_written as f64)
+    step.cost.cpu_seconds = target.profile.cpu.step(&on_cpu);
+    step.cost.gpu_seconds = target.profile.gpu.step(&on_gpu);
 }
 
 /// Bytes of a value that the step's views reach, each counted once.
