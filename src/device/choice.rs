@@ -85,7 +85,9 @@ impl Device {
             other => other,
         };
         let residents: SmallVec<[Residence; 8]> = wanted.residents.iter().map(moved).collect();
-        let near = self.place_beside(wanted, &residents, targets, way)?;
+        let mut near = self.place_beside(wanted, &residents, targets, way)?;
+        // A run that moves data says nothing about the faster way.
+        near.ways.truncate(1);
         let runs = if wanted.is_stateful { 1.0 } else { RUNS_THAT_PAY };
         let saved = runs * (placed.seconds() - near.seconds());
         let pays = saved > seconds_to_move(wanted, &near.planned, targets.profile());

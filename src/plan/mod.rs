@@ -10,6 +10,8 @@ mod explain;
 mod forms;
 mod passes;
 mod place;
+#[cfg(test)]
+pub(crate) mod reference;
 mod schedule;
 mod step;
 

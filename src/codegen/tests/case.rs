@@ -7,6 +7,7 @@ use crate::base::shape::{Shape, View};
 use crate::cost::Backend;
 use crate::expr::{Builder, Ref};
 use crate::graph::NodeId;
+use crate::plan::reference::Reference;
 use crate::plan::{
     AttentionForm, Cost, Form, Home, MatMulForm, Operand, Plan, ReduceForm, RowForm, ScanForm,
     Scratch, SortForm, SortSchedule, Source, Space, Step, StepOutput, Value, ValueId,
@@ -20,6 +21,18 @@ pub(super) struct Case {
     pub data: Vec<Vec<f64>>,
     /// Allowed error, relative to 1 + |expected|.
     pub tolerance: f64,
+}
+
+impl Case {
+    /// The contents of each output.
+    pub fn expected(&self) -> Vec<Vec<f64>> {
+        let values = &self.plan.values;
+        let read = |value: ValueId, at: usize| {
+            let dtype = values[value.index()].dtype;
+            Scalar::new(dtype, self.data[value.index()][at]).into()
+        };
+        Reference { step: &self.step, values, read: &read }.outputs()
+    }
 }
 
 /// A [`Case`] in the making: an expression builder with operands.

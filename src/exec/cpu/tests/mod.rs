@@ -1,13 +1,13 @@
-//! Every form against the oracle: all element types, strided, negative, broadcast and clamped
+//! Every form against its meaning: all element types, strided, negative, broadcast and clamped
 //! views, odd sizes, NaN and infinities.
 
+mod case;
 mod math;
-mod oracle;
 mod plans;
 
 use half::f16;
 
-use self::oracle::{Case, contiguous, floats, matmul, reduce, view};
+use self::case::{Case, contiguous, floats, matmul, reduce, view};
 use crate::base::dtype::{DType, Ty};
 use crate::expr::Builder;
 use crate::ops::{Combine, RowKind};
