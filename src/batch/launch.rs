@@ -105,14 +105,12 @@ impl Run<'_> {
             } else {
                 Ran::Cold
             };
-            let is_trial = turn.is_some_and(|turn| device.tried(turn, ran, || busy.is_alone()));
-            // What is tried is known better than by prediction.
-            if is_warm && !is_trial {
-                device.learn(prepared, stats.run_time, stats.pool_misses > 0, &busy);
+            if let Some(turn) = turn {
+                device.tried(turn, ran, || busy.is_alone());
             }
         }
         drop(busy);
-        if prepared.was_chosen {
+        if prepared.was_chosen || prepared.is_bound_by_data {
             device.measure_some_time();
         }
         finished

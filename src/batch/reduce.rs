@@ -4,10 +4,12 @@ use super::axes::resolve;
 use super::{Axes, BufferId, GpuCommandBatch};
 use crate::base::dtype::{DType, Element, Float, Logical, Numeric, Scalar};
 use crate::error::MistakeKind;
-use crate::ops::{Normalization, Op, Reduction};
+use crate::ops::{Normalization, Op, Reduction, reduce_table, row_table};
 
 macro_rules! reductions {
-    ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident> -> $out:ty;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident> -> $out:ty, combine $combine:ident,
+        empty $empty:expr, ulp $ulp:literal, abs $abs:literal,
+        of ($x:ident) $before:expr, then ($($given:ident),+) $after:expr;)*) => {
         /// Reductions over any axes: one (`1`), several (`[0, -1]`) or all (`..`). The axes vanish from
         /// the shape, or stay with size 1 with [`Axes::keep_dims`].
         impl GpuCommandBatch {
@@ -19,32 +21,26 @@ macro_rules! reductions {
         }
     };
 }
-reductions! {
-    /// The sum. Integers wrap; `f16` is summed in `f32`.
-    sum Sum<Numeric> -> T;
-    /// The arithmetic mean; NaN over no elements.
-    mean Mean<Float> -> T;
-    /// The product. Integers wrap.
-    prod Prod<Numeric> -> T;
-    /// The greatest element; NaN if any is NaN. An empty axis is a mistake.
-    amax Max<Numeric> -> T;
-    /// The least element; NaN if any is NaN. An empty axis is a mistake.
-    amin Min<Numeric> -> T;
-    /// The first position of the greatest element (or of the first NaN); over several axes, its
-    /// position in row-major order. An empty axis is a mistake.
-    argmax Argmax<Numeric> -> u32;
-    /// The first position of the least element (or of the first NaN); over several axes, its
-    /// position in row-major order. An empty axis is a mistake.
-    argmin Argmin<Numeric> -> u32;
-    /// Whether any element is true; false over no elements.
-    any Any<Logical> -> T;
-    /// Whether all elements are true; true over no elements.
-    all All<Logical> -> T;
-    /// log Σ eˣ without overflow; −∞ over no elements.
-    logsumexp LogSumExp<Float> -> T;
-    /// The Euclidean norm √Σx².
-    norm Norm<Float> -> T;
+reduce_table!(reductions);
+
+macro_rules! rows {
+    ($($(#[doc = $doc:literal])* $name:ident $op:ident $(($epsilon:ident: $scalar:ty))?, family $family:literal,
+        words $words:literal, flops $flops:literal;)*) => {
+        /// Row operations along an axis, which may count from the last (−1).
+        impl GpuCommandBatch {
+            $($(#[doc = $doc])*
+            #[track_caller]
+            pub fn $name<T: Float>(&mut self, x: BufferId<T>, axis: isize $(, $epsilon: f32)?) -> BufferId<T> {
+                $(let $epsilon = match check_epsilon($epsilon) {
+                    Ok(epsilon) => epsilon,
+                    Err(what) => return self.mistake(stringify!($name), what),
+                };)?
+                self.normalize(Normalization::$op $(($epsilon))?, x, axis)
+            })*
+        }
+    };
 }
+row_table!(rows);
 
 impl GpuCommandBatch {
     #[track_caller]
@@ -79,69 +75,6 @@ impl GpuCommandBatch {
         }
         let product = self.mul(x, y);
         self.sum(product, ..)
-    }
-
-    /// e^(x − max) / Σ e^(x − max) along `axis`, which may count from the last (−1).
-    #[track_caller]
-    pub fn softmax<T: Float>(&mut self, x: BufferId<T>, axis: isize) -> BufferId<T> {
-        self.normalize(Normalization::Softmax, x, axis)
-    }
-
-    /// x − max − log Σ e^(x − max) along `axis`, which may count from the last (−1). Of an element far above all others,
-    /// whose result is near 0, that is off by a few 2⁻²⁴, not by a few units in its own last place: as in PyTorch, the
-    /// others' terms are added in `f32` to its 1.
-    #[track_caller]
-    pub fn log_softmax<T: Float>(&mut self, x: BufferId<T>, axis: isize) -> BufferId<T> {
-        self.normalize(Normalization::LogSoftmax, x, axis)
-    }
-
-    /// (x − mean) / √(variance + ε) along `axis`, with the variance over n elements (Ba et al., 2016). A
-    /// gain and a bias are a [`mul`](Self::mul) and an [`add`](Self::add), which become part of
-    /// the same kernel. It is a mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which
-    /// overflows past |x − mean| of 1e19.
-    #[track_caller]
-    pub fn layer_norm<T: Float>(
-        &mut self,
-        x: BufferId<T>,
-        axis: isize,
-        epsilon: f32,
-    ) -> BufferId<T> {
-        self.normalize_by("layer_norm", Normalization::LayerNorm, x, axis, epsilon)
-    }
-
-    /// x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019). A gain is a [`mul`](Self::mul),
-    /// which becomes part of the same kernel. It is a mistake if ε is negative or not finite. On a GPU squares
-    /// are taken in `f32`, which overflows past |x| of 1e19.
-    #[track_caller]
-    pub fn rms_norm<T: Float>(&mut self, x: BufferId<T>, axis: isize, epsilon: f32) -> BufferId<T> {
-        self.normalize_by("rms_norm", Normalization::RmsNorm, x, axis, epsilon)
-    }
-
-    /// x / max(√Σx², ε) along `axis`, as PyTorch's `normalize`: rows of length 1, but for those shorter than ε. It is a
-    /// mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which overflows past |x| of 1e19.
-    #[track_caller]
-    pub fn l2_normalize<T: Float>(
-        &mut self,
-        x: BufferId<T>,
-        axis: isize,
-        epsilon: f32,
-    ) -> BufferId<T> {
-        self.normalize_by("l2_normalize", Normalization::L2Normalize, x, axis, epsilon)
-    }
-
-    #[track_caller]
-    fn normalize_by<T: Float>(
-        &mut self,
-        name: &'static str,
-        op: impl FnOnce(Scalar) -> Normalization,
-        x: BufferId<T>,
-        axis: isize,
-        epsilon: f32,
-    ) -> BufferId<T> {
-        match check_epsilon(epsilon) {
-            Ok(epsilon) => self.normalize(op(epsilon), x, axis),
-            Err(what) => self.mistake(name, what),
-        }
     }
 
     #[track_caller]

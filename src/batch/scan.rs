@@ -3,10 +3,11 @@
 use super::axes::resolve;
 use super::{BufferId, GpuCommandBatch};
 use crate::base::dtype::Numeric;
-use crate::ops::{Op, Scan};
+use crate::ops::{Op, Scan, scan_table};
 
 macro_rules! scans {
-    ($($(#[doc = $doc:literal])* $name:ident $op:ident;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident>, combine $combine:ident,
+        ulp $ulp:literal, abs $abs:literal;)*) => {
         /// Scans along `axis`, which may count from the last (−1): each element of the result combines those up to
         /// it, itself included. Backwards is a [`flip`](Self::flip) before and one after.
         ///
@@ -15,22 +16,13 @@ macro_rules! scans {
         impl GpuCommandBatch {
             $($(#[doc = $doc])*
             #[track_caller]
-            pub fn $name<T: Numeric>(&mut self, x: BufferId<T>, axis: isize) -> BufferId<T> {
+            pub fn $name<T: $bound>(&mut self, x: BufferId<T>, axis: isize) -> BufferId<T> {
                 self.scan(Scan::$op, x, axis)
             })*
         }
     };
 }
-scans! {
-    /// The running sum. Integers wrap.
-    cumsum Sum;
-    /// The running product. Integers wrap.
-    cumprod Prod;
-    /// The greatest element so far; NaN from the first NaN on.
-    cummax Max;
-    /// The least element so far; NaN from the first NaN on.
-    cummin Min;
-}
+scan_table!(scans);
 
 impl GpuCommandBatch {
     #[track_caller]

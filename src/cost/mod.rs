@@ -1,6 +1,5 @@
 //! Predicted times: what a device does in a second, and what a step asks of it.
 
-mod corrections;
 mod curve;
 mod learned;
 mod limits;
@@ -11,7 +10,6 @@ mod tile;
 mod trial;
 mod work;
 
-pub(crate) use corrections::{Aspect, Kind, Lessons, steps_off};
 pub use curve::Curve;
 pub use learned::Learned;
 pub(crate) use learned::{MOST_TRIALS, Tried};

@@ -31,8 +31,7 @@ pub struct DeviceProfile {
     /// Rates of the kernels of matrix products on the GPU. For kernels that are not among them, those of a large card
     /// stand in.
     pub tiles: Vec<TileRate>,
-    /// What runs taught since: corrections of the times that follow from the figures above, and which way single graphs
-    /// that are near a tie are faster.
+    /// The trials of single graphs: which way each is faster, where predictions are near a tie.
     #[cfg_attr(feature = "serde", serde(default))]
     pub learned: Learned,
 }
@@ -273,6 +272,22 @@ mod tests {
         let without_gpu = DeviceProfile { measured: true, ..profile };
         let text = without_gpu.to_string();
         assert!(text.ends_with("gpu: none was measured\n") && !text.contains("400"), "{text}");
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_profile_of_an_earlier_version_loads_without_its_corrections() {
+        let profile = DeviceProfile::typical(4);
+        let mut text = serde_json::to_value(&profile).expect("plain data");
+        let tried = r#"{"graph": [1, 2, 3, 4], "trial": {"kept": "Gpu", "nanos": [61, 43, 0], "bouts": 2}}"#;
+        text["learned"] = serde_json::from_str(&format!(
+            r#"{{"corrections": [[[0, 1, 0]], [[0, 0, -2]]], "trials": [{tried}]}}"#
+        ))
+        .expect("JSON");
+        let read: DeviceProfile = serde_json::from_value(text).expect("an earlier profile");
+        assert_eq!(read.learned.trials.len(), 1);
+        assert!(read.learned.to_string().contains("1 on gpu"), "{}", read.learned);
+        assert_eq!(DeviceProfile { learned: Learned::default(), ..read }, profile);
     }
 
     #[test]

@@ -73,18 +73,15 @@ impl DeviceBuilder {
         Self { profile: Some(profile), ..self }
     }
 
-    /// Leaves the profile as it is, whatever runs take, so that each graph runs where it is predicted to be done first,
-    /// always. Otherwise, once the profile was measured or given by hand, runs change it in two ways:
+    /// Tries no graph on both sides: each graph runs where it is predicted to be done first.
     ///
-    /// - Two or three on end that were placed by prediction and took over twice as long, or under half, correct the times
-    ///   that are predicted for work of their kind, side and size, in powers of two and at most 16 times.
-    /// - A graph whose sides are predicted to take about as long is tried on both, and stays where it was faster, as
-    ///   [`Placement::Auto`] tells. The results of the first runs may then differ from those that follow by what the sides
-    ///   differ by: within tolerances.
+    /// Without this call, and once the profile was measured or given by hand, a graph whose sides are predicted to take
+    /// about as long is tried on both and stays where it was faster, as [`Placement::Auto`] describes. The results of the
+    /// first runs may then differ from later ones by as much as the sides differ: within tolerances.
     ///
-    /// Runs that compiled kernels, had to ask for memory or ran beside others teach nothing. What was learned is part of
-    /// the profile, kept on disk with it, and [thrown away](Device::forget_learned) on demand. What a profile that is
-    /// [given](Self::with_profile) has learned before still holds.
+    /// Runs that compile kernels, allocate memory or run beside others do not count. Decided trials are part of the
+    /// profile, are kept on disk with it, and are [forgotten](Device::forget_learned) on demand. The trials of a profile
+    /// that is [given](Self::with_profile) still hold.
     pub fn without_learning(self) -> Self {
         Self { learns_nothing: true, ..self }
     }

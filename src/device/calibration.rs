@@ -101,8 +101,7 @@ impl Device {
 
 impl Inner {
     fn subject(&self) -> Subject {
-        // Probes measure what is there, not what was learned on top of it.
-        let targets = self.reckoning.targets().without_learned();
+        let targets = self.reckoning.targets();
         Subject {
             cpu: targets.cpu.clone(),
             pool: Arc::clone(&self.pool),

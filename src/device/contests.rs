@@ -140,7 +140,7 @@ impl Turn<'_> {
             contest.publish(&trial);
             return Said::Which(trial.kept());
         }
-        if matches!(ran, Ran::Took(_)) { Said::Something } else { Said::Nothing }
+        Said::Nothing
     }
 }
 
@@ -148,8 +148,6 @@ impl Turn<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Nothing,
-    /// How long its way takes.
-    Something,
     /// Which way is kept from now on.
     Which(Option<Way>),
 }

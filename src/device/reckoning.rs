@@ -1,11 +1,12 @@
 //! What a device is reckoned to do: the targets that graphs are planned for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Device;
 use super::contests::Contests;
-use crate::base::sync::{Mutex, MutexGuard, RwLock};
-use crate::cost::{Aspect, Backend, DeviceProfile, Learned, Lessons, Limits};
+use crate::base::sync::{Mutex, RwLock};
+use crate::cost::{Backend, DeviceProfile, Limits};
 use crate::plan::Target;
 
 /// What graphs can be planned for, with the profile as it is known now.
@@ -16,9 +17,7 @@ pub(super) struct Reckoning {
     /// What the profile says of single graphs, which the targets leave out.
     pub contests: Contests,
     /// Held while the profile changes.
-    lessons: Mutex<Lessons>,
-    /// Whether the lessons are, so that most runs need not look.
-    is_unsure: AtomicBool,
+    changing: Mutex<()>,
 }
 
 /// A target for each side of a device.
@@ -34,13 +33,7 @@ impl Reckoning {
     pub fn new(mut profile: DeviceProfile, gpu: Option<Limits>) -> Self {
         let contests = Contests::new(&std::mem::take(&mut profile.learned.trials));
         let targets = RwLock::new(Arc::new(Targets::new(profile, gpu, 0)));
-        Self {
-            targets,
-            revision: AtomicU64::new(0),
-            contests,
-            lessons: Mutex::default(),
-            is_unsure: AtomicBool::new(false),
-        }
+        Self { targets, revision: AtomicU64::new(0), contests, changing: Mutex::default() }
     }
 
     /// The profile with all that was learned.
@@ -64,44 +57,16 @@ impl Reckoning {
         self.change(|_| profile);
     }
 
-    /// Plans from now on are made without what runs taught.
+    /// Forgets the trials of all graphs.
     pub fn forget_learned(&self) {
-        self.change(without_learned);
+        self.change(DeviceProfile::clone);
     }
 
     fn change(&self, change: impl FnOnce(&DeviceProfile) -> DeviceProfile) {
-        let mut lessons = self.lessons();
-        *lessons = Lessons::default();
-        self.is_unsure.store(false, Ordering::Relaxed);
+        let _changing = self.changing.lock();
         let mut profile = change(self.targets().profile());
         self.contests.replace(&std::mem::take(&mut profile.learned.trials));
         self.replace(profile);
-    }
-
-    /// Whether a run says something that was [off by so many steps](crate::cost::steps_off).
-    pub fn is_news(&self, off: f64) -> bool {
-        off != 0.0 || self.is_unsure.load(Ordering::Relaxed)
-    }
-
-    /// Takes note of a run that was off by so many steps, predicted as the sum of `parts` with what `targets` says.
-    /// Whether plans from now on are made with other corrections.
-    pub fn learn(&self, targets: &Targets, parts: &[(Aspect, f64)], off: f64) -> bool {
-        let mut lessons = self.lessons();
-        let profile = targets.profile();
-        if self.targets().revision != targets.revision {
-            return false;
-        }
-        let corrections = lessons.learn(&profile.learned.corrections, parts, off);
-        self.is_unsure.store(lessons.is_unsure(), Ordering::Relaxed);
-        if let Some(corrections) = corrections {
-            let learned = Learned { corrections, ..Learned::default() };
-            self.replace(DeviceProfile { learned, ..profile.clone() });
-        }
-        corrections.is_some()
-    }
-
-    fn lessons(&self) -> MutexGuard<'_, Lessons> {
-        self.lessons.lock()
     }
 
     fn replace(&self, profile: DeviceProfile) {
@@ -128,11 +93,6 @@ impl Targets {
         &self.cpu.profile
     }
 
-    /// The same, as the profile was before it learned.
-    pub fn without_learned(&self) -> Self {
-        Self::new(without_learned(self.profile()), self.gpu_limits(), self.revision)
-    }
-
     fn gpu_limits(&self) -> Option<Limits> {
         self.gpu.as_ref().map(|target| target.limits.clone())
     }
@@ -146,6 +106,34 @@ impl Targets {
     }
 }
 
-fn without_learned(profile: &DeviceProfile) -> DeviceProfile {
-    DeviceProfile { learned: Learned::default(), ..profile.clone() }
+/// When the profile goes to disk.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    Now,
+    /// By a thread of its own.
+    Soon,
+}
+
+impl Device {
+    /// Forgets the trials of all graphs, here and on disk.
+    pub fn forget_learned(&self) {
+        self.0.reckoning.forget_learned();
+        self.0.plans.forget();
+        self.keep_profile(When::Now);
+    }
+
+    /// Keeps the profile on disk, if it was measured here.
+    pub(super) fn keep_profile(&self, when: When) {
+        #[cfg(feature = "serde")]
+        if let (Some(keep), false) = (&self.0.keep, self.0.by_hand)
+            && self.targets().profile().measured
+        {
+            match when {
+                When::Now => keep.disk().save(|| self.profile()),
+                When::Soon => keep.save_soon(|| self.profile()),
+            }
+        }
+        #[cfg(not(feature = "serde"))]
+        let _ = when;
+    }
 }

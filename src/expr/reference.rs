@@ -98,8 +98,18 @@ pub(crate) struct Leaves<'a> {
     pub scalars: &'a [Scalar],
 }
 
-/// The value of `root`, or `None` if it needs a leaf that is not given.
+/// The value of `root`, or `None` if it needs a leaf that is not given, or looks up a table.
 pub(crate) fn evaluate(expr: &Expr, root: Ref, leaves: Leaves<'_>) -> Option<Value> {
+    evaluate_with(expr, root, leaves, &|_, _| None)
+}
+
+/// As [`evaluate`]. `fetch` looks up the element of an operand at a position, if it can.
+pub(crate) fn evaluate_with(
+    expr: &Expr,
+    root: Ref,
+    leaves: Leaves<'_>,
+    fetch: &dyn Fn(u16, Value) -> Option<Value>,
+) -> Option<Value> {
     let mut values: Vec<Option<Value>> = vec![None; root.index() + 1];
     for r in expr.reachable(&[root]) {
         let get = |r: Ref| values[r.index()];
@@ -118,7 +128,7 @@ pub(crate) fn evaluate(expr: &Expr, root: Ref, leaves: Leaves<'_>) -> Option<Val
                 }
             }
             Node::Cast(ty, a) => get(a)?.cast(ty),
-            Node::Fetch(..) => return None,
+            Node::Fetch(operand, position) => fetch(operand, get(position)?)?,
             Node::Check(_, failure) => get(failure.holds)?,
         });
     }

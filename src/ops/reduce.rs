@@ -1,24 +1,48 @@
-//! Reductions: a map before, an associative combination, a map after.
+//! Reductions: a map before, an associative combination, a map after. Each is one row of [`reduce_table!`].
 
 use super::{Accepts, Tolerance};
 use crate::base::dtype::{DType, Ty};
 use crate::expr::E;
 
-/// A reduction, as the user names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Reduction {
-    Sum,
-    Mean,
-    Prod,
-    Max,
-    Min,
-    Argmax,
-    Argmin,
-    Any,
-    All,
-    LogSumExp,
-    Norm,
+/// Hands the table of reductions to the macro `$use`: here to the definitions, and to the macro that makes the methods.
+///
+/// A row is: documentation, whose first paragraph describes the result; name, variant and bound on the element type `T`;
+/// the result's type; how partial results are combined; the result over no elements, if there is one; the error allowed
+/// per √n combined elements, relative to Σ|x|, in units in the last place of an `f32` and in absolute terms; the value
+/// combined for an element; the result, from the combined value and perhaps the number of elements.
+macro_rules! reduce_table {
+    ($use:ident) => { $use! {
+        /// The sum. Integers wrap; `f16` is summed in `f32`.
+        sum Sum<Numeric> -> T, combine Sum, empty Some(0.0), ulp 4.0, abs 1e-7, of (x) x, then (sum) sum;
+        /// The arithmetic mean; NaN over no elements.
+        mean Mean<Float> -> T, combine Sum, empty Some(f64::NAN), ulp 4.0, abs 1e-7,
+            of (x) x, then (sum, count) sum / count;
+        /// The product. Integers wrap.
+        prod Prod<Numeric> -> T, combine Prod, empty Some(1.0), ulp 4.0, abs 1e-7, of (x) x, then (product) product;
+        /// The greatest element; NaN if any is NaN. An empty axis is a mistake.
+        amax Max<Numeric> -> T, combine Max, empty None, ulp 0.0, abs 0.0, of (x) x, then (most) most;
+        /// The least element; NaN if any is NaN. An empty axis is a mistake.
+        amin Min<Numeric> -> T, combine Min, empty None, ulp 0.0, abs 0.0, of (x) x, then (least) least;
+        /// The first position of the greatest element (or of the first NaN); over several axes, its
+        /// position in row-major order. An empty axis is a mistake.
+        argmax Argmax<Numeric> -> u32, combine ArgMax, empty None, ulp 0.0, abs 0.0, of (x) x, then (at) at;
+        /// The first position of the least element (or of the first NaN); over several axes, its
+        /// position in row-major order. An empty axis is a mistake.
+        argmin Argmin<Numeric> -> u32, combine ArgMin, empty None, ulp 0.0, abs 0.0, of (x) x, then (at) at;
+        /// Whether any element is true; false over no elements.
+        any Any<Logical> -> T, combine Max, empty Some(0.0), ulp 0.0, abs 0.0,
+            of (x) x.cast(DType::U32), then (most) most.cast(DType::Bool);
+        /// Whether all elements are true; true over no elements.
+        all All<Logical> -> T, combine Min, empty Some(1.0), ulp 0.0, abs 0.0,
+            of (x) x.cast(DType::U32), then (least) least.cast(DType::Bool);
+        /// log Σ eˣ without overflow; −∞ over no elements.
+        logsumexp LogSumExp<Float> -> T, combine LogSumExp, empty Some(f64::NEG_INFINITY), ulp 8.0, abs 1e-6,
+            of (x) x, then (log) log;
+        /// The Euclidean norm √Σx².
+        norm Norm<Float> -> T, combine Sum, empty Some(0.0), ulp 4.0, abs 1e-7, of (x) x * x, then (sum) sum.sqrt();
+    } };
 }
+pub(crate) use reduce_table;
 
 /// How two partial results become one: what a kernel implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,127 +79,99 @@ impl Combine {
     }
 }
 
-impl Reduction {
-    pub const ALL: [Self; 11] = [
-        Self::Sum,
-        Self::Mean,
-        Self::Prod,
-        Self::Max,
-        Self::Min,
-        Self::Argmax,
-        Self::Argmin,
-        Self::Any,
-        Self::All,
-        Self::LogSumExp,
-        Self::Norm,
-    ];
+/// Everything that there is to know of one reduction.
+pub(crate) struct ReductionDef {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub accepts: Accepts,
+    pub combine: Combine,
+    /// The result over no elements, if there is one.
+    pub of_nothing: Option<f64>,
+    /// The allowed error per √n combined elements, relative to Σ|x|.
+    pub tolerance: Tolerance,
+    /// Whether the result is a position.
+    finds: bool,
+    /// Whether the result depends on the number of elements.
+    counts: bool,
+    before: for<'b> fn(E<'b>) -> E<'b>,
+    after: for<'b> fn(&[E<'b>]) -> E<'b>,
+}
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Mean => "mean",
-            Self::Prod => "prod",
-            Self::Max => "amax",
-            Self::Min => "amin",
-            Self::Argmax => "argmax",
-            Self::Argmin => "argmin",
-            Self::Any => "any",
-            Self::All => "all",
-            Self::LogSumExp => "logsumexp",
-            Self::Norm => "norm",
+macro_rules! define {
+    ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident> -> $out:tt, combine $combine:ident,
+        empty $empty:expr, ulp $ulp:literal, abs $abs:literal,
+        of ($x:ident) $before:expr, then ($combined:ident $(, $count:ident)?) $after:expr;)*) => {
+        /// A reduction.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Reduction { $($op),* }
+
+        impl Reduction {
+            pub const ALL: [Self; [$(stringify!($op)),*].len()] = [$(Self::$op),*];
         }
+
+        /// The definitions, in the order of [`Reduction`].
+        static REDUCTIONS: &[ReductionDef] = &[$(ReductionDef {
+            name: stringify!($name),
+            doc: concat!($($doc, "\n"),*),
+            accepts: Accepts::$bound,
+            combine: Combine::$combine,
+            of_nothing: $empty,
+            tolerance: Tolerance { ulp: $ulp, abs: $abs },
+            finds: matches!(stringify!($out).as_bytes(), b"u32"),
+            counts: { const COUNT: &[&str] = &[$(stringify!($count))?]; !COUNT.is_empty() },
+            before: |$x| $before,
+            after: |given| {
+                let &[$combined $(, $count)?] = given else { unreachable!("`Reduction::after` gives them") };
+                $after
+            },
+        }),*];
+    };
+}
+reduce_table!(define);
+
+impl Reduction {
+    pub fn def(self) -> &'static ReductionDef {
+        &REDUCTIONS[self as usize]
     }
 
-    pub fn doc(self) -> &'static str {
-        match self {
-            Self::Sum => "The sum. Integers wrap; `f16` is summed in `f32`.",
-            Self::Mean => "The arithmetic mean; NaN over no elements.",
-            Self::Prod => "The product. Integers wrap.",
-            Self::Max => "The greatest element; NaN if any is NaN. An empty axis is a mistake.",
-            Self::Min => "The least element; NaN if any is NaN. An empty axis is a mistake.",
-            Self::Argmax => "The first position of the greatest element (or of the first NaN).",
-            Self::Argmin => "The first position of the least element (or of the first NaN).",
-            Self::Any => "Whether any element is true; false over no elements.",
-            Self::All => "Whether all elements are true; true over no elements.",
-            Self::LogSumExp => "log Σ eˣ without overflow; −∞ over no elements.",
-            Self::Norm => "The Euclidean norm √Σx².",
-        }
+    pub fn name(self) -> &'static str {
+        self.def().name
     }
 
     pub fn accepts(self) -> Accepts {
-        match self {
-            Self::Sum | Self::Prod | Self::Max | Self::Min | Self::Argmax | Self::Argmin => {
-                Accepts::Numeric
-            }
-            Self::Mean | Self::LogSumExp | Self::Norm => Accepts::Float,
-            Self::Any | Self::All => Accepts::Logical,
-        }
+        self.def().accepts
     }
 
-    /// The element type of the result.
-    pub fn result(self, dtype: DType) -> DType {
-        match self {
-            Self::Argmax | Self::Argmin => DType::U32,
-            _ => dtype,
-        }
+    pub fn combine(self) -> Combine {
+        self.def().combine
     }
 
     /// The result over no elements, if there is one.
     pub fn of_nothing(self) -> Option<f64> {
-        match self {
-            Self::Sum | Self::Norm | Self::Any => Some(0.0),
-            Self::Prod | Self::All => Some(1.0),
-            Self::Mean => Some(f64::NAN),
-            Self::LogSumExp => Some(f64::NEG_INFINITY),
-            Self::Max | Self::Min | Self::Argmax | Self::Argmin => None,
-        }
+        self.def().of_nothing
     }
 
-    /// Allowed error per √n combined elements, relative to Σ|x|.
-    pub fn tolerance(self) -> Tolerance {
-        match self {
-            Self::Max | Self::Min | Self::Argmax | Self::Argmin | Self::Any | Self::All => {
-                Tolerance { ulp: 0.0, abs: 0.0 }
-            }
-            Self::LogSumExp => Tolerance { ulp: 8.0, abs: 1e-6 },
-            Self::Sum | Self::Mean | Self::Prod | Self::Norm => Tolerance { ulp: 4.0, abs: 1e-7 },
-        }
+    /// The element type of the result.
+    pub fn result(self, dtype: DType) -> DType {
+        if self.def().finds { DType::U32 } else { dtype }
     }
 
-    pub fn combine(self) -> Combine {
-        match self {
-            Self::Sum | Self::Mean | Self::Norm => Combine::Sum,
-            Self::Prod => Combine::Prod,
-            Self::Max | Self::Any => Combine::Max,
-            Self::Min | Self::All => Combine::Min,
-            Self::Argmax => Combine::ArgMax,
-            Self::Argmin => Combine::ArgMin,
-            Self::LogSumExp => Combine::LogSumExp,
-        }
-    }
-
-    /// What is combined for the element `x`.
+    /// The value that is combined for the element `x`.
     pub fn before(self, x: E<'_>) -> E<'_> {
-        match self {
-            Self::Norm => x * x,
-            Self::Any | Self::All => x.cast(DType::U32),
-            _ => x,
-        }
+        (self.def().before)(x)
     }
 
-    /// Whether [`after`](Self::after) wants the number of elements.
+    /// Whether [`after`](Self::after) needs the number of elements.
     pub fn counts(self) -> bool {
-        self == Self::Mean
+        self.def().counts
     }
 
-    /// The result, from what was combined and the number of elements (1 unless it
-    /// [`counts`](Self::counts)).
+    /// The result, from the combined value and the number of elements, which only reductions that
+    /// [count](Self::counts) are given.
     pub fn after<'b>(self, combined: E<'b>, count: Option<E<'b>>) -> E<'b> {
-        match (self, count) {
-            (Self::Mean, Some(count)) => combined / count,
-            (Self::Norm, _) => combined.sqrt(),
-            (Self::Any | Self::All, _) => combined.cast(DType::Bool),
-            _ => combined,
+        match count {
+            Some(count) => (self.def().after)(&[combined, count]),
+            None => (self.def().after)(&[combined]),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The list of all operations, for documentation, tests and tools.
 
-use super::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan};
+use super::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan, Tolerance};
 
 /// What there is to know of an operation from outside.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,39 +23,35 @@ pub struct OpInfo {
 
 /// Every operation, family by family.
 pub fn registry() -> impl Iterator<Item = OpInfo> {
-    let elementwise = ELEMENTWISE.iter().map(|def| OpInfo {
-        name: def.name,
-        family: "elementwise",
-        dtypes: accepted(def.accepts),
-        doc: def.doc.trim(),
-        fusion: ANYTHING,
-        tolerance: (def.tolerance.ulp, def.tolerance.abs),
+    let info = |name, family, accepts, doc, fusion, tolerance: Tolerance| OpInfo {
+        name,
+        family,
+        dtypes: accepted(accepts),
+        doc: summary(doc),
+        fusion,
+        tolerance: (tolerance.ulp, tolerance.abs),
+    };
+    let elementwise = ELEMENTWISE.iter().map(move |def| {
+        info(def.name, "elementwise", def.accepts, def.doc, ANYTHING, def.tolerance)
     });
-    let reduce = Reduction::ALL.iter().map(|op| OpInfo {
-        name: op.name(),
-        family: "reduce",
-        dtypes: accepted(op.accepts()),
-        doc: op.doc(),
-        fusion: AROUND,
-        tolerance: (op.tolerance().ulp, op.tolerance().abs),
-    });
-    let row = RowKind::ALL.iter().map(|op| OpInfo {
-        name: op.name(),
-        family: if *op == RowKind::L2Normalize { "normalization" } else { "row" },
-        dtypes: accepted(Accepts::Float),
-        doc: op.doc(),
-        fusion: AROUND,
-        tolerance: (op.tolerance().ulp, op.tolerance().abs),
-    });
-    let scan = Scan::ALL.iter().map(|op| OpInfo {
-        name: op.name(),
-        family: "scan",
-        dtypes: accepted(op.accepts()),
-        doc: op.doc(),
-        fusion: AROUND,
-        tolerance: (op.tolerance().ulp, op.tolerance().abs),
-    });
+    let reduce = Reduction::ALL
+        .iter()
+        .map(|op| op.def())
+        .map(move |def| info(def.name, "reduce", def.accepts, def.doc, AROUND, def.tolerance));
+    let row = RowKind::ALL
+        .iter()
+        .map(|op| op.def())
+        .map(move |def| info(def.name, def.family, Accepts::Float, def.doc, AROUND, def.tolerance));
+    let scan = Scan::ALL
+        .iter()
+        .map(|op| op.def())
+        .map(move |def| info(def.name, "scan", def.accepts, def.doc, AROUND, def.tolerance));
     elementwise.chain(reduce).chain(row).chain(scan).chain(OTHERS.iter().copied())
+}
+
+/// The first paragraph of an operation's documentation.
+fn summary(doc: &'static str) -> &'static str {
+    doc.split("\n\n").next().unwrap_or(doc).trim()
 }
 
 const fn accepted(accepts: Accepts) -> &'static str {

@@ -1,112 +1,135 @@
-//! Row operations: each element of the result depends on its whole row, which a kernel reads once.
+//! Row operations: each element of the result depends on its whole row, which a kernel reads once. Each is one row of
+//! [`row_table!`].
 
 use super::Tolerance;
 use crate::base::dtype::Scalar;
 
-/// A normalisation of the values along one axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Normalization {
-    Softmax,
-    LogSoftmax,
-    /// With the ε that is added to the variance.
-    LayerNorm(Scalar),
-    /// With the ε that is added to the mean square.
-    RmsNorm(Scalar),
-    /// With the ε that the norm is taken for at the least.
-    L2Normalize(Scalar),
-}
-
-/// A [`Normalization`] without its number: what a kernel implements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum RowKind {
-    /// e^(x − max) / Σ e^(x − max)
-    Softmax,
-    /// x − max − log Σ e^(x − max)
-    LogSoftmax,
-    /// (x − mean) / √(variance + ε), with the variance over n elements
-    LayerNorm,
-    /// x / √(mean of x² + ε)
-    RmsNorm,
-    /// x / max(√Σx², ε)
-    L2Normalize,
-}
-
-impl RowKind {
-    pub const ALL: [Self; 5] =
-        [Self::Softmax, Self::LogSoftmax, Self::LayerNorm, Self::RmsNorm, Self::L2Normalize];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Softmax => "softmax",
-            Self::LogSoftmax => "log_softmax",
-            Self::LayerNorm => "layer_norm",
-            Self::RmsNorm => "rms_norm",
-            Self::L2Normalize => "l2_normalize",
+/// Hands the table of row operations to the macro `$use`: here to the definitions, and to the macro that makes the
+/// methods.
+///
+/// A row is: documentation, whose first paragraph describes the result; name and variant, with the ε of those that have
+/// one; the family in the registry; 32-bit words of the statistics of a part of a row; flops per element, for the cost
+/// model.
+macro_rules! row_table {
+    ($use:ident) => {
+        $use! {
+            /// e^(x − max) / Σ e^(x − max) along `axis`, which may count from the last (−1).
+            softmax Softmax, family "row", words 2, flops 26;
+            /// x − max − log Σ e^(x − max) along `axis`, which may count from the last (−1).
+            ///
+            /// For an element far above all others, whose result is near 0, the error is a few 2⁻²⁴, not a few units in its
+            /// own last place: as in PyTorch, the others' terms are added in `f32` to its 1.
+            log_softmax LogSoftmax, family "row", words 2, flops 26;
+            /// (x − mean) / √(variance + ε) along `axis`, with the variance over n elements (Ba et al., 2016).
+            ///
+            /// A gain and a bias are a [`mul`](Self::mul) and an [`add`](Self::add), which become part of the same kernel. It
+            /// is a mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which overflows past
+            /// |x − mean| of 1e19.
+            layer_norm LayerNorm(epsilon: Scalar), family "row", words 3, flops 8;
+            /// x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019).
+            ///
+            /// A gain is a [`mul`](Self::mul), which becomes part of the same kernel. It is a mistake if ε is negative or not
+            /// finite. On a GPU squares are taken in `f32`, which overflows past |x| of 1e19.
+            rms_norm RmsNorm(epsilon: Scalar), family "row", words 1, flops 4;
+            /// x / max(√Σx², ε) along `axis`, as PyTorch's `normalize`: rows of length 1, but for those shorter than ε.
+            ///
+            /// It is a mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which overflows past |x|
+            /// of 1e19.
+            l2_normalize L2Normalize(epsilon: Scalar), family "normalization", words 1, flops 4;
         }
-    }
+    };
+}
+pub(crate) use row_table;
 
-    pub fn doc(self) -> &'static str {
-        match self {
-            Self::Softmax => "e^(x − max) / Σ e^(x − max) along `axis`.",
-            Self::LogSoftmax => "x − max − log Σ e^(x − max) along `axis`.",
-            Self::LayerNorm => {
-                "(x − mean) / √(variance + ε) along `axis`, the variance over n (Ba et al., 2016)."
-            }
-            Self::RmsNorm => "x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019).",
-            Self::L2Normalize => "x / max(√Σx², ε) along `axis`.",
-        }
-    }
-
+/// Everything that there is to know of one row operation.
+pub(crate) struct RowDef {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub family: &'static str,
+    /// 32-bit words of the statistics of a part of a row.
+    pub words: usize,
+    /// Flops per element, for the cost model.
+    pub flops: u64,
+    pub tolerance: Tolerance,
     /// Whether the kernel reads an ε.
     #[cfg(test)]
-    pub fn has_epsilon(self) -> bool {
-        matches!(self, Self::LayerNorm | Self::RmsNorm | Self::L2Normalize)
+    pub has_epsilon: bool,
+}
+
+macro_rules! define {
+    ($($(#[doc = $doc:literal])* $name:ident $op:ident $(($epsilon:ident: $scalar:ty))?, family $family:literal,
+        words $words:literal, flops $flops:literal;)*) => {
+        /// A normalisation of the values along one axis, with its ε.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Normalization { $($op $(($scalar))?),* }
+
+        /// A [`Normalization`] without its number: the operation that a kernel implements.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum RowKind { $($op),* }
+
+        impl RowKind {
+            pub const ALL: [Self; [$(stringify!($op)),*].len()] = [$(Self::$op),*];
+
+            /// The operation with this ε, if it has one.
+            #[cfg(test)]
+            pub fn with(self, epsilon: Scalar) -> Normalization {
+                let _ = epsilon;
+                match self { $(Self::$op => Normalization::$op $(({ let $epsilon = epsilon; $epsilon }))?),* }
+            }
+        }
+
+        impl Normalization {
+            pub fn kind(self) -> RowKind {
+                match self { $(Self::$op { .. } => RowKind::$op),* }
+            }
+
+            /// The ε of the kinds that have one.
+            pub fn epsilon(self) -> Option<Scalar> {
+                match self {
+                    $(Self::$op $(($epsilon))? => {
+                        let epsilon: &[Scalar] = &[$($epsilon)?];
+                        epsilon.first().copied()
+                    })*
+                }
+            }
+        }
+
+        /// The definitions, in the order of [`RowKind`].
+        static ROWS: &[RowDef] = &[$(RowDef {
+            name: stringify!($name),
+            doc: concat!($($doc, "\n"),*),
+            family: $family,
+            words: $words,
+            flops: $flops,
+            tolerance: Tolerance { ulp: 32.0, abs: 4e-6 },
+            #[cfg(test)]
+            has_epsilon: { const EPSILON: &[&str] = &[$(stringify!($epsilon))?]; !EPSILON.is_empty() },
+        }),*];
+    };
+}
+row_table!(define);
+
+impl RowKind {
+    pub fn def(self) -> &'static RowDef {
+        &ROWS[self as usize]
+    }
+
+    pub fn name(self) -> &'static str {
+        self.def().name
     }
 
     /// 32-bit words of the statistics of a part of a row.
     pub fn words(self) -> usize {
-        match self {
-            Self::Softmax | Self::LogSoftmax => 2,
-            Self::LayerNorm => 3,
-            Self::RmsNorm | Self::L2Normalize => 1,
-        }
+        self.def().words
     }
 
     /// Flops per element, for the cost model.
     pub fn flops(self) -> u64 {
-        match self {
-            Self::Softmax | Self::LogSoftmax => 26,
-            Self::LayerNorm => 8,
-            Self::RmsNorm | Self::L2Normalize => 4,
-        }
-    }
-
-    pub fn tolerance(self) -> Tolerance {
-        Tolerance { ulp: 32.0, abs: 4e-6 }
+        self.def().flops
     }
 }
 
 impl Normalization {
-    pub fn kind(self) -> RowKind {
-        match self {
-            Self::Softmax => RowKind::Softmax,
-            Self::LogSoftmax => RowKind::LogSoftmax,
-            Self::LayerNorm(_) => RowKind::LayerNorm,
-            Self::RmsNorm(_) => RowKind::RmsNorm,
-            Self::L2Normalize(_) => RowKind::L2Normalize,
-        }
-    }
-
-    /// The ε of the kinds that have one.
-    pub fn epsilon(self) -> Option<Scalar> {
-        match self {
-            Self::Softmax | Self::LogSoftmax => None,
-            Self::LayerNorm(epsilon) | Self::RmsNorm(epsilon) | Self::L2Normalize(epsilon) => {
-                Some(epsilon)
-            }
-        }
-    }
-
     pub fn name(self) -> &'static str {
         self.kind().name()
     }

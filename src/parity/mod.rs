@@ -7,7 +7,6 @@ mod graphs;
 mod indexing;
 mod interpret;
 #[cfg(feature = "gpu")]
-mod learning;
 mod matmul;
 mod movement;
 mod random;

@@ -4,7 +4,7 @@ use super::compare::check;
 use super::sample::{Rng, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
 use crate::batch::BufferId;
-use crate::ops::{Normalization, Op, RowKind, Tolerance};
+use crate::ops::{Op, RowKind, Tolerance};
 
 #[test]
 fn every_row_operation_by_type_shape_and_axis() {
@@ -27,9 +27,9 @@ fn every_row_operation_by_type_shape_and_axis() {
                 for_dtype!(dtype, T => {
                     let data: Vec<T> = values(&mut rng, shape.iter().product(), (-4.0, 4.0));
                     let what = format!("{} {dtype} {shape:?} along {axis}", kind.name());
-                    check(&what, kind.tolerance(), |batch| {
+                    check(&what, kind.def().tolerance, |batch| {
                         let x = batch.upload_shaped(&data, shape);
-                        let op = Op::Row { op: normalization(kind), axis };
+                        let op = Op::Row { op: kind.with(Scalar::new(DType::F32, 1e-5)), axis };
                         let _: BufferId<T> = batch.record(op, &[Ok(x.node)]);
                     });
                 });
@@ -55,13 +55,13 @@ fn rows_of_nan_and_infinity() {
             // Squares of 1e30 leave the range of `f32`, as they would in NumPy.
             let data: Vec<f32> = data
                 .iter()
-                .map(|&x| if kind.has_epsilon() && x.abs() == 1e30 { 1e15 } else { x })
+                .map(|&x| if kind.def().has_epsilon && x.abs() == 1e30 { 1e15 } else { x })
                 .collect();
             // Where all are equal, the rounding of the mean is what there is to divide by √ε.
-            let tolerance = Tolerance { abs: 1e-4, ..kind.tolerance() };
+            let tolerance = Tolerance { abs: 1e-4, ..kind.def().tolerance };
             check(&format!("{} at the edges", kind.name()), tolerance, |batch| {
                 let x = batch.upload_shaped(&data, [6, 4 * repeat]);
-                let op = Op::Row { op: normalization(kind), axis: 1 };
+                let op = Op::Row { op: kind.with(Scalar::new(DType::F32, 1e-5)), axis: 1 };
                 let _: BufferId<f32> = batch.record(op, &[Ok(x.node)]);
             });
         }
@@ -80,16 +80,5 @@ fn norms_of_nearly_equal_elements() {
                 batch.layer_norm(x, -1, 1e-5);
             });
         }
-    }
-}
-
-fn normalization(kind: RowKind) -> Normalization {
-    let epsilon = Scalar::new(DType::F32, 1e-5);
-    match kind {
-        RowKind::Softmax => Normalization::Softmax,
-        RowKind::LogSoftmax => Normalization::LogSoftmax,
-        RowKind::LayerNorm => Normalization::LayerNorm(epsilon),
-        RowKind::RmsNorm => Normalization::RmsNorm(epsilon),
-        RowKind::L2Normalize => Normalization::L2Normalize(epsilon),
     }
 }

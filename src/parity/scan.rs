@@ -34,7 +34,7 @@ fn every_scan_by_type_shape_and_axis() {
                     };
                     let what = format!("{} {dtype} {shape:?} along {axis}", op.name());
                     let root = (shape[axis] as f64).sqrt();
-                    let Tolerance { ulp, abs } = op.tolerance();
+                    let Tolerance { ulp, abs } = op.def().tolerance;
                     let tolerance = Tolerance { ulp: ulp * root, abs: abs * root };
                     check(&what, tolerance, |batch| {
                         let x = batch.upload_shaped(&data, shape);

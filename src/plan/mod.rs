@@ -10,6 +10,8 @@ mod explain;
 mod forms;
 mod passes;
 mod place;
+#[cfg(test)]
+pub(crate) mod reference;
 mod schedule;
 mod step;
 mod step_parts;
@@ -49,7 +51,7 @@ use self::passes::storage::Storage;
 
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
-use crate::cost::{Aspect, Backend, DeviceProfile, Limits, Prediction};
+use crate::cost::{Backend, DeviceProfile, Limits, Prediction};
 use crate::error::PlanError;
 use crate::graph::{Graph, NodeId};
 
@@ -216,32 +218,7 @@ impl Plan {
         });
         let profile = &target.profile;
         let run = profile.side(self.backend).run(steps.sum(), self.bytes_up, self.bytes_down);
-        let learned = profile.learned.factor(Aspect::trip(self.backend));
-        Prediction {
-            round_trip: run.round_trip * learned,
-            up: run.up * learned,
-            down: run.down * learned,
-            overlap: self.overlap,
-            ..run
-        }
-    }
-
-    /// What [`predicted`](Self::predicted) is the sum of, by what runs teach something about.
-    pub fn aspects(&self, target: &Target) -> Vec<(Aspect, f64)> {
-        let Prediction { round_trip, up, down, overlap, .. } = self.predicted(target);
-        let mut parts = vec![(Aspect::trip(self.backend), round_trip + up + down - overlap)];
-        for step in &self.steps {
-            let aspect = passes::predict::aspect(step, self.backend);
-            let seconds = match self.backend {
-                Backend::Cpu => step.cost.cpu_seconds,
-                Backend::Gpu => step.cost.gpu_seconds,
-            };
-            match parts.iter_mut().find(|(of, _)| *of == aspect) {
-                Some((_, part)) => *part += seconds,
-                None => parts.push((aspect, seconds)),
-            }
-        }
-        parts
+        Prediction { overlap: self.overlap, ..run }
     }
 }
 

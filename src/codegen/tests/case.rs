@@ -8,6 +8,7 @@ use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Limits};
 use crate::expr::{Builder, Ref};
 use crate::graph::NodeId;
+use crate::plan::reference::Reference;
 use crate::plan::{
     AttentionForm, Cost, Form, Home, MatMulForm, Operand, Plan, ReduceForm, RowForm, ScanForm,
     Scratch, SortForm, SortSchedule, Source, Space, Step, StepOutput, Value, ValueId,
@@ -34,6 +35,16 @@ impl Case {
             form => form,
         };
         lower(&self.plan, &step, limits)
+    }
+
+    /// The contents of each output.
+    pub fn expected(&self) -> Vec<Vec<f64>> {
+        let values = &self.plan.values;
+        let read = |value: ValueId, at: usize| {
+            let dtype = values[value.index()].dtype;
+            Scalar::new(dtype, self.data[value.index()][at]).into()
+        };
+        Reference { step: &self.step, values, read: &read }.outputs()
     }
 }
 

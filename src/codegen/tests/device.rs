@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use half::f16;
 
 use super::case::Case;
-use super::reference;
 use crate::base::dtype::DType;
 use crate::base::test_device::found;
 use crate::codegen::{BufferRef, Dispatch};
@@ -62,7 +61,7 @@ pub(super) fn check(case: &Case, limits: &Limits) {
     }
     let dispatches = case.lower(limits);
     let got = gpu.run(case, limits, &dispatches);
-    for (index, want) in reference::outputs(case).iter().enumerate() {
+    for (index, want) in case.expected().iter().enumerate() {
         let dtype = case.step.outputs[index].dtype;
         let tolerance = match dtype {
             DType::F16 => case.tolerance.max(1.5e-3),

@@ -9,7 +9,6 @@ mod map;
 mod matmul;
 mod reduce;
 #[cfg(feature = "gpu")]
-mod reference;
 mod row;
 mod row_table;
 mod scan;

@@ -26,7 +26,7 @@ fn case_in_parts(
     let x = make.value(dtype, &[elements]);
     let x = make.load(x, Space::Main, x_view);
     let prologue = (make.expr.handle(x) * 2.0).r();
-    let epsilon = kind.has_epsilon().then(|| make.scalar(DType::F32, 1e-3)).map(|_| 0);
+    let epsilon = kind.def().has_epsilon.then(|| make.scalar(DType::F32, 1e-3)).map(|_| 0);
     let (outer, len) = (&dims[..dims.len() - 1], dims[dims.len() - 1]);
     let gamma = make.value(dtype, &[len]);
     let strides: Vec<i64> = outer.iter().map(|_| 0).chain([1]).collect();
@@ -100,7 +100,7 @@ fn rows_with_nan_and_infinities() {
             let mut make = Maker::default();
             let x = make.value_of(DType::F32, &dims, rows.clone());
             let prologue = make.load(x, Space::Main, row_major(&dims));
-            let epsilon = kind.has_epsilon().then(|| make.scalar(DType::F32, 1e-3)).map(|_| 0);
+            let epsilon = kind.def().has_epsilon.then(|| make.scalar(DType::F32, 1e-3)).map(|_| 0);
             let acc = make.expr.acc(Ty::F32).r();
             make.output(DType::F32, &dims, acc);
             let outer = [7][..].into();

@@ -8,7 +8,7 @@ use super::axes::Dims;
 use super::tally::{Tally, count};
 use super::{KernelForm, Measure};
 use crate::base::shape::points;
-use crate::cost::Kind;
+use crate::cost::selector::OpComplexity;
 use crate::ops::OwnKernel;
 use crate::plan::step_parts::Space;
 
@@ -31,8 +31,8 @@ impl KernelForm for OwnForm {
         "wgsl"
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Own
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::High
     }
 
     fn dims(&self, _space: Space) -> Vec<usize> {

@@ -30,15 +30,16 @@ pub(crate) use self::tally::Tally;
 use super::Target;
 use super::step_parts::{Operand, Source, Space, StepParts};
 use crate::base::shape::points;
-use crate::cost::{Kind, Work};
+use crate::cost::Work;
+use crate::cost::selector::OpComplexity;
 
 /// Everything that the plan must know of a kernel form.
 pub(crate) trait KernelForm {
     /// The form's name in `explain` and in profiles; it says which kernel the schedule takes.
     fn name(&self) -> &'static str;
 
-    /// The kind of kernel that predictions are corrected by.
-    fn kind(&self) -> Kind;
+    /// The complexity by which the published rules for placement class the kernel.
+    fn complexity(&self) -> OpComplexity;
 
     /// The dimensions of a space. The *main space* of a form is the one that its prologue (or, for a map, its outputs)
     /// iterates over; the *out space* is the one that its outputs iterate over.

@@ -6,7 +6,7 @@ use super::row_parts::row_parts;
 use super::tally::{Tally, count};
 use super::{KernelForm, join, row_points};
 use crate::base::shape::points;
-use crate::cost::Kind;
+use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
@@ -29,8 +29,8 @@ impl KernelForm for ScanForm {
         "scan"
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Rows
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::Medium
     }
 
     fn dims(&self, _space: Space) -> Vec<usize> {

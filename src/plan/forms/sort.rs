@@ -5,7 +5,8 @@ use super::tally::{Tally, count};
 use super::{KernelForm, Measure, join, row_points};
 use crate::base::dtype::DType;
 use crate::base::shape::points;
-use crate::cost::{Kind, Limits};
+use crate::cost::Limits;
+use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::key_bits;
 use crate::plan::Target;
@@ -85,8 +86,8 @@ impl KernelForm for SortForm {
         }
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Rows
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::Medium
     }
 
     fn dims(&self, space: Space) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! The cost of a step, and how long it should take on each side.
 
 use crate::base::shape::View;
-use crate::cost::{Aspect, Backend, Limits, WINDOW_FLOPS, Work};
+use crate::cost::{Backend, Limits, WINDOW_FLOPS, Work};
 use crate::plan::forms::Tally;
 use crate::plan::step::{Cost, Step};
 use crate::plan::step_parts::{Source, ValueId};
@@ -38,17 +38,8 @@ pub(crate) fn predict(step: &mut Step, values: &[Value], target: &Target) {
         bytes_written: written,
         ..Cost::default()
     };
-    let learned = |side| target.profile.learned.factor(aspect(step, side));
-    let (cpu, gpu) = (learned(Backend::Cpu), learned(Backend::Gpu));
-    step.cost.cpu_seconds = target.profile.cpu.step(&on_cpu) * cpu;
-    step.cost.gpu_seconds = target.profile.gpu.step(&on_gpu) * gpu;
-}
-
-/// The aspect of predictions that runs of the step correct.
-pub(crate) fn aspect(step: &Step, side: Backend) -> Aspect {
-    let Cost { flops, bytes_read, bytes_written, .. } = step.cost;
-    let size = flops as f64 + bytes_read as f64 + bytes_written as f64;
-    Aspect::new(side, step.form.kernel().kind(), size)
+    step.cost.cpu_seconds = target.profile.cpu.step(&on_cpu);
+    step.cost.gpu_seconds = target.profile.gpu.step(&on_gpu);
 }
 
 /// Bytes of a value that the step's views reach, each counted once.

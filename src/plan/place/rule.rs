@@ -1,7 +1,7 @@
 //! The published rules, which look at sizes alone.
 
-use crate::cost::selector::{self, BackendSelector, OpComplexity};
-use crate::cost::{Backend, Kind};
+use crate::cost::Backend;
+use crate::cost::selector::{self, BackendSelector};
 use crate::plan::step::Step;
 use crate::plan::{Home, Plan, Target, Value};
 
@@ -25,7 +25,7 @@ impl Rule {
             }
             Self::Complexity => plan.steps.iter().any(|step| {
                 let largest = largest(plan, step);
-                BackendSelector::new().select_with_moe(complexity(step), largest)
+                BackendSelector::new().select_with_moe(step.form.kernel().complexity(), largest)
                     == selector::Backend::Gpu
             }),
         };
@@ -49,14 +49,6 @@ fn flops(plan: &Plan) -> u64 {
 fn largest(plan: &Plan, step: &Step) -> usize {
     let values = step.reads().into_iter().chain(step.outputs.iter().map(|output| output.value));
     values.map(|id| plan.values[id.index()].shape.elements()).max().unwrap_or(0)
-}
-
-fn complexity(step: &Step) -> OpComplexity {
-    match step.form.kernel().kind() {
-        Kind::Map | Kind::Trip => OpComplexity::Low,
-        Kind::Rows => OpComplexity::Medium,
-        Kind::Product | Kind::Own => OpComplexity::High,
-    }
 }
 
 #[cfg(test)]

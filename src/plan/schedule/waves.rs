@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::cost::{Aspect, Backend};
+use crate::cost::Backend;
 use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Plan, Target};
@@ -27,8 +27,7 @@ pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64], target: &Target) {
         return;
     }
     let uploads = first_used(plan);
-    let learned = target.profile.learned.factor(Aspect::trip(Backend::Gpu));
-    let rate = target.profile.gpu.upload.rate(plan.bytes_up as f64) / learned;
+    let rate = target.profile.gpu.upload.rate(plan.bytes_up as f64);
     let mut steps: Vec<Timing> = plan
         .steps
         .iter()

@@ -9,7 +9,8 @@ use super::axes::Dims;
 use super::tally::{Tally, count};
 use super::{KernelForm, join};
 use crate::base::shape::points;
-use crate::cost::{Kind, Work};
+use crate::cost::Work;
+use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::RowKind;
 use crate::plan::Target;
@@ -51,8 +52,8 @@ impl KernelForm for AttentionForm {
         "attention"
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Product
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::High
     }
 
     fn dims(&self, space: Space) -> Vec<usize> {

@@ -14,7 +14,8 @@ use super::axes::Dims;
 use super::tally::{Tally, count};
 use crate::base::dtype::DType;
 use crate::base::shape::points;
-use crate::cost::{Kind, Limits};
+use crate::cost::Limits;
+use crate::cost::selector::OpComplexity;
 use crate::plan::Target;
 use crate::plan::step_parts::{Source, Space, StepParts};
 
@@ -63,8 +64,8 @@ impl KernelForm for MapForm {
         }
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Map
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::Low
     }
 
     fn dims(&self, _space: Space) -> Vec<usize> {

@@ -16,7 +16,8 @@ use super::tally::{Tally, count};
 use super::{KernelForm, join};
 use crate::base::dtype::Ty;
 use crate::base::shape::points;
-use crate::cost::{Kind, Work};
+use crate::cost::Work;
+use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::Precision;
 use crate::plan::Target;
@@ -90,8 +91,8 @@ impl KernelForm for MatMulForm {
         }
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Product
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::High
     }
 
     fn dims(&self, space: Space) -> Vec<usize> {

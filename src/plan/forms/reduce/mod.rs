@@ -9,7 +9,7 @@ use super::axes::Dims;
 use super::tally::{Tally, count};
 use super::{KernelForm, join};
 use crate::base::shape::{View, points};
-use crate::cost::Kind;
+use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
@@ -97,8 +97,8 @@ impl KernelForm for ReduceForm {
         if self.schedule.lanes.is_some() { "reduce, shared windows" } else { "reduce" }
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Rows
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::Medium
     }
 
     fn dims(&self, space: Space) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! The steps of a plan as a problem of assignment: what each takes on either side, and what moving a value takes.
 
 use super::{Made, Sides, Split, SplitPart, Stage, Supply};
-use crate::cost::{Aspect, Backend, Residence};
+use crate::cost::{Backend, Residence};
 use crate::plan::place::assign::{Costs, Flow, Origin, Problem};
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Plan};
@@ -40,7 +40,7 @@ impl Steps<'_> {
             Home::Resident(at) => Some(match self.residence(at) {
                 None | Some(Residence::Both) => Origin::Both,
                 Some(Residence::Host) => Origin::Host,
-                Some(Residence::Gpu) => Origin::Gpu,
+                Some(Residence::Gpu | Residence::Shared) => Origin::Gpu,
             }),
             Home::Slot(_) | Home::Kept(_) => None,
         }
@@ -69,9 +69,8 @@ impl Steps<'_> {
         let bytes = |id: ValueId| whole.values[id.index()].bytes(&sides.gpu.limits) as f64;
         // Transfers are packed together: their fixed costs are those of the trip.
         let largest = |bytes: u64| (bytes as f64).max(SMALL_TRANSFER);
-        let learned = sides.gpu.profile.learned.factor(Aspect::trip(Backend::Gpu));
-        let up = gpu.upload.rate(largest(whole.bytes_up)) / learned;
-        let down = gpu.download.rate(largest(whole.bytes_down)) / learned;
+        let up = gpu.upload.rate(largest(whole.bytes_up));
+        let down = gpu.download.rate(largest(whole.bytes_down));
         let copied = cpu.memory.last();
         // Parts share one trip, whatever becomes of a step of one.
         let trip = match self.part {
@@ -94,7 +93,7 @@ impl Steps<'_> {
             up: bytes(id) / up,
             down: bytes(id) / down + 2.0 * bytes(id) / copied,
         });
-        Problem { steps: costs.collect(), values: values.collect(), trip: trip * learned }
+        Problem { steps: costs.collect(), values: values.collect(), trip }
     }
 }
 

@@ -1,0 +1,311 @@
+//! The meaning of a step, for the tests of kernels: each output by definition, element by element. Floats are computed in
+//! `f64`, integers exactly.
+
+use super::{
+    AttentionForm, Form, MapForm, MatMulForm, Operand, ReduceForm, RowForm, ScanForm, SortForm,
+    Source, Space, Step, Value, ValueId,
+};
+use crate::base::dtype::{Scalar, Ty};
+use crate::base::shape::View;
+use crate::expr::reference::{Leaves, Value as Lane, binary, evaluate_with};
+use crate::expr::{Binary, Node, Ref};
+use crate::ops::{Combine, RowKind};
+
+/// A step with the data that it reads.
+pub(crate) struct Reference<'a> {
+    pub step: &'a Step,
+    /// The plan's values.
+    pub values: &'a [Value],
+    /// Reads an element of a value.
+    pub read: &'a dyn Fn(ValueId, usize) -> Lane,
+}
+
+/// A point of a space.
+type Point = Vec<usize>;
+
+/// A result of the form, before the expressions of the outputs.
+struct FormResult {
+    /// The point of the outputs' views.
+    point: Point,
+    /// The point at which their expressions are evaluated: another one in a sort.
+    source: Point,
+    acc: Option<Lane>,
+}
+
+impl Reference<'_> {
+    /// The elements of each output in the order of memory, rounded to its type; NaN where none is written.
+    pub fn outputs(&self) -> Vec<Vec<f64>> {
+        let outputs = &self.step.outputs;
+        let mut elements: Vec<Vec<f64>> = outputs
+            .iter()
+            .map(|output| vec![f64::NAN; self.values[output.value.index()].shape.elements()])
+            .collect();
+        let space = match self.step.form {
+            Form::Map { .. } | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => Space::Main,
+            Form::Reduce(_) | Form::MatMul(_) | Form::Attention(_) | Form::Own(_) => Space::Out,
+        };
+        for FormResult { point, source, acc } in self.form_results() {
+            for (output, elements) in outputs.iter().zip(&mut elements) {
+                let value = self.evaluate(output.root, space, &source, acc).number();
+                let at = usize::try_from(index(&output.view, &point)).expect("an element");
+                elements[at] = Scalar::new(output.dtype, value).value();
+            }
+        }
+        elements
+    }
+
+    fn form_results(&self) -> Vec<FormResult> {
+        let at = |acc: Option<Lane>, point: Point| FormResult { source: point.clone(), point, acc };
+        match &self.step.form {
+            Form::Map(MapForm { dims, .. }) => {
+                points(dims).into_iter().map(|point| at(None, point)).collect()
+            }
+            Form::Reduce(form) => self.reduce(form, at),
+            Form::Row(form) => self.row(form, at),
+            Form::Scan(form) => self.scan(form, at),
+            Form::Sort(form) => self.sort(form),
+            Form::MatMul(form) => self.product(form, at),
+            Form::Attention(form) => self.attention(form, at),
+            Form::Own(_) => unreachable!("only its author knows the meaning of a kernel"),
+        }
+    }
+
+    fn reduce(
+        &self,
+        form: &ReduceForm,
+        at: impl Fn(Option<Lane>, Point) -> FormResult,
+    ) -> Vec<FormResult> {
+        let ReduceForm { combine, outer, inner, prologue, .. } = form;
+        let (inner, ty) = (points(inner), self.step.expr.ty(*prologue));
+        let result = |outer: Point| {
+            let combined: Vec<Lane> =
+                inner.iter().map(|inner| self.main(*prologue, &[&outer[..], inner])).collect();
+            at(Some(combine_all(*combine, ty, &combined)), outer)
+        };
+        points(outer).into_iter().map(result).collect()
+    }
+
+    /// The values of `prologue` along the row at `outer`.
+    fn row_of(&self, prologue: Ref, outer: &[usize], len: usize) -> Vec<Lane> {
+        (0..len).map(|along| self.main(prologue, &[outer, &[along]])).collect()
+    }
+
+    fn row(
+        &self,
+        form: &RowForm,
+        at: impl Fn(Option<Lane>, Point) -> FormResult,
+    ) -> Vec<FormResult> {
+        let RowForm { kind, outer, len, prologue, epsilon, .. } = form;
+        let epsilon = epsilon.map_or(0.0, |e| self.step.scalars[usize::from(e)].value());
+        let rows = points(outer).into_iter().flat_map(|outer| {
+            let row = self.row_of(*prologue, &outer, *len);
+            let row: Vec<f64> = row.into_iter().map(Lane::number).collect();
+            let normalized = normalize(*kind, &row, epsilon).into_iter().enumerate();
+            let result = |(along, x)| at(Some(Lane::F(x)), [&outer[..], &[along]].concat());
+            normalized.map(result).collect::<Vec<_>>()
+        });
+        rows.collect()
+    }
+
+    fn scan(
+        &self,
+        form: &ScanForm,
+        at: impl Fn(Option<Lane>, Point) -> FormResult,
+    ) -> Vec<FormResult> {
+        let ScanForm { combine, outer, len, prologue, .. } = form;
+        let ty = self.step.expr.ty(*prologue);
+        let rows = points(outer).into_iter().flat_map(|outer| {
+            let mut acc = None;
+            let row = self.row_of(*prologue, &outer, *len).into_iter().enumerate();
+            let result = |(along, x)| {
+                acc = Some(acc.map_or(x, |acc| combine_all(*combine, ty, &[acc, x])));
+                at(acc, [&outer[..], &[along]].concat())
+            };
+            row.map(result).collect::<Vec<_>>()
+        });
+        rows.collect()
+    }
+
+    fn sort(&self, form: &SortForm) -> Vec<FormResult> {
+        let SortForm { outer, len, count, prologue, descending, .. } = form;
+        let rows = points(outer).into_iter().flat_map(|outer| {
+            let row: Vec<f64> =
+                self.row_of(*prologue, &outer, *len).into_iter().map(Lane::number).collect();
+            // NaN last, and first where descending.
+            let rank = |j: usize| (row[j].is_nan(), if row[j].is_nan() { 0.0 } else { row[j] });
+            let mut order: Vec<usize> = (0..*len).collect();
+            order.sort_by(|&a, &b| {
+                let less = rank(a).partial_cmp(&rank(b)).expect("no NaN");
+                if *descending { less.reverse() } else { less }
+            });
+            let at = |along| [&outer[..], &[along]].concat();
+            let sorted = order.into_iter().take(*count).enumerate();
+            let result = |(to, from)| FormResult { point: at(to), source: at(from), acc: None };
+            sorted.map(result).collect::<Vec<_>>()
+        });
+        rows.collect()
+    }
+
+    fn product(
+        &self,
+        form: &MatMulForm,
+        at: impl Fn(Option<Lane>, Point) -> FormResult,
+    ) -> Vec<FormResult> {
+        let &MatMulForm { ref batch, m, n, k, x, w, acc, .. } = form;
+        let result = |point: Point| {
+            let (batch, mn) = point.split_at(batch.len());
+            let term = |k: usize| {
+                let x = self.evaluate(x, Space::X, &[batch, &[mn[0], k]].concat(), None);
+                let w = self.evaluate(w, Space::W, &[batch, &[k, mn[1]]].concat(), None);
+                binary(Binary::Mul, x, w)
+            };
+            let terms: Vec<Lane> = (0..k).map(term).collect();
+            at(Some(combine_all(Combine::Sum, acc, &terms)), point)
+        };
+        points(&[&batch[..], &[m, n]].concat()).into_iter().map(result).collect()
+    }
+
+    fn attention(
+        &self,
+        form: &AttentionForm,
+        at: impl Fn(Option<Lane>, Point) -> FormResult,
+    ) -> Vec<FormResult> {
+        let &AttentionForm { ref batch, queries, keys, width, out, .. } = form;
+        let &AttentionForm { q, k, v, mask, scale, causal, .. } = form;
+        let scale = self.step.scalars[usize::from(scale)].value();
+        let result = |point: Point| {
+            let (batch, here) = point.split_at(batch.len());
+            let read = |root, space, at: [usize; 2]| {
+                self.evaluate(root, space, &[batch, &at].concat(), None).number()
+            };
+            let seen = causal.map_or(keys as i64, |offset| here[0] as i64 + offset + 1);
+            let score = |j: usize| {
+                let terms = (0..width)
+                    .map(|e| read(q, Space::Query, [here[0], e]) * read(k, Space::Key, [j, e]));
+                let mask = mask.map_or(0.0, |mask| read(mask, Space::Scores, [here[0], j]));
+                terms.sum::<f64>() * scale + mask
+            };
+            let scores: Vec<f64> = (0..(seen.max(0) as usize).min(keys)).map(score).collect();
+            let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weight = |x: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - most).exp() };
+            let total: f64 = scores.iter().map(|&x| weight(x)).sum();
+            let sum: f64 = scores
+                .iter()
+                .enumerate()
+                .map(|(j, &x)| weight(x) * read(v, Space::Value, [j, here[1]]))
+                .sum();
+            at(Some(Lane::F(if total == 0.0 { 0.0 } else { sum / total })), point)
+        };
+        points(&[&batch[..], &[queries, out]].concat()).into_iter().map(result).collect()
+    }
+
+    /// The value of `root` at a point of the main space, in parts.
+    fn main(&self, root: Ref, point: &[&[usize]]) -> Lane {
+        self.evaluate(root, Space::Main, &point.concat(), None)
+    }
+
+    fn evaluate(&self, root: Ref, space: Space, point: &[usize], acc: Option<Lane>) -> Lane {
+        let Step { expr, operands, scalars, .. } = self.step;
+        let mut loads = vec![Lane::F(f64::NAN); operands.len()];
+        for node in expr.reachable(&[root]) {
+            if let Node::Load(at) = expr.node(node) {
+                let operand = &operands[usize::from(at)];
+                assert_eq!(operand.space, space, "{root:?} is evaluated in another space");
+                loads[usize::from(at)] = self.load(operand, point);
+            }
+        }
+        let fetch = |operand: u16, position: Lane| {
+            let operand = &operands[usize::from(operand)];
+            let value = operand.source.value()?;
+            let len = self.values[value.index()].shape.elements();
+            // The branch that is not selected may look up anything.
+            let at = position.number() as usize;
+            let there = at < len;
+            let nothing = || Lane::from_bits(operand.dtype.lane(), u32::MAX);
+            Some(if there { (self.read)(value, at) } else { nothing() })
+        };
+        let leaves = Leaves { loads: &loads, acc, scalars };
+        evaluate_with(expr, root, leaves, &fetch).expect("all leaves are given")
+    }
+
+    fn load(&self, operand: &Operand, point: &[usize]) -> Lane {
+        let at = index(&operand.view, point);
+        let ty = operand.dtype.lane();
+        let Source::Value(value) = operand.source else { return Lane::from_bits(ty, at as u32) };
+        let len = self.values[value.index()].shape.elements() as i64;
+        if len == 0 {
+            return Lane::from_bits(ty, 0);
+        }
+        let at = if operand.clamp { at.clamp(0, len - 1) } else { at };
+        (self.read)(value, usize::try_from(at).expect("an element"))
+    }
+}
+
+/// All points of a space in row-major order.
+fn points(dims: &[usize]) -> Vec<Point> {
+    let mut points = vec![Vec::new()];
+    for &dim in dims {
+        let extend = |point: &Point| {
+            let point = point.clone();
+            (0..dim).map(move |c| [&point[..], &[c]].concat())
+        };
+        points = points.iter().flat_map(extend).collect();
+    }
+    points
+}
+
+fn index(view: &View, point: &[usize]) -> i64 {
+    view.offset + point.iter().zip(&view.strides).map(|(&c, &s)| c as i64 * s).sum::<i64>()
+}
+
+/// A reduction by its definition.
+fn combine_all(combine: Combine, ty: Ty, all: &[Lane]) -> Lane {
+    let numbers = || all.iter().map(|x| x.number());
+    let integers = || numbers().map(|x| x as i64);
+    let wrapped = |x: i64| Lane::from_bits(ty, x as u32);
+    let best = |better: fn(f64, f64) -> bool| {
+        let better = |a: usize, b: usize| {
+            if better(all[b].number(), all[a].number()) { b } else { a }
+        };
+        let nan = numbers().position(f64::is_nan);
+        nan.or_else(|| (0..all.len()).reduce(better)).expect("something to choose from")
+    };
+    match combine {
+        Combine::Sum if ty == Ty::F32 => Lane::F(numbers().sum()),
+        Combine::Prod if ty == Ty::F32 => Lane::F(numbers().product()),
+        Combine::Sum => wrapped(integers().fold(0, i64::wrapping_add)),
+        Combine::Prod => wrapped(integers().fold(1, i64::wrapping_mul)),
+        Combine::Max if all.is_empty() => Lane::from_bits(ty, 0),
+        Combine::Min if all.is_empty() => Lane::from_bits(ty, u32::MAX),
+        Combine::Max => all[best(|b, a| b > a)],
+        Combine::Min => all[best(|b, a| b < a)],
+        Combine::ArgMax => Lane::U(best(|b, a| b > a) as u32),
+        Combine::ArgMin => Lane::U(best(|b, a| b < a) as u32),
+        Combine::LogSumExp => {
+            let most = numbers().fold(f64::NEG_INFINITY, f64::max);
+            let shift = if most.is_finite() { most } else { 0.0 };
+            Lane::F(shift + numbers().map(|x| (x - shift).exp()).sum::<f64>().ln())
+        }
+    }
+}
+
+/// A normalisation by its definition.
+fn normalize(kind: RowKind, row: &[f64], epsilon: f64) -> Vec<f64> {
+    let n = row.len() as f64;
+    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = row.iter().map(|x| (x - most).exp()).sum();
+    let mean = row.iter().sum::<f64>() / n;
+    let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+    let square = row.iter().map(|x| x * x).sum::<f64>() / n;
+    let one = |x: &f64| match kind {
+        RowKind::Softmax => (x - most).exp() / total,
+        RowKind::LogSoftmax => x - most - total.ln(),
+        RowKind::LayerNorm => (x - mean) / (variance + epsilon).sqrt(),
+        RowKind::RmsNorm => x / (square + epsilon).sqrt(),
+        RowKind::L2Normalize => {
+            let norm = (square * n).sqrt();
+            x / if norm < epsilon { epsilon } else { norm }
+        }
+    };
+    row.iter().map(one).collect()
+}
