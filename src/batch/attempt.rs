@@ -87,19 +87,21 @@ impl Attempt<'_> {
     /// What runs go by, for data where it lies now: the plan that was used last, one that the device made before, or a
     /// new one.
     pub fn choice(&self, stats: &mut RunStats) -> Result<Choice> {
-        let Recorded { device, placement, .. } = self.recorded;
+        let Recorded { device, .. } = self.recorded;
         let residents = self.residences()?;
-        let named = matches!(placement, Placement::Cpu | Placement::Gpu);
-        let fits = |choice: &Choice| {
-            let bound = if named { &[] } else { &residents[..] };
-            choice.fits(device, bound)
-        };
-        if let Some(choice) = self.plan.get().filter(fits) {
+        if let Some(choice) = self.plan.get().filter(|choice| self.fits(choice, &residents)) {
             return Ok(choice);
         }
         let choice = self.planned(stats, || device.prepare(&self.wanted(&residents)))?;
         self.plan.set(&choice);
         Ok(choice)
+    }
+
+    /// Whether runs may still go by `choice` where the data of residents lies so.
+    fn fits(&self, choice: &Choice, residents: &[Residence]) -> bool {
+        let Recorded { device, placement, .. } = self.recorded;
+        let named = matches!(placement, Placement::Cpu | Placement::Gpu);
+        choice.fits(device, if named { &[] } else { residents })
     }
 
     /// The plan for a way that is tried.
@@ -207,6 +209,11 @@ impl Attempt<'_> {
             (turn, prepared) = self.try_away(away, prepared, stats);
         }
         let permit = admit(recorded, &prepared, timeline, stats).await?;
+        // The GPU may have been given up while the run waited.
+        if !self.fits(&choice, &self.residences()?) {
+            drop((turn, permit));
+            return Box::pin(self.once(uploads, data, stats)).await;
+        }
         if let Some(uploads) = uploads.take() {
             *data = stage!(timeline, "gather").of(uploads)?;
         }

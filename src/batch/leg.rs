@@ -131,7 +131,8 @@ impl Leg<'_> {
     #[cfg(feature = "gpu")]
     async fn on_gpu(&self, stats: &mut RunStats) -> Result<Done> {
         let Some(gpu) = self.device.opened() else {
-            return Err(DeviceError::NoGpuSupport.into());
+            let reason = "it was given up before the run came to it".into();
+            return Err(DeviceError::Lost { reason }.into());
         };
         let compiling = Stopwatch::started();
         let compile = stage!(self.timeline, "compile");
