@@ -48,14 +48,13 @@ use self::reckoning::Reckoning;
 pub(crate) use self::reckoning::Targets;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::base::disk_cache::Store;
-use crate::cost::{Backend, DeviceProfile, Limits, Placement, Way};
-use crate::error::{PlanError, Result};
+use crate::cost::{Backend, DeviceProfile, Limits, Placement};
+use crate::error::Result;
 use crate::exec::budget::Budget;
 use crate::exec::cpu::CpuPool;
 #[cfg(feature = "gpu")]
 use crate::exec::gpu::Gpu;
 use crate::exec::janitor;
-use crate::plan::{Placed, place};
 
 /// Where batches run: the host's cores, and a GPU where there is one. Cheap to clone; share one
 /// device among all batches and tasks.
@@ -221,37 +220,6 @@ impl Device {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
-    }
-
-    /// Plans what is `wanted` for what `targets` says of the device: where prediction chooses, for the way that is given,
-    /// or for what is predicted to be done first.
-    pub(crate) fn place(
-        &self,
-        wanted: &Wanted<'_>,
-        targets: &Targets,
-        way: Option<Way>,
-    ) -> Result<Placed, PlanError> {
-        let Wanted { graph, placement, residents, .. } = *wanted;
-        let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        let placement = self.placement_now(placement);
-        let sides = sides.filter(|target| self.uses(target.backend));
-        let room = self.budget().room();
-        place(graph, sides, &placement, way, residents, room).map_err(|error| match error {
-            PlanError::NoSuchSide { side, .. } => {
-                PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }
-            }
-            error => error,
-        })
-    }
-
-    /// What to do where a batch is placed on the side that the device does not use.
-    fn how_to_use_the_other_side(&self) -> String {
-        let open = match &self.0.info.fallback {
-            Some(why) => return format!("choose another placement: {why}"),
-            None if self.is_gpu() => "`Device::auto()`",
-            None => "`Device::auto()` or `Device::gpu()`",
-        };
-        format!("open it with {open}, or choose another placement")
     }
 
     /// What becomes of a placement that was `asked` for: without the GPU that was given up, all is the CPU's.

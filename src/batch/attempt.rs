@@ -243,11 +243,6 @@ impl Attempt<'_> {
         let finished = run.finish(turn, stats).await;
         drop(run);
         let (results, mut kept) = finished?;
-        #[cfg(feature = "gpu")]
-        if prepared.saved_near > 0.0 {
-            let Recorded { device, residents, .. } = recorded;
-            residence::note_saving(device, residents, prepared.saved_near);
-        }
         stats.submits += store(&recorded.device, &recorded.kept, &mut kept).await?;
         Ok(Done { prepared, results, kept })
     }

@@ -112,7 +112,7 @@ impl Run<'_> {
             }
         }
         drop(busy);
-        if prepared.was_chosen {
+        if prepared.was_chosen || prepared.is_bound_by_data {
             device.measure_some_time();
         }
         finished

@@ -49,9 +49,6 @@ pub(super) struct Storage {
     /// Whether others may write to it on the GPU, so that no copy on the host can be trusted: there is none.
     #[cfg(feature = "gpu")]
     pub is_shared: bool,
-    /// What runs would have saved had the data been on the host too, of what it takes to bring it there.
-    #[cfg(feature = "gpu")]
-    saved: f64,
 }
 
 /// What a run left, in the order of the graph's keeps.
@@ -65,8 +62,6 @@ impl Storage {
             gpu: None,
             #[cfg(feature = "gpu")]
             is_shared: false,
-            #[cfg(feature = "gpu")]
-            saved: 0.0,
         }
     }
 
@@ -97,22 +92,16 @@ impl Storage {
         self.residence().is_none()
     }
 
-    /// Where the data lies, if there is any. What is wanted on the host so much that it pays to bring it there counts
-    /// as if it were there.
+    /// Where the data lies, if there is any.
     fn residence(&self) -> Option<Residence> {
-        match (self.host.is_some() || self.is_worth_bringing(), self.is_on_gpu()) {
+        match (self.host.is_some(), self.is_on_gpu()) {
             (true, true) => Some(Residence::Both),
             (true, false) => Some(Residence::Host),
+            #[cfg(feature = "gpu")]
+            (false, true) if self.is_shared => Some(Residence::Shared),
             (false, true) => Some(Residence::Gpu),
             (false, false) => None,
         }
-    }
-
-    fn is_worth_bringing(&self) -> bool {
-        #[cfg(feature = "gpu")]
-        return self.saved >= 1.0 && self.is_on_gpu() && !self.is_shared;
-        #[cfg(not(feature = "gpu"))]
-        false
     }
 
     /// Without what lies on another GPU than that which `device` has now.
@@ -271,13 +260,7 @@ impl Handle {
 
     /// New data, in place of what was there.
     pub fn fill(&self, storage: Storage) {
-        let mut old = self.lock();
-        *old = Storage {
-            // Where all is on the host there is nothing to be saved.
-            #[cfg(feature = "gpu")]
-            saved: if storage.host.is_none() { old.saved } else { 0.0 },
-            ..storage
-        };
+        *self.lock() = storage;
     }
 
     /// Whether the data is on a side, which is not known to be lost.
@@ -306,7 +289,7 @@ impl Handle {
     pub fn add_host_copy(&self, on_gpu: &Arc<DeviceBuffer>, copy: &Arc<HostBuffer>) {
         let mut storage = self.lock();
         if !storage.is_shared && storage.is_in(on_gpu) {
-            (storage.host, storage.saved) = (Some(Arc::clone(copy)), 0.0);
+            storage.host = Some(Arc::clone(copy));
         }
     }
 
@@ -334,24 +317,6 @@ impl Handle {
     pub fn ty(&self) -> &Type {
         &self.0.ty
     }
-}
-
-/// Notes that a run would have been done in so many `seconds` less if all that it binds had been on the host too. Once
-/// what a resident has cost in this way is what it takes to bring it there, it counts as being there, and the first run
-/// that the planner puts there brings it: at worst that is twice the cost of the best time to move (Karlin et al.,
-/// "Competitive snoopy caching", 1988).
-#[cfg(feature = "gpu")]
-pub(super) fn note_saving(device: &Device, residents: &[Handle], seconds: f64) {
-    let targets = device.targets();
-    let gpu = &targets.profile().gpu;
-    let is_far = |handle: &&Handle| handle.lock().residence() == Some(Residence::Gpu);
-    let far: SmallVec<[&Handle; 8]> = residents.iter().filter(is_far).collect();
-    let time = |handle: &&Handle| {
-        let Type { dtype, shape } = &handle.ty();
-        gpu.round_trip + gpu.download.seconds((shape.elements() * dtype.size()) as f64)
-    };
-    let share = seconds / far.iter().map(time).sum::<f64>();
-    far.iter().for_each(|handle| handle.lock().saved += share);
 }
 
 /// Where the data of each resident lies that `graph` binds.

@@ -12,7 +12,7 @@ use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
 use crate::base::dtype::Element;
 use crate::base::trace::{OFF, stage};
-use crate::cost::{Placement, Residence};
+use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::error::{ReadError, Result};
 use crate::plan::{Chooser, Explanation};
@@ -122,7 +122,9 @@ impl GpuCommandBatch {
             // Of one side there is nothing to choose.
             Placement::Auto if sides.len() < 2 => None,
             Placement::Auto if graph.needs_gpu() => Some(Chooser::Kernel),
-            Placement::Auto => residents.contains(&Residence::Gpu).then_some(Chooser::Data),
+            Placement::Auto => {
+                residents.iter().any(|residence| residence.is_far()).then_some(Chooser::Data)
+            }
             placement => Some(Chooser::Asked(placement)),
         };
         Ok(Explanation::new(&placed, sides, chooser, &residents))

@@ -27,8 +27,8 @@ pub(crate) struct Prepared {
     pub peak_bytes: u64,
     /// Predicted seconds of a run.
     pub seconds: f64,
-    /// Those of them that a run would save if what it binds were on the host too, where it lies on the GPU alone.
-    pub saved_near: f64,
+    /// Whether only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
+    pub is_bound_by_data: bool,
     /// The way that it goes, and others that it may be tried beside.
     pub ways: Ways,
     /// The way that was asked for, where it was not left to prediction.
@@ -95,7 +95,7 @@ impl Prepared {
             outputs: graph.outputs(),
             was_chosen,
             seconds,
-            saved_near: 0.0,
+            is_bound_by_data: false,
             ways,
             asked,
             revision: targets.revision,
@@ -121,14 +121,14 @@ impl Prepared {
         if !is_current || !self.pieces.iter().all(usable) {
             return false;
         }
-        if self.saved_near > 0.0 && !residents.contains(&Residence::Gpu) {
+        let has_far = residents.iter().any(|residence| residence.is_far());
+        if self.is_bound_by_data && !has_far {
             return false;
         }
-        let far = |at: &u32| residents.get(*at as usize) == Some(&Residence::Gpu);
+        let far =
+            |at: &u32| residents.get(*at as usize).is_some_and(|residence| residence.is_far());
         match &self.pieces {
-            Pieces::Whole(_) => {
-                self.backend() == Backend::Gpu || !residents.contains(&Residence::Gpu)
-            }
+            Pieces::Whole(_) => self.backend() == Backend::Gpu || !has_far,
             Pieces::Parts(Parts { all, .. }) => {
                 all.iter().all(|part| part.stage == Stage::Gpu || !part.residents.iter().any(far))
             }
