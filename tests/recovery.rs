@@ -179,7 +179,9 @@ async fn a_profile_is_of_the_attempt_that_came_to_its_end() {
                 None => soon(profiling).await.unwrap(),
             };
             repeated += profile.stats.recoveries;
-            for stage in ["execute", "plan", "wait", "gather", "compile", "submit", "run"] {
+            for stage in
+                ["execute", "choose", "admit", "collect", "run", "compile", "submit", "compute"]
+            {
                 let times = profile.stages.iter().filter(|it| it.stage == stage).count();
                 assert!(times <= 1, "{recovery:?}: {stage} {times} times after {polls} polls");
             }
