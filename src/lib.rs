@@ -71,9 +71,13 @@ mod ops;
 #[cfg(test)]
 mod parity;
 mod plan;
+mod record;
+mod residents;
+mod session;
 
 pub use base::backend::Backend;
 pub use base::dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
+pub use base::future::BoxFuture;
 pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;

@@ -17,6 +17,9 @@ const STREET: &[&[&str]] = &[
     &["exec"],
     &["calibrate"],
     &["device"],
+    &["residents"],
+    &["record"],
+    &["session"],
     &["batch"],
 ];
 
@@ -26,6 +29,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
         "base",
         &[
             &["backend", "dtype", "shape", "clock", "units", "lru", "disk_cache", "sync", "panic"],
+            &["future", "process"],
             &["trace", "test_device", "disk_writer"],
         ],
     ),
@@ -36,6 +40,28 @@ const LANES: &[(&str, &[&[&str]])] = &[
             &["memory"],
             &["host", "patch"],
             &["gpu", "cpu"],
+        ],
+    ),
+    (
+        "residents",
+        &[
+            &["storage"],
+            &["handle"],
+            &["keep", "location", "slice_update", "change"],
+            &["commit", "update_order"],
+        ],
+    ),
+    (
+        "session",
+        &[
+            &["result", "stats", "fault", "last_plan"],
+            &["results", "report"],
+            &["piece_run"],
+            &["single_run"],
+            &["split_run"],
+            &["trial"],
+            &["state"],
+            &["run_loop"],
         ],
     ),
 ];
@@ -50,7 +76,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("petgraph", &["graph"]),
     ("siphasher", &["graph"]),
     ("slotmap", &["graph", "plan"]),
-    ("tokio", &["exec", "device", "batch"]),
+    ("tokio", &["exec", "device", "residents", "batch"]),
     ("pollster", &["exec/gpu", "device"]),
     ("serde_json", &["device"]),
     ("tracing", &["base/trace"]),

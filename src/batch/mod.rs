@@ -3,7 +3,6 @@
 mod adaptive;
 #[cfg(feature = "ndarray")]
 mod arrays;
-mod attempt;
 mod attention;
 mod axes;
 mod blocking;
@@ -14,30 +13,23 @@ mod counting;
 mod create;
 mod einsum;
 mod elementwise;
-mod fault;
 mod formula;
 mod id;
 mod indexing;
 mod input;
-mod launch;
-mod leg;
 mod linear;
 mod loss;
 mod movement;
-mod names;
 mod normalize;
 mod own;
-mod parts;
 mod pool;
 mod profile;
 mod program;
 mod random;
 mod read;
 mod record;
-mod recorded;
 mod recurrent;
 mod reduce;
-mod residence;
 mod resident;
 mod resize;
 mod rotary;
@@ -48,8 +40,6 @@ mod scatter;
 mod sharing;
 mod sort;
 mod state;
-mod stats;
-mod store;
 #[cfg(test)]
 mod tests;
 mod triangle;
@@ -82,12 +72,10 @@ pub use resize::{Corners, ImageSize};
 pub use rotary::Rotary;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
-pub use stats::RunStats;
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};
 
 use self::record::{Call, Refusal, elsewhere};
-use self::recorded::Recorded;
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
@@ -97,6 +85,9 @@ use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
 use crate::graph::NodeId;
 use crate::ops::Op;
 use crate::plan::Explanation;
+use crate::record::Recorded;
+use crate::residents::SliceUpdate;
+pub use crate::session::RunStats;
 
 /// Records operations and runs them in one trip.
 ///
@@ -143,8 +134,8 @@ use crate::plan::Explanation;
 #[derive(Debug)]
 pub struct GpuCommandBatch {
     pub(crate) recorded: Recorded,
-    /// Of what [`replace_slice`](Self::replace_slice) made.
-    replaced: HashMap<NodeId, state::Replaced>,
+    /// Slice updates recorded by [`replace_slice`](Self::replace_slice), keyed by their result node.
+    slice_updates: HashMap<NodeId, SliceUpdate>,
     mistakes: Vec<Mistake>,
     runs: run::Runs,
     recording: Stopwatch,
@@ -160,7 +151,7 @@ impl GpuCommandBatch {
     pub fn new(device: &Device) -> Self {
         Self {
             recorded: Recorded::new(device, NEXT_BRAND.fetch_add(1, Ordering::Relaxed)),
-            replaced: HashMap::new(),
+            slice_updates: HashMap::new(),
             mistakes: Vec::new(),
             runs: run::Runs::default(),
             recording: Stopwatch::default(),

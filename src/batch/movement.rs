@@ -3,13 +3,13 @@
 use smallvec::SmallVec;
 
 use super::axes::resolve;
-use super::state::Replaced;
 use super::{Axes, BufferId, GpuCommandBatch, Refusal};
 use crate::base::dtype::Element;
 use crate::base::shape::{Move, Range, Shape};
 use crate::error::MistakeKind;
 use crate::exec::Patch;
 use crate::ops::{Op, check_size};
+use crate::residents::SliceUpdate;
 
 /// Movement. All but [`concat`](Self::concat) and [`pad`](Self::pad) are views, folded into whatever
 /// reads them. A reshape that strides cannot express, and a view that is itself an output, is copied.
@@ -215,8 +215,8 @@ impl GpuCommandBatch {
             let (before, after) = (part(0, at), part(at + count, shape[axis]));
             let replaced = b.concat(&[before, new, after], axis as isize);
             let patch = Patch::new(&shape, axis, at, count);
-            let part = Replaced { state: state.node, new: new.node, patch };
-            b.replaced.insert(replaced.node, part);
+            let slice = SliceUpdate { state: state.node, new: new.node, patch };
+            b.slice_updates.insert(replaced.node, slice);
             replaced
         })
     }

@@ -3,24 +3,22 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::attempt::PlanCell;
-use super::launch::Results;
-use super::read::Found;
-use super::recorded::Recorded;
-use super::residence;
-use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch};
 use crate::base::dtype::Element;
+use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
 use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::error::{ReadError, Result};
 use crate::plan::{Chooser, Explanation};
+use crate::record::Recorded;
+use crate::residents::locations;
+use crate::session::{HostOrGpuResult, LastPlan, Results, RunStats};
 
 /// What a batch remembers between runs.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    plan: PlanCell,
+    plan: LastPlan,
     results: Option<(Arc<Prepared>, Results)>,
     /// Why there are no results, if the last run failed.
     failed: Option<String>,
@@ -58,26 +56,32 @@ impl GpuCommandBatch {
     /// that an operation cannot work with, such as an index out of range ([`Error::Fault`](crate::Error::Fault)): then
     /// the run has no results, and residents that it was to fill stay as they were.
     pub async fn execute(&mut self) -> Result<()> {
-        let stage = stage!(OFF, "execute", operations = self.recorded.graph.len());
-        let done = stage.over(pin!(self.run_once())).await;
-        self.runs.failed = done.as_ref().err().map(ToString::to_string);
-        done
+        self.executed().await
+    }
+
+    fn executed(&mut self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            let stage = stage!(OFF, "execute", operations = self.recorded.graph.len());
+            let done = stage.over(pin!(self.run_once())).await;
+            self.runs.failed = done.as_ref().err().map(ToString::to_string);
+            done
+        })
     }
 
     async fn run_once(&mut self) -> Result<()> {
         self.runs.forget_results();
         let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
         self.check_recorded()?;
-        let turns = self.recorded.turns();
-        let attempt = self.recorded.attempt(&self.runs.plan);
-        let done = attempt.run(&turns, || self.uploaded(), &mut stats).await?;
+        let order = self.recorded.update_order();
+        let runs = self.recorded.run_loop(&self.runs.plan);
+        let done = runs.run(&order, &mut || self.uploaded(), &mut stats).await?;
         self.runs.results = Some((done.prepared, done.results));
         self.runs.stats = stats;
         Ok(())
     }
 
     /// What the last run brought back for `id`.
-    pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<Found> {
+    pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let node = self.check(id).map_err(|_| ReadError::Foreign)?;
         let of = || self.recorded.origin(node);
         match (&self.runs.results, &self.runs.failed) {
@@ -96,8 +100,8 @@ impl GpuCommandBatch {
     /// As [`explain`](Self::explain).
     pub fn shaders(&mut self) -> Result<Vec<(String, String)>> {
         self.check_recorded()?;
-        let attempt = self.recorded.attempt(&self.runs.plan);
-        let choice = attempt.choice(&mut RunStats::default())?;
+        let runs = self.recorded.run_loop(&self.runs.plan);
+        let choice = runs.choice(&mut RunStats::default())?;
         let plans = choice.prepared.pieces.iter().map(|piece| &piece.plan);
         let dispatches = plans.flat_map(|plan| self.recorded.device.dispatches(plan));
         Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
@@ -107,10 +111,10 @@ impl GpuCommandBatch {
         self.check_recorded()?;
         // A plan that was made before may be of a batch that was recorded at other places.
         let Recorded { device, graph, residents, placement, .. } = &self.recorded;
-        let residents = residence::residences(graph, residents)?;
+        let residents = locations(graph, residents)?;
         let targets = device.targets();
-        let attempt = self.recorded.attempt(&self.runs.plan);
-        let wanted = attempt.wanted(&residents);
+        let runs = self.recorded.run_loop(&self.runs.plan);
+        let wanted = runs.wanted(&residents);
         let (placed, measured) = device.foresee(&wanted, &targets)?;
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
         let sides: Vec<_> = sides.filter(|target| device.uses(target.backend)).collect();

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::recorded::Recorded;
 use super::{BufferId, GpuCommandBatch};
 use crate::base::dtype::Element;
 use crate::base::panic::caught;
@@ -10,6 +9,7 @@ use crate::base::shape::Shape;
 use crate::error::{DataError, DeviceError, MistakeKind, Result};
 use crate::exec::HostBuffer;
 use crate::ops::{Op, check_size};
+use crate::record::Recorded;
 
 /// Uploads. The batch owns their data until it is dropped: a run on the host's cores reads it in place, and each run
 /// on a GPU packs it into memory that the device copies from, by several threads where it is large.

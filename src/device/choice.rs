@@ -44,7 +44,7 @@ impl Choice {
     }
 
     /// The part of a run that begins now in finding out which way is faster.
-    pub fn turn(&self) -> Option<Turn<'_>> {
+    pub fn turn(&self) -> Option<Turn> {
         let ways = &self.prepared.ways;
         let contest = self.contest.as_ref().filter(|_| self.learns && ways.len() > 1)?;
         Some(contest.begin(ways))
@@ -199,7 +199,7 @@ impl Device {
     }
 
     /// Ends a run's part in a trial: it `ran` so, and `is_alone` is asked if that matters.
-    pub(crate) fn tried(&self, turn: &mut Turn<'_>, ran: Ran, is_alone: impl FnOnce() -> bool) {
+    pub(crate) fn tried(&self, turn: &mut Turn, ran: Ran, is_alone: impl FnOnce() -> bool) {
         if let Said::Which(kept) = turn.end(ran, is_alone) {
             self.0.plans.forget_ways(turn.graph(), kept);
             self.keep_profile(When::Soon);

@@ -21,7 +21,6 @@ mod reckoning;
 mod recovery;
 #[cfg(feature = "gpu")]
 mod sharing;
-#[cfg(feature = "gpu")]
 mod transfers;
 
 use std::fmt;
@@ -33,7 +32,7 @@ pub(crate) use contests::Turn;
 pub(crate) use metrics::Counter;
 pub use metrics::Metrics;
 pub use pools::PoolStats;
-pub(crate) use prepared::{Parts, Piece, Pieces, Prepared};
+pub(crate) use prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
 pub use recovery::{DeviceLoss, Recovery};
 
 use self::activity::Activity;
@@ -47,6 +46,8 @@ use self::reckoning::Reckoning;
 pub(crate) use self::reckoning::Targets;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::base::disk_cache::Store;
+use crate::base::future::BoxFuture;
+use crate::base::process::watch_forks;
 use crate::cost::{Backend, DeviceProfile, Limits, Placement};
 use crate::error::Result;
 use crate::exec::budget::Budget;
@@ -59,7 +60,8 @@ use crate::exec::janitor;
 /// device among all batches and tasks.
 ///
 /// A child process of `fork` has none of the threads that devices work with, and their drivers do not work there: open one
-/// after `exec`.
+/// after `exec`. Runs that need other threads fail with [`DeviceError::Forked`](crate::DeviceError::Forked) there, on
+/// Linux; elsewhere they wait for ever.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -134,8 +136,8 @@ impl Device {
     ///
     /// # Errors
     /// [`DeviceError`](crate::DeviceError) if a variable is not understood, or asks for a GPU that is not there.
-    pub async fn auto() -> Result<Self> {
-        Self::builder().auto().await
+    pub fn auto() -> BoxFuture<'static, Result<Self>> {
+        Self::builder().auto()
     }
 
     /// The host's cores. A profile that was [measured](Self::calibrate) of them before is found in the
@@ -167,8 +169,8 @@ impl Device {
     /// [`Open`](crate::DeviceError::Open) if the adapter gives no device;
     /// [`NoGpuSupport`](crate::DeviceError::NoGpuSupport) in a build without
     /// the feature `gpu`.
-    pub async fn gpu() -> Result<Self> {
-        Self::builder().gpu().await
+    pub fn gpu() -> BoxFuture<'static, Result<Self>> {
+        Self::builder().gpu()
     }
 
     /// Opens a device with a profile, a placement, a memory budget, a recovery from lost GPUs or a cache folder of the
@@ -313,6 +315,7 @@ impl Inner {
         let wanted = keep.is_some() && !by_hand && !profile.measured && sides == Sides::Both;
         #[cfg(not(feature = "serde"))]
         let wanted = false;
+        watch_forks();
         let activity = Arc::default();
         Self {
             info,

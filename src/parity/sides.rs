@@ -263,6 +263,31 @@ async fn a_resident_moves_if_eight_runs_save_what_that_takes() {
 /// Reads a resident of 16 MiB, which lies on the GPU alone, until the device is measured.
 #[cfg(feature = "serde")]
 #[tokio::test]
+async fn a_preferred_side_has_the_data_from_the_next_run_on() {
+    use Backend::{Cpu, Gpu};
+    if both().is_none() {
+        return;
+    }
+    // So slow to come from the GPU that no number of runs pays for it.
+    let mut profile = slow_gpu();
+    profile.gpu.download = Curve::flat(1e3);
+    let builder = Device::builder().without_cache().without_learning().with_profile(profile);
+    let device = builder.both().await.unwrap();
+    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let resident = device.resident(&data, data.len()).unwrap();
+    assert_eq!(sides_of_runs(&device, &resident, 2).await, [Gpu; 2]);
+    resident.prefer(Cpu);
+    assert_eq!(sides_of_runs(&device, &resident, 2).await, [Cpu; 2]);
+    assert_eq!(device.metrics().residents_down, 1, "the copy stays");
+    let shared = device.resident(&data, data.len()).unwrap();
+    shared.wgpu_buffer().unwrap();
+    shared.prefer(Cpu);
+    assert_eq!(sides_of_runs(&device, &shared, 2).await, [Gpu; 2]);
+}
+
+/// Reads a resident of 16 MiB, which lies on the GPU alone, until the device is measured.
+#[cfg(feature = "serde")]
+#[tokio::test]
 async fn a_device_whose_graphs_all_read_a_large_resident_is_measured() {
     if both().is_none() {
         return;
