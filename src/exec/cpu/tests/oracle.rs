@@ -1,4 +1,4 @@
-//! One-step plans made by hand, and what they must compute: element by element in `f64`.
+//! One-step plans made by hand, and their expected results, computed element by element in `f64`.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct Case {
     operands: Vec<Operand>,
     scalars: Vec<Scalar>,
     uploads: Vec<Arc<HostBuffer>>,
-    /// The view of the first output, where it is not contiguous.
+    /// The view of the first output, if it is not contiguous.
     pub output_view: Option<View>,
 }
 
@@ -285,7 +285,7 @@ impl Oracle<'_> {
         evaluate(&self.step.expr, root, leaves).unwrap()
     }
 
-    /// What the form combines for each point of the out space.
+    /// The form's combined value for each point of the out space.
     fn accs(&self, out: &[SmallVec<[usize; 4]>]) -> Vec<Option<Value>> {
         match &self.step.form {
             Form::Map { .. } | Form::Sort(_) => vec![None; out.len()],
