@@ -1,4 +1,4 @@
-//! How much memory runs may hold at once: who asks for more than is left waits for it, in order.
+//! A limit on the memory that runs hold at once. A run that asks for more than is left waits in order of arrival.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -9,29 +9,29 @@ use crate::base::sync::{Arc, Mutex, MutexGuard};
 
 /// The memory that runs may hold at once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Budget(Option<Arc<Limited>>);
+pub(crate) struct Budget(Option<Arc<LimitedBudget>>);
 
-/// Why a run will never have what it needs.
+/// Refusal of a request for more than the whole budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMuch {
-    /// Bytes that it asked for.
+    /// Bytes of the request.
     pub needs: u64,
-    /// Bytes that there are in all.
+    /// Bytes of the whole budget.
     pub budget: u64,
 }
 
 #[derive(Debug)]
-struct Limited {
+struct LimitedBudget {
     bytes: u64,
-    line: Mutex<Line>,
+    state: Mutex<BudgetState>,
 }
 
-/// What is left, and who waits for more.
+/// The bytes that are left, and the requests that wait.
 #[derive(Debug)]
-struct Line {
+struct BudgetState {
     left: u64,
     waiting: VecDeque<Waiting>,
-    /// How many had to wait so far.
+    /// Number of requests that had to wait so far, which is the next ticket.
     tickets: u64,
 }
 
@@ -42,22 +42,24 @@ struct Waiting {
     waker: Waker,
 }
 
-/// The right to hold memory, until its last clone is dropped.
+/// The right to hold memory. It ends when its last clone is dropped.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Permit(#[expect(dead_code, reason = "held to be dropped")] Option<Arc<Held>>);
+pub(crate) struct Permit(
+    #[expect(dead_code, reason = "held to be dropped")] Option<Arc<Reservation>>,
+);
 
 #[derive(Debug)]
-struct Held {
-    of: Arc<Limited>,
+struct Reservation {
+    budget: Arc<LimitedBudget>,
     bytes: u64,
 }
 
 impl Budget {
-    /// A budget of `bytes`; without, no run ever waits.
+    /// Creates a budget of `bytes`. With `None`, no run ever waits.
     pub fn new(bytes: Option<u64>) -> Self {
         Self(bytes.map(|bytes| {
-            let line = Line { left: bytes, waiting: VecDeque::new(), tickets: 0 };
-            Arc::new(Limited { bytes, line: Mutex::new(line) })
+            let state = BudgetState { left: bytes, waiting: VecDeque::new(), tickets: 0 };
+            Arc::new(LimitedBudget { bytes, state: Mutex::new(state) })
         }))
     }
 
@@ -66,10 +68,10 @@ impl Budget {
         self.0.as_ref().map(|limited| limited.bytes)
     }
 
-    /// Waits until `bytes` are left, after all who asked before.
+    /// Waits until `bytes` are left and all earlier requests are served.
     ///
     /// # Errors
-    /// [`TooMuch`], at once, if there are never so many.
+    /// [`TooMuch`] at once if `bytes` exceed the whole budget.
     pub async fn admit(&self, bytes: u64) -> Result<Permit, TooMuch> {
         let Some(limited) = &self.0 else {
             return Ok(Permit::default());
@@ -77,28 +79,28 @@ impl Budget {
         if bytes > limited.bytes {
             return Err(TooMuch { needs: bytes, budget: limited.bytes });
         }
-        Admission { to: limited, bytes, ticket: None }.await;
-        Ok(Permit(Some(Arc::new(Held { of: Arc::clone(limited), bytes }))))
+        Admission { budget: limited, bytes, ticket: None }.await;
+        Ok(Permit(Some(Arc::new(Reservation { budget: Arc::clone(limited), bytes }))))
     }
 }
 
-impl Limited {
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock()
+impl LimitedBudget {
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
+        self.state.lock()
     }
 
-    /// Takes back what was given, for those who wait.
+    /// Returns `bytes` to the budget, and wakes the requests that it can serve now.
     fn take_back(&self, bytes: u64) {
-        let mut line = self.line();
-        line.left += bytes;
-        let served = line.serve();
-        drop(line);
+        let mut state = self.state();
+        state.left += bytes;
+        let served = state.serve();
+        drop(state);
         served.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Line {
-    /// Gives `bytes` at once, or a ticket to wait with.
+impl BudgetState {
+    /// Reserves `bytes` at once, or queues the request and returns its ticket.
     fn join(&mut self, bytes: u64, waker: &Waker) -> Option<u64> {
         if self.waiting.is_empty() && bytes <= self.left {
             self.left -= bytes;
@@ -110,12 +112,12 @@ impl Line {
         Some(ticket)
     }
 
-    /// Where the holder of `ticket` stands; `None` once it was served.
+    /// Position of the request with `ticket` in the queue; `None` once it was served.
     fn position(&self, ticket: u64) -> Option<usize> {
         self.waiting.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
     }
 
-    /// Gives the first what they wait for, as long as there is enough. Returns whom to wake.
+    /// Serves requests from the front as long as enough bytes are left. Returns the wakers of the served requests.
     fn serve(&mut self) -> Vec<Waker> {
         let mut served = Vec::new();
         while let Some(first) = self.waiting.pop_front_if(|first| first.bytes <= self.left) {
@@ -126,14 +128,15 @@ impl Line {
     }
 }
 
-/// Waits for `bytes`, which belong to whom it is ready for. Dropped before, it leaves the line, or gives back what it
-/// was given.
+/// A request for `bytes`, which belong to the caller once the future is ready. A request dropped before leaves the
+/// queue, or returns the bytes that it was given.
 ///
-/// A waker is neither woken nor dropped under the lock: a task that goes with its last waker may hold a permit.
+/// Wakers are neither woken nor dropped under the lock. The drop of a last waker drops its task, which may hold a
+/// permit.
 struct Admission<'a> {
-    to: &'a Limited,
+    budget: &'a LimitedBudget,
     bytes: u64,
-    /// As long as it waits.
+    /// The ticket while the request waits.
     ticket: Option<u64>,
 }
 
@@ -141,21 +144,21 @@ impl Future for Admission<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let to = self.to;
-        let mut line = to.line();
+        let budget = self.budget;
+        let mut state = budget.state();
         let Some(ticket) = self.ticket else {
-            let ticket = line.join(self.bytes, context.waker());
-            drop(line);
+            let ticket = state.join(self.bytes, context.waker());
+            drop(state);
             self.ticket = ticket;
             return if ticket.is_none() { Poll::Ready(()) } else { Poll::Pending };
         };
-        let Some(at) = line.position(ticket) else {
-            drop(line);
+        let Some(at) = state.position(ticket) else {
+            drop(state);
             self.ticket = None;
             return Poll::Ready(());
         };
-        let earlier = mem::replace(&mut line.waiting[at].waker, context.waker().clone());
-        drop(line);
+        let earlier = mem::replace(&mut state.waiting[at].waker, context.waker().clone());
+        drop(state);
         drop(earlier);
         Poll::Pending
     }
@@ -164,17 +167,17 @@ impl Future for Admission<'_> {
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut line = self.to.line();
-        let left = line.position(ticket).and_then(|at| line.waiting.remove(at));
-        drop(line);
-        // Who leaves may have been what the next waited behind.
-        self.to.take_back(if left.is_none() { self.bytes } else { 0 });
+        let mut state = self.budget.state();
+        let left = state.position(ticket).and_then(|at| state.waiting.remove(at));
+        drop(state);
+        // The request that leaves may have blocked the next one.
+        self.budget.take_back(if left.is_none() { self.bytes } else { 0 });
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.of.take_back(self.bytes);
+        self.budget.take_back(self.bytes);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Work that ends early: after a time, or when somebody says so.
+//! Futures that end early: after a time, or on a signal.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_timer::Delay;
 
-/// What `work` comes to, or `None` if `stop` is done before; `work` is then dropped.
+/// Returns the output of `work`, or `None` if `stop` is ready first. `work` is then dropped.
 pub(crate) async fn unless<R>(
     stop: impl Future<Output = ()>,
     work: impl Future<Output = R>,
@@ -22,7 +22,7 @@ pub(crate) async fn unless<R>(
     .await
 }
 
-/// What `work` comes to, or `None` if that takes longer than `limit` from the first poll.
+/// Returns the output of `work`, or `None` if it takes longer than `limit` from the first poll.
 pub(crate) async fn within<R>(limit: Duration, work: impl Future<Output = R>) -> Option<R> {
     unless(Delay::new(limit), work).await
 }

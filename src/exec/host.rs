@@ -4,28 +4,27 @@ use super::memory;
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
 
-/// A tensor's elements in row-major order, each in [`DType::size`] bytes. Aligned for every
-/// element type.
+/// A tensor's elements in row-major order, each in [`DType::size`] bytes. The memory is aligned for every element type.
 #[derive(Clone, Debug)]
 pub(crate) struct HostBuffer {
     dtype: DType,
     len: usize,
-    /// At least the bytes of `len` elements; what lies beyond them is unspecified.
+    /// Memory for at least `len` elements. The bytes beyond them are unspecified.
     words: Vec<u32>,
     origin: Origin,
 }
 
-/// Whose memory a buffer is in.
+/// The party that allocated the memory of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Allocated here.
+    /// This crate allocated the memory.
     Here,
-    /// A vector of the user's own.
+    /// The user passed the memory in as a vector.
     Caller,
 }
 
 impl HostBuffer {
-    /// A copy of `data`.
+    /// Copies `data` to a new buffer.
     ///
     /// # Errors
     /// As [`try_zeroed`](Self::try_zeroed).
@@ -40,7 +39,7 @@ impl HostBuffer {
         Self::try_from_slice(data).expect("memory")
     }
 
-    /// The elements of `data`, in its own memory where an element takes a word, else in a copy.
+    /// Takes the elements of `data`. The buffer reuses its memory if an element takes a word, and copies it otherwise.
     ///
     /// # Errors
     /// As [`try_zeroed`](Self::try_zeroed).
@@ -52,32 +51,32 @@ impl HostBuffer {
         }
     }
 
-    /// Copies `data`, which is as long, over the elements.
+    /// Copies `data`, which has as many elements, over the elements.
     pub fn write<T: Element>(&mut self, data: &[T]) {
         memory::copy(bytemuck::cast_slice(data), self.bytes_mut());
     }
 
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
+    /// [`DeviceError::OutOfMemory`] if the host lacks that much memory.
     pub fn try_zeroed(dtype: DType, len: usize) -> Result<Self, DeviceError> {
         let words = memory::try_zeroed(Self::words_for(dtype, len))?;
         Ok(Self { dtype, len, words, origin: Origin::Here })
     }
 
-    /// A buffer in the memory of `words`, which has room for it. Its elements are unspecified, but valid for `dtype`
-    /// unless that is `bool`, whose bytes the caller must write.
+    /// Makes a buffer in the memory of `words`, which has room for it. The elements are unspecified, but valid for
+    /// `dtype`. Only `bool` differs: the caller must write its bytes.
     pub fn recycled(dtype: DType, len: usize, mut words: Vec<u32>) -> Self {
         let needed = Self::words_for(dtype, len);
-        // Never shortened: to be long again would be to write all of it.
+        // The vector is never shortened: growing it again would write all of the new part.
         if words.len() < needed {
             words.resize(needed, 0);
         }
         Self { dtype, len, words, origin: Origin::Here }
     }
 
-    /// The memory, to be [`recycled`](Self::recycled).
+    /// Returns the memory, to be [`recycled`](Self::recycled).
     pub fn into_words(self) -> Vec<u32> {
         self.words
     }
@@ -107,7 +106,7 @@ impl HostBuffer {
         self.origin
     }
 
-    /// Words that the memory has room for.
+    /// Number of words that the memory has room for.
     pub fn capacity(&self) -> usize {
         self.words.capacity()
     }
@@ -117,13 +116,13 @@ impl HostBuffer {
         &self.words[..self.len * self.dtype.size() / 4]
     }
 
-    /// The elements as a vector; empty if they are not of type `T`.
+    /// Copies the elements to a vector, which is empty if they are not of type `T`.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
         self.as_slice().map(memory::to_vec).unwrap_or_default()
     }
 
-    /// The elements as a vector, in the memory that they lie in where an element is a word and most of that is used;
-    /// empty if they are not of type `T`.
+    /// Returns the elements as a vector, which is empty if they are not of type `T`. The vector takes over the memory
+    /// if an element is a word and at least half of the memory is used. Otherwise the elements are copied.
     pub fn into_vec<T: Element>(mut self) -> Vec<T> {
         if !self.becomes_vec::<T>() {
             return self.to_vec();
@@ -132,7 +131,7 @@ impl HostBuffer {
         T::from_words(self.words).unwrap_or_else(|words| Self { words, ..self }.to_vec())
     }
 
-    /// Whether [`into_vec`](Self::into_vec) takes the memory and copies nothing.
+    /// Returns whether [`into_vec`](Self::into_vec) takes the memory and copies nothing.
     pub fn becomes_vec<T: Element>(&self) -> bool {
         T::DTYPE == self.dtype && self.dtype.size() == 4 && self.capacity() <= 2 * self.len
     }
@@ -142,7 +141,7 @@ impl HostBuffer {
         if T::DTYPE == self.dtype { T::in_place(self.bytes()) } else { None }
     }
 
-    /// As [`as_slice`](Self::as_slice).
+    /// As [`as_slice`](Self::as_slice), for writing.
     pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         if T::DTYPE == self.dtype { T::in_place_mut(self.bytes_mut()) } else { None }
     }

@@ -1,4 +1,4 @@
-//! Memory that nobody used for a while goes back to the system, also where nothing runs any more.
+//! Return of idle memory to the system, also while nothing runs.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::base::sync::{Condvar, Mutex};
 
-/// Memory lies idle for one to two of these before it is freed.
+/// Time between two sweeps. Memory lies idle for one to two periods before it is freed.
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// A pool of memory that lies idle.
+/// A pool that holds idle memory.
 pub(crate) trait Sweep: Send + Sync {
-    /// Frees what was not used since the last call.
+    /// Frees the memory that was not used since the last call.
     fn sweep(&self);
 }
 
@@ -21,7 +21,8 @@ struct Pools {
     added: Condvar,
 }
 
-/// `pool`, swept from time to time as long as somebody holds it. Where no thread can be started, it is not.
+/// Shares `pool`, and has it swept from time to time while somebody holds it. If the sweeping thread cannot be started,
+/// the pool is never swept.
 pub(crate) fn watched<P: Sweep + 'static>(pool: P) -> Arc<P> {
     let pool = Arc::new(pool);
     watch(Arc::<P>::downgrade(&pool));
@@ -33,7 +34,7 @@ fn watch(pool: Weak<dyn Sweep>) {
     let pools = POOLS.get_or_init(|| {
         let pools: &'static Pools = Box::leak(Box::default());
         let run = || pools.run();
-        // It stays, since a driver may hang where a thread that used it ends.
+        // The thread never ends, since a driver may hang if a thread that used it ends.
         thread::Builder::new().name("onetrip-sweep".into()).spawn(run).is_ok().then_some(pools)
     });
     if let Some(pools) = pools {

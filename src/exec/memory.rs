@@ -8,38 +8,38 @@ use super::threads;
 use crate::base::units;
 use crate::error::DeviceError;
 
-/// Bytes from which copies are no longer made where a task awaits them: what one thread copies in a few tenths of a
-/// millisecond.
+/// Size in bytes from which a copy is no longer made where a task awaits it. One thread copies that much in a few
+/// tenths of a millisecond.
 #[cfg(any(feature = "gpu", test))]
 pub(crate) const LARGE: usize = (4 << 20) / threads::SMALLER;
-/// As [`LARGE`], for results: their copying is bound by the memory that they come from and go to, and help pays
-/// later (4 MiB: 0.35 ms alone, 0.48 ms with help; 16 MiB: 1.8 and 1.0 ms; measured on the host of an H200).
+/// As [`LARGE`], for results. Their copies are bound by memory bandwidth, so that help pays later. Measured on the host
+/// of an H200: 4 MiB take 0.35 ms alone and 0.48 ms with help; 16 MiB take 1.8 and 1.0 ms.
 pub(crate) const LARGE_RESULT: usize = (8 << 20) / threads::SMALLER;
-/// Bytes from which fresh memory is in large pages. Below, an allocator has memory that was touched before.
+/// Size in bytes from which fresh memory is in large pages. Below it, an allocator has memory that was touched before.
 const LARGE_PAGES: usize = (16 << 20) / threads::SMALLER;
-/// Bytes from which copies are shared among threads (1 MiB: 60 µs alone, 18 to 28 µs by 16 threads; 4 MiB: 218 and
-/// 36 µs; 512 KiB: 33 and 23 µs; measured on the host of an H200).
+/// Size in bytes from which copies are shared among threads. Measured on the host of an H200: 1 MiB takes 60 µs alone
+/// and 18 to 28 µs by 16 threads; 4 MiB take 218 and 36 µs; 512 KiB take 33 and 23 µs.
 const SHARED: usize = (1 << 20) / threads::SMALLER;
-/// Bytes of such a copy that a thread takes at a time.
+/// Bytes of a shared copy that a thread takes at a time.
 const SHARE: usize = (128 << 10) / threads::SMALLER;
 /// Bytes of a result that a thread takes at a time.
 #[cfg(feature = "gpu")]
 pub(crate) const PART: usize = 1 << 20;
 
-/// What a pool of memory counts.
+/// Counters of a pool of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryCounts {
-    /// Requests that were met with memory used before.
+    /// Requests that were met with reused memory.
     pub hits: u64,
     /// Requests for which memory was allocated.
     pub misses: u64,
-    /// Bytes in use: by runs, by results that somebody holds, by residents.
+    /// Bytes in use by runs, by results that are still held and by residents.
     pub live_bytes: u64,
-    /// Bytes that lie idle until they are used again, or freed.
+    /// Idle bytes, which wait for reuse until they are freed.
     pub idle_bytes: u64,
-    /// The most bytes that were in use and idle at once.
+    /// The greatest sum of bytes in use and idle bytes so far.
     pub peak_bytes: u64,
 }
 
@@ -60,29 +60,29 @@ pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T]) {
     threads::copy(from, to, share::<T>());
 }
 
-/// Elements that a thread takes at a time.
+/// Number of elements that a thread takes at a time.
 fn share<T>() -> usize {
     SHARE / size_of::<T>().max(1)
 }
 
-/// `len` zeros. Where they are many, nothing of them is touched yet, so that the threads that fill them share
-/// the faults of their pages too.
+/// Allocates `len` zeros. No page of a long vector is touched yet, so that the threads that fill it share the page
+/// faults too.
 #[cfg(any(feature = "gpu", test))]
 pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Vec<T> {
     in_large_pages(bytemuck::zeroed_vec(len))
 }
 
-/// `len` zeros, as they come: where they are many, nothing of them is touched yet.
+/// Allocates `len` zeros. No page of a long vector is touched yet.
 ///
 /// # Errors
-/// [`DeviceError::OutOfMemory`] if the host has no such memory.
+/// [`DeviceError::OutOfMemory`] if the host lacks that much memory.
 pub(crate) fn try_zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>, DeviceError> {
     let values = bytemuck::try_zeroed_vec(len);
     let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
     values.map(in_large_pages).map_err(|()| exhausted(bytes))
 }
 
-/// Says that the host has no `bytes` left.
+/// Returns the error of a host without `bytes` of free memory.
 pub(crate) fn exhausted(bytes: u64) -> DeviceError {
     DeviceError::OutOfMemory { doing: format!("allocating {} of host memory", units::bytes(bytes)) }
 }
@@ -94,8 +94,8 @@ fn in_large_pages<T>(mut values: Vec<T>) -> Vec<T> {
     values
 }
 
-/// The elements of `from` in a vector of their own. A long one is written once: to zero it first would take one thread
-/// as long as to copy it.
+/// Copies the elements of `from` to a new vector. A long vector is written once: zeroing it first would take one thread
+/// as long as copying it.
 pub(crate) fn to_vec<T: Copy + Send + Sync>(from: &[T]) -> Vec<T> {
     if size_of_val(from) < SHARED {
         return from.to_vec();
@@ -106,14 +106,15 @@ pub(crate) fn to_vec<T: Copy + Send + Sync>(from: &[T]) -> Vec<T> {
         ask_for_large_pages(room);
     }
     threads::copy_to(from, room, share::<T>());
-    // SAFETY: there is room for `from.len()` elements, of which all were written: `copy_to` cuts both sides into slices of
-    // the same lengths and returns when each was copied.
+    // SAFETY: the vector has room for `from.len()` elements, and all of them were written. `copy_to` cuts both sides
+    // into slices of the same lengths and returns when each was copied.
     unsafe { values.set_len(from.len()) };
     values
 }
 
-/// Pages of 4 KiB cost more than the copying: 256 MiB into a fresh vector by 16 threads take 12.2 ms with them, 7.6 ms
-/// with pages of 2 MiB, and to free it takes 6.6 ms against 0.8 ms (measured on Linux 6).
+/// Asks for pages of 2 MiB. Pages of 4 KiB cost more than the copying (measured on Linux 6). A copy of 256 MiB to a
+/// fresh vector by 16 threads takes 12.2 ms with small pages and 7.6 ms with large ones. Freeing the vector takes 6.6
+/// ms against 0.8 ms.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn ask_for_large_pages<T>(values: &mut [T]) {
     const PAGE: usize = 2 << 20;
@@ -122,8 +123,8 @@ fn ask_for_large_pages<T>(values: &mut [T]) {
     let end = range.end.addr() / PAGE * PAGE;
     if start < end {
         let start = range.start.cast::<libc::c_void>().with_addr(start);
-        // SAFETY: the range lies in `values`, which are borrowed alone, and the advice changes no byte of
-        // them. A kernel that does not know it refuses, which changes nothing either.
+        // SAFETY: the range lies in `values`, which are borrowed exclusively, and the advice changes none of their
+        // bytes. A kernel that does not know the advice refuses it, which changes nothing either.
         let _ = unsafe { libc::madvise(start, end - start.addr(), libc::MADV_HUGEPAGE) };
     }
 }

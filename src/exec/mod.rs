@@ -1,4 +1,4 @@
-//! Running a plan, on the host's cores or on a GPU.
+//! Execution of a plan on the host's cores or on a GPU.
 
 pub(crate) mod budget;
 pub(crate) mod cpu;

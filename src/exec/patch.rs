@@ -1,9 +1,9 @@
-//! Elements that replace a part of a tensor where it lies.
+//! Replacement of a region of a tensor in place.
 
 use crate::base::shape::Shape;
 
-/// Elements `at..at + size` along an axis: so many runs of `len` elements in row-major order, the first from `start`
-/// on, each `stride` past the one before.
+/// The region of elements `at..at + size` along one axis of a tensor. In row-major order it is `runs` runs of `len`
+/// elements. The first run begins at `start`, and each other one `stride` elements after the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patch {
     pub runs: usize,
@@ -13,7 +13,7 @@ pub(crate) struct Patch {
 }
 
 impl Patch {
-    /// Elements `at..at + size` along `axis` of a tensor of `shape`.
+    /// Describes elements `at..at + size` along `axis` of a tensor of `shape`.
     pub fn new(shape: &Shape, axis: usize, at: usize, size: usize) -> Self {
         let (before, after) = shape.dims().split_at(axis);
         let inner: usize = after[1..].iter().product();
@@ -21,24 +21,24 @@ impl Patch {
         Self { runs, len: size * inner, start: at * inner, stride: after[0] * inner }
     }
 
-    /// Of each run where it begins among the new elements and in the tensor, and its length, in units of which an element
-    /// takes `size`.
+    /// Returns three numbers for each run: its start among the new elements, its start in the tensor, and its length.
+    /// All three are numbers of elements times `size`.
     pub fn copies(self, size: usize) -> impl Iterator<Item = (usize, usize, usize)> {
         let Self { runs, len, start, stride } = self;
         (0..runs).map(move |at| (at * len * size, (start + at * stride) * size, len * size))
     }
 
-    /// Bytes from where a run begins to where the next does, of elements of `size` bytes.
+    /// Bytes from the start of a run to the start of the next, for elements of `size` bytes.
     pub fn spacing(self, size: usize) -> usize {
         self.stride * size
     }
 
-    /// Whether runs of elements of `size` bytes begin and end at whole words.
+    /// Returns whether runs of elements of `size` bytes begin and end at whole words.
     pub fn is_in_words(self, size: usize) -> bool {
         [self.len, self.start, self.stride].iter().all(|&number| (number * size).is_multiple_of(4))
     }
 
-    /// Writes the bytes of the new elements, which take `size` each, to those of the tensor.
+    /// Copies the bytes of the new elements, `size` each, over those of the tensor.
     pub fn apply(self, size: usize, new: &[u8], tensor: &mut [u8]) {
         for (from, to, len) in self.copies(size) {
             tensor[to..to + len].copy_from_slice(&new[from..from + len]);

@@ -1,4 +1,4 @@
-//! Work for other threads: all of it on one of them, or in parts that any of rayon's may do.
+//! Work for other threads: all of it on one of them, or in parts shared among rayon's threads.
 
 mod handed;
 mod team;
@@ -16,15 +16,15 @@ use tokio::sync::oneshot::{self, Receiver};
 use crate::base::sync::Mutex;
 use crate::base::trace::from_here;
 
-/// Looks for the end of others' work before a thread sleeps: some tens of microseconds.
+/// Spins of a thread that waits for others before it sleeps: some tens of microseconds.
 const LOOKS: usize = 500;
 
-/// What sizes from which work is shared out, or memory is large, are divided by where every step is interpreted: so they
-/// are reached in time. A power of two.
+/// Divisor of the sizes from which work is shared out, or memory is large. Miri interprets every step, and reaches the
+/// sizes in time only if they are smaller. A power of two.
 pub(crate) const SMALLER: usize = if cfg!(miri) { 1 << 9 } else { 1 };
 
-/// Does `work` for each of `items`, on this thread and those of rayon that are free, in any order: here if there is one.
-/// Each thread has its own state from `init`. `work` must not wait for others of rayon's threads.
+/// Calls `work` for each of `items`, in any order, on this thread and on free threads of rayon. A single item is done
+/// on this thread. Each thread has its own state from `init`. `work` must not wait for other threads of rayon.
 pub(crate) fn for_each<T: Send, S>(
     mut items: Vec<T>,
     init: impl Fn() -> S + Sync + Send,
@@ -47,7 +47,7 @@ pub(crate) fn for_each<T: Send, S>(
     });
 }
 
-/// What one thread takes.
+/// An item that one thread takes.
 struct Item<T>(Mutex<Option<T>>);
 
 impl<T> Item<T> {
@@ -60,26 +60,26 @@ impl<T> Item<T> {
     }
 }
 
-/// Copies `from` to `to`, which is as long, by `part` elements at a time.
+/// Copies `from` to `to`, which is as long, in shared parts of `part` elements.
 pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], part: usize) {
     let parts = to.chunks_mut(part).zip(from.chunks(part));
     for_each(parts.collect(), || (), |(), (to, from)| to.copy_from_slice(from));
 }
 
-/// Fills `to`, which may be memory that was never touched.
+/// Fills `to` with `word`. The memory may be untouched before.
 pub(crate) fn fill(to: &mut [u32], word: u32) {
     const PART: usize = 1 << 18;
     for_each(to.chunks_mut(PART).collect(), || (), |(), part| part.fill(word));
 }
 
-/// As [`copy`], to memory that holds nothing yet.
+/// As [`copy`], to uninitialised memory.
 pub(crate) fn copy_to<T: Copy + Send + Sync>(from: &[T], to: &mut [MaybeUninit<T>], part: usize) {
     let parts = to.chunks_mut(part).zip(from.chunks(part));
     for_each(parts.collect(), || (), |(), (to, from)| _ = to.write_copy_of_slice(from));
 }
 
-/// The results of `work` for each item, in order, made as by [`for_each`]: on threads that stay. A driver may hang where
-/// one that used it ends while another closes a device.
+/// Returns the results of `work` for each item, in order. The items are shared out as by [`for_each`], over threads
+/// that stay. A driver may hang if a thread that used it ends while another closes a device.
 pub(crate) fn map_each<T: Send, S, R: Send>(
     items: impl ExactSizeIterator<Item = T>,
     init: impl Fn() -> S + Sync + Send,
@@ -92,8 +92,8 @@ pub(crate) fn map_each<T: Send, S, R: Send>(
     results.into_iter().flatten().collect()
 }
 
-/// The result of `work`, done on one of rayon's threads: on this one if it is of rayon, since all of them may be
-/// waiting here for one that is free. If the future is dropped before a thread was free, nothing is done.
+/// Returns the result of `work`, which runs on one of rayon's threads. A thread of rayon runs it itself, since all of
+/// them may be waiting here for a free one. If the future is dropped before a thread is free, `work` never runs.
 pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     if does_work() {
         return work();
@@ -101,7 +101,7 @@ pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Sen
     result(hand_over(work)).await
 }
 
-/// As [`off_thread`], but by the thread that `leave` leaves it to.
+/// As [`begin`], but on the thread to which `leave` passes the work.
 #[cfg(feature = "gpu")]
 pub(crate) fn begin_on<R: Send + 'static>(
     leave: impl FnOnce(Work),
@@ -112,10 +112,10 @@ pub(crate) fn begin_on<R: Send + 'static>(
     result(receiver)
 }
 
-/// Work for another thread, which never panics.
+/// Work for another thread. It never panics.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
-/// As [`off_thread`], but it begins at once.
+/// As [`off_thread`], but the work begins at once.
 #[cfg(feature = "gpu")]
 pub(crate) fn begin<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
@@ -129,12 +129,13 @@ pub(crate) fn begin<R: Send + 'static>(
     }
 }
 
-/// Whether this thread does what others hand over, so that it must not wait for what may not have begun.
+/// Returns whether this thread does work that others hand over. Such a thread must not wait for work that may not have
+/// begun.
 fn does_work() -> bool {
     rayon::current_thread_index().is_some() || handed::is_spare()
 }
 
-/// Leaves `work` to one of rayon's threads.
+/// Hands `work` over to one of rayon's threads and returns the receiver of its result.
 fn hand_over<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Receiver<thread::Result<R>> {
@@ -143,15 +144,15 @@ fn hand_over<R: Send + 'static>(
     receiver
 }
 
-/// `work` for another thread, and where its result comes. A panic reaches who waits: on its own, rayon would end the
-/// process.
+/// Wraps `work` for another thread, and returns it with the receiver of its result. A panic reaches the receiver: rayon
+/// alone would end the process.
 fn parcel<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> (impl FnOnce() + Send, Receiver<thread::Result<R>>) {
     let (sender, receiver) = oneshot::channel();
     let work = from_here(work);
     let work = move || {
-        // What nobody waits for any more is dropped, and what the user gave may panic then too.
+        // Work that nobody waits for is dropped in here, since the drop of a user's value may panic too.
         let done = catch_unwind(AssertUnwindSafe(|| (!sender.is_closed()).then(work)));
         if let Some(done) = done.transpose() {
             drop(sender.send(done));
@@ -170,19 +171,20 @@ async fn result<R>(receiver: Receiver<thread::Result<R>>) -> R {
 
 thread_local!(static WAITS: Cell<bool> = const { Cell::new(false) });
 
-/// The result of `wait`, which has nothing to do on this thread but to wait for a run: it may be done here
-/// ([`waits_here`]).
+/// Returns the result of `wait`, which does nothing on this thread but wait for a run. The run may be done on this
+/// thread ([`waits_here`]).
 #[cfg(any(feature = "blocking", test))]
 pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> R {
     while_set(&WAITS, wait)
 }
 
-/// Whether this thread does nothing but wait for a run.
+/// Returns whether this thread does nothing but wait for a run.
 pub(crate) fn waits_here() -> bool {
     WAITS.get()
 }
 
-/// The result of `call`, during which `flag` is set on this thread. Afterwards it is what it was, after a panic too.
+/// Returns the result of `call`, during which `flag` is set on this thread. Afterwards the flag has its former value,
+/// after a panic too.
 pub(crate) fn while_set<R>(flag: &'static LocalKey<Cell<bool>>, call: impl FnOnce() -> R) -> R {
     struct Restore(&'static LocalKey<Cell<bool>>, bool);
 
@@ -196,7 +198,7 @@ pub(crate) fn while_set<R>(flag: &'static LocalKey<Cell<bool>>, call: impl FnOnc
     call()
 }
 
-/// Threads that runs are shared out over.
+/// Number of threads that runs are shared out over.
 pub(crate) fn count() -> usize {
     rayon::current_num_threads()
 }

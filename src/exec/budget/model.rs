@@ -1,5 +1,5 @@
-//! Every order in which four runs may ask for memory, be polled, give up and end, beside a queue written down plainly.
-//! A step is one call of the budget's; `tests/loom` has what threads may do inside of one.
+//! A model check of the budget against a plain queue. It covers every order in which four runs ask for memory, are
+//! polled, give up and end. A step is one call of the budget. `tests/loom` covers threads inside one call.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,22 +10,22 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::{Budget, Permit, TooMuch};
 
 const RUNS: usize = 4;
-/// Bytes that there are.
+/// Bytes of the whole budget.
 const ALL: u64 = 10;
 
-/// What a run may do next.
+/// A possible next act of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
     Ask,
-    /// Polled though nothing happened, by another task.
+    /// A poll by another task without a wake-up.
     Move,
-    /// Polled once it was woken.
+    /// A poll after a wake-up.
     Poll,
     GiveUp,
     End,
 }
 
-/// What should happen: in the order of asking, and as soon as there is room for the first.
+/// The expected behaviour. Requests are served in order of arrival, as soon as there is room for the first.
 struct Queue {
     needs: [u64; RUNS],
     left: u64,
@@ -70,7 +70,7 @@ impl Wake for Woken {
 type Admission = Pin<Box<dyn Future<Output = Result<Permit, TooMuch>>>>;
 
 #[derive(Default)]
-enum State {
+enum RunState {
     #[default]
     New,
     Waiting {
@@ -82,30 +82,30 @@ enum State {
     Gone,
 }
 
-struct World {
+struct Scenario {
     budget: Budget,
     queue: Queue,
-    runs: [State; RUNS],
+    runs: [RunState; RUNS],
 }
 
-impl World {
+impl Scenario {
     fn new(needs: [u64; RUNS]) -> Self {
         let queue = Queue { needs, left: ALL, waiting: VecDeque::new(), granted: [false; RUNS] };
         Self { budget: Budget::new(Some(ALL)), queue, runs: Default::default() }
     }
 
-    /// Everything that may happen next.
+    /// All acts that may happen next.
     fn acts(&self) -> Vec<(usize, Act)> {
         let acts = self.runs.iter().enumerate().flat_map(|(run, state)| {
             let acts: &[Act] = match state {
-                State::New => &[Act::Ask],
-                State::Waiting { woken, .. } if woken.0.load(Ordering::Relaxed) => {
+                RunState::New => &[Act::Ask],
+                RunState::Waiting { woken, .. } if woken.0.load(Ordering::Relaxed) => {
                     &[Act::Poll, Act::GiveUp]
                 }
-                State::Waiting { was_moved: false, .. } => &[Act::Move, Act::GiveUp],
-                State::Waiting { .. } => &[Act::GiveUp],
-                State::Running(_) => &[Act::End],
-                State::Gone => &[],
+                RunState::Waiting { was_moved: false, .. } => &[Act::Move, Act::GiveUp],
+                RunState::Waiting { .. } => &[Act::GiveUp],
+                RunState::Running(_) => &[Act::End],
+                RunState::Gone => &[],
             };
             acts.iter().map(move |&act| (run, act))
         });
@@ -120,39 +120,39 @@ impl World {
                 let (budget, bytes) = (self.budget.clone(), self.queue.needs[run]);
                 self.poll(run, Box::pin(async move { budget.admit(bytes).await }), false)
             }
-            (Act::Move | Act::Poll, State::Waiting { admission, .. }) => {
+            (Act::Move | Act::Poll, RunState::Waiting { admission, .. }) => {
                 self.poll(run, admission, true)
             }
-            _ => State::Gone,
+            _ => RunState::Gone,
         };
         for (run, state) in self.runs.iter().enumerate() {
-            if let State::Waiting { woken, .. } = state {
+            if let RunState::Waiting { woken, .. } = state {
                 let woken = woken.0.load(Ordering::Relaxed);
                 assert_eq!(woken, self.queue.granted[run], "run {run} is woken when it may go on");
             }
         }
     }
 
-    fn poll(&self, run: usize, mut admission: Admission, was_moved: bool) -> State {
+    fn poll(&self, run: usize, mut admission: Admission, was_moved: bool) -> RunState {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));
         let polled = admission.as_mut().poll(&mut Context::from_waker(&waker));
         assert_eq!(polled.is_ready(), self.queue.granted[run], "run {run}");
         match polled {
-            Poll::Ready(permit) => State::Running(permit.expect("it can fit")),
-            Poll::Pending => State::Waiting { admission, woken, was_moved },
+            Poll::Ready(permit) => RunState::Running(permit.expect("it can fit")),
+            Poll::Pending => RunState::Waiting { admission, woken, was_moved },
         }
     }
 }
 
-/// How many orders there are that begin with `path`, each checked to its end.
+/// Returns the number of orders that begin with `path`, and checks each to its end.
 fn explore(needs: [u64; RUNS], path: &mut Vec<(usize, Act)>) -> usize {
-    let mut world = World::new(needs);
-    path.iter().for_each(|&(run, act)| world.act(run, act));
-    let acts = world.acts();
+    let mut scenario = Scenario::new(needs);
+    path.iter().for_each(|&(run, act)| scenario.act(run, act));
+    let acts = scenario.acts();
     if acts.is_empty() {
-        assert_eq!(world.queue.left, ALL);
-        let mut all = Box::pin(world.budget.admit(ALL));
+        assert_eq!(scenario.queue.left, ALL);
+        let mut all = Box::pin(scenario.budget.admit(ALL));
         let polled = all.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_ready(), "some of the memory is lost after {path:?}");
         return 1;

@@ -1,16 +1,16 @@
-//! Where a run failed.
+//! The first failure of a run on its data.
 
 use crate::base::sync::Mutex;
 
 use crate::plan::Failed;
 
-/// The first failure of a run so far: of the least site, the least position.
+/// The first failure of a run so far: that of the least site, and there of the least position.
 #[derive(Debug, Default)]
 pub(super) struct Failures(Mutex<Option<Failed>>);
 
 impl Failures {
-    /// Tells of the lanes in which `holds` is not 0: elements `at` of the operations `sites`.
-    pub fn tell(&self, holds: &[u32], sites: &[u32], at: &[u32]) {
+    /// Records the lanes in which `holds` is not 0 as failures of the operations `sites` at elements `at`.
+    pub fn report(&self, holds: &[u32], sites: &[u32], at: &[u32]) {
         let lanes = holds.iter().zip(sites).zip(at).filter(|((holds, _), _)| **holds != 0);
         let first = lanes.map(|((_, &site), &at)| Failed { site, at }).min();
         if let Some(first) = first {

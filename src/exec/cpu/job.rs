@@ -1,4 +1,4 @@
-//! One step at work: its tapes, its operands, the values computed before it.
+//! A step of a run, with its tapes, its operands and the values computed before it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// The operands that run over `space`, by position among all operands.
+    /// Binds the operands that run over `space`, by position among all operands.
     pub fn inputs(&self, space: Space) -> Vec<Option<Input<'a>>> {
         self.inputs_through(space, Cow::Borrowed)
     }
 
-    /// As [`inputs`](Self::inputs); `view` changes the view through which each operand is read.
+    /// As [`inputs`](Self::inputs), with each operand read through the view that `view` returns for its own.
     pub fn inputs_through(
         &self,
         space: Space,

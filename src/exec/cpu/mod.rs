@@ -1,4 +1,4 @@
-//! The CPU runner: each step of a plan in tiles that stay in the cache.
+//! The CPU runner. It computes each step of a plan in tiles that stay in the cache.
 
 mod failures;
 pub(crate) mod forms;

@@ -1,4 +1,4 @@
-//! Runs off the caller's thread, so that no async worker computes for long.
+//! Runs away from the caller's thread, so that no async worker computes for long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::exec::budget::Permit;
 use crate::exec::threads::{count, off_thread, waits_here};
 use crate::ops::Function;
 
-/// The data and the program of one run.
+/// The program and the data of one run.
 #[derive(Clone)]
 pub(crate) struct CpuJob {
     pub program: Arc<CpuProgram>,
@@ -34,14 +34,14 @@ impl CpuJob {
     }
 }
 
-/// Runs of the process that are under way on its cores.
+/// Number of runs of the process that are under way on its cores.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a run as under way while it lives.
+/// A guard that counts a run as under way while it lives.
 struct UnderWay;
 
 impl UnderWay {
-    /// Begins a run; the second value counts the other runs.
+    /// Begins a run. The second value is the number of other runs.
     fn begin() -> (Self, usize) {
         (Self, UNDER_WAY.fetch_add(1, Ordering::Relaxed))
     }
@@ -63,7 +63,7 @@ fn leave_cores(others: usize) -> bool {
 pub(crate) struct Here(UnderWay);
 
 impl Here {
-    /// Granted for a short `program` while few others run, or if this thread only waits.
+    /// Grants permission to a short `program` while few others run, or if this thread only waits.
     pub fn begin(program: &CpuProgram) -> Option<Self> {
         let waits = waits_here();
         if !waits && !program.is_short() {
@@ -73,7 +73,7 @@ impl Here {
         (waits || leave_cores(others)).then_some(Self(under_way))
     }
 
-    /// Runs on this thread.
+    /// Runs `program` on this thread.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory).

@@ -1,4 +1,4 @@
-//! Host memory that is used again by later runs.
+//! Host memory that later runs reuse.
 
 use std::collections::VecDeque;
 
@@ -11,36 +11,36 @@ use crate::exec::janitor::Sweep;
 use crate::exec::memory::MemoryCounts;
 use crate::exec::{HostBuffer, Origin, memory};
 
-/// Bytes that the pool holds on to at most.
+/// Most bytes that the pool holds.
 const BUDGET: usize = 1 << 30;
-/// Buffers of one class of sizes that the pool knows at most, all of which it looks through for one that fits while
-/// other runs wait for it.
-const MOST: usize = 128;
+/// Most buffers of one size class in the pool. A run looks through all of them for one that fits while other runs wait
+/// for the pool.
+const MOST_BUFFERS: usize = 128;
 
-/// Buffers of earlier runs. Results are kept too, and used again once their last other holder
-/// is gone.
+/// Buffers of earlier runs. The pool holds results too, and reuses them once their last other holder is gone.
 #[derive(Debug, Default)]
-pub(crate) struct CpuPool(Mutex<Kept>);
+pub(crate) struct CpuPool(Mutex<PoolState>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    /// By the power of two below their capacity, and in each the oldest first.
-    classes: Vec<VecDeque<Entry>>,
-    /// Of each class, how many were handed over since the last sweep for which no vector of the user's own has come.
-    owed: Vec<usize>,
+struct PoolState {
+    /// Buffers by size class, the oldest first. A class is the power of two at or below their capacity.
+    classes: Vec<VecDeque<PooledBuffer>>,
+    /// Number of buffers of each class that were handed over since the last sweep and not replaced by a vector of the
+    /// user.
+    handed_over: Vec<usize>,
     bytes: usize,
-    /// How many were given so far.
+    /// Number of buffers given so far.
     given: u64,
-    /// How many had been at the last sweep.
+    /// Value of `given` at the last sweep.
     swept: u64,
     counts: MemoryCounts,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PooledBuffer {
     buffer: Arc<HostBuffer>,
     capacity: usize,
-    /// How many were given before it.
+    /// Number of buffers given before this one.
     age: u64,
 }
 
@@ -52,34 +52,34 @@ fn class(capacity: usize) -> usize {
 }
 
 impl CpuPool {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.0.lock()
     }
 
-    /// Has `choose` take out what is to be freed, which is done once the pool is not held any more: to free takes long.
-    fn let_go(&self, choose: impl FnOnce(&mut Kept, &mut Freed)) {
+    /// Lets `choose` remove buffers, and frees them after the lock is released, since freeing takes long.
+    fn free_chosen(&self, choose: impl FnOnce(&mut PoolState, &mut Freed)) {
         let mut freed = Freed::new();
-        choose(&mut self.kept(), &mut freed);
+        choose(&mut self.state(), &mut freed);
     }
 
-    /// Memory for at least `words` words, and not for many times as many.
+    /// Takes memory for at least `words` words, and for at most four times as many.
     pub fn take(&self, words: usize) -> Option<Vec<u32>> {
         if words == 0 {
             return None;
         }
-        let mut kept = self.kept();
-        let taken = kept.idle(words);
-        kept.counts.hits += u64::from(taken.is_some());
-        kept.counts.misses += u64::from(taken.is_none());
-        drop(kept);
+        let mut state = self.state();
+        let taken = state.idle(words);
+        state.counts.hits += u64::from(taken.is_some());
+        state.counts.misses += u64::from(taken.is_none());
+        drop(state);
         taken.and_then(|buffer| Arc::try_unwrap(buffer).ok()).map(HostBuffer::into_words)
     }
 
-    /// A buffer of `len` elements of type `dtype`, which are [unspecified](HostBuffer::recycled), and whether its memory
-    /// was used before.
+    /// Returns a buffer of `len` elements of type `dtype`, and whether its memory was used before. The elements are
+    /// [unspecified](HostBuffer::recycled).
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`] if the host has no such memory, without what lies idle here either.
+    /// [`DeviceError::OutOfMemory`] if the host lacks the memory even once the pool's idle memory is freed.
     pub fn buffer(&self, dtype: DType, len: usize) -> Result<(HostBuffer, bool), DeviceError> {
         if let Some(words) = self.take(HostBuffer::words_for(dtype, len)) {
             return Ok((HostBuffer::recycled(dtype, len, words), true));
@@ -91,7 +91,7 @@ impl CpuPool {
         Ok((fresh?, false))
     }
 
-    /// A buffer of `data`, in memory that was used before if there is any.
+    /// Returns a buffer of `data`, in reused memory if there is any.
     ///
     /// # Errors
     /// As [`buffer`](Self::buffer).
@@ -99,97 +99,101 @@ impl CpuPool {
         self.holding(T::DTYPE, bytemuck::cast_slice(data))
     }
 
-    /// As [`filled`](Self::filled), with the bytes of elements of type `dtype`.
+    /// As [`filled`](Self::filled), for the bytes of elements of type `dtype`.
     pub fn holding(&self, dtype: DType, bytes: &[u8]) -> Result<HostBuffer, DeviceError> {
         let (mut buffer, _) = self.buffer(dtype, bytes.len() / dtype.size())?;
         memory::copy(bytes, buffer.bytes_mut());
         Ok(buffer)
     }
 
-    /// Keeps `buffer` for a later run; the oldest make room. A vector of the user's own is kept in return for memory that
-    /// was [handed over](Self::hand_over) alone: where every run brings one, they would pile up.
+    /// Keeps `buffer` for a later run, and removes the oldest buffers to make room. A vector of the user is kept only
+    /// in return for memory that was [handed over](Self::hand_over). Otherwise the vectors would pile up if every run
+    /// brings one.
     pub fn give(&self, buffer: Arc<HostBuffer>) {
         if buffer.capacity() == 0 {
             return;
         }
-        self.let_go(|kept, freed| {
-            if buffer.origin() == Origin::Caller && !kept.owes(class(buffer.capacity())) {
+        self.free_chosen(|state, freed| {
+            if buffer.origin() == Origin::Caller
+                && !state.replaces_handed_over(class(buffer.capacity()))
+            {
                 freed.push(buffer);
                 return;
             }
-            let class = kept.add(buffer);
-            kept.make_room(class, freed);
+            let class = state.add(buffer);
+            state.make_room(class, freed);
         });
     }
 
-    /// `buffer` for good, if nobody but its caller and the pool holds it.
+    /// Gives `buffer` away for good, if nobody but the caller and the pool holds it.
     ///
     /// # Errors
-    /// `buffer`, if somebody else does.
+    /// `buffer` itself, if somebody else holds it.
     pub fn hand_over(&self, buffer: Arc<HostBuffer>) -> Result<HostBuffer, Arc<HostBuffer>> {
-        let mut kept = self.kept();
+        let mut state = self.state();
         let class = class(buffer.capacity());
-        let entries = kept.classes.get(class);
+        let entries = state.classes.get(class);
         let own =
             entries.and_then(|all| all.iter().rposition(|it| Arc::ptr_eq(&it.buffer, &buffer)));
         if let Some(at) = own.filter(|_| Arc::strong_count(&buffer) == 2) {
-            kept.remove(class, at);
-            kept.owed[class] += 1;
+            state.remove(class, at);
+            state.handed_over[class] += 1;
         }
-        drop(kept);
+        drop(state);
         Arc::try_unwrap(buffer)
     }
 
-    /// What the pool counts. Live is what results lie in that somebody holds; what runs write to while they run is not
-    /// known here.
+    /// The counters of the pool. Live bytes belong to results that somebody holds. The pool does not know the buffers
+    /// that runs write to while they run.
     pub fn counts(&self) -> MemoryCounts {
-        let kept = self.kept();
-        let entries = kept.classes.iter().flatten();
+        let state = self.state();
+        let entries = state.classes.iter().flatten();
         let live = entries.filter(|entry| Arc::strong_count(&entry.buffer) > 1);
         let live_bytes = live.map(|entry| 4 * entry.capacity as u64).sum();
-        MemoryCounts { live_bytes, idle_bytes: kept.bytes as u64 - live_bytes, ..kept.counts }
+        MemoryCounts { live_bytes, idle_bytes: state.bytes as u64 - live_bytes, ..state.counts }
     }
 
-    /// Forgets all buffers.
+    /// Removes all buffers from the pool.
     pub fn trim(&self) {
-        self.let_go(|kept, freed| kept.let_go_while(|_| true, freed));
+        self.free_chosen(|state, freed| state.remove_while(|_| true, freed));
     }
 }
 
-impl Kept {
-    /// A buffer that nobody else holds, for at least `words` words and not for more than four times as many.
+impl PoolState {
+    /// Removes and returns a buffer that nobody else holds. It has at least `words` words and at most four times as
+    /// many.
     fn idle(&mut self, words: usize) -> Option<Arc<HostBuffer>> {
         let fitting = words..=words.saturating_mul(4);
-        let fits = |entry: &Entry| {
+        let fits = |entry: &PooledBuffer| {
             fitting.contains(&entry.capacity) && Arc::strong_count(&entry.buffer) == 1
         };
         let first = class(words);
         (first..=first + 2).find_map(|class| {
-            // What was used last is in the caches yet.
+            // The buffer used last is still in the caches.
             let at = self.classes.get(class)?.iter().rposition(fits)?;
             self.remove(class, at)
         })
     }
 
-    /// The class that it belongs to.
+    /// Adds `buffer` and returns its class.
     fn add(&mut self, buffer: Arc<HostBuffer>) -> usize {
         let (capacity, age) = (buffer.capacity(), self.given);
         let class = class(capacity);
         if self.classes.len() <= class {
             self.classes.resize_with(class + 1, VecDeque::new);
-            self.owed.resize(class + 1, 0);
+            self.handed_over.resize(class + 1, 0);
         }
-        self.classes[class].push_back(Entry { buffer, capacity, age });
+        self.classes[class].push_back(PooledBuffer { buffer, capacity, age });
         self.given += 1;
         self.bytes += 4 * capacity;
         self.counts.peak_bytes = self.counts.peak_bytes.max(self.bytes as u64);
         class
     }
 
-    /// Whether one of `class` was handed over for which none has come; it has now.
-    fn owes(&mut self, class: usize) -> bool {
-        let owed = self.owed.get_mut(class).filter(|owed| **owed > 0);
-        owed.map(|owed| *owed -= 1).is_some()
+    /// Returns whether a buffer of `class` was handed over and not replaced yet. The call counts as its replacement.
+    fn replaces_handed_over(&mut self, class: usize) -> bool {
+        let handed_over = self.handed_over.get_mut(class).filter(|handed_over| **handed_over > 0);
+        handed_over.map(|handed_over| *handed_over -= 1).is_some()
     }
 
     fn remove(&mut self, class: usize, at: usize) -> Option<Arc<HostBuffer>> {
@@ -198,31 +202,31 @@ impl Kept {
         Some(entry.buffer)
     }
 
-    /// Lets go of the oldest where there are too many, now that there is one more of `class`.
+    /// Removes the oldest buffers while there are too many, now that there is one more of `class`.
     fn make_room(&mut self, class: usize, freed: &mut Freed) {
-        if self.classes[class].len() > MOST {
-            self.let_go_of_oldest(class, freed);
+        if self.classes[class].len() > MOST_BUFFERS {
+            self.remove_oldest(class, freed);
         }
         while self.bytes > BUDGET {
             let ages = self.classes.iter().map(|entries| entries.front().map(|entry| entry.age));
             let fronts = ages.enumerate().filter_map(|(class, age)| Some((age?, class)));
             let Some((_, class)) = fronts.min() else { break };
-            self.let_go_of_oldest(class, freed);
+            self.remove_oldest(class, freed);
         }
     }
 
-    /// Lets go of the oldest of each class while `goes` says so of it.
-    fn let_go_while(&mut self, goes: impl Fn(&Entry) -> bool, freed: &mut Freed) {
+    /// Removes the oldest buffers of each class while `condition` holds for them.
+    fn remove_while(&mut self, condition: impl Fn(&PooledBuffer) -> bool, freed: &mut Freed) {
         for class in 0..self.classes.len() {
-            while self.classes[class].front().is_some_and(&goes) {
-                self.let_go_of_oldest(class, freed);
+            while self.classes[class].front().is_some_and(&condition) {
+                self.remove_oldest(class, freed);
             }
         }
     }
 
-    /// Takes the oldest of a class out. What somebody else holds is theirs alone from here on, so that they may have it
-    /// [handed over](CpuPool::hand_over) at once.
-    fn let_go_of_oldest(&mut self, class: usize, freed: &mut Freed) {
+    /// Removes the oldest buffer of a class, and frees it if nobody else holds it. Another holder owns it alone from
+    /// here on, and may have it [handed over](CpuPool::hand_over) at once.
+    fn remove_oldest(&mut self, class: usize, freed: &mut Freed) {
         let oldest = self.remove(class, 0);
         freed.extend(oldest.filter(|buffer| Arc::strong_count(buffer) == 1));
     }
@@ -230,11 +234,11 @@ impl Kept {
 
 impl Sweep for CpuPool {
     fn sweep(&self) {
-        self.let_go(|kept, freed| {
-            let now = kept.given;
-            let swept = std::mem::replace(&mut kept.swept, now);
-            kept.let_go_while(|entry| entry.age < swept, freed);
-            kept.owed.fill(0);
+        self.free_chosen(|state, freed| {
+            let now = state.given;
+            let swept = std::mem::replace(&mut state.swept, now);
+            state.remove_while(|entry| entry.age < swept, freed);
+            state.handed_over.fill(0);
         });
     }
 }
@@ -267,7 +271,7 @@ mod tests {
         assert_eq!(pool.take(60).map(|words| words.len()), Some(100));
         assert!(pool.take(60).is_none());
         pool.give(Arc::new(HostBuffer::from_slice::<u32>(&[])));
-        assert_eq!(pool.kept().bytes, 0, "nothing to use again");
+        assert_eq!(pool.state().bytes, 0, "nothing to use again");
     }
 
     #[test]
@@ -340,16 +344,17 @@ mod tests {
     #[test]
     fn the_oldest_make_room_for_more_than_the_pool_looks_through() {
         let pool = CpuPool::default();
-        (0..MOST + 9).for_each(|at| pool.give(Arc::new(HostBuffer::from_slice(&[at as u32; 2]))));
-        assert_eq!(pool.counts().idle_bytes, 8 * MOST as u64);
-        let mut left: Vec<u32> = (0..MOST).map(|_| pool.take(2).unwrap()[0]).collect();
+        (0..MOST_BUFFERS + 9)
+            .for_each(|at| pool.give(Arc::new(HostBuffer::from_slice(&[at as u32; 2]))));
+        assert_eq!(pool.counts().idle_bytes, 8 * MOST_BUFFERS as u64);
+        let mut left: Vec<u32> = (0..MOST_BUFFERS).map(|_| pool.take(2).unwrap()[0]).collect();
         left.sort_unstable();
-        assert_eq!(left, (9..MOST as u32 + 9).collect::<Vec<_>>());
+        assert_eq!(left, (9..MOST_BUFFERS as u32 + 9).collect::<Vec<_>>());
         assert!(pool.take(2).is_none());
     }
 
-    /// Threads take, hold, give and hand over, while another sweeps: what somebody holds is never written by anybody
-    /// else.
+    /// Threads take, hold, give and hand over buffers, while another thread sweeps. A buffer that somebody holds is
+    /// never written by anybody else.
     #[test]
     fn no_memory_has_two_owners() {
         let pool = CpuPool::default();

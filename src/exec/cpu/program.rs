@@ -6,14 +6,14 @@ use super::tape::Tape;
 use crate::exec::cpu::forms::matmul::SingleCall;
 use crate::plan::{Plan, Step};
 
-/// A run predicted to take less is short. To hand a run to another thread and back takes 10 to 30 µs.
+/// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.
 const INLINE_SECONDS: f64 = 100e-6;
 
 /// A plan and the tapes of its steps, each of which is compiled when it first runs.
 #[derive(Debug)]
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
-    /// By step.
+    /// The tapes of each step.
     tapes: Vec<Tapes>,
     is_short: bool,
 }
@@ -21,7 +21,8 @@ pub(crate) struct CpuProgram {
 /// The place of an expression in the form of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hole {
-    /// In front of the form; in a product, of its left operand; in an attention, of the queries.
+    /// In front of the form. In a product, it is in front of the left operand; in an attention, in front of the
+    /// queries.
     Before,
     /// In front of the right operand of a product, or of the keys of an attention.
     Right,
@@ -37,7 +38,7 @@ pub(super) enum Hole {
 /// operands, and the plan fixes these.
 #[derive(Debug, Default)]
 pub(super) struct Tapes {
-    /// By [`Hole`].
+    /// Tapes by [`Hole`].
     tapes: [OnceLock<Tape>; 5],
     /// The one call of `gemm` that computes a plain product.
     single_call: OnceLock<Option<SingleCall>>,
@@ -65,18 +66,19 @@ impl CpuProgram {
 }
 
 impl Tapes {
-    /// The tape that the first `compile` for `hole` made.
+    /// Returns the tape that the first `compile` for `hole` made.
     pub fn get(&self, hole: Hole, compile: impl FnOnce() -> Tape) -> &Tape {
         self.tapes[hole as usize].get_or_init(compile)
     }
 
-    /// The result of the first `find`.
+    /// Returns the result of the first `find`.
     pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
         self.single_call.get_or_init(find).as_ref()
     }
 }
 
-/// Returns whether a run of `plan` is short. The time of a user's function is unknown, so a plan with one is not.
+/// Returns whether a run of `plan` is short. The time of a user's function is unknown, so a plan with one is never
+/// short.
 fn is_short(plan: &Plan) -> bool {
     let calls_user = || plan.steps.iter().any(|step| step.form.kernel().runs_user_code());
     plan.seconds < INLINE_SECONDS && !calls_user()

@@ -1,4 +1,4 @@
-//! A run of a plan on the host: step by step, each shared out over threads where that pays.
+//! A run of a plan on the host. The steps run one after the other, each shared out over threads if that pays.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::plan::{Failed, Form, Step};
 /// The results of a run.
 #[derive(Debug)]
 pub(crate) struct CpuRun {
-    /// In the order of [`Plan::downloads`].
+    /// Downloaded values in the order of [`Plan::downloads`].
     pub downloads: Vec<Arc<HostBuffer>>,
-    /// In the order of [`Plan::keeps`].
+    /// Kept values in the order of [`Plan::keeps`].
     pub keeps: SmallVec<[Arc<HostBuffer>; 1]>,
     /// The first failure of an operation on its data, if there was one.
     pub failed: Option<Failed>,
-    /// Steps that ran.
+    /// Number of steps that ran.
     pub dispatches: usize,
-    /// Buffers that came from the pool.
+    /// Number of buffers that came from the pool.
     pub pool_hits: usize,
-    /// Buffers that had to be allocated.
+    /// Number of buffers that had to be allocated.
     pub pool_misses: usize,
 }
 

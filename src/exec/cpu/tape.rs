@@ -13,40 +13,41 @@ use crate::exec::cpu::operands::input::Input;
 use crate::exec::cpu::tape::pair::Second;
 use crate::expr::{Binary, Expr, Failure, Node, Ref, Unary};
 
-/// Lanes of a register: the registers of a usual tape stay in the first-level cache.
+/// Lanes of a register. The registers of a usual tape stay in the first-level cache.
 pub(super) const TILE: usize = 512;
 
-/// Where an instruction reads.
+/// A source or a destination of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arg {
     Register(u16),
-    /// What was computed as a root, which may lie in an output.
+    /// The result of a root, which may lie in an output.
     Root(u16),
-    /// An operand's memory as it lies.
+    /// An operand's memory, read in place.
     Memory(u16),
     Acc,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
-    /// Fetches an operand's elements.
-    Gather(u16),
+    /// Loads the elements of a strided operand.
+    Load(u16),
     Unary(Unary, Ty, Arg),
     Binary(Binary, Ty, Arg, Arg),
-    /// The second operation on what the first makes of the first two arguments, and the third.
+    /// Two operations in one pass. The first takes the first two arguments, the second takes its result and the third
+    /// argument.
     Pair(Binary, Second, [Arg; 3]),
     Select(Arg, Arg, Arg),
     Cast(Ty, Ty, Arg),
     /// Fetches elements of a table.
     Fetch(u16, Arg),
-    /// Passes on whether something failed, tells the site and the position.
+    /// Passes on its first argument, which marks failures, and reports their sites and positions.
     Check(u16, [Arg; 3]),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Instruction {
     pub op: Op,
-    /// A register or a root, and never one that the instruction reads.
+    /// The register or root that is written. The instruction never reads it.
     pub out: Arg,
 }
 
@@ -54,11 +55,11 @@ pub(super) struct Instruction {
 #[derive(Debug)]
 pub(super) struct Tape {
     pub instructions: Vec<Instruction>,
-    /// Registers that hold one number all the time, and its bits.
+    /// Registers that hold a constant, and the bits of the constant.
     pub constants: Vec<(u16, u32)>,
     pub registers: u16,
     pub roots: SmallVec<[Arg; 2]>,
-    /// By root, whether it may be given a place: it is computed, and for no other root.
+    /// True for each root that may be given a place. Such a root is computed, and is no other root as well.
     pub own: SmallVec<[bool; 2]>,
     flops: u64,
 }
@@ -94,17 +95,17 @@ impl Tape {
         self.flops
     }
 
-    /// The one of `inputs` that the only root is, if it is nothing but fetched.
+    /// Returns the input that the only root loads, if the tape does nothing else.
     pub fn fetched<'i, 'a>(&self, inputs: &'i [Option<Input<'a>>]) -> Option<&'i Input<'a>> {
         match (&self.instructions[..], &self.roots[..]) {
-            (&[Instruction { op: Op::Gather(operand), out }], &[root]) if out == root => {
+            (&[Instruction { op: Op::Load(operand), out }], &[root]) if out == root => {
                 inputs[usize::from(operand)].as_ref()
             }
             _ => None,
         }
     }
 
-    /// Whether root `index` is the combined value as it is.
+    /// Returns whether root `index` is the unchanged combined value.
     pub fn is_acc(&self, index: usize) -> bool {
         self.roots[index] == Arg::Acc
     }
@@ -112,7 +113,7 @@ impl Tape {
 
 struct Compiler<'e> {
     expr: &'e Expr,
-    /// How many readers of each node are still to come.
+    /// Number of readers of each node that are still to come.
     readers: Vec<u32>,
     args: Vec<Arg>,
     free: Vec<u16>,
@@ -156,7 +157,7 @@ impl<'e> Compiler<'e> {
                     self.args[r.index()] = Arg::Memory(n);
                     return;
                 }
-                Op::Gather(n)
+                Op::Load(n)
             }
             Node::Unary(op, x) => Op::Unary(op, self.expr.ty(x), arg(x)),
             Node::Binary(op, x, y) => Op::Binary(op, self.expr.ty(x), arg(x), arg(y)),
@@ -171,7 +172,7 @@ impl<'e> Compiler<'e> {
         let op = pair.map_or(op, |(op, _)| op);
         let out = match (root, pair) {
             (Some(root), _) => Arg::Root(root as u16),
-            // What the first operation of a pair wrote, none of the arguments is.
+            // No argument of a pair lies where its first operation wrote.
             (None, Some((_, out))) => out,
             (None, None) => Arg::Register(self.free.pop().unwrap_or_else(|| self.register())),
         };
@@ -180,8 +181,8 @@ impl<'e> Compiler<'e> {
         self.release(node, out);
     }
 
-    /// `node` with the last instruction, if the two are a pair and nothing else reads what that one wrote, which
-    /// is left out then, and what it would have written.
+    /// Merges `node` and the last instruction if the two are a pair and nothing else reads that instruction's result.
+    /// Removes the instruction, and returns the pair with the register that it wrote.
     fn pair(&mut self, node: Node) -> Option<(Op, Arg)> {
         let Node::Binary(second, x, y) = node else { return None };
         let &Instruction { op: Op::Binary(first, Ty::F32, a, b), out } =
@@ -203,7 +204,7 @@ impl<'e> Compiler<'e> {
         Some((Op::Pair(first, second, [a, b, third]), out))
     }
 
-    /// Frees the registers of `node`'s operands that nobody reads later, but not `out`.
+    /// Frees the registers of `node`'s operands that have no later reader, except `out`.
     fn release(&mut self, node: Node, out: Arg) {
         for operand in node.operands() {
             let readers = &mut self.readers[operand.index()];

@@ -1,4 +1,4 @@
-//! The values of one run: uploads and residents where the caller has them, the rest in buffers of the pool.
+//! The values of one run. Uploads and residents stay in the caller's memory, the rest lies in buffers of the pool.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::exec::HostBuffer;
 use crate::ops::Function;
 use crate::plan::{Home, Plan, ValueId};
 
-/// The data of a run, of the types and lengths that its plan was made for.
+/// The data of a run, with the types and lengths that its plan was made for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Given<'a> {
-    /// By position of the batch's uploads.
+    /// Data of the batch's uploads, by position.
     pub uploads: &'a [Arc<HostBuffer>],
-    /// By position of the batch's bound residents.
+    /// Data of the batch's bound residents, by position.
     pub residents: &'a [Arc<HostBuffer>],
     /// The functions behind the batch's custom kernels.
     pub functions: &'a [Function],
@@ -26,16 +26,16 @@ pub(super) struct Values<'a> {
     plan: &'a Plan,
     pool: &'a CpuPool,
     values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
-    /// The value that lies in each slot.
+    /// The value in each slot.
     tenants: SmallVec<[Option<ValueId>; 8]>,
-    /// Buffers that came from the pool.
+    /// Number of buffers that came from the pool.
     pub pool_hits: usize,
-    /// Buffers that had to be allocated.
+    /// Number of buffers that had to be allocated.
     pub pool_misses: usize,
 }
 
 impl<'a> Values<'a> {
-    /// The uploads and residents of a run; nothing is computed yet.
+    /// Holds the uploads and residents of a run; nothing is computed yet.
     pub fn new(plan: &'a Plan, given: Given<'a>, pool: &'a CpuPool) -> Self {
         let Given { uploads, residents, .. } = given;
         let value = |home| match home {
@@ -48,7 +48,7 @@ impl<'a> Values<'a> {
         Self { plan, pool, values, tenants, pool_hits: 0, pool_misses: 0 }
     }
 
-    /// The values computed so far, by position.
+    /// The values that are known so far, by position.
     pub fn all(&self) -> &[Option<Arc<HostBuffer>>] {
         &self.values
     }
@@ -58,7 +58,7 @@ impl<'a> Values<'a> {
         self.values[value.index()] = Some(Arc::new(buffer));
     }
 
-    /// A buffer for `value`: that of the value that lay in its slot before, or one from the pool.
+    /// Returns a buffer for `value`: that of the previous value in its slot, or one from the pool.
     pub fn buffer_for(&mut self, value: ValueId) -> Result<HostBuffer, DeviceError> {
         let described = &self.plan.values[value.index()];
         let (dtype, len) = (described.dtype, described.shape.elements());
@@ -79,7 +79,7 @@ impl<'a> Values<'a> {
         Ok(buffer)
     }
 
-    /// The buffers of `values`, which outlive the run.
+    /// Returns the buffers of `values`, which outlive the run.
     pub fn share<C>(&self, values: &[ValueId]) -> Result<C, DeviceError>
     where
         C: FromIterator<Arc<HostBuffer>>,
@@ -89,7 +89,7 @@ impl<'a> Values<'a> {
         made.ok_or_else(|| DeviceError::broken("a result was never computed"))
     }
 
-    /// Returns the buffers to the pool; it reuses a buffer once nobody else holds it.
+    /// Returns the buffers to the pool, which reuses a buffer once nobody else holds it.
     pub fn release(self) {
         for (value, buffer) in self.plan.values.iter().zip(self.values) {
             if let (Home::Slot(_) | Home::Kept(_), Some(buffer)) = (value.home, buffer) {

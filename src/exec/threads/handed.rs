@@ -1,5 +1,5 @@
-//! Work that was handed over to rayon's threads, until one begins it. All of them may be waiting in runs of the user's for
-//! what that work is to make: then a thread of this file's begins it.
+//! Queue of work that was handed over to rayon's threads. All of them may be waiting in the user's runs for the results
+//! of this work. A spare thread then begins it.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -9,42 +9,42 @@ use std::time::Duration;
 use super::{Work, spawn, while_set};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 
-/// How long rayon's threads begin nothing before the spare one does.
+/// Time in which rayon's threads begin nothing before the spare thread begins some work.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 static OF_PROCESS: HandedOver = HandedOver::new();
 
 thread_local!(static IS_SPARE: Cell<bool> = const { Cell::new(false) });
 
-/// Work in the order in which it came.
+/// The queue of handed-over work, in order of arrival.
 struct HandedOver {
-    line: Mutex<Line>,
-    /// Told when there is something to watch.
+    queue: Mutex<HandedQueue>,
+    /// Notified when there is work to watch.
     changed: Condvar,
 }
 
-struct Line {
+struct HandedQueue {
     waiting: VecDeque<Work>,
-    /// How much was begun so far.
+    /// Number of pieces of work begun so far.
     begun: u64,
     spare: Spare,
 }
 
-/// What the spare thread does.
+/// State of the spare thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spare {
-    /// It was not started, or could not be.
+    /// The thread was not started, or could not be.
     None,
     Sleeps,
     Watches,
 }
 
-/// Whether this is the spare thread.
+/// Returns whether this is the spare thread.
 pub(super) fn is_spare() -> bool {
     IS_SPARE.get()
 }
 
-/// Leaves `work` to one of rayon's threads, or to the spare one if they begin nothing.
+/// Hands `work` over to one of rayon's threads, or to the spare thread if they begin nothing.
 pub(super) fn hand_over(work: Work) {
     OF_PROCESS.push(work);
     spawn(|| _ = OF_PROCESS.begin_next());
@@ -52,18 +52,18 @@ pub(super) fn hand_over(work: Work) {
 
 impl HandedOver {
     const fn new() -> Self {
-        let line = Line { waiting: VecDeque::new(), begun: 0, spare: Spare::None };
-        Self { line: Mutex::new(line), changed: Condvar::new() }
+        let queue = HandedQueue { waiting: VecDeque::new(), begun: 0, spare: Spare::None };
+        Self { queue: Mutex::new(queue), changed: Condvar::new() }
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock()
+    fn queue(&self) -> MutexGuard<'_, HandedQueue> {
+        self.queue.lock()
     }
 
     fn push(&'static self, work: Work) {
-        let mut line = self.line();
-        line.waiting.push_back(work);
-        match line.spare {
+        let mut queue = self.queue();
+        queue.waiting.push_back(work);
+        match queue.spare {
             Spare::Watches => return,
             Spare::Sleeps => self.changed.notify_one(),
             Spare::None => {
@@ -73,47 +73,47 @@ impl HandedOver {
                 }
             }
         }
-        line.spare = Spare::Watches;
+        queue.spare = Spare::Watches;
     }
 
-    /// Does what came first; `false` if there is nothing.
+    /// Runs the oldest piece of work. Returns `false` if there is none.
     fn begin_next(&self) -> bool {
-        let mut line = self.line();
-        let Some(work) = line.waiting.pop_front() else { return false };
-        line.begun += 1;
-        drop(line);
+        let mut queue = self.queue();
+        let Some(work) = queue.waiting.pop_front() else { return false };
+        queue.begun += 1;
+        drop(queue);
         work();
         true
     }
 
-    /// Sees to it that what waits is begun, for ever: where nothing was for a while, here.
+    /// Watches the queue for ever. If nothing was begun for [`PATIENCE`], this thread runs all the work that waits.
     fn watch(&self) {
-        let mut line = self.line();
+        let mut queue = self.queue();
         loop {
-            let before = line.begun;
-            drop(line);
+            let before = queue.begun;
+            drop(queue);
             thread::sleep(PATIENCE);
-            line = self.line();
-            if line.begun != before {
+            queue = self.queue();
+            if queue.begun != before {
                 continue;
             }
-            if line.waiting.is_empty() {
-                line = self.sleep(line);
+            if queue.waiting.is_empty() {
+                queue = self.sleep(queue);
                 continue;
             }
-            drop(line);
+            drop(queue);
             while self.begin_next() {}
-            line = self.line();
+            queue = self.queue();
         }
     }
 
-    /// Returns once more has come.
-    fn sleep<'a>(&'a self, mut line: MutexGuard<'a, Line>) -> MutexGuard<'a, Line> {
-        line.spare = Spare::Sleeps;
-        while line.spare == Spare::Sleeps {
-            line = self.changed.wait(line);
+    /// Sleeps until more work has come.
+    fn sleep<'a>(&'a self, mut queue: MutexGuard<'a, HandedQueue>) -> MutexGuard<'a, HandedQueue> {
+        queue.spare = Spare::Sleeps;
+        while queue.spare == Spare::Sleeps {
+            queue = self.changed.wait(queue);
         }
-        line
+        queue
     }
 }
 
@@ -141,12 +141,12 @@ mod tests {
             let spare = Some("onetrip-spare".to_owned());
             let want: Vec<_> = (0..4).map(|at| (at, spare.clone(), spare.clone())).collect();
             assert_eq!(done.iter().collect::<Vec<_>>(), want);
-            // It sleeps when there was nothing for a while, and is woken.
-            while handed.line().spare != Spare::Sleeps {
+            // The spare thread sleeps after a while without work, and is woken.
+            while handed.queue().spare != Spare::Sleeps {
                 thread::yield_now();
             }
         }
         assert!(!handed.begin_next());
-        assert_eq!(handed.line().begun, 12);
+        assert_eq!(handed.queue().begun, 12);
     }
 }

@@ -1,6 +1,7 @@
-//! A thread and those of rayon that come to help it. It begins at once, and waits for nobody who has not come. Whoever
-//! waits for tasks of rayon waits until each was begun, which takes as long as a thread takes to wake up: on 16 cores,
-//! work of 15, 63 and 270 µs took 17, 25 and 59 µs as a parallel iterator, and 8, 12 and 24 µs like this.
+//! A team of one thread and of those of rayon that come to help it. The owner begins at once, and waits for no thread
+//! that has not come. A parallel iterator instead waits until each task was begun, which takes as long as a thread
+//! takes to wake up. On 16 cores, work of 15, 63 and 270 µs took 17, 25 and 59 µs as a parallel iterator. By a team it
+//! took 8, 12 and 24 µs.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,19 +11,19 @@ use super::{LOOKS, count, spawn};
 use crate::base::sync::thread::{self, Thread};
 use crate::base::sync::{Arc, AtomicUsize, Mutex, Ordering, hint};
 
-/// Set in [`Team::state`] once nobody may come any more.
+/// Bit of [`Team::state`] that is set once no helper may come any more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Invitations of the process that nobody has answered. Where threads are at other work, no more are sent than there are
+/// Invitations of the process that no thread has answered. While threads are busy, no more are sent than there are
 /// threads.
 static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 
-/// Calls `work` here, and on up to `helpers` of rayon's threads that come before it returns here. Returns once all that
-/// came have returned. `work` shares out by itself what there is to do, and waits for nothing that others of rayon's
-/// threads do.
+/// Calls `work` on this thread, and on up to `helpers` of rayon's threads that come before it returns here. Returns
+/// once all helpers that came have returned. `work` shares out its parts by itself, and never waits for other threads
+/// of rayon.
 pub(super) fn together<F: Fn() + Sync>(helpers: usize, work: &F) {
     let team = Arc::new(Team {
-        work: Work::new(work),
+        work: BorrowedWork::new(work),
         state: AtomicUsize::new(0),
         owner: thread::current(),
         panic: Mutex::new(None),
@@ -38,38 +39,38 @@ pub(super) fn together<F: Fn() + Sync>(helpers: usize, work: &F) {
 }
 
 struct Team {
-    work: Work,
-    /// How many helpers are at work, and whether others may come.
+    work: BorrowedWork,
+    /// Number of helpers at work, and the bit [`CLOSED`].
     state: AtomicUsize,
     owner: Thread,
-    /// That of a helper.
+    /// The panic of a helper.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// A borrowed function, without its lifetime.
-struct Work {
+/// A borrowed function whose lifetime is erased.
+struct BorrowedWork {
     function: *const (),
     call: unsafe fn(*const ()),
 }
 
-// SAFETY: it stands for a reference to a function that is `Sync`.
-unsafe impl Send for Work {}
+// SAFETY: the value stands for a reference to a function that is `Sync`.
+unsafe impl Send for BorrowedWork {}
 // SAFETY: as above.
-unsafe impl Sync for Work {}
+unsafe impl Sync for BorrowedWork {}
 
-impl Work {
+impl BorrowedWork {
     fn new<F: Fn() + Sync>(function: &F) -> Self {
         /// # Safety
         /// `function` points to an `F`.
         unsafe fn call<F: Fn()>(function: *const ()) {
-            // SAFETY: as the caller promises.
+            // SAFETY: `function` points to an `F`, as the caller promises.
             unsafe { (*function.cast::<F>())() }
         }
         Self { function: std::ptr::from_ref(function).cast(), call: call::<F> }
     }
 }
 
-/// Has half of the `helpers` invited by each of the first two, so that nobody sends many invitations.
+/// Sends at most two invitations. Each invited helper invites the rest of its half, so that no thread sends many.
 fn invite(team: &Arc<Team>, helpers: usize) {
     let first = helpers.div_ceil(2);
     for invited in [first, helpers - first] {
@@ -86,15 +87,15 @@ fn invite(team: &Arc<Team>, helpers: usize) {
 }
 
 impl Team {
-    /// Works as one of `helpers`, if it is not too late.
+    /// Works as the first of `helpers` and invites the others, unless the team is closed.
     fn help(team: &Arc<Self>, helpers: usize) {
         let come = |state: usize| (state & CLOSED == 0).then_some(state + 1);
         if team.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, come).is_err() {
             return;
         }
         invite(team, helpers - 1);
-        // SAFETY: the team was open when this helper came, so the owner is in `together` and stays there, with what it
-        // lent, until the helper has left.
+        // SAFETY: the team was open when this helper came, so the owner is in `together`. The owner stays there, with
+        // the function that it lent, until the helper has left.
         let work = || unsafe { (team.work.call)(team.work.function) };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             *team.panic.lock() = Some(panic);
@@ -104,7 +105,7 @@ impl Team {
         }
     }
 
-    /// Lets nobody come any more, and waits for those that did.
+    /// Closes the team to further helpers, and waits for those that came.
     fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
         let mut looks = 0;
@@ -119,7 +120,7 @@ impl Team {
     }
 }
 
-/// Closes the team when it is dropped: also if the owner's part of the work panics.
+/// Closes the team when it is dropped, also if the owner's part of the work panics.
 struct Closing<'a>(&'a Team);
 
 impl Drop for Closing<'_> {
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether `condition` comes true, which another thread sees to, before long.
+    /// Returns whether another thread makes `condition` true before long.
     fn comes_true(condition: impl Fn() -> bool) -> bool {
         let mut looks = 0..50;
         looks.any(|_| {
@@ -143,8 +144,8 @@ mod tests {
         })
     }
 
-    /// Has `work` done by the owner and one helper at once. Threads that are at other work may not come, and are asked
-    /// again. `work` is told who it is.
+    /// Runs `work` on the owner and one helper at once. Busy threads may not come, and are asked again. The argument of
+    /// `work` is true on the owner.
     fn by_two<R>(done: impl Fn(R) -> bool, run: impl Fn(&dyn Fn(&(dyn Fn(bool) + Sync))) -> R) {
         let together = |work: &(dyn Fn(bool) + Sync)| {
             let (here, begun) = (thread::current().id(), AtomicUsize::new(0));
@@ -180,7 +181,7 @@ mod tests {
     fn who_is_late_does_nothing() {
         let calls = Arc::new(AtomicUsize::new(0));
         let team = Arc::new(Team {
-            work: Work::new(&|| panic!("the team is closed")),
+            work: BorrowedWork::new(&|| panic!("the team is closed")),
             state: AtomicUsize::new(0),
             owner: thread::current(),
             panic: Mutex::new(None),

@@ -2,7 +2,7 @@
 
 use multiversion::multiversion;
 
-use super::matmul::{Block, Matrices, Results, multiply};
+use super::matmul::{Matrices, MatrixSlice, ProductOutputs, multiply};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::job::Job;
@@ -11,8 +11,9 @@ use crate::exec::cpu::program::Hole;
 use crate::exec::cpu::tape::{math, wide};
 use crate::plan::{AttentionForm, Space};
 
-/// Queries and keys of a block.
+/// Queries of a block.
 const QUERIES: usize = 64;
+/// Keys of a block.
 const KEYS: usize = 256;
 
 /// Computes the outputs of an attention.
@@ -24,30 +25,30 @@ pub(in crate::exec::cpu) fn run(
     let inputs = job.inputs(Space::Out);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
-    let mut results = Results::new(outputs, &mut apart, tape, &inputs);
-    let sides = Sides::of(job, form)?;
+    let mut results = ProductOutputs::new(outputs, &mut apart, tape, &inputs);
+    let operands = AttentionOperands::of(job, form)?;
     let scale = job.step.scalars[usize::from(form.scale)].value() as f32;
-    attend(form, &sides, scale, bytemuck::cast_slice_mut(results.sums_mut()));
+    attend(form, &operands, scale, bytemuck::cast_slice_mut(results.sums_mut()));
     results.finish_all();
     Ok(())
 }
 
-/// What is read.
-struct Sides<'a> {
+/// The operands of an attention.
+struct AttentionOperands<'a> {
     q: Matrices<'a>,
     k: Matrices<'a>,
     v: Matrices<'a>,
     mask: Option<Matrices<'a>>,
 }
 
-/// A block of queries: which matrix of the batch, the first query, and where the result goes.
-struct Task<'a> {
+/// A block of queries: its matrix in the batch, its first query, and the place of its result.
+struct QueryBlock<'a> {
     index: usize,
     row: usize,
     out: &'a mut [f32],
 }
 
-impl<'a> Sides<'a> {
+impl<'a> AttentionOperands<'a> {
     fn of(job: &Job<'a>, form: &AttentionForm) -> Result<Self, DeviceError> {
         let &AttentionForm { ref batch, queries, keys, width, out, q, k, v, mask, .. } = form;
         let side = |space, root, size| Matrices::new(job, (space, root), size, batch, false);
@@ -60,44 +61,46 @@ impl<'a> Sides<'a> {
     }
 }
 
-fn attend(form: &AttentionForm, sides: &Sides<'_>, scale: f32, out: &mut [f32]) {
+fn attend(form: &AttentionForm, operands: &AttentionOperands<'_>, scale: f32, out: &mut [f32]) {
     let &AttentionForm { ref batch, queries, keys, width, out: columns, .. } = form;
     let matrices = out.chunks_mut(queries * columns).enumerate();
-    let tasks: Vec<Task<'_>> = matrices
+    let blocks: Vec<QueryBlock<'_>> = matrices
         .flat_map(|(index, out)| {
             let blocks = out.chunks_mut(QUERIES * columns).enumerate();
-            blocks.map(move |(block, out)| Task { index, row: block * QUERIES, out })
+            blocks.map(move |(block, out)| QueryBlock { index, row: block * QUERIES, out })
         })
         .collect();
     let flops = (2 * (width + columns) * keys * queries) as u64;
     let count: usize = batch.iter().product();
-    let work = |scores: &mut Vec<f32>, task: Task<'_>| block(form, scale, sides, scores, task);
+    let work = |scores: &mut Vec<f32>, block: QueryBlock<'_>| {
+        attend_block(form, scale, operands, scores, block);
+    };
     if parts(flops.saturating_mul(count as u64)) > 1 {
-        return for_each(tasks, Vec::new, work);
+        return for_each(blocks, Vec::new, work);
     }
     let mut scores = Vec::new();
-    tasks.into_iter().for_each(|task| work(&mut scores, task));
+    blocks.into_iter().for_each(|block| work(&mut scores, block));
 }
 
-/// What is known of a query before its last key: the greatest score and the sum of the weights.
+/// The running softmax of a query: the greatest score so far and the sum of the weights.
 #[derive(Clone, Copy)]
-struct State {
+struct SoftmaxState {
     greatest: f32,
     total: f64,
 }
 
-fn block(
+fn attend_block(
     form: &AttentionForm,
     scale: f32,
-    sides: &Sides<'_>,
+    operands: &AttentionOperands<'_>,
     scores: &mut Vec<f32>,
-    task: Task<'_>,
+    block: QueryBlock<'_>,
 ) {
     let &AttentionForm { keys, width, out: columns, causal, .. } = form;
-    let Task { index, row, out } = task;
+    let QueryBlock { index, row, out } = block;
     let rows = out.len() / columns;
     out.fill(0.0);
-    let mut states = [State { greatest: f32::MIN, total: 0.0 }; QUERIES];
+    let mut states = [SoftmaxState { greatest: f32::MIN, total: 0.0 }; QUERIES];
     let seen = match causal {
         None => keys,
         Some(offset) => (row + rows).saturating_add_signed(offset as isize).min(keys),
@@ -108,11 +111,13 @@ fn block(
         if width == 0 {
             scores.fill(0.0);
         } else {
-            let (q, k) =
-                (Block::of(&sides.q, index, row), Block::of(&sides.k, index, key).transposed());
+            let (q, k) = (
+                MatrixSlice::of(&operands.q, index, row),
+                MatrixSlice::of(&operands.k, index, key).transposed(),
+            );
             multiply([rows, count, width], q, k, scores, false);
         }
-        let mask = sides.mask.as_ref().map(|mask| Block::of(mask, index, row));
+        let mask = operands.mask.as_ref().map(|mask| MatrixSlice::of(mask, index, row));
         for (i, scores) in scores.chunks_mut(count).enumerate() {
             let last = causal.map(|offset| row as i64 + i as i64 + offset);
             let visible = last.map_or(count, |last| {
@@ -125,18 +130,18 @@ fn block(
                 out[i * columns..][..columns].iter_mut().for_each(|out| *out *= shrink);
             }
         }
-        let p = Block { data: scores, start: 0, strides: [count as isize, 1] };
-        multiply([rows, columns, count], p, Block::of(&sides.v, index, key), out, true);
+        let p = MatrixSlice { data: scores, start: 0, strides: [count as isize, 1] };
+        multiply([rows, columns, count], p, MatrixSlice::of(&operands.v, index, key), out, true);
     }
     for (out, state) in out.chunks_mut(columns).zip(states) {
-        // Without a key that is seen, there is nothing.
+        // A query that sees no key has a result of 0.
         let scale = if state.total == 0.0 { 0.0 } else { (1.0 / state.total) as f32 };
         out.iter_mut().for_each(|out| *out *= scale);
     }
 }
 
-/// Scales the scores of a query and adds its mask, whose element for the first of them is at `[row, key]`.
-fn add_mask(scores: &mut [f32], scale: f32, mask: Option<Block<'_>>, [row, key]: [usize; 2]) {
+/// Scales the scores of a query and adds its mask. The mask's element for the first score is at `[row, key]`.
+fn add_mask(scores: &mut [f32], scale: f32, mask: Option<MatrixSlice<'_>>, [row, key]: [usize; 2]) {
     let Some(mask) = mask else {
         scores.iter_mut().for_each(|score| *score *= scale);
         return;
@@ -146,9 +151,9 @@ fn add_mask(scores: &mut [f32], scale: f32, mask: Option<Block<'_>>, [row, key]:
     }
 }
 
-/// Turns scores into weights relative to the greatest so far; what to multiply by what was summed before.
+/// Turns scores into weights relative to the greatest score so far. Returns the factor for the earlier sums.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
-fn weigh(scores: &mut [f32], state: &mut State) -> f32 {
+fn weigh(scores: &mut [f32], state: &mut SoftmaxState) -> f32 {
     let now = math::max(state.greatest, wide::greatest(scores));
     let shrink = math::exp_nonpositive(state.greatest - now);
     for score in &mut *scores {

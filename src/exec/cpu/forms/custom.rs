@@ -1,4 +1,4 @@
-//! Kernels of the user's own: what they compute on the host is a function of the user's.
+//! Custom kernels. A function of the user computes their result on the host.
 
 use smallvec::SmallVec;
 
@@ -9,7 +9,7 @@ use crate::exec::cpu::job::Job;
 use crate::ops::Elements;
 use crate::plan::OwnForm;
 
-/// Has the user's function compute the output, which is 0 before.
+/// Calls the user's function to compute the output, which is 0 before.
 pub(in crate::exec::cpu) fn run(
     job: &Job<'_>,
     form: &OwnForm,

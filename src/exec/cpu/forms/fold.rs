@@ -1,5 +1,4 @@
-//! How the elements of a reduction are combined: lane by lane along a row, or a row of lanes into as
-//! many results.
+//! Combinations of the elements of a reduction: lane by lane along a row, or a row of lanes into as many results.
 
 use bytemuck::cast_slice;
 use multiversion::multiversion;
@@ -8,27 +7,27 @@ use super::order::Order;
 use crate::exec::cpu::tape::math;
 use crate::exec::cpu::tape::wide;
 
-/// An associative combination. Elements have positions, in whose order parts are merged.
+/// An associative combination. Elements have positions, and parts are merged in the order of these.
 pub(in crate::exec::cpu) trait Fold: Sync {
     type State: Copy + Send + Sync;
 
-    /// The result of nothing.
+    /// The state before any element.
     fn empty(&self) -> Self::State;
     /// Takes elements of one row, the first of which has position `first`.
     fn row(&self, state: &mut Self::State, lanes: &[u32], first: usize);
     /// Takes the elements at position `index` of as many rows as there are states.
     fn column(&self, states: &mut [Self::State], lanes: &[u32], index: usize);
-    /// Takes the result of later elements.
+    /// Merges the state of later elements into `state`.
     fn merge(&self, state: &mut Self::State, later: Self::State);
-    /// The lane of a result.
+    /// Converts a final state to a lane.
     fn finish(&self, state: Self::State) -> u32;
 }
 
-/// A combination whose results so far are asked for after each element.
+/// A combination that yields its result so far after each element.
 pub(in crate::exec::cpu) trait Running: Fold {
-    /// Replaces each element of one row by the result of all up to it.
+    /// Replaces each element of one row by the result of all elements up to it.
     fn run_row(&self, state: &mut Self::State, lanes: &mut [u32]);
-    /// Replaces the next elements of as many rows as there are states.
+    /// Replaces the next element of each row by the result so far. There are as many rows as states.
     fn run_columns(&self, states: &mut [Self::State], lanes: &mut [u32]);
 }
 
@@ -139,12 +138,12 @@ fn position_columns(order: Order, states: &mut [u64], lanes: &[u32], index: u32)
     }
 }
 
-/// The first of `lanes` with `key`.
+/// Returns the position of the first of `lanes` with `key`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 fn position(order: Order, lanes: &[u32], key: u32) -> Option<usize> {
     const BLOCK: usize = 128;
     for (i, block) in lanes.chunks(BLOCK).enumerate() {
-        // A loop that ends where it finds something is no vector's.
+        // A loop that ends early would not become vector instructions.
         let mut is_there = false;
         for &bits in block {
             is_there |= order.key(bits) == key;
@@ -157,8 +156,8 @@ fn position(order: Order, lanes: &[u32], key: u32) -> Option<usize> {
     None
 }
 
-/// A key and its position as one number, which is greater where the key is, or where the position comes
-/// first.
+/// Packs a key and its position into one number. The number is greater if the key is, or for equal keys if the position
+/// comes first.
 #[inline(always)]
 fn keyed(key: u32, index: u32) -> u64 {
     u64::from(key) << 32 | u64::from(!index)
@@ -267,7 +266,7 @@ impl Fold for LogSumExp {
     fn merge(&self, state: &mut Self::State, later: Self::State) {
         let greatest = f64::from(math::max(state[0] as f32, later[0] as f32));
         let weight = |[own, sum]: Self::State| sum * (own - finite_or_zero(greatest)).exp();
-        // Infinite and NaN maxima are the result, whatever the sum.
+        // An infinite or NaN maximum is the result, whatever the sum.
         *state = if state[0] == f64::NEG_INFINITY {
             [greatest, later[1]]
         } else if later[0] == f64::NEG_INFINITY {
@@ -283,7 +282,7 @@ impl Fold for LogSumExp {
     }
 }
 
-/// What to subtract before the exponential.
+/// Returns the number to subtract before the exponential.
 #[inline(always)]
 fn finite_or_zero(greatest: f64) -> f64 {
     if greatest.abs() == f64::INFINITY { 0.0 } else { greatest }
@@ -306,7 +305,7 @@ fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
             // Equal infinities are 0 apart; the sum does not count while the greatest is infinite or NaN.
             apart[i] = if x == before { 0.0 } else { x - before };
         }
-        // In a loop of its own, which runs over wider vectors than those of doubles.
+        // A loop of its own runs over wider vectors than those of doubles.
         for (weight, &apart) in weights[..x.len()].iter_mut().zip(&apart) {
             *weight = math::exp_nonpositive(-apart.abs());
         }
@@ -322,11 +321,11 @@ fn log_sum_exp_columns(states: &mut [[f64; 2]], x: &[f32]) {
 mod tests {
     use super::*;
     use crate::base::dtype::Ty;
-    use crate::exec::cpu::forms::order::First;
+    use crate::exec::cpu::forms::order::Extremum;
 
     #[test]
     fn the_first_of_the_greatest_is_found_in_any_block() {
-        let order = Order::by_number(Ty::F32, First::Greatest);
+        let order = Order::by_number(Ty::F32, Extremum::Greatest);
         for at in [0, 1, 127, 128, 255, 299] {
             for greatest in [7.0, f32::INFINITY, f32::NAN] {
                 let mut lanes = vec![(-1.0f32).to_bits(); 300];

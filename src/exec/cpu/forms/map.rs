@@ -1,4 +1,4 @@
-//! The map form: one result an element.
+//! The map form: one result per element.
 
 use crate::exec::cpu::job::Job;
 use crate::exec::cpu::operands::input::Input;

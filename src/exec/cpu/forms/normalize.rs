@@ -1,15 +1,15 @@
-//! Rows normalised: each is read from memory once, and again only while it is in the first-level cache.
+//! Normalisations of rows. Each row is read from memory once, and again only while it is in the first-level cache.
 
 use multiversion::multiversion;
 
 use crate::exec::cpu::tape::math;
-use crate::exec::cpu::tape::wide::{self, FEW, MANY, NEAR, Partial};
+use crate::exec::cpu::tape::wide::{self, F32_TERMS, FEW, MANY, Partial};
 use crate::ops::RowKind;
 
-/// Elements between two steps of the same loop over a row.
+/// Elements that one step of a loop over a row passes to the next step at a time.
 const BLOCK: usize = 4 * MANY;
 
-/// `to` = the rows of `len` elements of `from`, which is as long, normalised.
+/// Normalises the rows of `len` elements of `from` into `to`, which is as long.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 pub(in crate::exec::cpu) fn normalize(
     kind: RowKind,
@@ -21,7 +21,7 @@ pub(in crate::exec::cpu) fn normalize(
     if kind == RowKind::Softmax && len < 2 * MANY {
         return short_softmax(from, to, len);
     }
-    // A loop, since the closure of an iterator may be compiled without the instruction set.
+    // This is a loop, since the closure of an iterator may be compiled without the instruction set.
     for (from, to) in from.chunks(len).zip(to.chunks_mut(len)) {
         match kind {
             RowKind::Softmax => softmax(from, to),
@@ -34,7 +34,7 @@ pub(in crate::exec::cpu) fn normalize(
     }
 }
 
-/// The exponentials over all rows at once: a short one would not fill a vector.
+/// Softmax of short rows. The exponentials of all rows are computed at once: a short row would not fill a vector.
 #[inline(always)]
 fn short_softmax(from: &[f32], to: &mut [f32], len: usize) {
     for (from, to) in from.chunks(len).zip(to.chunks_mut(len)) {
@@ -56,14 +56,14 @@ fn short_softmax(from: &[f32], to: &mut [f32], len: usize) {
 
 #[inline(always)]
 fn softmax(from: &[f32], to: &mut [f32]) {
-    // A NaN reaches all of the row by the sum.
+    // A NaN reaches the whole row through the sum.
     let greatest = wide::greatest_number(from);
     let mut sum = 0.0;
-    for (from, to) in from.chunks(NEAR).zip(to.chunks_mut(NEAR)) {
+    for (from, to) in from.chunks(F32_TERMS).zip(to.chunks_mut(F32_TERMS)) {
         for (to, &x) in to.iter_mut().zip(from) {
             *to = math::exp_nonpositive(x - greatest);
         }
-        sum += wide::near_sum(to);
+        sum += wide::mixed_sum(to);
     }
     let scale = (1.0 / sum) as f32;
     for x in to {
@@ -74,15 +74,15 @@ fn softmax(from: &[f32], to: &mut [f32]) {
 #[inline(always)]
 fn log_softmax(from: &[f32], to: &mut [f32]) {
     let greatest = wide::greatest_number(from);
-    let (mut exps, mut sum) = ([0.0; NEAR], 0.0);
-    for (from, to) in from.chunks(NEAR).zip(to.chunks_mut(NEAR)) {
+    let (mut exps, mut sum) = ([0.0; F32_TERMS], 0.0);
+    for (from, to) in from.chunks(F32_TERMS).zip(to.chunks_mut(F32_TERMS)) {
         let exps = &mut exps[..from.len()];
-        // Stored here, where there is much to compute while memory takes it.
+        // The difference is stored in this loop, which has much to compute while memory takes it.
         for ((to, exp), &x) in to.iter_mut().zip(&mut *exps).zip(from) {
             *to = x - greatest;
             *exp = math::exp_nonpositive(*to);
         }
-        sum += wide::near_sum(exps);
+        sum += wide::mixed_sum(exps);
     }
     let log = sum.ln() as f32;
     for x in to {
@@ -90,17 +90,17 @@ fn log_softmax(from: &[f32], to: &mut [f32]) {
     }
 }
 
-/// With the moments of differences from a number near the mean, in one pass, if there is such a number: [`layer_norm`]
-/// then takes about twice as long.
+/// Layer norm by the moments of differences from a number near the mean, in one pass. [`layer_norm`] takes about twice
+/// as long, and is used if no such number is found.
 ///
-/// By the bounds of [`wide::moments`], where that number is at most a standard deviation from the mean, the mean is off
-/// by at most 22·2⁻²⁴ of one and the variance by at most 77·2⁻²⁴ of itself.
+/// The bounds hold by those of [`wide::moments`] if that number is at most a standard deviation from the mean. The mean
+/// is then off by at most 22·2⁻²⁴ of a standard deviation, and the variance by at most 77·2⁻²⁴ of itself.
 #[inline(always)]
 fn shifted_layer_norm(from: &[f32], to: &mut [f32], epsilon: f64) {
-    /// What the mean square must be within, that no square that matters leaves the range of single precision.
+    /// Range of the mean square in which no square that matters leaves the range of single precision.
     const RANGE: std::ops::Range<f64> = 1e-28..1e30;
     let len = from.len() as f64;
-    // Of a constant row, exactly what all are.
+    // In a constant row, this is exactly the value of its elements.
     let mut shift = wide::average_of_first(from);
     for _ in 0..2 {
         let [mean, square] = wide::moments(from, shift).map(|sum| sum / len);
@@ -114,7 +114,7 @@ fn shifted_layer_norm(from: &[f32], to: &mut [f32], epsilon: f64) {
             return;
         }
         let nearer = (f64::from(shift) + mean) as f32;
-        // As in a constant row: the moments would be the same.
+        // The moments would be the same again, as in a constant row.
         if nearer == shift {
             break;
         }
@@ -127,7 +127,7 @@ fn shifted_layer_norm(from: &[f32], to: &mut [f32], epsilon: f64) {
 fn layer_norm<const N: usize>(from: &[f32], to: &mut [f32], epsilon: f64) {
     let len = from.len() as f64;
     let mean = wide::sum(from, f64::from) / len;
-    // What rounding took off the mean is as much as the variance of a constant row.
+    // The part of the mean that rounding takes off would count as the variance of a constant row.
     let near = mean as f32;
     let low = (mean - f64::from(near)) as f32;
     let mut squares = Partial::<f64, N>::new(0.0);
@@ -155,7 +155,7 @@ fn rms_norm(from: &[f32], to: &mut [f32], epsilon: f64) {
 #[inline(always)]
 fn l2_normalize(from: &[f32], to: &mut [f32], epsilon: f64) {
     let norm = wide::sum(from, |x| f64::from(x) * f64::from(x)).sqrt();
-    // Unlike `f64::max`, NaN if the norm is.
+    // Unlike `f64::max`, this is NaN if the norm is.
     let scale = (1.0 / if norm < epsilon { epsilon } else { norm }) as f32;
     for (to, &x) in to.iter_mut().zip(from) {
         *to = x * scale;
@@ -166,7 +166,7 @@ fn l2_normalize(from: &[f32], to: &mut [f32], epsilon: f64) {
 mod tests {
     use super::*;
 
-    /// Normal numbers, nearly.
+    /// Nearly normally distributed numbers.
     fn noise(len: usize) -> impl Iterator<Item = f32> {
         let mut state = 1_u64;
         let mut next = move || {
@@ -185,7 +185,8 @@ mod tests {
         x.iter().map(move |&x| (f64::from(x) - mean) / (variance + epsilon).sqrt())
     }
 
-    /// Rows whose mean is near their first elements or far from them, and some whose squares are no `f32`.
+    /// Rows whose mean is near their first elements or far from them, and rows whose squares overflow or vanish in
+    /// `f32`.
     #[test]
     fn layer_norm_is_as_exact_as_it_says() {
         type Row<'a> = (&'a str, f64, &'a dyn Fn(usize, f32) -> f32);
@@ -199,13 +200,13 @@ mod tests {
             ("tiny", 0.0, &|_, x| x * 1e-25),
             ("of two values", 1e-5, &|at, _| if at % 2 == 0 { 0.1 } else { 0.7 }),
         ];
-        for len in [2 * MANY, 2 * MANY + 1, 1000, NEAR, 4 * NEAR + 3, 20_000] {
+        for len in [2 * MANY, 2 * MANY + 1, 1000, F32_TERMS, 4 * F32_TERMS + 3, 20_000] {
             for (name, epsilon, row) in rows {
                 let x: Vec<f32> = noise(len).enumerate().map(|(at, x)| row(at, x)).collect();
                 let mut y = vec![0.0; len];
                 normalize(RowKind::LayerNorm, epsilon, len, &x, &mut y);
                 for (at, (&y, exact)) in y.iter().zip(exact_layer_norm(&x, epsilon)).enumerate() {
-                    // The bounds of the mean, and half of that of the variance, with what is rounded after them.
+                    // The bound is that of the mean and half that of the variance, with the roundings after them.
                     let bound = (25.0 + 42.0 * exact.abs()) * 2_f64.powi(-24);
                     let off = (f64::from(y) - exact).abs();
                     assert!(off <= bound, "{name}, {len}: [{at}] = {y}, not {exact}");

@@ -2,23 +2,23 @@
 
 use crate::base::dtype::Ty;
 
-/// A map from lanes to unsigned keys, the greatest of which is the one looked for. Its parts are
-/// masks, so that it is one formula without branches for all types.
+/// A map from lanes to unsigned keys. The greatest key belongs to the wanted element. The fields are masks, so that one
+/// formula without branches serves all types.
 #[derive(Clone, Copy)]
 pub(in crate::exec::cpu) struct Order {
     /// Bits that the sign of a float inverts.
     magnitude: u32,
-    /// Bits that are inverted in any case.
+    /// Bits that are always inverted.
     flip: u32,
     /// The greatest magnitude that is a number.
     infinity: u32,
-    /// What stands for 0 too.
+    /// Bits that stand for 0 too.
     zero: u32,
 }
 
-/// Which element has the greatest key but for NaN.
+/// The end of the order that has the greatest key, but for NaN.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::exec::cpu) enum First {
+pub(in crate::exec::cpu) enum Extremum {
     Greatest,
     Least,
 }
@@ -28,11 +28,11 @@ const NAN_KEY: u32 = u32::MAX;
 const SIGN: u32 = 1 << 31;
 
 impl Order {
-    /// By value; −0 comes before 0.
-    pub fn by_value(ty: Ty, first: First) -> Self {
-        let inverted = match first {
-            First::Greatest => 0,
-            First::Least => u32::MAX,
+    /// Orders elements by value; −0 comes before 0.
+    pub fn by_value(ty: Ty, extremum: Extremum) -> Self {
+        let inverted = match extremum {
+            Extremum::Greatest => 0,
+            Extremum::Least => u32::MAX,
         };
         match ty {
             Ty::F32 => Self {
@@ -49,9 +49,9 @@ impl Order {
     }
 
     /// As [`by_value`](Self::by_value), but −0 and 0 are equal.
-    pub fn by_number(ty: Ty, first: First) -> Self {
+    pub fn by_number(ty: Ty, extremum: Extremum) -> Self {
         let zero = if ty == Ty::F32 { SIGN } else { 0 };
-        Self { zero, ..Self::by_value(ty, first) }
+        Self { zero, ..Self::by_value(ty, extremum) }
     }
 
     /// The key of a lane.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::fold::{Extreme, Fold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt};
-use super::order::{First, Order};
+use super::order::{Extremum, Order};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
@@ -28,27 +28,30 @@ pub(in crate::exec::cpu) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mu
         (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32, outputs),
         (Combine::Prod, _) => combine(job, reduce, &ProdInt, outputs),
         (Combine::Max, _) => {
-            combine(job, reduce, &Extreme(Order::by_value(ty, First::Greatest)), outputs);
+            combine(job, reduce, &Extreme(Order::by_value(ty, Extremum::Greatest)), outputs);
         }
         (Combine::Min, _) => {
-            combine(job, reduce, &Extreme(Order::by_value(ty, First::Least)), outputs);
+            combine(job, reduce, &Extreme(Order::by_value(ty, Extremum::Least)), outputs);
         }
         (Combine::ArgMax, _) => {
-            combine(job, reduce, &Position(Order::by_number(ty, First::Greatest)), outputs);
+            combine(job, reduce, &Position(Order::by_number(ty, Extremum::Greatest)), outputs);
         }
         (Combine::ArgMin, _) => {
-            combine(job, reduce, &Position(Order::by_number(ty, First::Least)), outputs);
+            combine(job, reduce, &Position(Order::by_number(ty, Extremum::Least)), outputs);
         }
         (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp, outputs),
     }
 }
 
-/// Combines the elements of each point of the outer space, and makes the outputs of what comes of it.
+/// Combines the elements of each point of the outer space, and computes the outputs from the combined values.
 fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut [HostBuffer]) {
     let outer: usize = reduce.outer.iter().product();
     let inner: usize = reduce.inner.iter().product();
-    let of_results = job.inputs(Space::Out);
-    let after = Results { tape: job.tape(Hole::After, &job.roots(), &of_results), of_results };
+    let inputs_of_results = job.inputs(Space::Out);
+    let after = Epilogue {
+        tape: job.tape(Hole::After, &job.roots(), &inputs_of_results),
+        inputs_of_results,
+    };
     if outer * inner == 0 {
         return after.write(&vec![fold.finish(fold.empty()); outer], outputs);
     }
@@ -59,7 +62,7 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut 
         false => Cow::Borrowed(view),
     });
     let tape = job.tape(Hole::Before, &[reduce.prologue], &inputs);
-    let walk = Walk { fold, inputs: &inputs, outer, inner, columns };
+    let walk = ReduceWalk { fold, inputs: &inputs, outer, inner, columns };
     let cost = (outer as u64).saturating_mul(inner as u64).saturating_mul(tape.flops() + 2);
     let parts = parts(cost.saturating_add(outer as u64 * after.tape.flops()));
     let blocks = walk.blocks(parts);
@@ -70,12 +73,16 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut 
             for at in (0..chunk.len).step_by(TILE) {
                 let start = chunk.start + at;
                 let len = TILE.min(chunk.len - at);
-                walk.block(before, &Block { outer: start..start + len, inner: 0..inner }, states);
+                walk.block(
+                    before,
+                    &ReduceBlock { outer: start..start + len, inner: 0..inner },
+                    states,
+                );
                 let mut acc = [0; TILE];
                 for (lane, &state) in acc.iter_mut().zip(&*states) {
                     *lane = fold.finish(state);
                 }
-                let span = Span { inputs: &after.of_results, start, len, acc: &acc[..len] };
+                let span = Span { inputs: &after.inputs_of_results, start, len, acc: &acc[..len] };
                 chunk.write_tile(machine, span, at);
             }
         });
@@ -83,28 +90,28 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut 
     after.write(&walk.merged(&blocks, tape), outputs);
 }
 
-/// What is made of the combined values.
-struct Results<'a> {
+/// The epilogue, which computes the outputs from the combined values.
+struct Epilogue<'a> {
     tape: &'a Tape,
-    of_results: Vec<Option<Input<'a>>>,
+    inputs_of_results: Vec<Option<Input<'a>>>,
 }
 
-impl Results<'_> {
-    /// Makes the outputs of `acc`, the combined values of all points.
+impl Epilogue<'_> {
+    /// Computes the outputs from `acc`, the combined values of all points.
     fn write(&self, acc: &[u32], outputs: &mut [HostBuffer]) {
         for_each(
             split(outputs, acc.len(), parts(acc.len() as u64 * self.tape.flops()), TILE),
             || Machine::new(self.tape),
             |machine, mut chunk| {
                 let acc = &acc[chunk.start..chunk.start + chunk.len];
-                chunk.write(machine, &self.of_results, acc);
+                chunk.write(machine, &self.inputs_of_results, acc);
             },
         );
     }
 }
 
-/// Whether neighbours in memory are neighbours in the outer space rather than the inner one, as in columns, and in
-/// windows that touch or overlap.
+/// Returns whether neighbours in memory are neighbours in the outer space rather than the inner one. This holds for
+/// columns, and for windows that touch or overlap.
 fn by_columns(job: &Job<'_>, reduce: &ReduceForm) -> bool {
     let last = |view: &View, axes: Range<usize>| {
         let axis = axes.rev().find(|&axis| view.dims[axis] > 1)?;
@@ -125,7 +132,7 @@ fn by_columns(job: &Job<'_>, reduce: &ReduceForm) -> bool {
     votes > 0
 }
 
-/// The view with its first `turn` axes moved to the end.
+/// Returns the view with its first `turn` axes moved to the end.
 fn rotated(view: &View, turn: usize) -> View {
     let mut view = view.clone();
     view.dims.rotate_left(turn);
@@ -134,42 +141,42 @@ fn rotated(view: &View, turn: usize) -> View {
 }
 
 /// A part of a reduction: some elements of some results.
-struct Block {
+struct ReduceBlock {
     outer: Range<usize>,
     inner: Range<usize>,
 }
 
-/// How the main space is walked.
-struct Walk<'a, F> {
+/// The order in which the main space is walked.
+struct ReduceWalk<'a, F> {
     fold: &'a F,
     inputs: &'a [Option<Input<'a>>],
     outer: usize,
     inner: usize,
-    /// Whether the inputs run over `inner ++ outer` and not over `outer ++ inner`.
+    /// True if the inputs run over `inner ++ outer`, and not over `outer ++ inner`.
     columns: bool,
 }
 
-impl<F: Fold> Walk<'_, F> {
-    /// About `parts` blocks that cover the space: of whole rows where there are enough of them.
-    fn blocks(&self, parts: usize) -> Vec<Block> {
+impl<F: Fold> ReduceWalk<'_, F> {
+    /// Returns about `parts` blocks that cover the space. They are whole rows if there are enough rows.
+    fn blocks(&self, parts: usize) -> Vec<ReduceBlock> {
         let inner_unit = if self.columns { 16 } else { 4 * TILE };
         let outer = ranges(self.outer, parts, self.outer_unit());
         let inner = ranges(self.inner, parts.div_ceil(outer.len()), inner_unit);
-        let pair = |outer: &Range<usize>, inner: &Range<usize>| Block {
+        let pair = |outer: &Range<usize>, inner: &Range<usize>| ReduceBlock {
             outer: outer.clone(),
             inner: inner.clone(),
         };
         outer.iter().flat_map(|o| inner.iter().map(move |i| pair(o, i))).collect()
     }
 
-    /// How many points of the outer space are cut off at a time.
+    /// Number of points of the outer space that are cut off at a time.
     fn outer_unit(&self) -> usize {
         if self.columns { TILE } else { 1 }
     }
 
-    /// The combined values of all points, of which `blocks` have parts each.
-    fn merged(&self, blocks: &[Block], tape: &Tape) -> Vec<u32> {
-        let of_block = |machine: &mut Machine<'_>, block: &Block| {
+    /// Returns the combined values of all points, merged from their parts in `blocks`.
+    fn merged(&self, blocks: &[ReduceBlock], tape: &Tape) -> Vec<u32> {
+        let of_block = |machine: &mut Machine<'_>, block: &ReduceBlock| {
             let mut states = Vec::new();
             self.block(machine, block, &mut states);
             states
@@ -185,8 +192,8 @@ impl<F: Fold> Walk<'_, F> {
         states.into_iter().map(|state| self.fold.finish(state)).collect()
     }
 
-    /// The results of a block, in `states`.
-    fn block(&self, machine: &mut Machine<'_>, block: &Block, states: &mut Vec<F::State>) {
+    /// Computes the states of a block, in `states`.
+    fn block(&self, machine: &mut Machine<'_>, block: &ReduceBlock, states: &mut Vec<F::State>) {
         states.clear();
         states.resize(block.outer.len(), self.fold.empty());
         match self.columns {
@@ -208,8 +215,8 @@ impl<F: Fold> Walk<'_, F> {
         take(machine.root(0, span));
     }
 
-    /// Several whole rows a tile.
-    fn short_rows(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+    /// Takes several whole rows a tile.
+    fn short_rows(&self, machine: &mut Machine<'_>, block: &ReduceBlock, states: &mut [F::State]) {
         let rows = TILE / self.inner;
         for (i, states) in states.chunks_mut(rows).enumerate() {
             let start = (block.outer.start + i * rows) * self.inner;
@@ -221,8 +228,8 @@ impl<F: Fold> Walk<'_, F> {
         }
     }
 
-    /// Several tiles a row.
-    fn long_rows(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+    /// Takes several tiles a row.
+    fn long_rows(&self, machine: &mut Machine<'_>, block: &ReduceBlock, states: &mut [F::State]) {
         let most = machine.longest_span();
         for (row, state) in block.outer.clone().zip(states) {
             for at in block.inner.clone().step_by(most) {
@@ -234,8 +241,13 @@ impl<F: Fold> Walk<'_, F> {
         }
     }
 
-    /// The elements of several positions a tile.
-    fn short_columns(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+    /// Takes the elements of several positions a tile.
+    fn short_columns(
+        &self,
+        machine: &mut Machine<'_>,
+        block: &ReduceBlock,
+        states: &mut [F::State],
+    ) {
         let positions = TILE / self.outer;
         for at in block.inner.clone().step_by(positions) {
             let len = positions.min(block.inner.end - at) * self.outer;
@@ -247,13 +259,18 @@ impl<F: Fold> Walk<'_, F> {
         }
     }
 
-    /// Several tiles for the elements of one position.
-    fn long_columns(&self, machine: &mut Machine<'_>, block: &Block, states: &mut [F::State]) {
+    /// Takes several tiles for the elements of one position.
+    fn long_columns(
+        &self,
+        machine: &mut Machine<'_>,
+        block: &ReduceBlock,
+        states: &mut [F::State],
+    ) {
         for (i, states) in states.chunks_mut(TILE).enumerate() {
             let first = block.outer.start + i * TILE;
             for index in block.inner.clone() {
                 let start = index * self.outer + first;
-                // The next position lies further off than the hardware would look for it.
+                // The next position lies farther away than the hardware prefetches.
                 for input in self.inputs.iter().flatten() {
                     input.fetch_ahead(start + self.outer, states.len());
                 }
@@ -265,7 +282,7 @@ impl<F: Fold> Walk<'_, F> {
     }
 }
 
-/// At most `parts` ranges that cover `0..len`, all but the last of whole `unit`s.
+/// Returns at most `parts` ranges that cover `0..len`, all but the last of whole `unit`s.
 fn ranges(len: usize, parts: usize, unit: usize) -> SmallVec<[Range<usize>; 8]> {
     let per = len.div_ceil(parts.max(1)).next_multiple_of(unit);
     (0..len).step_by(per).map(|start| start..len.min(start + per)).collect()

@@ -47,13 +47,13 @@ fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     let epsilon = row.epsilon.map_or(0.0, |at| step.scalars[usize::from(at)].value());
     let len = outputs[0].len();
     let flops = before.flops() + after.flops() + row.kind.flops();
-    // Short rows are taken several at a time.
+    // Several short rows are taken at a time.
     let block = row.len * (TILE / row.len).max(1);
-    // Rows that are a result as they are, are written where it lies.
+    // Normalised rows that are the result unchanged are written directly to it.
     let in_place = outputs.len() == 1 && outputs[0].dtype() == DType::F32 && after.is_acc(0);
     for_each(
         split(outputs, len, parts(len as u64 * flops), block),
-        || Worker::new(row, epsilon, before, (!in_place).then_some(after)),
+        || RowWorker::new(row, epsilon, before, (!in_place).then_some(after)),
         |worker, mut chunk| {
             for at in (0..chunk.len).step_by(block) {
                 let count = block.min(chunk.len - at);
@@ -63,21 +63,22 @@ fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     );
 }
 
-/// What a thread has of its own.
-struct Worker<'t> {
+/// The machines and buffers of one thread.
+struct RowWorker<'t> {
     kind: RowKind,
     epsilon: f64,
     /// Elements of a row.
     len: usize,
     before: Machine<'t>,
-    /// Unless results are the rows as they are.
+    /// The machine of the epilogue; `None` if the normalised rows are the result.
     after: Option<Machine<'t>>,
-    /// Rows that the prologue computed, and normalised ones that something is done with.
+    /// Rows that the prologue computed.
     computed: Vec<u32>,
+    /// Normalised rows for the epilogue.
     normal: Vec<u32>,
 }
 
-impl<'t> Worker<'t> {
+impl<'t> RowWorker<'t> {
     fn new(row: &RowForm, epsilon: f64, before: &'t Tape, after: Option<&'t Tape>) -> Self {
         Self {
             kind: row.kind,
@@ -90,8 +91,8 @@ impl<'t> Worker<'t> {
         }
     }
 
-    /// The results of `count` elements of whole rows, which begin `at` elements into the chunk. What lies in memory is
-    /// read from there, once.
+    /// Computes the results of `count` elements of whole rows, which begin `at` elements into the chunk. Operands in
+    /// memory are read from there, once.
     fn block(
         &mut self,
         inputs: &[Option<Input<'_>>],
@@ -125,7 +126,7 @@ impl<'t> Worker<'t> {
     }
 }
 
-/// The prologue's lanes from `start` on.
+/// Fills `lanes` with the prologue's values from `start` on.
 pub(in crate::exec::cpu) fn fill(
     machine: &mut Machine<'_>,
     inputs: &[Option<Input<'_>>],
@@ -143,7 +144,7 @@ pub(in crate::exec::cpu) fn fill(
     }
 }
 
-/// The outputs for the normalised `lanes`, which begin `at` elements into the chunk.
+/// Computes the outputs from the form's values `lanes`, which begin `at` elements into the chunk.
 pub(in crate::exec::cpu) fn write(
     machine: &mut Machine<'_>,
     inputs: &[Option<Input<'_>>],
@@ -161,7 +162,7 @@ pub(in crate::exec::cpu) fn write(
     }
 }
 
-/// `to[view(i)] = from[i]`.
+/// Copies `from[i]` to `to[view(i)]` for each i.
 pub(in crate::exec::cpu) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
     let (dtype, len) = (to.dtype(), to.len());
     let input = Input::elements(&inverse(view), from);
@@ -179,7 +180,7 @@ pub(in crate::exec::cpu) fn permute(from: &HostBuffer, view: &View, to: &mut Hos
     );
 }
 
-/// From an element of a value to the position of the point that `view`, a permutation, maps to it.
+/// Returns the inverse of `view`, a permutation. It maps an element of a value to the position of its point.
 fn inverse(view: &View) -> View {
     let positions = View::contiguous(&view.shape());
     let mut axes: SmallVec<[usize; 8]> =

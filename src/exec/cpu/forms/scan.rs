@@ -6,7 +6,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::fold::{Extreme, ProdF32, ProdInt, Running, SumF32, SumInt};
-use super::order::{First, Order};
+use super::order::{Extremum, Order};
 use super::row::{fill, write};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
@@ -28,14 +28,16 @@ pub(in crate::exec::cpu) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [H
         (Combine::Sum, _) => walk(job, scan, &SumInt, outputs),
         (Combine::Prod, Ty::F32) => walk(job, scan, &ProdF32, outputs),
         (Combine::Prod, _) => walk(job, scan, &ProdInt, outputs),
-        (Combine::Min, _) => walk(job, scan, &Extreme(Order::by_value(ty, First::Least)), outputs),
-        _ => walk(job, scan, &Extreme(Order::by_value(ty, First::Greatest)), outputs),
+        (Combine::Min, _) => {
+            walk(job, scan, &Extreme(Order::by_value(ty, Extremum::Least)), outputs);
+        }
+        _ => walk(job, scan, &Extreme(Order::by_value(ty, Extremum::Greatest)), outputs),
     }
 }
 
-/// The outputs in the order in which they lie: blocks of `len` rows of as many columns as lie between neighbours
-/// along the scanned axis. Where blocks are few, they are cut into pieces, each of which is read for what it combines
-/// to and then again.
+/// Computes the outputs in the order of memory. A block has `len` rows, of as many columns as lie between neighbours
+/// along the scanned axis. If blocks are few, they are cut into pieces. Each piece is read once for its combined value,
+/// and then again for its results.
 fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let (order, columns) = order(&step.outputs[0].view);
@@ -75,12 +77,12 @@ fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [Hos
     );
 }
 
-/// The axes of a form's space in the order in which its output lies, and how many elements lie between neighbours
-/// along the scanned axis, its last.
+/// Returns the axes of a form's space in the order of its output's memory. The second value is the number of elements
+/// between neighbours along the scanned axis, the last of the space.
 fn order(output: &View) -> (SmallVec<[usize; 8]>, usize) {
     let scanned = output.dims.len() - 1;
     let mut order: SmallVec<[usize; 8]> = (0..=scanned).collect();
-    // An axis of size 1 may have any stride: the scanned one comes first then.
+    // An axis of size 1 may have any stride. The scanned axis comes first among such axes.
     let key = |&axis: &usize| if output.dims[axis] == 1 { i64::MAX } else { output.strides[axis] };
     order.sort_by_key(|axis| std::cmp::Reverse((key(axis), *axis == scanned)));
     let at = order.iter().position(|&axis| axis == scanned).unwrap_or_default();
@@ -105,7 +107,7 @@ struct Scanner<'a, F> {
 }
 
 impl<F: Running> Scanner<'_, F> {
-    /// Replaces `lanes`, the first of which is element `start`, by the results, and moves `states` on.
+    /// Replaces `lanes`, the first of which is element `start`, by the results, and advances `states`.
     fn run(&self, states: &mut [F::State], start: usize, lanes: &mut [u32]) {
         self.each(start, lanes.len(), |offset, range| {
             if offset == 0 {
@@ -120,7 +122,7 @@ impl<F: Running> Scanner<'_, F> {
         });
     }
 
-    /// What `len` elements of one block from `start` on combine to, by column.
+    /// Returns the combined states of `len` elements of one block from `start` on, by column.
     fn combined(
         &self,
         machine: &mut Machine<'_>,
@@ -144,7 +146,7 @@ impl<F: Running> Scanner<'_, F> {
         states
     }
 
-    /// What comes before each of `spans` in its block, given what each combines to.
+    /// Returns the state before each of `spans` in its block, from the combined states `ends` of the spans.
     fn starts(&self, spans: &[(usize, usize)], ends: Vec<Vec<F::State>>) -> Vec<Vec<F::State>> {
         let nothing = vec![self.fold.empty(); self.columns];
         let mut before = nothing.clone();
@@ -159,8 +161,8 @@ impl<F: Running> Scanner<'_, F> {
         starts
     }
 
-    /// Calls `work` for each range within `len` elements from `start` on that keeps to one block and, where there are
-    /// several columns, to one row, with how far it begins into its block.
+    /// Calls `work` for each range within `len` elements from `start` on. A range keeps to one block and, if there are
+    /// several columns, to one row. The first argument is the offset of the range in its block.
     fn each(&self, start: usize, len: usize, mut work: impl FnMut(usize, Range<usize>)) {
         let unit = if self.columns == 1 { self.block } else { self.columns };
         let mut at = 0;

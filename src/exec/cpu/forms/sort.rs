@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::order::{First, Order};
+use super::order::{Extremum, Order};
 use super::row::{fill, permute};
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
@@ -20,15 +20,15 @@ pub(in crate::exec::cpu) fn run(
     sort: &SortForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
-    let keys = Keys::new(job.step.expr.ty(sort.prologue), sort.descending);
+    let keys = SortKeys::new(job.step.expr.ty(sort.prologue), sort.descending);
     let mut entries = entries(job, sort, keys)?;
     let cost = entries.len() as u64 * u64::from(sort.len.ilog2() + 1);
     if parts(cost) == 1 {
         entries.chunks_mut(sort.len).for_each(|row| order_row(row, sort.count, false));
     } else {
-        // A row alone is shared by all threads.
-        let alone = entries.len() / sort.len < threads::count();
-        entries.par_chunks_mut(sort.len).for_each(|row| order_row(row, sort.count, alone));
+        // All threads share each row if there are few rows.
+        let parallel = entries.len() / sort.len < threads::count();
+        entries.par_chunks_mut(sort.len).for_each(|row| order_row(row, sort.count, parallel));
     }
     for (output, to) in job.step.outputs.iter().zip(outputs) {
         if output.view.is_contiguous() {
@@ -42,20 +42,20 @@ pub(in crate::exec::cpu) fn run(
     Ok(())
 }
 
-/// Elements as numbers that are in the wanted order.
+/// The order of the rows, as a map from elements to numbers in that order.
 #[derive(Clone, Copy)]
-struct Keys {
+struct SortKeys {
     order: Order,
     flip: u32,
 }
 
-impl Keys {
+impl SortKeys {
     fn new(ty: Ty, descending: bool) -> Self {
         let flip = if descending { u32::MAX } else { 0 };
-        Self { order: Order::by_number(ty, First::Greatest), flip }
+        Self { order: Order::by_number(ty, Extremum::Greatest), flip }
     }
 
-    /// A key and the position of its element, which orders equal keys.
+    /// Packs a key and the position of its element, which orders equal keys.
     fn entry(self, lane: u32, position: u32) -> u64 {
         u64::from(self.order.key(lane) ^ self.flip) << 32 | u64::from(position)
     }
@@ -66,7 +66,7 @@ impl Keys {
 }
 
 /// The entries of all elements in the order of the form's space.
-fn entries(job: &Job<'_>, sort: &SortForm, keys: Keys) -> Result<Vec<u64>, DeviceError> {
+fn entries(job: &Job<'_>, sort: &SortForm, keys: SortKeys) -> Result<Vec<u64>, DeviceError> {
     const BLOCK: usize = 16 * TILE;
     let step = job.step;
     let inputs = job.inputs(Space::Main);
@@ -94,20 +94,26 @@ fn entries(job: &Job<'_>, sort: &SortForm, keys: Keys) -> Result<Vec<u64>, Devic
     Ok(entries)
 }
 
-/// Brings the first `count` entries in order to the front; all threads do if the row has them `alone`.
-fn order_row(row: &mut [u64], count: usize, alone: bool) {
+/// Brings the first `count` entries in order to the front. All threads share the row if `parallel`.
+fn order_row(row: &mut [u64], count: usize, parallel: bool) {
     if count < row.len() {
         row.select_nth_unstable(count - 1);
     }
-    if alone {
+    if parallel {
         row[..count].par_sort_unstable();
     } else {
         row[..count].sort_unstable();
     }
 }
 
-/// Stores the elements, or their positions.
-fn write(sort: &SortForm, keys: Keys, entries: &[u64], output: &StepOutput, to: &mut HostBuffer) {
+/// Stores the sorted elements, or their positions.
+fn write(
+    sort: &SortForm,
+    keys: SortKeys,
+    entries: &[u64],
+    output: &StepOutput,
+    to: &mut HostBuffer,
+) {
     let (dtype, len) = (to.dtype(), to.len());
     let values = output.root == sort.prologue;
     for_each(

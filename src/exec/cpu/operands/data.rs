@@ -8,7 +8,7 @@ use crate::exec::HostBuffer;
 
 /// Elements by their index, each as a lane.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::exec::cpu) enum Data<'a> {
+pub(in crate::exec::cpu) enum LaneData<'a> {
     Words(&'a [u32]),
     Halves(&'a [f16]),
     Bytes(&'a [u8]),
@@ -16,12 +16,12 @@ pub(in crate::exec::cpu) enum Data<'a> {
     Iota,
 }
 
-impl<'a> Data<'a> {
+impl<'a> LaneData<'a> {
     pub fn of(value: &'a HostBuffer) -> Self {
         match value.dtype() {
-            DType::F32 | DType::I32 | DType::U32 => Data::Words(value.words()),
-            DType::F16 => Data::Halves(bytemuck::cast_slice(value.bytes())),
-            DType::Bool => Data::Bytes(value.bytes()),
+            DType::F32 | DType::I32 | DType::U32 => LaneData::Words(value.words()),
+            DType::F16 => LaneData::Halves(bytemuck::cast_slice(value.bytes())),
+            DType::Bool => LaneData::Bytes(value.bytes()),
         }
     }
 
@@ -45,7 +45,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// `out[i]` = the element at `positions[i]`, or the last one if that is not so far.
+    /// Sets `out[i]` to the element at `positions[i]`, or to the last element if the position lies beyond it.
     pub fn fetch(self, positions: &[u32], out: &mut [u32]) {
         let Some(last) = self.len().checked_sub(1) else { return out.fill(0) };
         match self {
@@ -62,7 +62,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// `out[i]` = the element at `first + i·stride`, all inside the data.
+    /// Sets `out[i]` to the element at `first + i·stride`. All of them lie inside the data.
     #[inline]
     pub fn run(self, first: i64, stride: i64, out: &mut [u32]) {
         let range = first as usize..(first as usize).wrapping_add(out.len());

@@ -1,68 +1,68 @@
-//! Operands bound to memory: read where they lie, or fetched by a strided index map.
+//! Operands bound to memory, read in place or through a strided index map.
 
-use super::data::Data;
+use super::data::LaneData;
 use super::prefetch;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::failures::Failures;
-use crate::exec::cpu::operands::strided::Gather;
+use crate::exec::cpu::operands::strided::StridedInput;
 use crate::plan::{Operand, Source};
 
-/// What a lane costs that is looked up alone, or in a run of few, in flops.
-const FETCHED: u64 = 24;
+/// Cost in flops of a lane that is looked up alone, or in a short run.
+const FETCH_FLOPS: u64 = 24;
 
 /// An operand as a tape sees it: a sequence of lanes, in row-major order of its space.
 #[derive(Debug)]
 pub(in crate::exec::cpu) enum Input<'a> {
-    /// The lanes lie in memory one after the other.
+    /// Lanes that lie in memory one after the other.
     Memory(&'a [u32]),
-    Gather(Gather<'a>),
-    /// Elements that are fetched by their positions.
-    Table(Data<'a>),
-    /// Not read: where failures are told.
+    Strided(StridedInput<'a>),
+    /// A table, whose elements are looked up by position.
+    Table(LaneData<'a>),
+    /// The record of failures, which is written instead of read.
     Failures(&'a Failures),
 }
 
 impl<'a> Input<'a> {
-    /// `operand` read through `view`, which is its own or a permutation of it. `value` is what its
-    /// source holds, if that has storage.
+    /// Binds `operand`, read through `view`, which is its own view or a permutation of it. `value` is the data of its
+    /// source, if the source has storage.
     pub fn bind(operand: &Operand, view: &View, value: Option<&'a HostBuffer>) -> Self {
         let data = match (operand.source, value) {
-            (Source::Value(_), Some(value)) => Data::of(value),
-            _ => Data::Iota,
+            (Source::Value(_), Some(value)) => LaneData::of(value),
+            _ => LaneData::Iota,
         };
         Self::through(view, data, operand.clamp)
     }
 
-    /// The elements of `value` read through `view`, all of which lies inside it.
+    /// Binds the elements of `value`, read through `view`, all of which lies inside `value`.
     pub fn elements(view: &View, value: &'a HostBuffer) -> Self {
-        Self::through(view, Data::of(value), false)
+        Self::through(view, LaneData::of(value), false)
     }
 
-    /// All of `value`, to be fetched from.
+    /// Binds all of `value` as a table.
     pub fn table(value: &'a HostBuffer) -> Self {
-        Self::Table(Data::of(value))
+        Self::Table(LaneData::of(value))
     }
 
-    /// The lanes from `start` on.
+    /// Copies the lanes from `start` on to `out`.
     pub fn fetch(&self, start: usize, out: &mut [u32]) {
         match self {
             Self::Table(_) | Self::Failures(_) => {}
             Self::Memory(words) => out.copy_from_slice(&words[start..start + out.len()]),
-            Self::Gather(gather) => gather.fetch(start, out),
+            Self::Strided(strided) => strided.fetch(start, out),
         }
     }
 
-    /// What it costs to bring a lane, in flops or words moved.
+    /// Cost of one lane, in flops or words moved.
     pub fn cost(&self) -> u64 {
         match self {
             Self::Memory(_) | Self::Failures(_) => 1,
-            Self::Gather(gather) if !gather.is_dear() => 1,
-            Self::Gather(_) | Self::Table(_) => FETCHED,
+            Self::Strided(strided) if !strided.is_costly() => 1,
+            Self::Strided(_) | Self::Table(_) => FETCH_FLOPS,
         }
     }
 
-    /// Hints that `len` lanes from `start` on, as far as there are any, will be read.
+    /// Hints that up to `len` lanes from `start` on will be read.
     pub fn fetch_ahead(&self, start: usize, len: usize) {
         if let Self::Memory(words) = self {
             let range = start.min(words.len())..(start + len).min(words.len());
@@ -70,9 +70,9 @@ impl<'a> Input<'a> {
         }
     }
 
-    fn through(view: &View, data: Data<'a>, clamp: bool) -> Self {
-        let gather = Gather::new(view, data, clamp);
-        gather.words().map_or(Self::Gather(gather), Self::Memory)
+    fn through(view: &View, data: LaneData<'a>, clamp: bool) -> Self {
+        let strided = StridedInput::new(view, data, clamp);
+        strided.words().map_or(Self::Strided(strided), Self::Memory)
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
             Input::elements(&view(dims, strides, 0), &data).cost()
         };
         assert_eq!([cost(&[10_000], &[1]), cost(&[9, 100], &[0, 1]), cost(&[7], &[0])], [1; 3]);
-        assert_eq!([cost(&[100, 100], &[1, 100]), cost(&[9, 30], &[100, 1])], [FETCHED; 2]);
+        assert_eq!([cost(&[100, 100], &[1, 100]), cost(&[9, 30], &[100, 1])], [FETCH_FLOPS; 2]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Results: stored in their element type, and shared out over threads in chunks.
+//! Outputs of a step, stored in their element types and shared out over threads in chunks.
 
 use std::marker::PhantomData;
 use std::slice::from_raw_parts_mut;
@@ -16,20 +16,19 @@ use crate::exec::cpu::tape::machine::{Machine, Places, Span};
 use crate::exec::threads;
 pub(in crate::exec::cpu) use crate::exec::threads::{for_each, map_each};
 
-/// Nanoseconds of work below which one thread is done before others are of help (measured on the 16 cores beside an
-/// H200).
+/// Nanoseconds of work below which one thread is done before others can help (measured on the 16 cores beside an H200).
 pub(in crate::exec::cpu) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
-/// Nanoseconds that are worth a part of their own, once threads are awake.
+/// Nanoseconds of work that are worth a part of their own, once threads are awake.
 const PART: u64 = 1_000 / threads::SMALLER as u64;
 /// Flops and words moved in a nanosecond by one thread: 35 from memory, 50 from the caches.
 const RATE: u64 = 40;
 
-/// How many parts `cost` flops and moved words are worth being cut into.
+/// Returns the number of parts into which work of `cost` flops and moved words is cut.
 pub(in crate::exec::cpu) fn parts(cost: u64) -> usize {
     if cost < ALONE * RATE {
         return 1;
     }
-    // Several a thread, so that one that is late leaves its own to the others.
+    // Several parts a thread let a late thread leave its parts to the others.
     let most = 8 * threads::count();
     usize::try_from(cost / (PART * RATE)).unwrap_or(most).clamp(1, most)
 }
@@ -42,19 +41,19 @@ pub(in crate::exec::cpu) struct Chunk<'a> {
     pub outputs: SmallVec<[(DType, &'a mut [u8]); 2]>,
 }
 
-/// Outputs that several threads write to at once, each to ranges of its own.
-pub(in crate::exec::cpu) struct Shared<'a> {
+/// Outputs that several threads write to at once, each in ranges of its own.
+pub(in crate::exec::cpu) struct SharedOutputs<'a> {
     outputs: SmallVec<[(DType, *mut u8); 2]>,
-    /// Elements of each.
+    /// Number of elements of each output.
     len: usize,
     borrow: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: it stands for borrowed bytes, and who takes ranges of them keeps these apart.
-unsafe impl Sync for Shared<'_> {}
+// SAFETY: the value stands for borrowed bytes, and callers of `chunk` keep their ranges apart.
+unsafe impl Sync for SharedOutputs<'_> {}
 
-impl<'a> Shared<'a> {
-    /// `outputs`, which are equally long.
+impl<'a> SharedOutputs<'a> {
+    /// Shares `outputs`, which are equally long.
     pub fn new(outputs: &'a mut [HostBuffer]) -> Self {
         let len = outputs.iter().map(HostBuffer::len).min().unwrap_or(0);
         let starts = outputs.iter_mut().map(|out| (out.dtype(), out.bytes_mut().as_mut_ptr()));
@@ -65,12 +64,12 @@ impl<'a> Shared<'a> {
         self.len
     }
 
-    /// Where output `index` begins.
+    /// Address of the first byte of output `index`.
     pub fn start(&self, index: usize) -> *mut u8 {
         self.outputs[index].1
     }
 
-    /// `len` elements of each output from the one at `start` on.
+    /// Returns `len` elements of each output, from the one at `start` on.
     ///
     /// # Safety
     /// Nothing else reads or writes these elements while the chunk lives.
@@ -78,7 +77,7 @@ impl<'a> Shared<'a> {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
         let part = |&(dtype, all): &(DType, *mut u8)| {
             let size = dtype.size();
-            // SAFETY: the output has at least `self.len` elements, and the caller keeps others away from these.
+            // SAFETY: the output has at least `self.len` elements, and the caller keeps others away from this range.
             (dtype, unsafe { from_raw_parts_mut(all.add(start * size), len * size) })
         };
         Chunk { start, len, outputs: self.outputs.iter().map(part).collect() }
@@ -110,13 +109,13 @@ pub(in crate::exec::cpu) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8])
     }
 }
 
-/// `len` words from the one at `at` on.
+/// Returns `len` words, from the one at `at` on.
 fn words(bytes: &mut [u8], at: usize, len: usize) -> &mut [u32] {
     cast_slice_mut(&mut bytes[4 * at..4 * (at + len)])
 }
 
 impl<'a> Chunk<'a> {
-    /// The chunk in pieces of `per` elements, but for the last.
+    /// Cuts the chunk into pieces of `per` elements, of which the last may be shorter.
     pub fn cut(self, per: usize) -> Vec<Self> {
         if (1..=per).contains(&self.len) {
             return vec![self];
@@ -133,13 +132,13 @@ impl<'a> Chunk<'a> {
         pieces
     }
 
-    /// `len` elements of output `index`, which are words, from the one at `at` in the chunk on.
+    /// Returns `len` elements of output `index` from the one at `at` in the chunk on. The elements are words.
     pub fn words(&mut self, index: usize, at: usize, len: usize) -> &mut [u32] {
         words(self.outputs[index].1, at, len)
     }
 
-    /// Runs `machine` over the chunk and stores its roots as the outputs. `acc` holds what the
-    /// form combined for the elements of the chunk, if it does.
+    /// Runs `machine` over the chunk and stores its roots as the outputs. `acc` holds the form's combined values for
+    /// these elements, or is empty.
     pub fn write(&mut self, machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], acc: &[u32]) {
         let mut done = 0;
         while done < self.len {
@@ -151,7 +150,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Runs `machine` over `span`, which begins `at` elements into the chunk.
+    /// Runs `machine` over `span`, which begins `at` elements into the chunk, and stores its roots.
     pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: Span<'_>, at: usize) {
         let mut places = Places::new();
         let mut elsewhere = false;
@@ -166,7 +165,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Stores the roots that were not computed in their places.
+    /// Stores the roots that were not computed in place.
     fn store_others(&mut self, machine: &Machine<'_>, span: Span<'_>, at: usize) {
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
             if !lies_in_place(machine, index, *dtype) {
@@ -177,7 +176,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Whether root `index` is computed where the output of `dtype` lies.
+/// Returns whether root `index` is computed directly in its output of type `dtype`.
 fn lies_in_place(machine: &Machine<'_>, index: usize, dtype: DType) -> bool {
     !matches!(dtype, DType::F16 | DType::Bool) && machine.has_place(index)
 }
@@ -196,7 +195,7 @@ mod tests {
     fn threads_write_to_ranges_of_their_own() {
         const RANGE: usize = 7;
         let mut outputs = outputs();
-        let shared = Shared::new(&mut outputs);
+        let shared = SharedOutputs::new(&mut outputs);
         let write = |thread: usize| {
             for start in (thread * RANGE..LEN).step_by(3 * RANGE) {
                 // SAFETY: each thread has every third range.
@@ -222,8 +221,8 @@ mod tests {
     #[should_panic(expected = "end <= self.len")]
     fn no_range_reaches_beyond_the_outputs() {
         let mut outputs = outputs();
-        let shared = Shared::new(&mut outputs);
-        // SAFETY: nobody else uses them.
+        let shared = SharedOutputs::new(&mut outputs);
+        // SAFETY: nobody else uses these outputs.
         let _chunk = unsafe { shared.chunk(LEN - 3, 4) };
     }
 }

@@ -1,9 +1,9 @@
-//! Hints that memory will be read or written. They have no effect that the program could see.
+//! Hints that memory will be read or written. They have no effect that the program can observe.
 
 /// Words of a cache line.
 const LINE: usize = 16;
 
-/// `words` will be read.
+/// Hints that `words` will be read.
 #[inline]
 pub(in crate::exec::cpu) fn read(words: &[u32]) {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ pub(in crate::exec::cpu) fn read(words: &[u32]) {
     let _ = (words, LINE);
 }
 
-/// What lies 4 KiB after `elements` will be read, where anything lies there.
+/// Hints that the memory 4 KiB after `elements` will be read, if any lies there.
 #[inline(always)]
 pub(in crate::exec::cpu) fn read_on<T>(elements: &[T]) {
     #[cfg(target_arch = "x86_64")]
@@ -30,7 +30,7 @@ pub(in crate::exec::cpu) fn read_on<T>(elements: &[T]) {
     let _ = elements;
 }
 
-/// `words` will be written.
+/// Hints that `words` will be written.
 #[inline]
 pub(in crate::exec::cpu) fn write(words: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]

@@ -1,59 +1,59 @@
-//! Elements that are fetched by a strided index map, in runs along its innermost axis.
+//! Elements that are read through a strided index map, in runs along its innermost axis.
 
 use smallvec::SmallVec;
 
-use super::data::Data;
+use super::data::LaneData;
 use crate::base::shape::View;
 
-/// Lanes of a run that are worth finding where it begins.
+/// Length of a run from which the search for its start costs little.
 const LONG_RUN: usize = 64;
 
-/// Lanes that are fetched element by element.
+/// Lanes that are read through a strided index map.
 #[derive(Debug)]
-pub(in crate::exec::cpu) struct Gather<'a> {
-    /// Innermost first; never empty.
-    axes: SmallVec<[Axis; 4]>,
+pub(in crate::exec::cpu) struct StridedInput<'a> {
+    /// The axes, innermost first; never empty.
+    axes: SmallVec<[StridedAxis; 4]>,
     offset: i64,
-    data: Data<'a>,
-    /// Whether an index outside the data is moved to its nearest end.
+    data: LaneData<'a>,
+    /// True if an index outside the data is moved to its nearest end.
     clamp: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Axis {
+struct StridedAxis {
     dim: usize,
     stride: i64,
 }
 
-/// The axes of `view`, innermost first, without those of size 1 and with those merged that one
-/// stride can walk.
-fn collapse(view: &View) -> SmallVec<[Axis; 4]> {
-    let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
+/// Returns the axes of `view`, innermost first. Axes of size 1 are left out, and axes that one stride can walk are
+/// merged.
+fn collapse(view: &View) -> SmallVec<[StridedAxis; 4]> {
+    let mut axes: SmallVec<[StridedAxis; 4]> = SmallVec::new();
     for (&dim, &stride) in view.dims.iter().zip(&view.strides).rev() {
         match axes.last_mut() {
             _ if dim == 1 => {}
             Some(inner) if stride == inner.stride * inner.dim as i64 => inner.dim *= dim,
-            _ => axes.push(Axis { dim, stride }),
+            _ => axes.push(StridedAxis { dim, stride }),
         }
     }
     if axes.is_empty() {
-        // One element: any stride walks it.
-        axes.push(Axis { dim: 1, stride: 1 });
+        // Any stride walks a single element.
+        axes.push(StridedAxis { dim: 1, stride: 1 });
     }
     axes
 }
 
-/// Runs of lanes along the innermost axis, one after the other.
-struct Runs<'g> {
-    axes: &'g [Axis],
+/// Iterator over runs of lanes along the innermost axis.
+struct StridedRuns<'g> {
+    axes: &'g [StridedAxis],
     coords: SmallVec<[usize; 8]>,
-    /// Of the next lane.
+    /// Index of the next lane in the data.
     index: i64,
 }
 
-impl<'g> Runs<'g> {
-    /// From lane `start` of the space of `axes`, of which there is at least one.
-    fn from(axes: &'g [Axis], start: usize, offset: i64) -> Self {
+impl<'g> StridedRuns<'g> {
+    /// Starts at lane `start` of the space of `axes`, of which there is at least one.
+    fn from(axes: &'g [StridedAxis], start: usize, offset: i64) -> Self {
         let mut runs = Self { axes, coords: SmallVec::new(), index: offset };
         let mut rest = start;
         for axis in axes {
@@ -65,7 +65,7 @@ impl<'g> Runs<'g> {
         runs
     }
 
-    /// Where the next run begins, and its lanes, of which there are at most `most`.
+    /// Returns the index at which the next run begins, and its number of lanes, at most `most`.
     #[inline]
     fn next(&mut self, most: usize) -> (i64, usize) {
         let (axes, coords) = (self.axes, &mut self.coords[..]);
@@ -84,16 +84,16 @@ impl<'g> Runs<'g> {
     }
 }
 
-impl<'a> Gather<'a> {
-    /// The elements of `data` as `view` has them.
-    pub fn new(view: &View, data: Data<'a>, clamp: bool) -> Self {
+impl<'a> StridedInput<'a> {
+    /// Reads the elements of `data` through `view`.
+    pub fn new(view: &View, data: LaneData<'a>, clamp: bool) -> Self {
         Self { axes: collapse(view), offset: view.offset, data, clamp }
     }
 
-    /// The lanes themselves, where they lie in memory one after the other.
+    /// Returns the lanes themselves, if they lie in memory one after the other.
     pub fn words(&self) -> Option<&'a [u32]> {
         match (self.data, &self.axes[..]) {
-            (Data::Words(words), &[Axis { dim, stride: 1 }]) if !self.clamp => {
+            (LaneData::Words(words), &[StridedAxis { dim, stride: 1 }]) if !self.clamp => {
                 let start = self.offset as usize;
                 words.get(start..start + dim)
             }
@@ -101,16 +101,17 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Whether lanes are mostly not copied or counted in long runs.
-    pub fn is_dear(&self) -> bool {
-        let Axis { dim, stride } = self.axes[0];
+    /// Returns whether lanes cost more than a copy. Cheap lanes come in long runs with a stride of 0 or 1, and are
+    /// never clamped.
+    pub fn is_costly(&self) -> bool {
+        let StridedAxis { dim, stride } = self.axes[0];
         let is_one_run = self.axes.len() == 1 || dim >= LONG_RUN;
         self.clamp || !is_one_run || !matches!(stride, 0 | 1)
     }
 
-    /// The elements from `start` on.
+    /// Copies the elements from `start` on to `out`.
     pub fn fetch(&self, start: usize, out: &mut [u32]) {
-        let mut runs = Runs::from(&self.axes, start, self.offset);
+        let mut runs = StridedRuns::from(&self.axes, start, self.offset);
         let stride = self.axes[0].stride;
         let mut done = 0;
         while done < out.len() {
@@ -120,8 +121,9 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Rows of `width` elements, the first from `start` on, each `pitch` elements after the one before. Where they lie
-    /// in a row is found once for all rows, if `pitch` is what some of the axes have.
+    /// Copies rows of `width` elements to `out`. The first row begins at `start`, each other one `pitch` elements after
+    /// the one before. If the innermost axes together have `pitch` elements, the positions in a row are found once for
+    /// all rows.
     pub fn fetch_rows(&self, start: usize, pitch: usize, width: usize, out: &mut [u32]) {
         let pitches = self.axes.iter().scan(1, |product, axis| {
             *product *= axis.dim;
@@ -137,15 +139,15 @@ impl<'a> Gather<'a> {
         };
         let (inner, outer) = self.axes.split_at(inner);
         let mut places: SmallVec<[(i64, usize); 16]> = SmallVec::new();
-        let (mut runs, mut left) = (Runs::from(inner, column, 0), width);
+        let (mut runs, mut left) = (StridedRuns::from(inner, column, 0), width);
         while left > 0 {
             let (first, len) = runs.next(left);
             places.push((first, len));
             left -= len;
         }
-        let once = [Axis { dim: usize::MAX, stride: 0 }];
+        let once = [StridedAxis { dim: usize::MAX, stride: 0 }];
         let outer = if outer.is_empty() { &once } else { outer };
-        let mut rows = Runs::from(outer, start / pitch, self.offset);
+        let mut rows = StridedRuns::from(outer, start / pitch, self.offset);
         for out in out.chunks_mut(width) {
             let (row, _) = rows.next(1);
             let mut done = 0;
@@ -189,11 +191,11 @@ mod tests {
             View { dims: [4, 15][..].into(), strides: [0, 3][..].into(), offset: 2 },
         ];
         for view in &views {
-            let gather = Gather::new(view, Data::of(&data), false);
+            let input = StridedInput::new(view, LaneData::of(&data), false);
             let len: usize = view.dims.iter().product();
             let mut all = vec![0; len];
-            gather.fetch(0, &mut all);
-            // Some are the elements of the innermost axes, and some are not.
+            input.fetch(0, &mut all);
+            // Some pitches are the size of the innermost axes, and some are not.
             for pitch in [1, 5, 6, 7, 15, 20, len] {
                 for start in 0..len.min(40) {
                     for width in [1, 2, 5, pitch] {
@@ -202,7 +204,7 @@ mod tests {
                             continue;
                         }
                         let mut got = vec![u32::MAX; rows * width];
-                        gather.fetch_rows(start, pitch, width, &mut got);
+                        input.fetch_rows(start, pitch, width, &mut got);
                         let row = |row: usize| &all[start + row * pitch..][..width];
                         let want: Vec<u32> = (0..rows).flat_map(row).copied().collect();
                         assert_eq!(got, want, "{view:?}: {pitch} {start} {width}");

@@ -8,8 +8,8 @@ use super::math;
 use crate::base::dtype::Ty;
 use crate::expr::{Binary, Unary};
 
-/// `out[i] = $f(x[i], …)`. A macro, since a closure would not be compiled for the instruction
-/// set of the function around it.
+/// Computes `out[i] = $f(x[i], …)`. It is a macro, since a closure would not be compiled for the instruction set of the
+/// function around it.
 macro_rules! each {
     ($out:expr, |$a:ident| $f:expr) => {
         for (out, &$a) in $out.iter_mut().zip($a) {
@@ -23,7 +23,7 @@ macro_rules! each {
     };
 }
 
-/// `out = op(x)` for lanes of type `ty`.
+/// Computes `out = op(x)` for lanes of type `ty`.
 pub(in crate::exec::cpu) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32]) {
     match ty {
         Ty::F32 => unary_f32(op, cast_slice(x), cast_slice_mut(out)),
@@ -32,7 +32,7 @@ pub(in crate::exec::cpu) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32])
     }
 }
 
-/// `out = op(x, y)` for arguments of type `ty`.
+/// Computes `out = op(x, y)` for arguments of type `ty`.
 pub(in crate::exec::cpu) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out: &mut [u32]) {
     match (ty, op.is_comparison()) {
         (Ty::F32, false) => binary_f32(op, cast_slice(x), cast_slice(y), cast_slice_mut(out)),
@@ -44,7 +44,7 @@ pub(in crate::exec::cpu) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out
     }
 }
 
-/// `out = x` in another lane type.
+/// Converts the lanes `x` to another type.
 pub(in crate::exec::cpu) fn cast(from: Ty, to: Ty, x: &[u32], out: &mut [u32]) {
     match (from, to) {
         (Ty::F32, Ty::I32) => f32_to_i32(cast_slice(x), cast_slice_mut(out)),
@@ -167,7 +167,7 @@ macro_rules! comparisons {
 }
 comparisons!(compare_f32 f32, compare_i32 i32, compare_u32 u32);
 
-/// `out = if c != 0 { x } else { y }`.
+/// Computes `out = if c != 0 { x } else { y }`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 pub(in crate::exec::cpu) fn select(c: &[u32], x: &[u32], y: &[u32], out: &mut [u32]) {
     for (((out, &c), &x), &y) in out.iter_mut().zip(c).zip(x).zip(y) {

@@ -1,4 +1,4 @@
-//! Tapes at work: registers of [`TILE`] lanes, and what instructions read and write.
+//! Execution of tapes over registers of [`TILE`] lanes.
 
 use std::cell::Cell;
 use std::mem;
@@ -16,23 +16,24 @@ use crate::exec::cpu::tape::{Arg, Instruction, Op, TILE, Tape};
 #[repr(C, align(64))]
 struct Register([u32; TILE]);
 
-/// Registers, which the next machine of a thread has after this one.
-struct Bank(Vec<Register>);
+/// Registers of a machine, which the next machine of the thread reuses.
+struct RegisterBank(Vec<Register>);
 
 thread_local! {
-    /// To allocate registers and to write zeros to them takes as long as a small run.
-    static BANKS: Cell<Vec<Vec<Register>>> = const { Cell::new(Vec::new()) };
+    /// Idle banks of the thread. Allocating registers and zeroing them takes as long as a small run.
+    static IDLE_BANKS: Cell<Vec<Vec<Register>>> = const { Cell::new(Vec::new()) };
 }
 
-impl Bank {
-    /// Banks that a thread keeps, and the registers of a bank that is kept at most.
+impl RegisterBank {
+    /// Most banks that a thread keeps.
     const IDLE: usize = 3;
+    /// Most registers of a bank that is kept.
     const SIZE: usize = 64;
 
-    /// At least `count` registers, of any content.
+    /// Returns at least `count` registers, of any content.
     fn of(count: usize) -> Self {
-        // A thread that ends has none.
-        let kept = BANKS.try_with(|kept| {
+        // A thread that ends has no idle banks.
+        let kept = IDLE_BANKS.try_with(|kept| {
             let mut banks = kept.take();
             let bank = banks.pop();
             kept.set(banks);
@@ -46,14 +47,14 @@ impl Bank {
     }
 }
 
-impl Drop for Bank {
+impl Drop for RegisterBank {
     fn drop(&mut self) {
         let registers = mem::take(&mut self.0);
         if registers.len() > Self::SIZE {
             return;
         }
-        // A thread that ends keeps none.
-        let _ = BANKS.try_with(|kept| {
+        // A thread that ends keeps no bank.
+        let _ = IDLE_BANKS.try_with(|kept| {
             let mut banks = kept.take();
             if banks.len() < Self::IDLE {
                 banks.push(registers);
@@ -63,42 +64,43 @@ impl Drop for Bank {
     }
 }
 
-/// The registers of one thread.
+/// A tape and the registers of one thread.
 pub(in crate::exec::cpu) struct Machine<'t> {
     tape: &'t Tape,
-    /// Those of the tape, and one for each root, where that is not computed in place.
-    registers: Bank,
-    /// Whether memory is asked for a tile before it is read, and a place before it is written.
+    /// The registers of the tape, and one for each root, for use if the root is not computed in place.
+    registers: RegisterBank,
+    /// True if a tile of memory is prefetched before it is read, and a place before it is written.
     fetch_ahead: bool,
 }
 
-/// What a tape runs over: `len` elements from `start` on, in row-major order of its space.
+/// The range that a tape runs over: `len` elements from `start` on, in row-major order of its space.
 #[derive(Clone, Copy)]
 pub(in crate::exec::cpu) struct Span<'a> {
     pub inputs: &'a [Option<Input<'a>>],
     pub start: usize,
     pub len: usize,
-    /// What the kernel form combined for these elements; empty before that.
+    /// The form's combined values for these elements; empty before they are combined.
     pub acc: &'a [u32],
 }
 
-/// Where roots are to be computed, by position; `None` for those that the machine keeps.
+/// Memory for the roots, by position; `None` for a root that stays in its register.
 pub(in crate::exec::cpu) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
 
 impl<'t> Machine<'t> {
     pub fn new(tape: &'t Tape) -> Self {
         let count = usize::from(tape.registers) + tape.roots.len();
-        let mut registers = Bank::of(count);
+        let mut registers = RegisterBank::of(count);
         for &(register, bits) in &tape.constants {
             registers.0[usize::from(register)].0.fill(bits);
         }
         Self { tape, registers, fetch_ahead: false }
     }
 
-    /// The machine for a step of which each thread reads and writes `words` in tiles one after the other. Eight
-    /// operations on 1e8 elements by 16 threads took 1.09 to 1.17 times as long as a loop by hand with hints of what
-    /// comes next, 1.27 to 1.35 times without; by one thread, 1e6 took 1.6 times as long with and 2.4 without. Where
-    /// caches hold the words, hints cost up to a third more: 6 MB of one thread took as long with as without.
+    /// Prepares the machine for a step in which each thread reads and writes `words` in tiles one after the other.
+    /// Large steps prefetch. Measured with eight operations against a loop by hand: 1e8 elements by 16 threads took
+    /// 1.09 to 1.17 times as long with prefetching, and 1.27 to 1.35 times without. 1e6 elements by one thread took 1.6
+    /// times as long with it and 2.4 times without. If caches hold the words, prefetching costs up to a third more: 6
+    /// MB of one thread took as long with as without.
     pub fn over(mut self, words: usize) -> Self {
         const LARGE: usize = 8 << 20;
         self.fetch_ahead = words >= LARGE / 4;
@@ -110,10 +112,10 @@ impl<'t> Machine<'t> {
         self.run_to(span, smallvec![]);
     }
 
-    /// Runs the tape, with the roots that [have a place](Self::has_place) in `places`, each of `span.len`
-    /// lanes.
+    /// Runs the tape, and computes in `places` the roots that [may have a place](Self::has_place). Each place has
+    /// `span.len` lanes.
     pub fn run_to(&mut self, span: Span<'_>, mut places: Places<'_>) {
-        let Self { tape, registers: Bank(ref mut registers), fetch_ahead, .. } = *self;
+        let Self { tape, registers: RegisterBank(ref mut registers), fetch_ahead, .. } = *self;
         while places.len() < tape.roots.len() {
             places.push(None);
         }
@@ -141,24 +143,23 @@ impl<'t> Machine<'t> {
         }
     }
 
-    /// The most lanes that a run may have: more than [`TILE`] where memory is all the tape reads and
-    /// gives.
+    /// The greatest length of a span. It exceeds [`TILE`] if the tape only passes on operands' memory.
     pub fn longest_span(&self) -> usize {
         let as_it_lies = |root: &Arg| matches!(root, Arg::Memory(_));
         if self.tape.roots.iter().all(as_it_lies) { 16 * TILE } else { TILE }
     }
 
-    /// Whether root `index` is an operand's memory as it lies, which is there for spans of any length.
+    /// Returns whether root `index` is an operand's memory itself, which is there for spans of any length.
     pub fn reads_memory(&self, index: usize) -> bool {
         matches!(self.tape.roots[index], Arg::Memory(_))
     }
 
-    /// Whether root `index` may be given a place: it is computed, and for no other root.
+    /// Returns whether root `index` may be given a place. Such a root is computed, and is no other root as well.
     pub fn has_place(&self, index: usize) -> bool {
         self.tape.own[index]
     }
 
-    /// The lanes of root `index`, for which there was no place, after a run over the same span.
+    /// The lanes of root `index` after a run over the same span in which the root had no place.
     pub fn root<'a>(&'a self, index: usize, span: Span<'a>) -> &'a [u32] {
         let registers = Registers { low: &self.registers.0, high: &[] };
         let Self { tape, fetch_ahead, .. } = *self;
@@ -166,16 +167,16 @@ impl<'t> Machine<'t> {
     }
 }
 
-/// All registers but one, or all.
+/// All registers, or all but one.
 #[derive(Clone, Copy)]
 struct Registers<'a> {
     low: &'a [Register],
-    /// Those after the one that is left out.
+    /// The registers after the one that is left out.
     high: &'a [Register],
 }
 
 impl<'a> Registers<'a> {
-    /// The lanes of register `index`, and the other registers.
+    /// Splits the lanes of register `index` off from the other registers.
     fn around(all: &'a mut [Register], index: usize) -> (Self, &'a mut [u32; TILE]) {
         let (low, rest) = all.split_at_mut(index);
         let (own, high) = rest.split_at_mut(1);
@@ -189,7 +190,7 @@ impl<'a> Registers<'a> {
     }
 }
 
-/// What an instruction may read.
+/// The sources that an instruction may read.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     tape: &'a Tape,
@@ -204,9 +205,9 @@ impl<'a> Reader<'a> {
     fn step(&self, op: Op, out: &mut [u32]) {
         let lanes = |arg| self.lanes(arg);
         match op {
-            Op::Gather(operand) => {
-                if let Some(Input::Gather(gather)) = &self.span.inputs[usize::from(operand)] {
-                    gather.fetch(self.span.start, out);
+            Op::Load(operand) => {
+                if let Some(Input::Strided(strided)) = &self.span.inputs[usize::from(operand)] {
+                    strided.fetch(self.span.start, out);
                 }
             }
             Op::Unary(op, ty, x) => lanes::unary(op, ty, lanes(x), out),
@@ -222,7 +223,7 @@ impl<'a> Reader<'a> {
             Op::Check(operand, [holds, site, at]) => {
                 out.copy_from_slice(lanes(holds));
                 if let Some(Input::Failures(failures)) = &self.span.inputs[usize::from(operand)] {
-                    failures.tell(out, lanes(site), lanes(at));
+                    failures.report(out, lanes(site), lanes(at));
                 }
             }
         }

@@ -3,17 +3,17 @@
 //! The algorithms and coefficients are those of `shaders/math.wgsl`. Polynomials are minimax fits,
 //! lowest coefficient first. Nothing here relies on fused multiply-add.
 //!
-//! Errors are in units in the last place of the exact result, where that is a normal number.
+//! Errors are in units in the last place of the exact result, if that is a normal number.
 
 use std::f32::consts::{FRAC_2_PI, LOG2_E};
 
-/// Adding and subtracting it rounds |x| < 2²² to an integer, half to even.
+/// A constant whose addition and subtraction round |x| < 2²² to an integer, half to even.
 const ROUND: f32 = 12_582_912.0;
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -0.000_212_194_44;
 /// π/2 in three parts, of which the first two have eight bits.
 const HALF_PI: [f32; 3] = [1.570_312_5, 0.000_482_559_2, 1.267_590_8e-6];
-/// Above it eˣ is infinite.
+/// The greatest x whose eˣ is finite.
 const EXP_MAX: f32 = 88.722_84;
 
 /// Σ cᵢ·xⁱ by Horner's rule.
@@ -41,7 +41,7 @@ fn exp2i(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) << 23).cast_unsigned())
 }
 
-/// x = r + n·ln 2 with |r| ≤ ½ ln 2.
+/// Returns r and n of x = r + n·ln 2 with |r| ≤ ½ ln 2.
 #[inline(always)]
 fn reduce_by_ln2(x: f32) -> (f32, i32) {
     let (n, i) = nearest(x * LOG2_E);
@@ -61,10 +61,10 @@ pub(in crate::exec::cpu) fn exp(x: f32) -> f32 {
     if x > EXP_MAX { f32::INFINITY } else { y }
 }
 
-/// [`exp`] to the bit where x ≤ 0, and NaN of NaN; of other x, anything.
+/// [`exp`] to the bit for x ≤ 0, and NaN for NaN. The result for other x is unspecified.
 #[inline(always)]
 pub(in crate::exec::cpu) fn exp_nonpositive(x: f32) -> f32 {
-    // With it no exponent is below that of a normal number, so that only the last product rounds.
+    // This keeps every exponent that of a normal number, so that only the last product rounds.
     const UP: i32 = 64;
     let (r, n) = reduce_by_ln2(if x < -104.0 { -104.0 } else { x });
     (1.0 + (r + r * r * polynomial(r, EXP_TAIL))) * exp2i(n.wrapping_add(UP)) * exp2i(-UP)
@@ -122,7 +122,7 @@ pub(in crate::exec::cpu) fn log(x: f32) -> f32 {
 #[inline(always)]
 pub(in crate::exec::cpu) fn log1p(x: f32) -> f32 {
     let u = 1.0 + x;
-    // What the rounding of 1 + x lost.
+    // The part of x that the rounding of 1 + x lost.
     let lost = if x >= 1.0 { 1.0 - (u - x) } else { x - (u - 1.0) };
     let y = log(u);
     let far = if y.abs() < f32::INFINITY { y + lost / u } else { y };
@@ -136,7 +136,7 @@ fn sin_turned(x: f32, turns: i32) -> f32 {
     const C: [f32; 3] = [0.041_666_646, -0.001_388_730_7, 0.000_024_431_882];
     let (q, k) = nearest(x * FRAC_2_PI);
     let r = x - q * HALF_PI[0] - q * HALF_PI[1] - q * HALF_PI[2];
-    // NaN goes through; past the range of the reduction the result stays in −1..1.
+    // NaN goes through. Past the range of the reduction the result stays in −1..1.
     let r = r.clamp(-0.8, 0.8);
     let z = r * r;
     let sine = r + r * (z * polynomial(z, S));
@@ -229,7 +229,7 @@ fn exp2_wide(x: f64) -> f64 {
     p * f64::from_bits(n.wrapping_add(1023) << 52)
 }
 
-/// As C's `pow`, in double precision inside.
+/// The power as of C's `pow`, in double precision inside.
 #[inline(always)]
 pub(in crate::exec::cpu) fn pow(x: f32, y: f32) -> f32 {
     let exponent = f64::from(y) * log2_wide(f64::from(x.abs()));
@@ -258,40 +258,40 @@ pub(in crate::exec::cpu) fn floor_pow2(x: f32) -> f32 {
     f32::from_bits(if power == EXPONENT { f32::NAN.to_bits() } else { power })
 }
 
-/// −1, 0 or 1; NaN stays NaN.
+/// The sign of x as −1, 0 or 1; NaN stays NaN.
 #[inline(always)]
 pub(in crate::exec::cpu) fn sign(x: f32) -> f32 {
     let y = if x > 0.0 { 1.0 } else { x };
     if x < 0.0 { -1.0 } else { y }
 }
 
-/// NaN if either is NaN.
+/// The lesser of both; NaN if either is NaN.
 #[inline(always)]
 pub(in crate::exec::cpu) fn min(x: f32, y: f32) -> f32 {
     let z = if y < x { y } else { x };
     if y.is_nan() { y } else { z }
 }
 
-/// NaN if either is NaN.
+/// The greater of both; NaN if either is NaN.
 #[inline(always)]
 pub(in crate::exec::cpu) fn max(x: f32, y: f32) -> f32 {
     let z = if y > x { y } else { x };
     if y.is_nan() { y } else { z }
 }
 
-/// An infinity of the sign of 0 at 0.
+/// 1/√x, which at 0 is an infinity of the sign of 0.
 #[inline(always)]
 pub(in crate::exec::cpu) fn rsqrt(x: f32) -> f32 {
     1.0 / x.sqrt()
 }
 
-/// To the nearest `f16`, half to even.
+/// Rounds to the nearest `f16`, half to even.
 #[inline(always)]
 pub(in crate::exec::cpu) fn round_f16(x: f32) -> f32 {
     let bits = x.to_bits();
     let a = bits & 0x7fff_ffff;
     let normal = (a.wrapping_add(0xfff + ((a >> 13) & 1))) & 0xffff_e000;
-    // In units of 2⁻²⁴, which are those of the last place of 0.5..1.
+    // The addition rounds to units of 2⁻²⁴, those of the last place of 0.5..1.
     let tiny = ((f32::from_bits(a) + 0.5) - 0.5).to_bits();
     let r = if a < 0x3880_0000 { tiny } else { normal };
     let r = if a >= 0x477f_f000 { 0x7f80_0000 } else { r };
@@ -299,7 +299,7 @@ pub(in crate::exec::cpu) fn round_f16(x: f32) -> f32 {
     f32::from_bits(r | (bits & 0x8000_0000))
 }
 
-/// xʸ that wraps; a negative exponent truncates 1 / xⁿ, with 0 for x = 0.
+/// xʸ modulo 2³². A negative exponent truncates 1 / xⁿ, with 0 for x = 0.
 #[inline(always)]
 pub(in crate::exec::cpu) fn pow_i32(x: i32, y: i32) -> i32 {
     if y >= 0 {

@@ -1,4 +1,4 @@
-//! Two primitives in one loop over `f32` lanes, so that what lies between them is never stored. Each rounds as it
+//! Two primitives in one loop over `f32` lanes, so that the result of the first is never stored. Each rounds as it
 //! would alone.
 
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -7,7 +7,7 @@ use multiversion::multiversion;
 use super::math;
 use crate::expr::Binary;
 
-/// What is done with the result `t` of the first primitive, and a third argument `z`.
+/// The second primitive, of the result `t` of the first and a third argument `z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec::cpu) enum Second {
     Add,
@@ -16,9 +16,9 @@ pub(in crate::exec::cpu) enum Second {
     Sub,
     /// z − t.
     SubFrom,
-    /// Of t and z, in this order: it says which zero is the lesser.
+    /// min(t, z). The order decides which zero is the lesser.
     Min,
-    /// Of z and t.
+    /// min(z, t).
     MinOf,
     Max,
     MaxOf,
@@ -27,12 +27,12 @@ pub(in crate::exec::cpu) enum Second {
 }
 
 impl Second {
-    /// Whether `first` may come first.
+    /// Returns whether `first` may be the first of a pair.
     pub fn follows(first: Binary) -> bool {
         matches!(first, Binary::Add | Binary::Sub | Binary::Mul | Binary::Min | Binary::Max)
     }
 
-    /// `op` where its arguments are the result of the first, or not.
+    /// Returns `op` as the second of a pair. `from_first` marks the arguments that are the result of the first.
     pub fn of(op: Binary, from_first: [bool; 2]) -> Option<Self> {
         Some(match (op, from_first) {
             (Binary::Mul, [true, true]) => Self::Square,
@@ -50,8 +50,8 @@ impl Second {
     }
 }
 
-/// `out[i]` = `second` of `first(x[i], y[i])` and `z[i]`. Macros, since a closure would not be compiled for the
-/// instruction set of the function around it.
+/// Computes `out[i]` = `second` of `first(x[i], y[i])` and `z[i]`. These are macros, since a closure would not be
+/// compiled for the instruction set of the function around it.
 macro_rules! each {
     ($out:ident, $args:ident, |$t:ident, $z:ident| $second:expr, |$x:ident, $y:ident| $first:expr) => {{
         let [x, y, z] = $args;
@@ -77,7 +77,7 @@ macro_rules! seconds {
     };
 }
 
-/// Both primitives over slices of lanes that are `f32`.
+/// Runs both primitives over slices of `f32` lanes.
 pub(in crate::exec::cpu) fn run(
     first: Binary,
     second: Second,

@@ -1,13 +1,13 @@
-//! Reductions of a slice with partial results side by side, so that their loops have no chain of
-//! dependent operations. Inlined into functions that are compiled for several instruction sets.
+//! Reductions of a slice with partial results side by side, so that their loops have no chain of dependent operations.
+//! They are inlined into functions that are compiled for several instruction sets.
 
 use super::math;
 use crate::exec::cpu::operands::prefetch;
 
-/// Partial results of a short slice.
+/// Number of partial results of a short slice.
 pub(in crate::exec::cpu) const FEW: usize = 16;
-/// Partial results of a long slice: so many that the compiler keeps the loop over them, of which it makes vectors
-/// of any width; a short one it unrolls first, and then finds only narrow vectors in it.
+/// Number of partial results of a long slice. With so many, the compiler keeps the loop over them and makes vectors of
+/// any width of it. A shorter loop is unrolled first, and then yields only narrow vectors.
 pub(in crate::exec::cpu) const MANY: usize = 128;
 
 /// `N` partial results.
@@ -19,7 +19,7 @@ impl<S: Copy, const N: usize> Partial<S, N> {
         Self([empty; N])
     }
 
-    /// Takes elements, a multiple of `N` except for the last of all. `step` must be so simple that it is inlined.
+    /// Takes a multiple of `N` elements, or the last elements of all. `step` must be so simple that it is inlined.
     #[inline(always)]
     pub fn take<T: Copy>(&mut self, x: &[T], step: impl Fn(S, T) -> S) {
         let partial = &mut self.0;
@@ -34,8 +34,8 @@ impl<S: Copy, const N: usize> Partial<S, N> {
         }
     }
 
-    /// As [`take`](Self::take), of memory that is read in order: hints that what follows will be read. Sums of 64e6
-    /// elements by 16 threads took 0.92 ms without and 0.83 with.
+    /// As [`take`](Self::take), with hints that the memory after these elements will be read. Sums of 64e6 elements by
+    /// 16 threads took 0.92 ms without hints and 0.83 ms with them.
     #[inline(always)]
     pub fn take_on<T: Copy>(&mut self, x: &[T], step: impl Fn(S, T) -> S) {
         let (blocks, rest) = x.as_chunks::<N>();
@@ -46,7 +46,7 @@ impl<S: Copy, const N: usize> Partial<S, N> {
         self.take(rest, step);
     }
 
-    /// One of all.
+    /// Merges the partial results to one.
     #[inline(always)]
     pub fn merged(self, merge: impl Fn(S, S) -> S) -> S {
         let mut partial = self.0;
@@ -61,7 +61,7 @@ impl<S: Copy, const N: usize> Partial<S, N> {
     }
 }
 
-/// `x` combined in any order. `step` and `merge` must be so simple that they are inlined.
+/// Combines `x` in any order. `step` and `merge` must be so simple that they are inlined.
 #[inline(always)]
 pub(in crate::exec::cpu) fn fold<T: Copy, S: Copy>(
     x: &[T],
@@ -99,16 +99,16 @@ pub(in crate::exec::cpu) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
     fold(x, 0.0, |sum, x| sum + f(x), |a, b| a + b)
 }
 
-/// Elements that are summed in single precision before their sums are added in double.
-pub(in crate::exec::cpu) const NEAR: usize = 8 * MANY;
+/// Number of elements that are summed in single precision before their sums are added in double precision.
+pub(in crate::exec::cpu) const F32_TERMS: usize = 8 * MANY;
 
-/// Σ of the `terms` of each element, in single precision over [`NEAR`] elements, in double over these. A term goes
-/// through 7 additions to its partial sum and 7 of pairs of these, so that a sum is off by at most 14·2⁻²⁴ of what the
-/// magnitudes of its terms sum to.
+/// Sums the `terms` of each element: in single precision over [`F32_TERMS`] elements, in double precision over these
+/// sums. A term goes through 7 additions to its partial sum, and 7 more that merge partial sums. A sum is therefore off
+/// by at most 14·2⁻²⁴ of the sum of its terms' magnitudes.
 #[inline(always)]
-fn near_sums<const K: usize>(x: &[f32], terms: impl Fn(f32) -> [f32; K]) -> [f64; K] {
+fn mixed_sums<const K: usize>(x: &[f32], terms: impl Fn(f32) -> [f32; K]) -> [f64; K] {
     let mut total = [0.0; K];
-    for x in x.chunks(NEAR) {
+    for x in x.chunks(F32_TERMS) {
         let mut sums = [[0.0_f32; MANY]; K];
         let (blocks, rest) = x.as_chunks::<MANY>();
         for block in blocks {
@@ -134,38 +134,38 @@ fn near_sums<const K: usize>(x: &[f32], terms: impl Fn(f32) -> [f32; K]) -> [f64
 
 /// Σx, off by at most 14·2⁻²⁴ of Σ|x|.
 #[inline(always)]
-pub(in crate::exec::cpu) fn near_sum(x: &[f32]) -> f64 {
-    let [sum] = near_sums(x, |x| [x]);
+pub(in crate::exec::cpu) fn mixed_sum(x: &[f32]) -> f64 {
+    let [sum] = mixed_sums(x, |x| [x]);
     sum
 }
 
-/// Σ(x − `shift`) and Σ(x − `shift`)², off by at most 15 and 17 times 2⁻²⁴ of what the magnitudes sum to.
+/// Σ(x − `shift`) and Σ(x − `shift`)², off by at most 15 and 17 times 2⁻²⁴ of the sums of their terms' magnitudes.
 #[inline(always)]
 pub(in crate::exec::cpu) fn moments(x: &[f32], shift: f32) -> [f64; 2] {
-    near_sums(x, |x| {
+    mixed_sums(x, |x| {
         let apart = x - shift;
         [apart, apart * apart]
     })
 }
 
-/// The mean of the first [`FEW`] elements, exactly what they are where they are all the same.
+/// The mean of the first [`FEW`] elements. It is exact if they are all the same.
 #[inline(always)]
 pub(in crate::exec::cpu) fn average_of_first(x: &[f32]) -> f32 {
     let first = x.first_chunk::<FEW>().copied().unwrap_or_default();
     Partial(first).merged(|a, b| a + b) / FEW as f32
 }
 
-/// Σ e^(x − `shift`), where no x is above `shift`, off by as much as a [`near_sum`].
+/// Σ e^(x − `shift`) for x of at most `shift`, off by as much as a [`mixed_sum`].
 #[inline(always)]
 pub(in crate::exec::cpu) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
-    let mut exps = [0.0; NEAR];
+    let mut exps = [0.0; F32_TERMS];
     let mut total = 0.0;
-    for x in x.chunks(NEAR) {
+    for x in x.chunks(F32_TERMS) {
         let exps = &mut exps[..x.len()];
         for (exp, &x) in exps.iter_mut().zip(x) {
             *exp = math::exp_nonpositive(x - shift);
         }
-        total += near_sum(exps);
+        total += mixed_sum(exps);
     }
     total
 }
@@ -179,10 +179,10 @@ mod tests {
     fn sums_in_single_precision_are_within_their_bounds() {
         const HALF_ULP: f64 = 1.0 / (1 << 24) as f64;
         for x in [0.1_f32, 1.000_000_1, 1.0 / 3.0, 0.999_999_94] {
-            for len in [1, 127, NEAR - 1, NEAR, 3 * NEAR + 5, 100_000] {
+            for len in [1, 127, F32_TERMS - 1, F32_TERMS, 3 * F32_TERMS + 5, 100_000] {
                 let row = vec![x; len];
                 let off = |sum: f64, term: f64| (sum / (term * len as f64) - 1.0).abs();
-                assert!(off(near_sum(&row), x.into()) <= 14.0 * HALF_ULP);
+                assert!(off(mixed_sum(&row), x.into()) <= 14.0 * HALF_ULP);
                 let apart = f64::from(x) + 2.0;
                 let [sum, squares] = moments(&row, -2.0);
                 assert!(off(sum, apart) <= 15.0 * HALF_ULP);

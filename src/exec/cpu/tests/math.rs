@@ -1,4 +1,4 @@
-//! The scalar functions against `f64`, over all magnitudes and special values.
+//! Tests of the scalar functions against `f64`, over all magnitudes and special values.
 
 use half::f16;
 
@@ -83,13 +83,13 @@ fn functions_keep_the_errors_that_their_documentation_states() {
         ("tanh", tanh, f64::tanh, 1.5),
         ("erf", erf, libm::erf, 1.5),
     ];
-    // A prime, so that all low bits are met.
+    // A prime meets all low bits.
     const STEP: usize = 1021;
     for (name, f, exact, stated) in cases {
         let mut worst = (0.0, 0.0);
         for x in (0..=u32::MAX).step_by(STEP).map(f32::from_bits) {
             let (got, want) = (f(x), exact(f64::from(x)));
-            // What overflows, what is no number, and subnormal results have tests of their own.
+            // Overflow, NaN and subnormal results have tests of their own.
             let normal = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
             if normal.contains(&want.abs()) && ulps(got, want) > worst.0 {
                 worst = (ulps(got, want), x);

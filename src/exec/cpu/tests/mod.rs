@@ -357,10 +357,10 @@ fn products_in_batches() {
     let [m, n, k] = [5, 6, 7];
     let data = floats(3 * 2 * 5 * 7, 2);
     let batches = [
-        // A shared right operand, matrices one below the other or not.
+        // The right operand is shared, and the left matrices lie one below the other or not.
         (view(&[3, 2, m, k], &[70, 35, 7, 1], 0), view(&[3, 2, k, n], &[0, 0, 6, 1], 0)),
         (view(&[3, 2, m, k], &[35, 105, 7, 1], 0), view(&[3, 2, k, n], &[0, 0, 1, 7], 0)),
-        // Both, one broadcast along each axis.
+        // Each operand is broadcast along one axis.
         (view(&[3, 2, m, k], &[35, 0, 7, 1], 0), view(&[3, 2, k, n], &[0, 42, 6, 1], 0)),
         (view(&[3, 2, m, k], &[70, 35, 1, 5], 0), view(&[3, 2, k, n], &[0, 0, 0, 0], 4)),
     ];
@@ -388,7 +388,7 @@ fn products_over_nothing_are_zero() {
 
 #[test]
 fn large_products_and_reductions_are_shared_out() {
-    // By blocks, of one row each, and in steps along k.
+    // These products are cut into blocks, into blocks of one row, and into steps along k.
     for [m, n, k] in [[200, 150, 140], [1, 3001, 800], [60, 140, 530]] {
         let layouts = [(false, false), (true, false), (false, true)];
         for (x_turned, w_turned) in layouts {
@@ -427,7 +427,7 @@ fn large_product([m, n, k]: [usize; 3], turned: [bool; 2], dtype: DType) {
     let sum = b.acc(Ty::F32);
     let outputs = [(dtype, (sum + bias).r()), (DType::Bool, sum.lt(0.0).r())];
     let outputs = if dtype == DType::F16 { &outputs[..1] } else { &outputs[..] };
-    // Terms of up to 9, and twice the step of `f16`.
+    // The terms are at most 9, and the tolerance is twice the step of `f16`.
     let tolerance = if dtype == DType::F16 { 2e-3 } else { 5e-7 * k as f64 };
     case.check(&b, matmul(&[], [m, n, k], x, w), outputs, tolerance);
 }

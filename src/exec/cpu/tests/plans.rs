@@ -1,4 +1,4 @@
-//! Plans of several steps: slots that are used again, results that share memory, the pool.
+//! Tests of plans of several steps: slots that are used again, results that share memory, the pool.
 
 use std::panic::Location;
 use std::slice;
@@ -37,7 +37,7 @@ fn value(home: Home) -> Value {
     }
 }
 
-/// `to = f(from)` for each element.
+/// Makes a step that computes `to = f(from)` for each element.
 fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
     let b = Builder::default();
     let view = View::contiguous(&LEN.into());
@@ -59,7 +59,8 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
     }
 }
 
-/// x → 2x → 2x + 1 → (2x + 1)² in two slots, of which the last is kept; x and r come back as they are.
+/// Makes a plan of x → 2x → 2x + 1 → (2x + 1)² in two slots. The negative of the last value is kept. The upload and the
+/// resident are downloaded as they are.
 fn plan() -> Plan {
     Plan {
         values: vec![

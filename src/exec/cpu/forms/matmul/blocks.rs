@@ -5,93 +5,96 @@ use std::ops::Range;
 use gemm::Parallelism;
 
 use super::operand::{Floats, Matrices};
-use super::results::Results;
-use super::{Place, gemm, vector};
+use super::outputs::ProductOutputs;
+use super::{MatrixPointer, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
 use crate::exec::cpu::operands::output::{ALONE, for_each};
 use crate::exec::cpu::tape::machine::Machine;
 use crate::exec::threads;
 
-/// Multiplications a nanosecond of a thread.
+/// Multiplications a nanosecond by one thread.
 const RATE: f64 = 100.0;
-/// Nanoseconds for an element of an operand to come from memory, and to be packed.
+/// Nanoseconds to fetch an element of an operand from memory and to pack it.
 const FETCH: f64 = 0.3;
-/// Flops a nanosecond of a thread that computes where elements lie.
+/// Flops a nanosecond by one thread that computes the positions of elements.
 const POSITIONS: f64 = 8.0;
-/// Nanoseconds for an element of a window to be computed.
+/// Nanoseconds to compute an element of a window.
 const WINDOW: f64 = WINDOW_FLOPS / POSITIONS;
-/// What wider blocks cost more: `gemm` packs the left operand too for them, into memory that is fresh each time.
+/// Factor of the cost of blocks wider than [`NARROW`]. `gemm` packs the left operand too for them, into memory that is
+/// fresh each time.
 const WIDE: f64 = 1.25;
-/// The most columns that it does not do so for.
+/// Most columns for which `gemm` does not pack the left operand.
 const NARROW: usize = 128;
-/// How many rows of the right operand are copied at a time, where they are, and added up at a time for one row.
+/// Rows of the right operand that are copied at a time, if it is copied. A single row of results adds up as many at a
+/// time.
 pub(super) const DEPTH: usize = 256;
-/// The fewest rows that a copy of the right operand pays for.
+/// Fewest rows of a block that make a copy of the right operand pay.
 const COPIED: usize = 32;
 
-/// Rows and columns of one of the matrices.
+/// A block: some rows and columns of one of the products.
 #[derive(Debug)]
-struct Block {
+struct ProductBlock {
     index: usize,
     rows: Range<usize>,
     columns: Range<usize>,
 }
 
-/// Computes `results`.
-pub(super) fn multiply(floats: &Floats<'_>, results: &mut Results<'_>) {
+/// Computes the products and their `results`.
+pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);
     let results = &*results;
-    let cost = Cost { flops: results.flops(), windows: floats.w.is_computed() };
-    let work = |worker: &mut Worker<'_>, block: Block| worker.run(floats, results, &block);
-    let new = || Worker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
+    let cost = BlockCost { flops: results.flops(), windows: floats.w.is_computed() };
+    let work =
+        |worker: &mut BlockWorker<'_>, block: ProductBlock| worker.run(floats, results, &block);
+    let new = || BlockWorker { machine: results.machine(), x: Vec::new(), w: Vec::new() };
     if cost.pays(floats.size, floats.count) {
         let blocks = size(floats.size, floats.count, cost, threads::count());
         return for_each(cut(floats.size, floats.count, blocks).collect(), new, work);
     }
     let mut worker = new();
     for index in 0..floats.count {
-        work(&mut worker, Block { index, rows: 0..m, columns: 0..n });
+        work(&mut worker, ProductBlock { index, rows: 0..m, columns: 0..n });
     }
 }
 
-/// Whether products whose sums are the results are multiplied by one thread, which copies neither operand: in one call of
-/// `gemm` each.
+/// Returns whether one thread multiplies the products, with one call of `gemm` each and no copy of an operand. The sums
+/// must be the results.
 pub(super) fn is_one_call(floats: &Floats<'_>) -> bool {
-    let cost = Cost { flops: 0, windows: floats.w.is_computed() };
+    let cost = BlockCost { flops: 0, windows: floats.w.is_computed() };
     let [m, ..] = floats.size;
     !cost.pays(floats.size, floats.count) && m > 1 && copies(floats, m) == [false; 2]
 }
 
-/// Which operands are copied for blocks of so many `rows`, if these are several.
+/// Returns which of the operands x and w are copied for blocks of `rows` rows, if these are several.
 fn copies(Floats { x, w, .. }: &Floats<'_>, rows: usize) -> [bool; 2] {
     let (few, along) = (rows < COPIED, w.strides()[1] == 1);
     [x.is_only_copied(), w.is_only_copied() || !few && !along]
 }
 
-/// Whether all threads are busy with blocks of all rows of `count` products of `[m, n, k]`, so that windows are
-/// computed once though each block computes its own.
+/// Returns whether blocks of all rows of `count` products of `[m, n, k]` keep all threads busy. Windows are then
+/// computed once, though each block computes its own.
 pub(super) fn windows_once(one: [usize; 3], count: usize) -> bool {
-    let cost = Cost { flops: 0, windows: true };
+    let cost = BlockCost { flops: 0, windows: true };
     size(one, count, cost, threads::count())[0] == one[0]
 }
 
-/// What there is to do besides multiplications.
+/// The cost of the work besides multiplications.
 #[derive(Clone, Copy)]
-struct Cost {
-    /// After each sum.
+struct BlockCost {
+    /// Flops after each sum.
     flops: u64,
-    /// Whether the right operand is windows, of which each element is computed.
+    /// True if the right operand is windows, each element of which is computed.
     windows: bool,
 }
 
-impl Cost {
-    /// Whether `count` products of `[m, n, k]` are worth several threads.
+impl BlockCost {
+    /// Returns whether `count` products of `[m, n, k]` are worth several threads.
     fn pays(self, [m, n, k]: [usize; 3], count: usize) -> bool {
         let [m, n, k] = [m, n, k].map(|size| size as f64);
         let windows = if self.windows { n * k * WINDOW } else { 0.0 };
         let alone = (m * n * k / RATE).max((m + n) * k * FETCH / 3.0) + windows;
-        // Twice as much as elsewhere: blocks are slower than the whole.
+        // The bound is twice that of other work, since blocks are slower than the whole.
         alone * count as f64 >= 2.0 * ALONE as f64
     }
 
@@ -105,8 +108,8 @@ impl Cost {
     }
 }
 
-/// Rows and columns of the blocks that are done first, of `count` products of `[m, n, k]`.
-fn size([m, n, k]: [usize; 3], count: usize, cost: Cost, threads: usize) -> [usize; 2] {
+/// Returns the rows and columns of the blocks that are done first, of `count` products of `[m, n, k]`.
+fn size([m, n, k]: [usize; 3], count: usize, cost: BlockCost, threads: usize) -> [usize; 2] {
     if !cost.pays([m, n, k], count) {
         return [m, n];
     }
@@ -124,31 +127,33 @@ fn cut(
     [m, n, _]: [usize; 3],
     count: usize,
     [rows, columns]: [usize; 2],
-) -> impl Iterator<Item = Block> {
+) -> impl Iterator<Item = ProductBlock> {
     let pieces = |all: usize, per: usize| {
         (0..all).step_by(per.max(1)).map(move |start| start..all.min(start + per))
     };
     let bands = (0..count).flat_map(move |index| pieces(m, rows).map(move |rows| (index, rows)));
     bands.flat_map(move |(index, rows)| {
-        pieces(n, columns).map(move |columns| Block { index, rows: rows.clone(), columns })
+        pieces(n, columns).map(move |columns| ProductBlock { index, rows: rows.clone(), columns })
     })
 }
 
-/// What a thread has of its own.
-struct Worker<'a> {
+/// The machine and the copies of one thread.
+struct BlockWorker<'a> {
     machine: Machine<'a>,
-    /// Copies of parts of the operands.
+    /// Copy of a part of the left operand.
     x: Vec<f32>,
+    /// Copy of a part of the right operand.
     w: Vec<f32>,
 }
 
-impl Worker<'_> {
-    fn run(&mut self, floats: &Floats<'_>, results: &Results<'_>, block: &Block) {
+impl BlockWorker<'_> {
+    fn run(&mut self, floats: &Floats<'_>, results: &ProductOutputs<'_>, block: &ProductBlock) {
         let [m, n, _] = floats.size;
         self.multiply(floats, results, block);
-        let Block { index, rows, columns } = block;
+        let ProductBlock { index, rows, columns } = block;
         let start = (index * m + rows.start) * n + columns.start;
-        // SAFETY: blocks are disjoint, nobody else has the results, and this thread has just written the sums of its own.
+        // SAFETY: blocks are disjoint, nobody else has the results, and this thread has just written the sums of its
+        // block.
         unsafe {
             if columns.len() == n {
                 return results.finish(&mut self.machine, start, rows.len() * n);
@@ -159,10 +164,15 @@ impl Worker<'_> {
         }
     }
 
-    /// The sums of `block`, in steps along k where an operand must be copied.
-    fn multiply(&mut self, floats: &Floats<'_>, results: &Results<'_>, block: &Block) {
+    /// Computes the sums of `block`, in steps along k if an operand must be copied.
+    fn multiply(
+        &mut self,
+        floats: &Floats<'_>,
+        results: &ProductOutputs<'_>,
+        block: &ProductBlock,
+    ) {
         let Floats { size: [m, n, k], ref x, ref w, .. } = *floats;
-        let Block { index, ref rows, ref columns } = *block;
+        let ProductBlock { index, ref rows, ref columns } = *block;
         let out = results.sum((index * m + rows.start) * n + columns.start);
         let by_rows = rows.len() == 1 && (w.strides()[1] == 1 || w.is_only_copied());
         let [copies_x, copies_w] = copies(floats, rows.len());
@@ -170,12 +180,12 @@ impl Worker<'_> {
         let depth = if copies == [false; 2] && !by_rows { k } else { DEPTH };
         for from in (0..k).step_by(depth) {
             let depth = from..k.min(from + depth);
-            let x = Part::of(x, index, [rows, &depth], copies[0], &mut self.x);
-            let w = Part::of(w, index, [&depth, columns], copies[1], &mut self.w);
+            let x = OperandPart::of(x, index, [rows, &depth], copies[0], &mut self.x);
+            let w = OperandPart::of(w, index, [&depth, columns], copies[1], &mut self.w);
             let more = from > 0;
             if let (true, Some(x), Some((w, stride))) = (by_rows, x.row, w.rows) {
-                // SAFETY: the sums of the block are this thread's alone; its one row is as long as it has columns, is
-                // there and holds numbers already.
+                // SAFETY: the sums of the block belong to this thread alone. Its one row has as many elements as the
+                // block has columns. All of them exist and hold numbers already.
                 let out = unsafe { std::slice::from_raw_parts_mut(out, columns.len()) };
                 if !more {
                     out.fill(0.0);
@@ -184,23 +194,23 @@ impl Worker<'_> {
                 continue;
             }
             let size = [rows.len(), columns.len(), depth.len()];
-            // SAFETY: both parts lie in memory with their strides (`Floats` makes sure); the sums of the block are this
-            // thread's alone, and lie in rows of n, all of which are there.
-            unsafe { gemm(size, x.place, w.place, (out, n), more, Parallelism::None) };
+            // SAFETY: both parts lie in memory with their strides, as `Floats` asserts. The sums of the block belong to
+            // this thread alone, and lie in rows of n, all of which exist.
+            unsafe { gemm(size, x.pointer, w.pointer, (out, n), more, Parallelism::None) };
         }
     }
 }
 
-/// Rows and columns of an operand, where they lie or copied.
-struct Part<'a> {
-    place: Place,
-    /// The first row, if its elements are neighbours.
+/// Rows and columns of an operand, in place or copied.
+struct OperandPart<'a> {
+    pointer: MatrixPointer,
+    /// The first row, if it is contiguous.
     row: Option<&'a [f32]>,
-    /// From the first element on, and how many lie from row to row, if those of a row are neighbours.
+    /// The elements from the first on, and the distance from row to row, if rows are contiguous.
     rows: Option<(&'a [f32], usize)>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> OperandPart<'a> {
     fn of(
         from: &'a Matrices<'_>,
         index: usize,
@@ -211,17 +221,17 @@ impl<'a> Part<'a> {
         let width = columns.len();
         if copied {
             from.copy(index, [rows.clone(), columns.clone()], copy);
-            let place = Place { start: copy.as_ptr(), strides: [width as isize, 1] };
-            return Self { place, row: Some(&copy[..width]), rows: Some((copy, width)) };
+            let pointer = MatrixPointer { start: copy.as_ptr(), strides: [width as isize, 1] };
+            return Self { pointer, row: Some(&copy[..width]), rows: Some((copy, width)) };
         }
         let [row, column] = from.strides();
-        let place = from.place(index).from(rows.start, columns.start);
+        let pointer = from.pointer(index).offset(rows.start, columns.start);
         let start = from.start(index)
             + rows.start as i64 * row as i64
             + columns.start as i64 * column as i64;
         let from_start = from.floats().get(start as usize..).filter(|_| column == 1);
         Self {
-            place,
+            pointer,
             row: from_start.and_then(|floats| floats.get(..width)),
             rows: from_start.zip(usize::try_from(row).ok()),
         }
@@ -232,7 +242,7 @@ impl<'a> Part<'a> {
 mod tests {
     use super::*;
 
-    const COST: Cost = Cost { flops: 2, windows: false };
+    const COST: BlockCost = BlockCost { flops: 2, windows: false };
 
     #[test]
     fn blocks_cover_each_element_once() {

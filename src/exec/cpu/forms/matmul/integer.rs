@@ -10,28 +10,31 @@ use crate::exec::cpu::operands::output::{for_each, parts};
 use crate::exec::threads;
 use crate::plan::MatMulForm;
 
-/// Rows and columns whose sums stay in registers. In narrower strips, compilers leave the sums in memory.
+/// Rows whose sums stay in registers.
 const ROWS: usize = 4;
+/// Columns whose sums stay in registers. In narrower strips, compilers leave the sums in memory.
 const COLUMNS: usize = 64;
-/// Rows of a block, at most.
+/// Most rows of a block.
 const BAND: usize = 64;
 
-/// Products modulo 2³², which are the same with and without a sign.
+/// Computes products modulo 2³², which are the same with and without a sign.
 pub(super) fn multiply(product: &MatMulForm, x: &Matrices<'_>, w: &Matrices<'_>, out: &mut [u32]) {
     let MatMulForm { m, n, k, .. } = *product;
     let alone = parts((out.len() as u64).saturating_mul(k as u64)) == 1;
     let count = out.len() / (m * n).max(1);
     let size = if alone { [m, n] } else { size([m, n], count, threads::count()) };
-    let work = |copies: &mut Copies, mut block: Block<'_>| block.multiply(k, x, w, copies);
+    let work =
+        |copies: &mut OperandCopies, mut block: IntegerBlock<'_>| block.multiply(k, x, w, copies);
     let blocks = cut([m, n], size, out);
     if alone {
-        let mut copies = Copies::default();
+        let mut copies = OperandCopies::default();
         return blocks.into_iter().for_each(|block| work(&mut copies, block));
     }
-    for_each(blocks, Copies::default, work);
+    for_each(blocks, OperandCopies::default, work);
 }
 
-/// Rows and columns of the blocks of `count` results of `m` rows of `n`: several blocks a thread, if there are so many.
+/// Returns the rows and columns of the blocks of `count` results of `m` rows of `n`. There are several blocks a thread,
+/// if the results have so many.
 fn size([m, n]: [usize; 2], count: usize, threads: usize) -> [usize; 2] {
     let wanted = (4 * threads).div_ceil(count);
     let rows = m.div_ceil(wanted).next_multiple_of(ROWS).min(BAND);
@@ -39,21 +42,21 @@ fn size([m, n]: [usize; 2], count: usize, threads: usize) -> [usize; 2] {
     [rows, columns]
 }
 
-/// Rows and columns of one of the results.
-struct Block<'a> {
+/// A block of one of the results, with its first row and column.
+struct IntegerBlock<'a> {
     index: usize,
     row: usize,
     column: usize,
-    /// Its part of each of its rows.
+    /// The block's part of each of its rows.
     out: Vec<&'a mut [u32]>,
 }
 
-fn cut([m, n]: [usize; 2], [rows, columns]: [usize; 2], out: &mut [u32]) -> Vec<Block<'_>> {
-    let mut blocks: Vec<Block<'_>> = Vec::new();
+fn cut([m, n]: [usize; 2], [rows, columns]: [usize; 2], out: &mut [u32]) -> Vec<IntegerBlock<'_>> {
+    let mut blocks: Vec<IntegerBlock<'_>> = Vec::new();
     for (index, out) in out.chunks_mut(m * n).enumerate() {
         for (band, out) in out.chunks_mut(rows * n).enumerate() {
             let first = blocks.len();
-            let block = |column| Block { index, row: band * rows, column, out: Vec::new() };
+            let block = |column| IntegerBlock { index, row: band * rows, column, out: Vec::new() };
             blocks.extend((0..n).step_by(columns).map(block));
             for out in out.chunks_mut(n) {
                 for (block, out) in blocks[first..].iter_mut().zip(out.chunks_mut(columns)) {
@@ -65,18 +68,25 @@ fn cut([m, n]: [usize; 2], [rows, columns]: [usize; 2], out: &mut [u32]) -> Vec<
     blocks
 }
 
-/// What a thread copies of the operands.
+/// The copies of parts of the operands of one thread.
 #[derive(Default)]
-struct Copies {
-    /// Of a group of rows, column by column; those that are missing are 0.
+struct OperandCopies {
+    /// A group of rows of the left operand, column by column. Missing rows are 0.
     x: Vec<[u32; ROWS]>,
+    /// Rows of the right operand, if they are not read in place.
     w: Vec<f32>,
-    /// Of less than a strip, row by row.
+    /// The columns of less than a strip, row by row.
     rest: Vec<[u32; COLUMNS]>,
 }
 
-impl Block<'_> {
-    fn multiply(&mut self, k: usize, x: &Matrices<'_>, w: &Matrices<'_>, copies: &mut Copies) {
+impl IntegerBlock<'_> {
+    fn multiply(
+        &mut self,
+        k: usize,
+        x: &Matrices<'_>,
+        w: &Matrices<'_>,
+        copies: &mut OperandCopies,
+    ) {
         self.out.iter_mut().for_each(|out| out.fill(0));
         let width = self.out.first().map_or(0, |out| out.len());
         for from in (0..k).step_by(DEPTH) {
@@ -91,7 +101,7 @@ impl Block<'_> {
             }
             for (group, out) in self.out.chunks_mut(ROWS).enumerate() {
                 let rows = self.row + group * ROWS..self.row + group * ROWS + out.len();
-                gather(x, self.index, [&rows, &depth], &mut copies.x);
+                copy_columns(x, self.index, [&rows, &depth], &mut copies.x);
                 for column in (0..whole).step_by(COLUMNS) {
                     add_products(&copies.x, &w[column..], stride, column, out);
                 }
@@ -102,7 +112,8 @@ impl Block<'_> {
         }
     }
 
-    /// The rows `depth` of the block's columns of `w`, where they lie or copied, and how many words lie from row to row.
+    /// Returns the rows `depth` of the block's columns of `w`, in place or copied, and the distance from row to row in
+    /// words.
     fn rows<'w>(
         &self,
         w: &'w Matrices<'_>,
@@ -122,8 +133,8 @@ impl Block<'_> {
     }
 }
 
-/// The elements at `rows` and `columns` of matrix `index`, by columns.
-fn gather(
+/// Copies the elements at `rows` and `columns` of matrix `index` to `out`, by columns.
+fn copy_columns(
     x: &Matrices<'_>,
     index: usize,
     [rows, columns]: [&Range<usize>; 2],
@@ -146,8 +157,8 @@ fn padded(row: &[u32]) -> [u32; COLUMNS] {
     padded
 }
 
-/// Adds the products of the rows in `x` with a strip of `w`, of which row i starts at `w[i * stride]`, to `out` from
-/// `column` on, as far as that goes.
+/// Adds the products of the rows in `x` with a strip of `w` to `out`, from `column` on up to its end. Row i of the
+/// strip starts at `w[i * stride]`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
 fn add_products(
     x: &[[u32; ROWS]],

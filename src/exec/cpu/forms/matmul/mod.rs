@@ -1,20 +1,20 @@
 //! The matrix product form.
 
-mod block;
 mod blocks;
 mod integer;
+mod matrix_slice;
 mod operand;
+mod outputs;
 mod plain;
-mod results;
 mod single_call;
 mod vector;
 
 use gemm::Parallelism;
 
-pub(in crate::exec::cpu) use self::block::{Block, multiply};
+pub(in crate::exec::cpu) use self::matrix_slice::{MatrixSlice, multiply};
 use self::operand::Floats;
 pub(in crate::exec::cpu) use self::operand::Matrices;
-pub(in crate::exec::cpu) use self::results::Results;
+pub(in crate::exec::cpu) use self::outputs::ProductOutputs;
 pub(in crate::exec::cpu) use self::single_call::SingleCall;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
@@ -23,9 +23,9 @@ use crate::exec::cpu::program::Hole;
 use crate::exec::{HostBuffer, threads};
 use crate::plan::{MatMulForm, Space};
 
-/// Multiplications of one matrix from which all threads multiply it together, by `gemm`'s own parallel algorithm: they
-/// share what blocks would each read for themselves, and the pass over the results that follows costs little
-/// beside it.
+/// Number of multiplications of one product from which all threads compute it together, by `gemm`'s own parallel
+/// algorithm. They share the reads that blocks would each make for themselves. The pass over the results that follows
+/// costs little beside it.
 const LARGE: usize = 1 << 32;
 
 /// Computes the outputs of a product.
@@ -43,7 +43,7 @@ pub(crate) fn run(
     let inputs = job.inputs(Space::Out);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
-    let mut results = Results::new(outputs, &mut apart, tape, &inputs);
+    let mut results = ProductOutputs::new(outputs, &mut apart, tape, &inputs);
     if product.k == 0 {
         results.sums_mut().fill(0);
         results.finish_all();
@@ -61,16 +61,16 @@ pub(crate) fn run(
         product.spread.is_some() && blocks::windows_once([product.m, product.n, product.k], count);
     let by_blocks = piecemeal || one < LARGE || count >= threads::count();
     let floats = Floats::new(product, Matrices::of(job, product, by_blocks, piecemeal)?);
-    // Blocks copy a right operand that lies by columns, which takes `gemm` twice as long as one that lies by rows.
+    // Blocks copy a right operand that lies by columns. `gemm` takes twice as long for it as for one that lies by rows.
     if by_blocks || floats.w.strides()[1] != 1 {
         blocks::multiply(&floats, &mut results);
         return Ok(());
     }
     let [m, n, _] = floats.size;
     for (index, out) in results.sums_mut().chunks_mut(m * n).enumerate() {
-        let (x, w) = (floats.x.place(index), floats.w.place(index));
-        // SAFETY: both operands were found to lie in memory, with the strides of their places; `out` has m·n
-        // elements, the least that `chunks_mut` gives of whole matrices.
+        let (x, w) = (floats.x.pointer(index), floats.w.pointer(index));
+        // SAFETY: both operands lie in memory with the strides of their pointers, as `Floats` asserts, and consist of
+        // words if products are not done by blocks. `out` has m·n elements, since the sums are whole matrices.
         unsafe {
             gemm(floats.size, x, w, (out.as_mut_ptr().cast(), n), false, Parallelism::Rayon(0));
         }
@@ -79,31 +79,32 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Where a matrix lies: its first element, and the strides of rows and columns.
+/// A matrix in memory: its first element, and the strides of rows and columns.
 #[derive(Clone, Copy)]
-struct Place {
+struct MatrixPointer {
     start: *const f32,
     strides: [isize; 2],
 }
 
-impl Place {
+impl MatrixPointer {
     /// The matrix without its first `rows` and `columns`.
-    fn from(self, rows: usize, columns: usize) -> Self {
+    fn offset(self, rows: usize, columns: usize) -> Self {
         let [row, column] = self.strides;
         let start = self.start.wrapping_offset(rows as isize * row + columns as isize * column);
         Self { start, ..self }
     }
 }
 
-/// `out` = `x` times `w` for `[m, n, k]`, added to what is there if `more`. `Rayon(0)` takes all threads.
+/// Computes `out` = `x` times `w` for `[m, n, k]`, added to the elements of `out` if `more`. `Rayon(0)` takes all
+/// threads.
 ///
 /// # Safety
-/// All elements of `x` and `w` can be read. `out` is where m rows of n elements can be written, one a stride
-/// after the other, by this call alone.
+/// All elements of `x` and `w` can be read. At `out`, m rows of n elements can be written by this call alone, each
+/// `stride` elements after the one before.
 unsafe fn gemm(
     [m, n, k]: [usize; 3],
-    x: Place,
-    w: Place,
+    x: MatrixPointer,
+    w: MatrixPointer,
     (out, stride): (*mut f32, usize),
     more: bool,
     parallel: Parallelism,

@@ -1,4 +1,4 @@
-//! The operands of a product: where they lie, or what their prologues make of them.
+//! The operands of a product, in memory or computed by their prologues.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
-use super::Place;
+use super::MatrixPointer;
 use crate::base::dtype::DType;
 use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
@@ -25,16 +25,17 @@ use crate::plan::{MatMulForm, Source, Space, Spread};
 
 /// The operands of a product of `f32`.
 pub(super) struct Floats<'a> {
-    /// Of one product: m, n, k.
+    /// The size of one product: m, n, k.
     pub size: [usize; 3],
-    /// How many products there are.
+    /// The number of products.
     pub count: usize,
     pub x: Matrices<'a>,
     pub w: Matrices<'a>,
 }
 
 impl<'a> Floats<'a> {
-    /// The products, as one of a tall matrix if there is but one right operand.
+    /// Pairs the operands of the products. If all share one right operand and the left ones lie one below the other,
+    /// they become one product of a tall matrix.
     pub fn new(product: &MatMulForm, [mut x, mut w]: [Matrices<'a>; 2]) -> Self {
         let mut m = product.m;
         let mut count: usize = product.batch.iter().product();
@@ -52,28 +53,28 @@ impl<'a> Floats<'a> {
 
 /// A stack of matrices in memory, over `batch ++ [rows, columns]`.
 pub(in crate::exec::cpu) struct Matrices<'a> {
-    data: Data<'a>,
+    data: MatrixData<'a>,
     view: View,
 }
 
 /// Elements as they are stored.
-enum Data<'a> {
+enum MatrixData<'a> {
     Words(Cow<'a, [u32]>),
     Halves(&'a [f16]),
-    /// Not stored: computed where they are copied.
-    Computed(Computed<'a>),
+    /// Elements that are not stored, but computed when they are copied.
+    Computed(ComputedMatrices<'a>),
 }
 
-/// What a prologue makes of its operands, in row-major order.
-struct Computed<'a> {
+/// The values of a prologue, in row-major order.
+struct ComputedMatrices<'a> {
     tape: &'a Tape,
     inputs: Vec<Option<Input<'a>>>,
     len: usize,
 }
 
 impl<'a> Matrices<'a> {
-    /// Both operands of `product`. If it is done by blocks, elements of 16 bits are given as they are; if `piecemeal`,
-    /// windows are computed where they are copied.
+    /// Returns both operands of `product`. If it is done `by_blocks`, elements of 16 bits stay as they are. If also
+    /// `piecemeal`, windows are computed when they are copied.
     pub fn of(
         job: &Job<'a>,
         product: &MatMulForm,
@@ -90,7 +91,7 @@ impl<'a> Matrices<'a> {
         Ok([x, w?])
     }
 
-    /// The operand's memory if `root` only loads it, else what `root` computes.
+    /// Returns the operand's memory if `root` only loads it, else the stored values of `root`.
     pub fn new(
         job: &Job<'a>,
         (space, root): (Space, Ref),
@@ -106,9 +107,9 @@ impl<'a> Matrices<'a> {
             {
                 let data = match operand.dtype {
                     DType::F32 | DType::I32 | DType::U32 => {
-                        Some(Data::Words(Cow::Borrowed(buffer.words())))
+                        Some(MatrixData::Words(Cow::Borrowed(buffer.words())))
                     }
-                    DType::F16 if halves => Some(Data::Halves(cast_slice(buffer.bytes()))),
+                    DType::F16 if halves => Some(MatrixData::Halves(cast_slice(buffer.bytes()))),
                     DType::F16 | DType::Bool => None,
                 };
                 if let Some(data) = data {
@@ -120,7 +121,7 @@ impl<'a> Matrices<'a> {
         Self::computed(job, space, root, &dims, dims.len()).stored()
     }
 
-    /// The right operand's windows, stored unless they are wanted `piecemeal`.
+    /// Returns the right operand's windows, stored unless they are wanted `piecemeal`.
     fn of_windows(
         job: &Job<'a>,
         product: &MatMulForm,
@@ -131,7 +132,7 @@ impl<'a> Matrices<'a> {
         let dims: SmallVec<[usize; 8]> = batch.iter().copied().chain(spread.dims()).collect();
         let windows = Self::computed(job, Space::W, product.w, &dims, batch.len());
         let mut windows = if piecemeal { windows } else { windows.stored()? };
-        // Along the axes of k and n it is contiguous.
+        // The view is contiguous along the axes of k and n.
         let view = &mut windows.view;
         view.dims.truncate(batch.len());
         view.strides.truncate(batch.len());
@@ -140,8 +141,8 @@ impl<'a> Matrices<'a> {
         Ok(windows)
     }
 
-    /// What the prologue makes over the space of `dims`, but once along those of the `free` first axes on which nothing
-    /// depends.
+    /// Returns the values of the prologue over the space of `dims`. Along those of the `free` first axes on which no
+    /// operand depends, they are computed once.
     fn computed(job: &Job<'a>, space: Space, root: Ref, dims: &[usize], free: usize) -> Self {
         let mut view = View::contiguous(&dims.into());
         let dims = view.dims.clone();
@@ -168,13 +169,15 @@ impl<'a> Matrices<'a> {
                 *stride = 0;
             }
         }
-        let data = Data::Computed(Computed { tape, inputs, len: shape.elements() });
+        let data = MatrixData::Computed(ComputedMatrices { tape, inputs, len: shape.elements() });
         Self { data, view: View { dims, ..view } }
     }
 
-    /// With elements that are stored.
+    /// Stores the elements, if they are computed.
     fn stored(self) -> Result<Self, DeviceError> {
-        let Data::Computed(Computed { tape, inputs, len }) = self.data else { return Ok(self) };
+        let MatrixData::Computed(ComputedMatrices { tape, inputs, len }) = self.data else {
+            return Ok(self);
+        };
         let mut stored = [HostBuffer::try_zeroed(DType::U32, len)?];
         for_each(
             split(&mut stored, len, parts(len as u64 * (tape.flops() + 2)), TILE),
@@ -182,26 +185,26 @@ impl<'a> Matrices<'a> {
             |machine, mut chunk| chunk.write(machine, &inputs, &[]),
         );
         let [stored] = stored;
-        Ok(Self { data: Data::Words(Cow::Owned(stored.into_words())), ..self })
+        Ok(Self { data: MatrixData::Words(Cow::Owned(stored.into_words())), ..self })
     }
 
     fn batch(&self) -> usize {
         self.view.dims.len() - 2
     }
 
-    /// Whether these are `count` matrices of `size`, all of whose elements are there.
+    /// Returns whether these are `count` matrices of `size`, all elements of which exist.
     fn lies_in_memory(&self, count: usize, size: [usize; 2]) -> bool {
         let (batch, one) = self.view.dims.split_at(self.batch());
         one == size && batch.iter().product::<usize>() == count && self.view.is_inside(self.len())
     }
 
-    /// Whether all of the batch is one matrix.
+    /// Returns whether all of the batch is one matrix.
     fn is_shared(&self) -> bool {
         let batch = self.batch();
         (0..batch).all(|axis| self.view.dims[axis] == 1 || self.view.strides[axis] == 0)
     }
 
-    /// Makes one tall matrix of the batch, if its matrices lie one below the other.
+    /// Makes one tall matrix of the batch if its matrices lie one below the other, and returns whether it did.
     fn fold_batch(&mut self) -> bool {
         let [rows, columns] = [self.batch(), self.batch() + 1];
         let (dims, strides) = (&self.view.dims, &self.view.strides);
@@ -220,7 +223,7 @@ impl<'a> Matrices<'a> {
         true
     }
 
-    /// The first element of matrix `index` of the batch.
+    /// Index of the first element of matrix `index` of the batch.
     pub fn start(&self, index: usize) -> i64 {
         let mut rest = index;
         let mut start = self.view.offset;
@@ -237,44 +240,44 @@ impl<'a> Matrices<'a> {
         [self.view.strides[batch] as isize, self.view.strides[batch + 1] as isize]
     }
 
-    /// The elements as they are stored; none if that is in 16 bits, or nowhere.
+    /// The elements as they are stored; empty if they are stored in 16 bits, or not at all.
     pub fn words(&self) -> &[u32] {
         match &self.data {
-            Data::Words(words) => words,
-            Data::Halves(_) | Data::Computed(_) => &[],
+            MatrixData::Words(words) => words,
+            MatrixData::Halves(_) | MatrixData::Computed(_) => &[],
         }
     }
 
     fn len(&self) -> usize {
         match &self.data {
-            Data::Words(words) => words.len(),
-            Data::Halves(halves) => halves.len(),
-            Data::Computed(computed) => computed.len,
+            MatrixData::Words(words) => words.len(),
+            MatrixData::Halves(halves) => halves.len(),
+            MatrixData::Computed(computed) => computed.len,
         }
     }
 
-    /// The elements as `f32`, where they are stored so.
+    /// The elements as `f32`; empty if [`words`](Self::words) is.
     pub fn floats(&self) -> &[f32] {
         cast_slice(self.words())
     }
 
-    /// Whether elements are found only by copying: they are stored in 16 bits, or not at all.
+    /// Returns whether elements must be copied, since they are stored in 16 bits, or not at all.
     pub fn is_only_copied(&self) -> bool {
-        !matches!(self.data, Data::Words(_))
+        !matches!(self.data, MatrixData::Words(_))
     }
 
-    /// Whether elements are computed where they are copied.
+    /// Returns whether elements are computed when they are copied.
     pub fn is_computed(&self) -> bool {
-        matches!(self.data, Data::Computed(_))
+        matches!(self.data, MatrixData::Computed(_))
     }
 
-    /// Where matrix `index` lies, if it is of words.
-    pub(super) fn place(&self, index: usize) -> Place {
+    /// Pointer to matrix `index`, if its elements are words.
+    pub(super) fn pointer(&self, index: usize) -> MatrixPointer {
         let start = self.floats().as_ptr().wrapping_offset(self.start(index) as isize);
-        Place { start, strides: self.strides() }
+        MatrixPointer { start, strides: self.strides() }
     }
 
-    /// The elements at `rows` and `columns` of matrix `index` as `f32` in row-major order, in `out`.
+    /// Copies the elements at `rows` and `columns` of matrix `index` to `out`, as `f32` in row-major order.
     pub fn copy(&self, index: usize, [rows, columns]: [Range<usize>; 2], out: &mut Vec<f32>) {
         let width = columns.len();
         out.resize(rows.len() * width, 0.0);
@@ -284,10 +287,10 @@ impl<'a> Matrices<'a> {
             + columns.start as isize * column;
         let at = |r: usize, c: usize| (start + r as isize * row + c as isize * column) as usize;
         match &self.data {
-            // Matrices of what is computed are in row-major order.
-            Data::Computed(Computed { tape, inputs, .. }) => {
-                if let Some(Input::Gather(gather)) = tape.fetched(inputs) {
-                    gather.fetch_rows(at(0, 0), row as usize, width, cast_slice_mut(out));
+            // Computed matrices are in row-major order.
+            MatrixData::Computed(ComputedMatrices { tape, inputs, .. }) => {
+                if let Some(Input::Strided(strided)) = tape.fetched(inputs) {
+                    strided.fetch_rows(at(0, 0), row as usize, width, cast_slice_mut(out));
                     return;
                 }
                 let mut machine = Machine::new(tape);
@@ -296,21 +299,25 @@ impl<'a> Matrices<'a> {
                     fill(&mut machine, inputs, at(r, 0), cast_slice_mut(out));
                 }
             }
-            Data::Halves(halves) if column == 1 => {
+            MatrixData::Halves(halves) if column == 1 => {
                 for (r, out) in out.chunks_mut(width).enumerate() {
                     halves[at(r, 0)..][..width].convert_to_f32_slice(out);
                 }
             }
-            Data::Halves(halves) => transposed(out, width, |r, c| halves[at(r, c)].to_f32()),
-            Data::Words(words) => transposed(out, width, |r, c| f32::from_bits(words[at(r, c)])),
+            MatrixData::Halves(halves) => {
+                fill_by_squares(out, width, |r, c| halves[at(r, c)].to_f32());
+            }
+            MatrixData::Words(words) => {
+                fill_by_squares(out, width, |r, c| f32::from_bits(words[at(r, c)]));
+            }
         }
     }
 }
 
-/// `out`, of rows of `width`, filled in squares: whichever index is the one that memory runs along, what is fetched
-/// with one element is used before it is gone.
+/// Fills `out`, of rows of `width`, in squares. Memory may run along either index: the neighbours fetched with an
+/// element are used before they leave the cache.
 #[inline(always)]
-fn transposed(out: &mut [f32], width: usize, element: impl Fn(usize, usize) -> f32) {
+fn fill_by_squares(out: &mut [f32], width: usize, element: impl Fn(usize, usize) -> f32) {
     const SIDE: usize = 16;
     for (band, out) in out.chunks_mut(SIDE * width).enumerate() {
         for left in (0..width).step_by(SIDE) {

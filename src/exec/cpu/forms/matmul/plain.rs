@@ -2,7 +2,7 @@
 
 use super::blocks;
 use super::operand::{Floats, Matrices};
-use super::single_call::{Operand, SingleCall};
+use super::single_call::{CallOperand, SingleCall};
 use crate::base::dtype::{DType, Ty};
 use crate::exec::cpu::job::Job;
 use crate::expr::{Node, Ref};
@@ -28,9 +28,9 @@ pub(super) fn single_call(job: &Job<'_>, product: &MatMulForm) -> Option<SingleC
     Some(SingleCall { size: floats.size, x, w })
 }
 
-fn operand(value: ValueId, matrices: &Matrices<'_>) -> Option<Operand> {
+fn operand(value: ValueId, matrices: &Matrices<'_>) -> Option<CallOperand> {
     let start = usize::try_from(matrices.start(0)).ok()?;
-    Some(Operand { value, len: matrices.words().len(), start, strides: matrices.strides() })
+    Some(CallOperand { value, len: matrices.words().len(), start, strides: matrices.strides() })
 }
 
 /// The value that `root` loads, if `root` only loads, and the value holds all of the operand as `f32`.

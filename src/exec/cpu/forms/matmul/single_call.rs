@@ -1,11 +1,11 @@
-//! A product that is one call of `gemm`. Its arguments are worked out once: for a small product that takes as long as
+//! A product that is one call of `gemm`. Its arguments are worked out once: for a small product, that takes as long as
 //! the call.
 
 use std::sync::Arc;
 
 use gemm::Parallelism;
 
-use super::{Place, gemm};
+use super::{MatrixPointer, gemm};
 use crate::exec::HostBuffer;
 use crate::plan::ValueId;
 
@@ -14,13 +14,13 @@ use crate::plan::ValueId;
 pub(in crate::exec::cpu) struct SingleCall {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
-    pub x: Operand,
-    pub w: Operand,
+    pub x: CallOperand,
+    pub w: CallOperand,
 }
 
 /// A matrix in a value.
 #[derive(Debug)]
-pub(in crate::exec::cpu) struct Operand {
+pub(in crate::exec::cpu) struct CallOperand {
     pub value: ValueId,
     /// Words of the value; all elements lie inside them.
     pub len: usize,
@@ -33,7 +33,8 @@ impl SingleCall {
     /// Computes `out`. Returns `false`, and computes nothing, if `out` or an operand has another length than expected.
     pub fn multiply(&self, values: &[Option<Arc<HostBuffer>>], out: &mut HostBuffer) -> bool {
         let [m, n, _] = self.size;
-        let Some([x, w]) = self.x.place(values).zip(self.w.place(values)).map(<[Place; 2]>::from)
+        let Some([x, w]) =
+            self.x.pointer(values).zip(self.w.pointer(values)).map(<[MatrixPointer; 2]>::from)
         else {
             return false;
         };
@@ -41,18 +42,18 @@ impl SingleCall {
             return false;
         };
         // SAFETY: all elements of both operands lie inside their values (`Floats` checked it for these lengths), and
-        // `place` compared the lengths; `out` has m·n elements.
+        // `pointer` compared the lengths. `out` has m·n elements.
         unsafe { gemm(self.size, x, w, (out.as_mut_ptr(), n), false, Parallelism::None) };
         true
     }
 }
 
-impl Operand {
+impl CallOperand {
     /// The address of the first element, if the value is as long as expected.
-    fn place(&self, values: &[Option<Arc<HostBuffer>>]) -> Option<Place> {
+    fn pointer(&self, values: &[Option<Arc<HostBuffer>>]) -> Option<MatrixPointer> {
         let words = values[self.value.index()].as_deref()?.words();
-        // From the pointer to all words: strides may lead back from the start.
+        // The pointer to all words is the origin, since strides may lead back from the start.
         let start = words.as_ptr().wrapping_add(self.start).cast();
-        (words.len() == self.len).then_some(Place { start, strides: self.strides })
+        (words.len() == self.len).then_some(MatrixPointer { start, strides: self.strides })
     }
 }

@@ -1,9 +1,9 @@
-//! A row times a matrix, each element of which is read once.
+//! Product of a row and a matrix, each element of which is read once.
 
 use multiversion::multiversion;
 
-/// Columns whose sums stay in registers. What is read of a row at a time must be long: processors fetch what follows
-/// it too, and have forgotten that when the next strip is read.
+/// Columns whose sums stay in registers. The part of a row that is read at a time must be long. Processors prefetch the
+/// memory after it too, and have evicted that when the next strip is read.
 const WIDE: usize = 256;
 const MIDDLE: usize = 64;
 const NARROW: usize = 16;

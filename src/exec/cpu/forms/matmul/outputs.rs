@@ -1,29 +1,29 @@
-//! Where products go, and what follows them.
+//! The outputs of products, and the epilogue that follows their sums.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
 use crate::exec::cpu::operands::input::Input;
-use crate::exec::cpu::operands::output::{Shared, for_each, parts};
+use crate::exec::cpu::operands::output::{SharedOutputs, for_each, parts};
 use crate::exec::cpu::tape::machine::{Machine, Span};
 use crate::exec::cpu::tape::{TILE, Tape};
 
-/// The outputs of a product. The sums are written where a result will be, if one has elements of 32 bits: what
-/// follows reads an element before it is overwritten.
-pub(in crate::exec::cpu) struct Results<'a> {
-    outputs: Shared<'a>,
+/// The outputs of a product. The sums are written to the memory of an output with elements of 32 bits, if there is one.
+/// The epilogue reads an element before it overwrites it.
+pub(in crate::exec::cpu) struct ProductOutputs<'a> {
+    outputs: SharedOutputs<'a>,
     sums: *mut u32,
     tape: &'a Tape,
     inputs: &'a [Option<Input<'a>>],
-    /// Whether the sums are the result.
+    /// True if the sums are the result.
     done: bool,
 }
 
-// SAFETY: the sums are those of one of the outputs, or borrowed as these are, and written as these are.
-unsafe impl Sync for Results<'_> {}
+// SAFETY: the sums lie in one of the outputs, or are borrowed as these are, and are written as these are.
+unsafe impl Sync for ProductOutputs<'_> {}
 
-impl<'a> Results<'a> {
-    /// Of `tape` over the sums, which lie in `apart` if no output has room for them.
+impl<'a> ProductOutputs<'a> {
+    /// Prepares the outputs of `tape` over the sums, which lie in `apart` if no output has room for them.
     pub fn new(
         outputs: &'a mut [HostBuffer],
         apart: &'a mut Vec<u32>,
@@ -32,7 +32,7 @@ impl<'a> Results<'a> {
     ) -> Self {
         let host = outputs.iter().position(|output| output.dtype().size() == 4);
         let done = outputs.len() == 1 && host.is_some() && tape.is_acc(0);
-        let outputs = Shared::new(outputs);
+        let outputs = SharedOutputs::new(outputs);
         let sums = if let Some(host) = host {
             outputs.start(host).cast()
         } else {
@@ -46,25 +46,25 @@ impl<'a> Results<'a> {
         Machine::new(self.tape)
     }
 
-    /// Cost of what follows an element's sum.
+    /// Cost of the epilogue of one sum.
     pub fn flops(&self) -> u64 {
         if self.done { 0 } else { self.tape.flops() }
     }
 
-    /// The sums, all of them.
+    /// All sums.
     pub fn sums_mut(&mut self) -> &mut [u32] {
-        // SAFETY: there are as many as there are elements in an output; nothing else borrows them, since all that
-        // does borrows `self`.
+        // SAFETY: there are as many sums as an output has elements. Nothing else borrows them, since every borrow of
+        // them borrows `self`.
         unsafe { from_raw_parts_mut(self.sums, self.outputs.len()) }
     }
 
-    /// The sum of the element `start`, to write to. Valid as the outputs are.
+    /// Pointer to the sum of element `start`, to write to. It is valid as long as the outputs are.
     pub fn sum(&self, start: usize) -> *mut f32 {
         assert!(start < self.outputs.len());
         self.sums.wrapping_add(start).cast()
     }
 
-    /// Makes results of all sums, on all threads.
+    /// Computes the results of all sums, on all threads.
     pub fn finish_all(&mut self) {
         let this = &*self;
         let len = self.outputs.len();
@@ -78,7 +78,7 @@ impl<'a> Results<'a> {
         );
     }
 
-    /// Makes results of `len` sums from the one at `start` on.
+    /// Computes the results of `len` sums from the one at `start` on.
     ///
     /// # Safety
     /// Nothing else reads or writes these sums and results meanwhile.
@@ -91,8 +91,8 @@ impl<'a> Results<'a> {
         for at in (0..len).step_by(TILE) {
             let (start, len) = (start + at, TILE.min(len - at));
             let acc = &mut acc[..len];
-            // SAFETY: no other thread uses the range, as the caller promises; each output, and so the
-            // sums, have it.
+            // SAFETY: no other thread uses the range, as the caller promises. Each output has the range, and so have
+            // the sums.
             let mut chunk = unsafe {
                 acc.copy_from_slice(from_raw_parts(self.sums.add(start), len));
                 self.outputs.chunk(start, len)
@@ -110,8 +110,8 @@ mod tests {
     use crate::base::dtype::{DType, Ty};
     use crate::expr::{Builder, E};
 
-    /// Three threads write sums of their own rows and finish them, and all are finished at once: f(sum) for outputs of
-    /// `dtypes`.
+    /// Checks f(sum) for outputs of `dtypes`. Three threads write and finish sums of their own rows, or all sums are
+    /// finished at once.
     fn check(dtypes: &[DType], f: impl Fn(E<'_>) -> E<'_>, want: impl Fn(f32) -> f32) {
         const ROW: usize = 67;
         let builder = Builder::default();
@@ -120,7 +120,7 @@ mod tests {
         for at_once in [false, true] {
             let new = |&dtype| HostBuffer::try_zeroed(dtype, 3 * ROW).unwrap();
             let (mut outputs, mut apart) = (dtypes.iter().map(new).collect::<Vec<_>>(), Vec::new());
-            let mut results = Results::new(&mut outputs, &mut apart, &tape, &[]);
+            let mut results = ProductOutputs::new(&mut outputs, &mut apart, &tape, &[]);
             if at_once {
                 for (at, sum) in results.sums_mut().iter_mut().enumerate() {
                     *sum = (at as f32).to_bits();

@@ -1,23 +1,23 @@
-//! Products of parts of matrices that lie in slices.
+//! Products of matrices that lie in slices.
 
 use gemm::Parallelism;
 
 use super::operand::Matrices;
-use super::{Place, gemm};
+use super::{MatrixPointer, gemm};
 use crate::base::shape::View;
 
 /// A matrix of `f32` in a slice.
 #[derive(Clone, Copy)]
-pub(in crate::exec::cpu) struct Block<'a> {
+pub(in crate::exec::cpu) struct MatrixSlice<'a> {
     pub data: &'a [f32],
-    /// The first element.
+    /// Index of the first element.
     pub start: i64,
-    /// Of rows and columns.
+    /// Strides of rows and columns.
     pub strides: [isize; 2],
 }
 
-impl<'a> Block<'a> {
-    /// Matrix `index` of a batch of words, from row `row` on.
+impl<'a> MatrixSlice<'a> {
+    /// Returns matrix `index` of a batch of words, from row `row` on.
     pub fn of(matrices: &'a Matrices<'_>, index: usize, row: usize) -> Self {
         let strides = matrices.strides();
         let start = matrices.start(index) + row as i64 * strides[0] as i64;
@@ -36,29 +36,29 @@ impl<'a> Block<'a> {
         self.data[(self.start as isize + at) as usize]
     }
 
-    /// Whether all of the first `rows` and `columns` lie in the data.
+    /// Returns whether the first `rows` and `columns` all lie in the data.
     fn holds(&self, rows: usize, columns: usize) -> bool {
         let dims = [rows, columns].as_slice().into();
         let strides = self.strides.iter().map(|&stride| stride as i64).collect();
         View { dims, strides, offset: self.start }.is_inside(self.data.len())
     }
 
-    fn place(&self) -> Place {
+    fn pointer(&self) -> MatrixPointer {
         let start = self.data.as_ptr().wrapping_offset(self.start as isize);
-        Place { start, strides: self.strides }
+        MatrixPointer { start, strides: self.strides }
     }
 }
 
-/// `out` = x·w for `[m, n, k]`, added to what is there if `more`, on this thread.
+/// Computes `out` = x·w for `[m, n, k]` on this thread, added to the elements of `out` if `more`.
 pub(in crate::exec::cpu) fn multiply(
     [m, n, k]: [usize; 3],
-    x: Block<'_>,
-    w: Block<'_>,
+    x: MatrixSlice<'_>,
+    w: MatrixSlice<'_>,
     out: &mut [f32],
     more: bool,
 ) {
     assert!(out.len() == m * n && x.holds(m, k) && w.holds(k, n));
     let to = (out.as_mut_ptr(), n);
-    // SAFETY: both blocks lie inside their slices and `out` has m·n elements, as asserted.
-    unsafe { gemm([m, n, k], x.place(), w.place(), to, more, Parallelism::None) }
+    // SAFETY: both matrices lie inside their slices and `out` has m·n elements, as asserted.
+    unsafe { gemm([m, n, k], x.pointer(), w.pointer(), to, more, Parallelism::None) }
 }
