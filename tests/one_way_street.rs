@@ -30,7 +30,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
         &[
             &["backend", "dtype", "shape", "clock", "units", "lru", "disk_cache", "sync", "panic"],
             &["future", "process"],
-            &["trace", "test_device", "disk_writer"],
+            &["trace", "test_device", "disk_writer", "single_flight"],
         ],
     ),
     (

@@ -12,6 +12,8 @@ pub(crate) mod lru;
 pub(crate) mod panic;
 pub(crate) mod process;
 pub(crate) mod shape;
+#[cfg(feature = "gpu")]
+pub(crate) mod single_flight;
 pub(crate) mod sync;
 #[cfg(test)]
 pub(crate) mod test_device;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Device;
-use super::making::{Make, Making};
 use super::recovery::{DeviceLoss, Listeners, Recovery};
 use crate::base::disk_cache::Store;
+use crate::base::single_flight::{Begin, SingleFlight};
 use crate::base::sync::RwLock;
 use crate::error::{DeviceError, Error, Result};
 use crate::exec::gpu::{AdapterChoice, Gpu};
@@ -19,7 +19,7 @@ pub(crate) struct Card {
     /// Opens this adapter and no other.
     choice: AdapterChoice,
     store: Option<Arc<Store>>,
-    reopening: Making,
+    reopening: SingleFlight,
     pub(super) listeners: Listeners,
     losses: AtomicU64,
 }
@@ -38,7 +38,7 @@ impl Card {
             recovery,
             choice,
             store,
-            reopening: Making::default(),
+            reopening: SingleFlight::default(),
             listeners: Listeners::default(),
             losses: AtomicU64::new(0),
         }
@@ -90,14 +90,14 @@ impl Card {
 
     /// Opens the adapter again, unless somebody else does.
     async fn reopen(&self) -> Result<()> {
-        let held = match self.reopening.begin(&(), || self.is_sound().then_some(())).await {
-            Make::Made(()) => return Ok(()),
-            Make::Here(held) => held,
+        let maker = match self.reopening.begin(&(), || self.is_sound().then_some(())).await {
+            Begin::Made(()) => return Ok(()),
+            Begin::Make(maker) => maker,
         };
         let lost = self.opened();
         let Some(reason) = lost.loss().map(str::to_owned) else { return Ok(()) };
         let not_reopened = |why: String| DeviceError::NotReopened { reason: reason.clone(), why };
-        let gpu = match Gpu::open(&self.choice, self.store.clone(), held).await {
+        let gpu = match Gpu::open(&self.choice, self.store.clone(), maker).await {
             Ok(gpu) => gpu,
             Err(DeviceError::Ending) => return Err(DeviceError::Ending.into()),
             Err(error) => return Err(not_reopened(error.to_string()).into()),

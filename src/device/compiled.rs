@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::making::{Make, Making};
 use super::{Counter, Device};
 use crate::base::clock::Stopwatch;
+use crate::base::single_flight::{Begin, SingleFlight};
 use crate::base::sync::RwLock;
 use crate::error::DeviceError;
 use crate::exec::gpu::{Gpu, GpuId, Kernels};
@@ -15,7 +15,7 @@ use crate::plan::Plan;
 pub(super) struct PlanKernels {
     /// Empty until the first run.
     kernels: RwLock<Option<Arc<Kernels>>>,
-    compiling: Making<GpuId>,
+    compiling: SingleFlight<GpuId>,
 }
 
 impl PlanKernels {
@@ -26,12 +26,12 @@ impl PlanKernels {
         device: &Device,
         gpu: &Gpu,
     ) -> Result<(Arc<Kernels>, bool), DeviceError> {
-        let held = match self.compiling.begin(&gpu.id(), || self.known(gpu)).await {
-            Make::Made(known) => return Ok((known, false)),
-            Make::Here(held) => held,
+        let maker = match self.compiling.begin(&gpu.id(), || self.known(gpu)).await {
+            Begin::Made(known) => return Ok((known, false)),
+            Begin::Make(maker) => maker,
         };
         let compiling = Stopwatch::started();
-        let kernels = gpu.compile(device.dispatches(plan), held).await?;
+        let kernels = gpu.compile(device.dispatches(plan), maker).await?;
         device.counters().add(Counter::Compiled, kernels.compiled.into());
         device.counters().spend(Counter::CompileNanos, compiling.total());
         Ok((self.keep(kernels, gpu), true))

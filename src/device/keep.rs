@@ -1,78 +1,74 @@
 //! Profiles on disk, from process to process.
 
 use std::sync::Arc;
-use std::thread;
 
 use super::DeviceInfo;
 use crate::base::disk_cache::Store;
+use crate::base::disk_writer::DiskWriter;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::DeviceProfile;
 
-/// Where the profile of one device lies. Whoever drops it waits until what is to be written is.
-pub(super) struct Keep(Arc<Disk>);
+/// The place of one device's profile on disk. Dropping it waits until the last profile is written.
+pub(super) struct Keep {
+    disk: Arc<Disk>,
+    writer: DiskWriter,
+}
 
-/// The same for who writes only.
+/// The part of a [`Keep`] that writes.
 pub(super) struct Disk {
     store: Arc<Store>,
     key: String,
-    /// What a thread that was started is still to write.
+    /// The profile that the background writer has yet to write.
     later: Mutex<Option<DeviceProfile>>,
-    /// Held by who writes.
+    /// Held while a profile is written.
     writing: Mutex<()>,
 }
 
 impl Keep {
     pub fn new(store: Arc<Store>, info: &DeviceInfo) -> Self {
         let version = env!("CARGO_PKG_VERSION");
-        // What was compiled for finding mistakes is slower.
+        // Debug builds are slower, and so is everything that they measure.
         let build = if cfg!(debug_assertions) { "debug" } else { "release" };
         let DeviceInfo { name, api, driver, threads, .. } = info;
         let key = format!("profile {version} {build} {name} {api} {driver} {threads} threads");
-        Self(Arc::new(Disk { store, key, later: Mutex::default(), writing: Mutex::default() }))
+        let disk = Disk { store, key, later: Mutex::default(), writing: Mutex::default() };
+        Self { disk: Arc::new(disk), writer: DiskWriter::default() }
     }
 
     pub fn disk(&self) -> &Arc<Disk> {
-        &self.0
+        &self.disk
     }
 
-    /// What was kept; `None` if there is nothing, or nothing that could have been measured.
+    /// The profile on disk; `None` if there is none, or one that no measurement could have given.
     pub fn load(&self) -> Option<DeviceProfile> {
-        let bytes = self.0.store.load(&self.0.key)?;
+        let bytes = self.disk.store.load(&self.disk.key)?;
         let profile: DeviceProfile = serde_json::from_slice(&bytes).ok()?;
         profile.check().ok()?;
         Some(profile)
     }
 
-    /// As [`Disk::save`], by a thread of its own, unless a later one comes before.
+    /// As [`Disk::save`], in the background, unless a later profile comes before.
     pub fn save_soon(&self, profile: impl FnOnce() -> DeviceProfile) {
-        // Asked for while nobody else can be: who comes later knows more.
-        let mut later = self.0.later();
+        // Made under the lock: a later caller knows more.
+        let mut later = self.disk.later();
         let is_coming = later.replace(profile()).is_some();
         drop(later);
-        if is_coming {
-            return;
+        if !is_coming {
+            let disk = Arc::clone(&self.disk);
+            self.writer.spawn(move || disk.flush());
         }
-        let disk = Arc::clone(&self.0);
-        // Without a thread, whoever drops this writes it.
-        let _ = thread::Builder::new().name("onetrip-keep".into()).spawn(move || disk.flush());
-    }
-}
-
-impl Drop for Keep {
-    fn drop(&mut self) {
-        self.0.flush();
     }
 }
 
 impl Disk {
-    /// Keeps `profile` if that is possible, in place of whatever was to be kept before.
+    /// Writes `profile` if that is possible, in place of one that was still to be written.
     pub fn save(&self, profile: impl FnOnce() -> DeviceProfile) {
         *self.later() = None;
         let _writing = self.writing.lock();
         self.write(&profile());
     }
 
-    /// Writes what is still to be written.
+    /// Writes the profile that is still to be written.
     fn flush(&self) {
         let _writing = self.writing.lock();
         let profile = self.later().take();
@@ -85,7 +81,7 @@ impl Disk {
 
     fn write(&self, profile: &DeviceProfile) {
         if let Ok(bytes) = serde_json::to_vec(profile) {
-            // Where nothing can be written, it is measured again next time.
+            // If nothing can be written, the next process measures again.
             drop(self.store.save(&self.key, &bytes));
         }
     }
@@ -125,7 +121,7 @@ mod tests {
         assert_eq!(keep(&folder, "b").load(), None);
 
         for damaged in [&b""[..], b"{}", b"[1, 2]", b"\xff\xfe", b"{\"measured\": true}"] {
-            kept.0.store.save(&kept.0.key, damaged).unwrap();
+            kept.disk.store.save(&kept.disk.key, damaged).unwrap();
             assert_eq!(kept.load(), None, "{damaged:?}");
         }
         profile.gpu.memory = Curve::new([(1024.0, -1.0)]);

@@ -11,8 +11,6 @@ mod compiled;
 mod contests;
 #[cfg(feature = "serde")]
 mod keep;
-#[cfg(feature = "gpu")]
-mod making;
 mod metrics;
 mod plans;
 mod pools;
