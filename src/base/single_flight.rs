@@ -72,6 +72,15 @@ impl<K: Clone + PartialEq> SingleFlight<K> {
         .await
     }
 
+    /// The right to make a thing of `key` that nobody shares.
+    pub async fn alone(&self, key: &K) -> Maker<K> {
+        loop {
+            if let Begin::Make(maker) = self.begin(key, || None::<()>).await {
+                return maker;
+            }
+        }
+    }
+
     /// As [`begin`](Self::begin), blocking the thread.
     pub fn begin_blocking<T>(&self, key: &K, made: impl Fn() -> Option<T>) -> Begin<T, K> {
         let mut under_way = self.0.under_way.lock();

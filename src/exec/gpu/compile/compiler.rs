@@ -3,24 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::pipelines::{Found, Key, Pipeline, Pipelines};
+use super::custom;
+use super::disk::PipelineStore;
+use super::pipelines::{Key, Pipeline, Pipelines};
+use crate::base::disk_cache::Store;
 use crate::base::panic::caught;
 use crate::base::trace::event;
 use crate::codegen::Dispatch;
 use crate::error::{DeviceError, file_and_line};
-use crate::exec::gpu::compile::custom;
-use crate::exec::gpu::compile::disk::DiskCache;
-use crate::exec::gpu::driver::health::{Health, Scope};
-use crate::exec::gpu::driver::{driver_lock, exit_guard};
+use crate::exec::gpu::driver::{Calls, Driver};
 use crate::exec::gpu::memory::layouts::Layouts;
 use crate::exec::threads::map_each;
 
-/// What an error says that was being done.
+/// The activity that an error names.
 fn compiling(dispatch: &Dispatch) -> String {
     format!("compiling the kernel of {}", dispatch.label)
 }
 
-/// Of what a device cannot compile: the user's fault, or this crate's.
+/// The error for a kernel that the device cannot compile: a fault of the user, or of this crate.
 fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
     match &dispatch.own {
         Some(own) => DeviceError::Kernel { place: file_and_line(own.place), op: "wgsl", reason },
@@ -30,36 +30,39 @@ fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
 
 /// Compiles for one device.
 pub(crate) struct Compiler {
-    device: wgpu::Device,
-    health: Arc<Health>,
-    /// `None` where nothing is kept on disk.
-    archive: Option<DiskCache>,
+    driver: Arc<Driver>,
+    /// `None` if no pipelines are kept on disk.
+    disk: Option<PipelineStore>,
     layouts: Layouts,
     pipelines: Pipelines,
 }
 
 /// The pipelines of some dispatches.
-pub(crate) struct Made {
+pub(crate) struct Compiled {
     /// One for each dispatch.
     pub pipelines: Vec<Arc<Pipeline>>,
-    /// Of the distinct ones, those that were compiled for this.
+    /// The number of distinct pipelines that were compiled for this.
     pub compiled: u32,
-    /// And those that were there, or were being compiled for others.
+    /// The number of distinct pipelines that were there, or were being compiled for others.
     pub hits: u32,
 }
 
 impl Compiler {
-    pub fn new(device: wgpu::Device, health: Arc<Health>, archive: Option<DiskCache>) -> Self {
-        let (layouts, pipelines) = (Layouts::default(), Pipelines::new());
-        Self { device, health, archive, layouts, pipelines }
+    pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Self {
+        let disk = store.and_then(|store| PipelineStore::open(&driver, store));
+        Self { driver, disk, layouts: Layouts::default(), pipelines: Pipelines::default() }
     }
 
-    /// Whether nothing is left to compile.
+    /// Whether all pipelines of `dispatches` are compiled.
     pub fn knows(&self, dispatches: &[Dispatch]) -> bool {
         dispatches.iter().all(|dispatch| self.pipelines.known(&Key::of(dispatch)).is_some())
     }
 
-    pub fn compile(&self, dispatches: &[Dispatch]) -> Result<Made, DeviceError> {
+    /// The pipelines of `dispatches`. Those that are missing are compiled in parallel.
+    ///
+    /// # Errors
+    /// [`DeviceError::Kernel`] for a bad custom kernel, [`DeviceError::Refused`] for another one; if the device is lost.
+    pub fn pipelines(&self, dispatches: &[Dispatch]) -> Result<Compiled, DeviceError> {
         self.check_own(dispatches)?;
         let keys: Vec<Key> = dispatches.iter().map(Key::of).collect();
         let mut distinct: HashMap<&Key, Option<Arc<Pipeline>>> = HashMap::new();
@@ -73,7 +76,8 @@ impl Compiler {
                 known
             });
         }
-        let made = map_each(missing.iter(), || (), |(), (dispatch, key)| self.make(dispatch, key));
+        let made =
+            map_each(missing.iter(), || (), |(), (dispatch, key)| self.pipeline(dispatch, key));
         let mut compiled = 0;
         for (&(_, key), made) in missing.iter().zip(made) {
             let (pipeline, was_compiled) = made?;
@@ -82,27 +86,26 @@ impl Compiler {
         }
         let hits = distinct.len() as u32 - compiled;
         let pipelines = keys.iter().filter_map(|key| distinct[key].clone()).collect();
-        Ok(Made { pipelines, compiled, hits })
+        Ok(Compiled { pipelines, compiled, hits })
     }
 
-    /// A pipeline that was missing, and whether it was compiled here: what somebody else compiles is waited for.
-    fn make(&self, dispatch: &Dispatch, key: &Key) -> Result<(Arc<Pipeline>, bool), DeviceError> {
-        let begun = match self.pipelines.find(key) {
-            Found::Known(pipeline) => return Ok((pipeline, false)),
-            Found::Missing(begun) => begun,
-        };
-        // Whoever compiles may give up by a panic.
-        let _at_work = exit_guard::enter()?;
-        let created = caught(|| self.create(dispatch, key));
-        let pipeline = created.map_err(|reason| refused(dispatch, reason))??;
-        begun.keep(&pipeline);
-        Ok((pipeline, true))
+    /// A pipeline that was missing, and whether it was compiled here.
+    fn pipeline(
+        &self,
+        dispatch: &Dispatch,
+        key: &Key,
+    ) -> Result<(Arc<Pipeline>, bool), DeviceError> {
+        self.pipelines.get(key, || {
+            // A driver may give up by a panic.
+            let created = caught(|| self.create(dispatch, key));
+            created.map_err(|reason| refused(dispatch, reason))?
+        })
     }
 
-    /// Refuses kernels of the user's own of more workgroups, or of more memory of one, than the device has: nobody else
-    /// checks that. Those of this crate keep to the limits.
+    /// Refuses custom kernels with more workgroups, or more memory of a workgroup, than the device has: wgpu checks neither.
+    /// Kernels of this crate keep to the limits.
     fn check_own(&self, dispatches: &[Dispatch]) -> Result<(), DeviceError> {
-        let limits = self.device.limits();
+        let limits = self.driver.device_limits();
         let most = limits.max_compute_workgroups_per_dimension;
         let memory = limits.max_compute_workgroup_storage_size;
         for dispatch in dispatches {
@@ -126,45 +129,47 @@ impl Compiler {
     }
 
     fn create(&self, dispatch: &Dispatch, key: &Key) -> Result<Arc<Pipeline>, DeviceError> {
-        let scope = Scope::open(&self.device, &self.health);
-        let layout = self.layouts.find(&self.device, &key.shape);
-        let entry = self.archive.as_ref().map(|archive| archive.find(&key.wgsl, &key.variant()));
-        let source = wgpu::ShaderModuleDescriptor {
-            label: Some(&dispatch.label),
-            source: wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into()),
+        let create = |calls: &Calls<'_>| {
+            let entry = self.disk.as_ref();
+            let entry = entry.map(|disk| disk.find(calls, &key.wgsl, &key.variant()));
+            let layout = self.layouts.find(calls, &key.shape);
+            let raw = calls.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(&dispatch.label),
+                layout: Some(&layout.pipeline),
+                module: &module(calls, dispatch),
+                entry_point: Some(key.entry.as_deref().unwrap_or("main")),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    zero_initialize_workgroup_memory: dispatch.own.is_some(),
+                    ..Default::default()
+                },
+                cache: entry.as_ref().map(|entry| &entry.cache),
+            });
+            Ok((Pipeline::new(raw, layout), entry))
         };
-        let module = if dispatch.own.is_some() {
-            self.device.create_shader_module(source)
-        } else {
-            // SAFETY: the text comes from this crate's code generator alone, whose kernels index in
-            // range, divide by nothing that is 0 and end their loops, by construction.
-            unsafe {
-                let checks = wgpu::ShaderRuntimeChecks::unchecked();
-                self.device.create_shader_module_trusted(source, checks)
-            }
-        };
-        let turn = driver_lock::long();
-        let raw = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some(&dispatch.label),
-            layout: Some(&layout.pipeline),
-            module: &module,
-            entry_point: Some(key.entry.as_deref().unwrap_or("main")),
-            compilation_options: wgpu::PipelineCompilationOptions {
-                zero_initialize_workgroup_memory: dispatch.own.is_some(),
-                ..Default::default()
-            },
-            cache: entry.as_ref().map(|entry| &entry.cache),
-        });
-        drop(turn);
-        scope.close_alone(|| compiling(dispatch)).map_err(|error| match error {
+        let created = self.driver.work(|| compiling(dispatch), create);
+        let (pipeline, entry) = created.map_err(|error| match error {
             DeviceError::Refused { reason, .. } => refused(dispatch, reason),
             error => error,
         })?;
-        self.health.check(&self.device)?;
+        self.driver.check_errors()?;
         event!(DEBUG, "compiled", kernel = dispatch.label.as_str());
-        if let (Some(archive), Some(entry)) = (&self.archive, entry) {
-            archive.keep(entry);
+        if let (Some(disk), Some(entry)) = (&self.disk, entry) {
+            disk.keep(entry);
         }
-        Ok(Arc::new(Pipeline::new(raw, layout)))
+        Ok(Arc::new(pipeline))
     }
+}
+
+/// The module of a kernel. Custom kernels are compiled with all checks.
+fn module(calls: &Calls<'_>, dispatch: &Dispatch) -> wgpu::ShaderModule {
+    let descriptor = wgpu::ShaderModuleDescriptor {
+        label: Some(&dispatch.label),
+        source: wgpu::ShaderSource::Wgsl(dispatch.wgsl.as_str().into()),
+    };
+    if dispatch.own.is_some() {
+        return calls.create_shader_module(descriptor);
+    }
+    // SAFETY: the text comes from this crate's code generator alone, whose kernels index in
+    // range, divide by nothing that is 0 and end their loops, by construction.
+    unsafe { calls.create_unchecked_shader_module(descriptor) }
 }

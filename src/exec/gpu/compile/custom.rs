@@ -1,4 +1,4 @@
-//! What can be said of a kernel of the user's own before a device compiles it.
+//! Checks of a custom kernel that need no device.
 
 mod depth;
 
@@ -15,7 +15,7 @@ use crate::base::panic::caught;
 use crate::base::sync::Mutex;
 use crate::ops::{OwnKernel, Type};
 
-/// What is wrong with a kernel, and the line of its source, counted from 1, where one is to blame.
+/// A fault of a kernel, with the line of its source if one is to blame, counted from 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrong {
     pub line: Option<u32>,
@@ -41,7 +41,7 @@ pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Resu
 }
 
 /// The workgroup memory that the function `entry` of a valid `source` takes.
-pub(crate) fn workgroup_bytes(source: &str, entry: &str) -> u64 {
+pub(super) fn workgroup_bytes(source: &str, entry: &str) -> u64 {
     let module = known(&source.into());
     let entry = module.as_ref().as_ref().ok().and_then(|module| module.entry(entry).ok());
     entry.map_or(0, |entry| entry.workgroup_bytes)
@@ -50,13 +50,13 @@ pub(crate) fn workgroup_bytes(source: &str, entry: &str) -> u64 {
 /// Modules kept.
 const MODULES: usize = 64;
 
-/// By their sources, with those that are not valid.
+/// Modules by their sources, invalid ones too.
 static KNOWN: LazyLock<Mutex<Lru<Arc<str>, Arc<Parsed>>>> =
     LazyLock::new(|| Mutex::new(Lru::new(MODULES)));
 
 type Parsed = Result<Module, Wrong>;
 
-/// What the source declares; parsed where it is new.
+/// The declarations of `source`, parsed if it is new.
 fn known(source: &Arc<str>) -> Arc<Parsed> {
     let modules = || KNOWN.lock();
     if let Some(module) = modules().get(source) {
@@ -68,11 +68,11 @@ fn known(source: &Arc<str>) -> Arc<Parsed> {
     parsed
 }
 
-/// What a valid module declares.
+/// The declarations of a valid module.
 struct Module {
     /// The compute functions.
     entries: Vec<Entry>,
-    /// Those that something is bound to.
+    /// The variables with a binding.
     variables: Vec<Variable>,
 }
 
@@ -96,7 +96,7 @@ struct Variable {
 /// An array without gaps.
 struct Array {
     scalar: naga::Scalar,
-    /// Of the vectors that it holds, or 1.
+    /// Lanes of the vectors that it holds, or 1.
     lanes: usize,
     /// `None` if it is as long as what is bound.
     len: Option<usize>,
@@ -175,7 +175,7 @@ impl Entry {
     }
 }
 
-/// What an error says, with what was behind it.
+/// The text of an error and of its causes.
 fn chain(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -197,7 +197,7 @@ impl Variable {
         Some(Self { line, group, binding, writes, array })
     }
 
-    /// Whether it is what an input or the result is bound to; if not, why.
+    /// Fails, with the reason, unless an input or the result can be bound to it.
     fn check(&self, inputs: &[&Type], result: &Type) -> Result<(), String> {
         let &Self { group, binding, writes, .. } = self;
         let at = binding as usize;

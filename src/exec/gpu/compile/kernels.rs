@@ -1,29 +1,26 @@
-//! What runs of a plan have in common on a device: the pipelines of its dispatches, and their parameters.
+//! The part of a plan's runs that is the same in each: the pipelines of its dispatches, and their parameters.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use super::compiler::Made;
+use super::compiler::{Compiled, Compiler};
 use super::pipelines::Pipeline;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::exit_guard::ExitGuard;
-use crate::exec::gpu::memory::pool::{Kind, Lease, Needs};
-use crate::exec::gpu::submit::ahead::Ahead;
-use crate::exec::gpu::{Gpu, GpuCounts, Shared};
-use crate::exec::threads::{begin, off_thread};
+use crate::exec::gpu::counts::GpuCounts;
+use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::memory::DeviceMemory;
+use crate::exec::gpu::memory::pool::{Kind, Lease};
 
-/// Everything about a plan's dispatches that is the same in each run.
+/// The compiled dispatches of a plan.
 pub(crate) struct Kernels {
-    pub(crate) dispatches: Vec<Dispatch>,
+    pub dispatches: Vec<Dispatch>,
     /// One for each dispatch.
-    pub(crate) pipelines: Vec<Arc<Pipeline>>,
-    pub(crate) params: Option<Params>,
-    pub(crate) ahead: Ahead,
-    /// What a run takes of the pool, once there was one that did not bring the parameters.
-    pub(crate) needs: OnceLock<Needs>,
-    /// How long the last run that shared no submission took until its future saw the end, in nanoseconds; 0 before.
-    pub(crate) took: AtomicU64,
+    pub pipelines: Vec<Arc<Pipeline>>,
+    pub params: Option<Params>,
+    /// Nanoseconds until the future of the last run that shared no submission saw its end; 0 before the first.
+    last_run: AtomicU64,
     /// Pipelines compiled for these kernels.
     pub compiled: u32,
     /// Pipelines that were there, or were being compiled for others.
@@ -33,32 +30,77 @@ pub(crate) struct Kernels {
 /// The parameters of all dispatches. They travel with the upload of the first run and stay on the device.
 pub(crate) struct Params {
     pub words: Vec<u32>,
-    /// Where each dispatch's begin, in bytes.
+    /// The start of each dispatch's parameters, in bytes.
     pub offsets: Vec<u32>,
     pub block: Lease,
     /// Whether a submitted run has carried them over.
-    pub there: AtomicBool,
+    is_there: AtomicBool,
 }
 
 impl Kernels {
-    /// What an error says that was being done.
+    /// Compiles the pipelines that are missing, and leases memory for parameters.
+    pub fn compile(
+        compiler: &Compiler,
+        driver: &Driver,
+        memory: &DeviceMemory,
+        dispatches: Vec<Dispatch>,
+    ) -> Result<Self, DeviceError> {
+        driver.check_errors()?;
+        let Compiled { pipelines, compiled, hits } = compiler.pipelines(&dispatches)?;
+        let (words, offsets) = Params::pack(&dispatches, alignment(driver));
+        let params = if words.is_empty() {
+            None
+        } else {
+            let bytes = (words.len() * 4) as u64;
+            let block = memory.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
+            Some(Params { words, offsets, block, is_there: AtomicBool::new(false) })
+        };
+        let last_run = AtomicU64::new(0);
+        Ok(Self { dispatches, pipelines, params, last_run, compiled, hits })
+    }
+
+    /// Whether [`compile`](Self::compile) would neither compile nor allocate.
+    pub fn are_at_hand(
+        compiler: &Compiler,
+        driver: &Driver,
+        memory: &DeviceMemory,
+        dispatches: &[Dispatch],
+    ) -> bool {
+        has_room_for_params(driver, memory, dispatches) && compiler.knows(dispatches)
+    }
+
+    /// The activity that an error names.
     pub fn doing(&self) -> String {
         let labels: Vec<_> = self.dispatches.iter().map(|dispatch| &*dispatch.label).collect();
         format!("running a batch ({})", labels.join(", "))
     }
 
-    /// A run of them was submitted.
-    pub fn sent(&self) {
+    /// Notes that a run of them was submitted.
+    pub fn note_submission(&self) {
         if let Some(params) = &self.params {
-            params.there.store(true, Ordering::Release);
+            params.is_there.store(true, Ordering::Release);
         }
+    }
+
+    /// Notes the time that a run took which shared no submission.
+    pub fn note_time(&self, nanoseconds: u64) {
+        self.last_run.store(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// The time that a run is expected to take; zero before the first.
+    pub fn expected_time(&self) -> Duration {
+        Duration::from_nanos(self.last_run.load(Ordering::Relaxed))
     }
 }
 
 impl Params {
-    /// The words of all dispatches one after the other, each from a multiple of `alignment` bytes, and where
-    /// each begins.
-    pub fn pack(dispatches: &[Dispatch], alignment: u32) -> (Vec<u32>, Vec<u32>) {
+    /// Whether a submitted run has carried them over.
+    pub fn are_there(&self) -> bool {
+        self.is_there.load(Ordering::Acquire)
+    }
+
+    /// The words of all dispatches one after the other, each from a multiple of `alignment` bytes, and the start of each.
+    fn pack(dispatches: &[Dispatch], alignment: u32) -> (Vec<u32>, Vec<u32>) {
         let alignment = (alignment as usize / 4).max(4);
         let mut words = Vec::new();
         let mut offsets = Vec::with_capacity(dispatches.len());
@@ -71,75 +113,16 @@ impl Params {
     }
 }
 
-impl Gpu {
-    /// Compiles what is missing, several at once, off the awaiting thread. So is memory for parameters allocated: while a
-    /// driver compiles for others, it takes tens of milliseconds to allocate. `held` is held meanwhile, whether the future
-    /// is polled or not.
-    pub async fn compile(
-        &self,
-        dispatches: Vec<Dispatch>,
-        held: impl Send + 'static,
-    ) -> Result<Arc<Kernels>, DeviceError> {
-        if self.0.has_room_for_params(&dispatches) && self.0.compiler.knows(&dispatches) {
-            return self.compile_here(dispatches);
-        }
-        ExitGuard::of_process();
-        let gpu = self.clone();
-        let compile = move || {
-            let _held = held;
-            gpu.compile_here(dispatches)
-        };
-        off_thread(compile).await
-    }
-
-    /// Begins to compile what is missing, on other threads, and says when that is done.
-    pub fn begin_compiling(
-        &self,
-        dispatches: Vec<Dispatch>,
-    ) -> impl Future<Output = Result<(), DeviceError>> + use<> {
-        let gpu = self.clone();
-        let compiling = begin(move || gpu.compile_here(dispatches));
-        async { compiling.await.map(drop) }
-    }
-
-    pub(crate) fn compile_here(
-        &self,
-        dispatches: Vec<Dispatch>,
-    ) -> Result<Arc<Kernels>, DeviceError> {
-        let shared = &self.0;
-        shared.health.check(&shared.device)?;
-        let Made { pipelines, compiled, hits } = shared.compiler.compile(&dispatches)?;
-        let (words, offsets) = shared.params(&dispatches);
-        let params = if words.is_empty() {
-            None
-        } else {
-            let bytes = (words.len() * 4) as u64;
-            let block = shared.lease(Kind::Params, bytes, &mut GpuCounts::default())?;
-            Some(Params { words, offsets, block, there: AtomicBool::new(false) })
-        };
-        Ok(Arc::new(Kernels {
-            dispatches,
-            pipelines,
-            params,
-            ahead: Ahead::default(),
-            needs: OnceLock::new(),
-            took: AtomicU64::new(0),
-            compiled,
-            hits,
-        }))
-    }
+fn alignment(driver: &Driver) -> u32 {
+    driver.device_limits().min_uniform_buffer_offset_alignment
 }
 
-impl Shared {
-    /// The parameters of `dispatches` as they will lie in one block, and where each one's begin.
-    fn params(&self, dispatches: &[Dispatch]) -> (Vec<u32>, Vec<u32>) {
-        Params::pack(dispatches, self.device.limits().min_uniform_buffer_offset_alignment)
-    }
-
-    /// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
-    pub(crate) fn has_room_for_params(&self, dispatches: &[Dispatch]) -> bool {
-        let bytes = 4 * self.params(dispatches).0.len() as u64;
-        let has = |class| self.pool.has(&Needs::from([(class, 1)]));
-        bytes == 0 || self.class(Kind::Params, bytes).is_ok_and(has)
-    }
+/// Whether a block for the parameters of `dispatches` lies idle, or none is needed.
+pub(crate) fn has_room_for_params(
+    driver: &Driver,
+    memory: &DeviceMemory,
+    dispatches: &[Dispatch],
+) -> bool {
+    let bytes = 4 * Params::pack(dispatches, alignment(driver)).0.len() as u64;
+    bytes == 0 || memory.class(Kind::Params, bytes).is_ok_and(|class| memory.pool.has(class))
 }

@@ -1,7 +1,10 @@
-//! From WGSL to pipelines: compiling, the cache on disk, checks of kernels that users wrote.
+//! From WGSL to pipelines.
+//!
+//! [`compiler`] makes the [`pipelines`] that are missing, each once, with the driver's blobs [on disk](disk). [`kernels`] are
+//! the pipelines and parameters of one plan. [`custom`] checks kernels that users wrote.
 
 pub(crate) mod compiler;
 pub(crate) mod custom;
-pub(crate) mod disk;
+mod disk;
 pub(crate) mod kernels;
 pub(crate) mod pipelines;

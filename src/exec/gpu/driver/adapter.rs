@@ -1,37 +1,27 @@
-//! Which adapter to open, and what it offers.
-
-use std::sync::{Arc, OnceLock};
+//! The choice of an adapter among those of the host.
 
 use wgpu::DeviceType;
 
-use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::health::Health;
-use crate::exec::gpu::driver::{device_cache, driver_lock, health_registry};
 
-const BACKENDS: wgpu::Backends = wgpu::Backends::VULKAN
-    .union(wgpu::Backends::METAL)
-    .union(wgpu::Backends::DX12)
-    .union(wgpu::Backends::BROWSER_WEBGPU);
-
-/// Which adapter is wanted.
+/// The adapter that a user wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AdapterChoice {
     /// A part of its name, in any case, or its PCI bus ID.
     pub name_part: Option<String>,
-    /// Whether one that runs on the host's cores will do.
+    /// Whether an adapter that runs on the host's cores is good enough.
     pub software_too: bool,
-    /// All that wgpu says of it, where it must be one that was opened before.
+    /// The description by wgpu of an adapter that was opened before, if it must be that one.
     known: Option<wgpu::AdapterInfo>,
 }
 
 impl AdapterChoice {
-    /// The best whose name has this part or whose PCI bus ID this is, or of all.
+    /// The best adapter whose name has this part or whose PCI bus ID this is, or the best of all.
     pub fn best(name_part: Option<String>, software_too: bool) -> Self {
         Self { name_part, software_too, known: None }
     }
 
-    /// The adapter of `info` and no other. Equal cards are told apart by their PCI bus ID, which Vulkan alone says.
+    /// The adapter of `info` and no other. Equal cards are told apart by their PCI bus ID, which only Vulkan gives.
     pub fn again(info: &GpuInfo) -> Self {
         Self { name_part: None, software_too: true, known: Some(info.adapter.clone()) }
     }
@@ -47,10 +37,10 @@ impl AdapterChoice {
     }
 }
 
-/// What is known of an opened adapter.
+/// The description of an opened adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GpuInfo {
-    /// As wgpu describes it.
+    /// The description by wgpu.
     adapter: wgpu::AdapterInfo,
     pub name: String,
     /// `Vulkan`, `Metal`, `Dx12` or `BrowserWebGpu`.
@@ -62,13 +52,13 @@ pub(crate) struct GpuInfo {
     pub binding_bytes: u64,
     /// Bytes of the largest buffer.
     pub buffer_bytes: u64,
-    /// What tells the adapter's compiled pipelines from those of others; `None` where the backend keeps none.
+    /// The key of the adapter's compiled pipelines; `None` if the backend keeps none.
     pub cache_key: Option<String>,
 }
 
 impl GpuInfo {
-    /// Of an adapter whose device has these limits.
-    fn of(adapter: &wgpu::Adapter, limits: &wgpu::Limits) -> Self {
+    /// The description of an adapter whose device has these limits.
+    pub(super) fn of(adapter: &wgpu::Adapter, limits: &wgpu::Limits) -> Self {
         let info = adapter.get_info();
         Self {
             cache_key: wgpu::util::pipeline_cache_key(&info),
@@ -83,172 +73,8 @@ impl GpuInfo {
     }
 }
 
-/// An opened device.
-#[derive(Clone)]
-pub(crate) struct Opened {
-    pub device: wgpu::Device,
-    pub queue: wgpu::Queue,
-    pub info: GpuInfo,
-    pub limits: Limits,
-    /// One for all of its users: what one of them reads, another one may lose.
-    pub health: Arc<Health>,
-}
-
-/// Opens the best adapter that fits, with all its limits and those features in `features` that it has.
-pub(crate) async fn open(
-    choice: &AdapterChoice,
-    features: wgpu::Features,
-) -> Result<Opened, DeviceError> {
-    let _turn = driver_lock::long();
-    let adapters = enumerate().await;
-    let found: Vec<_> = adapters.iter().map(wgpu::Adapter::get_info).collect();
-    let index = best(&found, choice).ok_or_else(|| none_fits(&found, choice))?;
-    let adapter = &adapters[index];
-    let info = GpuInfo::of(adapter, &adapter.limits());
-    let features = features & adapter.features();
-    let same = |idle: &Opened| idle.info == info && idle.device.features() == features;
-    if let Some(opened) = device_cache::take(same) {
-        return Ok(opened);
-    }
-    // SAFETY: of the features that wgpu calls experimental, only cooperative matrices are ever asked for; the
-    // kernels that use them come from this crate's code generator, in one shape that the adapter lists and with
-    // every index in range.
-    let experimental_features = unsafe { wgpu::ExperimentalFeatures::enabled() };
-    let descriptor = wgpu::DeviceDescriptor {
-        label: Some("onetrip"),
-        required_features: features,
-        experimental_features,
-        required_limits: adapter.limits(),
-        memory_hints: wgpu::MemoryHints::Performance,
-        ..Default::default()
-    };
-    let (device, queue) = adapter.request_device(&descriptor).await.map_err(|error| {
-        DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
-    })?;
-    let limits = plan_limits(&device, adapter, &info);
-    let health = health_registry::opened(&device);
-    Ok(Opened { device, queue, info, limits, health })
-}
-
-/// A device that somebody else opened on `adapter`.
-pub(crate) fn adopt(
-    adapter: &wgpu::Adapter,
-    device: wgpu::Device,
-    queue: wgpu::Queue,
-) -> Result<Opened, DeviceError> {
-    let has = device.limits();
-    check_limits(&has)?;
-    let info = GpuInfo::of(adapter, &has);
-    let limits = plan_limits(&device, adapter, &info);
-    let health = health_registry::adopted(&device);
-    Ok(Opened { device, queue, info, limits, health })
-}
-
-/// Checks that no limit is too low for kernels, which need no more than WebGPU promises.
-fn check_limits(has: &wgpu::Limits) -> Result<(), DeviceError> {
-    let promised = wgpu::Limits::default();
-    let storage_buffers = promised.max_storage_buffers_per_shader_stage;
-    macro_rules! limits {
-        ($($limit:ident: $needed:expr),+ $(,)?) => {
-            [$((stringify!($limit), u64::from(has.$limit), u64::from($needed))),+]
-        };
-    }
-    let limits = limits![
-        max_bind_groups: 1_u32,
-        // Beside the storage buffers, the parameters.
-        max_bindings_per_bind_group: storage_buffers + 1,
-        max_storage_buffers_per_shader_stage: storage_buffers,
-        max_uniform_buffers_per_shader_stage: 1_u32,
-        max_uniform_buffer_binding_size: promised.max_uniform_buffer_binding_size,
-        max_compute_workgroup_storage_size: promised.max_compute_workgroup_storage_size,
-        max_compute_invocations_per_workgroup: promised.max_compute_invocations_per_workgroup,
-        max_compute_workgroup_size_x: promised.max_compute_workgroup_size_x,
-        max_compute_workgroup_size_y: 1_u32,
-        max_compute_workgroup_size_z: 1_u32,
-        max_compute_workgroups_per_dimension: promised.max_compute_workgroups_per_dimension,
-    ];
-    match limits.into_iter().find(|(_, found, needed)| found < needed) {
-        None => Ok(()),
-        Some((limit, found, needed)) => Err(DeviceError::Lacks { limit, found, needed }),
-    }
-}
-
-async fn enumerate() -> Vec<wgpu::Adapter> {
-    instance().enumerate_adapters(BACKENDS).await
-}
-
-/// The only instance of the process, never dropped: a driver that is let go of with the last instance may hang the
-/// threads that used it when they end.
-fn instance() -> &'static wgpu::Instance {
-    static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
-    INSTANCE.get_or_init(|| {
-        wgpu::Instance::new(wgpu::InstanceDescriptor {
-            backends: BACKENDS,
-            // No dispatch here is indirect, and their validation is dear.
-            flags: (wgpu::InstanceFlags::from_build_config()
-                - wgpu::InstanceFlags::VALIDATION_INDIRECT_CALL)
-                .with_env(),
-            ..wgpu::InstanceDescriptor::new_without_display_handle()
-        })
-    })
-}
-
-fn plan_limits(device: &wgpu::Device, adapter: &wgpu::Adapter, info: &GpuInfo) -> Limits {
-    let limits = device.limits();
-    let subgroups = subgroups(device, &adapter.get_info());
-    Limits {
-        adapter: info.name.clone(),
-        binding_bytes: info.binding_bytes,
-        storage_buffers: limits.max_storage_buffers_per_shader_stage as usize,
-        groups: limits.max_compute_workgroups_per_dimension,
-        workgroup_bytes: limits.max_compute_workgroup_storage_size,
-        threads: limits
-            .max_compute_invocations_per_workgroup
-            .min(limits.max_compute_workgroup_size_x),
-        f16: device.features().contains(wgpu::Features::SHADER_F16),
-        subgroups,
-        units: subgroups.and_then(|subgroups| units(device, adapter, subgroups)),
-        int64: device.features().contains(wgpu::Features::SHADER_INT64),
-        wide_bool: true,
-    }
-}
-
-/// Browsers want a directive in the text before subgroup operations; kernels there do without.
-fn subgroups(device: &wgpu::Device, adapter: &wgpu::AdapterInfo) -> Option<Subgroups> {
-    let (least, most) = (adapter.subgroup_min_size, adapter.subgroup_max_size);
-    let usable = device.features().contains(wgpu::Features::SUBGROUP)
-        && adapter.backend != wgpu::Backend::BrowserWebGpu
-        && least.is_power_of_two()
-        && most.is_power_of_two()
-        && (4..=most).contains(&least)
-        && most <= 128;
-    usable.then_some(Subgroups { least, most })
-}
-
-/// Squares of f16 that add up in f32, the largest that there are. Kernels count on subgroups of one size.
-fn units(
-    device: &wgpu::Device,
-    adapter: &wgpu::Adapter,
-    subgroups: Subgroups,
-) -> Option<MatrixUnits> {
-    use wgpu::CooperativeScalarType as Of;
-    let needed = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16;
-    if !device.features().contains(needed) || subgroups.least != subgroups.most {
-        return None;
-    }
-    let listed = adapter.cooperative_matrix_properties();
-    let fits = |side: &u32| {
-        listed.iter().any(|unit| {
-            [unit.m_size, unit.n_size, unit.k_size] == [*side; 3]
-                && (unit.ab_type, unit.cr_type) == (Of::F16, Of::F32)
-        })
-    };
-    let side = [16, 8].into_iter().find(fits)?;
-    Some(MatrixUnits { side, subgroup: subgroups.least })
-}
-
 /// The position of the fastest kind of adapter that fits; the first of equals.
-fn best(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> Option<usize> {
+pub(super) fn best(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> Option<usize> {
     let fitting = found.iter().enumerate().filter(|(_, adapter)| choice.fits(adapter));
     fitting.min_by_key(|(_, adapter)| rank(adapter.device_type)).map(|(index, _)| index)
 }
@@ -263,7 +89,7 @@ fn rank(kind: DeviceType) -> u8 {
     }
 }
 
-fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> DeviceError {
+pub(super) fn none_fits(found: &[wgpu::AdapterInfo], choice: &AdapterChoice) -> DeviceError {
     let wanted = match (&choice.known, &choice.name_part, choice.software_too) {
         (Some(known), ..) => format!("that is {} as it was opened before", known.name),
         (None, Some(part), true) => format!("whose name contains \"{part}\""),

@@ -1,6 +1,9 @@
-//! Whose turn it is with the drivers. While a driver opens or closes a device or compiles, it may keep every other call
-//! of the process waiting, for tens of milliseconds. So a thread that has other futures to poll does not call drivers
-//! while a call that takes long is under way, and no such call begins while short ones are.
+//! Short calls of drivers never wait for long ones.
+//!
+//! Quirk: while a driver opens or closes a device or makes a pipeline, it may keep every other call of the process
+//! waiting. Seen with NVIDIA 580.159.04 on an H200: submissions and polls took 20 ms and more, polls after losses up to
+//! 72 ms. So a thread that has other futures to poll makes no call while a long one is under way, and no long call begins
+//! while short ones are. Tests: `runs_go_on_while_a_driver_takes_long` in `exec/gpu/tests/runs.rs`, and below.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,22 +13,21 @@ use std::time::{Duration, Instant};
 
 use futures_timer::Delay;
 
-use crate::base::sync::{Mutex, MutexGuard};
-use crate::exec::gpu::Gpu;
+use crate::base::sync::Mutex;
 use crate::exec::threads::{Work, begin_on, waits_here};
 
-/// How long what takes long waits for short calls to end: one may be at a driver that hangs.
+/// A long call waits this long for short ones to end: one may be in a driver that hangs.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long short calls are not made where they are asked for: what takes longer may hang, and for good.
+/// Short calls go elsewhere for this long: a call that takes longer may hang for good.
 const LONGEST: Duration = Duration::from_secs(2);
 
 static OF_PROCESS: DriverLock = DriverLock::new();
 
-/// Calls that are short, and calls that take long: neither kind begins while one of the other is under way.
+/// Short calls beside each other, or long ones beside each other: neither kind begins while the other is under way.
 struct DriverLock {
-    /// [`LONG`] for each that takes long, and 1 for each that is short.
+    /// [`LONG`] for each long call under way, and 1 for each short one.
     under_way: AtomicU64,
-    /// When the last that takes long began.
+    /// The time at which the last long call began.
     began: Mutex<Option<Instant>>,
 }
 
@@ -36,123 +38,94 @@ impl DriverLock {
         Self { under_way: AtomicU64::new(0), began: Mutex::new(None) }
     }
 
-    fn began(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.began.lock()
-    }
-
-    /// The turn for calls that are short, unless something began within `longest` that is not done yet.
-    fn short(&self, longest: Duration) -> Option<Turn<'_>> {
+    /// The right to make short calls, unless a long one that began within `longest` is under way.
+    fn short(&self, longest: Duration) -> Option<Held<'_>> {
         let enter = |under_way| (under_way < LONG).then_some(under_way + 1);
         let entered = self.under_way.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter);
         if entered.is_err() {
-            let hangs = self.began().is_some_and(|began| began.elapsed() >= longest);
+            let hangs = self.began.lock().is_some_and(|began| began.elapsed() >= longest);
             if !hangs {
                 return None;
             }
             self.under_way.fetch_add(1, Ordering::AcqRel);
         }
-        Some(Turn { turns: self, weight: 1 })
+        Some(Held { lock: self, weight: 1 })
     }
 
-    /// The turn for a call that takes long, once the short ones have ended, or `patience` has.
-    fn long(&self, patience: Duration) -> Turn<'_> {
+    /// The right to make a long call, once the short ones have ended, or `patience` has.
+    fn long(&self, patience: Duration) -> Held<'_> {
         const LOOK: Duration = Duration::from_micros(50);
         if !cfg!(target_arch = "wasm32") {
-            *self.began() = Some(Instant::now());
+            *self.began.lock() = Some(Instant::now());
         }
         self.under_way.fetch_add(LONG, Ordering::AcqRel);
-        let turn = Turn { turns: self, weight: LONG };
+        let held = Held { lock: self, weight: LONG };
         let mut waited = Duration::ZERO;
         while !self.under_way.load(Ordering::Acquire).is_multiple_of(LONG) && waited < patience {
             thread::sleep(LOOK);
             waited += LOOK;
         }
-        turn
+        held
     }
 }
 
-/// A turn, which ends when this is dropped.
-struct Turn<'a> {
-    turns: &'a DriverLock,
+/// A call under way, which ends when this is dropped.
+struct Held<'a> {
+    lock: &'a DriverLock,
     weight: u64,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.turns.under_way.fetch_sub(self.weight, Ordering::Release);
+        self.lock.under_way.fetch_sub(self.weight, Ordering::Release);
     }
 }
 
-/// The right to make short calls here, until it is dropped.
-pub(crate) struct Short(#[expect(dead_code, reason = "held")] Option<Turn<'static>>);
+/// Short calls under way, until it is dropped.
+pub(super) struct Short(#[expect(dead_code, reason = "held")] Option<Held<'static>>);
 
-/// The right to make short calls on this thread, unless they might have to wait and the thread has other things to do.
-pub(crate) fn short() -> Option<Short> {
+/// The right to make short calls on this thread, unless they might have to wait and the thread has other futures to poll.
+pub(super) fn short() -> Option<Short> {
     if waits_here() || cfg!(target_arch = "wasm32") {
         return Some(Short(None));
     }
-    OF_PROCESS.short(LONGEST).map(|turn| Short(Some(turn)))
+    OF_PROCESS.short(LONGEST).map(|held| Short(Some(held)))
 }
 
-/// A call that takes long, until it is dropped.
-pub(crate) struct Long(#[expect(dead_code, reason = "held")] Turn<'static>);
+/// A long call under way, until it is dropped.
+pub(crate) struct Long(#[expect(dead_code, reason = "held")] Held<'static>);
 
-/// Begins a call that takes long.
-pub(crate) fn long() -> Long {
+/// Begins a long call.
+pub(super) fn long() -> Long {
     Long(OF_PROCESS.long(PATIENCE))
 }
 
-/// The thread that makes calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Caller {
-    /// It has other futures to poll.
-    AsyncTask,
-    /// It may wait for a driver.
-    Worker,
+/// The result of short `calls`, made here if they need not wait for a driver, else on a thread that does nothing else. If
+/// the future is dropped before that thread is free, the calls are not made.
+pub(super) async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
+    if let Some(_short) = short() {
+        return calls();
+    }
+    let Some(caller) = caller() else { return calls() };
+    begin_on(|work| drop(caller.send(work)), calls).await
 }
 
-/// The result of `calls`, made here if they need not wait for a driver, else on a thread that does nothing else. If the
-/// future is dropped before that thread was free, nothing is done.
-pub(crate) async fn in_turn<R: Send + 'static>(
-    calls: impl FnOnce(Caller) -> R + Send + 'static,
-) -> R {
-    if let Some(_turn) = short() {
-        return calls(Caller::AsyncTask);
-    }
-    let Some(caller) = caller() else { return calls(Caller::Worker) };
-    begin_on(|work| drop(caller.send(work)), || calls(Caller::Worker)).await
-}
-
-impl Gpu {
-    /// The result of `calls`, which are short: made by another thread where they might have to wait for a driver that
-    /// takes long. If the future is dropped before it was free, nothing is done.
-    pub async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
-        in_turn(|_| calls()).await
-    }
-
-    /// As [`in_turn`](Self::in_turn), by this thread, which comes back for a while until nothing takes long: in the poll
-    /// that ends the future. If it is dropped before, nothing is done.
-    pub async fn at_the_end<R>(calls: impl FnOnce() -> R) -> R {
-        const LOOK: Duration = Duration::from_millis(1);
-        const LOOKS: usize = 100;
-        for _ in 0..LOOKS {
-            if let Some(_turn) = short() {
-                return calls();
-            }
-            Delay::new(LOOK).await;
+/// The result of short `calls`, made by this thread in the poll that ends the future: it looks for a while until no long
+/// call is under way. If the future is dropped before, the calls are not made.
+pub(super) async fn in_last_poll<R>(calls: impl FnOnce() -> R) -> R {
+    const LOOK: Duration = Duration::from_millis(1);
+    const LOOKS: usize = 100;
+    for _ in 0..LOOKS {
+        if let Some(_short) = short() {
+            return calls();
         }
-        calls()
+        Delay::new(LOOK).await;
     }
-
-    /// As a driver that takes long, until what it returns is dropped.
-    #[cfg(test)]
-    pub fn take_long() -> impl Sized {
-        long()
-    }
+    calls()
 }
 
-/// The thread that calls drivers while something takes long; `None` if it cannot be started. It stays, since a driver may
-/// hang where a thread that used it ends.
+/// The thread that makes short calls while a long one is under way; `None` if it cannot be started. It never ends, since a
+/// driver may hang where a thread that called it ends.
 fn caller() -> Option<&'static Sender<Work>> {
     static CALLER: OnceLock<Option<Sender<Work>>> = OnceLock::new();
     let start = || {
@@ -173,30 +146,30 @@ mod tests {
     const ENDLESS: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_is_short_may_not_begin_while_something_takes_long() {
-        let turns = DriverLock::new();
-        let short = [turns.short(NONE).unwrap(), turns.short(NONE).unwrap()];
+    fn no_short_call_begins_while_a_long_one_is_under_way() {
+        let lock = DriverLock::new();
+        let short = [lock.short(NONE).unwrap(), lock.short(NONE).unwrap()];
         drop(short);
-        let long = [turns.long(ENDLESS), turns.long(ENDLESS)];
-        for turn in long {
-            assert!(turns.short(ENDLESS).is_none());
-            // What hangs is not waited for.
-            assert!(turns.short(NONE).is_some());
-            drop(turn);
+        let long = [lock.long(ENDLESS), lock.long(ENDLESS)];
+        for held in long {
+            assert!(lock.short(ENDLESS).is_none());
+            // A call that hangs is not waited for.
+            assert!(lock.short(NONE).is_some());
+            drop(held);
         }
-        assert!(turns.short(ENDLESS).is_some());
-        assert_eq!(turns.under_way.load(Ordering::Relaxed), 0);
+        assert!(lock.short(ENDLESS).is_some());
+        assert_eq!(lock.under_way.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn what_takes_long_waits_for_what_is_short_and_lets_no_more_begin() {
-        let turns = DriverLock::new();
-        let short = turns.short(ENDLESS).unwrap();
+    fn a_long_call_waits_for_short_ones_and_lets_no_more_begin() {
+        let lock = DriverLock::new();
+        let short = lock.short(ENDLESS).unwrap();
         // Its patience has an end.
-        drop(turns.long(NONE));
+        drop(lock.long(NONE));
         thread::scope(|scope| {
-            let long = scope.spawn(|| drop(turns.long(ENDLESS)));
-            while turns.short(ENDLESS).is_some() {
+            let long = scope.spawn(|| drop(lock.long(ENDLESS)));
+            while lock.short(ENDLESS).is_some() {
                 thread::yield_now();
             }
             thread::sleep(Duration::from_millis(5));
@@ -204,24 +177,22 @@ mod tests {
             drop(short);
             long.join().unwrap();
         });
-        assert!(turns.short(ENDLESS).is_some());
+        assert!(lock.short(ENDLESS).is_some());
     }
 
     #[test]
-    fn calls_are_made_elsewhere_while_something_takes_long() {
-        let call = |on| (on, thread::current().name().map(str::to_owned));
-        let here = thread::current().name().map(str::to_owned);
+    fn calls_are_made_elsewhere_while_a_long_one_is_under_way() {
+        let call = || thread::current().name().map(str::to_owned);
+        let here = call();
         let long = long();
-        let elsewhere = (Caller::Worker, Some("onetrip-call".to_owned()));
+        let elsewhere = Some("onetrip-call".to_owned());
         assert_eq!(pollster::block_on(in_turn(call)), elsewhere);
         assert!(
-            std::panic::catch_unwind(|| pollster::block_on(in_turn(|_| panic!("as it should"))))
+            std::panic::catch_unwind(|| pollster::block_on(in_turn(|| panic!("as it should"))))
                 .is_err()
         );
         assert_eq!(pollster::block_on(in_turn(call)), elsewhere);
-        threads::waiting(|| {
-            assert_eq!(pollster::block_on(in_turn(call)), (Caller::AsyncTask, here))
-        });
+        threads::waiting(|| assert_eq!(pollster::block_on(in_turn(call)), here));
         drop(long);
     }
 }

@@ -1,70 +1,76 @@
-//! How a failure in wgpu becomes an error: error scopes, the handler of what no scope caught, and
-//! device loss.
+//! Health of a device: its loss, errors that no scope caught, and the memory that is mapped.
+//!
+//! Quirks of wgpu 30, seen in its sources and in tests:
+//! - `Device::poll` panics when the device is lost, and frees memory that is mapped. A submission polls too.
+//! - A loss is reported by a callback alone, and only to a caller that polls the device while it is idle.
+//! - A lost device makes buffers without an error, and refuses calls that are sound.
+//! - An error outside all scopes panics unless a handler is set.
+//! - Each poll of a lost device goes through all of its buffers under a lock: a dozen threads took 3 ms.
+//!
+//! Tests: `exec/gpu/tests/losses.rs`, `exec/gpu/tests/failures.rs`, `tests/read_after_loss.rs`.
 
 use std::cell::Cell;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use super::exit_guard;
+use super::scope::ready;
 use crate::base::clock::Stopwatch;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::base::trace::event;
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::exit_guard;
 use crate::exec::threads::while_set;
 
 thread_local! {
-    /// Whether this thread makes a call of this crate that no scope covers.
-    static OURS: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread makes a call of this crate outside all scopes.
+    static UNSCOPED: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread asks why a device is lost.
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes a call outside of any scope, of which an error is this crate's own: [`Health::check`] will tell it. What else no
-/// scope catches is an error of somebody who shares the device, and fails no run.
-pub(crate) fn ours<R>(call: impl FnOnce() -> R) -> R {
-    while_set(&OURS, call)
+/// Makes a call of this crate outside all scopes. [`Health::check`] reports its error. Every other error that no scope
+/// catches comes from a user who shares the device, and fails no run.
+pub(crate) fn unscoped<R>(call: impl FnOnce() -> R) -> R {
+    while_set(&UNSCOPED, call)
 }
 
-/// What a device has reported outside any call.
+/// The state of a device as far as it was reported.
 #[derive(Default)]
 pub(crate) struct Health {
     lost: OnceLock<String>,
     stray: Mutex<Option<String>>,
-    /// Held by who asks why it is lost.
+    /// Held while a thread asks for the reason of the loss.
     asking: Mutex<()>,
-    /// Held by who polls it, and by who submits, for whom wgpu polls it.
+    /// Counts the threads that poll the device, or submit to it, which polls it too.
     polling: Arc<()>,
     mapped: Mapped,
 }
 
-/// Held by who uses mapped memory. When a lost device is polled, wgpu frees what is mapped, whoever has views of it.
+/// A use of mapped memory. While there is one, a lost device must not be polled: that frees the memory below its views.
 pub(crate) type Mapped = Arc<()>;
 
-/// Whether somebody holds what is counted by `count`. Of two threads that each do what the other looks for, then call
-/// this or look whether the device is lost, at least one sees it.
+/// Whether a thread holds a clone of `count`. If one thread takes a clone and then looks for a loss, while another one
+/// declares the loss and then calls this, at least one of them sees the other.
 fn is_held(count: &Arc<()>) -> bool {
     fence(Ordering::SeqCst);
     let is_held = Arc::strong_count(count) > 1;
-    // What was done while it was held is done.
+    // Orders the work of the last holder before the return.
     fence(Ordering::Acquire);
     is_held
 }
 
 impl Health {
-    /// For a new user of `device`, whose health this is: it reports here from now on, instead of panicking or to whom its
-    /// last user chose. An error that nobody was told is nobody's.
+    /// Has `device`, whose health this is, report here from now on, for a new user: not by a panic, nor to the handlers of
+    /// its last user. An error that was reported to nobody is dropped.
     pub fn watch(self: &Arc<Self>, device: &wgpu::Device) {
         *self.stray() = None;
         let stray = Arc::clone(self);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
-            // It is told on the thread that made the call; in a browser later, and nobody knows whose it is.
-            if OURS.get() || cfg!(target_arch = "wasm32") {
+            // The handler runs on the thread that made the call. In a browser it runs later, for an unknown caller.
+            if UNSCOPED.get() || cfg!(target_arch = "wasm32") {
                 *stray.stray() = Some(error.to_string());
             } else {
                 event!(ERROR, "wgpu refused a call of its user", error = error.to_string());
@@ -97,7 +103,7 @@ impl Health {
         self.hold(&self.mapped).ok()
     }
 
-    /// Holds what is counted by `count`, for [`is_held`].
+    /// A clone of `count`, for [`is_held`].
     ///
     /// # Errors
     /// If the device is known to be lost.
@@ -107,7 +113,7 @@ impl Health {
         self.check_loss().map(|()| held)
     }
 
-    /// Submits `commands` to `queue`, which is the device's: wgpu polls it then.
+    /// Submits `commands` to `queue`, which polls the device.
     ///
     /// # Errors
     /// If the device is known to be lost.
@@ -125,7 +131,7 @@ impl Health {
         is_held(&self.mapped)
     }
 
-    /// Has `destroy` lose the device, once nobody polls it who does not know that.
+    /// Declares the device lost, and calls `destroy` once all polls that began before have ended.
     pub fn lose_by(&self, destroy: impl FnOnce()) {
         const PATIENCE: Duration = Duration::from_secs(1);
         const LOOK: Duration = Duration::from_micros(100);
@@ -142,7 +148,7 @@ impl Health {
         self.lost.get().map(String::as_str)
     }
 
-    /// Fails if `device` is lost, or with an error of [`ours`] since the last check.
+    /// Fails if `device` is lost, or with an error of [`unscoped`] calls since the last check.
     pub fn check(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
         self.check_loss()?;
         let stray = self.stray().take();
@@ -152,24 +158,24 @@ impl Health {
     }
 
     /// Fails if the device is known to be lost.
-    fn check_loss(&self) -> Result<(), DeviceError> {
+    pub(super) fn check_loss(&self) -> Result<(), DeviceError> {
         match self.lost.get() {
             None => Ok(()),
             Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
         }
     }
 
-    /// Fails if the device is lost, also if nobody was told yet: to be asked before what it refused is taken for wrong,
-    /// as a lost one refuses what is sound.
+    /// Fails if the device is lost, even if that was not reported yet. To be asked before a refused call is taken for
+    /// wrong: a lost device refuses sound calls.
     pub fn probe(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
-        if is_dead(device) { Err(self.lost(device, "it refuses what was sound")) } else { Ok(()) }
+        if is_dead(device) { Err(self.lost(device, "it refuses sound calls")) } else { Ok(()) }
     }
 
-    /// The error for `what`, which happens to a lost device alone. wgpu tells of the loss only when the
-    /// device is polled and idle, and its reason is the better one.
+    /// The error for `what`, which only a lost device shows. wgpu reports the loss when the device is polled and idle, and
+    /// its reason is the better one.
     pub fn lost(&self, device: &wgpu::Device, what: &str) -> DeviceError {
-        // One asks for all: each poll goes through all buffers of a lost device, under a lock. It makes callbacks, which
-        // may end here again.
+        // One thread asks for all: each poll goes through all buffers of a lost device, under a lock. It makes
+        // callbacks, which may come here again.
         let lock = || self.asking.lock();
         let _asking = (!ASKING.get()).then(lock);
         let _ = while_set(&ASKING, || self.poll(device, wgpu::PollType::Poll));
@@ -177,8 +183,8 @@ impl Health {
         DeviceError::Lost { reason }
     }
 
-    /// Polls the device. Never panics: wgpu does when the device is lost. While the process ends and no driver is at work,
-    /// it only waits a moment, for those who poll until something is done.
+    /// Polls the device, and never panics. While the process ends and no driver is at work, it only waits a moment: the
+    /// caller may poll in a loop.
     pub fn poll(
         &self,
         device: &wgpu::Device,
@@ -187,7 +193,7 @@ impl Health {
         let Ok(_polling) = self.hold(&self.polling) else {
             return Ok(wgpu::PollStatus::QueueEmpty);
         };
-        let Ok(_passing) = exit_guard::attend() else {
+        let Ok(_call) = exit_guard::attend() else {
             thread::sleep(Duration::from_millis(1));
             return Ok(wgpu::PollStatus::QueueEmpty);
         };
@@ -198,56 +204,7 @@ impl Health {
     }
 }
 
-/// Catches every error of the calls on this thread between `open` and `close`.
-///
-/// Scopes close in the reverse order of opening; so the fields are declared, for when this is dropped.
-pub(crate) struct Scope<'a> {
-    internal: wgpu::ErrorScopeGuard,
-    validation: wgpu::ErrorScopeGuard,
-    memory: wgpu::ErrorScopeGuard,
-    device: &'a wgpu::Device,
-    health: &'a Health,
-}
-
-impl<'a> Scope<'a> {
-    pub fn open(device: &'a wgpu::Device, health: &'a Health) -> Self {
-        let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
-        Self { internal, validation, memory, device, health }
-    }
-
-    /// The first error since `open`, as one of `doing`, or the device's loss. In a browser errors come
-    /// later, so there the handler of the device reports them.
-    pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        let (device, health) = (self.device, self.health);
-        self.close_alone(doing)?;
-        health.check(device)
-    }
-
-    /// As [`close`](Self::close), but what an earlier call left is for the next check to tell: what was done since `open`
-    /// cannot be undone.
-    ///
-    /// # Errors
-    /// If one of the calls was refused, or the device is lost.
-    pub fn close_alone(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        let internal = ready(self.internal.pop());
-        let validation = ready(self.validation.pop());
-        let memory = ready(self.memory.pop());
-        match memory.or(validation).or(internal) {
-            None => self.health.check_loss(),
-            Some(wgpu::Error::OutOfMemory { .. }) => {
-                Err(DeviceError::OutOfMemory { doing: doing() })
-            }
-            Some(error) => {
-                self.health.probe(self.device)?;
-                Err(DeviceError::Refused { doing: doing(), reason: error.to_string() })
-            }
-        }
-    }
-}
-
-/// Whether the device makes no buffers though it gives no error, as only a lost one does.
+/// Whether the device makes no buffers though it reports no error, as only a lost device does.
 pub(crate) fn is_dead(device: &wgpu::Device) -> bool {
     let scope = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
     let probe = device.create_buffer(&wgpu::BufferDescriptor {
@@ -257,12 +214,4 @@ pub(crate) fn is_dead(device: &wgpu::Device) -> bool {
         mapped_at_creation: true,
     });
     ready(scope.pop()).is_none() && probe.get_mapped_range_mut(..).is_err()
-}
-
-/// The value of a future that is ready at once, as a popped scope's is outside browsers.
-fn ready<T>(future: impl Future<Output = Option<T>>) -> Option<T> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => None,
-    }
 }

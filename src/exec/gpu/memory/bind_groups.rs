@@ -1,117 +1,105 @@
-//! Bind groups, each made once for what it binds.
-
-use crate::base::sync::{Mutex, MutexGuard};
+//! Bind groups, each made once for the buffers that it binds.
 
 use smallvec::SmallVec;
 
 use super::layouts::Layout;
 use super::pool::Block;
 use crate::base::lru::Lru;
-use crate::exec::gpu::compile::kernels::Params;
-use crate::exec::gpu::driver::reaper::{self, drop_here};
+use crate::base::sync::Mutex;
+use crate::exec::gpu::driver::{Calls, Driver, DriverOwned};
 
 /// Bind groups kept.
 const MOST: usize = 4096;
 
 /// The bind groups of a device.
-pub(crate) struct BindGroups(Mutex<Lru<Key, wgpu::BindGroup>>);
+pub(crate) struct BindGroups(DriverOwned<Mutex<Lru<Key, wgpu::BindGroup>>>);
 
-/// What a bind group is made of.
+/// The objects that a bind group is made of.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     layout: u64,
     blocks: SmallVec<[u64; 8]>,
-    /// How much of each block, where that is not all of it.
+    /// The bytes of each block that is not bound whole.
     bytes: Vec<u64>,
 }
 
 /// A block that a dispatch binds.
 pub(crate) struct Bound<'a> {
     pub block: &'a Block,
-    /// How much of it, where that is not all.
+    /// The bytes that are bound; `None` if that is the whole block.
     pub bytes: Option<u64>,
 }
 
 impl Default for BindGroups {
     fn default() -> Self {
-        Self(Mutex::new(Lru::new(MOST)))
-    }
-}
-
-impl Drop for BindGroups {
-    fn drop(&mut self) {
-        let kept = self.0.get_mut();
-        drop_here(std::mem::replace(kept, Lru::new(MOST)));
+        Self(DriverOwned::new(Mutex::new(Lru::new(MOST))))
     }
 }
 
 impl BindGroups {
-    fn kept(&self) -> MutexGuard<'_, Lru<Key, wgpu::BindGroup>> {
-        self.0.lock()
-    }
-
     /// The group that binds `params` and `blocks`, and whether it was made before.
     pub fn of(
         &self,
-        device: &wgpu::Device,
+        calls: &Calls<'_>,
         layout: &Layout,
-        params: &Params,
+        params: Option<&Block>,
         blocks: &[Bound<'_>],
     ) -> (wgpu::BindGroup, bool) {
-        let ids = [params.block.id].into_iter().chain(blocks.iter().map(|bound| bound.block.id));
+        let ids = params.map(|params| params.id).into_iter();
+        let ids = ids.chain(blocks.iter().map(|bound| bound.block.id));
         let key = Key {
             layout: layout.id,
             blocks: ids.collect(),
             bytes: blocks.iter().filter_map(|bound| bound.bytes).collect(),
         };
-        if let Some(group) = self.kept().get(&key) {
+        if let Some(group) = self.0.lock().get(&key) {
             return (group.clone(), true);
         }
-        let group = create(device, layout, params, blocks);
-        let forgotten = self.kept().insert(key, group.clone());
-        release(forgotten);
+        let group = create(calls, layout, params, blocks);
+        let evicted = self.0.lock().insert(key, group.clone());
+        release(evicted);
         (group, false)
     }
 
-    /// Takes out those that bind one of `blocks`.
-    pub fn take(&self, blocks: &[u64]) -> Vec<wgpu::BindGroup> {
-        self.kept().extract(|key| key.blocks.iter().any(|id| blocks.contains(id)))
+    /// Forgets the groups that bind one of `blocks`, whose memory they keep alive.
+    pub fn forget(&self, blocks: &[u64]) -> Vec<wgpu::BindGroup> {
+        self.0.lock().extract(|key| key.blocks.iter().any(|id| blocks.contains(id)))
     }
 
-    /// Lets go of all: after a refusal, what was bound may be no good any more.
+    /// Forgets all groups: after a refusal, the objects that they bind may be invalid.
     pub fn clear(&self) {
-        let all = self.kept().extract(|_| true);
+        let all = self.0.lock().extract(|_| true);
         release(all);
     }
 }
 
 fn create(
-    device: &wgpu::Device,
+    calls: &Calls<'_>,
     layout: &Layout,
-    params: &Params,
+    params: Option<&Block>,
     blocks: &[Bound<'_>],
 ) -> wgpu::BindGroup {
     let of = |buffer, size| {
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset: 0, size })
     };
     let size = wgpu::BufferSize::new(layout.params);
-    let params = size.map(|size| of(&params.block.buffer, Some(size)));
+    let params = params.zip(size).map(|(params, size)| of(&params.buffer, Some(size)));
     let blocks = blocks
         .iter()
         .map(|&Bound { block, bytes }| of(&block.buffer, bytes.and_then(wgpu::BufferSize::new)));
     let all = (0..).zip(params.into_iter().chain(blocks));
     let entries: Vec<_> =
         all.map(|(binding, resource)| wgpu::BindGroupEntry { binding, resource }).collect();
-    device.create_bind_group(&wgpu::BindGroupDescriptor {
+    calls.create_bind_group(&wgpu::BindGroupDescriptor {
         label: Some("onetrip kernel"),
         layout: &layout.group,
         entries: &entries,
     })
 }
 
-/// Drops bind groups on another thread: thousands of them, or one while a driver compiles, take it milliseconds.
+/// Drops bind groups on another thread.
 pub(crate) fn release(groups: Vec<wgpu::BindGroup>) {
     if !groups.is_empty() {
-        reaper::release(groups);
+        Driver::release(groups);
     }
 }

@@ -1,12 +1,12 @@
-//! Elements on the host against elements on the device: truth values take a word there, and so do
-//! halves where kernels cannot hold them.
+//! Elements on the host and their form on the device: truth values take a word there, and so do halves if kernels cannot
+//! hold them.
 
 use half::f16;
 
 use crate::base::dtype::DType;
 use crate::cost::Limits;
 
-/// How the elements of a type lie on the device.
+/// The form of a type's elements on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Storage {
     /// As on the host, in elements of so many bytes.
@@ -52,7 +52,7 @@ impl Storage {
         bytes.checked_next_multiple_of(4).unwrap_or(u64::MAX)
     }
 
-    /// Writes host elements as device elements; what `out` has beyond them becomes 0.
+    /// Writes host elements as device elements; the bytes of `out` beyond them become 0.
     pub fn pack(self, host: &[u8], mut out: wgpu::WriteOnly<'_, [u8]>) {
         let end = host.len() / self.host_size() * self.size();
         out.slice(end..).fill(0);

@@ -1,4 +1,4 @@
-//! What kernels bind, told to wgpu once for each shape of it.
+//! Layouts of bindings, each made once for kernels that bind alike.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,12 +9,12 @@ use smallvec::SmallVec;
 
 use crate::base::sync::Mutex;
 use crate::codegen::Dispatch;
-use crate::exec::gpu::driver::reaper::drop_here;
+use crate::exec::gpu::driver::{Calls, DriverOwned};
 
-/// What a dispatch binds: bytes of parameters, then for each storage buffer whether it is written.
+/// The bindings of a dispatch: bytes of parameters, then for each storage buffer whether it is written.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
-    /// 0 where there are none: of the user's own kernels.
+    /// 0 for custom kernels, which have none.
     params: u64,
     writes: SmallVec<[bool; 8]>,
 }
@@ -37,40 +37,38 @@ impl fmt::Display for Shape {
 
 /// The bind group layout of a [`Shape`], with the pipeline layout made of it.
 pub(crate) struct Layout {
-    /// Never given twice on a device.
+    /// No other layout of the device has it.
     pub id: u64,
-    /// Bytes of parameters, as of the shape.
+    /// Bytes of parameters.
     pub params: u64,
     pub group: wgpu::BindGroupLayout,
     pub pipeline: wgpu::PipelineLayout,
 }
 
-/// The layouts of one device.
-#[derive(Default)]
-pub(crate) struct Layouts(Mutex<HashMap<Shape, Arc<Layout>>>);
+/// The layouts of one device. None is ever removed.
+pub(crate) struct Layouts(DriverOwned<Mutex<HashMap<Shape, Arc<Layout>>>>);
 
-impl Drop for Layouts {
-    fn drop(&mut self) {
-        drop_here(std::mem::take(self.0.get_mut()));
+impl Default for Layouts {
+    fn default() -> Self {
+        Self(DriverOwned::new(Mutex::default()))
     }
 }
 
 impl Layouts {
-    pub fn find(&self, device: &wgpu::Device, shape: &Shape) -> Arc<Layout> {
+    pub fn find(&self, calls: &Calls<'_>, shape: &Shape) -> Arc<Layout> {
         let mut layouts = self.0.lock();
         if let Some(layout) = layouts.get(shape) {
             return Arc::clone(layout);
         }
-        // None is ever taken out.
         let id = layouts.len() as u64;
-        let layout = Arc::new(Layout::new(device, id, shape));
+        let layout = Arc::new(Layout::new(calls, id, shape));
         layouts.insert(shape.clone(), Arc::clone(&layout));
         layout
     }
 }
 
 impl Layout {
-    fn new(device: &wgpu::Device, id: u64, shape: &Shape) -> Self {
+    fn new(calls: &Calls<'_>, id: u64, shape: &Shape) -> Self {
         let entry = |binding, ty, dynamic, size| wgpu::BindGroupLayoutEntry {
             binding,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -90,11 +88,11 @@ impl Layout {
         let all = (0..).zip(params.into_iter().chain(storage));
         let entries: Vec<_> =
             all.map(|(binding, (ty, dynamic, size))| entry(binding, ty, dynamic, size)).collect();
-        let group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+        let group = calls.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some("onetrip kernel"),
             entries: &entries,
         });
-        let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        let pipeline = calls.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: Some("onetrip kernel"),
             bind_group_layouts: &[Some(&group)],
             immediate_size: 0,

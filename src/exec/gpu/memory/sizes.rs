@@ -5,7 +5,7 @@ const LEAST: u64 = 256;
 
 /// The size of a buffer for `bytes`: a multiple of an eighth of the next power of two, so that nearly equal requests
 /// share buffers and less than a quarter is wasted, but for the smallest. `None` if `bytes` exceeds `limit`.
-pub(crate) fn size_class(bytes: u64, limit: u64) -> Option<u64> {
+pub(super) fn size_class(bytes: u64, limit: u64) -> Option<u64> {
     let limit = limit & !3;
     if bytes > limit {
         return None;

@@ -1,92 +1,77 @@
 //! Small runs that come while the device is busy are submitted together. A card works on the kernels of several runs at
-//! once, but only where they are recorded side by side: between two submissions it waits for all that was before.
+//! once, but only if they are recorded side by side: between two submissions it waits for all earlier work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
+use super::completion::Completion;
+#[cfg(test)]
+use super::completion::Held;
 use super::record::{Script, record};
 use crate::base::panic::caught;
-use crate::base::sync::{Mutex, MutexGuard};
+use crate::base::sync::Mutex;
 use crate::base::trace::event;
 use crate::error::DeviceError;
-use crate::exec::gpu::Shared;
-use crate::exec::gpu::driver::health::{Health, Scope, ours};
+use crate::exec::gpu::driver::{Calls, Driver};
 use crate::exec::gpu::memory::pool::{Lease, bytes};
-use crate::exec::gpu::submit::completion::Completion;
-#[cfg(test)]
-use crate::exec::gpu::submit::completion::Held;
 
-/// Submissions under way from which on runs wait: one that the device works on, and the next.
-const MOST_FLYING: usize = 2;
+/// Submissions in flight from which on runs wait: one that the device works on, and the next.
+const MOST_IN_FLIGHT: usize = 2;
 /// Runs of one submission. No more than that wait.
 const MOST_RUNS: usize = 16;
 /// Kernels of a run that may wait for others.
 const MOST_DISPATCHES: usize = 32;
-/// Its memory, which it holds while it waits.
+/// The memory of such a run, which it holds while it waits.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// A run that is to be submitted.
+/// A run that is encoded and not yet submitted.
 pub(crate) struct Pending {
     pub script: Script,
-    pub ticket: Arc<Completion>,
+    pub completion: Arc<Completion>,
 }
 
-/// A submission, and who is told of its end.
-pub(crate) type Sent = (wgpu::SubmissionIndex, Arc<Completion>);
-
-/// Decides when runs are submitted, and which of them together: in the order in which they came, each at once where few
-/// submissions are under way, and else with those that came meanwhile, when one of these has finished.
+/// Decides when small runs are submitted, and which of them together: in the order in which they came. A run is submitted
+/// at once if few submissions are in flight, and else with all that came meanwhile, when one of these has finished.
 ///
-/// Only runs of which none writes what another one reads or writes may come here.
+/// No run here may write a buffer that another one reads or writes.
 pub(crate) struct Coalescer {
-    device: wgpu::Device,
-    queue: wgpu::Queue,
-    health: Arc<Health>,
-    traffic: Mutex<Traffic>,
-    /// How many runs wait, for who asks often.
-    waiting: AtomicUsize,
+    driver: Arc<Driver>,
+    queue: Mutex<Queue>,
+    /// The number of pending runs, to be read without the lock.
+    pending: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Traffic {
-    /// Submissions that may be under way, with those that somebody is about to make. Not empty while runs wait.
-    flying: SmallVec<[InFlight; 4]>,
-    waiting: Vec<Pending>,
+struct Queue {
+    /// Submissions in flight, and those about to be submitted: of each, the completion of its last run. Not empty while
+    /// runs are pending.
+    in_flight: SmallVec<[Arc<Completion>; 4]>,
+    pending: Vec<Pending>,
 }
 
-/// A submission that somebody makes or has made.
-#[derive(Clone)]
-pub(crate) struct InFlight {
-    /// `None` until it is submitted.
-    pub index: Option<wgpu::SubmissionIndex>,
-    /// Of the last of its runs.
-    pub ticket: Arc<Completion>,
-}
-
-impl Traffic {
-    /// All runs that wait, for the caller to submit.
+impl Queue {
+    /// All pending runs, for the caller to submit.
     fn take(&mut self) -> Option<Vec<Pending>> {
-        let ticket = Arc::clone(&self.waiting.last()?.ticket);
-        self.flying.push(InFlight { index: None, ticket });
-        Some(std::mem::take(&mut self.waiting))
+        let last = Arc::clone(&self.pending.last()?.completion);
+        self.in_flight.push(last);
+        Some(std::mem::take(&mut self.pending))
     }
 
-    /// Whether the device should have its next work.
+    /// Whether the device should have more work.
     fn has_room(&mut self) -> bool {
-        self.flying.retain(|flying| !flying.ticket.is_done());
-        self.flying.len() < MOST_FLYING
+        self.in_flight.retain(|last| !last.is_completed());
+        self.in_flight.len() < MOST_IN_FLIGHT
     }
 }
 
 impl Coalescer {
-    pub fn new(device: wgpu::Device, queue: wgpu::Queue, health: Arc<Health>) -> Self {
-        let waiting = AtomicUsize::new(0);
-        Self { device, queue, health, traffic: Mutex::default(), waiting }
+    pub fn new(driver: Arc<Driver>) -> Self {
+        Self { driver, queue: Mutex::default(), pending: AtomicUsize::new(0) }
     }
 
-    /// Whether a run is small enough to wait. Kernels of users may take any time, which others would wait for.
+    /// Whether a run is small enough to wait. Custom kernels may take any time, for which others would wait.
     pub fn takes(script: &Script) -> bool {
         let dispatches = &script.kernels.dispatches;
         dispatches.len() <= MOST_DISPATCHES
@@ -94,170 +79,134 @@ impl Coalescer {
             && dispatches.iter().all(|dispatch| dispatch.own.is_none())
     }
 
-    /// Calls `change` with the traffic, and notes how many wait then.
-    fn with_traffic<R>(&self, change: impl FnOnce(&mut Traffic) -> R) -> R {
-        let mut traffic = self.traffic();
-        let result = change(&mut traffic);
-        self.waiting.store(traffic.waiting.len(), Ordering::Release);
+    /// Calls `change` with the queue, and notes the number of pending runs.
+    fn change<R>(&self, change: impl FnOnce(&mut Queue) -> R) -> R {
+        let mut queue = self.queue.lock();
+        let result = change(&mut queue);
+        self.pending.store(queue.pending.len(), Ordering::Release);
         result
     }
 
-    fn traffic(&self) -> MutexGuard<'_, Traffic> {
-        self.traffic.lock()
+    /// The number of pending runs.
+    pub fn pending(&self) -> usize {
+        self.pending.load(Ordering::Acquire)
     }
 
-    /// Whether runs wait.
-    pub fn has_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) > 0
+    pub fn has_pending(&self) -> bool {
+        self.pending() > 0
     }
 
-    /// The runs for the caller to submit, now that one more has come, which is the last of them; `None` if it waits.
-    fn enter(&self, departure: Pending) -> Option<Vec<Pending>> {
-        self.with_traffic(|traffic| {
-            traffic.waiting.push(departure);
-            let now = traffic.has_room() || traffic.waiting.len() >= MOST_RUNS;
-            now.then(|| traffic.take()).flatten()
+    /// Adds a run. Returns the runs for the caller to [submit](Self::submit), of which it is the last; `None` if it waits.
+    pub fn enter(&self, run: Pending) -> Option<Vec<Pending>> {
+        self.change(|queue| {
+            queue.pending.push(run);
+            let now = queue.has_room() || queue.pending.len() >= MOST_RUNS;
+            now.then(|| queue.take()).flatten()
         })
     }
 
-    /// The runs for the caller to submit, if any wait and it is time.
-    fn due(&self) -> Option<Vec<Pending>> {
-        if !self.has_waiting() {
-            return None;
+    /// All pending runs, for the caller to [submit](Self::submit).
+    pub fn take(&self) -> Option<Vec<Pending>> {
+        if self.has_pending() { self.change(Queue::take) } else { None }
+    }
+
+    /// Submits the pending runs if the device should have more work. Returns the submissions that are to be waited for.
+    pub fn submit_due(&self) -> Vec<Arc<Completion>> {
+        if !self.has_pending() {
+            return Vec::new();
         }
-        self.with_traffic(|traffic| traffic.has_room().then(|| traffic.take()).flatten())
+        let due = self.change(|queue| queue.has_room().then(|| queue.take()).flatten());
+        due.map_or_else(Vec::new, |runs| self.submit(runs))
     }
 
-    /// What runs wait for, if any do.
-    pub fn awaited(&self) -> Option<InFlight> {
-        let traffic = self.traffic();
-        traffic.flying.first().filter(|_| !traffic.waiting.is_empty()).cloned()
+    /// The submission that pending runs wait for, if there are any.
+    pub fn awaited(&self) -> Option<Arc<Completion>> {
+        let queue = self.queue.lock();
+        queue.in_flight.first().filter(|_| !queue.pending.is_empty()).cloned()
     }
 
-    /// Has runs wait as if the device were busy, until the tickets are given up.
+    /// Has runs wait as if the device were busy, until the submissions are abandoned.
     #[cfg(test)]
     pub fn hold(&self) -> Vec<Arc<Completion>> {
-        let ticket = || Completion::new(Held::default()).0;
-        let held: Vec<_> = (0..MOST_FLYING).map(|_| ticket()).collect();
-        let flying = held.iter().map(|ticket| InFlight { index: None, ticket: Arc::clone(ticket) });
-        self.traffic().flying.extend(flying);
+        let held: Vec<_> =
+            (0..MOST_IN_FLIGHT).map(|_| Completion::new(Held::default()).0).collect();
+        self.queue.lock().in_flight.extend(held.iter().cloned());
         held
     }
 
-    /// How many runs wait.
-    #[cfg(test)]
-    pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Acquire)
-    }
-
-    /// Leaves out the run of `ticket` if it still waits. What it held returns to the pool, but for staging memory,
-    /// which is not mapped any more and is freed.
-    pub fn forget(&self, ticket: &Arc<Completion>) {
-        if ticket.is_done() || !self.has_waiting() {
+    /// Leaves out the run of `completion` if it is still pending. Its buffers return to the pool, but for the staging
+    /// buffer, which is not mapped any more and is freed.
+    pub fn forget(&self, completion: &Arc<Completion>) {
+        if completion.is_completed() || !self.has_pending() {
             return;
         }
-        let forgotten = self.with_traffic(|traffic| {
-            let at = traffic.waiting.iter().position(|run| Arc::ptr_eq(&run.ticket, ticket));
-            at.map(|at| traffic.waiting.remove(at))
+        let forgotten = self.change(|queue| {
+            let is_it = |run: &Pending| Arc::ptr_eq(&run.completion, completion);
+            let at = queue.pending.iter().position(is_it);
+            at.map(|at| queue.pending.remove(at))
         });
         drop(forgotten);
     }
 
-    /// Of a lost device: nothing is submitted any more.
-    pub fn give_up(&self) {
-        let waiting = self.with_traffic(|traffic| std::mem::take(&mut traffic.waiting));
-        waiting.into_iter().for_each(|run| run.ticket.give_up());
+    /// Abandons all pending runs: the device is lost.
+    pub fn abandon(&self) {
+        let pending = self.change(|queue| std::mem::take(&mut queue.pending));
+        pending.into_iter().for_each(|run| run.completion.abandon());
     }
 
-    /// Submits what waits if it is time. MappedAfter what is then to be waited for.
-    pub fn send_due(&self) -> Vec<Sent> {
-        self.due().map_or_else(Vec::new, |group| self.send(group))
-    }
-
-    /// Submits runs as one. Where that is refused, each alone, so that only those fail that are bad. MappedAfter those that
-    /// are then under way, in their order.
-    fn send(&self, group: Vec<Pending>) -> Vec<Sent> {
-        // All would wait forever for who panics.
-        let submitted = caught(|| self.submit(&group)).unwrap_or_else(|reason| {
-            self.health.lose(reason);
-            Err(self.health.lost(&self.device, "a panic"))
+    /// Submits `runs` as one. If that is refused, submits each alone, so that only bad runs fail. Returns those that are
+    /// in flight then, in their order.
+    pub fn submit(&self, runs: Vec<Pending>) -> Vec<Arc<Completion>> {
+        // A panic would leave all of them waiting forever.
+        let submitted = caught(|| self.record_and_submit(&runs)).unwrap_or_else(|reason| {
+            self.driver.lose(reason);
+            Err(self.driver.lost("a panic"))
         });
         match submitted {
             Ok(index) => {
-                let tickets: SmallVec<[_; MOST_RUNS]> =
-                    group.iter().map(|run| Arc::clone(&run.ticket)).collect();
-                caught(|| self.sent(group, &index)).unwrap_or_else(|reason| {
-                    self.health.lose(reason);
-                    tickets.iter().for_each(|ticket| ticket.give_up());
+                let completions: SmallVec<[_; MOST_RUNS]> =
+                    runs.iter().map(|run| Arc::clone(&run.completion)).collect();
+                caught(|| self.follow(runs, &index)).unwrap_or_else(|reason| {
+                    self.driver.lose(reason);
+                    completions.iter().for_each(|completion| completion.abandon());
                     Vec::new()
                 })
             }
-            Err(error) if group.len() == 1 => {
-                group.into_iter().for_each(|run| run.ticket.refuse(error.clone()));
+            Err(error) if runs.len() == 1 => {
+                runs.into_iter().for_each(|run| run.completion.refuse(error.clone()));
                 Vec::new()
             }
-            Err(_) => group.into_iter().flat_map(|run| self.send(vec![run])).collect(),
+            Err(_) => runs.into_iter().flat_map(|run| self.submit(vec![run])).collect(),
         }
     }
 
-    fn submit(&self, group: &[Pending]) -> Result<wgpu::SubmissionIndex, DeviceError> {
-        let scope = Scope::open(&self.device, &self.health);
-        let descriptor = wgpu::CommandEncoderDescriptor { label: Some("onetrip") };
-        let mut encoder = self.device.create_command_encoder(&descriptor);
-        let scripts: SmallVec<[&Script; MOST_RUNS]> = group.iter().map(|run| &run.script).collect();
-        record(&mut encoder, &scripts, None);
-        let index = self.health.submit(&self.queue, encoder.finish())?;
-        let doing = || group.first().map_or_else(String::new, |run| run.script.kernels.doing());
-        scope.close_alone(doing).map(|()| index)
+    fn record_and_submit(&self, runs: &[Pending]) -> Result<wgpu::SubmissionIndex, DeviceError> {
+        let doing = || runs.first().map_or_else(String::new, |run| run.script.kernels.doing());
+        self.driver.lasting(doing, |calls: &Calls<'_>| {
+            let mut encoder = calls.encoder();
+            let scripts: SmallVec<[&Script; MOST_RUNS]> =
+                runs.iter().map(|run| &run.script).collect();
+            record(&mut encoder, &scripts, None);
+            calls.submit(encoder.finish())
+        })
     }
 
-    fn sent(&self, group: Vec<Pending>, index: &wgpu::SubmissionIndex) -> Vec<Sent> {
-        let shared = group.len() > 1;
-        if shared {
-            event!(TRACE, "submitted together", runs = group.len());
+    /// After `runs` were submitted: returns their memory to the pool, and registers the callbacks of their ends.
+    fn follow(&self, runs: Vec<Pending>, index: &wgpu::SubmissionIndex) -> Vec<Arc<Completion>> {
+        let is_shared = runs.len() > 1;
+        if is_shared {
+            event!(TRACE, "submitted together", runs = runs.len());
         }
-        Lease::give_up_all(group.iter().flat_map(|run| run.script.memory.slots()));
-        if let Some(last) = group.last() {
-            let mut traffic = self.traffic();
-            let flying = traffic.flying.iter_mut();
-            flying
-                .filter(|flying| Arc::ptr_eq(&flying.ticket, &last.ticket))
-                .for_each(|flying| flying.index = Some(index.clone()));
+        let mut leases = Vec::new();
+        let mut submitted = Vec::with_capacity(runs.len());
+        for Pending { script, completion } in runs {
+            script.kernels.note_submission();
+            completion.submitted(index.clone(), is_shared);
+            submitted.push(Arc::clone(&completion));
+            leases.extend(script.buffers.into_slots());
+            Driver::unscoped(|| script.mapped_after.register(&self.driver, completion));
         }
-        let mut sent = Vec::with_capacity(group.len());
-        for Pending { script, ticket } in group {
-            script.kernels.sent();
-            ticket.share(shared);
-            sent.push((index.clone(), Arc::clone(&ticket)));
-            ours(|| script.returns.follow(&self.queue, ticket));
-        }
-        sent
-    }
-}
-
-impl Shared {
-    /// Submits a run, or has it wait. MappedAfter the submission that is left to the caller to watch.
-    pub fn depart(&self, departure: Pending) -> Option<wgpu::SubmissionIndex> {
-        let Some(group) = self.gather.enter(departure) else {
-            self.poller.wake();
-            return None;
-        };
-        let last = group.last().map(|run| Arc::clone(&run.ticket));
-        let mut sent = self.gather.send(group);
-        let own =
-            sent.pop_if(|(_, ticket)| last.as_ref().is_some_and(|last| Arc::ptr_eq(last, ticket)));
-        self.poller.watch_all(sent);
-        self.poller.wake_if_lost();
-        own.map(|(index, _)| index)
-    }
-
-    /// Submits what waits, before something else is.
-    pub fn depart_all(&self) {
-        if self.gather.has_waiting()
-            && let Some(group) = self.gather.with_traffic(Traffic::take)
-        {
-            self.poller.watch_all(self.gather.send(group));
-            self.poller.wake_if_lost();
-        }
+        Lease::return_all(leases);
+        submitted
     }
 }

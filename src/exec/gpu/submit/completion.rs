@@ -1,19 +1,18 @@
-//! Who is woken when a submission has finished, and with what.
+//! The life of a submission, from the moment at which it waits for the queue until its end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::oneshot;
 
-use crate::base::sync::{Mutex, MutexGuard};
+use crate::base::sync::Mutex;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
-use crate::exec::gpu::driver::exit_guard::DriverWork;
-use crate::exec::gpu::submit::mapped_after::Readback;
+use crate::exec::gpu::driver::DriverWork;
+use crate::exec::gpu::memory::mapped::Readback;
 
-/// What becomes of a run.
+/// The end of a run.
 pub(crate) enum CompletionResult {
-    /// It has finished, with its results if it had any.
+    /// The run has finished, with its results if it had any.
     Done(Option<Readback>),
     /// Its results could not be mapped.
     Unmapped,
@@ -21,72 +20,101 @@ pub(crate) enum CompletionResult {
     Refused(DeviceError),
 }
 
-/// The sending end, shared by wgpu's callback and by who may have to give up on it.
-pub(crate) struct Completion {
-    waiting: Mutex<Option<Waiting>>,
-    /// Whether other runs were submitted with it.
-    shared: AtomicBool,
+/// A submission as seen by whoever ends it: a callback of wgpu, or a thread that has to give up on it.
+pub(crate) struct Completion(Mutex<State>);
+
+enum State {
+    /// It is encoded, and is to be submitted alone or together with others.
+    Pending(Waiter),
+    /// It is on the queue.
+    InFlight { waiter: Waiter, index: wgpu::SubmissionIndex, is_shared: bool },
+    /// Its waiter has the result, or knows that none will come.
+    Completed { is_shared: bool },
 }
 
-struct Waiting {
+struct Waiter {
     sender: oneshot::Sender<CompletionResult>,
     #[expect(dead_code, reason = "held")]
     held: Held,
 }
 
-/// What a submission holds until it has finished.
+/// The rights that a submission holds until it has finished.
 #[derive(Default)]
 #[expect(dead_code, reason = "held")]
 pub(crate) struct Held {
     /// Its memory.
     pub permit: Permit,
-    /// Of a driver that computes on threads of its own in this process.
-    pub at_work: Option<DriverWork>,
+    /// The work of a driver that computes on threads of its own in this process.
+    pub work: Option<DriverWork>,
 }
 
 impl Completion {
-    /// Until the submission has finished, `held` is held, even if the receiver is dropped.
+    /// A pending submission. Until it has finished, `held` is held, even if the receiver is dropped.
     pub fn new(held: Held) -> (Arc<Self>, oneshot::Receiver<CompletionResult>) {
         let (sender, receiver) = oneshot::channel();
-        let waiting = Mutex::new(Some(Waiting { sender, held }));
-        (Arc::new(Self { waiting, shared: AtomicBool::new(false) }), receiver)
+        let pending = State::Pending(Waiter { sender, held });
+        (Arc::new(Self(Mutex::new(pending))), receiver)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
-        self.waiting.lock()
+    /// Pending → in flight, together with others if it `is_shared`. A submission that was given up stays completed.
+    pub fn submitted(&self, index: wgpu::SubmissionIndex, is_shared: bool) {
+        let mut state = self.0.lock();
+        *state = match std::mem::replace(&mut *state, State::Completed { is_shared }) {
+            State::Pending(waiter) => State::InFlight { waiter, index, is_shared },
+            other => other,
+        };
     }
 
-    fn take(&self) -> Option<Waiting> {
-        self.waiting().take()
-    }
-
-    /// Wakes the flight. If that was dropped, what it would have got returns to the pool.
-    pub fn land(&self, landing: CompletionResult) {
-        if let Some(waiting) = self.take() {
-            let _ = waiting.sender.send(landing);
+    /// Pending or in flight → completed: wakes the waiter. If that is gone, the buffers of the result return to the pool.
+    pub fn complete(&self, result: CompletionResult) {
+        if let Some(waiter) = self.end() {
+            let _ = waiter.sender.send(result);
         }
     }
 
-    /// Wakes the flight of a run that could not be submitted.
+    /// Pending → completed: the run could not be submitted.
     pub fn refuse(&self, error: DeviceError) {
-        self.land(CompletionResult::Refused(error));
+        self.complete(CompletionResult::Refused(error));
     }
 
-    /// Says whether other runs were submitted with it.
-    pub fn share(&self, shared: bool) {
-        self.shared.store(shared, Ordering::Relaxed);
+    /// Pending or in flight → completed without a result: no callback will come.
+    pub fn abandon(&self) {
+        drop(self.end());
     }
 
-    /// Wakes the flight empty-handed: the callback will not come.
-    pub fn give_up(&self) {
-        drop(self.take());
+    /// Completes, and hands out the waiter, which is woken without the lock: it may come here at once.
+    fn end(&self) -> Option<Waiter> {
+        let mut state = self.0.lock();
+        let is_shared = state.is_shared();
+        match std::mem::replace(&mut *state, State::Completed { is_shared }) {
+            State::Pending(waiter) | State::InFlight { waiter, .. } => Some(waiter),
+            State::Completed { .. } => None,
+        }
     }
 
+    /// The place in the queue, while it is in flight.
+    pub fn index(&self) -> Option<wgpu::SubmissionIndex> {
+        match &*self.0.lock() {
+            State::InFlight { index, .. } => Some(index.clone()),
+            State::Pending(_) | State::Completed { .. } => None,
+        }
+    }
+
+    /// Whether other runs were submitted with it.
     pub fn is_shared(&self) -> bool {
-        self.shared.load(Ordering::Relaxed)
+        self.0.lock().is_shared()
     }
 
-    pub fn is_done(&self) -> bool {
-        self.waiting().is_none()
+    pub fn is_completed(&self) -> bool {
+        matches!(*self.0.lock(), State::Completed { .. })
+    }
+}
+
+impl State {
+    fn is_shared(&self) -> bool {
+        match *self {
+            Self::Pending(_) => false,
+            Self::InFlight { is_shared, .. } | Self::Completed { is_shared } => is_shared,
+        }
     }
 }

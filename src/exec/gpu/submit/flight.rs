@@ -7,107 +7,79 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_timer::Delay;
-use tokio::sync::oneshot;
 
-use super::record::Script;
+use super::completion::{Completion, CompletionResult};
+use super::engine::Engine;
+use super::poll::{Spin, Spun};
+use super::readback::GpuRun;
+use super::submissions::Submitted;
 use crate::base::clock::Stopwatch;
 use crate::error::DeviceError;
-use crate::exec::gpu::Shared;
-use crate::exec::gpu::submit::coalesce::Pending;
-use crate::exec::gpu::submit::completion::{Completion, CompletionResult, Held};
-use crate::exec::gpu::submit::mapped_after::{MappedAfter, Readback};
-use crate::exec::gpu::submit::poll::{Spin, Spun};
+use crate::exec::gpu::memory::mapped::Readback;
 use crate::exec::threads::off_thread;
 
 /// A run that takes this long is not polled for from the start: a future polls for half of it.
 const LONG: Duration = Duration::from_millis(4);
 
-/// A run that is submitted, or waits for that.
+/// A submission in flight, or a pending run.
 ///
-/// Dropping it leaves out one that waits, and cancels nothing on the device: its buffers return to the pool when it has
-/// finished.
+/// Dropping it leaves out a pending run, and cancels nothing on the device: the buffers of a submission return to the pool
+/// when it has finished.
 pub(crate) struct Flight {
-    shared: Arc<Shared>,
-    ticket: Arc<Completion>,
-    receiver: oneshot::Receiver<CompletionResult>,
-    /// Until the poller watches the submission.
-    index: Option<wgpu::SubmissionIndex>,
+    engine: Arc<Engine>,
+    submitted: Submitted,
     /// While this future polls the device itself.
     spin: Option<Spin>,
-    /// How long it may take; zero if nobody knows.
+    /// The time that it may take; zero if that is not known.
     expected: Duration,
-    /// Since it was submitted, or waits for that.
-    flown: Stopwatch,
-    /// Until shortly before its expected end, when this future polls the device again.
+    since_submission: Stopwatch,
+    /// Until shortly before the expected end, when this future polls the device again.
     soon: Option<Delay>,
 }
 
+/// A run that was submitted.
+pub(crate) struct Launched {
+    /// `None` if there was nothing to do.
+    pub flight: Option<Flight>,
+    /// The run without its results.
+    pub run: GpuRun,
+}
+
 impl Flight {
-    fn new(
-        shared: &Arc<Shared>,
-        ticket: Arc<Completion>,
-        receiver: oneshot::Receiver<CompletionResult>,
-        index: Option<wgpu::SubmissionIndex>,
-    ) -> Self {
+    pub fn new(engine: &Arc<Engine>, submitted: Submitted) -> Self {
         Self {
-            shared: Arc::clone(shared),
-            ticket,
-            receiver,
-            index,
+            engine: Arc::clone(engine),
+            submitted,
             spin: None,
             expected: Duration::ZERO,
-            flown: Stopwatch::started(),
+            since_submission: Stopwatch::started(),
             soon: None,
         }
     }
 
-    /// Submits `commands`. Until they have finished, `held` is held, even if the flight is dropped.
-    pub fn submit(
-        shared: &Arc<Shared>,
-        commands: wgpu::CommandBuffer,
-        returns: MappedAfter,
-        held: Held,
-    ) -> Self {
-        shared.depart_all();
-        let (ticket, receiver) = Completion::new(held);
-        let Ok(index) = shared.health.submit(&shared.queue, commands) else {
-            ticket.give_up();
-            return Self::new(shared, ticket, receiver, None);
-        };
-        returns.follow(&shared.queue, Arc::clone(&ticket));
-        shared.poller.wake_if_lost();
-        Self::new(shared, ticket, receiver, Some(index))
+    pub fn completion(&self) -> Arc<Completion> {
+        Arc::clone(&self.submitted.completion)
     }
 
-    /// As [`submit`](Self::submit), at once or together with others that come meanwhile.
-    pub fn depart(shared: &Arc<Shared>, script: Script, held: Held) -> Self {
-        let (ticket, receiver) = Completion::new(held);
-        let index = shared.depart(Pending { script, ticket: Arc::clone(&ticket) });
-        Self::new(shared, ticket, receiver, index)
-    }
-
-    pub fn ticket(&self) -> Arc<Completion> {
-        Arc::clone(&self.ticket)
-    }
-
-    /// Leaves the waiting to the flight of what was submitted after it.
+    /// Leaves the waiting to the flight of a later submission.
     pub fn leave_to_next(mut self) {
-        self.index = None;
+        self.submitted.is_left_to_future = false;
     }
 
-    /// Says how long it may take.
+    /// Sets the time that it may take.
     pub fn expect(&mut self, time: Duration) {
         self.expected = time;
     }
 
     /// Polls the device for a while, if this future may.
     fn spin(&mut self, context: &mut Context<'_>) -> Option<CompletionResult> {
+        let Submitted { completion, receiver, .. } = &mut self.submitted;
         let spin = match self.spin.take() {
             Some(spin) => spin,
-            None => self.shared.poller.begin_spin(&self.ticket)?,
+            None => self.engine.submissions.poller.begin_spin(completion)?,
         };
-        match spin.poll(&self.ticket, &mut self.receiver) {
-            Spun::Landed(landing) => return Some(landing),
+        match spin.poll(completion, receiver) {
+            Spun::Completed(result) => return Some(result),
             Spun::Again => {
                 self.spin = Some(spin);
                 context.waker().wake_by_ref();
@@ -117,7 +89,7 @@ impl Flight {
         None
     }
 
-    /// Whether it is now that the device should be polled again. Else the task is woken then.
+    /// Whether the device should be polled again now. Else the task is woken at that time.
     fn is_soon(&mut self, context: &mut Context<'_>) -> bool {
         let is_now = self.soon.as_mut().is_some_and(|soon| Pin::new(soon).poll(context).is_ready());
         if is_now {
@@ -126,30 +98,31 @@ impl Flight {
         is_now
     }
 
-    /// Whether it was not left to the poller before.
+    /// Leaves the submission to the poller; false if that was done before.
     fn leave_to_poller(&mut self) -> bool {
-        let Some(index) = self.index.take() else { return false };
-        self.shared.poller.watch(index, Arc::clone(&self.ticket));
-        true
+        let is_left = std::mem::take(&mut self.submitted.is_left_to_future);
+        if is_left {
+            self.engine.submissions.poller.watch(self.completion());
+        }
+        is_left
     }
 
-    /// Waits for the end, and says what came of it.
+    /// Waits for the end, and returns the results.
     pub async fn land(mut self) -> Result<Option<Readback>, DeviceError> {
-        let landing = (&mut self).await;
-        let shared = Arc::clone(&self.shared);
-        match landing {
-            // Work that a lost device never did counts as finished too, and what it left in memory is no result.
-            CompletionResult::Done(Some(readback)) if !shared.health.is_lost() => {
-                Ok(Some(readback))
-            }
-            CompletionResult::Done(_) => shared.health.check(&shared.device).map(|()| None),
-            // To hear why, the device is polled, which frees all that it held.
+        let result = (&mut self).await;
+        let driver = &self.engine.driver;
+        match result {
+            // Work that a lost device never did counts as finished too, and the contents of its memory are no results.
+            CompletionResult::Done(Some(readback)) if !driver.is_lost() => Ok(Some(readback)),
+            CompletionResult::Done(_) => driver.check_errors().map(|()| None),
+            // To learn the reason, the device is polled, which frees all its memory.
             CompletionResult::Unmapped => {
                 const WHY: &str = "its results cannot be mapped";
-                Err(off_thread(move || shared.health.lost(&shared.device, WHY)).await)
+                let driver = Arc::clone(driver);
+                Err(off_thread(move || driver.lost(WHY)).await)
             }
             CompletionResult::Refused(error) => {
-                shared.groups.clear();
+                self.engine.memory.groups.clear();
                 Err(error)
             }
         }
@@ -161,32 +134,33 @@ impl Future for Flight {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let flight = &mut *self;
-        let is_short = flight.index.is_some() && flight.expected < LONG;
+        let is_short = flight.submitted.is_left_to_future && flight.expected < LONG;
         if is_short || flight.spin.is_some() || flight.is_soon(context) {
-            if let Some(landing) = flight.spin(context) {
-                flight.index = None;
-                return Poll::Ready(landing);
+            if let Some(result) = flight.spin(context) {
+                flight.submitted.is_left_to_future = false;
+                return Poll::Ready(result);
             }
             if flight.spin.is_some() {
                 return Poll::Pending;
             }
         }
-        let landing = Pin::new(&mut flight.receiver).poll(context);
-        if flight.leave_to_poller() && landing.is_pending() {
-            let left = flight.expected.saturating_sub(flight.flown.total());
-            flight.soon = flight.shared.poller.wait_before(left);
+        let result = Pin::new(&mut flight.submitted.receiver).poll(context);
+        if flight.leave_to_poller() && result.is_pending() {
+            let left = flight.expected.saturating_sub(flight.since_submission.total());
+            flight.soon = flight.engine.submissions.poller.wait_before(left);
             if flight.is_soon(context) {
-                flight.spin = flight.shared.poller.begin_spin(&flight.ticket);
+                let completion = flight.completion();
+                flight.spin = flight.engine.submissions.poller.begin_spin(&completion);
                 context.waker().wake_by_ref();
             }
         }
-        landing.map(|landing| landing.unwrap_or(CompletionResult::Unmapped))
+        result.map(|result| result.unwrap_or(CompletionResult::Unmapped))
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
         self.leave_to_poller();
-        self.shared.gather.forget(&self.ticket);
+        self.engine.submissions.coalescer.forget(&self.submitted.completion);
     }
 }

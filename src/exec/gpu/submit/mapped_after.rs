@@ -2,44 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::exec::gpu::driver::health::{Mapped, ours};
+use super::completion::{Completion, CompletionResult};
+use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::memory::mapped::Readback;
 use crate::exec::gpu::memory::pool::Lease;
-use crate::exec::gpu::submit::completion::{Completion, CompletionResult};
 
-/// Results in host memory: a mapped buffer, which returns to the pool when dropped.
-pub(crate) struct Readback {
-    /// `None` only while dropping.
-    view: Option<wgpu::BufferView>,
-    lease: Lease,
-    #[expect(dead_code, reason = "held")]
-    mapped: Mapped,
-}
-
-impl Readback {
-    fn open(lease: Lease, size: u64) -> Option<Self> {
-        let mapped = lease.map()?;
-        let view = lease.buffer.get_mapped_range(..size).ok()?;
-        Some(Self { view: Some(view), lease, mapped })
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        self.view.as_deref().unwrap_or_default()
-    }
-}
-
-impl Drop for Readback {
-    fn drop(&mut self) {
-        // A buffer with a view of it left cannot be unmapped.
-        self.view = None;
-        ours(|| self.lease.buffer.unmap());
-        self.lease.set_reusable(true);
-    }
-}
-
-/// What the host has again when a submission has finished.
+/// The buffers of one submission that are mapped after it.
 #[derive(Default)]
 pub(crate) struct MappedAfter {
-    /// To be mapped again.
+    /// To be filled by a later run.
     pub staging: Option<Lease>,
     /// To be read, with the bytes to map.
     pub readback: Option<(Lease, u64)>,
@@ -50,10 +21,10 @@ impl MappedAfter {
         self.staging.iter().chain(self.readback.as_ref().map(|(readback, _)| readback))
     }
 
-    /// To be called once what uses the buffers is submitted. When that has finished, they are mapped and `ticket` is
-    /// told.
-    pub fn follow(self, queue: &wgpu::Queue, ticket: Arc<Completion>) {
-        // Before the readback, so that the staging buffer is back when the flight lands.
+    /// Registers the callbacks that map the buffers and complete `completion`. To be called once the commands that use the
+    /// buffers are submitted.
+    pub fn register(self, driver: &Driver, completion: Arc<Completion>) {
+        // Before the readback, so that the staging buffer is back when the run completes.
         if let Some(staging) = self.staging {
             let buffer = staging.buffer.clone();
             buffer.map_async(wgpu::MapMode::Write, .., move |mapped| {
@@ -65,13 +36,12 @@ impl MappedAfter {
             let buffer = lease.buffer.clone();
             buffer.map_async(wgpu::MapMode::Read, ..size, move |mapped| {
                 let readback = mapped.ok().and_then(|()| Readback::open(lease, size));
-                ticket.land(
-                    readback
-                        .map_or(CompletionResult::Unmapped, |it| CompletionResult::Done(Some(it))),
-                );
+                let done = |readback| CompletionResult::Done(Some(readback));
+                completion.complete(readback.map_or(CompletionResult::Unmapped, done));
             });
         } else {
-            queue.on_submitted_work_done(move || ticket.land(CompletionResult::Done(None)));
+            let complete = move || completion.complete(CompletionResult::Done(None));
+            driver.on_submitted_work_done(complete);
         }
     }
 }

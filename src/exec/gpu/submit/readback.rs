@@ -1,19 +1,19 @@
-//! What a run hands out: results in a mapped buffer, read where they lie or copied straight to where the user
-//! wants them, and buffers that stay on the device.
+//! Results of a run: in a mapped buffer, read in place or copied straight to the user's memory; or in buffers that stay on
+//! the device.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use half::f16;
 
-use super::resident::DeviceBuffer;
+use super::job::HostData;
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::gpu::GpuCounts;
+use crate::exec::gpu::counts::GpuCounts;
+use crate::exec::gpu::memory::buffer::DeviceBuffer;
 use crate::exec::gpu::memory::convert::Storage;
-use crate::exec::gpu::submit::job::HostData;
-use crate::exec::gpu::submit::mapped_after::Readback;
+use crate::exec::gpu::memory::mapped::Readback;
 use crate::exec::memory::{self, LARGE_RESULT, PART};
 use crate::exec::threads::{for_each, off_thread};
 use crate::plan::Failed;
@@ -22,9 +22,9 @@ use crate::plan::Failed;
 pub(crate) struct GpuRun {
     pub(crate) readback: Option<Arc<Readback>>,
     pub(crate) outputs: Vec<Output>,
-    /// The bytes of the readback buffer that tell of failures.
+    /// The bytes of the readback buffer that tell failures.
     pub(crate) failures: Range<usize>,
-    /// Where the run failed, if it did.
+    /// The site of the failure, if the run failed.
     pub failed: Option<Failed>,
     /// One for each of [`Plan::keeps`](crate::plan::Plan).
     pub kept: Vec<Arc<DeviceBuffer>>,
@@ -40,12 +40,12 @@ pub(crate) struct Output {
     pub source: Source,
 }
 
-/// Where a downloaded value lies.
+/// The place of a downloaded value.
 #[derive(Clone)]
 pub(crate) enum Source {
     /// In the readback buffer, from this byte.
     Device(usize),
-    /// On the host, where it was all the time: an upload that no kernel reads.
+    /// On the host, where it always was: an upload that no kernel reads.
     Host(HostData),
 }
 
@@ -55,7 +55,7 @@ impl GpuRun {
         self.outputs.len()
     }
 
-    /// Looks for a failure in what came back.
+    /// Looks for a failure in the readback.
     pub(crate) fn find_failure(&mut self) {
         let Some(readback) = &self.readback else { return };
         let words = readback.bytes()[self.failures.clone()].chunks_exact(4);
@@ -80,7 +80,7 @@ impl GpuRun {
     }
 }
 
-/// A downloaded value, in memory that is not used again before the last of its holders is gone.
+/// A downloaded value, in memory that is not used again before its last holder is gone.
 pub(crate) struct Download {
     pub(crate) output: Output,
     pub(crate) readback: Option<Arc<Readback>>,
@@ -97,7 +97,7 @@ impl Download {
         self.output.elements * self.output.dtype.size()
     }
 
-    /// The elements where they lie; `None` if they lie there in another form than on the host.
+    /// The elements in place; `None` if they lie there in another form than on the host.
     pub fn in_place<T: Element>(&self) -> Option<&[T]> {
         let alike = matches!(self.output.storage, Storage::Same(_)) || self.is_on_host();
         let bytes = (alike && self.output.dtype == T::DTYPE).then(|| self.stored(0, self.len()))?;
@@ -108,7 +108,7 @@ impl Download {
         matches!(self.output.source, Source::Host(_))
     }
 
-    /// `count` elements from the element `start`, as they lie.
+    /// `count` elements from the element `start`, in the form in which they lie.
     fn stored(&self, start: usize, count: usize) -> &[u8] {
         let Output { dtype, storage, source, .. } = &self.output;
         match source {

@@ -1,16 +1,16 @@
-//! What is recorded in one encoder: the copies and dispatches of one run, or of several.
+//! Recording the copies and dispatches of one run, or of several, in one encoder.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::encode::Memory;
+use super::buffers::RunBuffers;
+use super::mapped_after::MappedAfter;
 use super::stamps::{Mark, Stamps};
 use crate::exec::gpu::compile::kernels::Kernels;
 use crate::exec::gpu::compile::pipelines::Pipeline;
 use crate::exec::gpu::memory::pool::Lease;
-use crate::exec::gpu::submit::mapped_after::MappedAfter;
 
-/// A copy of what may be nothing. Each buffer with the byte to start at.
+/// A copy, perhaps of no bytes. Each buffer comes with the byte to start at.
 pub(crate) struct Transfer {
     pub from: (wgpu::Buffer, u64),
     pub to: (wgpu::Buffer, u64),
@@ -26,25 +26,25 @@ impl Transfer {
     }
 }
 
-/// All that one run tells the device, with the memory that must be there until it is submitted.
+/// The commands of one run, with the buffers that must exist until it is submitted.
 pub(crate) struct Script {
     pub kernels: Arc<Kernels>,
     /// One for each dispatch.
     pub groups: Vec<wgpu::BindGroup>,
     pub up: Vec<Transfer>,
     pub down: Vec<Transfer>,
-    pub memory: Memory,
-    /// Where `up` copies from, not mapped, and where `down` copies to.
-    pub returns: MappedAfter,
+    pub buffers: RunBuffers,
+    /// The unmapped source of `up`, and the destination of `down`.
+    pub mapped_after: MappedAfter,
 }
 
 impl Script {
-    /// What is on loan for this run alone.
+    /// The buffers leased for this run alone.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
-        self.memory.leases().chain(self.returns.leases())
+        self.buffers.leases().chain(self.mapped_after.leases())
     }
 
-    /// Records a part of the run: the copies `up`, then those dispatches of `range` that there are.
+    /// Records a part of the run: the copies `up`, then the dispatches of `range` that exist.
     pub fn record_part(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -71,12 +71,12 @@ impl Script {
     }
 
     fn clear_failures(&self, encoder: &mut wgpu::CommandEncoder) {
-        if let Some(failures) = &self.memory.failures {
+        if let Some(failures) = &self.buffers.failures {
             encoder.clear_buffer(&failures.buffer, 0, None);
         }
     }
 
-    /// Those dispatches of `range` that there are.
+    /// Records the dispatches of `range` that exist.
     fn dispatch<'a>(
         &'a self,
         pass: &mut wgpu::ComputePass<'_>,
@@ -84,14 +84,14 @@ impl Script {
         bound: &mut Option<&'a Arc<Pipeline>>,
     ) {
         let Kernels { dispatches, pipelines, params, .. } = &*self.kernels;
-        let Some(params) = params else { return };
         for at in range.start..range.end.min(self.groups.len()) {
             let (dispatch, pipeline) = (&dispatches[at], &pipelines[at]);
             if !bound.is_some_and(|bound| Arc::ptr_eq(bound, pipeline)) {
-                pass.set_pipeline(&pipeline.raw);
+                pass.set_pipeline(pipeline.raw());
                 *bound = Some(pipeline);
             }
-            let offset = dispatch.own.is_none().then_some(params.offsets[at]);
+            let offset = params.as_ref().filter(|_| dispatch.own.is_none());
+            let offset = offset.map(|params| params.offsets[at]);
             pass.set_bind_group(0, &self.groups[at], offset.as_slice());
             let [x, y, z] = dispatch.groups;
             pass.dispatch_workgroups(x, y, z);
@@ -102,9 +102,9 @@ impl Script {
 /// Records `scripts`, none of which may write what another one reads or writes: first all copies up, in the end all
 /// copies down.
 ///
-/// One run has one compute pass, or one for each dispatch where their times are wanted. Several have one for the first
-/// dispatches of all, one for the second ones, and so on, since wgpu waits for what was dispatched before where it
-/// changes a buffer's use in a pass, but changes all of a pass' buffers at its beginning.
+/// One run has one compute pass, or one for each dispatch if their times are wanted. Several have one for the first
+/// dispatches of all, one for the second ones, and so on, since wgpu waits for earlier dispatches wherever a pass
+/// changes the use of a buffer, but changes the uses of all its buffers at its beginning.
 pub(crate) fn record(
     encoder: &mut wgpu::CommandEncoder,
     scripts: &[&Script],

@@ -1,24 +1,25 @@
-//! When kernels and copies ran, by the GPU's own clock.
+//! The times of kernels and copies, by the GPU's own clock.
+//!
+//! Quirk: reading a timestamp that was never written waits (the driver was not recorded). So only written queries are
+//! resolved. Test: `tests/inside.rs`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::trace::{Part, Timeline, What};
 use crate::error::DeviceError;
-use crate::exec::gpu::Shared;
-use crate::exec::gpu::driver::health::{Health, Scope};
+use crate::exec::gpu::driver::{Calls, Driver, Status};
 
 /// Queries of one set.
 const PER_SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
 const TICK: u64 = wgpu::QUERY_SIZE as u64;
 /// Before and after the upload, before and after the download.
 const MARKS: u32 = 4;
-/// Where the ticks of dispatches lie, behind those of copies.
+/// The place of the ticks of dispatches, behind those of copies.
 const DISPATCHES: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
-/// The queries of one run. Only what is written may be read: drivers wait for it.
+/// The queries of one run.
 pub(crate) struct Stamps {
-    /// `None` where the adapter has no timestamps outside of passes.
+    /// `None` if the adapter has no timestamps outside of passes.
     copies: Option<wgpu::QuerySet>,
     /// Two queries a dispatch.
     sets: Vec<wgpu::QuerySet>,
@@ -27,7 +28,7 @@ pub(crate) struct Stamps {
     readback: wgpu::Buffer,
     /// Nanoseconds of a tick.
     period: f64,
-    health: Arc<Health>,
+    status: Status,
 }
 
 /// A moment of a run between its passes.
@@ -40,17 +41,20 @@ pub(crate) enum Mark {
 }
 
 impl Stamps {
-    /// `None` where the adapter has no timestamps.
-    pub fn new(shared: &Shared, dispatches: usize) -> Result<Option<Self>, DeviceError> {
-        let device = &shared.device;
-        if !device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
+    /// `None` if the adapter has no timestamps.
+    pub fn new(driver: &Driver, dispatches: usize) -> Result<Option<Self>, DeviceError> {
+        if !driver.has(wgpu::Features::TIMESTAMP_QUERY) {
             return Ok(None);
         }
-        let outside = wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS;
         let dispatches = dispatches as u32;
-        let scope = Scope::open(device, &shared.health);
+        let doing = || "making room for timestamps".into();
+        driver.checked(doing, |calls| Ok(Some(Self::create(driver, calls, dispatches))))
+    }
+
+    fn create(driver: &Driver, calls: &Calls<'_>, dispatches: u32) -> Self {
+        use wgpu::BufferUsages as U;
         let set = |count| {
-            device.create_query_set(&wgpu::QuerySetDescriptor {
+            calls.create_query_set(&wgpu::QuerySetDescriptor {
                 label: Some("onetrip profile"),
                 ty: wgpu::QueryType::Timestamp,
                 count,
@@ -59,24 +63,23 @@ impl Stamps {
         let starts = (0..2 * dispatches).step_by(PER_SET as usize);
         let sets = starts.map(|start| set((2 * dispatches - start).min(PER_SET))).collect();
         let buffer = |usage| {
-            device.create_buffer(&wgpu::BufferDescriptor {
+            calls.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("onetrip profile"),
                 size: DISPATCHES + 2 * u64::from(dispatches) * TICK,
                 usage,
                 mapped_at_creation: false,
             })
         };
-        use wgpu::BufferUsages as U;
-        let stamps = Self {
-            copies: device.features().contains(outside).then(|| set(MARKS)),
+        let outside = driver.has(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
+        Self {
+            copies: outside.then(|| set(MARKS)),
             sets,
             dispatches,
             resolved: buffer(U::QUERY_RESOLVE | U::COPY_SRC),
             readback: buffer(U::MAP_READ | U::COPY_DST),
-            period: shared.queue.get_timestamp_period().into(),
-            health: Arc::clone(&shared.health),
-        };
-        scope.close(|| "making room for timestamps".into()).map(|()| Some(stamps))
+            period: driver.timestamp_period().into(),
+            status: driver.status(),
+        }
     }
 
     pub fn mark(&self, encoder: &mut wgpu::CommandEncoder, mark: Mark) {
@@ -85,7 +88,7 @@ impl Stamps {
         }
     }
 
-    /// What the pass of a dispatch is to write.
+    /// The timestamps that the pass of a dispatch writes.
     pub fn around(&self, dispatch: usize) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         let first = 2 * dispatch as u32;
         Some(wgpu::ComputePassTimestampWrites {
@@ -95,7 +98,7 @@ impl Stamps {
         })
     }
 
-    /// Has the times written to `timeline` before the run counts as done. All marks and passes are encoded.
+    /// Has the times added to `timeline` before the run counts as done. To be called after all marks and passes.
     pub fn collect(self, encoder: &mut wgpu::CommandEncoder, timeline: &Timeline) {
         if let Some(copies) = &self.copies {
             encoder.resolve_query_set(copies, 0..MARKS, &self.resolved, 0);
@@ -110,7 +113,7 @@ impl Stamps {
         let timeline = timeline.clone();
         let buffer = self.readback.clone();
         encoder.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |mapped| {
-            let Some(_mapped) = self.health.map() else { return };
+            let Some(_mapped) = self.status.map() else { return };
             let view = mapped.ok().and_then(|()| self.readback.get_mapped_range(..).ok());
             if let Some(view) = view {
                 let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&view[..]);
@@ -119,7 +122,7 @@ impl Stamps {
         });
     }
 
-    /// Writes the times down, the last of them as of now: no clock is common to host and GPU.
+    /// Adds the times, the last one as of now: host and GPU have no clock in common.
     fn report(&self, ticks: &[u64], timeline: &Timeline) {
         let marks = self.copies.as_ref().map(|_| &ticks[..MARKS as usize]);
         let of_dispatches = &ticks[(DISPATCHES / TICK) as usize..];
@@ -127,16 +130,16 @@ impl Stamps {
         let (Some(&first), Some(&last)) = (all().min(), all().max()) else { return };
         let time = |ticks: u64| Duration::from_nanos((ticks as f64 * self.period) as u64);
         let begin = timeline.now().saturating_sub(time(last - first));
-        let tell = |what, start: u64, end: u64| {
+        let report = |what, start: u64, end: u64| {
             let (start, time) = (begin + time(start - first), time(end.saturating_sub(start)));
             timeline.add(Part { what, start, time });
         };
         if let Some(&[begin, uploaded, computed, end]) = marks {
-            tell(What::Copies("upload"), begin, uploaded);
-            tell(What::Copies("download"), computed, end);
+            report(What::Copies("upload"), begin, uploaded);
+            report(What::Copies("download"), computed, end);
         }
         for (at, ticks) in of_dispatches.chunks_exact(2).enumerate() {
-            tell(What::Dispatch(at), ticks[0], ticks[1]);
+            report(What::Dispatch(at), ticks[0], ticks[1]);
         }
     }
 }

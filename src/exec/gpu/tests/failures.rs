@@ -2,10 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::driver::health::{Scope, ours};
 use super::*;
-use crate::error::Error;
 use crate::exec::Patch;
+use crate::exec::gpu::driver::Calls;
 use crate::plan::Wave;
 
 #[tokio::test]
@@ -29,14 +28,14 @@ async fn bad_kernels_are_errors() {
         assert!(doing.contains("map x") && !reason.is_empty(), "{doing}: {reason}");
     }
     assert_eq!(gpu.compile_here(vec![good]).unwrap().hits, 1, "the good one was compiled");
-    assert!(gpu.0.health.check(&gpu.0.device).is_ok(), "no error escaped");
+    assert!(gpu.0.driver.check_errors().is_ok(), "no error escaped");
 }
 
 #[tokio::test]
 async fn bad_jobs_are_errors_and_do_no_harm() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100, 1);
-    let before = gpu.0.pool.counts().live_bytes;
+    let before = gpu.0.memory.pool.counts().live_bytes;
     let short = gpu.run(adder_job(&program, &[1; 99])).await.err().unwrap();
     assert!(short.to_string().contains("the data of an upload has another length"), "{short}");
     let none = Job { uploads: Vec::new(), ..adder_job(&program, &[1; 100]) };
@@ -53,14 +52,14 @@ async fn bad_jobs_are_errors_and_do_no_harm() {
     let error = gpu.run(job(&gpu, huge, Vec::new(), Vec::new())).await.err().unwrap();
     assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error}");
 
-    until(|| gpu.0.pool.counts().live_bytes == before).await;
+    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
     let run = gpu.run(adder_job(&program, &[41; 100])).await.unwrap();
     assert_eq!(run.read::<u32>(0), [42; 100]);
 }
 
 /// A call that wgpu refuses.
 pub(super) fn stray(gpu: &Gpu) {
-    drop(gpu.0.device.create_buffer(&wgpu::BufferDescriptor {
+    drop(gpu.0.driver.raw().0.create_buffer(&wgpu::BufferDescriptor {
         label: Some("a stray call"),
         size: 4,
         usage: wgpu::BufferUsages::empty(),
@@ -71,19 +70,21 @@ pub(super) fn stray(gpu: &Gpu) {
 #[tokio::test]
 async fn an_earlier_error_is_told_by_the_next_check_and_by_no_scope_that_closes_alone() {
     let gpu = gpu_or_return!();
-    let check = || gpu.0.health.check(&gpu.0.device);
-    let open = || Scope::open(&gpu.0.device, &gpu.0.health);
+    let check = || gpu.0.driver.check_errors();
     let doing = || "sound calls".to_owned();
-    ours(|| stray(&gpu));
-    open().close_alone(doing).unwrap();
+    let sound = |_: &Calls<'_>| Ok::<_, DeviceError>(());
+    Driver::unscoped(|| stray(&gpu));
+    gpu.0.driver.lasting(doing, sound).unwrap();
     check().unwrap_err();
     check().unwrap();
-    ours(|| stray(&gpu));
-    open().close(doing).unwrap_err();
+    Driver::unscoped(|| stray(&gpu));
+    gpu.0.driver.checked(doing, sound).unwrap_err();
     check().unwrap();
-    let scope = open();
-    stray(&gpu);
-    let error = scope.close_alone(doing).unwrap_err();
+    let bad = |_: &Calls<'_>| {
+        stray(&gpu);
+        Ok::<_, DeviceError>(())
+    };
+    let error = gpu.0.driver.lasting(doing, bad).unwrap_err();
     assert!(error.to_string().contains("sound calls"), "{error}");
     check().unwrap();
 }
@@ -91,31 +92,32 @@ async fn an_earlier_error_is_told_by_the_next_check_and_by_no_scope_that_closes_
 #[tokio::test]
 async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
     let gpu = gpu_or_return!();
-    let panicking = || ours(|| panic!("in a call of ours"));
+    let panicking = || Driver::unscoped(|| panic!("in a call of ours"));
     catch_unwind(AssertUnwindSafe(panicking)).unwrap_err();
     stray(&gpu);
-    gpu.0.health.check(&gpu.0.device).unwrap();
+    gpu.0.driver.check_errors().unwrap();
 }
 
 #[tokio::test]
-async fn loans_that_end_together_are_there_again_each_once() {
+async fn leases_that_return_together_are_there_again_each_once() {
     let gpu = gpu_or_return!();
-    let (pool, before) = (&gpu.0.pool, gpu.0.pool.counts());
+    let (pool, before) = (&gpu.0.memory.pool, gpu.0.memory.pool.counts());
     let mut counts = GpuCounts::default();
     let sizes = [1000, 4, 1000, 300];
-    let leases = gpu.0.lease_all(Kind::Storage, sizes.into_iter(), &mut counts).unwrap();
+    let mut lease = || {
+        let lease = |bytes| gpu.0.memory.lease(Kind::Storage, bytes, &mut counts).unwrap();
+        sizes.map(lease).into_iter().collect::<Vec<_>>()
+    };
+    let mut leases = lease();
     let ids: Vec<_> = leases.iter().map(|lease| lease.id).collect();
-    assert_eq!(counts.pool_hits + counts.pool_misses, 4);
-    leases[1].give_up();
     leases[3].set_reusable(false);
-    Lease::give_up_all(leases.iter());
-    Lease::give_up_all(leases.iter());
-    drop(leases);
+    drop(leases.remove(1));
+    Lease::return_all(leases);
     let after = pool.counts();
     assert_eq!(after.live_bytes, before.live_bytes);
     assert_eq!(after.idle_bytes - before.idle_bytes, 1024 + 256 + 1024);
-    let again = gpu.0.lease_all(Kind::Storage, sizes.into_iter(), &mut counts).unwrap();
-    let again: Vec<_> = again.iter().map(|lease| lease.id).collect();
+    let again: Vec<_> = lease().iter().map(|lease| lease.id).collect();
+    assert_eq!(counts.pool_hits + counts.pool_misses, 8);
     assert_eq!(again[..3], ids[..3], "those that came back");
     assert!(!ids.contains(&again[3]), "the one that may not");
 }
@@ -184,12 +186,12 @@ fn sum_in_waves(gpu: &Gpu, brought: HostData) -> Job {
 #[tokio::test]
 async fn a_wave_that_cannot_be_packed_fails_the_run_and_does_no_harm() {
     let gpu = gpu_or_return!();
-    let before = gpu.0.pool.counts().live_bytes;
+    let before = gpu.0.memory.pool.counts().live_bytes;
     for _ in 0..3 {
         let error = gpu.run(sum_in_waves(&gpu, host(&[1_u32; 99]))).await.err().unwrap();
         assert!(error.to_string().contains("the data of an upload has another length"), "{error}");
     }
-    until(|| gpu.0.pool.counts().live_bytes == before).await;
+    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
     let run = soon(gpu.run(sum_in_waves(&gpu, host(&[7_u32; 100])))).await.unwrap();
     assert_eq!(run.read::<u32>(0), (8..108).collect::<Vec<u32>>());
     assert_eq!((run.counts.uploads, run.counts.submits, run.counts.downloads), (2, 2, 1));
@@ -211,5 +213,5 @@ async fn a_device_that_is_lost_between_waves_is_an_error() {
     let job = sum_in_waves(&gpu, Arc::new(Fatal(gpu.clone(), vec![0; 400])));
     let error = soon(gpu.run(job)).await.err().unwrap();
     assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
-    until(|| gpu.0.pool.counts().live_bytes == 0).await;
+    until(|| gpu.0.memory.pool.counts().live_bytes == 0).await;
 }

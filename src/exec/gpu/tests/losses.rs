@@ -4,11 +4,9 @@ use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
-use super::driver::health::{is_dead, ours};
 use super::failures::stray;
-use super::submit::job::Launched;
 use super::*;
-use crate::error::Error;
+use crate::exec::gpu::driver::Calls;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_device_fails_every_call_and_none_hangs() {
@@ -17,7 +15,7 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
     let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
     let flights: Vec<_> =
         (0..8).map(|_| tokio::spawn(gpu.run(adder_job(&program, &[1; 50_000])))).collect();
-    gpu.0.device.destroy();
+    gpu.0.driver.raw().0.destroy();
     for flight in flights {
         // Those that were submitted before may have finished.
         if let Err(error) = soon(flight).await.unwrap() {
@@ -44,7 +42,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
         let gpu = gpu_or_return!();
         if stage == "opened" {
             // Nobody knows yet.
-            gpu.0.device.destroy();
+            gpu.0.driver.raw().0.destroy();
         }
         let program = adder(&gpu, 70_000, 3);
         let job = adder_job(&program, &[4; 70_000]);
@@ -55,7 +53,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
             lost(soon(gpu.run(job)).await.err().unwrap());
             continue;
         }
-        let encoded = gpu.0.prepare(&job, None).unwrap();
+        let encoded = gpu.0.encode_here(&job).unwrap();
         if stage == "encoded" {
             gpu.destroy();
         }
@@ -108,7 +106,7 @@ async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error()
 /// Has `call` called when the device is polled next. What is returned is to be held until then.
 fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
     let class = Class { kind: Kind::Readback, size: 256 };
-    let lease = gpu.0.pool.create(&gpu.0.device, class).unwrap();
+    let lease = gpu.0.memory.pool.create(&gpu.0.driver, class).unwrap();
     lease.set_reusable(false);
     lease.buffer.map_async(wgpu::MapMode::Read, .., move |_| call());
     lease
@@ -131,14 +129,14 @@ fn polled_once_read(run: GpuRun, told: &mpsc::Receiver<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let gpu = gpu_or_return!();
-    let ask = |shared: &Shared| shared.health.lost(&shared.device, "asked").to_string();
+    let ask = |engine: &Engine| engine.driver.lost("asked").to_string();
     let (sender, told) = mpsc::channel();
-    let shared = Arc::clone(&gpu.0);
-    let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&shared))));
-    gpu.0.device.destroy();
+    let engine = Arc::clone(&gpu.0);
+    let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&engine))));
+    gpu.0.driver.raw().0.destroy();
     let asking = (0..8).map(|_| {
-        let shared = Arc::clone(&gpu.0);
-        std::thread::spawn(move || ask(&shared))
+        let engine = Arc::clone(&gpu.0);
+        std::thread::spawn(move || ask(&engine))
     });
     let mut answers: Vec<_> =
         asking.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect();
@@ -149,14 +147,14 @@ async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
 #[tokio::test]
 async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
     let gpu = gpu_or_return!();
-    let check = |shared: &Shared| shared.health.check(&shared.device);
-    let shared = Arc::clone(&gpu.0);
-    let _held = at_next_poll(&gpu, move || drop(check(&shared)));
-    ours(|| stray(&gpu));
-    gpu.0.device.destroy();
+    let check = |engine: &Engine| engine.driver.check_errors();
+    let engine = Arc::clone(&gpu.0);
+    let _held = at_next_poll(&gpu, move || drop(check(&engine)));
+    Driver::unscoped(|| stray(&gpu));
+    gpu.0.driver.raw().0.destroy();
     let (sender, told) = mpsc::channel();
-    let shared = Arc::clone(&gpu.0);
-    std::thread::spawn(move || sender.send(check(&shared)));
+    let engine = Arc::clone(&gpu.0);
+    std::thread::spawn(move || sender.send(check(&engine)));
     let checked = told.recv_timeout(Duration::from_secs(20)).expect("an answer");
     assert!(matches!(checked, Err(DeviceError::Lost { .. })), "{checked:?}");
 }
@@ -170,8 +168,8 @@ async fn results_may_be_read_after_the_device_is_lost() {
     let (_held, told) = told_of_next_poll(&gpu);
     gpu.destroy();
     gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
-    gpu.0.health.lost(&gpu.0.device, "asked");
-    gpu.0.poller.wake();
+    gpu.0.driver.lost("asked");
+    gpu.0.submissions.poller.wake();
     polled_once_read(run, &told);
 }
 
@@ -185,23 +183,26 @@ async fn a_device_is_not_destroyed_while_somebody_submits() {
         begin.send(()).unwrap();
         _ = ended.recv();
     });
-    let shared = Arc::clone(&gpu.0);
-    let submit = move || shared.health.submit(&shared.queue, shared.encoder().finish()).map(drop);
-    let submitting = std::thread::spawn(submit);
+    let engine = Arc::clone(&gpu.0);
+    let submit = |engine: &Engine| {
+        let submit = |calls: &Calls<'_>| calls.submit(calls.encoder().finish()).map(drop);
+        engine.driver.lasting(|| "submitting nothing".into(), submit)
+    };
+    let submitting = std::thread::spawn(move || submit(&engine));
     begun.recv_timeout(Duration::from_secs(20)).expect("wgpu polls for who submits");
     let (lost, destroyed) = (gpu.clone(), Instant::now());
     let destroying = std::thread::spawn(move || lost.destroy());
-    until(|| gpu.0.health.is_lost()).await;
+    until(|| gpu.0.driver.is_lost()).await;
     std::thread::sleep(Duration::from_millis(50));
-    let is_dead_already = is_dead(&gpu.0.device);
+    let is_dead_already = gpu.0.driver.is_dead();
     // It waits for a second, which may pass here where other tests have the cores.
     let is_early = destroyed.elapsed() < Duration::from_millis(900);
     assert!(!(is_early && is_dead_already), "destroyed while somebody submits");
     end.send(()).unwrap();
     submitting.join().unwrap().unwrap();
     destroying.join().unwrap();
-    assert!(is_dead(&gpu.0.device));
-    let late = gpu.0.health.submit(&gpu.0.queue, gpu.0.encoder().finish()).map(drop);
+    assert!(gpu.0.driver.is_dead());
+    let late = submit(&gpu.0);
     assert!(matches!(late, Err(DeviceError::Lost { .. })), "{late:?}");
 }
 
@@ -220,9 +221,9 @@ async fn a_lost_device_calls_back_when_the_results_that_outlive_it_were_read() {
 #[tokio::test]
 async fn results_may_be_read_after_the_next_user_has_lost_the_device() {
     let choice = AdapterChoice::best(None, true);
-    let opened = driver::adapter::open(&choice, wgpu::Features::empty()).await;
+    let opened = Driver::open(&choice, wgpu::Features::empty()).await;
     let Some(opened) = found(opened) else { return };
-    let user = || Gpu::new(opened.clone(), false, None).unwrap();
+    let user = || Gpu::new(opened.shared_with_another(), None).unwrap();
     let first = user();
     let run = first.run(adder_job(&adder(&first, 70_000, 3), &[4; 70_000])).await.unwrap();
     drop(first);
@@ -235,11 +236,11 @@ async fn results_may_be_read_after_the_next_user_has_lost_the_device() {
 /// As with executors that poll where they are woken.
 #[tokio::test]
 async fn who_is_woken_by_a_loss_may_call_the_poller_at_once() {
-    struct Calls(Arc<Shared>, mpsc::Sender<()>);
+    struct Calls(Arc<Engine>, mpsc::Sender<()>);
 
     impl Wake for Calls {
         fn wake(self: Arc<Self>) {
-            self.0.poller.wake();
+            self.0.submissions.poller.wake();
             _ = self.1.send(());
         }
     }
@@ -247,12 +248,12 @@ async fn who_is_woken_by_a_loss_may_call_the_poller_at_once() {
     let gpu = gpu_or_return!();
     let (sender, told) = mpsc::channel();
     let waker = Waker::from(Arc::new(Calls(Arc::clone(&gpu.0), sender)));
-    let _busy = gpu.0.gather.hold();
+    let _busy = gpu.0.submissions.coalescer.hold();
     let job = adder_job(&adder(&gpu, 100, 1), &[1; 100]);
-    let prepared = gpu.0.prepare(&job, None).unwrap();
+    let prepared = gpu.0.encode_here(&job).unwrap();
     let mut landing = Box::pin(gpu.0.submit(&job, prepared).unwrap().flight.unwrap().land());
     assert!(landing.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    assert_eq!(gpu.0.gather.waiting(), 1);
+    assert_eq!(gpu.0.submissions.coalescer.pending(), 1);
     gpu.destroy();
     told.recv_timeout(Duration::from_secs(20)).expect("the poller's thread went on");
     let error = soon(landing).await.err().unwrap();

@@ -8,7 +8,6 @@ macro_rules! gpu_or_return {
     }};
 }
 
-mod ahead;
 mod coalesce;
 mod disk;
 mod failures;
@@ -28,6 +27,10 @@ use crate::base::trace::Timeline;
 use crate::codegen::{Binding, BufferRef, Dispatch};
 use crate::cost::Backend;
 use crate::exec::budget::Permit;
+use crate::exec::gpu::memory::pool::{Class, Kind, Lease};
+use crate::exec::gpu::submit::flight::Launched;
+use crate::exec::gpu::submit::request::Request;
+use crate::exec::gpu::submit::run::Encoded;
 use crate::exec::threads;
 use crate::graph::NodeId;
 use crate::plan::{Home, Plan, Value, ValueId};
@@ -152,6 +155,21 @@ fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
         residents: Vec::new(),
         permit: Permit::default(),
         timeline: Timeline::default(),
+    }
+}
+
+impl Engine {
+    /// Submits a run from this thread, which may allocate.
+    fn launch_here(self: &Arc<Self>, job: &Job) -> Result<Launched, Error> {
+        let encoded = self.encode_here(job)?;
+        self.submit(job, encoded)
+    }
+
+    /// Encodes a run on this thread, which may allocate.
+    fn encode_here(&self, job: &Job) -> Result<Encoded, Error> {
+        let request = Request::new(&self.memory, self.driver.limits(), job)?;
+        let found = request.find(&self.memory);
+        self.driver.call(|| self.encode(job, request.lease(&self.memory, job, found)?))
     }
 }
 

@@ -1,5 +1,7 @@
-//! How deep a source nests where naga knows no limit: it follows what is chained in an expression, and the branches of
-//! an `if`, by calls of itself, and a stack that overflows ends the process.
+//! The depth of a source's nesting.
+//!
+//! Quirk of naga: it follows chained operators of an expression, and the branches of an `if`, by recursion without a limit,
+//! and a stack that overflows ends the process. Tests: below, `tests/own_kernels.rs`.
 
 use std::mem;
 
@@ -34,7 +36,7 @@ pub(super) fn check(source: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// What is open where the reader stands.
+/// The nesting at the position of the reader.
 #[derive(Default)]
 struct Depth {
     /// The one that is read.
@@ -53,7 +55,7 @@ struct Depth {
     is_after_block: bool,
 }
 
-/// What stands between commas of a parenthesis, or outside of all.
+/// The text between two commas of a parenthesis, or outside of all.
 #[derive(Default)]
 struct List {
     operators: usize,

@@ -1,0 +1,95 @@
+//! The calls of wgpu that runs and compilers make.
+
+use super::driver_lock;
+use super::opened::Opened;
+use crate::error::DeviceError;
+
+/// Calls of one device, between the beginning and the end of an error scope. Their errors are found where the scope ends.
+pub(crate) struct Calls<'a>(pub(super) &'a Opened);
+
+impl Calls<'_> {
+    pub fn create_buffer(&self, descriptor: &wgpu::BufferDescriptor<'_>) -> wgpu::Buffer {
+        self.0.device.create_buffer(descriptor)
+    }
+
+    pub fn create_query_set(&self, descriptor: &wgpu::QuerySetDescriptor<'_>) -> wgpu::QuerySet {
+        self.0.device.create_query_set(descriptor)
+    }
+
+    pub fn create_bind_group(&self, descriptor: &wgpu::BindGroupDescriptor<'_>) -> wgpu::BindGroup {
+        self.0.device.create_bind_group(descriptor)
+    }
+
+    pub fn create_bind_group_layout(
+        &self,
+        descriptor: &wgpu::BindGroupLayoutDescriptor<'_>,
+    ) -> wgpu::BindGroupLayout {
+        self.0.device.create_bind_group_layout(descriptor)
+    }
+
+    pub fn create_pipeline_layout(
+        &self,
+        descriptor: &wgpu::PipelineLayoutDescriptor<'_>,
+    ) -> wgpu::PipelineLayout {
+        self.0.device.create_pipeline_layout(descriptor)
+    }
+
+    pub fn create_shader_module(
+        &self,
+        descriptor: wgpu::ShaderModuleDescriptor<'_>,
+    ) -> wgpu::ShaderModule {
+        self.0.device.create_shader_module(descriptor)
+    }
+
+    /// A module that is compiled without checks of indices, divisions and loops.
+    ///
+    /// # Safety
+    /// As for [`create_shader_module_trusted`](wgpu::Device::create_shader_module_trusted): the kernels index in range,
+    /// divide by nothing that is 0 and end their loops.
+    pub unsafe fn create_unchecked_shader_module(
+        &self,
+        descriptor: wgpu::ShaderModuleDescriptor<'_>,
+    ) -> wgpu::ShaderModule {
+        // SAFETY: the caller keeps to it.
+        unsafe {
+            let checks = wgpu::ShaderRuntimeChecks::unchecked();
+            self.0.device.create_shader_module_trusted(descriptor, checks)
+        }
+    }
+
+    /// # Safety
+    /// As for [`create_pipeline_cache`](wgpu::Device::create_pipeline_cache): the data comes from
+    /// [`get_data`](wgpu::PipelineCache::get_data) on the same adapter, driver and backend.
+    pub unsafe fn create_pipeline_cache(
+        &self,
+        descriptor: &wgpu::PipelineCacheDescriptor<'_>,
+    ) -> wgpu::PipelineCache {
+        // SAFETY: the caller keeps to it.
+        unsafe { self.0.device.create_pipeline_cache(descriptor) }
+    }
+
+    /// The driver compiles the pipeline here: a long call.
+    pub fn create_compute_pipeline(
+        &self,
+        descriptor: &wgpu::ComputePipelineDescriptor<'_>,
+    ) -> wgpu::ComputePipeline {
+        let _long = driver_lock::long();
+        self.0.device.create_compute_pipeline(descriptor)
+    }
+
+    pub fn encoder(&self) -> wgpu::CommandEncoder {
+        let descriptor = wgpu::CommandEncoderDescriptor { label: Some("onetrip") };
+        self.0.device.create_command_encoder(&descriptor)
+    }
+
+    /// Submits `commands`.
+    ///
+    /// # Errors
+    /// If the device is known to be lost.
+    pub fn submit(
+        &self,
+        commands: wgpu::CommandBuffer,
+    ) -> Result<wgpu::SubmissionIndex, DeviceError> {
+        self.0.health.submit(&self.0.queue, commands)
+    }
+}

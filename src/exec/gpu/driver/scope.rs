@@ -1,0 +1,70 @@
+//! Error scopes: every error of a group of calls becomes one error of this crate.
+//!
+//! Quirk: calls of wgpu return no `Result`; an error outside all scopes goes to a handler of the device. In a browser the
+//! errors of a scope come later, so the handler reports them there. Test: `exec/gpu/tests/failures.rs`.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use super::opened::Opened;
+use crate::error::DeviceError;
+
+/// Catches every error of the calls on this thread between `open` and `close`.
+///
+/// Scopes close in the reverse order of opening; so the fields are declared, for when this is dropped.
+pub(crate) struct Scope<'a> {
+    internal: wgpu::ErrorScopeGuard,
+    validation: wgpu::ErrorScopeGuard,
+    memory: wgpu::ErrorScopeGuard,
+    opened: &'a Opened,
+}
+
+impl<'a> Scope<'a> {
+    pub fn open(opened: &'a Opened) -> Self {
+        let device = &opened.device;
+        let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
+        Self { internal, validation, memory, opened }
+    }
+
+    /// The first error since `open`, or an earlier one that is not reported yet, as an error of `doing`.
+    ///
+    /// # Errors
+    /// If a call was refused, or the device is lost.
+    pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
+        let Opened { device, health, .. } = self.opened;
+        self.close_alone(doing)?;
+        health.check(device)
+    }
+
+    /// As [`close`](Self::close), but leaves an earlier error to the next check: the calls since `open` cannot be undone.
+    ///
+    /// # Errors
+    /// If a call was refused, or the device is lost.
+    pub fn close_alone(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
+        let Opened { device, health, .. } = self.opened;
+        let internal = ready(self.internal.pop());
+        let validation = ready(self.validation.pop());
+        let memory = ready(self.memory.pop());
+        match memory.or(validation).or(internal) {
+            None => health.check_loss(),
+            Some(wgpu::Error::OutOfMemory { .. }) => {
+                Err(DeviceError::OutOfMemory { doing: doing() })
+            }
+            Some(error) => {
+                health.probe(device)?;
+                Err(DeviceError::Refused { doing: doing(), reason: error.to_string() })
+            }
+        }
+    }
+}
+
+/// The value of a future that is ready at once, as that of a popped scope is outside browsers.
+pub(super) fn ready<T>(future: impl Future<Output = Option<T>>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => None,
+    }
+}

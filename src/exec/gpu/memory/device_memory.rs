@@ -1,0 +1,125 @@
+//! The memory of a device: blocks from the pool, new ones if need be, and the bind groups made of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::bind_groups::{self, BindGroups};
+use super::buffer::DeviceBuffer;
+use super::convert::Storage;
+use super::pool::{Class, Kind, Lease, Pool};
+use super::sizes::size_class;
+use crate::base::dtype::DType;
+use crate::error::DeviceError;
+use crate::exec::gpu::counts::GpuCounts;
+use crate::exec::gpu::driver::Driver;
+
+/// The pool and the bind groups of one device.
+pub(crate) struct DeviceMemory {
+    driver: Arc<Driver>,
+    pub pool: Arc<Pool>,
+    pub groups: BindGroups,
+}
+
+/// A block for each of some classes, where one was idle.
+pub(crate) type Found = SmallVec<[Option<Lease>; 8]>;
+
+impl DeviceMemory {
+    pub fn new(driver: Arc<Driver>) -> Self {
+        let pool = Pool::new(driver.status());
+        Self { driver, pool, groups: BindGroups::default() }
+    }
+
+    /// The class of buffers for `bytes`.
+    ///
+    /// # Errors
+    /// If no buffer is so large.
+    pub fn class(&self, kind: Kind, bytes: u64) -> Result<Class, DeviceError> {
+        let info = self.driver.info();
+        let limit = match kind {
+            Kind::Storage => info.binding_bytes,
+            Kind::Params | Kind::Staging | Kind::Readback => info.buffer_bytes,
+        };
+        let size = size_class(bytes, limit).ok_or_else(|| DeviceError::OutOfMemory {
+            doing: format!("allocating {bytes} bytes in one buffer, which holds at most {limit}"),
+        })?;
+        Ok(Class { kind, size })
+    }
+
+    /// Room for a value on the device.
+    pub fn class_of(&self, dtype: DType, elements: usize) -> Result<Class, DeviceError> {
+        self.class(Kind::Storage, Storage::of(dtype, self.driver.limits()).bytes(elements))
+    }
+
+    /// A buffer of at least `bytes`, from the pool if it has one.
+    pub fn lease(
+        &self,
+        kind: Kind,
+        bytes: u64,
+        counts: &mut GpuCounts,
+    ) -> Result<Lease, DeviceError> {
+        let class = self.class(kind, bytes)?;
+        let found = self.pool.reuse(std::iter::once(class)).pop().flatten();
+        self.found_or_new(found, class, counts)
+    }
+
+    /// Room for a value, with any contents.
+    pub fn lease_value(
+        &self,
+        dtype: DType,
+        elements: usize,
+        counts: &mut GpuCounts,
+    ) -> Result<DeviceBuffer, DeviceError> {
+        let bytes = Storage::of(dtype, self.driver.limits()).bytes(elements);
+        Ok(DeviceBuffer { dtype, elements, lease: self.lease(Kind::Storage, bytes, counts)? })
+    }
+
+    /// A block of `class`: the one that was `found`, else a new one.
+    pub fn found_or_new(
+        &self,
+        found: Option<Lease>,
+        class: Class,
+        counts: &mut GpuCounts,
+    ) -> Result<Lease, DeviceError> {
+        if let Some(lease) = found {
+            counts.pool_hits += 1;
+            return Ok(lease);
+        }
+        counts.pool_misses += 1;
+        match self.pool.create(&self.driver, class) {
+            Err(DeviceError::OutOfMemory { .. }) => {
+                self.free_idle();
+                self.pool.create(&self.driver, class)
+            }
+            created => created,
+        }
+    }
+
+    /// Gives idle memory back to the driver.
+    pub fn free_idle(&self) {
+        self.pool.trim();
+        drop(self.groups_of_freed());
+        // Bind groups that other threads have forgotten hold memory too.
+        Driver::catch_up(Duration::from_millis(100));
+        let _ = self.driver.poll(wgpu::PollType::Poll);
+    }
+
+    /// Frees the blocks that were not lent since the last call.
+    pub fn sweep(&self) {
+        self.pool.sweep();
+        drop(self.groups_of_freed());
+        let _ = self.driver.poll(wgpu::PollType::Poll);
+    }
+
+    /// Has the bind groups of freed blocks dropped elsewhere.
+    pub fn release_freed(&self) {
+        bind_groups::release(self.groups_of_freed());
+    }
+
+    /// The bind groups of freed blocks, which keep the memory of these alive.
+    fn groups_of_freed(&self) -> Vec<wgpu::BindGroup> {
+        let freed = self.pool.freed();
+        if freed.is_empty() { Vec::new() } else { self.groups.forget(&freed) }
+    }
+}

@@ -1,0 +1,155 @@
+//! The buffers that a run needs, known from its plan before it touches any data. So the thread of the caller can tell
+//! whether all of them lie idle, and leaves the run to another thread if one must be allocated.
+//!
+//! Quirk: drivers take milliseconds to allocate: 42 ms in one call after a loss, with NVIDIA 580.159.04 on an H200. Test:
+//! `exec/gpu/tests/runs.rs`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::buffers::RunBuffers;
+use super::job::Job;
+use super::readback::{Output, Source};
+use super::stage::{self, Load};
+use crate::cost::Limits;
+use crate::error::{DeviceError, Error};
+use crate::exec::gpu::counts::GpuCounts;
+use crate::exec::gpu::memory::buffer::DeviceBuffer;
+use crate::exec::gpu::memory::convert::Storage;
+use crate::exec::gpu::memory::pool::{Class, Kind, Lease};
+use crate::exec::gpu::memory::{DeviceMemory, Found};
+use crate::plan::Home;
+
+/// The classes of the buffers of one run.
+pub(crate) struct Request {
+    /// The slots, then the buffer of failures.
+    slots: Vec<Class>,
+    has_failures: bool,
+    kept: Vec<Class>,
+    /// `None` for a run in waves too: each wave leases its own.
+    staging: Option<Class>,
+    readback: Option<(Class, u64)>,
+    /// The bytes of all outputs, with which the readback begins.
+    output_bytes: u64,
+}
+
+/// The buffers of one run, and the places of its results.
+pub(crate) struct Leased {
+    pub buffers: RunBuffers,
+    pub staging: Option<Lease>,
+    /// With the bytes to map.
+    pub readback: Option<(Lease, u64)>,
+    /// The bytes of the readback that tell failures.
+    pub failures: Range<usize>,
+    pub counts: GpuCounts,
+}
+
+impl Request {
+    /// # Errors
+    /// If a buffer would be larger than the device allows.
+    pub fn new(memory: &DeviceMemory, limits: &Limits, job: &Job) -> Result<Self, DeviceError> {
+        let plan = &job.plan;
+        let failures = 4 * plan.sites.len() as u64;
+        let sizes = plan.slots.iter().copied().chain((failures > 0).then_some(failures));
+        let slots =
+            sizes.map(|bytes| memory.class(Kind::Storage, bytes)).collect::<Result<_, _>>()?;
+        let kept = plan.keeps.iter().map(|id| {
+            let value = job.value(id.index())?;
+            memory.class_of(value.dtype, value.shape.elements())
+        });
+        let kept = kept.collect::<Result<_, _>>()?;
+        let capacity =
+            if job.is_in_waves() { 0 } else { stage::capacity(job, Load::Whole, limits) };
+        let class = |kind, bytes| match bytes {
+            0 => Ok(None),
+            bytes => memory.class(kind, bytes).map(Some),
+        };
+        let output_bytes = output_bytes(job, limits)?;
+        let bytes_down = output_bytes + failures;
+        Ok(Self {
+            slots,
+            has_failures: failures > 0,
+            kept,
+            staging: class(Kind::Staging, capacity)?,
+            readback: class(Kind::Readback, bytes_down)?.map(|class| (class, bytes_down)),
+            output_bytes,
+        })
+    }
+
+    /// All classes, in the order in which they are leased.
+    fn classes(&self) -> impl Iterator<Item = Class> {
+        let slots = self.slots.iter().chain(&self.kept).copied();
+        slots.chain(self.staging).chain(self.readback.map(|(class, _)| class))
+    }
+
+    /// The buffers that lie idle, each in the place of its class.
+    pub fn find(&self, memory: &DeviceMemory) -> Found {
+        memory.pool.reuse(self.classes())
+    }
+
+    /// The buffers of the run: those that were `found`, and new ones.
+    pub fn lease(
+        self,
+        memory: &DeviceMemory,
+        job: &Job,
+        found: Found,
+    ) -> Result<Leased, DeviceError> {
+        let mut counts = GpuCounts::default();
+        let mut found = found.into_iter();
+        let mut lease = |class| memory.found_or_new(found.next().flatten(), class, &mut counts);
+        let mut slots: Vec<Lease> =
+            self.slots.iter().map(|&class| lease(class)).collect::<Result<_, _>>()?;
+        let failures = if self.has_failures { slots.pop() } else { None };
+        let mut kept = Vec::with_capacity(self.kept.len());
+        for (&class, id) in self.kept.iter().zip(&job.plan.keeps) {
+            let value = job.value(id.index())?;
+            let (dtype, elements) = (value.dtype, value.shape.elements());
+            kept.push(Arc::new(DeviceBuffer { dtype, elements, lease: lease(class)? }));
+        }
+        let staging = self.staging.map(&mut lease).transpose()?;
+        let readback = match self.readback {
+            Some((class, bytes)) => Some((lease(class)?, bytes)),
+            None => None,
+        };
+        let residents = job.residents.clone();
+        let start = self.output_bytes as usize;
+        Ok(Leased {
+            buffers: RunBuffers { slots, failures, kept, residents },
+            staging,
+            readback,
+            failures: start..start + 4 * job.plan.sites.len(),
+            counts,
+        })
+    }
+}
+
+/// The bytes of all outputs that come from the device.
+fn output_bytes(job: &Job, limits: &Limits) -> Result<u64, DeviceError> {
+    let mut bytes = 0;
+    for id in &job.plan.downloads {
+        let value = job.value(id.index())?;
+        if !matches!(value.home, Home::Upload { slot: None, .. }) {
+            bytes += Storage::of(value.dtype, limits).bytes(value.shape.elements());
+        }
+    }
+    Ok(bytes)
+}
+
+/// The places of the outputs, one after the other in the readback, or on the host.
+pub(crate) fn outputs(job: &Job, limits: &Limits) -> Result<Vec<Output>, Error> {
+    let mut outputs = Vec::with_capacity(job.plan.downloads.len());
+    let mut bytes = 0;
+    for id in &job.plan.downloads {
+        let value = job.value(id.index())?;
+        let (storage, elements) = (Storage::of(value.dtype, limits), value.shape.elements());
+        let source = if let Home::Upload { input, slot: None } = value.home {
+            Source::Host(Arc::clone(job.host_data(value, input)?))
+        } else {
+            let start = bytes;
+            bytes += storage.bytes(elements);
+            Source::Device(start as usize)
+        };
+        outputs.push(Output { dtype: value.dtype, elements, storage, source });
+    }
+    Ok(outputs)
+}

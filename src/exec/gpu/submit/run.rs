@@ -1,0 +1,190 @@
+//! One run: lease its buffers, pack the uploads, encode, submit, wait.
+
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
+
+use super::coalesce::Coalescer;
+use super::encode::Encode;
+use super::engine::Engine;
+use super::flight::{Flight, Launched};
+use super::job::Job;
+use super::mapped_after::MappedAfter;
+use super::readback::{GpuRun, Output};
+use super::record::{Script, record};
+use super::request::{Leased, Request, outputs};
+use super::stage::Load;
+use super::stamps::Stamps;
+use crate::base::clock::{Stopwatch, nanoseconds};
+use crate::base::trace::{Timeline, stage};
+use crate::error::{DeviceError, Error};
+use crate::exec::gpu::compile::kernels::Kernels;
+use crate::exec::gpu::counts::GpuCounts;
+use crate::exec::gpu::driver::{Calls, Driver};
+use crate::exec::gpu::memory::Found;
+use crate::exec::gpu::memory::buffer::DeviceBuffer;
+use crate::exec::gpu::memory::pool::Lease;
+use crate::exec::memory::LARGE;
+use crate::exec::threads::off_thread;
+
+/// A run that only has to be submitted.
+pub(crate) struct Encoded {
+    work: Work,
+    kept: Vec<Arc<DeviceBuffer>>,
+    outputs: Vec<Output>,
+    failures: Range<usize>,
+    counts: GpuCounts,
+}
+
+enum Work {
+    /// There is nothing to submit.
+    Nothing,
+    /// The run may be recorded with others.
+    Script(Script),
+    /// The run is submitted alone.
+    Recorded(Recorded),
+}
+
+/// The commands of one run, with the buffers that must exist until they are submitted.
+struct Recorded {
+    commands: wgpu::CommandBuffer,
+    mapped_after: MappedAfter,
+    slots: Vec<Lease>,
+}
+
+impl Launched {
+    /// Waits for the end of the run, and returns it with its results.
+    pub async fn land(self, kernels: &Kernels, timeline: &Timeline) -> Result<GpuRun, Error> {
+        let Self { flight, mut run } = self;
+        if let Some(mut flight) = flight {
+            let (completion, running) = (flight.completion(), Stopwatch::started());
+            flight.expect(kernels.expected_time());
+            let landed = stage!(timeline, "compute").over(pin!(flight.land())).await;
+            run.counts.shared = completion.is_shared().into();
+            run.readback = landed?.map(Arc::new);
+            if run.counts.shared == 0 {
+                kernels.note_time(nanoseconds(running.total()));
+            }
+        }
+        run.find_failure();
+        Ok(run)
+    }
+}
+
+impl Engine {
+    /// Runs a plan.
+    ///
+    /// Small uploads are packed when the future is first polled. Large ones are packed on another thread from then on, and
+    /// so are those of a run for which memory must be allocated. While a driver makes a long call, another thread packs
+    /// and submits small ones. Dropping the future leaves out a run that is not submitted yet, and cancels no other.
+    pub fn run(
+        self: &Arc<Self>,
+        job: Job,
+    ) -> impl Future<Output = Result<GpuRun, Error>> + Send + 'static + use<> {
+        let engine = Arc::clone(self);
+        async move {
+            let (kernels, timeline) = (Arc::clone(&job.kernels), job.timeline.clone());
+            let request = Request::new(&engine.memory, engine.driver.limits(), &job)?;
+            let found = request.find(&engine.memory);
+            let allocates = found.iter().any(Option::is_none);
+            let is_large = job.plan.bytes_up >= LARGE as u64;
+            let launch = move || engine.launch(&job, request, found);
+            let launched = if allocates || is_large {
+                off_thread(launch).await?
+            } else {
+                Driver::short(launch).await?
+            };
+            launched.land(&kernels, &timeline).await
+        }
+    }
+
+    /// Submits a run that leases the buffers `found`, and new ones.
+    fn launch(
+        self: &Arc<Self>,
+        job: &Job,
+        request: Request,
+        found: Found,
+    ) -> Result<Launched, Error> {
+        self.driver.call(|| {
+            self.memory.release_freed();
+            let leased = request.lease(&self.memory, job, found)?;
+            if job.is_in_waves() {
+                return self.launch_in_waves(job, leased);
+            }
+            let encoded = self.encode(job, leased)?;
+            stage!(job.timeline, "submit").of(|| self.submit(job, encoded))
+        })
+    }
+
+    /// Packs the uploads of a run and encodes it.
+    pub fn encode(&self, job: &Job, leased: Leased) -> Result<Encoded, Error> {
+        let Leased { buffers, staging, readback, failures, mut counts } = leased;
+        let (staging, copies) = self.bring(job, &buffers, Load::Whole, staging, &mut counts)?;
+        let outputs = outputs(job, self.driver.limits())?;
+        let mapped_after = MappedAfter { staging, readback };
+        let kept = buffers.kept.clone();
+        let dispatches = job.kernels.dispatches.len();
+        if dispatches == 0 && mapped_after.leases().next().is_none() {
+            let work = Work::Nothing;
+            return Ok(Encoded { work, kept, outputs, failures, counts });
+        }
+        let encode = Encode { engine: self, job, buffers };
+        let encoding = stage!(job.timeline, "encode", kernels = dispatches);
+        let doing = || job.kernels.doing();
+        let work = encoding.of(|| {
+            self.driver.checked(doing, |calls| {
+                let script = encode.script(calls, &mut counts, mapped_after, copies, &outputs)?;
+                counts.submits = 1;
+                // Runs that are submitted together must not write what others read, as kept values may be.
+                let is_alone = !kept.is_empty() || job.timeline.is_kept();
+                if is_alone || !Coalescer::takes(&script) {
+                    self.record(calls, job, script).map(Work::Recorded)
+                } else {
+                    Ok(Work::Script(script))
+                }
+            })
+        });
+        let work = work.inspect_err(|_: &DeviceError| self.memory.groups.clear())?;
+        Ok(Encoded { work, kept, outputs, failures, counts })
+    }
+
+    fn record(
+        &self,
+        calls: &Calls<'_>,
+        job: &Job,
+        script: Script,
+    ) -> Result<Recorded, DeviceError> {
+        let dispatches = job.kernels.dispatches.len();
+        let timed = job.timeline.is_kept();
+        let stamps = if timed { Stamps::new(&self.driver, dispatches)? } else { None };
+        let mut encoder = calls.encoder();
+        record(&mut encoder, &[&script], stamps.as_ref());
+        if let Some(stamps) = stamps {
+            stamps.collect(&mut encoder, &job.timeline);
+        }
+        let Script { mapped_after, buffers, .. } = script;
+        Ok(Recorded { commands: encoder.finish(), mapped_after, slots: buffers.into_slots() })
+    }
+
+    /// Submits a run.
+    pub fn submit(self: &Arc<Self>, job: &Job, encoded: Encoded) -> Result<Launched, Error> {
+        let Encoded { work, kept, outputs, failures, counts } = encoded;
+        let submitted = match work {
+            Work::Nothing => None,
+            Work::Script(script) => Some(self.submissions.enter(script, self.hold(&job.permit)?)),
+            Work::Recorded(recorded) => {
+                let Recorded { commands, mapped_after, slots } = recorded;
+                let held = self.hold(&job.permit)?;
+                let doing = || job.kernels.doing();
+                let submitted = self.submissions.submit(doing, commands, mapped_after, held);
+                Lease::return_all(slots);
+                let submitted = submitted.inspect_err(|_| self.memory.groups.clear())?;
+                job.kernels.note_submission();
+                Some(submitted)
+            }
+        };
+        let flight = submitted.map(|submitted| Flight::new(self, submitted));
+        let run = GpuRun { readback: None, outputs, failures, failed: None, kept, counts };
+        Ok(Launched { flight, run })
+    }
+}
