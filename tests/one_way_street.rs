@@ -66,6 +66,17 @@ const LANES: &[(&str, &[&[&str]])] = &[
     ),
 ];
 
+/// The streets inside of folders of a stage.
+const ROOMS: &[(&str, &[&[&str]])] =
+    &[("exec/gpu", &[&["counts"], &["driver"], &["memory"], &["compile"], &["submit"]])];
+
+/// Folders in which no files import each other in a circle. A `mod.rs` may name all of its folder.
+const WITHOUT_CIRCLES: &[&str] = &["exec/gpu"];
+
+/// Items of foreign crates that one layer owns, and the files that share them with the user.
+const OWNED: &[(&str, &[&str], &[&str])] =
+    &[("wgpu", &["Device", "Queue"], &["exec/gpu/driver", "device/sharing"])];
+
 /// Where a foreign crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
     ("wgpu", &["exec/gpu", "device/sharing", "batch/sharing"]),
@@ -164,6 +175,8 @@ fn offences(file: &str, source: &str, exports: &[(Vec<String>, Vec<String>)]) ->
         if let Some((_, places)) = PLACES.iter().find(|(krate, _)| krate == name) {
             if !places.iter().any(|place| is_in(file, place)) {
                 found.push(format!("{file}:{line}: names the crate `{name}`"));
+            } else if let Some(item) = owned_elsewhere(file, &path) {
+                found.push(format!("{file}:{line}: names `{name}::{item}`"));
             }
             continue;
         }
@@ -177,9 +190,74 @@ fn offences(file: &str, source: &str, exports: &[(Vec<String>, Vec<String>)]) ->
             (Some(stage), _) => against("STREET", STREET, here[0], stage),
             (None, _) => None,
         };
+        let offence = offence.or_else(|| against_rooms(&here, target));
         found.extend(offence.map(|offence| format!("{file}:{line}: {offence}")));
     }
     found
+}
+
+/// The item of a foreign crate that `path` names, if another layer than that of `file` owns it; `*` for all items.
+fn owned_elsewhere<'a>(file: &str, path: &'a [String]) -> Option<&'a str> {
+    let item = path.get(1).map_or("*", String::as_str);
+    let is_owned = |(krate, items, places): &&(&str, &[&str], &[&str])| {
+        *krate == path[0]
+            && (item == "*" || items.contains(&item))
+            && !places.iter().any(|place| is_in(file, place))
+    };
+    OWNED.iter().find(is_owned).map(|_| item)
+}
+
+/// What is wrong with the file `here` naming `target` in the same folder of rooms, if anything is. The folder's own
+/// `mod.rs` may name all rooms, and items of it are none.
+fn against_rooms(here: &[&str], target: &[String]) -> Option<String> {
+    ROOMS.iter().find_map(|(folder, rooms)| {
+        let folder: Vec<&str> = folder.split('/').collect();
+        let (here, target) = (here.strip_prefix(&folder[..])?, target.get(folder.len()..)?);
+        let (room, other) = (here.first()?, target.first()?);
+        let is_inside = *room == "mod" || room == other || other.starts_with(char::is_uppercase);
+        if is_inside { None } else { against("ROOMS", rooms, room, other) }
+    })
+}
+
+/// The files that `file` of `files` names, without those named `mod.rs`.
+fn named<'a>(file: &str, source: &str, files: &'a [String]) -> Vec<&'a str> {
+    let path_of = |file: &str| file.trim_end_matches(".rs").replace('/', "::");
+    let named = |target: &[String]| {
+        files.iter().find(|other| {
+            let other = path_of(other);
+            let target = target.join("::");
+            target == other || target.starts_with(&(other + "::"))
+        })
+    };
+    let targets = paths(&tokens(source)).into_iter().map(|(_, path)| absolute(file, &path));
+    targets.filter_map(|target| named(&target)).map(String::as_str).collect()
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    collect(&root, &root, &mut files);
+    files.retain(|file| !file.ends_with("/mod.rs"));
+    for folder in WITHOUT_CIRCLES {
+        let files: Vec<String> = files.iter().filter(|file| is_in(file, folder)).cloned().collect();
+        assert!(files.len() > 10, "{folder}: {files:?}");
+        let mut names: Vec<(&str, Vec<&str>)> = files
+            .iter()
+            .map(|file| (file.as_str(), named(file, &read(&root.join(file)), &files)))
+            .map(|(file, named)| (file, named.into_iter().filter(|other| *other != file).collect()))
+            .collect();
+        // Files that name none of those left are in no circle.
+        loop {
+            let left: Vec<&str> = names.iter().map(|(file, _)| *file).collect();
+            let before = names.len();
+            names.retain(|(_, named)| named.iter().any(|other| left.contains(other)));
+            if names.len() == before {
+                break;
+            }
+        }
+        assert!(names.is_empty(), "in a circle, or naming one: {names:#?}");
+    }
 }
 
 /// The street inside of a stage, if the stage has a place and, in it, a street.
@@ -446,16 +524,32 @@ fn the_checker_finds_what_runs_against_the_street() {
         offences("exec/gpu_like.rs", "use wgpu::Device;", &exports),
         ["exec/gpu_like.rs:1: names the crate `wgpu`"]
     );
-    assert_eq!(offences("exec/gpu/pool.rs", "use wgpu::Device;", &exports), [""; 0]);
+    assert_eq!(offences("exec/gpu/driver/open.rs", "use wgpu::Device;", &exports), [""; 0]);
+    assert_eq!(
+        offences(
+            "exec/gpu/memory/pool.rs",
+            "use wgpu::{Buffer, Queue as Q};\nuse wgpu::*;\nuse crate::exec::gpu::{GpuCounts, driver, submit::run};",
+            &exports
+        ),
+        [
+            "exec/gpu/memory/pool.rs:1: names `wgpu::Queue`",
+            "exec/gpu/memory/pool.rs:2: names `wgpu::*`",
+            "exec/gpu/memory/pool.rs:3: `memory` names `submit`",
+        ]
+    );
     assert_eq!(
         offences("exec/memory.rs", "use super::{threads::share, cpu::Tape, HostBuffer};", &exports),
         ["exec/memory.rs:1: `memory` names `cpu`", "exec/memory.rs:1: `memory` names `host`"]
     );
     assert_eq!(
-        offences("exec/gpu/trip.rs", "use crate::exec::{HostBuffer, cpu::run, other};", &exports),
+        offences(
+            "exec/gpu/submit/run.rs",
+            "use crate::exec::{HostBuffer, cpu::run, other};",
+            &exports
+        ),
         [
-            "exec/gpu/trip.rs:1: `gpu` names `cpu`",
-            "exec/gpu/trip.rs:1: `other` has no place in LANES"
+            "exec/gpu/submit/run.rs:1: `gpu` names `cpu`",
+            "exec/gpu/submit/run.rs:1: `other` has no place in LANES"
         ]
     );
     assert_eq!(offences("exec/mod.rs", "use self::gpu::Gpu;", &exports), [""; 0]);

@@ -2,7 +2,7 @@
 
 use super::{Device, DeviceBuilder, Sides};
 use crate::error::Result;
-use crate::exec::gpu::Gpu;
+use crate::exec::gpu::{Driver, Gpu};
 
 /// Sharing with the user's own wgpu code. The version of wgpu is [`onetrip::wgpu`](crate::wgpu).
 impl Device {
@@ -34,13 +34,13 @@ impl Device {
     /// frees the memory that they lie in, views or no views. This crate polls whatever it does not know to be lost.
     #[must_use]
     pub fn wgpu_device(&self) -> Option<wgpu::Device> {
-        self.opened().map(|gpu| gpu.raw().0.clone())
+        self.opened().map(|gpu| gpu.driver().raw().0.clone())
     }
 
     /// The queue of [`wgpu_device`](Self::wgpu_device).
     #[must_use]
     pub fn wgpu_queue(&self) -> Option<wgpu::Queue> {
-        self.opened().map(|gpu| gpu.raw().1.clone())
+        self.opened().map(|gpu| gpu.driver().raw().1.clone())
     }
 }
 
@@ -59,6 +59,7 @@ impl DeviceBuilder {
         queue: wgpu::Queue,
     ) -> Result<Device> {
         let start = self.start(Sides::Gpu)?;
-        Ok(Device::with_gpu(Gpu::adopt(adapter, device, queue)?, Sides::Gpu, start))
+        let driver = Driver::adopt(adapter, device, queue)?;
+        Ok(Device::with_gpu(Gpu::new(driver, None)?, Sides::Gpu, start))
     }
 }

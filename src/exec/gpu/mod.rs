@@ -25,13 +25,12 @@ pub(crate) use compile::custom::{Wrong, check as check_own};
 pub(crate) use compile::kernels::Kernels;
 #[cfg(test)]
 use counts::GpuCounts;
-pub(crate) use driver::{AdapterChoice, GpuInfo};
+pub(crate) use driver::{AdapterChoice, Driver, GpuInfo};
 pub(crate) use memory::buffer::DeviceBuffer;
 pub(crate) use submit::job::{HostData, Job};
 pub(crate) use submit::readback::{Download, GpuRun};
 pub(crate) use submit::resident::{Parts, Patched};
 
-use self::driver::Driver;
 use self::submit::engine::Engine;
 use crate::base::disk_cache::Store;
 use crate::base::dtype::DType;
@@ -101,16 +100,8 @@ impl Gpu {
         Self::new(Driver::open(choice, features).await?, store)
     }
 
-    /// A device that its user opened on `adapter`, and closes.
-    pub fn adopt(
-        adapter: &wgpu::Adapter,
-        device: wgpu::Device,
-        queue: wgpu::Queue,
-    ) -> Result<Self, DeviceError> {
-        Self::new(Driver::adopt(adapter, device, queue)?, None)
-    }
-
-    fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
+    /// A GPU that calls `driver`. Compiled pipelines are kept in `store`.
+    pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
         Ok(Self(janitor::watched(Engine::new(driver, store)?)))
     }
 
@@ -141,9 +132,9 @@ impl Gpu {
         self.0.driver.limits()
     }
 
-    /// The device and the queue, to be shared with the user.
-    pub fn raw(&self) -> (&wgpu::Device, &wgpu::Queue) {
-        self.0.driver.raw()
+    /// The owner of the device and the queue.
+    pub fn driver(&self) -> &Driver {
+        &self.0.driver
     }
 
     /// Fails if the device is lost, even if that was not reported yet.

@@ -10,14 +10,16 @@
 //! Tests: `exec/gpu/tests/losses.rs`, `exec/gpu/tests/failures.rs`, `tests/read_after_loss.rs`.
 
 use std::cell::Cell;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use super::exit_guard;
-use super::scope::ready;
 use crate::base::clock::Stopwatch;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::base::trace::event;
@@ -214,4 +216,12 @@ pub(crate) fn is_dead(device: &wgpu::Device) -> bool {
         mapped_at_creation: true,
     });
     ready(scope.pop()).is_none() && probe.get_mapped_range_mut(..).is_err()
+}
+
+/// The value of a future that is ready at once, as that of a popped scope is outside browsers.
+pub(super) fn ready<T>(future: impl Future<Output = Option<T>>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => None,
+    }
 }

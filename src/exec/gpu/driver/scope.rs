@@ -3,10 +3,7 @@
 //! Quirk: calls of wgpu return no `Result`; an error outside all scopes goes to a handler of the device. In a browser the
 //! errors of a scope come later, so the handler reports them there. Test: `exec/gpu/tests/failures.rs`.
 
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
+use super::health::ready;
 use super::opened::Opened;
 use crate::error::DeviceError;
 
@@ -58,13 +55,5 @@ impl<'a> Scope<'a> {
                 Err(DeviceError::Refused { doing: doing(), reason: error.to_string() })
             }
         }
-    }
-}
-
-/// The value of a future that is ready at once, as that of a popped scope is outside browsers.
-pub(super) fn ready<T>(future: impl Future<Output = Option<T>>) -> Option<T> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => None,
     }
 }
