@@ -406,6 +406,33 @@ fn p_rsqrt(x: f32) -> f32 {
     return select(y, x, p_is_nan(x));
 }
 
+// x² scaled up by 2⁸⁴ and down by 2⁻¹⁴⁸: for each x from 2⁻¹⁰⁵ on, one of them is a normal number, and so are sums of a
+// million. Powers of two change no digit.
+fn p_squares(x: f32) -> vec2<f32> {
+    let y = x * vec2<f32>(0x1p42f, 0x1p-74f);
+    return y * y;
+}
+
+// Two numbers whose product is 1 / √(Σx² / len + epsilon), given the sums of p_squares.
+fn p_rms_scale(squares: vec2<f32>, len: f32, epsilon: f32) -> vec2<f32> {
+    let near = squares.x / len + epsilon * 0x1p84f;
+    let far = squares.y / len + epsilon * 0x1p-74f * 0x1p-74f;
+    if p_is_inf(near) {
+        return vec2<f32>(0x1p-74f, p_rsqrt(far));
+    }
+    return vec2<f32>(0x1p42f, p_rsqrt(near));
+}
+
+// Two numbers whose product is 1 / max(√Σx², epsilon), given the sums of p_squares.
+fn p_norm_scale(squares: vec2<f32>, epsilon: f32) -> vec2<f32> {
+    let near = p_max(sqrt(squares.x), epsilon * 0x1p42f);
+    let far = p_max(sqrt(squares.y), epsilon * 0x1p-74f);
+    if p_is_inf(near) {
+        return vec2<f32>(0x1p-74f, 1f / far);
+    }
+    return vec2<f32>(0x1p42f, 1f / near);
+}
+
 // Drivers multiply by the reciprocal, which past 2^126 is subnormal and may be taken for 0.
 fn p_div(x: f32, y: f32) -> f32 {
     let s = select(1.0, 0.0625, abs(y) > 1e37);

@@ -30,12 +30,12 @@ macro_rules! row_table {
             ///
             /// A gain is a [`mul`](Self::mul), which becomes part of the same kernel. It is a mistake if ε is negative or not
             /// finite. On a GPU squares are taken in `f32`, which overflows past |x| of 1e19.
-            rms_norm RmsNorm(epsilon: Scalar), family "row", words 1, flops 4;
+            rms_norm RmsNorm(epsilon: Scalar), family "row", words 2, flops 4;
             /// x / max(√Σx², ε) along `axis`, as PyTorch's `normalize`: rows of length 1, but for those shorter than ε.
             ///
             /// It is a mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which overflows past |x|
             /// of 1e19.
-            l2_normalize L2Normalize(epsilon: Scalar), family "normalization", words 1, flops 4;
+            l2_normalize L2Normalize(epsilon: Scalar), family "normalization", words 2, flops 4;
         }
     };
 }

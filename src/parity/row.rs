@@ -52,10 +52,11 @@ fn rows_of_nan_and_infinity() {
     for kind in RowKind::ALL {
         for repeat in [1, 90, 1100] {
             let data: Vec<f32> = data.iter().flat_map(|row| row.repeat(repeat)).collect();
-            // Squares of 1e30 leave the range of `f32`, as they would in NumPy.
+            // The variance of 1e30 leaves the range of `f32` on a GPU, as it would in NumPy.
+            let has_variance = kind == RowKind::LayerNorm;
             let data: Vec<f32> = data
                 .iter()
-                .map(|&x| if kind.def().has_epsilon && x.abs() == 1e30 { 1e15 } else { x })
+                .map(|&x| if has_variance && x.abs() == 1e30 { 1e15 } else { x })
                 .collect();
             // Where all are equal, the rounding of the mean is what there is to divide by √ε.
             let tolerance = Tolerance { abs: 1e-4, ..kind.def().tolerance };
@@ -64,6 +65,34 @@ fn rows_of_nan_and_infinity() {
                 let op = Op::Row { op: kind.with(Scalar::new(DType::F32, 1e-5)), axis: 1 };
                 let _: BufferId<f32> = batch.record(op, &[Ok(x.node)]);
             });
+        }
+    }
+}
+
+/// Rows whose squares are no `f32`: both sides divide by the norm that the exact squares have.
+#[test]
+fn norms_at_the_ends_of_f32() {
+    let rows = [
+        [f32::MAX, -f32::MAX, 1.0, 0.0],
+        [f32::MAX, f32::MAX, f32::MAX, f32::MAX],
+        [1e30, -2e30, 3e19, 1e-30],
+        [4e12, -5e12, 1e12, 0.0],
+        [1.0, -3.0, 1e-20, 0.5],
+        [1e-20, -3e-20, 2e-20, 0.0],
+        [1e-30, -3e-30, 2e-30, 0.0],
+    ];
+    for epsilon in [0.0, 1e-5] {
+        let epsilon = Scalar::new(DType::F32, epsilon);
+        for op in [Normalization::RmsNorm(epsilon), Normalization::L2Normalize(epsilon)] {
+            for repeat in [1, 90, 1100, 5000] {
+                let data: Vec<f32> = rows.iter().flat_map(|row| row.repeat(repeat)).collect();
+                let what = format!("{} of {} at the ends of f32", op.name(), 4 * repeat);
+                check(&what, op.kind().tolerance(), |batch| {
+                    let x = batch.upload_shaped(&data, [rows.len(), 4 * repeat]);
+                    let op = Op::Row { op, axis: 1 };
+                    let _: BufferId<f32> = batch.record(op, &[Ok(x.node)]);
+                });
+            }
         }
     }
 }

@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
+use super::forms::Measure;
 use super::step::Step;
 use super::step_parts::ValueId;
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::error::file_and_line;
+use crate::plan::passes::predict::total;
 use crate::plan::place::reason::{Chooser, table};
 use crate::plan::place::split::Sides;
 use crate::plan::schedule::memory::{Life, lives};
@@ -130,6 +132,9 @@ impl fmt::Display for Explanation {
     }
 }
 
+/// Uploads, and residents, that are named.
+const NAMED: usize = 3;
+
 struct Printer<'a> {
     plan: &'a Plan,
     limits: &'a Limits,
@@ -142,10 +147,10 @@ fn head(page: &mut String, plan: &Plan) {
     let downloads = u64::from(!plan.downloads.is_empty());
     let _ = writeln!(
         page,
-        "plan for {}: {} in {}, {} ({}){}, {} ({}), peak {}, predicted {}",
+        "plan for {}: {}{}, {} ({}){}, {} ({}), peak {}, predicted {}",
         plan.backend,
         count(plan.steps.len() as u64, "kernel"),
-        count(plan.dispatches(), "dispatch"),
+        dispatches(plan),
         count(uploads, "upload"),
         bytes(plan.bytes_up),
         waves(plan),
@@ -154,6 +159,14 @@ fn head(page: &mut String, plan: &Plan) {
         bytes(plan.peak_bytes),
         seconds(plan.seconds),
     );
+}
+
+/// The number of dispatches of a GPU.
+fn dispatches(plan: &Plan) -> String {
+    match plan.backend {
+        Backend::Cpu => String::new(),
+        Backend::Gpu => format!(" in {}", count(plan.dispatches(), "dispatch")),
+    }
 }
 
 /// In how many parts the upload goes, if not in one.
@@ -199,12 +212,8 @@ fn supplies(page: &mut String, split: &Split, part: &SplitPart) {
 impl Printer<'_> {
     fn page(&self, page: &mut String) {
         let plan = self.plan;
-        for (index, value) in plan.values.iter().enumerate() {
-            if matches!(value.home, Home::Upload { .. } | Home::Resident(_)) {
-                let text = self.value(ValueId(index as u32));
-                let _ = writeln!(page, "  {text} at {}", file_and_line(value.place));
-            }
-        }
+        self.sources(page, "upload", |home| matches!(home, Home::Upload { .. }));
+        self.sources(page, "resident", |home| matches!(home, Home::Resident(_)));
         for (at, step) in plan.steps.iter().enumerate() {
             self.step(page, at, step);
         }
@@ -216,18 +225,45 @@ impl Printer<'_> {
         }
     }
 
+    /// One line for all uploads or all residents, with the largest of them by name.
+    fn sources(&self, page: &mut String, what: &str, is_one: impl Fn(&Home) -> bool) {
+        let size = |id: &ValueId| self.plan.values[id.index()].bytes(self.limits);
+        let ids = (0..self.plan.values.len() as u32).map(ValueId);
+        let mut ids: Vec<ValueId> =
+            ids.filter(|id| is_one(&self.plan.values[id.index()].home)).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let number = count(ids.len() as u64, what);
+        let together = bytes(total(ids.iter().map(size)));
+        let largest = if ids.len() > NAMED { "the largest " } else { "" };
+        if ids.len() > NAMED {
+            ids.sort_by_key(|id| std::cmp::Reverse(size(id)));
+            ids.truncate(NAMED);
+        }
+        let named = ids.iter().map(|&id| {
+            let place = file_and_line(self.plan.values[id.index()].place);
+            format!("{} at {place}", self.value(id))
+        });
+        let named = named.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(page, "  {number} ({together}): {largest}{named}");
+    }
+
     fn step(&self, page: &mut String, at: usize, step: &Step) {
         let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
         let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), step.form.kernel().name());
         let reads = step.reads();
-        let reads = if reads.is_empty() { "nothing".to_owned() } else { Self::names(&reads) };
+        let reads = if reads.is_empty() { "nothing".to_owned() } else { self.reads(&reads) };
         let _ = writeln!(page, "     {} ← {reads}", self.list(&outputs));
         let cost = &step.cost;
         let _ = write!(
             page,
-            "     on {}: {} flops, {} read, {} written, predicted {}",
+            "     on {}: {}, {} read, {} written, predicted {}",
             self.plan.backend,
-            quantity(cost.flops),
+            match step.form.kernel().measure() {
+                Measure::Flops => format!("{} flops", quantity(cost.flops)),
+                Measure::Elements(elements) => format!("{} elements", quantity(elements)),
+            },
             bytes(cost.bytes_read),
             bytes(cost.bytes_written),
             seconds(match self.plan.backend {
@@ -270,14 +306,104 @@ impl Printer<'_> {
         values.iter().map(|value| format!("v{}", value.0)).collect::<Vec<_>>().join(", ")
     }
 
+    /// The values that a step reads, with type and shape if no step makes them.
+    fn reads(&self, values: &[ValueId]) -> String {
+        let name = |&id: &ValueId| {
+            let value = &self.plan.values[id.index()];
+            match value.home {
+                Home::Upload { .. } | Home::Resident(_) => {
+                    format!("v{} {}{}", id.0, value.dtype, value.shape)
+                }
+                Home::Slot(_) | Home::Kept(_) => format!("v{}", id.0),
+            }
+        };
+        values.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
     fn value(&self, id: ValueId) -> String {
         let value = &self.plan.values[id.index()];
-        let origin = match value.home {
-            Home::Upload { .. } => "upload ",
-            Home::Resident(_) => "resident ",
-            Home::Slot(_) | Home::Kept(_) => "",
-        };
         let size = bytes(value.bytes(self.limits));
-        format!("{origin}v{} {}{} ({size})", id.0, value.dtype, value.shape)
+        format!("v{} {}{} ({size})", id.0, value.dtype, value.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::GpuCommandBatch;
+    use crate::cost::DeviceProfile;
+    use crate::device::Device;
+    use crate::ops::SortOrder;
+    use crate::plan::plan;
+
+    fn page(backend: Backend, record: impl FnOnce(&mut GpuCommandBatch)) -> String {
+        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        record(&mut batch);
+        let limits = if backend == Backend::Cpu { Limits::cpu() } else { Limits::webgpu() };
+        let profile = DeviceProfile::typical(16).into();
+        let target = Target { backend, limits, profile };
+        let plan = plan(&batch.recorded.graph, &target).expect("a sound graph");
+        let mut text = String::new();
+        head(&mut text, &plan);
+        Printer { plan: &plan, limits: &target.limits, lives: lives(&plan) }.page(&mut text);
+        text
+    }
+
+    #[test]
+    fn many_uploads_take_a_line() {
+        let page = page(Backend::Cpu, |batch| {
+            let mut sum = batch.upload(&[1.0_f32; 4]);
+            for count in 1..=100 {
+                let x = batch.upload_vec(vec![0.5_f32; 4 * count], [count, 4]);
+                let row = batch.sum(x, 0);
+                sum = batch.add(sum, row);
+            }
+        });
+        let uploads: Vec<&str> = page.lines().filter(|line| line.contains("upload")).collect();
+        assert_eq!(uploads.len(), 2, "{page}");
+        let line = uploads[1];
+        assert!(line.starts_with("  101 uploads (78.9 KiB): the largest v"), "{line}");
+        assert!(line.contains(" f32[100, 4] (1.6 KiB) at "), "{line}");
+        assert!(page.contains(" f32[1, 4]\n"), "a kernel says the shape of an upload: {page}");
+    }
+
+    #[test]
+    fn a_plan_for_the_host_has_no_dispatches_and_a_sort_no_flops() {
+        let sort = |batch: &mut GpuCommandBatch| {
+            let x = batch.upload_vec(vec![0.5_f32; 1 << 20], 1 << 20);
+            batch.sort(x, 0, SortOrder::Ascending);
+        };
+        let (cpu, gpu) = (page(Backend::Cpu, sort), page(Backend::Gpu, sort));
+        assert!(cpu.starts_with("plan for cpu: 1 kernel, 1 upload"), "{cpu}");
+        assert!(gpu.starts_with("plan for gpu: 1 kernel in 48 dispatches, 1 upload"), "{gpu}");
+        for page in [cpu, gpu] {
+            assert!(page.contains(": 1.0 M elements, 4.0 MiB read"), "{page}");
+            assert!(!page.contains("flops"), "{page}");
+        }
+    }
+
+    #[test]
+    fn maps_say_which_kernel_runs() {
+        let kernel = |record: fn(&mut GpuCommandBatch)| {
+            let page = page(Backend::Gpu, record);
+            page.lines().find(|line| line.starts_with("  1. ")).expect("a kernel").to_owned()
+        };
+        let chain = kernel(|batch| {
+            let x = batch.upload(&[1.0_f32; 64]);
+            batch.relu(x);
+        });
+        assert_eq!(chain, "  1. relu (map)");
+        let transposed = kernel(|batch| {
+            let x = batch.upload_vec(vec![1.0_f32; 64 * 64], [64, 64]);
+            let y = batch.transpose(x);
+            batch.add(x, y);
+        });
+        assert!(transposed.ends_with(" (map, transposing tiles)"), "{transposed}");
+        let rows = kernel(|batch| {
+            let table = batch.upload_vec(vec![1.0_f32; 1000 * 64], [1000, 64]);
+            let index = batch.upload_vec(vec![1_u32; 100], 100);
+            batch.gather(table, index, 0);
+        });
+        assert!(rows.ends_with(" (map, vector look-ups)"), "{rows}");
     }
 }

@@ -98,8 +98,8 @@ pub(crate) struct Lookup {
     pub table: usize,
     /// The operand that counts the position of the element with index 0.
     pub first: usize,
-    /// The distance from that element: the checked index times `stride`.
-    pub place: Ref,
+    /// The checked index, an `i32`.
+    pub index: Ref,
     /// Elements of the table's memory between neighbours along the axis.
     pub stride: i64,
     /// Elements of the table along the axis; every index is checked to be below.

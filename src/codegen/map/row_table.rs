@@ -24,7 +24,7 @@ pub(super) fn lower(
     let mut kernel = Kernel::new(plan, step, limits);
     let space = quads.space;
     let roots = kernel.output_roots();
-    kernel.tells_late(step.expr.sites(&[&roots[..], &[row.row.place]].concat()) == 1);
+    kernel.tells_late(step.expr.sites(&[&roots[..], &[row.row.index]].concat()) == 1);
     let function = kernel.function("compute_element", &roots, None);
     let wide = quads.bind(&mut kernel);
     let count = kernel.size(space.axes.len());
@@ -82,7 +82,7 @@ impl RowKernel<'_> {
 
     /// Has who loads a quad find its places in the row, and have room for what is there.
     fn find_places(&self, kernel: &mut Kernel<'_>, ty: &str, out: &mut Loads) {
-        let place = kernel.function("place", &[self.row.place], None);
+        let place = kernel.function("place", &[self.row.index], None);
         let places = lanes::LANES.map(|lane| {
             let call = place.call("", |o| match out.held[o] {
                 Held::One => format!("x{o}"),

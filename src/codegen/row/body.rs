@@ -116,7 +116,12 @@ impl Body<'_> {
         for pass in &passes {
             let shuffled = "subgroupShuffleXor(all, step)";
             let merge = |a: &str, b: &str| pass.fold.merge(a, b);
-            shared.push_str(&self.together(kernel).function(pass.name, "f32", shuffled, merge));
+            shared.push_str(&self.together(kernel).function(
+                pass.name,
+                pass.fold.ty(),
+                shuffled,
+                merge,
+            ));
             body.push_str(&self.pass(kernel, &held, pass));
         }
         for unit in &held {

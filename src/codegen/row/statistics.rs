@@ -20,6 +20,8 @@ pub(crate) struct Pass {
 pub(crate) enum Fold {
     Max,
     Sum,
+    /// Sums of squares, scaled up and scaled down, as `p_squares` makes them.
+    Squares,
 }
 
 impl Fold {
@@ -27,13 +29,22 @@ impl Fold {
         match self {
             Self::Max => "-p_inf()",
             Self::Sum => "0f",
+            Self::Squares => "vec2<f32>()",
+        }
+    }
+
+    /// The WGSL type of what is folded.
+    pub fn ty(self) -> &'static str {
+        match self {
+            Self::Max | Self::Sum => "f32",
+            Self::Squares => "vec2<f32>",
         }
     }
 
     pub fn merge(self, a: &str, b: &str) -> String {
         match self {
             Self::Max => format!("p_max({a}, {b})"),
-            Self::Sum => format!("{a} + {b}"),
+            Self::Sum | Self::Squares => format!("{a} + {b}"),
         }
     }
 }
@@ -51,12 +62,12 @@ pub(crate) fn passes(
         term: str::to_string,
         value: value.to_string(),
     };
-    let scale = |before| Pass {
+    let squares = |value| Pass {
         name: "scale",
-        fold: Fold::Sum,
-        before,
-        term: |x| format!("{x} * {x}"),
-        value: format!("p_rsqrt(fold / {len} + {epsilon})"),
+        fold: Fold::Squares,
+        before: None,
+        term: |x| format!("p_squares({x})"),
+        value,
     };
     match kind {
         RowKind::Softmax => {
@@ -80,15 +91,27 @@ pub(crate) fn passes(
             let before: Option<fn(&str) -> String> = Some(|x| format!("{x} - mean"));
             let rest =
                 Pass { before, ..plain("rest", Fold::Sum, &format!("p_quotient(fold, {len})")) };
-            let scale = scale(Some(|x| format!("{x} - rest")));
+            let scale = Pass {
+                name: "scale",
+                fold: Fold::Sum,
+                before: Some(|x| format!("{x} - rest")),
+                term: |x| format!("{x} * {x}"),
+                value: format!("p_rsqrt(fold / {len} + {epsilon})"),
+            };
             (vec![mean, rest, scale], |x| format!("{x} * scale"))
         }
-        RowKind::RmsNorm => (vec![scale(None)], |x| format!("{x} * scale")),
+        RowKind::RmsNorm => {
+            (vec![squares(format!("p_rms_scale(fold, {len}, {epsilon})"))], scaled_twice)
+        }
         RowKind::L2Normalize => {
-            let value = format!("1f / p_max(sqrt(fold), {epsilon})");
-            (vec![Pass { value, ..scale(None) }], |x| format!("{x} * scale"))
+            (vec![squares(format!("p_norm_scale(fold, {epsilon})"))], scaled_twice)
         }
     }
+}
+
+/// The element times both numbers of `scale`: their product may be no `f32`.
+fn scaled_twice(x: &str) -> String {
+    format!("{x} * scale.x * scale.y")
 }
 
 const EXPONENTIALS: &str = concat!(
@@ -138,16 +161,19 @@ impl Statistics {
                 result: |x| format!("({x} - mean) * scale"),
                 fields: &["count", "mean", "square"],
             },
-            RowKind::RmsNorm | RowKind::L2Normalize => Self {
-                text: include_str!("../../../shaders/row_squares.wgsl"),
-                numbers: if kind == RowKind::RmsNorm {
-                    scale("state.square")
-                } else {
-                    format!("let scale = 1f / p_max(sqrt(state.square), {epsilon});\n")
-                },
-                result: |x| format!("{x} * scale"),
-                fields: &["square"],
-            },
+            RowKind::RmsNorm | RowKind::L2Normalize => {
+                let squares = "vec2<f32>(state.near, state.far)";
+                Self {
+                    text: include_str!("../../../shaders/row_squares.wgsl"),
+                    numbers: if kind == RowKind::RmsNorm {
+                        format!("let scale = p_rms_scale({squares}, {len}, {epsilon});\n")
+                    } else {
+                        format!("let scale = p_norm_scale({squares}, {epsilon});\n")
+                    },
+                    result: scaled_twice,
+                    fields: &["near", "far"],
+                }
+            }
         }
     }
 
@@ -173,7 +199,7 @@ pub(crate) fn helpers(kind: RowKind) -> &'static [&'static str] {
             &["p_max", "p_inf", "p_exp_nonpositive", "p_faint", "p_is_nan", "p_if_finite", "p_log"]
         }
         RowKind::LayerNorm => &["p_rsqrt", "p_quotient"],
-        RowKind::RmsNorm => &["p_rsqrt"],
-        RowKind::L2Normalize => &["p_max"],
+        RowKind::RmsNorm => &["p_squares", "p_rms_scale"],
+        RowKind::L2Normalize => &["p_squares", "p_norm_scale"],
     }
 }

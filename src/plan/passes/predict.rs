@@ -62,3 +62,53 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
 pub(crate) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::batch::GpuCommandBatch;
+    use crate::cost::{Curve, DeviceProfile};
+    use crate::device::Device;
+    use crate::ops::SortOrder;
+    use crate::plan::plan;
+
+    /// A target on which a dispatch, or a kernel of the host, takes a second and nothing else takes any time.
+    fn target(backend: Backend) -> Target {
+        let mut profile = DeviceProfile::typical(16);
+        for side in [&mut profile.cpu, &mut profile.gpu] {
+            let free = Curve::flat(f64::INFINITY);
+            side.dispatch = 1.0;
+            (side.memory, side.arithmetic, side.transcendental) =
+                (free.clone(), free.clone(), free.clone());
+            (side.reduce, side.row, side.product, side.thin_product) =
+                (free.clone(), free.clone(), free.clone(), free);
+        }
+        Target { backend, limits: Limits::webgpu(), profile: Arc::new(profile) }
+    }
+
+    #[test]
+    fn the_host_is_not_charged_for_dispatches_of_a_gpu() {
+        type Record = fn(&mut GpuCommandBatch, crate::BufferId<f32>);
+        let cases: [(&str, Record, u64); 3] = [
+            ("sort by digits", |b, x| _ = b.sort(x, 0, SortOrder::Ascending), 48),
+            ("reduction in parts", |b, x| _ = b.sum(x, 0), 2),
+            ("scan in parts", |b, x| _ = b.cumsum(x, 0), 2),
+        ];
+        for (what, record, dispatches) in cases {
+            let mut batch = GpuCommandBatch::new(&Device::cpu());
+            let x = batch.upload_vec(vec![0.0_f32; 1 << 20], 1 << 20);
+            record(&mut batch, x);
+            for backend in [Backend::Gpu, Backend::Cpu] {
+                let plan = plan(&batch.recorded.graph, &target(backend)).expect("a sound graph");
+                let cost = plan.steps[0].cost;
+                assert_eq!((plan.steps.len(), cost.cpu_seconds), (1, 1.0), "{what} on {backend}");
+                if backend == Backend::Gpu {
+                    assert_eq!(plan.steps[0].dispatches(), dispatches, "{what}");
+                    assert_eq!(cost.gpu_seconds, dispatches as f64, "{what}");
+                }
+            }
+        }
+    }
+}

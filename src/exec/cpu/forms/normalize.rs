@@ -146,19 +146,27 @@ fn layer_norm<const N: usize>(from: &[f32], to: &mut [f32], epsilon: f64) {
 #[inline(always)]
 fn rms_norm(from: &[f32], to: &mut [f32], epsilon: f64) {
     let squares = wide::sum(from, |x| f64::from(x) * f64::from(x));
-    let scale = (1.0 / (squares / from.len() as f64 + epsilon).sqrt()) as f32;
-    for (to, &x) in to.iter_mut().zip(from) {
-        *to = x * scale;
-    }
+    divided(from, to, (squares / from.len() as f64 + epsilon).sqrt());
 }
 
 #[inline(always)]
 fn l2_normalize(from: &[f32], to: &mut [f32], epsilon: f64) {
     let norm = wide::sum(from, |x| f64::from(x) * f64::from(x)).sqrt();
     // Unlike `f64::max`, this is NaN if the norm is.
-    let scale = (1.0 / if norm < epsilon { epsilon } else { norm }) as f32;
+    divided(from, to, if norm < epsilon { epsilon } else { norm });
+}
+
+/// `to` = `from` / `by`, by two factors if the reciprocal is no normal `f32`: a power of two comes first.
+#[inline(always)]
+fn divided(from: &[f32], to: &mut [f32], by: f64) {
+    let first: f32 = match by {
+        by if by > 2_f64.powi(100) => 2_f32.powi(-74),
+        by if by < 2_f64.powi(-100) => 2_f32.powi(42),
+        _ => 1.0,
+    };
+    let scale = (1.0 / (by * f64::from(first))) as f32;
     for (to, &x) in to.iter_mut().zip(from) {
-        *to = x * scale;
+        *to = x * first * scale;
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) struct RowTable {
     pub table: usize,
     /// The operand that counts where the row of the table begins.
     pub first: usize,
-    /// The place in the row.
-    pub place: Ref,
+    /// The index in the row, an `i32`.
+    pub index: Ref,
     /// Elements of a row of the table.
     pub size: usize,
     /// Those that are in workgroup memory at a time.
@@ -43,10 +43,10 @@ impl RowTable {
 
     /// The map's only look-up, if its table's rows should go through workgroup memory.
     pub fn find(space: &MapSpace, parts: &StepParts<'_>, limits: &Limits) -> Option<Self> {
-        let Lookup { fetch, table, first, place, stride, size } = only_lookup(parts)?;
+        let Lookup { fetch, table, first, index, stride, size } = only_lookup(parts)?;
         let stored = limits.stored(parts.operands[table].dtype) as usize;
         let piece = (PIECE_BYTES / stored).min(size.next_multiple_of(Self::LINE));
-        let row = Self { fetch, table, first, place, size, piece };
+        let row = Self { fetch, table, first, index, size, piece };
         let fits = limits.threads as usize >= Self::THREADS
             && limits.workgroup_bytes as usize >= PIECE_BYTES;
         (stride == 1 && fits && is_read_once(parts, table) && row.pays(space)).then_some(row)

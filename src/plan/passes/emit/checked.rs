@@ -23,14 +23,14 @@ impl<'b> Emitter<'_, 'b> {
         let index = self.emit(indices, &way.followed_by(path), space)?;
         let index = self.below(ix, index, elements.size, path, space)?.cast(DType::I32);
         let (first, start) = self.leaves.counter(path.carried(elements.first)?, space);
-        let place = index * self.leaves.number(elements.stride);
+        let position = index * self.leaves.number(elements.stride) + start;
         let (table, ty) = self.table(node)?;
-        let element = self.builder.fetch(table, place + start, ty);
+        let element = self.builder.fetch(table, position, ty);
         self.lookups.push(Lookup {
             fetch: element.r(),
             table: table.into(),
             first,
-            place: place.r(),
+            index: index.r(),
             stride: elements.stride,
             size: elements.size,
         });
