@@ -6,7 +6,7 @@ use crate::cost::Subgroups;
 
 /// Which threads of a workgroup of [`THREADS`] fold together, and how.
 #[derive(Clone, Copy)]
-pub(super) struct Together {
+pub(super) struct GroupFold {
     /// How many, a power of two.
     pub width: usize,
     /// How far one is from the next; 1 where subgroups are used.
@@ -15,7 +15,7 @@ pub(super) struct Together {
     pub subgroups: Option<Subgroups>,
 }
 
-impl Together {
+impl GroupFold {
     /// The parameters of `main` that give each thread its number, and a statement that completes it.
     pub fn numbering(self) -> (&'static str, &'static str) {
         match self.subgroups {

@@ -6,7 +6,6 @@ mod custom;
 mod group_fold;
 mod kernel;
 mod map;
-mod phase;
 mod product;
 mod reduce;
 mod row;

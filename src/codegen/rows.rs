@@ -5,7 +5,6 @@ use std::fmt::Write;
 use smallvec::SmallVec;
 
 use super::kernel::{Function, Kernel, THREADS};
-use super::phase::Phase;
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::codegen::kernel::template::indent;
@@ -13,6 +12,24 @@ use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::Axes;
 use crate::plan::Source;
+
+/// The work of a dispatch over rows that may be cut into parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Everything, for rows in one part.
+    Whole,
+    /// The partial results of each part of a row, to the scratch memory.
+    Partial,
+    /// The outputs, from the partial results.
+    Combine,
+}
+
+impl Phase {
+    /// The phases of rows in so many parts, in their order.
+    pub fn of(parts: usize) -> &'static [Self] {
+        if parts > 1 { &[Self::Partial, Self::Combine] } else { &[Self::Whole] }
+    }
+}
 
 /// Rows that lie side by side in memory and share a workgroup, at most.
 const SIDE_BY_SIDE: usize = 32;
@@ -201,14 +218,14 @@ impl Rows {
 
     /// Binds what a phase reads and writes; the name of the scratch memory, if it is bound.
     pub fn bind(&self, kernel: &mut Kernel<'_>, phase: Phase) -> String {
-        if phase == Phase::Gather {
+        if phase == Phase::Partial {
             let scratch = kernel.bind_scratch(true);
             self.bind_prologue(kernel);
             return scratch;
         }
         self.bind_outputs(kernel);
         let scratch =
-            if phase == Phase::Apply { kernel.bind_scratch(false) } else { String::new() };
+            if phase == Phase::Combine { kernel.bind_scratch(false) } else { String::new() };
         self.bind_operands(kernel);
         scratch
     }

@@ -3,10 +3,10 @@
 use super::Dispatch;
 use super::combine::State;
 use super::kernel::{Kernel, THREADS};
-use super::phase::Phase;
+use super::rows::Phase;
 use super::rows::{Rows, passed};
 use crate::base::dtype::Ty;
-use crate::codegen::group_fold::Together;
+use crate::codegen::group_fold::GroupFold;
 use crate::expr::wgsl::type_name;
 use crate::plan::ScanForm;
 
@@ -50,20 +50,20 @@ impl Scan {
         let (parameters, arguments) = passed(&names);
         let (prologue, element) = rows.element(&mut kernel, &names);
         let (results, write) = match phase {
-            Phase::Gather => Default::default(),
-            Phase::Whole | Phase::Apply => rows.write(&mut kernel, &names, self.ty),
+            Phase::Partial => Default::default(),
+            Phase::Whole | Phase::Combine => rows.write(&mut kernel, &names, self.ty),
         };
         let fours = rows.len.div_ceil(FOUR);
         let chunk = fours.div_ceil(self.parts).next_multiple_of(self.width);
         let parts = kernel.size(self.parts);
         // The parts that were read last come first: caches may still hold them.
         let part = match phase {
-            Phase::Apply => format!("{parts} - 1u - id % {parts}"),
-            Phase::Whole | Phase::Gather => format!("id % {parts}"),
+            Phase::Combine => format!("{parts} - 1u - id % {parts}"),
+            Phase::Whole | Phase::Partial => format!("id % {parts}"),
         };
         let [slot, lane] = rows.seat(self.width);
-        let together = self.together(&kernel);
-        let (builtins, thread) = together.numbering();
+        let group_fold = self.group_fold(&kernel);
+        let (builtins, thread) = group_fold.numbering();
         let holes = [
             ("state", self.state.text.clone()),
             ("functions", [prologue, results].join("\n")),
@@ -74,7 +74,7 @@ impl Scan {
             ("type", type_name(self.ty).to_string()),
             ("four", self.four(&mut kernel, &arguments)),
             ("write", write),
-            ("around", together.around()),
+            ("around", group_fold.around()),
             ("builtins", builtins.to_string()),
             ("thread", format!("{thread}let lane = {lane};\n")),
             ("slot", slot),
@@ -84,22 +84,22 @@ impl Scan {
             ("fours", kernel.size(fours)),
             ("chunk", kernel.size(chunk)),
             ("bases", bases),
-            ("carry", self.carry(phase, together, &scratch, &parts)),
-            ("round", self.round(&mut kernel, phase, together, &arguments)),
-            ("finish", self.finish(phase, together, &scratch, &parts)),
+            ("carry", self.carry(phase, group_fold, &scratch, &parts)),
+            ("round", self.round(&mut kernel, phase, group_fold, &arguments)),
+            ("finish", self.finish(phase, group_fold, &scratch, &parts)),
             ("part", part),
             ("parts", parts),
         ];
         let groups = rows.count().div_ceil(THREADS / self.width).saturating_mul(self.parts);
-        let label = if phase == Phase::Gather { " (parts)" } else { "" };
+        let label = if phase == Phase::Partial { " (parts)" } else { "" };
         kernel.dispatch(include_str!("../../shaders/scan.wgsl"), &holes, label, groups)
     }
 
     /// The threads of a row.
-    fn together(&self, kernel: &Kernel<'_>) -> Together {
+    fn group_fold(&self, kernel: &Kernel<'_>) -> GroupFold {
         let stride = if self.rows.is_across() { THREADS / self.width } else { 1 };
         let subgroups = kernel.limits.subgroups.filter(|_| !self.rows.is_across());
-        Together { width: self.width, stride, subgroups }
+        GroupFold { width: self.width, stride, subgroups }
     }
 
     /// Statements that return four elements.
@@ -125,13 +125,13 @@ impl Scan {
     }
 
     /// Statements that bring what the parts before this one combine to into `carry`.
-    fn carry(&self, phase: Phase, together: Together, scratch: &str, parts: &str) -> String {
-        if phase != Phase::Apply {
+    fn carry(&self, phase: Phase, group_fold: GroupFold, scratch: &str, parts: &str) -> String {
+        if phase != Phase::Combine {
             return String::new();
         }
         let width = self.width;
         let other = self.state.unpack(&[format!("{scratch}[row * {parts} + other]")]);
-        let all = together.around_of("carry", "lane");
+        let all = group_fold.around_of("carry", "lane");
         format!(
             "for (var other = lane; other < part; other += {width}u) {{\n    \
              carry = merge(carry, {other});\n}}\ncarry = {all}.all;\n"
@@ -143,13 +143,13 @@ impl Scan {
         &self,
         kernel: &mut Kernel<'_>,
         phase: Phase,
-        together: Together,
+        group_fold: GroupFold,
         arguments: &str,
     ) -> String {
-        if phase == Phase::Gather {
+        if phase == Phase::Partial {
             return "carry = merge(carry, d);\n".to_string();
         }
-        let around = together.around_of("d", "lane");
+        let around = group_fold.around_of("d", "lane");
         let values = ["x.x", "b", "c", "d"].map(|value| format!("merge(before, {value})"));
         let write = if self.rows.lanes() == FOUR {
             let four = format!("vec4<{}>({})", type_name(self.ty), values.join(", "));
@@ -171,11 +171,11 @@ impl Scan {
     }
 
     /// Statements that leave what a part combines to in the scratch memory.
-    fn finish(&self, phase: Phase, together: Together, scratch: &str, parts: &str) -> String {
-        if phase != Phase::Gather {
+    fn finish(&self, phase: Phase, group_fold: GroupFold, scratch: &str, parts: &str) -> String {
+        if phase != Phase::Partial {
             return String::new();
         }
-        let all = together.around_of("carry", "lane");
+        let all = group_fold.around_of("carry", "lane");
         let word = self.state.pack("whole").concat();
         format!(
             "let whole = {all}.all;\nif lane == 0u && fours > 0u {{\n    \

@@ -364,7 +364,7 @@ mod tests {
         let line = uploads[1];
         assert!(line.starts_with("  101 uploads (78.9 KiB): the largest v"), "{line}");
         assert!(line.contains(" f32[100, 4] (1.6 KiB) at "), "{line}");
-        assert!(page.contains(" f32[1, 4]\n"), "a kernel says the shape of an upload: {page}");
+        assert!(page.contains(" ← v0 f32[2, 4]\n"), "a kernel says the shape of an upload: {page}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::{Attention, LEAST};
 use crate::codegen::attention::causal_mask::Hidden;
 use crate::codegen::attention::rounds::shuffled;
-use crate::codegen::group_fold::Together;
+use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::LANES;
 use crate::plan::AttentionSchedule;
@@ -24,8 +24,9 @@ pub(super) struct Strip<'a> {
 impl Strip<'_> {
     /// What the template's holes take.
     pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
-        let together = Together { width: THREADS, stride: 1, subgroups: kernel.limits.subgroups };
-        let (numbers, number) = together.numbering();
+        let group_fold =
+            GroupFold { width: THREADS, stride: 1, subgroups: kernel.limits.subgroups };
+        let (numbers, number) = group_fold.numbering();
         let AttentionSchedule { rows, columns, .. } = self.attention.form.schedule;
         let (groups, fours) = (THREADS / self.lanes, columns / 4);
         let sizes = [

@@ -91,13 +91,13 @@ impl Product {
             Stepping { operand, base, outer_stride, k_stride }
         };
         let [size, _] = self.sizes(side);
-        let together = match reading {
+        let read_at_once = match reading {
             Reading { along_k: true, .. } => 1,
             Reading { halves: true, .. } => 8,
             _ if size.is_multiple_of(4) => 4,
             _ => 1,
         };
-        let last = reading.ragged.then(|| size - together);
+        let last = reading.ragged.then(|| size - read_at_once);
         Walk { side, windows, last, operands: operands.map(stepping).collect() }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Reduction, Texts};
 use crate::codegen::Dispatch;
-use crate::codegen::group_fold::Together;
+use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::lanes;
 use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{Kernel, THREADS};
@@ -154,15 +154,16 @@ impl Reduction {
     /// How threads of a group fold their states.
     fn fold(&self, kernel: &Kernel<'_>, spread: Spread) -> Vec<Hole> {
         let subgroups = kernel.limits.subgroups;
-        let together = Together { width: spread.width, stride: 1, subgroups };
-        let (builtins, thread) = together.numbering();
+        let group_fold = GroupFold { width: spread.width, stride: 1, subgroups };
+        let (builtins, thread) = group_fold.numbering();
         let shuffled = self.state.shuffled("all");
-        let all = together.function("state", "State", &shuffled, |a, b| format!("merge({a}, {b})"));
+        let all =
+            group_fold.function("state", "State", &shuffled, |a, b| format!("merge({a}, {b})"));
         vec![
             ("all", all),
             ("builtins", builtins.to_string()),
             ("thread", thread.to_string()),
-            ("folded", together.call("state", "merge(merge(a, b), merge(c, d))")),
+            ("folded", group_fold.call("state", "merge(merge(a, b), merge(c, d))")),
         ]
     }
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
+use super::layout::{Row, Share};
+use super::statistics::{Fold, Pass, Statistics, passes};
 use crate::base::dtype::Ty;
-use crate::codegen::group_fold::Together;
+use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::phase::Phase;
-use crate::codegen::row::statistics::{Fold, Pass, Statistics, passes};
-use crate::codegen::row::{Row, Share};
+use crate::codegen::rows::Phase;
 
 /// What makes the text of one dispatch.
 pub(crate) struct Body<'a> {
@@ -37,7 +37,7 @@ impl Body<'_> {
         let mut texts = self.threads(kernel);
         let row = self.row;
         (texts.functions, texts.element) = row.rows.element(kernel, bases);
-        if self.phase != Phase::Gather {
+        if self.phase != Phase::Partial {
             let (functions, write) = row.rows.write(kernel, bases, Ty::F32);
             texts.functions = [texts.functions, functions].join("\n");
             texts.shared = write;
@@ -56,7 +56,7 @@ impl Body<'_> {
     /// Where threads find their rows.
     fn threads(&self, kernel: &Kernel<'_>) -> Texts {
         let [slot, lane] = self.row.rows.seat(self.row.share.width);
-        let (builtins, thread) = self.together(kernel).numbering();
+        let (builtins, thread) = self.group_fold(kernel).numbering();
         Texts {
             builtins: builtins.to_string(),
             thread: format!("{thread}let lane = {lane};\n"),
@@ -66,11 +66,11 @@ impl Body<'_> {
     }
 
     /// The threads of a row. A long row folds once, which no subgroups are needed for.
-    fn together(&self, kernel: &Kernel<'_>) -> Together {
+    fn group_fold(&self, kernel: &Kernel<'_>) -> GroupFold {
         let (Share { width, held }, across) = (self.row.share, self.row.rows.is_across());
         let stride = if across { self.row.share.rows() } else { 1 };
         let subgroups = kernel.limits.subgroups.filter(|_| held.is_some() && !across);
-        Together { width, stride, subgroups }
+        GroupFold { width, stride, subgroups }
     }
 
     /// What a thread holds of its row: `held` units, and an edge where there are any.
@@ -116,7 +116,7 @@ impl Body<'_> {
         for pass in &passes {
             let shuffled = "subgroupShuffleXor(all, step)";
             let merge = |a: &str, b: &str| pass.fold.merge(a, b);
-            shared.push_str(&self.together(kernel).function(
+            shared.push_str(&self.group_fold(kernel).function(
                 pass.name,
                 pass.fold.ty(),
                 shuffled,
@@ -150,7 +150,7 @@ impl Body<'_> {
                 fold.merge(&format!("{name}_fold"), &folded)
             );
         }
-        let all = self.together(kernel).call(name, &format!("{name}_fold"));
+        let all = self.group_fold(kernel).call(name, &format!("{name}_fold"));
         let _ = writeln!(text, "let {name} = {};", value.replace("fold", &all));
         text
     }
@@ -173,7 +173,7 @@ impl Body<'_> {
             );
         }
         let fold = format!("select({name}_fold, {name}_nan, p_is_nan({name}_nan))");
-        let all = self.together(kernel).call(name, &fold);
+        let all = self.group_fold(kernel).call(name, &fold);
         let _ = writeln!(text, "let {name} = {all};");
         text
     }
@@ -182,8 +182,8 @@ impl Body<'_> {
     fn streamed(&self, kernel: &mut Kernel<'_>, len: &str, epsilon: &str) -> (String, String) {
         let row = self.row;
         let statistics = Statistics::new(row.kind, len, epsilon);
-        let together = self.together(kernel);
-        let all = together.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
+        let group_fold = self.group_fold(kernel);
+        let all = group_fold.function("state", "State", "", |a, b| format!("merge({a}, {b})"));
         let shared = [statistics.text, &all].join("\n");
         let parts = kernel.size(row.parts);
         let chunk = kernel.size((row.rows.len / row.rows.lanes()).div_ceil(row.parts));
@@ -192,13 +192,13 @@ impl Body<'_> {
              let end = min(start + {chunk}, units);\nvar state = identity();\n"
         );
         body.push_str(&match self.phase {
-            Phase::Apply => self.merge_parts(&statistics, &parts),
-            Phase::Whole | Phase::Gather => self.merge_units(),
+            Phase::Combine => self.merge_parts(&statistics, &parts),
+            Phase::Whole | Phase::Partial => self.merge_units(),
         });
-        let _ = writeln!(body, "state = {};", together.call("state", "state"));
+        let _ = writeln!(body, "state = {};", group_fold.call("state", "state"));
         body.push_str(&match self.phase {
-            Phase::Gather => self.store_part(&statistics, &parts),
-            Phase::Whole | Phase::Apply => {
+            Phase::Partial => self.store_part(&statistics, &parts),
+            Phase::Whole | Phase::Combine => {
                 statistics.numbers + &self.write_units(statistics.result)
             }
         });

@@ -1,112 +1,50 @@
 //! Row normalisations: rows in registers where they fit, else statistics of rows and then the outputs.
 
-pub(super) mod body;
-pub(super) mod statistics;
+mod body;
+mod layout;
+mod statistics;
 
 use self::body::Body;
+use self::layout::Row;
 use self::statistics::helpers;
 use super::Dispatch;
-use super::kernel::{Kernel, THREADS};
-use super::phase::Phase;
-use super::rows::{Rows, passed};
+use super::kernel::Kernel;
+use super::rows::{Phase, passed};
 use crate::base::dtype::Ty;
-use crate::ops::RowKind;
 use crate::plan::RowForm;
 
 /// Lowers a row form; `kernel` makes an empty kernel of its step.
 pub(super) fn lower<'a>(form: &RowForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let row = Row::new(form, &kernel());
-    Phase::of(row.parts).iter().map(|&phase| row.dispatch(kernel(), phase)).collect()
+    Phase::of(row.parts).iter().map(|&phase| dispatch(&row, kernel(), phase)).collect()
 }
 
-/// A row form.
-pub(super) struct Row {
-    pub kind: RowKind,
-    pub rows: Rows,
-    pub parts: usize,
-    pub epsilon: Option<u16>,
-    pub share: Share,
-}
-
-/// How rows are shared out to the threads of a workgroup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
-    /// Threads of a row, a power of two.
-    pub width: usize,
-    /// Units that a thread holds in registers; `None` where the row is too long for that.
-    pub held: Option<usize>,
-}
-
-impl Share {
-    pub fn rows(self) -> usize {
-        THREADS / self.width
-    }
-
-    fn new(rows: &Rows) -> Self {
-        let (lanes, len) = (rows.lanes(), rows.len);
-        let units = len / lanes;
-        if rows.is_across() {
-            let width = rows.width_across();
-            let each = units.div_ceil(width);
-            return Self { width, held: (each <= 16).then(|| few_sizes(each)) };
-        }
-        // Measured: neighbours of a short row are best read by neighbours, and four vectors a thread are enough.
-        let each = match (lanes, units) {
-            (4, ..=2) => 1,
-            (4, ..=64) => 2,
-            (1, 33..) => 8,
-            _ => 4,
-        };
-        let width = units.div_ceil(each).next_power_of_two().min(THREADS);
-        let held = (len <= RowForm::HELD).then(|| few_sizes(units.div_ceil(width)));
-        Self { width, held }
-    }
-}
-
-/// The next number of the form 2ⁿ or 3·2ⁿ, so that few kernels serve many lengths.
-fn few_sizes(n: usize) -> usize {
-    let power = n.next_power_of_two();
-    if power >= 4 && n <= power / 4 * 3 { power / 4 * 3 } else { power }
-}
-
-impl Row {
-    fn new(form: &RowForm, kernel: &Kernel<'_>) -> Self {
-        let RowForm { kind, outer, len, prologue, epsilon, parts } = form;
-        let rows = Rows::with_edges(kernel, outer, *len, *prologue);
-        let mut share = Share::new(&rows);
-        if *parts > 1 {
-            share.held = None;
-        }
-        Self { kind: *kind, rows, parts: *parts, epsilon: *epsilon, share }
-    }
-
-    fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
-        let rows = &self.rows;
-        let scratch = rows.bind(&mut kernel, phase);
-        helpers(self.kind).iter().for_each(|h| kernel.needs(h));
-        let (bases, names) = rows.bases(&mut kernel);
-        let (parameters, arguments) = (passed(&names).0, rows.arguments(&names));
-        let body = Body { row: self, phase, arguments: &arguments, scratch: &scratch };
-        let texts = body.texts(&mut kernel, &names);
-        let (parts, count) = (kernel.size(self.parts), kernel.size(rows.count()));
-        let holes = [
-            ("functions", texts.functions),
-            ("element", texts.element),
-            ("shared", texts.shared),
-            ("base_parameters", parameters),
-            ("vector", rows.unit_type(Ty::F32)),
-            ("builtins", texts.builtins),
-            ("thread", texts.thread),
-            ("slot", texts.slot),
-            ("group_rows", self.share.rows().to_string()),
-            ("parts", parts),
-            ("rows", count),
-            ("units", rows.units(&mut kernel)),
-            ("bases", bases),
-            ("body", texts.body),
-        ];
-        let groups = rows.count().div_ceil(self.share.rows()).saturating_mul(self.parts);
-        let label = if phase == Phase::Gather { " (statistics)" } else { "" };
-        kernel.dispatch(include_str!("../../../shaders/row.wgsl"), &holes, label, groups)
-    }
+fn dispatch(row: &Row, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
+    let rows = &row.rows;
+    let scratch = rows.bind(&mut kernel, phase);
+    helpers(row.kind).iter().for_each(|h| kernel.needs(h));
+    let (bases, names) = rows.bases(&mut kernel);
+    let (parameters, arguments) = (passed(&names).0, rows.arguments(&names));
+    let body = Body { row, phase, arguments: &arguments, scratch: &scratch };
+    let texts = body.texts(&mut kernel, &names);
+    let (parts, count) = (kernel.size(row.parts), kernel.size(rows.count()));
+    let holes = [
+        ("functions", texts.functions),
+        ("element", texts.element),
+        ("shared", texts.shared),
+        ("base_parameters", parameters),
+        ("vector", rows.unit_type(Ty::F32)),
+        ("builtins", texts.builtins),
+        ("thread", texts.thread),
+        ("slot", texts.slot),
+        ("group_rows", row.share.rows().to_string()),
+        ("parts", parts),
+        ("rows", count),
+        ("units", rows.units(&mut kernel)),
+        ("bases", bases),
+        ("body", texts.body),
+    ];
+    let groups = rows.count().div_ceil(row.share.rows()).saturating_mul(row.parts);
+    let label = if phase == Phase::Partial { " (statistics)" } else { "" };
+    kernel.dispatch(include_str!("../../../shaders/row.wgsl"), &holes, label, groups)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::Sort;
 use crate::codegen::Dispatch;
-use crate::codegen::group_fold::Together;
+use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::template::{fill, indent};
 use crate::codegen::kernel::{Kernel, THREADS};
 use crate::cost::Subgroups;
@@ -140,16 +140,17 @@ impl<'s> Radix<'s> {
     /// For each row and digit the sum of its counts before each tile, and of all of them.
     fn sum(&self, mut kernel: Kernel<'_>) -> Dispatch {
         let scratch = kernel.bind_scratch(true);
-        let together = Together { width: THREADS, stride: 1, subgroups: kernel.limits.subgroups };
+        let group_fold =
+            GroupFold { width: THREADS, stride: 1, subgroups: kernel.limits.subgroups };
         let groups = self.sort.rows.count() * self.digits();
         let [counts, sums] = self.counts();
-        let (builtins, thread) = together.numbering();
+        let (builtins, thread) = group_fold.numbering();
         let holes = [
             ("state", SUM.to_string()),
-            ("around", together.around()),
+            ("around", group_fold.around()),
             ("builtins", builtins.to_string()),
             ("thread", thread.to_string()),
-            ("around_own", together.around_of("own", "thread")),
+            ("around_own", group_fold.around_of("own", "thread")),
             ("start", self.sort.each_group(&mut kernel, groups)),
             ("scratch", scratch),
             ("tiles", kernel.size(self.tiles)),
@@ -166,18 +167,18 @@ impl<'s> Radix<'s> {
         let groups = sort.rows.count() * self.tiles;
         let [counts, sums] = self.counts();
         let last = pass + 1 == self.passes;
-        let together = self.together();
-        let (builtins, thread) = together.numbering();
+        let group_fold = self.group_fold();
+        let (builtins, thread) = group_fold.numbering();
         let holes = [
             ("source", self.source(&mut kernel, pass, &scratch, sort.positions)),
             ("digit", self.digit(&mut kernel, pass)),
             ("write", self.write(&mut kernel, pass, &scratch)),
-            ("ranking", self.ranking(together)),
+            ("ranking", self.ranking(group_fold)),
             ("builtins", builtins.to_string()),
             ("thread", thread.to_string()),
             ("start", sort.each_group(&mut kernel, groups)),
             ("load", self.load()),
-            ("rank", self.rank(together)),
+            ("rank", self.rank(group_fold)),
             ("exchange", self.exchange()),
             ("digits", self.digits().to_string()),
             ("tile", self.tile().to_string()),
@@ -192,8 +193,8 @@ impl<'s> Radix<'s> {
         kernel.dispatch(template, &holes, &self.label("places", pass), groups)
     }
 
-    fn together(&self) -> Together {
-        Together { width: THREADS, stride: 1, subgroups: self.votes }
+    fn group_fold(&self) -> GroupFold {
+        GroupFold { width: THREADS, stride: 1, subgroups: self.votes }
     }
 
     /// The function `write`, which puts an element where the next pass finds it, or into the outputs.
@@ -241,9 +242,9 @@ impl<'s> Radix<'s> {
     }
 
     /// What ranks elements.
-    fn ranking(&self, together: Together) -> String {
+    fn ranking(&self, group_fold: GroupFold) -> String {
         let Some(subgroups) = self.votes else {
-            return [COUNTERS, &together.around()].join("\n");
+            return [COUNTERS, &group_fold.around()].join("\n");
         };
         let mask = if subgroups.most <= 32 {
             include_str!("../../../shaders/votes_32.wgsl")
@@ -261,13 +262,13 @@ impl<'s> Radix<'s> {
             "{mask}\nfn peers(digit: u32) -> Mask {{\n{peers}}}\n\n\
              var<workgroup> ranks: array<atomic<u32>, {}>;\n\n{SUM}\n{}",
             SortForm::COUNTS,
-            together.around()
+            group_fold.around()
         )
     }
 
     /// Statements that find the place of each element in the order of its tile, and how far from there it is to its
     /// place in the row.
-    fn rank(&self, together: Together) -> String {
+    fn rank(&self, group_fold: GroupFold) -> String {
         let digits = self.digits().to_string();
         if self.votes.is_none() {
             let ranks = self
@@ -275,7 +276,7 @@ impl<'s> Radix<'s> {
             let places = self.each(|k| {
                 format!("let place{k} = locals[digit{k}] + around.before[digit{k}] + rank{k};\n")
             });
-            let around = together.around_of("counts", "thread");
+            let around = group_fold.around_of("counts", "thread");
             let holes = [("ranks", &*ranks), ("around", &around), ("places", &places)];
             return fill(include_str!("../../../shaders/sort_counters.wgsl"), &holes);
         }
@@ -289,8 +290,8 @@ impl<'s> Radix<'s> {
         });
         let places = self
             .each(|k| format!("let place{k} = rank{k} + atomicLoad(&ranks[own + digit{k}]);\n"));
-        let local = together.around_of("here", "thread");
-        let start = together.around_of("everywhere", "thread");
+        let local = group_fold.around_of("here", "thread");
+        let start = group_fold.around_of("everywhere", "thread");
         let holes = [
             ("slots", &*SortForm::COUNTS.to_string()),
             ("digits", &digits),
