@@ -34,6 +34,27 @@ const LANES: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
+        "plan",
+        &[
+            &["step_parts"],
+            &["forms"],
+            &["step"],
+            &["passes", "schedule"],
+            &["verify"],
+            &["place"],
+            &["explain"],
+        ],
+    ),
+    (
+        "codegen",
+        &[
+            &["kernel"],
+            &["combine", "group_fold"],
+            &["rows"],
+            &["map", "row", "reduce", "scan", "sort", "product", "attention", "custom"],
+        ],
+    ),
+    (
         "exec",
         &[
             &["budget", "deadline", "janitor", "threads"],

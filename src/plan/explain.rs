@@ -12,10 +12,10 @@ use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value
 use crate::base::units::{bytes, count, quantity, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::error::file_and_line;
-use crate::plan::passes::predict::total;
 use crate::plan::place::reason::{Chooser, table};
 use crate::plan::place::split::Sides;
 use crate::plan::schedule::memory::{Life, lives};
+use crate::plan::step::total;
 
 /// What will run, where and why. Prints as a page.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,6 +4,7 @@
 //! - [`forms`]: the kernel forms, one file a form.
 //! - [`mod@schedule`]: the order of the steps, the memory of their values, the waves of their uploads.
 //! - [`mod@place`]: one plan a side, and the choice among them.
+//! - [`verify`]: checks of each pass's result, in debug builds.
 //! - [`mod@explain`]: a plan as text.
 
 mod explain;
@@ -15,6 +16,7 @@ pub(crate) mod reference;
 mod schedule;
 mod step;
 mod step_parts;
+mod verify;
 
 #[cfg(test)]
 pub(crate) use self::forms::Dims;
@@ -142,41 +144,41 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     }
     let buffers = target.limits.storage_buffers.clamp(MIN_BUFFERS, MAX_BUFFERS);
     let ir = Ir::prune(graph);
-    passes::verify::ir("prune", &ir)?;
+    verify::ir("prune", &ir)?;
     let ir = passes::scale::scale(ir, target);
-    passes::verify::ir("scale", &ir)?;
+    verify::ir("scale", &ir)?;
     let ir = passes::simplify::simplify(ir, buffers - 1).with_copies_to_keep().with_pairs_joined();
-    passes::verify::ir("simplify", &ir)?;
+    verify::ir("simplify", &ir)?;
     let views = Views::resolve(&ir);
     let rates = target.profile.side(target.backend).rates();
     let sites = Sites::of(&ir);
     let fusion = passes::fuse::fuse(&ir, &views, &sites, buffers, &rates, target.backend);
-    passes::verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
+    verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
 
     let mut storage = Storage::new(&ir, &views, &sites, target);
     let steps = storage.steps(&fusion)?;
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;
     passes::limits::check(&steps, &values, target)?;
-    passes::verify::steps("emit", &steps, &values, target)?;
+    verify::steps("emit", &steps, &values, target)?;
 
     let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
     let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
     let steps = schedule::order::schedule(steps, &bytes, &lasting);
-    passes::verify::order("schedule", &steps, &values)?;
+    verify::order("schedule", &steps, &values)?;
     let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
-    let bytes_up = passes::predict::total(uploaded.map(|(_, &bytes)| bytes));
+    let bytes_up = step::total(uploaded.map(|(_, &bytes)| bytes));
     let mut distinct = downloads.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    let bytes_down = passes::predict::total(distinct.iter().map(|value| bytes[value.index()]));
+    let bytes_down = step::total(distinct.iter().map(|value| bytes[value.index()]));
     let sites = sites.nodes;
     let empty = Plan::empty(target.backend);
     let mut plan = Plan { values, steps, sites, downloads, keeps, bytes_up, bytes_down, ..empty };
     schedule::memory::assign(&mut plan, &bytes);
     schedule::waves::assign(&mut plan, &bytes, target);
     plan.seconds = plan.predicted(target).total();
-    passes::verify::memory(&plan)?;
+    verify::memory(&plan)?;
     Ok(plan)
 }
 

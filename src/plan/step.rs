@@ -105,3 +105,8 @@ pub(crate) struct Cost {
     pub cpu_seconds: f64,
     pub gpu_seconds: f64,
 }
+
+/// The sum, saturating: a value that is only a view may count more bytes than there are.
+pub(crate) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}

@@ -8,8 +8,6 @@
 //! 6. [`storage`] and [`emit`]: homes of values, and expressions over them.
 //! 7. [`predict`]: the cost of each step.
 //! 8. [`limits`]: refuse steps that the device cannot run.
-//!
-//! [`verify`] checks each result in debug builds.
 
 pub(super) mod emit;
 pub(super) mod expression;
@@ -24,4 +22,3 @@ pub(super) mod reads;
 pub(super) mod scale;
 pub(super) mod simplify;
 pub(super) mod storage;
-pub(super) mod verify;

@@ -3,7 +3,7 @@
 use crate::base::shape::View;
 use crate::cost::{Backend, Limits, WINDOW_FLOPS, Work};
 use crate::plan::forms::Tally;
-use crate::plan::step::{Cost, Step};
+use crate::plan::step::{Cost, Step, total};
 use crate::plan::step_parts::{Source, ValueId};
 use crate::plan::{Target, Value};
 
@@ -56,11 +56,6 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
         _ => reached(&operand.view),
     }));
     reached.min(value.shape.elements() as u64) * limits.stored(value.dtype)
-}
-
-/// The sum, saturating: a value that is only a view may count more bytes than there are.
-pub(crate) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
-    bytes.fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

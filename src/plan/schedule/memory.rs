@@ -1,8 +1,8 @@
 //! The pass *memory*: which values share a buffer.
 
 use crate::cost::Backend;
-use crate::plan::passes::predict::total;
 use crate::plan::step::Scratch;
+use crate::plan::step::total;
 use crate::plan::{Home, Plan};
 
 /// The steps from which to which a buffer is needed, both included.

@@ -1,7 +1,7 @@
 //! The pass *schedule*: an order of the steps that keeps the memory in use low.
 
-use crate::plan::passes::predict::total;
 use crate::plan::step::Step;
+use crate::plan::step::total;
 use crate::plan::step_parts::ValueId;
 
 /// Orders `steps` so that each comes after what it reads. Among the steps that could run next, the one

@@ -10,7 +10,7 @@ pub(crate) use self::steps::{PartOf, Steps};
 use crate::cost::Residence;
 use crate::error::PlanError;
 use crate::graph::Graph;
-use crate::plan::passes::predict::total;
+use crate::plan::step::total;
 use crate::plan::{Plan, Target};
 
 /// A graph in parts that hand values to each other.

@@ -1,11 +1,11 @@
 //! What must hold after each pass. Checked in debug builds, and named by the pass that broke it.
 
-use super::fuse::Fusion;
-use super::ir::{Ir, Ix};
-use super::path::Views;
 use crate::error::PlanError;
 use crate::ops::{Type, infer};
 use crate::plan::passes::failure_sites::Sites;
+use crate::plan::passes::fuse::Fusion;
+use crate::plan::passes::ir::{Ir, Ix};
+use crate::plan::passes::path::Views;
 use crate::plan::schedule::memory::lives;
 use crate::plan::step::Step;
 use crate::plan::step_parts::{Source, Space};
