@@ -4,7 +4,7 @@ use super::compare::check;
 use super::sample::{Rng, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
 use crate::batch::BufferId;
-use crate::ops::{Op, RowKind, Tolerance};
+use crate::ops::{Normalization, Op, RowKind, Tolerance};
 
 #[test]
 fn every_row_operation_by_type_shape_and_axis() {
