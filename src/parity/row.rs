@@ -87,7 +87,7 @@ fn norms_at_the_ends_of_f32() {
             for repeat in [1, 90, 1100, 5000] {
                 let data: Vec<f32> = rows.iter().flat_map(|row| row.repeat(repeat)).collect();
                 let what = format!("{} of {} at the ends of f32", op.name(), 4 * repeat);
-                check(&what, op.kind().tolerance(), |batch| {
+                check(&what, op.kind().def().tolerance, |batch| {
                     let x = batch.upload_shaped(&data, [rows.len(), 4 * repeat]);
                     let op = Op::Row { op, axis: 1 };
                     let _: BufferId<f32> = batch.record(op, &[Ok(x.node)]);
