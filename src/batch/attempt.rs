@@ -53,10 +53,6 @@ impl PlanCell {
     fn set(&self, choice: &Choice) {
         *self.0.lock() = Some(choice.clone());
     }
-
-    pub fn clear(&mut self) {
-        *self.0.get_mut() = None;
-    }
 }
 
 impl Recorded {

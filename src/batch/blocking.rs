@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::waiting::{wait, wait_for_run};
 use super::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
+    Tensor,
 };
 use crate::base::dtype::Element;
 use crate::calibrate::Progress;
@@ -37,7 +38,7 @@ impl Device {
     /// As [`Device::eval`].
     pub fn eval_blocking<T: Element>(
         &self,
-        record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
+        record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>,
     ) -> Result<Vec<T>> {
         wait_for_run(self.eval(record))
     }
@@ -91,7 +92,7 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`GpuCommandBatch::execute`].
-    pub fn execute_blocking(&mut self) -> Result<()> {
+    pub fn execute_blocking(&self) -> Result<()> {
         wait_for_run(self.execute())
     }
 
@@ -99,15 +100,19 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`GpuCommandBatch::read`].
-    pub fn read_blocking<T: Element>(&self, id: BufferId<T>) -> Result<Vec<T>> {
-        Ok(self.found(id)?.to_vec())
+    pub fn read_blocking<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<Vec<T>> {
+        Ok(self.found(id.into())?.to_vec())
     }
 
     /// [`GpuCommandBatch::read_into`], waiting on this thread.
     ///
     /// # Errors
     /// As [`GpuCommandBatch::read_into`].
-    pub fn read_into_blocking<T: Element>(&self, id: BufferId<T>, out: &mut [T]) -> Result<()> {
+    pub fn read_into_blocking<T: Element>(
+        &self,
+        id: impl Into<BufferId<T>>,
+        out: &mut [T],
+    ) -> Result<()> {
         wait(self.read_into(id, out))
     }
 
@@ -115,7 +120,7 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`GpuCommandBatch::compile`].
-    pub fn compile_blocking(&mut self) -> Result<Program> {
+    pub fn compile_blocking(&self) -> Result<Program> {
         wait(self.compile())
     }
 }
@@ -139,9 +144,9 @@ impl Program {
     /// ```
     /// # fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
-    /// let y = batch.relu(x);
+    /// let y = x.relu();
     /// let program = batch.compile_blocking()?;
     /// let outputs = program.run_blocking([(x, &[1.0, -2.0, 3.0])])?;
     /// assert_eq!(outputs.read_blocking(y)?, [1.0, 0.0, 3.0]);

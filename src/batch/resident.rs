@@ -10,8 +10,6 @@ use super::read::{Found, ReadView, check_length};
 #[cfg(feature = "gpu")]
 use super::read::{STRIDE, yield_now};
 use super::residence::{Handle, Storage};
-use super::state::Kept;
-use super::{BufferId, GpuCommandBatch, elsewhere};
 use crate::base::dtype::Element;
 use crate::base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
@@ -23,7 +21,7 @@ use crate::exec::HostBuffer;
 use crate::exec::gpu::Parts;
 #[cfg(feature = "gpu")]
 use crate::exec::memory;
-use crate::ops::{Op, Type, check_size};
+use crate::ops::{Type, check_size};
 
 /// Bytes up to which data for a device with two sides is kept on both: what cores read in less than the time of a
 /// round trip to a GPU, so that a small graph may run on either.
@@ -38,6 +36,10 @@ pub struct Resident<T> {
 }
 
 impl<T: Element> Resident<T> {
+    pub(super) fn of(handle: Handle) -> Self {
+        Self { handle, element: PhantomData }
+    }
+
     /// A resident of `ty`, whose elements are `T`s, made at `place`, that holds `storage`.
     pub(super) fn holding(
         device: &Device,
@@ -45,7 +47,7 @@ impl<T: Element> Resident<T> {
         place: &'static Location<'static>,
         storage: Storage,
     ) -> Self {
-        Self { handle: Handle::new(device, ty, place, storage), element: PhantomData }
+        Self::of(Handle::new(device, ty, place, storage))
     }
 
     /// Keeps a copy of the data in the host's memory from now on, with which the resident outlives the loss of a
@@ -249,40 +251,5 @@ impl<T> Clone for Resident<T> {
 impl<T> fmt::Debug for Resident<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.handle.fmt(f)
-    }
-}
-
-impl GpuCommandBatch {
-    /// A resident as an input of this batch. It must live on this batch's device.
-    #[track_caller]
-    pub fn bind<T: Element>(&mut self, resident: &Resident<T>) -> BufferId<T> {
-        let handle = &resident.handle;
-        if !handle.device().is_same(&self.recorded.device) {
-            return self.mistake("bind", resident.handle.foreign());
-        }
-        let position = self.recorded.residents.len() as u32;
-        self.recorded.residents.push(resident.handle.clone());
-        self.source(Op::Resident(position), T::DTYPE, handle.ty().shape.clone())
-    }
-
-    /// Keeps a result on the device. The resident is filled by each run of this batch, and is empty
-    /// until the first. What is kept is downloaded only if [`download`](Self::download) asks for it.
-    #[track_caller]
-    pub fn keep<T: Element>(&mut self, id: BufferId<T>) -> Resident<T> {
-        let node = self.check(id).map_err(elsewhere);
-        let ty = match node {
-            Ok(node) => self.recorded.graph[node].ty.clone(),
-            Err(_) => Type { dtype: T::DTYPE, shape: Shape::default() },
-        };
-        let handle = Handle::new(&self.recorded.device, ty, Location::caller(), Storage::default());
-        match node {
-            Ok(node) if matches!(self.recorded.graph[node].op, Op::Invalid) => {}
-            Ok(node) => {
-                self.recorded.keep(node, Kept { handle: handle.clone(), patch: None });
-                self.runs.forget_plan();
-            }
-            Err(what) => self.note("keep", what),
-        }
-        Resident { handle, element: PhantomData }
     }
 }

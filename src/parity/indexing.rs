@@ -4,7 +4,7 @@ use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::{DType, Index};
 use crate::batch::{BufferId, GpuCommandBatch};
-use crate::ops::{Side, Tolerance};
+use crate::ops::{SearchSide, Tolerance};
 
 /// `n` indices below `size`.
 fn indices<I: Index + FromNumber>(rng: &mut Rng, n: usize, size: usize) -> Vec<I> {
@@ -137,12 +137,12 @@ fn searches_among_neighbours() {
         // In a view, of computed numbers; in a reduction, a border and a look-up.
         let some = batch.slice(edges, [(1..37, 3)]);
         let y = batch.neg(x);
-        let a = batch.searchsorted(some, y, Side::Right);
-        let b = batch.searchsorted(edges, x, Side::Left);
+        let a = batch.searchsorted(some, y, SearchSide::Right);
+        let b = batch.searchsorted(edges, x, SearchSide::Left);
         let c = batch.amax(b, 1);
         let d = batch.pad(b, [(1, 2), (0, 3)], 7);
         let e = batch.scale(edges, 0.5);
-        let f = batch.searchsorted(e, x, Side::Left);
+        let f = batch.searchsorted(e, x, SearchSide::Left);
         for id in [a, c, d, f] {
             batch.download(id);
         }

@@ -34,10 +34,9 @@ use crate::ops::Op;
 /// # async fn main() -> onetrip::Result<()> {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
-/// let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let batch = GpuCommandBatch::new(&Device::cpu());
 /// let x = batch.input::<f32>("x", 3);
-/// let y = batch.relu(x);
-/// batch.name(y, "y");
+/// let y = x.relu().named("y");
 /// let program = batch.compile().await?;
 ///
 /// let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await?;
@@ -52,11 +51,12 @@ pub struct Program(Arc<Inner>);
 
 struct Inner {
     /// Of uploads, those without data must be brought by each run.
-    recorded: Recorded,
+    recorded: Arc<Recorded>,
     turns: Turns,
     plan: PlanCell,
 }
 
+/// Programs.
 impl GpuCommandBatch {
     /// Plans the batch and compiles its kernels, for runs with other data. What is recorded later is not part of the
     /// program.
@@ -69,9 +69,9 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`execute`](Self::execute), but inputs need no data yet.
-    pub async fn compile(&mut self) -> Result<Program> {
+    pub async fn compile(&self) -> Result<Program> {
         self.check_recorded()?;
-        Program::compiled(self.recorded.clone()).await
+        Program::compiled(self.recorded()).await
     }
 }
 
@@ -83,9 +83,9 @@ impl Program {
     /// # async fn main() -> onetrip::Result<()> {
     /// use onetrip::{Backend, Device, GpuCommandBatch, Placement};
     ///
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
-    /// let y = batch.relu(x);
+    /// let y = x.relu();
     /// let program = batch.compile().await?.with_placement(Placement::Cpu).await?;
     /// let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await?;
     /// assert_eq!(outputs.stats().backend, Some(Backend::Cpu));
@@ -97,10 +97,10 @@ impl Program {
     /// [`PlanError::NoSuchSide`](crate::PlanError::NoSuchSide) if the device lacks the side; else as
     /// [`GpuCommandBatch::compile`].
     pub async fn with_placement(&self, placement: Placement) -> Result<Self> {
-        Self::compiled(Recorded { placement, ..self.0.recorded.clone() }).await
+        Self::compiled(Arc::new(Recorded { placement, ..(*self.0.recorded).clone() })).await
     }
 
-    async fn compiled(recorded: Recorded) -> Result<Self> {
+    async fn compiled(recorded: Arc<Recorded>) -> Result<Self> {
         let turns = recorded.turns();
         let program = Inner { recorded, turns, plan: PlanCell::default() };
         program.recorded.attempt(&program.plan).compile().await?;
@@ -117,7 +117,7 @@ impl Program {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch, Input};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let y = batch.random_uniform::<f32>(3, 7, 0);
     /// let program = batch.compile().await?;
     /// assert_eq!(program.run(Input::NONE).await?.read(y).await?.len(), 3);
@@ -167,9 +167,9 @@ impl Program {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
-    /// let y = batch.relu(x);
+    /// let y = x.relu();
     /// let program = batch.compile().await?;
     /// let profile = program.profile([(x, &[1.0, -2.0, 3.0])]).await?;
     /// assert_eq!(profile.kernels[0].kernel, "relu");
@@ -261,7 +261,7 @@ impl Inner {
         inputs: Fitting<'_>,
         lent: &mut Vec<Arc<HostBuffer>>,
     ) -> Result<Vec<Arc<HostBuffer>>> {
-        let Recorded { device, uploads, .. } = &self.recorded;
+        let Recorded { device, uploads, .. } = &*self.recorded;
         let mut uploads = uploads.clone();
         for (position, input) in inputs {
             let buffer = input.into_buffer(device.pool());
@@ -301,7 +301,7 @@ impl Inner {
     }
 
     fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
-        let Recorded { brand, graph, names, .. } = &self.recorded;
+        let Recorded { brand, graph, names, .. } = &*self.recorded;
         match key.0 {
             Named::Id(node, of) if of == *brand && graph.get(node).is_some() => Ok(node),
             Named::Id(..) => Err(Unknown::Id),
