@@ -81,7 +81,7 @@ pub use base::shape::{MAX_RANK, Shape};
 pub use batch::WgpuBuffer;
 pub use batch::{
     BufferId, CpuInputs, GpuCommandBatch, Input, KernelProfile, Operand, OutputKey, Outputs,
-    Profile, Program, ReadView, Resident, RunStats, StageProfile, Tensor, UploadData, Values, Wgsl,
+    Profile, Program, ReadView, Resident, RunStats, StageProfile, Tensor, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
 pub use batch::{TensorType, Weights};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::BufferId;
-use super::operand::{Values, sealed::Values as _};
+use super::operand::Values;
 use super::recorded::Recorded;
 use super::recorder::{Recorder, Value, elsewhere};
 use super::run::LastRun;

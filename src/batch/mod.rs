@@ -41,7 +41,6 @@ mod sharing;
 mod stats;
 mod store;
 mod tensor;
-mod upload_data;
 mod waiting;
 #[cfg(feature = "safetensors")]
 mod weights;
@@ -55,6 +54,8 @@ pub use own::{CpuInputs, Wgsl};
 pub use profile::{KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
+#[cfg(test)]
+pub(crate) use recorded::Recorded;
 pub(crate) use recorder::{Refusal, Value};
 pub(crate) use recording::{Made, Outcome};
 pub use resident::Resident;
@@ -63,6 +64,5 @@ pub use sharing::WgpuBuffer;
 pub(crate) use state::Replaced;
 pub use stats::RunStats;
 pub use tensor::Tensor;
-pub use upload_data::UploadData;
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};

@@ -1,13 +1,12 @@
 //! Data from host memory, and its replacement between runs.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::recorded::Recorded;
 use super::recorder::Value;
-use super::upload_data::UploadData;
-use super::upload_data::sealed::UploadData as _;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::panic::caught;
@@ -38,22 +37,23 @@ impl GpuCommandBatch {
     /// # }
     /// ```
     #[track_caller]
-    pub fn upload<T: Element>(&self, data: impl UploadData<T>) -> Tensor<'_, T> {
-        let shape = data.elements().into();
-        let given = data.elements();
-        self.upload_filling("upload", shape, given, || copied(data, &self.device))
+    pub fn upload<'a, T: Element>(&self, data: impl Into<Cow<'a, [T]>>) -> Tensor<'_, T> {
+        let data = data.into();
+        let given = data.len();
+        self.upload_filling("upload", given.into(), given, || buffer(data, &self.device))
     }
 
     /// A tensor of `shape` with `data` in row-major order. It is a mistake if the data does not fill the
     /// shape.
     #[track_caller]
-    pub fn upload_shaped<T: Element>(
+    pub fn upload_shaped<'a, T: Element>(
         &self,
-        data: impl UploadData<T>,
+        data: impl Into<Cow<'a, [T]>>,
         shape: impl Into<Shape>,
     ) -> Tensor<'_, T> {
-        let (shape, given) = (shape.into(), data.elements());
-        self.upload_filling("upload_shaped", shape, given, || copied(data, &self.device))
+        let data = data.into();
+        let given = data.len();
+        self.upload_filling("upload_shaped", shape.into(), given, || buffer(data, &self.device))
     }
 
     /// A tensor of `shape` whose data `fill` writes, in row-major order, to the memory that the batch keeps
@@ -153,17 +153,27 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// [`DataError`] if `id` is not an upload of this batch, or the data does not fill its shape.
-    pub fn write<T: Element>(
+    pub fn write<'a, T: Element>(
         &self,
         id: impl Into<BufferId<T>>,
-        data: impl UploadData<T>,
+        data: impl Into<Cow<'a, [T]>>,
     ) -> Result<()> {
-        let value = id.into().value();
+        let (value, data) = (id.into().value(), data.into());
         let mut recorder = self.recorder.lock();
-        let position = upload_of(recorder.recorded(), value, Some(data.elements()))?;
+        let position = upload_of(recorder.recorded(), value, Some(data.len()))?;
         let of = recorder.recorded().origin(value.node);
         let upload = &mut recorder.change_data().uploads[position];
-        Ok(data.replace(upload, self.device.pool()).map_err(|error| error.of(&of))?)
+        let new = match (data, upload.as_mut().and_then(Arc::get_mut)) {
+            (Cow::Borrowed(slice), Some(buffer)) => {
+                buffer.write(slice);
+                return Ok(());
+            }
+            // The old data is still read, by a run or by a view, or there is none.
+            (Cow::Borrowed(slice), None) => self.device.pool().filled(slice),
+            (Cow::Owned(vector), _) => HostBuffer::try_from_vec(vector),
+        };
+        *upload = Some(Arc::new(new.map_err(|error| error.of(&of))?));
+        Ok(())
     }
 
     /// Changes the data of an upload for the runs to come: `change` gets the data as it stands, in row-major order
@@ -216,8 +226,13 @@ enum Unfilled {
     Panicked(String),
 }
 
-fn copied<T: Element>(data: impl UploadData<T>, device: &Device) -> Result<HostBuffer, Unfilled> {
-    data.into_buffer(device.pool()).map_err(|_| Unfilled::NoRoom)
+/// The elements of a slice, copied; those of a vector where they are.
+fn buffer<T: Element>(data: Cow<'_, [T]>, device: &Device) -> Result<HostBuffer, Unfilled> {
+    let buffer = match data {
+        Cow::Borrowed(slice) => device.pool().filled(slice),
+        Cow::Owned(vector) => HostBuffer::try_from_vec(vector),
+    };
+    buffer.map_err(|_| Unfilled::NoRoom)
 }
 
 /// The position of an upload, which `given` elements fill if they are given.

@@ -100,10 +100,10 @@ macro_rules! creations {
 
 /// Makes the registry's rows of a family.
 macro_rules! registry_rows {
+    ($family:literal;) => {};
     ($family:literal; $($name:ident, $dtypes:expr, $fusion:expr, $tolerance:expr, $short:literal;)*) => {
         /// The family's rows of the registry.
         pub(in crate::methods) const ROWS: &[$crate::methods::OpInfo] = {
-            #[expect(clippy::wildcard_imports, unused_imports, reason = "the words that rows are written in")]
             use $crate::methods::registry::words::*;
             &[$($crate::methods::OpInfo {
                 name: stringify!($name),

@@ -23,14 +23,15 @@ fn with(profile: DeviceProfile, fixed: bool) -> Option<Device> {
 }
 
 fn softmax(device: &Device, rows: usize) -> GpuCommandBatch {
-    let mut batch = GpuCommandBatch::new(device);
-    let x = batch.upload_vec(vec![0.5_f32; rows * 64], [rows, 64]);
+    let batch = GpuCommandBatch::new(device);
+    let x = batch.upload_shaped(vec![0.5_f32; rows * 64], [rows, 64]);
     batch.softmax(x, 1);
     batch
 }
 
 fn prepared(device: &Device, batch: &GpuCommandBatch) -> (Arc<Prepared>, bool) {
-    let (graph, placement) = (&batch.recorded.graph, Placement::Auto);
+    let recorded = batch.recorded();
+    let (graph, placement) = (&recorded.graph, Placement::Auto);
     let wanted = Wanted { graph, placement, residents: &[], is_stateful: false };
     let (choice, known) = device.prepare(&wanted).expect("a plan");
     (choice.prepared, known)
@@ -96,9 +97,9 @@ fn programs_and_batches_follow_what_was_learned() {
     let rows = 1000;
     let data: Vec<f32> = (0..rows * 64).map(|at| (at % 37) as f32 * 0.25).collect();
     let recorded = || {
-        let mut batch = GpuCommandBatch::new(&device);
-        let x = batch.upload_vec(data.clone(), [rows, 64]);
-        let y = batch.softmax(x, 1);
+        let batch = GpuCommandBatch::new(&device);
+        let x = batch.upload_shaped(data.clone(), [rows, 64]);
+        let y = batch.softmax(x, 1).id();
         (batch, y)
     };
     let right = |results: &[f32]| {
@@ -110,7 +111,7 @@ fn programs_and_batches_follow_what_was_learned() {
             assert!(y.iter().zip(&weights).map(off).all(|off| off < 1e-5));
         }
     };
-    let (mut batch, y) = recorded();
+    let (batch, y) = recorded();
     let program = pollster::block_on(batch.compile()).expect("a program");
     let run = || {
         let outputs = pollster::block_on(program.run([(); 0].map(|()| (y, &[0_f32][..]))));
@@ -118,7 +119,7 @@ fn programs_and_batches_follow_what_was_learned() {
         right(&pollster::block_on(outputs.read(y)).expect("results"));
         outputs.stats().backend
     };
-    let executed = |(mut batch, y): (GpuCommandBatch, BufferId<f32>)| {
+    let executed = |(batch, y): (GpuCommandBatch, BufferId<f32>)| {
         pollster::block_on(batch.execute()).expect("a run");
         right(&pollster::block_on(batch.read(y)).expect("results"));
         (batch.stats().backend, batch)
@@ -147,7 +148,7 @@ fn boastful(fixed: bool) -> Option<Device> {
 }
 
 fn side_of_a_run(device: &Device) -> Option<Backend> {
-    let mut batch = softmax(device, 1 << 14);
+    let batch = softmax(device, 1 << 14);
     pollster::block_on(batch.execute()).expect("a run");
     batch.stats().backend
 }
