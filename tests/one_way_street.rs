@@ -18,6 +18,8 @@ const STREET: &[&[&str]] = &[
     &["calibrate"],
     &["device"],
     &["batch"],
+    &["methods"],
+    &["prelude"],
 ];
 
 /// The streets inside of stages.

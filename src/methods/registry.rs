@@ -68,7 +68,6 @@ fn primitive(
 }
 
 /// The words that rows are written in: element types, allowed errors, and what an operation fuses with.
-#[expect(unreachable_pub, reason = "tables in other modules use them")]
 pub(in crate::methods) mod words {
     use crate::ops::Accepts;
 
@@ -112,4 +111,21 @@ pub(in crate::methods) mod words {
         "elementwise after; the tensor or its phases may be written out";
     pub const WINDOWED: &str = "elementwise before and after, borders too";
     pub const VIEW: &str = "a view, no kernel: folded into its readers";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_operation_is_there_once_and_documented() {
+        let mut names = HashSet::new();
+        for op in registry() {
+            assert!(names.insert(op.name), "{} is there twice", op.name);
+            assert!(op.doc.ends_with('.') && !op.fusion.is_empty(), "{}", op.name);
+        }
+        assert!(names.len() > 140, "{} operations", names.len());
+    }
 }

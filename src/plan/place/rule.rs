@@ -22,12 +22,12 @@ impl Rule {
                 plan.values.iter().any(|value| value.shape.elements() >= least)
             }
             Self::FiveTimes(selector) => {
-                selector.select_backend(moved(plan, target), flops(plan)) == selector::Backend::Gpu
+                selector.select_backend(moved(plan, target), flops(plan)) == selector::Choice::Gpu
             }
             Self::Complexity => plan.steps.iter().any(|step| {
                 let largest = largest(plan, step);
                 BackendSelector::new().select_with_moe(complexity(step), largest)
-                    == selector::Backend::Gpu
+                    == selector::Choice::Gpu
             }),
         };
         if on_gpu { Backend::Gpu } else { Backend::Cpu }

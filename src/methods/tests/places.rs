@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use super::{
+use crate::methods::{
     Attention, AttentionMask, CellWeights, ClassLoss, Conv2d, ConvTranspose2d, Corners,
     LossReduction, LstmState, Pool2d, Recurrence, Rotary,
 };
