@@ -22,7 +22,6 @@ mod reckoning;
 mod recovery;
 #[cfg(feature = "gpu")]
 mod sharing;
-#[cfg(feature = "gpu")]
 mod transfers;
 
 use std::fmt;
@@ -34,7 +33,7 @@ pub(crate) use contests::Turn;
 pub(crate) use metrics::Counter;
 pub use metrics::Metrics;
 pub use pools::PoolStats;
-pub(crate) use prepared::{Parts, Piece, Pieces, Prepared};
+pub(crate) use prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
 pub use recovery::{DeviceLoss, Recovery};
 
 use self::activity::Activity;
@@ -48,20 +47,22 @@ use self::reckoning::Reckoning;
 pub(crate) use self::reckoning::Targets;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::base::disk_cache::Store;
-use crate::cost::{Backend, DeviceProfile, Limits, Placement, Way};
-use crate::error::{PlanError, Result};
+use crate::base::future::BoxFuture;
+use crate::base::process::watch_forks;
+use crate::cost::{Backend, DeviceProfile, Limits, Placement};
+use crate::error::Result;
 use crate::exec::budget::Budget;
 use crate::exec::cpu::CpuPool;
 #[cfg(feature = "gpu")]
 use crate::exec::gpu::Gpu;
 use crate::exec::janitor;
-use crate::plan::{Placed, place};
 
 /// Where batches run: the host's cores, and a GPU where there is one. Cheap to clone; share one
 /// device among all batches and tasks.
 ///
 /// A child process of `fork` has none of the threads that devices work with, and their drivers do not work there: open one
-/// after `exec`.
+/// after `exec`. Runs that need other threads fail with [`DeviceError::Forked`](crate::DeviceError::Forked) there, on
+/// Linux; elsewhere they wait for ever.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -136,8 +137,8 @@ impl Device {
     ///
     /// # Errors
     /// [`DeviceError`](crate::DeviceError) if a variable is not understood, or asks for a GPU that is not there.
-    pub async fn auto() -> Result<Self> {
-        Self::builder().auto().await
+    pub fn auto() -> BoxFuture<'static, Result<Self>> {
+        Self::builder().auto()
     }
 
     /// The host's cores. A profile that was [measured](Self::calibrate) of them before is found in the
@@ -169,8 +170,8 @@ impl Device {
     /// [`Open`](crate::DeviceError::Open) if the adapter gives no device;
     /// [`NoGpuSupport`](crate::DeviceError::NoGpuSupport) in a build without
     /// the feature `gpu`.
-    pub async fn gpu() -> Result<Self> {
-        Self::builder().gpu().await
+    pub fn gpu() -> BoxFuture<'static, Result<Self>> {
+        Self::builder().gpu()
     }
 
     /// Opens a device with a profile, a placement, a memory budget, a recovery from lost GPUs or a cache folder of the
@@ -221,37 +222,6 @@ impl Device {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
-    }
-
-    /// Plans what is `wanted` for what `targets` says of the device: where prediction chooses, for the way that is given,
-    /// or for what is predicted to be done first.
-    pub(crate) fn place(
-        &self,
-        wanted: &Wanted<'_>,
-        targets: &Targets,
-        way: Option<Way>,
-    ) -> Result<Placed, PlanError> {
-        let Wanted { graph, placement, residents, .. } = *wanted;
-        let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
-        let placement = self.placement_now(placement);
-        let sides = sides.filter(|target| self.uses(target.backend));
-        let room = self.budget().room();
-        place(graph, sides, &placement, way, residents, room).map_err(|error| match error {
-            PlanError::NoSuchSide { side, .. } => {
-                PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }
-            }
-            error => error,
-        })
-    }
-
-    /// What to do where a batch is placed on the side that the device does not use.
-    fn how_to_use_the_other_side(&self) -> String {
-        let open = match &self.0.info.fallback {
-            Some(why) => return format!("choose another placement: {why}"),
-            None if self.is_gpu() => "`Device::auto()`",
-            None => "`Device::auto()` or `Device::gpu()`",
-        };
-        format!("open it with {open}, or choose another placement")
     }
 
     /// What becomes of a placement that was `asked` for: without the GPU that was given up, all is the CPU's.
@@ -346,6 +316,7 @@ impl Inner {
         let wanted = keep.is_some() && !by_hand && !profile.measured && sides == Sides::Both;
         #[cfg(not(feature = "serde"))]
         let wanted = false;
+        watch_forks();
         let activity = Arc::default();
         Self {
             info,

@@ -73,9 +73,13 @@ mod ops;
 mod parity;
 mod plan;
 pub mod prelude;
+mod record;
+mod residents;
+mod session;
 
 pub use base::backend::Backend;
 pub use base::dtype::{DType, Element, Float, Index, Logical, Newtype, Numeric, Scalar, Signed};
+pub use base::future::BoxFuture;
 pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;

@@ -56,7 +56,7 @@ async fn every_kernel_has_its_time_and_its_prediction() {
         let dispatches: usize = profile.kernels.iter().map(|kernel| kernel.dispatches).sum();
         assert_eq!(dispatches as u64, profile.stats.dispatches);
         let stages: Vec<_> = profile.stages.iter().map(|stage| stage.stage).collect();
-        for stage in ["wait", "gather", "run"] {
+        for stage in ["admit", "collect", "run", "compute"] {
             assert!(stages.contains(&stage), "{stages:?}");
         }
     }
@@ -177,7 +177,10 @@ mod tracing_hears {
             .with_subscriber(ear)
             .await;
             let heard = heard.lock().unwrap();
-            let both = ["record", "execute", "plan", "wait", "run", "ran", "download"];
+            let both = [
+                "record", "execute", "choose", "admit", "collect", "run", "compute", "ran",
+                "download",
+            ];
             let gpu = ["compile", "upload", "encode", "submit"];
             let gpu = gpu.into_iter().filter(|_| device.is_gpu());
             let missing: Vec<_> =

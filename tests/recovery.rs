@@ -179,7 +179,9 @@ async fn a_profile_is_of_the_attempt_that_came_to_its_end() {
                 None => soon(profiling).await.unwrap(),
             };
             repeated += profile.stats.recoveries;
-            for stage in ["execute", "plan", "wait", "gather", "compile", "submit", "run"] {
+            for stage in
+                ["execute", "choose", "admit", "collect", "run", "compile", "submit", "compute"]
+            {
                 let times = profile.stages.iter().filter(|it| it.stage == stage).count();
                 assert!(times <= 1, "{recovery:?}: {stage} {times} times after {polls} polls");
             }
@@ -387,5 +389,44 @@ async fn programs_and_residents_outlive_the_handle_of_their_device() {
         assert_eq!(outputs.read(y).await.unwrap(), product_by_hand(&data, &weights));
         drop((program, outputs));
         assert_eq!(w.read().await.unwrap(), weights);
+    }
+}
+
+/// Runs that wait for memory while others give the GPU up have a plan for a GPU that is gone once they may go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn runs_that_wait_for_memory_outlive_a_loss() {
+    const LENGTH: usize = 1 << 18;
+    for recovery in [Recovery::Reopen, Recovery::Cpu] {
+        if device(recovery).await.is_none() {
+            return;
+        }
+        // Room for one run, whose data, results and copies are 4 MiB.
+        let builder = Device::builder().without_cache().recovery(recovery);
+        let device = builder.memory_budget(5 << 20).gpu().await.expect("the adapter is there");
+        let mut batch = GpuCommandBatch::new(&device);
+        let x = batch.input::<f32>("x", LENGTH);
+        let mut y = x;
+        for _ in 0..3 {
+            y = batch.cumsum(y, 0);
+            y = batch.scale(y, 0.5);
+        }
+        let program = batch.compile().await.expect("a sound graph");
+        let data = vec![0.25_f32; LENGTH];
+        let want = soon(program.run([(x, &data)])).await.unwrap().read(y).await.unwrap();
+        let runs = (0..16).map(|_| {
+            let (program, data, want) = (program.clone(), data.clone(), want.clone());
+            tokio::spawn(async move {
+                let got = soon(program.run([(x, &data)])).await.unwrap().read(y).await.unwrap();
+                let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * b.abs();
+                assert!(got.iter().zip(&want).all(is_near));
+            })
+        });
+        let runs: Vec<_> = runs.collect();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        device.simulate_loss();
+        for run in runs {
+            run.await.unwrap();
+        }
+        assert_eq!(device.metrics().failed, 0, "{recovery:?}");
     }
 }

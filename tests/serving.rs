@@ -107,6 +107,20 @@ async fn what_never_fits_is_an_error_at_once() {
 }
 
 #[tokio::test]
+async fn a_program_that_never_fits_the_budget_is_refused_when_it_is_compiled() {
+    let device = Device::builder().without_cache().memory_budget(1 << 20).cpu().unwrap();
+    let mut batch = GpuCommandBatch::new(&device);
+    let x = batch.input::<f32>("x", 1 << 20);
+    let y = batch.exp(x);
+    batch.download(y);
+    let error = batch.compile().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("the run that makes exp (at tests/serving.rs:"), "{text}");
+    let Error::Run(RunError::OverBudget { needs, budget, .. }) = error else { panic!("{text}") };
+    assert!(needs >= 4 << 20 && budget == 1 << 20, "{text}");
+}
+
+#[tokio::test]
 async fn what_a_program_compiles_is_counted_before_its_first_run() {
     let Some(device) = common::gpu().await else { return };
     let mut batch = GpuCommandBatch::new(&device);

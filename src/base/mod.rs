@@ -7,8 +7,10 @@ pub(crate) mod disk_cache;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 pub(crate) mod disk_writer;
 pub(crate) mod dtype;
+pub(crate) mod future;
 pub(crate) mod lru;
 pub(crate) mod panic;
+pub(crate) mod process;
 pub(crate) mod shape;
 pub(crate) mod sync;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::base::clock::Stopwatch;
 use crate::base::sync::Mutex;
 
-/// A stage of a run on the host: `stage!(timeline, "wait", bytes = 12)`.
+/// A stage of a run on the host: `stage!(timeline, "admit", bytes = 12)`.
 macro_rules! stage {
     ($timeline:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
         #[cfg(feature = "tracing")]

@@ -4,14 +4,13 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
-use super::recorder::elsewhere;
-use super::residence::{Handle, Storage};
 use super::resident::Resident;
-use super::state::Kept;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::ops::{Op, Type};
+use crate::record::elsewhere;
+use crate::residents::{Handle, Keep, Storage};
 
 /// Residents: data that stays on the device from batch to batch.
 impl GpuCommandBatch {
@@ -33,7 +32,7 @@ impl GpuCommandBatch {
     }
 
     /// Keeps a result on the device. The resident is filled by each run of this batch, and is empty
-    /// until the first. A result that is kept is downloaded only if [`download`](Self::download) asks for it.
+    /// until the first. A kept value is downloaded only if [`download`](Self::download) asks for it.
     #[track_caller]
     pub fn keep<T: Element>(&self, id: impl Into<BufferId<T>>) -> Resident<T> {
         let mut recorder = self.recorder.lock();
@@ -46,7 +45,7 @@ impl GpuCommandBatch {
         match node {
             Ok(node) if matches!(recorder.recorded().graph[node].op, Op::Invalid) => {}
             Ok(node) => {
-                recorder.change().keep(node, Kept { handle: handle.clone(), patch: None });
+                recorder.change().keep(node, Keep { handle: handle.clone(), patch: None });
             }
             Err(what) => recorder.note("keep", what),
         }

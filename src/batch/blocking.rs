@@ -14,128 +14,70 @@ use crate::cost::{DeviceProfile, Placement};
 use crate::device::{Device, DeviceBuilder};
 use crate::error::Result;
 
-/// Twins that wait on the calling thread (feature `blocking`).
-impl Device {
-    /// [`Device::auto`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Device::auto`].
-    pub fn auto_blocking() -> Result<Self> {
-        wait(Self::auto())
-    }
-
-    /// [`Device::gpu`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Device::gpu`].
-    pub fn gpu_blocking() -> Result<Self> {
-        wait(Self::gpu())
-    }
-
-    /// [`Device::eval`], waiting on this thread, which computes too where the host does.
-    ///
-    /// # Errors
-    /// As [`Device::eval`].
-    pub fn eval_blocking<T: Element>(
-        &self,
-        record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>,
-    ) -> Result<Vec<T>> {
-        wait_for_run(self.eval(record))
-    }
-
-    /// [`Device::calibrate`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Device::calibrate`].
-    pub fn calibrate_blocking(&self) -> Result<DeviceProfile> {
-        wait(self.calibrate())
-    }
-
-    /// [`Device::calibrate_with`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Device::calibrate_with`].
-    pub fn calibrate_with_blocking(
-        &self,
-        progress: impl FnMut(Progress) + Send,
-    ) -> Result<DeviceProfile> {
-        wait(self.calibrate_with(progress))
-    }
+/// Twins of async methods, one in each row: `wait` for the future of `Type::method`, or `compute`, where the thread that
+/// waits takes part in runs on the CPU.
+macro_rules! twins {
+    ($of:ident $(<$t:ident: $bound:path>)? { $(
+        $(#[$more:meta])*
+        $wait:ident $method:ident: $twin:ident $(<$($generic:tt),+ $(: $of_generic:path)?>)?
+            ($($receiver:tt)*) ($($argument:ident: $type:ty),*) -> $output:ty;
+    )* }) => {
+        /// Twins that wait on the calling thread (feature `blocking`).
+        impl $(<$t: $bound>)? $of $(<$t>)? {
+            $(
+                #[doc = concat!(
+                    "[`", stringify!($of), "::", stringify!($method), "`], waiting on this thread",
+                    twins!(@more $wait), "."
+                )]
+                $(#[$more])*
+                ///
+                /// # Errors
+                #[doc = concat!("As [`", stringify!($of), "::", stringify!($method), "`].")]
+                pub fn $twin $(<$($generic),+ $(: $of_generic)?>)? (
+                    $($receiver)* $($argument: $type),*
+                ) -> Result<$output> {
+                    twins!(@wait $wait)(twins!(@call $of $method ($($receiver)*) ($($argument),*)))
+                }
+            )*
+        }
+    };
+    (@more wait) => { "" };
+    (@more compute) => { ", which computes too where the host does" };
+    (@wait wait) => { wait };
+    (@wait compute) => { wait_for_run };
+    (@call $of:ident $method:ident () ($($argument:ident),*)) => { $of::$method($($argument),*) };
+    (@call $of:ident $method:ident (&$me:ident,) ($($argument:ident),*)) => { $me.$method($($argument),*) };
+    (@call $of:ident $method:ident ($me:ident,) ($($argument:ident),*)) => { $me.$method($($argument),*) };
 }
 
-/// Twins that wait on the calling thread (feature `blocking`).
-impl DeviceBuilder {
-    /// [`DeviceBuilder::auto`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Device::auto`].
-    pub fn auto_blocking(self) -> Result<Device> {
-        wait(self.auto())
-    }
+twins!(Device {
+    wait auto: auto_blocking()() -> Self;
+    wait gpu: gpu_blocking()() -> Self;
+    compute eval: eval_blocking<T: Element>(&self,)
+        (record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>) -> Vec<T>;
+    wait calibrate: calibrate_blocking(&self,)() -> DeviceProfile;
+    wait calibrate_with: calibrate_with_blocking(&self,)(progress: impl FnMut(Progress) + Send)
+        -> DeviceProfile;
+});
 
-    /// [`DeviceBuilder::gpu`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Device::gpu`].
-    pub fn gpu_blocking(self) -> Result<Device> {
-        wait(self.gpu())
-    }
-}
+twins!(DeviceBuilder {
+    wait auto: auto_blocking(self,)() -> Device;
+    wait gpu: gpu_blocking(self,)() -> Device;
+});
 
-/// Twins that wait on the calling thread (feature `blocking`).
-impl GpuCommandBatch {
-    /// [`GpuCommandBatch::execute`], waiting on this thread, which computes too where the host does.
+twins!(GpuCommandBatch {
     ///
     /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
     /// where both [update](GpuCommandBatch::update) a resident or share a [memory
     /// budget](crate::DeviceBuilder::memory_budget). There, await [`GpuCommandBatch::execute`].
-    ///
-    /// # Errors
-    /// As [`GpuCommandBatch::execute`].
-    pub fn execute_blocking(&self) -> Result<()> {
-        wait_for_run(self.execute())
-    }
+    compute execute: execute_blocking(&self,)() -> ();
+    wait read: read_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> Vec<T>;
+    wait read_into: read_into_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>, out: &mut [T]) -> ();
+    wait compile: compile_blocking(&self,)() -> Program;
+});
 
-    /// [`GpuCommandBatch::read`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`GpuCommandBatch::read`].
-    pub fn read_blocking<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<Vec<T>> {
-        Ok(self.found(id.into())?.to_vec())
-    }
-
-    /// [`GpuCommandBatch::read_into`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`GpuCommandBatch::read_into`].
-    pub fn read_into_blocking<T: Element>(
-        &self,
-        id: impl Into<BufferId<T>>,
-        out: &mut [T],
-    ) -> Result<()> {
-        wait(self.read_into(id, out))
-    }
-
-    /// [`GpuCommandBatch::compile`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`GpuCommandBatch::compile`].
-    pub fn compile_blocking(&self) -> Result<Program> {
-        wait(self.compile())
-    }
-}
-
-/// Twins that wait on the calling thread (feature `blocking`).
-impl Program {
-    /// [`Program::with_placement`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Program::with_placement`].
-    pub fn with_placement_blocking(&self, placement: Placement) -> Result<Self> {
-        wait(self.with_placement(placement))
-    }
-
-    /// [`Program::run`], waiting on this thread, which computes too where the host does.
+twins!(Program {
+    wait with_placement: with_placement_blocking(&self,)(placement: Placement) -> Self;
     ///
     /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
     /// where both [update](GpuCommandBatch::update) a resident or share a [memory
@@ -153,114 +95,27 @@ impl Program {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// As [`Program::run`].
-    pub fn run_blocking<'a>(
-        &self,
-        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
-    ) -> Result<Outputs> {
-        wait_for_run(self.run(inputs))
-    }
+    compute run: run_blocking<'a>(&self,)(inputs: impl IntoIterator<Item = impl Into<Input<'a>>>)
+        -> Outputs;
+    wait run_within: run_within_blocking<'a>(&self,)
+        (limit: Duration, inputs: impl IntoIterator<Item = impl Into<Input<'a>>>) -> Outputs;
+    wait run_unless: run_unless_blocking<'a>(&self,)
+        (stop: impl Future<Output = ()>, inputs: impl IntoIterator<Item = impl Into<Input<'a>>>)
+        -> Outputs;
+    wait profile: profile_blocking<'a>(&self,)
+        (inputs: impl IntoIterator<Item = impl Into<Input<'a>>>) -> Profile;
+});
 
-    /// [`Program::run_within`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Program::run_within`].
-    pub fn run_within_blocking<'a>(
-        &self,
-        limit: Duration,
-        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
-    ) -> Result<Outputs> {
-        wait(self.run_within(limit, inputs))
-    }
+twins!(Outputs {
+    wait read: read_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> Vec<T>;
+    wait read_into: read_into_blocking<T: Element>(&self,)
+        (key: impl OutputKey<T>, out: &mut [T]) -> ();
+    wait into_vec: into_vec_blocking<T: Element>(self,)(key: impl OutputKey<T>) -> Vec<T>;
+});
 
-    /// [`Program::run_unless`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Program::run_unless`].
-    pub fn run_unless_blocking<'a>(
-        &self,
-        stop: impl Future<Output = ()>,
-        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
-    ) -> Result<Outputs> {
-        wait(self.run_unless(stop, inputs))
-    }
-
-    /// [`Program::profile`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Program::profile`].
-    pub fn profile_blocking<'a>(
-        &self,
-        inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
-    ) -> Result<Profile> {
-        wait(self.profile(inputs))
-    }
-}
-
-/// Twins that wait on the calling thread (feature `blocking`).
-impl Outputs {
-    /// [`Outputs::read`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Outputs::read`].
-    pub fn read_blocking<T: Element>(&self, key: impl OutputKey<T>) -> Result<Vec<T>> {
-        wait(self.read(key))
-    }
-
-    /// [`Outputs::read_into`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Outputs::read_into`].
-    pub fn read_into_blocking<T: Element>(
-        &self,
-        key: impl OutputKey<T>,
-        out: &mut [T],
-    ) -> Result<()> {
-        wait(self.read_into(key, out))
-    }
-
-    /// [`Outputs::into_vec`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Outputs::into_vec`].
-    pub fn into_vec_blocking<T: Element>(self, key: impl OutputKey<T>) -> Result<Vec<T>> {
-        wait(self.into_vec(key))
-    }
-}
-
-/// Twins that wait on the calling thread (feature `blocking`).
-impl<T: Element> Resident<T> {
-    /// [`Resident::read`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Resident::read`].
-    pub fn read_blocking(&self) -> Result<Vec<T>> {
-        wait(self.read())
-    }
-
-    /// [`Resident::read_into`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Resident::read_into`].
-    pub fn read_into_blocking(&self, out: &mut [T]) -> Result<()> {
-        wait(self.read_into(out))
-    }
-
-    /// [`Resident::read_view`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Resident::read_view`].
-    pub fn read_view_blocking(&self) -> Result<ReadView<T>> {
-        wait(self.read_view())
-    }
-
-    /// [`Resident::keep_host_copy`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Resident::keep_host_copy`].
-    pub fn keep_host_copy_blocking(&self) -> Result<()> {
-        wait(self.keep_host_copy())
-    }
-}
+twins!(Resident<T: Element> {
+    wait read: read_blocking(&self,)() -> Vec<T>;
+    wait read_into: read_into_blocking(&self,)(out: &mut [T]) -> ();
+    wait read_view: read_view_blocking(&self,)() -> ReadView<T>;
+    wait keep_host_copy: keep_host_copy_blocking(&self,)() -> ();
+});

@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::BufferId;
 use super::operand::Values;
-use super::recorded::Recorded;
-use super::recorder::{Recorder, Value, elsewhere};
 use super::run::LastRun;
-use super::stats::RunStats;
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::base::sync::Mutex;
@@ -17,6 +14,8 @@ use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{MistakeKind, Result};
 use crate::plan::Explanation;
+use crate::record::{Recorded, Recorder, Value, elsewhere};
+use crate::session::RunStats;
 
 /// Records operations and runs them in one trip.
 ///

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::recorder::Value;
 use crate::base::dtype::Element;
 use crate::graph::NodeId;
+use crate::record::Value;
 
 /// The id of a recorded value of elements `T`. Copy it freely; it belongs to the batch that made
 /// it, and another batch refuses it.

@@ -1,10 +1,10 @@
 //! What operations take: ids, tensors and numbers.
 
-use super::recorder::Value;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::ops::Op;
+use crate::record::Value;
 
 /// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], or one value for all elements, which
 /// broadcasts as a tensor of shape `[]`.

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::recorded::Recorded;
-use super::recorder::{Recorder, Refusal, Value};
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::{MAX_RANK, Shape};
@@ -14,6 +12,7 @@ use crate::error::MistakeKind;
 use crate::exec::gpu;
 use crate::graph::NodeId;
 use crate::ops::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
+use crate::record::{Recorded, Recorder, Refusal, Value};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
 ///

@@ -2,15 +2,14 @@
 
 use smallvec::SmallVec;
 
-use super::call::Call;
-use super::recorder::{Refusal, Value};
-use super::state::Replaced;
 use super::{BufferId, GpuCommandBatch, Operand, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::{Op, Type};
+use crate::record::{Call, Refusal, Value};
+use crate::residents::SliceUpdate;
 
 impl GpuCommandBatch {
     /// The tensor of a node of this batch.
@@ -68,9 +67,9 @@ impl GpuCommandBatch {
         Ok(self.recorder.lock().type_of(value)?.shape.clone())
     }
 
-    /// Keeps in mind that `result` differs from another value in one part.
-    pub(crate) fn note_replaced(&self, result: NodeId, part: Replaced) {
-        self.recorder.lock().replaced.insert(result, part);
+    /// Keeps in mind that `result` differs from another value in one slice.
+    pub(crate) fn note_slice_update(&self, result: NodeId, slice: SliceUpdate) {
+        self.recorder.lock().slice_updates.insert(result, slice);
     }
 
     #[track_caller]

@@ -5,31 +5,25 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::attempt::recover;
-use super::read::{Found, ReadView, check_length};
-#[cfg(feature = "gpu")]
-use super::read::{STRIDE, yield_now};
-use super::residence::{Handle, Storage};
+use super::read::{ReadView, check_length};
 use crate::base::dtype::Element;
+use crate::base::future::BoxFuture;
 use crate::base::shape::{MAX_RANK, Shape};
-#[cfg(feature = "gpu")]
 use crate::cost::Backend;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
-use crate::exec::HostBuffer;
-#[cfg(feature = "gpu")]
 use crate::exec::gpu::Parts;
-#[cfg(feature = "gpu")]
-use crate::exec::memory;
+use crate::exec::{HostBuffer, memory};
 use crate::ops::{Type, check_size};
+use crate::residents::{Handle, Storage};
+use crate::session::{HostOrGpuResult, STRIDE, recover, yield_now};
 
 /// Bytes up to which data for a device with two sides is kept on both: what cores read in less than the time of a
 /// round trip to a GPU, so that a small graph may run on either.
-#[cfg(feature = "gpu")]
 const ON_BOTH_SIDES: usize = 4 << 20;
 
 /// A tensor that stays on the device until its last handle is dropped. Bind it in any number of
-/// batches of its device with [`GpuCommandBatch::bind`].
+/// batches of its device with [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
 pub struct Resident<T> {
     handle: Handle,
     element: PhantomData<fn() -> T>,
@@ -58,22 +52,39 @@ impl<T: Element> Resident<T> {
     ///
     /// # Errors
     /// [`DeviceError`] if the device fails while it hands out the data that it has.
-    pub async fn keep_host_copy(&self) -> Result<()> {
-        self.handle.want_host_copy();
-        let mut recoveries = 0;
-        while self.handle.storage()?.is_some() {
-            match self.handle.on_host().await {
-                Ok(_) => break,
-                Err(error) => self.recover(error, &mut recoveries).await?,
-            }
-        }
-        Ok(())
+    pub fn keep_host_copy(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.handle.copied_to_host())
     }
 
-    /// Does for a transfer what the device's [`Recovery`](crate::Recovery) does for runs. Returns if it may be tried
-    /// again.
-    async fn recover(&self, error: Error, recoveries: &mut u64) -> Result<()> {
-        recover(self.device(), error, recoveries).await
+    /// Has runs find the data on `side`, besides the one where it lies: graphs are placed as if it lay there too, and
+    /// the first run on `side` that reads it makes the copy, which stays until a run fills the resident anew. The last
+    /// preference counts, for whatever fills the resident later too.
+    ///
+    /// Where each graph runs is predicted as before. Without a preference a resident of more than 4 MiB lies on the GPU
+    /// alone if there is one, and graphs that read it run there until the device was [measured](Device::calibrate) and
+    /// the prediction says that a few runs on the host pay for the copy.
+    ///
+    /// A buffer that is the caller's too, by `wgpu_buffer`, stays where it is. Unlike
+    /// [`keep_host_copy`](Self::keep_host_copy), this does not save the data from the loss of a GPU before the copy was
+    /// made.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// use onetrip::{Backend, Device, GpuCommandBatch};
+    ///
+    /// let device = Device::auto().await?;
+    /// let table = device.resident(&vec![0.5_f32; 2 << 20], [2 << 10, 1 << 10])?;
+    /// table.prefer(Backend::Cpu); // Look-ups of a few rows are done before a GPU would have begun.
+    /// let batch = GpuCommandBatch::new(&device);
+    /// let y = batch.embedding(batch.bind(&table), batch.upload(&[7_u32, 1]));
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?, [0.5; 2 << 10]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prefer(&self, side: Backend) {
+        self.handle.prefer(side);
     }
 
     pub(super) fn handle(&self) -> &Handle {
@@ -90,7 +101,7 @@ impl<T: Element> Resident<T> {
         &self.handle.ty().shape
     }
 
-    /// The data in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`]; a large resident
+    /// The data in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`](crate::GpuCommandBatch::read); a large resident
     /// comes from the device in parts, each on its way while the one before is copied.
     ///
     /// # Errors
@@ -98,98 +109,125 @@ impl<T: Element> Resident<T> {
     /// [`DeviceError`] if the device fails. If that is its loss, the device's [`Recovery`](crate::Recovery) is made, and
     /// the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
     /// [`Recovery::Fail`](crate::Recovery::Fail) it is [`DeviceError::Lost`].
-    pub async fn read(&self) -> Result<Vec<T>> {
-        let mut recoveries = 0;
-        loop {
-            match self.read_once().await {
-                Err(error) => self.recover(error, &mut recoveries).await?,
-                read => return read,
+    pub fn read(&self) -> BoxFuture<'_, Result<Vec<T>>> {
+        Box::pin(async {
+            let mut recoveries = 0;
+            loop {
+                match self.read_once().await {
+                    Err(error) => self.handle.recover(error, &mut recoveries).await?,
+                    read => return read,
+                }
             }
-        }
+        })
     }
 
     async fn read_once(&self) -> Result<Vec<T>> {
-        #[cfg(feature = "gpu")]
-        if let Some(mut parts) = self.parts()? {
-            let mut values = memory::try_zeroed(self.shape().elements())?;
-            while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
-                values = part.copied_into(values, start).await;
-            }
-            return Ok(values);
+        let Some(mut parts) = self.parts()? else {
+            return Ok(self.handle.fetched().await?.into_vec().await);
+        };
+        let mut values = memory::try_zeroed(self.shape().elements())?;
+        while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
+            values = part.copied_into(values, start).await;
         }
-        Ok(self.found().await?.into_vec().await)
+        Ok(values)
     }
 
-    /// Copies the data to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`]; a large resident comes
+    /// Copies the data to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes
     /// in parts, as in [`read`](Self::read).
     ///
     /// # Errors
     /// As [`read`](Self::read), and then `out` may hold some of the data;
     /// [`ReadError::Length`](crate::ReadError::Length) if `out` has not as many elements as the resident.
-    pub async fn read_into(&self, out: &mut [T]) -> Result<()> {
-        check_length(|| self.handle.origin(), self.shape(), out)?;
-        let mut recoveries = 0;
-        while let Err(error) = self.read_once_into(out).await {
-            self.recover(error, &mut recoveries).await?;
-        }
-        Ok(())
+    pub fn read_into<'a>(&'a self, out: &'a mut [T]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async {
+            check_length(|| self.handle.origin(), self.shape(), out)?;
+            let mut recoveries = 0;
+            while let Err(error) = self.read_once_into(out).await {
+                self.handle.recover(error, &mut recoveries).await?;
+            }
+            Ok(())
+        })
     }
 
     async fn read_once_into(&self, out: &mut [T]) -> Result<()> {
-        #[cfg(feature = "gpu")]
-        if let Some(mut parts) = self.parts()? {
-            while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
-                part.copy_out(0, &mut out[start..start + part.len()]);
-                yield_now().await;
-            }
+        let Some(mut parts) = self.parts()? else {
+            self.handle.fetched().await?.copy_yielding(out).await;
             return Ok(());
+        };
+        while let Some((start, part)) = self.device().fetch_next(&mut parts).await? {
+            part.copy_out(0, &mut out[start..start + part.len()]);
+            yield_now().await;
         }
-        self.found().await?.copy_yielding(out).await;
         Ok(())
     }
 
-    /// The data in parts, if it is on a GPU.
-    #[cfg(feature = "gpu")]
+    /// The data in parts, if it is on a GPU alone.
     fn parts(&self) -> Result<Option<Parts>> {
-        let (Storage { host: None, gpu: Some(buffer), .. }, Some(gpu)) =
-            (self.handle.filled()?, self.device().opened())
-        else {
-            return Ok(None);
-        };
-        Ok(Some(gpu.read_parts(&buffer, STRIDE / size_of::<T>())))
+        let storage = self.handle.filled()?;
+        Ok(match (storage.host(), storage.gpu(), self.device().opened()) {
+            (None, Some(buffer), Some(gpu)) => {
+                Some(gpu.read_parts(buffer, STRIDE / size_of::<T>()))
+            }
+            _ => None,
+        })
     }
 
-    /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`], after
+    /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`](crate::GpuCommandBatch::read_view), after
     /// the transfer from the device.
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub async fn read_view(&self) -> Result<ReadView<T>> {
+    pub fn read_view(&self) -> BoxFuture<'_, Result<ReadView<T>>> {
+        Box::pin(async {
+            let mut recoveries = 0;
+            loop {
+                match self.handle.fetched().await {
+                    Err(error) => self.handle.recover(error, &mut recoveries).await?,
+                    Ok(result) => return Ok(ReadView::of(result)),
+                }
+            }
+        })
+    }
+}
+
+/// Transfers of a resident's data, whatever its element type.
+impl Handle {
+    /// Has the host keep a copy from now on, and brings the data that is there.
+    async fn copied_to_host(&self) -> Result<()> {
+        self.keep_host_copy();
         let mut recoveries = 0;
-        loop {
-            match self.found().await {
+        while self.storage()?.is_some() {
+            match self.on_host().await {
+                Ok(_) => break,
                 Err(error) => self.recover(error, &mut recoveries).await?,
-                Ok(found) => return Ok(found.into_view()),
             }
         }
+        Ok(())
+    }
+
+    /// Does for a transfer what the device's [`Recovery`](crate::Recovery) does for runs. Returns if it may be tried
+    /// again.
+    fn recover<'a>(&'a self, error: Error, recoveries: &'a mut u64) -> BoxFuture<'a, Result<()>> {
+        Box::pin(recover(self.device(), error, recoveries))
     }
 
     /// The data, brought to the host if need be.
-    async fn found(&self) -> Result<Found> {
-        let storage = self.handle.filled()?;
-        if let Some(buffer) = storage.host {
-            return Ok(Found::Host(buffer));
-        }
-        #[cfg(feature = "gpu")]
-        if let (Some(buffer), Some(gpu)) = (storage.gpu, self.device().opened()) {
-            return Ok(Found::Gpu(self.device().fetch(&gpu, &buffer).await?));
-        }
-        Err(self.handle.empty().into())
+    fn fetched(&self) -> BoxFuture<'_, Result<HostOrGpuResult>> {
+        Box::pin(async {
+            let storage = self.filled()?;
+            if let Some(buffer) = storage.host() {
+                return Ok(HostOrGpuResult::Host(Arc::clone(buffer)));
+            }
+            if let (Some(buffer), Some(gpu)) = (storage.gpu(), self.device().opened()) {
+                return Ok(HostOrGpuResult::Gpu(self.device().fetch(&gpu, buffer).await?));
+            }
+            Err(self.empty().into())
+        })
     }
 }
 
 impl Device {
-    /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`].
+    /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
     ///
     /// The data is copied once, by this thread and others, before the call returns; the device takes it from there.
     /// What lies on a GPU alone is lost with it, also where a [`Recovery`](crate::Recovery) repeats the runs: a service
@@ -226,19 +264,16 @@ impl Device {
 
     /// Puts `data` on the sides where graphs run that read it.
     fn stored<T: Element>(&self, data: &[T]) -> Result<Storage, DeviceError> {
-        let on_host = || Ok(Storage::on_host(Arc::new(HostBuffer::try_from_slice(data)?)));
-        #[cfg(feature = "gpu")]
-        if let Some(gpu) = self.opened() {
-            let small = self.uses(Backend::Cpu) && size_of_val(data) <= ON_BOTH_SIDES;
-            let host = if small { on_host()? } else { Storage::default() };
-            return match self.send(&gpu, T::DTYPE, bytemuck::cast_slice(data)) {
-                Ok(resident) => Ok(host.and_on_gpu(resident)),
-                // It goes to the device that takes its place, with the first run that reads it.
-                Err(DeviceError::Lost { .. }) if self.recovers() => on_host(),
-                Err(error) => Err(error),
-            };
+        let on_host = || HostBuffer::try_from_slice(data).map(Arc::new);
+        let Some(gpu) = self.opened() else { return Ok(Storage::Host(on_host()?)) };
+        let is_small = self.uses(Backend::Cpu) && size_of_val(data) <= ON_BOTH_SIDES;
+        let host = if is_small { Some(on_host()?) } else { None };
+        match self.send(&gpu, T::DTYPE, bytemuck::cast_slice(data)) {
+            Ok(on_gpu) => Ok(Storage::of(host, Some(on_gpu))),
+            // It goes to the device that takes its place, with the first run that reads it.
+            Err(DeviceError::Lost { .. }) if self.recovers() => Ok(Storage::Host(on_host()?)),
+            Err(error) => Err(error),
         }
-        on_host()
     }
 }
 

@@ -3,26 +3,23 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::attempt::PlanCell;
-use super::launch::Results;
-use super::read::Found;
-use super::recorded::Recorded;
-use super::recorder::Version;
-use super::residence;
-use super::stats::RunStats;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
+use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
-use crate::cost::{Placement, Residence};
+use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::error::{ReadError, Result};
 use crate::plan::{Chooser, Explanation};
+use crate::record::{Recorded, Version};
+use crate::residents::locations;
+use crate::session::{HostOrGpuResult, LastPlan, Results, RunStats};
 
 /// What a batch remembers of its last run.
 #[derive(Debug, Default)]
 pub(super) struct LastRun {
     /// The plan of the graph of this version.
-    plan: (u64, Arc<PlanCell>),
+    plan: (u64, Arc<LastPlan>),
     /// The version that ran, and its results, or why there are none.
     ran: Option<(Version, Ran)>,
     stats: RunStats,
@@ -40,7 +37,7 @@ impl LastRun {
     }
 
     /// The plan of the graph of this version, still to be made unless a run of that version was before.
-    fn plan_of(&mut self, version: Version) -> Arc<PlanCell> {
+    fn plan_of(&mut self, version: Version) -> Arc<LastPlan> {
         if self.plan.0 != version.graph {
             self.plan = (version.graph, Arc::default());
         }
@@ -69,19 +66,25 @@ impl GpuCommandBatch {
     /// that an operation cannot work with, such as an index out of range ([`Error::Fault`](crate::Error::Fault)): then
     /// the run has no results, and residents that it was to fill stay as they were.
     pub async fn execute(&self) -> Result<()> {
-        // Without a wait where there is none: a short run is done at the first poll.
-        let _turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
-            Err(_) => self.turn.lock().await,
-        };
-        self.last.lock().ran = None;
-        let snapshot = self.snapshot();
-        let stage = stage!(OFF, "execute", operations = snapshot.recorded.graph.len());
-        let done = stage.over(pin!(self.run_once(&snapshot))).await;
-        if let Err(error) = &done {
-            self.last.lock().ran = Some((snapshot.version, Ran::Failed(error.to_string())));
-        }
-        done
+        self.executed().await
+    }
+
+    fn executed(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            // Without a wait where there is none: a short run is done at the first poll.
+            let _turn = match self.turn.try_lock() {
+                Ok(turn) => turn,
+                Err(_) => self.turn.lock().await,
+            };
+            self.last.lock().ran = None;
+            let snapshot = self.snapshot();
+            let stage = stage!(OFF, "execute", operations = snapshot.recorded.graph.len());
+            let done = stage.over(pin!(self.run_once(&snapshot))).await;
+            if let Err(error) = &done {
+                self.last.lock().ran = Some((snapshot.version, Ran::Failed(error.to_string())));
+            }
+            done
+        })
     }
 
     async fn run_once(&self, snapshot: &Snapshot) -> Result<()> {
@@ -92,10 +95,10 @@ impl GpuCommandBatch {
             stats.record_time = recorder.recording.total();
             recorder.check_mistakes()?;
         }
-        let turns = recorded.turns();
+        let order = recorded.update_order();
         let plan = self.last.lock().plan_of(snapshot.version);
-        let uploads = || recorded.all_given(recorded.uploads.iter().cloned());
-        let done = recorded.attempt(&plan).run(&turns, uploads, &mut stats).await?;
+        let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
+        let done = recorded.run_loop(&plan).run(&order, uploads, &mut stats).await?;
         let mut last = self.last.lock();
         last.ran = Some((snapshot.version, Ran::Done(done.prepared, done.results)));
         last.stats = stats;
@@ -115,7 +118,7 @@ impl GpuCommandBatch {
     }
 
     /// What the last run brought back for `id`, unless the batch was changed since.
-    pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<Found> {
+    pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
         let node = recorder.check(id.value()).map_err(|_| ReadError::Foreign)?;
         let of = || recorder.recorded().origin(node);
@@ -139,8 +142,8 @@ impl GpuCommandBatch {
         self.check_recorded()?;
         let Snapshot { recorded, version } = self.snapshot();
         let plan = self.last.lock().plan_of(version);
-        let attempt = recorded.attempt(&plan);
-        let choice = attempt.choice(&mut RunStats::default())?;
+        let runs = recorded.run_loop(&plan);
+        let choice = runs.choice(&mut RunStats::default())?;
         let plans = choice.prepared.pieces.iter().map(|piece| &piece.plan);
         let dispatches = plans.flat_map(|plan| self.device.dispatches(plan));
         Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
@@ -152,10 +155,10 @@ impl GpuCommandBatch {
         let plan = self.last.lock().plan_of(version);
         // A plan that was made before may be of a batch that was recorded at other places.
         let Recorded { device, graph, residents, placement, .. } = &*recorded;
-        let residents = residence::residences(graph, residents)?;
+        let residents = locations(graph, residents)?;
         let targets = device.targets();
-        let attempt = recorded.attempt(&plan);
-        let wanted = attempt.wanted(&residents);
+        let runs = recorded.run_loop(&plan);
+        let wanted = runs.wanted(&residents);
         let (placed, measured) = device.foresee(&wanted, &targets)?;
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
         let sides: Vec<_> = sides.filter(|target| device.uses(target.backend)).collect();
@@ -167,7 +170,9 @@ impl GpuCommandBatch {
             // Of one side there is nothing to choose.
             Placement::Auto if sides.len() < 2 => None,
             Placement::Auto if graph.needs_gpu() => Some(Chooser::Kernel),
-            Placement::Auto => residents.contains(&Residence::Gpu).then_some(Chooser::Data),
+            Placement::Auto => {
+                residents.iter().any(|residence| residence.is_far()).then_some(Chooser::Data)
+            }
             placement => Some(Chooser::Asked(placement)),
         };
         Ok(Explanation::new(&placed, sides, chooser, &residents))

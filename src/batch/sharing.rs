@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::leg::device_storage;
 use super::resident::Resident;
 use crate::base::dtype::Element;
 use crate::error::{DeviceError, Result};
 use crate::exec::gpu::DeviceBuffer;
+use crate::residents::on_device;
 
 /// The buffer of a [`Resident`], from [`Resident::wgpu_buffer`]. Its memory is given to nothing else, also when this is
 /// dropped: what the caller's code still holds of it, as a bind group, writes where nobody reads.
@@ -54,7 +54,7 @@ impl<T: Element> Resident<T> {
         // Else a copy on the host would be given up for what is lost.
         gpu.check()?;
         loop {
-            let buffer = device_storage(self.handle(), &gpu)?;
+            let buffer = on_device(self.handle(), &gpu)?;
             if self.handle().share(&buffer) {
                 return Ok(WgpuBuffer(buffer));
             }

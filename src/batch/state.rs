@@ -1,44 +1,14 @@
 //! State that is carried from run to run, on the device.
 
-use std::sync::Arc;
-
-use tokio::sync::{Mutex, OwnedMutexGuard};
-
-use super::recorder::Recorder;
-use super::residence::Handle;
 use super::resident::Resident;
 use super::{BufferId, GpuCommandBatch};
 use crate::base::dtype::Element;
 use crate::cost::Backend;
 use crate::error::MistakeKind;
-use crate::exec::Patch;
 use crate::graph::NodeId;
-use crate::ops::{Op, Type};
-
-/// Parts in more runs than this are not written in place by a GPU: each is a copy of its own.
-const MOST_RUNS: usize = 64;
-/// Bytes between the runs of a part from which any number of them is written in place by the host: in what lies closer,
-/// most pages are touched anyway.
-const PAGE: usize = 4096;
-/// Bytes from which states are written in place by a GPU: what a fast one copies in the time of one more submission.
-const LEAST_BYTES: usize = 4 << 20;
-
-/// A resident that runs fill.
-#[derive(Clone, Debug)]
-pub(super) struct Kept {
-    pub handle: Handle,
-    /// The part of it that the value is, where it is not all.
-    pub patch: Option<Patch>,
-}
-
-/// How a value differs from another.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Replaced {
-    pub state: NodeId,
-    /// The elements that are others, and where they belong.
-    pub new: NodeId,
-    pub patch: Patch,
-}
+use crate::ops::Op;
+use crate::record::Recorder;
+use crate::residents::{Handle, Keep, SliceUpdate};
 
 /// State that is carried from run to run.
 impl GpuCommandBatch {
@@ -127,59 +97,25 @@ impl Recorder {
         if old != new {
             return Err(MistakeKind::Update { old: old.clone(), new: new.clone() });
         }
-        if recorded.kept.iter().any(|kept| kept.handle.is_same(state.handle())) {
+        if recorded.keeps.iter().any(|keep| keep.handle.is_same(state.handle())) {
             return Err(MistakeKind::UpdatedTwice);
         }
         let handle = state.handle().clone();
-        let part = self.replaced_part(&handle, node);
-        let patch = part.map(|part| part.patch);
+        let slice = self.slice_of(&handle, node);
+        let patch = slice.map(|slice| slice.patch);
         let recorded = self.change();
-        recorded.keep(part.map_or(node, |part| part.new), Kept { handle, patch });
-        recorded.graph.updates.extend(part.map(|_| node));
+        recorded.keep(slice.map_or(node, |slice| slice.new), Keep { handle, patch });
+        recorded.graph.updates.extend(slice.map(|_| node));
         Ok(())
     }
 
-    /// What alone differs between the resident and its new value, the node, where that is worth it.
-    fn replaced_part(&self, state: &Handle, node: NodeId) -> Option<Replaced> {
+    /// The slice in which the resident alone differs from its new value, the node, where it pays to write it in place.
+    fn slice_of(&self, state: &Handle, node: NodeId) -> Option<SliceUpdate> {
         let recorded = self.recorded();
-        let part = *self.replaced.get(&node)?;
-        let Op::Resident(at) = recorded.graph[part.state].op else { return None };
-        let same = recorded.residents[at as usize].is_same(state);
-        let Type { dtype, shape } = &recorded.graph[node].ty;
-        let size = dtype.size();
-        let pays = if recorded.device.uses(Backend::Gpu) {
-            // A truth value takes a word there.
-            let fits = size == 1 || part.patch.is_in_words(size);
-            fits && part.patch.runs <= MOST_RUNS && shape.elements() * size >= LEAST_BYTES
-        } else {
-            part.patch.runs <= MOST_RUNS || part.patch.spacing(size) >= PAGE
-        };
-        (same && pays).then_some(part)
-    }
-}
-
-/// What a run must hold before it reads state that it will replace.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Turns(Vec<Arc<Mutex<()>>>);
-
-impl Turns {
-    /// For a batch that binds and keeps these.
-    pub fn of(bound: &[Handle], kept: &[Kept]) -> Self {
-        let kept = kept.iter().map(|kept| &kept.handle);
-        let updated = kept.filter(|kept| bound.iter().any(|bound| bound.is_same(kept)));
-        let mut turns: Vec<_> = updated.map(|handle| Arc::clone(handle.turn())).collect();
-        // Everybody takes them in one order, so that none waits for another in a circle.
-        turns.sort_by_key(|turn| Arc::as_ptr(turn).addr());
-        turns.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        Self(turns)
-    }
-
-    /// Waits for all of them.
-    pub async fn take(&self) -> Vec<OwnedMutexGuard<()>> {
-        let mut taken = Vec::with_capacity(self.0.len());
-        for turn in &self.0 {
-            taken.push(Arc::clone(turn).lock_owned().await);
-        }
-        taken
+        let slice = *self.slice_updates.get(&node)?;
+        let Op::Resident(at) = recorded.graph[slice.state].op else { return None };
+        let is_same = recorded.residents[at as usize].is_same(state);
+        let has_gpu = recorded.device.uses(Backend::Gpu);
+        (is_same && slice.pays(&recorded.graph[node].ty, has_gpu)).then_some(slice)
     }
 }

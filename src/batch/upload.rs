@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::recorded::Recorded;
-use super::recorder::Value;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::panic::caught;
@@ -15,6 +13,7 @@ use crate::device::Device;
 use crate::error::{DataError, MistakeKind, Result};
 use crate::exec::HostBuffer;
 use crate::ops::{Op, Type, check_size};
+use crate::record::{Recorded, Value};
 
 /// Uploads and inputs. The batch owns the data of uploads until it is dropped: a run on the host's cores reads it in
 /// place, and each run on a GPU packs it into memory that the device copies from, by several threads where it is large.

@@ -55,6 +55,16 @@ impl fmt::Display for Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Residence {
     Host,
+    /// On the GPU alone. A run on the host brings a copy, which stays.
     Gpu,
+    /// On the GPU alone, in a buffer that the caller may write to, so that no copy on the host stays valid.
+    Shared,
     Both,
+}
+
+impl Residence {
+    /// Whether the host has no copy of the data.
+    pub fn is_far(self) -> bool {
+        matches!(self, Self::Gpu | Self::Shared)
+    }
 }

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use super::{Device, Recovery, Sides, Start};
 #[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::base::disk_cache::{Store, user_folder};
+use crate::base::future::BoxFuture;
+#[cfg(feature = "gpu")]
+use crate::base::process::is_forked_child;
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
 use crate::exec::budget::Budget;
@@ -100,7 +103,7 @@ impl DeviceBuilder {
 
     /// Bytes that all runs under way may hold at once: their intermediates, what they keep, and on a GPU the memory
     /// that the host copies from and to. Runs that would exceed it wait, in the order in which they came; a run that
-    /// could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget). Residents, and results of finished
+    /// could never fit is [`RunError::OverBudget`](crate::RunError::OverBudget), for a program when it is compiled. Residents, and results of finished
     /// runs, do not count. Without a budget no run waits for another. Where the side is not named, a graph goes to the
     /// side on which it fits the budget.
     ///
@@ -177,12 +180,14 @@ impl DeviceBuilder {
     /// # Errors
     /// As [`Device::auto`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`]. With [`Placement::Gpu`], as
     /// [`gpu`](Self::gpu).
-    pub async fn auto(self) -> Result<Device> {
-        match Choice::from_environment()? {
-            Choice::Cpu => self.cpu(),
-            Choice::Gpu => self.gpu().await,
-            Choice::Auto => self.best().await,
-        }
+    pub fn auto(self) -> BoxFuture<'static, Result<Device>> {
+        Box::pin(async {
+            match Choice::from_environment()? {
+                Choice::Cpu => self.cpu(),
+                Choice::Gpu => self.gpu().await,
+                Choice::Auto => self.best().await,
+            }
+        })
     }
 
     /// Opens what [`Device::gpu`] describes.
@@ -190,8 +195,8 @@ impl DeviceBuilder {
     /// # Errors
     /// As [`Device::gpu`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
     #[cfg(feature = "gpu")]
-    pub async fn gpu(self) -> Result<Device> {
-        self.any_gpu(Sides::Gpu).await
+    pub fn gpu(self) -> BoxFuture<'static, Result<Device>> {
+        Box::pin(self.any_gpu(Sides::Gpu))
     }
 
     /// Opens a GPU, which this build does not support.
@@ -199,9 +204,8 @@ impl DeviceBuilder {
     /// # Errors
     /// [`DeviceError::NoGpuSupport`], always.
     #[cfg(not(feature = "gpu"))]
-    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
-    pub async fn gpu(self) -> Result<Device> {
-        Err(DeviceError::NoGpuSupport.into())
+    pub fn gpu(self) -> BoxFuture<'static, Result<Device>> {
+        Box::pin(async { Err(DeviceError::NoGpuSupport.into()) })
     }
 
     /// Both sides, a software adapter too.
@@ -213,6 +217,7 @@ impl DeviceBuilder {
     /// A GPU, a software adapter too.
     #[cfg(feature = "gpu")]
     async fn any_gpu(self, sides: Sides) -> Result<Device> {
+        refuse_forked_child()?;
         let choice = AdapterChoice::best(adapter_from_environment(), true);
         let start = self.start(sides)?;
         Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone(), ()).await?, sides, start))
@@ -225,6 +230,7 @@ impl DeviceBuilder {
         let software_too = named.is_some();
         let choice = AdapterChoice::best(named, software_too);
         let start = self.start(Sides::Both)?;
+        refuse_forked_child()?;
         let falls_back = !software_too && start.placement != Placement::Gpu;
         match Gpu::open(&choice, start.store.clone(), ()).await {
             Ok(gpu) => Ok(Device::with_gpu(gpu, Sides::Both, start)),
@@ -288,6 +294,12 @@ impl Choice {
             _ => Err(DeviceError::Environment { variable, value, expected: "auto, cpu or gpu" }),
         }
     }
+}
+
+/// Fails in a forked child, whose drivers do not work.
+#[cfg(feature = "gpu")]
+fn refuse_forked_child() -> Result<(), DeviceError> {
+    if is_forked_child() { Err(DeviceError::Forked) } else { Ok(()) }
 }
 
 #[cfg(feature = "gpu")]

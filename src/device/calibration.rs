@@ -7,7 +7,9 @@ use std::thread::{self, JoinHandle};
 #[cfg(feature = "gpu")]
 use super::Card;
 use super::{Activity, Busy, Device, Inner};
+use crate::base::future::BoxFuture;
 use crate::base::panic::caught;
+use crate::base::process::is_forked_child;
 use crate::base::sync::Mutex;
 use crate::calibrate::{AtOnce, Progress, Subject, measure};
 use crate::cost::DeviceProfile;
@@ -40,33 +42,51 @@ impl Device {
     ///
     /// # Errors
     /// [`DeviceError`] if the device fails.
-    pub async fn calibrate(&self) -> Result<DeviceProfile> {
-        self.calibrate_with(|_| {}).await
+    pub fn calibrate(&self) -> BoxFuture<'_, Result<DeviceProfile>> {
+        self.calibrated(Box::new(|_| {}))
     }
 
     /// As [`calibrate`](Self::calibrate), telling `progress` of each step before it begins.
     ///
     /// # Errors
     /// As [`calibrate`](Self::calibrate); [`RunError::Panicked`] if `progress` does, and then nothing has changed.
-    pub async fn calibrate_with(
-        &self,
-        mut progress: impl FnMut(Progress) + Send,
-    ) -> Result<DeviceProfile> {
-        self.0.background.wanted.store(false, Ordering::Relaxed);
-        let _busy = Busy::new(&self.0.activity);
-        let mut panicked = None;
-        let mut tell = |step| {
-            if panicked.is_none() {
-                panicked = caught(|| progress(step)).err();
+    pub fn calibrate_with<'a>(
+        &'a self,
+        progress: impl FnMut(Progress) + Send + 'a,
+    ) -> BoxFuture<'a, Result<DeviceProfile>> {
+        self.calibrated(Box::new(progress))
+    }
+
+    fn calibrated<'a>(
+        &'a self,
+        mut progress: Box<dyn FnMut(Progress) + Send + 'a>,
+    ) -> BoxFuture<'a, Result<DeviceProfile>> {
+        Box::pin(async move {
+            if is_forked_child() {
+                return Err(DeviceError::Forked.into());
             }
-        };
-        let measured = measure(&self.0.subject(), &AtOnce, &mut tell).await?;
-        if let Some(message) = panicked {
-            return Err(RunError::Panicked(message).into());
-        }
-        let profile = measured.ok_or_else(|| DeviceError::Profile {
-            what: "the time of a probe, as this platform's clock tells it".into(),
-        })?;
+            self.0.background.wanted.store(false, Ordering::Relaxed);
+            let _busy = Busy::new(&self.0.activity);
+            let mut panicked = None;
+            let mut tell = |step| {
+                if panicked.is_none() {
+                    panicked = caught(|| progress(step)).err();
+                }
+            };
+            let measured = measure(&self.0.subject(), &AtOnce, &mut tell).await?;
+            if let Some(message) = panicked {
+                return Err(RunError::Panicked(message).into());
+            }
+            let profile = measured.ok_or_else(|| DeviceError::Profile {
+                what: "the time of a probe, as this platform's clock tells it".into(),
+            })?;
+            self.adopt(&profile).await;
+            Ok(profile)
+        })
+    }
+
+    /// Plans with `profile` from now on, and keeps it on disk.
+    async fn adopt(&self, profile: &DeviceProfile) {
         self.0.reckoning.set(profile.clone());
         self.0.plans.forget();
         #[cfg(feature = "serde")]
@@ -75,7 +95,8 @@ impl Device {
             // With what was learned meanwhile.
             off_thread(move || disk.save(|| reckoning.profile())).await;
         }
-        Ok(profile)
+        #[cfg(not(feature = "serde"))]
+        std::future::ready(()).await;
     }
 
     /// Notes a run under way, until the result is dropped.

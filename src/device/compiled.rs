@@ -12,13 +12,13 @@ use crate::plan::Plan;
 
 /// The kernels of one plan.
 #[derive(Default)]
-pub(super) struct Compiled {
+pub(super) struct PlanKernels {
     /// Empty until the first run.
     kernels: RwLock<Option<Arc<Kernels>>>,
     compiling: Making<GpuId>,
 }
 
-impl Compiled {
+impl PlanKernels {
     /// The kernels of `plan`, compiled for `gpu` if no run did so before; whether this call did.
     pub async fn kernels(
         &self,

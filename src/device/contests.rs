@@ -28,9 +28,9 @@ pub(crate) struct Contest {
 }
 
 /// A run's part in a trial. One that is dropped before its [end](Self::end) was disturbed.
-pub(crate) struct Turn<'a> {
-    contest: &'a Contest,
-    ways: &'a Ways,
+pub(crate) struct Turn {
+    contest: Arc<Contest>,
+    ways: Ways,
     pub way: Way,
     /// Whether that is not the usual way.
     pub is_away: bool,
@@ -90,12 +90,12 @@ impl Contest {
     }
 
     /// The part of a run that begins now and may go any of `ways`, of which the first is the usual one.
-    pub fn begin<'a>(&'a self, ways: &'a Ways) -> Turn<'a> {
+    pub fn begin(self: &Arc<Self>, ways: &Ways) -> Turn {
         let (way, is_away) = match self.is_open.load(Ordering::Relaxed) {
             true => self.lock().begin(ways),
             false => (ways[0], false),
         };
-        Turn { contest: self, ways, way, is_away, is_over: false }
+        Turn { contest: Arc::clone(self), ways: ways.clone(), way, is_away, is_over: false }
     }
 
     /// Takes note of a run the way that was decided. After some on end that were slow, the others are tried again.
@@ -115,7 +115,7 @@ impl Contest {
     }
 }
 
-impl Turn<'_> {
+impl Turn {
     pub fn graph(&self) -> Fingerprint {
         self.contest.graph
     }
@@ -123,7 +123,7 @@ impl Turn<'_> {
     /// Says what became of the run; `is_alone` is asked where it took long enough to say something.
     pub fn end(&mut self, ran: Ran, is_alone: impl FnOnce() -> bool) -> Said {
         self.is_over = true;
-        let contest = self.contest;
+        let contest = &*self.contest;
         if !contest.is_open.load(Ordering::Relaxed) {
             if let Ran::Took(nanos) = ran {
                 let is_slow = nanos >= contest.slow.load(Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl Turn<'_> {
         }
         let ran = if matches!(ran, Ran::Took(_)) && !is_alone() { Ran::Disturbed } else { ran };
         let mut trial = contest.lock();
-        let is_decided = trial.end(self.ways, self.way, self.is_away, ran);
+        let is_decided = trial.end(&self.ways, self.way, self.is_away, ran);
         if is_decided && !contest.is_withdrawn() {
             contest.publish(&trial);
             return Said::Which(trial.kept());
@@ -154,7 +154,7 @@ pub(crate) enum Said {
     Which(Option<Way>),
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_over {
             self.end(Ran::Disturbed, || false);

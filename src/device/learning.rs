@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Busy, Device, Pieces, Prepared};
+use super::{Busy, CompiledPieces, Device, Prepared};
 use crate::cost::steps_off;
 
 /// What a run takes longer whose memory is not there yet: seconds, and bytes of it a second.
@@ -21,7 +21,7 @@ impl Device {
     /// After a run of a plan that was chosen by prediction: corrects the profile if this and the runs before were far
     /// off. `busy` is the run; `cold` says that memory was allocated on the way.
     pub(crate) fn learn(&self, prepared: &Prepared, took: Duration, cold: bool, busy: &Busy<'_>) {
-        let Pieces::Whole(piece) = &prepared.pieces else { return };
+        let CompiledPieces::Whole(piece) = &prepared.pieces else { return };
         let mut seconds = took.as_secs_f64();
         if cold && seconds > prepared.seconds {
             let start = COLD_START + prepared.bytes as f64 / COLD_BYTES;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::{Device, Prepared, Targets, Wanted};
+use super::{Device, Prepared, Wanted};
 use crate::base::lru::Lru;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::codegen::{Dispatch, lower};
-use crate::cost::{Backend, Placement, Residence, Way};
+use crate::cost::{Placement, Residence, Way};
 use crate::error::Result;
 use crate::graph::Fingerprint;
 use crate::plan::{Plan, Step};
@@ -26,7 +26,8 @@ struct Key {
     way: Option<Way>,
     /// Where the data lies that it binds.
     residents: SmallVec<[Residence; 8]>,
-    /// Of the [`Targets`].
+    is_stateful: bool,
+    /// That of the device's targets.
     revision: u64,
 }
 
@@ -98,6 +99,7 @@ impl Device {
             placement: self.placement_now(wanted.placement),
             way,
             residents: SmallVec::from_slice(wanted.residents),
+            is_stateful: wanted.is_stateful,
             revision: targets.revision,
         };
         if let Some(prepared) = self.0.plans.find(&key) {
@@ -105,28 +107,12 @@ impl Device {
         }
         debug_assert_eq!(wanted.graph.verify(), Ok(()));
         let placed = self.place(wanted, &targets, way)?;
-        let saved_near = self.saved_near(wanted, &targets, placed.seconds())?;
+        let is_bound_by_data = self.is_bound_by_data(wanted, &placed);
         let mut prepared = Prepared::new(wanted.graph, placed, way, &targets);
-        prepared.saved_near = saved_near;
+        prepared.is_bound_by_data = is_bound_by_data;
         let prepared = Arc::new(prepared);
         self.0.plans.keep(key, &prepared);
         Ok((prepared, false))
-    }
-
-    /// Seconds that a run that takes so many `seconds` would save if all residents were on the host too.
-    fn saved_near(&self, wanted: &Wanted<'_>, targets: &Targets, seconds: f64) -> Result<f64> {
-        let Wanted { placement, residents, .. } = *wanted;
-        let is_free = self.placement_now(placement) == Placement::Auto && self.uses(Backend::Cpu);
-        if !is_free || !residents.contains(&Residence::Gpu) {
-            return Ok(0.0);
-        }
-        let near = |&residence: &Residence| match residence {
-            Residence::Gpu => Residence::Both,
-            other => other,
-        };
-        let near: SmallVec<[Residence; 8]> = residents.iter().map(near).collect();
-        let near = self.place(&Wanted { residents: &near, ..*wanted }, targets, None)?;
-        Ok((seconds - near.seconds()).max(0.0))
     }
 
     /// What a GPU runs for `plan`.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 #[cfg(feature = "gpu")]
-use super::compiled::Compiled;
+use super::compiled::PlanKernels;
 use super::{Device, Targets};
 use crate::cost::{Backend, Residence, Way};
 use crate::error::DeviceError;
@@ -15,7 +15,7 @@ use crate::plan::{Made, Placed, Plan, Planned, Split, SplitPart, Stage, Supply, 
 
 /// What runs of a graph have in common, shared by all batches and programs of the same structure.
 pub(crate) struct Prepared {
-    pub pieces: Pieces,
+    pub pieces: CompiledPieces,
     /// What is downloaded, in the order of the plan's downloads.
     pub outputs: Vec<NodeId>,
     /// Whether another side could have run it as well.
@@ -27,8 +27,8 @@ pub(crate) struct Prepared {
     pub peak_bytes: u64,
     /// Predicted seconds of a run.
     pub seconds: f64,
-    /// Those of them that a run would save if what it binds were on the host too, where it lies on the GPU alone.
-    pub saved_near: f64,
+    /// Whether only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
+    pub is_bound_by_data: bool,
     /// The way that it goes, and others that it may be tried beside.
     pub ways: Ways,
     /// The way that was asked for, where it was not left to prediction.
@@ -38,17 +38,17 @@ pub(crate) struct Prepared {
 }
 
 /// What runs.
-pub(crate) enum Pieces {
+pub(crate) enum CompiledPieces {
     /// All on one side.
-    Whole(Piece),
+    Whole(CompiledPlan),
     /// Some on either.
-    Parts(Parts),
+    Split(CompiledSplit),
 }
 
 /// The pieces of a graph that runs on both sides, and how they hang together.
-pub(crate) struct Parts {
+pub(crate) struct CompiledSplit {
     /// In an order in which they can run.
-    pub all: Vec<Part>,
+    pub parts: Vec<CompiledPart>,
     /// Where the graph's outputs are made, in their order.
     pub downloads: Vec<Made>,
     /// Where what it keeps is made.
@@ -56,8 +56,8 @@ pub(crate) struct Parts {
 }
 
 /// One piece, and how it is tied to the others.
-pub(crate) struct Part {
-    pub piece: Piece,
+pub(crate) struct CompiledPart {
+    pub piece: CompiledPlan,
     pub stage: Stage,
     /// What its uploads are, by position.
     pub uploads: Vec<Supply>,
@@ -66,13 +66,13 @@ pub(crate) struct Part {
 }
 
 /// A plan with what is compiled for it.
-pub(crate) struct Piece {
+pub(crate) struct CompiledPlan {
     pub plan: Arc<Plan>,
     /// With what the CPU compiles for the plan; empty until the first run, and on a GPU for good.
     on_cpu: OnceLock<Arc<CpuProgram>>,
     /// Empty on the CPU for good.
     #[cfg(feature = "gpu")]
-    on_gpu: Compiled,
+    on_gpu: PlanKernels,
 }
 
 impl Prepared {
@@ -84,7 +84,7 @@ impl Prepared {
     ) -> Self {
         let (was_chosen, seconds) = (placed.was_chosen(), placed.seconds());
         let Placed { planned, ways, .. } = placed;
-        let pieces = Pieces::of(planned);
+        let pieces = CompiledPieces::of(planned);
         let total = |of: fn(&Plan) -> u64| {
             pieces.iter().map(|piece| of(&piece.plan)).fold(0, u64::saturating_add)
         };
@@ -95,7 +95,7 @@ impl Prepared {
             outputs: graph.outputs(),
             was_chosen,
             seconds,
-            saved_near: 0.0,
+            is_bound_by_data: false,
             ways,
             asked,
             revision: targets.revision,
@@ -113,24 +113,28 @@ impl Prepared {
         self.revision == targets.revision
     }
 
+    /// Whether `device` still has the sides of the plan: a GPU that was lost may have been given up.
+    pub fn is_usable(&self, device: &Device) -> bool {
+        self.pieces.iter().all(|piece| device.uses(piece.plan.backend))
+    }
+
     /// Whether it is still what `device` would run where the data of residents lies so: what lies on the GPU alone is
     /// read there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
-        let usable = |piece: &Piece| device.uses(piece.plan.backend);
         let is_current = self.revision == device.0.reckoning.revision();
-        if !is_current || !self.pieces.iter().all(usable) {
+        if !is_current || !self.is_usable(device) {
             return false;
         }
-        if self.saved_near > 0.0 && !residents.contains(&Residence::Gpu) {
+        let has_far = residents.iter().any(|residence| residence.is_far());
+        if self.is_bound_by_data && !has_far {
             return false;
         }
-        let far = |at: &u32| residents.get(*at as usize) == Some(&Residence::Gpu);
+        let far =
+            |at: &u32| residents.get(*at as usize).is_some_and(|residence| residence.is_far());
         match &self.pieces {
-            Pieces::Whole(_) => {
-                self.backend() == Backend::Gpu || !residents.contains(&Residence::Gpu)
-            }
-            Pieces::Parts(Parts { all, .. }) => {
-                all.iter().all(|part| part.stage == Stage::Gpu || !part.residents.iter().any(far))
+            CompiledPieces::Whole(_) => self.backend() == Backend::Gpu || !has_far,
+            CompiledPieces::Split(CompiledSplit { parts, .. }) => {
+                parts.iter().all(|part| part.stage == Stage::Gpu || !part.residents.iter().any(far))
             }
         }
     }
@@ -144,41 +148,41 @@ impl Prepared {
     }
 }
 
-impl Pieces {
+impl CompiledPieces {
     fn of(planned: Planned) -> Self {
         match planned {
-            Planned::Whole(plan) => Self::Whole(Piece::new(plan)),
-            Planned::Split(Split { parts, downloads, keeps, .. }) => Self::Parts(Parts {
-                all: parts.into_iter().map(Part::of).collect(),
+            Planned::Whole(plan) => Self::Whole(CompiledPlan::new(plan)),
+            Planned::Split(Split { parts, downloads, keeps, .. }) => Self::Split(CompiledSplit {
+                parts: parts.into_iter().map(CompiledPart::of).collect(),
                 downloads,
                 keeps,
             }),
         }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Piece> {
+    pub fn iter(&self) -> impl Iterator<Item = &CompiledPlan> {
         let (whole, parts) = match self {
             Self::Whole(piece) => (Some(piece), &[][..]),
-            Self::Parts(parts) => (None, &parts.all[..]),
+            Self::Split(split) => (None, &split.parts[..]),
         };
         whole.into_iter().chain(parts.iter().map(|part| &part.piece))
     }
 }
 
-impl Part {
+impl CompiledPart {
     fn of(part: SplitPart) -> Self {
         let SplitPart { stage, plan, uploads, residents } = part;
-        Self { piece: Piece::new(plan), stage, uploads, residents }
+        Self { piece: CompiledPlan::new(plan), stage, uploads, residents }
     }
 }
 
-impl Piece {
+impl CompiledPlan {
     fn new(plan: Plan) -> Self {
         Self {
             plan: Arc::new(plan),
             on_cpu: OnceLock::new(),
             #[cfg(feature = "gpu")]
-            on_gpu: Compiled::default(),
+            on_gpu: PlanKernels::default(),
         }
     }
 
@@ -212,7 +216,8 @@ impl Piece {
 
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let each = self.pieces.iter().map(|Piece { plan, .. }| (plan.steps.len(), plan.backend));
+        let each =
+            self.pieces.iter().map(|CompiledPlan { plan, .. }| (plan.steps.len(), plan.backend));
         let each = each.map(|(steps, side)| format!("{steps} steps for {side}"));
         write!(f, "Prepared({})", each.collect::<Vec<_>>().join(", "))
     }

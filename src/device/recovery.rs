@@ -9,9 +9,7 @@ use super::Device;
 use crate::base::panic::caught;
 #[cfg(feature = "gpu")]
 use crate::base::sync::Mutex;
-#[cfg(feature = "gpu")]
-use crate::error::DeviceError;
-use crate::error::{Error, Result};
+use crate::error::{DeviceError, Error, Result};
 
 /// What runs do when the GPU is lost under them: its driver gave up, it was reset or unplugged.
 ///
@@ -111,8 +109,8 @@ impl Device {
     }
 
     /// `error`, after the listeners were told if it is a loss: for transfers, which are not repeated.
-    #[cfg(feature = "gpu")]
     pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
+        #[cfg(feature = "gpu")]
         if let (Some(card), DeviceError::Lost { .. }) = (self.card(), &error) {
             card.tell();
         }

@@ -1,14 +1,28 @@
-//! Residents on their way to the GPU and back, beside the trips of runs: each is counted, and the loss of the GPU told.
+//! Transfers of residents to the GPU and back, apart from those of runs: each is counted, and reports a loss of the GPU.
 
 use std::sync::Arc;
 
 use super::{Counter, Device};
 use crate::base::dtype::DType;
+use crate::base::future::BoxFuture;
 use crate::error::DeviceError;
 use crate::exec::gpu::{DeviceBuffer, Download, Gpu, Parts};
 
 const UP: [Counter; 2] = [Counter::ResidentsUp, Counter::ResidentBytesUp];
 const DOWN: [Counter; 2] = [Counter::ResidentsDown, Counter::ResidentBytesDown];
+
+#[cfg(not(feature = "gpu"))]
+impl Device {
+    /// The GPU, of which there is none in this build.
+    pub(crate) fn opened(&self) -> Option<Gpu> {
+        None
+    }
+
+    /// Whether runs go on after a loss of the GPU.
+    pub(crate) fn recovers(&self) -> bool {
+        false
+    }
+}
 
 impl Device {
     /// Puts host elements on `gpu`, which is this device's.
@@ -35,15 +49,17 @@ impl Device {
     }
 
     /// The next part of a value and where it starts; `None` after the last.
-    pub(crate) async fn fetch_next(
-        &self,
-        parts: &mut Parts,
-    ) -> Result<Option<(usize, Download)>, DeviceError> {
-        let part = parts.next().await.map_err(|error| self.noticed(error))?;
-        if let Some((_, part)) = &part {
-            self.count(DOWN, part.bytes());
-        }
-        Ok(part)
+    pub(crate) fn fetch_next<'a>(
+        &'a self,
+        parts: &'a mut Parts,
+    ) -> BoxFuture<'a, Result<Option<(usize, Download)>, DeviceError>> {
+        Box::pin(async {
+            let part = parts.next().await.map_err(|error| self.noticed(error))?;
+            if let Some((_, part)) = &part {
+                self.count(DOWN, part.bytes());
+            }
+            Ok(part)
+        })
     }
 
     /// Counts a transfer. Where there is nothing to move, there is none.

@@ -77,6 +77,12 @@ pub enum DeviceError {
     /// The process is ending: no GPU is called any more, and trying again is of no use.
     #[error("the process is ending, and no GPU is called any more")]
     Ending,
+    /// The process was forked from one with devices, and has none of the threads that runs are handed over to.
+    #[error(
+        "this process was forked from one that had opened a device, and has none of its threads; \
+         run in the parent, or start the child with `exec`"
+    )]
+    Forked,
     /// The device is lost.
     #[error(
         "the device is lost ({reason}); open a new one with `Device::gpu()`, go on with `Device::cpu()`, \
@@ -153,6 +159,11 @@ impl DeviceError {
             }
             error => error,
         }
+    }
+
+    /// Whether the GPU is lost, so that the device may do something about it and the call may be repeated.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self, Self::Lost { .. })
     }
 
     /// A plan that is not what its run counts on.

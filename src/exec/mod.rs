@@ -5,6 +5,9 @@ pub(crate) mod cpu;
 pub(crate) mod deadline;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
+#[cfg(not(feature = "gpu"))]
+#[path = "gpu/absent.rs"]
+pub(crate) mod gpu;
 mod host;
 pub(crate) mod janitor;
 pub(crate) mod memory;

@@ -2,9 +2,10 @@
 
 use crate::base::dtype::Numeric;
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::ops::{Label, Subscripts};
+use crate::record::Refusal;
 
 /// A tensor whose axes have labels, none of them twice.
 struct Term<'b, T> {

@@ -7,12 +7,14 @@ use smallvec::SmallVec;
 use super::axes::resolve;
 use crate::base::dtype::Element;
 use crate::base::shape::{Move, Range, Shape, Window};
-use crate::batch::{GpuCommandBatch, Made, Operand, Refusal, Replaced, Tensor, Value};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::exec::Patch;
 use crate::methods::Axes;
 use crate::methods::nn::unfold;
 use crate::ops::{Op, check_size};
+use crate::record::{Refusal, Value};
+use crate::residents::SliceUpdate;
 
 operations! {
     /// Movement. All but [`concat`](Self::concat) and [`pad`](Self::pad) are views, folded into whatever
@@ -219,8 +221,8 @@ fn replace_slice<'b, T: Element>(
     let (before, after) = (part(0, at), part(at + count, shape[axis]));
     let replaced = state.batch().concat([before, new, after], axis as isize);
     let patch = Patch::new(&shape, axis, at, count);
-    let part = Replaced { state: state.value().node, new: new.value().node, patch };
-    state.batch().note_replaced(replaced.value().node, part);
+    let slice = SliceUpdate { state: state.value().node, new: new.value().node, patch };
+    state.batch().note_slice_update(replaced.value().node, slice);
     Ok(replaced)
 }
 

@@ -2,9 +2,10 @@
 
 use super::axes::resolve;
 use crate::base::dtype::Element;
-use crate::batch::{GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Sort, SortOrder, Sorted};
+use crate::record::Refusal;
 
 operations! {
     /// Sorts along `axis`, which may count from the last (−1). All are stable: equal elements keep their order, whether

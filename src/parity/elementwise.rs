@@ -3,9 +3,10 @@
 use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
-use crate::batch::{GpuCommandBatch, Tensor, Value};
+use crate::batch::{GpuCommandBatch, Tensor};
 use crate::methods::LossReduction;
 use crate::ops::{Def, ELEMENTWISE, Elementwise, Op, Tolerance};
+use crate::record::Value;
 
 /// Shapes of two arguments: the same, broadcast, odd, one element, none.
 const SHAPES: [(&[usize], &[usize]); 8] = [

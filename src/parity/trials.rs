@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::base::test_device::found;
-use crate::batch::{BufferId, GpuCommandBatch, Recorded, Wgsl};
+use crate::batch::{BufferId, GpuCommandBatch, Wgsl};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement, Ran, Residence, Way};
 use crate::device::{Choice, Device, Recovery, Wanted};
+use crate::record::Recorded;
 
 /// The host computes rows at this rate.
 const RATE: f64 = 1e8;

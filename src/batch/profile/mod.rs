@@ -6,11 +6,11 @@ mod table;
 use std::path::Path;
 use std::time::Duration;
 
-use super::stats::RunStats;
 use crate::base::trace::{Part, Timeline, What};
 use crate::cost::Backend;
 use crate::device::{Device, Prepared};
 use crate::plan::{Form, Plan, Step, form_name};
+use crate::session::RunStats;
 
 /// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,8 @@ pub struct KernelProfile {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StageProfile {
-    /// `execute`, `plan`, `wait`, `gather`, `compile`, `upload`, `encode`, `submit`, `run` or `download`.
+    /// `execute`; within it the states `choose`, `admit`, `run`, `commit` and `recover`, and `collect`; within `run`
+    /// `compile`, `upload`, `encode`, `submit` and `compute`; or `download`.
     pub stage: &'static str,
     /// Whether the GPU did it.
     pub on_gpu: bool,

@@ -12,12 +12,9 @@ use smallvec::SmallVec;
 
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
-use super::attempt::{Done, PlanCell};
 use super::input::{Input, Key, Named};
 use super::profile::Profile;
-use super::recorded::Recorded;
-use super::state::Turns;
-use super::stats::RunStats;
+use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, Timeline, stage};
 use crate::cost::Placement;
 use crate::device::Device;
@@ -25,6 +22,9 @@ use crate::error::{DataError, Result, RunError};
 use crate::exec::{HostBuffer, deadline};
 use crate::graph::NodeId;
 use crate::ops::Op;
+use crate::record::Recorded;
+use crate::residents::UpdateOrder;
+use crate::session::{LastPlan, RunDone, RunStats};
 
 /// A compiled batch: immutable, cheap to clone, shared among tasks. Its runs share plan, pipelines, bind groups and
 /// buffers, and any number of them may be under way at once.
@@ -50,10 +50,10 @@ use crate::ops::Op;
 pub struct Program(Arc<Inner>);
 
 struct Inner {
-    /// Of uploads, those without data must be brought by each run.
+    /// Each run must bring the data of uploads that have none here.
     recorded: Arc<Recorded>,
-    turns: Turns,
-    plan: PlanCell,
+    order: UpdateOrder,
+    plan: LastPlan,
 }
 
 /// Programs.
@@ -68,7 +68,8 @@ impl GpuCommandBatch {
     /// there the first run may take seconds. Make one before runs that have a deadline.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute), but inputs need no data yet.
+    /// As [`execute`](Self::execute), but inputs need no data yet;
+    /// [`RunError::OverBudget`] if no run of the program could ever have room.
     pub async fn compile(&self) -> Result<Program> {
         self.check_recorded()?;
         Program::compiled(self.recorded()).await
@@ -96,15 +97,17 @@ impl Program {
     /// # Errors
     /// [`PlanError::NoSuchSide`](crate::PlanError::NoSuchSide) if the device lacks the side; else as
     /// [`GpuCommandBatch::compile`].
-    pub async fn with_placement(&self, placement: Placement) -> Result<Self> {
-        Self::compiled(Arc::new(Recorded { placement, ..(*self.0.recorded).clone() })).await
+    pub fn with_placement(&self, placement: Placement) -> BoxFuture<'_, Result<Self>> {
+        Self::compiled(Arc::new(Recorded { placement, ..(*self.0.recorded).clone() }))
     }
 
-    async fn compiled(recorded: Arc<Recorded>) -> Result<Self> {
-        let turns = recorded.turns();
-        let program = Inner { recorded, turns, plan: PlanCell::default() };
-        program.recorded.attempt(&program.plan).compile().await?;
-        Ok(Self(Arc::new(program)))
+    fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
+        Box::pin(async {
+            let order = recorded.update_order();
+            let program = Inner { recorded, order, plan: LastPlan::default() };
+            program.recorded.run_loop(&program.plan).compile().await?;
+            Ok(Self(Arc::new(program)))
+        })
     }
 
     /// Runs the program. An input that is not given has the data that it had when the program was compiled.
@@ -133,25 +136,31 @@ impl Program {
     /// [`PlanError::EmptyResident`](crate::PlanError::EmptyResident); a failure of the device
     /// ([`DeviceError`](crate::DeviceError)); a [`Fault`](crate::Fault) in the data, and then residents stay as they
     /// were.
-    pub async fn run<'a>(
-        &self,
+    pub fn run<'s, 'a: 's>(
+        &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
-    ) -> Result<Outputs> {
-        let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
-        let mut inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
-        stage.over(pin!(self.run_timed(&mut inputs, &OFF))).await
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        self.run_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
     }
 
-    /// Runs the program with `inputs` that fit it, which are taken.
-    async fn run_timed(&self, inputs: &mut Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
+    /// Runs the program with `inputs`, if they fit it.
+    fn run_fitting<'s>(&'s self, inputs: Result<Fitting<'s>>) -> BoxFuture<'s, Result<Outputs>> {
+        Box::pin(async {
+            let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
+            stage.over(pin!(self.run_timed(inputs?, &OFF))).await
+        })
+    }
+
+    async fn run_timed(&self, inputs: Fitting<'_>, timeline: &Timeline) -> Result<Outputs> {
         let program = &*self.0;
         let mut stats = RunStats::default();
         let mut lent = Vec::with_capacity(inputs.len());
-        let uploads = || program.gather(mem::take(inputs), &mut lent);
-        let attempt = program.recorded.timed_attempt(&program.plan, timeline);
-        let done = attempt.run(&program.turns, uploads, &mut stats).await;
+        let mut inputs = Some(inputs);
+        let mut collect = || program.collect(inputs.take().unwrap_or_default(), &mut lent);
+        let runs = program.recorded.timed_run_loop(&program.plan, timeline);
+        let done = runs.run(&program.order, &mut collect, &mut stats).await;
         lent.into_iter().for_each(|buffer| self.device().pool().give(buffer));
-        let Done { prepared, results, kept } = done?;
+        let RunDone { prepared, results, kept } = done?;
         Ok(Outputs { program: self.clone(), prepared, results, kept, stats })
     }
 
@@ -180,15 +189,24 @@ impl Program {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub async fn profile<'a>(
-        &self,
+    pub fn profile<'s, 'a: 's>(
+        &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
-    ) -> Result<Profile> {
-        let mut inputs = self.0.fitting(inputs.into_iter().map(Into::into))?;
-        let timeline = Timeline::begun();
-        let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
-        let outputs = stage.over(pin!(self.run_timed(&mut inputs, &timeline))).await?;
-        Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
+    ) -> BoxFuture<'s, Result<Profile>> {
+        self.profile_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
+    }
+
+    fn profile_fitting<'s>(
+        &'s self,
+        inputs: Result<Fitting<'s>>,
+    ) -> BoxFuture<'s, Result<Profile>> {
+        Box::pin(async {
+            let inputs = inputs?;
+            let timeline = Timeline::begun();
+            let stage = stage!(timeline, "execute", operations = self.0.recorded.graph.len());
+            let outputs = stage.over(pin!(self.run_timed(inputs, &timeline))).await?;
+            Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
+        })
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory
@@ -197,14 +215,24 @@ impl Program {
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Deadline`].
-    pub async fn run_within<'a>(
-        &self,
+    pub fn run_within<'s, 'a: 's>(
+        &'s self,
         limit: Duration,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
-    ) -> Result<Outputs> {
-        let done = deadline::within(limit, self.run(inputs)).await;
-        let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };
-        done.unwrap_or_else(|| Err(missed().into()))
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        self.finished_within(limit, self.run(inputs))
+    }
+
+    fn finished_within<'s>(
+        &'s self,
+        limit: Duration,
+        run: BoxFuture<'s, Result<Outputs>>,
+    ) -> BoxFuture<'s, Result<Outputs>> {
+        Box::pin(async move {
+            let done = deadline::within(limit, run).await;
+            let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };
+            done.unwrap_or_else(|| Err(missed().into()))
+        })
     }
 
     /// As [`run`](Self::run), unless `stop` is done before: it is asked after the run each time, so what is done at the
@@ -212,8 +240,8 @@ impl Program {
     ///
     /// # Errors
     /// As [`run`](Self::run); [`RunError::Cancelled`].
-    pub async fn run_unless<'a>(
-        &self,
+    pub async fn run_unless<'s, 'a: 's>(
+        &'s self,
         stop: impl Future<Output = ()>,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> Result<Outputs> {
@@ -236,12 +264,12 @@ impl Program {
     }
 }
 
-/// What a run was given, each with the position of the upload that it fills.
+/// The inputs of a run, each with the position of the upload that it fills.
 type Fitting<'a> = SmallVec<[(usize, Input<'a>); 4]>;
 
 impl Inner {
     /// `inputs`, each with the position of the upload that it fills.
-    fn fitting<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) -> Result<Fitting<'a>> {
+    fn fitting<'a>(&self, inputs: &mut dyn Iterator<Item = Input<'a>>) -> Result<Fitting<'a>> {
         let mut fitting = Fitting::new();
         let mut given = SmallVec::<[bool; 64]>::from_elem(false, self.recorded.uploads.len());
         for input in inputs {
@@ -254,9 +282,9 @@ impl Inner {
         Ok(fitting)
     }
 
-    /// The data of all uploads: what was recorded, unless `inputs` bring other. What is to go to the pool after the
-    /// run is `lent`.
-    fn gather(
+    /// The data of all uploads: the recorded data, unless `inputs` bring other. Buffers that go to the pool after the
+    /// run are added to `lent`.
+    fn collect(
         &self,
         inputs: Fitting<'_>,
         lent: &mut Vec<Arc<HostBuffer>>,

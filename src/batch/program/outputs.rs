@@ -7,16 +7,15 @@ use super::{Program, Unknown};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::batch::input::Key;
-use crate::batch::launch::Results;
-use crate::batch::read::{Found, ReadView, check_length};
-use crate::batch::recorded::Recorded;
-use crate::batch::residence::Left;
+use crate::batch::read::{ReadView, check_length};
 use crate::batch::resident::Resident;
-use crate::batch::stats::RunStats;
 use crate::batch::{BufferId, Tensor};
 use crate::device::Prepared;
 use crate::error::{ReadError, Result};
 use crate::graph::NodeId;
+use crate::record::Recorded;
+use crate::residents::KeptValues;
+use crate::session::{HostOrGpuResult, Results, RunStats};
 
 /// What one run of a [`Program`] made.
 pub struct Outputs {
@@ -24,7 +23,7 @@ pub struct Outputs {
     pub(super) prepared: Arc<Prepared>,
     pub(super) results: Results,
     /// In the order of the graph's keeps.
-    pub(super) kept: Left,
+    pub(super) kept: KeptValues,
     pub(super) stats: RunStats,
 }
 
@@ -116,7 +115,7 @@ impl Outputs {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_view<T: Element>(&self, key: impl OutputKey<T>) -> Result<ReadView<T>> {
-        Ok(self.found::<T>(key)?.0.into_view())
+        Ok(ReadView::of(self.found::<T>(key)?.0))
     }
 
     /// What this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep), whatever
@@ -149,7 +148,7 @@ impl Outputs {
         &self.stats
     }
 
-    fn found<T: Element>(&self, key: impl OutputKey<T>) -> Result<(Found, NodeId)> {
+    fn found<T: Element>(&self, key: impl OutputKey<T>) -> Result<(HostOrGpuResult, NodeId)> {
         let node = self.node::<T>(key)?;
         let found = self.results.find(&self.prepared, node);
         let missing = || ReadError::NotDownloaded(self.program.0.recorded.origin(node));

@@ -2,10 +2,11 @@
 
 use crate::base::dtype::{Element, Index, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
 use crate::ops::{Op, SearchSide, SortOrder};
+use crate::record::Refusal;
 
 /// A histogram compares each element with each bin up to as many comparisons, and sorts beyond that.
 const COMPARED: usize = 1 << 24;

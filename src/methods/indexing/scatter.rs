@@ -2,11 +2,12 @@
 
 use super::counting::range;
 use crate::base::dtype::{Element, Index, Numeric};
-use crate::batch::{Call, GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::axes::resolve;
 use crate::methods::movement;
 use crate::ops::{Op, SearchSide, SortOrder};
+use crate::record::{Call, Refusal};
 
 operations! {
     /// Scatters: a tensor with updates at places along an axis. `indices` is a vector that says for each element of the

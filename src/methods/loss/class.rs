@@ -3,11 +3,12 @@
 use super::{LossReduction, equal_shapes, mean_of, reduced};
 use crate::base::dtype::{Element, Float, Index, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, Call, GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
 use crate::methods::axes::resolve;
 use crate::ops::Op;
+use crate::record::{Call, Refusal};
 
 /// How a loss over classes is computed. The default is PyTorch's, but that no class is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

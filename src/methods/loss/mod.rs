@@ -6,9 +6,10 @@ pub use class::ClassLoss;
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::OpInfo;
+use crate::record::Refusal;
 
 /// The registry's rows of all losses.
 pub(super) const FAMILIES: &[&[OpInfo]] = &[ROWS, class::ROWS];

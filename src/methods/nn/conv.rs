@@ -5,11 +5,12 @@ use smallvec::SmallVec;
 use super::window::{Slide, slid};
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Move, Shape, Window};
-use crate::batch::{BufferId, Call, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::linear::product;
 use crate::methods::movement::moved;
 use crate::ops::Precision;
+use crate::record::Call;
 
 /// How [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d) slide their filters along `D` axes.
 /// By default one by one, without padding, over all channels.

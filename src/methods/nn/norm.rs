@@ -4,10 +4,11 @@ use smallvec::smallvec;
 
 use crate::base::dtype::{Element, Float, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::rows::{check_epsilon, normalized};
 use crate::ops::{Elementwise, Normalization, Op};
+use crate::record::Refusal;
 
 operations! {
     /// Normalisations of `[batch, channels, …]`, with a `weight` and a `bias` of `[channels]` where they are given, as in

@@ -3,10 +3,11 @@
 use super::window::{Slide, slid};
 use crate::base::dtype::{DType, Element, Float, Numeric, Scalar};
 use crate::base::shape::{Shape, Window};
-use crate::batch::{Call, GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
 use crate::ops::Op;
+use crate::record::{Call, Refusal};
 
 /// How [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the like slide
 /// their windows along the last `D` axes. By default a window is one element, without padding.

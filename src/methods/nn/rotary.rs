@@ -2,8 +2,9 @@
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Refusal, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
+use crate::record::Refusal;
 
 /// How a rotary embedding pairs elements and turns them. The default is that of GPT-NeoX and Llama in PyTorch, with
 /// positions from 0.

@@ -73,7 +73,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// Whether data lies on the GPU alone.
     fn has_data_far(&self) -> bool {
-        self.residents.contains(&Residence::Gpu)
+        self.residents.iter().any(|residence| residence.is_far())
     }
 
     /// Whether that, or a kernel of the user's own, leaves no choice but the GPU.

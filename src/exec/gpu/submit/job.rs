@@ -74,7 +74,7 @@ impl Gpu {
             if let Some(mut flight) = flight {
                 let (ticket, running) = (flight.ticket(), Stopwatch::started());
                 flight.expect(Duration::from_nanos(kernels.took.load(Ordering::Relaxed)));
-                let flown = stage!(timeline, "run").over(pin!(flight.land())).await;
+                let flown = stage!(timeline, "compute").over(pin!(flight.land())).await;
                 run.counts.shared = ticket.is_shared().into();
                 run.readback = flown?.map(Arc::new);
                 if run.counts.shared == 0 {

@@ -2,7 +2,8 @@
 
 use super::{CellWeights, State};
 use crate::base::dtype::Float;
-use crate::batch::{BufferId, GpuCommandBatch, Refusal, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Tensor};
+use crate::record::Refusal;
 
 /// The weights of a cell as tensors.
 #[derive(Clone, Copy)]

@@ -5,8 +5,9 @@ mod cell;
 use self::cell::{Cell, Gru, Lstm, Weights};
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Outcome, Refusal, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Outcome, Tensor};
 use crate::error::MistakeKind;
+use crate::record::Refusal;
 
 /// The longest sequence: each of its steps is recorded.
 const LONGEST: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use super::orders::{Order, Orders, Place};
 use super::steps::Steps;
 use super::{Made, Split, SplitPart, Stage, Supply, seconds};
-use crate::cost::{Backend, Residence};
+use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::graph::{Brought, Graph, Part};
 use crate::plan::place::assign::{Assignment, Origin};
@@ -65,7 +65,8 @@ impl Steps<'_> {
         uploads: Vec<Supply>,
         part: &Part,
     ) -> Option<Result<SplitPart, PlanError>> {
-        let far = |&at: &u32| self.residents.get(at as usize) == Some(&Residence::Gpu);
+        let far =
+            |&at: &u32| self.residents.get(at as usize).is_some_and(|residence| residence.is_far());
         let target = if stage == Stage::Gpu {
             self.sides.gpu
         } else if part.residents.iter().any(far) {

@@ -40,7 +40,7 @@ impl Steps<'_> {
             Home::Resident(at) => Some(match self.residence(at) {
                 None | Some(Residence::Both) => Origin::Both,
                 Some(Residence::Host) => Origin::Host,
-                Some(Residence::Gpu) => Origin::Gpu,
+                Some(Residence::Gpu | Residence::Shared) => Origin::Gpu,
             }),
             Home::Slot(_) | Home::Kept(_) => None,
         }

@@ -7,7 +7,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::Call;
 use super::recorded::Recorded;
-use super::state::Replaced;
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
@@ -16,6 +15,7 @@ use crate::device::Device;
 use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
 use crate::graph::{Node, NodeId};
 use crate::ops::{Op, Type, infer};
+use crate::residents::SliceUpdate;
 
 /// The id of a value without its element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,10 +40,10 @@ pub(crate) struct Recorder {
     /// Shared with runs under way and with programs: a change copies it while they hold it.
     recorded: Arc<Recorded>,
     /// Slice updates recorded by `replace_slice`, keyed by their result.
-    pub(super) replaced: HashMap<NodeId, Replaced>,
+    pub slice_updates: HashMap<NodeId, SliceUpdate>,
     mistakes: Vec<Mistake>,
     /// Time spent recording.
-    pub(super) recording: Stopwatch,
+    pub recording: Stopwatch,
     version: Version,
 }
 
@@ -52,7 +52,7 @@ impl Recorder {
     pub fn new(device: &Device, brand: u64) -> Self {
         Self {
             recorded: Arc::new(Recorded::new(device, brand)),
-            replaced: HashMap::new(),
+            slice_updates: HashMap::new(),
             mistakes: Vec::new(),
             recording: Stopwatch::default(),
             version: Version::default(),

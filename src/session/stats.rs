@@ -1,4 +1,4 @@
-//! What a run really did.
+//! Counters of one run.
 
 use std::fmt;
 use std::time::Duration;

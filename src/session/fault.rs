@@ -1,4 +1,4 @@
-//! What a run found wrong with its data, told in the user's terms.
+//! Faults in the data of a run, in the user's terms.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::exec::HostBuffer;
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::Op;
 
-/// What is wrong at position `at` of what the node works with, in a run with these uploads.
+/// The fault at element `at` of the values that `node` works with, in a run with these uploads.
 pub(super) fn fault(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u32) -> Fault {
     let node = &graph[node];
     let (shape, what) = match node.op {
@@ -32,7 +32,7 @@ pub(super) fn fault(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at
     Fault { place: node.place, op: node.name, at: coordinates(shape, at), what }
 }
 
-/// Element `at` of a node of integers, as far as the host knows it: of what was uploaded, and of views of that.
+/// Element `at` of a node of integers, where the host knows it: in uploads, and in views of them.
 fn known_integer(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u32) -> Option<i64> {
     let Node { op, inputs, ty, .. } = &graph[node];
     match op {
@@ -56,7 +56,7 @@ fn known_integer(graph: &Graph, uploads: &[Arc<HostBuffer>], node: NodeId, at: u
     }
 }
 
-/// Where element `at` in row-major order of `shape` is.
+/// The coordinates of element `at` in row-major order of `shape`.
 fn coordinates(shape: &Shape, at: u32) -> Vec<usize> {
     let mut rest = at as usize;
     let mut coordinates: Vec<usize> = shape

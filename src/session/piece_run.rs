@@ -8,59 +8,58 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::launch::{Done, Results};
-use super::read::yield_now;
-use super::residence::{Handle, Storage};
-use super::stats::RunStats;
+use super::results::PieceDone;
+use super::{Results, RunStats, yield_now};
 use crate::base::clock::Stopwatch;
+use crate::base::process::is_forked_child;
 use crate::base::trace::{Timeline, stage};
 use crate::cost::Backend;
-use crate::device::{Device, Piece};
+use crate::device::{CompiledPlan, Device};
 use crate::error::{DeviceError, Result};
 use crate::exec::budget::Permit;
-use crate::exec::cpu;
 #[cfg(feature = "gpu")]
-use crate::exec::gpu::{self, DeviceBuffer};
-#[cfg(feature = "gpu")]
-use crate::exec::threads::off_thread;
-use crate::exec::{HostBuffer, memory};
+use crate::exec::gpu;
+use crate::exec::{HostBuffer, cpu, memory};
 use crate::graph::NodeId;
 use crate::ops::Function;
 use crate::plan::{Failed, Plan};
+#[cfg(feature = "gpu")]
+use crate::residents::all_on_device;
+use crate::residents::{Handle, Storage, all_on_host};
 
 /// The run of one piece.
-pub(super) struct Leg<'a> {
+pub(super) struct PieceRun<'a> {
     pub device: &'a Device,
-    pub piece: &'a Piece,
+    pub piece: &'a CompiledPlan,
     /// By position of the piece's uploads.
     pub uploads: Cow<'a, [Arc<HostBuffer>]>,
-    /// Of the whole batch.
+    /// The functions of the whole batch for the CPU.
     pub functions: &'a [Function],
     /// By position of the piece's residents.
     pub residents: Cow<'a, [Handle]>,
     pub permit: &'a Permit,
     pub timeline: Timeline,
-    /// Whether another piece is awaited on the same thread.
+    /// Whether the same thread awaits another piece.
     pub is_beside: bool,
 }
 
-impl Leg<'_> {
-    /// Runs. Of `stats`, what counts and times the run is set.
-    pub async fn run(&self, stats: &mut RunStats) -> Result<Done> {
+impl PieceRun<'_> {
+    /// Runs, and sets the counters and times of the run in `stats`.
+    pub async fn run(&self, stats: &mut RunStats) -> Result<PieceDone> {
         stats.backend = stats.backend.or(Some(self.piece.plan.backend));
         let done = match self.at_once(stats) {
             Some(done) => done?,
             // Boxed: a future of some KiB, each move of which would take as long as a short run does beside its work.
             None => Box::pin(self.elsewhere(stats)).await?,
         };
-        if self.piece.plan.backend == Backend::Cpu && is_others_turn(stats.run_time) {
+        if self.piece.plan.backend == Backend::Cpu && has_had_its_slice(stats.run_time) {
             yield_now().await;
         }
         Ok(done)
     }
 
-    /// The run of a short plan on the host's cores, for which nothing is awaited; `None` for others.
-    fn at_once(&self, stats: &mut RunStats) -> Option<Result<Done>> {
+    /// The run of a short plan on the host's cores, in this thread; `None` for other plans.
+    fn at_once(&self, stats: &mut RunStats) -> Option<Result<PieceDone>> {
         let plan = &self.piece.plan;
         if plan.backend != Backend::Cpu || self.is_beside {
             return None;
@@ -73,7 +72,7 @@ impl Leg<'_> {
         if let Err(error) = check_room(plan.peak_bytes) {
             return Some(Err(error));
         }
-        let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
+        let computing = stage!(self.timeline, "compute", kernels = plan.steps.len());
         let (pool, timeline) = (self.device.pool(), &self.timeline);
         let given =
             cpu::Given { uploads: &self.uploads, residents: &residents, functions: self.functions };
@@ -81,7 +80,11 @@ impl Leg<'_> {
         Some(run.map(|run| self.done(run, &running, stats)))
     }
 
-    async fn elsewhere(&self, stats: &mut RunStats) -> Result<Done> {
+    /// The run of a plan that other threads or a GPU work on.
+    async fn elsewhere(&self, stats: &mut RunStats) -> Result<PieceDone> {
+        if is_forked_child() {
+            return Err(DeviceError::Forked.into());
+        }
         match self.piece.plan.backend {
             Backend::Cpu => self.on_cpu(stats).await,
             #[cfg(feature = "gpu")]
@@ -91,25 +94,25 @@ impl Leg<'_> {
         }
     }
 
-    async fn on_cpu(&self, stats: &mut RunStats) -> Result<Done> {
+    async fn on_cpu(&self, stats: &mut RunStats) -> Result<PieceDone> {
         let plan = &self.piece.plan;
         let running = Stopwatch::started();
         check_room(plan.peak_bytes)?;
         let job = cpu::CpuJob {
             program: Arc::clone(self.piece.on_cpu()),
             uploads: self.uploads.to_vec(),
-            residents: host_residents(&self.residents).await?,
+            residents: all_on_host(&self.residents).await?,
             functions: self.functions.to_vec(),
             permit: self.permit.clone(),
             timeline: self.timeline.clone(),
         };
-        let computing = stage!(self.timeline, "run", kernels = plan.steps.len());
+        let computing = stage!(self.timeline, "compute", kernels = plan.steps.len());
         let run = computing.over(pin!(cpu::run_off_thread(job, self.device.pool()))).await?;
         Ok(self.done(run, &running, stats))
     }
 
-    /// What `run` left, which is counted.
-    fn done(&self, run: cpu::CpuRun, running: &Stopwatch, stats: &mut RunStats) -> Done {
+    /// The end of a run on the CPU, which is counted.
+    fn done(&self, run: cpu::CpuRun, running: &Stopwatch, stats: &mut RunStats) -> PieceDone {
         let plan = &self.piece.plan;
         stats.uploads = u64::from(plan.bytes_up > 0);
         stats.downloads = u64::from(plan.bytes_down > 0);
@@ -121,17 +124,18 @@ impl Leg<'_> {
         stats.pool_hits = run.pool_hits as u64;
         stats.pool_misses = run.pool_misses as u64;
         stats.run_time = running.total();
-        Done {
+        PieceDone {
             failed: site(plan, run.failed),
             results: Results::Host(run.downloads),
-            kept: run.keeps.into_iter().map(Storage::on_host).collect(),
+            kept: run.keeps.into_iter().map(Storage::Host).collect(),
         }
     }
 
     #[cfg(feature = "gpu")]
-    async fn on_gpu(&self, stats: &mut RunStats) -> Result<Done> {
+    async fn on_gpu(&self, stats: &mut RunStats) -> Result<PieceDone> {
         let Some(gpu) = self.device.opened() else {
-            return Err(DeviceError::NoGpuSupport.into());
+            let reason = "it was given up before the run came to it".into();
+            return Err(DeviceError::Lost { reason }.into());
         };
         let compiling = Stopwatch::started();
         let compile = stage!(self.timeline, "compile");
@@ -142,7 +146,7 @@ impl Leg<'_> {
             stats.compile_time = compiling.total();
         }
         let running = Stopwatch::started();
-        let residents = device_residents(&self.residents, &gpu).await?;
+        let residents = all_on_device(&self.residents, &gpu).await?;
         let uploads = self.uploads.iter().map(|buffer| Arc::clone(buffer) as gpu::HostData);
         let job = gpu::Job {
             plan: Arc::clone(&self.piece.plan),
@@ -164,9 +168,9 @@ impl Leg<'_> {
         stats.pool_hits = counts.pool_hits.into();
         stats.pool_misses = counts.pool_misses.into();
         stats.run_time = running.total();
-        Ok(Done {
+        Ok(PieceDone {
             failed: site(&self.piece.plan, run.failed),
-            kept: run.kept.iter().map(|buffer| Storage::on_gpu(Arc::clone(buffer))).collect(),
+            kept: run.kept.iter().map(|buffer| Storage::Gpu(Arc::clone(buffer))).collect(),
             results: Results::Gpu(run),
         })
     }
@@ -177,9 +181,9 @@ fn site(plan: &Plan, failed: Option<Failed>) -> Option<(NodeId, u32)> {
     failed.map(|Failed { site, at }| (plan.sites[site as usize], at))
 }
 
-/// Whether runs that were done where they were awaited have had this thread for so long that others should have it,
-/// now that there was one more of `time`.
-fn is_others_turn(time: Duration) -> bool {
+/// Whether runs that were done in the polling thread, the last one in `time`, have had that thread so long that other
+/// tasks should have it.
+fn has_had_its_slice(time: Duration) -> bool {
     const SLICE: Duration = Duration::from_micros(100);
     thread_local!(static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) });
     let taken = TAKEN.get() + time;
@@ -195,48 +199,4 @@ fn check_room(bytes: u64) -> Result<()> {
         return Ok(());
     }
     Err(memory::exhausted(bytes).into())
-}
-
-/// The residents for a run on the CPU. What lies on the GPU alone is fetched, and stays on both sides unless it is
-/// shared.
-async fn host_residents(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer>>> {
-    let there: Option<Vec<_>> = handles.iter().map(Handle::host).collect();
-    if let Some(there) = there {
-        return Ok(there);
-    }
-    let mut residents = Vec::with_capacity(handles.len());
-    for handle in handles {
-        residents.push(handle.on_host().await?);
-    }
-    Ok(residents)
-}
-
-/// The residents for a run on the GPU. Those that lie on the host alone are brought there off the awaiting thread.
-#[cfg(feature = "gpu")]
-async fn device_residents(handles: &[Handle], gpu: &gpu::Gpu) -> Result<Vec<Arc<DeviceBuffer>>> {
-    let there: Result<Option<Vec<_>>> =
-        handles.iter().map(|handle| Ok(handle.filled()?.gpu)).collect();
-    if let Some(there) = there? {
-        return Ok(there);
-    }
-    let (handles, gpu) = (handles.to_vec(), gpu.clone());
-    off_thread(move || handles.iter().map(|handle| device_storage(handle, &gpu)).collect()).await
-}
-
-/// A resident's data for a run on the GPU; what lies on the host alone goes there, and stays on both sides.
-#[cfg(feature = "gpu")]
-pub(super) fn device_storage(handle: &Handle, gpu: &gpu::Gpu) -> Result<Arc<DeviceBuffer>> {
-    if let Some(buffer) = handle.filled()?.gpu {
-        return Ok(buffer);
-    }
-    // Whoever comes meanwhile finds it there.
-    let _bringing = handle.bringing();
-    let storage = handle.filled()?;
-    if let Some(buffer) = storage.gpu {
-        return Ok(buffer);
-    }
-    let host = storage.host.ok_or_else(|| handle.empty())?;
-    let copy = handle.device().send(gpu, handle.dtype(), host.bytes())?;
-    handle.add_copy(&host, &copy);
-    Ok(copy)
 }

@@ -1,4 +1,4 @@
-//! What the user calls values, and how messages name them.
+//! The names that the user gave to values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::graph::{Graph, NodeId};
 
 /// The values that have a name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names(HashMap<Arc<str>, NodeId>);
+pub(crate) struct Names(HashMap<Arc<str>, NodeId>);
 
 impl Names {
     pub fn insert(&mut self, name: &str, node: NodeId) {
@@ -27,7 +27,7 @@ impl Names {
         names
     }
 
-    /// How messages name a value of `graph`: of several names the first in order.
+    /// The name of a value of `graph` in messages: of several names the first in order.
     pub fn origin(&self, graph: &Graph, node: NodeId) -> Origin {
         let names = self.0.iter().filter(|&(_, &named)| named == node);
         let name = names.map(|(name, _)| Arc::clone(name)).min();

@@ -1,48 +1,53 @@
-//! The run of a graph in parts: some on the host's cores, one on the GPU, in one trip.
+//! The run of a graph that is shared out: some parts on the host's cores, one on the GPU, in one trip.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use super::launch::{Done, Results, Run};
-use super::leg::Leg;
-use super::stats::RunStats;
+use super::piece_run::PieceRun;
+use super::results::PieceDone;
+use super::single_run::SingleRun;
+use super::{Results, RunStats};
 use crate::base::clock::Stopwatch;
-use crate::device::Parts;
+use crate::device::CompiledSplit;
 use crate::error::{DeviceError, Result};
 use crate::graph::NodeId;
 use crate::plan::{Made, Stage, Supply};
 
-/// What each part left, once it ran.
-type Finished = Vec<Option<Done>>;
+/// The end of each part, once it ran.
+type Finished = Vec<Option<PieceDone>>;
 
-impl Run<'_> {
+impl SingleRun<'_> {
     /// Runs all parts, those that do not wait for each other at the same time.
-    pub(super) async fn in_parts(&self, parts: &Parts, stats: &mut RunStats) -> Result<Done> {
+    pub(super) async fn run_split(
+        &self,
+        split: &CompiledSplit,
+        stats: &mut RunStats,
+    ) -> Result<PieceDone> {
         let running = Stopwatch::started();
-        // Of a run that fails, nothing counts.
+        // A run that fails counts nothing.
         let mut counts = stats.clone();
-        let mut finished: Finished = parts.all.iter().map(|_| None).collect();
-        let at = |stage| parts.all.iter().position(|part| part.stage == stage);
+        let mut finished: Finished = split.parts.iter().map(|_| None).collect();
+        let at = |stage| split.parts.iter().position(|part| part.stage == stage);
         for stages in [&[Stage::Before][..], &[Stage::Beside, Stage::Gpu], &[Stage::After]] {
             match stages.iter().filter_map(|&stage| at(stage)).collect::<Vec<_>>()[..] {
                 [one] => {
                     let mut counted = RunStats::default();
-                    let done = self.leg(parts, one, &finished).await?.run(&mut counted).await?;
+                    let done = self.piece(split, one, &finished).await?.run(&mut counted).await?;
                     finished[one] = Some(done);
                     counts.add(&counted);
                 }
                 // The host's part begins first: it goes to other threads, and to submit takes time.
                 [beside, on_gpu] => {
                     let mut counted = [RunStats::default(), RunStats::default()];
-                    let legs = [
-                        self.leg(parts, beside, &finished).await?,
-                        self.leg(parts, on_gpu, &finished).await?,
+                    let pieces = [
+                        self.piece(split, beside, &finished).await?,
+                        self.piece(split, on_gpu, &finished).await?,
                     ];
                     let [of_beside, of_gpu] = &mut counted;
-                    let [beside_leg, gpu_leg] = legs;
-                    let (one, other) = both(beside_leg.run(of_beside), gpu_leg.run(of_gpu)).await;
+                    let [beside_run, gpu_run] = pieces;
+                    let (one, other) = both(beside_run.run(of_beside), gpu_run.run(of_gpu)).await;
                     (finished[beside], finished[on_gpu]) = (Some(one?), Some(other?));
                     counted.iter().for_each(|counted| counts.add(counted));
                 }
@@ -51,17 +56,17 @@ impl Run<'_> {
         }
         counts.run_time = running.total().saturating_sub(counts.compile_time);
         *stats = counts;
-        self.gathered(parts, finished)
+        self.joined(split, finished)
     }
 
-    /// A part with what it reads.
-    async fn leg<'a>(
+    /// A part with the values that it reads.
+    async fn piece<'a>(
         &'a self,
-        parts: &'a Parts,
+        split: &'a CompiledSplit,
         at: usize,
         finished: &Finished,
-    ) -> Result<Leg<'a>> {
-        let own = &parts.all[at];
+    ) -> Result<PieceRun<'a>> {
+        let own = &split.parts[at];
         let mut uploads = Vec::with_capacity(own.uploads.len());
         for supply in &own.uploads {
             uploads.push(match *supply {
@@ -72,10 +77,10 @@ impl Run<'_> {
                 }
             });
         }
-        let before = parts.all[..at].iter();
+        let before = split.parts[..at].iter();
         let residents =
             own.residents.iter().map(|&at| self.recorded.residents[at as usize].clone());
-        Ok(Leg {
+        Ok(PieceRun {
             device: &self.recorded.device,
             piece: &own.piece,
             uploads: Cow::Owned(uploads),
@@ -89,28 +94,28 @@ impl Run<'_> {
         })
     }
 
-    /// All of it as the graph has it.
-    fn gathered(&self, parts: &Parts, finished: Finished) -> Result<Done> {
-        let finished: Option<Vec<Done>> = finished.into_iter().collect();
+    /// The parts as one run of the graph.
+    fn joined(&self, split: &CompiledSplit, finished: Finished) -> Result<PieceDone> {
+        let finished: Option<Vec<PieceDone>> = finished.into_iter().collect();
         let finished = finished.ok_or_else(not_run)?;
         let position = |node: NodeId| self.recorded.graph.iter().position(|(id, _)| id == node);
         let failed = finished.iter().filter_map(|done| done.failed);
-        Ok(Done {
+        Ok(PieceDone {
             failed: failed.min_by_key(|&(node, at)| (position(node), at)),
-            kept: parts
+            kept: split
                 .keeps
                 .iter()
                 .map(|made| finished[made.part].kept[made.at].clone())
                 .collect(),
-            results: Results::Parts {
+            results: Results::Split {
                 parts: finished.into_iter().map(|done| done.results).collect(),
-                downloads: parts.downloads.clone(),
+                downloads: split.downloads.clone(),
             },
         })
     }
 }
 
-/// Parts run after those that they read from, each once.
+/// The error for a part that ran before one that it reads from.
 fn not_run() -> DeviceError {
     DeviceError::broken("a part that is read from was not run")
 }

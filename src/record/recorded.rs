@@ -1,40 +1,39 @@
-//! What was recorded: what a batch goes on with, and what a program is made of.
+//! The record of a batch or a program: graph, data and residents.
 
 use std::panic::Location;
 use std::sync::Arc;
 
 use super::names::Names;
-use super::residence::Handle;
-use super::state::{Kept, Turns};
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Function, Op};
+use crate::residents::{Handle, Keep, UpdateOrder};
 
 /// A graph with its data, for one device.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
-    pub(super) device: Device,
-    /// By which its ids are known.
+    pub(crate) device: Device,
+    /// The number by which a batch knows its own ids.
     pub brand: u64,
     pub graph: Graph,
-    pub(super) names: Names,
-    /// By position; `None` for an [input](super::GpuCommandBatch::input) that no run was given yet.
-    pub(super) uploads: Vec<Option<Arc<HostBuffer>>>,
-    /// What kernels of the user's own compute on the CPU.
-    pub(super) functions: Vec<Function>,
+    pub(crate) names: Names,
+    /// By position; `None` for an [input](crate::batch::GpuCommandBatch::input) that no run was given yet.
+    pub(crate) uploads: Vec<Option<Arc<HostBuffer>>>,
+    /// The functions that compute kernels of the user's own on the CPU.
+    pub(crate) functions: Vec<Function>,
     /// By position of the graph's residents.
-    pub(super) residents: Vec<Handle>,
+    pub(crate) residents: Vec<Handle>,
     /// In the order of the graph's keeps.
-    pub(super) kept: Vec<Kept>,
-    pub(super) placement: Placement,
+    pub(crate) keeps: Vec<Keep>,
+    pub(crate) placement: Placement,
 }
 
 impl Recorded {
-    /// Nothing yet.
-    pub(super) fn new(device: &Device, brand: u64) -> Self {
+    /// An empty record.
+    pub(crate) fn new(device: &Device, brand: u64) -> Self {
         Self {
             device: device.clone(),
             brand,
@@ -43,18 +42,18 @@ impl Recorded {
             uploads: Vec::new(),
             functions: Vec::new(),
             residents: Vec::new(),
-            kept: Vec::new(),
+            keeps: Vec::new(),
             placement: device.placement(),
         }
     }
 
-    /// How messages name a value.
-    pub(super) fn origin(&self, node: NodeId) -> Origin {
+    /// The name of a value in messages.
+    pub(crate) fn origin(&self, node: NodeId) -> Origin {
         self.names.origin(&self.graph, node)
     }
 
-    /// How messages name all of it: by what it downloads or keeps first.
-    pub(super) fn first_result(&self) -> Origin {
+    /// The name of the whole in messages: that of the value that it downloads or keeps first.
+    pub(crate) fn first_result(&self) -> Origin {
         let outputs = self.graph.outputs();
         let first = outputs.first().or(self.graph.keeps.first());
         let unknown = || Origin::unnamed("nothing", Location::caller());
@@ -62,18 +61,18 @@ impl Recorded {
     }
 
     /// Has each run leave a value in a resident.
-    pub(super) fn keep(&mut self, node: NodeId, kept: Kept) {
+    pub(crate) fn keep(&mut self, node: NodeId, keep: Keep) {
         self.graph.keeps.push(node);
-        self.kept.push(kept);
+        self.keeps.push(keep);
     }
 
-    /// The residents for which its runs take turns.
-    pub(super) fn turns(&self) -> Turns {
-        Turns::of(&self.residents, &self.kept)
+    /// The order in which runs take turns that update its residents.
+    pub(crate) fn update_order(&self) -> UpdateOrder {
+        UpdateOrder::of(&self.residents, &self.keeps)
     }
 
     /// `uploads`, of which each must have data by now.
-    pub(super) fn all_given(
+    pub(crate) fn all_given(
         &self,
         uploads: impl IntoIterator<Item = Option<Arc<HostBuffer>>>,
     ) -> Result<Vec<Arc<HostBuffer>>> {
@@ -88,7 +87,7 @@ impl Recorded {
     }
 
     /// `error`, of the memory for an upload.
-    pub(super) fn no_room(&self, upload: usize, error: DeviceError) -> DeviceError {
+    pub(crate) fn no_room(&self, upload: usize, error: DeviceError) -> DeviceError {
         match self.upload_origin(upload) {
             Some(of) => error.of(&of),
             None => error,

@@ -1,0 +1,155 @@
+//! One result of a run, wherever it lies.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::base::dtype::Element;
+use crate::base::trace::{OFF, stage};
+use crate::error::DeviceError;
+use crate::exec::HostBuffer;
+use crate::exec::cpu::CpuPool;
+use crate::exec::gpu::Download;
+use crate::exec::memory::{self, LARGE_RESULT};
+use crate::exec::threads::off_thread;
+
+/// Bytes that a future copies before it lets other tasks run: a millisecond or two.
+pub(crate) const STRIDE: usize = 32 << 20;
+
+/// A result on the host, or in memory that a GPU wrote and the host reads.
+pub(crate) enum HostOrGpuResult {
+    Host(Arc<HostBuffer>),
+    Gpu(Download),
+}
+
+impl HostOrGpuResult {
+    fn len(&self) -> usize {
+        match self {
+            Self::Host(buffer) => buffer.len(),
+            Self::Gpu(download) => download.len(),
+        }
+    }
+
+    /// The elements in host memory, copied on another thread if they are many and lie in a GPU's.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
+    pub async fn into_host(self) -> Result<Arc<HostBuffer>, DeviceError> {
+        match self {
+            Self::Host(buffer) => Ok(buffer),
+            Self::Gpu(download) if download.bytes() < LARGE_RESULT => {
+                download.to_host().map(Arc::new)
+            }
+            Self::Gpu(download) => off_thread(move || download.to_host()).await.map(Arc::new),
+        }
+    }
+
+    /// The elements in a vector, copied on another thread if they are many.
+    pub async fn into_vec<T: Element>(self) -> Vec<T> {
+        let stage = stage!(OFF, "download", elements = self.len());
+        stage.over(pin!(self.copied_to_vec())).await
+    }
+
+    /// As [`into_vec`](Self::into_vec), in the memory of the result itself where it lies on the host in 32-bit elements,
+    /// fills most of its memory, and has no holder but `pool`, which then gives the memory away.
+    pub async fn taken<T: Element>(self, pool: &CpuPool) -> Vec<T> {
+        let shared = match self {
+            Self::Host(buffer) if buffer.becomes_vec::<T>() => match pool.hand_over(buffer) {
+                Ok(own) => return own.into_vec(),
+                Err(shared) => Self::Host(shared),
+            },
+            copied => copied,
+        };
+        shared.into_vec().await
+    }
+
+    async fn copied_to_vec<T: Element>(self) -> Vec<T> {
+        if self.len() * size_of::<T>() < LARGE_RESULT {
+            return self.to_vec();
+        }
+        off_thread(move || self.to_vec()).await
+    }
+
+    /// The elements in a vector, copied by this thread and others.
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        match self {
+            Self::Host(buffer) => buffer.to_vec(),
+            Self::Gpu(download) => download.to_vec(),
+        }
+    }
+
+    /// The elements where they lie; `None` if they lie there in another form than a slice of `T`.
+    pub fn in_place<T: Element>(&self) -> Option<&[T]> {
+        match self {
+            Self::Host(buffer) => buffer.as_slice(),
+            Self::Gpu(download) => download.in_place(),
+        }
+    }
+
+    /// Copies as many elements as `out` has, from the element `start`.
+    pub fn copy_out<T: Element>(&self, start: usize, out: &mut [T]) {
+        match self {
+            Self::Host(buffer) => {
+                let all = buffer.as_slice::<T>().unwrap_or_default();
+                memory::copy(&all[start..start + out.len()], out);
+            }
+            Self::Gpu(download) => download.copy_out(start, out),
+        }
+    }
+
+    /// Copies all elements to `out`, and lets other tasks run now and then.
+    pub async fn copy_yielding<T: Element>(&self, out: &mut [T]) {
+        let stage = stage!(OFF, "download", elements = out.len());
+        let copying = async {
+            let stride = STRIDE / size_of::<T>();
+            for (index, part) in out.chunks_mut(stride).enumerate() {
+                if index > 0 {
+                    yield_now().await;
+                }
+                self.copy_out(index * stride, part);
+            }
+        };
+        stage.over(pin!(copying)).await;
+    }
+}
+
+/// Lets other tasks of this thread run.
+pub(crate) async fn yield_now() {
+    let mut given = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+    use crate::base::dtype::DType;
+
+    #[tokio::test]
+    async fn what_is_copied_anyway_stays_in_the_pool() {
+        let pool = CpuPool::default();
+        let given = |buffer: HostBuffer| {
+            let buffer = Arc::new(buffer);
+            pool.give(Arc::clone(&buffer));
+            HostOrGpuResult::Host(buffer)
+        };
+        let halves = given(HostBuffer::from_slice(&[f16::ONE; 100]));
+        assert_eq!(halves.taken::<f16>(&pool).await, [f16::ONE; 100]);
+        let roomy = given(HostBuffer::recycled(DType::U32, 10, vec![7; 150]));
+        assert_eq!(roomy.taken::<u32>(&pool).await, [7; 10]);
+        let idle = pool.counts().idle_bytes;
+        assert_eq!(idle, 200 + 600);
+        let words = given(HostBuffer::from_slice(&[3_u32; 100]));
+        assert_eq!(words.taken::<u32>(&pool).await, [3; 100]);
+        assert_eq!(pool.counts().idle_bytes, idle);
+    }
+}

@@ -1,0 +1,71 @@
+//! The results of a run, and of one piece of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::HostOrGpuResult;
+use crate::device::Prepared;
+use crate::exec::HostBuffer;
+use crate::exec::gpu::GpuRun;
+use crate::graph::NodeId;
+use crate::plan::Made;
+use crate::residents::KeptValues;
+
+/// The end of a run that did not fail.
+pub(crate) struct RunDone {
+    pub prepared: Arc<Prepared>,
+    pub results: Results,
+    /// In the order of the graph's keeps. Residents hold the values already; slice updates are empty here.
+    pub kept: KeptValues,
+}
+
+/// The end of the run of one piece.
+pub(super) struct PieceDone {
+    pub results: Results,
+    /// In the order of the plan's keeps.
+    pub kept: KeptValues,
+    /// The first element that failed.
+    pub failed: Option<(NodeId, u32)>,
+}
+
+/// The values that a run brought back.
+pub(crate) enum Results {
+    Host(Vec<Arc<HostBuffer>>),
+    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no run is on a GPU"))]
+    Gpu(GpuRun),
+    Split {
+        parts: Vec<Results>,
+        /// The part that made each download.
+        downloads: Vec<Made>,
+    },
+}
+
+impl Results {
+    /// The value of `node`, if it was brought back.
+    pub fn find(&self, prepared: &Prepared, node: NodeId) -> Option<HostOrGpuResult> {
+        let at = prepared.outputs.iter().position(|&output| output == node)?;
+        Some(self.get(at))
+    }
+
+    /// The download number `at`.
+    pub fn get(&self, at: usize) -> HostOrGpuResult {
+        match self {
+            Self::Host(buffers) => HostOrGpuResult::Host(Arc::clone(&buffers[at])),
+            Self::Gpu(run) => HostOrGpuResult::Gpu(run.download(at)),
+            Self::Split { parts, downloads } => {
+                let Made { part, at } = downloads[at];
+                parts[part].get(at)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(buffers) => write!(f, "Results({} on the host)", buffers.len()),
+            Self::Gpu(run) => write!(f, "Results({} from the GPU)", run.len()),
+            Self::Split { parts, .. } => write!(f, "{parts:?}"),
+        }
+    }
+}

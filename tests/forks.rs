@@ -1,0 +1,77 @@
+//! A child process of `fork` has none of its parent's threads: runs that need them fail there, and none waits for ever.
+//!
+//! Without the test harness, whose threads a child of `fork` would not have either.
+
+#[cfg(target_os = "linux")]
+fn main() {
+    linux::main();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::future::Future;
+    use std::time::{Duration, Instant};
+
+    use onetrip::{BufferId, Device, DeviceError, Error, GpuCommandBatch, Result};
+
+    /// How long a child may take.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    pub fn main() {
+        let device = Device::cpu();
+        let small = wait(device.eval(|b| sum(b, 10))).expect("a small run in the parent");
+        let large = wait(device.eval(|b| sum(b, 1 << 22))).expect("a large run in the parent");
+        assert_eq!((small, large), (vec![10.0], vec![(1 << 22) as f32]));
+        assert_eq!(in_child(|| is_forked(wait(device.eval(|b| sum(b, 1 << 22))))), Some(0));
+        assert_eq!(in_child(|| is_forked(wait(device.calibrate()))), Some(0));
+        let opened_anew = || is_forked(wait(Device::cpu().eval(|b| sum(b, 1 << 22))));
+        assert_eq!(in_child(opened_anew), Some(0));
+        let is_done = || wait(device.eval(|b| sum(b, 10))).is_ok_and(|sum| sum == [10.0]);
+        assert_eq!(in_child(is_done), Some(0), "a small run needs no other thread");
+        let again = wait(device.eval(|b| sum(b, 1 << 22))).expect("the parent goes on");
+        assert_eq!(again, [(1 << 22) as f32]);
+    }
+
+    fn wait<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+    }
+
+    fn sum(batch: &mut GpuCommandBatch, elements: usize) -> BufferId<f32> {
+        let ones = batch.upload_vec(vec![1.0_f32; elements], elements);
+        batch.sum(ones, 0)
+    }
+
+    fn is_forked<T>(result: Result<T>) -> bool {
+        matches!(result, Err(Error::Device(DeviceError::Forked)))
+    }
+
+    /// The exit code of a child that makes `check`: 0 if that holds. `None` for a child that hangs or crashes.
+    fn in_child(check: impl FnOnce() -> bool) -> Option<i32> {
+        // SAFETY: this process computes on other threads, which hold no lock while it is idle; the child runs `check`
+        // and ends without the destructors of its parent.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "a process");
+        if child == 0 {
+            let code = i32::from(!check());
+            // SAFETY: no code runs after it.
+            unsafe { libc::_exit(code) };
+        }
+        let start = Instant::now();
+        let mut status = 0;
+        loop {
+            // SAFETY: `status` is this function's own, and `child` is a child that nobody else waits for.
+            if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
+                return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+            }
+            if start.elapsed() > PATIENCE {
+                // SAFETY: `child` was not waited for yet, so its id is its own.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
