@@ -1,7 +1,7 @@
 //! **onetrip** records GPU work as a lazy graph and runs it in one trip: one upload, one submit, one
 //! download.
 //!
-//! A [`GpuCommandBatch`] records operations on typed [`BufferId`]s; nothing runs. On
+//! A [`GpuCommandBatch`] records operations on typed [`Tensor`]s; nothing runs. On
 //! [`execute`](GpuCommandBatch::execute) a planner fuses what was recorded into few kernels, chooses
 //! the host's cores or the GPU by predicted time, shares buffers between values that never live at
 //! once, and runs it all. What lies between stays on the device.
@@ -12,12 +12,11 @@
 //! use onetrip::{Device, GpuCommandBatch};
 //!
 //! let device = Device::auto().await?; // the best GPU, or the CPU where there is none
-//! let mut batch = GpuCommandBatch::new(&device);
+//! let batch = GpuCommandBatch::new(&device);
 //! let x = batch.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]);
 //! let w = batch.upload_shaped(&[0.5_f32, -1.0, 0.5, 1.0, 0.5, -1.0], [3, 2]);
 //! let b = batch.upload(&[0.5_f32, 0.5]);
-//! let h = batch.linear(x, w, b); // x·w + b
-//! let y = batch.relu(h);
+//! let y = (x.matmul(w) + b).relu();
 //!
 //! println!("{}", batch.explain()?); // one kernel: matmul+add+relu
 //! batch.execute().await?;
@@ -36,8 +35,9 @@
 //! - [`Device::builder`] says what a device starts from: a profile, a [`Placement`], a memory budget, a [`Recovery`]
 //!   from lost GPUs, and where compiled kernels and profiles are kept on disk. [`Device::calibrate`] measures both
 //!   sides.
-//! - [`GpuCommandBatch::map_expr`] takes formulas of your own, [`GpuCommandBatch::wgsl`] kernels, [`Newtype`] element
-//!   types of your own; `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
+//! - A [`Tensor`] has operators and every operation as a method; its [`BufferId`] borrows nothing. [`prelude`] imports
+//!   what most programs name.
+//! - [`GpuCommandBatch::wgsl`] takes kernels of your own, [`Newtype`] element types of your own; `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
 //! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did,
 //!   [`Program::profile`] what took how long, and [`Device::metrics`] counts it all.
@@ -67,10 +67,12 @@ mod error;
 mod exec;
 mod expr;
 mod graph;
+mod methods;
 mod ops;
 #[cfg(test)]
 mod parity;
 mod plan;
+pub mod prelude;
 mod record;
 mod residents;
 mod session;
@@ -82,11 +84,8 @@ pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    Attention, AttentionMask, Axes, BufferId, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
-    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, CpuInputs, Formula, GpuCommandBatch,
-    ImageSize, Input, KernelProfile, LossReduction, LstmState, Operand, OutputKey, Outputs, Pool,
-    Pool1d, Pool2d, Profile, Program, ReadView, Recurrence, Resident, Rotary, RunStats,
-    StageProfile, Term, Wgsl,
+    BufferId, CpuInputs, GpuCommandBatch, Input, KernelProfile, Operand, OutputKey, Outputs,
+    Profile, Program, ReadView, Resident, RunStats, StageProfile, Tensor, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
 pub use batch::{TensorType, Weights};
@@ -102,7 +101,12 @@ pub use error::{
 };
 pub use exec::memory::MemoryCounts;
 pub use half::f16;
-pub use ops::{OpInfo, Precision, Side, SortOrder, registry};
+pub use methods::{
+    Attention, AttentionMask, Axes, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
+    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, ImageSize, LossReduction, LstmState,
+    OpInfo, Pool, Pool1d, Pool2d, Recurrence, Rotary, registry,
+};
+pub use ops::{Precision, SearchSide, SortOrder};
 pub use plan::Explanation;
 #[cfg(feature = "gpu")]
 pub use wgpu;

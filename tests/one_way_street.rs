@@ -21,6 +21,8 @@ const STREET: &[&[&str]] = &[
     &["record"],
     &["session"],
     &["batch"],
+    &["methods"],
+    &["prelude"],
 ];
 
 /// The streets inside of stages.
@@ -72,6 +74,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
             &["commit", "update_order"],
         ],
     ),
+    ("record", &[&["names", "call"], &["recorded"], &["recorder"]]),
     (
         "session",
         &[

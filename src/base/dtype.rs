@@ -210,7 +210,7 @@ pub trait Logical: Element {}
 ///     type Inner = f32;
 /// }
 ///
-/// let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let batch = GpuCommandBatch::new(&Device::cpu());
 /// let there = batch.upload(&[Metres(3.0), Metres(4.0)]);
 /// let and_back = batch.scale(there, Metres(2.0));
 /// batch.execute().await?;

@@ -10,7 +10,7 @@ use super::program::{OutputKey, Outputs};
 use super::resident::Resident;
 #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 use super::waiting::wait;
-use super::{BufferId, GpuCommandBatch, Input};
+use super::{BufferId, GpuCommandBatch, Input, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::device::Device;
@@ -52,7 +52,7 @@ impl GpuCommandBatch {
     /// use onetrip::{Device, GpuCommandBatch};
     ///
     /// let x = array![[1.0_f32, 2.0], [3.0, 4.0]];
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let columns = batch.upload_array(x.t());
     /// let y = batch.relu(columns);
     /// batch.execute().await?;
@@ -62,9 +62,9 @@ impl GpuCommandBatch {
     /// ```
     #[track_caller]
     pub fn upload_array<T: Element, D: Dimension>(
-        &mut self,
+        &self,
         array: ArrayView<'_, T, D>,
-    ) -> BufferId<T> {
+    ) -> Tensor<'_, T> {
         match array.as_slice() {
             Some(data) => self.upload_shaped(data, shape_of(&array)),
             None => self.upload_with(shape_of(&array), |out| copy(&array, out)),
@@ -76,13 +76,13 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`write`](Self::write); [`DataError::Shape`] if the array has not the shape of the upload.
     pub fn write_array<T: Element, D: Dimension>(
-        &mut self,
-        id: BufferId<T>,
+        &self,
+        id: impl Into<BufferId<T>>,
         array: ArrayView<'_, T, D>,
     ) -> Result<()> {
-        let given = shape_of(&array);
+        let (id, given) = (id.into(), shape_of(&array));
         if let Some(expected) = self.shape(id).filter(|shape| *shape != given) {
-            let of = self.recorded.origin(id.node);
+            let of = self.recorded().origin(id.node);
             return Err(DataError::Shape { of, given: given.into(), expected }.into());
         }
         match array.as_slice() {
@@ -95,7 +95,8 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub async fn read_array<T: Element>(&self, id: BufferId<T>) -> Result<ArrayD<T>> {
+    pub async fn read_array<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<ArrayD<T>> {
+        let id = id.into();
         let values = self.read(id).await?;
         let given = values.len();
         array(&self.shape(id).unwrap_or_else(|| given.into()), values)
@@ -106,7 +107,7 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`GpuCommandBatch::read_array`].
     #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-    pub fn read_array_blocking<T: Element>(&self, id: BufferId<T>) -> Result<ArrayD<T>> {
+    pub fn read_array_blocking<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<ArrayD<T>> {
         wait(self.read_array(id))
     }
 }
@@ -174,24 +175,19 @@ impl Device {
     }
 }
 
-impl<'a, T: Element, D: Dimension> From<(BufferId<T>, ArrayView<'a, T, D>)> for Input<'a> {
-    /// The elements in row-major order; copied at once where they lie otherwise. The array must have the input's shape.
-    fn from((id, array): (BufferId<T>, ArrayView<'a, T, D>)) -> Self {
-        let input: Self = match array.to_slice() {
-            Some(data) => (id, data).into(),
-            None => Self::copied::<T>(id.into(), array.len(), elements(&array)),
-        };
-        input.shaped(shape_of(&array))
-    }
+/// Arrays as inputs, by each of the keys: the elements in row-major order, copied at once where they lie otherwise. The
+/// array must have the input's shape.
+macro_rules! inputs {
+    ($($key:ty),*) => {$(
+        impl<'a, T: Element, D: Dimension> From<($key, ArrayView<'a, T, D>)> for Input<'a> {
+            fn from((key, array): ($key, ArrayView<'a, T, D>)) -> Self {
+                let input: Self = match array.to_slice() {
+                    Some(data) => (key, data).into(),
+                    None => Self::copied::<T>(key.into(), array.len(), elements(&array)),
+                };
+                input.shaped(shape_of(&array))
+            }
+        }
+    )*};
 }
-
-impl<'a, T: Element, D: Dimension> From<(&'a str, ArrayView<'a, T, D>)> for Input<'a> {
-    /// The elements in row-major order; copied at once where they lie otherwise. The array must have the input's shape.
-    fn from((name, array): (&'a str, ArrayView<'a, T, D>)) -> Self {
-        let input: Self = match array.to_slice() {
-            Some(data) => (name, data).into(),
-            None => Self::copied::<T>(name.into(), array.len(), elements(&array)),
-        };
-        input.shaped(shape_of(&array))
-    }
-}
+inputs!(BufferId<T>, Tensor<'_, T>, &'a str);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::waiting::{wait, wait_for_run};
 use super::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
+    Tensor,
 };
 use crate::base::dtype::Element;
 use crate::calibrate::Progress;
@@ -45,7 +46,6 @@ macro_rules! twins {
     (@wait wait) => { wait };
     (@wait compute) => { wait_for_run };
     (@call $of:ident $method:ident () ($($argument:ident),*)) => { $of::$method($($argument),*) };
-    (@call $of:ident $method:ident (&mut $me:ident,) ($($argument:ident),*)) => { $me.$method($($argument),*) };
     (@call $of:ident $method:ident (&$me:ident,) ($($argument:ident),*)) => { $me.$method($($argument),*) };
     (@call $of:ident $method:ident ($me:ident,) ($($argument:ident),*)) => { $me.$method($($argument),*) };
 }
@@ -54,7 +54,7 @@ twins!(Device {
     wait auto: auto_blocking()() -> Self;
     wait gpu: gpu_blocking()() -> Self;
     compute eval: eval_blocking<T: Element>(&self,)
-        (record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>) -> Vec<T>;
+        (record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>) -> Vec<T>;
     wait calibrate: calibrate_blocking(&self,)() -> DeviceProfile;
     wait calibrate_with: calibrate_with_blocking(&self,)(progress: impl FnMut(Progress) + Send)
         -> DeviceProfile;
@@ -70,10 +70,10 @@ twins!(GpuCommandBatch {
     /// In a task of an executor it may wait for ever: for a run of another task that this thread alone would poll,
     /// where both [update](GpuCommandBatch::update) a resident or share a [memory
     /// budget](crate::DeviceBuilder::memory_budget). There, await [`GpuCommandBatch::execute`].
-    compute execute: execute_blocking(&mut self,)() -> ();
-    wait read: read_blocking<T: Element>(&self,)(id: BufferId<T>) -> Vec<T>;
-    wait read_into: read_into_blocking<T: Element>(&self,)(id: BufferId<T>, out: &mut [T]) -> ();
-    wait compile: compile_blocking(&mut self,)() -> Program;
+    compute execute: execute_blocking(&self,)() -> ();
+    wait read: read_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> Vec<T>;
+    wait read_into: read_into_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>, out: &mut [T]) -> ();
+    wait compile: compile_blocking(&self,)() -> Program;
 });
 
 twins!(Program {
@@ -86,9 +86,9 @@ twins!(Program {
     /// ```
     /// # fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
-    /// let y = batch.relu(x);
+    /// let y = x.relu();
     /// let program = batch.compile_blocking()?;
     /// let outputs = program.run_blocking([(x, &[1.0, -2.0, 3.0])])?;
     /// assert_eq!(outputs.read_blocking(y)?, [1.0, 0.0, 3.0]);

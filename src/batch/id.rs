@@ -5,9 +5,13 @@ use std::marker::PhantomData;
 
 use crate::base::dtype::Element;
 use crate::graph::NodeId;
+use crate::record::Value;
 
 /// The id of a recorded value of elements `T`. Copy it freely; it belongs to the batch that made
 /// it, and another batch refuses it.
+///
+/// It borrows nothing: it can be kept in a struct, sent to another task, and name an output of a
+/// [`Program`](crate::Program). A [`Tensor`](crate::Tensor) is an id beside its batch.
 pub struct BufferId<T> {
     pub(crate) node: NodeId,
     pub(crate) brand: u64,
@@ -17,6 +21,11 @@ pub struct BufferId<T> {
 impl<T> BufferId<T> {
     pub(crate) fn new(node: NodeId, brand: u64) -> Self {
         Self { node, brand, element: PhantomData }
+    }
+
+    /// The id without its element type.
+    pub(crate) fn value(self) -> Value {
+        Value { node: self.node, brand: self.brand }
     }
 }
 

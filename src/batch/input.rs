@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::BufferId;
+use super::{BufferId, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::DeviceError;
@@ -10,7 +10,7 @@ use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
 use crate::graph::NodeId;
 
-/// Data for one input of a [`Program`](crate::Program), by id or by name: a pair of either with a slice or a vector,
+/// Data for one input of a [`Program`](crate::Program), by id, by tensor or by name: a pair of one with a slice or a vector,
 /// in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
 ///
 /// Inputs of different element types stand in one list as `Input`s:
@@ -20,11 +20,10 @@ use crate::graph::NodeId;
 /// # async fn main() -> onetrip::Result<()> {
 /// use onetrip::{Device, GpuCommandBatch, Input};
 ///
-/// let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let batch = GpuCommandBatch::new(&Device::cpu());
 /// let x = batch.input::<f32>("x", [2, 2]);
 /// let row = batch.input::<bool>("mask", 2);
-/// let zero = batch.full(2, 0.0_f32);
-/// let y = batch.select(row, x, zero);
+/// let y = row.select(x, 0.0);
 /// let program = batch.compile().await?;
 /// let data = vec![1.0_f32, 2.0, 3.0, 4.0];
 /// let outputs = program.run([Input::from((x, data)), Input::from(("mask", &[true, false]))]).await?;
@@ -118,6 +117,12 @@ impl<T> From<BufferId<T>> for Key<'_> {
     }
 }
 
+impl<T> From<Tensor<'_, T>> for Key<'_> {
+    fn from(tensor: Tensor<'_, T>) -> Self {
+        BufferId::from(tensor).into()
+    }
+}
+
 impl<'a> From<&'a str> for Key<'a> {
     fn from(name: &'a str) -> Self {
         Self(Named::Name(name))
@@ -133,6 +138,18 @@ impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<(BufferId<T>, &'a D)> for Inpu
 impl<T: Element> From<(BufferId<T>, Vec<T>)> for Input<'_> {
     fn from((id, data): (BufferId<T>, Vec<T>)) -> Self {
         Self::owned(id.into(), data)
+    }
+}
+
+impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<(Tensor<'_, T>, &'a D)> for Input<'a> {
+    fn from((tensor, data): (Tensor<'_, T>, &'a D)) -> Self {
+        Self::borrowed(tensor.into(), data.as_ref())
+    }
+}
+
+impl<T: Element> From<(Tensor<'_, T>, Vec<T>)> for Input<'_> {
+    fn from((tensor, data): (Tensor<'_, T>, Vec<T>)) -> Self {
+        Self::owned(tensor.into(), data)
     }
 }
 

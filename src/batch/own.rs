@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{BufferId, GpuCommandBatch, Refusal};
+use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::base::units::count;
@@ -12,6 +12,7 @@ use crate::error::MistakeKind;
 use crate::exec::gpu;
 use crate::graph::NodeId;
 use crate::ops::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
+use crate::record::{Recorded, Recorder, Refusal, Value};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
 ///
@@ -27,15 +28,9 @@ pub struct Wgsl {
     entry: Arc<str>,
     /// `None` until they are said.
     groups: Option<[u32; 3]>,
-    inputs: Vec<Input>,
+    inputs: Vec<Value>,
     /// What it computes, with the element type of that.
     function: Option<(DType, Function)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Input {
-    node: NodeId,
-    brand: u64,
 }
 
 impl Wgsl {
@@ -52,8 +47,8 @@ impl Wgsl {
     }
 
     /// One input more. A view, as of [`transpose`](GpuCommandBatch::transpose), is written out before.
-    pub fn input<T: Element>(mut self, id: BufferId<T>) -> Self {
-        self.inputs.push(Input { node: id.node, brand: id.brand });
+    pub fn input<T: Element>(mut self, id: impl Into<BufferId<T>>) -> Self {
+        self.inputs.push(id.into().value());
         self
     }
 
@@ -110,13 +105,14 @@ impl fmt::Debug for CpuInputs<'_> {
     }
 }
 
+/// Kernels of the user's own.
 impl GpuCommandBatch {
     /// A kernel of the caller's own, in WGSL, as an operation of this batch with a result of `shape`. What it does not
     /// write is 0; nor does it run where an input has no elements.
     ///
     /// The kernel cannot leave its arrays: what it reads beyond their ends is unspecified, and what it writes there is
-    /// lost or lands on some element of the same array. It does not fuse; for an elementwise expression take
-    /// [`map_expr`](Self::map_expr), which does.
+    /// lost or lands on some element of the same array. It does not fuse; elementwise formulas of
+    /// [tensors](crate::Tensor) do.
     ///
     /// The batch runs where the kernel can: on a GPU, or [on the CPU](Wgsl::on_cpu) too if the kernel has a function
     /// for that. Without one it is an error ([`PlanError::GpuOnly`](crate::PlanError::GpuOnly)) where there is no GPU,
@@ -137,7 +133,7 @@ impl GpuCommandBatch {
     ///     if id.x < arrayLength(&y) { y[id.x] = x[id.x + 1u] - x[id.x]; }
     /// }";
     ///
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, 4.0, 9.0, 16.0]);
     /// let kernel = Wgsl::new(DIFFERENCES).input(x).groups([1, 1, 1]).on_cpu(
     ///     |inputs, y: &mut [f32]| {
@@ -147,7 +143,7 @@ impl GpuCommandBatch {
     ///     },
     /// );
     /// let y = batch.wgsl::<f32>(kernel, 3);
-    /// let doubled = batch.scale(y, 2.0);
+    /// let doubled = y * 2.0;
     /// batch.execute().await?;
     /// assert_eq!(batch.read(doubled).await?, [6.0, 10.0, 14.0]);
     /// # Ok(())
@@ -159,24 +155,27 @@ impl GpuCommandBatch {
     /// source. What one device refuses, as more threads than a workgroup may have there, is an error of the run
     /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
     #[track_caller]
-    pub fn wgsl<T: Element>(&mut self, kernel: Wgsl, shape: impl Into<Shape>) -> BufferId<T> {
-        self.recording.start();
-        let recorded = self.own_kernel(&kernel, T::DTYPE, shape.into());
-        match recorded {
-            Ok((own, inputs, ty)) => {
-                self.recorded.functions.extend(kernel.function.map(|(_, function)| function));
-                self.push(Op::Own(Arc::new(own)), inputs.into(), ty)
-            }
-            Err(what) => self.refused("wgsl", what),
-        }
+    pub fn wgsl<T: Element>(&self, kernel: Wgsl, shape: impl Into<Shape>) -> Tensor<'_, T> {
+        let shape = shape.into();
+        self.composed("wgsl", || {
+            let mut recorder = self.recorder.lock();
+            recorder.recording.start();
+            let (own, inputs, ty) = recorder.own_kernel(&kernel, T::DTYPE, shape)?;
+            recorder.change().functions.extend(kernel.function.map(|(_, function)| function));
+            let node = recorder.push(Op::Own(Arc::new(own)), inputs.into(), ty);
+            Ok(self.tensor(node))
+        })
     }
+}
 
+impl Recorder {
     fn own_kernel(
         &self,
         kernel: &Wgsl,
         dtype: DType,
         shape: Shape,
     ) -> Result<(OwnKernel, Vec<NodeId>, Type), Refusal> {
+        let Recorded { graph, functions, .. } = &**self.recorded();
         let Wgsl { source, entry, groups, inputs, function } = kernel;
         if shape.rank() > MAX_RANK {
             return Err(MistakeKind::Rank(shape.rank()).into());
@@ -192,14 +191,13 @@ impl GpuCommandBatch {
             let given = inputs.len().to_string();
             return Err(MistakeKind::Parameter { what, must, given }.into());
         }
-        let nodes =
-            inputs.iter().map(|input| self.check(BufferId::<f32>::new(input.node, input.brand)));
+        let nodes = inputs.iter().map(|&input| self.check(input));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-        if nodes.iter().any(|&node| matches!(self.recorded.graph[node].op, Op::Invalid)) {
+        if nodes.iter().any(|&node| matches!(graph[node].op, Op::Invalid)) {
             return Err(Refusal::Silent);
         }
         let result = Type { dtype, shape };
-        let types: Vec<&Type> = nodes.iter().map(|&node| &self.recorded.graph[node].ty).collect();
+        let types: Vec<&Type> = nodes.iter().map(|&node| &graph[node].ty).collect();
         let takes = |dtype: DType| !matches!(dtype, DType::F16 | DType::Bool);
         if let Some(ty) = types.iter().chain([&&result]).find(|ty| !takes(ty.dtype)) {
             return Err(MistakeKind::DType(ty.dtype).into());
@@ -213,7 +211,7 @@ impl GpuCommandBatch {
             .into());
         }
         let (source, entry) = (Arc::clone(source), Arc::clone(entry));
-        let function = function.as_ref().map(|_| self.recorded.functions.len() as u32);
+        let function = function.as_ref().map(|_| functions.len() as u32);
         let kernel = OwnKernel { source, entry, groups, function };
         #[cfg(feature = "gpu")]
         gpu::check_own(&kernel, &types, &result)

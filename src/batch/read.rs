@@ -9,6 +9,7 @@ use crate::base::shape::Shape;
 use crate::error::{Origin, ReadError, Result};
 use crate::session::HostOrGpuResult;
 
+/// Reading results.
 impl GpuCommandBatch {
     /// A result of the last run in a vector of its own, in row-major order.
     ///
@@ -18,8 +19,8 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// [`ReadError`] if nothing was executed since the batch changed, or `id` was not downloaded.
-    pub async fn read<T: Element>(&self, id: BufferId<T>) -> Result<Vec<T>> {
-        Ok(self.found(id)?.into_vec().await)
+    pub async fn read<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<Vec<T>> {
+        Ok(self.found(id.into())?.into_vec().await)
     }
 
     /// Copies a result of the last run to `out`, in row-major order.
@@ -29,10 +30,19 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
-    pub async fn read_into<T: Element>(&self, id: BufferId<T>, out: &mut [T]) -> Result<()> {
+    pub async fn read_into<T: Element>(
+        &self,
+        id: impl Into<BufferId<T>>,
+        out: &mut [T],
+    ) -> Result<()> {
+        let id = id.into();
         let found = self.found(id)?;
-        let of = || self.recorded.origin(id.node);
-        check_length(of, &self.recorded.graph[id.node].ty.shape, out)?;
+        {
+            let recorder = self.recorder.lock();
+            let recorded = recorder.recorded();
+            let shape = &recorded.graph[id.node].ty.shape;
+            check_length(|| recorded.origin(id.node), shape, out)?;
+        }
         found.copy_yielding(out).await;
         Ok(())
     }
@@ -47,9 +57,9 @@ impl GpuCommandBatch {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, -2.0]);
-    /// let y = batch.relu(x);
+    /// let y = x.relu().id();
     /// batch.execute().await?;
     /// let view = batch.read_view(y)?;
     /// drop(batch);
@@ -60,8 +70,8 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn read_view<T: Element>(&self, id: BufferId<T>) -> Result<ReadView<T>> {
-        Ok(ReadView::of(self.found(id)?))
+    pub fn read_view<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<ReadView<T>> {
+        Ok(ReadView::of(self.found(id.into())?))
     }
 }
 

@@ -6,7 +6,6 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::read::{ReadView, check_length};
-use super::{BufferId, GpuCommandBatch, elsewhere};
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::shape::{MAX_RANK, Shape};
@@ -15,8 +14,8 @@ use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
 use crate::exec::gpu::Parts;
 use crate::exec::{HostBuffer, memory};
-use crate::ops::{Op, Type, check_size};
-use crate::residents::{Handle, Keep, Storage};
+use crate::ops::{Type, check_size};
+use crate::residents::{Handle, Storage};
 use crate::session::{HostOrGpuResult, STRIDE, recover, yield_now};
 
 /// Bytes up to which data for a device with two sides is kept on both: what cores read in less than the time of a
@@ -24,13 +23,17 @@ use crate::session::{HostOrGpuResult, STRIDE, recover, yield_now};
 const ON_BOTH_SIDES: usize = 4 << 20;
 
 /// A tensor that stays on the device until its last handle is dropped. Bind it in any number of
-/// batches of its device with [`GpuCommandBatch::bind`].
+/// batches of its device with [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
 pub struct Resident<T> {
     handle: Handle,
     element: PhantomData<fn() -> T>,
 }
 
 impl<T: Element> Resident<T> {
+    pub(super) fn of(handle: Handle) -> Self {
+        Self { handle, element: PhantomData }
+    }
+
     /// A resident of `ty`, whose elements are `T`s, made at `place`, that holds `storage`.
     pub(super) fn holding(
         device: &Device,
@@ -38,7 +41,7 @@ impl<T: Element> Resident<T> {
         place: &'static Location<'static>,
         storage: Storage,
     ) -> Self {
-        Self { handle: Handle::new(device, ty, place, storage), element: PhantomData }
+        Self::of(Handle::new(device, ty, place, storage))
     }
 
     /// Keeps a copy of the data in the host's memory from now on, with which the resident outlives the loss of a
@@ -73,9 +76,8 @@ impl<T: Element> Resident<T> {
     /// let device = Device::auto().await?;
     /// let table = device.resident(&vec![0.5_f32; 2 << 20], [2 << 10, 1 << 10])?;
     /// table.prefer(Backend::Cpu); // Look-ups of a few rows are done before a GPU would have begun.
-    /// let mut batch = GpuCommandBatch::new(&device);
-    /// let (x, rows) = (batch.bind(&table), batch.upload(&[7_u32, 1]));
-    /// let y = batch.embedding(x, rows);
+    /// let batch = GpuCommandBatch::new(&device);
+    /// let y = batch.embedding(batch.bind(&table), batch.upload(&[7_u32, 1]));
     /// batch.execute().await?;
     /// assert_eq!(batch.read(y).await?, [0.5; 2 << 10]);
     /// # Ok(())
@@ -99,7 +101,7 @@ impl<T: Element> Resident<T> {
         &self.handle.ty().shape
     }
 
-    /// The data in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`]; a large resident
+    /// The data in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`](crate::GpuCommandBatch::read); a large resident
     /// comes from the device in parts, each on its way while the one before is copied.
     ///
     /// # Errors
@@ -130,7 +132,7 @@ impl<T: Element> Resident<T> {
         Ok(values)
     }
 
-    /// Copies the data to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`]; a large resident comes
+    /// Copies the data to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes
     /// in parts, as in [`read`](Self::read).
     ///
     /// # Errors
@@ -170,7 +172,7 @@ impl<T: Element> Resident<T> {
         })
     }
 
-    /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`], after
+    /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`](crate::GpuCommandBatch::read_view), after
     /// the transfer from the device.
     ///
     /// # Errors
@@ -225,7 +227,7 @@ impl Handle {
 }
 
 impl Device {
-    /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`].
+    /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
     ///
     /// The data is copied once, by this thread and others, before the call returns; the device takes it from there.
     /// What lies on a GPU alone is lost with it, also where a [`Recovery`](crate::Recovery) repeats the runs: a service
@@ -284,40 +286,5 @@ impl<T> Clone for Resident<T> {
 impl<T> fmt::Debug for Resident<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.handle.fmt(f)
-    }
-}
-
-impl GpuCommandBatch {
-    /// A resident as an input of this batch. It must live on this batch's device.
-    #[track_caller]
-    pub fn bind<T: Element>(&mut self, resident: &Resident<T>) -> BufferId<T> {
-        let handle = &resident.handle;
-        if !handle.device().is_same(&self.recorded.device) {
-            return self.mistake("bind", resident.handle.foreign());
-        }
-        let position = self.recorded.residents.len() as u32;
-        self.recorded.residents.push(resident.handle.clone());
-        self.source(Op::Resident(position), T::DTYPE, handle.ty().shape.clone())
-    }
-
-    /// Keeps a result on the device. The resident is filled by each run of this batch, and is empty
-    /// until the first. A kept value is downloaded only if [`download`](Self::download) asks for it.
-    #[track_caller]
-    pub fn keep<T: Element>(&mut self, id: BufferId<T>) -> Resident<T> {
-        let node = self.check(id).map_err(elsewhere);
-        let ty = match node {
-            Ok(node) => self.recorded.graph[node].ty.clone(),
-            Err(_) => Type { dtype: T::DTYPE, shape: Shape::default() },
-        };
-        let handle = Handle::new(&self.recorded.device, ty, Location::caller(), Storage::default());
-        match node {
-            Ok(node) if matches!(self.recorded.graph[node].op, Op::Invalid) => {}
-            Ok(node) => {
-                self.recorded.keep(node, Keep { handle: handle.clone(), patch: None });
-                self.runs.forget_plan();
-            }
-            Err(what) => self.note("keep", what),
-        }
-        Resident { handle, element: PhantomData }
     }
 }

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::{BufferId, GpuCommandBatch};
+use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, stage};
@@ -11,43 +11,53 @@ use crate::cost::Placement;
 use crate::device::{Device, Prepared};
 use crate::error::{ReadError, Result};
 use crate::plan::{Chooser, Explanation};
-use crate::record::Recorded;
+use crate::record::{Recorded, Version};
 use crate::residents::locations;
 use crate::session::{HostOrGpuResult, LastPlan, Results, RunStats};
 
-/// What a batch remembers between runs.
+/// What a batch remembers of its last run.
 #[derive(Debug, Default)]
-pub(super) struct Runs {
-    plan: LastPlan,
-    results: Option<(Arc<Prepared>, Results)>,
-    /// Why there are no results, if the last run failed.
-    failed: Option<String>,
+pub(super) struct LastRun {
+    /// The plan of the graph of this version.
+    plan: (u64, Arc<LastPlan>),
+    /// The version that ran, and its results, or why there are none.
+    ran: Option<(Version, Ran)>,
     stats: RunStats,
 }
 
-impl Runs {
-    /// The graph changed: plan anew.
-    pub fn forget_plan(&mut self) {
-        self.plan.clear();
-        self.forget_results();
-    }
+#[derive(Debug)]
+enum Ran {
+    Done(Arc<Prepared>, Results),
+    Failed(String),
+}
 
-    /// The data changed: run anew.
-    pub fn forget_results(&mut self) {
-        self.results = None;
-        self.failed = None;
-    }
-
+impl LastRun {
     pub fn stats(&self) -> &RunStats {
         &self.stats
     }
+
+    /// The plan of the graph of this version, still to be made unless a run of that version was before.
+    fn plan_of(&mut self, version: Version) -> Arc<LastPlan> {
+        if self.plan.0 != version.graph {
+            self.plan = (version.graph, Arc::default());
+        }
+        Arc::clone(&self.plan.1)
+    }
 }
 
+/// What was recorded when it was looked at.
+struct Snapshot {
+    recorded: Arc<Recorded>,
+    version: Version,
+}
+
+/// Runs and results.
 impl GpuCommandBatch {
     /// Runs the batch: one upload, one submit, one download; only large uploads go in
     /// [several](crate::RunStats::uploads). May be called again, after [`write`](Self::write) with other data.
     ///
-    /// The future is `Send` and may be dropped at any time; the batch then holds no results.
+    /// The future is `Send` and may be dropped at any time; the batch then holds no results. Runs of one batch take
+    /// turns. A run is of what was recorded and written when its turn came.
     ///
     /// # Errors
     /// Every mistake made while recording ([`Error::Record`](crate::Error::Record)); a graph that the device cannot
@@ -55,42 +65,72 @@ impl GpuCommandBatch {
     /// ([`Error::Data`](crate::Error::Data)); a failure of the device ([`Error::Device`](crate::Error::Device)); data
     /// that an operation cannot work with, such as an index out of range ([`Error::Fault`](crate::Error::Fault)): then
     /// the run has no results, and residents that it was to fill stay as they were.
-    pub async fn execute(&mut self) -> Result<()> {
+    pub async fn execute(&self) -> Result<()> {
         self.executed().await
     }
 
-    fn executed(&mut self) -> BoxFuture<'_, Result<()>> {
+    fn executed(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            let stage = stage!(OFF, "execute", operations = self.recorded.graph.len());
-            let done = stage.over(pin!(self.run_once())).await;
-            self.runs.failed = done.as_ref().err().map(ToString::to_string);
+            // Without a wait where there is none: a short run is done at the first poll.
+            let _turn = match self.turn.try_lock() {
+                Ok(turn) => turn,
+                Err(_) => self.turn.lock().await,
+            };
+            self.last.lock().ran = None;
+            let snapshot = self.snapshot();
+            let stage = stage!(OFF, "execute", operations = snapshot.recorded.graph.len());
+            let done = stage.over(pin!(self.run_once(&snapshot))).await;
+            if let Err(error) = &done {
+                self.last.lock().ran = Some((snapshot.version, Ran::Failed(error.to_string())));
+            }
             done
         })
     }
 
-    async fn run_once(&mut self) -> Result<()> {
-        self.runs.forget_results();
-        let mut stats = RunStats { record_time: self.recording.total(), ..RunStats::default() };
-        self.check_recorded()?;
-        let order = self.recorded.update_order();
-        let runs = self.recorded.run_loop(&self.runs.plan);
-        let done = runs.run(&order, &mut || self.uploaded(), &mut stats).await?;
-        self.runs.results = Some((done.prepared, done.results));
-        self.runs.stats = stats;
+    async fn run_once(&self, snapshot: &Snapshot) -> Result<()> {
+        let recorded = &*snapshot.recorded;
+        let mut stats = RunStats::default();
+        {
+            let recorder = self.recorder.lock();
+            stats.record_time = recorder.recording.total();
+            recorder.check_mistakes()?;
+        }
+        let order = recorded.update_order();
+        let plan = self.last.lock().plan_of(snapshot.version);
+        let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
+        let done = recorded.run_loop(&plan).run(&order, uploads, &mut stats).await?;
+        let mut last = self.last.lock();
+        last.ran = Some((snapshot.version, Ran::Done(done.prepared, done.results)));
+        last.stats = stats;
         Ok(())
     }
 
-    /// What the last run brought back for `id`.
+    /// The data of all uploads, by position.
+    #[cfg(test)]
+    pub(crate) fn uploaded(&self) -> Result<Vec<Arc<crate::exec::HostBuffer>>> {
+        let recorded = self.recorded();
+        recorded.all_given(recorded.uploads.iter().cloned())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let recorder = self.recorder.lock();
+        Snapshot { recorded: Arc::clone(recorder.recorded()), version: recorder.version() }
+    }
+
+    /// What the last run brought back for `id`, unless the batch was changed since.
     pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
-        let node = self.check(id).map_err(|_| ReadError::Foreign)?;
-        let of = || self.recorded.origin(node);
-        match (&self.runs.results, &self.runs.failed) {
-            (Some((prepared, results)), _) => {
+        let recorder = self.recorder.lock();
+        let node = recorder.check(id.value()).map_err(|_| ReadError::Foreign)?;
+        let of = || recorder.recorded().origin(node);
+        let last = self.last.lock();
+        let ran = last.ran.as_ref().filter(|(version, _)| *version == recorder.version());
+        match ran.map(|(_, ran)| ran) {
+            Some(Ran::Done(prepared, results)) => {
                 let found = results.find(prepared, node);
                 Ok(found.ok_or_else(|| ReadError::NotDownloaded(of()))?)
             }
-            (None, Some(why)) => Err(ReadError::Failed { of: of(), why: why.clone() }.into()),
-            (None, None) => Err(ReadError::NotExecuted(of()).into()),
+            Some(Ran::Failed(why)) => Err(ReadError::Failed { of: of(), why: why.clone() }.into()),
+            None => Err(ReadError::NotExecuted(of()).into()),
         }
     }
 
@@ -98,22 +138,26 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`explain`](Self::explain).
-    pub fn shaders(&mut self) -> Result<Vec<(String, String)>> {
+    pub fn shaders(&self) -> Result<Vec<(String, String)>> {
         self.check_recorded()?;
-        let runs = self.recorded.run_loop(&self.runs.plan);
+        let Snapshot { recorded, version } = self.snapshot();
+        let plan = self.last.lock().plan_of(version);
+        let runs = recorded.run_loop(&plan);
         let choice = runs.choice(&mut RunStats::default())?;
         let plans = choice.prepared.pieces.iter().map(|piece| &piece.plan);
-        let dispatches = plans.flat_map(|plan| self.recorded.device.dispatches(plan));
+        let dispatches = plans.flat_map(|plan| self.device.dispatches(plan));
         Ok(dispatches.map(|dispatch| (dispatch.label, dispatch.wgsl)).collect())
     }
 
-    pub(super) fn explanation(&mut self) -> Result<Explanation> {
+    pub(super) fn explanation(&self) -> Result<Explanation> {
         self.check_recorded()?;
+        let Snapshot { recorded, version } = self.snapshot();
+        let plan = self.last.lock().plan_of(version);
         // A plan that was made before may be of a batch that was recorded at other places.
-        let Recorded { device, graph, residents, placement, .. } = &self.recorded;
+        let Recorded { device, graph, residents, placement, .. } = &*recorded;
         let residents = locations(graph, residents)?;
         let targets = device.targets();
-        let runs = self.recorded.run_loop(&self.runs.plan);
+        let runs = recorded.run_loop(&plan);
         let wanted = runs.wanted(&residents);
         let (placed, measured) = device.foresee(&wanted, &targets)?;
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
@@ -142,10 +186,7 @@ impl Device {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// let device = onetrip::Device::cpu();
-    /// let y = device.eval(|b| {
-    ///     let x = b.upload(&[1.0_f32, -2.0]);
-    ///     b.relu(x)
-    /// });
+    /// let y = device.eval(|b| b.relu(b.upload(&[1.0_f32, -2.0])));
     /// assert_eq!(y.await?, [1.0, 0.0]);
     /// # Ok(())
     /// # }
@@ -155,10 +196,10 @@ impl Device {
     /// As [`GpuCommandBatch::execute`] and [`GpuCommandBatch::read`].
     pub async fn eval<T: Element>(
         &self,
-        record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
+        record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>,
     ) -> Result<Vec<T>> {
-        let mut batch = GpuCommandBatch::new(self);
-        let result = record(&mut batch);
+        let batch = GpuCommandBatch::new(self);
+        let result = record(&batch).id();
         batch.download(result);
         batch.execute().await?;
         let found = batch.found(result)?;

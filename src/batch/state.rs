@@ -7,8 +7,10 @@ use crate::cost::Backend;
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::Op;
+use crate::record::Recorder;
 use crate::residents::{Handle, Keep, SliceUpdate};
 
+/// State that is carried from run to run.
 impl GpuCommandBatch {
     /// Makes `id` the new value of `state` at the end of each run. What binds the resident reads the value that the run
     /// before left, on the device: nothing is transferred between runs.
@@ -32,11 +34,9 @@ impl GpuCommandBatch {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let total = device.resident(&[0.0_f32; 2], 2)?;
-    /// let mut batch = GpuCommandBatch::new(&device);
+    /// let batch = GpuCommandBatch::new(&device);
     /// let x = batch.input::<f32>("x", 2);
-    /// let sum = batch.bind(&total);
-    /// let sum = batch.add(sum, x);
-    /// batch.update(&total, sum);
+    /// batch.update(&total, batch.bind(&total) + x);
     /// let program = batch.compile().await?;
     /// for x in [[1.0_f32, 2.0], [3.0, 4.0]] {
     ///     program.run([("x", &x)]).await?;
@@ -56,15 +56,13 @@ impl GpuCommandBatch {
     /// let (heads, room, width) = (2, 1000, 4);
     /// let keys = device.resident(&vec![0.0_f32; heads * room * width], [heads, room, width])?;
     /// for token in 0..3 {
-    ///     let mut batch = GpuCommandBatch::new(&device);
+    ///     let batch = GpuCommandBatch::new(&device);
     ///     let new = batch.upload_shaped(&[token as f32; 8], [heads, 1, width]);
-    ///     let old = batch.bind(&keys);
-    ///     let all = batch.replace_slice(old, new, 1, token);
+    ///     let all = batch.bind(&keys).replace_slice(new, 1, token);
     ///     batch.update(&keys, all); // Writes 8 elements.
-    ///     let seen = batch.slice(all, [(0..heads, 1), (0..token + 1, 1), (0..width, 1)]);
+    ///     let seen = all.slice([(0..heads, 1), (0..token + 1, 1), (0..width, 1)]);
     ///     let query = batch.full([heads, 1, width], 1.0_f32);
-    ///     let y = batch.scaled_dot_product_attention(query, seen, seen, Attention::default());
-    ///     batch.download(y);
+    ///     let y = query.scaled_dot_product_attention(seen, seen, Attention::default()).download();
     ///     batch.execute().await?;
     ///     assert_eq!(batch.read(y).await?.len(), heads * width);
     /// }
@@ -73,46 +71,51 @@ impl GpuCommandBatch {
     /// # }
     /// ```
     #[track_caller]
-    pub fn update<T: Element>(&mut self, state: &Resident<T>, id: BufferId<T>) {
-        if let Err(what) = self.updated(state, id) {
-            self.note("update", what);
+    pub fn update<T: Element>(&self, state: &Resident<T>, id: impl Into<BufferId<T>>) {
+        let mut recorder = self.recorder.lock();
+        if let Err(what) = recorder.update(state, id.into()) {
+            recorder.note("update", what);
         }
     }
+}
 
-    fn updated<T: Element>(
+impl Recorder {
+    fn update<T: Element>(
         &mut self,
         state: &Resident<T>,
         id: BufferId<T>,
     ) -> Result<(), MistakeKind> {
-        if !state.device().is_same(&self.recorded.device) {
+        let recorded = self.recorded();
+        if !state.device().is_same(&recorded.device) {
             return Err(state.handle().foreign());
         }
-        let node = self.check(id)?;
-        let (old, new) = (state.shape(), &self.recorded.graph[node].ty.shape);
-        if matches!(self.recorded.graph[node].op, Op::Invalid) {
+        let node = self.check(id.value())?;
+        let (old, new) = (state.shape(), &recorded.graph[node].ty.shape);
+        if matches!(recorded.graph[node].op, Op::Invalid) {
             return Ok(());
         }
         if old != new {
             return Err(MistakeKind::Update { old: old.clone(), new: new.clone() });
         }
-        if self.recorded.keeps.iter().any(|keep| keep.handle.is_same(state.handle())) {
+        if recorded.keeps.iter().any(|keep| keep.handle.is_same(state.handle())) {
             return Err(MistakeKind::UpdatedTwice);
         }
         let handle = state.handle().clone();
         let slice = self.slice_of(&handle, node);
         let patch = slice.map(|slice| slice.patch);
-        self.recorded.keep(slice.map_or(node, |slice| slice.new), Keep { handle, patch });
-        self.recorded.graph.updates.extend(slice.map(|_| node));
-        self.runs.forget_plan();
+        let recorded = self.change();
+        recorded.keep(slice.map_or(node, |slice| slice.new), Keep { handle, patch });
+        recorded.graph.updates.extend(slice.map(|_| node));
         Ok(())
     }
 
     /// The slice in which the resident alone differs from its new value, the node, where it pays to write it in place.
     fn slice_of(&self, state: &Handle, node: NodeId) -> Option<SliceUpdate> {
+        let recorded = self.recorded();
         let slice = *self.slice_updates.get(&node)?;
-        let Op::Resident(at) = self.recorded.graph[slice.state].op else { return None };
-        let is_same = self.recorded.residents[at as usize].is_same(state);
-        let has_gpu = self.recorded.device.uses(Backend::Gpu);
-        (is_same && slice.pays(&self.recorded.graph[node].ty, has_gpu)).then_some(slice)
+        let Op::Resident(at) = recorded.graph[slice.state].op else { return None };
+        let is_same = recorded.residents[at as usize].is_same(state);
+        let has_gpu = recorded.device.uses(Backend::Gpu);
+        (is_same && slice.pays(&recorded.graph[node].ty, has_gpu)).then_some(slice)
     }
 }

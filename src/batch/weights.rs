@@ -37,9 +37,8 @@ use crate::exec::HostBuffer;
 /// let layer = weights.prefix("layer.0.");
 /// let bias = layer.resident::<f32>(&device, "bias")?;
 /// assert_eq!(layer.vec::<i32>("ids")?, [5, 6]); // 64-bit integers in the file, checked.
-/// let mut batch = GpuCommandBatch::new(&device);
-/// let bias = batch.bind(&bias);
-/// let twice = batch.scale(bias, 2.0);
+/// let batch = GpuCommandBatch::new(&device);
+/// let twice = batch.bind(&bias) * 2.0;
 /// batch.execute().await?;
 /// assert_eq!(batch.read(twice).await?, [2.0, 4.0]);
 /// # Ok(())

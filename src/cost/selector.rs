@@ -30,7 +30,7 @@ use crate::error::DeviceError;
 
 /// What a rule says should compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Backend {
+pub enum Choice {
     /// One thread, element by element.
     Scalar,
     /// The host's vector units.
@@ -39,7 +39,7 @@ pub enum Backend {
     Gpu,
 }
 
-impl fmt::Display for Backend {
+impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scalar => "scalar",
@@ -63,13 +63,13 @@ pub enum OpComplexity {
 /// Chooses by published rules. All comparisons are strict: what equals a threshold stays below it.
 ///
 /// ```
-/// use onetrip::selector::{Backend, BackendSelector, OpComplexity};
+/// use onetrip::selector::{Choice, BackendSelector, OpComplexity};
 ///
 /// let selector = BackendSelector::new();
-/// assert_eq!(selector.select_for_matmul(1024, 1024, 1024), Backend::Simd);
-/// assert_eq!(selector.select_for_matmul(18_749, 18_749, 18_749), Backend::Simd);
-/// assert_eq!(selector.select_for_matmul(18_751, 18_751, 18_751), Backend::Gpu);
-/// assert_eq!(selector.select_with_moe(OpComplexity::High, 1024 * 1024), Backend::Gpu);
+/// assert_eq!(selector.select_for_matmul(1024, 1024, 1024), Choice::Simd);
+/// assert_eq!(selector.select_for_matmul(18_749, 18_749, 18_749), Choice::Simd);
+/// assert_eq!(selector.select_for_matmul(18_751, 18_751, 18_751), Choice::Gpu);
+/// assert_eq!(selector.select_with_moe(OpComplexity::High, 1024 * 1024), Choice::Gpu);
 /// assert!(selector.with_pcie_bandwidth(-1.0).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,15 +128,15 @@ impl BackendSelector {
 
     /// The GPU if its arithmetic takes more than `min_dispatch_ratio` times as long as moving `bytes`, else SIMD.
     #[must_use]
-    pub fn select_backend(&self, bytes: usize, flops: u64) -> Backend {
+    pub fn select_backend(&self, bytes: usize, flops: u64) -> Choice {
         let transfer = bytes as f64 / self.pcie_bandwidth;
         let compute = flops as f64 / self.gpu_flops;
-        if compute > self.min_dispatch_ratio * transfer { Backend::Gpu } else { Backend::Simd }
+        if compute > self.min_dispatch_ratio * transfer { Choice::Gpu } else { Choice::Simd }
     }
 
     /// For `[m, k] · [k, n]` of `f32`: 2·m·n·k flops, and all three matrices moved.
     #[must_use]
-    pub fn select_for_matmul(&self, m: usize, n: usize, k: usize) -> Backend {
+    pub fn select_for_matmul(&self, m: usize, n: usize, k: usize) -> Choice {
         let area = |a: usize, b: usize| a.saturating_mul(b);
         let elements = area(m, k).saturating_add(area(k, n)).saturating_add(area(m, n));
         let flops = [m, n, k].iter().fold(2_u64, |flops, &side| flops.saturating_mul(side as u64));
@@ -145,29 +145,29 @@ impl BackendSelector {
 
     /// For vectors of `n` elements of `f32`, two in and one out, with `ops` flops an element.
     #[must_use]
-    pub fn select_for_vector_op(&self, n: usize, ops: u64) -> Backend {
+    pub fn select_for_vector_op(&self, n: usize, ops: u64) -> Choice {
         self.select_backend(n.saturating_mul(12), (n as u64).saturating_mul(ops))
     }
 
     /// For one cheap operation on `n` elements: SIMD above a million, else scalar.
     #[must_use]
-    pub fn select_for_elementwise(&self, n: usize) -> Backend {
+    pub fn select_for_elementwise(&self, n: usize) -> Choice {
         self.select_with_moe(OpComplexity::Low, n)
     }
 
     /// By complexity and size alone, in the manner of a mixture of experts. Low: SIMD above 1e6, never the GPU.
     /// Medium: SIMD above 1e4, the GPU above 1e5. High: SIMD above 1e3, the GPU above 1e4.
     #[must_use]
-    pub fn select_with_moe(&self, complexity: OpComplexity, n: usize) -> Backend {
+    pub fn select_with_moe(&self, complexity: OpComplexity, n: usize) -> Choice {
         let (simd, gpu) = match complexity {
             OpComplexity::Low => (1_000_000, usize::MAX),
             OpComplexity::Medium => (10_000, 100_000),
             OpComplexity::High => (1_000, 10_000),
         };
         match n {
-            n if n > gpu => Backend::Gpu,
-            n if n > simd => Backend::Simd,
-            _ => Backend::Scalar,
+            n if n > gpu => Choice::Gpu,
+            n if n > simd => Choice::Simd,
+            _ => Choice::Scalar,
         }
     }
 }
@@ -187,34 +187,34 @@ mod tests {
     fn arithmetic_is_weighed_against_the_transfer() {
         let selector = BackendSelector::new();
         // 32 kB take a microsecond; five of them are 1e8 flops.
-        assert_eq!(selector.select_backend(32_000, 99_999_999), Backend::Simd);
-        assert_eq!(selector.select_backend(32_000, 100_000_001), Backend::Gpu);
-        assert_eq!(selector.select_backend(0, 0), Backend::Simd);
-        assert_eq!(selector.select_backend(usize::MAX, u64::MAX), Backend::Simd);
+        assert_eq!(selector.select_backend(32_000, 99_999_999), Choice::Simd);
+        assert_eq!(selector.select_backend(32_000, 100_000_001), Choice::Gpu);
+        assert_eq!(selector.select_backend(0, 0), Choice::Simd);
+        assert_eq!(selector.select_backend(usize::MAX, u64::MAX), Choice::Simd);
     }
 
     #[test]
     fn square_products_turn_where_the_formula_says() {
         let selector = BackendSelector::new();
         // 2n³ / 20e12 = 5 · 12n² / 32e9 at n = 18 750.
-        for (n, backend) in [(64, Backend::Simd), (1024, Backend::Simd), (18_749, Backend::Simd)] {
+        for (n, backend) in [(64, Choice::Simd), (1024, Choice::Simd), (18_749, Choice::Simd)] {
             assert_eq!(selector.select_for_matmul(n, n, n), backend, "{n}");
         }
-        assert_eq!(selector.select_for_matmul(18_751, 18_751, 18_751), Backend::Gpu);
-        assert_eq!(selector.select_for_matmul(usize::MAX, 2, 2), Backend::Simd);
+        assert_eq!(selector.select_for_matmul(18_751, 18_751, 18_751), Choice::Gpu);
+        assert_eq!(selector.select_for_matmul(usize::MAX, 2, 2), Choice::Simd);
     }
 
     #[test]
     fn vectors_count_three_times() {
         let selector = BackendSelector::new();
         // 12 bytes / 32e9 · 5 = 37 500 flops / 20e12.
-        assert_eq!(selector.select_for_vector_op(1000, 37_499), Backend::Simd);
-        assert_eq!(selector.select_for_vector_op(1000, 37_501), Backend::Gpu);
+        assert_eq!(selector.select_for_vector_op(1000, 37_499), Choice::Simd);
+        assert_eq!(selector.select_for_vector_op(1000, 37_501), Choice::Gpu);
     }
 
     #[test]
     fn sizes_alone_decide_by_complexity() {
-        use Backend::{Gpu, Scalar, Simd};
+        use Choice::{Gpu, Scalar, Simd};
         use OpComplexity::{High, Low, Medium};
         let cases = [
             (Low, 1_000_000, Scalar),
@@ -248,6 +248,6 @@ mod tests {
             assert!(error.contains("ratio"), "{error}");
         }
         let faster = BackendSelector::new().with_gpu_gflops(1e9).unwrap();
-        assert_eq!(faster.select_for_matmul(64, 64, 64), Backend::Gpu);
+        assert_eq!(faster.select_for_matmul(64, 64, 64), Choice::Gpu);
     }
 }

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_part_has_what_its_outputs_need_up_to_what_is_given() {
         let device = Device::cpu();
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let unused = batch.upload(&[0.0_f32; 3]);
         let x = batch.upload(&[1.0_f32; 3]);
         let y = batch.relu(x);
@@ -87,13 +87,14 @@ mod tests {
         let z = batch.add(y, w);
         let kept = batch.scale(z, 2.0);
         batch.neg(unused);
-        let before = batch.recorded.graph.part(vec![y.node], vec![], |_| false);
+        let before = batch.recorded().graph.part(vec![y.id().node], vec![], |_| false);
         assert_eq!(before.graph.verify(), Ok(()));
         assert_eq!((before.graph.len(), before.uploads), (2, vec![Brought::Upload(1)]));
         assert!(before.residents.is_empty());
-        let after = batch.recorded.graph.part(vec![], vec![kept.node], |id| id == y.node);
+        let after =
+            batch.recorded().graph.part(vec![], vec![kept.id().node], |id| id == y.id().node);
         assert_eq!(after.graph.verify(), Ok(()));
-        assert_eq!(after.uploads, [Brought::Made(y.node)]);
+        assert_eq!(after.uploads, [Brought::Made(y.id().node)]);
         assert_eq!((after.graph.len(), after.residents), (4, vec![0]));
         assert_eq!(after.graph.outputs(), [], "what nobody reads elsewhere is no output here");
     }

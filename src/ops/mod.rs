@@ -9,7 +9,6 @@ mod own;
 mod precision;
 mod random;
 mod reduce;
-mod registry;
 mod row;
 mod scan;
 mod sort;
@@ -25,10 +24,9 @@ pub(crate) use own::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, OwnKernel};
 pub use precision::Precision;
 pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction, reduce_table};
-pub use registry::{OpInfo, registry};
 pub(crate) use row::{Normalization, RowKind, row_table};
 pub(crate) use scan::{Scan, scan_table};
-pub use sort::{Side, SortOrder};
+pub use sort::{SearchSide, SortOrder};
 pub(crate) use sort::{Sort, Sorted, key_bits};
 pub(crate) use subscripts::{Label, Subscripts};
 
@@ -107,7 +105,7 @@ pub(crate) enum Op {
     },
     /// Inputs: ascending numbers, numbers. Where each of these would go among those.
     SearchSorted {
-        side: Side,
+        side: SearchSide,
     },
     /// Inputs: table, indices. An index an element, along the axis; `name` is what the user called.
     TakeAlong {

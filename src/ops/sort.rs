@@ -17,7 +17,7 @@ pub enum SortOrder {
 
 /// Where a number goes among its equals, as in NumPy's `searchsorted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum SearchSide {
     /// Before them.
     #[default]
     Left,

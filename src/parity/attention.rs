@@ -5,7 +5,8 @@ use half::f16;
 use super::compare::check;
 use super::sample::{FromNumber, Rng, values};
 use crate::base::dtype::{DType, Float};
-use crate::batch::{Attention, AttentionMask, BufferId, Causal, GpuCommandBatch};
+use crate::batch::{GpuCommandBatch, Tensor};
+use crate::methods::{Attention, AttentionMask, Causal};
 use crate::ops::Tolerance;
 
 const TOLERANCE: Tolerance = Tolerance { ulp: 32.0, abs: 4e-6 };
@@ -35,12 +36,12 @@ const SHAPES: [[&[usize]; 3]; 19] = [
     [&[0, 4], &[6, 4], &[6, 5]],
 ];
 
-fn record<T: FromNumber + Float>(
-    batch: &mut GpuCommandBatch,
+fn record<'b, T: FromNumber + Float>(
+    batch: &'b GpuCommandBatch,
     data: &[Vec<T>; 3],
     shapes: [&[usize]; 3],
-    how: impl FnOnce(&mut GpuCommandBatch) -> Attention,
-) -> BufferId<T> {
+    how: impl FnOnce(&'b GpuCommandBatch) -> Attention,
+) -> Tensor<'b, T> {
     let [q, k, v] = [0, 1, 2].map(|at| batch.upload_shaped(&data[at], shapes[at]));
     let how = how(batch);
     batch.scaled_dot_product_attention(q, k, v, how)
@@ -103,10 +104,10 @@ fn masked<T: FromNumber + Float>(rng: &mut Rng, shapes: [&[usize]; 3], at: usize
     check(&format!("mask {mask:?} {causal:?} {}", T::DTYPE), tolerance, |batch| {
         record(batch, &data, shapes, |batch| {
             if at.is_multiple_of(2) {
-                let mask = AttentionMask::Add(batch.upload_shaped(&added, mask));
+                let mask = AttentionMask::Add(batch.upload_shaped(&added, mask).id());
                 Attention { mask: Some(mask), causal, scale: Some(0.5) }
             } else {
-                let mask = AttentionMask::Keep(batch.upload_shaped(&kept, mask));
+                let mask = AttentionMask::Keep(batch.upload_shaped(&kept, mask).id());
                 Attention { mask: Some(mask), causal, scale: None }
             }
         });
@@ -153,7 +154,7 @@ fn a_window_as_a_mask() {
             let distance = batch.abs(distance);
             let limit = batch.full([], 5);
             let near = batch.le(distance, limit);
-            Attention { mask: Some(AttentionMask::Keep(near)), ..Attention::default() }
+            Attention { mask: Some(AttentionMask::Keep(near.id())), ..Attention::default() }
         });
     });
 }
@@ -185,7 +186,7 @@ fn grow<T: FromNumber + Float>(rng: &mut Rng, tolerance: Tolerance) {
         check(&format!("growth {at} {}", T::DTYPE), tolerance, |batch| {
             record(batch, &data, shapes, |_| Attention::default());
             record(batch, &data, shapes, |batch| {
-                let mask = AttentionMask::Add(batch.upload_shaped(&mask, [37, KEYS]));
+                let mask = AttentionMask::Add(batch.upload_shaped(&mask, [37, KEYS]).id());
                 Attention { mask: Some(mask), causal: Causal::BottomRight, scale: None }
             });
         });

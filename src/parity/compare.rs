@@ -21,7 +21,7 @@ const F16_TINY: f64 = 6e-8;
 const F32_TINY: f64 = 1.2e-38;
 
 /// Records with `record` on every device, runs, and compares every download.
-pub(super) fn check(what: &str, tolerance: Tolerance, record: impl Fn(&mut GpuCommandBatch)) {
+pub(super) fn check(what: &str, tolerance: Tolerance, record: impl Fn(&GpuCommandBatch)) {
     for device in devices() {
         check_on(device, what, tolerance, &record);
     }
@@ -32,18 +32,18 @@ pub(super) fn check_on(
     device: &Device,
     what: &str,
     tolerance: Tolerance,
-    record: impl Fn(&mut GpuCommandBatch),
+    record: impl Fn(&GpuCommandBatch),
 ) -> RunStats {
-    let mut batch = GpuCommandBatch::new(device);
-    record(&mut batch);
+    let batch = GpuCommandBatch::new(device);
+    record(&batch);
     let what = format!("{what} on {}", device.info().name);
     if let Err(error) = pollster::block_on(batch.execute()) {
         panic!("{what}: {error}");
     }
     let uploads = batch.uploaded().unwrap();
     let uploads: Vec<&HostBuffer> = uploads.iter().map(AsRef::as_ref).collect();
-    let want = interpret(&batch.recorded.graph, &uploads);
-    for node in batch.recorded.graph.outputs() {
+    let want = interpret(&batch.recorded().graph, &uploads);
+    for node in batch.recorded().graph.outputs() {
         compare(&what, &batch, node, &want[node], tolerance);
     }
     batch.stats().clone()
@@ -61,9 +61,9 @@ fn compare(what: &str, batch: &GpuCommandBatch, node: NodeId, want: &Tensor, tol
         assert!(
             fits,
             "{what}: element {index} of {} {}: got {got:?}, want {want_value:?}\n{}",
-            batch.recorded.graph[node].op.name(),
-            batch.recorded.graph[node].ty,
-            batch.recorded.graph.to_dot(),
+            batch.recorded().graph[node].op.name(),
+            batch.recorded().graph[node].ty,
+            batch.recorded().graph.to_dot(),
         );
     }
 }
@@ -93,7 +93,7 @@ fn magnitude(tensor: &Tensor) -> f64 {
 
 fn read(batch: &GpuCommandBatch, node: NodeId, dtype: DType) -> Vec<Value> {
     for_dtype!(dtype, T => {
-        let id = crate::BufferId::<T>::new(node, batch.recorded.brand);
+        let id = crate::BufferId::<T>::new(node, batch.brand);
         let values = pollster::block_on(batch.read(id)).expect("a download");
         values.into_iter().map(|v| Value::from(crate::Element::scalar(v))).collect()
     })

@@ -3,9 +3,10 @@
 use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
-use crate::batch::{BufferId, GpuCommandBatch, LossReduction};
-use crate::graph::NodeId;
+use crate::batch::{GpuCommandBatch, Tensor};
+use crate::methods::LossReduction;
 use crate::ops::{Def, ELEMENTWISE, Elementwise, Op, Tolerance};
+use crate::record::Value;
 
 /// Shapes of two arguments: the same, broadcast, odd, one element, none.
 const SHAPES: [(&[usize], &[usize]); 8] = [
@@ -35,14 +36,14 @@ fn params(def: &Def, dtype: DType) -> Vec<Scalar> {
 }
 
 /// Records the operation over data of `shapes`.
-fn record<T: FromNumber>(batch: &mut GpuCommandBatch, def: &Def, data: &[(Vec<T>, &[usize])]) {
-    let ids: Vec<Result<NodeId, _>> =
-        data.iter().map(|(data, shape)| Ok(batch.upload_shaped(data, *shape).node)).collect();
+fn record<T: FromNumber>(batch: &GpuCommandBatch, def: &Def, data: &[(Vec<T>, &[usize])]) {
+    let operands = data.iter().map(|(data, shape)| batch.upload_shaped(data, *shape).value());
+    let operands: Vec<Value> = operands.collect();
     let op = Op::Elementwise(def.op, params(def, T::DTYPE).into());
     if def.truth {
-        let _: BufferId<bool> = batch.record(op, &ids);
+        let _ = batch.record::<bool>(op, &operands);
     } else {
-        let _: BufferId<T> = batch.record(op, &ids);
+        let _ = batch.record::<T>(op, &operands);
     }
 }
 
@@ -130,7 +131,7 @@ fn casts_between_all_types() {
                 let what = format!("cast {from} to {to}");
                 check(&what, EXACT, |batch| {
                     let x = batch.upload(&data);
-                    for_dtype!(to, U => { let _: BufferId<U> = batch.cast(x); });
+                    for_dtype!(to, U => { x.cast::<U>(); });
                 });
             });
         }
@@ -159,7 +160,8 @@ fn select_takes_each_side() {
 fn a_choice_between_what_was_compared_is_no_minimum_where_one_is_nan() {
     const NUMBERS: [f32; 8] =
         [f32::NAN, f32::NEG_INFINITY, -1.5, -0.0, 0.0, 2.0, 1e-40, f32::INFINITY];
-    type Order = fn(&mut GpuCommandBatch, BufferId<f32>, BufferId<f32>) -> BufferId<bool>;
+    type Order =
+        for<'b> fn(&'b GpuCommandBatch, Tensor<'b, f32>, Tensor<'b, f32>) -> Tensor<'b, bool>;
     let orders: [(&str, Order); 4] = [
         ("lt", |batch, x, y| batch.lt(x, y)),
         ("le", |batch, x, y| batch.le(x, y)),

@@ -5,7 +5,8 @@ use proptest::test_runner::RngSeed;
 
 use super::compare::check;
 use super::sample::{Rng, values};
-use crate::batch::{Axes, BufferId, GpuCommandBatch};
+use crate::batch::{GpuCommandBatch, Tensor};
+use crate::methods::Axes;
 use crate::ops::Tolerance;
 
 /// Values stay within a few units, so that errors do.
@@ -13,13 +14,13 @@ pub(super) const TOLERANCE: Tolerance = Tolerance { ulp: 256.0, abs: 2e-5 };
 
 /// Grows a batch by random operations on its values.
 struct Grower<'a> {
-    batch: &'a mut GpuCommandBatch,
+    batch: &'a GpuCommandBatch,
     rng: Rng,
-    values: Vec<BufferId<f32>>,
+    values: Vec<Tensor<'a, f32>>,
 }
 
-impl Grower<'_> {
-    fn dims(&self, x: BufferId<f32>) -> Vec<usize> {
+impl<'a> Grower<'a> {
+    fn dims(&self, x: Tensor<'a, f32>) -> Vec<usize> {
         self.batch.shape(x).expect("no mistakes are made").dims().to_vec()
     }
 
@@ -46,8 +47,8 @@ impl Grower<'_> {
         self.values.push(y);
     }
 
-    fn unary(&mut self, x: BufferId<f32>) -> BufferId<f32> {
-        let b = &mut *self.batch;
+    fn unary(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {
+        let b = self.batch;
         match self.rng.below(10) {
             0 => b.relu(x),
             1 => b.tanh(x),
@@ -63,13 +64,13 @@ impl Grower<'_> {
     }
 
     /// With a value that broadcasts, or a reduced form of the same.
-    fn binary(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+    fn binary(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {
         let shape = self.batch.shape(x).expect("no mistakes are made");
-        let fits = |y: &&BufferId<f32>| {
+        let fits = |y: &&Tensor<'a, f32>| {
             let other = self.batch.shape(**y).expect("no mistakes are made");
             shape.broadcast(&other).is_some_and(|both| both.elements() <= 5000)
         };
-        let others: Vec<BufferId<f32>> = self.values.iter().filter(fits).copied().collect();
+        let others: Vec<Tensor<'a, f32>> = self.values.iter().filter(fits).copied().collect();
         let y = *self.rng.pick(&others);
         let both = match self.rng.below(4) {
             0 => self.batch.add(x, y),
@@ -80,7 +81,7 @@ impl Grower<'_> {
         self.batch.clip(both, -3.0, 3.0)
     }
 
-    fn reduce(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+    fn reduce(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {
         let rank = self.dims(x).len();
         if rank == 0 {
             return x;
@@ -100,7 +101,7 @@ impl Grower<'_> {
         }
     }
 
-    fn row(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+    fn row(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {
         let rank = self.dims(x).len();
         if rank == 0 {
             return x;
@@ -113,7 +114,7 @@ impl Grower<'_> {
         }
     }
 
-    fn matmul(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+    fn matmul(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {
         let dims = self.dims(x);
         let Some(&k) = dims.last() else { return x };
         let n = *self.rng.pick(&[1, 3, 8]);
@@ -128,7 +129,7 @@ impl Grower<'_> {
         self.batch.clip(y, -3.0, 3.0)
     }
 
-    fn movement(&mut self, x: BufferId<f32>) -> BufferId<f32> {
+    fn movement(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {
         let dims = self.dims(x);
         let count: usize = dims.iter().product();
         match self.rng.below(7) {
@@ -162,7 +163,7 @@ impl Grower<'_> {
 }
 
 /// Records the random graph of `seed`; downloads its sinks, or every value.
-pub(super) fn grow(batch: &mut GpuCommandBatch, seed: u64, steps: usize, all: bool) {
+pub(super) fn grow(batch: &GpuCommandBatch, seed: u64, steps: usize, all: bool) {
     let mut grower = Grower { batch, rng: Rng::new(seed), values: Vec::new() };
     for _ in 0..2 {
         grower.upload();

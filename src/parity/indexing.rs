@@ -3,20 +3,20 @@
 use super::compare::{EXACT, check};
 use super::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::{DType, Index};
-use crate::batch::{BufferId, GpuCommandBatch};
-use crate::ops::{Side, Tolerance};
+use crate::batch::{GpuCommandBatch, Tensor};
+use crate::ops::{SearchSide, Tolerance};
 
 /// `n` indices below `size`.
 fn indices<I: Index + FromNumber>(rng: &mut Rng, n: usize, size: usize) -> Vec<I> {
     (0..n).map(|_| I::from_number(rng.below(size) as f64)).collect()
 }
 
-fn upload_indices<I: Index + FromNumber>(
-    batch: &mut GpuCommandBatch,
+fn upload_indices<'b, I: Index + FromNumber>(
+    batch: &'b GpuCommandBatch,
     seed: u64,
     shape: &[usize],
     size: usize,
-) -> BufferId<I> {
+) -> Tensor<'b, I> {
     let data: Vec<I> = indices(&mut Rng::new(seed), shape.iter().product(), size);
     batch.upload_shaped(&data, shape)
 }
@@ -46,9 +46,9 @@ fn gathers_of_every_type() {
                 let data: Vec<T> = values(&mut rng, shape.iter().product(), (-9.0, 9.0));
                 check(&format!("gather {dtype} {shape:?} {axis} {picked:?}"), EXACT, |batch| {
                     let table = batch.upload_shaped(&data, shape);
-                    let i: BufferId<i32> = upload_indices(batch, 3, picked, shape[axis]);
+                    let i: Tensor<'_, i32> = upload_indices(batch, 3, picked, shape[axis]);
                     batch.gather(table, i, axis as isize);
-                    let u: BufferId<u32> = upload_indices(batch, 4, picked, shape[axis]);
+                    let u: Tensor<'_, u32> = upload_indices(batch, 4, picked, shape[axis]);
                     batch.gather(table, u, axis as isize - shape.len() as isize);
                 });
             });
@@ -63,14 +63,14 @@ fn gathers_from_views_and_among_neighbours() {
         let x = batch.upload_shaped(&data, [12, 20]);
         // From a transposed, a sliced and a broadcast table.
         let turned = batch.transpose(x);
-        let i: BufferId<i32> = upload_indices(batch, 1, &[7, 3], 12);
+        let i: Tensor<'_, i32> = upload_indices(batch, 1, &[7, 3], 12);
         let a = batch.gather(turned, i, 1);
         let part = batch.slice(x, [(2..12, -2), (4..16, 1)]);
-        let j: BufferId<u32> = upload_indices(batch, 2, &[9], 5);
+        let j: Tensor<'_, u32> = upload_indices(batch, 2, &[9], 5);
         let b = batch.gather(part, j, 0);
         let row = batch.slice(x, [(3..4, 1), (0..20, 1)]);
         let rows = batch.broadcast_to(row, [6, 20]);
-        let k: BufferId<u32> = upload_indices(batch, 3, &[4], 6);
+        let k: Tensor<'_, u32> = upload_indices(batch, 3, &[4], 6);
         let c = batch.gather(rows, k, 0);
         // Computed indices, chains, and what follows.
         let doubled = batch.scale(j, 2);
@@ -111,7 +111,7 @@ fn take_along_axes() {
                 let data: Vec<T> = values(&mut rng, shape.iter().product(), (-9.0, 9.0));
                 check(&format!("take {dtype} {shape:?} {axis} {picked:?}"), EXACT, |batch| {
                     let x = batch.upload_shaped(&data, shape);
-                    let i: BufferId<i32> = upload_indices(batch, 3, picked, shape[axis]);
+                    let i: Tensor<'_, i32> = upload_indices(batch, 3, picked, shape[axis]);
                     batch.take_along_axis(x, i, axis as isize);
                 });
             });
@@ -137,12 +137,12 @@ fn searches_among_neighbours() {
         // In a view, of computed numbers; in a reduction, a border and a look-up.
         let some = batch.slice(edges, [(1..37, 3)]);
         let y = batch.neg(x);
-        let a = batch.searchsorted(some, y, Side::Right);
-        let b = batch.searchsorted(edges, x, Side::Left);
+        let a = batch.searchsorted(some, y, SearchSide::Right);
+        let b = batch.searchsorted(edges, x, SearchSide::Left);
         let c = batch.amax(b, 1);
         let d = batch.pad(b, [(1, 2), (0, 3)], 7);
         let e = batch.scale(edges, 0.5);
-        let f = batch.searchsorted(e, x, Side::Left);
+        let f = batch.searchsorted(e, x, SearchSide::Left);
         for id in [a, c, d, f] {
             batch.download(id);
         }

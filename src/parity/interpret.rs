@@ -11,7 +11,7 @@ use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{
     AttentionDims, Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan, Scores,
-    Side, Sort, SortOrder, Sorted,
+    SearchSide, Sort, SortOrder, Sorted,
 };
 
 /// A tensor of exact values.
@@ -89,9 +89,9 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
         Op::SearchSorted { side } => each(&mut |at| {
             let value = inputs[1].at(at).number();
             let before = |x: f64| match side {
-                _ if value.is_nan() => *side == Side::Right || !x.is_nan(),
-                Side::Right => x <= value,
-                Side::Left => x < value,
+                _ if value.is_nan() => *side == SearchSide::Right || !x.is_nan(),
+                SearchSide::Right => x <= value,
+                SearchSide::Left => x < value,
             };
             let sorted = inputs[0].values.iter().map(|x| x.number());
             Value::U(sorted.filter(|&x| before(x)).count() as u32)

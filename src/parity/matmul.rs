@@ -3,8 +3,7 @@
 use super::compare::check;
 use super::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
-use crate::batch::{BufferId, GpuCommandBatch};
-use crate::graph::NodeId;
+use crate::batch::{GpuCommandBatch, Tensor};
 use crate::ops::{Op, Precision, Tolerance};
 
 /// Shapes of x and w, and whether each is stored transposed.
@@ -44,7 +43,7 @@ fn products_by_type_shape_and_order() {
                     check(&what, tolerance, |batch| {
                         let x = stored::<T>(batch, &x, x_shape, transposed & 1 != 0);
                         let w = stored::<T>(batch, &w, w_shape, transposed & 2 != 0);
-                        let _: BufferId<T> = batch.record(Op::MatMul(Precision::Exact), &[Ok(x), Ok(w)]);
+                        batch.record::<T>(Op::MatMul(Precision::Exact), &[x.value(), w.value()]);
                     });
                 });
             }
@@ -88,7 +87,7 @@ fn products_of_every_precision() {
                     let x = stored::<f32>(batch, &x, x_shape, transposed & 1 != 0);
                     let w = stored::<f32>(batch, &w, w_shape, transposed & 2 != 0);
                     let product = Op::MatMul(precision);
-                    let y: BufferId<f32> = batch.record(product, &[Ok(x), Ok(w)]);
+                    let y = batch.record::<f32>(product, &[x.value(), w.value()]);
                     batch.relu(y);
                 });
             }
@@ -97,18 +96,18 @@ fn products_of_every_precision() {
 }
 
 /// A tensor of `shape`, which lies in memory with its last two axes swapped if `transposed`.
-fn stored<T: FromNumber>(
-    batch: &mut GpuCommandBatch,
+fn stored<'b, T: FromNumber>(
+    batch: &'b GpuCommandBatch,
     data: &[T],
     shape: &[usize],
     transposed: bool,
-) -> NodeId {
+) -> Tensor<'b, T> {
     if !transposed || shape.len() < 2 {
-        return batch.upload_shaped(data, shape).node;
+        return batch.upload_shaped(data, shape);
     }
     let mut swapped = shape.to_vec();
     let last = swapped.len() - 1;
     swapped.swap(last, last - 1);
     let x = batch.upload_shaped(data, swapped);
-    batch.transpose(x).node
+    batch.transpose(x)
 }

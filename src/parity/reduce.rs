@@ -3,8 +3,7 @@
 use super::compare::check;
 use super::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
-use crate::batch::{BufferId, GpuCommandBatch};
-use crate::graph::NodeId;
+use crate::batch::Tensor;
 use crate::ops::{Op, Reduction, Tolerance};
 
 /// Shapes and the axes to reduce: short and long rows, columns, both ends, all, none, one element.
@@ -36,7 +35,7 @@ fn every_reduction_by_type_shape_and_axes() {
                     let keep = rng.below(2) == 0;
                     check(&what, sum_tolerance(op, dtype, n), |batch| {
                         let x = batch.upload_shaped(&data, shape);
-                        reduce::<T>(batch, op, x.node, axes, keep);
+                        reduce::<T>(op, x, axes, keep);
                     });
                 });
             }
@@ -68,9 +67,9 @@ fn reductions_of_nan_and_infinity() {
                 Tolerance { ulp: 8.0, abs: 1e-36 },
                 |batch| {
                     let x = batch.upload_shaped(&data, [rows.len(), 5 * repeat]);
-                    reduce::<f32>(batch, op, x.node, &[1], false);
+                    reduce::<f32>(op, x, &[1], false);
                     let x = batch.transpose(x);
-                    reduce::<f32>(batch, op, x.node, &[0], false);
+                    reduce::<f32>(op, x, &[0], false);
                 },
             );
         }
@@ -95,17 +94,11 @@ fn sum_tolerance(op: Reduction, dtype: DType, n: usize) -> Tolerance {
     Tolerance { ulp: ulp * root, abs }
 }
 
-fn reduce<T: FromNumber>(
-    batch: &mut GpuCommandBatch,
-    op: Reduction,
-    x: NodeId,
-    axes: &[usize],
-    keep: bool,
-) {
+fn reduce<T: FromNumber>(op: Reduction, x: Tensor<'_, T>, axes: &[usize], keep: bool) {
     let op = Op::Reduce { op, axes: axes.into(), keep };
     if let Op::Reduce { op: Reduction::Argmax | Reduction::Argmin, .. } = op {
-        let _: BufferId<u32> = batch.record(op, &[Ok(x)]);
+        x.apply::<u32>(op);
     } else {
-        let _: BufferId<T> = batch.record(op, &[Ok(x)]);
+        x.apply::<T>(op);
     }
 }

@@ -3,7 +3,6 @@
 use super::compare::check;
 use super::sample::{Rng, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
-use crate::batch::BufferId;
 use crate::ops::{Normalization, Op, RowKind, Tolerance};
 
 #[test]
@@ -30,7 +29,7 @@ fn every_row_operation_by_type_shape_and_axis() {
                     check(&what, kind.def().tolerance, |batch| {
                         let x = batch.upload_shaped(&data, shape);
                         let op = Op::Row { op: kind.with(Scalar::new(DType::F32, 1e-5)), axis };
-                        let _: BufferId<T> = batch.record(op, &[Ok(x.node)]);
+                        x.apply::<T>(op);
                     });
                 });
             }
@@ -63,7 +62,7 @@ fn rows_of_nan_and_infinity() {
             check(&format!("{} at the edges", kind.name()), tolerance, |batch| {
                 let x = batch.upload_shaped(&data, [6, 4 * repeat]);
                 let op = Op::Row { op: kind.with(Scalar::new(DType::F32, 1e-5)), axis: 1 };
-                let _: BufferId<f32> = batch.record(op, &[Ok(x.node)]);
+                x.apply::<f32>(op);
             });
         }
     }
@@ -90,7 +89,7 @@ fn norms_at_the_ends_of_f32() {
                 check(&what, op.kind().def().tolerance, |batch| {
                     let x = batch.upload_shaped(&data, [rows.len(), 4 * repeat]);
                     let op = Op::Row { op, axis: 1 };
-                    let _: BufferId<f32> = batch.record(op, &[Ok(x.node)]);
+                    x.apply::<f32>(op);
                 });
             }
         }

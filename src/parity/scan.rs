@@ -3,7 +3,6 @@
 use super::compare::{EXACT, check};
 use super::sample::{Rng, for_dtype, values};
 use crate::base::dtype::DType;
-use crate::batch::BufferId;
 use crate::ops::{Op, Scan, Tolerance};
 
 #[test]
@@ -38,7 +37,7 @@ fn every_scan_by_type_shape_and_axis() {
                     let tolerance = Tolerance { ulp: ulp * root, abs: abs * root };
                     check(&what, tolerance, |batch| {
                         let x = batch.upload_shaped(&data, shape);
-                        let _: BufferId<T> = batch.record(Op::Scan { op, axis }, &[Ok(x.node)]);
+                        x.apply::<T>(Op::Scan { op, axis });
                     });
                 });
             }
@@ -59,7 +58,7 @@ fn scans_of_nan_and_infinity() {
         }
         check(&format!("{} at the edges", op.name()), EXACT, |batch| {
             let x = batch.upload_shaped(&data, [1, 12 * repeat]);
-            let _: BufferId<f32> = batch.record(Op::Scan { op, axis: 1 }, &[Ok(x.node)]);
+            x.apply::<f32>(Op::Scan { op, axis: 1 });
         });
     }
 }

@@ -3,7 +3,7 @@
 use super::compare::check_on;
 use super::graphs::{TOLERANCE, grow};
 use super::sample::Rng;
-use crate::batch::{BufferId, GpuCommandBatch, Resident, RunStats};
+use crate::batch::{GpuCommandBatch, Resident, RunStats, Tensor};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement};
 use crate::device::{Device, Recovery};
 use crate::error::{DeviceError, Error, FaultKind};
@@ -71,7 +71,7 @@ fn random_graphs_in_parts_are_interpreted() {
 }
 
 /// A row operation before a product, one after it, and one beside it.
-fn sandwich(b: &mut GpuCommandBatch, x: &[f32]) -> [BufferId<f32>; 3] {
+fn sandwich<'b>(b: &'b GpuCommandBatch, x: &[f32]) -> [Tensor<'b, f32>; 3] {
     let x = b.upload_shaped(x, [16, 16]);
     let before = b.softmax(x, 1);
     let product = b.matmul(before, x);
@@ -87,8 +87,8 @@ async fn what_comes_before_beside_and_after_the_gpu_is_one_trip() {
     let x: Vec<f32> = (0..256).map(|i| (i % 23) as f32 / 7.0 - 1.5).collect();
     let mut want = Vec::new();
     for device in [&Device::cpu(), &device] {
-        let mut batch = GpuCommandBatch::new(device);
-        let ids = sandwich(&mut batch, &x);
+        let batch = GpuCommandBatch::new(device);
+        let ids = sandwich(&batch, &x);
         ids.iter().for_each(|&id| batch.download(id));
         let page = batch.explain().unwrap().to_string();
         for run in 0..2 {
@@ -120,7 +120,7 @@ async fn what_others_write_to_a_resident_is_what_both_sides_read() {
     let queue = device.wgpu_queue().unwrap();
     let resident = device.resident(&[1.0_f32, 2.0], 2).unwrap();
     let buffer = resident.wgpu_buffer().unwrap();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.bind(&resident);
     let y = batch.scale(x, 2.0);
     for (side, written) in [Placement::Cpu, Placement::Cpu, Placement::Gpu].into_iter().zip(3_u8..)
@@ -142,7 +142,7 @@ async fn programs_and_residents_work_in_parts() {
     let weights: Vec<f32> = (0..256).map(|i| (i % 11) as f32 / 8.0 - 0.6).collect();
     let weights = device.resident(&weights, [16, 16]).unwrap();
     let state = device.resident(&[1.0_f32; 16], 16).unwrap();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", [16, 16]);
     let (w, s) = (batch.bind(&weights), batch.bind(&state));
     let rows = batch.softmax(x, 1);
@@ -173,7 +173,7 @@ async fn the_first_fault_recorded_is_told_whichever_part_finds_it() {
     let Some(device) = both() else { return };
     device.set_profile(divided());
     for bad in [[9_u32, 2, 3], [0, 9, 3], [0, 2, 9], [9, 9, 9]] {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.upload_shaped(&[0.5_f32; 256], [16, 16]);
         let table = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0]);
         let mut picks = bad.map(|index| {
@@ -205,7 +205,7 @@ fn slow_gpu() -> DeviceProfile {
 
 /// The sides of so many runs that read a resident of 5 MiB, too large to be kept on both from the start.
 async fn sides_of_runs(device: &Device, resident: &Resident<f32>, runs: usize) -> Vec<Backend> {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.bind(resident);
     let y = batch.scale(x, 2.0);
     let kept = batch.keep(y);
@@ -237,7 +237,7 @@ async fn a_resident_moves_if_eight_runs_save_what_that_takes() {
     assert_eq!(sides_of_runs(&device, &shared, 5).await, [Gpu; 5]);
     // A state may be back on the GPU after each run: one run must save what the move takes.
     let state = device.resident(&data, data.len()).unwrap();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.bind(&state);
     let y = batch.add_scalar(x, 1.0);
     batch.update(&state, y);
@@ -299,7 +299,7 @@ async fn a_device_whose_graphs_all_read_a_large_resident_is_measured() {
     let start = std::time::Instant::now();
     while !device.profile().measured {
         assert!(start.elapsed().as_secs() < 120, "never measured");
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let rows = batch.upload(&[1_u32, 5, 3]);
         let x = batch.bind(&table);
         let y = batch.embedding(x, rows);
@@ -326,7 +326,7 @@ async fn a_resident_that_cannot_move_is_lost_with_its_gpu() {
     device.simulate_loss();
     let is_lost = |error| matches!(error, Error::Device(DeviceError::ResidentLost { .. }));
     assert!(is_lost(resident.read().await.unwrap_err()));
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.bind(&resident);
     batch.scale(x, 2.0);
     assert!(is_lost(batch.execute().await.unwrap_err()));
@@ -335,7 +335,7 @@ async fn a_resident_that_cannot_move_is_lost_with_its_gpu() {
 #[tokio::test]
 async fn a_program_runs_where_it_is_placed() {
     let Some(device) = both() else { return };
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", 2);
     let y = batch.relu(x);
     let program = batch.compile().await.unwrap();
@@ -346,7 +346,7 @@ async fn a_program_runs_where_it_is_placed() {
         assert_eq!(outputs.read(y).await.unwrap(), [1.0, 0.0]);
         assert_eq!(placed.fingerprint(), program.fingerprint());
     }
-    let mut alone = GpuCommandBatch::new(&Device::cpu());
+    let alone = GpuCommandBatch::new(&Device::cpu());
     alone.upload(&[1.0_f32]);
     let program = alone.compile().await.unwrap();
     assert!(program.with_placement(Placement::Gpu).await.is_err(), "there is none");

@@ -6,6 +6,7 @@ use crate::base::test_device::found;
 use crate::batch::{BufferId, GpuCommandBatch, Wgsl};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement, Ran, Residence, Way};
 use crate::device::{Choice, Device, Recovery, Wanted};
+use crate::record::Recorded;
 
 /// The host computes rows at this rate.
 const RATE: f64 = 1e8;
@@ -29,31 +30,32 @@ fn device(times: f64) -> Option<Device> {
 }
 
 fn softmax(device: &Device, rows: usize) -> (GpuCommandBatch, BufferId<f32>) {
-    let mut batch = GpuCommandBatch::new(device);
-    let x =
-        batch.upload_vec((0..rows * 64).map(|at| (at % 37) as f32 * 0.25).collect(), [rows, 64]);
-    let y = batch.softmax(x, 1);
+    let batch = GpuCommandBatch::new(device);
+    let data: Vec<f32> = (0..rows * 64).map(|at| (at % 37) as f32 * 0.25).collect();
+    let x = batch.upload_shaped(data, [rows, 64]);
+    let y = batch.softmax(x, 1).id();
     (batch, y)
 }
 
-fn wanted(batch: &GpuCommandBatch) -> Wanted<'_> {
-    let (graph, placement) = (&batch.recorded.graph, Placement::Auto);
+fn wanted(recorded: &Recorded) -> Wanted<'_> {
+    let (graph, placement) = (&recorded.graph, Placement::Auto);
     Wanted { graph, placement, residents: &[], is_stateful: false }
 }
 
 fn choice(device: &Device, batch: &GpuCommandBatch) -> Choice {
-    device.prepare(&wanted(batch)).expect("a plan").0
+    device.prepare(&wanted(&batch.recorded())).expect("a plan").0
 }
 
 /// As if a run alone had taken so many milliseconds where it went: so many that four runs of a way are enough.
 fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Way) -> u64) -> Way {
     let choice = choice(device, batch);
-    let foreseen = device.foresee(&wanted(batch), &device.targets()).expect("a plan").0.ways[0];
+    let foreseen =
+        device.foresee(&wanted(&batch.recorded()), &device.targets()).expect("a plan").0.ways[0];
     let Some(mut turn) = choice.turn() else { return choice.prepared.ways[0] };
     let way = turn.way;
     assert_eq!(way, foreseen, "what is explained is what the next run does");
     if turn.is_away {
-        let (on_trial, _) = device.prepare_way(&wanted(batch), way).expect("a plan");
+        let (on_trial, _) = device.prepare_way(&wanted(&batch.recorded()), way).expect("a plan");
         assert_eq!(on_trial.ways[0], way);
     }
     device.tried(&mut turn, Ran::Took(1_000_000 * millis(way)), || true);
@@ -82,7 +84,7 @@ fn what_was_misjudged_near_a_tie_goes_to_the_right_side_either_way() {
     }
 }
 
-fn explained(mut batch: GpuCommandBatch) -> String {
+fn explained(batch: GpuCommandBatch) -> String {
     batch.explain().expect("a plan").to_string()
 }
 
@@ -111,7 +113,8 @@ fn what_is_no_near_tie_or_named_or_stateful_or_would_move_data_is_not_tried() {
     }
     let Some(device) = device(1.5) else { return };
     let (batch, _) = softmax(&device, 1000);
-    let wanted = wanted(&batch);
+    let recorded = batch.recorded();
+    let wanted = wanted(&recorded);
     let tried = |wanted: &Wanted<'_>| device.prepare(wanted).expect("a plan").0.turn().is_some();
     assert!(tried(&wanted));
     assert!(tried(&Wanted { residents: &[Residence::Both], ..wanted }));
@@ -143,7 +146,7 @@ async fn once_the_gpu_is_given_up_nothing_is_tried() {
     let before = choice(&device, &batch);
     assert!(before.fits(&device, &[]) && before.turn().is_some());
     device.simulate_loss();
-    let (mut lost, _) = softmax(&device, 1);
+    let (lost, _) = softmax(&device, 1);
     lost.set_placement(Placement::Gpu);
     lost.execute().await.unwrap();
     assert_eq!(lost.stats().backend, Some(Backend::Cpu));
@@ -276,7 +279,7 @@ fn is_softmax(y: &[f32]) -> bool {
 
 /// Runs a batch recorded anew. Where it went.
 async fn executed(device: &Device) -> Option<Backend> {
-    let (mut batch, y) = softmax(device, 64);
+    let (batch, y) = softmax(device, 64);
     batch.execute().await.unwrap();
     assert!(is_softmax(&batch.read(y).await.unwrap()));
     batch.stats().backend
@@ -299,7 +302,7 @@ async fn batches_recorded_anew_share_a_trial() {
 async fn batches_recorded_anew_and_programs_follow() {
     for (truth, kept) in [((61, 43), Backend::Gpu), ((43, 61), Backend::Cpu)] {
         let Some(device) = device(1.01) else { return };
-        let (mut batch, y) = softmax(&device, 64);
+        let (batch, y) = softmax(&device, 64);
         (0..8).for_each(|_| _ = ran(&device, &batch, millis(truth.0, truth.1)));
         let program = batch.compile().await.unwrap();
         // Fewer than would have to be slow on end for another trial, however busy the machine is.
@@ -315,7 +318,7 @@ async fn batches_recorded_anew_and_programs_follow() {
 #[tokio::test]
 async fn a_program_has_all_ways_compiled_before_it_runs() {
     let Some(device) = device(1.01) else { return };
-    let (mut batch, y) = softmax(&device, 65);
+    let (batch, y) = softmax(&device, 65);
     let program = Arc::new(batch.compile().await.unwrap());
     let mut sides = Vec::new();
     for _ in 0..30 {
@@ -330,7 +333,7 @@ async fn a_program_has_all_ways_compiled_before_it_runs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tasks_at_once_are_right_wherever_they_run() {
     let Some(device) = device(1.01) else { return };
-    let (mut batch, y) = softmax(&device, 66);
+    let (batch, y) = softmax(&device, 66);
     let program = batch.compile().await.unwrap();
     let task = |program: crate::Program| async move {
         for _ in 0..100 {
@@ -356,14 +359,14 @@ async fn a_way_that_fails_is_left_and_nobody_notices() {
     let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
         @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
     let recorded = || {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         // More workgroups than any device has.
         let kernel =
             Wgsl::new(source).groups([1 << 31, 1, 1]).on_cpu(|_, y: &mut [f32]| y[0] = 1.0);
-        let y = batch.wgsl::<f32>(kernel, 1);
+        let y = batch.wgsl::<f32>(kernel, 1).id();
         (batch, y)
     };
-    let (mut batch, y) = recorded();
+    let (batch, y) = recorded();
     assert!(choice(&device, &batch).turn().is_some(), "near a tie");
     for run in 0..20 {
         batch.execute().await.unwrap();

@@ -336,13 +336,13 @@ mod tests {
     use crate::ops::SortOrder;
     use crate::plan::plan;
 
-    fn page(backend: Backend, record: impl FnOnce(&mut GpuCommandBatch)) -> String {
-        let mut batch = GpuCommandBatch::new(&Device::cpu());
-        record(&mut batch);
+    fn page(backend: Backend, record: impl FnOnce(&GpuCommandBatch)) -> String {
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        record(&batch);
         let limits = if backend == Backend::Cpu { Limits::cpu() } else { Limits::webgpu() };
         let profile = DeviceProfile::typical(16).into();
         let target = Target { backend, limits, profile };
-        let plan = plan(&batch.recorded.graph, &target).expect("a sound graph");
+        let plan = plan(&batch.recorded().graph, &target).expect("a sound graph");
         let mut text = String::new();
         head(&mut text, &plan);
         Printer { plan: &plan, limits: &target.limits, lives: lives(&plan) }.page(&mut text);
@@ -354,7 +354,7 @@ mod tests {
         let page = page(Backend::Cpu, |batch| {
             let mut sum = batch.upload(&[1.0_f32; 4]);
             for count in 1..=100 {
-                let x = batch.upload_vec(vec![0.5_f32; 4 * count], [count, 4]);
+                let x = batch.upload_shaped(vec![0.5_f32; 4 * count], [count, 4]);
                 let row = batch.sum(x, 0);
                 sum = batch.add(sum, row);
             }
@@ -369,8 +369,8 @@ mod tests {
 
     #[test]
     fn a_plan_for_the_host_has_no_dispatches_and_a_sort_no_flops() {
-        let sort = |batch: &mut GpuCommandBatch| {
-            let x = batch.upload_vec(vec![0.5_f32; 1 << 20], 1 << 20);
+        let sort = |batch: &GpuCommandBatch| {
+            let x = batch.upload_shaped(vec![0.5_f32; 1 << 20], 1 << 20);
             batch.sort(x, 0, SortOrder::Ascending);
         };
         let (cpu, gpu) = (page(Backend::Cpu, sort), page(Backend::Gpu, sort));
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn maps_say_which_kernel_runs() {
-        let kernel = |record: fn(&mut GpuCommandBatch)| {
+        let kernel = |record: fn(&GpuCommandBatch)| {
             let page = page(Backend::Gpu, record);
             page.lines().find(|line| line.starts_with("  1. ")).expect("a kernel").to_owned()
         };
@@ -394,14 +394,14 @@ mod tests {
         });
         assert_eq!(chain, "  1. relu (map)");
         let transposed = kernel(|batch| {
-            let x = batch.upload_vec(vec![1.0_f32; 64 * 64], [64, 64]);
+            let x = batch.upload_shaped(vec![1.0_f32; 64 * 64], [64, 64]);
             let y = batch.transpose(x);
             batch.add(x, y);
         });
         assert!(transposed.ends_with(" (map, transposing tiles)"), "{transposed}");
         let rows = kernel(|batch| {
-            let table = batch.upload_vec(vec![1.0_f32; 1000 * 64], [1000, 64]);
-            let index = batch.upload_vec(vec![1_u32; 100], 100);
+            let table = batch.upload_shaped(vec![1.0_f32; 1000 * 64], [1000, 64]);
+            let index = batch.upload_shaped(vec![1_u32; 100], 100);
             batch.gather(table, index, 0);
         });
         assert!(rows.ends_with(" (map, vector look-ups)"), "{rows}");

@@ -1,6 +1,12 @@
-//! The record of a batch: its graph with the data and the residents that it reads.
+//! The record of a batch: its graph with the data and the residents that it reads, the user's call that is being
+//! recorded, and the recorder that appends to it.
 
+mod call;
 mod names;
 mod recorded;
+mod recorder;
 
+pub(crate) use call::Call;
 pub(crate) use recorded::Recorded;
+pub use recorder::Value;
+pub(crate) use recorder::{Recorder, Refusal, Version, elsewhere};

@@ -180,7 +180,7 @@ mod tests {
     async fn a_run_that_is_dropped_while_a_driver_takes_long_replaces_nothing() {
         let Some(device) = found(Device::gpu().await) else { return };
         let state = device.resident(&vec![0_u32; 1 << 20], [4, 1 << 18]).unwrap();
-        let mut batch = crate::GpuCommandBatch::new(&device);
+        let batch = crate::GpuCommandBatch::new(&device);
         let row = batch.input::<u32>("row", [1, 1 << 18]);
         let old = batch.bind(&state);
         let new = batch.replace_slice(old, row, 0, 1);

@@ -15,8 +15,4 @@ impl LastPlan {
     pub(super) fn set(&self, choice: &Choice) {
         *self.0.lock() = Some(choice.clone());
     }
-
-    pub fn clear(&mut self) {
-        *self.0.get_mut() = None;
-    }
 }

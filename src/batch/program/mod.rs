@@ -34,10 +34,9 @@ use crate::session::{LastPlan, RunDone, RunStats};
 /// # async fn main() -> onetrip::Result<()> {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
-/// let mut batch = GpuCommandBatch::new(&Device::cpu());
+/// let batch = GpuCommandBatch::new(&Device::cpu());
 /// let x = batch.input::<f32>("x", 3);
-/// let y = batch.relu(x);
-/// batch.name(y, "y");
+/// let y = x.relu().named("y");
 /// let program = batch.compile().await?;
 ///
 /// let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await?;
@@ -52,11 +51,12 @@ pub struct Program(Arc<Inner>);
 
 struct Inner {
     /// Each run must bring the data of uploads that have none here.
-    recorded: Recorded,
+    recorded: Arc<Recorded>,
     order: UpdateOrder,
     plan: LastPlan,
 }
 
+/// Programs.
 impl GpuCommandBatch {
     /// Plans the batch and compiles its kernels, for runs with other data. What is recorded later is not part of the
     /// program.
@@ -70,9 +70,9 @@ impl GpuCommandBatch {
     /// # Errors
     /// As [`execute`](Self::execute), but inputs need no data yet;
     /// [`RunError::OverBudget`] if no run of the program could ever have room.
-    pub async fn compile(&mut self) -> Result<Program> {
+    pub async fn compile(&self) -> Result<Program> {
         self.check_recorded()?;
-        Program::compiled(self.recorded.clone()).await
+        Program::compiled(self.recorded()).await
     }
 }
 
@@ -84,9 +84,9 @@ impl Program {
     /// # async fn main() -> onetrip::Result<()> {
     /// use onetrip::{Backend, Device, GpuCommandBatch, Placement};
     ///
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
-    /// let y = batch.relu(x);
+    /// let y = x.relu();
     /// let program = batch.compile().await?.with_placement(Placement::Cpu).await?;
     /// let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await?;
     /// assert_eq!(outputs.stats().backend, Some(Backend::Cpu));
@@ -98,10 +98,10 @@ impl Program {
     /// [`PlanError::NoSuchSide`](crate::PlanError::NoSuchSide) if the device lacks the side; else as
     /// [`GpuCommandBatch::compile`].
     pub fn with_placement(&self, placement: Placement) -> BoxFuture<'_, Result<Self>> {
-        Self::compiled(Recorded { placement, ..self.0.recorded.clone() })
+        Self::compiled(Arc::new(Recorded { placement, ..(*self.0.recorded).clone() }))
     }
 
-    fn compiled(recorded: Recorded) -> BoxFuture<'static, Result<Self>> {
+    fn compiled(recorded: Arc<Recorded>) -> BoxFuture<'static, Result<Self>> {
         Box::pin(async {
             let order = recorded.update_order();
             let program = Inner { recorded, order, plan: LastPlan::default() };
@@ -120,7 +120,7 @@ impl Program {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch, Input};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let y = batch.random_uniform::<f32>(3, 7, 0);
     /// let program = batch.compile().await?;
     /// assert_eq!(program.run(Input::NONE).await?.read(y).await?.len(), 3);
@@ -176,9 +176,9 @@ impl Program {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
-    /// let y = batch.relu(x);
+    /// let y = x.relu();
     /// let program = batch.compile().await?;
     /// let profile = program.profile([(x, &[1.0, -2.0, 3.0])]).await?;
     /// assert_eq!(profile.kernels[0].kernel, "relu");
@@ -289,7 +289,7 @@ impl Inner {
         inputs: Fitting<'_>,
         lent: &mut Vec<Arc<HostBuffer>>,
     ) -> Result<Vec<Arc<HostBuffer>>> {
-        let Recorded { device, uploads, .. } = &self.recorded;
+        let Recorded { device, uploads, .. } = &*self.recorded;
         let mut uploads = uploads.clone();
         for (position, input) in inputs {
             let buffer = input.into_buffer(device.pool());
@@ -329,7 +329,7 @@ impl Inner {
     }
 
     fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
-        let Recorded { brand, graph, names, .. } = &self.recorded;
+        let Recorded { brand, graph, names, .. } = &*self.recorded;
         match key.0 {
             Named::Id(node, of) if of == *brand && graph.get(node).is_some() => Ok(node),
             Named::Id(..) => Err(Unknown::Id),

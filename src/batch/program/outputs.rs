@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::{Program, Unknown};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
-use crate::batch::BufferId;
 use crate::batch::input::Key;
 use crate::batch::read::{ReadView, check_length};
 use crate::batch::resident::Resident;
+use crate::batch::{BufferId, Tensor};
 use crate::device::Prepared;
 use crate::error::{ReadError, Result};
 use crate::graph::NodeId;
@@ -27,11 +27,12 @@ pub struct Outputs {
     pub(super) stats: RunStats,
 }
 
-/// How a value of a program is named: the id that recording it returned, or the
+/// The key of a value of a program: the tensor that recording it returned, its id, or the
 /// [name](crate::GpuCommandBatch::name) that it was given.
 pub trait OutputKey<T>: sealed::Keyed + Copy {}
 
 impl<T: Element> OutputKey<T> for BufferId<T> {}
+impl<T: Element> OutputKey<T> for Tensor<'_, T> {}
 impl<T: Element> OutputKey<T> for &str {}
 
 mod sealed {
@@ -43,6 +44,12 @@ mod sealed {
 }
 
 impl<T> sealed::Keyed for BufferId<T> {
+    fn key(&self) -> Key<'_> {
+        (*self).into()
+    }
+}
+
+impl<T> sealed::Keyed for Tensor<'_, T> {
     fn key(&self) -> Key<'_> {
         (*self).into()
     }
@@ -71,10 +78,9 @@ impl Outputs {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch};
-    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
-    /// let y = batch.relu(x);
-    /// batch.download(y);
+    /// let y = x.relu().download();
     /// let program = batch.compile().await?;
     /// let y = program.run([(x, &[1.0, -2.0, 3.0])]).await?.into_vec(y).await?;
     /// assert_eq!(y, [1.0, 0.0, 3.0]);
@@ -98,7 +104,7 @@ impl Outputs {
     /// As [`read`](Self::read); [`ReadError::Length`] if `out` has not as many elements as the result.
     pub async fn read_into<T: Element>(&self, key: impl OutputKey<T>, out: &mut [T]) -> Result<()> {
         let (found, node) = self.found::<T>(key)?;
-        let recorded = &self.program.0.recorded;
+        let recorded = &*self.program.0.recorded;
         check_length(|| recorded.origin(node), &recorded.graph[node].ty.shape, out)?;
         found.copy_yielding(out).await;
         Ok(())
@@ -119,7 +125,7 @@ impl Outputs {
     /// [`ReadError`] if the program does not keep the value, or it is of another type.
     pub fn kept<T: Element>(&self, key: impl OutputKey<T>) -> Result<Resident<T>> {
         let node = self.node::<T>(key)?;
-        let recorded = &self.program.0.recorded;
+        let recorded = &*self.program.0.recorded;
         let Recorded { device, graph, .. } = recorded;
         let mut kept = graph.keeps.iter().zip(&self.kept);
         let kept = kept.find(|&(&kept, storage)| kept == node && !storage.is_empty());
@@ -152,7 +158,7 @@ impl Outputs {
     /// The node behind a key, whose elements are of type `T`.
     fn node<T: Element>(&self, key: impl OutputKey<T>) -> Result<NodeId, ReadError> {
         let program = &*self.program.0;
-        let recorded = &program.recorded;
+        let recorded = &*program.recorded;
         let node = program.find(key.key()).map_err(|unknown| match unknown {
             Unknown::Id => ReadError::Foreign,
             Unknown::Name(name) => ReadError::UnknownName { name, there: recorded.names.all() },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::text::validate_text;
-use crate::batch::{BufferId, GpuCommandBatch};
+use crate::batch::{GpuCommandBatch, Tensor};
 use crate::codegen::lower;
 use crate::cost::{Backend, DeviceProfile, Limits};
 use crate::device::Device;
@@ -13,16 +13,16 @@ use crate::plan::{Target, plan};
 fn text(
     [table, indices]: [&[usize]; 2],
     limits: &Limits,
-    record: impl Fn(&mut GpuCommandBatch, BufferId<f32>, BufferId<u32>) -> BufferId<f32>,
+    record: impl for<'b> Fn(&'b GpuCommandBatch, Tensor<'b, f32>, Tensor<'b, u32>) -> Tensor<'b, f32>,
 ) -> String {
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let batch = GpuCommandBatch::new(&Device::cpu());
     let x = batch.upload_shaped(&vec![0.0; table.iter().product()], table);
     let i = batch.upload_shaped(&vec![0; indices.iter().product()], indices);
-    let y = record(&mut batch, x, i);
+    let y = record(&batch, x, i);
     batch.download(y);
     let profile = Arc::new(DeviceProfile::typical(1));
     let target = Target { backend: Backend::Gpu, limits: limits.clone(), profile };
-    let plan = plan(&batch.recorded.graph, &target).unwrap();
+    let plan = plan(&batch.recorded().graph, &target).unwrap();
     let wgsl = lower(&plan, plan.steps.last().unwrap(), limits).remove(0).wgsl;
     validate_text(&wgsl);
     wgsl

@@ -139,7 +139,7 @@ mod tests {
 
     /// How many reductions a split product of these shapes gets on an adapter with matrix units.
     fn reductions(x: [usize; 2], w: [usize; 2]) -> usize {
-        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let batch = GpuCommandBatch::new(&Device::cpu());
         let (x, w) = (batch.full(x, 1.0_f32), batch.full(w, 1.0));
         batch.matmul_with(x, w, Precision::Split);
         let units = Some(MatrixUnits { side: 16, subgroup: 32 });
@@ -148,8 +148,8 @@ mod tests {
             limits: Limits { units, ..Limits::webgpu() },
             profile: Arc::new(DeviceProfile::typical(1)),
         };
-        crate::plan::plan(&batch.recorded.graph, &target).expect("a sound graph");
-        let ir = scale(Ir::prune(&batch.recorded.graph), &target);
+        crate::plan::plan(&batch.recorded().graph, &target).expect("a sound graph");
+        let ir = scale(Ir::prune(&batch.recorded().graph), &target);
         ir.nodes.iter().filter(|node| matches!(node.op, Op::Reduce { .. })).count()
     }
 

@@ -228,8 +228,8 @@ pub(super) mod tests {
 
     /// tanh of so many numbers.
     pub(in crate::plan) fn chain(elements: usize) -> GpuCommandBatch {
-        let mut batch = GpuCommandBatch::new(&Device::cpu());
-        let x = batch.upload_vec(vec![0.0_f32; elements], elements);
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload_shaped(vec![0.0_f32; elements], elements);
         batch.tanh(x);
         batch
     }
@@ -239,7 +239,7 @@ pub(super) mod tests {
         targets: &[Target],
         placement: Placement,
     ) -> Backend {
-        place(&batch.recorded.graph, targets, &placement, None, &[], None).unwrap().sides[0].0
+        place(&batch.recorded().graph, targets, &placement, None, &[], None).unwrap().sides[0].0
     }
 
     #[test]
@@ -252,7 +252,7 @@ pub(super) mod tests {
         assert_eq!(side(&batch, &below, Placement::Auto), Backend::Cpu);
         assert_eq!(side(&batch, &above, Placement::Auto), Backend::Gpu);
         let placed =
-            place(&batch.recorded.graph, &targets(2.0, 1.0), &Placement::Auto, None, &[], None)
+            place(&batch.recorded().graph, &targets(2.0, 1.0), &Placement::Auto, None, &[], None)
                 .unwrap();
         let sides = placed.sides.iter().map(|(side, time)| (*side, time.total()));
         assert_eq!(sides.collect::<Vec<_>>(), [(Backend::Gpu, 1.0), (Backend::Cpu, 2.0)]);
@@ -264,8 +264,9 @@ pub(super) mod tests {
         let targets = targets(1.0, 2.0);
         assert_eq!(side(&batch, &targets, Placement::Gpu), Backend::Gpu);
         assert_eq!(side(&batch, &targets, Placement::Cpu), Backend::Cpu);
-        let missed = place(&batch.recorded.graph, &targets[..1], &Placement::Gpu, None, &[], None)
-            .unwrap_err();
+        let missed =
+            place(&batch.recorded().graph, &targets[..1], &Placement::Gpu, None, &[], None)
+                .unwrap_err();
         assert!(matches!(missed, PlanError::NoSuchSide { side: Backend::Gpu, .. }));
         let only = &targets[..1];
         assert_eq!(side(&batch, only, Placement::Threshold(1)), Backend::Cpu, "there is no other");
@@ -277,14 +278,14 @@ pub(super) mod tests {
         let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
             @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
         let batch = |kernel: crate::Wgsl| {
-            let mut batch = GpuCommandBatch::new(&Device::cpu());
+            let batch = GpuCommandBatch::new(&Device::cpu());
             batch.wgsl::<f32>(kernel, 9);
             batch
         };
         let alone = batch(crate::Wgsl::new(source).groups([1, 1, 1]));
         for rule in [Placement::Auto, Placement::Threshold(100), Placement::Complexity] {
             assert_eq!(side(&alone, &targets, rule), Backend::Gpu);
-            let missed = place(&alone.recorded.graph, &targets[..1], &rule, None, &[], None);
+            let missed = place(&alone.recorded().graph, &targets[..1], &rule, None, &[], None);
             assert!(matches!(missed, Err(PlanError::GpuOnly { .. })), "{rule}");
         }
         let either =
@@ -300,7 +301,7 @@ pub(super) mod tests {
         room: u64,
     ) -> (Backend, Option<Backend>) {
         let placed =
-            place(&batch.recorded.graph, targets, &placement, None, &[], Some(room)).unwrap();
+            place(&batch.recorded().graph, targets, &placement, None, &[], Some(room)).unwrap();
         (placed.sides[0].0, placed.too_small)
     }
 
@@ -309,7 +310,7 @@ pub(super) mod tests {
         // 4 kB in and out: the host reads the upload where it lies, a GPU holds both, and what they are copied from and
         // to.
         let batch = chain(1000);
-        let held = |target: &Target| plan(&batch.recorded.graph, target).unwrap().held_bytes;
+        let held = |target: &Target| plan(&batch.recorded().graph, target).unwrap().held_bytes;
         let targets = targets(2.0, 1.0);
         let [on_cpu, on_gpu] = [0, 1].map(|side| held(&targets[side]));
         assert!(on_cpu == 4000 && on_gpu >= 12_000, "{on_cpu} {on_gpu}");
@@ -333,11 +334,11 @@ pub(super) mod tests {
         targets[1].limits.binding_bytes = 3999;
         for placement in [Placement::Auto, Placement::Threshold(1)] {
             let placed =
-                place(&batch.recorded.graph, &targets, &placement, None, &[], None).unwrap();
+                place(&batch.recorded().graph, &targets, &placement, None, &[], None).unwrap();
             let side = (placed.sides[0].0, placed.too_small);
             assert_eq!(side, (Backend::Cpu, Some(Backend::Gpu)), "{placement}");
         }
-        let named = place(&batch.recorded.graph, &targets, &Placement::Gpu, None, &[], None);
+        let named = place(&batch.recorded().graph, &targets, &Placement::Gpu, None, &[], None);
         assert!(matches!(named, Err(PlanError::TooLarge { .. })));
     }
 
@@ -354,18 +355,18 @@ pub(super) mod tests {
 
     #[test]
     fn a_graph_is_not_shared_out_where_the_parts_have_no_room() {
-        let mut batch = GpuCommandBatch::new(&Device::cpu());
-        let x = batch.upload_vec(vec![0.0_f32; 64 * 64], [64, 64]);
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload_shaped(vec![0.0_f32; 64 * 64], [64, 64]);
         let h = batch.matmul(x, x);
         batch.softmax(h, 1);
         let targets = divided();
         let placed = |room| {
-            place(&batch.recorded.graph, &targets, &Placement::Auto, None, &[], room).unwrap()
+            place(&batch.recorded().graph, &targets, &Placement::Auto, None, &[], room).unwrap()
         };
         let split = placed(None);
         assert!(matches!(split.planned, Planned::Split(_)), "{split:?}");
         assert_eq!(placed(Some(split.held_bytes())).planned, split.planned);
-        let held = |target: &Target| plan(&batch.recorded.graph, target).unwrap().held_bytes;
+        let held = |target: &Target| plan(&batch.recorded().graph, target).unwrap().held_bytes;
         let least = targets.iter().map(held).min().unwrap();
         assert!(least < split.held_bytes());
         for room in [split.held_bytes() - 1, least] {

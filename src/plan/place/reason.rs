@@ -231,7 +231,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::batch::GpuCommandBatch;
+    use crate::batch::{GpuCommandBatch, Tensor};
     use crate::cost::Curve;
     use crate::device::Device;
     use crate::plan::place::tests::{divided, targets};
@@ -242,14 +242,14 @@ mod tests {
         targets: &[Target],
         placement: Placement,
         room: Option<u64>,
-        follow: impl Fn(&mut GpuCommandBatch, crate::BufferId<f32>),
+        follow: impl for<'b> Fn(&'b GpuCommandBatch, Tensor<'b, f32>),
     ) -> String {
-        let mut batch = GpuCommandBatch::new(&Device::cpu());
-        let x = batch.upload_vec(vec![0.0_f32; 64 * 64], [64, 64]);
+        let batch = GpuCommandBatch::new(&Device::cpu());
+        let x = batch.upload_shaped(vec![0.0_f32; 64 * 64], [64, 64]);
         let h = batch.matmul(x, x);
-        follow(&mut batch, h);
+        follow(&batch, h);
         let placed =
-            place(&batch.recorded.graph, targets, &placement, None, &[], room).expect("a plan");
+            place(&batch.recorded().graph, targets, &placement, None, &[], room).expect("a plan");
         let chooser = match placement {
             Placement::Auto => Chooser::Times,
             placement => Chooser::Asked(placement),
@@ -264,7 +264,7 @@ mod tests {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    fn sum(batch: &mut GpuCommandBatch, h: crate::BufferId<f32>) {
+    fn sum<'b>(batch: &'b GpuCommandBatch, h: Tensor<'b, f32>) {
         batch.sum(h, 1);
     }
 

@@ -21,12 +21,12 @@ impl Rule {
                 plan.values.iter().any(|value| value.shape.elements() >= least)
             }
             Self::FiveTimes(selector) => {
-                selector.select_backend(moved(plan, target), flops(plan)) == selector::Backend::Gpu
+                selector.select_backend(moved(plan, target), flops(plan)) == selector::Choice::Gpu
             }
             Self::Complexity => plan.steps.iter().any(|step| {
                 let largest = largest(plan, step);
                 BackendSelector::new().select_with_moe(step.form.kernel().complexity(), largest)
-                    == selector::Backend::Gpu
+                    == selector::Choice::Gpu
             }),
         };
         if on_gpu { Backend::Gpu } else { Backend::Cpu }
@@ -67,8 +67,8 @@ mod tests {
         assert_eq!(by(&small, Placement::Threshold(1000)), Backend::Cpu);
         assert_eq!(by(&chain(1000), Placement::Threshold(1000)), Backend::Gpu);
         assert_eq!(by(&chain(2_000_000), Placement::Complexity), Backend::Cpu, "elementwise");
-        let mut product = GpuCommandBatch::new(&Device::cpu());
-        let x = product.upload_vec(vec![0.0_f32; 101 * 101], [101, 101]);
+        let product = GpuCommandBatch::new(&Device::cpu());
+        let x = product.upload_shaped(vec![0.0_f32; 101 * 101], [101, 101]);
         product.matmul(x, x);
         assert_eq!(by(&product, Placement::Complexity), Backend::Gpu, "10 201 elements");
         let selector = BackendSelector::new();
@@ -76,8 +76,8 @@ mod tests {
         let slow = selector.with_gpu_gflops(1e9).unwrap();
         assert_eq!(by(&product, Placement::FiveTimes(slow)), Backend::Gpu);
         let sums = |elements| {
-            let mut batch = GpuCommandBatch::new(&Device::cpu());
-            let x = batch.upload_vec(vec![0.0_f32; elements], elements);
+            let batch = GpuCommandBatch::new(&Device::cpu());
+            let x = batch.upload_shaped(vec![0.0_f32; elements], elements);
             batch.sum(x, 0);
             batch
         };

@@ -6,7 +6,7 @@ use super::Emitter;
 use crate::base::dtype::{DType, Scalar, Ty};
 use crate::base::shape::View;
 use crate::expr::E;
-use crate::ops::Side;
+use crate::ops::SearchSide;
 use crate::plan::passes::failure_sites::failing_position;
 use crate::plan::passes::ir::{IrNode, Ix};
 use crate::plan::passes::lookup;
@@ -83,7 +83,7 @@ impl<'b> Emitter<'_, 'b> {
     pub(super) fn search(
         &mut self,
         ix: Ix,
-        side: Side,
+        side: SearchSide,
         path: &Path,
         space: Space,
     ) -> Option<E<'b>> {
@@ -101,8 +101,8 @@ impl<'b> Emitter<'_, 'b> {
             let next = found + f64::from(1_u32 << bit);
             let element = self.builder.fetch(table, next * stride + start, ty);
             let before = match side {
-                Side::Left => comes_before(element, value),
-                Side::Right => !comes_before(value, element),
+                SearchSide::Left => comes_before(element, value),
+                SearchSide::Right => !comes_before(value, element),
             };
             found = next.le(size).and(before).select(next, found, found);
         }

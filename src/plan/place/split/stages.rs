@@ -147,9 +147,9 @@ mod tests {
         let target = |backend, limits| Target { backend, limits, profile: Arc::clone(&profile) };
         let cpu = target(Backend::Cpu, Limits::cpu());
         let gpu = target(Backend::Gpu, Limits { binding_bytes, ..Limits::webgpu() });
-        let mut small = GpuCommandBatch::new(&Device::cpu());
+        let small = GpuCommandBatch::new(&Device::cpu());
         small.upload(&[1.0_f32]);
-        let whole = plan(&small.recorded.graph, &cpu).unwrap();
+        let whole = plan(&small.recorded().graph, &cpu).unwrap();
         let sides = Sides { cpu: &cpu, gpu: &gpu };
         let steps = Steps { whole: &whole, sides, residents: &[], part: None };
         let part = graph.part(graph.outputs(), Vec::new(), |_| false);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn batch() -> GpuCommandBatch {
-        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let batch = GpuCommandBatch::new(&Device::cpu());
         let x = batch.upload(&[1.0_f32; 100]);
         batch.sum(x, 0);
         batch
@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_part_that_is_too_large_is_no_error() {
-        let graph = &batch().recorded.graph;
+        let recorded = batch().recorded();
+        let graph = &recorded.graph;
         assert!(matches!(planned(graph, 1 << 20), Some(Ok(_))));
         assert!(planned(graph, 100).is_none());
     }
@@ -175,7 +176,7 @@ mod tests {
     fn a_part_that_breaks_an_invariant_is_an_error() {
         let sound = batch();
         let mut broken = Graph::default();
-        for (_, node) in sound.recorded.graph.iter() {
+        for (_, node) in sound.recorded().graph.iter() {
             let mut node = node.clone();
             if !node.op.is_source() {
                 node.ty.shape = 7.into();

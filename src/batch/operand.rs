@@ -1,0 +1,128 @@
+//! What operations take: ids, tensors and numbers.
+
+use super::{BufferId, GpuCommandBatch, Tensor};
+use crate::base::dtype::Element;
+use crate::base::shape::Shape;
+use crate::ops::Op;
+use crate::record::Value;
+
+/// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], or one value for all elements, which
+/// broadcasts as a tensor of shape `[]`.
+///
+/// ```
+/// # use onetrip::{Device, GpuCommandBatch};
+/// # let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.upload(&[1.0_f32, 2.0]);
+/// let y = batch.add(x.id(), 0.5);
+/// let z = 2.0 * batch.max(y, x) - 1.0;
+/// assert_eq!(z.shape().unwrap().dims(), [2]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand of elements `{T}`",
+    note = "ids and tensors of `{T}` are, and a value of `{T}`; `cast` converts tensors"
+)]
+pub trait Operand<T: Element> {
+    /// The id in `batch`, where a number is recorded.
+    #[doc(hidden)]
+    #[track_caller]
+    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T>;
+}
+
+impl<T: Element> Operand<T> for BufferId<T> {
+    fn operand_of(self, _batch: &GpuCommandBatch) -> Self {
+        self
+    }
+}
+
+impl<T: Element> Operand<T> for &BufferId<T> {
+    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
+        *self
+    }
+}
+
+impl<T: Element> Operand<T> for Tensor<'_, T> {
+    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
+        self.id()
+    }
+}
+
+impl<T: Element> Operand<T> for &Tensor<'_, T> {
+    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
+        self.id()
+    }
+}
+
+impl<T: Element> Operand<T> for T {
+    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T> {
+        batch.source::<T>(Op::Full(self.scalar()), Shape::default()).id()
+    }
+}
+
+/// Several values of any element types, for [`GpuCommandBatch::outputs`]: an array, a vector or a slice of ids or
+/// tensors, or a tuple of up to six.
+pub trait Values: sealed::Values {}
+
+impl<V: sealed::Values> Values for V {}
+
+pub(super) mod sealed {
+    use super::Value;
+
+    pub trait Values {
+        /// Hands over each of them.
+        #[track_caller]
+        fn each(&self, take: &mut dyn FnMut(Value));
+    }
+}
+
+impl<T> sealed::Values for BufferId<T> {
+    fn each(&self, take: &mut dyn FnMut(Value)) {
+        take(self.value());
+    }
+}
+
+impl<T: Element> sealed::Values for Tensor<'_, T> {
+    fn each(&self, take: &mut dyn FnMut(Value)) {
+        take(self.value());
+    }
+}
+
+impl<V: sealed::Values> sealed::Values for [V] {
+    fn each(&self, take: &mut dyn FnMut(Value)) {
+        self.iter().for_each(|value| value.each(take));
+    }
+}
+
+impl<V: sealed::Values, const N: usize> sealed::Values for [V; N] {
+    fn each(&self, take: &mut dyn FnMut(Value)) {
+        self[..].each(take);
+    }
+}
+
+impl<V: sealed::Values> sealed::Values for Vec<V> {
+    fn each(&self, take: &mut dyn FnMut(Value)) {
+        self[..].each(take);
+    }
+}
+
+impl<V: sealed::Values + ?Sized> sealed::Values for &V {
+    fn each(&self, take: &mut dyn FnMut(Value)) {
+        (**self).each(take);
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $at:tt),+);)*) => {$(
+        impl<$($name: sealed::Values),+> sealed::Values for ($($name,)+) {
+            fn each(&self, take: &mut dyn FnMut(Value)) {
+                $(self.$at.each(take);)+
+            }
+        }
+    )*};
+}
+tuples! {
+    (A 0, B 1);
+    (A 0, B 1, C 2);
+    (A 0, B 1, C 2, D 3);
+    (A 0, B 1, C 2, D 3, E 4);
+    (A 0, B 1, C 2, D 3, E 4, F 5);
+}

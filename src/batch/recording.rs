@@ -1,0 +1,119 @@
+//! How operations record: under their name, by the recorder, with tensors for results.
+
+use smallvec::SmallVec;
+
+use super::{BufferId, GpuCommandBatch, Operand, Tensor};
+use crate::base::dtype::{DType, Element};
+use crate::base::shape::Shape;
+use crate::error::MistakeKind;
+use crate::graph::NodeId;
+use crate::ops::{Op, Type};
+use crate::record::{Call, Refusal, Value};
+use crate::residents::SliceUpdate;
+
+impl GpuCommandBatch {
+    /// The tensor of a node of this batch.
+    pub(crate) fn tensor<T: Element>(&self, node: NodeId) -> Tensor<'_, T> {
+        Tensor::new(self, BufferId::new(node, self.brand))
+    }
+
+    /// An operand as a tensor. A number is recorded, a foreign id stays foreign.
+    #[track_caller]
+    pub(crate) fn operand<T: Element>(&self, x: impl Operand<T>) -> Tensor<'_, T> {
+        Tensor::new(self, x.operand_of(self))
+    }
+
+    /// Records `op` over `operands`.
+    #[track_caller]
+    pub(crate) fn record<T: Element>(&self, op: Op, operands: &[Value]) -> Tensor<'_, T> {
+        let node = self.recorder.lock().record(op, operands, T::DTYPE);
+        self.tensor(node)
+    }
+
+    /// Records values that come from no others.
+    #[track_caller]
+    pub(crate) fn source<T: Element>(&self, op: Op, shape: Shape) -> Tensor<'_, T> {
+        let mut recorder = self.recorder.lock();
+        recorder.recording.start();
+        let node = recorder.push(op, SmallVec::new(), Type { dtype: T::DTYPE, shape });
+        self.tensor(node)
+    }
+
+    /// Records the operation `name`, which is made of others: whatever the calls in between, all of it was recorded by
+    /// the caller of `name`, and so are its mistakes.
+    #[track_caller]
+    pub(crate) fn composed<'b, R: Outcome<'b>>(
+        &'b self,
+        name: &'static str,
+        record: impl FnOnce() -> Result<R, Refusal>,
+    ) -> R {
+        let _entered = Call::enter(name);
+        record().unwrap_or_else(|refusal| {
+            if let Refusal::Mistake(what) = refusal {
+                self.note(name, what);
+            }
+            R::silent(self, name)
+        })
+    }
+
+    /// Keeps the mistake of a method that makes no value.
+    #[track_caller]
+    pub(crate) fn note(&self, op: &'static str, what: MistakeKind) {
+        self.recorder.lock().note(op, what);
+    }
+
+    /// The shape behind an id, for operations that must know it to record.
+    pub(crate) fn shape_of(&self, value: Value) -> Result<Shape, Refusal> {
+        Ok(self.recorder.lock().type_of(value)?.shape.clone())
+    }
+
+    /// Keeps in mind that `result` differs from another value in one slice.
+    pub(crate) fn note_slice_update(&self, result: NodeId, slice: SliceUpdate) {
+        self.recorder.lock().slice_updates.insert(result, slice);
+    }
+
+    #[track_caller]
+    fn silent(&self, op: &'static str, dtype: DType) -> NodeId {
+        self.recorder.lock().silent(op, dtype)
+    }
+}
+
+/// The result of an operation.
+pub(crate) trait Outcome<'b>: Sized {
+    /// A result whose users keep silent, since the mistake of `op` was reported.
+    #[track_caller]
+    fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self;
+}
+
+impl<'b, T: Element> Outcome<'b> for Tensor<'b, T> {
+    fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self {
+        batch.tensor(batch.silent(op, T::DTYPE))
+    }
+}
+
+impl<'b, A: Outcome<'b>, B: Outcome<'b>> Outcome<'b> for (A, B) {
+    fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self {
+        (A::silent(batch, op), B::silent(batch, op))
+    }
+}
+
+impl<'b, T: Element> Tensor<'b, T> {
+    /// The id without its element type.
+    pub(crate) fn value(self) -> Value {
+        self.id().value()
+    }
+
+    /// The shape, for operations that must know it to record.
+    pub(crate) fn known_shape(self) -> Result<Shape, Refusal> {
+        self.batch().shape_of(self.value())
+    }
+
+    /// Records `op` over this tensor alone.
+    #[track_caller]
+    pub(crate) fn apply<U: Element>(self, op: Op) -> Tensor<'b, U> {
+        self.batch().record(op, &[self.value()])
+    }
+}
+
+/// The result of a function that records an operation.
+pub(crate) type Made<'b, T> = Result<Tensor<'b, T>, Refusal>;

@@ -1,0 +1,108 @@
+//! Tensors: recorded values beside their batch.
+
+use std::fmt;
+
+use super::{BufferId, GpuCommandBatch, Resident};
+use crate::base::dtype::Element;
+use crate::base::shape::Shape;
+
+/// A recorded value of elements `T` beside its batch, so that operations on it read as formulas: every operation of
+/// [`GpuCommandBatch`] is a method, and operators (`+ - * / %`, `& | !` of truth values, unary `-`) take tensors, ids and
+/// numbers on either side.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onetrip::Result<()> {
+/// use onetrip::{Device, GpuCommandBatch};
+///
+/// let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.upload(&[0.0_f32, 3.0, -8.0]);
+/// let y = batch.upload(&[2.0_f32, 4.0, 6.0]);
+/// let length = (x * x + y * y).sqrt() * 0.5;
+/// assert_eq!(batch.explain()?.kernels().len(), 1);
+/// batch.execute().await?;
+/// assert_eq!(batch.read(length).await?, [1.0, 2.5, 5.0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A tensor is `Copy`. It borrows its batch; its [`id`](Self::id) does not. The line of a mistake is that of the method
+/// or operator.
+pub struct Tensor<'b, T> {
+    batch: &'b GpuCommandBatch,
+    id: BufferId<T>,
+}
+
+impl<'b, T: Element> Tensor<'b, T> {
+    /// `batch` may be another than that of `id`, which then is foreign to it.
+    pub(crate) fn new(batch: &'b GpuCommandBatch, id: BufferId<T>) -> Self {
+        Self { batch, id }
+    }
+
+    /// The id of the value, which borrows nothing.
+    #[must_use]
+    pub fn id(self) -> BufferId<T> {
+        self.id
+    }
+
+    /// The batch that the value is recorded in.
+    #[must_use]
+    pub fn batch(self) -> &'b GpuCommandBatch {
+        self.batch
+    }
+
+    /// The shape of the value. `None` if it comes from a mistake.
+    #[must_use]
+    pub fn shape(self) -> Option<Shape> {
+        self.batch.shape(self.id)
+    }
+
+    /// This tensor, to be read after a run: as [`GpuCommandBatch::download`].
+    #[track_caller]
+    #[expect(clippy::must_use_candidate, reason = "that it is read is what is asked for")]
+    pub fn download(self) -> Self {
+        self.batch.download(self.id);
+        self
+    }
+
+    /// This tensor, by the given name: as [`GpuCommandBatch::name`].
+    #[track_caller]
+    #[expect(clippy::must_use_candidate, reason = "the batch knows the name")]
+    pub fn named(self, name: &str) -> Self {
+        self.batch.name(self.id, name);
+        self
+    }
+
+    /// Keeps the value on the device: as [`GpuCommandBatch::keep`].
+    #[track_caller]
+    #[must_use]
+    pub fn keep(self) -> Resident<T> {
+        self.batch.keep(self.id)
+    }
+}
+
+impl<T> Clone for Tensor<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Tensor<'_, T> {}
+
+impl<T: Element> fmt::Debug for Tensor<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({:?})", self.id)
+    }
+}
+
+impl<T> From<Tensor<'_, T>> for BufferId<T> {
+    fn from(tensor: Tensor<'_, T>) -> Self {
+        tensor.id
+    }
+}
+
+impl<T> From<Tensor<'_, T>> for Option<BufferId<T>> {
+    fn from(tensor: Tensor<'_, T>) -> Self {
+        Some(tensor.id)
+    }
+}

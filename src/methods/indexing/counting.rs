@@ -1,0 +1,150 @@
+//! What is made of comparing indices with 0, 1, …: counts and positions.
+
+use crate::base::dtype::{Element, Index, Scalar};
+use crate::base::shape::Shape;
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+use crate::methods::Axes;
+use crate::ops::{Op, SearchSide, SortOrder};
+use crate::record::Refusal;
+
+/// A histogram compares each element with each bin up to as many comparisons, and sorts beyond that.
+const COMPARED: usize = 1 << 24;
+
+operations! {
+    /// Counts of indices.
+    "indexing";
+
+    /// How often each of the numbers 0 to `bins` − 1 is among `x`. Others are not counted, as what lies outside of the
+    /// bins of NumPy's `histogram` and PyTorch's `histc`.
+    #[doc(alias = "bincount")]
+    fn histogram<T: Index>(x: T; bins: usize) -> Tensor<'b, u32> = histogram,
+        "i32 u32", AROUND, EXACT, "How often each number below a bound is there.";
+
+    others {
+        one_hot, ALL, ANYTHING, EXACT, "1 where the index is the coordinate.";
+        nonzero, "bool", "made of `argsort` and look-ups", EXACT, "The first positions where a mask is true, and how many there are.";
+    }
+}
+
+/// Indices as vectors of classes, and positions of truth.
+impl GpuCommandBatch {
+    /// 1 at the position that each index names along a new last axis of `classes` elements, else 0. An index that is
+    /// none of them is a [`Fault`](crate::Fault), as in PyTorch.
+    #[track_caller]
+    pub fn one_hot<T: Element, I: Index>(
+        &self,
+        indices: impl Operand<I>,
+        classes: usize,
+    ) -> Tensor<'_, T> {
+        self.composed("one_hot", || {
+            let indices = self.operand(indices);
+            check_range("the number of classes", indices, classes)?;
+            let check = Op::InRange { name: "one_hot", axis: None, size: classes, ignored: None };
+            let indices: Tensor<'_, I> = indices.apply(check);
+            Ok(equals_range(indices, classes).cast())
+        })
+    }
+
+    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the
+    /// last one positions are the number of elements. It is a mistake if `size` is more than that.
+    ///
+    /// NumPy's `flatnonzero` with a shape that does not depend on the data.
+    #[track_caller]
+    pub fn nonzero(
+        &self,
+        mask: impl Operand<bool>,
+        size: usize,
+    ) -> (Tensor<'_, u32>, Tensor<'_, u32>) {
+        self.composed("nonzero", || nonzero(self.operand(mask), size))
+    }
+}
+
+/// Indices as vectors of classes.
+impl<'b, I: Index> Tensor<'b, I> {
+    /// As [`GpuCommandBatch::one_hot`], with this tensor for `indices`.
+    #[track_caller]
+    pub fn one_hot<T: Element>(self, classes: usize) -> Tensor<'b, T> {
+        self.batch().one_hot(self, classes)
+    }
+}
+
+/// Positions of truth.
+impl<'b> Tensor<'b, bool> {
+    /// As [`GpuCommandBatch::nonzero`], with this tensor for `mask`.
+    #[track_caller]
+    pub fn nonzero(self, size: usize) -> (Tensor<'b, u32>, Tensor<'b, u32>) {
+        self.batch().nonzero(self, size)
+    }
+}
+
+fn histogram<T: Index>(x: Tensor<'_, T>, bins: usize) -> Made<'_, u32> {
+    check_range("the number of bins", x, bins)?;
+    let shape = x.known_shape()?;
+    if shape.elements().saturating_mul(bins) > COMPARED {
+        let sorted = x.reshape([shape.elements()]).sort(0, SortOrder::Ascending);
+        let range = range::<T>(x.batch(), bins);
+        let [first, end] =
+            [SearchSide::Left, SearchSide::Right].map(|side| sorted.searchsorted(range, side));
+        return Ok(end - first);
+    }
+    let counts: Tensor<'_, u32> = equals_range(x, bins).cast();
+    let all: Vec<isize> = (0..shape.rank() as isize).collect();
+    Ok(counts.sum(Axes::from(&all[..])))
+}
+
+fn nonzero(
+    mask: Tensor<'_, bool>,
+    size: usize,
+) -> Result<(Tensor<'_, u32>, Tensor<'_, u32>), Refusal> {
+    let elements = flat_positions(&mask.known_shape()?, size)?;
+    let flat = mask.reshape([elements]);
+    let count = flat.cast::<u32>().sum(0);
+    // A stable sort leaves positions of one kind in their order.
+    let order = flat.argsort(0, SortOrder::Descending);
+    let first = order.slice([(0..size, 1)]);
+    let there = mask.batch().arange(0, size as u32, 1).lt(count);
+    let none = mask.batch().full([], elements as u32);
+    // A result of its own, which nothing here reads.
+    let count = count.reshape(Shape::default());
+    Ok((there.select(first, none), count))
+}
+
+/// How many elements a mask of `shape` has, of which `size` are asked for.
+fn flat_positions(shape: &Shape, size: usize) -> Result<usize, MistakeKind> {
+    let elements = shape.elements();
+    if i32::try_from(elements).is_err() {
+        return Err(MistakeKind::TooLarge(shape.clone()));
+    }
+    if size > elements {
+        let (most, limit) = (elements, "the number of elements");
+        return Err(MistakeKind::AtMost { what: "size", most, limit, given: size });
+    }
+    Ok(elements)
+}
+
+/// Refuses an operand that is none, and a `count` (of `what`) that is not counted in 31 bits.
+fn check_range<I: Index>(
+    what: &'static str,
+    indices: Tensor<'_, I>,
+    count: usize,
+) -> Result<(), Refusal> {
+    indices.known_shape()?;
+    if i32::try_from(count).is_err() {
+        let given = count.to_string();
+        return Err(MistakeKind::Parameter { what, must: "below 2³¹", given }.into());
+    }
+    Ok(())
+}
+
+/// Whether each of the indices is each of 0 to `count` − 1, along a new last axis.
+fn equals_range<I: Index>(indices: Tensor<'_, I>, count: usize) -> Tensor<'_, bool> {
+    let range = range::<I>(indices.batch(), count);
+    indices.unsqueeze(-1).eq(range)
+}
+
+/// 0, 1, … `count` − 1.
+pub(super) fn range<I: Index>(batch: &GpuCommandBatch, count: usize) -> Tensor<'_, I> {
+    let [start, step] = [0.0, 1.0].map(|value| Scalar::new(I::DTYPE, value));
+    batch.source(Op::Arange { start, step }, count.into())
+}

@@ -1,0 +1,50 @@
+//! Triangles of matrices.
+
+use crate::base::dtype::Element;
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+
+operations! {
+    /// Triangles of matrices.
+    "indexing";
+
+    /// x on the diagonal `diagonal` of its last two axes and above, else 0 (false). Diagonal 0 is the main one, 1 the one
+    /// above it.
+    fn triu<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = triu,
+        ALL, ANYTHING, EXACT, "The upper triangle of matrices.";
+    /// x on the diagonal `diagonal` of its last two axes and below, else 0 (false). Diagonal 0 is the main one, 1 the one
+    /// above it.
+    fn tril<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = tril,
+        ALL, ANYTHING, EXACT, "The lower triangle of matrices.";
+}
+
+fn triu<T: Element>(x: Tensor<'_, T>, diagonal: isize) -> Made<'_, T> {
+    triangle(x, diagonal, |column, row| column.ge(row))
+}
+
+fn tril<T: Element>(x: Tensor<'_, T>, diagonal: isize) -> Made<'_, T> {
+    triangle(x, diagonal, |column, row| column.le(row))
+}
+
+fn triangle<'b, T: Element>(
+    x: Tensor<'b, T>,
+    diagonal: isize,
+    keeps: impl Fn(Tensor<'b, i32>, Tensor<'b, i32>) -> Tensor<'b, bool>,
+) -> Made<'b, T> {
+    let (b, shape) = (x.batch(), x.known_shape()?);
+    let Some(lead) = shape.rank().checked_sub(2) else {
+        return Err(MistakeKind::Transpose(shape).into());
+    };
+    let sides = &shape.dims()[lead..];
+    let [Ok(rows), Ok(columns)] = [0, 1].map(|side| i32::try_from(sides[side])) else {
+        return Err(MistakeKind::TooLarge(shape).into());
+    };
+    // Diagonals past the corners are those beside them.
+    let first = diagonal.clamp(-(rows as isize), columns as isize) as i32;
+    let Some(end) = first.checked_add(rows) else {
+        return Err(MistakeKind::TooLarge(shape).into());
+    };
+    let column = b.arange(0, columns, 1);
+    let row = b.arange(first, end, 1).unsqueeze(-1);
+    Ok(keeps(column, row).select(x, T::default()))
+}

@@ -1,0 +1,64 @@
+//! Matrix products.
+
+use crate::base::dtype::{Element, Float, Numeric};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::ops::{Op, Precision};
+
+operations! {
+    /// Matrix products.
+    "matmul";
+
+    /// The matrix product by NumPy's rules: `[…, m, k] · […, k, n]` is `[…, m, n]` with leading dimensions
+    /// broadcast; a vector on the left is a row, on the right a column, whose axis vanishes.
+    /// Transposed operands cost nothing. `f16` is summed in `f32`; integers wrap.
+    fn matmul<T: Numeric>(x: T, w: T) -> Tensor<'b, T> = matmul,
+        NUMERIC, TURNED, SUMMED, "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
+    /// As [`matmul`](Self::matmul), as exactly as `precision` says: see [`Precision`] for what each choice costs.
+    /// `f16` products are the same with all of them.
+    fn matmul_with<T: Float>(x: T, w: T; precision: Precision) -> Tensor<'b, T> = matmul_with,
+        FLOAT, TURNED, SUMMED, "The matrix product, as exact as asked for: `f32` may be multiplied on matrix units.";
+    /// x·w + b: a dense layer, with `b` broadcast over the rows. The shapes are those of [`matmul`](Self::matmul), so
+    /// `w` is [inputs, outputs]. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload_shaped(&[1.0_f32, 10.0], [1, 2]);
+    /// let weight = batch.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]); // As PyTorch stores it.
+    /// let w = batch.transpose(weight);
+    /// let b = batch.upload(&[0.5_f32, 0.25]);
+    /// let y = batch.linear(x, w, b);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?, [21.5, 43.25]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn linear<T: Numeric>(x: T, w: T, b: T) -> Tensor<'b, T> = linear,
+        NUMERIC, TURNED, SUMMED, "x·w + b.";
+}
+
+fn matmul<'b, T: Numeric>(x: Tensor<'b, T>, w: Tensor<'b, T>) -> Made<'b, T> {
+    Ok(product(x, w, Precision::Exact))
+}
+
+fn matmul_with<'b, T: Float>(
+    x: Tensor<'b, T>,
+    w: Tensor<'b, T>,
+    precision: Precision,
+) -> Made<'b, T> {
+    Ok(product(x, w, precision))
+}
+
+fn linear<'b, T: Numeric>(x: Tensor<'b, T>, w: Tensor<'b, T>, b: Tensor<'b, T>) -> Made<'b, T> {
+    Ok(x.matmul(w) + b)
+}
+
+pub(super) fn product<'b, T: Numeric>(
+    x: Tensor<'b, T>,
+    w: Tensor<'b, T>,
+    precision: Precision,
+) -> Tensor<'b, T> {
+    x.batch().record(Op::MatMul(precision), &[x.value(), w.value()])
+}

@@ -1,0 +1,244 @@
+//! Losses over classes, and how many are right.
+
+use super::{LossReduction, equal_shapes, mean_of, reduced};
+use crate::base::dtype::{Element, Float, Index, Scalar};
+use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+use crate::methods::Axes;
+use crate::methods::axes::resolve;
+use crate::ops::Op;
+use crate::record::{Call, Refusal};
+
+/// How a loss over classes is computed. The default is PyTorch's, but that no class is ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassLoss {
+    /// The axis of the classes; `None` for axis 1, or 0 of a vector.
+    pub axis: Option<isize>,
+    /// A class whose elements count for nothing, neither in sums nor in means. It need not be a class that
+    /// there is: PyTorch's default is −100.
+    pub ignore: Option<i64>,
+    /// The share of the target that is spread over all classes evenly, 0 to 1 (Szegedy et al., 2016).
+    pub smoothing: f32,
+    /// A factor for each class, `[classes]`. A mean over elements with a class is then divided by the sum of the factors
+    /// of their classes.
+    pub weight: Option<BufferId<f32>>,
+    /// What becomes of the losses of the elements.
+    pub reduction: LossReduction,
+}
+
+/// Where the classes are.
+struct Classes<'b> {
+    axis: usize,
+    /// How many there are.
+    size: usize,
+    /// The shape of the elements that have a class each.
+    shape: Shape,
+    /// The factor of each class.
+    weight: Option<Tensor<'b, f32>>,
+}
+
+operations! {
+    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that is
+    /// not ignored, is a [`Fault`](crate::Fault).
+    "loss";
+
+    /// −log softmax(`logits`) along the axis of classes, at the class that `classes` names for each of the other
+    /// elements: the shape of `classes` is that of `logits` without that axis.
+    fn cross_entropy<T: Float, I: Index>(logits: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = cross_entropy,
+        FLOAT, CLASSES, COMPOSED, "−log softmax at the classes that indices name.";
+    /// −Σ p·log softmax(`logits`) along the axis of classes, where p are `probabilities` of the shape of `logits` with
+    /// [`smoothing`](ClassLoss::smoothing) applied. Its [`ignore`](ClassLoss::ignore) has no meaning here, and a mean
+    /// is over the number of elements, whatever the [weights](ClassLoss::weight).
+    fn cross_entropy_with<T: Float>(logits: T, probabilities: T; how: ClassLoss) -> Tensor<'b, T> = cross_entropy_with,
+        FLOAT, LAYER, COMPOSED, "−Σ p·log softmax for probabilities p.";
+    /// As [`cross_entropy`](Self::cross_entropy), of `log_probabilities` instead of logits.
+    fn nll_loss<T: Float, I: Index>(log_probabilities: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = nll_loss,
+        FLOAT, CLASSES, COMPOSED, "−log p at the classes that indices name.";
+    /// The share of elements whose greatest logit along `axis` is that of the class that `classes` names, a scalar.
+    /// The shape of `classes` is that of `logits` without that axis. NaN over no elements. None is
+    /// [ignored](ClassLoss::ignore).
+    fn accuracy<T: Float, I: Index>(logits: T, classes: I; axis: isize) -> Tensor<'b, f32> = accuracy,
+        FLOAT, CLASSES, EXACT, "The share of elements whose greatest logit is that of their class.";
+}
+
+fn cross_entropy<'b, T: Float, I: Index>(
+    logits: Tensor<'b, T>,
+    classes: Tensor<'b, I>,
+    how: ClassLoss,
+) -> Made<'b, T> {
+    class_loss(logits, classes, how, true)
+}
+
+fn nll_loss<'b, T: Float, I: Index>(
+    log_probabilities: Tensor<'b, T>,
+    classes: Tensor<'b, I>,
+    how: ClassLoss,
+) -> Made<'b, T> {
+    class_loss(log_probabilities, classes, how, false)
+}
+
+/// −Σ p·log softmax(x).
+fn cross_entropy_with<'b, T: Float>(
+    x: Tensor<'b, T>,
+    p: Tensor<'b, T>,
+    how: ClassLoss,
+) -> Made<'b, T> {
+    let shape = equal_shapes(x, p)?;
+    let at = classes_in(x.batch(), &shape, &how)?;
+    let (x, mut p) = (x.cast::<f32>(), p.cast::<f32>());
+    if how.smoothing > 0.0 {
+        p = p.scale(1.0 - how.smoothing).add_scalar(how.smoothing / at.size as f32);
+    }
+    let total = x.logsumexp(along(at.axis));
+    let losses = weighted(p * (total - x), &at);
+    let loss = match how.reduction {
+        LossReduction::None => losses.sum(at.axis as isize),
+        reduction => reduced(losses, at.shape.elements(), reduction),
+    };
+    Ok(loss.cast())
+}
+
+fn accuracy<'b, T: Float, I: Index>(
+    logits: Tensor<'b, T>,
+    classes: Tensor<'b, I>,
+    axis: isize,
+) -> Made<'b, f32> {
+    let how = ClassLoss { axis: Some(axis), ..ClassLoss::default() };
+    let at = classes_of(logits, classes, &how)?;
+    let best = logits.argmax(at.axis as isize);
+    let classes = known_classes(classes, &at, None).cast::<u32>();
+    let hits = best.eq(classes).cast::<f32>();
+    Ok(mean_of(hits, at.shape.elements()))
+}
+
+/// −log p of each element's class, where p is softmax(x), or eˣ where x are log-probabilities already. x is read
+/// once for log Σ eˣ, and once more for smoothing; the x of the classes are looked up.
+fn class_loss<'b, T: Float, I: Index>(
+    x: Tensor<'b, T>,
+    classes: Tensor<'b, I>,
+    how: ClassLoss,
+    logits: bool,
+) -> Made<'b, T> {
+    let (b, name) = (x.batch(), Call::outer_name());
+    let at = classes_of(x, classes, &how)?;
+    let ignored = how.ignore.and_then(index::<I>);
+    let known = known_classes(classes, &at, ignored);
+    let own = known.unsqueeze(at.axis as isize);
+    let own: Tensor<'b, T> =
+        b.record(Op::TakeAlong { name, axis: at.axis }, &[x.value(), own.value()]);
+    let own = own.cast::<f32>();
+    let total = logits.then(|| x.cast::<f32>().logsumexp(along(at.axis)));
+    let mut loss = surprise(own, total).reshape(&at.shape);
+    let weight: Option<Tensor<'b, f32>> = at
+        .weight
+        .map(|weight| b.record(Op::Gather { name, axis: 0 }, &[weight.value(), known.value()]));
+    if let Some(weight) = weight {
+        loss = loss * weight;
+    }
+    if how.smoothing > 0.0 {
+        let surprise = weighted(surprise(x.cast::<f32>(), total), &at);
+        let even = surprise.sum(at.axis as isize).scale(how.smoothing / at.size as f32);
+        loss = loss.scale(1.0 - how.smoothing) + even;
+    }
+    Ok(class_reduced(loss, weight, (classes, ignored), how.reduction)?.cast())
+}
+
+/// The losses of elements, or their sum or mean, without those whose class is ignored.
+fn class_reduced<'b, I: Index>(
+    loss: Tensor<'b, f32>,
+    weight: Option<Tensor<'b, f32>>,
+    (classes, ignored): (Tensor<'b, I>, Option<Scalar>),
+    reduction: LossReduction,
+) -> Made<'b, f32> {
+    let count = classes.known_shape()?.elements();
+    let Some(ignored) = ignored else {
+        return Ok(match (reduction, weight) {
+            (LossReduction::Mean, Some(weight)) => loss.sum(..) / weight.sum(..),
+            _ => reduced(loss, count, reduction),
+        });
+    };
+    let ignored: Tensor<'b, I> = loss.batch().source(Op::Full(ignored), Shape::default());
+    let counted = classes.ne(ignored);
+    let zero = loss.batch().full([], 0.0_f32);
+    let loss = counted.select(loss, zero);
+    if reduction != LossReduction::Mean {
+        return Ok(reduced(loss, count, reduction));
+    }
+    let weight = match weight {
+        Some(weight) => counted.select(weight, zero),
+        None => counted.cast(),
+    };
+    Ok(loss.sum(..) / weight.sum(..))
+}
+
+/// −log p, from log Σ eˣ and x, or from x = log p.
+fn surprise<'b>(x: Tensor<'b, f32>, total: Option<Tensor<'b, f32>>) -> Tensor<'b, f32> {
+    match total {
+        Some(total) => total - x,
+        None => -x,
+    }
+}
+
+/// x times the factors of the classes along its axis, if there are any.
+fn weighted<'b>(x: Tensor<'b, f32>, at: &Classes<'b>) -> Tensor<'b, f32> {
+    let Some(weight) = at.weight else { return x };
+    let after = std::iter::repeat_n(1, at.shape.rank() - at.axis);
+    x * weight.reshape(std::iter::once(at.size).chain(after).collect::<Shape>())
+}
+
+/// The classes as they are, and 0 for those that are ignored; any other that there is not is a fault.
+fn known_classes<'b, I: Index>(
+    classes: Tensor<'b, I>,
+    at: &Classes<'b>,
+    ignored: Option<Scalar>,
+) -> Tensor<'b, I> {
+    classes.apply(Op::InRange { name: Call::outer_name(), axis: None, size: at.size, ignored })
+}
+
+/// Where the classes of `x` are, where `classes` has its shape without their axis.
+fn classes_of<'b, T: Float, I: Index>(
+    x: Tensor<'b, T>,
+    classes: Tensor<'b, I>,
+    how: &ClassLoss,
+) -> Result<Classes<'b>, Refusal> {
+    let (shape, given) = (x.known_shape()?, classes.known_shape()?);
+    let at = classes_in(x.batch(), &shape, how)?;
+    if given != at.shape {
+        return Err(MistakeKind::Classes { classes: given, shape, axis: at.axis }.into());
+    }
+    Ok(at)
+}
+
+/// Where the classes of a tensor of `shape` are.
+fn classes_in<'b>(
+    b: &'b GpuCommandBatch,
+    shape: &Shape,
+    how: &ClassLoss,
+) -> Result<Classes<'b>, Refusal> {
+    if !(0.0..=1.0).contains(&how.smoothing) {
+        let given = how.smoothing.to_string();
+        return Err(MistakeKind::Parameter { what: "smoothing", must: "0 to 1", given }.into());
+    }
+    let axis = resolve(how.axis.unwrap_or(if shape.rank() > 1 { 1 } else { 0 }), shape)?;
+    let others = shape.dims().iter().enumerate().filter(|&(a, _)| a != axis);
+    let others: Shape = others.map(|(_, &dim)| dim).collect();
+    let weight = how.weight.map(|weight| b.operand(weight));
+    let given = weight.map(Tensor::known_shape).transpose()?;
+    if let Some(given) = given.filter(|given| given.dims() != [shape[axis]]) {
+        let wanted = "[classes]";
+        return Err(MistakeKind::Layout { what: "weight", wanted, shape: given }.into());
+    }
+    Ok(Classes { axis, size: shape[axis], shape: others, weight })
+}
+
+/// The axis, which stays with size 1.
+fn along(axis: usize) -> Axes {
+    Axes::from(axis as isize).keep_dims()
+}
+
+/// A class as an index, where there is such an index.
+fn index<I: Index>(class: i64) -> Option<Scalar> {
+    let index = Scalar::new(I::DTYPE, class as f64);
+    (index.value() == class as f64).then_some(index)
+}

@@ -1,0 +1,162 @@
+//! The operations: each a method of batches, a method of tensors and a row of the registry, from one row of a table.
+//!
+//! A family is a file: its table, and the functions that record. Elementwise operations have their table in
+//! [`crate::ops`], since planner and kernels read it too.
+
+/// Makes a family of operations: for each row the batch's method, the tensor's method and the registry's row.
+///
+/// A row is documentation; the method with its operands by element type, after `;` its parameters, and its result; the
+/// function that records, which takes the operands as tensors, and the parameters; and for the registry the element types,
+/// what it fuses with, the tolerance, and the documentation in short. Operations of another form are written out beside
+/// the table; `others` has their rows for the registry.
+///
+/// The function runs within the call of the method: all that it records, and its refusal, is of that method and of the
+/// caller's line.
+macro_rules! operations {
+    (
+        $(#[$heading:meta])*
+        $family:literal;
+        $(
+            $(#[$doc:meta])*
+            fn $name:ident<T: $bound:ident $(, $g:ident: $gbound:ident)*>(
+                $x:ident: T $(, $y:ident: $ytype:ident)* $(; $($p:ident: $ptype:ty),+)?
+            ) -> $out:ty = $body:ident $(, $dtypes:expr, $fusion:expr, $tolerance:expr, $short:literal)?;
+        )*
+        $(others {
+            $($other:ident, $odtypes:expr, $ofusion:expr, $otolerance:expr, $oshort:literal;)*
+        })?
+    ) => {
+        $(#[$heading])*
+        impl GpuCommandBatch {
+            $($(#[$doc])*
+            #[track_caller]
+            pub fn $name<'b, T: $bound $(, $g: $gbound)*>(
+                &'b self,
+                $x: impl Operand<T>
+                $(, $y: impl Operand<$ytype>)*
+                $($(, $p: $ptype)+)?
+            ) -> $out {
+                self.composed(stringify!($name), || {
+                    let $x = self.operand($x);
+                    $(let $y = self.operand($y);)*
+                    $body($x $(, $y)* $($(, $p)+)?)
+                })
+            })*
+        }
+
+        $(#[$heading])*
+        impl<'b, T: Element> Tensor<'b, T> {
+            $(
+            #[doc = concat!(
+                "As [`GpuCommandBatch::", stringify!($name), "`], with this tensor for `", stringify!($x), "`."
+            )]
+            #[track_caller]
+            pub fn $name$(<$g: $gbound>)*(
+                self
+                $(, $y: impl Operand<$ytype>)*
+                $($(, $p: $ptype)+)?
+            ) -> $out
+            where
+                T: $bound,
+            {
+                self.batch().$name(self $(, $y)* $($(, $p)+)?)
+            })*
+        }
+
+        registry_rows! {
+            $family;
+            $($($name, $dtypes, $fusion, $tolerance, $short;)?)*
+            $($($other, $odtypes, $ofusion, $otolerance, $oshort;)*)?
+        }
+    };
+}
+
+/// Makes a family of operations that have no operands, from rows as those of [`operations`]: methods of the batch, which
+/// the function takes first.
+macro_rules! creations {
+    (
+        $(#[$heading:meta])*
+        $family:literal;
+        $(
+            $(#[$doc:meta])*
+            fn $name:ident$(<$g:ident: $gbound:ident>)?($($p:ident: $ptype:ty),+) -> $out:ty = $body:ident,
+                $dtypes:expr, $fusion:expr, $tolerance:expr, $short:literal;
+        )*
+    ) => {
+        $(#[$heading])*
+        impl GpuCommandBatch {
+            $($(#[$doc])*
+            #[track_caller]
+            pub fn $name<'b $(, $g: $gbound)?>(&'b self, $($p: $ptype),+) -> $out {
+                self.composed(stringify!($name), || $body(self $(, $p)+))
+            })*
+        }
+
+        registry_rows! {
+            $family; $($name, $dtypes, $fusion, $tolerance, $short;)*
+        }
+    };
+}
+
+/// Makes the registry's rows of a family.
+macro_rules! registry_rows {
+    ($family:literal;) => {};
+    ($family:literal; $($name:ident, $dtypes:expr, $fusion:expr, $tolerance:expr, $short:literal;)*) => {
+        /// The family's rows of the registry.
+        pub(in crate::methods) const ROWS: &[$crate::methods::OpInfo] = {
+            use $crate::methods::registry::words::*;
+            &[$($crate::methods::OpInfo {
+                name: stringify!($name),
+                family: $family,
+                dtypes: $dtypes,
+                doc: $short,
+                fusion: $fusion,
+                tolerance: $tolerance,
+            }),*]
+        };
+    };
+}
+
+mod elementwise;
+
+mod operators;
+
+mod linear;
+
+mod einsum;
+
+mod reduce;
+
+mod rows;
+
+mod scan;
+
+mod sort;
+
+mod movement;
+
+mod indexing;
+
+mod nn;
+
+mod loss;
+
+mod resize;
+
+mod random;
+
+mod create;
+
+mod axes;
+mod registry;
+#[cfg(test)]
+mod tests;
+
+pub use axes::Axes;
+pub use loss::{ClassLoss, LossReduction};
+pub use nn::{
+    Attention, AttentionMask, Causal, CellWeights, Conv, Conv1d, Conv2d, ConvTranspose,
+    ConvTranspose1d, ConvTranspose2d, LstmState, Pool, Pool1d, Pool2d, Recurrence, Rotary,
+};
+pub use registry::{OpInfo, registry};
+pub use resize::{Corners, ImageSize};

@@ -1,0 +1,298 @@
+//! Movement: views of the same values, and what joins or borders tensors.
+
+use std::ops;
+
+use smallvec::SmallVec;
+
+use super::axes::resolve;
+use crate::base::dtype::Element;
+use crate::base::shape::{Move, Range, Shape, Window};
+use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+use crate::exec::Patch;
+use crate::methods::Axes;
+use crate::methods::nn::unfold;
+use crate::ops::{Op, check_size};
+use crate::record::{Refusal, Value};
+use crate::residents::SliceUpdate;
+
+operations! {
+    /// Movement. All but [`concat`](Self::concat) and [`pad`](Self::pad) are views, folded into whatever
+    /// reads them. A reshape that strides cannot express, and a view that is itself an output, is copied.
+    "movement";
+
+    /// The same elements in row-major order under another shape of as many elements.
+    fn reshape<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = reshape,
+        ALL, "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
+    /// The axes in another order: `axes[i]` is the old axis that becomes axis i.
+    fn permute<T: Element>(x: T; axes: impl AsRef<[isize]>) -> Tensor<'b, T> = permute,
+        ALL, VIEW, EXACT, "The axes in another order.";
+    /// The last two axes swapped.
+    fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose,
+        ALL, VIEW, EXACT, "The last two axes swapped.";
+    /// Along each axis the elements `start..end`, every one if the range is all that is given, else in
+    /// steps: `(start..end, step)`. A negative step takes the elements of the range from its last one
+    /// backwards. One range an axis, each inside of it.
+    ///
+    /// ```
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload_shaped(&[0_i32; 40], [4, 10]);
+    /// let y = batch.slice(x, [(1..4, 1), (0..10, 3)]);
+    /// assert_eq!(batch.shape(y).unwrap().dims(), [3, 4]);
+    /// ```
+    fn slice<T: Element>(x: T; ranges: impl AsRef<[(ops::Range<usize>, isize)]>) -> Tensor<'b, T> = slice,
+        ALL, VIEW, EXACT, "A range with a step along each axis.";
+    /// Without an axis of size 1.
+    fn squeeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = squeeze,
+        ALL, VIEW, EXACT, "Without an axis of size 1.";
+    /// With a new axis of size 1 at `axis` of the result (−1 is after the last).
+    fn unsqueeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = unsqueeze,
+        ALL, VIEW, EXACT, "With a new axis of size 1.";
+    /// Repeated along new axes and axes of size 1, by NumPy's rules.
+    fn broadcast_to<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = broadcast_to,
+        ALL, VIEW, EXACT, "Repeated along axes of size 1, by NumPy's rules.";
+    /// Backwards along `axes`.
+    fn flip<T: Element>(x: T; axes: impl Into<Axes>) -> Tensor<'b, T> = flip,
+        ALL, VIEW, EXACT, "Backwards along some axes.";
+    /// Windows of `size` elements along `axis`, each `step` past the last, as many as fit. The axis becomes their
+    /// number, and a new last axis has their elements: PyTorch's `Tensor.unfold`. A view: windows may overlap, and
+    /// nothing is copied. It is a mistake if not even one fits.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.upload(&[1_i32, 2, 4, 8, 16]);
+    /// let windows = batch.unfold(x, 0, 3, 1);
+    /// let sums = batch.sum(windows, -1);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(sums).await?, [7, 14, 28]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn unfold<T: Element>(x: T; axis: isize, size: usize, step: usize) -> Tensor<'b, T> = unfold,
+        ALL, VIEW, EXACT, "Windows along an axis, which may overlap.";
+    /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
+    /// goes on, in a state that has room. All other axes must be equal. The result is another tensor, of which readers
+    /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written,
+    /// within the limits that are told there.
+    fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice,
+        ALL, ANYTHING, EXACT, "A tensor with others in place of its elements from one place of an axis on.";
+    /// A border of `value`: `(before, after)` elements along each axis.
+    fn pad<T: Element>(x: T; border: impl AsRef<[(usize, usize)]>, value: T) -> Tensor<'b, T> = pad,
+        ALL, ANYTHING, EXACT, "A border of one value around a tensor.";
+
+    others {
+        concat, ALL, ANYTHING, EXACT, "Tensors end to end along an axis.";
+    }
+}
+
+/// Tensors end to end.
+impl GpuCommandBatch {
+    /// The tensors end to end along `axis`; all their other axes must be equal. They come as an array, a slice or a
+    /// vector of tensors or ids.
+    #[track_caller]
+    pub fn concat<T: Element>(
+        &self,
+        tensors: impl IntoIterator<Item = impl Operand<T>>,
+        axis: isize,
+    ) -> Tensor<'_, T> {
+        self.composed("concat", || {
+            let tensors = tensors.into_iter().map(|x| self.operand(x).value());
+            let tensors: SmallVec<[Value; 4]> = tensors.collect();
+            let &first = tensors.first().ok_or(MistakeKind::ConcatEmpty)?;
+            let axis = resolve(axis, &self.shape_of(first)?)?;
+            Ok(self.record(Op::Concat { axis }, &tensors))
+        })
+    }
+}
+
+fn reshape<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'_, T> {
+    let (from, to) = (x.known_shape()?, shape.into());
+    check_size(&to)?;
+    if from.elements() != to.elements() {
+        return Err(MistakeKind::Reshape { from, to }.into());
+    }
+    Ok(moved("reshape", x, Move::Reshape(to)))
+}
+
+fn permute<T: Element>(x: Tensor<'_, T>, axes: impl AsRef<[isize]>) -> Made<'_, T> {
+    let (shape, axes) = (x.known_shape()?, axes.as_ref());
+    let complete = axes.len() == shape.rank() && Axes::from(axes).resolve(&shape).is_ok();
+    if !complete {
+        return Err(MistakeKind::Permutation { axes: axes.to_vec(), shape }.into());
+    }
+    let order: Result<_, _> = axes.iter().map(|&axis| resolve(axis, &shape)).collect();
+    Ok(moved("permute", x, Move::Permute(order?)))
+}
+
+fn transpose<T: Element>(x: Tensor<'_, T>) -> Made<'_, T> {
+    let shape = x.known_shape()?;
+    let rank = shape.rank();
+    if rank < 2 {
+        return Err(MistakeKind::Transpose(shape).into());
+    }
+    let mut order: SmallVec<[usize; 4]> = (0..rank).collect();
+    order.swap(rank - 1, rank - 2);
+    Ok(moved("transpose", x, Move::Permute(order)))
+}
+
+fn slice<T: Element>(
+    x: Tensor<'_, T>,
+    ranges: impl AsRef<[(ops::Range<usize>, isize)]>,
+) -> Made<'_, T> {
+    let (shape, ranges) = (x.known_shape()?, ranges.as_ref());
+    if ranges.len() != shape.rank() {
+        return Err(MistakeKind::PerAxis { what: "a slice", given: ranges.len(), shape }.into());
+    }
+    let ranges = ranges.iter().enumerate();
+    let ranges = ranges.map(|(axis, (range, step))| sliced(axis, range, *step, &shape));
+    Ok(moved("slice", x, Move::Slice(ranges.collect::<Result<_, _>>()?)))
+}
+
+fn squeeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
+    let shape = x.known_shape()?;
+    let axis = resolve(axis, &shape)?;
+    if shape[axis] != 1 {
+        return Err(MistakeKind::Squeeze { axis, shape }.into());
+    }
+    let kept = shape.dims().iter().enumerate().filter(|&(a, _)| a != axis);
+    Ok(moved("squeeze", x, Move::Reshape(kept.map(|(_, &dim)| dim).collect())))
+}
+
+fn unsqueeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
+    let shape = x.known_shape()?;
+    let rank = shape.rank() as isize + 1;
+    if !(-rank..rank).contains(&axis) {
+        return Err(MistakeKind::NewAxis { axis, shape }.into());
+    }
+    let mut dims: SmallVec<[usize; 8]> = SmallVec::from_slice(shape.dims());
+    dims.insert(axis.rem_euclid(rank) as usize, 1);
+    check_size(&Shape::new(&dims))?;
+    Ok(moved("unsqueeze", x, Move::Reshape(Shape::new(&dims))))
+}
+
+fn broadcast_to<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'_, T> {
+    let (from, to) = (x.known_shape()?, shape.into());
+    check_size(&to)?;
+    if from.broadcast(&to).as_ref() != Some(&to) {
+        return Err(MistakeKind::BroadcastTo { from, to }.into());
+    }
+    Ok(moved("broadcast_to", x, Move::Broadcast(to)))
+}
+
+fn flip<T: Element>(x: Tensor<'_, T>, axes: impl Into<Axes>) -> Made<'_, T> {
+    let shape = x.known_shape()?;
+    let axes = axes.into().resolve(&shape)?;
+    let ranges = shape.dims().iter().enumerate().map(|(axis, &count)| {
+        if axes.contains(&axis) && count > 0 {
+            Range { start: count as i64 - 1, step: -1, count }
+        } else {
+            Range { start: 0, step: 1, count }
+        }
+    });
+    Ok(moved("flip", x, Move::Slice(ranges.collect())))
+}
+
+fn pad<T: Element>(
+    x: Tensor<'_, T>,
+    border: impl AsRef<[(usize, usize)]>,
+    value: T,
+) -> Made<'_, T> {
+    let (shape, border) = (x.known_shape()?, border.as_ref());
+    if border.len() != shape.rank() {
+        return Err(MistakeKind::PerAxis { what: "a border", given: border.len(), shape }.into());
+    }
+    let before = border.iter().map(|&(before, _)| before).collect();
+    let after = border.iter().map(|&(_, after)| after).collect();
+    Ok(x.apply(Op::Pad { before, after, value: value.scalar() }))
+}
+
+fn replace_slice<'b, T: Element>(
+    state: Tensor<'b, T>,
+    new: Tensor<'b, T>,
+    axis: isize,
+    at: usize,
+) -> Made<'b, T> {
+    let (axis, shape, count) = slice_shapes(state, new, axis, at)?;
+    let part = |from: usize, to: usize| along(state, &shape, axis, from..to);
+    let (before, after) = (part(0, at), part(at + count, shape[axis]));
+    let replaced = state.batch().concat([before, new, after], axis as isize);
+    let patch = Patch::new(&shape, axis, at, count);
+    let slice = SliceUpdate { state: state.value().node, new: new.value().node, patch };
+    state.batch().note_slice_update(replaced.value().node, slice);
+    Ok(replaced)
+}
+
+/// The axis, the shape of the state, and how many are new.
+fn slice_shapes<'b, T: Element>(
+    state: Tensor<'b, T>,
+    new: Tensor<'b, T>,
+    axis: isize,
+    at: usize,
+) -> Result<(usize, Shape, usize), Refusal> {
+    let (shape, new) = (state.known_shape()?, new.known_shape()?);
+    let axis = resolve(axis, &shape)?;
+    let fits =
+        new.rank() == shape.rank() && (0..shape.rank()).all(|a| a == axis || new[a] == shape[a]);
+    if !fits {
+        return Err(MistakeKind::Concat { first: shape, other: new, axis }.into());
+    }
+    let end = at.saturating_add(new[axis]);
+    if end > shape[axis] {
+        return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
+    }
+    Ok((axis, shape, new[axis]))
+}
+
+/// The elements `range` along `axis`, and all along the others.
+pub(super) fn along<'b, T: Element>(
+    x: Tensor<'b, T>,
+    shape: &Shape,
+    axis: usize,
+    range: ops::Range<usize>,
+) -> Tensor<'b, T> {
+    let ranges = shape.dims().iter().enumerate();
+    let ranges = ranges.map(|(a, &dim)| if a == axis { (range.clone(), 1) } else { (0..dim, 1) });
+    x.slice(ranges.collect::<SmallVec<[_; 4]>>())
+}
+
+/// The windows along `axis`, which becomes two axes: windows, and their elements. `name` is what the user called.
+pub(super) fn windows<'b, T: Element>(
+    name: &'static str,
+    x: Tensor<'b, T>,
+    axis: usize,
+    window: Window,
+) -> Tensor<'b, T> {
+    moved(name, x, Move::Window { axis, window })
+}
+
+pub(super) fn moved<'b, T: Element>(
+    name: &'static str,
+    x: Tensor<'b, T>,
+    to: Move,
+) -> Tensor<'b, T> {
+    x.apply(Op::Move { name, to })
+}
+
+fn sliced(
+    axis: usize,
+    range: &ops::Range<usize>,
+    step: isize,
+    shape: &Shape,
+) -> Result<Range, MistakeKind> {
+    if step == 0 {
+        return Err(MistakeKind::SliceStep(axis));
+    }
+    if range.start > range.end || range.end > shape[axis] {
+        let (start, end) = (range.start, range.end);
+        return Err(MistakeKind::SliceRange { start, end, axis, shape: shape.clone() });
+    }
+    let count = range.len().div_ceil(step.unsigned_abs());
+    let first = if step > 0 || range.is_empty() { range.start } else { range.end - 1 };
+    // A step that is never taken may be of any size, and would overflow as a stride.
+    let step = if count > 1 { step as i64 } else { 1 };
+    Ok(Range { start: first as i64, step, count })
+}

@@ -1,0 +1,206 @@
+//! Scaled dot product attention.
+
+use crate::base::dtype::{DType, Element, Float, Scalar};
+use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+use crate::ops::{Op, Scores};
+
+/// What an attention sees, and how its scores are scaled. The default sees everything, with a scale of 1/√E.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Attention {
+    /// What is added to the scores, or which of them count.
+    pub mask: Option<AttentionMask>,
+    /// Which keys a query sees by its position.
+    pub causal: Causal,
+    /// What scores are multiplied by; `None` for 1/√E (1 where E is 0).
+    pub scale: Option<f32>,
+}
+
+/// A mask that broadcasts to `[…, L, S]`, the shape of the scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttentionMask {
+    /// Added to the scores after scaling; −∞ hides a key.
+    Add(BufferId<f32>),
+    /// Keys count where it holds.
+    Keep(BufferId<bool>),
+}
+
+/// Which keys a query sees by its position. L queries, S keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Causal {
+    /// All of them.
+    #[default]
+    None,
+    /// Query i sees keys 0 to i: PyTorch's and ONNX's `is_causal`.
+    TopLeft,
+    /// Query i sees keys 0 to i + S − L, so that the last query sees all: what decoding with earlier keys needs.
+    BottomRight,
+}
+
+operations! {
+    /// Attention.
+    "attention";
+
+    /// softmax(q·kᵀ·scale + mask)·v for queries `[…, L, E]`, keys `[…, S, E]` and values `[…, S, Ev]`: `[…, L, Ev]`.
+    /// Leading dimensions broadcast; the last of them, the heads of `q`, may also be a multiple of those of `k` and `v`
+    /// (grouped heads): each of theirs then serves as many neighbours in `q`. In `f16`, sums are `f32`; where a GPU has
+    /// matrix units, weights are rounded to `f16`.
+    ///
+    /// One kernel (two where few queries share many keys): scores are never written. A mask that is
+    /// computed, of coordinates say, is computed there. A query that sees no key gives 0, as in PyTorch since 2.5. NaN
+    /// in a query, or in a key or a value that it sees, gives NaN; whether NaN or an infinity in those that it does
+    /// not see shows is left open.
+    ///
+    /// ```
+    /// # use onetrip::{Attention, Causal, Device, GpuCommandBatch};
+    /// # let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let q = batch.full([2, 8, 5, 64], 1.0_f32); // 8 heads of queries
+    /// let k = batch.full([2, 2, 9, 64], 1.0_f32); // 2 of keys and values
+    /// let how = Attention { causal: Causal::BottomRight, ..Attention::default() };
+    /// let y = batch.scaled_dot_product_attention(q, k, k, how);
+    /// assert_eq!(batch.shape(y).unwrap().dims(), [2, 8, 5, 64]);
+    /// ```
+    fn scaled_dot_product_attention<T: Float>(q: T, k: T, v: T; how: Attention) -> Tensor<'b, T> = scaled_dot_product_attention,
+        FLOAT, "elementwise after, masks before", NORMED, "softmax(q·kᵀ·scale + mask)·v with masks, causal order and grouped heads; scores are never written.";
+}
+
+fn scaled_dot_product_attention<'b, T: Float>(
+    q: Tensor<'b, T>,
+    k: Tensor<'b, T>,
+    v: Tensor<'b, T>,
+    how: Attention,
+) -> Made<'b, T> {
+    let b = q.batch();
+    let shapes = [q.known_shape()?, k.known_shape()?, v.known_shape()?];
+    let mask = match how.mask {
+        None => None,
+        Some(AttentionMask::Add(mask)) => Some(b.operand(mask).known_shape()?),
+        Some(AttentionMask::Keep(mask)) => Some(b.operand(mask).known_shape()?),
+    };
+    let Heads { scores, grouped } = heads(&shapes, mask.as_ref(), &how)?;
+    let mask: Option<Tensor<'b, f32>> = how.mask.map(|mask| match mask {
+        AttentionMask::Add(mask) => b.operand(mask),
+        AttentionMask::Keep(keep) => b.select(keep, 0.0, f32::NEG_INFINITY),
+    });
+    let (q, k, v, mask) = match &grouped {
+        None => (q, k, v, mask),
+        Some(groups) => (
+            q.reshape(&groups.queries),
+            k.reshape(&groups.keys),
+            v.reshape(&groups.values),
+            mask.map(|mask| match &groups.mask {
+                Some(shape) => mask.reshape(shape),
+                None => mask,
+            }),
+        ),
+    };
+    let mut operands = vec![q.value(), k.value(), v.value()];
+    operands.extend(mask.map(Tensor::value));
+    let y: Tensor<'b, T> = b.record(Op::Attention(scores), &operands);
+    Ok(match grouped {
+        None => y,
+        Some(groups) => y.reshape(groups.result),
+    })
+}
+
+/// What the shapes of queries, keys and values, and of a mask, ask for.
+fn heads(shapes: &[Shape; 3], mask: Option<&Shape>, how: &Attention) -> Result<Heads, MistakeKind> {
+    let [q, k, v] = shapes;
+    let wrong = || MistakeKind::Attention(shapes.iter().chain(mask).cloned().collect());
+    if q.rank() < 2 || k.rank() < 2 || v.rank() < 2 {
+        return Err(wrong());
+    }
+    let side = |shape: &Shape, back: usize| shape[shape.rank() - back];
+    let (queries, keys) = (side(q, 2) as i64, side(k, 2) as i64);
+    // Queries of no elements have scores of 0.
+    let scale = how.scale.unwrap_or_else(|| 1.0 / (side(q, 1).max(1) as f32).sqrt());
+    // The one query that comes last sees everything.
+    let causal = match how.causal {
+        Causal::None => None,
+        Causal::TopLeft => Some(0),
+        Causal::BottomRight => (queries > 1).then_some(keys - queries),
+    };
+    let scores = Scores { scale: Scalar::new(DType::F32, f64::from(scale)), causal };
+    let heads = |shape: &Shape| if shape.rank() > 2 { side(shape, 3) } else { 1 };
+    let served = heads(k).max(heads(v));
+    let grouped = if heads(q) != served && heads(q) > 1 && served > 1 {
+        if !heads(q).is_multiple_of(served) {
+            return Err(wrong());
+        }
+        let groups = heads(q) / served;
+        let free = causal.is_none() && mask.is_none_or(serves_all);
+        Some(Groups::new(shapes, mask, [served, groups], free).ok_or_else(wrong)?)
+    } else {
+        None
+    };
+    Ok(Heads { scores, grouped })
+}
+
+/// How an attention is recorded.
+struct Heads {
+    scores: Scores,
+    /// Where heads are grouped, the shapes with an axis of groups.
+    grouped: Option<Groups>,
+}
+
+struct Groups {
+    queries: Shape,
+    keys: Shape,
+    values: Shape,
+    mask: Option<Shape>,
+    result: Shape,
+}
+
+impl Groups {
+    /// The shapes where `served` heads of keys serve `groups` heads of queries each. Where nothing depends on the
+    /// position of a query (`free`), the queries of a group are queries of one head, else groups are a batch.
+    fn new(
+        [q, k, v]: &[Shape; 3],
+        mask: Option<&Shape>,
+        [served, groups]: [usize; 2],
+        free: bool,
+    ) -> Option<Self> {
+        let rank = q.rank();
+        let (queries, out) = (q[rank - 2], v[v.rank() - 1]);
+        let result = q.dims()[..rank - 1].iter().copied().chain([out]).collect();
+        let batch = &q.dims()[..rank - 3];
+        if free {
+            let rows = [served, groups * queries, q[rank - 1]];
+            let queries = batch.iter().copied().chain(rows).collect();
+            let mask = mask.cloned();
+            return Some(Self { queries, keys: k.clone(), values: v.clone(), mask, result });
+        }
+        let split = batch.iter().copied().chain([served, groups, queries, q[rank - 1]]).collect();
+        let alone = |shape: &Shape| inserted(shape, 1);
+        let mask = match mask {
+            Some(mask) if mask.rank() > 2 => {
+                let heads = mask[mask.rank() - 3];
+                if heads == 1 {
+                    Some(inserted(mask, 1))
+                } else if heads == served * groups {
+                    let dims = mask.dims();
+                    let at = dims.len() - 3;
+                    let split = dims[..at].iter().copied().chain([served, groups]);
+                    Some(split.chain(dims[at + 1..].iter().copied()).collect())
+                } else {
+                    return None;
+                }
+            }
+            _ => None,
+        };
+        Some(Self { queries: split, keys: alone(k), values: alone(v), mask, result })
+    }
+}
+
+/// The shape with a new axis before the last two.
+fn inserted(shape: &Shape, size: usize) -> Shape {
+    let (batch, sides) = shape.dims().split_at(shape.rank() - 2);
+    batch.iter().chain([&size]).chain(sides).copied().collect()
+}
+
+/// Whether a mask is the same for all heads and queries.
+fn serves_all(mask: &Shape) -> bool {
+    let sizes = mask.dims().iter().rev().skip(1).take(2);
+    sizes.copied().all(|size| size == 1)
+}

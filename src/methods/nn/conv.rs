@@ -1,0 +1,221 @@
+//! Convolutions: products of filters with windows, which are views.
+
+use smallvec::SmallVec;
+
+use super::window::{Slide, slid};
+use crate::base::dtype::{Element, Numeric, Scalar};
+use crate::base::shape::{Move, Shape, Window};
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+use crate::methods::linear::product;
+use crate::methods::movement::moved;
+use crate::ops::Precision;
+use crate::record::Call;
+
+/// How [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d) slide their filters along `D` axes.
+/// By default one by one, without padding, over all channels.
+///
+/// ```
+/// # use onetrip::{Conv2d, Device, GpuCommandBatch};
+/// # let batch = GpuCommandBatch::new(&Device::cpu());
+/// let x = batch.full([8, 3, 224, 224], 1.0_f32);
+/// let w = batch.full([64, 3, 7, 7], 0.1);
+/// let y = batch.conv2d(x, w, None, Conv2d { stride: [2, 2], padding: [(3, 3); 2], ..Conv2d::default() });
+/// assert_eq!(batch.shape(y).unwrap().dims(), [8, 64, 112, 112]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Conv<const D: usize> {
+    /// From one window to the next along each axis.
+    pub stride: [usize; D],
+    /// Zeros before and after each axis.
+    pub padding: [(usize, usize); D],
+    /// From one element of a window to the next.
+    pub dilation: [usize; D],
+    /// Groups that channels and filters are cut into; each filter sees the channels of its own.
+    pub groups: usize,
+    /// How exactly `f32` is multiplied.
+    pub precision: Precision,
+}
+
+/// Along one axis.
+pub type Conv1d = Conv<1>;
+/// Along two axes: height and width.
+pub type Conv2d = Conv<2>;
+
+impl<const D: usize> Default for Conv<D> {
+    fn default() -> Self {
+        Self {
+            stride: [1; D],
+            padding: [(0, 0); D],
+            dilation: [1; D],
+            groups: 1,
+            precision: Precision::Exact,
+        }
+    }
+}
+
+/// The sizes of a convolution.
+struct Sizes<const D: usize> {
+    batch: usize,
+    groups: usize,
+    /// Channels and filters of a group.
+    channels: usize,
+    filters: usize,
+    slides: [Slide; D],
+}
+
+impl<const D: usize> Sizes<D> {
+    fn counts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slides.iter().map(|slide| slide.count)
+    }
+
+    fn window(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slides.iter().map(|slide| slide.window.size)
+    }
+
+    /// Elements that a filter multiplies.
+    fn taps(&self) -> usize {
+        self.channels * self.window().product::<usize>()
+    }
+
+    /// `[batch, filters, …]`
+    fn output(&self) -> Shape {
+        [self.batch, self.groups * self.filters].into_iter().chain(self.counts()).collect()
+    }
+
+    /// Whether each filter sees so few channels that its elements are added up one by one.
+    fn is_depthwise(&self) -> bool {
+        self.channels == 1 && self.filters <= 4
+    }
+}
+
+operations! {
+    /// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a flip of
+    /// the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they lie, borders
+    /// included. On the host a padded tensor may be written once before. What follows (bias, activation, a sum with another
+    /// tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one channel each add their few
+    /// elements up directly.
+    "convolution";
+
+    /// The sums of `x` times filters at every place: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
+    /// groups, size]` and, if there is one, a `bias` of `[filters]`.
+    fn conv1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv1d) -> Tensor<'b, T> = convolution,
+        NUMERIC, CONVOLVED, SUMMED, "Filters that slide along one axis, with stride, padding, dilation and groups.";
+    /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters,
+    /// channels / groups, height, width]`.
+    fn conv2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv2d) -> Tensor<'b, T> = convolution,
+        NUMERIC, CONVOLVED, SUMMED, "Filters that slide along two axes, with stride, padding, dilation and groups.";
+}
+
+fn convolution<'b, T: Numeric, const D: usize>(
+    x: Tensor<'b, T>,
+    w: Tensor<'b, T>,
+    bias: impl Into<Option<BufferId<T>>>,
+    conv: Conv<D>,
+) -> Made<'b, T> {
+    let bias = bias.into().map(|bias| x.batch().operand(bias));
+    convolved(x, w, bias, &conv)
+}
+
+pub(super) fn convolved<'b, T: Numeric, const D: usize>(
+    x: Tensor<'b, T>,
+    w: Tensor<'b, T>,
+    bias: Option<Tensor<'b, T>>,
+    conv: &Conv<D>,
+) -> Made<'b, T> {
+    let sizes = sizes(&x.known_shape()?, &w.known_shape()?, conv)?;
+    let filters = sizes.groups * sizes.filters;
+    if let Some(bias) = bias {
+        check_bias(&bias.known_shape()?, filters)?;
+    }
+    let zero = Scalar::new(T::DTYPE, 0.0);
+    let windows = slid(Call::outer_name(), x, 2, &sizes.slides, zero)?;
+    let y = if sizes.is_depthwise() {
+        taps_added(windows, w, &sizes)
+    } else {
+        taps_multiplied(windows, w, &sizes, conv.precision)
+    };
+    let y = y.reshape(sizes.output());
+    Ok(match bias {
+        Some(bias) => {
+            let ones = std::iter::repeat_n(1, D);
+            y + bias.reshape(Shape::from_iter([filters].into_iter().chain(ones)))
+        }
+        None => y,
+    })
+}
+
+/// A product for each group: filters times windows, of `[batch, channels, windows, elements, …]`.
+fn taps_multiplied<'b, T: Numeric, const D: usize>(
+    windows: Tensor<'b, T>,
+    w: Tensor<'b, T>,
+    sizes: &Sizes<D>,
+    precision: Precision,
+) -> Tensor<'b, T> {
+    let &Sizes { batch, groups, channels, filters, .. } = sizes;
+    let along = sizes.counts().zip(sizes.window()).flat_map(|(count, size)| [count, size]);
+    let grouped =
+        windows.reshape(Shape::from_iter([batch, groups, channels].into_iter().chain(along)));
+    let elements = (0..D).map(|axis| 4 + 2 * axis);
+    let places = (0..D).map(|axis| 3 + 2 * axis);
+    let order: SmallVec<[usize; 4]> = (0..3).chain(elements).chain(places).collect();
+    let grouped = moved("conv", grouped, Move::Permute(order));
+    let places = sizes.counts().product();
+    let columns = grouped.reshape([batch, groups, sizes.taps(), places]);
+    let rows = w.reshape([groups, filters, sizes.taps()]);
+    product(rows, columns, precision)
+}
+
+/// Filters of one channel: each element of a window times its own of the filter, added up.
+fn taps_added<'b, T: Numeric, const D: usize>(
+    windows: Tensor<'b, T>,
+    w: Tensor<'b, T>,
+    sizes: &Sizes<D>,
+) -> Tensor<'b, T> {
+    let &Sizes { batch, groups, filters, .. } = sizes;
+    let along = sizes.counts().zip(sizes.window()).flat_map(|(count, size)| [count, size]);
+    let windows = windows.reshape(Shape::from_iter([batch, groups, 1].into_iter().chain(along)));
+    let elements = sizes.window().flat_map(|size| [1, size]);
+    let w = w.reshape(Shape::from_iter([groups, filters].into_iter().chain(elements)));
+    let axes: Vec<isize> = (0..D as isize).map(|axis| 4 + 2 * axis).collect();
+    (windows * w).sum(&axes[..])
+}
+
+/// What `conv` makes of `x` and `w`, or what is wrong with them.
+fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D>, MistakeKind> {
+    let layouts = if D == 1 {
+        ["[batch, channels, length]", "[filters, channels / groups, size]"]
+    } else {
+        ["[batch, channels, height, width]", "[filters, channels / groups, height, width]"]
+    };
+    for ((what, shape), wanted) in [("x", x), ("w", w)].into_iter().zip(layouts) {
+        if shape.rank() != D + 2 {
+            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
+        }
+    }
+    let groups = conv.groups;
+    if groups == 0 {
+        let given = "0".to_string();
+        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
+    }
+    let fits = x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups);
+    if !fits {
+        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
+    }
+    let mut slides = [Slide::default(); D];
+    for (at, slide) in slides.iter_mut().enumerate() {
+        let (size, step, dilation) = (w[2 + at], conv.stride[at], conv.dilation[at]);
+        *slide = Slide::new(Window { size, step, dilation }, x[2 + at], conv.padding[at], false)
+            .map_err(|wrong| wrong.mistake(2 + at, x))?;
+    }
+    let (channels, filters) = (w[1], w[0] / groups);
+    Ok(Sizes { batch: x[0], groups, channels, filters, slides })
+}
+
+pub(super) fn check_bias(bias: &Shape, filters: usize) -> Result<(), MistakeKind> {
+    let (given, wanted) = (bias.clone(), Shape::from(filters));
+    if given == wanted {
+        return Ok(());
+    }
+    Err(MistakeKind::LayerShape { what: "bias", given, wanted })
+}

@@ -1,0 +1,329 @@
+//! Transposed convolutions: convolutions by parts of the filters for each phase of the stride, or of what is spread out
+//! with zeros.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::conv::{Conv, check_bias, convolved};
+use crate::base::dtype::{Element, Numeric, Scalar};
+use crate::base::shape::{Shape, Window};
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+use crate::ops::{Op, Precision, check_size};
+
+/// Filters that see fewer channels than this are added up element by element, or nearly so.
+const FEW_CHANNELS: usize = 4;
+
+/// How [`conv_transpose2d`](GpuCommandBatch::conv_transpose2d) and its like lay out their filters along `D` axes: the
+/// numbers of the convolution that it turns around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvTranspose<const D: usize> {
+    /// From where one element's filter is laid out to the next's.
+    pub stride: [usize; D],
+    /// Elements left out before and after each axis of the result.
+    pub padding: [(usize, usize); D],
+    /// Elements more at the end of each axis, which must be fewer than the stride or the dilation.
+    pub output_padding: [usize; D],
+    /// From one element of a filter to the next.
+    pub dilation: [usize; D],
+    /// Groups that channels and filters are cut into.
+    pub groups: usize,
+    /// How exactly `f32` is multiplied.
+    pub precision: Precision,
+}
+
+/// Along one axis.
+pub type ConvTranspose1d = ConvTranspose<1>;
+/// Along two axes: height and width.
+pub type ConvTranspose2d = ConvTranspose<2>;
+
+impl<const D: usize> Default for ConvTranspose<D> {
+    fn default() -> Self {
+        Self {
+            stride: [1; D],
+            padding: [(0, 0); D],
+            output_padding: [0; D],
+            dilation: [1; D],
+            groups: 1,
+            precision: Precision::Exact,
+        }
+    }
+}
+
+/// What happens along one axis: elements `step` apart, of which `start..end` are taken, between zeros.
+struct Axis {
+    step: usize,
+    start: usize,
+    end: usize,
+    border: (usize, usize),
+}
+
+operations! {
+    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and what overlaps is added
+    /// up. With a stride of s, only each s-th element of a filter meets an element: one product computes the s results
+    /// that lie between two elements from as many parts of the filter, which are then put in their places (Shi et al., 2016).
+    /// Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros between its elements.
+    ///
+    /// Filters whose size is no multiple of the stride are filled up with zeros, and those zeros between elements are
+    /// multiplied by filters. Products of zeros with ±∞ or NaN are NaN: such an element makes NaN of up to s − 1 results
+    /// past the reach of its filter, and a filter with such an element of results that no element reaches by it. In PyTorch
+    /// those stay as they are.
+    "convolution";
+
+    /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias`
+    /// of `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a
+    /// filter reaches over (size − 1)·dilation + 1.
+    fn conv_transpose1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose1d) -> Tensor<'b, T> = conv_transpose,
+        NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along one axis and added up: a convolution turned around.";
+    /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of
+    /// `[channels, filters / groups, height, width]`.
+    fn conv_transpose2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose2d) -> Tensor<'b, T> = conv_transpose,
+        NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along two axes and added up: a convolution turned around.";
+}
+
+fn conv_transpose<'b, T: Numeric, const D: usize>(
+    x: Tensor<'b, T>,
+    w: Tensor<'b, T>,
+    bias: impl Into<Option<BufferId<T>>>,
+    conv: ConvTranspose<D>,
+) -> Made<'b, T> {
+    let bias = bias.into().map(|bias| x.batch().operand(bias));
+    let (shape, filters) = (x.known_shape()?, w.known_shape()?);
+    check_layout(&shape, &filters, &conv)?;
+    let axes: Vec<Axis> =
+        (0..D).map(|at| axis(&shape, &filters, &conv, at)).collect::<Result<_, _>>()?;
+    if let Some(phases) = phases(&shape, &filters, &conv) {
+        return by_phases(x, (w, &filters), bias, &conv, &phases);
+    }
+    let spread = spread_out(x, &shape, &axes)?;
+    let w = turned(w, &filters, conv.groups);
+    let plain = Conv {
+        stride: [1; D],
+        padding: std::array::from_fn(|at| axes[at].border),
+        dilation: conv.dilation,
+        groups: conv.groups,
+        precision: conv.precision,
+    };
+    convolved(spread, w, bias, &plain)
+}
+
+/// A convolution that gives all phases of a place as so many filters, each of which is then at its own place.
+fn by_phases<'b, T: Numeric, const D: usize>(
+    x: Tensor<'b, T>,
+    (w, filters): (Tensor<'b, T>, &Shape),
+    bias: Option<Tensor<'b, T>>,
+    conv: &ConvTranspose<D>,
+    phases: &[Phases; D],
+) -> Made<'b, T> {
+    let shape = x.known_shape()?;
+    let count = filters[1] * conv.groups;
+    if let Some(bias) = bias {
+        check_bias(&bias.known_shape()?, count)?;
+    }
+    let head = [shape[0], count];
+    let joined = || phases.iter().map(|axis| axis.places * axis.step);
+    check_size(&filters.dims()[..2].iter().copied().chain(filled(phases)).collect())?;
+    check_size(&head.into_iter().chain(joined()).collect())?;
+    let whole = shape.dims()[..2].iter().map(|&len| (0..len, 1));
+    let seen = phases.iter().map(|axis| (axis.seen.clone(), 1));
+    let x = x.slice(whole.chain(seen).collect::<SmallVec<[_; 4]>>());
+    let w = phases_of(w, filters, conv.groups, phases);
+    let plain = Conv {
+        stride: [1; D],
+        padding: std::array::from_fn(|at| phases[at].border),
+        dilation: [1; D],
+        groups: conv.groups,
+        precision: conv.precision,
+    };
+    let y = convolved(x, w, None, &plain)?;
+    let steps = phases.iter().map(|axis| axis.step);
+    let places = phases.iter().map(|axis| axis.places);
+    let mut y = y.reshape(head.into_iter().chain(steps).chain(places).collect::<Shape>());
+    if let Some(bias) = bias {
+        let ones = std::iter::repeat_n(1, 2 * D);
+        y = y + bias.reshape([count].into_iter().chain(ones).collect::<Shape>());
+    }
+    let pairs = (0..D as isize).flat_map(|axis| [2 + D as isize + axis, 2 + axis]);
+    let y = y.permute([0, 1].into_iter().chain(pairs).collect::<SmallVec<[_; 8]>>());
+    let y = y.reshape(head.into_iter().chain(joined()).collect::<Shape>());
+    let whole = head.into_iter().map(|len| (0..len, 1));
+    let taken = phases.iter().map(|axis| (axis.taken.clone(), 1));
+    Ok(y.slice(whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
+}
+
+/// For each filter and phase the elements of the filter that lie a stride apart, backwards, with zeros after the
+/// last.
+fn phases_of<'b, T: Numeric, const D: usize>(
+    w: Tensor<'b, T>,
+    shape: &Shape,
+    groups: usize,
+    phases: &[Phases; D],
+) -> Tensor<'b, T> {
+    let (seen, each) = (shape[0] / groups, shape[1]);
+    let longer = filled(phases).zip(&shape.dims()[2..]);
+    let after = longer.map(|(filled, &size)| (0, filled - size));
+    let border: SmallVec<[_; 4]> = [(0, 0); 2].into_iter().chain(after).collect();
+    let w = w.pad(border, T::default());
+    let pairs = phases.iter().flat_map(|axis| [axis.taps, axis.step]);
+    let w = w.reshape([groups, seen, each].into_iter().chain(pairs).collect::<Shape>());
+    let taps = (0..D as isize).map(|axis| 3 + 2 * axis);
+    let w = w.flip(&taps.clone().collect::<SmallVec<[_; 2]>>()[..]);
+    let steps = (0..D as isize).map(|axis| 4 + 2 * axis);
+    let order = [0, 2].into_iter().chain(steps).chain([1]).chain(taps);
+    let w = w.permute(order.collect::<SmallVec<[_; 8]>>());
+    let all = phases.iter().map(|axis| axis.step).product::<usize>() * groups * each;
+    let taps = phases.iter().map(|axis| axis.taps);
+    w.reshape([all, seen].into_iter().chain(taps).collect::<Shape>())
+}
+
+/// `x` with zeros between its elements, and of that what `axes` take.
+fn spread_out<'b, T: Numeric>(x: Tensor<'b, T>, shape: &Shape, axes: &[Axis]) -> Made<'b, T> {
+    let lead = &shape.dims()[..2];
+    let each = || axes.iter().zip(&shape.dims()[2..]);
+    let spread =
+        lead.iter().copied().chain(each().map(|(axis, &len)| len.saturating_mul(axis.step)));
+    let spread: Shape = spread.collect();
+    check_size(&spread)?;
+    let mut y = x;
+    if axes.iter().any(|axis| axis.step > 1) {
+        let pairs = each().flat_map(|(_, &len)| [len, 1]);
+        y = y.reshape(lead.iter().copied().chain(pairs).collect::<Shape>());
+        let none = [0, 0].into_iter();
+        let before = std::iter::repeat_n(0, 2 + 2 * axes.len()).collect();
+        let after = none.chain(axes.iter().flat_map(|axis| [0, axis.step - 1])).collect();
+        y = y.apply(Op::Pad { before, after, value: Scalar::new(T::DTYPE, 0.0) });
+        y = y.reshape(spread);
+    }
+    let whole = lead.iter().map(|&len| (0..len, 1));
+    let taken = axes.iter().map(|axis| (axis.start..axis.end, 1));
+    Ok(y.slice(whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
+}
+
+/// Filters as a convolution takes them: those of a group by the channels that they see, backwards.
+fn turned<'b, T: Numeric>(w: Tensor<'b, T>, shape: &Shape, groups: usize) -> Tensor<'b, T> {
+    let (seen, each) = (shape[0] / groups, shape[1]);
+    let sizes = &shape.dims()[2..];
+    let with = |head: &[usize]| head.iter().chain(sizes).copied().collect::<Shape>();
+    let grouped = w.reshape(with(&[groups, seen, each]));
+    let rest = 3..3 + sizes.len() as isize;
+    let order: SmallVec<[isize; 8]> = [0, 2, 1].into_iter().chain(rest.clone()).collect();
+    let axes: Vec<isize> = rest.collect();
+    grouped.permute(order).flip(&axes[..]).reshape(with(&[groups * each, seen]))
+}
+
+/// What happens along one axis where results are computed by the phases of the stride.
+struct Phases {
+    step: usize,
+    /// Elements of a filter that a phase takes.
+    taps: usize,
+    /// Places of `step` results each.
+    places: usize,
+    /// The elements that are seen, and the zeros around them.
+    seen: Range<usize>,
+    border: (usize, usize),
+    /// The results among those of all places.
+    taken: Range<usize>,
+}
+
+/// Elements of a filter along each axis with the zeros that fill it up.
+fn filled(phases: &[Phases]) -> impl Iterator<Item = usize> {
+    phases.iter().map(|axis| axis.taps * axis.step)
+}
+
+/// The phases of each axis; `None` where zeros between the elements cost less, or dilation mixes phases.
+fn phases<const D: usize>(x: &Shape, w: &Shape, conv: &ConvTranspose<D>) -> Option<[Phases; D]> {
+    let strided = conv.stride.iter().any(|&step| step > 1);
+    let channels = w[0] / conv.groups;
+    if !strided || channels < FEW_CHANNELS || conv.dilation.iter().any(|&dilation| dilation > 1) {
+        return None;
+    }
+    let axes: Vec<Phases> = (0..D).map(|at| phases_along(x, w, conv, at)).collect::<Option<_>>()?;
+    axes.try_into().ok()
+}
+
+fn phases_along<const D: usize>(
+    x: &Shape,
+    w: &Shape,
+    conv: &ConvTranspose<D>,
+    at: usize,
+) -> Option<Phases> {
+    let (len, size, step) = (x[2 + at], w[2 + at], conv.stride[at]);
+    let (before, after) = conv.padding[at];
+    let all =
+        (len - 1).checked_mul(step)?.checked_add(size)?.checked_add(conv.output_padding[at])?;
+    let taps = size.div_ceil(step);
+    // Result i of all is of place i / step.
+    let end = all.checked_sub(after)?;
+    let (first, last) = (before / step, end.checked_sub(1)? / step);
+    // A place is made of the element of its number and those before it.
+    let seen = (first + 1).saturating_sub(taps)..(last + 1).min(len);
+    let border = (taps.saturating_sub(first + 1), (last + 1).saturating_sub(len));
+    let taken = before - first * step..end - first * step;
+    let places = (last + 1).checked_sub(first)?;
+    taps.max(places).checked_mul(step)?;
+    (!seen.is_empty()).then_some(Phases { step, taps, places, seen, border, taken })
+}
+
+fn check_layout<const D: usize>(
+    x: &Shape,
+    w: &Shape,
+    conv: &ConvTranspose<D>,
+) -> Result<(), MistakeKind> {
+    let layouts = if D == 1 {
+        ["[batch, channels, length]", "[channels, filters / groups, size]"]
+    } else {
+        ["[batch, channels, height, width]", "[channels, filters / groups, height, width]"]
+    };
+    for ((what, shape), wanted) in [("x", x), ("w", w)].into_iter().zip(layouts) {
+        if shape.rank() != D + 2 {
+            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
+        }
+    }
+    let groups = conv.groups;
+    if groups == 0 {
+        let given = "0".to_string();
+        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
+    }
+    if x[1] != w[0] || !w[0].is_multiple_of(groups) {
+        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
+    }
+    Ok(())
+}
+
+/// What happens along axis `at` of the image.
+fn axis<const D: usize>(
+    x: &Shape,
+    w: &Shape,
+    conv: &ConvTranspose<D>,
+    at: usize,
+) -> Result<Axis, MistakeKind> {
+    let (len, size) = (x[2 + at], w[2 + at]);
+    let (step, dilation, more) = (conv.stride[at], conv.dilation[at], conv.output_padding[at]);
+    let numbers = [(size, "size"), (step, "stride"), (dilation, "dilation")];
+    if let Some((_, what)) = numbers.into_iter().find(|&(number, _)| number == 0) {
+        let given = "0".to_string();
+        return Err(MistakeKind::Parameter { what, must: "at least 1", given });
+    }
+    if more >= step.max(dilation) {
+        let given = more.to_string();
+        let must = "less than the stride or the dilation";
+        return Err(MistakeKind::Parameter { what: "output_padding", must, given });
+    }
+    let reach = Window { size, step: 1, dilation }.reach();
+    let (before, after) = conv.padding[at];
+    let [length, reach_, step_, before_, after_, more_] =
+        [len, reach, step, before, after, more].map(|number| number as i128);
+    let result = (length - 1) * step_ + reach_ - before_ - after_ + more_;
+    if len == 0 || result < 1 {
+        return Err(MistakeKind::Window { reach, axis: 2 + at, shape: x.clone() });
+    }
+    // What stands before the first element, and after the zeros that follow the last.
+    let (left, right) = (reach_ - 1 - before_, reach_ - step_ - after_ + more_);
+    let zeros = |side: i128| usize::try_from(side).unwrap_or(0);
+    let end = len.saturating_mul(step).saturating_sub(zeros(-right));
+    // What is left out before may reach past all elements, into the zeros after them.
+    let past = zeros(-left).saturating_sub(end);
+    let border = (zeros(left), zeros(right).saturating_sub(past));
+    Ok(Axis { step, start: zeros(-left).min(end), end, border })
+}

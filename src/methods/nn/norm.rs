@@ -1,0 +1,132 @@
+//! Normalisations of channels and groups of them.
+
+use smallvec::smallvec;
+
+use crate::base::dtype::{Element, Float, Scalar};
+use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+use crate::methods::rows::{check_epsilon, normalized};
+use crate::ops::{Elementwise, Normalization, Op};
+use crate::record::Refusal;
+
+operations! {
+    /// Normalisations of `[batch, channels, …]`, with a `weight` and a `bias` of `[channels]` where they are given, as in
+    /// PyTorch. It is a mistake if ε is negative or not finite.
+    "normalization";
+
+    /// (x − mean) / √(variance + ε) · weight + bias with given means and variances of `[channels]`: batch normalisation
+    /// once a network is trained. Elementwise, so that a convolution or product before it ends with it, in the same
+    /// kernel; its weights stay as they are, since to fold into them what may be other data in each run is a pass over
+    /// them.
+    fn batch_norm<T: Float>(x: T, mean: T, variance: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = batch_norm,
+        FLOAT, ANYTHING, NORMED, "Channels by given means and variances.";
+    /// (x − mean) / √(variance + ε) · weight + bias, with mean and variance (over n) of each group of channels of each
+    /// element of the batch (Wu and He, 2018). One kernel, and one more for weight and bias where groups have several
+    /// channels.
+    fn group_norm<T: Float>(x: T; groups: usize, weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = group_norm,
+        FLOAT, BEFORE, NORMED, "Groups of channels by their own means and variances.";
+    /// As [`group_norm`](Self::group_norm) with each channel a group of its own (Ulyanov et al., 2016): one kernel.
+    fn instance_norm<T: Float>(x: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = instance_norm,
+        FLOAT, AROUND, NORMED, "Each channel by its own mean and variance.";
+}
+
+fn batch_norm<'b, T: Float>(
+    x: Tensor<'b, T>,
+    mean: Tensor<'b, T>,
+    variance: Tensor<'b, T>,
+    weight: impl Into<Option<BufferId<T>>>,
+    bias: impl Into<Option<BufferId<T>>>,
+    epsilon: f32,
+) -> Made<'b, T> {
+    let [weight, bias] = [weight.into(), bias.into()].map(|id| Some(x.batch().operand(id?)));
+    let epsilon = check_epsilon(epsilon)?.value();
+    let shape = x.known_shape()?;
+    let columns = channel_columns(&shape)?;
+    check_channels("mean", Some(mean), &shape)?;
+    check_channels("variance", Some(variance), &shape)?;
+    check_channels("weight", weight, &shape)?;
+    check_channels("bias", bias, &shape)?;
+    let addend = Scalar::new(T::DTYPE, epsilon);
+    let shifted: Tensor<'b, T> =
+        variance.apply(Op::Elementwise(Elementwise::AddScalar, smallvec![addend]));
+    let scale = shifted.rsqrt();
+    let scale = weight.map_or(scale, |weight| scale * weight);
+    let (mean, scale) = (mean.reshape(columns.clone()), scale.reshape(columns.clone()));
+    Ok(affine((x - mean) * scale, [None, bias], &columns))
+}
+
+fn group_norm<T: Float>(
+    x: Tensor<'_, T>,
+    groups: usize,
+    weight: impl Into<Option<BufferId<T>>>,
+    bias: impl Into<Option<BufferId<T>>>,
+    epsilon: f32,
+) -> Made<'_, T> {
+    group_normed(x, Some(groups), [weight.into(), bias.into()], epsilon)
+}
+
+fn instance_norm<T: Float>(
+    x: Tensor<'_, T>,
+    weight: impl Into<Option<BufferId<T>>>,
+    bias: impl Into<Option<BufferId<T>>>,
+    epsilon: f32,
+) -> Made<'_, T> {
+    group_normed(x, None, [weight.into(), bias.into()], epsilon)
+}
+
+fn group_normed<T: Float>(
+    x: Tensor<'_, T>,
+    groups: Option<usize>,
+    weights: [Option<BufferId<T>>; 2],
+    epsilon: f32,
+) -> Made<'_, T> {
+    let weights = weights.map(|id| Some(x.batch().operand(id?)));
+    let epsilon = check_epsilon(epsilon)?;
+    let shape = x.known_shape()?;
+    let columns = channel_columns(&shape)?;
+    let groups = groups.unwrap_or(shape[1]);
+    let fits = if groups == 0 { shape[1] == 0 } else { shape[1].is_multiple_of(groups) };
+    if !fits {
+        return Err(MistakeKind::Groups { groups, shape }.into());
+    }
+    check_channels("weight", weights[0], &shape)?;
+    check_channels("bias", weights[1], &shape)?;
+    let each = shape.dims()[2..].iter().product::<usize>() * shape[1] / groups.max(1);
+    let rows = x.reshape([shape[0], groups, each]);
+    let normed = normalized(Normalization::LayerNorm(epsilon), rows, 2)?.reshape(shape);
+    Ok(affine(normed, weights, &columns))
+}
+
+/// x · weight + bias, as far as they are given.
+fn affine<'b, T: Float>(
+    x: Tensor<'b, T>,
+    [weight, bias]: [Option<Tensor<'b, T>>; 2],
+    columns: &Shape,
+) -> Tensor<'b, T> {
+    let y = weight.map_or(x, |weight| x * weight.reshape(columns.clone()));
+    bias.map_or(y, |bias| y + bias.reshape(columns.clone()))
+}
+
+fn check_channels<T: Float>(
+    what: &'static str,
+    x: Option<Tensor<'_, T>>,
+    of: &Shape,
+) -> Result<(), Refusal> {
+    let Some(x) = x else { return Ok(()) };
+    let (given, wanted) = (x.known_shape()?, Shape::from(of[1]));
+    if given == wanted {
+        return Ok(());
+    }
+    Err(MistakeKind::LayerShape { what, given, wanted }.into())
+}
+
+/// The shape in which one number a channel broadcasts over `[batch, channels, …]`.
+fn channel_columns(shape: &Shape) -> Result<Shape, MistakeKind> {
+    if shape.rank() < 2 {
+        let wanted = "[batch, channels, …]";
+        return Err(MistakeKind::Layout { what: "x", wanted, shape: shape.clone() });
+    }
+    let dims = shape.dims().iter().enumerate();
+    Ok(dims.skip(1).map(|(axis, &dim)| if axis == 1 { dim } else { 1 }).collect())
+}

@@ -1,0 +1,266 @@
+//! Recurrent layers, made of products and elementwise operations: cells, and whole sequences as one graph.
+
+mod cell;
+
+use self::cell::{Cell, Gru, Lstm, Weights};
+use crate::base::dtype::{Element, Float};
+use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Outcome, Tensor};
+use crate::error::MistakeKind;
+use crate::record::Refusal;
+
+/// The longest sequence: each of its steps is recorded.
+const LONGEST: usize = 1 << 20;
+
+/// The weights of one cell, as PyTorch stores them: G gates of width H one below the other, for inputs of width I. An
+/// LSTM has the gates i, f, g, o, a GRU r, z, n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellWeights<T: Float> {
+    /// `[G·H, I]`, PyTorch's `weight_ih`.
+    pub input: BufferId<T>,
+    /// `[G·H, H]`, PyTorch's `weight_hh`.
+    pub hidden: BufferId<T>,
+    /// `[G·H]` each, PyTorch's `bias_ih` and `bias_hh`.
+    pub bias: Option<[BufferId<T>; 2]>,
+}
+
+/// How a sequence is walked. The default is PyTorch's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Recurrence {
+    /// Whether sequences are `[B, T, …]`, not `[T, B, …]`.
+    pub batch_first: bool,
+    /// Whether each layer walks backwards too, with cells of its own, which come after those that walk forwards.
+    pub bidirectional: bool,
+}
+
+/// What an LSTM keeps from step to step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LstmState<T: Float> {
+    /// The hidden state.
+    pub h: BufferId<T>,
+    /// The state of the cell.
+    pub c: BufferId<T>,
+}
+
+impl<'b, T: Float> Outcome<'b> for LstmState<T> {
+    fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self {
+        let (h, c) = <(Tensor<'b, T>, Tensor<'b, T>)>::silent(batch, op);
+        Self { h: h.id(), c: c.id() }
+    }
+}
+
+impl<T: Float> LstmState<T> {
+    fn of([h, c]: State<'_, T>) -> Self {
+        Self { h: h.id(), c: c.id() }
+    }
+
+    fn tensors(self, b: &GpuCommandBatch) -> State<'_, T> {
+        [b.operand(self.h), b.operand(self.c)]
+    }
+}
+
+/// What a cell keeps from step to step; of a GRU twice the same.
+type State<'b, T> = [Tensor<'b, T>; 2];
+
+operations! {
+    /// Recurrent layers. A sequence is unrolled: all inputs go through one product, then each step is a product and an
+    /// elementwise kernel. None may have more than 1 048 576 steps.
+    "recurrent";
+
+    /// One step of an LSTM (Hochreiter and Schmidhuber, 1997), for inputs `[B, I]` and a state of `[B, H]` each:
+    /// c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′), where i, f, g and o are parts of
+    /// x·W_inputᵀ + h·W_hiddenᵀ + biases.
+    fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = lstm_cell,
+        FLOAT, CELL, GATED, "One step of an LSTM (Hochreiter and Schmidhuber, 1997).";
+    /// One step of a GRU (Cho et al., 2014), for inputs `[B, I]` and a state of `[B, H]`: h′ = (1 − z)·n + z·h with
+    /// r and z the logistic functions of x·W_inputᵀ + h·W_hiddenᵀ + biases, and n = tanh(x·W + b + r·(h·W + b)).
+    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = gru_cell,
+        FLOAT, CELL, GATED, "One step of a GRU (Cho et al., 2014).";
+    /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
+    /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are the
+    /// last layer's hidden states at each step, forwards before backwards, and each cell's state after its last step.
+    fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = lstm,
+        FLOAT, CELL, GATED, "LSTM layers over whole sequences, both ways if wanted.";
+    /// GRU cells over sequences, as [`lstm`](Self::lstm) for LSTM cells.
+    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl Into<Option<BufferId<T>>>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = gru,
+        FLOAT, CELL, GATED, "GRU layers over whole sequences, both ways if wanted.";
+}
+
+fn lstm_cell<T: Float>(
+    x: Tensor<'_, T>,
+    state: LstmState<T>,
+    weights: CellWeights<T>,
+) -> Result<LstmState<T>, Refusal> {
+    let (state, weights) = (state.tensors(x.batch()), Weights::new(x.batch(), &weights));
+    let size = cell_sizes(x, weights, Lstm::GATES, Some(state))?;
+    let x = Lstm.project(x, weights);
+    Ok(LstmState::of(Lstm.step(x, Some(state), weights, size)?))
+}
+
+fn gru_cell<'b, T: Float>(
+    x: Tensor<'b, T>,
+    h: Tensor<'b, T>,
+    weights: CellWeights<T>,
+) -> Made<'b, T> {
+    let weights = Weights::new(x.batch(), &weights);
+    let size = cell_sizes(x, weights, Gru::GATES, Some([h, h]))?;
+    let x = Gru.project(x, weights);
+    let [h, _] = Gru.step(x, Some([h, h]), weights, size)?;
+    Ok(h)
+}
+
+fn lstm<'b, T: Float>(
+    x: Tensor<'b, T>,
+    cells: &[CellWeights<T>],
+    start: Option<LstmState<T>>,
+    how: Recurrence,
+) -> Result<(Tensor<'b, T>, LstmState<T>), Refusal> {
+    let start = start.map(|state| state.tensors(x.batch()));
+    let (y, state) = recur(Lstm, x, cells, start, how)?;
+    Ok((y, LstmState::of(state)))
+}
+
+fn gru<'b, T: Float>(
+    x: Tensor<'b, T>,
+    cells: &[CellWeights<T>],
+    start: impl Into<Option<BufferId<T>>>,
+    how: Recurrence,
+) -> Result<(Tensor<'b, T>, Tensor<'b, T>), Refusal> {
+    let start = start.into().map(|h| [x.batch().operand(h); 2]);
+    let (y, [h, _]) = recur(Gru, x, cells, start, how)?;
+    Ok((y, h))
+}
+
+/// The width of a cell's state, where all shapes fit: inputs are `[…, B, I]`, states `[…, B, H]`.
+fn cell_sizes<'b, T: Float>(
+    x: Tensor<'b, T>,
+    weights: Weights<'b, T>,
+    gates: usize,
+    state: Option<State<'b, T>>,
+) -> Result<usize, Refusal> {
+    let x = x.known_shape()?;
+    let hidden = weights.hidden.known_shape()?;
+    let fits = |what, given: &Shape, wanted: Shape| {
+        if *given == wanted {
+            return Ok(());
+        }
+        Err(Refusal::from(MistakeKind::LayerShape { what, given: given.clone(), wanted }))
+    };
+    let size = hidden.dims().last().copied().unwrap_or(0);
+    fits("hidden weights", &hidden, [gates * size, size].into())?;
+    let [.., batch, width] = *x.dims() else {
+        return Err(MistakeKind::Transpose(x).into());
+    };
+    fits("input weights", &weights.input.known_shape()?, [gates * size, width].into())?;
+    for bias in weights.bias.into_iter().flatten() {
+        fits("bias", &bias.known_shape()?, [gates * size].into())?;
+    }
+    for state in state.into_iter().flatten() {
+        fits("state", &state.known_shape()?, [batch, size].into())?;
+    }
+    Ok(size)
+}
+
+/// All layers over the whole sequence; the hidden states of the last, and the last states of every cell.
+fn recur<'b, T: Float, C: Cell>(
+    cell: C,
+    x: Tensor<'b, T>,
+    cells: &[CellWeights<T>],
+    start: Option<State<'b, T>>,
+    how: Recurrence,
+) -> Result<(Tensor<'b, T>, State<'b, T>), Refusal> {
+    let (b, directions) = (x.batch(), if how.bidirectional { 2 } else { 1 });
+    if cells.is_empty() || !cells.len().is_multiple_of(directions) {
+        let given = cells.len().to_string();
+        let must = if how.bidirectional { "two for each layer" } else { "one for each layer" };
+        return Err(MistakeKind::Parameter { what: "the number of cells", must, given }.into());
+    }
+    let shape = x.known_shape()?;
+    if shape.rank() != 3 {
+        return Err(MistakeKind::Sequence(shape).into());
+    }
+    let steps = shape[usize::from(how.batch_first)];
+    if steps > LONGEST {
+        let must = "at most 1048576; hand the states on from part to part";
+        let given = steps.to_string();
+        return Err(MistakeKind::Parameter { what: "the number of steps", must, given }.into());
+    }
+    let mut y = if how.batch_first { x.permute([1, 0, 2]) } else { x };
+    let mut last: [Vec<BufferId<T>>; 2] = [Vec::new(), Vec::new()];
+    for layer in cells.chunks(directions) {
+        let mut sides = Vec::with_capacity(directions);
+        for (direction, weights) in layer.iter().enumerate() {
+            let at = last[0].len();
+            let start = match start {
+                None => None,
+                Some(state) => Some(try_each(state, |state| state_of(state, at, cells.len()))?),
+            };
+            let weights = Weights::new(b, weights);
+            let (side, state) = walk(cell, y, weights, start, direction == 1)?;
+            sides.push(side);
+            let [h, c] = try_each(state, |state| Ok(state.unsqueeze(0)))?;
+            last[0].push(h.id());
+            last[1].push(c.id());
+        }
+        y = b.concat(sides, -1);
+    }
+    let y = if how.batch_first { y.permute([1, 0, 2]) } else { y };
+    let [h, c] = last;
+    let all = b.concat(&h, 0);
+    Ok((y, [all, if h == c { all } else { b.concat(&c, 0) }]))
+}
+
+/// The pair of what `make` makes of each state, once where both are the same.
+fn try_each<'b, T: Float>(
+    [h, c]: State<'b, T>,
+    make: impl Fn(Tensor<'b, T>) -> Made<'b, T>,
+) -> Result<State<'b, T>, Refusal> {
+    let first = make(h)?;
+    Ok([first, if h.id() == c.id() { first } else { make(c)? }])
+}
+
+/// State `at` of `count` that lie one behind the other.
+fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> Made<'_, T> {
+    let shape = states.known_shape()?;
+    let &[given, batch, size] = shape.dims() else {
+        return Err(MistakeKind::Sequence(shape).into());
+    };
+    if given != count {
+        let wanted = [count, batch, size].into();
+        return Err(MistakeKind::LayerShape { what: "state", given: shape, wanted }.into());
+    }
+    Ok(states.slice([(at..at + 1, 1), (0..batch, 1), (0..size, 1)]).squeeze(0))
+}
+
+/// One cell over a whole sequence `[T, B, I]`: its hidden states `[T, B, H]`, and its last state.
+fn walk<'b, T: Float, C: Cell>(
+    cell: C,
+    x: Tensor<'b, T>,
+    weights: Weights<'b, T>,
+    start: Option<State<'b, T>>,
+    backwards: bool,
+) -> Result<(Tensor<'b, T>, State<'b, T>), Refusal> {
+    let b = x.batch();
+    let size = cell_sizes(x, weights, C::GATES, start)?;
+    let shape = x.known_shape()?;
+    let (steps, batch) = (shape[0], shape[1]);
+    // The inputs of all steps in one product.
+    let all = cell.project(x, weights);
+    let mut state = start;
+    let mut hidden = Vec::with_capacity(steps);
+    for step in 0..steps {
+        let at = if backwards { steps - 1 - step } else { step };
+        let ranges = [(at..at + 1, 1), (0..batch, 1), (0..C::GATES * size, 1)];
+        let now = all.slice(ranges).squeeze(0);
+        let next = cell.step(now, state, weights, size)?;
+        hidden.push(next[0].unsqueeze(0));
+        state = Some(next);
+    }
+    if backwards {
+        hidden.reverse();
+    }
+    let zero = T::zeroed();
+    let state = state.unwrap_or_else(|| [b.full([batch, size], zero); 2]);
+    let y = if hidden.is_empty() { b.full([0, batch, size], zero) } else { b.concat(&hidden, 0) };
+    Ok((y, state))
+}

@@ -1,0 +1,103 @@
+//! Rotary positions.
+
+use crate::base::dtype::{Element, Float};
+use crate::base::shape::Shape;
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::error::MistakeKind;
+use crate::record::Refusal;
+
+/// How a rotary embedding pairs elements and turns them. The default is that of GPT-NeoX and Llama in PyTorch, with
+/// positions from 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rotary {
+    /// Whether neighbours are a pair (2i and 2i + 1: GPT-J, and the paper), not elements i and i + E/2.
+    pub interleaved: bool,
+    /// Pair i turns by position·base^(−2i/E).
+    pub base: f32,
+    /// The first position, where none are given.
+    pub start: u32,
+    /// The positions, whose shape broadcasts to that of the argument without its last axis.
+    pub positions: Option<BufferId<f32>>,
+}
+
+impl Default for Rotary {
+    fn default() -> Self {
+        Self { interleaved: false, base: 10_000.0, start: 0, positions: None }
+    }
+}
+
+operations! {
+    /// Rotary positions.
+    "attention";
+
+    /// Pairs of elements along the last axis of `x`, `[…, L, E]`, turned by angles that grow with the position along L
+    /// (Su et al., 2021). E must be even. Angles are computed in `f32`, in the kernel.
+    fn rotary<T: Float>(x: T; how: Rotary) -> Tensor<'b, T> = rotary,
+        FLOAT, ANYTHING, COMPOSED, "Pairs of elements turned by angles that grow with the position (Su et al., 2021).";
+}
+
+fn rotary<T: Float>(x: Tensor<'_, T>, how: Rotary) -> Made<'_, T> {
+    let b = x.batch();
+    let (shape, count) = rotary_shapes(x, &how)?;
+    let half = shape[shape.rank() - 1] / 2;
+    let positions = match how.positions {
+        Some(positions) => b.operand(positions),
+        None => b.arange(0.0_f32, count as f32, 1.0).add_scalar(how.start as f32),
+    };
+    let positions = positions.unsqueeze(-1);
+    let pair = b.arange(0.0_f32, half as f32, 1.0);
+    let speed = pair.scale(-how.base.ln() / half.max(1) as f32).exp();
+    let angle = positions * speed;
+    let (cos, sin) = (angle.cos(), angle.sin());
+    let [first, second] = pairs(x.cast::<f32>(), &shape, how.interleaved);
+    let turns = [(first, cos), (first, sin), (second, cos), (second, sin)];
+    let [first_cos, first_sin, second_cos, second_sin] = turns.map(|(x, turn)| x * turn);
+    let (first, second) = (first_cos - second_sin, first_sin + second_cos);
+    let y = if how.interleaved {
+        b.concat([first.unsqueeze(-1), second.unsqueeze(-1)], -1).reshape(shape)
+    } else {
+        b.concat([first, second], -1)
+    };
+    Ok(y.cast())
+}
+
+/// The shape of `x`, and how many positions it has.
+fn rotary_shapes<T: Float>(x: Tensor<'_, T>, how: &Rotary) -> Result<(Shape, usize), Refusal> {
+    let shape = x.known_shape()?;
+    let &[.., positions, width] = shape.dims() else {
+        return Err(MistakeKind::Transpose(shape).into());
+    };
+    if width % 2 == 1 {
+        let given = width.to_string();
+        let what = "the size of the last axis";
+        return Err(MistakeKind::Parameter { what, must: "even", given }.into());
+    }
+    if !(how.base.is_finite() && how.base > 0.0) {
+        let given = how.base.to_string();
+        let must = "finite and greater than 0";
+        return Err(MistakeKind::Parameter { what: "base", must, given }.into());
+    }
+    if let Some(given) = how.positions {
+        let given = x.batch().operand(given).known_shape()?;
+        let places = Shape::new(&shape.dims()[..shape.rank() - 1]);
+        if given.broadcast(&places).as_ref() != Some(&places) {
+            return Err(MistakeKind::BroadcastTo { from: given, to: places }.into());
+        }
+    }
+    Ok((shape, positions))
+}
+
+/// The first and the second elements of all pairs.
+fn pairs<'b>(x: Tensor<'b, f32>, shape: &Shape, interleaved: bool) -> [Tensor<'b, f32>; 2] {
+    let rank = shape.rank();
+    let half = shape[rank - 1] / 2;
+    [0, 1].map(|side| {
+        let last = if interleaved {
+            (side.min(2 * half)..2 * half, 2)
+        } else {
+            (side * half..(side + 1) * half, 1)
+        };
+        let others = shape.dims()[..rank - 1].iter().map(|&dim| (0..dim, 1));
+        x.slice(others.chain([last]).collect::<Vec<_>>())
+    })
+}

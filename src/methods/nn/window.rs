@@ -1,0 +1,171 @@
+//! Windows that slide along axes: what pooling and convolution are made of.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use crate::base::dtype::{Element, Scalar};
+use crate::base::shape::{Shape, Window};
+use crate::batch::{Made, Tensor};
+use crate::error::MistakeKind;
+use crate::methods::axes::resolve;
+use crate::methods::movement::windows;
+use crate::ops::{Op, check_size};
+
+/// Windows along an axis with a border.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slide {
+    pub window: Window,
+    pub len: usize,
+    pub before: usize,
+    pub after: usize,
+    /// Elements of border past `after` that the last window reaches into.
+    pub beyond: usize,
+    pub count: usize,
+}
+
+impl Default for Slide {
+    fn default() -> Self {
+        let window = Window { size: 1, step: 1, dilation: 1 };
+        Self { window, len: 0, before: 0, after: 0, beyond: 0, count: 0 }
+    }
+}
+
+/// What is wrong with how windows should slide.
+pub(super) enum Wrong {
+    /// A number that must not be 0.
+    Zero(&'static str),
+    /// A window of this reach has no room.
+    NoRoom(usize),
+}
+
+impl Wrong {
+    pub fn mistake(self, axis: usize, shape: &Shape) -> MistakeKind {
+        match self {
+            Self::Zero(what) => {
+                MistakeKind::Parameter { what, must: "at least 1", given: "0".into() }
+            }
+            Self::NoRoom(reach) => MistakeKind::Window { reach, axis, shape: shape.clone() },
+        }
+    }
+}
+
+impl Slide {
+    /// `window` along `len` elements between borders of `before` and `after`. With `ceil_mode` the last window may
+    /// reach past them, as long as it does not start in what comes after the `len` elements.
+    pub fn new(
+        window: Window,
+        len: usize,
+        (before, after): (usize, usize),
+        ceil_mode: bool,
+    ) -> Result<Self, Wrong> {
+        let numbers =
+            [(window.size, "size"), (window.step, "stride"), (window.dilation, "dilation")];
+        if let Some((_, what)) = numbers.into_iter().find(|&(number, _)| number == 0) {
+            return Err(Wrong::Zero(what));
+        }
+        let reach = window.reach();
+        let inside = len.saturating_add(before);
+        let room = inside.saturating_add(after);
+        let mut count = window.count(room);
+        let next = count.saturating_mul(window.step);
+        let started = next < inside && next.saturating_add(reach) > room;
+        if ceil_mode && started && next.saturating_add(reach) < room.saturating_add(window.step) {
+            count += 1;
+        }
+        if count == 0 {
+            return Err(Wrong::NoRoom(reach));
+        }
+        let beyond = ((count - 1) * window.step).saturating_add(reach).saturating_sub(room);
+        Ok(Self { window, len, before, after, beyond, count })
+    }
+
+    /// What is counted: the elements of the axis, and those of the padding if asked for.
+    fn counting(&self, padding: bool) -> Range<usize> {
+        let end = self.before + self.len;
+        if padding { 0..end + self.after } else { self.before..end }
+    }
+
+    /// Whether every element of every window is counted.
+    pub fn counts_all(&self, padding: bool) -> bool {
+        let counting = self.counting(padding);
+        let last = (self.count - 1) * self.window.step;
+        counting.start == 0 && last.saturating_add(self.window.reach()) <= counting.end
+    }
+
+    /// For each window how many of its elements are counted.
+    pub fn counted(&self, padding: bool) -> Vec<usize> {
+        let Window { size, step, dilation } = self.window;
+        let counting = self.counting(padding);
+        // Elements of the window that lie before `end`.
+        let before =
+            |at: usize, end: usize| end.saturating_sub(at * step).div_ceil(dilation).min(size);
+        let counted = |at| before(at, counting.end) - before(at, counting.start);
+        (0..self.count).map(counted).collect()
+    }
+}
+
+pub(in crate::methods) fn unfold<T: Element>(
+    x: Tensor<'_, T>,
+    axis: isize,
+    size: usize,
+    step: usize,
+) -> Made<'_, T> {
+    let window = Window { size, step, dilation: 1 };
+    let shape = x.known_shape()?;
+    let axis = resolve(axis, &shape)?;
+    let slide = match step {
+        0 => Err(Wrong::Zero("step")),
+        _ => Slide::new(window, shape[axis], (0, 0), false),
+    };
+    slide.map_err(|wrong| wrong.mistake(axis, &shape))?;
+    check_rank(&shape, 1)?;
+    let windows = windows("unfold", x, axis, window);
+    let axes = (0..=shape.rank() as isize).filter(|&a| a != axis as isize + 1);
+    let axes: SmallVec<[isize; 8]> = axes.chain([axis as isize + 1]).collect();
+    Ok(windows.permute(axes))
+}
+
+/// The windows of `slides` along the axes from `lead` on, each of which becomes two, over `x` with a border of one
+/// value. `name` is what the user called.
+pub(super) fn slid<'b, T: Element>(
+    name: &'static str,
+    x: Tensor<'b, T>,
+    lead: usize,
+    slides: &[Slide],
+    border: Scalar,
+) -> Made<'b, T> {
+    let shape = x.known_shape()?;
+    check_rank(&shape, slides.len())?;
+    check_windows(&shape, lead, slides)?;
+    let mut y = x;
+    if slides.iter().any(|slide| slide.before + slide.after + slide.beyond > 0) {
+        let none = std::iter::repeat_n(0, lead);
+        let before = none.clone().chain(slides.iter().map(|s| s.before)).collect();
+        let after = none.chain(slides.iter().map(|s| s.after + s.beyond)).collect();
+        y = x.apply(Op::Pad { before, after, value: border });
+    }
+    for (at, slide) in slides.iter().enumerate() {
+        y = windows(name, y, lead + 2 * at, slide.window);
+    }
+    Ok(y)
+}
+
+/// Refuses what windows along `more` axes make too many axes of.
+fn check_rank(shape: &Shape, more: usize) -> Result<(), MistakeKind> {
+    check_size(&vec![1; shape.rank() + more].into())
+}
+
+/// Refuses windows and borders with more elements than can be counted.
+fn check_windows(shape: &Shape, lead: usize, slides: &[Slide]) -> Result<(), MistakeKind> {
+    let along = |of: &dyn Fn(&Slide) -> usize| -> Shape {
+        shape.dims()[..lead].iter().copied().chain(slides.iter().map(of)).collect()
+    };
+    check_size(&along(&|s| s.count.saturating_mul(s.window.size)))?;
+    let padded =
+        along(&|s| s.len.saturating_add(s.before).saturating_add(s.after).saturating_add(s.beyond));
+    if padded.dims().iter().any(|&dim| dim > i32::MAX as usize) {
+        return Err(MistakeKind::TooLarge(padded));
+    }
+    check_size(&padded)
+}

@@ -1,0 +1,104 @@
+//! Random numbers, and what is made of them.
+
+use crate::base::dtype::{Element, Float};
+use crate::base::shape::Shape;
+use crate::batch::{GpuCommandBatch, Made, Tensor};
+use crate::error::MistakeKind;
+use crate::ops::{Distribution, Op, Random, SortOrder, check_size};
+
+/// Uniform numbers are multiples of this part of 1.
+const PARTS: f64 = 16_777_216.0;
+
+creations! {
+    /// Random numbers. Element i (in row-major order) is made of the words that Philox 4×32-10 (Salmon et al., 2011)
+    /// gives for the counter (i, 0, low word of `stream`, high word of `stream`) and the key (low word of `seed`, high
+    /// word of `seed`), and of nothing else: the same seed and stream give the same numbers in every run and on every
+    /// device, and a longer tensor begins with those of a shorter one. Streams of one seed are independent of each other,
+    /// so that each use in a program should have its own.
+    ///
+    /// Kernels that read random numbers compute them in place.
+    "random";
+
+    /// 32 random bits an element: the first of the four words.
+    fn random_bits(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, u32> = random_bits,
+        "u32", AFTER, EXACT, "32 random bits an element (Philox 4×32-10).";
+    /// Uniform in 0..1, without 1: the upper 24 bits of the first word, times 2⁻²⁴ (in `f16` 11 bits, times 2⁻¹¹).
+    /// Exact on every device.
+    fn random_uniform<T: Float>(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, T> = random_uniform,
+        FLOAT, AFTER, EXACT, "Uniform in 0..1.";
+    /// Normal with mean 0 and variance 1, by Box and Muller (1958): √(−2 log u)·cos 2πv with u = first word · 2⁻³² +
+    /// 2⁻³³ and v the upper 24 bits of the second word, times 2⁻²⁴. No element is further than 6.8 from 0.
+    /// Devices differ by the errors that `log`, `sqrt` and `cos` have on them: at most 3e-6.
+    fn random_normal<T: Float>(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, T> = random_normal,
+        FLOAT, AFTER, (8.0, 3e-6), "Normal with mean 0 and variance 1.";
+    /// True with probability `p`: where [`random_uniform`](Self::random_uniform) of `f32` with this seed and stream is
+    /// below `p`. Exact on every device. It is a mistake if p does not lie in 0..=1.
+    fn random_bernoulli(shape: impl Into<Shape>, p: f32, seed: u64, stream: u64) -> Tensor<'b, bool> = random_bernoulli,
+        "bool", AFTER, EXACT, "True with probability `p`.";
+    /// The numbers 0 to n − 1 in random order: the [`argsort`](Self::argsort) of [`random_bits`](Self::random_bits), the
+    /// same on every device. Numbers whose words are equal keep their order; for n = 10⁶ there are about a hundred such
+    /// pairs.
+    fn random_permutation(n: usize, seed: u64, stream: u64) -> Tensor<'b, u32> = random_permutation,
+        "u32", AFTER, EXACT, "The numbers 0 to n − 1 in random order.";
+}
+
+fn random_bits(
+    b: &GpuCommandBatch,
+    shape: impl Into<Shape>,
+    seed: u64,
+    stream: u64,
+) -> Made<'_, u32> {
+    random(b, shape.into(), Random { kind: Distribution::Bits, seed, stream })
+}
+
+fn random_uniform<T: Float>(
+    b: &GpuCommandBatch,
+    shape: impl Into<Shape>,
+    seed: u64,
+    stream: u64,
+) -> Made<'_, T> {
+    random(b, shape.into(), Random { kind: Distribution::Uniform, seed, stream })
+}
+
+fn random_normal<T: Float>(
+    b: &GpuCommandBatch,
+    shape: impl Into<Shape>,
+    seed: u64,
+    stream: u64,
+) -> Made<'_, T> {
+    random(b, shape.into(), Random { kind: Distribution::Normal, seed, stream })
+}
+
+fn random_bernoulli(
+    b: &GpuCommandBatch,
+    shape: impl Into<Shape>,
+    p: f32,
+    seed: u64,
+    stream: u64,
+) -> Made<'_, bool> {
+    check_probability(p)?;
+    let below = (f64::from(p) * PARTS).ceil() as u32;
+    random(b, shape.into(), Random { kind: Distribution::Bernoulli(below), seed, stream })
+}
+
+fn random_permutation(b: &GpuCommandBatch, n: usize, seed: u64, stream: u64) -> Made<'_, u32> {
+    Ok(b.random_bits([n], seed, stream).argsort(0, SortOrder::Ascending))
+}
+
+fn random<T: Element>(b: &GpuCommandBatch, shape: Shape, random: Random) -> Made<'_, T> {
+    check_size(&shape)?;
+    // Positions are counted in 32 bits.
+    if shape.elements() as u64 > u64::from(u32::MAX) {
+        return Err(MistakeKind::TooLarge(shape).into());
+    }
+    Ok(b.source(Op::Random(random), shape))
+}
+
+pub(super) fn check_probability(p: f32) -> Result<(), MistakeKind> {
+    if (0.0..=1.0).contains(&p) {
+        Ok(())
+    } else {
+        let given = p.to_string();
+        Err(MistakeKind::Parameter { what: "p", must: "in 0..=1", given })
+    }
+}

@@ -1,0 +1,4 @@
+//! Formulas of tensors, and whose line a node says it was recorded in.
+
+mod formulas;
+mod places;

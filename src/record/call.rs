@@ -1,0 +1,69 @@
+//! The user's call that is being recorded, by method and place.
+
+use std::cell::Cell;
+use std::panic::Location;
+
+/// A call of the user's: the method, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub name: &'static str,
+    pub place: &'static Location<'static>,
+}
+
+thread_local! {
+    /// The call that everything recorded on this thread is part of. Recording is synchronous, so one thread records all of
+    /// a call.
+    static OUTER: Cell<Option<Call>> = const { Cell::new(None) };
+}
+
+impl Call {
+    /// The call that is being recorded: the outer one, or else that of the method `name`.
+    #[track_caller]
+    pub fn current(name: &'static str) -> Self {
+        match OUTER.get() {
+            Some(call) => call,
+            None => Self { name, place: Location::caller() },
+        }
+    }
+
+    /// Makes everything recorded until the result is dropped part of the method `name`, unless an outer call encloses it.
+    #[track_caller]
+    pub fn enter(name: &'static str) -> Entered {
+        let before = OUTER.get();
+        OUTER.set(Some(Self::current(name)));
+        Entered { before }
+    }
+
+    /// The method that the user called, from within one that is made of others.
+    pub fn outer_name() -> &'static str {
+        OUTER.get().map_or("operation", |call| call.name)
+    }
+}
+
+/// Restores the call before, also when recording panics.
+pub(crate) struct Entered {
+    before: Option<Call>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        OUTER.set(self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_ends_where_its_recording_does_also_by_a_panic() {
+        let panicked = std::panic::catch_unwind(|| {
+            let _outer = Call::enter("outer");
+            let _inner = Call::enter("inner");
+            assert_eq!(Call::current("innermost").name, "outer");
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(panicked.is_err());
+        assert_eq!(Call::current("next").name, "next");
+    }
+}

@@ -1,0 +1,207 @@
+//! The recorder of a batch: operations become nodes with the caller's place, and mistakes are kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::call::Call;
+use super::recorded::Recorded;
+use crate::base::clock::Stopwatch;
+use crate::base::dtype::DType;
+use crate::base::shape::Shape;
+use crate::base::trace::event;
+use crate::device::Device;
+use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
+use crate::graph::{Node, NodeId};
+use crate::ops::{Op, Type, infer};
+use crate::residents::SliceUpdate;
+
+/// The id of a value without its element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Value {
+    pub(crate) node: NodeId,
+    /// The batch that it belongs to.
+    pub(crate) brand: u64,
+}
+
+/// How often a batch was changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// Changes of the graph or of its placement, each of which asks for another plan.
+    pub graph: u64,
+    /// Changes of uploaded data.
+    pub data: u64,
+}
+
+/// All that was recorded in a batch.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    /// Shared with runs under way and with programs: a change copies it while they hold it.
+    recorded: Arc<Recorded>,
+    /// Slice updates recorded by `replace_slice`, keyed by their result.
+    pub slice_updates: HashMap<NodeId, SliceUpdate>,
+    mistakes: Vec<Mistake>,
+    /// Time spent recording.
+    pub recording: Stopwatch,
+    version: Version,
+}
+
+impl Recorder {
+    /// Nothing yet, for the batch of `brand`.
+    pub fn new(device: &Device, brand: u64) -> Self {
+        Self {
+            recorded: Arc::new(Recorded::new(device, brand)),
+            slice_updates: HashMap::new(),
+            mistakes: Vec::new(),
+            recording: Stopwatch::default(),
+            version: Version::default(),
+        }
+    }
+
+    pub fn recorded(&self) -> &Arc<Recorded> {
+        &self.recorded
+    }
+
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// What was recorded, to be changed in a way that asks for another plan.
+    pub fn change(&mut self) -> &mut Recorded {
+        self.version.graph += 1;
+        Arc::make_mut(&mut self.recorded)
+    }
+
+    /// What was recorded, to be changed in the data of its uploads alone.
+    pub fn change_data(&mut self) -> &mut Recorded {
+        self.version.data += 1;
+        Arc::make_mut(&mut self.recorded)
+    }
+
+    /// What was recorded, if nobody else holds it.
+    pub fn alone(&mut self) -> Option<&mut Recorded> {
+        Arc::get_mut(&mut self.recorded)
+    }
+
+    /// # Errors
+    /// Every mistake so far.
+    pub fn check_mistakes(&self) -> Result<()> {
+        if self.mistakes.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Record(Mistakes(self.mistakes.clone())))
+        }
+    }
+
+    /// Records `op` over `operands`, for a result of elements `dtype`.
+    #[track_caller]
+    pub fn record(&mut self, op: Op, operands: &[Value], dtype: DType) -> NodeId {
+        self.recording.start();
+        let mut inputs: SmallVec<[NodeId; 3]> = SmallVec::with_capacity(operands.len());
+        for &operand in operands {
+            match self.check(operand) {
+                Ok(node) => inputs.push(node),
+                Err(what) => return self.mistake(op.name(), what, dtype),
+            }
+        }
+        let graph = &self.recorded.graph;
+        if inputs.iter().any(|&node| matches!(graph[node].op, Op::Invalid)) {
+            return self.silent(op.name(), dtype);
+        }
+        let types: SmallVec<[&Type; 3]> = inputs.iter().map(|&node| &graph[node].ty).collect();
+        let inferred = infer(&op, &types);
+        drop(types);
+        match inferred {
+            Ok(ty) => {
+                debug_assert_eq!(ty.dtype, dtype, "{} gives another type", op.name());
+                self.push(op, inputs, ty)
+            }
+            Err(what) => self.mistake(op.name(), what, dtype),
+        }
+    }
+
+    /// Records an operation whose result is of the type `ty`.
+    #[track_caller]
+    pub fn push(&mut self, op: Op, inputs: SmallVec<[NodeId; 3]>, ty: Type) -> NodeId {
+        event!(
+            TRACE,
+            "record",
+            operation = op.name(),
+            ty = ty.to_string(),
+            operands = inputs.len()
+        );
+        let call = Call::current(op.name());
+        self.append(call, op, inputs, ty)
+    }
+
+    fn append(
+        &mut self,
+        Call { name, place }: Call,
+        op: Op,
+        inputs: SmallVec<[NodeId; 3]>,
+        ty: Type,
+    ) -> NodeId {
+        let node = self.change().graph.push(Node { op, name, inputs, ty, place });
+        self.recording.stop();
+        node
+    }
+
+    /// Keeps the mistake of a method that makes no value.
+    #[track_caller]
+    pub fn note(&mut self, op: &'static str, what: MistakeKind) {
+        let Call { name, place } = Call::current(op);
+        self.mistakes.push(Mistake { place, op: name, what });
+    }
+
+    /// Keeps a mistake, and returns a node whose users keep silent.
+    #[track_caller]
+    pub fn mistake(&mut self, op: &'static str, what: MistakeKind, dtype: DType) -> NodeId {
+        self.note(op, what);
+        self.silent(op, dtype)
+    }
+
+    /// The node that stands for the result of `op` where a mistake was reported before.
+    #[track_caller]
+    pub fn silent(&mut self, op: &'static str, dtype: DType) -> NodeId {
+        let call = Call::current(op);
+        self.append(call, Op::Invalid, smallvec![], Type { dtype, shape: Shape::default() })
+    }
+
+    /// The node behind an id of this batch.
+    ///
+    /// # Errors
+    /// [`MistakeKind::Foreign`].
+    pub fn check(&self, value: Value) -> Result<NodeId, MistakeKind> {
+        let Recorded { brand, graph, .. } = &*self.recorded;
+        let there = value.brand == *brand && graph.get(value.node).is_some();
+        there.then_some(value.node).ok_or(MistakeKind::Foreign)
+    }
+
+    /// The type behind an id, for operations that check their operands themselves.
+    ///
+    /// # Errors
+    /// The mistake of a foreign id; [`Refusal::Silent`] for a value that comes from a mistake.
+    pub fn type_of(&self, value: Value) -> Result<&Type, Refusal> {
+        let node = &self.recorded.graph[self.check(value)?];
+        if matches!(node.op, Op::Invalid) { Err(Refusal::Silent) } else { Ok(&node.ty) }
+    }
+}
+
+/// Why a method records nothing.
+pub(crate) enum Refusal {
+    Mistake(MistakeKind),
+    /// An operand comes from a mistake that was reported.
+    Silent,
+}
+
+impl From<MistakeKind> for Refusal {
+    fn from(what: MistakeKind) -> Self {
+        Self::Mistake(what)
+    }
+}
+
+/// The mistake of a method that only the batch of an id can do, after [`Recorder::check`].
+pub(crate) fn elsewhere(_foreign: MistakeKind) -> MistakeKind {
+    MistakeKind::Elsewhere
+}
