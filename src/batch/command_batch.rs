@@ -164,7 +164,7 @@ impl GpuCommandBatch {
             }
         });
         match node {
-            Ok(node) => recorder.change().names.insert(name, node),
+            Ok(node) => recorder.name(node, name),
             Err(what) => recorder.note("name", what),
         }
     }

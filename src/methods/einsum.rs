@@ -46,10 +46,12 @@ impl GpuCommandBatch {
         subscripts: &str,
         operands: impl IntoIterator<Item = impl Operand<T>>,
     ) -> Tensor<'_, T> {
-        self.composed("einsum", || {
-            let operands = operands.into_iter().map(|x| self.operand(x));
-            einsum(subscripts, &operands.collect::<Vec<_>>())
-        })
+        // Not within the call, nor in a closure: what the iterator records is the user's own.
+        let mut tensors = Vec::new();
+        for x in operands {
+            tensors.push(self.operand(x));
+        }
+        self.composed("einsum", || einsum(subscripts, &tensors))
     }
 }
 

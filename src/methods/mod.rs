@@ -36,9 +36,10 @@ macro_rules! operations {
                 $(, $y: impl Operand<$ytype>)*
                 $($(, $p: $ptype)+)?
             ) -> $out {
-                self.composed(stringify!($name), || {
-                    let $x = self.operand($x);
-                    $(let $y = self.operand($y);)*
+                let batch: &'b Self = self;
+                batch.composed(stringify!($name), || {
+                    let $x = batch.operand($x);
+                    $(let $y = batch.operand($y);)*
                     $body($x $(, $y)* $($(, $p)+)?)
                 })
             })*

@@ -99,12 +99,15 @@ impl GpuCommandBatch {
         tensors: impl IntoIterator<Item = impl Operand<T>>,
         axis: isize,
     ) -> Tensor<'_, T> {
+        // Not within the call, nor in a closure: what the iterator records is the user's own.
+        let mut operands: SmallVec<[Value; 4]> = SmallVec::new();
+        for x in tensors {
+            operands.push(self.operand(x).value());
+        }
         self.composed("concat", || {
-            let tensors = tensors.into_iter().map(|x| self.operand(x).value());
-            let tensors: SmallVec<[Value; 4]> = tensors.collect();
-            let &first = tensors.first().ok_or(MistakeKind::ConcatEmpty)?;
+            let &first = operands.first().ok_or(MistakeKind::ConcatEmpty)?;
             let axis = resolve(axis, &self.shape_of(first)?)?;
-            Ok(self.record(Op::Concat { axis }, &tensors))
+            Ok(self.record(Op::Concat { axis }, &operands))
         })
     }
 }

@@ -145,7 +145,7 @@ impl<'a> Grower<'a> {
             5 if !dims.is_empty() && count < 2000 => {
                 let axis = self.rng.below(dims.len()) as isize;
                 let y = self.batch.neg(x);
-                self.batch.concat(&[x, y, x], axis)
+                self.batch.concat([x, y, x], axis)
             }
             _ => {
                 let ranges: Vec<_> = dims

@@ -23,7 +23,7 @@ fn movement_of_every_type() {
                 batch.reshape(permuted, [60]);
                 let sliced = batch.slice(x, [(0..3, -1), (1..4, 2), (0..5, 3)]);
                 batch.flip(sliced, [0, 2]);
-                let joined = batch.concat(&[x, y, x], -1);
+                let joined = batch.concat([x, y, x], -1);
                 batch.slice(joined, [(0..3, 1), (0..4, 1), (3..9, 2)]);
                 let padded = batch.pad(x, [(1, 2), (0, 1), (3, 0)], border);
                 let turned = batch.transpose(padded);
@@ -33,7 +33,7 @@ fn movement_of_every_type() {
                 let row = batch.unsqueeze(row, 1);
                 batch.broadcast_to(row, [2, 4, 6, 1]);
                 batch.full([2, 3], border);
-                batch.concat(&[y; 20], 1);
+                batch.concat([y; 20], 1);
             });
         });
     }

@@ -75,7 +75,7 @@ fn what_was_misjudged_near_a_tie_goes_to_the_right_side_either_way() {
             (0..20).map(|_| ran(&device, &batch, millis(truth.0, truth.1))).collect();
         let other = if first == Way::Cpu { Way::Gpu } else { Way::Cpu };
         assert_eq!(went, [&[first; 4][..], &[other; 16]].concat(), "{times}");
-        let page = explained(batch);
+        let page = explained(&batch);
         let said =
             if other == Way::Gpu { "gpu 43.0 ms, cpu 61.0 ms" } else { "cpu 43.0 ms, gpu 61.0 ms" };
         assert!(page.contains(&format!("measured: {said}")), "{page}");
@@ -84,7 +84,7 @@ fn what_was_misjudged_near_a_tie_goes_to_the_right_side_either_way() {
     }
 }
 
-fn explained(batch: GpuCommandBatch) -> String {
+fn explained(batch: &GpuCommandBatch) -> String {
     batch.explain().expect("a plan").to_string()
 }
 

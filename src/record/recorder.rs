@@ -79,6 +79,11 @@ impl Recorder {
         Arc::make_mut(&mut self.recorded)
     }
 
+    /// Gives a value a name, which changes neither plan nor results.
+    pub fn name(&mut self, node: NodeId, name: &str) {
+        Arc::make_mut(&mut self.recorded).names.insert(name, node);
+    }
+
     /// What was recorded, if nobody else holds it.
     pub fn alone(&mut self) -> Option<&mut Recorded> {
         Arc::get_mut(&mut self.recorded)

@@ -103,7 +103,7 @@ pub(super) fn convert(
     }
     match (from, to) {
         (TensorType::F16, DType::F32) => {
-            floats(bytes, out, |half| f16::from_le_bytes(half).to_f32())
+            floats(bytes, out, |half| f16::from_le_bytes(half).to_f32());
         }
         (TensorType::BF16, DType::F32) => {
             floats(bytes, out, |half| bf16::from_le_bytes(half).to_f32());

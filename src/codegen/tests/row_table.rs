@@ -16,8 +16,8 @@ fn text(
     record: impl for<'b> Fn(&'b GpuCommandBatch, Tensor<'b, f32>, Tensor<'b, u32>) -> Tensor<'b, f32>,
 ) -> String {
     let batch = GpuCommandBatch::new(&Device::cpu());
-    let x = batch.upload_shaped(&vec![0.0; table.iter().product()], table);
-    let i = batch.upload_shaped(&vec![0; indices.iter().product()], indices);
+    let x = batch.upload_shaped(vec![0.0; table.iter().product()], table);
+    let i = batch.upload_shaped(vec![0; indices.iter().product()], indices);
     let y = record(&batch, x, i);
     batch.download(y);
     let profile = Arc::new(DeviceProfile::typical(1));

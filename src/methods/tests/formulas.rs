@@ -96,6 +96,8 @@ async fn a_batch_goes_on_between_runs_without_a_copy_of_what_it_recorded() {
     let y = x.relu();
     batch.execute().await.unwrap();
     assert_eq!(Arc::strong_count(&batch.recorded()), 2, "the batch's, and the one that is counted");
+    batch.name(y, "y");
+    assert_eq!(batch.read(y).await.unwrap(), [1.0, 0.0], "a name changes no results");
     let z = y + 1.0;
     let stale = batch.read(y).await.unwrap_err();
     assert!(matches!(stale, Error::Read(ReadError::NotExecuted(_))), "{stale}");

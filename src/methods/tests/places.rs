@@ -97,9 +97,9 @@ fn layers() {
         b.rotary(q, Rotary { interleaved: true, ..Rotary::default() });
         let new = b.full([1, 2, 1, 8], 2.0);
         b.replace_slice(k, new, 2, 3);
-        b.einsum("abcd,efcd->ae", &[q, k]);
+        b.einsum("abcd,efcd->ae", [q, k]);
         let x = b.full([3, 3], 1.0_f32);
-        b.einsum("ii,jk->ik", &[x, x]);
+        b.einsum("ii,jk->ik", [x, x]);
     });
 }
 
