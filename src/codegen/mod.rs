@@ -86,6 +86,6 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Sort(form) => sort::lower(form, &kernel),
         Form::MatMul(form) => product::lower(form, &kernel),
         Form::Attention(form) => attention::lower(form, &kernel),
-        Form::Own(form) => custom::lower(form, kernel),
+        Form::Custom(form) => custom::lower(form, kernel),
     }
 }

@@ -27,9 +27,9 @@ pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetc
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
 pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{
-    AttentionForm, AttentionLayout, AttentionSchedule, Axes, Form, MapForm, MapSchedule,
-    MatMulForm, Measure, OwnForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule, RowForm,
-    ScanForm, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
+    AttentionForm, AttentionLayout, AttentionSchedule, Axes, CustomForm, Form, MapForm,
+    MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
+    RowForm, ScanForm, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::place::placed::{Placed, Planned};
 pub(crate) use self::place::reason::Chooser;

@@ -17,7 +17,7 @@ const FLOPS: f64 = 64.0;
 
 /// A kernel of the user's own, over tables; its one output, over `dims`, is what it writes, and 0 elsewhere.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct OwnForm {
+pub(crate) struct CustomForm {
     pub kernel: Arc<OwnKernel>,
     pub dims: Dims,
     /// By position, operands of the step.
@@ -26,7 +26,7 @@ pub(crate) struct OwnForm {
     pub runs: bool,
 }
 
-impl KernelForm for OwnForm {
+impl KernelForm for CustomForm {
     fn name(&self) -> &'static str {
         "wgsl"
     }

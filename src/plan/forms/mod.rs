@@ -17,7 +17,7 @@ mod tally;
 
 pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
 pub(crate) use self::axes::{Axes, Dims};
-pub(crate) use self::custom::OwnForm;
+pub(crate) use self::custom::CustomForm;
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
     MatMulForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,
@@ -143,7 +143,7 @@ forms! {
     Sort(SortForm),
     MatMul(MatMulForm),
     Attention(AttentionForm),
-    Own(OwnForm),
+    Custom(CustomForm),
 }
 
 /// The elements that are gathered one by one through views of operands.
