@@ -31,8 +31,8 @@ pub(crate) struct Dispatch {
     pub label: String,
     /// The whole module; its entry point is `main`, unless it is the user's.
     pub wgsl: String,
-    /// Of a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`, perhaps
-    /// the same twice, are bound from 0 on, with the bytes of their values alone.
+    /// Given for a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`,
+    /// perhaps the same twice, are bound from 0 on, with the bytes of their values alone.
     pub own: Option<Own>,
     /// `@group(0) @binding(1 + i)`, each buffer bound whole and once. Outputs first.
     pub buffers: Vec<Binding>,
@@ -43,11 +43,11 @@ pub(crate) struct Dispatch {
     pub groups: [u32; 3],
 }
 
-/// What else there is to say of a kernel of the user's own.
+/// The entry point and origin of a kernel of the user's own.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Own {
     pub entry: String,
-    /// Where it was recorded.
+    /// The place at which it was recorded.
     pub place: &'static Location<'static>,
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Rows {
     outputs: usize,
 }
 
-/// What a thread takes of a row at a time.
+/// The part of a row that a thread takes at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Units {
     /// An element.
@@ -161,7 +161,7 @@ impl Rows {
         self.lane_strides[0].abs() > 1 && neighbours == 1 && self.axes.len() > 1
     }
 
-    /// Whether all that varies along rows can be read and written in fours.
+    /// True if all that varies along rows can be read and written in fours.
     fn in_fours(&self, kernel: &Kernel<'_>) -> bool {
         let step = kernel.step;
         let wide = |map: usize, view| {
@@ -178,7 +178,7 @@ impl Rows {
             && self.operands.iter().all(operand)
     }
 
-    /// Whether all outputs and some operand begin each row at the same place in a vector.
+    /// True if all outputs and some operand begin each row at the same place in a vector.
     fn in_step(&self, kernel: &Kernel<'_>) -> bool {
         let mut outputs = kernel.step.outputs.iter().enumerate();
         outputs.all(|(map, output)| self.goes_along(map) && kernel.can_round_up(output.value, 4))
@@ -186,7 +186,7 @@ impl Rows {
             && self.operands.iter().any(|&o| self.is_in_step(kernel, o))
     }
 
-    /// Whether `operand` can be read in fours that begin where those of the first output do.
+    /// True if `operand` can be read in fours that begin where those of the first output do.
     fn is_in_step(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
         let by_itself = |o: usize| match kernel.step.operands[o].source {
             Source::Value(value) => {
@@ -197,7 +197,7 @@ impl Rows {
         lanes::binds_wide(kernel, &self.operands, operand, by_itself)
     }
 
-    /// Whether `map` begins each row at the same place in a vector as the first output does.
+    /// True if `map` begins each row at the same place in a vector as the first output does.
     fn goes_along(&self, map: usize) -> bool {
         let alike = |a: i64, b: i64| (a - b) % 4 == 0;
         let mut strides = self.axes.strides[map].iter().zip(&self.axes.strides[0]);
@@ -211,7 +211,7 @@ impl Rows {
         self.outputs + position.unwrap_or_default()
     }
 
-    /// Whether `operand` is read in fours.
+    /// True if `operand` is read in fours.
     fn is_wide(&self, operand: usize) -> bool {
         self.lanes() == 4 && self.wide.contains(&operand)
     }
@@ -281,8 +281,8 @@ impl Rows {
         if self.lanes() == 4 { format!("vec4<{scalar}>") } else { scalar.to_string() }
     }
 
-    /// The prologue's function and, where there are edges, the function `element_edge`, which returns the one at `j`; and
-    /// statements that return unit `j` of a row.
+    /// The prologue's function and, where there are edges, the function `element_edge`, which returns the one at `j`;
+    /// and statements that return unit `j` of a row.
     pub fn element(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> (String, String) {
         let prologue = kernel.function("prologue", &[self.prologue], None);
         let unit = self.read(kernel, bases, &prologue, self.lanes());

@@ -23,7 +23,7 @@ struct Scan {
     rows: Rows,
     parts: usize,
     state: State,
-    /// What is combined.
+    /// The expression that is combined.
     ty: Ty,
     /// Threads of a row, a power of two.
     width: usize,

@@ -17,7 +17,7 @@ use crate::plan::place::split::Sides;
 use crate::plan::schedule::memory::{Life, lives};
 use crate::plan::step::total;
 
-/// What will run, where and why. Prints as a page.
+/// The kernels that will run, their sides and the reasons. Prints as a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     backend: Backend,
@@ -89,7 +89,7 @@ impl Explanation {
         }
     }
 
-    /// Where the plan runs: the GPU if any of it runs there.
+    /// The side of the plan: the GPU if any of it runs there.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
@@ -101,13 +101,13 @@ impl Explanation {
         &self.kernels
     }
 
-    /// Where each of the kernels runs: on one side, or on both where that is predicted to be faster.
+    /// The side of each kernel: all on one side, or on both if that is predicted to be faster.
     #[must_use]
     pub fn sides(&self) -> &[Backend] {
         &self.sides
     }
 
-    /// How often the GPU is dispatched (a split reduction takes two); once for a kernel on the host's cores.
+    /// The number of dispatches of the GPU (a split reduction takes two); one for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
         self.dispatches
@@ -169,7 +169,7 @@ fn dispatches(plan: &Plan) -> String {
     }
 }
 
-/// In how many parts the upload goes, if not in one.
+/// The number of parts of the upload, if more than one.
 fn waves(plan: &Plan) -> String {
     match plan.waves.len() {
         0 => String::new(),
@@ -177,7 +177,7 @@ fn waves(plan: &Plan) -> String {
     }
 }
 
-/// What each side would take, by what figures, and who chose the side where there is a choice.
+/// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
 fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targets: &[&Target]) {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
@@ -193,7 +193,7 @@ fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targe
     let _ = writeln!(page, "  {by}{}{figures}", times.join("; "));
 }
 
-/// What other parts hand to this one.
+/// The values that other parts hand to this one.
 fn supplies(page: &mut String, split: &Split, part: &SplitPart) {
     for (upload, supply) in part.uploads.iter().enumerate() {
         let Supply::Made(made) = supply else { continue };

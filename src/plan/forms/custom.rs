@@ -20,9 +20,9 @@ const FLOPS: f64 = 64.0;
 pub(crate) struct CustomForm {
     pub kernel: Arc<OwnKernel>,
     pub dims: Dims,
-    /// By position, operands of the step.
+    /// Operands of the step, by position.
     pub inputs: SmallVec<[u16; 4]>,
-    /// Whether the kernel has workgroups, and each input elements.
+    /// True if the kernel has workgroups, and each input elements.
     pub runs: bool,
 }
 

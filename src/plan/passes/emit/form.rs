@@ -170,7 +170,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.emit(*base, &path.permuted(&order), Space::Main)
     }
 
-    /// What is sorted, rounded to its type: as it would be stored.
+    /// The elements to sort, rounded to their type as they would be stored.
     pub(super) fn sorted(&mut self, anchor: Ix) -> Option<E<'b>> {
         let argument = self.ir.nodes[anchor].inputs[0];
         let x = self.main_operand(anchor)?;
@@ -178,7 +178,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         Some(if stored { x } else { x.cast(self.ir.nodes[argument].ty.dtype) })
     }
 
-    /// Where along the sorted axis a point of the main space lies.
+    /// The position of a point of the main space along the sorted axis.
     pub(super) fn sorted_position(&mut self, anchor: Ix) -> E<'b> {
         let shape = self.input_shape(anchor, 0);
         let order = main_order(&self.ir.nodes[anchor].op, shape);
