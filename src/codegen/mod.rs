@@ -9,6 +9,7 @@ mod map;
 mod product;
 mod reduce;
 mod row;
+mod row_units;
 mod rows;
 mod scan;
 mod sort;

@@ -3,7 +3,7 @@
 use super::Dispatch;
 use super::combine::State;
 use super::kernel::{Kernel, THREADS};
-use super::rows::Phase;
+use super::row_units::Phase;
 use super::rows::{Rows, passed};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
