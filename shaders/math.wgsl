@@ -3,7 +3,7 @@
 //
 // NaN is tested by its bits, and infinities pass through a `var`, since a compiler may assume
 // that neither occurs and may not write an infinity as a constant. Polynomials are minimax fits, lowest
-// coefficient first; src/run/cpu/math.rs has the same ones. Bindings: none. Dispatch: none.
+// coefficient first; src/exec/cpu/tape/math.rs has the same ones. Bindings: none. Dispatch: none.
 
 fn p_is_nan(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;

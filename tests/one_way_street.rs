@@ -51,7 +51,7 @@ const LANES: &[(&str, &[&[&str]])] = &[
         "codegen",
         &[
             &["kernel"],
-            &["combine", "group_fold"],
+            &["combine", "group_fold", "row_units"],
             &["rows"],
             &["map", "row", "reduce", "scan", "sort", "product", "attention", "custom"],
         ],

@@ -1,4 +1,4 @@
-//! What a reduction carries from element to element, as WGSL.
+//! The state that a reduction carries from element to element, as WGSL.
 
 use crate::base::dtype::Ty;
 use crate::expr::wgsl::type_name;
@@ -15,7 +15,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// For combining values of the lane type `ty`.
+    /// The state for combining values of the lane type `ty`.
     pub fn new(kind: Combine, ty: Ty) -> Self {
         let float = ty == Ty::F32;
         let helpers: &[&str] = match kind {

@@ -3,11 +3,11 @@
 use super::kernel::{Kernel, THREADS};
 use super::{Binding, BufferRef, Dispatch, Own};
 use crate::expr::wgsl::type_name;
-use crate::plan::{OwnForm, Source};
+use crate::plan::{CustomForm, Source};
 
 const ZEROS: &str = include_str!("../../shaders/zeros.wgsl");
 
-pub(super) fn lower<'a>(form: &OwnForm, kernel: impl Fn() -> Kernel<'a>) -> Vec<Dispatch> {
+pub(super) fn lower<'a>(form: &CustomForm, kernel: impl Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let mut dispatches = vec![zeros(kernel())];
     if form.runs {
         dispatches.push(own(form, &kernel()));
@@ -25,7 +25,7 @@ fn zeros(mut kernel: Kernel<'_>) -> Dispatch {
     kernel.dispatch(ZEROS, &holes, " (zeros)", elements.div_ceil(THREADS))
 }
 
-fn own(form: &OwnForm, kernel: &Kernel<'_>) -> Dispatch {
+fn own(form: &CustomForm, kernel: &Kernel<'_>) -> Dispatch {
     let step = kernel.step;
     let inputs = form.inputs.iter().map(|&input| step.operands[usize::from(input)].source);
     let inputs = inputs.filter_map(Source::value).map(|value| (value, false));

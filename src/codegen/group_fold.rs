@@ -7,11 +7,11 @@ use crate::cost::Subgroups;
 /// Which threads of a workgroup of [`THREADS`] fold together, and how.
 #[derive(Clone, Copy)]
 pub(super) struct GroupFold {
-    /// How many, a power of two.
+    /// The number of threads, a power of two.
     pub width: usize,
-    /// How far one is from the next; 1 where subgroups are used.
+    /// The distance of one thread from the next; 1 if subgroups are used.
     pub stride: usize,
-    /// Where `None`, the fold goes through workgroup memory.
+    /// If `None`, the fold goes through workgroup memory.
     pub subgroups: Option<Subgroups>,
 }
 

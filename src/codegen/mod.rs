@@ -9,6 +9,7 @@ mod map;
 mod product;
 mod reduce;
 mod row;
+mod row_units;
 mod rows;
 mod scan;
 mod sort;
@@ -31,8 +32,8 @@ pub(crate) struct Dispatch {
     pub label: String,
     /// The whole module; its entry point is `main`, unless it is the user's.
     pub wgsl: String,
-    /// Of a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`, perhaps
-    /// the same twice, are bound from 0 on, with the bytes of their values alone.
+    /// Given for a module of the user's own: it is compiled with all checks and has no `params`, and its `buffers`,
+    /// perhaps the same twice, are bound from 0 on, with the bytes of their values alone.
     pub own: Option<Own>,
     /// `@group(0) @binding(1 + i)`, each buffer bound whole and once. Outputs first.
     pub buffers: Vec<Binding>,
@@ -43,11 +44,11 @@ pub(crate) struct Dispatch {
     pub groups: [u32; 3],
 }
 
-/// What else there is to say of a kernel of the user's own.
+/// The entry point and origin of a kernel of the user's own.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Own {
     pub entry: String,
-    /// Where it was recorded.
+    /// The place at which it was recorded.
     pub place: &'static Location<'static>,
 }
 
@@ -86,6 +87,6 @@ pub(crate) fn lower(plan: &Plan, step: &Step, limits: &Limits) -> Vec<Dispatch> 
         Form::Sort(form) => sort::lower(form, &kernel),
         Form::MatMul(form) => product::lower(form, &kernel),
         Form::Attention(form) => attention::lower(form, &kernel),
-        Form::Own(form) => custom::lower(form, kernel),
+        Form::Custom(form) => custom::lower(form, kernel),
     }
 }

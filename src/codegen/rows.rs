@@ -5,31 +5,13 @@ use std::fmt::Write;
 use smallvec::SmallVec;
 
 use super::kernel::{Function, Kernel, THREADS};
+use super::row_units::{Phase, Units};
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::Axes;
-use crate::plan::Source;
-
-/// The work of a dispatch over rows that may be cut into parts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Everything, for rows in one part.
-    Whole,
-    /// The partial results of each part of a row, to the scratch memory.
-    Partial,
-    /// The outputs, from the partial results.
-    Combine,
-}
-
-impl Phase {
-    /// The phases of rows in so many parts, in their order.
-    pub fn of(parts: usize) -> &'static [Self] {
-        if parts > 1 { &[Self::Partial, Self::Combine] } else { &[Self::Whole] }
-    }
-}
+use crate::plan::{Axes, Source};
 
 /// Rows that lie side by side in memory and share a workgroup, at most.
 const SIDE_BY_SIDE: usize = 32;
@@ -49,30 +31,6 @@ pub(super) struct Rows {
     /// The operands that are read in fours, where units are fours.
     wide: Vec<usize>,
     outputs: usize,
-}
-
-/// What a thread takes of a row at a time.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Units {
-    /// An element.
-    One,
-    /// An element, where not its neighbours are close in memory, but those of neighbouring rows of the first output.
-    Across,
-    /// Four elements that are one vector in memory.
-    Fours,
-    /// The same of rows that begin anywhere in a vector: elements before and after whole ones are edges, which are read
-    /// and written one by one.
-    FoursWithEdges,
-}
-
-impl Units {
-    /// Elements of a unit.
-    pub fn lanes(self) -> usize {
-        match self {
-            Self::One | Self::Across => 1,
-            Self::Fours | Self::FoursWithEdges => 4,
-        }
-    }
 }
 
 impl Rows {
@@ -161,7 +119,7 @@ impl Rows {
         self.lane_strides[0].abs() > 1 && neighbours == 1 && self.axes.len() > 1
     }
 
-    /// Whether all that varies along rows can be read and written in fours.
+    /// True if all that varies along rows can be read and written in fours.
     fn in_fours(&self, kernel: &Kernel<'_>) -> bool {
         let step = kernel.step;
         let wide = |map: usize, view| {
@@ -178,7 +136,7 @@ impl Rows {
             && self.operands.iter().all(operand)
     }
 
-    /// Whether all outputs and some operand begin each row at the same place in a vector.
+    /// True if all outputs and some operand begin each row at the same place in a vector.
     fn in_step(&self, kernel: &Kernel<'_>) -> bool {
         let mut outputs = kernel.step.outputs.iter().enumerate();
         outputs.all(|(map, output)| self.goes_along(map) && kernel.can_round_up(output.value, 4))
@@ -186,7 +144,7 @@ impl Rows {
             && self.operands.iter().any(|&o| self.is_in_step(kernel, o))
     }
 
-    /// Whether `operand` can be read in fours that begin where those of the first output do.
+    /// True if `operand` can be read in fours that begin where those of the first output do.
     fn is_in_step(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
         let by_itself = |o: usize| match kernel.step.operands[o].source {
             Source::Value(value) => {
@@ -197,7 +155,7 @@ impl Rows {
         lanes::binds_wide(kernel, &self.operands, operand, by_itself)
     }
 
-    /// Whether `map` begins each row at the same place in a vector as the first output does.
+    /// True if `map` begins each row at the same place in a vector as the first output does.
     fn goes_along(&self, map: usize) -> bool {
         let alike = |a: i64, b: i64| (a - b) % 4 == 0;
         let mut strides = self.axes.strides[map].iter().zip(&self.axes.strides[0]);
@@ -211,7 +169,7 @@ impl Rows {
         self.outputs + position.unwrap_or_default()
     }
 
-    /// Whether `operand` is read in fours.
+    /// True if `operand` is read in fours.
     fn is_wide(&self, operand: usize) -> bool {
         self.lanes() == 4 && self.wide.contains(&operand)
     }
@@ -281,8 +239,8 @@ impl Rows {
         if self.lanes() == 4 { format!("vec4<{scalar}>") } else { scalar.to_string() }
     }
 
-    /// The prologue's function and, where there are edges, the function `element_edge`, which returns the one at `j`; and
-    /// statements that return unit `j` of a row.
+    /// The prologue's function and, where there are edges, the function `element_edge`, which returns the one at `j`;
+    /// and statements that return unit `j` of a row.
     pub fn element(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> (String, String) {
         let prologue = kernel.function("prologue", &[self.prologue], None);
         let unit = self.read(kernel, bases, &prologue, self.lanes());

@@ -3,7 +3,7 @@
 use super::Dispatch;
 use super::combine::State;
 use super::kernel::{Kernel, THREADS};
-use super::rows::Phase;
+use super::row_units::Phase;
 use super::rows::{Rows, passed};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
@@ -23,7 +23,7 @@ struct Scan {
     rows: Rows,
     parts: usize,
     state: State,
-    /// What is combined.
+    /// The expression that is combined.
     ty: Ty,
     /// Threads of a row, a power of two.
     width: usize,

@@ -39,7 +39,7 @@ impl Network {
         Place(self.graph.add_node(()))
     }
 
-    /// What a cut pays that leaves `from` with the source and `to` with the sink.
+    /// The cost of a cut that leaves `from` with the source and `to` with the sink.
     pub fn pay(&mut self, from: Place, to: Place, capacity: u64) {
         if capacity > 0 {
             self.graph.add_edge(from.0, to.0, capacity);
@@ -73,7 +73,7 @@ impl Network {
 pub(crate) struct Cut(Vec<bool>);
 
 impl Cut {
-    /// Whether `place` stays with the source.
+    /// True if `place` stays with the source.
     pub fn with_source(&self, place: Place) -> bool {
         self.0[place.0.index()]
     }

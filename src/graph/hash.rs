@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(distinct.len(), hashes.len(), "{hashes:x?}");
     }
 
-    /// What another process says of the same graph. Changes with the version of the crate and of the hash, and with
-    /// the list of operations.
+    /// The hash that another process computes for the same graph. Changes with the version of the crate and of the
+    /// hash, and with the list of operations.
     #[test]
     fn the_hash_of_a_graph_is_the_same_in_every_process() {
         if std::env::var_os("ONETRIP_TEST_FINGERPRINT").is_some() {

@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub name: &'static str,
     pub inputs: SmallVec<[NodeId; 3]>,
     pub ty: Type,
-    /// Where the user recorded it.
+    /// The place at which the user recorded it.
     pub place: &'static Location<'static>,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Node {
 pub(crate) struct Graph {
     nodes: SlotMap<NodeId, Node>,
     order: Vec<NodeId>,
-    /// What is downloaded, in the order asked for.
+    /// The downloaded nodes, in the order asked for.
     pub downloads: Vec<NodeId>,
-    /// What stays on the device, in the order asked for.
+    /// The nodes that stay on the device, in the order asked for.
     pub keeps: Vec<NodeId>,
-    /// What only stands for parts that are kept, and is not downloaded by itself.
+    /// Nodes that only stand for parts that are kept, and are not downloaded by themselves.
     pub updates: Vec<NodeId>,
 }
 
@@ -67,13 +67,13 @@ impl Graph {
         self.order.len()
     }
 
-    /// Whether some kernel of the user's own knows nothing of the CPU.
+    /// True if some kernel of the user's own has no function for the CPU.
     pub fn needs_gpu(&self) -> bool {
         let needs = |op: &Op| matches!(op, Op::Own(kernel) if kernel.function.is_none());
         self.iter().any(|(_, node)| needs(&node.op))
     }
 
-    /// What a run downloads: what was asked for, or else every result that nobody reads and that is neither kept nor
+    /// The downloads of a run: the nodes asked for, or else every result that nobody reads and that is neither kept nor
     /// an update (every such source, where nothing was computed and nothing is kept).
     pub fn outputs(&self) -> Vec<NodeId> {
         if !self.downloads.is_empty() {

@@ -9,13 +9,13 @@ use crate::ops::Op;
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub graph: Graph,
-    /// What the part's uploads are, by position.
+    /// The sources of the part's uploads, by position.
     pub uploads: Vec<Brought>,
     /// The whole graph's residents that the part's are, by position.
     pub residents: Vec<u32>,
 }
 
-/// What an upload of a part brings.
+/// The source of an upload of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brought {
     /// The whole graph's upload of this position.
@@ -25,7 +25,7 @@ pub(crate) enum Brought {
 }
 
 impl Graph {
-    /// What `downloads` and `keeps` need, where the nodes for which `is_given` holds come from other parts.
+    /// The nodes that `downloads` and `keeps` need, where the nodes for which `is_given` holds come from other parts.
     pub fn part(
         &self,
         downloads: Vec<NodeId>,

@@ -1,4 +1,4 @@
-//! What must hold of a recorded graph.
+//! The invariants of a recorded graph.
 
 use super::Graph;
 use crate::ops::{Type, infer};

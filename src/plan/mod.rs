@@ -27,9 +27,9 @@ pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetc
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
 pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{
-    AttentionForm, AttentionLayout, AttentionSchedule, Axes, Form, MapForm, MapSchedule,
-    MatMulForm, Measure, OwnForm, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule, RowForm,
-    ScanForm, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
+    AttentionForm, AttentionLayout, AttentionSchedule, Axes, CustomForm, Form, MapForm,
+    MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
+    RowForm, ScanForm, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
 pub(crate) use self::place::placed::{Placed, Planned};
 pub(crate) use self::place::reason::Chooser;
@@ -62,39 +62,40 @@ const MIN_BUFFERS: usize = 4;
 /// More storage buffers than this in one kernel help nobody.
 const MAX_BUFFERS: usize = 16;
 
-/// What a plan is made for.
+/// The device that a plan is made for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     pub backend: Backend,
     pub limits: Limits,
-    /// Of both sides.
+    /// Speeds of both sides.
     pub profile: Arc<DeviceProfile>,
 }
 
-/// What will run: plain data, made once, run as often as wanted.
+/// The kernels of a graph, with their order and memory: plain data, made once, run any number of times.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub backend: Backend,
     /// Everything that has storage.
     pub values: Vec<Value>,
-    /// In the order in which they run.
+    /// The kernels, in the order in which they run.
     pub steps: Vec<Step>,
     /// Bytes of each buffer that lives for one run, in the device's storage.
     pub slots: Vec<u64>,
     /// The operations that can fail on the data, in the order recorded.
     pub sites: Vec<NodeId>,
-    /// What is downloaded, in the order of [`Graph::outputs`].
+    /// The downloaded values, in the order of [`Graph::outputs`].
     pub downloads: Vec<ValueId>,
-    /// What stays on the device, in the order of [`Graph::keeps`].
+    /// The values that stay on the device, in the order of [`Graph::keeps`].
     pub keeps: Vec<ValueId>,
     /// Bytes that a run holds at once: slots, kept results and bound residents.
     pub peak_bytes: u64,
-    /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and to.
+    /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and
+    /// to.
     pub held_bytes: u64,
     /// Bytes that go to the device and back, without parameters.
     pub bytes_up: u64,
     pub bytes_down: u64,
-    /// What is submitted one after the other, at least two; none where all is submitted at once.
+    /// The parts that are submitted one after the other, at least two; none if all is submitted at once.
     pub waves: Vec<Wave>,
     /// Predicted seconds for which the device works while uploads are packed.
     pub overlap: f64,
@@ -114,7 +115,7 @@ pub(crate) struct Value {
     pub home: Home,
 }
 
-/// Where a value is kept.
+/// The memory of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
     /// The batch's upload `input`. On a GPU it is copied to the buffer `slot` at the start of a run;
@@ -128,7 +129,8 @@ pub(crate) enum Home {
     Kept(usize),
 }
 
-/// Where a run failed. The first failure is that of the least site, and of that the least position.
+/// The place at which a run failed. The first failure is the one of the least site and, within it, of the least
+/// position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Failed {
     /// Which operation, by position in [`Plan::sites`].
@@ -183,7 +185,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
 }
 
 impl Plan {
-    /// Of nothing.
+    /// The plan of no kernels.
     pub fn empty(backend: Backend) -> Self {
         Self {
             backend,
@@ -203,7 +205,7 @@ impl Plan {
         }
     }
 
-    /// How often a GPU is dispatched. On the host's cores, each kernel with something to do counts once.
+    /// The number of dispatches of a GPU. On the host's cores, each kernel with something to do counts once.
     pub fn dispatches(&self) -> u64 {
         let dispatches = |step: &Step| match self.backend {
             Backend::Cpu => u64::from(!step.is_empty()),
@@ -212,7 +214,7 @@ impl Plan {
         self.steps.iter().map(dispatches).sum()
     }
 
-    /// What a run takes on the target that the plan was made for.
+    /// The predicted time of a run on the target that the plan was made for.
     pub fn predicted(&self, target: &Target) -> Prediction {
         let steps = self.steps.iter().map(|step| match self.backend {
             Backend::Cpu => step.cost.cpu_seconds,

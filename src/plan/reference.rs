@@ -42,7 +42,7 @@ impl Reference<'_> {
             .collect();
         let space = match self.step.form {
             Form::Map { .. } | Form::Row(_) | Form::Scan(_) | Form::Sort(_) => Space::Main,
-            Form::Reduce(_) | Form::MatMul(_) | Form::Attention(_) | Form::Own(_) => Space::Out,
+            Form::Reduce(_) | Form::MatMul(_) | Form::Attention(_) | Form::Custom(_) => Space::Out,
         };
         for FormResult { point, source, acc } in self.form_results() {
             for (output, elements) in outputs.iter().zip(&mut elements) {
@@ -66,7 +66,7 @@ impl Reference<'_> {
             Form::Sort(form) => self.sort(form),
             Form::MatMul(form) => self.product(form, at),
             Form::Attention(form) => self.attention(form, at),
-            Form::Own(_) => unreachable!("only its author knows the meaning of a kernel"),
+            Form::Custom(_) => unreachable!("only its author knows the meaning of a kernel"),
         }
     }
 

@@ -15,14 +15,14 @@ use crate::expr::Expr;
 pub(crate) struct Step {
     /// The operations that it computes, in the order recorded.
     pub ops: Vec<&'static str>,
-    /// Where the last of them was recorded.
+    /// The place at which the last of them was recorded.
     pub place: &'static Location<'static>,
     pub form: Form,
     /// The arena of every expression in this step: prologues and outputs.
     pub expr: Expr,
-    /// What [`Node::Load`](crate::expr::Node) refers to.
+    /// The operands that [`Node::Load`](crate::expr::Node) refers to.
     pub operands: Vec<Operand>,
-    /// What [`Node::Scalar`](crate::expr::Node) refers to.
+    /// The numbers that [`Node::Scalar`](crate::expr::Node) refers to.
     pub scalars: Vec<Scalar>,
     /// The look-ups among the expressions.
     pub lookups: Vec<Lookup>,
@@ -52,7 +52,7 @@ impl Step {
         reads
     }
 
-    /// Whether the step can fail.
+    /// True if the step can fail.
     pub fn can_fail(&self) -> bool {
         self.operands.iter().any(|operand| operand.source == Source::Failures)
     }
@@ -81,7 +81,7 @@ impl Step {
         self.form.kernel().points().max(self.scratch.map_or(0, |scratch| scratch.words))
     }
 
-    /// Whether the step has nothing to write.
+    /// True if the step has nothing to write.
     pub fn is_empty(&self) -> bool {
         self.outputs[0].view.dims.contains(&0)
     }
@@ -95,7 +95,7 @@ pub(crate) struct Scratch {
     pub slot: usize,
 }
 
-/// What a step does and how long that should take.
+/// The work of a step and its predicted time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
     pub flops: u64,

@@ -36,25 +36,25 @@ pub(crate) enum Space {
     Scores,
     /// The out space of a reduction (`outer`), product (`batch ++ [m, n]`) or attention (`batch ++ [queries, out]`).
     Out,
-    /// None: the operand is there as a whole, for [`Node::Fetch`](crate::expr::Node) and
+    /// No space: the operand is bound as a whole, for [`Node::Fetch`](crate::expr::Node) and
     /// [`Node::Check`](crate::expr::Node).
     Whole,
 }
 
-/// What one [`Node::Load`](crate::expr::Node) reads, or what is there as a whole.
+/// The source of one [`Node::Load`](crate::expr::Node), or a value that is bound as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Operand {
     pub source: Source,
     pub dtype: DType,
     pub space: Space,
-    /// From a point of the space to an element.
+    /// The map from a point of the space to an element.
     pub view: View,
-    /// Whether the view may point outside the value (where the expression then ignores what was
+    /// True if the view may point outside the value (where the expression then ignores what was
     /// read), so that the index must be clamped to `0..elements`.
     pub clamp: bool,
 }
 
-/// Where a loaded number comes from.
+/// The source of a loaded number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     Value(ValueId),
@@ -62,7 +62,7 @@ pub(crate) enum Source {
     Iota,
     /// Any element of a whole value.
     Table(ValueId),
-    /// Where the run's failures are told.
+    /// The buffer in which the run's failures are noted.
     Failures,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct StepOutput {
     pub dtype: DType,
     /// The expression of one element.
     pub root: Ref,
-    /// From a point of the out space to an element of the value: a permutation of the
+    /// The map from a point of the out space to an element of the value: a permutation of the
     /// row-major order (which it is for all but row, scan and sort forms over an inner axis).
     pub view: View,
 }

@@ -1,4 +1,4 @@
-//! What must hold after each pass. Checked in debug builds, and named by the pass that broke it.
+//! The invariants after each pass. They are checked in debug builds; an error names the pass that broke one.
 
 use crate::error::PlanError;
 use crate::ops::{Type, infer};

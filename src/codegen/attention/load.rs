@@ -11,7 +11,7 @@ use crate::codegen::kernel::{Function, Kernel};
 use crate::expr::{Node, Ref};
 use crate::plan::{AttentionForm, Operand, Source};
 
-/// What an operand is to an attention.
+/// The role of an operand in an attention.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Queries,
@@ -41,7 +41,7 @@ impl Role {
         }
     }
 
-    /// Whether rows past the last are zeros; else they are the last.
+    /// True if rows past the last are zeros; else they are the last.
     fn is_zero_past_rows(self) -> bool {
         self == Self::Values
     }
@@ -53,7 +53,7 @@ struct Side {
     root: Ref,
     rows: usize,
     columns: usize,
-    /// Whether fours begin past the last column, where zeros are read.
+    /// True if fours begin past the last column, where zeros are read.
     ragged: bool,
 }
 

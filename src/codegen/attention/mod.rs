@@ -1,7 +1,7 @@
 //! Attention: scores, their exponentials and sums of values in one kernel.
 //!
-//! [`load`] reads operands, [`body`] writes the statements of the kernel's loop, [`units`] those of the kernel for matrix
-//! units, [`strip`] those of the kernel for few queries.
+//! [`load`] reads operands, [`body`] writes the statements of the kernel's loop, [`units`] those of the kernel for
+//! matrix units, [`strip`] those of the kernel for few queries.
 
 mod body;
 mod causal_mask;
@@ -23,7 +23,7 @@ use crate::expr::Ref;
 use crate::plan::Axes;
 use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule};
 
-/// What a running maximum starts at: less than any score but −∞.
+/// The start of a running maximum: less than any score but −∞.
 const LEAST: &str = "-3.4028234e38f";
 /// log₂ e, in a product.
 const UNIT: &str = "1.442695f * ";
@@ -45,7 +45,7 @@ struct Attention<'a> {
     operands: Vec<usize>,
     /// The maps along the batch: the outputs', then the operands'.
     batch: Axes,
-    /// Where each of these maps begins.
+    /// The start of each of these maps.
     offsets: Vec<i64>,
 }
 
@@ -72,17 +72,17 @@ impl<'a> Attention<'a> {
         }
     }
 
-    /// What differences of scores are multiplied by to become powers of two. Without a mask, the scale has it.
+    /// The factor that turns differences of scores into powers of two. Without a mask, the scale has it.
     fn unit(&self) -> &'static str {
         if self.form.mask.is_some() { UNIT } else { "" }
     }
 
-    /// What the scale is multiplied by.
+    /// The factor of the scale.
     fn scale_unit(&self) -> &'static str {
         if self.form.mask.is_some() { "" } else { UNIT }
     }
 
-    /// For each operand of the step, whether its value is bound in fours.
+    /// True for each operand of the step whose value is bound in fours.
     fn wide(&self, kernel: &Kernel<'_>) -> Vec<bool> {
         let alone = |o: usize| Results::is_wide(&kernel.step.operands[o].view);
         let bound =
@@ -227,7 +227,7 @@ impl<'a> Attention<'a> {
     }
 }
 
-/// What computes the queries, the keys, the values and, if there is one, the mask.
+/// The roots of the queries, the keys, the values and, if there is one, the mask.
 fn prologues(form: &AttentionForm) -> Vec<Ref> {
     [form.q, form.k, form.v].into_iter().chain(form.mask).collect()
 }

@@ -1,4 +1,4 @@
-//! What threads share out among themselves: items in rounds, and numbers that all of a few neighbours need.
+//! Shared work of threads: items in rounds, and numbers that all of a few neighbours need.
 
 use std::fmt::Write;
 

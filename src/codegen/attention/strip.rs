@@ -16,13 +16,13 @@ const THREADS: usize = AttentionSchedule::STRIP_THREADS;
 
 pub(super) struct Strip<'a> {
     pub attention: &'a Attention<'a>,
-    /// Where the batch begins in every map, as arguments.
+    /// The start of the batch in every map, as arguments.
     pub arguments: &'a str,
     pub lanes: usize,
 }
 
 impl Strip<'_> {
-    /// What the template's holes take.
+    /// The texts of the template's holes.
     pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
         let group_fold =
             GroupFold { width: THREADS, stride: 1, subgroups: kernel.limits.subgroups };

@@ -13,7 +13,7 @@ pub(super) struct Buffer {
     pub writes: bool,
 }
 
-/// What a buffer is an array of.
+/// The element of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Element {
     One(Stored),
@@ -103,7 +103,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether the buffer of `value` holds its elements rounded up to a multiple of `unit`: buffers
+    /// True if the buffer of `value` holds its elements rounded up to a multiple of `unit`: buffers
     /// are no smaller than 256 bytes and otherwise multiples of that, but for the largest.
     pub fn can_round_up(&self, value: ValueId, unit: usize) -> bool {
         let value = &self.plan.values[value.index()];
@@ -111,7 +111,7 @@ impl Kernel<'_> {
         elements.saturating_mul(self.limits.stored(value.dtype)) <= self.limits.binding_bytes
     }
 
-    /// What holds `dtype` in memory.
+    /// The type that holds `dtype` in memory.
     pub fn stored(&self, dtype: DType) -> Stored {
         match dtype {
             DType::F16 if self.limits.f16 => Stored::F16,
@@ -127,7 +127,7 @@ impl Kernel<'_> {
         index.map_or_else(|| UNBOUND.into(), |index| format!("buffer{index}"))
     }
 
-    /// Whether what is bound is in fours.
+    /// True if what is bound is in fours.
     pub(super) fn is_in_fours(&self, at: BufferRef) -> bool {
         self.buffers.iter().any(|b| b.at == at && matches!(b.element, Element::Four(_)))
     }
@@ -141,7 +141,7 @@ impl Kernel<'_> {
         format!("{buffer}[{index}]")
     }
 
-    /// Whether the operand's value has no elements, so that nothing can be read.
+    /// True if the operand's value has no elements, so that nothing can be read.
     pub(super) fn is_void(&self, operand: &Operand) -> bool {
         match operand.source {
             Source::Value(value) => self.plan.values[value.index()].shape.elements() == 0,

@@ -44,7 +44,7 @@ impl Kernel<'_> {
         format!("{}[{at}]", self.buffer(BufferRef::Value(value)))
     }
 
-    /// What is stored as `element`, in its lane type.
+    /// The number stored as `element`, in its lane type.
     pub fn loaded(&self, dtype: DType, element: &str) -> String {
         match dtype {
             DType::F16 if self.limits.f16 => format!("f32({element})"),
@@ -53,7 +53,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What is stored as the four of `quad`, in its lane type.
+    /// The numbers stored as the four of `quad`, in their lane type.
     pub(super) fn loaded_quad(&self, dtype: DType, quad: String) -> String {
         match dtype {
             DType::F16 if self.limits.f16 => format!("vec4<f32>({quad})"),

@@ -15,7 +15,7 @@ pub(in crate::codegen) struct Function {
     takes_live: bool,
     /// The operands that it takes, in order.
     pub operands: Vec<usize>,
-    /// What to write after the call's result to get each root.
+    /// The text after the call's result that gets each root.
     pub results: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Kernel<'_> {
     }
 }
 
-/// What a function of these result types needs: a structure for more than one, the type that
+/// The declaration that a function of these result types needs: a structure for more than one, the type that
 /// it returns, what it returns, and how to get at each result.
 fn signature(types: &[&str], values: &[String]) -> (String, String, String, Vec<String>) {
     if let (&[ty], [value]) = (types, values) {

@@ -13,7 +13,7 @@ pub(crate) const LANES: [&str; 4] = ["x", "y", "z", "w"];
 /// The positions of four neighbours.
 pub(crate) const FOUR: &str = "vec4<u32>(0u, 1u, 2u, 3u)";
 
-/// What a thread holds of an operand.
+/// The part of an operand that a thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     /// The same for the four lanes.
@@ -22,13 +22,13 @@ pub(crate) enum Held {
     Four,
 }
 
-/// Whether every four neighbours along the lanes lie in one aligned quad, given the strides of the
+/// True if every four neighbours along the lanes lie in one aligned quad, given the strides of the
 /// other axes.
 pub(crate) fn is_wide(view: &View, lane_stride: i64, others: &[i64]) -> bool {
     lane_stride == 1 && view.offset % 4 == 0 && others.iter().all(|s| s % 4 == 0)
 }
 
-/// Whether four neighbours along axis `lane` from any multiple of four on lie in one aligned quad.
+/// True if four neighbours along axis `lane` from any multiple of four on lie in one aligned quad.
 pub(crate) fn is_wide_along(view: &View, lane: usize, other: usize) -> bool {
     let rank = view.dims.len();
     let mut others: Vec<i64> = view.strides[..rank - 2].to_vec();
@@ -37,7 +37,7 @@ pub(crate) fn is_wide_along(view: &View, lane: usize, other: usize) -> bool {
     whole && is_wide(view, view.strides[lane], &others)
 }
 
-/// Whether `operand` and all in `operands` that read the same value can be bound in fours, given which
+/// True if `operand` and all in `operands` that read the same value can be bound in fours, given which
 /// can by themselves.
 pub(crate) fn binds_wide(
     kernel: &Kernel<'_>,

@@ -1,4 +1,4 @@
-//! What every generated kernel is made of: parameters, bindings, loads, stores and functions.
+//! The parts of every generated kernel: parameters, bindings, loads, stores and functions.
 
 mod bindings;
 mod elements;
@@ -46,7 +46,7 @@ pub(super) struct Kernel<'a> {
     fours: BTreeSet<usize>,
     /// WGSL extensions besides what the buffers ask for.
     extensions: BTreeSet<&'static str>,
-    /// Whether a thread keeps its failures until it is done.
+    /// True if a thread keeps its failures until it is done.
     tells_late: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where an element lies: coordinates of a position, and sums of coordinates times strides.
+//! Positions of elements: coordinates of a position, and sums of coordinates times strides.
 
 use std::fmt::Write;
 

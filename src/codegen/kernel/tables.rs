@@ -54,7 +54,7 @@ impl Kernel<'_> {
         text
     }
 
-    /// Has a thread keep its failures, which are all of one site, until it is done, where `late`: loads that follow a
+    /// Lets a thread keep its failures, which are all of one site, until it is done, where `late`: loads that follow a
     /// check then need not wait for it.
     pub fn tells_late(&mut self, late: bool) {
         self.tells_late = late;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::codegen::kernel::template::fill;
 
-/// What loads the operands of a quad.
+/// The statements that load the operands of a quad.
 #[derive(Default)]
 pub(crate) struct Loads {
     pub functions: String,
@@ -30,7 +30,7 @@ impl Loads {
     }
 }
 
-/// What becomes of a quad.
+/// The statements that compute and store a quad.
 #[derive(Default)]
 pub(crate) struct Done {
     /// Statements that compute the results of the four lanes.

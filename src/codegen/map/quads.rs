@@ -46,9 +46,9 @@ fn index(
 /// never span two rows; else all is walked as one row, with a rest of fewer than four at its end.
 pub(super) struct Quads<'a> {
     pub space: &'a MapSpace,
-    /// Whether quads keep to rows.
+    /// True if quads keep to rows.
     in_rows: bool,
-    /// Whether the kernel says `row` and `column` beside `i`.
+    /// True if the kernel says `row` and `column` beside `i`.
     by_row: bool,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Quads<'a> {
         (text, names)
     }
 
-    /// Whether four neighbours of the map always lie in one aligned quad, by strides and offset.
+    /// True if four neighbours of the map always lie in one aligned quad, by strides and offset.
     fn is_wide(&self, map: usize, view: &View) -> bool {
         let axes = &self.space.axes;
         if self.in_rows {
@@ -83,7 +83,7 @@ impl<'a> Quads<'a> {
         axes.is_linear(map) && view.offset % 4 == 0
     }
 
-    /// Whether `operand` is read in fours. Where there is a rest, the last four may reach past the
+    /// True if `operand` is read in fours. Where there is a rest, the last four may reach past the
     /// value's elements, but not past its buffer.
     fn reads_wide(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
         let step = kernel.step;
@@ -211,7 +211,7 @@ impl<'a> Quads<'a> {
         (format!("let x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
     }
 
-    /// What computes the four results, and what stores them.
+    /// The statements that compute the four results and store them.
     pub fn finish(
         &self,
         kernel: &mut Kernel<'_>,

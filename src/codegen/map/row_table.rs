@@ -80,7 +80,7 @@ impl RowKernel<'_> {
         if aligned { 4 } else { 1 }
     }
 
-    /// Has who loads a quad find its places in the row, and have room for what is there.
+    /// Lets the loader of a quad find its places in the row, with room for the elements there.
     fn find_places(&self, kernel: &mut Kernel<'_>, ty: &str, out: &mut Loads) {
         let place = kernel.function("place", &[self.row.index], None);
         let places = lanes::LANES.map(|lane| {

@@ -72,7 +72,7 @@ fn others(axes: &Axes, axis: usize) -> Axes {
     }
 }
 
-/// What makes the texts of the tiles.
+/// The writer of the texts of the tiles.
 struct Tiles<'a> {
     space: &'a MapSpace,
     function: &'a Function,

@@ -11,7 +11,7 @@ use crate::codegen::kernel::Kernel;
 /// multiplying it out for each read takes longer than the read.
 pub(super) struct Walk<'p> {
     side: Side,
-    /// What finds the positions of the right operand, if it is one of windows, whose steps along k are no additions.
+    /// The finder of the positions of the right operand, if it is one of windows, whose steps along k are no additions.
     windows: Option<&'p Windows>,
     /// The last place across k that may be read, if some are outside.
     last: Option<usize>,
@@ -20,7 +20,7 @@ pub(super) struct Walk<'p> {
 
 struct Stepping {
     operand: usize,
-    /// Where the batch begins in it.
+    /// The start of the batch in it.
     base: String,
     outer_stride: i64,
     k_stride: i64,

@@ -59,7 +59,7 @@ struct Product {
     operands: Vec<usize>,
     /// The maps along the batch: the outputs', then the operands'.
     batch: Axes,
-    /// Where each of these maps begins.
+    /// The start of each of these maps.
     offsets: Vec<i64>,
     /// The right operand's, if k and n are spread over several axes.
     windows: Option<Windows>,

@@ -54,7 +54,7 @@ impl Product {
         kernel.dispatch(template, &holes, " (combine)", results.div_ceil(THREADS))
     }
 
-    /// What the label of the first dispatch says besides the step's.
+    /// The addition to the step's label for the first dispatch.
     pub fn phase(&self) -> &'static str {
         if self.parts > 1 { " (parts)" } else { "" }
     }

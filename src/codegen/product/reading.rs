@@ -1,4 +1,4 @@
-//! How the operands of a product lie in memory.
+//! The layout of the operands of a product in memory.
 
 use super::Product;
 use crate::base::dtype::DType;
@@ -40,22 +40,22 @@ impl Side {
     }
 }
 
-/// How one side is read: fours of neighbours along one of its two axes.
+/// The reads of one side: fours of neighbours along one of its two axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub side: Side,
-    /// Whether the neighbours are neighbours along k.
+    /// True if the neighbours are neighbours along k.
     pub along_k: bool,
-    /// Whether tiles reach outside across k, where what is read does not matter.
+    /// True if tiles reach outside across k, where what is read does not matter.
     pub ragged: bool,
-    /// Whether tiles reach past the end of k, where zeros must be read.
+    /// True if tiles reach past the end of k, where zeros must be read.
     pub ragged_k: bool,
-    /// Whether eight halves are read as they are stored, in four words, instead of four numbers.
+    /// True if eight halves are read as they are stored, in four words, instead of four numbers.
     pub halves: bool,
 }
 
 impl Product {
-    /// How neighbouring threads had best walk over `side`, in tiles of `outer` by `bk`.
+    /// The best walk of neighbouring threads over `side`, in tiles of `outer` by `bk`.
     pub fn reading(&self, kernel: &Kernel<'_>, side: Side, outer: usize, bk: usize) -> Reading {
         if side == Side::W && self.windows.is_some() {
             let ragged = !self.n.is_multiple_of(outer);
@@ -102,7 +102,7 @@ impl Product {
         (stored && eights && alone && !clamp && !view.dims.contains(&0)).then_some(operand)
     }
 
-    /// For each operand of the step, whether its value is bound in fours.
+    /// True for each operand of the step whose value is bound in fours.
     pub fn wide(&self, kernel: &Kernel<'_>, readings: &[Reading]) -> Vec<bool> {
         let operands = &kernel.step.operands;
         let alone = |o: usize| {

@@ -88,7 +88,7 @@ impl Strips {
         rows.collect::<String>() + &w.start(kernel, "w", "column", k)
     }
 
-    /// How far along k a thread's `u`-th four of a round is from its first.
+    /// The distance along k of a thread's `u`-th four of a round from its first.
     fn ahead(&self, u: usize) -> usize {
         u * self.strip.slices * 4
     }

@@ -59,7 +59,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
     kernel.dispatch(template, &holes, product.phase(), groups)
 }
 
-/// How a workgroup's memory and threads are laid out.
+/// The layout of a workgroup's memory and threads.
 struct Layout {
     tile: Tile,
     /// Quads from one k to the next.
@@ -91,7 +91,7 @@ impl Layout {
         self.tx() * self.ty()
     }
 
-    /// How the tile of one side is brought.
+    /// The transfer of the tile of one side.
     fn quads(&self, reading: Reading) -> Quads {
         let (outer, pitch) = match reading.side {
             Side::X => (self.tile.bm, self.x_pitch),

@@ -1,18 +1,18 @@
-//! How the threads of a workgroup bring tiles of the operands from memory to workgroup memory.
+//! Transfers of tiles of the operands from memory to workgroup memory by the threads of a workgroup.
 
 use super::reading::{Reading, Side};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::product::index_cursor::Walk;
 
-/// What one thread brings of one operand's tile: some neighbours a round.
+/// The part of one operand's tile that one thread brings: some neighbours a round.
 pub(super) struct Transfer {
     pub reading: Reading,
-    /// What the thread's places in the tile are called, across k and along it.
+    /// The names of the thread's places in the tile, across k and along it.
     pub places: [&'static str; 2],
     /// Groups of neighbours in the tile.
     pub items: usize,
     pub threads: usize,
-    /// Of the tile, along k.
+    /// The length of the tile along k.
     pub bk: usize,
 }
 

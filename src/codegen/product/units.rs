@@ -85,7 +85,7 @@ impl Units {
         format!("coop_mat{side}x{side}<{scalar}, {role}>")
     }
 
-    /// How the tile of one side is brought.
+    /// The transfer of the tile of one side.
     fn halves(&self, reading: Reading) -> Halves {
         let UnitTile { bm, bn, bk, split, .. } = self.tile;
         let outer = if reading.side == Side::X { bm } else { bn };
@@ -221,7 +221,7 @@ struct Halves {
     columns: usize,
     /// Elements that a thread moves at a time, in 16 bytes.
     width: usize,
-    /// Whether each row has the leading bits of all its numbers, then the rest of them.
+    /// True if each row has the leading bits of all its numbers, then the rest of them.
     split: bool,
 }
 

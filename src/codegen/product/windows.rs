@@ -29,7 +29,7 @@ impl Windows {
         Self { operands, k, n }
     }
 
-    /// Whether four neighbours from a multiple of four on are neighbours along one axis.
+    /// True if four neighbours from a multiple of four on are neighbours along one axis.
     fn in_fours(&self) -> bool {
         self.n.dims[self.n.rank() - 1].is_multiple_of(4)
     }

@@ -1,4 +1,4 @@
-//! How threads walk along the elements of a reduction, and the kernel that this makes.
+//! Loops of threads along the elements of a reduction, and the kernel that they make.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ const AHEAD: usize = 16;
 /// Units that a thread takes of a short row, so that several are under way.
 const EACH: usize = 4;
 
-/// What a thread takes at a time.
+/// The unit that a thread takes at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     State,
@@ -116,7 +116,7 @@ impl Reduction {
         kernel.dispatch(template, &holes, phase, groups)
     }
 
-    /// What stands before `main`.
+    /// The text before `main`.
     fn functions(&self, kernel: &Kernel<'_>, texts: &Texts) -> Vec<Hole> {
         vec![
             ("state", self.state.text.clone()),
@@ -127,7 +127,7 @@ impl Reduction {
         ]
     }
 
-    /// What a thread does with its elements.
+    /// The work of a thread with its elements.
     fn statements(
         &self,
         schedule: ReduceSchedule,
@@ -151,7 +151,7 @@ impl Reduction {
         ]
     }
 
-    /// How threads of a group fold their states.
+    /// The fold of the states of a group's threads.
     fn fold(&self, kernel: &Kernel<'_>, spread: Spread) -> Vec<Hole> {
         let subgroups = kernel.limits.subgroups;
         let group_fold = GroupFold { width: spread.width, stride: 1, subgroups };
@@ -171,7 +171,7 @@ impl Reduction {
 /// A place in a template, and what stands there.
 type Hole = (&'static str, String);
 
-/// How the elements of a result are spread over threads of a group.
+/// The spread of the elements of a result over threads of a group.
 #[derive(Clone, Copy)]
 struct Spread {
     /// Units of a part.

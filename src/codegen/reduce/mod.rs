@@ -50,7 +50,7 @@ struct Texts {
     unit: Unit,
     /// Statements that find where the result's elements begin in every operand.
     bases: String,
-    /// What `element` is given of them.
+    /// The names of those that `element` is given.
     base_names: Vec<String>,
     /// The body of `write`.
     write: String,

@@ -1,4 +1,4 @@
-//! How the elements of a reduction are read: one by one or in fours.
+//! Reads of the elements of a reduction: one by one or in fours.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ impl Reduction {
         self.axes.inner.strides[map][self.axes.inner.rank() - 1]
     }
 
-    /// Whether an operand of the prologue is read in fours.
+    /// True if an operand of the prologue is read in fours.
     pub(super) fn is_wide(&self, unit: Unit, operand: usize) -> bool {
         let map = self.axes.main.iter().position(|&o| o == operand);
         unit == Unit::Quad && map.is_some_and(|map| self.lane_stride(map) != 0)
@@ -86,7 +86,7 @@ impl Reduction {
         Texts { functions, element, unit, bases, base_names, write: String::new() }
     }
 
-    /// Whether a thread takes the few elements of a window, which lie along several axes.
+    /// True if a thread takes the few elements of a window, which lie along several axes.
     pub(super) fn is_written_out(&self) -> bool {
         let ReduceSchedule { layout, parts, .. } = self.schedule;
         let by_one = layout == ReduceLayout::Thread && parts == 1;

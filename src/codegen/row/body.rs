@@ -1,4 +1,4 @@
-//! What a row kernel does, as WGSL: from `row`'s choices to the holes of its template.
+//! The statements of a row kernel: from the kernel's layout to the holes of its template.
 
 use std::fmt::Write;
 
@@ -9,9 +9,9 @@ use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::rows::Phase;
+use crate::codegen::row_units::Phase;
 
-/// What makes the text of one dispatch.
+/// The text of one dispatch.
 pub(crate) struct Body<'a> {
     pub row: &'a Row,
     pub phase: Phase,
@@ -53,7 +53,7 @@ impl Body<'_> {
         texts
     }
 
-    /// Where threads find their rows.
+    /// The statements by which threads find their rows.
     fn threads(&self, kernel: &Kernel<'_>) -> Texts {
         let [slot, lane] = self.row.rows.seat(self.row.share.width);
         let (builtins, thread) = self.group_fold(kernel).numbering();
@@ -73,7 +73,7 @@ impl Body<'_> {
         GroupFold { width, stride, subgroups }
     }
 
-    /// What a thread holds of its row: `held` units, and an edge where there are any.
+    /// The part of a row that a thread holds: `held` units, and an edge if there are any.
     fn held(&self, held: usize) -> Vec<Unit> {
         let lanes = self.row.rows.lanes();
         let units = (0..held).map(|k| Unit {
@@ -85,7 +85,7 @@ impl Body<'_> {
         units.chain(self.row.rows.has_edges().then(Unit::edge)).collect()
     }
 
-    /// What is shared, and the body, for rows that stay in registers.
+    /// The shared text and the body for rows that stay in registers.
     fn in_registers(
         &self,
         kernel: &Kernel<'_>,
@@ -178,7 +178,7 @@ impl Body<'_> {
         text
     }
 
-    /// What is shared, and the body, for rows that are read for their statistics and then again.
+    /// The shared text and the body for rows that are read for their statistics and then again.
     fn streamed(&self, kernel: &mut Kernel<'_>, len: &str, epsilon: &str) -> (String, String) {
         let row = self.row;
         let statistics = Statistics::new(row.kind, len, epsilon);
@@ -265,7 +265,7 @@ impl Body<'_> {
         format!("{function}({}, {}{});\n", unit.at, unit.each(result), self.arguments)
     }
 
-    /// What `body` makes of the name of an edge, by the first part of a row that has edges.
+    /// The statements that `body` makes of the name of an edge, for the first part of a row that has edges.
     fn of_edge(&self, body: impl Fn(&str) -> String) -> String {
         if !self.row.rows.has_edges() {
             return String::new();
@@ -301,9 +301,9 @@ impl Body<'_> {
 /// Elements that a thread holds.
 struct Unit {
     name: String,
-    /// Whether the row has it.
+    /// True if the row has it.
     live: String,
-    /// What it is read and written by.
+    /// The name by which it is read and written.
     at: String,
     lanes: usize,
 }
@@ -323,7 +323,7 @@ impl Unit {
         }
     }
 
-    /// The same with what becomes of each element.
+    /// The unit with `text` applied to each element.
     fn each(&self, text: impl Fn(&str) -> String) -> String {
         let elements: Vec<String> = self.elements().iter().map(|x| text(x)).collect();
         match &elements[..] {

@@ -1,4 +1,4 @@
-//! What the kinds of row operations compute, as WGSL: from elements in registers in a few passes, or
+//! The formulas of the kinds of row operations, as WGSL: from elements in registers in a few passes, or
 //! from elements that are read twice, by statistics that merge.
 
 use crate::ops::RowKind;
@@ -8,9 +8,9 @@ pub(crate) struct Pass {
     /// The name of the number.
     pub name: &'static str,
     pub fold: Fold,
-    /// What each element `x` becomes before it is folded, and stays.
+    /// The value that each element `x` takes before it is folded, and keeps.
     pub before: Option<fn(x: &str) -> String>,
-    /// What is folded for the element `x`.
+    /// The term that is folded for the element `x`.
     pub term: fn(x: &str) -> String,
     /// The number, from the fold.
     pub value: String,

@@ -28,13 +28,13 @@ pub(super) fn lower<'a>(form: &SortForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec
 /// A sort form.
 struct Sort {
     rows: Rows,
-    /// How many of each row are kept.
+    /// The number of elements of each row that are kept.
     count: usize,
     descending: bool,
     dtype: DType,
     prologue: Ref,
     schedule: SortSchedule,
-    /// Whether some output is where elements were.
+    /// True if some output is where elements were.
     positions: bool,
 }
 

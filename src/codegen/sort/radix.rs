@@ -24,7 +24,7 @@ pub(super) fn lower<'a>(sort: &Sort, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dis
 
 struct Radix<'s> {
     sort: &'s Sort,
-    /// Where votes find the elements of equal digits.
+    /// The subgroups whose votes find the elements of equal digits.
     votes: Option<Subgroups>,
     /// Bits of a digit.
     bits: u32,
@@ -56,14 +56,14 @@ impl<'s> Radix<'s> {
         self.sort.rows.count() * self.sort.rows.len
     }
 
-    /// Where in the scratch memory the keys lie that a pass other than the last leaves. Where positions are wanted,
+    /// The place in the scratch memory of the keys that a pass other than the last leaves. Where positions are wanted,
     /// they follow the keys.
     fn left_by(&self, pass: u32) -> usize {
         let parts = if self.sort.positions { 2 } else { 1 };
         (pass as usize % 2) * parts * self.elements()
     }
 
-    /// Where the counts lie, as [rows, digits, tiles], and behind them the sums, as [rows, digits].
+    /// The place of the counts, as [rows, digits, tiles], and behind them the sums, as [rows, digits].
     fn counts(&self) -> [usize; 2] {
         let counts = self.elements() * if self.sort.positions { 4 } else { 2 };
         [counts, counts + self.sort.rows.count() * self.digits() * self.tiles]
@@ -117,7 +117,7 @@ impl<'s> Radix<'s> {
         format!(" ({what} of digit {} of {})", pass + 1, self.passes)
     }
 
-    /// How often each digit is in each tile.
+    /// The count of each digit in each tile.
     fn count(&self, mut kernel: Kernel<'_>, pass: u32) -> Dispatch {
         let scratch = self.bind(&mut kernel, pass, false);
         let groups = self.sort.rows.count() * self.tiles;
@@ -137,7 +137,7 @@ impl<'s> Radix<'s> {
         kernel.dispatch(template, &holes, &self.label("count", pass), groups)
     }
 
-    /// For each row and digit the sum of its counts before each tile, and of all of them.
+    /// The sum of the counts of each row and digit before each tile, and of all of them.
     fn sum(&self, mut kernel: Kernel<'_>) -> Dispatch {
         let scratch = kernel.bind_scratch(true);
         let group_fold =
@@ -213,7 +213,7 @@ impl<'s> Radix<'s> {
         format!("fn write(row: u32, j: u32, key: u32, position: u32) {{\n{body}}}\n")
     }
 
-    /// What `each` makes of the numbers of a thread's elements.
+    /// The texts that `each` makes of the numbers of a thread's elements.
     fn each(&self, each: impl Fn(usize) -> String) -> String {
         (0..self.keys).map(each).collect()
     }
@@ -241,7 +241,7 @@ impl<'s> Radix<'s> {
         })
     }
 
-    /// What ranks elements.
+    /// The functions that rank elements.
     fn ranking(&self, group_fold: GroupFold) -> String {
         let Some(subgroups) = self.votes else {
             return [COUNTERS, &group_fold.around()].join("\n");

@@ -29,9 +29,9 @@ pub(super) fn lower<'a>(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Whole,
-    /// From the elements of this many parts of each row to candidates in the scratch memory.
+    /// The pass from the elements of this many parts of each row to candidates in the scratch memory.
     Parts(usize),
-    /// From the candidates of this many parts of each row to the outputs.
+    /// The pass from the candidates of this many parts of each row to the outputs.
     Candidates(usize),
 }
 

@@ -170,7 +170,7 @@ fn scratch(form: &Form) -> Option<Scratch> {
         Form::Attention(AttentionForm { batch, queries, out, schedule, .. }) => {
             (batch.iter().product::<usize>() * queries * (out + 2), schedule.parts, 1)
         }
-        Form::Map { .. } | Form::Sort(_) | Form::Own(_) => return None,
+        Form::Map { .. } | Form::Sort(_) | Form::Custom(_) => return None,
     };
     let words = (results * parts * words) as u64;
     (parts > 1).then_some(Scratch { words, slot: 0 })

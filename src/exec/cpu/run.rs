@@ -102,7 +102,7 @@ fn compute(job: &Job<'_>, outputs: &mut [HostBuffer]) -> Result<(), DeviceError>
         Form::Sort(form) => forms::sort::run(job, form, outputs)?,
         Form::Scan(form) => forms::scan::run(job, form, outputs),
         Form::Attention(form) => forms::attention::run(job, form, outputs)?,
-        Form::Own(form) => forms::custom::run(job, form, outputs)?,
+        Form::Custom(form) => forms::custom::run(job, form, outputs)?,
         Form::MatMul(form) => forms::matmul::run(job, form, outputs)?,
     }
     Ok(())

@@ -58,7 +58,7 @@ impl Axes {
         points(&self.dims)
     }
 
-    /// Whether the map steps through all points in row-major order by ones.
+    /// True if the map steps through all points in row-major order by ones.
     pub fn is_linear(&self, map: usize) -> bool {
         let mut next = 1_i64;
         self.dims.iter().zip(&self.strides[map]).rev().all(|(&dim, &stride)| {
@@ -68,7 +68,7 @@ impl Axes {
         })
     }
 
-    /// Whether the map stays at one element.
+    /// True if the map stays at one element.
     pub fn is_uniform(&self, map: usize) -> bool {
         self.strides[map].iter().all(|&s| s == 0)
     }

@@ -17,16 +17,16 @@ const FLOPS: f64 = 64.0;
 
 /// A kernel of the user's own, over tables; its one output, over `dims`, is what it writes, and 0 elsewhere.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct OwnForm {
+pub(crate) struct CustomForm {
     pub kernel: Arc<OwnKernel>,
     pub dims: Dims,
-    /// By position, operands of the step.
+    /// Operands of the step, by position.
     pub inputs: SmallVec<[u16; 4]>,
-    /// Whether the kernel has workgroups, and each input elements.
+    /// True if the kernel has workgroups, and each input elements.
     pub runs: bool,
 }
 
-impl KernelForm for OwnForm {
+impl KernelForm for CustomForm {
     fn name(&self) -> &'static str {
         "wgsl"
     }

@@ -1,7 +1,8 @@
 //! The kernel forms: the kinds of kernels, with holes for expressions.
 //!
 //! Each form has one file, with all that the plan must know of it: the spaces that it iterates over, its work, its
-//! schedule on a GPU and its name. A new form is one file that implements [`KernelForm`] and one row of the table below.
+//! schedule on a GPU and its name. A new form is one file that implements [`KernelForm`] and one row of the table
+//! below.
 
 pub(super) mod attention;
 pub(super) mod axes;
@@ -17,7 +18,7 @@ mod tally;
 
 pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
 pub(crate) use self::axes::{Axes, Dims};
-pub(crate) use self::custom::OwnForm;
+pub(crate) use self::custom::CustomForm;
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
     MatMulForm, ProductLayout, ProductSchedule, Spread, Strip, Tile, UnitTile,
@@ -81,22 +82,22 @@ pub(crate) trait KernelForm {
         Measure::Flops
     }
 
-    /// Whether the form evaluates its outputs once an element, so that they may fail on the data.
+    /// True if the form evaluates its outputs once an element, so that they may fail on the data.
     fn may_fail(&self) -> bool {
         false
     }
 
-    /// Whether the form reads all of each table, wherever its indices point.
+    /// True if the form reads all of each table, wherever its indices point.
     fn reads_whole_tables(&self) -> bool {
         false
     }
 
-    /// Whether the form runs code of the user's own, whose duration is not known.
+    /// True if the form runs code of the user's own, whose duration is not known.
     fn runs_user_code(&self) -> bool {
         false
     }
 
-    /// Whether the form runs on a GPU only.
+    /// True if the form runs on a GPU only.
     fn needs_gpu(&self) -> bool {
         false
     }
@@ -143,7 +144,7 @@ forms! {
     Sort(SortForm),
     MatMul(MatMulForm),
     Attention(AttentionForm),
-    Own(OwnForm),
+    Custom(CustomForm),
 }
 
 /// The elements that are gathered one by one through views of operands.

@@ -19,15 +19,15 @@ const SORT_GROUP: usize = 2048;
 const SORT_SELECTED: usize = 256;
 /// Workgroups that select: two on each of an H200's 132 cores.
 const SELECT_GROUPS: usize = 264;
-/// The fewest elements that are worth a workgroup that selects: eight rounds. With fewer, sorts of what is held, and the
-/// candidates of all workgroups, outweigh what is read.
+/// The fewest elements that are worth a workgroup that selects: eight rounds. With fewer, sorts of what is held, and
+/// the candidates of all workgroups, outweigh what is read.
 const SELECT_LEAST: usize = 4096;
 /// Workgroup memory that a sort by votes may take: 8 KiB of counts, 12 of keys, 1 of shifts, and what subgroups hand to
 /// each other. More would halve the workgroups on a core of an H200.
 const SORT_BYTES: u32 = 24 << 10;
 /// Threads of a workgroup.
 const GROUP: usize = 256;
-/// What moving an element of a sort costs, in flops: estimated, not measured.
+/// The cost of moving an element of a sort, in flops: estimated, not measured.
 const SORT_MOVE: f64 = 16.0;
 
 /// `prologue`, of type `dtype`, over `outer ++ [len]`, in order along `len`; outputs over `outer ++ [count]`: what
@@ -44,7 +44,7 @@ pub(crate) struct SortForm {
     pub schedule: SortSchedule,
 }
 
-/// How a GPU sorts.
+/// The schedule of a sort on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SortSchedule {
     /// A workgroup sorts whole rows in its memory.
@@ -63,7 +63,7 @@ impl SortSchedule {
         256 * if let Self::Digits { votes: true, .. } = self { 12 } else { 8 }
     }
 
-    /// How often a GPU is dispatched to sort elements of `dtype`.
+    /// The number of GPU dispatches to sort elements of `dtype`.
     pub fn dispatches(self, dtype: DType) -> u64 {
         match self {
             Self::Group | Self::Select { parts: 1 } => 1,

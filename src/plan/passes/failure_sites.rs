@@ -15,7 +15,7 @@ use crate::ops::{Elementwise, Op};
 
 /// The operations that can fail.
 pub(crate) struct Sites {
-    /// For each node, its number.
+    /// The number of each node.
     of: Vec<Option<u32>>,
     pub nodes: Vec<NodeId>,
 }
@@ -36,13 +36,13 @@ impl Sites {
     }
 }
 
-/// Whether all of the node's elements are reached by `path`, which leads from it, and nothing else is.
+/// True if all of the node's elements are reached by `path`, which leads from it, and nothing else is.
 pub(crate) fn reaches_all(ir: &Ir, ix: Ix, path: &Path) -> bool {
     let shape = &ir.nodes[ix].ty.shape;
     path.view(shape).is_some_and(|view| view.covers(shape.elements()))
 }
 
-/// Whether an element of the node can fail.
+/// True if an element of the node can fail.
 fn can_fail(ir: &Ir, ix: Ix) -> bool {
     let node = &ir.nodes[ix];
     match node.op {
@@ -56,8 +56,8 @@ fn can_fail(ir: &Ir, ix: Ix) -> bool {
     }
 }
 
-/// From a point at the end of `path`, which leads from the node `ix`, to the position of what fails there: an index among
-/// the indices, else the node's own element.
+/// The map from a point at the end of `path`, which leads from the node `ix`, to the position that fails there: an
+/// index among the indices, else the node's own element.
 pub(crate) fn failing_position(ir: &Ir, ix: Ix, path: &Path) -> Option<View> {
     let node = &ir.nodes[ix];
     if lookup::axis(&node.op).is_none() {

@@ -88,7 +88,7 @@ impl Ir {
         self
     }
 
-    /// Whether two nodes are the two results of one sort.
+    /// True if two nodes are the two results of one sort.
     pub fn is_pair(&self, a: Ix, b: Ix) -> bool {
         let (Some(a), Some(b)) = (self.nodes.get(a), self.nodes.get(b)) else { return false };
         let (Op::Sort { how, part }, Op::Sort { how: other, part: other_part }) = (&a.op, &b.op)

@@ -1,4 +1,4 @@
-//! What a device cannot run is refused.
+//! Refusal of plans that a device cannot run.
 
 use crate::cost::Backend;
 use crate::error::{PlanError, file_and_line};

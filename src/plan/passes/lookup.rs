@@ -22,7 +22,7 @@ pub(crate) fn table<'a>(views: &'a Views, node: &IrNode) -> Option<&'a (Ix, Path
     axis(&node.op).map(|_| views.of(node.inputs[0]))
 }
 
-/// From indices at the end of `path` to the result of `node`.
+/// The path from indices at the end of `path` to the result of `node`.
 pub(crate) fn index_path(node: &IrNode, path: &Path) -> Path {
     let shape = &node.ty.shape;
     match node.op {
@@ -36,17 +36,17 @@ pub(crate) fn index_path(node: &IrNode, path: &Path) -> Path {
     }
 }
 
-/// Where a look-up finds its elements.
+/// The places of the elements of a look-up.
 pub(crate) struct Elements {
-    /// From the result to the element with index 0.
+    /// The map from the result to the element with index 0.
     pub first: View,
-    /// How far an index lies from the one before.
+    /// The distance of an index from the one before.
     pub stride: i64,
-    /// How many there are.
+    /// The number of elements along the axis.
     pub size: usize,
 }
 
-/// Where the look-up `ix` finds its elements in its table's memory.
+/// The places of the elements of the look-up `ix` in its table's memory.
 pub(crate) fn elements(ir: &Ir, views: &Views, ix: Ix) -> Option<Elements> {
     let node = &ir.nodes[ix];
     let (axis, (base, path)) = (axis(&node.op)?, table(views, node)?);

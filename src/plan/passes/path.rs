@@ -16,7 +16,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// From a value of `shape` to itself.
+    /// The path from a value of `shape` to itself.
     pub fn start(shape: &Shape) -> Self {
         Self { moves: Rc::new([]), shape: shape.clone() }
     }
@@ -46,7 +46,7 @@ impl Path {
         }
     }
 
-    /// Whether any of the movements makes windows.
+    /// True if any of the movements makes windows.
     pub fn has_windows(&self) -> bool {
         self.moves.iter().any(|step| matches!(step, Move::Window { .. }))
     }
@@ -92,7 +92,7 @@ impl Path {
 
 /// Which movements are folded into their readers, and which must be carried out.
 pub(crate) struct Views {
-    /// For each node, the stored value that it is a view of and the way from there; a node that is no
+    /// The stored value that each node is a view of, and the path from there; a node that is no
     /// folded movement is its own base.
     bases: Vec<(Ix, Path)>,
 }

@@ -1,4 +1,4 @@
-//! What a node's kernel reads, and over which space: shared by the pass that groups nodes and the one that
+//! The reads of a node's kernel, and their spaces: shared by the pass that groups nodes and the one that
 //! writes their expressions.
 
 use super::ir::{Ir, IrNode, Ix};
@@ -17,13 +17,13 @@ pub(crate) struct Read {
     pub space: Space,
 }
 
-/// Whether a node has a kernel form of its own, rather than an expression.
+/// True if a node has a kernel form of its own, rather than an expression.
 pub(crate) fn is_heavy(op: &Op) -> bool {
     matches!(op, Op::Reduce { .. } | Op::MatMul(_) | Op::Attention(_) | Op::Own(_))
         || op.row_axis().is_some()
 }
 
-/// Whether other operations may follow in the kernel of a node that has a form of its own.
+/// True if other operations may follow in the kernel of a node that has a form of its own.
 pub(crate) fn takes_epilogue(op: &Op) -> bool {
     is_heavy(op) && !matches!(op, Op::Sort { .. } | Op::Own(_))
 }
@@ -41,12 +41,12 @@ pub(crate) fn coordinates(op: &Op) -> impl Iterator<Item = usize> {
     axes.into_iter()
 }
 
-/// Whether the node's expression is made of where in the node's shape an element lies.
+/// True if the node's expression is made of where in the node's shape an element lies.
 pub(crate) fn reads_position(op: &Op) -> bool {
     matches!(op, Op::Random(_)) || coordinates(op).next().is_some()
 }
 
-/// Whether what the node's expression needs to know of a position of `shape` can be had at the end of `path`.
+/// True if what the node's expression needs to know of a position of `shape` can be had at the end of `path`.
 pub(crate) fn knows_position(op: &Op, shape: &Shape, path: &Path) -> bool {
     match op {
         Op::Random(_) => path.view(shape).is_some(),
@@ -111,7 +111,7 @@ pub(crate) fn map_space(ir: &Ir, ix: Ix) -> Shape {
     }
 }
 
-/// What the kernel of a stored value reads before anything is fused into it.
+/// The reads of the kernel of a stored value before anything is fused into it.
 pub(crate) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
     let node = &ir.nodes[ix];
     let input = |at: usize| views.of(node.inputs[at]).clone();

@@ -66,7 +66,7 @@ fn single(shape: &Shape) -> Shape {
     batch.iter().copied().chain([1, 1]).collect()
 }
 
-/// Whether a product has rows enough for matrix units, and operands that have a largest element.
+/// True if a product has rows enough for matrix units, and operands that have a largest element.
 fn is_worth_units(product: &IrNode, ir: &Ir) -> bool {
     let shape = |side: usize| &ir.nodes[product.inputs[side]].ty.shape;
     rows(shape(0)) > STRIP_ROWS && (0..2).all(|side| shape(side).elements() > 0)
@@ -98,7 +98,7 @@ impl Maker<'_> {
         self.node(Op::Elementwise(op, smallvec![]), smallvec![x], shape)
     }
 
-    /// Of the shape of `x`, which `y` is broadcast to.
+    /// A node of the shape of `x`, which `y` is broadcast to.
     fn binary(&mut self, op: Elementwise, x: Ix, y: Ix) -> Ix {
         let shape = self.shape(x);
         self.node(Op::Elementwise(op, smallvec![]), smallvec![x, y], shape)
@@ -137,7 +137,7 @@ mod tests {
     use crate::cost::{DeviceProfile, Limits, MatrixUnits};
     use crate::device::Device;
 
-    /// How many reductions a split product of these shapes gets on an adapter with matrix units.
+    /// The number of reductions that a split product of these shapes gets on an adapter with matrix units.
     fn reductions(x: [usize; 2], w: [usize; 2]) -> usize {
         let batch = GpuCommandBatch::new(&Device::cpu());
         let (x, w) = (batch.full(x, 1.0_f32), batch.full(w, 1.0));

@@ -29,7 +29,7 @@ struct Pass {
     known: HashMap<(Op, SmallVec<[Ix; 3]>, Type), Ix>,
 }
 
-/// What a node turned out to be.
+/// The simplified form of a node.
 enum Simpler {
     /// Another node's value.
     Same(Ix),
@@ -223,12 +223,12 @@ impl Pass {
     }
 }
 
-/// How many keys an attention has.
+/// The number of keys of an attention.
 fn keys(shape: &Shape) -> usize {
     shape.rank().checked_sub(2).map_or(1, |axis| shape[axis])
 }
 
-/// Whether a movement changes nothing.
+/// True if a movement changes nothing.
 pub(crate) fn is_identity(to: &Move, shape: &Shape) -> bool {
     match to {
         Move::Reshape(to) | Move::Broadcast(to) => to == shape,

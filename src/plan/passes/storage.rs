@@ -1,4 +1,4 @@
-//! What has storage, where it is kept, and the steps that read and write it.
+//! The values that have storage, their homes, and the steps that read and write them.
 
 use super::fuse::Fusion;
 use super::ir::{Ir, Ix};

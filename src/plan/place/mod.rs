@@ -20,8 +20,9 @@ use crate::graph::Graph;
 
 /// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph,
 /// or on which a run holds more than `room` bytes, is passed over if another has the room and the placement names no
-/// side. Where the placement leaves it to prediction, the graph goes the `way` that is given, if it can. `residents` says
-/// where the data of each lies; what lies on the GPU alone is not fetched from there unless the placement names a side.
+/// side. Where the placement leaves it to prediction, the graph goes the `way` that is given, if it can. `residents`
+/// says where the data of each lies; what lies on the GPU alone is not fetched from there unless the placement names a
+/// side.
 pub(crate) fn place<'a>(
     graph: &Graph,
     targets: impl IntoIterator<Item = &'a Target>,
@@ -58,25 +59,25 @@ const SHARE_WORTH_SPLITTING: f64 = 0.1;
 /// Steps beyond which a graph is not shared out: to look for how would take longer than it saves.
 const MOST_STEPS_SPLIT: usize = 128;
 
-/// What is to be placed.
+/// A graph to be placed.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     graph: &'a Graph,
     /// Whatever is predicted.
     way: Option<Way>,
-    /// Where the data of each lies.
+    /// The location of the data of each.
     residents: &'a [Residence],
     /// Bytes that a run may hold.
     room: Option<u64>,
 }
 
 impl Asked<'_> {
-    /// Whether data lies on the GPU alone.
+    /// True if data lies on the GPU alone.
     fn has_data_far(&self) -> bool {
         self.residents.iter().any(|residence| residence.is_far())
     }
 
-    /// Whether that, or a kernel of the user's own, leaves no choice but the GPU.
+    /// True if that, or a kernel of the user's own, leaves no choice but the GPU.
     fn is_bound_to_gpu(&self) -> bool {
         self.has_data_far() || self.graph.needs_gpu()
     }
@@ -89,7 +90,7 @@ impl Asked<'_> {
         Ok(Placed::first_of(vec![plan(self.graph, target)?], [target]))
     }
 
-    /// On the side that a rule takes, unless only the other has room.
+    /// The plan for the side that a rule takes, unless only the other has room.
     fn by_rule(&self, rule: Rule, [cpu, gpu]: [&Target; 2]) -> Result<Placed, PlanError> {
         // The rules look at sizes, which are the same on both sides.
         let on_cpu = plan(self.graph, cpu)?;
@@ -108,7 +109,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What is predicted to take least: one side, or both.
+    /// The fastest plan by prediction: one side, or both.
     fn fastest(&self, cpu: Option<&Target>, gpu: Option<&Target>) -> Result<Placed, PlanError> {
         let sides: SmallVec<[&Target; 2]> = cpu.into_iter().chain(gpu).collect();
         let (mut plans, too_small) = self.wholes(&sides)?;
@@ -153,8 +154,8 @@ impl Asked<'_> {
         Ok(split.filter(|split| self.has_room(split.held_bytes())))
     }
 
-    /// The way that is taken, that of the first plan or the split, and those that may be tried: none where that would move
-    /// a resident.
+    /// The way that is taken, that of the first plan or the split, and those that may be tried: none where that would
+    /// move a resident.
     fn ways(&self, plans: &[Plan], split: Option<&Split>, is_split: bool) -> Ways {
         let wholes = plans.iter().map(|plan| {
             let seconds = if self.has_room(plan.held_bytes) { plan.seconds } else { f64::INFINITY };
@@ -168,9 +169,9 @@ impl Asked<'_> {
     }
 
     /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one
-    /// with the least predicted time, a GPU's [reckoned] with a margin; and a side that was passed over for want of room.
-    /// Any error but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the other side
-    /// says.
+    /// with the least predicted time, a GPU's [reckoned] with a margin; and a side that was passed over for want of
+    /// room. Any error but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the
+    /// other side says.
     fn wholes(&self, sides: &[&Target]) -> Result<(Vec<Plan>, Option<Backend>), PlanError> {
         let can_run = |side: &&&Target| !self.has_data_far() || side.backend == Backend::Gpu;
         let (mut plans, mut failed, mut too_small) = (Vec::new(), None, None);

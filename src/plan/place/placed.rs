@@ -1,4 +1,4 @@
-//! What the pass *place* hands out.
+//! The results of the pass *place*.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -11,7 +11,8 @@ use crate::plan::{Plan, Target};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Placed {
     pub planned: Planned,
-    /// What each side takes for the whole graph, where it can hold it and had a choice; the one that was chosen first.
+    /// The prediction of each side for the whole graph, if the side can hold it and there was a choice; the chosen one
+    /// comes first.
     pub sides: SmallVec<[(Backend, Prediction); 2]>,
     /// A side that was passed over since it has no room for the graph.
     pub too_small: Option<Backend>,
@@ -19,17 +20,17 @@ pub(crate) struct Placed {
     pub ways: Ways,
 }
 
-/// What runs.
+/// The plan or plans that run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Planned {
-    /// All on one side.
+    /// The whole graph on one side.
     Whole(Plan),
     /// Some on either.
     Split(Split),
 }
 
 impl Placed {
-    /// On the side of the first of `plans`, of which there is at least one.
+    /// The placement on the side of the first of `plans`, of which there is at least one.
     pub(crate) fn first_of<'a>(
         mut plans: Vec<Plan>,
         targets: impl IntoIterator<Item = &'a Target>,
@@ -63,7 +64,7 @@ impl Placed {
         }
     }
 
-    /// Whether another side could have run the graph.
+    /// True if another side could have run the graph.
     pub fn was_chosen(&self) -> bool {
         self.sides.len() > 1 || matches!(self.planned, Planned::Split(_))
     }

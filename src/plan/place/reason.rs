@@ -1,4 +1,5 @@
-//! Why each step of a placed graph runs where it does, and what goes to and fro: the table at the end of an explanation.
+//! Why each step of a placed graph runs where it does, and what goes to and fro: the table at the end of an
+//! explanation.
 
 use std::fmt::{self, Write as _};
 
@@ -9,7 +10,7 @@ use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Placed, Planned, Stage};
 
-/// Who chose the side.
+/// The reason for the choice of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Chooser {
     /// The planner, by predicted times.
@@ -45,20 +46,20 @@ enum Reason {
     Faster,
     /// Runs took so long.
     Measured(Seen),
-    /// To see how long it takes here.
+    /// Its time on this side is being measured.
     Trial,
     Asked,
     Rule,
     Data,
     Kernel,
     NoRoom(Backend),
-    /// It would take less there, but handing over takes so many seconds more.
+    /// It would take less time on the other side, but handing over takes so many seconds more.
     Transfers(f64),
     /// It stands between steps on the GPU, or others would.
     SecondTrip,
     /// So many seconds would be saved.
     Little(f64),
-    /// All of it on the other side would save so many seconds, less than that side's prediction may be off.
+    /// The whole graph on the other side would save so many seconds, less than that side's prediction may be off.
     Tie(f64),
 }
 
@@ -141,7 +142,7 @@ fn column(stage: Stage) -> &'static str {
     }
 }
 
-/// No longer than its column.
+/// The name, cut to the width of its column.
 fn shortened(name: &str) -> String {
     const MOST: usize = 34;
     if name.chars().count() <= MOST {

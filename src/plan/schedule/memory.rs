@@ -18,7 +18,7 @@ impl Life {
     }
 }
 
-/// What wants a slot.
+/// A request for a slot.
 #[derive(Clone, Copy)]
 enum Tenant {
     Value(usize),
@@ -81,7 +81,7 @@ pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64]) {
     plan.held_bytes = held.saturating_add(transfers);
 }
 
-/// For each value the steps during which it must be there; uploads are there from the start,
+/// The steps during which each value must be in memory; uploads are there from the start,
 /// results to the end. `None` for what no step and no output touches.
 pub(crate) fn lives(plan: &Plan) -> Vec<Option<Life>> {
     let mut lives: Vec<Option<Life>> = vec![None; plan.values.len()];

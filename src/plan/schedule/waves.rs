@@ -8,13 +8,13 @@ use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Plan, Target};
 
-/// What a cut must be worth: the device works for this long on what has come, and the host packs for as long meanwhile.
-/// To submit once more takes 7 to 25 µs on an H200.
+/// The least gain of a cut: the device works for this long on what has arrived, and the host packs for as long
+/// meanwhile. One more submission takes 7 to 25 µs on an H200.
 const LEAST_SECONDS: f64 = 100e-6;
 /// Waves of a run at most.
 const MOST: usize = 8;
 
-/// What is submitted together: some of a plan's dispatches, and the uploads that none before them reads.
+/// One submission: some of a plan's dispatches, and the uploads that none before them reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wave {
     pub dispatches: Range<usize>,
@@ -50,7 +50,7 @@ pub(crate) fn assign(plan: &mut Plan, stored_bytes: &[u64], target: &Target) {
     plan.waves = ranges.into_iter().map(wave).collect();
 }
 
-/// What is copied to buffers of the run, each with the step that is the first to read it; the first where none does.
+/// The values copied to buffers of the run, each with the first step that reads it, or the first step of all.
 fn first_used(plan: &Plan) -> Vec<(ValueId, usize)> {
     let mut first = vec![0; plan.values.len()];
     for (at, step) in plan.steps.iter().enumerate().rev() {
@@ -65,9 +65,9 @@ fn first_used(plan: &Plan) -> Vec<(ValueId, usize)> {
 /// The predicted seconds of a step.
 #[derive(Clone, Copy)]
 struct Timing {
-    /// To pack what it is the first to read.
+    /// Seconds to pack the uploads that it is the first to read.
     packing: f64,
-    /// Of its kernels.
+    /// Seconds of its kernels.
     working: f64,
 }
 

@@ -17,12 +17,12 @@ const ACROSS: usize = AttentionSchedule::ACROSS;
 
 pub(super) struct Body<'a> {
     pub attention: &'a Attention<'a>,
-    /// Where the batch begins in every map, as arguments.
+    /// The start of the batch in every map, as arguments.
     pub arguments: &'a str,
 }
 
 impl Body<'_> {
-    /// What the template's holes take.
+    /// The texts of the template's holes.
     pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
         let AttentionSchedule { rows, keys, columns, .. } = self.schedule();
         let (fetch_scores, put_scores) = self.bring_scores();

@@ -43,7 +43,7 @@ impl Body<'_> {
         (q + &k, put_q + &put_k)
     }
 
-    /// Of `rows` rows a chunk of the width each, with the width outermost in workgroup memory.
+    /// A chunk of the width of each of `rows` rows, with the width outermost in workgroup memory.
     fn bring_across(&self, name: &str, rows: usize, tile: Tile, first: &str) -> (String, String) {
         let (mut fetch, mut put) = (String::new(), String::new());
         let fours = CHUNK / 4;

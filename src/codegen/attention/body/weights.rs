@@ -1,4 +1,4 @@
-//! From scores to weights, what these are relative to, and their sums.
+//! The weights of scores, the greatest scores that they are relative to, and their sums.
 
 use std::fmt::Write;
 

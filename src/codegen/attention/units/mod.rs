@@ -14,16 +14,16 @@ use crate::plan::{AttentionSchedule, UnitTile};
 
 pub(super) struct Squares<'a> {
     pub attention: &'a Attention<'a>,
-    /// Where the batch begins in every map: names, and these as arguments.
+    /// The start of the batch in every map: names, and these as arguments.
     pub names: &'a [String],
     pub arguments: &'a str,
-    /// For each operand, whether its value is bound in fours.
+    /// True for each operand whose value is bound in fours.
     pub wide: &'a [bool],
     pub units: MatrixUnits,
 }
 
 impl Squares<'_> {
-    /// What the template's holes take.
+    /// The texts of the template's holes.
     pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
         let keys = self.schedule().keys;
         let brought = self.bring(kernel);

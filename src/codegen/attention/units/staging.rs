@@ -1,4 +1,4 @@
-//! What brings keys and values to workgroup memory.
+//! Copies of keys and values to workgroup memory.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ struct Side {
     columns: usize,
     /// Text of the first column.
     first: &'static str,
-    /// Whether all that a thread brings lies in one column, so that its place there is found once.
+    /// True if all that a thread brings lies in one column, so that its place there is found once.
     even: bool,
     /// The operand, if all that the threads bring are fours of it, as they lie.
     plain: Option<usize>,
@@ -130,7 +130,7 @@ impl Squares<'_> {
     }
 }
 
-/// How far one key of an operand is from the next.
+/// The distance of one key of an operand from the next.
 fn key_stride(kernel: &Kernel<'_>, operand: usize) -> i64 {
     let strides = &kernel.step.operands[operand].view.strides;
     strides[strides.len() - 2]

@@ -1,4 +1,4 @@
-//! From scores to weights, and what is relative to the greatest of them.
+//! The weights of scores, and the sums that are relative to the greatest score.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::codegen::kernel::template::indent;
 const MOST: &str = "1024f";
 
 impl Squares<'_> {
-    /// What scores are multiplied by.
+    /// The factor of scores.
     pub(super) fn scale(&self, kernel: &mut Kernel<'_>) -> String {
         let scale = kernel.scalar(self.attention.form.scale);
         format!("let scale = {}{scale};", self.attention.scale_unit())

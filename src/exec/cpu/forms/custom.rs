@@ -7,12 +7,12 @@ use crate::error::{DeviceError, file_and_line};
 use crate::exec::HostBuffer;
 use crate::exec::cpu::job::Job;
 use crate::ops::Elements;
-use crate::plan::OwnForm;
+use crate::plan::CustomForm;
 
 /// Calls the user's function to compute the output, which is 0 before.
 pub(in crate::exec::cpu) fn run(
     job: &Job<'_>,
-    form: &OwnForm,
+    form: &CustomForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     let (step, [output]) = (job.step, outputs) else {

@@ -18,7 +18,7 @@ use crate::graph::NodeId;
 use crate::ops::{Combine, Precision};
 use crate::plan::reference::Reference;
 use crate::plan::{
-    AttentionForm, Cost, Dims, Form, Home, MapForm, MatMulForm, Operand, OwnForm, Plan,
+    AttentionForm, Cost, Dims, Form, Home, MapForm, MatMulForm, Operand, CustomForm, Plan,
     ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Source,
     Space, Step, StepOutput, Value as Stored, ValueId,
 };
@@ -194,7 +194,7 @@ pub fn matmul(batch: &[usize], [m, n, k]: [usize; 3], x: E<'_>, w: E<'_>) -> For
 
 fn out_dims(form: &Form) -> Dims {
     match form {
-        Form::Map(MapForm { dims, .. }) | Form::Own(OwnForm { dims, .. }) => dims.clone(),
+        Form::Map(MapForm { dims, .. }) | Form::Custom(CustomForm { dims, .. }) => dims.clone(),
         Form::Reduce(ReduceForm { outer, .. }) => outer.clone(),
         Form::Sort(SortForm { outer, count, .. }) => {
             outer.iter().copied().chain([*count]).collect()

@@ -15,24 +15,24 @@ const NARROW: usize = 64;
 /// times as long.
 const WIDE_TILES: [(usize, usize, usize, usize); 3] =
     [(1, 16, 4, 32), (17, 32, 4, 32), (49, 64, 4, 64)];
-/// The most columns that a workgroup computes: a thread's sums of four rows are then 64 numbers, which with the scores stay
-/// in registers. With fewer, more workgroups compute the same scores.
+/// The most columns that a workgroup computes: a thread's sums of four rows are then 64 numbers, which with the scores
+/// stay in registers. With fewer, more workgroups compute the same scores.
 const COLUMNS: usize = 128;
 /// Parts of the keys, at most. More of them keep a large GPU busy where there are few queries, and each leaves sums as
 /// wide as the result for the second dispatch.
 const MOST_PARTS: usize = 64;
-/// Subgroups of a workgroup with matrix units, and squares of queries that each of them has: for narrow results, for wide
-/// ones, and for few queries.
+/// Subgroups of a workgroup with matrix units, and squares of queries that each of them has: for narrow results, for
+/// wide ones, and for few queries.
 const NARROW_SQUARES: (usize, usize) = (4, 2);
 const WIDE_SQUARES: (usize, usize) = (8, 1);
 const FEWER_SQUARES: [(usize, usize); 2] = [(4, 1), (2, 1)];
 /// The widest queries whose squares a subgroup holds beside the sums.
 const UNITS_WIDTH: usize = 128;
-/// The most queries for strips, where each reads all keys for itself. For more of them, to put keys into workgroup memory
-/// pays.
+/// The most queries for strips, where each reads all keys for itself. For more of them, to put keys into workgroup
+/// memory pays.
 const STRIP_QUERIES: usize = 8;
-/// Workgroups of strips that keep a large GPU busy: about four on each of an H200's 132 cores, since they wait for memory.
-/// With more, parts of the keys are shorter, and there are more of them to put together.
+/// Workgroups of strips that keep a large GPU busy: about four on each of an H200's 132 cores, since they wait for
+/// memory. With more, parts of the keys are shorter, and there are more of them to put together.
 const STRIP_GROUPS: usize = 512;
 /// Threads that share a row there, unless subgroups or rows are smaller or a thread would hold more elements of a query
 /// or a value than this. On an H200, 16 threads took up to 1.2 times as long, for rows of 128, and 4 as much for rows
@@ -94,7 +94,7 @@ fn by_threads(form: &AttentionSizes) -> Vec<AttentionSchedule> {
     tiles.map(schedule).collect()
 }
 
-/// Those for matrix units, if the target has them and they can serve.
+/// The schedules for matrix units, if the target has them and they can serve.
 fn on_units(form: &AttentionSizes, limits: &Limits) -> Vec<AttentionSchedule> {
     let columns = columns(form);
     let serves = |units: &MatrixUnits| {
@@ -123,7 +123,7 @@ fn on_units(form: &AttentionSizes, limits: &Limits) -> Vec<AttentionSchedule> {
     if fewer.is_empty() { last.into_iter().collect() } else { fewer }
 }
 
-/// That for few queries, if the target has subgroups for it and a thread can hold what it must.
+/// The schedule for few queries, if the target has subgroups for it and a thread can hold its share.
 fn strips(form: &AttentionSizes, limits: &Limits) -> Option<AttentionSchedule> {
     let &AttentionSizes { queries, width, out, .. } = form;
     if !(1..=STRIP_QUERIES).contains(&queries) {

@@ -40,9 +40,9 @@ pub(crate) struct AttentionForm {
     pub v: Ref,
     pub mask: Option<Ref>,
     pub scale: u16,
-    /// Where it is given, keys after i + this are left out for query i.
+    /// If given, keys after i + this are left out for query i.
     pub causal: Option<i64>,
-    /// Whether queries, keys and values are `f16`, or would be rounded to it.
+    /// True if queries, keys and values are `f16`, or would be rounded to it.
     pub halves: bool,
     pub schedule: AttentionSchedule,
 }

@@ -12,7 +12,7 @@ pub(super) struct AttentionSizes {
     pub keys: usize,
     pub width: usize,
     pub out: usize,
-    /// Whether queries, keys and values are `f16`, or would be rounded to it.
+    /// True if queries, keys and values are `f16`, or would be rounded to it.
     pub halves: bool,
 }
 
@@ -23,12 +23,12 @@ pub(crate) enum AttentionLayout {
     Tiles,
     /// Matrix units multiply halves.
     Units(MatrixUnits),
-    /// For few queries: `lanes` neighbouring threads have a row and four keys at a time. Needs subgroups of that many
-    /// threads or more.
+    /// A kernel for few queries: `lanes` neighbouring threads have a row and four keys at a time. Needs subgroups of
+    /// that many threads or more.
     Strips { lanes: usize },
 }
 
-/// How a GPU kernel shares out an attention.
+/// The schedule of an attention on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AttentionSchedule {
     pub layout: AttentionLayout,
@@ -70,7 +70,7 @@ impl AttentionSchedule {
         }
     }
 
-    /// What the width of queries and keys is rounded up to a multiple of.
+    /// The unit that the width of queries and keys is rounded up to.
     pub fn chunk(&self) -> usize {
         match self.layout {
             AttentionLayout::Tiles | AttentionLayout::Units(_) => Self::CHUNK,

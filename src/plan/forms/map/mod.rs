@@ -133,7 +133,7 @@ fn quads_a_thread(
     }
 }
 
-/// Whether all outputs, operands and tables fetched from in fours are `f16`.
+/// True if all outputs, operands and tables fetched from in fours are `f16`.
 fn binds_halves_alone(space: &MapSpace, parts: &StepParts<'_>, fetches: &[VectorFetch]) -> bool {
     let outputs = parts.outputs.iter().map(|output| output.dtype);
     let is_bound = |&o: &usize| {

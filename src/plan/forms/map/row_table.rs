@@ -31,7 +31,7 @@ pub(crate) struct RowTable {
     pub index: Ref,
     /// Elements of a row of the table.
     pub size: usize,
-    /// Those that are in workgroup memory at a time.
+    /// Elements of the row that are in workgroup memory at a time.
     pub piece: usize,
 }
 
@@ -52,7 +52,7 @@ impl RowTable {
         (stride == 1 && fits && is_read_once(parts, table) && row.pays(space)).then_some(row)
     }
 
-    /// Whether rows are such that this is faster, and all of a row of `space` looks up in one row of the table.
+    /// True if rows are such that this is faster, and all of a row of `space` looks up in one row of the table.
     fn pays(&self, space: &MapSpace) -> bool {
         let columns = space.columns();
         let stays = space.axes.strides[space.map_of(self.first)].last() == Some(&0);
@@ -90,7 +90,7 @@ fn only_lookup(parts: &StepParts<'_>) -> Option<Lookup> {
     fetches.next().is_none().then_some(*lookup)
 }
 
-/// Whether nothing else reads the table's value.
+/// True if nothing else reads the table's value.
 fn is_read_once(parts: &StepParts<'_>, table: usize) -> bool {
     let value = parts.operands[table].source.value();
     parts.operands.iter().filter(|operand| operand.source.value() == value).count() == 1

@@ -37,12 +37,12 @@ impl MapSpace {
         self.axes.dims[self.axes.rank() - 1]
     }
 
-    /// Whether no quad of neighbours spans two rows.
+    /// True if no quad of neighbours spans two rows.
     pub fn has_whole_quads(&self) -> bool {
         self.columns().is_multiple_of(4)
     }
 
-    /// Whether some map needs the coordinates.
+    /// True if some map needs the coordinates.
     pub fn needs_coordinates(&self) -> bool {
         let mut maps = 0..self.axes.strides.len();
         maps.any(|map| !self.axes.is_linear(map) && !self.axes.is_uniform(map))

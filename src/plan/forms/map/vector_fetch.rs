@@ -41,14 +41,14 @@ impl VectorFetch {
     }
 }
 
-/// How a number goes on from lane to lane of a quad.
+/// The change of a number from lane to lane of a quad.
 #[derive(Clone, Copy, PartialEq)]
 enum Along {
-    /// It does not change; whether it is a multiple of four.
+    /// It stays the same; `fours` if it is a multiple of four.
     Same {
         fours: bool,
     },
-    /// By ones, from a multiple of four on.
+    /// It grows by ones, from a multiple of four on.
     Ones,
     Otherwise,
 }

@@ -40,7 +40,7 @@ pub(super) fn schedule(
     best
 }
 
-/// What the product takes on a target whose tiles were measured; `None` where they were not.
+/// The seconds of the product on a target whose tiles were measured; `None` if they were not.
 pub(super) fn measured_seconds(
     size: &ProductSize,
     schedule: &ProductSchedule,

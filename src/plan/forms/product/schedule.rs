@@ -9,11 +9,11 @@ pub(crate) struct ProductSize {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    /// Whether the right operand is one of windows, whose positions take longer to find.
+    /// True if the right operand is one of windows, whose positions take longer to find.
     pub windows: bool,
 }
 
-/// How a GPU kernel shares out a matrix product.
+/// The schedule of a matrix product on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ProductSchedule {
     pub layout: ProductLayout,
@@ -29,7 +29,7 @@ impl Default for ProductSchedule {
     }
 }
 
-/// What multiplies, and which part of the result a workgroup computes.
+/// The units that multiply, and the part of the result that a workgroup computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ProductLayout {
     /// Scalar units, a block of the result in each thread's registers.
@@ -80,9 +80,9 @@ pub(crate) struct UnitTile {
     pub bk: usize,
     pub wm: usize,
     pub wn: usize,
-    /// Whether `f32` operands are multiplied as sums of two `f16`.
+    /// True if `f32` operands are multiplied as sums of two `f16`.
     pub split: bool,
-    /// What multiplies.
+    /// The units that multiply.
     pub units: MatrixUnits,
 }
 

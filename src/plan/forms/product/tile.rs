@@ -21,11 +21,11 @@ pub(super) struct Candidate {
     step: f64,
     /// The same at the least, where operands come from memory: only one tile is on its way meanwhile.
     far_step: f64,
-    /// Whether the right operand is one of windows, whose positions take longer to find.
+    /// True if the right operand is one of windows, whose positions take longer to find.
     windows: bool,
 }
 
-/// Of the reference card (H200, fitted to products of 64 rows): what [`proportions`] makes of it there is 0.8.
+/// The far step of the reference card (H200, fitted to products of 64 rows), which [`proportions`] scales to 0.8 there.
 const FAR_STEP: f64 = 1.0;
 
 /// A tile of scalar units, for who measures it.
@@ -50,7 +50,8 @@ pub(crate) fn known_tiles() -> impl Iterator<Item = KnownTile> {
     })
 }
 
-/// The tiles of a precision that the target has units and memory for, of windows where the right operand is one of them.
+/// The tiles of a precision that the target has units and memory for, of windows where the right operand is one of
+/// them.
 pub(super) fn candidates(precision: Precision, limits: &Limits, windows: bool) -> Vec<Candidate> {
     let on_units = match (precision, limits.units) {
         (Precision::Exact, _) | (_, None) => Vec::new(),
@@ -92,7 +93,7 @@ impl Candidate {
         Self { rate, step, far_step, ..*self }
     }
 
-    /// How many of so many workgroups share a core. Rates of matrix units stand for full cores.
+    /// The number of workgroups, of so many in all, that share a core. Rates of matrix units stand for full cores.
     fn sharing(&self, groups: f64, cores: usize) -> f64 {
         let full = self.together as f64;
         if self.kind() == TileKind::Scalar {
@@ -112,9 +113,9 @@ impl Candidate {
         if cached || hidden { self.step } else { self.step.max(self.far_step) }
     }
 
-    /// What the product takes: rounds of workgroups, each as long as the full tile takes.
+    /// The seconds of the product: rounds of workgroups, each as long as the full tile takes.
     pub fn seconds(&self, size: &ProductSize, parts: usize, cores: usize) -> f64 {
-        /// Of the memory's rate, what partial sums come to, which are written and read at once.
+        /// The part of the memory's rate that partial sums, which are written and read at once, reach.
         const SHARE: f64 = 0.5;
         let tiles = size.m.div_ceil(self.bm) as f64 * size.n.div_ceil(self.bn) as f64;
         let groups = tiles * size.count as f64 * parts as f64;
@@ -132,7 +133,7 @@ impl Candidate {
     }
 }
 
-/// Of rates and steps that were measured on the target to those of the model, in the geometric mean; 1 where none were.
+/// Rates and steps measured on the target over those of the model, in the geometric mean; 1 if none were measured.
 fn proportions(profile: &DeviceProfile) -> [f64; 2] {
     let (mut logarithms, mut count) = ([0.0; 2], 0.0_f64);
     for candidate in scalar() {
@@ -210,7 +211,7 @@ fn split(units: MatrixUnits) -> Vec<Candidate> {
     ]
 }
 
-/// Those that workgroup memory has room for.
+/// The tiles that workgroup memory has room for.
 fn fitting(mut candidates: Vec<Candidate>, limits: &Limits) -> Vec<Candidate> {
     candidates.retain(|candidate| match candidate.layout {
         ProductLayout::Units(tile) => tile.workgroup_bytes() <= u64::from(limits.workgroup_bytes),

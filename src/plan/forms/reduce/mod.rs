@@ -20,14 +20,14 @@ use crate::plan::step_parts::{Space, StepParts};
 const FILL: usize = 1 << 17;
 /// Columns from which on neighbouring threads read neighbouring elements of one row: 32 of 4 bytes are a cache line.
 const SIDE_BY_SIDE: usize = 32;
-/// Columns of this length are read row by row even where they are few: a second dispatch pays, since there are 512 parts
-/// of 64 elements. Of shorter ones, too few threads would each read a small part of every line.
+/// Columns of this length are read row by row even where they are few: a second dispatch pays, since there are 512
+/// parts of 64 elements. Of shorter ones, too few threads would each read a small part of every line.
 const LONG_COLUMN: usize = 1 << 15;
 /// Parts of a column, at most: where there is one result, the 256 threads that put parts together have 32 each. With
 /// more, that takes longer, on one core; with fewer, others have nothing to do before.
 const MOST_PARTS: usize = 8192;
-/// Reduced rows up to this length are one thread's work. In longer ones, what neighbouring threads read lies ever farther
-/// apart; shorter ones would be shared by threads that have an element each.
+/// Reduced rows up to this length are one thread's work. In longer ones, what neighbouring threads read lies ever
+/// farther apart; shorter ones would be shared by threads that have an element each.
 const SHORT: usize = 8;
 
 /// Threads of a workgroup that share a row: the most that WebGPU promises.
@@ -44,7 +44,7 @@ pub(crate) struct ReduceForm {
     pub schedule: ReduceSchedule,
 }
 
-/// How a GPU kernel shares out a reduction.
+/// The schedule of a reduction on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ReduceSchedule {
     /// A workgroup a result, or a thread a result.
@@ -63,7 +63,7 @@ impl ReduceSchedule {
     }
 }
 
-/// Who walks along the reduced elements of one result.
+/// The threads that walk along the reduced elements of one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReduceLayout {
     /// The threads of a workgroup together: for rows that lie close in memory.
@@ -148,7 +148,7 @@ fn reduce_schedule(
     ReduceSchedule::new(ReduceLayout::Group, parts)
 }
 
-/// Whether the prologue's largest operand lies so that neighbouring results, not neighbouring
+/// True if the prologue's largest operand lies so that neighbouring results, not neighbouring
 /// elements of one row, are close in memory: as columns do, and as windows do that touch or overlap.
 fn inner_is_strided(form: &ReduceForm, parts: &StepParts<'_>) -> bool {
     let ReduceForm { outer, inner, prologue, .. } = form;

@@ -17,8 +17,8 @@ const TAKEN: usize = 200;
 /// Threads from which on a large GPU gains by each doing more.
 const BUSY: usize = 1 << 13;
 
-/// What it takes to find the place of a thread, and what each result of it costs the others since threads are fewer, in
-/// loads: by the depthwise convolutions and pools of BENCHMARKS on an H200.
+/// The cost of finding the place of a thread, and the cost of each of its results to the others since threads are
+/// fewer, in loads: by the depthwise convolutions and pools of BENCHMARKS on an H200.
 const PLACE: f64 = 4.0;
 const LANE: f64 = 1.0 / 3.0;
 
@@ -30,7 +30,7 @@ pub(crate) struct WindowLanes {
     pub count: usize,
 }
 
-/// Where an element is met: in the window of a lane.
+/// An element in the window of a lane.
 #[derive(Clone, Copy)]
 pub(crate) struct Met {
     pub element: usize,
@@ -96,7 +96,7 @@ impl<'r> Windows<'r> {
         matches!(operands[self.axes.main[map]].source, Source::Value(_))
     }
 
-    /// Whether windows of neighbouring lanes share elements.
+    /// True if windows of neighbouring lanes share elements.
     fn overlap(&self, operands: &[Operand]) -> bool {
         let WindowLanes { axis, count } = self.lanes;
         let all = count * self.axes.inner.len();

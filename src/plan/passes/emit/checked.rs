@@ -78,8 +78,8 @@ impl<'b> Emitter<'_, 'b> {
         Some((table, ty.dtype.lane()))
     }
 
-    /// How many of the ascending numbers come before the value: found by steps of powers of two, each half of the one
-    /// before. NaN comes after all numbers.
+    /// The count of the ascending numbers that come before the value: found by steps of powers of two, each half of the
+    /// one before. NaN comes after all numbers.
     pub(super) fn search(
         &mut self,
         ix: Ix,

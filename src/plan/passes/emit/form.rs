@@ -13,7 +13,7 @@ use crate::ops::{
     Sort, SortOrder,
 };
 use crate::plan::forms::{
-    AttentionForm, Dims, Form, MapForm, MatMulForm, OwnForm, ReduceForm, RowForm, ScanForm,
+    AttentionForm, CustomForm, Dims, Form, MapForm, MatMulForm, ReduceForm, RowForm, ScanForm,
     SortForm,
 };
 use crate::plan::forms::{
@@ -40,7 +40,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             Op::Sort { how, .. } => self.sort(anchor, *how).map(Form::Sort),
             Op::MatMul(precision) => self.product(anchor, *precision).map(Form::MatMul),
             Op::Attention(scores) => self.attention(anchor, *scores).map(Form::Attention),
-            Op::Own(kernel) => self.own(anchor, kernel).map(Form::Own),
+            Op::Own(kernel) => self.own(anchor, kernel).map(Form::Custom),
             _ => None,
         }
     }
@@ -142,7 +142,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         })
     }
 
-    fn own(&mut self, anchor: Ix, kernel: &Arc<OwnKernel>) -> Option<OwnForm> {
+    fn own(&mut self, anchor: Ix, kernel: &Arc<OwnKernel>) -> Option<CustomForm> {
         let node = &self.ir.nodes[anchor];
         let mut inputs = SmallVec::new();
         for &input in &node.inputs {
@@ -154,7 +154,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let has_elements = |&input: &Ix| self.ir.nodes[input].ty.shape.elements() > 0;
         let runs = !kernel.groups.contains(&0) && node.inputs.iter().all(has_elements);
         let (kernel, dims) = (Arc::clone(kernel), node.ty.shape.dims().into());
-        Some(OwnForm { kernel, dims, inputs, runs })
+        Some(CustomForm { kernel, dims, inputs, runs })
     }
 
     fn input_shape(&self, ix: Ix, at: usize) -> &'a Shape {
@@ -170,7 +170,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         self.emit(*base, &path.permuted(&order), Space::Main)
     }
 
-    /// What is sorted, rounded to its type: as it would be stored.
+    /// The elements to sort, rounded to their type as they would be stored.
     pub(super) fn sorted(&mut self, anchor: Ix) -> Option<E<'b>> {
         let argument = self.ir.nodes[anchor].inputs[0];
         let x = self.main_operand(anchor)?;
@@ -178,7 +178,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         Some(if stored { x } else { x.cast(self.ir.nodes[argument].ty.dtype) })
     }
 
-    /// Where along the sorted axis a point of the main space lies.
+    /// The position of a point of the main space along the sorted axis.
     pub(super) fn sorted_position(&mut self, anchor: Ix) -> E<'b> {
         let shape = self.input_shape(anchor, 0);
         let order = main_order(&self.ir.nodes[anchor].op, shape);

@@ -1,4 +1,4 @@
-//! What the expression of a step reads: operands and numbers.
+//! The leaves of the expression of a step: operands and numbers.
 
 use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::View;

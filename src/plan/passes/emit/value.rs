@@ -56,7 +56,7 @@ impl<'b> Emitter<'_, 'b> {
         Some(value)
     }
 
-    /// What becomes of the combination of a reduction's elements.
+    /// The result from the combination of a reduction's elements.
     fn reduced(&mut self, ix: Ix, op: Reduction, axes: &[usize]) -> E<'b> {
         let argument = &self.ir.nodes[self.ir.nodes[ix].inputs[0]].ty;
         let combined = op.combine().result(combined_type(op, argument.dtype));
@@ -147,7 +147,7 @@ impl<'b> Emitter<'_, 'b> {
     }
 }
 
-/// What a reduction combines of elements of `dtype`.
+/// The values that a reduction combines of elements of `dtype`.
 fn combined_type(op: Reduction, dtype: DType) -> Ty {
     let builder = Builder::default();
     op.before(builder.load(0, dtype.lane())).ty()

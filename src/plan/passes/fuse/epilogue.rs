@@ -10,7 +10,7 @@ use crate::plan::passes::reads::{
 use crate::plan::step_parts::Space;
 
 impl Pass<'_> {
-    /// For each value whether it maps, element by element, what one heavy kernel made for it alone.
+    /// True for each value that maps, element by element, the result that one heavy kernel made for it alone.
     pub(super) fn ends_of_heavy(&self) -> Vec<bool> {
         let mut users: Vec<Vec<Ix>> = vec![Vec::new(); self.ir.nodes.len()];
         for (ix, node) in self.ir.nodes.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Pass<'_> {
         heavy
     }
 
-    /// What the kernel of `anchor` reads with the group `at` as its epilogue.
+    /// The reads of the kernel of `anchor` with the group `at` as its epilogue.
     fn epilogue_reads(&self, at: usize, anchor: Ix) -> Option<Vec<Read>> {
         let group = &self.groups[at];
         let source = &self.groups[self.group_of[anchor]?];
@@ -140,7 +140,7 @@ impl Pass<'_> {
     }
 }
 
-/// How dear the kernel of a heavy value is: the dearest takes the epilogue.
+/// The rank of the kernel of a heavy value by its cost: the dearest takes the epilogue.
 fn weight(ir: &Ir, ix: Ix) -> u8 {
     match ir.nodes[ix].op {
         Op::MatMul(_) | Op::Attention(_) => 3,

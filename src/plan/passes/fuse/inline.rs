@@ -49,7 +49,7 @@ impl Pass<'_> {
         true
     }
 
-    /// Whether the one group that reads an output can store it on its way.
+    /// True if the one group that reads an output can store it on its way.
     fn can_store_between(&self, ix: Ix, readers: &[usize]) -> bool {
         let &[group] = readers else { return false };
         let group = &self.groups[group];
@@ -103,7 +103,7 @@ impl Pass<'_> {
         ways(&self.groups[group], ix) * operations(&self.ir.nodes[ix].op)
     }
 
-    /// Whether the group need not have `ix` in memory: it is no table of the group's, and where it can fail it does so
+    /// True if the group need not have `ix` in memory: it is no table of the group's, and where it can fail it does so
     /// for each of its elements, and for no other.
     fn can_be_computed(&self, ix: Ix, group: &Group) -> bool {
         let mut reads = group.reads.iter().filter(|read| read.base == ix);

@@ -25,19 +25,19 @@ pub(crate) struct Group {
     pub anchor: Option<Ix>,
     /// Values in between that are stored as well, and the other result of a sort.
     pub extra: Vec<Ix>,
-    /// What it reads from memory.
+    /// The values that it reads from memory.
     pub reads: Vec<Read>,
     /// Operations it computes.
     pub ops: Vec<Ix>,
-    /// How many operations an element takes: one that is read in several ways is computed in each.
+    /// Operations of an element: one that is read in several ways is computed in each.
     pub size: usize,
 }
 
-/// What the pass found.
+/// The result of the pass.
 pub(crate) struct Fusion {
-    /// In an order of dependency.
+    /// All of them, in an order of dependency.
     pub groups: Vec<Group>,
-    /// For each node, whether its readers load it. (Of a group's `extra` values, all of which are stored,
+    /// True for each node that its readers load. (Of a group's `extra` values, all of which are stored,
     /// only the other result of a sort is loaded.)
     pub stored: Vec<bool>,
 }
@@ -89,7 +89,7 @@ struct Pass<'a> {
     backend: Backend,
     buffers: usize,
     is_output: Vec<bool>,
-    /// Whether an elementwise value can be what a heavy kernel writes instead of its own result.
+    /// True if an elementwise value can be what a heavy kernel writes instead of its own result.
     ends_heavy: Vec<bool>,
     /// The group whose root a value is.
     group_of: Vec<Option<usize>>,
@@ -140,7 +140,7 @@ impl Pass<'_> {
         self.groups.last_mut().filter(|group| pair && group.root == ix + 1)
     }
 
-    /// Whether some operation of the group can fail.
+    /// True if some operation of the group can fail.
     fn can_fail(&self, group: &Group) -> bool {
         group.ops.iter().any(|&ix| self.sites.get(ix).is_some())
     }
@@ -152,7 +152,7 @@ fn add_reader(readers: &mut Vec<usize>, group: usize) {
     }
 }
 
-/// How many operations a node counts as: ten rounds of Philox, or the steps of a search, are tens of lines.
+/// The number of operations that a node counts as: ten rounds of Philox, or the steps of a search, are tens of lines.
 fn operations(op: &Op) -> usize {
     match op {
         Op::Random(_) | Op::SearchSorted { .. } => 24,

@@ -1,4 +1,4 @@
-//! Whether computing a value where it is read takes less time than storing it once.
+//! The choice between computing a value at each reader and storing it once, by time.
 
 use super::Pass;
 use crate::base::dtype::DType;
@@ -13,7 +13,7 @@ use crate::plan::step_parts::Space;
 const FEW_QUERIES: usize = 32;
 
 impl Pass<'_> {
-    /// Whether computing the value where it is read beats storing it once.
+    /// True if computing the value where it is read beats storing it once.
     pub(super) fn pays(&self, ix: Ix, readers: &[usize], after: &[Vec<Read>]) -> bool {
         let node = &self.ir.nodes[ix];
         let flops = flops(&node.op, node.ty.dtype) as f64;
@@ -40,7 +40,8 @@ impl Pass<'_> {
         inlined <= stored
     }
 
-    /// How many elements of `ix` the group would compute; `None` where that is known not to pay. Whether the value is
+    /// The number of elements of `ix` that the group would compute; `None` if that is known not to pay. Whether the
+    /// value is
     /// `dear`: then no product and no attention is to compute it in each of its tiles.
     fn evaluations(&self, ix: Ix, group: usize, dear: bool) -> Option<f64> {
         let node = &self.ir.nodes[ix];
@@ -67,7 +68,7 @@ impl Pass<'_> {
         Some(evaluations)
     }
 
-    /// Whether `ix` is joined from parts for the few queries of an attention, whose one tile reads each part once: keys
+    /// True if `ix` is joined from parts for the few queries of an attention, whose one tile reads each part once: keys
     /// and values with what was appended to them.
     fn is_joined_in_place(&self, ix: Ix, group: usize) -> bool {
         let root = self.groups[group].root;
@@ -82,7 +83,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether `read` has elements of a value with a border in several windows each.
+/// True if `read` has elements of a value with a border in several windows each.
 fn overlaps(node: &IrNode, read: &Read) -> bool {
     matches!(node.op, Op::Pad { .. }) && read.path.shape().elements() > 2 * node.ty.shape.elements()
 }

@@ -62,15 +62,15 @@ impl Problem {
 /// and so few that all of them together are far from [`Network::NEVER`].
 #[derive(Clone, Copy)]
 struct Scale {
-    /// Of each second.
+    /// The units of a second.
     counts: f64,
 }
 
 impl Scale {
-    /// What all finite costs of a graph come to, or any other one.
+    /// The sum of all finite costs of a graph, or any cost.
     const MOST: u64 = 1 << 52;
 
-    /// For costs that come to so many seconds.
+    /// The scale for costs that sum up to so many seconds.
     fn of(total: f64) -> Self {
         // Without costs any scale will do.
         Self { counts: Self::MOST as f64 / total.max(f64::MIN_POSITIVE * Self::MOST as f64) }

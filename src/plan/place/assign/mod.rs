@@ -8,17 +8,17 @@ mod tests;
 
 use crate::cost::Backend;
 
-/// What there is to assign. Costs are in seconds.
+/// The steps to assign. Costs are in seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Problem {
-    /// In an order of dependency.
+    /// All of them, in an order of dependency.
     pub steps: Vec<Costs>,
     pub values: Vec<Flow>,
-    /// What a run costs as soon as any step is on the GPU.
+    /// The cost of a run as soon as any step is on the GPU.
     pub trip: f64,
 }
 
-/// What a step costs on either side.
+/// The cost of a step on either side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
     pub cpu: f64,
@@ -39,16 +39,16 @@ impl Costs {
 pub(crate) struct Flow {
     pub from: Origin,
     pub readers: Vec<usize>,
-    /// Whether it must end on the host.
+    /// True if it must end on the host.
     pub to_host: bool,
-    /// Whether it is to stay on the GPU.
+    /// True if it is to stay on the GPU.
     pub to_gpu: bool,
     /// Bringing it to the GPU, and fetching it from there; infinite for what cannot be handed over.
     pub up: f64,
     pub down: f64,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Step(usize),
@@ -59,7 +59,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Whether it is on `side` already, where the steps run on `sides`.
+    /// True if it is on `side` already, where the steps run on `sides`.
     fn is_on(self, side: Backend, sides: &[Backend]) -> bool {
         match self {
             Self::Step(step) => sides[step] == side,
@@ -70,7 +70,7 @@ impl Origin {
     }
 }
 
-/// Where each step runs.
+/// The side of each step.
 pub(crate) type Assignment = Vec<Backend>;
 
 impl Problem {

@@ -1,6 +1,6 @@
 //! The search for the cheapest assignment that takes one trip.
 //!
-//! What a cut cannot say is that no step on the host may stand between two on the GPU. Where a cut breaks that rule,
+//! A cut cannot say that no step on the host may stand between two on the GPU. Where a cut breaks that rule,
 //! the step in between goes to the GPU, or all that lies before it on the GPU goes to the host, or all that lies after
 //! it: the search branches, and each branch is a cut again. A branch that costs more than the best assignment
 //! found ends there.
@@ -55,7 +55,7 @@ impl Problem {
         best
     }
 
-    /// What must be decided where `step` stands on the host between two on the GPU.
+    /// The decisions that are open if `step` stands on the host between two on the GPU.
     fn branches(&self, fixed: &Fixed, step: usize) -> impl Iterator<Item = Fixed> + use<> {
         let only = (0..self.steps.len()).map(|at| at == step).collect();
         let branches = [

@@ -18,9 +18,9 @@ use crate::plan::{Plan, Target};
 pub(crate) struct Split {
     /// In an order in which they can run, at most one of each stage.
     pub parts: Vec<SplitPart>,
-    /// Where the whole graph's outputs are made, in their order.
+    /// The makers of the whole graph's outputs, in their order.
     pub downloads: Vec<Made>,
-    /// Where what it keeps is made.
+    /// The makers of the values that it keeps.
     pub keeps: Vec<Made>,
     /// Predicted seconds of a whole run.
     pub seconds: f64,
@@ -38,7 +38,7 @@ impl Split {
 pub(crate) struct SplitPart {
     pub stage: Stage,
     pub plan: Plan,
-    /// What the plan's uploads are, by position.
+    /// The sources of the plan's uploads, by position.
     pub uploads: Vec<Supply>,
     /// The whole graph's residents that the plan's are, by position.
     pub residents: Vec<u32>,
@@ -47,13 +47,13 @@ pub(crate) struct SplitPart {
 /// When a part runs. Two that do not wait for each other run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// On the host, before the GPU.
+    /// The part on the host, before the GPU.
     Before,
-    /// On the GPU.
+    /// The part on the GPU.
     Gpu,
-    /// On the host, meanwhile.
+    /// The part on the host, at the same time as the GPU.
     Beside,
-    /// On the host, when the others are done.
+    /// The part on the host, after the others.
     After,
 }
 
@@ -72,21 +72,21 @@ impl fmt::Display for Stage {
     }
 }
 
-/// What an upload of a part brings.
+/// The source of an upload of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
     /// The whole graph's upload of this position.
     Upload(u32),
-    /// What another part made.
+    /// A value that another part made.
     Made(Made),
 }
 
 /// A value that a part makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
-    /// By position in [`Split::parts`].
+    /// The part, by position in [`Split::parts`].
     pub part: usize,
-    /// By position among what that part downloads, or keeps.
+    /// The value, by position among the downloads or keeps of that part.
     pub at: usize,
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn split(
     stages.split(graph, &steps).transpose()
 }
 
-/// What a run in these parts takes.
+/// The predicted seconds of a run in these parts.
 fn seconds(parts: &[SplitPart]) -> f64 {
     let of = |stage: Stage| {
         let found = parts.iter().find(|part| part.stage == stage);

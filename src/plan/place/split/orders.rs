@@ -1,20 +1,20 @@
-//! What the parts of a graph are asked for: results, and what they make for each other.
+//! The orders to the parts of a graph: results, and values for each other.
 
 use std::collections::HashSet;
 
 use super::Stage;
 use crate::graph::NodeId;
 
-/// What one part is asked for.
+/// The values that one part is asked for.
 #[derive(Default)]
 pub(super) struct Order {
     pub downloads: Vec<NodeId>,
     pub keeps: Vec<NodeId>,
-    /// What other parts make for it.
+    /// The values that other parts make for it.
     pub given: HashSet<NodeId>,
 }
 
-/// What each part is asked for, by stage.
+/// The orders of all parts, by stage.
 #[derive(Default)]
 pub(super) struct Orders([Order; 4]);
 
@@ -55,7 +55,7 @@ impl Orders {
         Stage::ALL.into_iter().filter(asked).collect()
     }
 
-    /// Who makes what others are given.
+    /// The makers of the values that others are given.
     pub fn maker(&self, node: NodeId) -> Option<Place> {
         let makes = |order: &Order| !order.given.contains(&node);
         Stage::ALL.into_iter().find_map(|stage| {

@@ -18,7 +18,7 @@ pub(super) struct Stages {
 }
 
 impl Steps<'_> {
-    /// What an assignment means.
+    /// The stages of an assignment.
     pub(super) fn stages(&self, sides: &Assignment) -> Stages {
         let count = self.whole.values.len();
         let (mut after, mut before) = (vec![false; count], vec![false; count]);
@@ -114,7 +114,7 @@ impl Stages {
         Some(parts.map(|parts| Split { seconds: seconds(&parts), parts, downloads, keeps }))
     }
 
-    /// What parts make for each other.
+    /// The values that parts make for each other.
     fn hand_over(&self, whole: &Plan) -> Orders {
         let mut orders = Orders::default();
         for (step, &stage) in whole.steps.iter().zip(&self.steps) {
@@ -141,7 +141,7 @@ mod tests {
     use crate::plan::Target;
     use crate::plan::place::split::Sides;
 
-    /// What becomes of `batch` as a part, where the GPU binds so many bytes.
+    /// The plan of `batch` as a part, if the GPU binds so many bytes.
     fn planned(graph: &Graph, binding_bytes: u64) -> Option<Result<SplitPart, PlanError>> {
         let profile = Arc::new(DeviceProfile::typical(1));
         let target = |backend, limits| Target { backend, limits, profile: Arc::clone(&profile) };

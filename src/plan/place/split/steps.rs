@@ -15,14 +15,14 @@ const LARGE_KEPT: f64 = 4e6;
 pub(crate) struct Steps<'a> {
     pub whole: &'a Plan,
     pub sides: Sides<'a>,
-    /// Where the data of each of the graph's residents lies.
+    /// The location of the data of each of the graph's residents.
     pub residents: &'a [Residence],
     /// Whose plan it is, where it is not that of the whole graph.
     pub part: Option<PartOf<'a>>,
 }
 
 impl Steps<'_> {
-    /// Where the data of the plan's resident of this position lies.
+    /// The location of the data of the plan's resident at this position.
     fn residence(&self, at: u32) -> Option<&Residence> {
         let at = match self.part {
             Some(part) => *part.part().residents.get(at as usize)?,
@@ -117,12 +117,12 @@ impl PartOf<'_> {
         }
     }
 
-    /// Whether the plan makes a result of the whole graph as `value`.
+    /// True if the plan makes a result of the whole graph as `value`.
     pub fn is_result(&self, value: ValueId) -> bool {
         self.made(value).any(|made| self.split.downloads.contains(&made))
     }
 
-    /// Whether a part on the GPU, or one on the host, is handed `value`.
+    /// True if a part on the GPU, or one on the host, is handed `value`.
     fn is_handed(&self, value: ValueId, to_gpu: bool) -> bool {
         let takes = |made: Made| {
             let takers =

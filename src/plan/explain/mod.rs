@@ -1,23 +1,22 @@
 //! A plan as text that a person understands.
 
+mod page;
+
 use std::fmt;
 use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-use super::forms::Measure;
+use self::page::Printer;
 use super::step::Step;
-use super::step_parts::ValueId;
 use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value};
-use crate::base::units::{bytes, count, quantity, seconds};
+use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
-use crate::error::file_and_line;
 use crate::plan::place::reason::{Chooser, table};
 use crate::plan::place::split::Sides;
-use crate::plan::schedule::memory::{Life, lives};
-use crate::plan::step::total;
+use crate::plan::schedule::memory::lives;
 
-/// What will run, where and why. Prints as a page.
+/// The kernels that will run, their sides and the reasons. Prints as a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     backend: Backend,
@@ -89,7 +88,7 @@ impl Explanation {
         }
     }
 
-    /// Where the plan runs: the GPU if any of it runs there.
+    /// The side of the plan: the GPU if any of it runs there.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
@@ -101,13 +100,13 @@ impl Explanation {
         &self.kernels
     }
 
-    /// Where each of the kernels runs: on one side, or on both where that is predicted to be faster.
+    /// The side of each kernel: all on one side, or on both if that is predicted to be faster.
     #[must_use]
     pub fn sides(&self) -> &[Backend] {
         &self.sides
     }
 
-    /// How often the GPU is dispatched (a split reduction takes two); once for a kernel on the host's cores.
+    /// The number of dispatches of the GPU (a split reduction takes two); one for a kernel on the host's cores.
     #[must_use]
     pub fn dispatches(&self) -> u64 {
         self.dispatches
@@ -130,15 +129,6 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
-}
-
-/// Uploads, and residents, that are named.
-const NAMED: usize = 3;
-
-struct Printer<'a> {
-    plan: &'a Plan,
-    limits: &'a Limits,
-    lives: Vec<Option<Life>>,
 }
 
 /// A plan in a line.
@@ -169,7 +159,7 @@ fn dispatches(plan: &Plan) -> String {
     }
 }
 
-/// In how many parts the upload goes, if not in one.
+/// The number of parts of the upload, if more than one.
 fn waves(plan: &Plan) -> String {
     match plan.waves.len() {
         0 => String::new(),
@@ -177,7 +167,7 @@ fn waves(plan: &Plan) -> String {
     }
 }
 
-/// What each side would take, by what figures, and who chose the side where there is a choice.
+/// The prediction of each side, the origin of its figures, and the reason for the choice if there is one.
 fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targets: &[&Target]) {
     let mut times: Vec<String> =
         placed.sides.iter().map(|(side, prediction)| format!("{side} {prediction}")).collect();
@@ -193,7 +183,7 @@ fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targe
     let _ = writeln!(page, "  {by}{}{figures}", times.join("; "));
 }
 
-/// What other parts hand to this one.
+/// The values that other parts hand to this one.
 fn supplies(page: &mut String, split: &Split, part: &SplitPart) {
     for (upload, supply) in part.uploads.iter().enumerate() {
         let Supply::Made(made) = supply else { continue };
@@ -206,124 +196,6 @@ fn supplies(page: &mut String, split: &Split, part: &SplitPart) {
                 value.op, value.dtype, value.shape
             );
         }
-    }
-}
-
-impl Printer<'_> {
-    fn page(&self, page: &mut String) {
-        let plan = self.plan;
-        self.sources(page, "upload", |home| matches!(home, Home::Upload { .. }));
-        self.sources(page, "resident", |home| matches!(home, Home::Resident(_)));
-        for (at, step) in plan.steps.iter().enumerate() {
-            self.step(page, at, step);
-        }
-        if !plan.downloads.is_empty() {
-            let _ = writeln!(page, "  download {}", Self::names(&plan.downloads));
-        }
-        if !plan.keeps.is_empty() {
-            let _ = writeln!(page, "  keep {}", Self::names(&plan.keeps));
-        }
-    }
-
-    /// One line for all uploads or all residents, with the largest of them by name.
-    fn sources(&self, page: &mut String, what: &str, is_one: impl Fn(&Home) -> bool) {
-        let size = |id: &ValueId| self.plan.values[id.index()].bytes(self.limits);
-        let ids = (0..self.plan.values.len() as u32).map(ValueId);
-        let mut ids: Vec<ValueId> =
-            ids.filter(|id| is_one(&self.plan.values[id.index()].home)).collect();
-        if ids.is_empty() {
-            return;
-        }
-        let number = count(ids.len() as u64, what);
-        let together = bytes(total(ids.iter().map(size)));
-        let largest = if ids.len() > NAMED { "the largest " } else { "" };
-        if ids.len() > NAMED {
-            ids.sort_by_key(|id| std::cmp::Reverse(size(id)));
-            ids.truncate(NAMED);
-        }
-        let named = ids.iter().map(|&id| {
-            let place = file_and_line(self.plan.values[id.index()].place);
-            format!("{} at {place}", self.value(id))
-        });
-        let named = named.collect::<Vec<_>>().join(", ");
-        let _ = writeln!(page, "  {number} ({together}): {largest}{named}");
-    }
-
-    fn step(&self, page: &mut String, at: usize, step: &Step) {
-        let outputs: Vec<ValueId> = step.outputs.iter().map(|output| output.value).collect();
-        let _ = writeln!(page, "  {}. {} ({})", at + 1, step.label(), step.form.kernel().name());
-        let reads = step.reads();
-        let reads = if reads.is_empty() { "nothing".to_owned() } else { self.reads(&reads) };
-        let _ = writeln!(page, "     {} ← {reads}", self.list(&outputs));
-        let cost = &step.cost;
-        let _ = write!(
-            page,
-            "     on {}: {}, {} read, {} written, predicted {}",
-            self.plan.backend,
-            match step.form.kernel().measure() {
-                Measure::Flops => format!("{} flops", quantity(cost.flops)),
-                Measure::Elements(elements) => format!("{} elements", quantity(elements)),
-            },
-            bytes(cost.bytes_read),
-            bytes(cost.bytes_written),
-            seconds(match self.plan.backend {
-                Backend::Cpu => cost.cpu_seconds,
-                Backend::Gpu => cost.gpu_seconds,
-            }),
-        );
-        if let Some(memory) = self.memory(at, &outputs) {
-            let _ = write!(page, "; {memory}");
-        }
-        page.push('\n');
-    }
-
-    /// Which buffers the step's results take, and whose they were.
-    fn memory(&self, at: usize, outputs: &[ValueId]) -> Option<String> {
-        let Self { plan, lives, .. } = self;
-        let reused: Vec<String> = outputs
-            .iter()
-            .filter_map(|output| {
-                let Home::Slot(slot) = plan.values[output.index()].home else { return None };
-                let before = (0..plan.values.len()).filter(|&index| {
-                    let same = match plan.values[index].home {
-                        Home::Slot(s) | Home::Upload { slot: Some(s), .. } => s == slot,
-                        _ => false,
-                    };
-                    same && lives[index].is_some_and(|life| life.last < at)
-                });
-                let before = before.max_by_key(|&index| lives[index].map(|life| life.last))?;
-                Some(format!("reuses the buffer of v{before}"))
-            })
-            .collect();
-        (!reused.is_empty()).then(|| reused.join(", "))
-    }
-
-    fn list(&self, values: &[ValueId]) -> String {
-        values.iter().map(|&value| self.value(value)).collect::<Vec<_>>().join(", ")
-    }
-
-    fn names(values: &[ValueId]) -> String {
-        values.iter().map(|value| format!("v{}", value.0)).collect::<Vec<_>>().join(", ")
-    }
-
-    /// The values that a step reads, with type and shape if no step makes them.
-    fn reads(&self, values: &[ValueId]) -> String {
-        let name = |&id: &ValueId| {
-            let value = &self.plan.values[id.index()];
-            match value.home {
-                Home::Upload { .. } | Home::Resident(_) => {
-                    format!("v{} {}{}", id.0, value.dtype, value.shape)
-                }
-                Home::Slot(_) | Home::Kept(_) => format!("v{}", id.0),
-            }
-        };
-        values.iter().map(name).collect::<Vec<_>>().join(", ")
-    }
-
-    fn value(&self, id: ValueId) -> String {
-        let value = &self.plan.values[id.index()];
-        let size = bytes(value.bytes(self.limits));
-        format!("v{} {}{} ({size})", id.0, value.dtype, value.shape)
     }
 }
 
