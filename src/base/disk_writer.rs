@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use crate::base::panic::caught;
+use crate::base::process::is_forked_child;
 use crate::base::sync::{Arc, Condvar, Mutex};
 
 /// Hands files to the one thread of the process that writes them, one after the other. Dropping it waits until everything
@@ -22,7 +23,7 @@ struct Pending {
 type Task = Box<dyn FnOnce() + Send>;
 
 impl DiskWriter {
-    /// Has `write` called on the thread; calls it here if no thread can be started.
+    /// Has `write` called on the thread; calls it here if there is none, as in a child of `fork`.
     ///
     /// `write` must not drop the last handle of a writer: that would wait for itself.
     pub fn spawn(&self, write: impl FnOnce() + Send + 'static) {
@@ -34,8 +35,8 @@ impl DiskWriter {
             drop(counted);
         });
         match thread() {
-            Some(thread) => drop(thread.send(task)),
-            None => task(),
+            Some(thread) if !is_forked_child() => drop(thread.send(task)),
+            _ => task(),
         }
     }
 }
@@ -43,7 +44,8 @@ impl DiskWriter {
 impl Drop for DiskWriter {
     fn drop(&mut self) {
         let mut tasks = self.0.tasks.lock();
-        while *tasks > 0 {
+        // In a child of `fork` no thread has the tasks of the parent.
+        while *tasks > 0 && !is_forked_child() {
             tasks = self.0.done.wait(tasks);
         }
     }

@@ -167,7 +167,7 @@ impl Program {
     /// Runs the program once, and says what took how long: each stage on the host, each kernel by the clock of the
     /// side that ran it, beside what was predicted. The results are thrown away; residents change as in a run.
     ///
-    /// On a GPU each kernel is then a pass of its own, so that its time can be taken, and none is encoded ahead: the
+    /// On a GPU each kernel is then a pass of its own, so that its time can be taken: the
     /// whole takes longer than [`run`](Self::run). What the first run of a program makes, later ones find: profile the
     /// second. Of a run that was [repeated](crate::Recovery), the last attempt is told; the stage `execute` is the
     /// whole.

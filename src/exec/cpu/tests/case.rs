@@ -18,7 +18,7 @@ use crate::graph::NodeId;
 use crate::ops::{Combine, Precision};
 use crate::plan::reference::Reference;
 use crate::plan::{
-    AttentionForm, Cost, Dims, Form, Home, MapForm, MatMulForm, Operand, CustomForm, Plan,
+    AttentionForm, Cost, CustomForm, Dims, Form, Home, MapForm, MatMulForm, Operand, Plan,
     ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Source,
     Space, Step, StepOutput, Value as Stored, ValueId,
 };

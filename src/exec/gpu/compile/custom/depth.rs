@@ -7,10 +7,10 @@ use std::mem;
 
 use super::Wrong;
 
-/// Characters of operators that may be chained in an expression, with those that it stands in: naga takes twice as many
+/// Characters of operators that an expression and those around it may chain: naga takes twice as many
 /// on the stack of a thread, without optimisation.
 const MOST_OPERATORS: usize = 1000;
-/// Branches of an `if`, with those of the ones that it stands in.
+/// Branches of an `if` and of those around it.
 const MOST_BRANCHES: usize = 200;
 
 /// Checks that naga can follow `source`, whether it is valid or not.
@@ -39,17 +39,17 @@ pub(super) fn check(source: &str) -> Result<(), Wrong> {
 /// The nesting at the position of the reader.
 #[derive(Default)]
 struct Depth {
-    /// The one that is read.
+    /// The list that is read.
     list: List,
-    /// Those of the statement that it stands in, from the outermost inwards.
+    /// The lists around it in the same statement, from the outermost inwards.
     around: Vec<List>,
     /// Operators of all of `around`.
     operators: usize,
     /// In each open block, from the outermost inwards, the branches before this one of the `if` there.
     blocks: Vec<usize>,
-    /// Of all of `blocks`.
+    /// The sum of `blocks`.
     branches: usize,
-    /// Of the `if` that ends or goes on here.
+    /// Branches of the `if` that ends or goes on here.
     branch: usize,
     /// Whether a block has just ended, after which there may be an `else`.
     is_after_block: bool,
@@ -119,7 +119,7 @@ impl Depth {
     }
 
     /// # Errors
-    /// What is too deep, and what to do.
+    /// The fault, and what to do about it.
     fn check(&self) -> Result<(), String> {
         if self.operators + self.list.operators > MOST_OPERATORS {
             let what = "an expression chains too many operators; give parts of it names by `let`";
@@ -163,7 +163,7 @@ fn comment(text: &str) -> Option<usize> {
     Some(text.len())
 }
 
-/// As WGSL has it.
+/// A line break, as WGSL defines it.
 fn ends_line(c: char) -> bool {
     matches!(c, '\u{a}'..='\u{d}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
