@@ -1,7 +1,7 @@
 //! What the planner makes of a small classifier: the plan as text, then the recorded graph as DOT
 //! (`cargo run --example explain | sed -n '/^digraph/,$p' | dot -Tsvg > graph.svg`).
 
-use onetrip::{BufferId, Device, GpuCommandBatch, Result};
+use onetrip::{Device, GpuCommandBatch, Result, Tensor};
 
 const ROWS: usize = 32;
 const LAYERS: [usize; 4] = [64, 128, 64, 10];
@@ -9,18 +9,15 @@ const LAYERS: [usize; 4] = [64, 128, 64, 10];
 #[tokio::main]
 async fn main() -> Result<()> {
     let device = Device::auto().await?;
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let mut x = batch.upload_shaped(&ramp(ROWS * LAYERS[0]), [ROWS, LAYERS[0]]);
     for (layer, sizes) in LAYERS.windows(2).enumerate() {
         if layer > 0 {
-            x = batch.relu(x);
+            x = x.relu();
         }
-        x = dense(&mut batch, x, [sizes[0], sizes[1]]);
+        x = dense(x, [sizes[0], sizes[1]]);
     }
-    let probability = batch.softmax(x, 1);
-    let class = batch.argmax(x, 1);
-    batch.download(probability);
-    batch.download(class);
+    batch.outputs((x.softmax(1), x.argmax(1)));
 
     println!("{}", batch.explain()?);
     println!("{}", batch.to_dot());
@@ -28,10 +25,10 @@ async fn main() -> Result<()> {
 }
 
 /// x·w + b with made-up numbers.
-fn dense(batch: &mut GpuCommandBatch, x: BufferId<f32>, shape: [usize; 2]) -> BufferId<f32> {
+fn dense(x: Tensor<'_, f32>, shape: [usize; 2]) -> Tensor<'_, f32> {
+    let batch = x.batch();
     let w = batch.upload_shaped(&ramp(shape[0] * shape[1]), shape);
-    let b = batch.upload(&ramp(shape[1]));
-    batch.linear(x, w, b)
+    x.linear(w, batch.upload(&ramp(shape[1])))
 }
 
 /// `n` numbers from −½ to ½.

@@ -19,16 +19,12 @@ const RADIUS: Metres = Metres(6_371_000.0);
 #[tokio::main]
 async fn main() -> Result<()> {
     let device = Device::auto().await?;
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let heights: Vec<Metres> = (0..1_000_000_u32).map(|h| Metres(h as f32 / 100.0)).collect();
     let height = batch.input::<Metres>("height", heights.len());
     // The distance to the horizon: √(h·(2·r + h)).
-    let distance = batch.map_expr(|f| {
-        let h = f.of(height);
-        (h * (h + Metres(2.0 * RADIUS.0))).sqrt()
-    });
-    let furthest = batch.amax(distance, ..);
-    batch.name(furthest, "furthest");
+    let distance = (height * (height + Metres(2.0 * RADIUS.0))).sqrt();
+    distance.amax(..).named("furthest");
     println!("{}", batch.explain()?);
 
     let program = batch.compile().await?;

@@ -5,7 +5,7 @@ use onetrip::{Device, GpuCommandBatch, Result};
 #[tokio::main]
 async fn main() -> Result<()> {
     let device = Device::auto().await?;
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.upload(&[-2.0_f32, -1.0, 0.0, 1.0, 2.0]);
     let y = batch.scale(x, 2.0);
     let y = batch.add_scalar(y, 1.0);

@@ -3,7 +3,7 @@
 //!
 //! Run with `cargo run --release --example own_kernel`; `ONETRIP_BACKEND=cpu` or `=gpu` overrides the choice.
 
-use onetrip::{BufferId, CpuInputs, Device, GpuCommandBatch, Result, Wgsl};
+use onetrip::{CpuInputs, Device, GpuCommandBatch, Result, Tensor, Wgsl};
 
 const SIDE: usize = 16;
 /// A glider is where it was, shifted by one cell along both axes, after four.
@@ -40,7 +40,7 @@ fn life(inputs: &CpuInputs<'_>, next: &mut [u32]) {
     }
 }
 
-fn generation(batch: &mut GpuCommandBatch, cells: BufferId<u32>) -> BufferId<u32> {
+fn generation<'b>(batch: &'b GpuCommandBatch, cells: Tensor<'b, u32>) -> Tensor<'b, u32> {
     let groups = SIDE.div_ceil(8) as u32;
     let kernel = Wgsl::new(LIFE).input(cells).groups([groups, groups, 1]).on_cpu(life);
     batch.wgsl(kernel, [SIDE, SIDE])
@@ -53,9 +53,9 @@ async fn main() -> Result<()> {
     for (row, column) in [(0, 1), (1, 2), (2, 0), (2, 1), (2, 2)] {
         cells[row * SIDE + column] = 1;
     }
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let first = batch.upload_shaped(&cells, [SIDE, SIDE]);
-    let last = (0..GENERATIONS).fold(first, |cells, _| generation(&mut batch, cells));
+    let last = (0..GENERATIONS).fold(first, |cells, _| generation(&batch, cells));
     // Kernels of one's own stand among other operations.
     let shift = GENERATIONS / 4;
     let was = batch.slice(first, [(0..3, 1), (0..3, 1)]);

@@ -22,7 +22,7 @@ async fn recurrent_cell(device: &Device) -> Result<()> {
     let w = device.resident(&w, [inputs, hidden])?;
     let u = device.resident(&u, [hidden, hidden])?;
     let state = device.resident(&vec![0.0_f32; hidden], [1, hidden])?;
-    let mut b = GpuCommandBatch::new(device);
+    let b = GpuCommandBatch::new(device);
     let x = b.input::<f32>("x", [1, inputs]);
     let (w, u, h) = (b.bind(&w), b.bind(&u), b.bind(&state));
     let (from_input, from_state) = (b.matmul(x, w), b.matmul(h, u));
@@ -49,7 +49,7 @@ async fn power_iteration(device: &Device) -> Result<()> {
     let matrix: Vec<f32> = (0..side * side).map(|i| at(i / side, i % side)).collect();
     let matrix = device.resident(&matrix, [side, side])?;
     let vector = device.resident(&vec![1.0_f32; side], [side, 1])?;
-    let mut b = GpuCommandBatch::new(device);
+    let b = GpuCommandBatch::new(device);
     let (a, v) = (b.bind(&matrix), b.bind(&vector));
     let next = b.matmul(a, v);
     let squares = b.square(next);
@@ -76,7 +76,7 @@ async fn regression(device: &Device) -> Result<()> {
     let (rows, features) = (32, 8);
     let truth = numbers(5, features);
     let weights = device.resident(&vec![0.0_f32; features], [features, 1])?;
-    let mut b = GpuCommandBatch::new(device);
+    let b = GpuCommandBatch::new(device);
     let x = b.input::<f32>("x", [rows, features]);
     let y = b.input::<f32>("y", [rows, 1]);
     let w = b.bind(&weights);

@@ -41,7 +41,7 @@ async fn layer(device: &Device, task: usize) -> Result<f64> {
     let w = numbers(INPUTS * OUTPUTS, task + 1);
     let b = numbers(OUTPUTS, task + 2);
 
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x_id = batch.upload_shaped(&x, [rows, INPUTS]);
     let w_id = batch.upload_shaped(&w, [INPUTS, OUTPUTS]);
     let b_id = batch.upload(&b);

@@ -75,7 +75,7 @@ fn a_small_run_asks_for_memory_a_few_times() {
     let _alone = alone();
     let device = Device::cpu();
     let w = device.resident(&[0.5_f32; 24 * 10], [24, 10]).unwrap();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.upload_shaped(&[1.0_f32; 5 * 24], [5, 24]);
     let w = batch.bind(&w);
     let bias = batch.upload(&[-1.0_f32; 10]);
@@ -98,7 +98,7 @@ fn a_small_product_asks_for_memory_twice() {
     let _alone = alone();
     let device = Device::cpu();
     let x = device.resident(&[1.0_f32; SIDE * SIDE], [SIDE, SIDE]).unwrap();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let (left, right) = (batch.bind(&x), batch.bind(&x));
     let y = batch.matmul(left, right);
     let kept = batch.keep(y);
@@ -116,7 +116,7 @@ fn large_data_is_copied_as_often_as_it_must() {
     let _alone = alone();
     let device = Device::cpu();
     let data: Vec<f32> = (0..LEN).map(|at| at as f32).collect();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", LEN);
     let y = batch.scale(x, 2.0);
     batch.download(y);
@@ -142,8 +142,8 @@ fn large_data_is_copied_as_often_as_it_must() {
 
     let given = data.clone();
     let lies_at = given.as_ptr();
-    let mut batch = GpuCommandBatch::new(&device);
-    let (count, x) = large(|| batch.upload_vec(given, LEN));
+    let batch = GpuCommandBatch::new(&device);
+    let (count, x) = large(|| batch.upload_shaped(given, LEN));
     assert_eq!((count, batch.read_view(x).is_err()), (0, true));
     let (count, result) = large(|| pollster::block_on(batch.execute()));
     result.unwrap();

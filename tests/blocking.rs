@@ -12,7 +12,7 @@ fn programs_run_without_an_executor() {
     let device = Device::cpu();
     let state = device.resident(&[1.0_f32, 2.0], 2).expect("room");
     state.keep_host_copy_blocking().expect("a copy");
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let (x, bound) = (batch.input::<f32>("x", 2), batch.bind(&state));
     let sum = batch.add(x, bound);
     batch.update(&state, sum);
@@ -41,7 +41,7 @@ fn all_of_rayon_s_threads_may_wait_for_a_run_that_is_handed_over() {
     const RUNS: usize = 50;
     let device = Device::cpu();
     let total = device.resident(&vec![0.0_f32; LEN], LEN).expect("room");
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let old = batch.bind(&total);
     let new = batch.add_scalar(old, 1.0);
     batch.update(&total, new);
@@ -76,11 +76,12 @@ fn a_thread_that_ends_may_still_run() {
 
     impl Drop for Last {
         fn drop(&mut self) {
-            let twice = |b: &mut GpuCommandBatch| {
-                let x = b.upload(&[1.5_f32; 3]);
-                b.add(x, x)
-            };
-            let run = std::panic::catch_unwind(|| self.0.eval_blocking(twice));
+            let run = std::panic::catch_unwind(|| {
+                self.0.eval_blocking(|b| {
+                    let x = b.upload(&[1.5_f32; 3]);
+                    b.add(x, x)
+                })
+            });
             let _ = self.1.send(run.ok().and_then(Result::ok));
         }
     }
@@ -107,7 +108,7 @@ fn arrays_are_read_without_an_executor() {
     use ndarray::array;
 
     let device = Device::cpu();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.upload_array(array![[1.0_f32, -2.0], [3.0, -4.0]].view());
     let y = batch.relu(x);
     batch.download(y);
@@ -136,7 +137,7 @@ fn a_task_may_block_as_often_as_it_likes() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
         let device = Device::cpu();
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
             @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
         let kernel = Wgsl::new(source).groups([1, 1, 1]).on_cpu(|_, y: &mut [f32]| y[0] = 1.0);
@@ -155,7 +156,7 @@ fn a_task_may_block_as_often_as_it_likes() {
 #[test]
 fn a_run_that_cannot_be_given_up_is_done_on_the_thread_that_waits() {
     let device = Device::cpu();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let source = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
         @compute @workgroup_size(1) fn main() { y[0] = 1.0; }";
     let (sender, threads) = std::sync::mpsc::channel();

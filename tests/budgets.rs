@@ -3,7 +3,7 @@
 
 mod common;
 
-use onetrip::{Backend, BufferId, CellWeights, Conv2d, GpuCommandBatch, Recurrence, Resident};
+use onetrip::{Backend, CellWeights, Conv2d, GpuCommandBatch, Recurrence, Resident, Tensor};
 
 /// What a graph may cost.
 struct Budget<'a> {
@@ -16,10 +16,10 @@ struct Budget<'a> {
 }
 
 /// Runs what `record` records, three times, on every device, and counts.
-async fn keeps(budget: Budget<'_>, record: impl Fn(&mut GpuCommandBatch)) {
+async fn keeps(budget: Budget<'_>, record: impl Fn(&GpuCommandBatch)) {
     for device in common::devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
-        record(&mut batch);
+        let batch = GpuCommandBatch::new(&device);
+        record(&batch);
         let plan = batch.explain().expect("a sound graph");
         let mut kernels = plan.kernels().to_vec();
         let mut wanted: Vec<String> = budget.kernels.iter().map(ToString::to_string).collect();
@@ -53,7 +53,7 @@ fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 + 11) % 101) as f32 / 51.0 - 0.99).collect()
 }
 
-fn input<const N: usize>(b: &mut GpuCommandBatch, shape: [usize; N]) -> BufferId<f32> {
+fn input<const N: usize>(b: &GpuCommandBatch, shape: [usize; N]) -> Tensor<'_, f32> {
     b.upload_shaped(&numbers(shape.iter().product()), shape)
 }
 
@@ -93,7 +93,7 @@ async fn diamonds_are_one_kernel() {
 }
 
 /// relu(x·W₁ + b₁) → relu(·W₂ + b₂) → ·W₃ + b₃ → softmax and argmax.
-fn mlp(b: &mut GpuCommandBatch, rows: usize) -> (BufferId<f32>, BufferId<u32>) {
+fn mlp<'b>(b: &'b GpuCommandBatch, rows: usize) -> (Tensor<'b, f32>, Tensor<'b, u32>) {
     let mut h = input(b, [rows, 784]);
     for (inner, outer) in [(784, 128), (128, 64)] {
         let (w, bias) = (input(b, [inner, outer]), input(b, [outer]));
@@ -236,15 +236,15 @@ async fn independent_chains_share_the_trip() {
 
 #[tokio::test]
 async fn a_chain_of_a_thousand_needs_two_buffers() {
-    let chain = |b: &mut GpuCommandBatch| {
+    let chain = |b: &GpuCommandBatch| {
         let mut x = input(b, [77]);
         for i in 0..1000 {
             x = if i % 2 == 0 { b.sin(x) } else { b.add_scalar(x, 0.5) };
         }
     };
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
-        chain(&mut b);
+        let b = GpuCommandBatch::new(&device);
+        chain(&b);
         let plan = b.explain().unwrap();
         // A kernel holds 128 operations at most.
         assert_eq!(plan.kernels().len(), 8, "{plan}");
@@ -285,8 +285,8 @@ async fn what_is_equal_is_computed_once_and_what_is_unread_never() {
 async fn residents_are_not_brought_again() {
     for device in common::devices().await {
         let w: Resident<f32> = device.resident(&numbers(64 * 32), [64, 32]).unwrap();
-        let mut b = GpuCommandBatch::new(&device);
-        let (x, w) = (input(&mut b, [8, 64]), b.bind(&w));
+        let b = GpuCommandBatch::new(&device);
+        let (x, w) = (input(&b, [8, 64]), b.bind(&w));
         let h = b.matmul(x, w);
         let h = b.relu(h);
         let kept = b.keep(h);
@@ -303,7 +303,7 @@ async fn residents_are_not_brought_again() {
             assert_eq!(stats.peak_bytes, upload + 4 * 64 * 32 + 4 * 8 * 32, "{stats}");
         }
 
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let h = b.bind(&kept);
         let y = b.sum(h, 0);
         for run in 0..2 {
@@ -319,7 +319,7 @@ async fn residents_are_not_brought_again() {
 #[tokio::test]
 async fn other_data_compiles_nothing() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload(&[1.0_f32, 2.0, 3.0]);
         let y = b.square(x);
         b.execute().await.unwrap();
@@ -340,7 +340,7 @@ async fn other_data_compiles_nothing() {
 #[tokio::test]
 async fn another_batch_size_compiles_nothing() {
     /// Kernels of every form whose leading size is `rows`.
-    fn record(b: &mut GpuCommandBatch, rows: usize) {
+    fn record(b: &GpuCommandBatch, rows: usize) {
         mlp(b, rows);
         let (x, y) = (input(b, [rows, 40]), input(b, [40]));
         let sum = b.add(x, y);
@@ -354,8 +354,8 @@ async fn another_batch_size_compiles_nothing() {
     let mut compiled = Vec::new();
     // The same tiles suit them.
     for rows in [64, 72, 80, 65] {
-        let mut b = GpuCommandBatch::new(&device);
-        record(&mut b, rows);
+        let b = GpuCommandBatch::new(&device);
+        record(&b, rows);
         b.execute().await.unwrap();
         let stats = b.stats();
         compiled.push(stats.pipelines_compiled);
@@ -383,13 +383,13 @@ async fn the_form_of_one_call_reads_its_result() {
 #[tokio::test]
 async fn only_results_are_downloaded() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload_shaped(&numbers(3 * 2 * 4), [3, 2, 4]);
         let start = b.upload_shaped(&numbers(2 * 2), [1, 2, 2]);
         let input = b.upload_shaped(&numbers(6 * 4), [6, 4]);
         let hidden = b.upload_shaped(&numbers(6 * 2), [6, 2]);
-        let cell = CellWeights { input, hidden, bias: None };
-        b.gru(x, &[cell], Some(start), Recurrence::default());
+        let cell = CellWeights { input: input.id(), hidden: hidden.id(), bias: None };
+        b.gru(x, &[cell], Some(start.id()), Recurrence::default());
         b.execute().await.unwrap();
         // Every hidden state, and the last one.
         assert_eq!(b.stats().bytes_down, 4 * (3 * 2 * 2 + 2 * 2), "{}", b.stats());
@@ -401,11 +401,11 @@ async fn only_results_are_downloaded() {
 async fn a_recurrent_step_is_two_kernels() {
     for device in common::devices().await {
         let kernels = |gates: usize, steps: usize| {
-            let mut b = GpuCommandBatch::new(&device);
-            let x = input(&mut b, [steps, 3, 5]);
-            let (w, u) = (input(&mut b, [gates * 6, 5]), input(&mut b, [gates * 6, 6]));
-            let bias = Some([input(&mut b, [gates * 6]), input(&mut b, [gates * 6])]);
-            let cell = CellWeights { input: w, hidden: u, bias };
+            let b = GpuCommandBatch::new(&device);
+            let x = input(&b, [steps, 3, 5]);
+            let (w, u) = (input(&b, [gates * 6, 5]), input(&b, [gates * 6, 6]));
+            let bias = Some([input(&b, [gates * 6]).id(), input(&b, [gates * 6]).id()]);
+            let cell = CellWeights { input: w.id(), hidden: u.id(), bias };
             if gates == 4 {
                 b.lstm(x, &[cell], None, Recurrence::default());
             } else {
@@ -426,15 +426,15 @@ async fn a_recurrent_step_is_two_kernels() {
 #[tokio::test]
 async fn a_batch_norm_is_part_of_what_is_before_it() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
-        let (x, w) = (input(&mut b, [2, 3, 12, 12]), input(&mut b, [8, 3, 3, 3]));
-        let [mean, bias, weight] = [0; 3].map(|_| input(&mut b, [8]));
+        let b = GpuCommandBatch::new(&device);
+        let (x, w) = (input(&b, [2, 3, 12, 12]), input(&b, [8, 3, 3, 3]));
+        let [mean, bias, weight] = [0; 3].map(|_| input(&b, [8]));
         let variance = b.upload(&[0.5_f32, 1.0, 2.0, 3.0, 0.25, 1.5, 1.0, 4.0]);
         let y = b.conv2d(x, w, None, Conv2d::default());
         let y = b.batch_norm(y, mean, variance, weight, bias, 1e-5);
         b.relu(y);
         let flat = b.upload_shaped(&numbers(16 * 12), [16, 12]);
-        let w = input(&mut b, [12, 8]);
+        let w = input(&b, [12, 8]);
         let y = b.matmul(flat, w);
         let y = b.batch_norm(y, mean, variance, weight, None, 1e-5);
         b.sigmoid(y);

@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use onetrip::{BufferId, Device, GpuCommandBatch};
+use onetrip::{BufferId, Device, GpuCommandBatch, Tensor};
 
 const TASKS: usize = 64;
 
@@ -23,7 +23,7 @@ fn numbers(seed: usize, count: usize) -> Vec<f32> {
 }
 
 /// The graph of task `index`: one of six kinds, each in several sizes.
-fn record(b: &mut GpuCommandBatch, index: usize) -> BufferId<f32> {
+fn record(b: &GpuCommandBatch, index: usize) -> Tensor<'_, f32> {
     let size = 3 + (index * 17) % 61;
     let x = b.upload_shaped(&numbers(index, size * 24), [size, 24]);
     match index % 6 {
@@ -118,8 +118,8 @@ async fn dropped_runs_disturb_nobody() {
                     if index % 2 == 0 {
                         return run(&device, index).await;
                     }
-                    let mut b = GpuCommandBatch::new(&device);
-                    let y = record(&mut b, index);
+                    let b = GpuCommandBatch::new(&device);
+                    let y = record(&b, index);
                     b.download(y);
                     if !polled(b.execute(), index % 5).await {
                         // A run that was dropped left no result, and none of the run before.
@@ -148,7 +148,7 @@ async fn batches_run_again_with_other_data_while_others_run() {
                 let device = device.clone();
                 tokio::spawn(async move {
                     let count = 100 + 37 * index;
-                    let mut b = GpuCommandBatch::new(&device);
+                    let b = GpuCommandBatch::new(&device);
                     let x = b.upload(&vec![0.0_f32; count]);
                     let y = b.scale(x, 2.0);
                     let y = b.neg(y);
@@ -182,7 +182,7 @@ async fn tasks_share_residents() {
             .map(|index| {
                 let (device, shared) = (device.clone(), shared.clone());
                 tokio::spawn(async move {
-                    let mut b = GpuCommandBatch::new(&device);
+                    let b = GpuCommandBatch::new(&device);
                     let (w, row) = (b.bind(&shared), index % 32);
                     let row = b.slice(w, [(row..row + 1, 1), (0..32, 1)]);
                     let kept = b.keep(row);
@@ -210,8 +210,9 @@ async fn what_tasks_need_at_once_is_compiled_and_brought_once() {
                 // In turn one structure, and another with the same kernel.
                 let rows = 3 + index % 2;
                 tokio::spawn(async move {
-                    let mut b = GpuCommandBatch::new(&device);
-                    let (w, x) = (b.bind(&weights), b.upload_vec(vec![1.0; rows * 64], [rows, 64]));
+                    let b = GpuCommandBatch::new(&device);
+                    let (w, x) =
+                        (b.bind(&weights), b.upload_shaped(vec![1.0; rows * 64], [rows, 64]));
                     let y = b.mul(x, w);
                     b.execute().await.unwrap();
                     b.read(y).await.unwrap()
@@ -294,7 +295,7 @@ fn what_tasks_share_and_move_is_send() {
     shared::<BufferId<f32>>();
     shared::<onetrip::Resident<f32>>();
     shared::<onetrip::Error>();
-    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let b = GpuCommandBatch::new(&Device::cpu());
     drop(sent(b.execute()));
     drop(sent(Device::gpu()));
 }

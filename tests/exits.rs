@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use onetrip::{BufferId, Device, DeviceError, Error, GpuCommandBatch, Recovery, Result, SortOrder};
+use onetrip::{Device, DeviceError, Error, GpuCommandBatch, Recovery, Result, SortOrder, Tensor};
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,7 +237,7 @@ async fn replace_rows(device: &Device) -> Result<()> {
     const SIDE: usize = 1024;
     for row in 0..8 {
         let state = device.resident(&vec![0.5_f32; SIDE * SIDE], [SIDE, SIDE])?;
-        let mut batch = GpuCommandBatch::new(device);
+        let batch = GpuCommandBatch::new(device);
         let (old, new) = (batch.bind(&state), batch.full([1, SIDE], row as f32));
         let all = batch.replace_slice(old, new, 0, row);
         batch.update(&state, all);
@@ -248,7 +248,7 @@ async fn replace_rows(device: &Device) -> Result<()> {
 }
 
 /// Graphs of kernels that differ.
-fn record(batch: &mut GpuCommandBatch, kind: usize) -> BufferId<f32> {
+fn record(batch: &GpuCommandBatch, kind: usize) -> Tensor<'_, f32> {
     const SIDE: usize = 192;
     let x = batch.full([SIDE, SIDE], 0.01 * (kind + 1) as f32);
     let x = batch.cumsum(x, (kind % 2) as isize);

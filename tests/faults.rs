@@ -5,18 +5,18 @@ mod common;
 
 use common::devices;
 use onetrip::{
-    BufferId, ClassLoss, DataError, Device, Error, Fault, FaultKind, GpuCommandBatch, ReadError,
-    RunError,
+    ClassLoss, DataError, Device, Element, Error, Fault, FaultKind, GpuCommandBatch, ReadError,
+    RunError, Tensor,
 };
 
 /// Runs what `record` recorded, and expects a fault with this message after the place.
-async fn faults<R>(
+async fn faults<T: Element>(
     device: &Device,
     want: &str,
-    record: impl Fn(&mut GpuCommandBatch) -> R,
+    record: impl Fn(&GpuCommandBatch) -> Tensor<'_, T>,
 ) -> Fault {
-    let mut batch = GpuCommandBatch::new(device);
-    record(&mut batch);
+    let batch = GpuCommandBatch::new(device);
+    record(&batch);
     let error = batch.execute().await.expect_err(want);
     let Error::Fault(fault) = error else { panic!("{want}: {error}") };
     assert!(fault.place.file().ends_with("faults.rs"), "{fault}");
@@ -26,18 +26,15 @@ async fn faults<R>(
 }
 
 /// Runs what `record` recorded, and expects no fault.
-async fn works(
-    device: &Device,
-    record: impl Fn(&mut GpuCommandBatch) -> BufferId<i32>,
-) -> Vec<i32> {
-    let mut batch = GpuCommandBatch::new(device);
-    let id = record(&mut batch);
+async fn works(device: &Device, record: impl Fn(&GpuCommandBatch) -> Tensor<'_, i32>) -> Vec<i32> {
+    let batch = GpuCommandBatch::new(device);
+    let id = record(&batch);
     batch.download(id);
     batch.execute().await.unwrap_or_else(|error| panic!("{}: {error}", device.info().name));
     batch.read(id).await.expect("a download")
 }
 
-fn table(b: &mut GpuCommandBatch) -> BufferId<i32> {
+fn table(b: &GpuCommandBatch) -> Tensor<'_, i32> {
     let data: Vec<i32> = (0..40).collect();
     b.upload_shaped(&data, [10, 4])
 }
@@ -94,25 +91,17 @@ async fn integers_divided_by_zero() {
         faults(&device, "rem: division by zero at [4098]", |b| {
             let x = b.arange(0_u32, 5000, 1);
             let y = b.upload(&(0..5000).map(|i| 4098_u32.saturating_sub(i)).collect::<Vec<_>>());
-            let z = b.rem(x, y);
-            b.scale(z, 3)
+            x % y * 3
         })
         .await;
-        faults(&device, "div: division by zero at []", |b| {
-            let (x, y) = (b.full([], 7_i32), b.full([], 0_i32));
-            b.div(x, y)
-        })
-        .await;
+        faults(&device, "div: division by zero at []", |b| b.full([], 7_i32) / b.full([], 0)).await;
         let kept = works(&device, |b| {
             let x = b.upload(&[i32::MIN, 7, -7]);
             let y = b.upload(&[-1, 2, 2]);
             b.div(x, y)
         });
         assert_eq!(kept.await, [i32::MIN, 3, -3]);
-        let by_constant = works(&device, |b| {
-            let (x, y) = (b.upload(&[9, 7, -7]), b.full([3], 2));
-            b.div(x, y)
-        });
+        let by_constant = works(&device, |b| b.div(b.upload(&[9, 7, -7]), b.full([3], 2)));
         assert_eq!(by_constant.await, [4, 3, -3]);
     }
 }
@@ -137,21 +126,20 @@ async fn places_out_of_range() {
 #[tokio::test]
 async fn classes_that_there_are_not() {
     for device in devices().await {
-        let logits = |b: &mut GpuCommandBatch| b.full([4, 3], 1.0_f32);
         let fault = faults(&device, "cross_entropy: class 3 at [2] is none of 0..3", |b| {
-            let (x, classes) = (logits(b), b.upload(&[0_i32, 2, 3, -1]));
+            let (x, classes) = (b.full([4, 3], 1.0_f32), b.upload(&[0_i32, 2, 3, -1]));
             b.cross_entropy(x, classes, ClassLoss::default())
         })
         .await;
         assert_eq!(fault.what, FaultKind::Class { class: Some(3), classes: 3 });
         faults(&device, "cross_entropy: class -1 at [3] is none of 0..3", |b| {
-            let (x, classes) = (logits(b), b.upload(&[0_i32, 2, -100, -1]));
+            let (x, classes) = (b.full([4, 3], 1.0_f32), b.upload(&[0_i32, 2, -100, -1]));
             b.cross_entropy(x, classes, ClassLoss { ignore: Some(-100), ..ClassLoss::default() })
         })
         .await;
         faults(&device, "nll_loss: class 4294967295 at [1] is none of 0..3", |b| {
-            let (x, classes) = (logits(b), b.upload(&[0_u32, u32::MAX, 0, 5]));
-            let weight = Some(b.full([3], 1.0));
+            let (x, classes) = (b.full([4, 3], 1.0_f32), b.upload(&[0_u32, u32::MAX, 0, 5]));
+            let weight = Some(b.full([3], 1.0).id());
             b.nll_loss(x, classes, ClassLoss { weight, smoothing: 0.1, ..ClassLoss::default() })
         })
         .await;
@@ -161,16 +149,11 @@ async fn classes_that_there_are_not() {
         })
         .await;
         faults(&device, "one_hot: class -1 at [1] is none of 0..7", |b| {
-            let i = b.upload(&[6, -1]);
-            b.one_hot::<f32, _>(i, 7)
+            b.one_hot::<f32, _>(b.upload(&[6, -1]), 7)
         })
         .await;
         // Numbers outside of a histogram are data, and so are ignored classes.
-        let counts = works(&device, |b| {
-            let x = b.upload(&[0, -1, 2, 9, 2]);
-            let counts = b.histogram(x, 3);
-            b.cast(counts)
-        });
+        let counts = works(&device, |b| b.upload(&[0, -1, 2, 9, 2]).histogram(3).cast());
         assert_eq!(counts.await, [1, 0, 2]);
     }
 }
@@ -188,17 +171,15 @@ async fn the_first_fault_is_told() {
                 let (x, late) = (table(b), b.upload(&i));
                 let first = b.gather(x, late, 0);
                 let y = b.upload(&[0_i32, 1]);
-                let second = b.div(y, y);
-                b.download(second);
-                b.download(first);
+                b.download(y / y);
+                first.download()
             })
             .await;
         }
         faults(&device, "div: division by zero at [0]", |b| {
             let y = b.upload(&[0_i32, 1]);
             b.div(y, y);
-            let (x, i) = (table(b), b.upload(&i));
-            b.gather(x, i, 0)
+            b.gather(table(b), b.upload(&i), 0)
         })
         .await;
     }
@@ -212,50 +193,37 @@ async fn every_element_counts_and_nothing_else() {
         let want = "gather: index 10 at [1] is out of range for axis 0 of size 10";
         // Left out by a slice, not selected, combined away, or looked up again.
         faults(&device, want, |b| {
-            let (x, i) = (table(b), b.upload(&bad));
-            let y = b.gather(x, i, 0);
+            let y = b.gather(table(b), b.upload(&bad), 0);
             b.slice(y, [(2..5, 1), (0..4, 1)])
         })
         .await;
         faults(&device, want, |b| {
-            let (x, i) = (table(b), b.upload(&bad));
-            let y = b.gather(x, i, 0);
+            let y = b.gather(table(b), b.upload(&bad), 0);
             let c = b.upload_shaped(&[true, false, true, true, true], [5, 1]);
             b.select(c, y, y)
         })
         .await;
+        faults(&device, want, |b| b.sum(b.gather(table(b), b.upload(&bad), 0), ..)).await;
         faults(&device, want, |b| {
-            let (x, i) = (table(b), b.upload(&bad));
-            let y = b.gather(x, i, 0);
-            b.sum(y, ..)
-        })
-        .await;
-        faults(&device, want, |b| {
-            let (x, i) = (table(b), b.upload(&bad));
-            let y = b.gather(x, i, 0);
-            let j = b.upload(&[4_u32, 0]);
-            b.gather(y, j, 0)
+            let y = b.gather(table(b), b.upload(&bad), 0);
+            b.gather(y, b.upload(&[4_u32, 0]), 0)
         })
         .await;
         faults(&device, "gather: an index at [1] is out of range for axis 0 of size 10", |b| {
-            let (x, i) = (table(b), b.upload(&bad));
-            let i = b.add_scalar(i, 2);
-            b.gather(x, i, 0)
+            b.gather(table(b), b.upload(&bad) + 2, 0)
         })
         .await;
         // Not needed by an output; padded and joined, where more points are computed than there are elements.
         works(&device, |b| {
-            let (x, i) = (table(b), b.upload(&bad));
-            b.gather(x, i, 0);
-            b.neg(x)
+            let x = table(b);
+            b.gather(x, b.upload(&bad), 0);
+            -x
         })
         .await;
         let padded = works(&device, |b| {
             let (x, y) = (b.upload(&[8_i32, 9, 10]), b.upload(&[4_i32, 3, 2]));
-            let z = b.div(x, y);
-            let z = b.pad(z, [(2, 3)], 7);
-            let joined = b.concat(&[z, y, z], 0);
-            b.add_scalar(joined, 1)
+            let z = b.pad(x / y, [(2, 3)], 7);
+            b.concat([z, y, z], 0) + 1
         });
         assert_eq!(padded.await, [8, 8, 3, 4, 6, 8, 8, 8, 5, 4, 3, 8, 8, 3, 4, 6, 8, 8, 8]);
         // The threads of the last quad have no element.
@@ -279,23 +247,17 @@ async fn the_first_of_many_that_fail_is_told() {
     }
     for device in devices().await {
         let want = "gather: index 40 at [700001] is out of range for axis 0 of size 40";
-        faults(&device, want, |b| {
-            let (x, i) = (table(b), b.upload(&indices));
-            let x = b.reshape(x, [40]);
-            b.gather(x, i, 0)
-        })
-        .await;
+        faults(&device, want, |b| b.gather(b.reshape(table(b), [40]), b.upload(&indices), 0)).await;
     }
 }
 
 #[tokio::test]
 async fn nothing_of_a_failed_run_is_handed_out() {
     for device in devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
-        let (x, i) = (table(&mut batch), batch.upload(&[1_i32, 2]));
+        let batch = GpuCommandBatch::new(&device);
+        let (x, i) = (table(&batch), batch.upload(&[1_i32, 2]));
         let y = batch.gather(x, i, 0);
-        let z = batch.neg(y);
-        let resident = batch.keep(z);
+        let resident = batch.keep(-y);
         batch.download(y);
         batch.write(i, &[1, -2]).expect("an upload");
         assert!(matches!(batch.execute().await, Err(Error::Fault(_))));
@@ -315,8 +277,8 @@ async fn nothing_of_a_failed_run_is_handed_out() {
 #[tokio::test]
 async fn a_run_that_can_fail_is_one_trip() {
     for device in devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
-        let (x, i) = (table(&mut batch), batch.upload(&[1_i32, 2]));
+        let batch = GpuCommandBatch::new(&device);
+        let (x, i) = (table(&batch), batch.upload(&[1_i32, 2]));
         let y = batch.gather(x, i, 0);
         let kept = batch.keep(y);
         batch.execute().await.expect("indices in range");
@@ -334,10 +296,10 @@ async fn faults_belong_to_their_runs() {
             let device = device.clone();
             tokio::spawn(async move {
                 for round in 0..10 {
-                    let mut batch = GpuCommandBatch::new(&device);
+                    let batch = GpuCommandBatch::new(&device);
                     let fails = (task + round) % 3 == 0;
                     let last = if fails { 10 + task } else { task % 10 };
-                    let (x, i) = (table(&mut batch), batch.upload(&[0, 1, last]));
+                    let (x, i) = (table(&batch), batch.upload(&[0, 1, last]));
                     let y = batch.gather(x, i, 0);
                     match batch.execute().await {
                         Ok(()) => {
@@ -365,7 +327,7 @@ async fn faults_belong_to_their_runs() {
 #[tokio::test]
 async fn a_panic_in_what_the_user_gave_is_an_error() {
     for device in devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let line = line!() + 1;
         let x = batch.upload_with(3, |_: &mut [f32]| panic!("no data today"));
         batch.neg(x);
@@ -376,7 +338,7 @@ async fn a_panic_in_what_the_user_gave_is_an_error() {
             place + "what was to write the data panicked: no data today; write it again"
         );
 
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[1.0_f32, 2.0]);
         let y = batch.neg(x);
         batch.execute().await.unwrap();

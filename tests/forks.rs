@@ -15,7 +15,7 @@ mod linux {
     use std::future::Future;
     use std::time::{Duration, Instant};
 
-    use onetrip::{BufferId, Device, DeviceError, Error, GpuCommandBatch, Result};
+    use onetrip::{Device, DeviceError, Error, GpuCommandBatch, Result, Tensor};
 
     /// How long a child may take.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,8 +39,8 @@ mod linux {
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
     }
 
-    fn sum(batch: &mut GpuCommandBatch, elements: usize) -> BufferId<f32> {
-        let ones = batch.upload_vec(vec![1.0_f32; elements], elements);
+    fn sum(batch: &GpuCommandBatch, elements: usize) -> Tensor<'_, f32> {
+        let ones = batch.upload_shaped(vec![1.0_f32; elements], elements);
         batch.sum(ones, 0)
     }
 

@@ -1,12 +1,12 @@
 //! Plans as people read them, for the graphs that people write. Predicted times depend on the machine and
 //! are left out. Review changes with `git diff`; accept them with `INSTA_UPDATE=always cargo test`.
 
-use onetrip::{BufferId, ClassLoss, Device, GpuCommandBatch, LossReduction};
+use onetrip::{ClassLoss, Device, GpuCommandBatch, LossReduction, Tensor};
 
 /// Compares the plan for the CPU of what `record` records with the snapshot `name`.
-fn golden(name: &str, record: impl FnOnce(&mut GpuCommandBatch)) {
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
-    record(&mut batch);
+fn golden(name: &str, record: impl FnOnce(&GpuCommandBatch)) {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    record(&batch);
     let plan = without_times(&batch.explain().expect("a sound graph").to_string());
     insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, plan) });
 }
@@ -27,7 +27,7 @@ fn without_times(text: &str) -> String {
     words.join(" ")
 }
 
-fn input<const N: usize>(b: &mut GpuCommandBatch, shape: [usize; N]) -> BufferId<f32> {
+fn input<const N: usize>(b: &GpuCommandBatch, shape: [usize; N]) -> Tensor<'_, f32> {
     b.upload_shaped(&vec![0.5; shape.iter().product()], shape)
 }
 

@@ -58,7 +58,7 @@ impl Service {
     async fn open(device: Device, model: f32) -> Result<Self> {
         let state = device.resident(&[model; WIDTH], WIDTH)?;
         state.keep_host_copy().await?;
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let by = batch.input::<f32>("by", 1);
         let old = batch.bind(&state);
         let new = batch.add(old, by);

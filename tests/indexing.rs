@@ -34,7 +34,7 @@ async fn many_updates_of_few_places() {
             }
         }
         for device in devices().await {
-            let mut b = GpuCommandBatch::new(&device);
+            let b = GpuCommandBatch::new(&device);
             let (i, u) = (b.upload(&indices), b.upload_shaped(&updates, [count, width]));
             let x = b.upload_shaped(&x, [places, width]);
             let added = b.scatter_add(x, i, u, 0);
@@ -61,7 +61,7 @@ async fn sums_of_floats_are_the_same_everywhere() {
     let mut all = Vec::new();
     for device in devices().await {
         for _ in 0..2 {
-            let mut b = GpuCommandBatch::new(&device);
+            let b = GpuCommandBatch::new(&device);
             let (i, u) = (b.upload(&indices), b.upload(&updates));
             let x = b.full([places], 0.0_f32);
             let y = b.scatter_add(x, i, u, 0);
@@ -84,7 +84,7 @@ async fn histograms_of_many_bins() {
     let mut want = vec![0_u32; bins];
     x.iter().filter(|&&x| (x as usize) < bins).for_each(|&x| want[x as usize] += 1);
     for device in devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload_shaped(&x, [50, 100]);
         let y = b.histogram(x, bins);
         b.execute().await.expect("a histogram");
@@ -130,8 +130,8 @@ async fn look_up<T: Element + PartialEq>(
     let shared = numbers(columns, size);
     let own: Vec<i32> =
         numbers(rows * columns, size - 3).iter().map(|&i| i.cast_signed()).collect();
-    let mut b = [0, 1, 2].map(|_| GpuCommandBatch::new(device));
-    let table = b.each_mut().map(|b| b.upload_shaped(&x, [rows, size]));
+    let b = [0, 1, 2].map(|_| GpuCommandBatch::new(device));
+    let table = b.each_ref().map(|b| b.upload_shaped(&x, [rows, size]));
     let i = b[0].upload(&shared);
     let gathered = b[0].gather(table[0], i, 1);
     let j = b[1].upload_shaped(&own, [rows, columns]);
@@ -141,7 +141,7 @@ async fn look_up<T: Element + PartialEq>(
     let j = b[2].upload_shaped(&own, [rows, columns]);
     let within = b[2].take_along_axis(part, j, 1);
     let mut results = Vec::new();
-    for (b, id) in b.iter_mut().zip([gathered, taken, within]) {
+    for (b, id) in b.iter().zip([gathered, taken, within]) {
         b.execute().await.expect("indices in range");
         results.push(b.read(id).await.expect("a download"));
     }
@@ -168,7 +168,7 @@ async fn faults_in_long_rows() {
         }
         let first = *bad.iter().min().unwrap();
         for device in devices().await {
-            let mut b = GpuCommandBatch::new(&device);
+            let b = GpuCommandBatch::new(&device);
             let (x, i) =
                 (b.upload_shaped(&x, [rows, size]), b.upload_shaped(&indices, [rows, columns]));
             let y = b.take_along_axis(x, i, 1);

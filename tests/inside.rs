@@ -8,7 +8,7 @@ use onetrip::{Device, GpuCommandBatch, Profile, Program};
 
 /// Three kernels, one of which takes two dispatches on a GPU, and a result of no elements.
 async fn program(device: &Device) -> Program {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.input::<f32>("x", [64, 48]);
     let w = batch.upload_shaped(&vec![0.5_f32; 48 * 32], [48, 32]);
     let h = batch.matmul(x, w);
@@ -168,7 +168,7 @@ mod tracing_hears {
             let ear = Ear::default();
             let heard = Arc::clone(&ear.0);
             async {
-                let mut batch = GpuCommandBatch::new(&device);
+                let batch = GpuCommandBatch::new(&device);
                 let x = batch.upload(&[1.0_f32, 2.0]);
                 let y = batch.add_scalar(x, 0.25);
                 batch.execute().await.unwrap();

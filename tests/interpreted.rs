@@ -2,7 +2,7 @@
 //! and sees each access to memory that is not allowed. There work is shared out over threads at such sizes already.
 //! All numbers are small integers, so that results are exact in any order.
 
-use onetrip::{BufferId, Device, Element, GpuCommandBatch, Precision};
+use onetrip::{Device, Element, GpuCommandBatch, Precision, Tensor};
 
 /// How a matrix lies in what is uploaded.
 #[derive(Clone, Copy, Debug)]
@@ -30,15 +30,15 @@ fn right(row: usize, column: usize) -> f32 {
 
 /// A matrix of `rows` × `columns` that lies so.
 fn matrix<T: Element>(
-    batch: &mut GpuCommandBatch,
+    batch: &GpuCommandBatch,
     [rows, columns]: [usize; 2],
     layout: Layout,
     at: impl Fn(usize, usize) -> T,
-) -> BufferId<T> {
-    let mut upload = |[rows, columns]: [usize; 2], at: &dyn Fn(usize, usize) -> T| {
+) -> Tensor<'_, T> {
+    let upload = |[rows, columns]: [usize; 2], at: &dyn Fn(usize, usize) -> T| {
         let row = |row| (0..columns).map(move |column| at(row, column));
         let data: Vec<T> = (0..rows).flat_map(row).collect();
-        batch.upload_vec(data, [rows, columns])
+        batch.upload_shaped(data, [rows, columns])
     };
     match layout {
         Layout::Rows => upload([rows, columns], &at),
@@ -71,11 +71,12 @@ async fn products_of_every_layout() {
     for [m, n, k] in [[3, 5, 4], [1, 6, 3], [4, 1, 2], [17, 19, 18]] {
         for (at, x_lies) in LAYOUTS.into_iter().enumerate() {
             let w_lies = LAYOUTS[(at + m) % LAYOUTS.len()];
-            let mut batch = GpuCommandBatch::new(&device);
-            let x = matrix(&mut batch, [m, k], x_lies, left as At);
-            let w = matrix(&mut batch, [k, n], w_lies, right as At);
+            let batch = GpuCommandBatch::new(&device);
+            let x = matrix(&batch, [m, k], x_lies, left as At);
+            let w = matrix(&batch, [k, n], w_lies, right as At);
             let bare = batch.matmul(x, w);
-            let bias = batch.upload_vec((0..n).map(|column| column as f32).collect(), n);
+            let bias =
+                batch.upload_shaped((0..n).map(|column| column as f32).collect::<Vec<_>>(), n);
             let linear = batch.linear(x, w, bias);
             let done = batch.relu(linear);
             // Once for the plan, once as it is found again.
@@ -94,9 +95,9 @@ async fn products_of_every_layout() {
 async fn one_product_alone_is_one_call() {
     let device = Device::cpu();
     for (x_lies, w_lies) in [(Layout::Rows, Layout::Rows), (Layout::Back, Layout::Back)] {
-        let mut batch = GpuCommandBatch::new(&device);
-        let x = matrix(&mut batch, [3, 4], x_lies, left as At);
-        let w = matrix(&mut batch, [4, 2], w_lies, right as At);
+        let batch = GpuCommandBatch::new(&device);
+        let x = matrix(&batch, [3, 4], x_lies, left as At);
+        let w = matrix(&batch, [4, 2], w_lies, right as At);
         let y = batch.matmul(x, w);
         batch.execute().await.unwrap();
         assert_eq!(batch.read(y).await.unwrap(), product([3, 2, 4], |sum, _| sum));
@@ -108,17 +109,17 @@ async fn products_of_halves_and_integers() {
     let device = Device::cpu();
     let [m, n, k] = [6, 7, 5];
     let wanted = product([m, n, k], |sum, _| sum);
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let half = |at: At| move |row, column| half::f16::from_f32(at(row, column));
-    let x = matrix(&mut batch, [m, k], Layout::Rows, half(left));
-    let w = matrix(&mut batch, [k, n], Layout::Columns, half(right));
+    let x = matrix(&batch, [m, k], Layout::Rows, half(left));
+    let w = matrix(&batch, [k, n], Layout::Columns, half(right));
     let halves = batch.matmul(x, w);
     let whole = |at: At| move |row, column| at(row, column) as i32;
-    let x = matrix(&mut batch, [m, k], Layout::Columns, whole(left));
-    let w = matrix(&mut batch, [k, n], Layout::Rows, whole(right));
+    let x = matrix(&batch, [m, k], Layout::Columns, whole(left));
+    let w = matrix(&batch, [k, n], Layout::Rows, whole(right));
     let integers = batch.matmul(x, w);
-    let x = matrix(&mut batch, [m, k], Layout::Rows, left as At);
-    let w = matrix(&mut batch, [k, n], Layout::Rows, right as At);
+    let x = matrix(&batch, [m, k], Layout::Rows, left as At);
+    let w = matrix(&batch, [k, n], Layout::Rows, right as At);
     let split = batch.matmul_with(x, w, Precision::Split);
     batch.execute().await.unwrap();
     let halves = batch.read(halves).await.unwrap();
@@ -132,8 +133,8 @@ async fn products_of_halves_and_integers() {
 async fn elements_and_reductions_that_threads_share() {
     let device = Device::cpu();
     let [rows, columns] = [9, 131];
-    let mut batch = GpuCommandBatch::new(&device);
-    let x = matrix(&mut batch, [rows, columns], Layout::Columns, left as At);
+    let batch = GpuCommandBatch::new(&device);
+    let x = matrix(&batch, [rows, columns], Layout::Columns, left as At);
     let doubled = batch.scale(x, 2.0);
     let zero = batch.full(1, 0.0_f32);
     let flags = batch.gt(x, zero);
@@ -168,7 +169,7 @@ async fn elements_and_reductions_that_threads_share() {
 async fn state_is_updated_in_its_place() {
     let device = Device::cpu();
     let state = device.resident(&[1.0_f32, 2.0, 3.0], 3).unwrap();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let before = batch.bind(&state);
     let after = batch.scale(before, 2.0);
     batch.update(&state, after);

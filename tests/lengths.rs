@@ -2,7 +2,7 @@
 
 mod common;
 
-use onetrip::{BufferId, Device, GpuCommandBatch};
+use onetrip::{Device, GpuCommandBatch, Tensor};
 
 const LENGTHS: [usize; 11] = [1, 2, 31, 32, 33, 100, 1_024, 4_095, 4_096, 4_097, 100_003];
 
@@ -21,11 +21,10 @@ async fn run<T: onetrip::Element>(
     device: &Device,
     x: &[f32],
     shape: [usize; 2],
-    record: impl FnOnce(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<T>,
+    record: impl FnOnce(Tensor<'_, f32>) -> Tensor<'_, T>,
 ) -> Vec<T> {
-    let mut batch = GpuCommandBatch::new(device);
-    let x = batch.upload_shaped(x, shape);
-    let result = record(&mut batch, x);
+    let batch = GpuCommandBatch::new(device);
+    let result = record(batch.upload_shaped(x, shape));
     batch.download(result);
     batch.execute().await.expect("a run");
     batch.read(result).await.expect("what was downloaded")
@@ -55,14 +54,14 @@ async fn rows_of_every_length() {
             let rows = || x.chunks(len).map(|row| row.iter().map(|&x| f64::from(x)));
             let what = |op: &str| format!("{op} of {len} on {}", device.info().name);
 
-            let got = run(device, &x, [3, len], |b, x| b.softmax(x, -1)).await;
+            let got = run(device, &x, [3, len], |x| x.softmax(-1)).await;
             let softmax = rows().flat_map(|row| {
                 let total: f64 = row.clone().map(f64::exp).sum();
                 row.map(move |x| x.exp() / total)
             });
             near(&what("softmax"), &got, softmax, 1e-6);
 
-            let got = run(device, &x, [3, len], |b, x| b.layer_norm(x, 1, 1e-3)).await;
+            let got = run(device, &x, [3, len], |x| x.layer_norm(1, 1e-3)).await;
             let norm = rows().flat_map(|row| {
                 let mean = row.clone().sum::<f64>() / len as f64;
                 let square = row.clone().map(|x| (x - mean).powi(2)).sum::<f64>() / len as f64;
@@ -70,10 +69,10 @@ async fn rows_of_every_length() {
             });
             near(&what("layer_norm"), &got, norm, 2e-5);
 
-            let got = run(device, &x, [3, len], |b, x| b.sum(x, 1)).await;
+            let got = run(device, &x, [3, len], |x| x.sum(1)).await;
             near(&what("sum"), &got, rows().map(Iterator::sum), summing(len));
 
-            let got = run(device, &x, [3, len], |b, x| b.argmax(x, 1)).await;
+            let got = run(device, &x, [3, len], |x| x.argmax(1)).await;
             for (row, at) in x.chunks(len).zip(got) {
                 let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 let first = row.iter().position(|&x| x == greatest);
@@ -92,14 +91,14 @@ async fn columns_of_every_length() {
             let what = |op: &str| format!("{op} of {len} × {width} on {}", device.info().name);
             let at = |k: usize| f64::from(x[k]);
 
-            let got = run(device, &x, [len, width], |b, x| b.sum(x, 0)).await;
+            let got = run(device, &x, [len, width], |x| x.sum(0)).await;
             let want = (0..width).map(|c| column(c).map(at).sum());
             near(&what("sum"), &got, want, summing(len));
 
-            let got = run(device, &x, [len, width], |b, x| b.transpose(x)).await;
+            let got = run(device, &x, [len, width], |x| x.transpose()).await;
             near(&what("transpose"), &got, (0..width).flat_map(column).map(at), 0.0);
 
-            let got = run(device, &x, [len, width], |b, x| b.log_softmax(x, 0)).await;
+            let got = run(device, &x, [len, width], |x| x.log_softmax(0)).await;
             let totals: Vec<f64> =
                 (0..width).map(|c| column(c).map(|k| at(k).exp()).sum::<f64>().ln()).collect();
             let want = (0..len * width).map(|k| at(k) - totals[k % width]);
@@ -114,7 +113,7 @@ async fn more_results_than_a_line_of_workgroups() {
     const RESULTS: usize = 65_536 * 64 + 77;
     for device in &common::devices().await {
         let x = numbers(RESULTS * 2);
-        let got = run(device, &x, [RESULTS, 2], |b, x| b.amax(x, 1)).await;
+        let got = run(device, &x, [RESULTS, 2], |x| x.amax(1)).await;
         near("amax", &got, x.chunks(2).map(|pair| f64::from(pair[0].max(pair[1]))), 0.0);
     }
 }
@@ -122,7 +121,7 @@ async fn more_results_than_a_line_of_workgroups() {
 #[tokio::test]
 async fn nothing_to_do_is_no_trip() {
     for device in common::devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[0.0_f32; 0]);
         let y = batch.relu(x);
         batch.execute().await.expect("a run of no elements");

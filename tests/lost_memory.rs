@@ -25,10 +25,10 @@ async fn what_lost_devices_held_is_freed() {
     const LONG: usize = 1 << 19;
     const LOSSES: usize = 20;
     let Some(device) = device(Recovery::Reopen).await else { return };
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", LONG);
-    let y = batch.neg(x);
-    let program = batch.compile().await.unwrap();
+    let y = batch.neg(x).id();
+    let (program, x) = (batch.compile().await.unwrap(), x.id());
     let data = Arc::new(vec![1.5; LONG]);
     let mut before = None;
     for loss in 0..LOSSES {

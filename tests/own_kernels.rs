@@ -7,7 +7,7 @@ use std::thread;
 
 use onetrip::{
     BufferId, Device, DeviceError, Error, GpuCommandBatch, Input, MistakeKind, PlanError, Recovery,
-    Wgsl,
+    Tensor, Wgsl,
 };
 
 /// Counts how often each number below `arrayLength(&counts)` occurs, by atomics.
@@ -24,7 +24,7 @@ fn in_one_group(source: &str) -> Wgsl {
     Wgsl::new(source).groups([1, 1, 1])
 }
 
-fn counts(x: BufferId<u32>, len: usize) -> Wgsl {
+fn counts(x: impl Into<BufferId<u32>>, len: usize) -> Wgsl {
     let groups = [len.div_ceil(64) as u32, 1, 1];
     Wgsl::new(COUNTS).entry_point("count").input(x).groups(groups).on_cpu(
         |inputs, counts: &mut [u32]| {
@@ -45,7 +45,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if id.x < arrayLength(&z) { z[id.x] = a[0] * x[id.x] + y[id.x]; }
 }";
 
-fn axpy(a: BufferId<f32>, x: BufferId<f32>, y: BufferId<f32>, len: usize) -> Wgsl {
+fn axpy(a: Tensor<f32>, x: Tensor<f32>, y: Tensor<f32>, len: usize) -> Wgsl {
     let groups = [len.div_ceil(128) as u32, 1, 1];
     let kernel = Wgsl::new(AXPY).input(a).input(x).input(y).groups(groups);
     kernel.on_cpu(|inputs, z: &mut [f32]| {
@@ -76,7 +76,7 @@ async fn counts_are_those_of_a_loop_on_both_sides() {
             let data: Vec<u32> = (0..len).map(|i| (i * i % 13) as u32).collect();
             let mut want = [0_u32; 16];
             data.iter().for_each(|&x| want[x as usize] += 1);
-            let mut batch = GpuCommandBatch::new(&device);
+            let batch = GpuCommandBatch::new(&device);
             let x = batch.upload(&data);
             let y = batch.wgsl::<u32>(counts(x, len), 16);
             // Twice, so that the memory is not fresh: what is not written is 0.
@@ -92,16 +92,15 @@ async fn counts_are_those_of_a_loop_on_both_sides() {
 #[tokio::test]
 async fn kernels_stand_among_other_operations() {
     for device in common::devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let (rows, columns) = (12, 20);
         let data: Vec<f32> = (0..rows * columns).map(|i| i as f32 * 0.5 - 3.0).collect();
         let x = batch.upload_shaped(&data, [rows, columns]);
-        let turned = batch.transpose(x);
         let a = batch.full(1, 2.0_f32);
-        let shifted = batch.add_scalar(x, 1.0);
-        let shifted = batch.reshape(shifted, [columns, rows]);
-        let z = batch.wgsl::<f32>(axpy(a, turned, shifted, rows * columns), [columns, rows]);
-        let half = batch.scale(z, 0.5);
+        let shifted = batch.reshape(x + 1.0, [columns, rows]);
+        let kernel = axpy(a, batch.transpose(x), shifted, rows * columns);
+        let z = batch.wgsl::<f32>(kernel, [columns, rows]);
+        let half = z * 0.5;
         let sum = batch.sum(half, 1);
         let again = batch.wgsl::<f32>(axpy(a, half, half, rows * columns), [rows, columns]);
         for id in [z, sum, again] {
@@ -131,7 +130,7 @@ async fn a_kernel_sees_its_elements_alone() {
         if !device.is_gpu() {
             continue;
         }
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let lens = [1, 3, 64, 65, 1000];
         let ids = lens.map(|len| batch.upload(&vec![7_i32; len]));
         let source = lengths(7);
@@ -166,7 +165,7 @@ fn main(@builtin(local_invocation_index) i: u32) {
             continue;
         }
         let other = device.resident(&[3_u32; 4096], 4096).unwrap();
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[9_u32; 4]);
         let y = batch.wgsl::<u32>(in_one_group(source).input(x), 4);
         batch.execute().await.unwrap();
@@ -180,7 +179,7 @@ fn main(@builtin(local_invocation_index) i: u32) {
 #[tokio::test]
 async fn nothing_is_computed_of_nothing() {
     for device in common::devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let empty = batch.upload::<u32>(&[]);
         let of_nothing = batch.wgsl::<u32>(counts(empty, 0), 4);
         let with_groups = batch.wgsl::<u32>(counts(empty, 64), 4);
@@ -196,9 +195,9 @@ async fn nothing_is_computed_of_nothing() {
 }
 
 /// The only mistake of a batch, without its place.
-fn mistake(record: impl FnOnce(&mut GpuCommandBatch)) -> MistakeKind {
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
-    record(&mut batch);
+fn mistake(record: impl FnOnce(&GpuCommandBatch)) -> MistakeKind {
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    record(&batch);
     match batch.check_recorded() {
         Err(Error::Record(mistakes)) => {
             let [mistake] = mistakes.list() else { panic!("{mistakes}") };
@@ -308,7 +307,7 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
 #[test]
 fn arrays_must_fit_what_is_bound_to_them() {
     let said = |x: &str, y: &str, inputs: usize, results: usize| {
-        let mut batch = GpuCommandBatch::new(&Device::cpu());
+        let batch = GpuCommandBatch::new(&Device::cpu());
         let source = format!(
             "@group(0) @binding(0) var<storage, read> x: {x};
              @group(0) @binding(1) var<storage, read_write> y: {y};
@@ -390,7 +389,7 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
     let must = "the number of workgroups must be said by `Wgsl::groups`, not left open";
     assert_eq!(what.to_string(), must);
     let what = mistake(|batch| {
-        let x = GpuCommandBatch::new(&Device::cpu()).upload(&[1_u32]);
+        let x = GpuCommandBatch::new(&Device::cpu()).upload(&[1_u32]).id();
         batch.wgsl::<u32>(counts(x, 1), 1);
     });
     assert_eq!(what, MistakeKind::Foreign);
@@ -406,7 +405,7 @@ fn what_a_kernel_cannot_take_is_a_mistake() {
     assert!(matches!(what, MistakeKind::Rank(20)), "{what}");
 }
 
-fn counts_of(x: BufferId<bool>) -> Wgsl {
+fn counts_of(x: Tensor<bool>) -> Wgsl {
     in_one_group(COUNTS).entry_point("count").input(x)
 }
 
@@ -432,7 +431,7 @@ async fn what_a_device_refuses_is_an_error() {
             ("1", [1; 3], "other"),
         ];
         for (size, groups, entry) in kernels {
-            let mut batch = GpuCommandBatch::new(&device);
+            let batch = GpuCommandBatch::new(&device);
             let kernel = Wgsl::new(&source(size)).groups(groups).entry_point(entry);
             batch.wgsl::<f32>(kernel, 1);
             let error = batch.execute().await.expect_err("more than a device has");
@@ -440,7 +439,7 @@ async fn what_a_device_refuses_is_an_error() {
             let text = error.to_string();
             assert!(text.contains(file!()) && !text.contains("please report"), "{text}");
         }
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let y = batch.wgsl::<f32>(in_one_group(&source("1")), 2);
         batch.execute().await.unwrap();
         assert_eq!(batch.read(y).await.unwrap(), [1.0, 0.0]);
@@ -449,13 +448,13 @@ async fn what_a_device_refuses_is_an_error() {
 
 #[tokio::test]
 async fn a_kernel_for_the_gpu_alone_runs_there_or_says_so() {
-    let record = |batch: &mut GpuCommandBatch| {
+    fn record(batch: &GpuCommandBatch) -> Tensor<'_, u32> {
         let x = batch.upload(&[1_u32, 1, 3]);
         batch.wgsl::<u32>(in_one_group(COUNTS).entry_point("count").input(x), 4)
-    };
+    }
     let gpu_only = |error: &Error| matches!(error, Error::Plan(PlanError::GpuOnly { place }) if place.contains(file!()));
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
-    record(&mut batch);
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    record(&batch);
     assert!(gpu_only(&batch.execute().await.unwrap_err()));
     assert!(gpu_only(&batch.explain().unwrap_err()));
     if common::gpu().await.is_none() {
@@ -463,11 +462,11 @@ async fn a_kernel_for_the_gpu_alone_runs_there_or_says_so() {
     }
     let device = Device::builder().without_cache().recovery(Recovery::Cpu);
     let both = device.gpu().await.unwrap();
-    let mut with_twin = GpuCommandBatch::new(&both);
+    let with_twin = GpuCommandBatch::new(&both);
     let x = with_twin.upload(&[1_u32, 1, 3]);
     let y = with_twin.wgsl::<u32>(counts(x, 3), 4);
-    let mut without = GpuCommandBatch::new(&both);
-    let z = record(&mut without);
+    let without = GpuCommandBatch::new(&both);
+    let z = record(&without);
     without.execute().await.unwrap();
     assert_eq!(without.read(z).await.unwrap(), [0, 2, 0, 1]);
     both.simulate_loss();
@@ -484,7 +483,7 @@ async fn a_panic_of_the_function_for_the_cpu_is_an_error() {
         (1, "input 1 of the kernel has elements of i32, not f32"),
         (3, "the kernel has no input 3: it has 3 inputs, from 0 on"),
     ] {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[1.0_f32; 4]);
         let kernel = in_one_group(AXPY).input(x).input(x).input(x);
         let kernel = match at {
@@ -511,7 +510,7 @@ async fn a_panic_of_the_function_for_the_cpu_is_an_error() {
 #[tokio::test]
 async fn functions_for_the_cpu_run_off_the_thread_that_awaits_them() {
     let ran_on = Arc::new(Mutex::new(None));
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let batch = GpuCommandBatch::new(&Device::cpu());
     let x = batch.upload(&[1_u32]);
     let here = Arc::clone(&ran_on);
     let kernel = in_one_group(COUNTS).entry_point("count").input(x);
@@ -537,7 +536,7 @@ async fn plans_know_kernels_by_what_they_are() {
     let product =
         |inputs: &onetrip::CpuInputs<'_>, y: &mut [u32]| y[0] = inputs.get::<u32>(0)[0] * 10;
     let run = async |groups: u32, kernel: &dyn Fn(Wgsl) -> Wgsl| {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[4_u32]);
         let recorded = Wgsl::new(COUNTS).entry_point("count").input(x).groups([groups, 1, 1]);
         let y = batch.wgsl::<u32>(kernel(recorded), 1);
@@ -555,8 +554,8 @@ async fn plans_know_kernels_by_what_they_are() {
 #[tokio::test]
 async fn each_kernel_has_the_function_that_it_was_given() {
     let captured = Arc::new(());
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
-    let x = batch.input::<u32>("x", 3);
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    let x = batch.input::<u32>("x", 3).id();
     let factors = [7, 8, 9];
     let ids = factors.map(|factor: u32| {
         let held = Arc::clone(&captured);
@@ -565,7 +564,7 @@ async fn each_kernel_has_the_function_that_it_was_given() {
             let _held = &held;
             y[0] = inputs.get::<u32>(0).iter().sum::<u32>() * factor;
         });
-        batch.wgsl::<u32>(kernel, 1)
+        batch.wgsl::<u32>(kernel, 1).id()
     });
     let program = batch.compile().await.unwrap();
     drop(batch);
@@ -583,7 +582,7 @@ async fn each_kernel_has_the_function_that_it_was_given() {
 #[tokio::test]
 async fn explanations_and_profiles_count_what_runs() {
     for device in common::devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.upload(&[1_u32]);
         batch.wgsl::<u32>(counts(x, 1), 16);
         let program = batch.compile().await.unwrap();

@@ -19,7 +19,7 @@ async fn a_profile_given_by_hand_is_taken_or_refused() {
 #[tokio::test]
 async fn a_batch_runs_where_it_is_placed_or_says_that_it_cannot() {
     let device = Device::cpu();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.upload(&[1.0_f32, -2.0]);
     let y = batch.relu(x);
     for placement in [Placement::Auto, Placement::Cpu, Placement::Complexity] {
@@ -47,7 +47,7 @@ async fn a_resident_is_read_where_it_lies() {
 /// What a device for one side alone does with a resident, placed here and there.
 async fn one_side(device: &Device) {
     let weights = device.resident(&[1.0_f32, 2.0, 3.0], 3).expect("room");
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let w = batch.bind(&weights);
     let y = batch.scale(w, 2.0);
     batch.execute().await.expect("a run");

@@ -14,13 +14,12 @@ fn numbers(seed: usize, count: usize) -> Vec<f32> {
 
 /// relu(x·w + b) of 5 rows; w is bound.
 fn layer(device: &Device, w: &Resident<f32>) -> (GpuCommandBatch, BufferId<f32>, BufferId<f32>) {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.input::<f32>("x", [5, 24]);
     let w = batch.bind(w);
     let bias = batch.upload(&numbers(3, 10));
-    let y = batch.linear(x, w, bias);
-    let y = batch.relu(y);
-    batch.name(y, "y");
+    let y = x.linear(w, bias).relu().named("y").id();
+    let x = x.id();
     (batch, x, y)
 }
 
@@ -46,7 +45,7 @@ async fn many_tasks_run_one_program_at_once() {
     for device in common::devices().await {
         let weights = numbers(1, 240);
         let resident = device.resident(&weights, [24, 10]).unwrap();
-        let (mut batch, x, y) = layer(&device, &resident);
+        let (batch, x, y) = layer(&device, &resident);
         let program = batch.compile().await.unwrap();
         drop((batch, resident));
         let tasks = (0..16).map(|task| {
@@ -72,7 +71,7 @@ async fn many_tasks_run_one_program_at_once() {
 #[tokio::test]
 async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
     for device in common::devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.input::<f32>("x", 3);
         let mask = batch.input::<bool>("mask", 3);
         let bias = batch.upload(&[10.0_f32, 20.0, 30.0]);
@@ -107,7 +106,7 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
 #[tokio::test]
 async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     let device = Device::cpu();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let line = line!() + 1;
     let x = batch.input::<f32>("x", [2, 2]);
     let y = batch.relu(x);
@@ -115,7 +114,7 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
     batch.download(z);
     batch.name(z, "z");
     let program = batch.compile().await.unwrap();
-    let foreign = GpuCommandBatch::new(&device).upload(&[1.0_f32; 4]);
+    let foreign = GpuCommandBatch::new(&device).upload(&[1.0_f32; 4]).id();
     let of = |error: Error| match error {
         Error::Data(error) => error,
         error => panic!("{error}"),
@@ -176,7 +175,7 @@ async fn mistakes_with_inputs_and_outputs_are_told_apart() {
 #[tokio::test]
 async fn each_run_keeps_its_own() {
     for device in common::devices().await {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.input::<f32>("x", 3);
         let y = batch.scale(x, 2.0);
         let last = batch.keep(y);
@@ -194,7 +193,7 @@ async fn each_run_keeps_its_own() {
 #[tokio::test]
 async fn products_multiply_what_each_run_is_given() {
     let device = Device::cpu();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", [2, 7, 9]);
     let w = batch.input::<f32>("w", [9, 5]);
     let all = batch.matmul(x, w);
@@ -232,10 +231,10 @@ async fn products_multiply_what_each_run_is_given() {
 #[tokio::test]
 async fn a_program_of_an_empty_resident_waits_for_none() {
     let device = Device::cpu();
-    let mut first = GpuCommandBatch::new(&device);
+    let first = GpuCommandBatch::new(&device);
     let x = first.upload(&[1.0_f32, 2.0]);
     let kept = first.keep(x);
-    let mut second = GpuCommandBatch::new(&device);
+    let second = GpuCommandBatch::new(&device);
     let x = second.bind(&kept);
     second.neg(x);
     let error = second.compile().await.unwrap_err();
@@ -248,18 +247,17 @@ async fn a_program_of_an_empty_resident_waits_for_none() {
 async fn batches_of_equal_structure_are_planned_once() {
     for device in common::devices().await {
         let record = |seed: usize, rows: usize| {
-            let mut batch = GpuCommandBatch::new(&device);
+            let batch = GpuCommandBatch::new(&device);
             let x = batch.upload_shaped(&numbers(seed, rows * 24), [rows, 24]);
-            let y = batch.softmax(x, -1);
-            let y = batch.sum(y, 0);
+            let y = x.softmax(-1).sum(0).id();
             (batch, y)
         };
-        let (mut first, y) = record(1, 7);
+        let (first, y) = record(1, 7);
         first.execute().await.unwrap();
         assert_eq!(first.stats().plan_hits, 0);
         let alone = first.read(y).await.unwrap();
         for seed in [2, 3, 1] {
-            let (mut again, y) = record(seed, 7);
+            let (again, y) = record(seed, 7);
             again.execute().await.unwrap();
             let stats = again.stats();
             assert_eq!([stats.plan_hits, stats.pipelines_compiled], [1, 0], "{stats}");
@@ -267,7 +265,7 @@ async fn batches_of_equal_structure_are_planned_once() {
             let same = again.read(y).await.unwrap() == alone;
             assert_eq!(same, seed == 1, "a plan of its own, data of its own");
         }
-        let (mut other, _) = record(1, 8);
+        let (other, _) = record(1, 8);
         other.execute().await.unwrap();
         assert_eq!(other.stats().plan_hits, 0, "another shape");
     }
@@ -276,9 +274,8 @@ async fn batches_of_equal_structure_are_planned_once() {
 #[tokio::test]
 async fn a_plan_found_again_is_explained_with_the_batch_s_own_places() {
     let device = Device::cpu();
-    let record = |batch: &mut GpuCommandBatch| batch.upload(&[1.0_f32, 2.0]);
-    let (mut first, mut second) = (GpuCommandBatch::new(&device), GpuCommandBatch::new(&device));
-    let x = record(&mut first);
+    let (first, second) = (GpuCommandBatch::new(&device), GpuCommandBatch::new(&device));
+    let x = first.upload(&[1.0_f32, 2.0]);
     first.neg(x);
     first.execute().await.unwrap();
     let (x, line) = (second.upload(&[1.0_f32, 2.0]), line!());
@@ -307,7 +304,7 @@ async fn another_batch_size_compiles_nothing() {
     let Some(device) = common::gpu().await else { return };
     let weights = device.resident(&numbers(1, 240), [24, 10]).unwrap();
     let compiled = async |rows: usize| {
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.upload_shaped(&numbers(2, rows * 24), [rows, 24]);
         let w = batch.bind(&weights);
         let y = batch.matmul(x, w);

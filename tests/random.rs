@@ -3,17 +3,17 @@
 
 mod common;
 
-use onetrip::{BufferId, Device, Element, GpuCommandBatch};
+use onetrip::{Device, Element, GpuCommandBatch, Tensor};
 
 const COUNT: usize = 200_000;
 
 /// What `record` makes.
 async fn run<T: Element>(
     device: &Device,
-    record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
+    record: impl FnOnce(&GpuCommandBatch) -> Tensor<'_, T>,
 ) -> Vec<T> {
-    let mut batch = GpuCommandBatch::new(device);
-    let result = record(&mut batch);
+    let batch = GpuCommandBatch::new(device);
+    let result = record(&batch);
     batch.download(result);
     batch.execute().await.expect("a run");
     batch.read(result).await.expect("what was downloaded")
@@ -51,7 +51,7 @@ async fn the_same_numbers_on_every_device_and_in_every_run() {
     let mut first = None;
     for device in &common::devices().await {
         for _ in 0..2 {
-            let mut batch = GpuCommandBatch::new(device);
+            let batch = GpuCommandBatch::new(device);
             let bits = batch.random_bits([COUNT], 3, 4);
             let uniform = batch.random_uniform::<f32>([COUNT], 3, 4);
             let coins = batch.random_bernoulli([COUNT], 0.3, 3, 4);
@@ -134,20 +134,12 @@ async fn bits_are_even() {
 #[tokio::test]
 async fn dropout_keeps_the_mean() {
     for device in &common::devices().await {
-        let kept = run(device, |b| {
-            let x = b.full([COUNT], 2.0_f32);
-            b.dropout(x, 0.25, 1, 2)
-        })
-        .await;
+        let kept = run(device, |b| b.dropout(b.full([COUNT], 2.0_f32), 0.25, 1, 2)).await;
         assert!(kept.iter().all(|&x| x == 0.0 || (x - 2.0 / 0.75).abs() < 1e-6));
         let [mean, _] = moments(&kept);
         assert!((mean - 2.0).abs() < 0.03, "{mean}");
         for (p, want) in [(0.0, f32::NAN), (1.0, 0.0)] {
-            let got = run(device, |b| {
-                let x = b.full([3], f32::NAN);
-                b.dropout(x, p, 1, 2)
-            })
-            .await;
+            let got = run(device, |b| b.dropout(b.full([3], f32::NAN), p, 1, 2)).await;
             assert!(
                 got.iter().all(|x| x.to_bits() == want.to_bits() || x.is_nan() && want.is_nan())
             );
@@ -176,7 +168,7 @@ async fn permutations_have_each_number_once() {
 
 #[test]
 fn mistakes_are_told() {
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let batch = GpuCommandBatch::new(&Device::cpu());
     let x = batch.upload(&[1.0_f32]);
     batch.dropout(x, 1.5, 0, 0);
     batch.random_bernoulli([2], f32::NAN, 0, 0);

@@ -17,8 +17,8 @@ const LONG: usize = 1 << 24;
 
 /// Results of `device`, which outlive it.
 async fn results(device: &Device) -> ReadView<f32> {
-    let mut batch = GpuCommandBatch::new(device);
-    let x = batch.upload_vec(vec![1.5; LONG], LONG);
+    let batch = GpuCommandBatch::new(device);
+    let x = batch.upload_shaped(vec![1.5; LONG], LONG);
     let y = batch.neg(x);
     batch.execute().await.expect("a run");
     batch.read_view(y).expect("a download")

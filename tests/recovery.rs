@@ -21,11 +21,11 @@ use onetrip::{
 
 /// x·w, rounded nowhere: the numbers are small and whole.
 async fn product(device: &Device, w: &Resident<f32>) -> (Program, BufferId<f32>, BufferId<f32>) {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.input::<f32>("x", [40, 30]);
     let w = batch.bind(w);
     let y = batch.matmul(x, w);
-    (batch.compile().await.expect("a sound graph"), x, y)
+    (batch.compile().await.expect("a sound graph"), x.id(), y.id())
 }
 
 fn whole_numbers(seed: usize, count: usize) -> Vec<f32> {
@@ -107,7 +107,7 @@ async fn a_loss_that_a_transfer_finds_is_told() {
 #[tokio::test]
 async fn what_is_explained_is_what_runs_once_the_gpu_was_given_up() {
     let Some(device) = device(Recovery::Cpu).await else { return };
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.upload(&[1.0_f32, 4.0]);
     let y = batch.sqrt(x);
     batch.set_placement(Placement::Gpu);
@@ -127,7 +127,7 @@ async fn residents_with_a_host_copy_are_read_after_a_loss() {
         let data = whole_numbers(4, 1000);
         let made = device.resident(&data, 1000).unwrap();
         made.keep_host_copy().await.unwrap();
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.bind(&made);
         let y = batch.neg(x);
         let kept = batch.keep(y);
@@ -238,7 +238,7 @@ async fn state_with_a_host_copy_counts_each_step_once() {
         let Some(device) = device(recovery).await else { return };
         let total = device.resident(&[0.0_f32; 300], 300).unwrap();
         total.keep_host_copy().await.unwrap();
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.input::<f32>("x", 300);
         let sum = batch.bind(&total);
         let sum = batch.add(sum, x);
@@ -265,7 +265,7 @@ async fn a_part_written_in_place_counts_once_whenever_the_device_is_lost() {
         let Some(device) = device(recovery).await else { return };
         let state = device.resident(&[1_i32; 4 * LONG], [4, LONG]).unwrap();
         state.keep_host_copy().await.unwrap();
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let (old, x) = (batch.bind(&state), batch.input::<i32>("x", [1, 1]));
         let row = batch.slice(old, [(2..3, 1), (0..LONG, 1)]);
         let row = batch.add(row, x);
@@ -403,7 +403,7 @@ async fn runs_that_wait_for_memory_outlive_a_loss() {
         // Room for one run, whose data, results and copies are 4 MiB.
         let builder = Device::builder().without_cache().recovery(recovery);
         let device = builder.memory_budget(5 << 20).gpu().await.expect("the adapter is there");
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.input::<f32>("x", LENGTH);
         let mut y = x;
         for _ in 0..3 {
@@ -411,6 +411,7 @@ async fn runs_that_wait_for_memory_outlive_a_loss() {
             y = batch.scale(y, 0.5);
         }
         let program = batch.compile().await.expect("a sound graph");
+        let (x, y) = (x.id(), y.id());
         let data = vec![0.25_f32; LENGTH];
         let want = soon(program.run([(x, &data)])).await.unwrap().read(y).await.unwrap();
         let runs = (0..16).map(|_| {

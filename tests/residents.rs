@@ -11,7 +11,7 @@ const DATA: [f32; 6] = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0];
 #[tokio::test]
 async fn a_result_kept_twice_fills_both() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload(&DATA);
         let y = b.neg(x);
         let (first, second) = (b.keep(y), b.keep(y));
@@ -27,7 +27,7 @@ async fn a_result_kept_twice_fills_both() {
 #[tokio::test]
 async fn a_value_and_its_reshape_are_kept_both() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload(&DATA);
         let y = b.neg(x);
         let z = b.reshape(y, [2, 3]);
@@ -46,7 +46,7 @@ async fn a_value_and_its_reshape_are_kept_both() {
 #[tokio::test]
 async fn an_upload_can_be_kept() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload(&DATA);
         let (kept, y) = (b.keep(x), b.square(x));
         b.download(y);
@@ -65,7 +65,7 @@ async fn an_upload_can_be_kept() {
 async fn a_resident_can_be_kept_again() {
     for device in common::devices().await {
         let source = device.resident(&DATA, [6]).unwrap();
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.bind(&source);
         let kept = b.keep(x);
         b.execute().await.unwrap();
@@ -83,7 +83,7 @@ async fn every_element_type_comes_back() {
         let truths = [true, false, true, true, false];
         let (h, t) = (device.resident(&halves, [3]), device.resident(&truths, [5, 1]));
         let (h, t) = (h.unwrap(), t.unwrap());
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let (x, y) = (b.bind(&h), b.bind(&t));
         let (x, y) = (b.neg(x), b.not(y));
         let (x, y) = (b.keep(x), b.keep(y));
@@ -101,7 +101,7 @@ async fn a_state_goes_from_batch_to_batch() {
     for device in common::devices().await {
         let mut state: Resident<f32> = device.resident(&[1.0, 2.0, 3.0], [3]).unwrap();
         for _ in 0..20 {
-            let mut b = GpuCommandBatch::new(&device);
+            let b = GpuCommandBatch::new(&device);
             let s = b.bind(&state);
             let s = b.scale(s, 0.5);
             let s = b.add_scalar(s, 1.0);
@@ -121,12 +121,12 @@ async fn a_state_goes_from_batch_to_batch() {
 #[tokio::test]
 async fn a_run_replaces_what_the_run_before_kept() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload(&[1, 2]);
         let y = b.square(x);
         let kept = b.keep(y);
         b.execute().await.unwrap();
-        let mut user = GpuCommandBatch::new(&device);
+        let user = GpuCommandBatch::new(&device);
         let k = user.bind(&kept);
         let sum = user.sum(k, ..);
         user.execute().await.unwrap();
@@ -141,7 +141,7 @@ async fn a_run_replaces_what_the_run_before_kept() {
 #[tokio::test]
 async fn what_is_kept_leaves_other_results_to_be_read() {
     for device in &common::devices().await {
-        let mut batch = GpuCommandBatch::new(device);
+        let batch = GpuCommandBatch::new(device);
         let x = batch.upload(&[1.0_f32, -2.0]);
         let h = batch.relu(x);
         let kept = batch.keep(h);
@@ -158,12 +158,12 @@ async fn what_is_kept_leaves_other_results_to_be_read() {
 async fn runs_that_update_a_resident_take_turns() {
     for device in common::devices().await {
         let total = device.resident(&[0.0_f32; 5], 5).unwrap();
-        let mut batch = GpuCommandBatch::new(&device);
+        let batch = GpuCommandBatch::new(&device);
         let x = batch.input::<f32>("x", 5);
         let old = batch.bind(&total);
         let new = batch.add(old, x);
         batch.update(&total, new);
-        let program = batch.compile().await.unwrap();
+        let (program, x) = (batch.compile().await.unwrap(), x.id());
         let tasks = (1..=8).map(|task| {
             let program = program.clone();
             tokio::spawn(async move {
@@ -188,7 +188,7 @@ async fn runs_that_update_a_resident_take_turns() {
 async fn a_value_of_another_shape_is_no_new_state() {
     let device = Device::cpu();
     let state = device.resident(&[0.0_f32; 4], [2, 2]).unwrap();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.upload(&[1.0_f32; 4]);
     batch.update(&state, x);
     let error = batch.execute().await.unwrap_err().to_string();
@@ -202,7 +202,7 @@ async fn a_value_of_another_shape_is_no_new_state() {
 async fn a_run_has_one_new_value_for_a_state() {
     let device = Device::cpu();
     let state = device.resident(&[0.0_f32; 4], 4).unwrap();
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.upload(&[1.0_f32; 4]);
     let y = batch.neg(x);
     batch.update(&state, x);
@@ -243,7 +243,7 @@ async fn what_is_appended_is_written_in_place() {
         let keys = device.resident(&state(0), [HEADS, ROOM, WIDTH]).unwrap();
         let before = device.pool_stats().gpu.peak_bytes;
         for at in 0..5 {
-            let mut b = GpuCommandBatch::new(&device);
+            let b = GpuCommandBatch::new(&device);
             let (old, new) = (b.bind(&keys), b.upload_shaped(&row(at), [HEADS, 1, WIDTH]));
             let all = b.replace_slice(old, new, 1, at);
             b.update(&keys, all);
@@ -315,7 +315,7 @@ async fn writer(
     device: &Device,
     state: &Resident<i32>,
 ) -> (Program, [BufferId<i32>; 2], Resident<i32>) {
-    let mut b = GpuCommandBatch::new(device);
+    let b = GpuCommandBatch::new(device);
     let (old, new) = (b.bind(state), b.input::<i32>("new", 1));
     let by = b.input::<i32>("by", 1);
     let quotient = b.div(new, by);
@@ -324,7 +324,7 @@ async fn writer(
     b.update(state, all);
     let before = b.keep(old);
     let program = b.compile().await.expect("a batch without mistakes");
-    (program, [old, all], before)
+    (program, [old.id(), all.id()], before)
 }
 
 /// Who holds what a state was keeps it, and a run that fails leaves the state as it was.
@@ -380,7 +380,7 @@ async fn the_host_writes_many_runs_in_place() {
     let device = Device::cpu();
     for (width, in_place) in [(512, true), (8, false)] {
         let state = device.resident(&vec![0_i32; 96 * 3 * width], [96, 3, width]).unwrap();
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let (old, new) = (b.bind(&state), b.full([96, 1, width], 5_i32));
         let all = b.replace_slice(old, new, 1, 2);
         b.update(&state, all);
@@ -425,7 +425,7 @@ async fn part_is_replaced(
         (0..part.iter().product()).map(|i: usize| f16::from_f32((i % 999) as f32)).collect();
     let state = device.resident(&vec![f16::NEG_ONE; count], shape)?;
     let truths = device.resident(&vec![false; count], shape)?;
-    let mut b = GpuCommandBatch::new(device);
+    let b = GpuCommandBatch::new(device);
     let (old, x) = (b.bind(&state), b.upload_shaped(&new, part));
     let all = b.replace_slice(old, x, axis as isize, at);
     b.update(&state, all);

@@ -15,7 +15,7 @@ async fn a_device_of_the_users_own_runs_batches() {
     let shared = Device::from_wgpu(&adapter, device.clone(), queue).expect("a usual device");
     assert!(shared.is_gpu());
     assert_eq!(shared.wgpu_device().as_ref(), Some(&device));
-    let mut batch = GpuCommandBatch::new(&shared);
+    let batch = GpuCommandBatch::new(&shared);
     let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
     let a = batch.upload_shaped(&x, [20, 50]);
     let b = batch.transpose(a);
@@ -88,7 +88,7 @@ async fn one_group_of_nine_bindings_is_enough() {
     };
     let Some((adapter, device, queue)) = open(limits).await else { return };
     let shared = Device::from_wgpu(&adapter, device, queue).expect("enough");
-    let mut batch = GpuCommandBatch::new(&shared);
+    let batch = GpuCommandBatch::new(&shared);
     let uploads: Vec<_> = (0..40_u16).map(|at| batch.upload(&[f32::from(at); 5])).collect();
     let sum = uploads.into_iter().reduce(|sum, x| batch.add(sum, x)).expect("forty");
     batch.execute().await.expect("a run");
@@ -103,7 +103,7 @@ async fn a_shared_device_is_opened_as_the_builder_was_told() {
     let too_large = shared.eval(|b| b.arange(0.0_f32, 1e6, 1.0)).await.expect_err("a megabyte");
     assert!(matches!(too_large, Error::Run(RunError::OverBudget { .. })), "{too_large}");
     shared.simulate_loss();
-    let mut batch = GpuCommandBatch::new(&shared);
+    let batch = GpuCommandBatch::new(&shared);
     let x = batch.upload(&[1.0_f32, -2.0]);
     let y = batch.relu(x);
     batch.execute().await.expect("the cores go on");
@@ -125,7 +125,7 @@ async fn errors_of_the_users_own_fail_no_run() {
     let shared = Device::from_wgpu(&adapter, device.clone(), queue).expect("a usual device");
     let sum = async || {
         let x = shared.resident(&[1.0_f32, 2.0], 2)?;
-        let mut batch = GpuCommandBatch::new(&shared);
+        let batch = GpuCommandBatch::new(&shared);
         let (x, y) = (batch.bind(&x), batch.upload(&[10.0_f32, 20.0]));
         let sum = batch.add(x, y);
         let kept = batch.keep(sum);
@@ -200,7 +200,7 @@ async fn residents_are_buffers_of_the_users_own_kernels() {
     let buffer = resident.wgpu_buffer().expect("a buffer");
     assert!(buffer.usage().contains(BufferUsages::STORAGE | BufferUsages::COPY_DST));
     double(&device, &queue, &buffer);
-    let mut batch = GpuCommandBatch::new(&gpu);
+    let batch = GpuCommandBatch::new(&gpu);
     let x = batch.bind(&resident);
     let y = batch.add_scalar(x, 0.5);
     let kept = batch.keep(y);
@@ -228,7 +228,7 @@ async fn no_host_copy_hides_what_others_write() {
     queue.submit([]);
     assert_eq!(resident.read().await.expect("the data"), [9.0, 2.0]);
     // What a run fills is a buffer that nobody shares, with a copy again.
-    let mut batch = GpuCommandBatch::new(&gpu);
+    let batch = GpuCommandBatch::new(&gpu);
     let x = batch.bind(&resident);
     let y = batch.add_scalar(x, 1.0);
     batch.update(&resident, y);
@@ -248,7 +248,7 @@ async fn a_replaced_part_is_not_written_to_what_others_share() {
     state.keep_host_copy().await.expect("a copy");
     let buffer = state.wgpu_buffer().expect("a buffer");
     queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&9.0_f32));
-    let mut batch = GpuCommandBatch::new(&gpu);
+    let batch = GpuCommandBatch::new(&gpu);
     let (old, new) = (batch.bind(&state), batch.full([1, LONG], 2.0_f32));
     let all = batch.replace_slice(old, new, 0, 1);
     batch.update(&state, all);
@@ -271,7 +271,7 @@ fn without_a_gpu_there_is_no_buffer() {
     let resident = device.resident(&[1.0_f32], 1).expect("room");
     let error = resident.wgpu_buffer().expect_err("no GPU");
     assert!(matches!(error, Error::Device(DeviceError::NoGpu)), "{error}");
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", 1);
     assert!(batch.keep(x).wgpu_buffer().is_err());
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use onetrip::{BufferId, Device, Element, GpuCommandBatch, Shape};
+use onetrip::{Device, Element, GpuCommandBatch, Shape, Tensor};
 
 /// Runs `record` and checks its one result, NaN being equal to NaN.
 #[track_caller]
@@ -10,11 +10,11 @@ fn gives<T: Element, const N: usize>(
     device: &Device,
     shape: [usize; N],
     want: &[T],
-    record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<T>,
+    record: impl for<'b> FnOnce(&'b GpuCommandBatch) -> Tensor<'b, T>,
 ) -> impl Future<Output = ()> {
     let place = std::panic::Location::caller();
-    let mut batch = GpuCommandBatch::new(device);
-    let result = record(&mut batch);
+    let batch = GpuCommandBatch::new(device);
+    let result = record(&batch).id();
     batch.download(result);
     async move {
         let on = batch.device().info().name.clone();
@@ -66,7 +66,7 @@ async fn elementwise() {
 
 #[tokio::test]
 async fn reductions_over_nothing() {
-    fn empty(b: &mut GpuCommandBatch) -> BufferId<f32> {
+    fn empty(b: &GpuCommandBatch) -> Tensor<'_, f32> {
         b.upload_shaped(&[], [2, 0])
     }
     for d in &common::devices().await {
@@ -311,7 +311,7 @@ async fn movement() {
 #[tokio::test]
 async fn nothing_and_something_in_one_trip() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let (none, some) = (b.upload::<f32>(&[]), b.upload(&[1.0_f32, 2.0]));
         let (none, some, total) = (b.neg(none), b.neg(some), b.sum(none, 0));
         b.execute().await.unwrap();
@@ -320,7 +320,7 @@ async fn nothing_and_something_in_one_trip() {
         assert_eq!(b.read(total).await.unwrap(), [0.0]);
         let resident = device.resident::<f32>(&[], [0, 4]).unwrap();
         assert_eq!(resident.read().await.unwrap(), NOTHING);
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let r = b.bind(&resident);
         let y = b.sum(r, 0);
         let kept = b.keep(r);
@@ -341,7 +341,7 @@ async fn steps_and_shapes_of_any_size() {
         .await;
     }
     // Far more than any memory: an error, not the end of the process.
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
+    let batch = GpuCommandBatch::new(&Device::cpu());
     let x = batch.upload(&[1.0_f32]);
     let x = batch.broadcast_to(x, [1 << 58]);
     batch.exp(x);

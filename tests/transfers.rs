@@ -35,9 +35,9 @@ async fn there_and_back<T: Element>(
     same: impl Fn(&[T], &[T]) -> bool,
 ) -> onetrip::Result<()> {
     let n = data.len();
-    let mut b = GpuCommandBatch::new(device);
+    let b = GpuCommandBatch::new(device);
     let copied = b.upload(data);
-    let given = b.upload_vec(data.to_vec(), n);
+    let given = b.upload_shaped(data.to_vec(), n);
     let written = b.upload_with(n, |out: &mut [T]| {
         assert!(out.iter().all(|value| *value == T::default()), "the slice starts as zeros");
         out.copy_from_slice(data);
@@ -64,7 +64,7 @@ async fn all_ways_out<T: Element>(
     assert!(same(&resident.read_view().await?, data));
     resident.read_into(&mut out).await?;
     assert!(same(&out, data));
-    let mut b = GpuCommandBatch::new(device);
+    let b = GpuCommandBatch::new(device);
     let x = b.bind(resident);
     b.execute().await?;
     assert!(same(&b.read(x).await?, data));
@@ -105,21 +105,21 @@ async fn other_types_come_back() {
 async fn every_way_to_write_replaces_the_data() {
     for device in common::devices().await {
         for n in [0, 1, 999, (2 << 20) + 3] {
-            let mut b = GpuCommandBatch::new(&device);
+            let b = GpuCommandBatch::new(&device);
             let x = b.upload(&vec![9u32; n]);
             let y = b.add_scalar(x, 1);
             let data: Vec<u32> = (0..n as u32).collect();
-            let check = async |b: &mut GpuCommandBatch, plus: u32| {
+            let check = async |b: &GpuCommandBatch, plus: u32| {
                 b.execute().await.unwrap();
                 let want: Vec<u32> = data.iter().map(|x| x + plus).collect();
                 assert!(b.read(y).await.unwrap() == want, "{n} and {plus}");
             };
             b.write(x, &data).unwrap();
-            check(&mut b, 1).await;
+            check(&b, 1).await;
             b.write_with(x, |x| x.iter_mut().for_each(|x| *x += 1)).unwrap();
-            check(&mut b, 2).await;
-            b.write_vec(x, data.iter().map(|x| x + 2).collect()).unwrap();
-            check(&mut b, 3).await;
+            check(&b, 2).await;
+            b.write(x, data.iter().map(|x| x + 2).collect::<Vec<_>>()).unwrap();
+            check(&b, 3).await;
         }
     }
 }
@@ -128,7 +128,7 @@ async fn every_way_to_write_replaces_the_data() {
 async fn views_outlive_runs_batches_and_devices() {
     for device in common::devices().await {
         let n = 100_003;
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload(&vec![0.5f32; n]);
         let (y, z) = (b.add_scalar(x, 1.0), b.neg(x));
         let mut views = Vec::new();
@@ -156,7 +156,7 @@ async fn views_outlive_runs_batches_and_devices() {
 #[tokio::test]
 async fn a_view_of_an_upload_keeps_its_data() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload(&[1u32, 2, 3]);
         b.execute().await.unwrap();
         let view = b.read_view(x).unwrap();
@@ -182,7 +182,7 @@ async fn views_come_and_go_while_other_batches_run() {
                 let mut held = None;
                 for round in 0..10 {
                     let n = 5_000 + task as usize * 100_000;
-                    let mut b = GpuCommandBatch::new(&device);
+                    let b = GpuCommandBatch::new(&device);
                     let x = b.upload_with(n, |x| x.fill(task * 100 + round));
                     let y = b.add_scalar(x, 1);
                     b.execute().await.unwrap();
@@ -210,7 +210,7 @@ async fn views_come_and_go_while_other_batches_run() {
 async fn all_ways_count_alike() {
     for device in common::devices().await {
         let n = (1 << 20) + 1;
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload_with(n, |x: &mut [f32]| x.fill(2.0));
         let y = b.square(x);
         b.execute().await.unwrap();
@@ -220,7 +220,7 @@ async fn all_ways_count_alike() {
             drop(view);
             match round {
                 0 => b.write(x, &vec![1.0; n]).unwrap(),
-                1 => b.write_vec(x, vec![1.0; n]).unwrap(),
+                1 => b.write(x, vec![1.0; n]).unwrap(),
                 _ => b.write_with(x, |x| x.fill(3.0)).unwrap(),
             }
             b.execute().await.unwrap();
@@ -239,8 +239,8 @@ fn is<T: Debug>(result: onetrip::Result<T>, want: &str) {
 #[tokio::test]
 async fn mistakes_are_errors_and_change_nothing() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
-        let mut other = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
+        let other = GpuCommandBatch::new(&device);
         let foreign = other.upload(&[1.0f32]);
         let line = line!() + 1;
         let x = b.upload(&[1.0f32, 2.0]);
@@ -259,7 +259,7 @@ async fn mistakes_are_errors_and_change_nothing() {
         is(b.write_with(y, |_| unreachable!()), &want);
         let fix = "give as many, or make it of another shape";
         let want = format!("{upload} has shape [2] and takes 2 elements, not 3; {fix}");
-        is(b.write_vec(x, vec![1.0; 3]), &want);
+        is(b.write(x, vec![1.0; 3]), &want);
         b.execute().await.unwrap();
         let short = |what: &str| {
             format!(
@@ -282,10 +282,10 @@ async fn mistakes_are_errors_and_change_nothing() {
 
 #[tokio::test]
 async fn a_shape_that_is_a_mistake_is_never_filled() {
-    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let b = GpuCommandBatch::new(&Device::cpu());
     let _ = b.upload_with([1; 99], |_: &mut [f32]| unreachable!());
     let _ = b.upload_with([usize::MAX, 2], |_: &mut [f32]| unreachable!());
-    let _ = b.upload_vec(vec![1.0f32; 3], [2, 2]);
+    let _ = b.upload_shaped(vec![1.0f32; 3], [2, 2]);
     let Err(Error::Record(mistakes)) = b.check_recorded() else { panic!("no mistakes") };
     let lines: Vec<String> = mistakes.list().iter().map(ToString::to_string).collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
@@ -309,7 +309,7 @@ async fn transfers_of_residents_are_counted() {
         device.resident(&[true; 3], 3).unwrap();
         on_gpu(2, 0, 27, 0);
 
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.bind(&state);
         let y = b.neg(x);
         let kept = b.keep(y);

@@ -51,7 +51,7 @@ struct Layers {
 
 impl Layers {
     async fn new(device: &Device) -> Self {
-        let mut batch = GpuCommandBatch::new(device);
+        let batch = GpuCommandBatch::new(device);
         let name = |layer| format!("input {layer}");
         let inputs: Vec<_> =
             (0..=LAYERS).map(|at| batch.input::<f32>(&name(at), [WIDTH, WIDTH])).collect();
@@ -63,7 +63,8 @@ impl Layers {
         batch.download(y);
         let page = batch.explain().expect("a sound graph").to_string();
         assert!(page.contains(" in 4 waves"), "{page}");
-        Self { program: batch.compile().await.expect("a sound graph"), inputs, y }
+        let inputs = inputs.iter().map(|input| input.id()).collect();
+        Self { program: batch.compile().await.expect("a sound graph"), inputs, y: y.id() }
     }
 
     fn given<'a>(&self, data: &'a [Vec<f32>]) -> Vec<(onetrip::BufferId<f32>, &'a [f32])> {
@@ -120,7 +121,7 @@ async fn runs_whose_times_are_taken_are_submitted_at_once() {
 async fn large_waves_of_every_type_arrive_whole() {
     const ROWS: usize = 3 << 17;
     let Some(device) = any_slow().await else { return };
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let halves: Vec<f16> = (0..8 * ROWS).map(|at| f16::from_f32((at % 1000) as f32)).collect();
     let truths: Vec<bool> = (0..8 * ROWS).map(|at| at % 7 == 3).collect();
     let numbers: Vec<i32> = (0..8 * ROWS).map(|at| (at % 2000) as i32 - 9).collect();
@@ -219,15 +220,15 @@ async fn many_at_once_within_a_budget() {
 async fn what_fails_in_any_wave_is_told_with_its_place() {
     let Some(device) = any_slow().await else { return };
     for bad in [None, Some(0), Some(1), Some(2)] {
-        let mut batch = GpuCommandBatch::new(&device);
-        let mut x = batch.upload_vec(whole_numbers(1, AREA), [WIDTH, WIDTH]);
+        let batch = GpuCommandBatch::new(&device);
+        let mut x = batch.upload_shaped(whole_numbers(1, AREA), [WIDTH, WIDTH]);
         for layer in 0..3 {
             let mut rows: Vec<u32> = (0..WIDTH as u32).rev().collect();
             if bad == Some(layer) {
                 rows[7] = WIDTH as u32;
             }
             let rows = batch.upload(&rows);
-            let w = batch.upload_vec(whole_numbers(layer, AREA), [WIDTH, WIDTH]);
+            let w = batch.upload_shaped(whole_numbers(layer, AREA), [WIDTH, WIDTH]);
             let y = batch.gather(x, rows, 0);
             x = batch.matmul(y, w);
         }
@@ -257,12 +258,12 @@ async fn random_graphs_give_what_others_give() {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 (state >> 33) as usize % below
             };
-            let mut batch = GpuCommandBatch::new(device);
-            let mut values = vec![batch.upload_vec(whole_numbers(1, AREA), [WIDTH, WIDTH])];
+            let batch = GpuCommandBatch::new(device);
+            let mut values = vec![batch.upload_shaped(whole_numbers(1, AREA), [WIDTH, WIDTH])];
             for at in 0..12 {
                 let (a, b) = (values[random(values.len())], values[random(values.len())]);
                 values.push(match random(4) {
-                    0 => batch.upload_vec(whole_numbers(at, AREA), [WIDTH, WIDTH]),
+                    0 => batch.upload_shaped(whole_numbers(at, AREA), [WIDTH, WIDTH]),
                     1 => batch.sub(a, b),
                     2 => batch.permute(a, [1, 0]),
                     _ => {
@@ -275,13 +276,14 @@ async fn random_graphs_give_what_others_give() {
                 }
             }
             batch.download(values[12]);
+            let values: Vec<_> = values.iter().map(|value| value.id()).collect();
             (batch, values)
         };
-        let (mut batch, values) = record(&device);
+        let (batch, values) = record(&device);
         soon(batch.execute()).await.unwrap();
         most = most.max(batch.stats().submits);
         for other in &others {
-            let (mut other, _) = record(other);
+            let (other, _) = record(other);
             other.execute().await.unwrap();
             assert_eq!(other.stats().submits, 1);
             for &value in &values {

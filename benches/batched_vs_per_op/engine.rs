@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use onetrip::{BufferId, Device, GpuCommandBatch, Resident, Result};
+use onetrip::{Device, GpuCommandBatch, Resident, Result, Tensor};
 
 use crate::bare::Floor;
 use crate::chain;
@@ -72,24 +72,22 @@ async fn small_trip(device: &Device, floor: Option<&Floor>) -> Result<(), Box<dy
     Ok(())
 }
 
-fn three_ops(batch: &mut GpuCommandBatch, x: BufferId<f32>) -> BufferId<f32> {
-    let y = batch.scale(x, 2.0);
-    let y = batch.add_scalar(y, 0.25);
-    batch.relu(y)
+fn three_ops(x: Tensor<'_, f32>) -> Tensor<'_, f32> {
+    x.scale(2.0).add_scalar(0.25).relu()
 }
 
 async fn recorded_anew(device: &Device, data: &[f32]) -> Result<Vec<f32>> {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.upload(data);
-    let y = three_ops(&mut batch, x);
+    let y = three_ops(x);
     batch.execute().await?;
     batch.read(y).await
 }
 
 async fn executed_again(device: &Device, data: &[f32]) -> Result<Duration> {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.upload(data);
-    let y = three_ops(&mut batch, x);
+    let y = three_ops(x);
     median(QUICK, async || {
         batch.write(x, data)?;
         batch.execute().await?;
@@ -99,18 +97,18 @@ async fn executed_again(device: &Device, data: &[f32]) -> Result<Duration> {
 }
 
 async fn run_as_program(device: &Device, data: &[f32]) -> Result<Duration> {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.upload(data);
-    let y = three_ops(&mut batch, x);
+    let y = three_ops(x);
     let program = batch.compile().await?;
     median(QUICK, async || program.run([(x, data)]).await?.read(y).await.map(drop)).await
 }
 
 #[cfg(feature = "blocking")]
 async fn executed_blocking(device: &Device, data: &[f32]) -> Result<Duration> {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.upload(data);
-    let y = three_ops(&mut batch, x);
+    let y = three_ops(x);
     median(QUICK, async || {
         batch.write(x, data)?;
         batch.execute_blocking()?;
@@ -154,16 +152,15 @@ async fn chain_time(device: &Device, elements: usize) -> Result<Duration> {
     let data = numbers(elements);
     let operands =
         (0..4).map(|_| device.resident(&data, [elements])).collect::<Result<Vec<_>>>()?;
-    let mut batch = GpuCommandBatch::new(device);
-    let y = eight_ops(&mut batch, &operands);
+    let batch = GpuCommandBatch::new(device);
+    let y = eight_ops(&batch, &operands);
     // Held, so that the result's memory is still in use while it is measured.
     let _kept = batch.keep(y);
     median(LONG, async || batch.execute().await.map(drop)).await
 }
 
-fn eight_ops(batch: &mut GpuCommandBatch, operands: &[Resident<f32>]) -> BufferId<f32> {
-    let operands = [0, 1, 2, 3].map(|i| batch.bind(&operands[i]));
-    chain::record(batch, operands)
+fn eight_ops<'b>(batch: &'b GpuCommandBatch, operands: &[Resident<f32>]) -> Tensor<'b, f32> {
+    chain::record([0, 1, 2, 3].map(|i| batch.bind(&operands[i])))
 }
 
 /// Bytes read and written in a time, of which `latency` would pass with next to no bytes too.
@@ -199,10 +196,10 @@ fn record_ns(device: &Device) -> f64 {
 }
 
 fn record_time(device: &Device) -> Duration {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.upload_shaped(&numbers(64), [8, 8]);
     let start = Instant::now();
-    planning::elementwise(&mut batch, x, RECORDED_OPS);
+    planning::elementwise(x, RECORDED_OPS);
     start.elapsed()
 }
 

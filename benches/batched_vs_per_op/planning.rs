@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onetrip::{BufferId, Curve, Device, DeviceProfile, GpuCommandBatch, Result};
+use onetrip::{Curve, Device, DeviceProfile, GpuCommandBatch, Result, Tensor};
 
 use crate::timing::{Budget, median};
 use crate::workload::numbers;
@@ -12,14 +12,14 @@ const SIDE: usize = 8;
 const BUDGET: Budget = Budget { least: 9, most: 101, time: Duration::from_secs(1) };
 
 /// Records so many operations on rows of [`SIDE`] numbers.
-type Record = fn(&mut GpuCommandBatch, BufferId<f32>);
+type Record = fn(Tensor<'_, f32>);
 
 const GRAPHS: [(&str, Record); 5] = [
-    ("a chain of elementwise operations", |batch, x| elementwise(batch, x, OPS)),
+    ("a chain of elementwise operations", |x| elementwise(x, OPS)),
     ("layers of a product, a bias and a relu", mlp),
     ("residual blocks of a product, a sum, a relu, a softmax and a sum", blocks),
-    ("at random, elementwise", |batch, x| at_random(batch, x, 0)),
-    ("at random, one in ten a product or a softmax", |batch, x| at_random(batch, x, 100)),
+    ("at random, elementwise", |x| at_random(x, 0)),
+    ("at random, one in ten a product or a softmax", |x| at_random(x, 100)),
 ];
 
 /// Prints what each graph takes on the CPU, on the GPU, and on a device that weighs both.
@@ -44,9 +44,9 @@ pub async fn print() -> Result<()> {
 
 /// The median time of planning and of printing what was planned: nothing is compiled or run.
 pub async fn time(device: &Device, record: Record) -> Result<Duration> {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
-    record(&mut batch, x);
+    record(x);
     median(BUDGET, async || batch.explain().map(drop)).await
 }
 
@@ -65,43 +65,37 @@ fn divided() -> DeviceProfile {
 }
 
 /// Records a chain of so many operations.
-pub fn elementwise(batch: &mut GpuCommandBatch, x: BufferId<f32>, count: usize) {
+pub fn elementwise(x: Tensor<'_, f32>, count: usize) {
     let mut y = x;
     for at in 0..count {
         y = match at % 4 {
-            0 => batch.scale(y, 1.25),
-            1 => batch.add(y, x),
-            2 => batch.relu(y),
-            _ => batch.mul(y, x),
+            0 => y.scale(1.25),
+            1 => y + x,
+            2 => y.relu(),
+            _ => y * x,
         };
     }
 }
 
-fn mlp(batch: &mut GpuCommandBatch, mut x: BufferId<f32>) {
-    let w = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
-    let b = batch.upload(&numbers(SIDE));
+fn mlp(mut x: Tensor<'_, f32>) {
+    let w = x.batch().upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let b = x.batch().upload(&numbers(SIDE));
     for _ in 0..OPS / 3 {
-        let h = batch.matmul(x, w);
-        let h = batch.add(h, b);
-        x = batch.relu(h);
+        x = (x.matmul(w) + b).relu();
     }
 }
 
-pub fn blocks(batch: &mut GpuCommandBatch, mut x: BufferId<f32>) {
-    let w = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
-    let b = batch.upload(&numbers(SIDE));
+pub fn blocks(mut x: Tensor<'_, f32>) {
+    let w = x.batch().upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let b = x.batch().upload(&numbers(SIDE));
     for _ in 0..OPS / 5 {
-        let h = batch.matmul(x, w);
-        let h = batch.add(h, b);
-        let h = batch.relu(h);
-        let h = batch.softmax(h, 1);
-        x = batch.add(h, x);
+        x = (x.matmul(w) + b).relu().softmax(1) + x;
     }
 }
 
 /// Operations on any of the last 16 results, of which so many in a thousand are products or softmaxes.
-fn at_random(batch: &mut GpuCommandBatch, x: BufferId<f32>, dear: u32) {
-    let w = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+fn at_random(x: Tensor<'_, f32>, dear: u32) {
+    let w = x.batch().upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
     let mut known = vec![x];
     let mut state = 1_u32;
     let mut below = |end: u32| {
@@ -113,12 +107,12 @@ fn at_random(batch: &mut GpuCommandBatch, x: BufferId<f32>, dear: u32) {
         let mut any = || known[oldest + below((known.len() - oldest) as u32) as usize];
         let (a, b) = (any(), any());
         let made = match (below(1000), below(4)) {
-            (at, way) if at < dear && way < 2 => batch.matmul(a, w),
-            (at, _) if at < dear => batch.softmax(a, 1),
-            (_, 0) => batch.add(a, b),
-            (_, 1) => batch.sub(a, b),
-            (_, 2) => batch.mul(a, b),
-            _ => batch.tanh(a),
+            (at, way) if at < dear && way < 2 => a.matmul(w),
+            (at, _) if at < dear => a.softmax(1),
+            (_, 0) => a + b,
+            (_, 1) => a - b,
+            (_, 2) => a * b,
+            _ => a.tanh(),
         };
         known.push(made);
     }

@@ -24,7 +24,7 @@ mod timing;
 use std::error::Error;
 
 use measure::{Bench, Work};
-use onetrip::{Axes, BufferId, Conv2d, GpuCommandBatch, Numeric, f16};
+use onetrip::{Axes, Conv2d, GpuCommandBatch, Numeric, Tensor, f16};
 use reference::{Random, check};
 
 type Done = Result<(), Box<dyn Error>>;
@@ -84,14 +84,15 @@ async fn chain(bench: &Bench, name: &str, len: usize) -> Done {
     let data = [0, 1, 2, 3].map(data);
     let [a, b, c, d] = [0, 1, 2, 3].map(|k| bench.device.resident(&data[k], len));
     let (a, b, c, d) = (a?, b?, c?, d?);
-    let record = |batch: &mut GpuCommandBatch| {
-        let operands = [&a, &b, &c, &d].map(|x| batch.bind(x));
-        chain::record(batch, operands)
-    };
+    let operands = [&a, &b, &c, &d];
     let mut out = vec![0.0; len];
     let beside = || direct::chain([0, 1, 2, 3].map(|k| &data[k][..]), &mut out);
     let work = Work::Bytes(20.0 * len as f64);
-    let y = bench.pair(name, &work, record, "a loop by hand", beside).await?;
+    let y = bench
+        .pair(name, &work, "a loop by hand", beside, |batch| {
+            chain::record(operands.map(|x| batch.bind(x)))
+        })
+        .await?;
     check(name, Some(y), 1e-5, exact_chain)?;
     check("the loop by hand", Some(out), 1e-5, exact_chain)
 }
@@ -104,9 +105,8 @@ async fn chain_from_host(bench: &Bench, name: &str, len: usize) -> Done {
     }
     let data = [0, 1, 2, 3].map(|k| (0..len).map(|i| operand(k, i)).collect::<Vec<f32>>());
     let pass = async || {
-        let mut batch = GpuCommandBatch::new(&bench.device);
-        let operands = [0, 1, 2, 3].map(|k| batch.upload(&data[k]));
-        let y = chain::record(&mut batch, operands);
+        let batch = GpuCommandBatch::new(&bench.device);
+        let y = chain::record([0, 1, 2, 3].map(|k| batch.upload(&data[k])));
         batch.execute().await?;
         batch.read(y).await
     };
@@ -122,13 +122,13 @@ async fn chain_from_host(bench: &Bench, name: &str, len: usize) -> Done {
 /// Functions of one argument, beside a loop that scales.
 async fn functions(bench: &Bench) -> Done {
     const LEN: usize = 10_000_000;
-    type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
+    type Record = fn(Tensor<'_, f32>) -> Tensor<'_, f32>;
     type Exact = fn(f64) -> f64;
     let cases: [(&str, Record, Exact); 4] = [
-        ("exp_1e7", |b, x| b.exp(x), f64::exp),
-        ("tanh_1e7", |b, x| b.tanh(x), f64::tanh),
-        ("erf_1e7", |b, x| b.erf(x), libm::erf),
-        ("gelu_1e7", |b, x| b.gelu(x), |x| 0.5 * x * (1.0 + libm::erf(x * 0.5f64.sqrt()))),
+        ("exp_1e7", |x| x.exp(), f64::exp),
+        ("tanh_1e7", |x| x.tanh(), f64::tanh),
+        ("erf_1e7", |x| x.erf(), libm::erf),
+        ("gelu_1e7", |x| x.gelu(), |x| 0.5 * x * (1.0 + libm::erf(x * 0.5f64.sqrt()))),
     ];
     if !cases.iter().any(|(name, ..)| bench.wants(name)) {
         return Ok(());
@@ -138,13 +138,10 @@ async fn functions(bench: &Bench) -> Done {
     let mut out = vec![0.0; LEN];
     for (name, op, exact) in cases {
         if bench.wants(name) {
-            let record = |b: &mut GpuCommandBatch| {
-                let x = b.bind(&on_x);
-                op(b, x)
-            };
             let beside = || direct::scale(&x, &mut out);
             let work = Work::Bytes(8.0 * LEN as f64);
-            let y = bench.pair(name, &work, record, "scaling by hand", beside).await?;
+            let y =
+                bench.pair(name, &work, "scaling by hand", beside, |b| op(b.bind(&on_x))).await?;
             check(name, Some(y), 1e-4, |i| exact(f64::from(x[i])))?;
         }
     }
@@ -178,22 +175,18 @@ async fn product(
     let transposed = extra == Extra::Transposed;
     let w_shape = if transposed { [batch, n, k] } else { [batch, k, n] };
     let (on_w, on_bias) = (bench.device.resident(&w, w_shape)?, bench.device.resident(&bias, n)?);
-    let record = |b: &mut GpuCommandBatch| {
-        let (x, w) = (b.bind(&on_x), b.bind(&on_w));
-        let w = if transposed { b.transpose(w) } else { w };
-        let y = b.matmul(x, w);
-        if extra == Extra::BiasAndRelu {
-            let bias = b.bind(&on_bias);
-            let y = b.add(y, bias);
-            return b.relu(y);
-        }
-        y
-    };
     let mut out = vec![0.0; batch * m * n];
     let (w_row, w_column) = if transposed { (1, k) } else { (n, 1) };
     let beside = || direct::products([m, n, k], &x, &w, [w_row, w_column], &mut out);
     let work = Work::Flops(2.0 * (batch * m * n) as f64 * k as f64);
-    let y = bench.pair(name, &work, record, "gemm", beside).await?;
+    let y = bench
+        .pair(name, &work, "gemm", beside, |b| {
+            let (x, w) = (b.bind(&on_x), b.bind(&on_w));
+            let w = if transposed { w.transpose() } else { w };
+            let y = x.matmul(w);
+            if extra == Extra::BiasAndRelu { (y + b.bind(&on_bias)).relu() } else { y }
+        })
+        .await?;
     let exact = |i: usize| {
         let (matrix, row, column) = (i / (m * n), i / n, i % n);
         let sum: f64 = (0..k)
@@ -222,10 +215,6 @@ async fn products_in_turn(bench: &Bench, name: &str) -> Done {
     let (x, w) = (matrix(), matrix());
     let (on_x, on_w) =
         (bench.device.resident(&x, [SIDE, SIDE])?, bench.device.resident(&w, [SIDE, SIDE])?);
-    let record = |b: &mut GpuCommandBatch| {
-        let (x, w) = (b.bind(&on_x), b.bind(&on_w));
-        (0..PRODUCTS).fold(x, |y, _| b.matmul(y, w))
-    };
     let (mut out, mut last) = (x.clone(), x.clone());
     let beside = || {
         last.copy_from_slice(&x);
@@ -235,7 +224,12 @@ async fn products_in_turn(bench: &Bench, name: &str) -> Done {
         }
     };
     let work = Work::Flops(2.0 * (PRODUCTS * SIDE * SIDE) as f64 * SIDE as f64);
-    let y = bench.pair(name, &work, record, "gemm", beside).await?;
+    let y = bench
+        .pair(name, &work, "gemm", beside, |b| {
+            let (x, w) = (b.bind(&on_x), b.bind(&on_w));
+            (0..PRODUCTS).fold(x, |y, _| y.matmul(w))
+        })
+        .await?;
     let mut exact: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
     for _ in 0..PRODUCTS {
         let element = |i: usize| {
@@ -262,14 +256,15 @@ async fn convolution(bench: &Bench, name: &str) -> Done {
     let (x, w) = (random.floats(LEN), random.floats(CHANNELS * CHANNELS * 9));
     let on_x = bench.device.resident(&x, [8, CHANNELS, SIDE, SIDE])?;
     let on_w = bench.device.resident(&w, [CHANNELS, CHANNELS, 3, 3])?;
-    let record = |b: &mut GpuCommandBatch| {
-        let (x, w) = (b.bind(&on_x), b.bind(&on_w));
-        b.conv2d(x, w, None, Conv2d { padding: [(1, 1); 2], ..Conv2d::default() })
-    };
+    let conv = Conv2d { padding: [(1, 1); 2], ..Conv2d::default() };
     let mut out = vec![0.0; LEN];
     let beside = || direct::convolution([CHANNELS, SIDE], &x, &w, &mut out);
     let work = Work::Flops(2.0 * (LEN * CHANNELS * 9) as f64);
-    let y = bench.pair(name, &work, record, "windows and gemm", beside).await?;
+    let y = bench
+        .pair(name, &work, "windows and gemm", beside, |b| {
+            b.bind(&on_x).conv2d(b.bind(&on_w), None, conv)
+        })
+        .await?;
     let exact = |i: usize| {
         let [image, f, r, c] =
             [i / (CHANNELS * SIDE * SIDE), i / (SIDE * SIDE) % CHANNELS, i / SIDE % SIDE, i % SIDE];
@@ -297,22 +292,16 @@ async fn typed_product<T: Numeric>(bench: &Bench, name: &str, number: fn(f32) ->
     let x = Random::new(9).floats(SIDE * SIDE);
     let numbers: Vec<T> = x.iter().map(|&x| number(x)).collect();
     let on_x = bench.device.resident(&numbers, [SIDE, SIDE])?;
-    let record = |b: &mut GpuCommandBatch| {
-        let x = b.bind(&on_x);
-        let y = b.matmul(x, x);
-        b.cast::<T, f32>(y)
-    };
     let mut out = vec![0.0; SIDE * SIDE];
     let beside = || direct::products([SIDE; 3], &x, &x, [SIDE, 1], &mut out);
     let work = Work::Flops(2.0 * (SIDE * SIDE) as f64 * SIDE as f64);
-    let y = bench.pair(name, &work, record, "gemm of f32", beside).await?;
-    let as_stored: Vec<f32> = bench
-        .device
-        .eval(|b| {
+    let y = bench
+        .pair(name, &work, "gemm of f32", beside, |b| {
             let x = b.bind(&on_x);
-            b.cast::<T, f32>(x)
+            x.matmul(x).cast::<f32>()
         })
         .await?;
+    let as_stored: Vec<f32> = bench.device.eval(|b| b.bind(&on_x).cast::<f32>()).await?;
     let exact = |i: usize| {
         let terms = (0..SIDE).map(|k| {
             f64::from(as_stored[i / SIDE * SIDE + k]) * f64::from(as_stored[k * SIDE + i % SIDE])
@@ -325,7 +314,7 @@ async fn typed_product<T: Numeric>(bench: &Bench, name: &str, number: fn(f32) ->
 /// Row operations on 4096², beside the same by hand.
 async fn rows(bench: &Bench) -> Done {
     const SIDE: usize = 4096;
-    type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
+    type Record = fn(Tensor<'_, f32>) -> Tensor<'_, f32>;
     type Exact = fn(f64, &[f32]) -> f64;
     type Beside = (&'static str, fn(&[f32], usize, &mut [f32]));
     fn exps(row: &[f32]) -> f64 {
@@ -342,9 +331,9 @@ async fn rows(bench: &Bench) -> Done {
     let log_softmax: Beside = ("log-softmax by hand", direct::log_softmax);
     let norm: Beside = ("layer norm by hand", direct::layer_norm);
     let cases: [(&str, Record, Exact, Beside); 3] = [
-        ("softmax_4096", |b, x| b.softmax(x, -1), |x, row| x.exp() / exps(row), softmax),
-        ("log_softmax_4096", |b, x| b.log_softmax(x, -1), |x, row| x - exps(row).ln(), log_softmax),
-        ("layer_norm_4096", |b, x| b.layer_norm(x, -1, 1e-5), normal, norm),
+        ("softmax_4096", |x| x.softmax(-1), |x, row| x.exp() / exps(row), softmax),
+        ("log_softmax_4096", |x| x.log_softmax(-1), |x, row| x - exps(row).ln(), log_softmax),
+        ("layer_norm_4096", |x| x.layer_norm(-1, 1e-5), normal, norm),
     ];
     if !cases.iter().any(|(name, ..)| bench.wants(name)) {
         return Ok(());
@@ -354,13 +343,9 @@ async fn rows(bench: &Bench) -> Done {
     let mut out = vec![0.0; SIDE * SIDE];
     for (name, op, exact, (other, by_hand)) in cases {
         if bench.wants(name) {
-            let record = |b: &mut GpuCommandBatch| {
-                let x = b.bind(&on_x);
-                op(b, x)
-            };
             let beside = || by_hand(&x, SIDE, &mut out);
             let work = Work::Bytes(8.0 * (SIDE * SIDE) as f64);
-            let y = bench.pair(name, &work, record, other, beside).await?;
+            let y = bench.pair(name, &work, other, beside, |b| op(b.bind(&on_x))).await?;
             check(name, Some(y), 1e-5, |i| exact(x[i].into(), &x[i / SIDE * SIDE..][..SIDE]))?;
         }
     }
@@ -368,17 +353,15 @@ async fn rows(bench: &Bench) -> Done {
 }
 
 /// The position of the greatest element, in units of 1024.
-fn position_of(b: &mut GpuCommandBatch, x: BufferId<f32>, axes: Axes) -> BufferId<f32> {
-    let at = b.argmax(x, axes);
-    let at = b.cast::<u32, f32>(at);
-    b.scale(at, 2f32.powi(-10))
+fn position_of(x: Tensor<'_, f32>, axes: impl Into<Axes>) -> Tensor<'_, f32> {
+    x.argmax(axes).cast::<f32>().scale(2f32.powi(-10))
 }
 
 /// Reductions of 64e6 elements to one, and along each axis of 8000²; beside them, a sum by hand.
 async fn reductions(bench: &Bench) -> Done {
     const SIDE: usize = 8000;
     const LEN: usize = SIDE * SIDE;
-    type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
+    type Record = fn(Tensor<'_, f32>) -> Tensor<'_, f32>;
     type Exact = fn(&mut dyn Iterator<Item = f64>) -> f64;
     let sum: Exact = |x| x.sum();
     let greatest: Exact = |x| x.fold(f64::NEG_INFINITY, f64::max);
@@ -393,14 +376,14 @@ async fn reductions(bench: &Bench) -> Done {
     };
     let log_sum: Exact = |x| x.map(f64::exp).sum::<f64>().ln();
     let cases: [(&str, Record, usize, Exact); 8] = [
-        ("sum_64e6", |b, x| b.sum(x, ..), 0, sum),
-        ("max_64e6", |b, x| b.amax(x, ..), 0, greatest),
-        ("argmax_64e6", |b, x| position_of(b, x, Axes::from(..)), 0, position),
-        ("logsumexp_64e6", |b, x| b.logsumexp(x, ..), 0, log_sum),
-        ("sum_rows_8000", |b, x| b.sum(x, 1), 1, sum),
-        ("sum_columns_8000", |b, x| b.sum(x, 0), SIDE, sum),
-        ("argmax_columns_8000", |b, x| position_of(b, x, Axes::from(0)), SIDE, position),
-        ("logsumexp_columns_8000", |b, x| b.logsumexp(x, 0), SIDE, log_sum),
+        ("sum_64e6", |x| x.sum(..), 0, sum),
+        ("max_64e6", |x| x.amax(..), 0, greatest),
+        ("argmax_64e6", |x| position_of(x, ..), 0, position),
+        ("logsumexp_64e6", |x| x.logsumexp(..), 0, log_sum),
+        ("sum_rows_8000", |x| x.sum(1), 1, sum),
+        ("sum_columns_8000", |x| x.sum(0), SIDE, sum),
+        ("argmax_columns_8000", |x| position_of(x, 0), SIDE, position),
+        ("logsumexp_columns_8000", |x| x.logsumexp(0), SIDE, log_sum),
     ];
     if !cases.iter().any(|(name, ..)| bench.wants(name)) {
         return Ok(());
@@ -409,15 +392,11 @@ async fn reductions(bench: &Bench) -> Done {
     let on_x = bench.device.resident(&x, [SIDE, SIDE])?;
     for (name, op, stride, exact) in cases {
         if bench.wants(name) {
-            let record = |b: &mut GpuCommandBatch| {
-                let x = b.bind(&on_x);
-                op(b, x)
-            };
             let beside = || {
                 std::hint::black_box(direct::sum(&x));
             };
             let work = Work::Bytes(4.0 * LEN as f64);
-            let y = bench.pair(name, &work, record, "a sum by hand", beside).await?;
+            let y = bench.pair(name, &work, "a sum by hand", beside, |b| op(b.bind(&on_x))).await?;
             let whole =
                 if stride == 0 { exact(&mut x.iter().copied().map(f64::from)) } else { 0.0 };
             check(name, Some(y), 8e-3, |i| match stride {

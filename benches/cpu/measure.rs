@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use onetrip::{BufferId, Device, GpuCommandBatch, Result};
+use onetrip::{Device, GpuCommandBatch, Result, Tensor};
 
 use crate::timing::milliseconds;
 
@@ -52,16 +52,15 @@ impl Bench {
         &self,
         name: &str,
         work: &Work,
-        record: impl Fn(&mut GpuCommandBatch) -> BufferId<f32>,
         other: &str,
         beside: impl FnMut(),
+        record: impl Fn(&GpuCommandBatch) -> Tensor<'_, f32>,
     ) -> Result<Vec<f32>, Box<dyn Error>> {
         let mut recorded = None;
         let pass = async || {
             let (batch, _) = recorded.get_or_insert_with(|| {
-                let mut batch = GpuCommandBatch::new(&self.device);
-                let result = record(&mut batch);
-                batch.download(result);
+                let batch = GpuCommandBatch::new(&self.device);
+                let result = record(&batch).download().id();
                 (batch, result)
             });
             batch.execute().await

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use onetrip::{Attention, Causal, DType, Device, GpuCommandBatch, Resident, Result};
+use onetrip::{Attention, Causal, DType, Device, Resident, Result};
 
 use crate::reference::{Number, Random, check};
 use crate::{Bench, Work, f16};
@@ -67,10 +67,6 @@ impl Bench {
         let resident = |at: usize| on(&self.device, &data[at], &sides[at]);
         let (q, k, v) = (resident(0)?, resident(1)?, resident(2)?);
         let how = Attention { causal, ..Attention::default() };
-        let record = |b: &mut GpuCommandBatch| {
-            let (q, k, v) = (b.bind(&q), b.bind(&k), b.bind(&v));
-            b.scaled_dot_product_attention(q, k, v, how)
-        };
         let work = if shape.queries == 1 {
             let elements: usize = sides.iter().flat_map(|s| [s.iter().product::<usize>()]).sum();
             let size = if T::DTYPE == DType::F16 { 2.0 } else { 4.0 };
@@ -78,8 +74,10 @@ impl Bench {
         } else {
             Work::Flops(shape.flops(causal != Causal::None))
         };
-        let y = self.case(&name, work, record).await?;
-        let y = y.map(|y| y.into_iter().map(|y| y.float() as f32).collect());
+        let y = self.case(&name, work, |b| {
+            b.scaled_dot_product_attention(b.bind(&q), b.bind(&k), b.bind(&v), how)
+        });
+        let y = y.await?.map(|y| y.into_iter().map(|y| y.float() as f32).collect());
         check(&name, y, tolerance, |i| exact(&data, shape, causal, i))
     }
 }

@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use onetrip::{
-    BufferId, Conv2d, Element, GpuCommandBatch, Numeric, Pool2d, Precision, Resident, f16,
+    Conv2d, Element, GpuCommandBatch, Numeric, Pool2d, Precision, Resident, Tensor, f16,
 };
 
 use crate::reference::{Number, Random, check};
@@ -105,11 +105,10 @@ impl Bench {
         let on_w = self.resident(&random.floats(64 * 3 * 49), &[64, 3, 7, 7])?;
         let flops = 2.0 * (8 * 64 * 112 * 112 * 3 * 49) as f64;
         let conv = Conv2d { stride: [2, 2], padding: [(3, 3); 2], ..Conv2d::default() };
-        let record = |b: &mut GpuCommandBatch| {
-            let (x, w) = (b.bind(&on_x), b.bind(&on_w));
-            b.conv2d(x, w, None, conv)
-        };
-        self.case("conv2d_7x7_stride_2_8x3x224x224", Work::Flops(flops), record).await?;
+        self.case("conv2d_7x7_stride_2_8x3x224x224", Work::Flops(flops), |b| {
+            b.bind(&on_x).conv2d(b.bind(&on_w), None, conv)
+        })
+        .await?;
         Ok(())
     }
 
@@ -118,30 +117,24 @@ impl Bench {
             self.resident(&Random::new(23).floats(8 * 64 * 448 * 448), &[8, 64, 448, 448])?;
         let bytes = |share: f64| Work::Bytes(4.0 * (8 * 64 * 448 * 448) as f64 * share);
         let pool = Pool2d { stride: Some([2, 2]), padding: [(1, 1); 2], ..Pool2d::new([3, 3]) };
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.max_pool2d(x, pool)
-        };
-        self.case("max_pool2d_3x3_8x64x448x448", bytes(1.25), record).await?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.global_avg_pool(x)
-        };
-        self.case("global_avg_pool_8x64x448x448", bytes(1.0), record).await?;
+        self.case("max_pool2d_3x3_8x64x448x448", bytes(1.25), |b| b.bind(&on_x).max_pool2d(pool))
+            .await?;
+        self.case("global_avg_pool_8x64x448x448", bytes(1.0), |b| b.bind(&on_x).global_avg_pool())
+            .await?;
         Ok(())
     }
 }
 
-fn chain<T: Element + Numeric>(
-    b: &mut GpuCommandBatch,
+fn chain<'b, T: Element + Numeric>(
+    b: &'b GpuCommandBatch,
     layer: &Layer,
     x: &Resident<T>,
     w: &Resident<T>,
     count: usize,
-) -> BufferId<T> {
+) -> Tensor<'b, T> {
     let (mut y, w) = (b.bind(x), b.bind(w));
     for _ in 0..count {
-        y = b.conv2d(y, w, None, layer.conv());
+        y = y.conv2d(w, None, layer.conv());
     }
     y
 }

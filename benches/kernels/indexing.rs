@@ -2,13 +2,13 @@
 
 use std::error::Error;
 
-use onetrip::{BufferId, GpuCommandBatch};
+use onetrip::{GpuCommandBatch, Tensor};
 
 use super::reference::{Random, check};
 use super::{Bench, Work};
 
 /// Records a case over a table and indices.
-type Record = fn(&mut GpuCommandBatch, BufferId<f32>, BufferId<u32>) -> BufferId<f32>;
+type Record = for<'b> fn(Tensor<'b, f32>, Tensor<'b, u32>) -> Tensor<'b, f32>;
 
 /// What is looked up in a matrix.
 struct Case {
@@ -28,7 +28,7 @@ const CASES: &[Case] = &[
         table: [50_257, 1024],
         indices: &[32, 512],
         below: 50_257,
-        record: |b, x, i| b.embedding(x, i),
+        record: |x, i| x.embedding(i),
         element: |at, i| at[i / 1024] as usize * 1024 + i % 1024,
     },
     Case {
@@ -36,7 +36,7 @@ const CASES: &[Case] = &[
         table: [500_000, 128],
         indices: &[500_000],
         below: 500_000,
-        record: |b, x, i| b.embedding(x, i),
+        record: |x, i| x.embedding(i),
         element: |at, i| at[i / 128] as usize * 128 + i % 128,
     },
     Case {
@@ -44,7 +44,7 @@ const CASES: &[Case] = &[
         table: [8192, 8192],
         indices: &[8192],
         below: 8192,
-        record: |b, x, i| b.gather(x, i, 1),
+        record: |x, i| x.gather(i, 1),
         element: |at, i| i / 8192 * 8192 + at[i % 8192] as usize,
     },
     Case {
@@ -52,7 +52,7 @@ const CASES: &[Case] = &[
         table: [16_384, 4096],
         indices: &[16_384, 4096],
         below: 4096,
-        record: |b, x, i| b.take_along_axis(x, i, 1),
+        record: |x, i| x.take_along_axis(i, 1),
         element: |at, i| i / 4096 * 4096 + at[i] as usize,
     },
     Case {
@@ -60,7 +60,7 @@ const CASES: &[Case] = &[
         table: [8192, 4096],
         indices: &[8192, 4096],
         below: 8192,
-        record: |b, x, i| b.take_along_axis(x, i, 0),
+        record: |x, i| x.take_along_axis(i, 0),
         element: |at, i| at[i] as usize * 4096 + i % 4096,
     },
 ];
@@ -92,17 +92,13 @@ impl Bench {
             let indices = indices(&unit, case.below);
             let (on_x, on_i) =
                 (self.resident(&x, &case.table)?, self.resident(&indices, case.indices)?);
-            let record = |b: &mut GpuCommandBatch| {
-                let (x, i) = (b.bind(&on_x), b.bind(&on_i));
-                (case.record)(b, x, i)
-            };
             // What is looked up is read and written once, indices are read once.
-            let mut batch = GpuCommandBatch::new(&self.device);
-            let y = record(&mut batch);
-            let results = batch.shape(y).map_or(0, |shape| shape.elements());
+            let batch = GpuCommandBatch::new(&self.device);
+            let y = (case.record)(batch.bind(&on_x), batch.bind(&on_i));
+            let results = y.shape().map_or(0, |shape| shape.elements());
             let bytes = Work::Bytes(4.0 * (2 * results + indices.len()) as f64);
-            let y = self.case(case.name, bytes, record).await?;
-            check(case.name, y, 0.0, |i| f64::from(x[(case.element)(&indices, i)]))?;
+            let y = self.case(case.name, bytes, |b| (case.record)(b.bind(&on_x), b.bind(&on_i)));
+            check(case.name, y.await?, 0.0, |i| f64::from(x[(case.element)(&indices, i)]))?;
         }
         Ok(())
     }
@@ -119,8 +115,7 @@ impl Bench {
             // The tensor is read and written once, updates and places are read once.
             let bytes = Work::Bytes(4.0 * ((2 * rows + count) * width + count) as f64);
             let y = self.case(name, bytes, |b| {
-                let (x, places, updates) = (b.bind(&on_x), b.bind(&on_places), b.bind(&on_updates));
-                b.scatter_add(x, places, updates, 0)
+                b.bind(&on_x).scatter_add(b.bind(&on_places), b.bind(&on_updates), 0)
             });
             check(name, y.await?, 1e-4, |i| {
                 let (row, column) = (i / width, i % width);

@@ -30,7 +30,7 @@ mod transfer;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use onetrip::{BufferId, Device, Element, GpuCommandBatch, Precision, Resident, Result, f16};
+use onetrip::{Device, Element, GpuCommandBatch, Precision, Resident, Result, Tensor, f16};
 use reference::{Random, check, relative_error};
 use timing::{Budget, median, milliseconds};
 
@@ -105,14 +105,14 @@ impl Bench {
         &self,
         name: &str,
         work: Work,
-        record: impl Fn(&mut GpuCommandBatch) -> BufferId<T>,
+        record: impl Fn(&GpuCommandBatch) -> Tensor<'_, T>,
     ) -> Result<Option<Vec<T>>, Box<dyn Error>> {
         if !self.wants(name) {
             return Ok(None);
         }
         let start = Instant::now();
-        let mut batch = GpuCommandBatch::new(&self.device);
-        let result = record(&mut batch);
+        let batch = GpuCommandBatch::new(&self.device);
+        let result = record(&batch);
         let kept = batch.keep(result);
         batch.execute().await?;
         let first = start.elapsed();
@@ -135,11 +135,7 @@ impl Bench {
 
     async fn latency(&self) -> Result<(), Box<dyn Error>> {
         let x = self.resident(&Random::new(1).floats(1024), &[1024])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&x);
-            b.relu(x)
-        };
-        self.case("latency", Work::Bytes(8192.0), record).await?;
+        self.case("latency", Work::Bytes(8192.0), |b| b.bind(&x).relu()).await?;
         Ok(())
     }
 
@@ -149,12 +145,10 @@ impl Bench {
         let data: [Vec<f32>; 4] = std::array::from_fn(|_| random.floats(CHAIN));
         let [a, b, c, d] = [0, 1, 2, 3].map(|k| self.resident(&data[k], &[CHAIN]));
         let (a, b, c, d) = (a?, b?, c?, d?);
-        let record = |batch: &mut GpuCommandBatch| {
-            let operands = [&a, &b, &c, &d].map(|x| batch.bind(x));
-            chain::record(batch, operands)
-        };
-        let y = self.case("chain8_64e6", Work::Bytes(20.0 * CHAIN as f64), record).await?;
-        check("chain", y, 1e-5, |i| {
+        let y = self.case("chain8_64e6", Work::Bytes(20.0 * CHAIN as f64), |batch| {
+            chain::record([&a, &b, &c, &d].map(|x| batch.bind(x)))
+        });
+        check("chain", y.await?, 1e-5, |i| {
             let [a, b, c, d] = [0, 1, 2, 3].map(|k| f64::from(data[k][i]));
             (((a * b + c).max(0.0) * 0.5 - d).powi(2) - 0.125).max(a)
         })
@@ -168,13 +162,10 @@ impl Bench {
         let mut random = Random::new(3);
         let (x, w): (Vec<T>, Vec<T>) = (random.numbers(n * n), random.numbers(n * n));
         let (on_x, on_w) = (self.resident(&x, &[n, n])?, self.resident(&w, &[n, n])?);
-        let record = |b: &mut GpuCommandBatch| {
-            let (x, w) = (b.bind(&on_x), b.bind(&on_w));
-            b.matmul(x, w)
-        };
         let name = format!("matmul_{}_{n}", T::DTYPE);
-        let y = self.case(&name, Work::Flops(2.0 * (n as f64).powi(3)), record).await?;
-        let y = y.map(|y| y.into_iter().map(|y| y.float() as f32).collect());
+        let flops = Work::Flops(2.0 * (n as f64).powi(3));
+        let y = self.case(&name, flops, |b| b.bind(&on_x).matmul(b.bind(&on_w)));
+        let y = y.await?.map(|y| y.into_iter().map(|y| y.float() as f32).collect());
         // Sums of n products of a few units: their scale is √n.
         check(&name, y, tolerance * (n as f64).sqrt(), |i| {
             let (row, column) = (i / n, i % n);
@@ -192,14 +183,10 @@ impl Bench {
         let (x, w): (Vec<f32>, Vec<f32>) = (random.floats(n * n), random.floats(n * n));
         let (on_x, on_w) = (self.resident(&x, &[n, n])?, self.resident(&w, &[n, n])?);
         let flops = Work::Flops(2.0 * (n as f64).powi(3));
-        let y = self.case(&name, flops, |b| {
-            let (x, w) = (b.bind(&on_x), b.bind(&on_w));
-            b.matmul_with(x, w, precision)
-        });
+        let y = self.case(&name, flops, |b| b.bind(&on_x).matmul_with(b.bind(&on_w), precision));
         let Some(y) = y.await? else { return Ok(()) };
-        let mut batch = GpuCommandBatch::new(&self.device);
-        let (bx, bw) = (batch.bind(&on_x), batch.bind(&on_w));
-        let product = batch.matmul(bx, bw);
+        let batch = GpuCommandBatch::new(&self.device);
+        let product = batch.bind(&on_x).matmul(batch.bind(&on_w));
         batch.execute().await?;
         let exact: Vec<f32> = batch.read(product).await?;
         let [of_it, of_exact] = [&y, &exact].map(|y| {
@@ -222,11 +209,7 @@ impl Bench {
                 (self.resident(&x, &[rows, SIDE])?, self.resident(&w, &[SIDE, SIDE])?);
             let flops = Work::Flops(2.0 * (rows * SIDE * SIDE) as f64);
             let name = format!("matmul_transposed_{rows}x4096x4096");
-            let y = self.case(&name, flops, |b| {
-                let (x, w) = (b.bind(&on_x), b.bind(&on_w));
-                let w = b.transpose(w);
-                b.matmul(x, w)
-            });
+            let y = self.case(&name, flops, |b| b.bind(&on_x).matmul(b.bind(&on_w).transpose()));
             check("transposed", y.await?, 1e-5 * (SIDE as f64).sqrt(), |i| {
                 let (row, column) = (i / SIDE, i % SIDE);
                 let term =
@@ -245,15 +228,12 @@ impl Bench {
         let on_x = self.resident(&x, &[rows, SIDE])?;
         let on_w = self.resident(&w, &[SIDE, SIDE])?;
         let on_b = self.resident(&bias, &[SIDE])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let (x, w, bias) = (b.bind(&on_x), b.bind(&on_w), b.bind(&on_b));
-            let y = b.linear(x, w, bias);
-            b.relu(y)
-        };
         let flops = 2.0 * (rows * SIDE * SIDE) as f64;
-        let y =
-            self.case(&format!("linear_relu_{rows}x4096x4096"), Work::Flops(flops), record).await?;
-        check("linear", y, 1e-5 * (SIDE as f64).sqrt(), |i| {
+        let name = format!("linear_relu_{rows}x4096x4096");
+        let y = self.case(&name, Work::Flops(flops), |b| {
+            b.bind(&on_x).linear(b.bind(&on_w), b.bind(&on_b)).relu()
+        });
+        check("linear", y.await?, 1e-5 * (SIDE as f64).sqrt(), |i| {
             let (row, column) = (i / SIDE, i % SIDE);
             let sum = |k: usize| f64::from(x[row * SIDE + k]) * f64::from(w[k * SIDE + column]);
             ((0..SIDE).map(sum).sum::<f64>() + f64::from(bias[column])).max(0.0)
@@ -265,17 +245,10 @@ impl Bench {
         let on_x = self.resident(&x, &[SIDE, SIDE])?;
         let bytes = || Work::Bytes(8.0 * (SIDE * SIDE) as f64);
         let row = |i: usize| x[i / SIDE * SIDE..][..SIDE].iter().map(|&x| f64::from(x));
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.softmax(x, -1)
-        };
-        let y = self.case("softmax_4096", bytes(), record).await?;
+        let y = self.case("softmax_4096", bytes(), |b| b.bind(&on_x).softmax(-1)).await?;
         check("softmax", y, 1e-6, |i| f64::from(x[i]).exp() / row(i).map(f64::exp).sum::<f64>())?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.layer_norm(x, -1, 1e-5)
-        };
-        let y = self.case("layer_norm_4096", bytes(), record).await?;
+        let y =
+            self.case("layer_norm_4096", bytes(), |b| b.bind(&on_x).layer_norm(-1, 1e-5)).await?;
         check("layer_norm", y, 1e-5, |i| {
             let mean = row(i).sum::<f64>() / SIDE as f64;
             let variance = row(i).map(|x| (x - mean).powi(2)).sum::<f64>() / SIDE as f64;
@@ -286,11 +259,8 @@ impl Bench {
     async fn sum(&self) -> Result<(), Box<dyn Error>> {
         let x = Random::new(6).floats(CHAIN);
         let on_x = self.resident(&x, &[CHAIN])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.sum(x, ..)
-        };
-        let y = self.case("sum_64e6", Work::Bytes(4.0 * CHAIN as f64), record).await?;
+        let bytes = Work::Bytes(4.0 * CHAIN as f64);
+        let y = self.case("sum_64e6", bytes, |b| b.bind(&on_x).sum(..)).await?;
         let exact: f64 = x.iter().map(|&x| f64::from(x)).sum();
         check("sum", y, 1e-6 * (CHAIN as f64).sqrt(), |_| exact)
     }
@@ -311,14 +281,14 @@ impl Bench {
             layers.push((w, self.resident(&random.floats(outputs), &[outputs])?));
         }
         let start = Instant::now();
-        let mut batch = GpuCommandBatch::new(&self.device);
+        let batch = GpuCommandBatch::new(&self.device);
         let on_x = batch.upload_shaped(&x, [64, 784]);
         let mut y = on_x;
         for (at, (w, bias)) in layers.iter().enumerate() {
             let (w, bias) = (batch.bind(w), batch.bind(bias));
-            y = batch.linear(y, w, bias);
+            y = y.linear(w, bias);
             if at < 2 {
-                y = batch.relu(y);
+                y = y.relu();
             }
         }
         batch.execute().await?;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use onetrip::{BufferId, GpuCommandBatch, f16};
+use onetrip::{Tensor, f16};
 
 use super::reference::{Number, Random, check};
 use super::{Bench, Work};
@@ -10,7 +10,7 @@ use super::{Bench, Work};
 const MANY: usize = 8192 * 8192;
 
 /// Records a case over one operand.
-type Record = fn(&mut GpuCommandBatch, BufferId<f32>) -> BufferId<f32>;
+type Record = fn(Tensor<'_, f32>) -> Tensor<'_, f32>;
 
 /// What is computed of a tensor of a shape.
 struct Case {
@@ -29,7 +29,7 @@ const CASES: &[Case] = &[
         name: "relu_64e6",
         shape: &[64_000_000],
         results: 64_000_000,
-        record: |b, x| b.relu(x),
+        record: |x| x.relu(),
         tolerance: 0.0,
         exact: |x, i| f64::from(x[i]).max(0.0),
     },
@@ -37,10 +37,7 @@ const CASES: &[Case] = &[
         name: "add_row_16384x4095",
         shape: &[16_384, 4_095],
         results: 16_384 * 4_095,
-        record: |b, x| {
-            let row = b.slice(x, &[(0..1, 1), (0..4_095, 1)]);
-            b.add(x, row)
-        },
+        record: |x| x + x.slice(&[(0..1, 1), (0..4_095, 1)]),
         tolerance: 1e-6,
         exact: |x, i| f64::from(x[i]) + f64::from(x[i % 4_095]),
     },
@@ -48,10 +45,7 @@ const CASES: &[Case] = &[
         name: "add_column_8192",
         shape: &[8_192, 8_192],
         results: MANY,
-        record: |b, x| {
-            let column = b.slice(x, &[(0..8_192, 1), (0..1, 1)]);
-            b.add(x, column)
-        },
+        record: |x| x + x.slice(&[(0..8_192, 1), (0..1, 1)]),
         tolerance: 1e-6,
         exact: |x, i| f64::from(x[i]) + f64::from(x[i / 8_192 * 8_192]),
     },
@@ -59,7 +53,7 @@ const CASES: &[Case] = &[
         name: "transpose_8192",
         shape: &[8_192, 8_192],
         results: MANY,
-        record: |b, x| b.transpose(x),
+        record: |x| x.transpose(),
         tolerance: 0.0,
         exact: |x, i| f64::from(x[i % 8_192 * 8_192 + i / 8_192]),
     },
@@ -67,10 +61,7 @@ const CASES: &[Case] = &[
         name: "transpose_8191_relu",
         shape: &[8_191, 8_191],
         results: 8_191 * 8_191,
-        record: |b, x| {
-            let x = b.transpose(x);
-            b.relu(x)
-        },
+        record: |x| x.transpose().relu(),
         tolerance: 0.0,
         exact: |x, i| f64::from(x[i % 8_191 * 8_191 + i / 8_191]).max(0.0),
     },
@@ -78,7 +69,7 @@ const CASES: &[Case] = &[
         name: "permute_32x1024x16x64_heads",
         shape: &[32, 1_024, 16, 64],
         results: 1 << 25,
-        record: |b, x| b.permute(x, [0, 2, 1, 3]),
+        record: |x| x.permute([0, 2, 1, 3]),
         tolerance: 0.0,
         exact: |x, i| {
             let (d, s, h, n) = (i % 64, i / 64 % 1_024, i / 65_536 % 16, i >> 20);
@@ -89,7 +80,7 @@ const CASES: &[Case] = &[
         name: "permute_256x512x512_last_first",
         shape: &[256, 512, 512],
         results: 1 << 26,
-        record: |b, x| b.permute(x, [2, 0, 1]),
+        record: |x| x.permute([2, 0, 1]),
         tolerance: 0.0,
         exact: |x, i| f64::from(x[(i & 0x1ffff) * 512 + (i >> 17)]),
     },
@@ -97,7 +88,7 @@ const CASES: &[Case] = &[
         name: "sum_axis0_8192",
         shape: &[8_192, 8_192],
         results: 8_192,
-        record: |b, x| b.sum(x, 0),
+        record: |x| x.sum(0),
         tolerance: 1e-4,
         exact: |x, i| (0..8_192).map(|k| f64::from(x[k * 8_192 + i])).sum(),
     },
@@ -105,7 +96,7 @@ const CASES: &[Case] = &[
         name: "sum_axis1_8192",
         shape: &[8_192, 8_192],
         results: 8_192,
-        record: |b, x| b.sum(x, 1),
+        record: |x| x.sum(1),
         tolerance: 1e-4,
         exact: |x, i| x[i * 8_192..][..8_192].iter().map(|&x| f64::from(x)).sum(),
     },
@@ -113,7 +104,7 @@ const CASES: &[Case] = &[
         name: "sum_8e6x8",
         shape: &[8_000_000, 8],
         results: 8_000_000,
-        record: |b, x| b.sum(x, 1),
+        record: |x| x.sum(1),
         tolerance: 1e-5,
         exact: |x, i| x[i * 8..][..8].iter().map(|&x| f64::from(x)).sum(),
     },
@@ -121,7 +112,7 @@ const CASES: &[Case] = &[
         name: "sum_axis0_8e6x8",
         shape: &[8_000_000, 8],
         results: 8,
-        record: |b, x| b.sum(x, 0),
+        record: |x| x.sum(0),
         tolerance: 1e-2,
         exact: |x, i| (0..8_000_000).map(|k| f64::from(x[k * 8 + i])).sum(),
     },
@@ -129,7 +120,7 @@ const CASES: &[Case] = &[
         name: "softmax_1e6x8",
         shape: &[1_000_000, 8],
         results: 8_000_000,
-        record: |b, x| b.softmax(x, -1),
+        record: |x| x.softmax(-1),
         tolerance: 1e-6,
         exact: |x, i| softmax(x, i, i / 8 * 8, 8, 1),
     },
@@ -137,7 +128,7 @@ const CASES: &[Case] = &[
         name: "softmax_1e6x33",
         shape: &[1_000_000, 33],
         results: 33_000_000,
-        record: |b, x| b.softmax(x, -1),
+        record: |x| x.softmax(-1),
         tolerance: 1e-6,
         exact: |x, i| softmax(x, i, i / 33 * 33, 33, 1),
     },
@@ -145,7 +136,7 @@ const CASES: &[Case] = &[
         name: "softmax_8x1e6",
         shape: &[8, 1_000_000],
         results: 8_000_000,
-        record: |b, x| b.softmax(x, -1),
+        record: |x| x.softmax(-1),
         tolerance: 1e-6,
         exact: |x, i| softmax(x, i, i / 1_000_000 * 1_000_000, 1_000_000, 1),
     },
@@ -153,7 +144,7 @@ const CASES: &[Case] = &[
         name: "softmax_512x100003",
         shape: &[512, 100_003],
         results: 512 * 100_003,
-        record: |b, x| b.softmax(x, -1),
+        record: |x| x.softmax(-1),
         tolerance: 1e-6,
         exact: |x, i| softmax(x, i, i / 100_003 * 100_003, 100_003, 1),
     },
@@ -161,7 +152,7 @@ const CASES: &[Case] = &[
         name: "softmax_axis0_4096",
         shape: &[4_096, 4_096],
         results: 4_096 * 4_096,
-        record: |b, x| b.softmax(x, 0),
+        record: |x| x.softmax(0),
         tolerance: 1e-6,
         exact: |x, i| softmax(x, i, i % 4_096, 4_096, 4_096),
     },
@@ -169,7 +160,7 @@ const CASES: &[Case] = &[
         name: "softmax_4095",
         shape: &[4_095, 4_095],
         results: 4_095 * 4_095,
-        record: |b, x| b.softmax(x, -1),
+        record: |x| x.softmax(-1),
         tolerance: 1e-6,
         exact: |x, i| softmax(x, i, i / 4_095 * 4_095, 4_095, 1),
     },
@@ -177,7 +168,7 @@ const CASES: &[Case] = &[
         name: "log_softmax_4096",
         shape: &[4_096, 4_096],
         results: 4_096 * 4_096,
-        record: |b, x| b.log_softmax(x, -1),
+        record: |x| x.log_softmax(-1),
         tolerance: 1e-5,
         exact: |x, i| softmax(x, i, i / 4_096 * 4_096, 4_096, 1).ln(),
     },
@@ -185,7 +176,7 @@ const CASES: &[Case] = &[
         name: "rms_norm_4096",
         shape: &[4_096, 4_096],
         results: 4_096 * 4_096,
-        record: |b, x| b.rms_norm(x, -1, 1e-5),
+        record: |x| x.rms_norm(-1, 1e-5),
         tolerance: 1e-5,
         exact: |x, i| {
             let row = x[i / 4_096 * 4_096..][..4_096].iter();
@@ -197,7 +188,7 @@ const CASES: &[Case] = &[
         name: "layer_norm_16384x1024",
         shape: &[16_384, 1_024],
         results: 1 << 24,
-        record: |b, x| b.layer_norm(x, -1, 1e-5),
+        record: |x| x.layer_norm(-1, 1e-5),
         tolerance: 1e-5,
         exact: |x, i| {
             let row = || x[i / 1_024 * 1_024..][..1_024].iter().map(|&x| f64::from(x));
@@ -223,11 +214,7 @@ impl Bench {
             let x = &data[..elements];
             let on_x = self.resident(x, case.shape)?;
             let bytes = Work::Bytes(4.0 * (elements + case.results) as f64);
-            let record = |b: &mut GpuCommandBatch| {
-                let x = b.bind(&on_x);
-                (case.record)(b, x)
-            };
-            let y = self.case(case.name, bytes, record).await?;
+            let y = self.case(case.name, bytes, |b| (case.record)(b.bind(&on_x))).await?;
             check(case.name, y, case.tolerance, |i| (case.exact)(x, i))?;
         }
         self.argmax(&data[..64_000_000]).await?;
@@ -237,11 +224,8 @@ impl Bench {
 
     async fn argmax(&self, x: &[f32]) -> Result<(), Box<dyn Error>> {
         let on_x = self.resident(x, &[x.len()])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.argmax(x, 0)
-        };
-        let at = self.case("argmax_64e6", Work::Bytes(4.0 * x.len() as f64), record).await?;
+        let bytes = Work::Bytes(4.0 * x.len() as f64);
+        let at = self.case("argmax_64e6", bytes, |b| b.bind(&on_x).argmax(0)).await?;
         let greatest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let first = x.iter().position(|&x| x == greatest).unwrap_or_default();
         check("argmax", at.map(|at| vec![at[0] as f32 - first as f32]), 0.0, |_| 0.0)
@@ -250,11 +234,8 @@ impl Bench {
     async fn dot(&self, data: &[f32]) -> Result<(), Box<dyn Error>> {
         let (x, y) = data.split_at(data.len() / 2);
         let (on_x, on_y) = (self.resident(x, &[x.len()])?, self.resident(y, &[y.len()])?);
-        let record = |b: &mut GpuCommandBatch| {
-            let (x, y) = (b.bind(&on_x), b.bind(&on_y));
-            b.dot(x, y)
-        };
-        let sum = self.case("dot_33e6", Work::Bytes(4.0 * data.len() as f64), record).await?;
+        let bytes = Work::Bytes(4.0 * data.len() as f64);
+        let sum = self.case("dot_33e6", bytes, |b| b.bind(&on_x).dot(b.bind(&on_y))).await?;
         let exact: f64 = x.iter().zip(y).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum();
         check("dot", sum, 1e-6 * (x.len() as f64).sqrt(), |_| exact)
     }
@@ -262,21 +243,14 @@ impl Bench {
     async fn half(&self, data: &[f32]) -> Result<(), Box<dyn Error>> {
         let x: Vec<f16> = data.iter().map(|&x| f16::from_f32(x)).collect();
         let on_x = self.resident(&x, &[x.len()])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.relu(x)
-        };
-        let y = self.case("relu_f16_64e6", Work::Bytes(4.0 * x.len() as f64), record).await?;
+        let bytes = Work::Bytes(4.0 * x.len() as f64);
+        let y = self.case("relu_f16_64e6", bytes, |b| b.bind(&on_x).relu()).await?;
         let y = y.map(|y| y.into_iter().map(|y| y.float() as f32).collect());
         check("relu_f16", y, 0.0, |i| x[i].float().max(0.0))?;
 
         let on_x = self.resident(&x[..4_096 * 4_096], &[4_096, 4_096])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.softmax(x, -1)
-        };
         let bytes = Work::Bytes(4.0 * 4_096.0 * 4_096.0);
-        let y = self.case("softmax_f16_4096", bytes, record).await?;
+        let y = self.case("softmax_f16_4096", bytes, |b| b.bind(&on_x).softmax(-1)).await?;
         let y = y.map(|y| y.into_iter().map(|y| y.float() as f32).collect());
         check("softmax_f16", y, 1e-6, |i| {
             let row = x[i / 4_096 * 4_096..][..4_096].iter();

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use onetrip::{GpuCommandBatch, SortOrder};
+use onetrip::SortOrder;
 
 use super::reference::{Random, check};
 use super::{Bench, Work};
@@ -24,21 +24,13 @@ impl Bench {
     async fn scans(&self, x: &[f32]) -> Result<(), Box<dyn Error>> {
         let bytes = || Work::Bytes(8.0 * COUNT as f64);
         let on_x = self.resident(x, &[COUNT])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.cumsum(x, 0)
-        };
-        let sums = self.case("cumsum_1e7", bytes(), record).await?;
+        let sums = self.case("cumsum_1e7", bytes(), |b| b.bind(&on_x).cumsum(0)).await?;
         let mut exact = x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
         (1..COUNT).for_each(|i| exact[i] += exact[i - 1]);
         check("cumsum", sums, 0.05, |i| exact[i])?;
         for (axis, name) in [(0, "cumsum_axis0_10000x1000"), (1, "cumsum_axis1_10000x1000")] {
             let on_x = self.resident(x, &[10_000, 1000])?;
-            let record = |b: &mut GpuCommandBatch| {
-                let x = b.bind(&on_x);
-                b.cumsum(x, axis)
-            };
-            let sums = self.case(name, bytes(), record).await?;
+            let sums = self.case(name, bytes(), |b| b.bind(&on_x).cumsum(axis)).await?;
             check(name, sums, 0.01, |i| {
                 let (row, column) = (i / 1000, i % 1000);
                 let at = |k: usize| if axis == 0 { k * 1000 + column } else { row * 1000 + k };
@@ -55,30 +47,22 @@ impl Bench {
         order.sort_by(|&a, &b| x[a as usize].total_cmp(&x[b as usize]));
         let at = |rank: usize| f64::from(x[order[rank] as usize]);
         let on_x = self.resident(x, &[COUNT])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.sort(x, 0, SortOrder::Ascending)
-        };
-        check("sort", self.case("sort_1e7", bytes(), record).await?, 0.0, at)?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.argsort(x, 0, SortOrder::Ascending)
-        };
-        let positions = self.case("argsort_1e7", bytes(), record).await?;
+        let sorted =
+            self.case("sort_1e7", bytes(), |b| b.bind(&on_x).sort(0, SortOrder::Ascending));
+        check("sort", sorted.await?, 0.0, at)?;
+        let positions = self
+            .case("argsort_1e7", bytes(), |b| b.bind(&on_x).argsort(0, SortOrder::Ascending))
+            .await?;
         let values = positions.map(|p| p.into_iter().map(|p| x[p as usize]).collect());
         check("argsort", values, 0.0, at)?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.top_k(x, TOP, 0, SortOrder::Descending).0
-        };
-        let best = self.case("top_k32_1e7", Work::Bytes(4.0 * COUNT as f64), record).await?;
-        check("top_k", best, 0.0, |rank| at(COUNT - 1 - rank))?;
+        let best = self.case("top_k32_1e7", Work::Bytes(4.0 * COUNT as f64), |b| {
+            b.bind(&on_x).top_k(TOP, 0, SortOrder::Descending).0
+        });
+        check("top_k", best.await?, 0.0, |rank| at(COUNT - 1 - rank))?;
         let on_x = self.resident(x, &[10_000, 1000])?;
-        let record = |b: &mut GpuCommandBatch| {
-            let x = b.bind(&on_x);
-            b.sort(x, 1, SortOrder::Ascending)
-        };
-        let rows = self.case("sort_rows_10000x1000", bytes(), record).await?;
+        let rows = self
+            .case("sort_rows_10000x1000", bytes(), |b| b.bind(&on_x).sort(1, SortOrder::Ascending))
+            .await?;
         check("sort of rows", rows, 0.0, |i| {
             let mut row = x[i / 1000 * 1000..][..1000].to_vec();
             row.sort_by(f32::total_cmp);
@@ -88,10 +72,9 @@ impl Bench {
 
     async fn random_numbers(&self) -> Result<(), Box<dyn Error>> {
         let bytes = || Work::Bytes(4.0 * COUNT as f64);
-        let uniform = |b: &mut GpuCommandBatch| b.random_uniform::<f32>([COUNT], 1, 2);
-        self.case("random_uniform_1e7", bytes(), uniform).await?;
-        let normal = |b: &mut GpuCommandBatch| b.random_normal::<f32>([COUNT], 1, 2);
-        self.case("random_normal_1e7", bytes(), normal).await?;
+        self.case("random_uniform_1e7", bytes(), |b| b.random_uniform::<f32>([COUNT], 1, 2))
+            .await?;
+        self.case("random_normal_1e7", bytes(), |b| b.random_normal::<f32>([COUNT], 1, 2)).await?;
         Ok(())
     }
 }

@@ -25,8 +25,8 @@ impl Bench {
         let data = Random::new(8).floats(ELEMENTS);
         let given = data.clone();
         let start = Instant::now();
-        let mut batch = GpuCommandBatch::new(&self.device);
-        let x = batch.upload_vec(given, ELEMENTS);
+        let batch = GpuCommandBatch::new(&self.device);
+        let x = batch.upload_shaped(given, ELEMENTS);
         let there = batch.keep(x);
         self.transfer("upload_256MB", BYTES, start, async || {
             batch.write_with(x, |_| ())?;
@@ -89,13 +89,12 @@ impl Bench {
             let mut random = Random::new(9);
             let data: Vec<_> = (0..=LAYERS).map(|_| random.floats(SIDE * SIDE)).collect();
             let start = Instant::now();
-            let mut batch = GpuCommandBatch::new(device);
-            let upload = |data| batch.upload_vec(data, [SIDE, SIDE]);
+            let batch = GpuCommandBatch::new(device);
+            let upload = |data| batch.upload_shaped(data, [SIDE, SIDE]);
             let uploads: Vec<_> = data.into_iter().map(upload).collect();
             let mut y = uploads[0];
             for &w in &uploads[1..] {
-                let product = batch.matmul(y, w);
-                y = batch.tanh(product);
+                y = y.matmul(w).tanh();
             }
             let kept = batch.keep(y);
             self.transfer(name, 4 * (LAYERS + 1) * SIDE * SIDE, start, async || {

@@ -74,11 +74,9 @@ async fn anew(device: &Device) -> Result<String> {
     let start = Instant::now();
     while start.elapsed() < TIME {
         let run = Instant::now();
-        let mut batch = GpuCommandBatch::new(device);
+        let batch = GpuCommandBatch::new(device);
         let x = batch.upload(&data);
-        let y = batch.relu(x);
-        let y = batch.scale(y, 2.0);
-        let y = batch.add_scalar(y, 1.0);
+        let y = x.relu().scale(2.0).add_scalar(1.0);
         batch.execute().await?;
         batch.read(y).await?;
         times.push(run.elapsed());

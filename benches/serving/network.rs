@@ -21,17 +21,17 @@ pub fn weights(layer: usize) -> [Vec<f32>; 2] {
 
 /// The network with its weights on the device: program, input, output.
 pub async fn compile(device: &Device) -> Result<(Program, BufferId<f32>, BufferId<f32>)> {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.input::<f32>("x", [ROWS, LAYERS[0][0]]);
     let mut y = x;
     for (layer, [inner, outer]) in LAYERS.into_iter().enumerate() {
         let [matrix, bias] = weights(layer);
         let matrix = batch.bind(&device.resident(&matrix, [inner, outer])?);
         let bias = batch.bind(&device.resident(&bias, outer)?);
-        y = batch.linear(y, matrix, bias);
+        y = y.linear(matrix, bias);
         if layer + 1 < LAYERS.len() {
-            y = batch.relu(y);
+            y = y.relu();
         }
     }
-    Ok((batch.compile().await?, x, y))
+    Ok((batch.compile().await?, x.id(), y.id()))
 }

@@ -1,6 +1,6 @@
 //! Work that can be done as one batch or as one call per operation.
 
-use onetrip::{BufferId, Device, GpuCommandBatch, Result, RunStats};
+use onetrip::{Device, GpuCommandBatch, Result, RunStats, Tensor};
 
 /// One operation on a matrix, with the operands that it brings along.
 pub enum Step {
@@ -15,7 +15,7 @@ pub enum Step {
 }
 
 impl Step {
-    fn record(&self, batch: &mut GpuCommandBatch, x: BufferId<f32>) -> BufferId<f32> {
+    fn record<'b>(&self, batch: &'b GpuCommandBatch, x: Tensor<'b, f32>) -> Tensor<'b, f32> {
         match self {
             Self::Scale(factor) => batch.scale(x, *factor),
             Self::AddScalar(addend) => batch.add_scalar(x, *addend),
@@ -100,9 +100,9 @@ impl Work {
 
     /// As [`batched`](Self::batched), with what the run counted.
     pub async fn batched_counted(&self, device: &Device) -> Result<(Vec<f32>, RunStats)> {
-        let mut batch = GpuCommandBatch::new(device);
+        let batch = GpuCommandBatch::new(device);
         let x = batch.upload_shaped(&self.x, self.shape(self.x.len()));
-        let y = self.steps.iter().fold(x, |x, step| step.record(&mut batch, x));
+        let y = self.steps.iter().fold(x, |x, step| step.record(&batch, x));
         batch.execute().await?;
         Ok((batch.read(y).await?, batch.stats().clone()))
     }

@@ -11,7 +11,7 @@ mod tensors;
 use std::error::Error;
 
 use dataset::{CLASSES, Digits, PIXELS};
-use onetrip::{BufferId, Device, GpuCommandBatch};
+use onetrip::{Device, GpuCommandBatch, Tensor};
 use tensors::Tensors;
 
 const TOLERANCE: f32 = 1e-4;
@@ -24,13 +24,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (expected, _) = Tensors::load("digits_mlp_expected.safetensors")?.get("logits")?;
 
     let device = Device::auto().await?;
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let x = batch.upload_shaped(&digits.pixels, [digits.len(), PIXELS]);
-    let h = dense(&mut batch, &model, x, 1)?;
+    let h = dense(&batch, &model, x, 1)?;
     let h = batch.relu(h);
-    let h = dense(&mut batch, &model, h, 2)?;
+    let h = dense(&batch, &model, h, 2)?;
     let h = batch.relu(h);
-    let logits = dense(&mut batch, &model, h, 3)?;
+    let logits = dense(&batch, &model, h, 3)?;
     let class = batch.argmax(logits, 1);
     let confidence = batch.softmax(logits, 1);
     batch.download(logits);
@@ -75,12 +75,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// x·w + b of one layer of the model.
-fn dense(
-    batch: &mut GpuCommandBatch,
+fn dense<'b>(
+    batch: &'b GpuCommandBatch,
     model: &Tensors,
-    x: BufferId<f32>,
+    x: Tensor<'b, f32>,
     layer: usize,
-) -> Result<BufferId<f32>, Box<dyn Error>> {
+) -> Result<Tensor<'b, f32>, Box<dyn Error>> {
     let (w, w_shape) = model.get(&format!("w{layer}"))?;
     let (b, b_shape) = model.get(&format!("b{layer}"))?;
     let w = batch.upload_shaped(&w, w_shape);

@@ -16,7 +16,7 @@ mod tensors;
 
 use std::error::Error;
 
-use onetrip::{BufferId, Conv1d, Device, GpuCommandBatch};
+use onetrip::{Conv1d, Device, GpuCommandBatch, Tensor};
 use onnx::Weights;
 use safetensors::SafeTensors;
 use tensors::Tensors;
@@ -46,11 +46,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (expected, _) = file.get("answers")?;
 
     let device = Device::auto().await?;
-    let mut batch = GpuCommandBatch::new(&device);
+    let batch = GpuCommandBatch::new(&device);
     let tokens: Vec<u32> = tokens.iter().map(|&token| token as u32).collect();
     let count = tokens.len() / TOKENS;
     let tokens = batch.upload_shaped(&tokens, [count, TOKENS]);
-    let answers = Network { batch: &mut batch, weights: &weights }.answers(tokens, count)?;
+    let answers = Network { batch: &batch, weights: &weights }.answers(tokens, count)?;
     println!("{}, {} kernels", device.info(), batch.explain()?.kernels().len());
     batch.execute().await?;
     let answers = batch.read(answers).await?;
@@ -96,58 +96,50 @@ fn greatest(answers: &[f32]) -> (usize, f32) {
 }
 
 struct Network<'a> {
-    batch: &'a mut GpuCommandBatch,
+    batch: &'a GpuCommandBatch,
     weights: &'a Weights,
 }
 
-impl Network<'_> {
+impl<'a> Network<'a> {
     /// `[files, kinds]`: how likely each file is of each kind.
     fn answers(
-        &mut self,
-        tokens: BufferId<u32>,
+        &self,
+        tokens: Tensor<'a, u32>,
         count: usize,
-    ) -> Result<BufferId<f32>, Box<dyn Error>> {
+    ) -> Result<Tensor<'a, f32>, Box<dyn Error>> {
         let columns = TOKENS / JOINED;
         let table = self.tensor("jax2tf_get_logits_/Const:0", [257, WIDTH])?;
         let bias = self.tensor("Dense_0/Reshape:0", [WIDTH])?;
-        let x = self.batch.embedding(table, tokens);
-        let x = self.batch.add(x, bias);
-        let x = self.batch.gelu_tanh(x);
-        let x = self.batch.reshape(x, [count, columns, JOINED * WIDTH]);
-        let x = self.normed(x, 0, [columns, 1])?;
-        let x = self.batch.transpose(x);
+        let x = (table.embedding(tokens) + bias).gelu_tanh();
+        let x = x.reshape([count, columns, JOINED * WIDTH]);
+        let x = self.normed(x, 0, [columns, 1])?.transpose();
         let filters = self.tensor("Conv_0/transpose_3:0", [FILTERS, JOINED * WIDTH, 5])?;
         let bias = self.tensor("const_fold_opt__209", [FILTERS])?;
-        let x = self.batch.conv1d(x, filters, bias, Conv1d::default());
-        let x = self.batch.gelu_tanh(x);
-        let x = self.batch.amax(x, -1);
-        let x = self.normed(x, 1, [FILTERS])?;
+        let x = x.conv1d(filters, bias, Conv1d::default()).gelu_tanh();
+        let x = self.normed(x.amax(-1), 1, [FILTERS])?;
         let w = self.tensor("jax2tf_get_logits_/Const_24:0", [FILTERS, KINDS])?;
         let bias = self.tensor("Dense_1/Reshape:0", [KINDS])?;
-        let x = self.batch.linear(x, w, bias);
-        Ok(self.batch.softmax(x, -1))
+        Ok(x.linear(w, bias).softmax(-1))
     }
 
     /// Normalised along the axis after that of the files.
     fn normed<const D: usize>(
-        &mut self,
-        x: BufferId<f32>,
+        &self,
+        x: Tensor<'a, f32>,
         layer: usize,
         shape: [usize; D],
-    ) -> Result<BufferId<f32>, Box<dyn Error>> {
+    ) -> Result<Tensor<'a, f32>, Box<dyn Error>> {
         let weight = self.tensor(&format!("LayerNorm_{layer}/Reshape_2:0"), shape)?;
         let bias = self.tensor(&format!("LayerNorm_{layer}/Reshape_3:0"), shape)?;
-        let x = self.batch.layer_norm(x, 1, EPSILON);
-        let x = self.batch.mul(x, weight);
-        Ok(self.batch.add(x, bias))
+        Ok(x.layer_norm(1, EPSILON) * weight + bias)
     }
 
     /// A tensor of the model, by the end of its name.
     fn tensor<const D: usize>(
-        &mut self,
+        &self,
         name: &str,
         shape: [usize; D],
-    ) -> Result<BufferId<f32>, Box<dyn Error>> {
+    ) -> Result<Tensor<'a, f32>, Box<dyn Error>> {
         let data = self.weights.get(name, shape.iter().product())?;
         Ok(self.batch.upload_shaped(&data, shape))
     }

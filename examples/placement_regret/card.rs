@@ -19,7 +19,7 @@ pub struct Card {
 impl Card {
     pub fn new(device: &Device) -> Result<Self> {
         let factor = device.resident(&vec![0.25; SIDE * SIDE], [SIDE, SIDE])?;
-        let mut work = GpuCommandBatch::new(device);
+        let work = GpuCommandBatch::new(device);
         let x = work.bind(&factor);
         let product = work.matmul(x, x);
         work.sum(product, 1);

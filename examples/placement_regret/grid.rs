@@ -1,6 +1,6 @@
 //! The graphs: families of work that people do, from sizes where nothing pays to sizes where only a GPU does.
 
-use onetrip::{Attention, BufferId, Conv2d, Device, GpuCommandBatch, Resident, Result};
+use onetrip::{Attention, Conv2d, Device, GpuCommandBatch, Resident, Result, Tensor};
 
 /// One graph of the grid.
 pub struct Case {
@@ -179,21 +179,22 @@ pub fn cases() -> Vec<Case> {
 
 impl Work {
     pub fn record(&self, device: &Device) -> Result<Recorded> {
-        let mut recorder =
-            Recorder { device, batch: GpuCommandBatch::new(device), kept: Vec::new() };
+        let batch = GpuCommandBatch::new(device);
+        let mut recorder = Recorder { device, batch: &batch, kept: Vec::new() };
         recorder.work(self)?;
-        Ok(Recorded { batch: recorder.batch, _kept: recorder.kept })
+        let kept = recorder.kept;
+        Ok(Recorded { batch, _kept: kept })
     }
 }
 
 struct Recorder<'a> {
     device: &'a Device,
-    batch: GpuCommandBatch,
+    batch: &'a GpuCommandBatch,
     kept: Vec<Resident<f32>>,
 }
 
-impl Recorder<'_> {
-    fn input(&mut self, dims: &[usize], resident: bool) -> Result<BufferId<f32>> {
+impl<'a> Recorder<'a> {
+    fn input(&self, dims: &[usize], resident: bool) -> Result<Tensor<'a, f32>> {
         let count: usize = dims.iter().product();
         let data: Vec<f32> = if count > 1_000_000 {
             vec![0.25; count]
@@ -201,14 +202,14 @@ impl Recorder<'_> {
             (0..count).map(|i| ((i * 37) % 101) as f32 / 101.0 - 0.5).collect()
         };
         if !resident {
-            return Ok(self.batch.upload_vec(data, dims));
+            return Ok(self.batch.upload_shaped(data, dims));
         }
         let resident = self.device.resident(&data, dims)?;
         Ok(self.batch.bind(&resident))
     }
 
     /// Leaves a result where it is made, or brings it back.
-    fn output(&mut self, y: BufferId<f32>, resident: bool) {
+    fn output(&mut self, y: Tensor<'a, f32>, resident: bool) {
         if resident {
             let kept = self.batch.keep(y);
             self.kept.push(kept);
@@ -217,8 +218,8 @@ impl Recorder<'_> {
         }
     }
 
-    fn chain(&mut self, mut x: BufferId<f32>, ops: usize, dear: bool) -> BufferId<f32> {
-        let b = &mut self.batch;
+    fn chain(mut x: Tensor<'a, f32>, ops: usize, dear: bool) -> Tensor<'a, f32> {
+        let b = x.batch();
         for at in 0..ops {
             x = match at % 4 {
                 0 => b.scale(x, 0.9),
@@ -236,7 +237,7 @@ impl Recorder<'_> {
         let (y, resident) = match *work {
             Work::Chain { ops, n, dear, resident } => {
                 let x = self.input(&[n], resident)?;
-                (self.chain(x, ops, dear), resident)
+                (Self::chain(x, ops, dear), resident)
             }
             Work::Product { m, n, k, resident } => {
                 let x = self.input(&[m, k], false)?;
@@ -296,7 +297,7 @@ impl Recorder<'_> {
             }
             Work::Apart { n, side } => {
                 let x = self.input(&[n], false)?;
-                let y = self.chain(x, 4, false);
+                let y = Self::chain(x, 4, false);
                 self.output(y, false);
                 let w = self.input(&[side, side], false)?;
                 (self.batch.matmul(w, w), false)
@@ -304,7 +305,7 @@ impl Recorder<'_> {
             Work::Funnel { n, side } => {
                 let columns = n.div_ceil(side).max(side);
                 let x = self.input(&[columns, side], false)?;
-                let y = self.chain(x, 4, false);
+                let y = Self::chain(x, 4, false);
                 let folded = self.batch.sum(y, 0);
                 let w = self.input(&[side, side], false)?;
                 let w = self.batch.add(w, folded);
@@ -329,7 +330,7 @@ impl Recorder<'_> {
                 let y = self.batch.matmul(y, w);
                 let row = self.batch.mean(y, 0);
                 let x = self.input(&[n.div_ceil(side), side], false)?;
-                let x = self.chain(x, 4, false);
+                let x = Self::chain(x, 4, false);
                 let sums = self.batch.sum(x, 0);
                 (self.batch.add(sums, row), false)
             }

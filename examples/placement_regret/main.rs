@@ -147,7 +147,7 @@ async fn measure(
 }
 
 /// Predicted seconds on the CPU and on the GPU.
-fn predicted(batch: &mut GpuCommandBatch) -> Result<[f64; 2]> {
+fn predicted(batch: &GpuCommandBatch) -> Result<[f64; 2]> {
     let mut predicted = [0.0; 2];
     for (side, seconds) in [Placement::Cpu, Placement::Gpu].into_iter().zip(&mut predicted) {
         batch.set_placement(side);
@@ -157,7 +157,7 @@ fn predicted(batch: &mut GpuCommandBatch) -> Result<[f64; 2]> {
 }
 
 /// The side that each rule takes.
-fn ruled(batch: &mut GpuCommandBatch) -> Result<[(&'static str, Backend); 3]> {
+fn ruled(batch: &GpuCommandBatch) -> Result<[(&'static str, Backend); 3]> {
     let mut ruled = rules().map(|(name, _)| (name, Backend::Cpu));
     for ((_, placement), (_, side)) in rules().into_iter().zip(&mut ruled) {
         batch.set_placement(placement);

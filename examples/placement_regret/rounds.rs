@@ -49,14 +49,14 @@ impl Took {
 }
 
 /// Runs until Auto has settled. Whether it tried more than one way.
-pub async fn settle(batch: &mut GpuCommandBatch) -> Result<bool> {
+pub async fn settle(batch: &GpuCommandBatch) -> Result<bool> {
     let (start, mut took) = (Instant::now(), None);
     for run in 0..SETTLING {
         if run >= LEAST_SETTLING && start.elapsed() > SETTLING_TIME {
             break;
         }
         batch.execute().await?;
-        let here = Took::of(batch.stats());
+        let here = Took::of(&batch.stats());
         took = Some(took.map_or(here, |took: Took| took.and(here)));
     }
     Ok(took == Some(Took::Several))
@@ -74,7 +74,7 @@ pub struct Rounds {
 impl Rounds {
     /// Times the graph in turn on the CPU, on the GPU and by Auto, which has settled.
     pub async fn of(
-        batch: &mut GpuCommandBatch,
+        batch: &GpuCommandBatch,
         predicted: [f64; 2],
         mut card: Option<&mut Card>,
     ) -> Result<Self> {
@@ -108,9 +108,9 @@ impl Rounds {
 }
 
 /// Runs until the budget is spent, adds the seconds of all runs but the first, and says where they were.
-async fn time(batch: &mut GpuCommandBatch, budget: Budget, seconds: &mut Vec<f64>) -> Result<Took> {
+async fn time(batch: &GpuCommandBatch, budget: Budget, seconds: &mut Vec<f64>) -> Result<Took> {
     batch.execute().await?;
-    let mut took = Took::of(batch.stats());
+    let mut took = Took::of(&batch.stats());
     let start = Instant::now();
     for run in 0..budget.most {
         if run >= budget.least && start.elapsed() >= budget.time {
@@ -119,7 +119,7 @@ async fn time(batch: &mut GpuCommandBatch, budget: Budget, seconds: &mut Vec<f64
         let begun = Instant::now();
         batch.execute().await?;
         seconds.push(begun.elapsed().as_secs_f64());
-        took = took.and(Took::of(batch.stats()));
+        took = took.and(Took::of(&batch.stats()));
     }
     Ok(took)
 }

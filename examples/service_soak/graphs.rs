@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use onetrip::{BufferId, Device, GpuCommandBatch, Program, Resident, Result};
+use onetrip::{BufferId, Device, GpuCommandBatch, Program, Resident, Result, Tensor};
 
 /// Columns of every graph's input.
 const WIDTH: usize = 32;
@@ -59,16 +59,15 @@ async fn program(
     weights: &Resident<f32>,
     size: u64,
 ) -> Result<(Program, BufferId<f32>, BufferId<f32>)> {
-    let mut batch = GpuCommandBatch::new(device);
+    let batch = GpuCommandBatch::new(device);
     let x = batch.input::<f32>("x", [rows(size), WIDTH]);
     let w = batch.bind(weights);
-    let product = batch.matmul(x, w);
-    let y = batch.tanh(product);
-    Ok((batch.compile().await?, x, y))
+    let y = x.matmul(w).tanh();
+    Ok((batch.compile().await?, x.id(), y.id()))
 }
 
-fn record(b: &mut GpuCommandBatch, kind: u64, size: u64) -> BufferId<f32> {
-    let x = b.upload_vec(data(rows(size)), [rows(size), WIDTH]);
+fn record(b: &GpuCommandBatch, kind: u64, size: u64) -> Tensor<'_, f32> {
+    let x = b.upload_shaped(data(rows(size)), [rows(size), WIDTH]);
     match kind {
         0 => {
             let y = b.gelu(x);

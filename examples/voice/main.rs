@@ -8,7 +8,7 @@ mod tensors;
 
 use std::error::Error;
 
-use onetrip::{BufferId, CellWeights, Conv1d, Device, GpuCommandBatch, Recurrence};
+use onetrip::{CellWeights, Conv1d, Device, GpuCommandBatch, Recurrence, Tensor};
 use tensors::Tensors;
 
 /// Samples of a window, at 16 kHz; what it hears of the one before; and what it hears of its own end in a mirror.
@@ -28,8 +28,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let model = Tensors::load("silero_vad_16k.safetensors")?;
 
     let device = Device::auto().await?;
-    let mut batch = GpuCommandBatch::new(&device);
-    let mut network = Network { batch: &mut batch, model: &model };
+    let batch = GpuCommandBatch::new(&device);
+    let network = Network { batch: &batch, model: &model };
     let heard = network.windows(&sound);
     let features = network.features(heard)?;
     let voice = network.voice(features)?;
@@ -64,14 +64,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 struct Network<'a> {
-    batch: &'a mut GpuCommandBatch,
+    batch: &'a GpuCommandBatch,
     model: &'a Tensors,
 }
 
-impl Network<'_> {
+impl<'a> Network<'a> {
     /// `[windows, 1, samples]`: what each window hears.
-    fn windows(&mut self, sound: &[f32]) -> BufferId<f32> {
-        let b = &mut *self.batch;
+    fn windows(&self, sound: &[f32]) -> Tensor<'a, f32> {
+        let b = self.batch;
         let count = sound.len() / WINDOW;
         let own = b.upload_shaped(&sound[..count * WINDOW], [count, WINDOW]);
         let silence = b.full([1, CONTEXT], 0.0);
@@ -79,52 +79,45 @@ impl Network<'_> {
         let before = b.concat(&[silence, before], 0);
         // The last sample is not mirrored.
         let mirror = b.slice(own, [(0..count, 1), (WINDOW - 1 - MIRROR..WINDOW - 1, -1)]);
-        let heard = b.concat(&[before, own, mirror], 1);
-        b.unsqueeze(heard, 1)
+        b.concat(&[before, own, mirror], 1).unsqueeze(1)
     }
 
     /// `[windows, 1, features]`, from the sizes of four short spectra.
-    fn features(&mut self, heard: BufferId<f32>) -> Result<BufferId<f32>, Box<dyn Error>> {
+    fn features(&self, heard: Tensor<'a, f32>) -> Result<Tensor<'a, f32>, Box<dyn Error>> {
         let filters = self.tensor("stft_conv.weight")?;
-        let b = &mut *self.batch;
         let hop = Conv1d { stride: [SPECTRUM / 2], ..Conv1d::default() };
-        let waves = b.conv1d(heard, filters, None, hop);
-        let shape = b.shape(waves).ok_or("the sound is too short")?;
-        let mut part = |first: usize| {
+        let waves = heard.conv1d(filters, None, hop);
+        let shape = waves.shape().ok_or("the sound is too short")?;
+        let part = |first: usize| {
             let ranges = [(0..shape[0], 1), (first..first + FREQUENCIES, 1), (0..shape[2], 1)];
-            let part = b.slice(waves, ranges);
-            b.square(part)
+            waves.slice(ranges).square()
         };
-        let (real, imaginary) = (part(0), part(FREQUENCIES));
-        let power = b.add(real, imaginary);
-        let mut x = b.sqrt(power);
+        let mut x = (part(0) + part(FREQUENCIES)).sqrt();
         for (layer, stride) in [(1, 1), (2, 2), (3, 2), (4, 1)] {
             let w = self.tensor(&format!("conv{layer}.weight"))?;
             let bias = self.tensor(&format!("conv{layer}.bias"))?;
             let slide = Conv1d { stride: [stride], padding: [(1, 1)], ..Conv1d::default() };
-            let y = self.batch.conv1d(x, w, bias, slide);
-            x = self.batch.relu(y);
+            x = x.conv1d(w, bias, slide).relu();
         }
-        Ok(self.batch.transpose(x))
+        Ok(x.transpose())
     }
 
     /// The probability of each window, after those before it.
-    fn voice(&mut self, features: BufferId<f32>) -> Result<BufferId<f32>, Box<dyn Error>> {
+    fn voice(&self, features: Tensor<'a, f32>) -> Result<Tensor<'a, f32>, Box<dyn Error>> {
         let cell = CellWeights {
-            input: self.tensor("lstm_cell.weight_ih")?,
-            hidden: self.tensor("lstm_cell.weight_hh")?,
-            bias: Some([self.tensor("lstm_cell.bias_ih")?, self.tensor("lstm_cell.bias_hh")?]),
+            input: self.tensor("lstm_cell.weight_ih")?.id(),
+            hidden: self.tensor("lstm_cell.weight_hh")?.id(),
+            bias: Some([
+                self.tensor("lstm_cell.bias_ih")?.id(),
+                self.tensor("lstm_cell.bias_hh")?.id(),
+            ]),
         };
         let (w, bias) = (self.tensor("final_conv.weight")?, self.tensor("final_conv.bias")?);
-        let b = &mut *self.batch;
-        let (states, _) = b.lstm(features, &[cell], None, Recurrence::default());
-        let states = b.relu(states);
-        let w = b.squeeze(w, 0);
-        let y = b.linear(states, w, bias);
-        Ok(b.sigmoid(y))
+        let (states, _) = self.batch.lstm(features, &[cell], None, Recurrence::default());
+        Ok(states.relu().linear(w.squeeze(0), bias).sigmoid())
     }
 
-    fn tensor(&mut self, name: &str) -> Result<BufferId<f32>, Box<dyn Error>> {
+    fn tensor(&self, name: &str) -> Result<Tensor<'a, f32>, Box<dyn Error>> {
         let (data, shape) = self.model.get(name)?;
         Ok(self.batch.upload_shaped(&data, shape))
     }

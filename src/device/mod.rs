@@ -46,6 +46,7 @@ pub(crate) use self::reckoning::Targets;
 use crate::base::disk_cache::Store;
 use crate::base::future::BoxFuture;
 use crate::base::process::watch_forks;
+use crate::base::shared::Shared;
 use crate::cost::{Backend, DeviceProfile, Limits, Placement};
 use crate::error::Result;
 use crate::exec::budget::Budget;
@@ -61,11 +62,9 @@ use crate::exec::janitor;
 /// after `exec`. Runs that need other threads fail with [`DeviceError::Forked`](crate::DeviceError::Forked) there, on
 /// Linux; elsewhere they wait for ever.
 #[derive(Clone)]
-pub struct Device(Arc<Inner>);
+pub struct Device(Shared<Inner>);
 
 struct Inner {
-    // First, so that the compiler proves its parts to be `Send` and `Sync` by the shortest way: the other ways
-    // are longer than it goes.
     #[cfg(feature = "gpu")]
     card: Option<Card>,
     info: DeviceInfo,
@@ -156,7 +155,7 @@ impl Device {
             fallback,
         };
         let inner = Inner::new(info, None, Sides::Cpu, start);
-        Self(Arc::new(inner))
+        Self(Shared::new(inner))
     }
 
     /// A GPU for everything: the best there is, a software adapter only if there is no hardware.
@@ -201,7 +200,7 @@ impl Device {
         let (recovery, store) = (start.recovery, start.store.clone());
         let mut inner = Inner::new(info, limits, sides, start);
         inner.card = Some(Card::new(gpu, recovery, store));
-        Self(Arc::new(inner))
+        Self(Shared::new(inner))
     }
 
     /// Whether the device was opened with a GPU. It says so after a loss too, whatever the
@@ -273,7 +272,7 @@ impl Device {
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.0.is_same(&other.0)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Storage;
+use crate::base::shared::Shared;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::{Backend, Residence};
 use crate::device::Device;
@@ -16,7 +17,7 @@ use crate::ops::Type;
 
 /// A [`Resident`](crate::Resident) without its element type in the type.
 #[derive(Clone)]
-pub(crate) struct Handle(Arc<Cell>);
+pub(crate) struct Handle(Shared<Cell>);
 
 struct Cell {
     device: Device,
@@ -41,7 +42,7 @@ impl Handle {
         place: &'static Location<'static>,
         storage: Storage,
     ) -> Self {
-        Self(Arc::new(Cell {
+        Self(Shared::new(Cell {
             device: device.clone(),
             ty,
             place,
@@ -62,7 +63,7 @@ impl Handle {
     }
 
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.0.is_same(&other.0)
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Storage> {

@@ -35,7 +35,7 @@ fn data_that_the_host_has_no_memory_for() {
 #[tokio::test]
 async fn reading_what_is_not_there() {
     for device in common::devices().await {
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let x = b.upload(&[1.0_f32, -2.0]);
         let line = line!() + 1;
         let h = b.neg(x);
@@ -79,7 +79,7 @@ async fn reading_what_is_not_there() {
 
 #[test]
 fn writing_what_cannot_be_written() {
-    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let b = GpuCommandBatch::new(&Device::cpu());
     let line = line!() + 1;
     let x = b.upload_shaped(&[0.0_f32; 6], [2, 3]);
     let y = b.relu(x);
@@ -132,7 +132,7 @@ async fn residents() {
 
         let elsewhere = Device::cpu();
         let (stranger, made) = (elsewhere.resident(&[1.0_f32], [1]).unwrap(), line!());
-        let mut b = GpuCommandBatch::new(&device);
+        let b = GpuCommandBatch::new(&device);
         let line = line!() + 1;
         b.bind(&stranger);
         let want = format!(
@@ -141,7 +141,7 @@ async fn residents() {
         );
         assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
 
-        let mut maker = GpuCommandBatch::new(&device);
+        let maker = GpuCommandBatch::new(&device);
         let x = maker.upload(&[1.0_f32, 2.0]);
         let y = maker.neg(x);
         let (kept, line) = (maker.keep(y), line!());
@@ -153,7 +153,7 @@ async fn residents() {
         );
         assert_eq!(error.to_string(), want);
 
-        let mut user = GpuCommandBatch::new(&device);
+        let user = GpuCommandBatch::new(&device);
         let line = line!() + 1;
         let k = user.bind(&kept);
         let y = user.neg(k);
@@ -172,7 +172,7 @@ async fn residents() {
 #[tokio::test]
 async fn a_tensor_larger_than_the_adapter_can_bind() {
     let Some(device) = common::gpu().await else { return };
-    let mut b = GpuCommandBatch::new(&device);
+    let b = GpuCommandBatch::new(&device);
     let line = line!() + 1;
     let x = b.full([1 << 31], true);
     b.download(x);
@@ -210,7 +210,7 @@ async fn a_tensor_larger_than_the_adapter_can_bind() {
 
 #[test]
 fn names_that_are_taken() {
-    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let b = GpuCommandBatch::new(&Device::cpu());
     let line = line!() + 1;
     b.input::<f32>("x", 1);
     let y = b.input::<f32>("x", 1);
@@ -230,8 +230,8 @@ fn names_that_are_taken() {
 async fn sides_that_are_not_there() {
     let mut devices = common::devices().await.into_iter();
     let mut refusal = |placement| {
-        let mut b = GpuCommandBatch::new(&devices.next()?);
-        zeros(&mut b, 1);
+        let b = GpuCommandBatch::new(&devices.next()?);
+        zeros(&b, 1);
         b.set_placement(placement);
         Some(b.explain().unwrap_err().to_string())
     };

@@ -7,17 +7,25 @@ mod device;
 mod layers;
 mod operations;
 
-use onetrip::{BufferId, Device, Error, GpuCommandBatch, ReadError, Shape};
+use onetrip::{BufferId, Device, Element, Error, GpuCommandBatch, ReadError, Shape, Tensor};
 
 const HAND_OVER: &str = "use `keep` and `bind` to hand data from batch to batch";
 
 /// Records on a fresh batch and expects one mistake, `want`, in the line of the case where the method that it
 /// names is called.
 #[track_caller]
-fn refused<R>(want: &str, record: impl FnOnce(&mut GpuCommandBatch) -> R) {
+fn refused<T: Element>(want: &str, record: impl FnOnce(&GpuCommandBatch) -> Tensor<'_, T>) {
+    refused_call(want, |batch| {
+        record(batch);
+    });
+}
+
+/// As [`refused`], for methods that return no tensor.
+#[track_caller]
+fn refused_call(want: &str, record: impl FnOnce(&GpuCommandBatch)) {
     let case = std::panic::Location::caller();
-    let mut batch = GpuCommandBatch::new(&Device::cpu());
-    record(&mut batch);
+    let batch = GpuCommandBatch::new(&Device::cpu());
+    record(&batch);
     let error = batch.check_recorded().expect_err(want);
     let Error::Record(mistakes) = &error else { panic!("{error:?}") };
     let [mistake] = mistakes.list() else { panic!("{} mistakes: {error}", mistakes.list().len()) };
@@ -32,18 +40,18 @@ fn refused<R>(want: &str, record: impl FnOnce(&mut GpuCommandBatch) -> R) {
     assert!(text.contains(&called), "line {line} does not call `{}`: {text}", mistake.op);
 }
 
-fn zeros(b: &mut GpuCommandBatch, shape: impl Into<Shape>) -> BufferId<f32> {
+fn zeros(b: &GpuCommandBatch, shape: impl Into<Shape>) -> Tensor<'_, f32> {
     b.full(shape, 0.0)
 }
 
-fn foreign<T: onetrip::Element>() -> BufferId<T> {
-    GpuCommandBatch::new(&Device::cpu()).full([2], T::default())
+fn foreign<T: Element>() -> BufferId<T> {
+    GpuCommandBatch::new(&Device::cpu()).full([2], T::default()).id()
 }
 
 #[test]
 fn the_place_is_the_callers() {
-    let mut b = GpuCommandBatch::new(&Device::cpu());
-    let (x, w) = (zeros(&mut b, [64, 784]), zeros(&mut b, [512, 256]));
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let (x, w) = (zeros(&b, [64, 784]), zeros(&b, [512, 256]));
     let line = line!() + 1;
     b.matmul(x, w);
     let want = format!(
@@ -58,40 +66,25 @@ fn ids_of_another_batch() {
     let rule =
         "this id belongs to another batch; use `keep` and `bind` to hand data from batch to batch";
     refused(&format!("relu: {rule}"), |b| b.relu(foreign::<f32>()));
-    refused(&format!("add: {rule}"), |b| {
-        let x = zeros(b, [2]);
-        b.add(x, foreign())
-    });
+    refused(&format!("add: {rule}"), |b| b.add(zeros(b, [2]), foreign()));
     refused(&format!("cast: {rule}"), |b| b.cast::<f32, i32>(foreign()));
     refused(&format!("select: {rule}"), |b| {
         let x = zeros(b, [2]);
         b.select(foreign(), x, x)
     });
-    refused(&format!("matmul: {rule}"), |b| {
-        let x = zeros(b, [2]);
-        b.matmul(foreign(), x)
-    });
+    refused(&format!("matmul: {rule}"), |b| b.matmul(foreign(), zeros(b, [2])));
     refused(&format!("sum: {rule}"), |b| b.sum(foreign::<i32>(), 7));
     refused(&format!("log_softmax: {rule}"), |b| b.log_softmax(foreign::<f32>(), 7));
     refused(&format!("reshape: {rule}"), |b| b.reshape(foreign::<f32>(), [9, 9]));
     refused(&format!("slice: {rule}"), |b| b.slice(foreign::<f32>(), []));
     refused(&format!("pad: {rule}"), |b| b.pad(foreign::<f32>(), [], 0.0));
-    refused(&format!("concat: {rule}"), |b| {
-        let x = zeros(b, [2]);
-        b.concat(&[x, foreign()], 0)
-    });
-    refused(&format!("concat: {rule}"), |b| {
-        let x = zeros(b, [2]);
-        b.concat(&[foreign(), x], 0)
-    });
-    refused(&format!("dot: {rule}"), |b| {
-        let x = zeros(b, [2]);
-        b.dot(x, foreign())
-    });
+    refused(&format!("concat: {rule}"), |b| b.concat([zeros(b, [2]).id(), foreign()], 0));
+    refused(&format!("concat: {rule}"), |b| b.concat([foreign(), zeros(b, [2]).id()], 0));
+    refused(&format!("dot: {rule}"), |b| b.dot(zeros(b, [2]), foreign()));
     let rule = "this id belongs to another batch; call this on the batch that made it";
-    refused(&format!("download: {rule}"), |b| b.download(foreign::<f32>()));
-    refused(&format!("name: {rule}"), |b| b.name(foreign::<f32>(), "x"));
-    refused(&format!("keep: {rule}"), |b| {
+    refused_call(&format!("download: {rule}"), |b| b.download(foreign::<f32>()));
+    refused_call(&format!("name: {rule}"), |b| b.name(foreign::<f32>(), "x"));
+    refused_call(&format!("keep: {rule}"), |b| {
         b.keep(foreign::<f32>());
     });
 
@@ -101,8 +94,8 @@ fn ids_of_another_batch() {
 
 #[test]
 fn one_mistake_is_one_line() {
-    let mut b = GpuCommandBatch::new(&Device::cpu());
-    let (x, y) = (zeros(&mut b, [2]), zeros(&mut b, [3]));
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let (x, y) = (zeros(&b, [2]), zeros(&b, [3]));
     let first = line!() + 1;
     let wrong = b.add(x, y);
     // Everything that follows from it is silent, whatever else would be wrong with it.
@@ -143,7 +136,7 @@ fn one_mistake_is_one_line() {
 
 #[tokio::test]
 async fn mistakes_come_from_execute_too() {
-    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let b = GpuCommandBatch::new(&Device::cpu());
     let (x, line) = (b.upload(&[1.0_f32]), line!());
     let y = b.reshape(x, [2]);
     assert!(matches!(b.read(y).await, Err(Error::Read(ReadError::NotExecuted(_)))));
@@ -159,17 +152,14 @@ async fn mistakes_come_from_execute_too() {
     b.write(x, &[2.0]).unwrap();
     assert!(matches!(b.read(x).await, Err(Error::Read(ReadError::NotExecuted(_)))));
     let device = Device::cpu();
-    let result = device.eval(|b| {
-        let x = b.upload(&[1, 2]);
-        b.reshape(x, [3])
-    });
+    let result = device.eval(|b| b.reshape(b.upload(&[1, 2]), [3]));
     let message = result.await.unwrap_err().to_string();
     assert!(message.contains("reshape: cannot reshape [2] (2 elements) to [3]"), "{message}");
 }
 
 #[tokio::test]
 async fn an_empty_batch() {
-    let mut b = GpuCommandBatch::new(&Device::cpu());
+    let b = GpuCommandBatch::new(&Device::cpu());
     let want = "the batch is empty; record at least one operation or upload before it is executed";
     assert_eq!(b.execute().await.unwrap_err().to_string(), want);
     assert_eq!(b.explain().unwrap_err().to_string(), want);

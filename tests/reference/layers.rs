@@ -9,7 +9,7 @@ use crate::case::Case;
 use crate::ops::{Id, Kind};
 
 /// Records the case's operation, or `None` if there is no such operation for its inputs.
-pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+pub fn record(batch: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let layer = match inputs[0] {
         Id::F32(_) => layer::<f32>(batch, case, inputs),
         Id::F16(_) => layer::<f16>(batch, case, inputs),
@@ -26,7 +26,7 @@ pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option
 }
 
 fn loss<T: Kind + Float>(
-    b: &mut GpuCommandBatch,
+    b: &GpuCommandBatch,
     case: &Case,
     x: BufferId<T>,
     inputs: &[Id],
@@ -54,7 +54,7 @@ fn loss<T: Kind + Float>(
 }
 
 fn class_loss<T: Kind + Float, I: Index>(
-    b: &mut GpuCommandBatch,
+    b: &GpuCommandBatch,
     case: &Case,
     x: BufferId<T>,
     classes: BufferId<I>,
@@ -63,12 +63,12 @@ fn class_loss<T: Kind + Float, I: Index>(
     match case.op.as_str() {
         "cross_entropy" => Some(T::wrap(b.cross_entropy(x, classes, how))),
         "nll_loss" => Some(T::wrap(b.nll_loss(x, classes, how))),
-        "accuracy" => Some(Id::F32(b.accuracy(x, classes, case.number("axis") as isize))),
+        "accuracy" => Some(f32::wrap(b.accuracy(x, classes, case.number("axis") as isize))),
         _ => None,
     }
 }
 
-fn layer<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn layer<T: Kind + Float>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     match case.op.as_str() {
         "scaled_dot_product_attention" => attention::<T>(b, case, inputs),
         "lstm" | "gru" | "lstm_cell" | "gru_cell" => recurrent::<T>(b, case, inputs),
@@ -91,7 +91,7 @@ fn layer<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -
     }
 }
 
-fn recurrent<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn recurrent<T: Kind + Float>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let mut ids = inputs.iter().map(|&id| T::unwrap(id)).collect::<Option<Vec<_>>>()?.into_iter();
     let mut next = || ids.next().expect("an operand");
     let is_cell = case.op.ends_with("cell");
@@ -119,23 +119,23 @@ fn recurrent<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
         }
         "gru" => {
             let (y, h) = b.gru(x, &cells, start.map(|state| state.h), how);
-            (Some(y), LstmState { h, c: h })
+            (Some(y), LstmState { h: h.id(), c: h.id() })
         }
         "lstm_cell" => (None, b.lstm_cell(x, start?, cells[0])),
         _ => {
             let h = b.gru_cell(x, start?.h, cells[0]);
-            (None, LstmState { h, c: h })
+            (None, LstmState { h: h.id(), c: h.id() })
         }
     };
     let id = match case.text("output") {
-        "y" => y?,
+        "y" => y?.id(),
         "h" => state.h,
         _ => state.c,
     };
     Some(T::wrap(id))
 }
 
-fn attention<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn attention<T: Kind + Float>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let [q, k, v] = [0, 1, 2].map(|at| T::unwrap(inputs[at]));
     let mask = match inputs.get(3) {
         None => None,

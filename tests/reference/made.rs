@@ -6,7 +6,7 @@ use crate::case::Case;
 use crate::ops::{Id, Kind};
 
 /// Records the case's operation, or `None` if it makes nothing of nothing.
-pub fn record(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+pub fn record(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let shape = case.output.shape.clone();
     match case.op.as_str() {
         "full" => Some(full(b, case)),
@@ -22,21 +22,21 @@ pub fn record(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id>
             let (seed, stream, half) =
                 (word("seed"), word("stream"), case.output.dtype == DType::F16);
             match (op, half) {
-                ("random_bits", _) => Some(Id::U32(b.random_bits(shape, seed, stream))),
-                ("random_uniform", false) => Some(Id::F32(b.random_uniform(shape, seed, stream))),
-                ("random_uniform", true) => Some(Id::F16(b.random_uniform(shape, seed, stream))),
-                ("random_normal", false) => Some(Id::F32(b.random_normal(shape, seed, stream))),
-                ("random_normal", true) => Some(Id::F16(b.random_normal(shape, seed, stream))),
+                ("random_bits", _) => Some(u32::wrap(b.random_bits(shape, seed, stream))),
+                ("random_uniform", false) => Some(f32::wrap(b.random_uniform(shape, seed, stream))),
+                ("random_uniform", true) => Some(f16::wrap(b.random_uniform(shape, seed, stream))),
+                ("random_normal", false) => Some(f32::wrap(b.random_normal(shape, seed, stream))),
+                ("random_normal", true) => Some(f16::wrap(b.random_normal(shape, seed, stream))),
                 ("random_bernoulli", _) => {
                     let p = case.number("p") as f32;
-                    Some(Id::Bool(b.random_bernoulli(shape, p, seed, stream)))
+                    Some(bool::wrap(b.random_bernoulli(shape, p, seed, stream)))
                 }
                 ("random_permutation", _) => {
-                    Some(Id::U32(b.random_permutation(shape[0], seed, stream)))
+                    Some(u32::wrap(b.random_permutation(shape[0], seed, stream)))
                 }
                 _ => {
                     let x: BufferId<f32> = Kind::unwrap(inputs[0])?;
-                    Some(Id::F32(b.dropout(x, case.number("p") as f32, seed, stream)))
+                    Some(f32::wrap(b.dropout(x, case.number("p") as f32, seed, stream)))
                 }
             }
         }
@@ -44,18 +44,18 @@ pub fn record(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id>
     }
 }
 
-fn full(b: &mut GpuCommandBatch, case: &Case) -> Id {
+fn full(b: &GpuCommandBatch, case: &Case) -> Id {
     let (shape, value) = (case.output.shape.clone(), case.number("value"));
     match case.output.dtype {
-        DType::F32 => Id::F32(b.full(shape, Kind::number(value))),
-        DType::F16 => Id::F16(b.full(shape, Kind::number(value))),
-        DType::I32 => Id::I32(b.full(shape, Kind::number(value))),
-        DType::U32 => Id::U32(b.full(shape, Kind::number(value))),
-        DType::Bool => Id::Bool(b.full(shape, Kind::number(value))),
+        DType::F32 => f32::wrap(b.full(shape, Kind::number(value))),
+        DType::F16 => f16::wrap(b.full(shape, Kind::number(value))),
+        DType::I32 => i32::wrap(b.full(shape, Kind::number(value))),
+        DType::U32 => u32::wrap(b.full(shape, Kind::number(value))),
+        DType::Bool => bool::wrap(b.full(shape, Kind::number(value))),
     }
 }
 
-fn arange<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case) -> Id {
+fn arange<T: Kind + Numeric>(b: &GpuCommandBatch, case: &Case) -> Id {
     let [start, stop, step] = ["start", "stop", "step"].map(|key| T::number(case.number(key)));
     T::wrap(b.arange(start, stop, step))
 }

@@ -18,9 +18,9 @@ use ops::Id;
 async fn one_by_one(device: &Device, name: &str) {
     let mut failures = Vec::new();
     for case in family(name) {
-        let mut batch = GpuCommandBatch::new(device);
-        let id = record(&mut batch, &case);
-        if let Err(what) = run(&mut batch).await.and(compare(&batch, &case, id).await) {
+        let batch = GpuCommandBatch::new(device);
+        let id = record(&batch, &case);
+        if let Err(what) = run(&batch).await.and(compare(&batch, &case, id).await) {
             failures.push(format!("{}: {what}", case.name));
         }
     }
@@ -30,9 +30,9 @@ async fn one_by_one(device: &Device, name: &str) {
 /// All cases in one batch: results must not depend on what else is planned beside them.
 async fn together(device: &Device, name: &str) {
     let cases = family(name);
-    let mut batch = GpuCommandBatch::new(device);
-    let ids: Vec<Id> = cases.iter().map(|case| record(&mut batch, case)).collect();
-    run(&mut batch).await.expect("the family runs as one batch");
+    let batch = GpuCommandBatch::new(device);
+    let ids: Vec<Id> = cases.iter().map(|case| record(&batch, case)).collect();
+    run(&batch).await.expect("the family runs as one batch");
     let stats = batch.stats();
     assert_eq!((stats.submits, stats.downloads), (1, 1), "one trip");
     assert!(stats.uploads <= 1, "one trip");
@@ -45,7 +45,7 @@ async fn together(device: &Device, name: &str) {
     report(&failures);
 }
 
-fn record(batch: &mut GpuCommandBatch, case: &Case) -> Id {
+fn record(batch: &GpuCommandBatch, case: &Case) -> Id {
     let inputs: Vec<Id> = case.inputs.iter().map(|tensor| ops::upload(batch, tensor)).collect();
     let id = made::record(batch, case, &inputs)
         .or_else(|| layers::record(batch, case, &inputs))
@@ -55,7 +55,7 @@ fn record(batch: &mut GpuCommandBatch, case: &Case) -> Id {
     id
 }
 
-async fn run(batch: &mut GpuCommandBatch) -> Result<(), String> {
+async fn run(batch: &GpuCommandBatch) -> Result<(), String> {
     batch.execute().await.map_err(|error| error.to_string())
 }
 

@@ -2,7 +2,7 @@
 
 use onetrip::{
     Axes, BufferId, DType, Element, Float, GpuCommandBatch, Index, Logical, Numeric, Precision,
-    Result, Side, Signed, SortOrder, f16,
+    Result, SearchSide, Signed, SortOrder, f16,
 };
 
 use crate::case::{Case, Tensor};
@@ -20,7 +20,7 @@ pub enum Id {
 
 /// An element type that ids of any type can be taken apart to.
 pub trait Kind: Element {
-    fn wrap(id: BufferId<Self>) -> Id;
+    fn wrap(id: impl Into<BufferId<Self>>) -> Id;
     fn unwrap(id: Id) -> Option<BufferId<Self>>;
     fn number(value: f64) -> Self;
     fn value(self) -> f64;
@@ -29,8 +29,8 @@ pub trait Kind: Element {
 macro_rules! kinds {
     ($($t:ty, $variant:ident, $from:expr, $to:expr;)*) => {
         $(impl Kind for $t {
-            fn wrap(id: BufferId<Self>) -> Id {
-                Id::$variant(id)
+            fn wrap(id: impl Into<BufferId<Self>>) -> Id {
+                Id::$variant(id.into())
             }
             fn unwrap(id: Id) -> Option<BufferId<Self>> {
                 if let Id::$variant(id) = id { Some(id) } else { None }
@@ -44,17 +44,17 @@ macro_rules! kinds {
         })*
 
         /// A tensor as an upload.
-        pub fn upload(batch: &mut GpuCommandBatch, tensor: &Tensor) -> Id {
+        pub fn upload(batch: &GpuCommandBatch, tensor: &Tensor) -> Id {
             let values = tensor.values();
             match tensor.dtype {
                 $(DType::$variant => {
                     let data: Vec<$t> = values.iter().map(|&value| Kind::number(value)).collect();
-                    Id::$variant(batch.upload_shaped(&data, tensor.shape.clone()))
+                    Id::$variant(batch.upload_shaped(data, tensor.shape.clone()).id())
                 })*
             }
         }
 
-        pub fn download(batch: &mut GpuCommandBatch, id: Id) {
+        pub fn download(batch: &GpuCommandBatch, id: Id) {
             match id {
                 $(Id::$variant(id) => batch.download(id),)*
             }
@@ -74,9 +74,9 @@ macro_rules! kinds {
             })
         }
 
-        fn cast<T: Kind>(batch: &mut GpuCommandBatch, x: BufferId<T>, to: DType) -> Id {
+        fn cast<T: Kind>(batch: &GpuCommandBatch, x: BufferId<T>, to: DType) -> Id {
             match to {
-                $(DType::$variant => Id::$variant(batch.cast(x)),)*
+                $(DType::$variant => Id::$variant(batch.cast(x).id()),)*
             }
         }
     };
@@ -90,12 +90,12 @@ kinds! {
 }
 
 /// Records the case's operation, or `None` if there is no such operation for its inputs.
-pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+pub fn record(batch: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     if case.op == "select" {
         let condition = bool::unwrap(inputs[0])?;
         return match inputs[1] {
-            Id::F32(x) => Some(Id::F32(batch.select(condition, x, Kind::unwrap(inputs[2])?))),
-            Id::I32(x) => Some(Id::I32(batch.select(condition, x, Kind::unwrap(inputs[2])?))),
+            Id::F32(x) => Some(f32::wrap(batch.select(condition, x, f32::unwrap(inputs[2])?))),
+            Id::I32(x) => Some(i32::wrap(batch.select(condition, x, i32::unwrap(inputs[2])?))),
             _ => None,
         };
     }
@@ -112,7 +112,7 @@ pub fn record(batch: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option
 }
 
 /// Records an operation whose last input is indices.
-fn indexed(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn indexed(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     match *inputs.last()? {
         Id::I32(i) => indexed_by(b, case, inputs, i),
         Id::U32(i) => indexed_by(b, case, inputs, i),
@@ -121,14 +121,14 @@ fn indexed(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
 }
 
 fn indexed_by<I: Index>(
-    b: &mut GpuCommandBatch,
+    b: &GpuCommandBatch,
     case: &Case,
     inputs: &[Id],
     i: BufferId<I>,
 ) -> Option<Id> {
     match (case.op.as_str(), inputs) {
-        ("one_hot", _) => return Some(Id::F32(b.one_hot(i, case.number("classes") as usize))),
-        ("histogram", _) => return Some(Id::U32(b.histogram(i, case.number("bins") as usize))),
+        ("one_hot", _) => return Some(Id::F32(b.one_hot(i, case.number("classes") as usize).id())),
+        ("histogram", _) => return Some(u32::wrap(b.histogram(i, case.number("bins") as usize))),
         (_, &[Id::F32(x), Id::F32(u), _]) => return scatter(b, case, x, u, i),
         (_, &[Id::F16(x), Id::F16(u), _]) => return scatter(b, case, x, u, i),
         (_, &[Id::I32(x), Id::I32(u), _]) => return scatter(b, case, x, u, i),
@@ -145,7 +145,7 @@ fn indexed_by<I: Index>(
 }
 
 fn scatter<T: Kind + Numeric, I: Index>(
-    b: &mut GpuCommandBatch,
+    b: &GpuCommandBatch,
     case: &Case,
     x: BufferId<T>,
     updates: BufferId<T>,
@@ -162,7 +162,7 @@ fn scatter<T: Kind + Numeric, I: Index>(
 }
 
 fn look_up<T: Kind, I: Index>(
-    b: &mut GpuCommandBatch,
+    b: &GpuCommandBatch,
     case: &Case,
     x: BufferId<T>,
     i: BufferId<I>,
@@ -186,7 +186,7 @@ macro_rules! call {
     };
 }
 
-fn float<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn float<T: Kind + Float>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let x = T::unwrap(inputs[0])?;
     let op = case.op.as_str();
     call!(b, op, T::wrap, (x): recip sqrt rsqrt exp log log1p expm1 sin cos tanh erf floor ceil
@@ -217,13 +217,13 @@ fn float<T: Kind + Float>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -
     }
 }
 
-fn signed<T: Kind + Signed>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn signed<T: Kind + Signed>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let x = T::unwrap(inputs[0])?;
     call!(b, case.op.as_str(), T::wrap, (x): neg abs sign);
     numeric::<T>(b, case, inputs)
 }
 
-fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn numeric<T: Kind + Numeric>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let op = case.op.as_str();
     let ids: Vec<BufferId<T>> = inputs.iter().map(|&id| T::unwrap(id)).collect::<Option<_>>()?;
     let x = ids[0];
@@ -235,7 +235,7 @@ fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
     if let &[x, y] = &ids[..] {
         call!(b, op, T::wrap, (x, y): add sub mul div min max pow rem dot);
         call!(b, op, bool::wrap, (x, y): lt le gt ge);
-        let side = if case.flag("after") { Side::Right } else { Side::Left };
+        let side = if case.flag("after") { SearchSide::Right } else { SearchSide::Left };
         call!(b, op, u32::wrap, (x, y, side): searchsorted);
     }
     match (op, &ids[..]) {
@@ -244,8 +244,8 @@ fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
         ("add_scalar", _) => Some(T::wrap(b.add_scalar(x, number("addend")))),
         ("pow_scalar", _) => Some(T::wrap(b.pow_scalar(x, number("exponent")))),
         ("matmul", &[x, w]) => {
-            let x = if case.flag("transpose_x") { b.transpose(x) } else { x };
-            let w = if case.flag("transpose_w") { b.transpose(w) } else { w };
+            let x = if case.flag("transpose_x") { b.transpose(x).id() } else { x };
+            let w = if case.flag("transpose_w") { b.transpose(w).id() } else { w };
             Some(T::wrap(b.matmul(x, w)))
         }
         ("einsum", _) => Some(T::wrap(b.einsum(case.text("subscripts"), &ids))),
@@ -257,13 +257,13 @@ fn numeric<T: Kind + Numeric>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
     }
 }
 
-fn logical<T: Kind + Logical>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn logical<T: Kind + Logical>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let x = T::unwrap(inputs[0])?;
     let op = case.op.as_str();
     call!(b, op, T::wrap, (x): not);
     if let (Some(mask), "nonzero") = (bool::unwrap(inputs[0]), op) {
         let (positions, count) = b.nonzero(mask, case.number("size") as usize);
-        return Some(Id::U32(if case.flag("count") { count } else { positions }));
+        return Some(u32::wrap(if case.flag("count") { count } else { positions }));
     }
     call!(b, op, T::wrap, (x, axes(case)): any all);
     if let Some(y) = inputs.get(1).and_then(|&id| T::unwrap(id)) {
@@ -272,7 +272,7 @@ fn logical<T: Kind + Logical>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id
     element::<T>(b, case, inputs)
 }
 
-fn element<T: Kind>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
+fn element<T: Kind>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Option<Id> {
     let ids: Vec<BufferId<T>> = inputs.iter().map(|&id| T::unwrap(id)).collect::<Option<_>>()?;
     let (op, x) = (case.op.as_str(), ids[0]);
     if let &[x, y] = &ids[..] {
@@ -281,10 +281,14 @@ fn element<T: Kind>(b: &mut GpuCommandBatch, case: &Case, inputs: &[Id]) -> Opti
     let order = if case.flag("descending") { SortOrder::Descending } else { SortOrder::Ascending };
     let y = match op {
         "sort" => b.sort(x, axis(case), order),
-        "argsort" => return Some(Id::U32(b.argsort(x, axis(case), order))),
+        "argsort" => return Some(u32::wrap(b.argsort(x, axis(case), order))),
         "top_k" => {
             let (values, positions) = b.top_k(x, case.number("k") as usize, axis(case), order);
-            return Some(if case.flag("positions") { Id::U32(positions) } else { T::wrap(values) });
+            return Some(if case.flag("positions") {
+                u32::wrap(positions)
+            } else {
+                T::wrap(values)
+            });
         }
         "cast" => return Some(cast(b, x, case.output.dtype)),
         "reshape" => b.reshape(x, case.list::<usize>("shape")),

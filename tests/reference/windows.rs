@@ -2,16 +2,17 @@
 
 use onetrip::{
     BufferId, Conv, ConvTranspose, Corners, Float, GpuCommandBatch, ImageSize, Numeric, Pool,
+    Tensor,
 };
 
 use crate::case::Case;
 
 /// The case's operation on `x`, if it is one of these.
-pub fn float<T: Float>(
-    b: &mut GpuCommandBatch,
+pub fn float<'b, T: Float>(
+    b: &'b GpuCommandBatch,
     case: &Case,
     ids: &[BufferId<T>],
-) -> Option<BufferId<T>> {
+) -> Option<Tensor<'b, T>> {
     let x = ids[0];
     let given = |at: usize| ids.get(at).copied();
     let eps = || case.number("eps") as f32;
@@ -44,11 +45,11 @@ pub fn float<T: Float>(
 }
 
 /// The case's convolution, if it is one.
-pub fn numeric<T: Numeric>(
-    b: &mut GpuCommandBatch,
+pub fn numeric<'b, T: Numeric>(
+    b: &'b GpuCommandBatch,
     case: &Case,
     ids: &[BufferId<T>],
-) -> Option<BufferId<T>> {
+) -> Option<Tensor<'b, T>> {
     let &[x, w, ref rest @ ..] = ids else { return None };
     let bias = rest.first().copied();
     match case.op.as_str() {

@@ -88,7 +88,7 @@ async fn check(conv: Conv2d, sizes: Sizes, rng: &mut Rng, kernels: u64) {
         let what = format!("{conv:?} of {sizes:?} on {}", device.info().name);
         let (dims, got, count) = run(device, |b| {
             let (x, w) = (b.upload_shaped(&x, sizes.x), b.upload_shaped(&w, w_shape));
-            let bias = (!bias.is_empty()).then(|| b.upload(&bias));
+            let bias = (!bias.is_empty()).then(|| b.upload(&bias).id());
             b.conv2d(x, w, bias, conv)
         })
         .await;
@@ -172,8 +172,7 @@ async fn what_is_around_a_convolution_is_one_kernel() {
             let (x, w) = (b.upload_shaped(&x, [2, 8, 14, 14]), b.upload_shaped(&w, [16, 8, 3, 3]));
             let (bias, rest) = (b.upload(&[0.25; 16]), b.upload_shaped(&rest, [2, 16, 14, 14]));
             let y = b.conv2d(x, w, bias, Conv2d { padding: [(1, 1); 2], ..Conv2d::default() });
-            let y = b.add(y, rest);
-            b.relu(y)
+            b.relu(y + rest)
         })
         .await;
         assert!(got.iter().all(|&y| y >= 0.0));
@@ -186,7 +185,7 @@ async fn what_is_around_a_convolution_is_one_kernel() {
 async fn integers_halves_and_nothing() {
     use onetrip::{GpuCommandBatch, f16};
     for device in &common::devices().await {
-        let mut b = GpuCommandBatch::new(device);
+        let b = GpuCommandBatch::new(device);
         let x = b.upload_shaped(&[i32::MAX, 2, 3, 4], [1, 1, 2, 2]);
         let w = b.upload_shaped(&[2, 1, 1, 1], [1, 1, 2, 2]);
         let wrapped = b.conv2d(x, w, None, Conv2d::default());

@@ -7,7 +7,7 @@ mod convolution;
 mod pooling;
 mod transposed;
 
-use onetrip::{BufferId, Device, GpuCommandBatch};
+use onetrip::{Device, GpuCommandBatch, Tensor};
 
 /// Pseudo-random numbers (Knuth's linear congruential generator).
 struct Rng(u64);
@@ -32,10 +32,10 @@ impl Rng {
 /// What `record` makes, and how many kernels it took.
 async fn run(
     device: &Device,
-    record: impl FnOnce(&mut GpuCommandBatch) -> BufferId<f32>,
+    record: impl FnOnce(&GpuCommandBatch) -> Tensor<'_, f32>,
 ) -> (Vec<usize>, Vec<f32>, u64) {
-    let mut batch = GpuCommandBatch::new(device);
-    let result = record(&mut batch);
+    let batch = GpuCommandBatch::new(device);
+    let result = record(&batch);
     batch.download(result);
     batch.execute().await.expect("a run");
     let dims = batch.shape(result).expect("no mistake").dims().to_vec();

@@ -70,20 +70,14 @@ async fn check(devices: &[Device], pool: Pool2d, x: &[f32], [h, w]: [usize; 2]) 
     for device in devices {
         let what = format!("{pool:?} of {h} x {w} on {}", device.info().name);
         let shape = [2, 3, h, w];
-        let (dims, got, kernels) = run(device, |b| {
-            let x = b.upload_shaped(x, shape);
-            b.max_pool2d(x, pool)
-        })
-        .await;
+        let (dims, got, kernels) =
+            run(device, |b| b.max_pool2d(b.upload_shaped(x, shape), pool)).await;
         assert_eq!(dims[..2], [2, 3], "{what}");
         near(&format!("max, {what}"), &got, &most.concat(), 0.0);
         // A border is written out where windows would evaluate it too often.
         assert!(kernels <= 2, "max, {what}: {kernels} kernels");
-        let (_, got, kernels) = run(device, |b| {
-            let x = b.upload_shaped(x, shape);
-            b.avg_pool2d(x, pool)
-        })
-        .await;
+        let (_, got, kernels) =
+            run(device, |b| b.avg_pool2d(b.upload_shaped(x, shape), pool)).await;
         near(&format!("mean, {what}"), &got, &means.concat(), 1e-6);
         assert!(kernels <= 2, "mean, {what}: {kernels} kernels");
     }
@@ -130,15 +124,11 @@ async fn windows_along_one_axis() {
     let x = [3.0_f32, -1.0, 4.0, 1.0, -5.0, 9.0, 2.0];
     for device in &common::devices().await {
         let pool = Pool1d { stride: Some([2]), padding: [(1, 0)], ..Pool1d::new([3]) };
-        let (dims, got, _) = run(device, |b| {
-            let x = b.upload_shaped(&x, [1, 1, 7]);
-            b.max_pool1d(x, pool)
-        })
-        .await;
+        let (dims, got, _) =
+            run(device, |b| b.max_pool1d(b.upload_shaped(&x, [1, 1, 7]), pool)).await;
         assert_eq!((dims, got), (vec![1, 1, 3], vec![3.0, 4.0, 9.0]));
         let (_, got, _) = run(device, |b| {
-            let x = b.upload(&x);
-            b.avg_pool1d(x, Pool1d { ceil_mode: true, count_padding: false, ..pool })
+            b.avg_pool1d(b.upload(&x), Pool1d { ceil_mode: true, count_padding: false, ..pool })
         })
         .await;
         near("means", &got, &[1.0, 4.0 / 3.0, 5.0 / 3.0, 5.5], 1e-6);
@@ -148,7 +138,7 @@ async fn windows_along_one_axis() {
 #[tokio::test]
 async fn integers_and_windows_of_nothing_but_padding() {
     for device in &common::devices().await {
-        let mut b = onetrip::GpuCommandBatch::new(device);
+        let b = onetrip::GpuCommandBatch::new(device);
         let x = b.upload_shaped(&[-7_i32, -3, -9, -8], [2, 2]);
         let u = b.upload_shaped(&[1_u32, 2, 3, 4], [2, 2]);
         let pool = Pool2d { stride: Some([2, 2]), padding: [(1, 1); 2], ..Pool2d::new([1, 1]) };
@@ -186,11 +176,8 @@ async fn adaptive_windows_cover_everything() {
                     }
                 }
             }
-            let (dims, got, _) = run(device, |b| {
-                let x = b.upload_shaped(&x, [3, h, w]);
-                b.adaptive_avg_pool2d(x, size)
-            })
-            .await;
+            let (dims, got, _) =
+                run(device, |b| b.adaptive_avg_pool2d(b.upload_shaped(&x, [3, h, w]), size)).await;
             assert_eq!(dims, [3, size[0], size[1]]);
             near(&format!("{size:?} of {h} x {w}"), &got, &want, 1e-6);
         }
@@ -204,10 +191,8 @@ async fn what_is_around_a_pool_is_one_kernel() {
     for device in &common::devices().await {
         let (_, got, kernels) = run(device, |b| {
             let x = b.upload_shaped(&x, [2, 6, 6]);
-            let x = b.neg(x);
             let pool = Pool2d { padding: [(1, 1); 2], stride: Some([2, 2]), ..Pool2d::new([3, 3]) };
-            let y = b.max_pool2d(x, pool);
-            b.relu(y)
+            b.relu(b.max_pool2d(-x, pool))
         })
         .await;
         assert_eq!((got.len(), kernels), (2 * 3 * 3, 1));
@@ -242,7 +227,7 @@ async fn no_images_and_single_elements() {
 #[tokio::test]
 async fn large_windows() {
     let size = 1 << 21;
-    let mut b = onetrip::GpuCommandBatch::new(&Device::cpu());
+    let b = onetrip::GpuCommandBatch::new(&Device::cpu());
     let x = b.full([2 * size], 1.0_f32);
     let all = Pool1d { stride: Some([1]), ..Pool1d::new([size]) };
     let inside = b.avg_pool1d(x, all);

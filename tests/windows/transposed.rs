@@ -80,7 +80,7 @@ async fn check(conv: ConvTranspose2d, sizes: Sizes, rng: &mut Rng) {
         let what = format!("{conv:?} of {sizes:?} on {}", device.info().name);
         let (dims, got, _) = run(device, |b| {
             let (x, w) = (b.upload_shaped(&x, sizes.x), b.upload_shaped(&w, w_shape));
-            let bias = (!bias.is_empty()).then(|| b.upload(bias));
+            let bias = (!bias.is_empty()).then(|| b.upload(bias).id());
             b.conv_transpose2d(x, w, bias, conv)
         })
         .await;
