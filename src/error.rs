@@ -1,4 +1,4 @@
-//! What can go wrong: one enum a stage, all wrapped by [`enum@Error`]. Every message says where, what
+//! Everything that can go wrong: one enum a stage, all wrapped by [`enum@Error`]. Every message says where, what
 //! and what to do.
 
 mod data;

@@ -3,6 +3,7 @@
 //! `cargo test --test exits -- --runs 24 --verbose` makes so many of each kind and tells how each kind ended. Drivers of
 //! hardware keep what they compiled on disk, whatever this crate does; `--fresh` has NVIDIA's keep nothing.
 
+mod common;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[path = "common/unloaded.rs"]
 mod unloaded;
@@ -144,17 +145,7 @@ fn run(end: End, after: u64, fresh: bool, folder: Option<&Path>) -> How {
 
 /// Whether there is a GPU of any kind. In CI (`CI` is set) there must be one.
 fn has_adapter() -> bool {
-    if !cfg!(feature = "gpu") {
-        return false;
-    }
-    match runtime().block_on(Device::gpu()) {
-        Ok(_) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("CI needs an adapter: {error}"),
-        Err(error) => {
-            println!("skipped: {error}");
-            false
-        }
-    }
+    runtime().block_on(common::devices()).iter().any(Device::is_gpu)
 }
 
 fn runtime() -> tokio::runtime::Runtime {

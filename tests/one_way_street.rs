@@ -99,11 +99,11 @@ const WITHOUT_CIRCLES: &[&str] = &["exec/gpu"];
 
 /// Items of foreign crates that one layer owns, and the files that share them with the user.
 const OWNED: &[(&str, &[&str], &[&str])] =
-    &[("wgpu", &["Device", "Queue"], &["exec/gpu/driver", "device/sharing"])];
+    &[("wgpu", &["Device", "Queue"], &["exec/gpu/driver", "device/wgpu_interop"])];
 
 /// Where a foreign crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
-    ("wgpu", &["exec/gpu", "device/sharing", "batch/sharing"]),
+    ("wgpu", &["exec/gpu", "device/wgpu_interop", "batch/sharing"]),
     ("naga", &["exec/gpu"]),
     ("rayon", &["exec/threads", "exec/cpu"]),
     ("futures_timer", &["exec/deadline", "exec/gpu"]),

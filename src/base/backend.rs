@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where a plan runs.
+/// The side that runs a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Backend {

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 
 /// Bytes that the files of a folder may take.
 const ROOM: u64 = 128 << 20;
-/// How long a file lies before its use is noted, or an unfinished one counts as abandoned.
+/// The age from which the use of a file is noted, and an unfinished file counts as abandoned.
 const STALE: Duration = Duration::from_secs(3600);
-/// What files start with; the digit is the version of their form.
+/// The first bytes of each file; the digit is the version of the format.
 const MAGIC: &[u8; 8] = b"onetrip1";
 const WHOLE: &str = "onetrip";
 const UNFINISHED: &str = "onetrip-part";
@@ -31,7 +31,7 @@ impl Store {
         Self { folder, room: ROOM }
     }
 
-    /// What was saved under `key`, byte for byte; `None` if that is not there or damaged.
+    /// The bytes saved under `key`; `None` if they are not there or damaged.
     pub fn load(&self, key: &str) -> Option<Vec<u8>> {
         check_private(&self.folder).ok()?;
         let path = self.path(key);
@@ -190,7 +190,7 @@ fn check_private(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// How long ago a file was used; nothing for one from the future.
+/// The time since a file was used; zero for a file from the future.
 fn age(about: &fs::Metadata) -> Duration {
     about.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default()
 }

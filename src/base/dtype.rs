@@ -76,7 +76,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// What one lane of a kernel computes in: always 32 bits.
+/// The type in which one lane of a kernel computes: always 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ty {
     F32,
@@ -98,7 +98,7 @@ impl Ty {
 }
 
 pub(crate) mod sealed {
-    /// What only this crate asks of an element type.
+    /// The requirements on an element type that only this crate can meet.
     pub trait Sealed: Sized {
         /// The elements that `bytes` hold; `None` if they lie askew, or one is no value of the type.
         fn in_place(bytes: &[u8]) -> Option<&[Self]>;
@@ -219,7 +219,7 @@ pub trait Logical: Element {}
 /// # }
 /// ```
 ///
-/// That the two are the same in memory is what [`bytemuck::TransparentWrapper`] promises, whose derive macro checks it.
+/// [`bytemuck::TransparentWrapper`] promises that both are the same in memory, and its derive macro checks it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     note = "`f32`, `f16`, `i32`, `u32`, `bool` and types that implement `Newtype` are",

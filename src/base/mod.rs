@@ -1,4 +1,4 @@
-//! What every room stands on: element types, shapes, clocks, locks, small containers. Names nothing of the crate but itself.
+//! The foundation of every room: element types, shapes, clocks, locks, small containers. Names nothing of the crate but itself.
 
 pub(crate) mod backend;
 pub(crate) mod clock;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `call` comes to, or the message of its panic. Whatever it could leave half done must not be used after one.
+/// The result of `call`, or the message of its panic. After a panic, nothing that it may have left half done must be used.
 pub(crate) fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| message(&*panic))
 }

@@ -1,8 +1,8 @@
-//! Adapters that tests need.
+//! Adapters that tests need. Integration tests include this file too.
 
 use std::fmt::Display;
 
-/// What a test is to run on. On a desk without an adapter it skips and says so; in CI (`CI` is set) it fails.
+/// The device that a test runs on. Without an adapter the test is skipped with a message, or fails in CI (`CI` is set).
 pub(crate) fn found<T, E: Display>(opened: Result<T, E>) -> Option<T> {
     match opened {
         Ok(found) => Some(found),

@@ -1,4 +1,4 @@
-//! What a run tells of itself: spans and events for whoever subscribes to `tracing`, and times for a profile.
+//! Spans and events of a run for subscribers of `tracing`, and its times for a profile.
 //!
 //! Without the feature `tracing` spans and events are nothing, and without a profile no clock is read.
 
@@ -68,7 +68,7 @@ pub(crate) struct Part {
     pub time: Duration,
 }
 
-/// What took the time of a [`Part`].
+/// The work of a [`Part`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "only a GPU tells"))]
 pub(crate) enum What {
@@ -124,7 +124,7 @@ impl Timeline {
         }
     }
 
-    /// What was written so far, in the order in which it began.
+    /// The parts so far, in the order in which they began.
     pub fn parts(&self) -> Vec<Part> {
         let Some(page) = &self.page else { return Vec::new() };
         let mut parts = page.parts.lock().clone();

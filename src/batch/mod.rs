@@ -38,7 +38,7 @@ pub use id::BufferId;
 pub use input::Input;
 pub use operand::{Operand, Values};
 pub use own::{CpuInputs, Wgsl};
-pub use profile::{KernelProfile, Profile, StageProfile};
+pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
 pub(crate) use recording::{Made, Outcome};

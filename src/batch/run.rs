@@ -153,13 +153,20 @@ impl GpuCommandBatch {
         self.check_recorded()?;
         let Snapshot { recorded, version } = self.snapshot();
         let plan = self.last.lock().plan_of(version);
-        // A plan that was made before may be of a batch that was recorded at other places.
-        let Recorded { device, graph, residents, placement, .. } = &*recorded;
+        recorded.explanation(&plan)
+    }
+}
+
+impl Recorded {
+    /// The plan of the next run, with its reasons. It is made anew: a plan that was made before may be of a batch that
+    /// was recorded at other places.
+    pub(super) fn explanation(&self, plan: &LastPlan) -> Result<Explanation> {
+        let Self { device, graph, residents, placement, .. } = self;
         let residents = locations(graph, residents)?;
         let targets = device.targets();
-        let runs = recorded.run_loop(&plan);
+        let runs = self.run_loop(plan);
         let wanted = runs.wanted(&residents);
-        let (placed, measured) = device.foresee(&wanted, &targets)?;
+        let (placed, measured) = device.preview(&wanted, &targets)?;
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
         let sides: Vec<_> = sides.filter(|target| device.uses(target.backend)).collect();
         let chooser = match device.placement_now(*placement) {

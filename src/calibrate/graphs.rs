@@ -13,7 +13,7 @@ use crate::ops::{Elementwise, Normalization, Op, Precision, Reduction, Type, inf
 /// Elements of a row in probes of row operations.
 const ROW: usize = 256;
 
-/// What a probe does to its data.
+/// The work of a probe on its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// One cheap operation, which moves data and computes next to nothing.

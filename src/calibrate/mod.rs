@@ -36,13 +36,13 @@ const SPARE_THREADS: usize = 8;
 #[cfg(feature = "gpu")]
 const TILES: f64 = 6.0;
 
-/// How far a calibration is.
+/// The progress of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
     /// The side that is being measured.
     pub side: Backend,
-    /// What is being measured there.
+    /// The figures that are being measured.
     pub what: &'static str,
     /// Groups of probes that are done.
     pub done: usize,
@@ -54,7 +54,7 @@ pub struct Progress {
 pub(crate) trait Pace: Sync {
     /// Waits until nobody else computes on the device. `false`: stop.
     fn may_go_on(&self) -> bool;
-    /// How often others have begun to compute on the device.
+    /// The number of runs that others have begun on the device.
     fn others(&self) -> u64;
 }
 
@@ -71,7 +71,7 @@ impl Pace for AtOnce {
     }
 }
 
-/// What is measured.
+/// The device to measure.
 pub(crate) struct Subject {
     pub cpu: Target,
     pub pool: Arc<CpuPool>,
@@ -148,7 +148,7 @@ async fn measure_gpu(
     Ok(true)
 }
 
-/// What was begun on other threads, until somebody waited for its end.
+/// Work on other threads, until its end was awaited.
 #[cfg(feature = "gpu")]
 struct Begun<F>(Option<Pin<Box<F>>>);
 

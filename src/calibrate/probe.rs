@@ -40,7 +40,7 @@ pub(super) struct Bench<'a> {
     data: &'a Data,
 }
 
-/// What probes read, by length. Fresh memory takes longer to fill than most probes take.
+/// The data that probes read, by length. Fresh memory takes longer to fill than most probes take.
 pub(super) type Data = Mutex<Vec<Arc<HostBuffer>>>;
 
 enum Runner<'a> {
@@ -49,7 +49,7 @@ enum Runner<'a> {
     Gpu(&'a Gpu),
 }
 
-/// What became of a probe.
+/// The outcome of a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Sample {
     /// Median seconds of a run, and what one of its pieces counts.
@@ -176,7 +176,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// What all `plans` dispatch.
+    /// The dispatches of all `plans`.
     #[cfg(feature = "gpu")]
     pub fn dispatches(&self, plans: impl Iterator<Item = Plan>) -> Vec<Dispatch> {
         plans.flat_map(|plan| self.lowered(&plan)).collect()

@@ -93,14 +93,14 @@ pub(super) async fn measure(
     Ok(Some(side))
 }
 
-/// Where a curve stands in a profile.
+/// The place of a curve in a profile.
 type At = fn(&mut SideProfile) -> &mut Curve;
 
 /// Groups of square products, and of those with few rows.
 const PRODUCTS: [(&str, At); 2] =
     [("products", |side| &mut side.product), ("thin products", |side| &mut side.thin_product)];
 
-/// What moves between host and device.
+/// The direction of a transfer between host and device.
 #[derive(Clone, Copy)]
 enum Transfer {
     Up,
@@ -237,7 +237,7 @@ fn amount(piece: Piece, elements: usize) -> f64 {
     }
 }
 
-/// What a curve of such pieces counts.
+/// The unit that a curve of such pieces counts.
 fn size(piece: Piece, timing: &Timing) -> f64 {
     if piece == Piece::Copy { timing.bytes } else { timing.flops }
 }

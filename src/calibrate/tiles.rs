@@ -19,7 +19,7 @@ enum Seen<T> {
     Stop,
 }
 
-/// What measures tiles.
+/// Measures tiles.
 pub(super) struct Gauge<'a> {
     bench: &'a Bench<'a>,
     known: Vec<KnownTile>,

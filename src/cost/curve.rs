@@ -1,6 +1,6 @@
 //! A rate that depends on the size of what is done.
 
-/// How much is done in a second, by how much there is to do: measured points, ascending in size.
+/// The rate of work by its size: measured points, ascending in size.
 ///
 /// Between points the rate is interpolated, both axes in logarithms. Beyond the last it stays as it is; what is smaller
 /// than the first takes as long as the first, since something fixed is what takes the time there. Without points

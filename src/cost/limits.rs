@@ -1,8 +1,8 @@
-//! What the device can bind and dispatch, as plain data.
+//! The limits of bindings and dispatches of a device, as plain data.
 
 use crate::base::dtype::DType;
 
-/// What the device can bind and dispatch.
+/// The limits of bindings and dispatches of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limits {
     /// The adapter's name, for messages.
@@ -19,9 +19,9 @@ pub(crate) struct Limits {
     pub threads: u32,
     /// Whether kernels can hold `f16` in memory. Where not, it is stored in 32 bits, rounded.
     pub f16: bool,
-    /// Where kernels may use subgroup operations: how many threads a subgroup may have.
+    /// The possible sizes of a subgroup, if kernels may use subgroup operations.
     pub subgroups: Option<Subgroups>,
-    /// Where kernels may use matrix units that multiply `f16` and add in `f32`.
+    /// Matrix units that multiply `f16` and add in `f32`, if kernels may use them.
     pub units: Option<MatrixUnits>,
     /// Whether kernels may compute in 64-bit integers.
     pub int64: bool,
@@ -62,7 +62,7 @@ impl Limits {
         }
     }
 
-    /// Those that WebGPU guarantees: the least of any GPU.
+    /// The limits that WebGPU guarantees: the least of any GPU.
     #[cfg(test)]
     pub fn webgpu() -> Self {
         Self {

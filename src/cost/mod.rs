@@ -1,30 +1,28 @@
-//! Predicted times: what a device does in a second, and what a step asks of it.
+//! Predicted times: the speed of a device, and the work of a step.
 
 mod curve;
-mod learned;
+mod learning;
 mod limits;
-mod placement;
 mod profile;
-pub mod selector;
+mod route;
+mod rules;
 mod tile;
-mod trial;
 mod work;
 
 pub use curve::Curve;
-pub use learned::Learned;
-pub(crate) use learned::{MOST_TRIALS, Tried};
+pub use learning::Learned;
+pub(crate) use learning::{MOST_TRIALS, Ran, Seen, Trial, Tried};
 pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
-pub use placement::Placement;
-pub(crate) use placement::Residence;
 pub use profile::{DeviceProfile, SideProfile};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
+pub(crate) use route::{Residence, Route};
+pub use rules::{Placement, selector};
 pub use tile::{TileKind, TileRate};
-pub(crate) use trial::{Ran, Seen, Trial, Way};
 pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
 
 pub use crate::base::backend::Backend;
 
-/// How fast a side moves bytes and computes, as far as fusion asks.
+/// The rates of one side that fusion decides by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rates {
     /// Seconds of a kernel launch.

@@ -1,4 +1,4 @@
-//! How fast a device is, on both sides.
+//! The speed of a device, on both sides.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use super::{Backend, Curve, Learned, TileRate};
 use crate::base::units::{self, bytes, quantity, seconds};
 use crate::error::DeviceError;
 
-/// What the card does that stands in for kernels that were not measured: bytes of its memory a second.
+/// Bytes a second of the memory of the reference card, which stands in for kernels that were not measured.
 pub(crate) const REFERENCE_BANDWIDTH: f64 = 4e12;
 /// Seconds of a kernel launch on it.
 pub(crate) const REFERENCE_DISPATCH: f64 = 4e-6;
 
-/// How fast a device is on both of its sides: what placement and fusion reckon with.
+/// The speed of a device on both of its sides, by which placement and fusion decide.
 ///
 /// It is measured by [`Device::calibrate`](crate::Device::calibrate), kept on disk, shown by
 /// [`Device::profile`](crate::Device::profile), and may be given by hand with
@@ -36,7 +36,7 @@ pub struct DeviceProfile {
     pub learned: Learned,
 }
 
-/// How fast one side is. Sizes and rates are in bytes, or in flops as the cost model counts them: a
+/// The speed of one side. Sizes and rates are in bytes, or in flops as the cost model counts them: a
 /// transcendental function is worth 10 to 30.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -52,7 +52,7 @@ pub struct SideProfile {
     pub upload: Curve,
     /// Results to host memory, by bytes.
     pub download: Curve,
-    /// What kernels read and write, by bytes: small amounts lie in caches.
+    /// Reads and writes of kernels, by bytes: small amounts lie in caches.
     pub memory: Curve,
     /// Cheap elementwise arithmetic, by flops.
     pub arithmetic: Curve,

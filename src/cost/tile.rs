@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What multiplies in a [`TileRate`]'s kernel.
+/// The units that multiply in a [`TileRate`]'s kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum TileKind {
@@ -14,11 +14,11 @@ pub enum TileKind {
     Split,
 }
 
-/// How fast a GPU multiplies in tiles of one shape.
+/// The speed of a GPU that multiplies in tiles of one shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TileRate {
-    /// What multiplies.
+    /// The units that multiply.
     pub kind: TileKind,
     /// Rows of the result that a workgroup computes.
     pub bm: u32,

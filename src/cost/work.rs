@@ -1,11 +1,11 @@
-//! What a step asks of a device, and how long a side takes for it.
+//! The work of a step, and the time that a side takes for it.
 
 use std::fmt;
 
 use super::{Rates, SideProfile};
 use crate::base::units::seconds;
 
-/// What a step moves and computes: flops by what computes them.
+/// The bytes that a step moves and the flops that it computes, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Work {
     /// Bytes read and written.
@@ -23,7 +23,7 @@ pub(crate) struct Work {
     pub dispatches: u64,
 }
 
-/// What it costs the host to bring an element of a window to where a product reads it, or to gather one, in flops.
+/// The host's cost to fetch one element of a window for a product, or to gather one, in flops.
 pub(crate) const WINDOW_FLOPS: f64 = 8.0;
 
 /// Predicted seconds of a run.
@@ -37,7 +37,7 @@ pub(crate) struct Prediction {
     pub steps: f64,
     /// Results to the host.
     pub down: f64,
-    /// Of uploads and kernels, what goes on at the same time.
+    /// The time in which uploads and kernels overlap.
     pub overlap: f64,
 }
 
@@ -106,7 +106,7 @@ impl SideProfile {
         }
     }
 
-    /// What fusion asks: the rates of large kernels.
+    /// The rates of large kernels, for fusion.
     pub(crate) fn rates(&self) -> Rates {
         Rates {
             dispatch: self.dispatch,

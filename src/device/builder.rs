@@ -1,4 +1,4 @@
-//! How devices are opened: what the caller chose, and what the environment says.
+//! The opening of devices: choices of the caller and of the environment.
 
 use std::path::PathBuf;
 #[cfg(any(feature = "gpu", feature = "serde"))]
@@ -16,7 +16,7 @@ use crate::exec::budget::Budget;
 #[cfg(feature = "gpu")]
 use crate::exec::gpu::{AdapterChoice, Gpu};
 
-/// How a device is opened, from [`Device::builder`].
+/// The options of a device that is to be opened, from [`Device::builder`].
 ///
 /// # The cache
 ///
@@ -31,7 +31,7 @@ use crate::exec::gpu::{AdapterChoice, Gpu};
 /// or say `off`. Name only folders that nobody but the user can write to: what lies there is handed
 /// to the driver.
 ///
-/// What was [measured](Device::calibrate) of a device is kept there too. Without a cache nothing is measured unless
+/// The [measured](Device::calibrate) profile of a device is kept there too. Without a cache nothing is measured unless
 /// asked for.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder opens nothing until `auto`, `gpu`, `cpu` or `wgpu` is called"]
@@ -48,10 +48,10 @@ pub struct DeviceBuilder {
     recovery: Recovery,
 }
 
-/// Where compiled kernels and profiles are kept.
+/// The place of compiled kernels and profiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Cache {
-    /// Where the environment says, else in the user's folder.
+    /// The place that the environment names, else the user's folder.
     #[default]
     Usual,
     Off,
@@ -69,7 +69,7 @@ impl DeviceBuilder {
         Self { cache: Cache::Off, ..self }
     }
 
-    /// Reckons with `profile`, and measures nothing unless [`Device::calibrate`] is called.
+    /// Uses `profile`, and measures nothing unless [`Device::calibrate`] is called.
     ///
     /// Opening fails with [`DeviceError::Profile`] if the profile holds a number that is no time or rate.
     pub fn with_profile(self, profile: DeviceProfile) -> Self {
@@ -89,7 +89,7 @@ impl DeviceBuilder {
         Self { learns_nothing: true, ..self }
     }
 
-    /// How batches choose their side unless they [say otherwise](crate::GpuCommandBatch::set_placement).
+    /// The placement of batches unless they [say otherwise](crate::GpuCommandBatch::set_placement).
     ///
     /// Opening fails with [`DeviceError::OtherSide`] where that is a side that the device would not use:
     /// [`Placement::Gpu`] for [`cpu`](Self::cpu), [`Placement::Cpu`] for [`gpu`](Self::gpu). With [`Placement::Gpu`],
@@ -117,7 +117,7 @@ impl DeviceBuilder {
         Self { memory_budget: Some(bytes), ..self }
     }
 
-    /// What runs do when the GPU is lost.
+    /// The recovery of runs from a lost GPU.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -135,7 +135,7 @@ impl DeviceBuilder {
         Self { recovery, ..self }
     }
 
-    /// What a device starts from that is to use `sides`.
+    /// The start of a device that is to use `sides`.
     pub(super) fn start(self, sides: Sides) -> Result<Start> {
         if let Some(profile) = &self.profile {
             profile.check()?;
@@ -151,7 +151,7 @@ impl DeviceBuilder {
         Ok(self.unchecked())
     }
 
-    /// What a device starts from, if the profile is sound and the placement fits.
+    /// The start of a device, if the profile is sound and the placement fits.
     pub(super) fn unchecked(self) -> Start {
         Start {
             profile: self.profile,
@@ -268,7 +268,7 @@ impl Cache {
     }
 }
 
-/// What `ONETRIP_BACKEND` asks for.
+/// The request of `ONETRIP_BACKEND`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Auto,

@@ -1,12 +1,12 @@
-//! When a device is measured: asked for, or in the background after the first run that could have gone either way.
+//! Measures a device: on request, or in the background after the first run that either side could have taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 #[cfg(feature = "gpu")]
-use super::Card;
-use super::{Activity, Busy, Device, Inner};
+use super::GpuSlot;
+use super::{Busy, BusyTracker, Device, Inner};
 use crate::base::future::BoxFuture;
 use crate::base::panic::caught;
 use crate::base::process::is_forked_child;
@@ -17,28 +17,30 @@ use crate::error::{DeviceError, Result, RunError};
 #[cfg(feature = "serde")]
 use crate::exec::threads::off_thread;
 
-/// The thread that measures.
+/// The background measurement of a device.
 pub(super) struct Background {
-    /// Whether it is still to be started.
+    /// Whether the thread is still to be started.
     wanted: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
-    activity: Arc<Activity>,
+    busy_tracker: Arc<BusyTracker>,
 }
 
 impl Background {
-    pub fn new(wanted: bool, activity: Arc<Activity>) -> Self {
-        Self { wanted: AtomicBool::new(wanted), thread: Mutex::default(), activity }
+    pub fn new(wanted: bool, busy_tracker: Arc<BusyTracker>) -> Self {
+        Self { wanted: AtomicBool::new(wanted), thread: Mutex::default(), busy_tracker }
     }
 }
 
 impl Device {
-    /// Measures how fast both sides are, in under half a second on a fast machine, reckons with that from now on, and
-    /// keeps it on disk unless the cache is off. Other runs on the device meanwhile make the figures worse, and so does
-    /// whatever else keeps the machine busy: nothing tells that from a slow machine, and the figures hold until they
-    /// are measured again. Call it while the machine is at rest, and look at what it returns.
+    /// Measures the speed of both sides, in under half a second on a fast machine. Later plans use the new figures, which
+    /// are kept on disk unless the cache is off.
     ///
-    /// A device that chooses between its sides does this by itself, in the background after its first run, unless the
-    /// figures were on disk already. It then waits for pauses, and never for long.
+    /// Other runs on the device make the figures worse, and so does any other load of the machine: the measurement cannot
+    /// tell a busy machine from a slow one, and the figures hold until they are measured again. Call it while the machine
+    /// is at rest, and look at the profile that it returns.
+    ///
+    /// A device that chooses between its sides measures itself in the background after its first run, unless the figures
+    /// were on disk already. Its probes then wait for pauses between runs, but never for long.
     ///
     /// # Errors
     /// [`DeviceError`] if the device fails.
@@ -46,7 +48,7 @@ impl Device {
         self.calibrated(Box::new(|_| {}))
     }
 
-    /// As [`calibrate`](Self::calibrate), telling `progress` of each step before it begins.
+    /// As [`calibrate`](Self::calibrate). Calls `progress` before each step.
     ///
     /// # Errors
     /// As [`calibrate`](Self::calibrate); [`RunError::Panicked`] if `progress` does, and then nothing has changed.
@@ -66,7 +68,7 @@ impl Device {
                 return Err(DeviceError::Forked.into());
             }
             self.0.background.wanted.store(false, Ordering::Relaxed);
-            let _busy = Busy::new(&self.0.activity);
+            let _busy = Busy::new(&self.0.busy_tracker);
             let mut panicked = None;
             let mut tell = |step| {
                 if panicked.is_none() {
@@ -87,24 +89,26 @@ impl Device {
 
     /// Plans with `profile` from now on, and keeps it on disk.
     async fn adopt(&self, profile: &DeviceProfile) {
-        self.0.reckoning.set(profile.clone());
+        self.0.profile_store.set(profile.clone());
         self.0.plans.forget();
         #[cfg(feature = "serde")]
-        if let Some(keep) = &self.0.keep {
-            let (disk, reckoning) = (Arc::clone(keep.disk()), Arc::clone(&self.0.reckoning));
-            // With what was learned meanwhile.
-            off_thread(move || disk.save(|| reckoning.profile())).await;
+        if let Some(profile_file) = &self.0.profile_file {
+            let (disk, profile_store) =
+                (Arc::clone(profile_file.disk()), Arc::clone(&self.0.profile_store));
+            // With the trials that were decided meanwhile.
+            off_thread(move || disk.save(|| profile_store.profile())).await;
         }
         #[cfg(not(feature = "serde"))]
         std::future::ready(()).await;
     }
 
-    /// Notes a run under way, until the result is dropped.
+    /// Counts a run as under way until the result is dropped.
     pub(crate) fn busy(&self) -> Busy<'_> {
-        Busy::new(&self.0.activity)
+        Busy::new(&self.0.busy_tracker)
     }
 
-    /// After a run that could have gone either way: has the device measured some time, if it was not.
+    /// Starts the background measurement, unless the device was measured. Called after a run that either side could have
+    /// taken, or would have taken but for the place of a resident's data.
     pub(crate) fn measure_some_time(&self) {
         let background = &self.0.background;
         if !background.wanted.load(Ordering::Relaxed)
@@ -113,7 +117,7 @@ impl Device {
             return;
         }
         let thread = thread::Builder::new().name("onetrip-calibrate".into());
-        // Without a thread, typical figures will do.
+        // Without a thread the typical figures stay.
         if let Ok(thread) = thread.spawn(self.0.in_background()) {
             *background.thread.lock() = Some(thread);
         }
@@ -122,36 +126,36 @@ impl Device {
 
 impl Inner {
     fn subject(&self) -> Subject {
-        let targets = self.reckoning.targets();
+        let targets = self.profile_store.targets();
         Subject {
             cpu: targets.cpu.clone(),
             pool: Arc::clone(&self.pool),
             #[cfg(feature = "gpu")]
-            gpu: self.card.as_ref().map(Card::opened).zip(targets.gpu.clone()),
+            gpu: self.gpu_slot.as_ref().map(GpuSlot::opened).zip(targets.gpu.clone()),
         }
     }
 
-    /// What the thread does, which holds on to all but the device itself.
+    /// The work of the thread, which holds all parts of the device but not the device itself.
     fn in_background(&self) -> impl FnOnce() + Send + 'static + use<> {
         let subject = self.subject();
-        let activity = Arc::clone(&self.activity);
-        let reckoning = Arc::clone(&self.reckoning);
+        let busy_tracker = Arc::clone(&self.busy_tracker);
+        let profile_store = Arc::clone(&self.profile_store);
         let plans = Arc::clone(&self.plans);
         #[cfg(feature = "serde")]
-        let disk = self.keep.as_ref().map(|keep| Arc::clone(keep.disk()));
+        let disk = self.profile_file.as_ref().map(|profile_file| Arc::clone(profile_file.disk()));
         move || {
-            if !activity.wait_for_pause() {
+            if !busy_tracker.wait_for_pause() {
                 return;
             }
-            let pace: &Activity = &activity;
+            let pace: &BusyTracker = &busy_tracker;
             let measured = pollster::block_on(measure(&subject, pace, &mut |_| {}));
-            // A device that fails will say so to who uses it.
+            // The next run reports a device that fails.
             if let Ok(Some(profile)) = measured {
-                reckoning.set(profile);
+                profile_store.set(profile);
                 plans.forget();
                 #[cfg(feature = "serde")]
                 if let Some(disk) = disk {
-                    disk.save(|| reckoning.profile());
+                    disk.save(|| profile_store.profile());
                 }
             }
         }
@@ -159,9 +163,9 @@ impl Inner {
 }
 
 impl Drop for Background {
-    /// No thread may use a driver that the process is about to let go of.
+    /// Joins the thread: none may use a driver that the process is about to unload.
     fn drop(&mut self) {
-        self.activity.close();
+        self.busy_tracker.close();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             let _ = thread.join();

@@ -1,14 +1,13 @@
-//! Which plan a run goes by: that of the placement, the one that is predicted to be fastest, the one that trials of the
-//! graph have found to be, or one that is on trial.
+//! The choice of a plan: by placement, by prediction, by a decided trial of the graph, or on trial.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::contests::{Contest, Said, Turn};
-use super::reckoning::When;
+use super::profile_store::When;
+use super::trials::{Outcome, SharedTrial, TrialRun};
 use super::{Device, Prepared, Targets};
-use crate::cost::{Backend, DeviceProfile, Placement, Ran, Residence, Trial, Way};
+use crate::cost::{Backend, DeviceProfile, Placement, Ran, Residence, Route, Trial};
 use crate::error::{PlanError, Result};
 use crate::graph::{Fingerprint, Graph};
 use crate::ops::{Op, Type};
@@ -19,41 +18,41 @@ use crate::plan::{Chooser, Placed, Planned, Stage, place};
 pub(crate) struct Wanted<'a> {
     pub graph: &'a Graph,
     pub placement: Placement,
-    /// Where the data of each lies.
+    /// The place of each resident's data.
     pub residents: &'a [Residence],
-    /// Whether it replaces data that it reads, so that this lies where it ran.
+    /// Whether a run replaces data that it reads, which then lies where the run was.
     pub is_stateful: bool,
 }
 
-/// What the runs of a graph go by, until something changes.
+/// The plan for the runs of a graph, until something changes.
 #[derive(Clone)]
 pub(crate) struct Choice {
     pub prepared: Arc<Prepared>,
-    contest: Option<Arc<Contest>>,
-    /// Whether its runs may be trials.
+    shared: Option<Arc<SharedTrial>>,
+    /// Whether runs may take part in the trial.
     learns: bool,
 }
 
 impl Choice {
-    /// Whether it is still what `device` would choose where the data of residents lies so.
+    /// Whether `device` would still choose this plan, with the data of residents at these places.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
-        let holds = |contest: &Arc<Contest>| {
-            device.has_both_sides() && contest.is_usual(self.prepared.asked)
+        let holds = |shared: &Arc<SharedTrial>| {
+            device.has_both_sides() && shared.is_usual(self.prepared.asked)
         };
-        self.prepared.fits(device, residents) && self.contest.as_ref().is_none_or(holds)
+        self.prepared.fits(device, residents) && self.shared.as_ref().is_none_or(holds)
     }
 
-    /// The part of a run that begins now in finding out which way is faster.
-    pub fn turn(&self) -> Option<Turn> {
-        let ways = &self.prepared.ways;
-        let contest = self.contest.as_ref().filter(|_| self.learns && ways.len() > 1)?;
-        Some(contest.begin(ways))
+    /// Begins a run's part in a trial, if the graph has an open or decided one.
+    pub fn turn(&self) -> Option<TrialRun> {
+        let routes = &self.prepared.routes;
+        let shared = self.shared.as_ref().filter(|_| self.learns && routes.len() > 1)?;
+        Some(shared.begin(routes))
     }
 
-    /// The ways that may be tried by runs to come, beside the usual one.
-    pub fn untried(&self) -> &[Way] {
-        let is_open = self.contest.as_ref().is_some_and(|contest| contest.trial().is_open());
-        if self.learns && is_open { &self.prepared.ways[1..] } else { &[] }
+    /// The routes beside the usual one that later runs may try.
+    pub fn untried(&self) -> &[Route] {
+        let is_open = self.shared.as_ref().is_some_and(|shared| shared.trial().is_open());
+        if self.learns && is_open { &self.prepared.routes[1..] } else { &[] }
     }
 }
 
@@ -68,15 +67,15 @@ impl std::fmt::Debug for Choice {
 const RUNS_THAT_PAY: f64 = 8.0;
 
 impl Device {
-    /// The plan for the `wanted` graph on the device that `targets` describes: for `way` if one is given, else for the
-    /// way that is predicted to be done first, where prediction chooses.
+    /// The plan for the `wanted` graph on the device that `targets` describes: for `route` if one is given, else for the
+    /// one that is predicted to be done first, where prediction chooses.
     pub(crate) fn place(
         &self,
         wanted: &Wanted<'_>,
         targets: &Targets,
-        way: Option<Way>,
+        route: Option<Route>,
     ) -> Result<Placed, PlanError> {
-        let placed = self.place_beside(wanted, wanted.residents, targets, way)?;
+        let placed = self.place_beside(wanted, wanted.residents, targets, route)?;
         if !self.is_bound_by_data(wanted, &placed) || !self.knows_its_figures() {
             return Ok(placed);
         }
@@ -85,9 +84,9 @@ impl Device {
             other => other,
         };
         let residents: SmallVec<[Residence; 8]> = wanted.residents.iter().map(moved).collect();
-        let mut near = self.place_beside(wanted, &residents, targets, way)?;
-        // A run that moves data says nothing about the faster way.
-        near.ways.truncate(1);
+        let mut near = self.place_beside(wanted, &residents, targets, route)?;
+        // A run that moves data says nothing about the faster route.
+        near.routes.truncate(1);
         let runs = if wanted.is_stateful { 1.0 } else { RUNS_THAT_PAY };
         let saved = runs * (placed.seconds() - near.seconds());
         let pays = saved > seconds_to_move(wanted, &near.planned, targets.profile());
@@ -100,21 +99,23 @@ impl Device {
         wanted: &Wanted<'_>,
         residents: &[Residence],
         targets: &Targets,
-        way: Option<Way>,
+        route: Option<Route>,
     ) -> Result<Placed, PlanError> {
         let sides = [&targets.cpu].into_iter().chain(&targets.gpu);
         let sides = sides.filter(|target| self.uses(target.backend));
         let placement = self.placement_now(wanted.placement);
         let room = self.budget().room();
-        place(wanted.graph, sides, &placement, way, residents, room).map_err(|error| match error {
-            PlanError::NoSuchSide { side, .. } => {
-                PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }
-            }
-            error => error,
-        })
+        place(wanted.graph, sides, &placement, route, residents, room).map_err(
+            |error| match error {
+                PlanError::NoSuchSide { side, .. } => {
+                    PlanError::NoSuchSide { side, fix: self.how_to_use_the_other_side() }
+                }
+                error => error,
+            },
+        )
     }
 
-    /// What to do where a batch is placed on the side that the device does not use.
+    /// The cure for a batch that is placed on a side that the device does not use.
     fn how_to_use_the_other_side(&self) -> String {
         let open = match &self.info().fallback {
             Some(why) => return format!("choose another placement: {why}"),
@@ -138,70 +139,70 @@ impl Device {
         self.0.by_hand || self.targets().profile().measured
     }
 
-    /// What runs of what is `wanted` go by, and whether it was planned before. The graph is sound.
+    /// The choice for runs of the `wanted` graph, which is sound, and whether it was planned before.
     pub(crate) fn prepare(&self, wanted: &Wanted<'_>) -> Result<(Choice, bool)> {
         let graph = wanted.graph.fingerprint();
-        let contest = self.contest(wanted, graph);
-        let kept = contest.as_ref().and_then(|contest| contest.trial().kept());
+        let shared = self.shared(wanted, graph);
+        let kept = shared.as_ref().and_then(|shared| shared.trial().kept());
         let (prepared, known) = self.prepared(wanted, graph, kept)?;
         let learns = self.tries(wanted);
-        let begins = contest.is_none() && learns && prepared.ways.len() > 1;
-        let contest = contest.or_else(|| begins.then(|| self.0.reckoning.contests.of(graph)));
-        Ok((Choice { prepared, contest, learns }, known))
+        let begins = shared.is_none() && learns && prepared.routes.len() > 1;
+        let shared = shared.or_else(|| begins.then(|| self.0.profile_store.trials.of(graph)));
+        Ok((Choice { prepared, shared, learns }, known))
     }
 
-    /// The plan for one way of those that a [`Choice`] has.
-    pub(crate) fn prepare_way(
+    /// The plan for one of the routes that a [`Choice`] has.
+    pub(crate) fn prepare_route(
         &self,
         wanted: &Wanted<'_>,
-        way: Way,
+        route: Route,
     ) -> Result<(Arc<Prepared>, bool)> {
-        self.prepared(wanted, wanted.graph.fingerprint(), Some(way))
+        self.prepared(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
-    /// What the next run of what is `wanted` would go by, and who says so where that is no prediction.
-    pub(crate) fn foresee(
+    /// The plan of the next run of the `wanted` graph, and who chose it if prediction did not.
+    pub(crate) fn preview(
         &self,
         wanted: &Wanted<'_>,
         targets: &Targets,
     ) -> Result<(Placed, Option<Chooser>), PlanError> {
-        let contest = self.contest(wanted, wanted.graph.fingerprint());
-        let trial = contest.map_or_else(Trial::default, |contest| contest.trial());
+        let shared = self.shared(wanted, wanted.graph.fingerprint());
+        let trial = shared.map_or_else(Trial::default, |shared| shared.trial());
         let placed = self.place(wanted, targets, trial.kept())?;
         if self.tries(wanted) {
-            let next = trial.next(&placed.ways);
-            if next != placed.ways[0] {
+            let next = trial.next(&placed.routes);
+            if next != placed.routes[0] {
                 return Ok((self.place(wanted, targets, Some(next))?, Some(Chooser::Trial)));
             }
         }
         let seen = trial.seen();
-        let is_measured = trial.kept() == Some(placed.ways[0]) && !seen.is_empty();
+        let is_measured = trial.kept() == Some(placed.routes[0]) && !seen.is_empty();
         Ok((placed, is_measured.then_some(Chooser::Measured(seen))))
     }
 
-    /// Whether runs of what is `wanted` may go ways that are not predicted to be fastest, to find out which is.
+    /// Whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
     fn tries(&self, wanted: &Wanted<'_>) -> bool {
         !self.0.learns_nothing && self.knows_its_figures() && self.is_free(wanted)
     }
 
-    /// Whether no placement, and nothing that the graph leaves behind, says where it runs.
+    /// Whether the graph may run on either side: no placement names one, and no run leaves state behind.
     fn is_free(&self, wanted: &Wanted<'_>) -> bool {
         self.has_both_sides() && wanted.placement == Placement::Auto && !wanted.is_stateful
     }
 
-    /// Whether graphs may run on either side as things stand.
+    /// Whether both sides of the device can be used now.
     fn has_both_sides(&self) -> bool {
         [Backend::Cpu, Backend::Gpu].into_iter().all(|side| self.uses(side))
     }
 
-    fn contest(&self, wanted: &Wanted<'_>, graph: Fingerprint) -> Option<Arc<Contest>> {
-        if self.is_free(wanted) { self.0.reckoning.contests.find(graph) } else { None }
+    fn shared(&self, wanted: &Wanted<'_>, graph: Fingerprint) -> Option<Arc<SharedTrial>> {
+        if self.is_free(wanted) { self.0.profile_store.trials.find(graph) } else { None }
     }
 
-    /// Ends a run's part in a trial: it `ran` so, and `is_alone` is asked if that matters.
-    pub(crate) fn tried(&self, turn: &mut Turn, ran: Ran, is_alone: impl FnOnce() -> bool) {
-        if let Said::Which(kept) = turn.end(ran, is_alone) {
-            self.0.plans.forget_ways(turn.graph(), kept);
+    /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
+    pub(crate) fn tried(&self, turn: &mut TrialRun, ran: Ran, is_alone: impl FnOnce() -> bool) {
+        if let Outcome::Kept(kept) = turn.end(ran, is_alone) {
+            self.0.plans.forget_routes(turn.graph(), kept);
             self.keep_profile(When::Soon);
         }
     }

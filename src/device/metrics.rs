@@ -1,12 +1,13 @@
-//! What a device has done since it was opened: counters for whoever watches a service.
+//! Counters of a device since it was opened, for those who watch a service.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Device, PoolStats};
+use super::Device;
 use crate::base::clock::nanoseconds;
 use crate::base::units::{bytes, count, seconds};
+use crate::exec::memory::MemoryCounts;
 
 /// Defines each counter once: its name, and what it counts. Times are counted in nanoseconds, and have a second name for
 /// Prometheus, whose unit of time is the second.
@@ -15,14 +16,14 @@ macro_rules! counters {
         counts { $($counter:ident $field:ident $help:literal;)* }
         times { $($timer:ident $nanoseconds:ident $seconds:ident $spent:literal;)* }
     ) => {
-        /// What is counted.
+        /// The counters.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Counter {
             $($counter,)*
             $($timer,)*
         }
 
-        /// What a device has done since it was opened, from [`Device::metrics`]. The counters only grow, but
+        /// The counters of a device since it was opened, from [`Device::metrics`]. The counters only grow, but
         /// for the hits and misses of the GPU's pool, which begin anew when it is opened again.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -32,7 +33,7 @@ macro_rules! counters {
             $(#[doc = concat!($spent, ", in nanoseconds.")] pub $nanoseconds: u64,)*
             /// Runs under way.
             pub running: u64,
-            /// Of the pools and the plans.
+            /// The counters of the pools and the plans.
             pub pools: PoolStats,
         }
 
@@ -211,7 +212,7 @@ impl Device {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.0.counters.metrics(self.0.activity.running() as u64, self.pool_stats())
+        self.0.counters.metrics(self.0.busy_tracker.running() as u64, self.pool_stats())
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -221,5 +222,64 @@ impl Device {
     /// Counts a run that is dropped before its end.
     pub(crate) fn counted(&self) -> Counted<'_> {
         Counted(Some(&self.0.counters))
+    }
+}
+
+/// The counters of a device's pools and caches since it was opened, from [`Device::pool_stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// Memory of the GPU as it was last opened, and memory of the host that it copies from and to.
+    pub gpu: MemoryCounts,
+    /// Memory of runs on the host's cores and of uploads. What a run writes to is counted as live only when it has
+    /// finished.
+    pub host: MemoryCounts,
+    /// Batches of a structure that was planned before.
+    pub plan_hits: u64,
+    /// Batches that were planned.
+    pub plan_misses: u64,
+    /// Plans that the device holds; at most 1024.
+    pub plans: usize,
+    /// The number of losses of the GPU.
+    pub losses: u64,
+}
+
+impl fmt::Display for PoolStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "memory of the gpu: {}", self.gpu)?;
+        writeln!(f, "memory of the host: {}", self.host)?;
+        let (hits, misses) = (count(self.plan_hits, "hit"), count(self.plan_misses, "miss"));
+        write!(f, "plans: {} held; {hits}, {misses}", self.plans)?;
+        if self.losses > 0 {
+            write!(f, "\nthe gpu was lost {}", count(self.losses, "time"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Device {
+    /// The counters of the device's pools of memory and of its plans since it was opened.
+    #[must_use]
+    pub fn pool_stats(&self) -> PoolStats {
+        #[cfg(feature = "gpu")]
+        let gpu = self.gpu_slot().map(super::GpuSlot::memory).unwrap_or_default();
+        #[cfg(not(feature = "gpu"))]
+        let gpu = MemoryCounts::default();
+        #[cfg(feature = "gpu")]
+        let losses = self.gpu_slot().map_or(0, super::GpuSlot::losses);
+        #[cfg(not(feature = "gpu"))]
+        let losses = 0;
+        let (plan_hits, plan_misses, plans) = self.0.plans.counts();
+        PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
+    }
+
+    /// Frees all memory that lies idle. What was not used for 20 to 40 seconds is freed without it.
+    pub fn trim(&self) {
+        #[cfg(feature = "gpu")]
+        if let Some(gpu) = self.opened() {
+            gpu.trim();
+        }
+        self.pool().trim();
     }
 }

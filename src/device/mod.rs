@@ -1,47 +1,43 @@
-//! Devices: where batches run.
+//! Devices, which run batches: the host's cores, a GPU, or both.
 
-mod activity;
 mod builder;
+mod busy_tracker;
 mod calibration;
-#[cfg(feature = "gpu")]
-mod card;
 mod choice;
 #[cfg(feature = "gpu")]
-mod compiled;
-mod contests;
-#[cfg(feature = "serde")]
-mod keep;
+mod gpu_slot;
 mod metrics;
-mod plans;
-mod pools;
+mod plan_cache;
 mod prepared;
-mod reckoning;
+#[cfg(feature = "serde")]
+mod profile_file;
+mod profile_store;
 mod recovery;
-#[cfg(feature = "gpu")]
-mod sharing;
 mod transfers;
+mod trials;
+#[cfg(feature = "gpu")]
+mod wgpu_interop;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use builder::DeviceBuilder;
 pub(crate) use choice::{Choice, Wanted};
-pub(crate) use contests::Turn;
 pub(crate) use metrics::Counter;
-pub use metrics::Metrics;
-pub use pools::PoolStats;
+pub use metrics::{Metrics, PoolStats};
 pub(crate) use prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
 pub use recovery::{DeviceLoss, Recovery};
+pub(crate) use trials::TrialRun;
 
-use self::activity::Activity;
-pub(crate) use self::activity::Busy;
+pub(crate) use self::busy_tracker::Busy;
+use self::busy_tracker::BusyTracker;
 use self::calibration::Background;
 #[cfg(feature = "gpu")]
-use self::card::Card;
+use self::gpu_slot::GpuSlot;
 #[cfg(feature = "serde")]
-use self::keep::Keep;
-use self::reckoning::Reckoning;
-pub(crate) use self::reckoning::Targets;
+use self::profile_file::ProfileFile;
+use self::profile_store::ProfileStore;
+pub(crate) use self::profile_store::Targets;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::base::disk_cache::Store;
 use crate::base::future::BoxFuture;
@@ -55,7 +51,7 @@ use crate::exec::cpu::CpuPool;
 use crate::exec::gpu::Gpu;
 use crate::exec::janitor;
 
-/// Where batches run: the host's cores, and a GPU where there is one. Cheap to clone; share one
+/// A device runs batches: on the host's cores, and on a GPU if there is one. Cheap to clone; share one
 /// device among all batches and tasks.
 ///
 /// A child process of `fork` has none of the threads that devices work with, and their drivers do not work there: open one
@@ -66,25 +62,25 @@ pub struct Device(Shared<Inner>);
 
 struct Inner {
     #[cfg(feature = "gpu")]
-    card: Option<Card>,
+    gpu_slot: Option<GpuSlot>,
     info: DeviceInfo,
-    reckoning: Arc<Reckoning>,
-    activity: Arc<Activity>,
+    profile_store: Arc<ProfileStore>,
+    busy_tracker: Arc<BusyTracker>,
     background: Background,
     #[cfg(feature = "serde")]
-    keep: Option<Keep>,
+    profile_file: Option<ProfileFile>,
     sides: Sides,
     placement: Placement,
     learns_nothing: bool,
     /// Whether the profile was given by hand.
     by_hand: bool,
     pool: Arc<CpuPool>,
-    plans: Arc<plans::Plans>,
+    plans: Arc<plan_cache::PlanCache>,
     counters: Arc<metrics::Counters>,
     budget: Budget,
 }
 
-/// What a device was opened with. The cores also take the place of a GPU that was given up.
+/// The sides that a device was opened with. The cores also take the place of a GPU that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sides {
     Cpu,
@@ -92,7 +88,7 @@ enum Sides {
     Both,
 }
 
-/// What a device is. Where a batch really ran is in [`RunStats::backend`](crate::RunStats::backend).
+/// The description of a device. [`RunStats::backend`](crate::RunStats::backend) is the side of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
@@ -199,7 +195,7 @@ impl Device {
         let limits = Some(gpu.limits().clone());
         let (recovery, store) = (start.recovery, start.store.clone());
         let mut inner = Inner::new(info, limits, sides, start);
-        inner.card = Some(Card::new(gpu, recovery, store));
+        inner.gpu_slot = Some(GpuSlot::new(gpu, recovery, store));
         Self(Shared::new(inner))
     }
 
@@ -209,18 +205,18 @@ impl Device {
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         #[cfg(feature = "gpu")]
-        return self.0.card.is_some();
+        return self.0.gpu_slot.is_some();
         #[cfg(not(feature = "gpu"))]
         false
     }
 
-    /// What the device is.
+    /// The description of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// What becomes of a placement that was `asked` for: without the GPU that was given up, all is the CPU's.
+    /// The placement that takes effect if `asked` is wanted: once the GPU was given up, all runs on the CPU.
     pub(crate) fn placement_now(&self, asked: Placement) -> Placement {
         if self.gave_up_its_gpu() { Placement::Cpu } else { asked }
     }
@@ -236,31 +232,31 @@ impl Device {
     /// Whether the GPU was lost and the host's cores take its place.
     fn gave_up_its_gpu(&self) -> bool {
         #[cfg(feature = "gpu")]
-        return self.card().is_some_and(|card| !card.is_usable());
+        return self.gpu_slot().is_some_and(|gpu_slot| !gpu_slot.is_usable());
         #[cfg(not(feature = "gpu"))]
         false
     }
 
-    /// How the side is chosen where a batch does not say.
+    /// The placement of batches that name none.
     pub(crate) fn placement(&self) -> Placement {
         self.0.placement
     }
 
-    /// What graphs are planned for as things stand.
+    /// The targets that graphs are planned for now.
     pub(crate) fn targets(&self) -> Arc<Targets> {
-        self.0.reckoning.targets()
+        self.0.profile_store.targets()
     }
 
-    /// How fast the device is reckoned to be on both sides.
+    /// The speed of both sides of the device, as it is known now.
     #[must_use]
     pub fn profile(&self) -> DeviceProfile {
-        self.0.reckoning.profile()
+        self.0.profile_store.profile()
     }
 
-    /// Reckons with `profile` from now on.
+    /// Uses `profile` from now on.
     #[cfg(all(test, feature = "gpu"))]
     pub(crate) fn set_profile(&self, profile: DeviceProfile) {
-        self.0.reckoning.set(profile);
+        self.0.profile_store.set(profile);
     }
 
     pub(crate) fn budget(&self) -> &Budget {
@@ -282,7 +278,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// What a device starts from.
+/// The options and files that a device starts from.
 struct Start {
     /// Given by hand.
     profile: Option<DeviceProfile>,
@@ -300,27 +296,28 @@ impl Inner {
     fn new(info: DeviceInfo, gpu: Option<Limits>, sides: Sides, start: Start) -> Self {
         let by_hand = start.profile.is_some();
         #[cfg(feature = "serde")]
-        let keep = start.store.map(|store| Keep::new(store, &info));
+        let profile_file = start.store.map(|store| ProfileFile::new(store, &info));
         #[cfg(feature = "serde")]
-        let kept = keep.as_ref().filter(|_| !by_hand).and_then(Keep::load);
+        let kept = profile_file.as_ref().filter(|_| !by_hand).and_then(ProfileFile::load);
         #[cfg(not(feature = "serde"))]
         let kept = None;
         let profile = start.profile.or(kept);
         let profile = profile.unwrap_or_else(|| DeviceProfile::typical(info.threads));
         // Where nothing would be kept, nothing is measured unasked.
         #[cfg(feature = "serde")]
-        let wanted = keep.is_some() && !by_hand && !profile.measured && sides == Sides::Both;
+        let wanted =
+            profile_file.is_some() && !by_hand && !profile.measured && sides == Sides::Both;
         #[cfg(not(feature = "serde"))]
         let wanted = false;
         watch_forks();
-        let activity = Arc::default();
+        let busy_tracker = Arc::default();
         Self {
             info,
-            reckoning: Arc::new(Reckoning::new(profile, gpu)),
-            background: Background::new(wanted, Arc::clone(&activity)),
-            activity,
+            profile_store: Arc::new(ProfileStore::new(profile, gpu)),
+            background: Background::new(wanted, Arc::clone(&busy_tracker)),
+            busy_tracker,
             #[cfg(feature = "serde")]
-            keep,
+            profile_file,
             sides,
             placement: start.placement,
             learns_nothing: start.learns_nothing,
@@ -330,7 +327,7 @@ impl Inner {
             plans: Arc::default(),
             counters: Arc::default(),
             #[cfg(feature = "gpu")]
-            card: None,
+            gpu_slot: None,
         }
     }
 }

@@ -1,27 +1,32 @@
-//! Graphs that are ready to run: plans with what is compiled for them.
+//! Graphs that are ready to run: plans with their compiled kernels.
 
 use std::sync::{Arc, OnceLock};
 
 #[cfg(feature = "gpu")]
-use super::compiled::PlanKernels;
+use super::Counter;
 use super::{Device, Targets};
-use crate::cost::{Backend, Residence, Way};
+#[cfg(feature = "gpu")]
+use crate::base::clock::Stopwatch;
+#[cfg(feature = "gpu")]
+use crate::base::single_flight::{Begin, SingleFlight};
+#[cfg(feature = "gpu")]
+use crate::base::sync::RwLock;
+use crate::cost::{Backend, Residence, Route};
 use crate::error::DeviceError;
 use crate::exec::cpu::CpuProgram;
 #[cfg(feature = "gpu")]
-use crate::exec::gpu::{Gpu, Kernels};
+use crate::exec::gpu::{Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
-use crate::plan::{Made, Placed, Plan, Planned, Split, SplitPart, Stage, Supply, Ways};
+use crate::plan::{Made, Placed, Plan, Planned, Routes, Split, SplitPart, Stage, Supply};
 
-/// What runs of a graph have in common, shared by all batches and programs of the same structure.
+/// The plan of a graph and its kernels, shared by all batches and programs of the same structure.
 pub(crate) struct Prepared {
     pub pieces: CompiledPieces,
-    /// What is downloaded, in the order of the plan's downloads.
+    /// The downloaded nodes, in the order of the plan's downloads.
     pub outputs: Vec<NodeId>,
-    /// Whether another side could have run it as well.
+    /// Whether another side could have run the graph.
     pub was_chosen: bool,
-    /// Bytes that a run holds until it is done: its slots, what it keeps, and on a GPU what the host copies from and
-    /// to.
+    /// Bytes that a run holds until its end: slots, kept results, and on a GPU the staging memory of the host.
     pub bytes: u64,
     /// Device memory that a run holds at once.
     pub peak_bytes: u64,
@@ -29,19 +34,19 @@ pub(crate) struct Prepared {
     pub seconds: f64,
     /// Whether only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
     pub is_bound_by_data: bool,
-    /// The way that it goes, and others that it may be tried beside.
-    pub ways: Ways,
-    /// The way that was asked for, where it was not left to prediction.
-    pub asked: Option<Way>,
-    /// Which [`Targets`] it was made for.
+    /// The route of the plan, and others that may be tried.
+    pub routes: Routes,
+    /// The route that was asked for, if it was not left to prediction.
+    pub asked: Option<Route>,
+    /// The revision of the [`Targets`] that it was made for.
     revision: u64,
 }
 
-/// What runs.
+/// The plans of a graph.
 pub(crate) enum CompiledPieces {
     /// All on one side.
     Whole(CompiledPlan),
-    /// Some on either.
+    /// Some on each side.
     Split(CompiledSplit),
 }
 
@@ -49,9 +54,9 @@ pub(crate) enum CompiledPieces {
 pub(crate) struct CompiledSplit {
     /// In an order in which they can run.
     pub parts: Vec<CompiledPart>,
-    /// Where the graph's outputs are made, in their order.
+    /// The makers of the graph's outputs, in order.
     pub downloads: Vec<Made>,
-    /// Where what it keeps is made.
+    /// The makers of its kept results, in order.
     pub keeps: Vec<Made>,
 }
 
@@ -59,18 +64,18 @@ pub(crate) struct CompiledSplit {
 pub(crate) struct CompiledPart {
     pub piece: CompiledPlan,
     pub stage: Stage,
-    /// What its uploads are, by position.
+    /// The sources of its uploads, by position.
     pub uploads: Vec<Supply>,
     /// The graph's residents that its residents are, by position.
     pub residents: Vec<u32>,
 }
 
-/// A plan with what is compiled for it.
+/// A plan with its kernels.
 pub(crate) struct CompiledPlan {
     pub plan: Arc<Plan>,
-    /// With what the CPU compiles for the plan; empty until the first run, and on a GPU for good.
+    /// The program for the cores; empty until the first run, and always on a GPU.
     on_cpu: OnceLock<Arc<CpuProgram>>,
-    /// Empty on the CPU for good.
+    /// The kernels for a GPU; always empty on the CPU.
     #[cfg(feature = "gpu")]
     on_gpu: PlanKernels,
 }
@@ -79,11 +84,11 @@ impl Prepared {
     pub(super) fn new(
         graph: &Graph,
         placed: Placed,
-        asked: Option<Way>,
+        asked: Option<Route>,
         targets: &Targets,
     ) -> Self {
         let (was_chosen, seconds) = (placed.was_chosen(), placed.seconds());
-        let Placed { planned, ways, .. } = placed;
+        let Placed { planned, routes, .. } = placed;
         let pieces = CompiledPieces::of(planned);
         let total = |of: fn(&Plan) -> u64| {
             pieces.iter().map(|piece| of(&piece.plan)).fold(0, u64::saturating_add)
@@ -96,13 +101,13 @@ impl Prepared {
             was_chosen,
             seconds,
             is_bound_by_data: false,
-            ways,
+            routes,
             asked,
             revision: targets.revision,
         }
     }
 
-    /// The GPU, if some of it runs there.
+    /// The GPU, if any part runs there.
     pub fn backend(&self) -> Backend {
         let on_gpu = self.pieces.iter().any(|piece| piece.plan.backend == Backend::Gpu);
         if on_gpu { Backend::Gpu } else { Backend::Cpu }
@@ -113,10 +118,10 @@ impl Prepared {
         self.pieces.iter().all(|piece| device.uses(piece.plan.backend))
     }
 
-    /// Whether it is still what `device` would run where the data of residents lies so: what lies on the GPU alone is
+    /// Whether `device` would still run this plan, with the data of residents at these places. Data on the GPU alone is
     /// read there alone.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
-        let is_current = self.revision == device.0.reckoning.revision();
+        let is_current = self.revision == device.0.profile_store.revision();
         if !is_current || !self.is_usable(device) {
             return false;
         }
@@ -134,7 +139,7 @@ impl Prepared {
         }
     }
 
-    /// Compiles what a run will need.
+    /// Compiles the kernels of all parts.
     pub async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
         for piece in self.pieces.iter() {
             piece.compile(device).await?;
@@ -198,7 +203,7 @@ impl CompiledPlan {
         Ok(())
     }
 
-    /// The kernels of the plan, compiled if no run did so before; whether this call did. Runs that come meanwhile wait.
+    /// The kernels of the plan, and whether this call compiled them. Runs that come meanwhile wait.
     #[cfg(feature = "gpu")]
     pub async fn kernels(
         &self,
@@ -206,6 +211,55 @@ impl CompiledPlan {
         gpu: &Gpu,
     ) -> Result<(Arc<Kernels>, bool), DeviceError> {
         self.on_gpu.kernels(&self.plan, device, gpu).await
+    }
+}
+
+/// The kernels of one plan.
+#[cfg(feature = "gpu")]
+#[derive(Default)]
+struct PlanKernels {
+    /// Empty until the first run.
+    kernels: RwLock<Option<Arc<Kernels>>>,
+    compiling: SingleFlight<GpuId>,
+}
+
+#[cfg(feature = "gpu")]
+impl PlanKernels {
+    /// The kernels of `plan` for `gpu`, and whether this call compiled them.
+    async fn kernels(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        gpu: &Gpu,
+    ) -> Result<(Arc<Kernels>, bool), DeviceError> {
+        let maker = match self.compiling.begin(&gpu.id(), || self.known(gpu)).await {
+            Begin::Made(known) => return Ok((known, false)),
+            Begin::Make(maker) => maker,
+        };
+        let compiling = Stopwatch::started();
+        let kernels = gpu.compile(device.dispatches(plan), maker).await?;
+        device.counters().add(Counter::Compiled, kernels.compiled.into());
+        device.counters().spend(Counter::CompileNanos, compiling.total());
+        Ok((self.keep(kernels, gpu), true))
+    }
+
+    /// The kernels, if they were compiled for `gpu`.
+    fn known(&self, gpu: &Gpu) -> Option<Arc<Kernels>> {
+        let known = self.kernels.read().clone();
+        known.filter(|kernels| gpu.can_run(kernels))
+    }
+
+    /// What all runs use from now on: `made`, unless there are such already, which have their parameters on the device.
+    /// Who has compiled is not always polled before somebody else begins.
+    fn keep(&self, made: Arc<Kernels>, gpu: &Gpu) -> Arc<Kernels> {
+        let mut kernels = self.kernels.write();
+        if let Some(known) = kernels.as_ref().filter(|known| gpu.can_run(known)) {
+            return Arc::clone(known);
+        }
+        let lost = kernels.replace(Arc::clone(&made));
+        drop(kernels);
+        lost.into_iter().for_each(Gpu::forget);
+        made
     }
 }
 

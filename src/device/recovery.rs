@@ -1,4 +1,4 @@
-//! What is done when a GPU is lost.
+//! Recovery from a lost GPU.
 
 use std::fmt;
 #[cfg(feature = "gpu")]
@@ -11,9 +11,9 @@ use crate::base::panic::caught;
 use crate::base::sync::Mutex;
 use crate::error::{DeviceError, Error, Result};
 
-/// What runs do when the GPU is lost under them: its driver gave up, it was reset or unplugged.
+/// The reaction of runs to the loss of their GPU: its driver gave up, it was reset or unplugged.
 ///
-/// What is repeated is a whole run, from the data that its uploads have on the host. Nothing of a run that failed was
+/// A run is repeated as a whole, from the data that its uploads have on the host. Nothing of a run that failed was
 /// handed out, and residents have what they had before it, so a repeated run counts once.
 /// [Residents](crate::Resident) that lay on the lost GPU alone are lost with it;
 /// [`keep_host_copy`](crate::Resident::keep_host_copy) keeps them from that.
@@ -45,11 +45,11 @@ impl fmt::Display for Recovery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceLoss {
-    /// What the driver said.
+    /// The message of the driver.
     pub reason: String,
-    /// What the device does about it.
+    /// The recovery of the device.
     pub recovery: Recovery,
-    /// How often the device has lost its GPU, this time included.
+    /// The number of losses so far, this one included.
     pub losses: u64,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for DeviceLoss {
 #[cfg(feature = "gpu")]
 type Listener = Arc<dyn Fn(&DeviceLoss) + Send + Sync>;
 
-/// Who is told of losses.
+/// The listeners for losses.
 #[cfg(feature = "gpu")]
 #[derive(Default)]
 pub(super) struct Listeners(Mutex<Vec<Listener>>);
@@ -89,8 +89,8 @@ impl Device {
     /// holds a handle of the device keeps it open for good.
     pub fn on_lost(&self, listener: impl Fn(&DeviceLoss) + Send + Sync + 'static) {
         #[cfg(feature = "gpu")]
-        if let Some(card) = self.card() {
-            card.listeners.lock().push(Arc::new(listener));
+        if let Some(gpu_slot) = self.gpu_slot() {
+            gpu_slot.listeners.lock().push(Arc::new(listener));
         }
         #[cfg(not(feature = "gpu"))]
         drop(listener);
@@ -102,8 +102,9 @@ impl Device {
     /// If nothing can be done, why it failed in the end.
     pub(crate) async fn recover(&self, error: Error) -> Result<()> {
         #[cfg(feature = "gpu")]
-        if let (Some(card), Error::Device(DeviceError::Lost { .. })) = (self.card(), &error) {
-            return card.recover(error).await;
+        if let (Some(gpu_slot), Error::Device(DeviceError::Lost { .. })) = (self.gpu_slot(), &error)
+        {
+            return gpu_slot.recover(error).await;
         }
         Err(error)
     }
@@ -111,8 +112,8 @@ impl Device {
     /// `error`, after the listeners were told if it is a loss: for transfers, which are not repeated.
     pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
         #[cfg(feature = "gpu")]
-        if let (Some(card), DeviceError::Lost { .. }) = (self.card(), &error) {
-            card.tell();
+        if let (Some(gpu_slot), DeviceError::Lost { .. }) = (self.gpu_slot(), &error) {
+            gpu_slot.tell();
         }
         error
     }
@@ -122,8 +123,8 @@ impl Device {
     /// is told and counted: runs on the host's cores go on and notice nothing.
     pub fn simulate_loss(&self) {
         #[cfg(feature = "gpu")]
-        if let Some(card) = self.card() {
-            card.opened().destroy();
+        if let Some(gpu_slot) = self.gpu_slot() {
+            gpu_slot.opened().destroy();
         }
     }
 }

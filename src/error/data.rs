@@ -1,4 +1,4 @@
-//! What is asked of a batch that it has not, and what is given that does not fit.
+//! Data that a batch does not have, and data that does not fit.
 
 use std::fmt;
 use std::panic::Location;
@@ -16,14 +16,14 @@ use crate::base::shape::{MAX_RANK, Shape};
 pub struct Origin {
     /// The method: `input`, `upload`, `resident`, or an operation.
     pub op: &'static str,
-    /// What the user called the value, if it has a name.
+    /// The name that the user gave the value, if any.
     pub name: Option<Arc<str>>,
     /// The caller's file and line.
     pub place: &'static Location<'static>,
 }
 
 impl Origin {
-    /// Of a value without a name.
+    /// The origin of a value without a name.
     pub(crate) fn unnamed(op: &'static str, place: &'static Location<'static>) -> Self {
         Self { op, name: None, place }
     }
@@ -51,9 +51,9 @@ pub enum ReadError {
     /// The last run failed.
     #[error("{of} has no result, since `execute` failed: {why}")]
     Failed {
-        /// What was to be read.
+        /// The value that was to be read.
         of: Origin,
-        /// What `execute` returned.
+        /// The error that `execute` returned.
         why: String,
     },
     /// The id was not among what was downloaded.
@@ -69,7 +69,7 @@ pub enum ReadError {
         listed(there)
     )]
     UnknownName {
-        /// What was asked for.
+        /// The request.
         name: String,
         /// The names of all values that have one.
         there: Vec<String>,
@@ -77,7 +77,7 @@ pub enum ReadError {
     /// Elements of another type than the result has.
     #[error("{of} has elements of type {found}, not {asked}; read it as {found}")]
     DType {
-        /// What was to be read.
+        /// The value that was to be read.
         of: Origin,
         /// Its element type.
         found: DType,
@@ -87,7 +87,7 @@ pub enum ReadError {
     /// Memory for more or fewer elements than the result has.
     #[error("{of} has {} elements, and what is to take them has room for {room}; give it as many", shape.elements())]
     Length {
-        /// What was to be read.
+        /// The value that was to be read.
         of: Origin,
         /// Its shape.
         shape: Shape,
@@ -100,7 +100,7 @@ pub enum ReadError {
     /// A resident that no run has filled.
     #[error("{place}: the resident made here is empty: execute the batch that keeps it first")]
     EmptyResident {
-        /// Where it was made.
+        /// The place where it was made.
         place: String,
     },
 }
@@ -118,7 +118,7 @@ pub enum DataError {
         shape.elements()
     )]
     Length {
-        /// What the data is for.
+        /// The input that the data is for.
         of: Origin,
         /// Elements given.
         given: usize,
@@ -128,7 +128,7 @@ pub enum DataError {
     /// An array of another shape, though it may have as many elements.
     #[error("{of} takes an array of {expected}, not of {given}; transpose or reshape it first")]
     Shape {
-        /// What the array is for.
+        /// The input that the array is for.
         of: Origin,
         /// The array's shape.
         given: Box<Shape>,
@@ -138,15 +138,15 @@ pub enum DataError {
     /// More dimensions than supported.
     #[error("{of}: {given} dimensions are more than the {MAX_RANK} supported; merge some")]
     Rank {
-        /// What they were given for.
+        /// The input that they were given for.
         of: Origin,
-        /// How many there are.
+        /// The number of elements.
         given: usize,
     },
     /// More elements than can be addressed.
     #[error("{of}: shape {shape} has more elements than can be addressed; split it")]
     TooLarge {
-        /// What the shape was given for.
+        /// The input that the shape was given for.
         of: Origin,
         /// The shape.
         shape: Shape,
@@ -154,7 +154,7 @@ pub enum DataError {
     /// Elements of another type than the input has.
     #[error("{of} takes {expected}, not {given}; give it elements of that type")]
     DType {
-        /// What the data is for.
+        /// The input that the data is for.
         of: Origin,
         /// Its element type.
         expected: DType,
@@ -166,7 +166,7 @@ pub enum DataError {
     Panicked {
         /// Whose data it is.
         of: Origin,
-        /// What the panic said.
+        /// The message of the panic.
         what: String,
     },
     /// An input that has no data.
@@ -179,12 +179,12 @@ pub enum DataError {
         listed(there)
     )]
     UnknownName {
-        /// What was given data.
+        /// The value that was given data.
         name: String,
         /// The names of all values that have one.
         there: Vec<String>,
     },
-    /// What is to be written is not an upload.
+    /// The value that is to be written is not an upload.
     #[error(
         "only uploads take data, and this is the result of {0}; use the id that `input` or `upload` returned"
     )]
@@ -194,7 +194,7 @@ pub enum DataError {
     File {
         /// Its path.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// A file has no tensor of the name.
@@ -202,7 +202,7 @@ pub enum DataError {
     NoTensor {
         /// The file's path.
         file: String,
-        /// What was asked for.
+        /// The request.
         name: String,
         /// The names of all tensors.
         there: Vec<String>,

@@ -16,7 +16,7 @@ pub enum DeviceError {
         wanted: String,
         /// The adapters that are there.
         found: String,
-        /// What to do.
+        /// The cure.
         hint: &'static str,
     },
     /// Built without GPU support.
@@ -43,9 +43,9 @@ pub enum DeviceError {
     Lacks {
         /// The limit, as wgpu calls it.
         limit: &'static str,
-        /// What the device has.
+        /// The value of the device.
         found: u64,
-        /// What is needed.
+        /// The value that is needed.
         needed: u64,
     },
     /// An environment variable with a value that is not understood.
@@ -89,7 +89,7 @@ pub enum DeviceError {
          or have `DeviceBuilder::recovery` do so"
     )]
     Lost {
-        /// What the driver said.
+        /// The message of the driver.
         reason: String,
     },
     /// The device is lost, and its adapter gave no other.
@@ -97,7 +97,7 @@ pub enum DeviceError {
         "the device is lost ({reason}) and could not be opened again: {why}; use `Recovery::Cpu`"
     )]
     NotReopened {
-        /// What the driver said when the device was lost.
+        /// The message of the driver when the device was lost.
         reason: String,
         /// Why the adapter gave no other.
         why: String,
@@ -110,19 +110,19 @@ pub enum DeviceError {
     ResidentLost {
         /// Element type and shape.
         what: String,
-        /// Where it was made.
+        /// The place where it was made.
         place: String,
     },
     /// Memory is exhausted, on the device or on the host.
     #[error("out of memory while {doing}; free residents, split the batch, or use another device")]
     OutOfMemory {
-        /// What was being done.
+        /// The work that failed.
         doing: String,
     },
     /// A function of the user's own panicked that a run called.
     #[error("{place}: {op}: the function for the CPU panicked: {message}")]
     Panicked {
-        /// Where the operation was recorded.
+        /// The place where the operation was recorded.
         place: String,
         /// The operation.
         op: &'static str,
@@ -133,19 +133,19 @@ pub enum DeviceError {
     /// have.
     #[error("{place}: {op}: the device refused the kernel: {reason}")]
     Kernel {
-        /// Where the operation was recorded.
+        /// The place where the operation was recorded.
         place: String,
         /// The operation.
         op: &'static str,
-        /// What was said.
+        /// The message.
         reason: String,
     },
     /// The driver or wgpu refused something that the engine made.
     #[error("internal: {doing} was refused: {reason}; please report this")]
     Refused {
-        /// What was being done.
+        /// The work that failed.
         doing: String,
-        /// What was said.
+        /// The message.
         reason: String,
     },
 }

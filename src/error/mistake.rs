@@ -1,4 +1,4 @@
-//! What can be wrong with an operation.
+//! Mistakes in recorded operations.
 
 use thiserror::Error;
 
@@ -6,7 +6,7 @@ use super::data::Origin;
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Shape};
 
-/// What is wrong with a recorded operation.
+/// The mistake in a recorded operation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MistakeKind {
@@ -244,7 +244,7 @@ pub enum MistakeKind {
         subscripts: String,
         /// The character, counted from 0.
         at: usize,
-        /// What is wrong there.
+        /// The mistake there.
         what: String,
     },
     /// A label of Einstein's summation that stands for axes of different sizes.
@@ -361,7 +361,7 @@ pub enum MistakeKind {
     ForeignResident {
         /// The resident.
         of: Origin,
-        /// What its device is called.
+        /// The name of its device.
         device: String,
     },
     /// A kernel of the user's own that is not valid, or does not fit what it is given. Builds without the feature `gpu`
@@ -370,7 +370,7 @@ pub enum MistakeKind {
     Kernel {
         /// The line of the source, counted from 1, where one is to blame.
         line: Option<u32>,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
     /// The engine broke a rule of its own.

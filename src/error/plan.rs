@@ -17,7 +17,7 @@ pub enum PlanError {
          split it, or run on `Device::cpu()`"
     )]
     TooLarge {
-        /// Where it was recorded.
+        /// The place where it was recorded.
         place: String,
         /// The operation.
         op: &'static str,
@@ -36,11 +36,11 @@ pub enum PlanError {
          split it, or run on `Device::cpu()`"
     )]
     TooManyPoints {
-        /// Where it was recorded.
+        /// The place where it was recorded.
         place: String,
         /// The operations of the kernel.
         op: String,
-        /// How many points.
+        /// The number of points.
         points: u64,
         /// The adapter's name.
         adapter: String,
@@ -58,7 +58,7 @@ pub enum PlanError {
     NoSuchSide {
         /// The side.
         side: Backend,
-        /// What to do.
+        /// The cure.
         fix: String,
     },
     /// A kernel of the user's own, in WGSL, without a function for the CPU, where that would have to run it.
@@ -66,13 +66,13 @@ pub enum PlanError {
         "{place}: wgsl: this kernel needs a GPU, and none is used; say by `Wgsl::on_cpu` what it computes on the CPU"
     )]
     GpuOnly {
-        /// Where it was recorded.
+        /// The place where it was recorded.
         place: String,
     },
     /// A resident that is not filled yet.
     #[error("{place}: the resident bound here is empty: execute the batch that keeps it first")]
     EmptyResident {
-        /// Where it was bound.
+        /// The place where it was bound.
         place: String,
     },
 }

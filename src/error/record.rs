@@ -40,6 +40,6 @@ pub struct Mistake {
     pub place: &'static Location<'static>,
     /// The method that was called.
     pub op: &'static str,
-    /// What is wrong, and what to do.
+    /// The mistake, and its cure.
     pub what: MistakeKind,
 }

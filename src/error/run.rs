@@ -1,4 +1,4 @@
-//! What ends a run: data that an operation cannot work with, or the caller's own bounds.
+//! Ends of a run: data that an operation cannot work with, and bounds of the caller.
 
 use std::panic::Location;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::data::Origin;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}:{}: {op}: {}", place.file(), place.line(), what.at(at))]
 pub struct Fault {
-    /// Where the operation was recorded.
+    /// The place where the operation was recorded.
     pub place: &'static Location<'static>,
     /// The method that recorded it.
     pub op: &'static str,
-    /// Where the index is among the indices; of a division, where its result is.
+    /// The position of the index among the indices, or of the result of a division.
     pub at: Vec<usize>,
-    /// What is wrong.
+    /// The fault.
     pub what: FaultKind,
 }
 
-/// What is wrong with data that a run found.
+/// The fault that a run found in its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {

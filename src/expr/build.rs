@@ -169,7 +169,7 @@ impl<'b> E<'b> {
     }
 }
 
-/// What may stand on the right of an operator: a value, or a number.
+/// The right operand of an operator: a value, or a number.
 pub(crate) trait Operand<'b> {
     /// The operand as a value of the type of `like`.
     fn over(self, like: E<'b>) -> E<'b>;

@@ -108,7 +108,7 @@ pub(crate) struct Const {
 pub(crate) enum Node {
     /// The element of operand `n` at this point of the iteration.
     Load(u16),
-    /// What the kernel form computed before its epilogue: a sum, a product, a normalised value.
+    /// The value that the kernel form computed before its epilogue: a sum, a product, a normalised value.
     Acc,
     /// The step's scalar `n`: a number given at record time, passed as data.
     Scalar(u16),
@@ -126,14 +126,14 @@ pub(crate) enum Node {
     Check(u16, Failure),
 }
 
-/// What a [`Node::Check`] tells.
+/// The failure that a [`Node::Check`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Failure {
     /// Whether it has happened.
     pub holds: Ref,
     /// Which of the plan's operations that can fail this is, a `u32`.
     pub site: Ref,
-    /// Of which element, an `i32`.
+    /// The element that fails, an `i32`.
     pub at: Ref,
 }
 
@@ -257,7 +257,7 @@ impl Expr {
         self.reachable(roots).into_iter().any(|r| matches!(self.node(r), Node::Check(..)))
     }
 
-    /// How many operations `roots` tell failures of.
+    /// The number of operations whose failures `roots` report.
     pub fn sites(&self, roots: &[Ref]) -> usize {
         let mut sites: Vec<Ref> = Vec::new();
         for r in self.reachable(roots) {
@@ -275,7 +275,7 @@ impl Expr {
         self.reachable(roots).iter().map(|&r| self.node(r).flops()).sum()
     }
 
-    /// Those of the [`flops`](Self::flops) that are of transcendental functions.
+    /// The part of the [`flops`](Self::flops) that is spent in transcendental functions.
     pub fn transcendental_flops(&self, roots: &[Ref]) -> u64 {
         let nodes = self.reachable(roots).into_iter().map(|r| self.node(r));
         nodes.filter(|node| node.is_transcendental()).map(Node::flops).sum()

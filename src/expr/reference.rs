@@ -89,7 +89,7 @@ impl From<Scalar> for Value {
     }
 }
 
-/// What the leaves of an expression stand for at one element.
+/// The values of an expression's leaves at one element.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Leaves<'a> {
     /// By operand.

@@ -12,7 +12,7 @@ use crate::base::dtype::Ty;
 /// The functions behind the primitives that WGSL lacks or does not define as we need them.
 const MATH: &str = include_str!("../../shaders/math.wgsl");
 
-/// What the leaves of an expression are called in the surrounding text.
+/// The names of an expression's leaves in the surrounding text.
 pub(crate) struct Leaves<'a> {
     /// The value of operand `n`.
     pub load: &'a dyn Fn(u16) -> String,
@@ -166,7 +166,7 @@ fn cancelled(expr: &Expr, r: Ref) -> Option<Ref> {
     terms.iter().find(twice).map(|&(term, _)| term)
 }
 
-/// How deep in a sum drivers were seen to look for what cancels.
+/// The depth to which drivers were seen to search a sum for terms that cancel.
 const TERMS_DEEP: usize = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 
-/// What an attention does with its scores. Operands: queries, keys, values, and perhaps a mask in `f32` that is
+/// The treatment of an attention's scores. Operands: queries, keys, values, and perhaps a mask in `f32` that is
 /// added to the scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Scores {
-    /// What each is multiplied by, in `f32`.
+    /// The factor of each score, in `f32`.
     pub scale: Scalar,
     /// Query i sees keys up to i + this, if it is given.
     pub causal: Option<i64>,

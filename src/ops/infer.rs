@@ -112,7 +112,7 @@ fn reduced(op: Reduction, axes: &[usize], keep: bool, x: &Type) -> Result<Type, 
     Ok(Type { dtype: op.result(x.dtype), shape: kept.collect() })
 }
 
-/// Of `x` and `others` along `axis`.
+/// The type of `x` and `others` joined along `axis`.
 fn concatenated(axis: usize, x: &Type, others: &[&Type]) -> Result<Type, MistakeKind> {
     let mut dims = x.shape.dims().to_vec();
     for other in others {
@@ -130,7 +130,7 @@ fn concatenated(axis: usize, x: &Type, others: &[&Type]) -> Result<Type, Mistake
     Ok(Type { dtype: x.dtype, shape: dims.into() })
 }
 
-/// Of ascending numbers and those to be found among them.
+/// The type of a search for numbers among ascending ones.
 fn searched(inputs: &[&Type]) -> Result<Type, MistakeKind> {
     let [sorted, values] = operands(inputs)?;
     if sorted.dtype != values.dtype {

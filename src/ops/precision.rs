@@ -1,6 +1,6 @@
-//! How exactly a matrix product is computed.
+//! The exactness of matrix products.
 
-/// How exactly the product of two `f32` matrices is computed, at most, where the device has matrix units
+/// The highest exactness of the product of two `f32` matrices where the device has matrix units
 /// (cooperative matrices) that multiply `f16` and add in `f32`. Products of eight rows or fewer, which such units do not
 /// speed up, are [`Exact`](Self::Exact) with every choice, as all are on other devices and on the CPU.
 /// [`explain`](crate::GpuCommandBatch::explain) names what a kernel runs on.

@@ -44,7 +44,7 @@ macro_rules! reduce_table {
 }
 pub(crate) use reduce_table;
 
-/// How two partial results become one: what a kernel implements.
+/// The combination of two partial results, which a kernel implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Combine {
     Sum,

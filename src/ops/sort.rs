@@ -15,7 +15,7 @@ pub enum SortOrder {
     Descending,
 }
 
-/// Where a number goes among its equals, as in NumPy's `searchsorted`.
+/// The place of a number among its equals, as in NumPy's `searchsorted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SearchSide {
     /// Before them.
@@ -31,7 +31,7 @@ pub enum SearchSide {
 pub(crate) struct Sort {
     pub axis: usize,
     pub order: SortOrder,
-    /// How many of the first are wanted; `None` for all.
+    /// The number of first elements that are wanted; `None` for all.
     pub top: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Sort {
 pub(crate) enum Sorted {
     /// The elements; −0 becomes 0.
     Values,
-    /// Where along the axis they were.
+    /// Their positions along the axis.
     Positions,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Subscripts {
     pub result: Vec<Label>,
 }
 
-/// What is wrong, and the character (counted from 0) where.
+/// The mistake, and the position of its character, counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub at: usize,
@@ -120,7 +120,7 @@ fn labels(tokens: &[Token], rank: usize, start: usize) -> Result<Vec<Label>, Wro
 }
 
 impl Token {
-    /// What it stands for, where an ellipsis stands for `hidden`.
+    /// The meaning of the label, if an ellipsis stands for `hidden`.
     fn labels(self, hidden: impl Iterator<Item = Label>) -> Vec<Label> {
         match self {
             Self::Letter(_, c) => vec![Label::Letter(c)],
@@ -166,7 +166,7 @@ fn implied(operands: &[Vec<Label>]) -> Vec<Label> {
     ellipsis(operands).into_iter().chain(letters).collect()
 }
 
-/// What ellipses stand for, first to last.
+/// The labels that ellipses stand for, first to last.
 fn ellipsis(operands: &[Vec<Label>]) -> Vec<Label> {
     let hidden = |label: &Label| match label {
         Label::Ellipsis(at) => Some(at + 1),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::test_device::found;
 use crate::batch::{BufferId, GpuCommandBatch, Wgsl};
-use crate::cost::{Backend, Curve, DeviceProfile, Placement, Ran, Residence, Way};
+use crate::cost::{Backend, Curve, DeviceProfile, Placement, Ran, Residence, Route};
 use crate::device::{Choice, Device, Recovery, Wanted};
 use crate::record::Recorded;
 
@@ -47,37 +47,41 @@ fn choice(device: &Device, batch: &GpuCommandBatch) -> Choice {
 }
 
 /// As if a run alone had taken so many milliseconds where it went: so many that four runs of a way are enough.
-fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Way) -> u64) -> Way {
+fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Route) -> u64) -> Route {
     let choice = choice(device, batch);
-    let foreseen =
-        device.foresee(&wanted(&batch.recorded()), &device.targets()).expect("a plan").0.ways[0];
-    let Some(mut turn) = choice.turn() else { return choice.prepared.ways[0] };
-    let way = turn.way;
-    assert_eq!(way, foreseen, "what is explained is what the next run does");
+    let previewed =
+        device.preview(&wanted(&batch.recorded()), &device.targets()).expect("a plan").0.routes[0];
+    let Some(mut turn) = choice.turn() else { return choice.prepared.routes[0] };
+    let route = turn.route;
+    assert_eq!(route, previewed, "what is explained is what the next run does");
     if turn.is_away {
-        let (on_trial, _) = device.prepare_way(&wanted(&batch.recorded()), way).expect("a plan");
-        assert_eq!(on_trial.ways[0], way);
+        let (on_trial, _) =
+            device.prepare_route(&wanted(&batch.recorded()), route).expect("a plan");
+        assert_eq!(on_trial.routes[0], route);
     }
-    device.tried(&mut turn, Ran::Took(1_000_000 * millis(way)), || true);
-    way
+    device.tried(&mut turn, Ran::Took(1_000_000 * millis(route)), || true);
+    route
 }
 
-fn millis(cpu: u64, gpu: u64) -> impl Fn(Way) -> u64 {
-    move |way| if way == Way::Gpu { gpu } else { cpu }
+fn millis(cpu: u64, gpu: u64) -> impl Fn(Route) -> u64 {
+    move |route| if route == Route::Gpu { gpu } else { cpu }
 }
 
 #[test]
 fn what_was_misjudged_near_a_tie_goes_to_the_right_side_either_way() {
-    for (times, first, truth) in [(1.5, Way::Cpu, (61, 43)), (0.6, Way::Gpu, (43, 61))] {
+    for (times, first, truth) in [(1.5, Route::Cpu, (61, 43)), (0.6, Route::Gpu, (43, 61))] {
         let Some(device) = device(times) else { return };
         let (batch, _) = softmax(&device, 1000);
-        let went: Vec<Way> =
+        let went: Vec<Route> =
             (0..20).map(|_| ran(&device, &batch, millis(truth.0, truth.1))).collect();
-        let other = if first == Way::Cpu { Way::Gpu } else { Way::Cpu };
+        let other = if first == Route::Cpu { Route::Gpu } else { Route::Cpu };
         assert_eq!(went, [&[first; 4][..], &[other; 16]].concat(), "{times}");
         let page = explained(&batch);
-        let said =
-            if other == Way::Gpu { "gpu 43.0 ms, cpu 61.0 ms" } else { "cpu 43.0 ms, gpu 61.0 ms" };
+        let said = if other == Route::Gpu {
+            "gpu 43.0 ms, cpu 61.0 ms"
+        } else {
+            "cpu 43.0 ms, gpu 61.0 ms"
+        };
         assert!(page.contains(&format!("measured: {said}")), "{page}");
         assert!(page.contains("placed by what runs took: "), "{page}");
         assert!(device.profile().to_string().contains("learned: of graphs that were tried"));
@@ -100,7 +104,7 @@ fn what_was_judged_right_stays_and_the_other_plan_is_forgotten() {
     assert!(!usual.fits(&device, &[]), "it was a prediction");
     assert_eq!(device.pool_stats().plans, 0);
     let kept = choice(&device, &batch);
-    assert_eq!((kept.prepared.asked, kept.prepared.backend()), (Some(Way::Cpu), Backend::Cpu));
+    assert_eq!((kept.prepared.asked, kept.prepared.backend()), (Some(Route::Cpu), Backend::Cpu));
     assert_eq!(device.pool_stats().plans, 1);
 }
 
@@ -159,11 +163,11 @@ fn without_learning_nothing_is_tried_and_what_is_known_still_holds() {
     let Some(learned) = device(1.5) else { return };
     let (batch, _) = softmax(&learned, 1000);
     (0..8).for_each(|_| _ = ran(&learned, &batch, millis(61, 43)));
-    for (profile, way) in [(profile(1.5), Way::Cpu), (learned.profile(), Way::Gpu)] {
+    for (profile, route) in [(profile(1.5), Route::Cpu), (learned.profile(), Route::Gpu)] {
         let builder = Device::builder().without_cache().without_learning();
         let device = pollster::block_on(builder.with_profile(profile.clone()).both()).unwrap();
         let (batch, _) = softmax(&device, 1000);
-        assert!((0..99).all(|_| ran(&device, &batch, millis(999, 999)) == way));
+        assert!((0..99).all(|_| ran(&device, &batch, millis(999, 999)) == route));
         assert_eq!(device.profile(), profile);
     }
 }
@@ -183,10 +187,10 @@ fn a_profile_says_all_that_was_seen() {
     let same = with(device.profile()).expect("as above");
     assert_eq!(same.profile(), device.profile());
     let (recorded_anew, _) = softmax(&same, 1000);
-    assert_eq!(ran(&same, &recorded_anew, millis(61, 43)), Way::Gpu);
+    assert_eq!(ran(&same, &recorded_anew, millis(61, 43)), Route::Gpu);
     device.forget_learned();
     assert!(device.profile().learned.is_empty());
-    assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Cpu);
+    assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Cpu);
 }
 
 #[test]
@@ -197,7 +201,7 @@ fn what_got_slow_is_tried_again_ever_more_rarely() {
     // The card is faster at first, then its clocks fall, and rise again.
     for run in 0..3000 {
         let gpu = if run / 300 % 2 == 0 { 43 } else { 200 };
-        if ran(&device, &batch, millis(61, gpu)) == Way::Cpu && run >= 4 {
+        if ran(&device, &batch, millis(61, gpu)) == Route::Cpu && run >= 4 {
             on_cpu.push(run);
         }
     }
@@ -205,10 +209,10 @@ fn what_got_slow_is_tried_again_ever_more_rarely() {
     assert_eq!(on_cpu[0], 8 + 292 + 16 + 4);
     assert_eq!(on_cpu.len(), 3000 - on_cpu[0]);
     // A host that gets slow is left again, later.
-    let went: Vec<Way> = (0..200).map(|_| ran(&device, &batch, millis(500, 43))).collect();
-    let first = went.iter().position(|&way| way == Way::Gpu);
+    let went: Vec<Route> = (0..200).map(|_| ran(&device, &batch, millis(500, 43))).collect();
+    let first = went.iter().position(|&route| route == Route::Gpu);
     assert_eq!(first, Some(32 + 4));
-    assert!(went[36..].iter().all(|&way| way == Way::Gpu));
+    assert!(went[36..].iter().all(|&route| route == Route::Gpu));
 }
 
 #[test]
@@ -219,17 +223,17 @@ fn of_runs_at_once_one_is_tried_and_none_counts() {
     let choices: Vec<Choice> = (0..16).map(|_| choice(&device, &batch)).collect();
     let mut turns: Vec<_> =
         choices.iter().map(|choice| choice.turn().expect("near a tie")).collect();
-    assert_eq!(turns.iter().filter(|turn| turn.way == Way::Gpu).count(), 1);
+    assert_eq!(turns.iter().filter(|turn| turn.route == Route::Gpu).count(), 1);
     for turn in &mut turns {
         device.tried(turn, Ran::Took(1), || false);
     }
     drop(turns);
     // A run that was dropped does not hold up the others either.
-    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Cpu));
+    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Cpu));
     drop(choices[0].turn());
-    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Cpu));
-    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Gpu));
-    assert_eq!(ran(&device, &batch, millis(61, 43)), Way::Gpu);
+    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Cpu));
+    (0..4).for_each(|_| assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Gpu));
+    assert_eq!(ran(&device, &batch, millis(61, 43)), Route::Gpu);
 }
 
 #[test]
@@ -243,8 +247,8 @@ fn many_graphs_are_tried_and_the_last_are_known() {
         assert!(device.profile().learned.trials.len() <= 512);
     }
     assert!(!of_first.fits(&device, &[]), "the profile knows nothing of it");
-    assert_eq!(ran(&device, &first, millis(61, 43)), Way::Cpu);
-    assert_eq!(ran(&device, &softmax(&device, 699).0, millis(61, 43)), Way::Gpu);
+    assert_eq!(ran(&device, &first, millis(61, 43)), Route::Cpu);
+    assert_eq!(ran(&device, &softmax(&device, 699).0, millis(61, 43)), Route::Gpu);
 }
 
 #[cfg(feature = "serde")]
@@ -266,7 +270,7 @@ fn what_was_tried_is_kept_on_disk_and_forgotten_there() {
     });
     let reopened = reopened.expect("it was kept");
     assert_eq!(reopened.profile(), device.profile());
-    assert_eq!(ran(&reopened, &softmax(&reopened, 1000).0, millis(61, 43)), Way::Gpu);
+    assert_eq!(ran(&reopened, &softmax(&reopened, 1000).0, millis(61, 43)), Route::Gpu);
     device.forget_learned();
     assert!(open().expect("as above").profile().learned.is_empty());
     assert!(open().expect("as above").profile().measured);
@@ -374,7 +378,7 @@ async fn a_way_that_fails_is_left_and_nobody_notices() {
         assert_eq!(batch.stats().backend, Some(Backend::Cpu));
     }
     let trial = device.profile().learned.trials[0].trial;
-    assert_eq!((trial.kept(), trial.seen().is_empty()), (Some(Way::Cpu), true));
+    assert_eq!((trial.kept(), trial.seen().is_empty()), (Some(Route::Cpu), true));
     device.forget_learned();
     let program = recorded().0.compile().await.unwrap();
     assert!(program.run(crate::Input::NONE).await.is_ok());

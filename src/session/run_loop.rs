@@ -12,7 +12,7 @@ use super::trial::{Chosen, Lesson};
 use super::{LastPlan, RunDone, RunStats};
 use crate::base::clock::Stopwatch;
 use crate::base::trace::{OFF, Timeline, event, stage};
-use crate::cost::{Placement, Residence, Way};
+use crate::cost::{Placement, Residence, Route};
 use crate::device::{Choice, Counter, Device, Prepared, Wanted};
 use crate::error::{Error, Result, RunError};
 use crate::exec::HostBuffer;
@@ -76,9 +76,9 @@ impl RunLoop<'_> {
     }
 
     /// The plan for a way on trial.
-    fn on_trial(&self, way: Way, stats: &mut RunStats) -> Result<Arc<Prepared>> {
+    fn on_trial(&self, route: Route, stats: &mut RunStats) -> Result<Arc<Prepared>> {
         let residents = self.locations()?;
-        self.planned(stats, || self.recorded.device.prepare_way(&self.wanted(&residents), way))
+        self.planned(stats, || self.recorded.device.prepare_route(&self.wanted(&residents), route))
     }
 
     fn locations(&self) -> Result<SmallVec<[Residence; 8]>> {
@@ -114,9 +114,9 @@ impl RunLoop<'_> {
             self.check_budget(&choice.prepared)?;
             let stage = stage!(self.timeline, "compile");
             let mut compiled = stage.over(pin!(choice.prepared.compile(device))).await;
-            for &way in choice.untried() {
+            for &route in choice.untried() {
                 // Any other error of a way ends its trial, when a run would go it.
-                let Ok(prepared) = self.on_trial(way, &mut stats) else { continue };
+                let Ok(prepared) = self.on_trial(route, &mut stats) else { continue };
                 let tried = prepared.compile(device).await;
                 compiled = compiled.and(tried.or_else(|error| match error.is_loss() {
                     true => Err(error),
@@ -185,7 +185,7 @@ impl RunLoop<'_> {
     /// From *choose*.
     fn choose(&self, stats: &mut RunStats) -> Result<Chosen> {
         let choice = self.choice(stats)?;
-        let on_trial = |way| self.on_trial(way, stats);
+        let on_trial = |route| self.on_trial(route, stats);
         Ok(Chosen::begin(&self.recorded.device, &choice, on_trial))
     }
 

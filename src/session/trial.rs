@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::RunStats;
 use crate::base::clock::nanoseconds;
 use crate::base::trace::Timeline;
-use crate::cost::{Ran, Way};
-use crate::device::{Busy, Choice, Device, Prepared, Turn};
+use crate::cost::{Ran, Route};
+use crate::device::{Busy, Choice, Device, Prepared, TrialRun};
 use crate::error::{Error, Result};
 use crate::record::Recorded;
 
@@ -16,7 +16,7 @@ pub(super) struct Chosen {
     /// The plan of runs that are on no trial.
     usual: Arc<Prepared>,
     /// The run's part in a trial, if it has one.
-    turn: Option<Turn>,
+    turn: Option<TrialRun>,
 }
 
 impl Chosen {
@@ -25,15 +25,15 @@ impl Chosen {
     pub fn begin(
         device: &Device,
         choice: &Choice,
-        plan_of: impl FnOnce(Way) -> Result<Arc<Prepared>>,
+        plan_of: impl FnOnce(Route) -> Result<Arc<Prepared>>,
     ) -> Self {
         let usual = Arc::clone(&choice.prepared);
         let mut turn = choice.turn();
         let mut prepared = Arc::clone(&usual);
         if let Some(mut away) = turn.take_if(|turn| turn.is_away) {
-            match plan_of(away.way) {
+            match plan_of(away.route) {
                 Ok(on_trial) => (turn, prepared) = (Some(away), on_trial),
-                Err(_) => _ = device.tried(&mut away, Ran::Failed, || true),
+                Err(_) => device.tried(&mut away, Ran::Failed, || true),
             }
         }
         Self { prepared, usual, turn }

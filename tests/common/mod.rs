@@ -1,6 +1,10 @@
 //! Devices for the integration tests.
 
+#[path = "../../src/base/test_device.rs"]
+mod test_device;
+
 use onetrip::Device;
+use test_device::found;
 
 /// A GPU of any kind, a software adapter too. Where there is none, a test that needs it is skipped
 /// with a line that says so; in CI (`CI` is set) there must be one.
@@ -8,14 +12,7 @@ pub async fn gpu() -> Option<Device> {
     if !cfg!(feature = "gpu") {
         return None;
     }
-    match Device::gpu().await {
-        Ok(device) => Some(device),
-        Err(error) if std::env::var_os("CI").is_some() => panic!("CI needs an adapter: {error}"),
-        Err(error) => {
-            println!("skipped on the GPU: {error}");
-            None
-        }
-    }
+    found(Device::gpu().await)
 }
 
 /// The host's cores, and a GPU if there is one.

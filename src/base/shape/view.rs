@@ -19,7 +19,7 @@ pub(crate) enum Move {
     Window { axis: usize, window: Window },
 }
 
-/// How windows lie along an axis: `size` elements `dilation` apart, each window `step` past the last.
+/// The windows along an axis: `size` elements `dilation` apart, each window `step` past the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Window {
     pub size: usize,

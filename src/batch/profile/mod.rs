@@ -1,15 +1,19 @@
-//! What took how long in one run, kernel by kernel.
+//! The times of one run: kernel by kernel, and summed over kernels alike.
 
 mod chrome;
+mod kinds;
 mod table;
 
 use std::path::Path;
 use std::time::Duration;
 
+pub use self::kinds::KernelKind;
+use crate::base::shape::Shape;
 use crate::base::trace::{Part, Timeline, What};
 use crate::cost::Backend;
 use crate::device::{Device, Prepared};
-use crate::plan::{Measure, Plan, Step};
+use crate::error::file_and_line;
+use crate::plan::{Measure, Plan, Step, ValueId};
 use crate::session::RunStats;
 
 /// The times of one run, from [`Program::profile`](crate::Program::profile). Prints as a table.
@@ -23,13 +27,13 @@ pub struct Profile {
     pub backend: Backend,
     /// The kernels in the order in which they ran.
     pub kernels: Vec<KernelProfile>,
-    /// What the host did, and which copies the GPU made. Stages lie within each other: `execute` is the whole.
+    /// The stages of the host, and the copies of the GPU. Stages lie within each other: `execute` is the whole.
     pub stages: Vec<StageProfile>,
-    /// What the run counted.
+    /// The counts of the run.
     pub stats: RunStats,
 }
 
-/// What one kernel took.
+/// The time of one kernel.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -38,15 +42,23 @@ pub struct KernelProfile {
     pub kernel: String,
     /// Its form: `map`, `reduce`, `matmul` and so on.
     pub form: &'static str,
+    /// Where its last operation was recorded: `file:line`.
+    pub place: String,
+    /// The shapes of the values that it reads, each value once.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "shapes"))]
+    pub inputs: Vec<Shape>,
+    /// The shapes of its results.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "shapes"))]
+    pub outputs: Vec<Shape>,
     /// The side that ran it.
     pub backend: Backend,
     /// How often the GPU was dispatched for it; 1 on the host's cores.
     pub dispatches: usize,
     /// When it began, since the profile did. `None` for a GPU without timestamps, and for a kernel with nothing to do.
     pub start: Option<Duration>,
-    /// What it took, from the begin of its first dispatch to the end of its last.
+    /// The time from the begin of its first dispatch to the end of its last.
     pub time: Option<Duration>,
-    /// What the planner predicted for that.
+    /// The time that the planner predicted.
     pub predicted: Duration,
     /// Arithmetic operations, as the planner counts them: none for a kernel of the user's own, of which it knows nothing.
     pub flops: u64,
@@ -66,7 +78,7 @@ pub struct StageProfile {
     pub on_gpu: bool,
     /// When it began, since the profile did.
     pub start: Duration,
-    /// What it took.
+    /// The time that it took.
     pub time: Duration,
 }
 
@@ -105,6 +117,13 @@ impl Profile {
         timed.map(|kernel| kernel.time).sum()
     }
 
+    /// The kernels summed by kind, the slowest kind first: kernels are alike if they compute the same operations on the same
+    /// shapes on the same side.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<KernelKind> {
+        kinds::of(&self.kernels)
+    }
+
     /// The profile as a trace for Perfetto (`ui.perfetto.dev`) or `chrome://tracing`: JSON with a lane for the host's
     /// stages, one for the host's cores and one for the GPU. The GPU's lane is shifted so that its work ends when the
     /// host learned of it, since the two have no common clock.
@@ -122,8 +141,8 @@ impl Profile {
     }
 }
 
-/// A line for each step of the plan, of which `dispatches` says how many dispatches each takes. `before` it are so many
-/// steps of other plans.
+/// The kernel of each step of the plan, with its number of `dispatches`. The timeline numbers the steps of all plans:
+/// `before` steps come before those of this plan.
 fn kernels(
     plan: &Plan,
     before: usize,
@@ -131,6 +150,7 @@ fn kernels(
     parts: &[Part],
 ) -> Vec<KernelProfile> {
     let mut first = 0;
+    let shape = |value: &ValueId| plan.values[value.index()].shape.clone();
     let mut line = |(at, (step, dispatches)): (usize, (&Step, usize))| {
         let mine = first..first + dispatches;
         first = mine.end;
@@ -149,6 +169,9 @@ fn kernels(
         KernelProfile {
             kernel: step.label(),
             form: step.form.kernel().name(),
+            place: file_and_line(step.place),
+            inputs: step.reads().iter().map(shape).collect(),
+            outputs: step.outputs.iter().map(|output| shape(&output.value)).collect(),
             backend: plan.backend,
             dispatches,
             start,
@@ -168,4 +191,9 @@ fn stage(part: &Part) -> Option<StageProfile> {
         What::Step(_) | What::Dispatch(_) => return None,
     };
     Some(StageProfile { stage, on_gpu, start: part.start, time: part.time })
+}
+
+#[cfg(feature = "serde")]
+fn shapes<S: serde::Serializer>(shapes: &[Shape], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(shapes.iter().map(Shape::dims))
 }

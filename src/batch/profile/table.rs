@@ -1,17 +1,18 @@
-//! A profile as people read it.
+//! A profile as text: a table of kernels, and one of kinds of kernels where several are alike.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::{KernelProfile, Profile};
+use super::{KernelKind, KernelProfile, Profile};
+use crate::base::shape::Shape;
 use crate::base::units::{self, bytes, count, seconds};
 
-/// Arithmetic operations a byte from which a kernel is told by them.
+/// From this many arithmetic operations a byte, the rate of a kernel is printed in operations.
 const INTENSE: u64 = 8;
 
-const HEAD: [&str; 7] = ["kernel", "form", "time", "predicted", "bytes", "rate", "share"];
-/// Columns that start at the left.
-const NAMES: usize = 2;
+const KERNELS: [&str; 9] =
+    ["kernel", "form", "shapes", "place", "time", "predicted", "bytes", "rate", "share"];
+const KINDS: [&str; 7] = ["kernels alike", "form", "shapes", "count", "time", "rate", "share"];
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,18 +27,11 @@ impl fmt::Display for Profile {
             short(self.stats.predicted_time),
         )?;
         let whole: Duration = self.kernels.iter().filter_map(|kernel| kernel.time).sum();
-        let mut rows = vec![HEAD.map(str::to_owned)];
-        rows.extend(self.kernels.iter().map(|kernel| row(kernel, whole)));
-        let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-        for row in &rows {
-            for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                match at < NAMES {
-                    true => write!(f, "  {cell:<width$}")?,
-                    false => write!(f, "  {cell:>width$}")?,
-                }
-            }
-            writeln!(f)?;
+        let rows = self.kernels.iter().map(|kernel| kernel_row(kernel, whole));
+        table(f, KERNELS, 4, rows)?;
+        let kinds = self.kinds();
+        if kinds.len() < self.kernels.len() {
+            table(f, KINDS, 3, kinds.iter().map(kind_row))?;
         }
         let stage = |stage: &super::StageProfile| {
             let side = if stage.on_gpu { "gpu " } else { "" };
@@ -47,28 +41,79 @@ impl fmt::Display for Profile {
     }
 }
 
-fn row(kernel: &KernelProfile, whole: Duration) -> [String; HEAD.len()] {
-    let unknown = || "-".to_owned();
+/// Writes rows under their `head`. The first `names` columns start at the left, the others end at the right.
+fn table<const N: usize>(
+    f: &mut fmt::Formatter<'_>,
+    head: [&str; N],
+    names: usize,
+    rows: impl Iterator<Item = [String; N]>,
+) -> fmt::Result {
+    let rows: Vec<[String; N]> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for row in &rows {
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            match at < names {
+                true => write!(f, "  {cell:<width$}")?,
+                false => write!(f, "  {cell:>width$}")?,
+            }
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+fn kernel_row(kernel: &KernelProfile, whole: Duration) -> [String; KERNELS.len()] {
     let share = |time: Duration| match whole.is_zero() {
         true => unknown(),
-        false => format!("{:.1} %", 100.0 * time.as_secs_f64() / whole.as_secs_f64()),
+        false => percent(time.as_secs_f64() / whole.as_secs_f64()),
     };
+    let rate = |time| rate(kernel.flops, kernel.bytes, time);
     [
         kernel.kernel.clone(),
         kernel.form.to_owned(),
+        shapes(&kernel.inputs, &kernel.outputs),
+        kernel.place.clone(),
         kernel.time.map_or_else(unknown, short),
         short(kernel.predicted),
         bytes(kernel.bytes),
-        kernel.time.and_then(|time| rate(kernel, time)).unwrap_or_else(unknown),
+        kernel.time.and_then(rate).unwrap_or_else(unknown),
         kernel.time.map_or_else(unknown, share),
     ]
 }
 
-/// What the kernel computed or moved in a second, whichever it does more of.
-fn rate(kernel: &KernelProfile, time: Duration) -> Option<String> {
-    let (n, unit) = match kernel.flops >= INTENSE.saturating_mul(kernel.bytes) {
-        true => (kernel.flops, "FLOP"),
-        false => (kernel.bytes, "B"),
+fn kind_row(kind: &KernelKind) -> [String; KINDS.len()] {
+    let rate = |time| rate(kind.flops, kind.bytes, time);
+    [
+        kind.kernel.clone(),
+        kind.form.to_owned(),
+        shapes(&kind.inputs, &kind.outputs),
+        kind.count.to_string(),
+        kind.time.map_or_else(unknown, short),
+        kind.time.and_then(rate).unwrap_or_else(unknown),
+        kind.share.map_or_else(unknown, percent),
+    ]
+}
+
+/// `[64, 784] [784, 128] → [64, 128]`
+fn shapes(inputs: &[Shape], outputs: &[Shape]) -> String {
+    let list = |shapes: &[Shape]| shapes.iter().map(Shape::to_string).collect::<Vec<_>>().join(" ");
+    format!("{} → {}", list(inputs), list(outputs)).trim_start().to_owned()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// The rate of arithmetic or of memory, whichever the kernel is bound by.
+fn rate(flops: u64, bytes: u64, time: Duration) -> Option<String> {
+    let (n, unit) = match flops >= INTENSE.saturating_mul(bytes) {
+        true => (flops, "FLOP"),
+        false => (bytes, "B"),
     };
     (!time.is_zero()).then(|| units::rate(n as f64 / time.as_secs_f64(), unit))
 }

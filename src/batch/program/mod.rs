@@ -23,6 +23,7 @@ use crate::error::{DataError, Result, RunError};
 use crate::exec::{HostBuffer, deadline};
 use crate::graph::NodeId;
 use crate::ops::Op;
+use crate::plan::Explanation;
 use crate::record::Recorded;
 use crate::residents::UpdateOrder;
 use crate::session::{LastPlan, RunDone, RunStats};
@@ -208,6 +209,28 @@ impl Program {
             let outputs = stage.over(pin!(self.run_timed(inputs, &timeline))).await?;
             Ok(Profile::new(self.device(), &outputs.prepared, &outputs.stats, &timeline))
         })
+    }
+
+    /// The plan of the next run, as [`GpuCommandBatch::explain`] describes it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let mut batch = GpuCommandBatch::new(&Device::cpu());
+    /// let x = batch.input::<f32>("x", 3);
+    /// batch.relu(x);
+    /// let program = batch.compile().await?;
+    /// assert!(program.explain()?.to_string().contains("relu"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`PlanError`](crate::PlanError) if a resident holds no data yet or the graph cannot be planned for the device;
+    /// [`DeviceError::ResidentLost`](crate::DeviceError::ResidentLost).
+    pub fn explain(&self) -> Result<Explanation> {
+        self.0.recorded.explanation(&self.0.plan)
     }
 
     /// As [`run`](Self::run), if that takes no longer than `limit`, waiting for the [memory

@@ -75,7 +75,9 @@ impl Maker {
         self.value_of(dtype, shape, data.collect())
     }
 
+    /// A value of `data`, rounded to its type.
     pub fn value_of(&mut self, dtype: DType, shape: &[usize], data: Vec<f64>) -> ValueId {
+        let data = data.into_iter().map(|x| Scalar::new(dtype, x).value()).collect();
         self.values.push((dtype, Shape::new(shape), data));
         ValueId(self.values.len() as u32 - 1)
     }

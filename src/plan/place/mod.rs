@@ -10,11 +10,11 @@ pub(super) mod split;
 use smallvec::SmallVec;
 
 use self::placed::{Placed, Planned};
-use self::routes::{Candidate, Ways, near, reckoned};
+use self::routes::{Candidate, Routes, near, reckoned};
 use self::rule::Rule;
 use self::split::{Sides, Split, split};
 use super::{Plan, Target, plan};
-use crate::cost::{Backend, Placement, Residence, Way};
+use crate::cost::{Backend, Placement, Residence, Route};
 use crate::error::PlanError;
 use crate::graph::Graph;
 
@@ -27,11 +27,11 @@ pub(crate) fn place<'a>(
     graph: &Graph,
     targets: impl IntoIterator<Item = &'a Target>,
     placement: &Placement,
-    way: Option<Way>,
+    route: Option<Route>,
     residents: &[Residence],
     room: Option<u64>,
 ) -> Result<Placed, PlanError> {
-    let asked = Asked { graph, way, residents, room };
+    let asked = Asked { graph, route, residents, room };
     let targets: SmallVec<[&Target; 2]> = targets.into_iter().collect();
     let of = |side| targets.iter().copied().find(|target| target.backend == side);
     let named = |side: Backend| {
@@ -64,7 +64,7 @@ const MOST_STEPS_SPLIT: usize = 128;
 struct Asked<'a> {
     graph: &'a Graph,
     /// Whatever is predicted.
-    way: Option<Way>,
+    route: Option<Route>,
     /// The location of the data of each.
     residents: &'a [Residence],
     /// Bytes that a run may hold.
@@ -115,13 +115,13 @@ impl Asked<'_> {
         let (mut plans, too_small) = self.wholes(&sides)?;
         let split = self.split(&plans, cpu, gpu)?;
         let most = self.most_of_a_split(&plans);
-        let split = split.filter(|split| self.way == Some(Way::Both) || split.seconds < most);
-        let is_asked = |plan: &Plan| self.way == Some(plan.backend.into());
+        let split = split.filter(|split| self.route == Some(Route::Both) || split.seconds < most);
+        let is_asked = |plan: &Plan| self.route == Some(plan.backend.into());
         let asked = plans.iter().position(|plan| is_asked(plan) && self.has_room(plan.held_bytes));
         plans[..=asked.unwrap_or(0)].rotate_right(1);
         let is_split = split.is_some() && asked.is_none();
-        let ways = self.ways(&plans, split.as_ref(), is_split);
-        let placed = Placed { too_small, ways, ..Placed::first_of(plans, sides) };
+        let routes = self.routes(&plans, split.as_ref(), is_split);
+        let placed = Placed { too_small, routes, ..Placed::first_of(plans, sides) };
         Ok(match split.filter(|_| is_split) {
             Some(split) => Placed { planned: Planned::Split(split), ..placed },
             None => placed,
@@ -145,7 +145,7 @@ impl Asked<'_> {
         let on_gpu = plans.iter().find(|plan| {
             plan.backend == Backend::Gpu && (2..=MOST_STEPS_SPLIT).contains(&plan.steps.len())
         });
-        let pays = self.way == Some(Way::Both) || self.most_of_a_split(plans) > 0.0;
+        let pays = self.route == Some(Route::Both) || self.most_of_a_split(plans) > 0.0;
         let (Some(cpu), Some(gpu), Some(whole)) = (cpu, gpu, on_gpu) else { return Ok(None) };
         if !pays || self.graph.needs_gpu() {
             return Ok(None);
@@ -156,12 +156,12 @@ impl Asked<'_> {
 
     /// The way that is taken, that of the first plan or the split, and those that may be tried: none where that would
     /// move a resident.
-    fn ways(&self, plans: &[Plan], split: Option<&Split>, is_split: bool) -> Ways {
+    fn routes(&self, plans: &[Plan], split: Option<&Split>, is_split: bool) -> Routes {
         let wholes = plans.iter().map(|plan| {
             let seconds = if self.has_room(plan.held_bytes) { plan.seconds } else { f64::INFINITY };
-            Candidate { way: plan.backend.into(), seconds }
+            Candidate { route: plan.backend.into(), seconds }
         });
-        let both = split.map(|split| Candidate { way: Way::Both, seconds: split.seconds });
+        let both = split.map(|split| Candidate { route: Route::Both, seconds: split.seconds });
         let mut all: SmallVec<[Candidate; 3]> = wholes.chain(both).collect();
         let taken = all.remove(if is_split { all.len() - 1 } else { 0 });
         let is_still = self.residents.iter().all(|&residence| residence == Residence::Both);

@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::split::Split;
 use crate::cost::{Backend, Prediction};
-use crate::plan::place::routes::Ways;
+use crate::plan::place::routes::Routes;
 use crate::plan::{Plan, Target};
 
 /// A graph's plan, and what the sides would take for all of it.
@@ -17,7 +17,7 @@ pub(crate) struct Placed {
     /// A side that was passed over since it has no room for the graph.
     pub too_small: Option<Backend>,
     /// The way that was taken, and those that are predicted to take about as long, unless trying them costs too much.
-    pub ways: Ways,
+    pub routes: Routes,
 }
 
 /// The plan or plans that run.
@@ -42,7 +42,7 @@ impl Placed {
         });
         Self {
             sides: predicted.collect(),
-            ways: smallvec![plans[0].backend.into()],
+            routes: smallvec![plans[0].backend.into()],
             planned: Planned::Whole(plans.swap_remove(0)),
             too_small: None,
         }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::split::{PartOf, Sides, Steps};
 use crate::base::units::{bytes, seconds};
-use crate::cost::{Backend, Placement, Residence, Seen, Way};
+use crate::cost::{Backend, Placement, Residence, Route, Seen};
 use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Placed, Planned, Stage};
@@ -69,7 +69,7 @@ impl fmt::Display for Reason {
             Self::Faster => f.write_str("no slower here"),
             Self::Measured(seen) => {
                 let time =
-                    |(way, nanos): (Way, u64)| format!("{way} {}", seconds(nanos as f64 * 1e-9));
+                    |(way, nanos): (Route, u64)| format!("{way} {}", seconds(nanos as f64 * 1e-9));
                 let times: Vec<String> = seen.times().map(time).collect();
                 write!(f, "measured: {}", times.join(", "))
             }

@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 
-use crate::cost::{Backend, Way};
+use crate::cost::{Backend, Route};
 
 /// Ways in which a graph may run, at least one, each once.
-pub(crate) type Ways = SmallVec<[Way; 3]>;
+pub(crate) type Routes = SmallVec<[Route; 3]>;
 
 /// A GPU is reckoned to take so many times as long as predicted for a whole graph, beside the host. Probes see a card
 /// at work; the driver of one that waits for the host lowers its clocks, and after some seconds a small run takes 1.8
@@ -25,15 +25,15 @@ const MOST_SECONDS: f64 = 0.05;
 /// A way with its predicted seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
-    pub way: Way,
+    pub route: Route,
     pub seconds: f64,
 }
 
 impl Candidate {
     fn reckoned(&self) -> f64 {
-        match self.way {
-            Way::Cpu | Way::Both => self.seconds,
-            Way::Gpu => reckoned(Backend::Gpu, self.seconds),
+        match self.route {
+            Route::Cpu | Route::Both => self.seconds,
+            Route::Gpu => reckoned(Backend::Gpu, self.seconds),
         }
     }
 }
@@ -47,58 +47,58 @@ pub(crate) fn reckoned(side: Backend, seconds: f64) -> f64 {
 }
 
 /// The way that is `taken`, and those of `others` that are worth being tried beside it, the faster first.
-pub(crate) fn near(taken: Candidate, others: impl IntoIterator<Item = Candidate>) -> Ways {
+pub(crate) fn near(taken: Candidate, others: impl IntoIterator<Item = Candidate>) -> Routes {
     let mut others: SmallVec<[Candidate; 2]> = others.into_iter().collect();
     others.sort_by(|one, other| one.reckoned().total_cmp(&other.reckoned()));
     let least = others.iter().map(Candidate::reckoned).fold(taken.reckoned(), f64::min);
     let is_near = |one: &Candidate| one.seconds <= MOST_SECONDS && one.reckoned() <= NEAR * least;
     let is_tried = is_near(&taken);
     let others = others.iter().filter(|&other| is_tried && is_near(other));
-    std::iter::once(&taken).chain(others).map(|one| one.way).collect()
+    std::iter::once(&taken).chain(others).map(|one| one.route).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CPU: Way = Way::Cpu;
-    const GPU: Way = Way::Gpu;
+    const CPU: Route = Route::Cpu;
+    const GPU: Route = Route::Gpu;
 
-    fn ways(taken: (Way, f64), others: &[(Way, f64)]) -> Vec<Way> {
-        let candidate = |(way, seconds)| Candidate { way, seconds };
+    fn routes(taken: (Route, f64), others: &[(Route, f64)]) -> Vec<Route> {
+        let candidate = |(route, seconds)| Candidate { route, seconds };
         near(candidate(taken), others.iter().copied().map(candidate)).to_vec()
     }
 
     #[test]
     fn what_is_predicted_to_take_about_as_long_is_tried() {
         let both = [CPU, GPU];
-        assert_eq!(ways((CPU, 1e-4), &[(GPU, 1e-4)]), both);
+        assert_eq!(routes((CPU, 1e-4), &[(GPU, 1e-4)]), both);
         // 1024×[64, 64, 10] and attention 8×256×64, which were taken to the wrong side of an H200's machine.
-        assert_eq!(ways((CPU, 58.6e-6), &[(GPU, 113.5e-6)]), both);
-        assert_eq!(ways((CPU, 226.5e-6), &[(GPU, 388.8e-6)]), both);
-        assert_eq!(ways((GPU, 76.0e-6), &[(CPU, 101.4e-6)]), [GPU, CPU]);
-        assert_eq!(ways((CPU, 1e-4), &[(GPU, 2.01e-4)]), [CPU], "2.51 with the margin");
-        assert_eq!(ways((GPU, 1e-4), &[(CPU, 3.1e-4)]), [GPU, CPU]);
-        assert_eq!(ways((GPU, 1e-4), &[(CPU, 3.2e-4)]), [GPU]);
+        assert_eq!(routes((CPU, 58.6e-6), &[(GPU, 113.5e-6)]), both);
+        assert_eq!(routes((CPU, 226.5e-6), &[(GPU, 388.8e-6)]), both);
+        assert_eq!(routes((GPU, 76.0e-6), &[(CPU, 101.4e-6)]), [GPU, CPU]);
+        assert_eq!(routes((CPU, 1e-4), &[(GPU, 2.01e-4)]), [CPU], "2.51 with the margin");
+        assert_eq!(routes((GPU, 1e-4), &[(CPU, 3.1e-4)]), [GPU, CPU]);
+        assert_eq!(routes((GPU, 1e-4), &[(CPU, 3.2e-4)]), [GPU]);
     }
 
     #[test]
     fn the_faster_is_tried_first_and_nothing_that_is_slow_or_has_no_room() {
-        let split = (Way::Both, 1.0e-3);
-        assert_eq!(ways(split, &[(CPU, 2e-3), (GPU, 1.2e-3)]), [Way::Both, GPU, CPU]);
-        assert_eq!(ways(split, &[(CPU, f64::INFINITY), (GPU, 1.2e-3)]), [Way::Both, GPU]);
-        assert_eq!(ways((CPU, 0.04), &[(GPU, 0.051)]), [CPU]);
-        assert_eq!(ways((CPU, 0.06), &[(GPU, 0.04)]), [CPU], "what was kept is slow by now");
+        let split = (Route::Both, 1.0e-3);
+        assert_eq!(routes(split, &[(CPU, 2e-3), (GPU, 1.2e-3)]), [Route::Both, GPU, CPU]);
+        assert_eq!(routes(split, &[(CPU, f64::INFINITY), (GPU, 1.2e-3)]), [Route::Both, GPU]);
+        assert_eq!(routes((CPU, 0.04), &[(GPU, 0.051)]), [CPU]);
+        assert_eq!(routes((CPU, 0.06), &[(GPU, 0.04)]), [CPU], "what was kept is slow by now");
         assert_eq!(
-            ways((CPU, 3e-4), &[(GPU, 1e-4)]),
+            routes((CPU, 3e-4), &[(GPU, 1e-4)]),
             [CPU, GPU],
             "what was kept is predicted slower"
         );
         assert_eq!(
-            ways((CPU, 4e-4), &[(GPU, 1e-4)]),
+            routes((CPU, 4e-4), &[(GPU, 1e-4)]),
             [CPU],
             "and so much that it is not asked again"
         );
-        assert_eq!(ways((CPU, 0.0), &[(GPU, 0.0)]), [CPU, GPU]);
+        assert_eq!(routes((CPU, 0.0), &[(GPU, 0.0)]), [CPU, GPU]);
     }
 }

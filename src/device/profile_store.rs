@@ -1,45 +1,45 @@
-//! What a device is reckoned to do: the targets that graphs are planned for.
+//! The profile of a device as it is known now, and the targets that graphs are planned for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Device;
-use super::contests::Contests;
 use crate::base::sync::{Mutex, RwLock};
 use crate::cost::{Backend, DeviceProfile, Limits};
+use crate::device::trials::Trials;
 use crate::plan::Target;
 
-/// What graphs can be planned for, with the profile as it is known now.
-pub(super) struct Reckoning {
+/// The profile of a device, which measuring and trials change while runs read it.
+pub(super) struct ProfileStore {
     targets: RwLock<Arc<Targets>>,
-    /// That of the targets, so that runs need not lock them.
+    /// The revision of the targets, which runs read without a lock.
     revision: AtomicU64,
-    /// What the profile says of single graphs, which the targets leave out.
-    pub contests: Contests,
+    /// The trials of single graphs, which the targets leave out.
+    pub trials: Trials,
     /// Held while the profile changes.
     changing: Mutex<()>,
 }
 
 /// A target for each side of a device.
 pub(crate) struct Targets {
-    /// Counts the profiles that the device had.
+    /// Counts the profiles of the device.
     pub revision: u64,
     pub cpu: Target,
     pub gpu: Option<Target>,
 }
 
-impl Reckoning {
-    /// For a device whose GPU, if it has one, has these limits.
+impl ProfileStore {
+    /// The store of a device whose GPU, if there is one, has these limits.
     pub fn new(mut profile: DeviceProfile, gpu: Option<Limits>) -> Self {
-        let contests = Contests::new(&std::mem::take(&mut profile.learned.trials));
+        let trials = Trials::new(&std::mem::take(&mut profile.learned.trials));
         let targets = RwLock::new(Arc::new(Targets::new(profile, gpu, 0)));
-        Self { targets, revision: AtomicU64::new(0), contests, changing: Mutex::default() }
+        Self { targets, revision: AtomicU64::new(0), trials, changing: Mutex::default() }
     }
 
-    /// The profile with all that was learned.
+    /// The profile, with the trials of single graphs.
     pub fn profile(&self) -> DeviceProfile {
         let mut profile = self.targets().profile().clone();
-        profile.learned.trials = self.contests.tried();
+        profile.learned.trials = self.trials.tried();
         profile
     }
 
@@ -52,7 +52,7 @@ impl Reckoning {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// Plans from now on are made with `profile`.
+    /// Replaces the profile. Later plans are made with the new one.
     pub fn set(&self, profile: DeviceProfile) {
         self.change(|_| profile);
     }
@@ -65,7 +65,7 @@ impl Reckoning {
     fn change(&self, change: impl FnOnce(&DeviceProfile) -> DeviceProfile) {
         let _changing = self.changing.lock();
         let mut profile = change(self.targets().profile());
-        self.contests.replace(&std::mem::take(&mut profile.learned.trials));
+        self.trials.replace(&std::mem::take(&mut profile.learned.trials));
         self.replace(profile);
     }
 
@@ -88,7 +88,7 @@ impl Targets {
         }
     }
 
-    /// Without what is known of single graphs.
+    /// The profile, without the trials of single graphs.
     pub fn profile(&self) -> &DeviceProfile {
         &self.cpu.profile
     }
@@ -97,7 +97,7 @@ impl Targets {
         self.gpu.as_ref().map(|target| target.limits.clone())
     }
 
-    /// The target of a side; the host's where there is no GPU.
+    /// The target of a side; the host's if there is no GPU.
     pub fn of(&self, backend: Backend) -> &Target {
         match backend {
             Backend::Cpu => &self.cpu,
@@ -117,20 +117,20 @@ pub(super) enum When {
 impl Device {
     /// Forgets the trials of all graphs, here and on disk.
     pub fn forget_learned(&self) {
-        self.0.reckoning.forget_learned();
+        self.0.profile_store.forget_learned();
         self.0.plans.forget();
         self.keep_profile(When::Now);
     }
 
-    /// Keeps the profile on disk, if it was measured here.
+    /// Writes the profile to disk, if it was measured here.
     pub(super) fn keep_profile(&self, when: When) {
         #[cfg(feature = "serde")]
-        if let (Some(keep), false) = (&self.0.keep, self.0.by_hand)
+        if let (Some(profile_file), false) = (&self.0.profile_file, self.0.by_hand)
             && self.targets().profile().measured
         {
             match when {
-                When::Now => keep.disk().save(|| self.profile()),
-                When::Soon => keep.save_soon(|| self.profile()),
+                When::Now => profile_file.disk().save(|| self.profile()),
+                When::Soon => profile_file.save_soon(|| self.profile()),
             }
         }
         #[cfg(not(feature = "serde"))]

@@ -1,20 +1,20 @@
-//! Who computes on a device, so that probes keep out of the way.
+//! Tracks the runs of a device, so that probes of a calibration keep out of their way.
 
 use std::time::{Duration, Instant};
 
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::calibrate::Pace;
 
-/// Nobody has computed for so long before the first probe.
+/// The pause before the first probe.
 const QUIET: Duration = Duration::from_millis(50);
-/// How long the first probe waits for such a pause.
+/// The longest wait for such a pause.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long each other probe waits for the end of a run.
+/// The longest wait of each other probe for the end of a run.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Runs of batches on a device.
+/// Counts the runs of a device.
 #[derive(Default)]
-pub(crate) struct Activity {
+pub(crate) struct BusyTracker {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -25,15 +25,15 @@ struct State {
     running: usize,
     /// Runs ever begun.
     begun: u64,
-    /// Who waits for a change.
+    /// Threads that wait for a change.
     waiting: usize,
-    /// Whether nobody wants the figures any more.
+    /// Whether the device was dropped.
     closed: bool,
 }
 
-/// A run under way, until it is dropped.
+/// A run under way. Its drop ends it.
 pub(crate) struct Busy<'a> {
-    activity: &'a Activity,
+    busy_tracker: &'a BusyTracker,
     /// Runs ever begun, this one included.
     begun: u64,
     /// Whether others were under way when it began.
@@ -41,33 +41,33 @@ pub(crate) struct Busy<'a> {
 }
 
 impl<'a> Busy<'a> {
-    pub(super) fn new(activity: &'a Activity) -> Self {
-        let mut state = activity.state();
+    pub(super) fn new(busy_tracker: &'a BusyTracker) -> Self {
+        let mut state = busy_tracker.state();
         state.running += 1;
         state.begun += 1;
         let (begun, joined) = (state.begun, state.running > 1);
         drop(state);
-        Self { activity, begun, joined }
+        Self { busy_tracker, begun, joined }
     }
 
-    /// Whether nobody else computed meanwhile.
+    /// Whether no other run was under way at any time of this one.
     pub fn is_alone(&self) -> bool {
-        !self.joined && self.activity.state().begun == self.begun
+        !self.joined && self.busy_tracker.state().begun == self.begun
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        let mut state = self.activity.state();
+        let mut state = self.busy_tracker.state();
         state.running -= 1;
-        // A call of the kernel, even where nobody waits.
+        // To notify costs a system call even if nobody waits.
         if state.waiting > 0 {
-            self.activity.changed.notify_all();
+            self.busy_tracker.changed.notify_all();
         }
     }
 }
 
-impl Activity {
+impl BusyTracker {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -82,7 +82,7 @@ impl Activity {
         self.changed.notify_all();
     }
 
-    /// Waits at most `time`, as long as `go_on` says so.
+    /// Waits while `go_on` holds, for `time` at most.
     fn wait_while(
         &self,
         time: Duration,
@@ -96,7 +96,7 @@ impl Activity {
         state
     }
 
-    /// Waits for a pause, but not for long. `false` if nobody wants the figures any more.
+    /// Waits for a pause, but not for long. `false` once the device is dropped.
     pub fn wait_for_pause(&self) -> bool {
         let start = Instant::now();
         let mut begun = self.state().begun;
@@ -112,7 +112,7 @@ impl Activity {
     }
 }
 
-impl Pace for Activity {
+impl Pace for BusyTracker {
     fn may_go_on(&self) -> bool {
         let busy = |state: &mut State| state.running > 0 && !state.closed;
         !self.wait_while(SHORT_PATIENCE, busy).closed
@@ -131,32 +131,32 @@ mod tests {
 
     #[test]
     fn who_waits_for_the_end_of_a_run_hears_of_it() {
-        let activity = Arc::new(Activity::default());
-        let busy = Busy::new(&activity);
-        let (waiter, start) = (Arc::clone(&activity), Instant::now());
+        let busy_tracker = Arc::new(BusyTracker::default());
+        let busy = Busy::new(&busy_tracker);
+        let (waiter, start) = (Arc::clone(&busy_tracker), Instant::now());
         let long = Duration::from_secs(600);
         let waiting = std::thread::spawn(move || {
             drop(waiter.wait_while(long, |state| state.running > 0));
         });
-        while activity.state().waiting == 0 {
+        while busy_tracker.state().waiting == 0 {
             std::thread::yield_now();
         }
         drop(busy);
         waiting.join().unwrap();
         assert!(start.elapsed() < long);
-        assert_eq!(activity.state().waiting, 0);
+        assert_eq!(busy_tracker.state().waiting, 0);
     }
 
     #[test]
     fn runs_are_counted_while_they_last() {
-        let activity = Arc::new(Activity::default());
-        assert!(activity.may_go_on());
-        let busy = Busy::new(&activity);
-        assert_eq!((activity.others(), activity.state().running), (1, 1));
+        let busy_tracker = Arc::new(BusyTracker::default());
+        assert!(busy_tracker.may_go_on());
+        let busy = Busy::new(&busy_tracker);
+        assert_eq!((busy_tracker.others(), busy_tracker.state().running), (1, 1));
         drop(busy);
-        assert_eq!((activity.others(), activity.state().running), (1, 0));
-        assert!(activity.wait_for_pause());
-        activity.close();
-        assert!(!activity.may_go_on() && !activity.wait_for_pause());
+        assert_eq!((busy_tracker.others(), busy_tracker.state().running), (1, 0));
+        assert!(busy_tracker.wait_for_pause());
+        busy_tracker.close();
+        assert!(!busy_tracker.may_go_on() && !busy_tracker.wait_for_pause());
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::{Trial, Way};
+use super::trial::Trial;
+use crate::cost::Route;
 
-/// The decided trials of single graphs: which way was faster where two were predicted to take about as long. Plain data,
-/// part of a [`DeviceProfile`](super::DeviceProfile): the same profile always gives a graph the same plan. A profile holds
+/// The decided trials of single graphs: which route was fastest where predictions were near a tie. Plain data,
+/// part of a [`DeviceProfile`](crate::cost::DeviceProfile): the same profile always gives a graph the same plan. A profile holds
 /// the trials of at most 512 graphs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -18,7 +19,7 @@ pub struct Learned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Tried {
-    /// Its fingerprint in four words, which all formats can hold.
+    /// The graph's fingerprint in four words, which all formats can hold.
     pub graph: [u32; 4],
     pub trial: Trial,
 }
@@ -33,15 +34,16 @@ impl Learned {
         self.trials.is_empty()
     }
 
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.trials.len() <= MOST_TRIALS
     }
 }
 
 impl fmt::Display for Learned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = |way| self.trials.iter().filter(|tried| tried.trial.kept() == Some(way)).count();
-        let [cpu, gpu, both] = [Way::Cpu, Way::Gpu, Way::Both].map(kept);
+        let kept =
+            |route| self.trials.iter().filter(|tried| tried.trial.kept() == Some(route)).count();
+        let [cpu, gpu, both] = [Route::Cpu, Route::Gpu, Route::Both].map(kept);
         if cpu + gpu + both > 0 {
             writeln!(
                 f,

@@ -1,19 +1,19 @@
-//! Who decides where a graph runs.
+//! The placement of a graph: who chooses its side, and how.
 
 use std::fmt;
 
 use super::selector::BackendSelector;
 
-/// How the side that a graph runs on is chosen: of all graphs of a device by
+/// The choice of the side that runs a graph: for all graphs of a device by
 /// [`DeviceBuilder::placement`](crate::DeviceBuilder::placement), of one by
 /// [`GpuCommandBatch::set_placement`](crate::GpuCommandBatch::set_placement) or
 /// [`Program::with_placement`](crate::Program::with_placement).
 ///
-/// Where a device has one side only, graphs run there, and a placement on the other is an error.
+/// If a device has one side only, graphs run there, and a placement on the other is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
-    /// Where it is predicted to be done first, by the device's [profile](crate::Device::profile). Near ties go to the
+    /// On the side that is predicted to finish first, by the device's [profile](crate::Device::profile). Near ties go to the
     /// host: a GPU is taken where the host is predicted to take a quarter longer.
     ///
     /// Where both are predicted to take up to 2.5 times as long as the faster, and neither over 50 ms, a device that
@@ -48,23 +48,5 @@ impl fmt::Display for Placement {
             Self::FiveTimes(_) => f.write_str("arithmetic against transfer"),
             Self::Complexity => f.write_str("complexity"),
         }
-    }
-}
-
-/// Where the data of a resident lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Residence {
-    Host,
-    /// On the GPU alone. A run on the host brings a copy, which stays.
-    Gpu,
-    /// On the GPU alone, in a buffer that the caller may write to, so that no copy on the host stays valid.
-    Shared,
-    Both,
-}
-
-impl Residence {
-    /// Whether the host has no copy of the data.
-    pub fn is_far(self) -> bool {
-        matches!(self, Self::Gpu | Self::Shared)
     }
 }

@@ -1,4 +1,4 @@
-//! The GPU of a device: the one that is open now, and what follows when it is lost.
+//! The GPU of a device: the one that is open now, and its recovery from a loss.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use crate::error::{DeviceError, Error, Result};
 use crate::exec::gpu::{AdapterChoice, Gpu};
 use crate::exec::memory::MemoryCounts;
 
-/// An adapter of the host, with the device that was opened on it last.
-pub(crate) struct Card {
+/// An adapter, with the device that was opened on it last.
+pub(crate) struct GpuSlot {
     current: RwLock<Current>,
     recovery: Recovery,
     /// Opens this adapter and no other.
@@ -26,11 +26,11 @@ pub(crate) struct Card {
 
 struct Current {
     gpu: Gpu,
-    /// Whether somebody has told of its loss.
+    /// Whether its loss was reported.
     told: bool,
 }
 
-impl Card {
+impl GpuSlot {
     pub fn new(gpu: Gpu, recovery: Recovery, store: Option<Arc<Store>>) -> Self {
         let choice = AdapterChoice::again(gpu.info());
         Self {
@@ -49,7 +49,7 @@ impl Card {
         self.current.read().gpu.clone()
     }
 
-    /// Whether runs may be tried on it.
+    /// Whether runs may use the GPU.
     pub fn is_usable(&self) -> bool {
         let current = self.current.read();
         self.recovery != Recovery::Cpu || !current.told
@@ -63,10 +63,10 @@ impl Card {
         self.opened().memory()
     }
 
-    /// After a loss: what can be done so that the same may be tried again.
+    /// Recovers from a loss. Returns if the lost work may be repeated.
     ///
     /// # Errors
-    /// [`DeviceError::NotReopened`], or `error` where nothing is to be done.
+    /// [`DeviceError::NotReopened`], or `error` if the recovery is to fail.
     pub async fn recover(&self, error: Error) -> Result<()> {
         self.tell();
         match self.recovery {
@@ -76,7 +76,7 @@ impl Card {
         }
     }
 
-    /// Tells of a loss that nobody has told of.
+    /// Reports a loss, once.
     pub(super) fn tell(&self) {
         let mut current = self.current.write();
         let Some(reason) = current.gpu.loss().map(str::to_owned) else { return };
@@ -103,12 +103,12 @@ impl Card {
             Err(error) => return Err(not_reopened(error.to_string()).into()),
         };
         if gpu.info() != lost.info() || gpu.limits() != lost.limits() {
-            // As it may be where that was the caller's own.
+            // Possible if the lost device was the caller's own.
             let why = "a new one has other limits or features than the lost one";
             return Err(not_reopened(why.into()).into());
         }
         let mut current = self.current.write();
-        // Who has opened it is not always polled before somebody else begins.
+        // Another task may have opened it meanwhile.
         if current.gpu.loss().is_none() {
             return Ok(());
         }
@@ -127,16 +127,16 @@ impl Card {
 impl Device {
     /// The GPU, as long as there is one to use.
     pub(crate) fn opened(&self) -> Option<Gpu> {
-        self.card().filter(|card| card.is_usable()).map(Card::opened)
+        self.gpu_slot().filter(|gpu_slot| gpu_slot.is_usable()).map(GpuSlot::opened)
     }
 
-    pub(super) fn card(&self) -> Option<&Card> {
-        self.0.card.as_ref()
+    pub(super) fn gpu_slot(&self) -> Option<&GpuSlot> {
+        self.0.gpu_slot.as_ref()
     }
 
-    /// Whether what was under way goes on after a loss of the GPU.
+    /// Whether runs under way are repeated after a loss of the GPU.
     pub(crate) fn recovers(&self) -> bool {
-        self.card().is_some_and(|card| card.recovery != Recovery::Fail)
+        self.gpu_slot().is_some_and(|gpu_slot| gpu_slot.recovery != Recovery::Fail)
     }
 }
 
@@ -150,15 +150,15 @@ mod tests {
         let builder = Device::builder().without_cache().recovery(Recovery::Fail);
         let Some(device) = found(builder.gpu().await) else { return };
         let gpu = device.opened().unwrap();
-        let mut card = Card::new(gpu, Recovery::Reopen, None);
-        card.choice = AdapterChoice::best(Some("no such card".into()), true);
+        let mut gpu_slot = GpuSlot::new(gpu, Recovery::Reopen, None);
+        gpu_slot.choice = AdapterChoice::best(Some("no such card".into()), true);
         device.simulate_loss();
         let lost = device.eval(|b| b.full(1, 1.0_f32)).await.unwrap_err();
         for _ in 0..2 {
-            let error = card.recover(lost.clone()).await.unwrap_err();
+            let error = gpu_slot.recover(lost.clone()).await.unwrap_err();
             let told = matches!(&error, Error::Device(DeviceError::NotReopened { .. }));
             assert!(told && error.to_string().contains("no such card"), "{error}");
         }
-        assert_eq!(card.losses(), 1);
+        assert_eq!(gpu_slot.losses(), 1);
     }
 }

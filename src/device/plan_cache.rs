@@ -1,4 +1,4 @@
-//! Plans that were made before: a batch that is recorded anew with the same structure is not planned again.
+//! The cache of plans: a batch that is recorded anew with the same structure is not planned again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,36 +9,36 @@ use super::{Device, Prepared, Wanted};
 use crate::base::lru::Lru;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::codegen::{Dispatch, lower};
-use crate::cost::{Placement, Residence, Way};
+use crate::cost::{Placement, Residence, Route};
 use crate::error::Result;
 use crate::graph::Fingerprint;
 use crate::plan::{Plan, Step};
 
-/// Plans kept.
+/// The most plans in the cache.
 const PLANS: usize = 1024;
 
-/// What a plan is made for.
+/// Everything that a plan depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     graph: Fingerprint,
     placement: Placement,
-    /// The way that it goes, where that is not left to prediction.
-    way: Option<Way>,
-    /// Where the data lies that it binds.
+    /// The route, if it is not left to prediction.
+    route: Option<Route>,
+    /// The place of each resident's data.
     residents: SmallVec<[Residence; 8]>,
     is_stateful: bool,
-    /// That of the device's targets.
+    /// The revision of the device's targets.
     revision: u64,
 }
 
 /// The plans of one device.
-pub(super) struct Plans {
+pub(super) struct PlanCache {
     plans: Mutex<Lru<Key, Arc<Prepared>>>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-impl Default for Plans {
+impl Default for PlanCache {
     fn default() -> Self {
         Self {
             plans: Mutex::new(Lru::new(PLANS)),
@@ -48,7 +48,7 @@ impl Default for Plans {
     }
 }
 
-impl Plans {
+impl PlanCache {
     fn find(&self, key: &Key) -> Option<Arc<Prepared>> {
         let found = self.plans.lock().get(key).cloned();
         let count = if found.is_some() { &self.hits } else { &self.misses };
@@ -56,19 +56,19 @@ impl Plans {
         found
     }
 
-    /// Plans anew from now on.
+    /// Forgets all plans.
     pub fn forget(&self) {
         let _gone = self.plans().extract(|_| true);
     }
 
-    /// Forgets the plans of `graph` for other ways than the one that is `kept`, where it is left to the planner.
-    pub fn forget_ways(&self, graph: Fingerprint, kept: Option<Way>) {
+    /// Forgets the plans of `graph` for other routes than the `kept` one, unless a placement names the side.
+    pub fn forget_routes(&self, graph: Fingerprint, kept: Option<Route>) {
         let goes =
-            |key: &Key| key.graph == graph && key.placement == Placement::Auto && key.way != kept;
+            |key: &Key| key.graph == graph && key.placement == Placement::Auto && key.route != kept;
         let _gone = self.plans().extract(goes);
     }
 
-    /// How often a plan was found and not found, and how many there are.
+    /// Hits, misses, and plans in the cache.
     pub fn counts(&self) -> (u64, u64, usize) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let plans = self.plans().len();
@@ -85,19 +85,19 @@ impl Plans {
 }
 
 impl Device {
-    /// The plan for a graph with this fingerprint, and whether it was made before: for a way, or for the one that the
+    /// The plan for a graph with this fingerprint, and whether it was made before: for `route`, or for the one that
     /// placement or prediction chooses.
     pub(super) fn prepared(
         &self,
         wanted: &Wanted<'_>,
         graph: Fingerprint,
-        way: Option<Way>,
+        route: Option<Route>,
     ) -> Result<(Arc<Prepared>, bool)> {
         let targets = self.targets();
         let key = Key {
             graph,
             placement: self.placement_now(wanted.placement),
-            way,
+            route,
             residents: SmallVec::from_slice(wanted.residents),
             is_stateful: wanted.is_stateful,
             revision: targets.revision,
@@ -106,21 +106,21 @@ impl Device {
             return Ok((prepared, true));
         }
         debug_assert_eq!(wanted.graph.verify(), Ok(()));
-        let placed = self.place(wanted, &targets, way)?;
+        let placed = self.place(wanted, &targets, route)?;
         let is_bound_by_data = self.is_bound_by_data(wanted, &placed);
-        let mut prepared = Prepared::new(wanted.graph, placed, way, &targets);
+        let mut prepared = Prepared::new(wanted.graph, placed, route, &targets);
         prepared.is_bound_by_data = is_bound_by_data;
         let prepared = Arc::new(prepared);
         self.0.plans.keep(key, &prepared);
         Ok((prepared, false))
     }
 
-    /// What a GPU runs for `plan`.
+    /// The dispatches of `plan` on a GPU.
     pub(crate) fn dispatches(&self, plan: &Plan) -> Vec<Dispatch> {
         self.dispatches_by_step(plan).into_iter().flatten().collect()
     }
 
-    /// As [`dispatches`](Self::dispatches), apart for each step.
+    /// The [dispatches](Self::dispatches) of each step.
     pub(crate) fn dispatches_by_step(&self, plan: &Plan) -> Vec<Vec<Dispatch>> {
         let targets = self.targets();
         let limits = &targets.of(plan.backend).limits;

@@ -28,7 +28,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::error::DeviceError;
 
-/// What a rule says should compute.
+/// The backend that a rule chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
     /// One thread, element by element.
@@ -49,7 +49,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// How much an operation computes for each element.
+/// The arithmetic of an operation for each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OpComplexity {
     /// Elementwise operations.

@@ -9,12 +9,12 @@ use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::DeviceProfile;
 
 /// The place of one device's profile on disk. Dropping it waits until the last profile is written.
-pub(super) struct Keep {
+pub(super) struct ProfileFile {
     disk: Arc<Disk>,
     writer: DiskWriter,
 }
 
-/// The part of a [`Keep`] that writes.
+/// The part of a [`ProfileFile`] that writes.
 pub(super) struct Disk {
     store: Arc<Store>,
     key: String,
@@ -24,7 +24,7 @@ pub(super) struct Disk {
     writing: Mutex<()>,
 }
 
-impl Keep {
+impl ProfileFile {
     pub fn new(store: Arc<Store>, info: &DeviceInfo) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         // Debug builds are slower, and so is everything that they measure.
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::cost::Curve;
 
-    fn keep(folder: &Path, name: &str) -> Keep {
+    fn profile_file(folder: &Path, name: &str) -> ProfileFile {
         let info = DeviceInfo {
             name: name.into(),
             api: "test".into(),
@@ -103,22 +103,22 @@ mod tests {
             threads: 4,
             fallback: None,
         };
-        Keep::new(Arc::new(Store::new(folder.to_path_buf())), &info)
+        ProfileFile::new(Arc::new(Store::new(folder.to_path_buf())), &info)
     }
 
     #[test]
     fn profiles_come_back_as_they_were_for_their_device_alone() {
         let folder = std::env::temp_dir().join(format!("onetrip-keep-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        let kept = keep(&folder, "a");
+        let kept = profile_file(&folder, "a");
         assert_eq!(kept.load(), None, "there is no folder yet");
         let mut profile = DeviceProfile::typical(4);
         profile.measured = true;
         profile.gpu.memory = Curve::new([(1024.0, 1.235e9), (65_536.0, 4.1e12)]);
         profile.gpu.dispatch = 3.713e-6;
         kept.disk().save(|| profile.clone());
-        assert_eq!(keep(&folder, "a").load().as_ref(), Some(&profile));
-        assert_eq!(keep(&folder, "b").load(), None);
+        assert_eq!(profile_file(&folder, "a").load().as_ref(), Some(&profile));
+        assert_eq!(profile_file(&folder, "b").load(), None);
 
         for damaged in [&b""[..], b"{}", b"[1, 2]", b"\xff\xfe", b"{\"measured\": true}"] {
             kept.disk.store.save(&kept.disk.key, damaged).unwrap();
@@ -140,16 +140,16 @@ mod tests {
             profile
         };
         for round in 1..20 {
-            let kept = keep(&folder, "a");
+            let kept = profile_file(&folder, "a");
             kept.save_soon(|| of(round));
             kept.save_soon(|| of(round + 1));
             drop(kept);
-            assert_eq!(keep(&folder, "a").load(), Some(of(round + 1)));
-            let kept = keep(&folder, "a");
+            assert_eq!(profile_file(&folder, "a").load(), Some(of(round + 1)));
+            let kept = profile_file(&folder, "a");
             kept.save_soon(|| of(round));
             kept.disk().save(|| of(100));
             drop(kept);
-            assert_eq!(keep(&folder, "a").load(), Some(of(100)));
+            assert_eq!(profile_file(&folder, "a").load(), Some(of(100)));
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }
