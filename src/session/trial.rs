@@ -33,7 +33,7 @@ impl Chosen {
         if let Some(mut away) = turn.take_if(|turn| turn.is_away) {
             match plan_of(away.way) {
                 Ok(on_trial) => (turn, prepared) = (Some(away), on_trial),
-                Err(_) => _ = device.tried(&mut away, Ran::Failed, || true),
+                Err(_) => device.tried(&mut away, Ran::Failed, || true),
             }
         }
         Self { prepared, usual, turn }
