@@ -236,7 +236,8 @@ fn owned_elsewhere<'a>(file: &str, path: &'a [String]) -> Option<&'a str> {
 fn against_rooms(here: &[&str], target: &[String]) -> Option<String> {
     ROOMS.iter().find_map(|(folder, rooms)| {
         let folder: Vec<&str> = folder.split('/').collect();
-        let (here, target) = (here.strip_prefix(&folder[..])?, target.get(folder.len()..)?);
+        let target: Vec<&str> = target.iter().map(String::as_str).collect();
+        let (here, target) = (here.strip_prefix(&folder[..])?, target.strip_prefix(&folder[..])?);
         let (room, other) = (here.first()?, target.first()?);
         let is_inside = *room == "mod" || room == other || other.starts_with(char::is_uppercase);
         if is_inside { None } else { against("ROOMS", rooms, room, other) }

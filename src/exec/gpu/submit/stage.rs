@@ -88,7 +88,11 @@ pub(crate) fn capacity(job: &Job, load: Load<'_>, limits: &Limits) -> u64 {
     let mut places = Places::default();
     if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
         let bytes = 4 * params.words.len() as u64;
-        if params.are_there() { places.leave_room(bytes) } else { drop(places.push(bytes)) }
+        if params.are_there() {
+            places.leave_room(bytes);
+        } else {
+            places.push(bytes);
+        }
     }
     for (value, ..) in load.uploads(job) {
         places.push(Storage::of(value.dtype, limits).bytes(value.shape.elements()));

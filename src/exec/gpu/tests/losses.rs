@@ -185,8 +185,13 @@ async fn a_device_is_not_destroyed_while_somebody_submits() {
     });
     let engine = Arc::clone(&gpu.0);
     let submit = |engine: &Engine| {
-        let submit = |calls: &Calls<'_>| calls.submit(calls.encoder().finish()).map(drop);
-        engine.driver.lasting(|| "submitting nothing".into(), submit)
+        let mut submitted = None;
+        let submit = |calls: &Calls<'_>| {
+            submitted = Some(calls.submit(calls.encoder().finish()).map(drop));
+            Ok::<_, DeviceError>(())
+        };
+        let _lost = engine.driver.lasting(|| "submitting nothing".into(), submit);
+        submitted.unwrap()
     };
     let submitting = std::thread::spawn(move || submit(&engine));
     begun.recv_timeout(Duration::from_secs(20)).expect("wgpu polls for who submits");
