@@ -36,27 +36,6 @@ const LANES: &[(&str, &[&[&str]])] = &[
         ],
     ),
     (
-        "plan",
-        &[
-            &["step_parts"],
-            &["forms"],
-            &["step"],
-            &["passes", "schedule"],
-            &["verify"],
-            &["place"],
-            &["explain"],
-        ],
-    ),
-    (
-        "codegen",
-        &[
-            &["kernel"],
-            &["combine", "group_fold", "row_units"],
-            &["rows"],
-            &["map", "row", "reduce", "scan", "sort", "product", "attention", "custom"],
-        ],
-    ),
-    (
         "exec",
         &[
             &["budget", "deadline", "janitor", "threads"],
@@ -91,11 +70,34 @@ const LANES: &[(&str, &[&[&str]])] = &[
 ];
 
 /// The streets inside of folders of a stage.
-const ROOMS: &[(&str, &[&[&str]])] =
-    &[("exec/gpu", &[&["counts"], &["driver"], &["memory"], &["compile"], &["submit"]])];
+const ROOMS: &[(&str, &[&[&str]])] = &[
+    (
+        "plan",
+        &[
+            &["step_parts"],
+            &["forms"],
+            &["step"],
+            &["passes", "schedule"],
+            &["verify"],
+            &["pipeline"],
+            &["place"],
+            &["explain"],
+        ],
+    ),
+    (
+        "codegen",
+        &[
+            &["kernel"],
+            &["combine", "group_fold", "row_units"],
+            &["rows"],
+            &["map", "row", "reduce", "scan", "sort", "product", "attention", "custom"],
+        ],
+    ),
+    ("exec/gpu", &[&["counts"], &["driver"], &["memory"], &["compile"], &["submit"]]),
+];
 
 /// Folders in which no files import each other in a circle. A `mod.rs` may name all of its folder.
-const WITHOUT_CIRCLES: &[&str] = &["exec/gpu"];
+const WITHOUT_CIRCLES: &[&str] = &["graph", "plan", "codegen", "exec/gpu"];
 
 /// Items of foreign crates that one layer owns, and the files that share them with the user.
 const OWNED: &[(&str, &[&str], &[&str])] =
@@ -142,7 +144,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The sources below `folder` that are not only for tests, as `plan/emit.rs`.
+/// The sources below `folder` that are not only for tests, as `cost/emit.rs`.
 fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) {
     let entries = folder.read_dir().and_then(Iterator::collect);
     let entries: Vec<DirEntry> = entries.expect("a folder that can be read");
@@ -236,8 +238,11 @@ fn owned_elsewhere<'a>(file: &str, path: &'a [String]) -> Option<&'a str> {
 fn against_rooms(here: &[&str], target: &[String]) -> Option<String> {
     ROOMS.iter().find_map(|(folder, rooms)| {
         let folder: Vec<&str> = folder.split('/').collect();
-        let target: Vec<&str> = target.iter().map(String::as_str).collect();
-        let (here, target) = (here.strip_prefix(&folder[..])?, target.strip_prefix(&folder[..])?);
+        let here = here.strip_prefix(&folder[..])?;
+        let (above, target) = target.split_at_checked(folder.len())?;
+        if above != folder {
+            return None;
+        }
         let (room, other) = (here.first()?, target.first()?);
         let is_inside = *room == "mod" || room == other || other.starts_with(char::is_uppercase);
         if is_inside { None } else { against("ROOMS", rooms, room, other) }
@@ -266,7 +271,7 @@ fn no_files_import_each_other_in_a_circle() {
     files.retain(|file| !file.ends_with("/mod.rs"));
     for folder in WITHOUT_CIRCLES {
         let files: Vec<String> = files.iter().filter(|file| is_in(file, folder)).cloned().collect();
-        assert!(files.len() > 10, "{folder}: {files:?}");
+        assert!(files.len() >= 5, "{folder}: {files:?}");
         let mut names: Vec<(&str, Vec<&str>)> = files
             .iter()
             .map(|file| (file.as_str(), named(file, &read(&root.join(file)), &files)))
@@ -521,19 +526,19 @@ fn the_checker_finds_what_runs_against_the_street() {
         use petgraph::graph::DiGraph;
         use rayon;
     "##;
-    let found = offences("plan/emit.rs", source, &exports);
+    let found = offences("cost/emit.rs", source, &exports);
     assert_eq!(
         found,
         [
-            "plan/emit.rs:4: `plan` names `batch`",
-            "plan/emit.rs:6: `plan` names `exec`",
-            "plan/emit.rs:6: `plan` names `exec`",
-            "plan/emit.rs:8: `plan` names `batch`",
-            "plan/emit.rs:10: `plan` names `codegen`",
-            "plan/emit.rs:14: names the crate `wgpu`",
-            "plan/emit.rs:17: `nowhere` has no place in STREET",
-            "plan/emit.rs:25: names the crate `petgraph`",
-            "plan/emit.rs:26: names the crate `rayon`",
+            "cost/emit.rs:4: `cost` names `batch`",
+            "cost/emit.rs:6: `cost` names `exec`",
+            "cost/emit.rs:6: `cost` names `exec`",
+            "cost/emit.rs:8: `cost` names `batch`",
+            "cost/emit.rs:10: `cost` names `codegen`",
+            "cost/emit.rs:14: names the crate `wgpu`",
+            "cost/emit.rs:17: `nowhere` has no place in STREET",
+            "cost/emit.rs:25: names the crate `petgraph`",
+            "cost/emit.rs:26: names the crate `rayon`",
         ]
     );
     assert_eq!(modules_for_tests(&tokens(source)), ["oracle"]);

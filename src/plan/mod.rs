@@ -3,6 +3,7 @@
 //! - [`passes`]: from a recorded graph to steps.
 //! - [`forms`]: the kernel forms, one file a form.
 //! - [`mod@schedule`]: the order of the steps, the memory of their values, the waves of their uploads.
+//! - [`pipeline`]: all of these, from a graph to a plan.
 //! - [`mod@place`]: one plan a side, and the choice among them.
 //! - [`verify`]: checks of each pass's result, in debug builds.
 //! - [`mod@explain`]: a plan as text.
@@ -10,6 +11,7 @@
 mod explain;
 mod forms;
 mod passes;
+mod pipeline;
 mod place;
 #[cfg(test)]
 pub(crate) mod reference;
@@ -31,6 +33,7 @@ pub(crate) use self::forms::{
     MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
     RowForm, ScanForm, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
+pub(crate) use self::pipeline::plan;
 pub(crate) use self::place::placed::{Placed, Planned};
 pub(crate) use self::place::reason::Chooser;
 pub(crate) use self::place::routes::Routes;
@@ -46,21 +49,10 @@ pub(crate) use step_parts::{Operand, Source, Space, StepOutput, ValueId};
 use std::panic::Location;
 use std::sync::Arc;
 
-use self::passes::failure_sites::Sites;
-use self::passes::ir::Ir;
-use self::passes::path::Views;
-use self::passes::storage::Storage;
-
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 use crate::cost::{Backend, DeviceProfile, Limits, Prediction};
-use crate::error::PlanError;
-use crate::graph::{Graph, NodeId};
-
-/// No device binds fewer storage buffers to one kernel; WebGPU promises 8.
-const MIN_BUFFERS: usize = 4;
-/// More storage buffers than this in one kernel help nobody.
-const MAX_BUFFERS: usize = 16;
+use crate::graph::NodeId;
 
 /// The device that a plan is made for.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,51 +129,6 @@ pub(crate) struct Failed {
     pub site: u32,
     /// Which of its elements, in row-major order.
     pub at: u32,
-}
-
-/// Plans `graph` for `target`.
-pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
-    if graph.len() == 0 {
-        return Err(PlanError::Empty);
-    }
-    let buffers = target.limits.storage_buffers.clamp(MIN_BUFFERS, MAX_BUFFERS);
-    let ir = Ir::prune(graph);
-    verify::ir("prune", &ir)?;
-    let ir = passes::scale::scale(ir, target);
-    verify::ir("scale", &ir)?;
-    let ir = passes::simplify::simplify(ir, buffers - 1).with_copies_to_keep().with_pairs_joined();
-    verify::ir("simplify", &ir)?;
-    let views = Views::resolve(&ir);
-    let rates = target.profile.side(target.backend).rates();
-    let sites = Sites::of(&ir);
-    let fusion = passes::fuse::fuse(&ir, &views, &sites, buffers, &rates, target.backend);
-    verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
-
-    let mut storage = Storage::new(&ir, &views, &sites, target);
-    let steps = storage.steps(&fusion)?;
-    let (downloads, keeps) = (storage.downloads, storage.keeps);
-    let values = storage.values;
-    passes::limits::check(&steps, &values, target)?;
-    verify::steps("emit", &steps, &values, target)?;
-
-    let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
-    let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
-    let steps = schedule::order::schedule(steps, &bytes, &lasting);
-    verify::order("schedule", &steps, &values)?;
-    let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
-    let bytes_up = step::total(uploaded.map(|(_, &bytes)| bytes));
-    let mut distinct = downloads.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let bytes_down = step::total(distinct.iter().map(|value| bytes[value.index()]));
-    let sites = sites.nodes;
-    let empty = Plan::empty(target.backend);
-    let mut plan = Plan { values, steps, sites, downloads, keeps, bytes_up, bytes_down, ..empty };
-    schedule::memory::assign(&mut plan, &bytes);
-    schedule::waves::assign(&mut plan, &bytes, target);
-    plan.seconds = plan.predicted(target).total();
-    verify::memory(&plan)?;
-    Ok(plan)
 }
 
 impl Plan {

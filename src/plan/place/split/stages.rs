@@ -6,9 +6,10 @@ use super::{Made, Split, SplitPart, Stage, Supply, seconds};
 use crate::cost::Backend;
 use crate::error::PlanError;
 use crate::graph::{Brought, Graph, Part};
+use crate::plan::Plan;
+use crate::plan::pipeline::plan;
 use crate::plan::place::assign::{Assignment, Origin};
 use crate::plan::step_parts::ValueId;
-use crate::plan::{Plan, plan};
 
 /// When each step runs, and where each value is made.
 pub(super) struct Stages {

@@ -1,0 +1,61 @@
+//! From a graph to a plan: all passes, in their order.
+
+use super::passes::failure_sites::Sites;
+use super::passes::ir::Ir;
+use super::passes::path::Views;
+use super::passes::storage::Storage;
+use super::step::total;
+use super::step_parts::ValueId;
+use super::{Home, Plan, Target, passes, schedule, verify};
+use crate::error::PlanError;
+use crate::graph::Graph;
+
+/// No device binds fewer storage buffers to one kernel; WebGPU promises 8.
+const MIN_BUFFERS: usize = 4;
+/// More storage buffers than this in one kernel help nobody.
+const MAX_BUFFERS: usize = 16;
+
+/// Plans `graph` for `target`.
+pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
+    if graph.len() == 0 {
+        return Err(PlanError::Empty);
+    }
+    let buffers = target.limits.storage_buffers.clamp(MIN_BUFFERS, MAX_BUFFERS);
+    let ir = Ir::prune(graph);
+    verify::ir("prune", &ir)?;
+    let ir = passes::scale::scale(ir, target);
+    verify::ir("scale", &ir)?;
+    let ir = passes::simplify::simplify(ir, buffers - 1).with_copies_to_keep().with_pairs_joined();
+    verify::ir("simplify", &ir)?;
+    let views = Views::resolve(&ir);
+    let rates = target.profile.side(target.backend).rates();
+    let sites = Sites::of(&ir);
+    let fusion = passes::fuse::fuse(&ir, &views, &sites, buffers, &rates, target.backend);
+    verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
+
+    let mut storage = Storage::new(&ir, &views, &sites, target);
+    let steps = storage.steps(&fusion)?;
+    let (downloads, keeps) = (storage.downloads, storage.keeps);
+    let values = storage.values;
+    passes::limits::check(&steps, &values, target)?;
+    verify::steps("emit", &steps, &values, target)?;
+
+    let bytes: Vec<u64> = values.iter().map(|value| value.bytes(&target.limits)).collect();
+    let lasting: Vec<ValueId> = downloads.iter().chain(&keeps).copied().collect();
+    let steps = schedule::order::schedule(steps, &bytes, &lasting);
+    verify::order("schedule", &steps, &values)?;
+    let uploaded = values.iter().zip(&bytes).filter(|(v, _)| matches!(v.home, Home::Upload { .. }));
+    let bytes_up = total(uploaded.map(|(_, &bytes)| bytes));
+    let mut distinct = downloads.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let bytes_down = total(distinct.iter().map(|value| bytes[value.index()]));
+    let sites = sites.nodes;
+    let empty = Plan::empty(target.backend);
+    let mut plan = Plan { values, steps, sites, downloads, keeps, bytes_up, bytes_down, ..empty };
+    schedule::memory::assign(&mut plan, &bytes);
+    schedule::waves::assign(&mut plan, &bytes, target);
+    plan.seconds = plan.predicted(target).total();
+    verify::memory(&plan)?;
+    Ok(plan)
+}
