@@ -55,8 +55,6 @@
 //!   budget, wait for each other, and one that waits here for a run whose task only this thread would poll waits for
 //!   ever.
 
-// The proof that futures of runs are `Send` goes through all types of wgpu.
-#![recursion_limit = "256"]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod base;

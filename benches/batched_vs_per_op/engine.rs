@@ -197,7 +197,7 @@ fn record_ns(device: &Device) -> f64 {
 
 fn record_time(device: &Device) -> Duration {
     let batch = GpuCommandBatch::new(device);
-    let x = batch.upload_shaped(&numbers(64), [8, 8]);
+    let x = batch.upload_shaped(numbers(64), [8, 8]);
     let start = Instant::now();
     planning::elementwise(x, RECORDED_OPS);
     start.elapsed()

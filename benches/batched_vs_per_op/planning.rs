@@ -45,7 +45,7 @@ pub async fn print() -> Result<()> {
 /// The median time of planning and of printing what was planned: nothing is compiled or run.
 pub async fn time(device: &Device, record: Record) -> Result<Duration> {
     let batch = GpuCommandBatch::new(device);
-    let x = batch.upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let x = batch.upload_shaped(numbers(SIDE * SIDE), [SIDE, SIDE]);
     record(x);
     median(BUDGET, async || batch.explain().map(drop)).await
 }
@@ -78,16 +78,16 @@ pub fn elementwise(x: Tensor<'_, f32>, count: usize) {
 }
 
 fn mlp(mut x: Tensor<'_, f32>) {
-    let w = x.batch().upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
-    let b = x.batch().upload(&numbers(SIDE));
+    let w = x.batch().upload_shaped(numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let b = x.batch().upload(numbers(SIDE));
     for _ in 0..OPS / 3 {
         x = (x.matmul(w) + b).relu();
     }
 }
 
 pub fn blocks(mut x: Tensor<'_, f32>) {
-    let w = x.batch().upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
-    let b = x.batch().upload(&numbers(SIDE));
+    let w = x.batch().upload_shaped(numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let b = x.batch().upload(numbers(SIDE));
     for _ in 0..OPS / 5 {
         x = (x.matmul(w) + b).relu().softmax(1) + x;
     }
@@ -95,7 +95,7 @@ pub fn blocks(mut x: Tensor<'_, f32>) {
 
 /// Operations on any of the last 16 results, of which so many in a thousand are products or softmaxes.
 fn at_random(x: Tensor<'_, f32>, dear: u32) {
-    let w = x.batch().upload_shaped(&numbers(SIDE * SIDE), [SIDE, SIDE]);
+    let w = x.batch().upload_shaped(numbers(SIDE * SIDE), [SIDE, SIDE]);
     let mut known = vec![x];
     let mut state = 1_u32;
     let mut below = |end: u32| {

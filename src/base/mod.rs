@@ -12,7 +12,6 @@ pub(crate) mod lru;
 pub(crate) mod panic;
 pub(crate) mod process;
 pub(crate) mod shape;
-pub(crate) mod shared;
 #[cfg(feature = "gpu")]
 pub(crate) mod single_flight;
 pub(crate) mod sync;

@@ -9,7 +9,6 @@ use super::operand::Values;
 use super::run::LastRun;
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
-use crate::base::shared::Shared;
 use crate::base::sync::Mutex;
 use crate::cost::Placement;
 use crate::device::Device;
@@ -66,8 +65,8 @@ pub struct GpuCommandBatch {
     pub(super) device: Device,
     /// By which its ids are known.
     pub(crate) brand: u64,
-    pub(super) recorder: Shared<Mutex<Recorder>>,
-    pub(super) last: Shared<Mutex<LastRun>>,
+    pub(super) recorder: Mutex<Recorder>,
+    pub(super) last: Mutex<LastRun>,
     /// Held by the run under way.
     pub(super) turn: tokio::sync::Mutex<()>,
 }
@@ -82,8 +81,8 @@ impl GpuCommandBatch {
         Self {
             device: device.clone(),
             brand,
-            recorder: Shared::new(Mutex::new(Recorder::new(device, brand))),
-            last: Shared::new(Mutex::default()),
+            recorder: Mutex::new(Recorder::new(device, brand)),
+            last: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
     }
@@ -209,7 +208,7 @@ impl Drop for GpuCommandBatch {
     /// The memory of uploads goes to later batches.
     fn drop(&mut self) {
         let pool = self.device.pool();
-        let mut recorder = self.recorder.lock();
+        let recorder = self.recorder.get_mut();
         if let Some(recorded) = recorder.alone() {
             recorded.uploads.drain(..).flatten().for_each(|upload| pool.give(upload));
         } else {

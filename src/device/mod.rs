@@ -42,7 +42,6 @@ pub(crate) use self::profile_store::Targets;
 use crate::base::disk_cache::Store;
 use crate::base::future::BoxFuture;
 use crate::base::process::watch_forks;
-use crate::base::shared::Shared;
 use crate::cost::{Backend, DeviceProfile, Limits, Placement};
 use crate::error::Result;
 use crate::exec::budget::Budget;
@@ -58,7 +57,7 @@ use crate::exec::janitor;
 /// after `exec`. Runs that need other threads fail with [`DeviceError::Forked`](crate::DeviceError::Forked) there, on
 /// Linux; elsewhere they wait for ever.
 #[derive(Clone)]
-pub struct Device(Shared<Inner>);
+pub struct Device(Arc<Inner>);
 
 struct Inner {
     #[cfg(feature = "gpu")]
@@ -151,7 +150,7 @@ impl Device {
             fallback,
         };
         let inner = Inner::new(info, None, Sides::Cpu, start);
-        Self(Shared::new(inner))
+        Self(Arc::new(inner))
     }
 
     /// A GPU for everything: the best there is, a software adapter only if there is no hardware.
@@ -196,7 +195,7 @@ impl Device {
         let (recovery, store) = (start.recovery, start.store.clone());
         let mut inner = Inner::new(info, limits, sides, start);
         inner.gpu_slot = Some(GpuSlot::new(gpu, recovery, store));
-        Self(Shared::new(inner))
+        Self(Arc::new(inner))
     }
 
     /// Whether the device was opened with a GPU. It says so after a loss too, whatever the
@@ -268,7 +267,7 @@ impl Device {
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.0.is_same(&other.0)
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Storage;
-use crate::base::shared::Shared;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::cost::{Backend, Residence};
 use crate::device::Device;
@@ -17,7 +16,7 @@ use crate::ops::Type;
 
 /// A [`Resident`](crate::Resident) without its element type in the type.
 #[derive(Clone)]
-pub(crate) struct Handle(Shared<Cell>);
+pub(crate) struct Handle(Arc<Cell>);
 
 struct Cell {
     device: Device,
@@ -42,7 +41,7 @@ impl Handle {
         place: &'static Location<'static>,
         storage: Storage,
     ) -> Self {
-        Self(Shared::new(Cell {
+        Self(Arc::new(Cell {
             device: device.clone(),
             ty,
             place,
@@ -63,7 +62,7 @@ impl Handle {
     }
 
     pub fn is_same(&self, other: &Self) -> bool {
-        self.0.is_same(&other.0)
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Storage> {

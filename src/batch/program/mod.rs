@@ -15,7 +15,6 @@ use super::GpuCommandBatch;
 use super::input::{Input, Key, Named};
 use super::profile::Profile;
 use crate::base::future::BoxFuture;
-use crate::base::shared::Shared;
 use crate::base::trace::{OFF, Timeline, stage};
 use crate::cost::Placement;
 use crate::device::Device;
@@ -49,7 +48,7 @@ use crate::session::{LastPlan, RunDone, RunStats};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Program(Shared<Inner>);
+pub struct Program(Arc<Inner>);
 
 struct Inner {
     /// Each run must bring the data of uploads that have none here.
@@ -108,7 +107,7 @@ impl Program {
             let order = recorded.update_order();
             let program = Inner { recorded, order, plan: LastPlan::default() };
             program.recorded.run_loop(&program.plan).compile().await?;
-            Ok(Self(Shared::new(program)))
+            Ok(Self(Arc::new(program)))
         })
     }
 

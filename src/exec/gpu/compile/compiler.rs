@@ -142,7 +142,7 @@ impl Compiler {
                     zero_initialize_workgroup_memory: dispatch.own.is_some(),
                     ..Default::default()
                 },
-                cache: entry.as_ref().map(|entry| &entry.cache),
+                cache: entry.as_ref().map(|entry| &*entry.cache),
             });
             Ok((Pipeline::new(raw, layout), entry))
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::disk_cache::{Store, hash};
 use crate::base::disk_writer::DiskWriter;
-use crate::exec::gpu::driver::{Calls, Driver};
+use crate::exec::gpu::driver::{Calls, Driver, Handle};
 
 /// The pipelines of one adapter, driver and version of this crate.
 pub(crate) struct PipelineStore {
@@ -20,7 +20,7 @@ pub(crate) struct PipelineStore {
 /// The place of one pipeline.
 pub(crate) struct Entry {
     /// The driver looks here while it compiles, and adds what it compiles.
-    pub cache: wgpu::PipelineCache,
+    pub cache: Handle<wgpu::PipelineCache>,
     key: String,
     /// Bytes that were on disk.
     found: usize,
@@ -54,7 +54,7 @@ impl PipelineStore {
                 fallback: true,
             })
         };
-        Entry { cache, key, found: found.map_or(0, |found| found.len()) }
+        Entry { cache: cache.into(), key, found: found.map_or(0, |found| found.len()) }
     }
 
     /// Has the additions of the driver to an entry written to disk in the background.

@@ -6,7 +6,7 @@ use crate::base::lru::Lru;
 use crate::base::single_flight::{Begin, SingleFlight};
 use crate::base::sync::Mutex;
 use crate::codegen::Dispatch;
-use crate::exec::gpu::driver::DriverOwned;
+use crate::exec::gpu::driver::{DriverOwned, Handle};
 use crate::exec::gpu::memory::layouts::{Layout, Shape};
 
 /// Pipelines kept.
@@ -35,11 +35,11 @@ impl Key {
 }
 
 /// A compiled kernel.
-pub(crate) struct Pipeline(DriverOwned<(wgpu::ComputePipeline, Arc<Layout>)>);
+pub(crate) struct Pipeline(DriverOwned<(Handle<wgpu::ComputePipeline>, Arc<Layout>)>);
 
 impl Pipeline {
     pub fn new(raw: wgpu::ComputePipeline, layout: Arc<Layout>) -> Self {
-        Self(DriverOwned::new((raw, layout)))
+        Self(DriverOwned::new((raw.into(), layout)))
     }
 
     pub fn raw(&self) -> &wgpu::ComputePipeline {

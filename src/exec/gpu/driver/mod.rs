@@ -23,6 +23,7 @@ mod calls;
 mod device_cache;
 mod driver_lock;
 mod exit_guard;
+mod handle;
 mod health;
 mod health_registry;
 mod open;
@@ -39,6 +40,7 @@ use std::time::Duration;
 pub(crate) use adapter::{AdapterChoice, GpuInfo};
 pub(crate) use calls::Calls;
 pub(crate) use exit_guard::DriverWork;
+pub(crate) use handle::Handle;
 pub(crate) use health::Mapped;
 pub(crate) use reaper::DriverOwned;
 

@@ -49,7 +49,7 @@ pub(super) async fn open(
     })?;
     let limits = plan_limits(&device, adapter, &info);
     let health = health_registry::opened(&device);
-    Ok(Opened { device, queue, info, limits, health })
+    Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
 }
 
 /// A device that its user opened on `adapter`.
@@ -63,7 +63,7 @@ pub(super) fn adopt(
     let info = GpuInfo::of(adapter, &has);
     let limits = plan_limits(&device, adapter, &info);
     let health = health_registry::adopted(&device);
-    Ok(Opened { device, queue, info, limits, health })
+    Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
 }
 
 /// Checks that no limit is too low for kernels, which need no more than WebGPU promises.

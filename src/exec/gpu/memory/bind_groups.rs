@@ -6,13 +6,13 @@ use super::layouts::Layout;
 use super::pool::Block;
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
-use crate::exec::gpu::driver::{Calls, Driver, DriverOwned};
+use crate::exec::gpu::driver::{Calls, Driver, DriverOwned, Handle};
 
 /// Bind groups kept.
 const MOST: usize = 4096;
 
 /// The bind groups of a device.
-pub(crate) struct BindGroups(DriverOwned<Mutex<Lru<Key, wgpu::BindGroup>>>);
+pub(crate) struct BindGroups(DriverOwned<Mutex<Lru<Key, Handle<wgpu::BindGroup>>>>);
 
 /// The objects that a bind group is made of.
 #[derive(PartialEq, Eq, Hash)]
@@ -44,7 +44,7 @@ impl BindGroups {
         layout: &Layout,
         params: Option<&Block>,
         blocks: &[Bound<'_>],
-    ) -> (wgpu::BindGroup, bool) {
+    ) -> (Handle<wgpu::BindGroup>, bool) {
         let ids = params.map(|params| params.id).into_iter();
         let ids = ids.chain(blocks.iter().map(|bound| bound.block.id));
         let key = Key {
@@ -55,14 +55,14 @@ impl BindGroups {
         if let Some(group) = self.0.lock().get(&key) {
             return (group.clone(), true);
         }
-        let group = create(calls, layout, params, blocks);
+        let group = Handle::from(create(calls, layout, params, blocks));
         let evicted = self.0.lock().insert(key, group.clone());
         release(evicted);
         (group, false)
     }
 
     /// Forgets the groups that bind one of `blocks`, whose memory they keep alive.
-    pub fn forget(&self, blocks: &[u64]) -> Vec<wgpu::BindGroup> {
+    pub fn forget(&self, blocks: &[u64]) -> Vec<Handle<wgpu::BindGroup>> {
         self.0.lock().extract(|key| key.blocks.iter().any(|id| blocks.contains(id)))
     }
 
@@ -98,7 +98,7 @@ fn create(
 }
 
 /// Drops bind groups on another thread.
-pub(crate) fn release(groups: Vec<wgpu::BindGroup>) {
+pub(crate) fn release(groups: Vec<Handle<wgpu::BindGroup>>) {
     if !groups.is_empty() {
         Driver::release(groups);
     }

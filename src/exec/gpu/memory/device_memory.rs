@@ -13,7 +13,7 @@ use super::sizes::size_class;
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::driver::{Driver, Handle};
 
 /// The pool and the bind groups of one device.
 pub(crate) struct DeviceMemory {
@@ -118,7 +118,7 @@ impl DeviceMemory {
     }
 
     /// The bind groups of freed blocks, which keep the memory of these alive.
-    fn groups_of_freed(&self) -> Vec<wgpu::BindGroup> {
+    fn groups_of_freed(&self) -> Vec<Handle<wgpu::BindGroup>> {
         let freed = self.pool.freed();
         if freed.is_empty() { Vec::new() } else { self.groups.forget(&freed) }
     }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::base::sync::Mutex;
 use crate::codegen::Dispatch;
-use crate::exec::gpu::driver::{Calls, DriverOwned};
+use crate::exec::gpu::driver::{Calls, DriverOwned, Handle};
 
 /// The bindings of a dispatch: bytes of parameters, then for each storage buffer whether it is written.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -41,8 +41,8 @@ pub(crate) struct Layout {
     pub id: u64,
     /// Bytes of parameters.
     pub params: u64,
-    pub group: wgpu::BindGroupLayout,
-    pub pipeline: wgpu::PipelineLayout,
+    pub group: Handle<wgpu::BindGroupLayout>,
+    pub pipeline: Handle<wgpu::PipelineLayout>,
 }
 
 /// The layouts of one device. None is ever removed.
@@ -97,6 +97,6 @@ impl Layout {
             bind_group_layouts: &[Some(&group)],
             immediate_size: 0,
         });
-        Self { id, params: shape.params, group, pipeline }
+        Self { id, params: shape.params, group: group.into(), pipeline: pipeline.into() }
     }
 }

@@ -1,12 +1,12 @@
 //! Results in host memory.
 
 use super::pool::Lease;
-use crate::exec::gpu::driver::{Driver, Mapped};
+use crate::exec::gpu::driver::{Driver, Handle, Mapped};
 
 /// A mapped readback buffer, which returns to the pool when dropped.
 pub(crate) struct Readback {
     /// `None` only while this is dropped.
-    view: Option<wgpu::BufferView>,
+    view: Option<Handle<wgpu::BufferView>>,
     lease: Lease,
     #[expect(dead_code, reason = "held")]
     mapped: Mapped,
@@ -17,11 +17,11 @@ impl Readback {
     pub fn open(lease: Lease, size: u64) -> Option<Self> {
         let mapped = lease.map()?;
         let view = lease.buffer.get_mapped_range(..size).ok()?;
-        Some(Self { view: Some(view), lease, mapped })
+        Some(Self { view: Some(view.into()), lease, mapped })
     }
 
     pub fn bytes(&self) -> &[u8] {
-        self.view.as_deref().unwrap_or_default()
+        self.view.as_ref().map_or(&[], |view| view)
     }
 }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver, DriverOwned, Mapped, Status};
+use crate::exec::gpu::driver::{Calls, Driver, DriverOwned, Handle, Mapped, Status};
 use crate::exec::memory::MemoryCounts;
 
 /// Memory that may lie idle whatever the load.
@@ -61,7 +61,7 @@ pub(crate) struct Class {
 /// A buffer with an id that no other has.
 #[derive(Clone)]
 pub(crate) struct Block {
-    pub buffer: wgpu::Buffer,
+    pub buffer: Handle<wgpu::Buffer>,
     pub id: u64,
     kind: Kind,
 }
@@ -221,7 +221,7 @@ impl Pool {
         stock.misses += 1;
         stock.lend(size);
         drop(stock);
-        Ok(self.lent(Block { buffer, id, kind }))
+        Ok(self.lent(Block { buffer: buffer.into(), id, kind }))
     }
 
     /// Takes back the blocks of `leases`.

@@ -14,7 +14,7 @@ use crate::error::DeviceError;
 use crate::exec::gpu::compile::kernels::Kernels;
 use crate::exec::gpu::compile::pipelines::Pipeline;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::Calls;
+use crate::exec::gpu::driver::{Calls, Handle};
 use crate::exec::gpu::memory::bind_groups::Bound;
 use crate::exec::gpu::memory::pool::{Block, Lease};
 
@@ -54,7 +54,7 @@ impl Encode<'_> {
         &self,
         calls: &Calls<'_>,
         counts: &mut GpuCounts,
-    ) -> Result<Vec<wgpu::BindGroup>, DeviceError> {
+    ) -> Result<Vec<Handle<wgpu::BindGroup>>, DeviceError> {
         let Kernels { dispatches, pipelines, params, .. } = &*self.job.kernels;
         counts.dispatches = dispatches.len() as u32;
         let params = params.as_ref().map(|params| &*params.block);
@@ -96,7 +96,7 @@ impl Encode<'_> {
         let mut down = Vec::with_capacity(outputs.len() + 1);
         let mut end = 0;
         let mut transfer = |block: &Block, start, bytes| {
-            let (from, to) = ((block.buffer.clone(), 0), (readback.clone(), start));
+            let (from, to) = ((block.buffer.clone(), 0), (readback.clone().into(), start));
             down.push(Transfer { from, to, bytes });
         };
         for (id, output) in self.job.plan.downloads.iter().zip(outputs) {

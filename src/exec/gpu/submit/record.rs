@@ -8,12 +8,13 @@ use super::mapped_after::MappedAfter;
 use super::stamps::{Mark, Stamps};
 use crate::exec::gpu::compile::kernels::Kernels;
 use crate::exec::gpu::compile::pipelines::Pipeline;
+use crate::exec::gpu::driver::Handle;
 use crate::exec::gpu::memory::pool::Lease;
 
 /// A copy, perhaps of no bytes. Each buffer comes with the byte to start at.
 pub(crate) struct Transfer {
-    pub from: (wgpu::Buffer, u64),
-    pub to: (wgpu::Buffer, u64),
+    pub from: (Handle<wgpu::Buffer>, u64),
+    pub to: (Handle<wgpu::Buffer>, u64),
     pub bytes: u64,
 }
 
@@ -30,7 +31,7 @@ impl Transfer {
 pub(crate) struct Script {
     pub kernels: Arc<Kernels>,
     /// One for each dispatch.
-    pub groups: Vec<wgpu::BindGroup>,
+    pub groups: Vec<Handle<wgpu::BindGroup>>,
     pub up: Vec<Transfer>,
     pub down: Vec<Transfer>,
     pub buffers: RunBuffers,
@@ -92,7 +93,7 @@ impl Script {
             }
             let offset = params.as_ref().filter(|_| dispatch.own.is_none());
             let offset = offset.map(|params| params.offsets[at]);
-            pass.set_bind_group(0, &self.groups[at], offset.as_slice());
+            pass.set_bind_group(0, &*self.groups[at], offset.as_slice());
             let [x, y, z] = dispatch.groups;
             pass.dispatch_workgroups(x, y, z);
         }

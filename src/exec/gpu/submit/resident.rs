@@ -32,7 +32,8 @@ impl Patched {
     fn record(&self, storage: Storage, encoder: &mut wgpu::CommandEncoder) {
         let Self { new, patch, to, copied } = self;
         let mut copy = |from: &DeviceBuffer, from_start, to_start, bytes| {
-            let (from, to) = ((from.raw().clone(), from_start), (to.raw().clone(), to_start));
+            let (from, to) =
+                ((from.raw().clone().into(), from_start), (to.raw().clone().into(), to_start));
             Transfer { from, to, bytes }.record(encoder);
         };
         if let Some(from) = copied {
@@ -59,7 +60,7 @@ impl Engine {
             let bytes = place.end - place.start;
             let copy = Transfer {
                 from: (staging.buffer.clone(), 0),
-                to: (resident.raw().clone(), 0),
+                to: (resident.raw().clone().into(), 0),
                 bytes,
             };
             let mapped_after = MappedAfter { staging: Some(staging), readback: None };

@@ -12,7 +12,7 @@ use crate::base::trace::stage;
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::Driver;
+use crate::exec::gpu::driver::{Driver, Handle};
 use crate::exec::gpu::memory::convert::Storage;
 use crate::exec::gpu::memory::pool::{Kind, Lease};
 use crate::exec::memory::{LARGE, PART};
@@ -103,7 +103,7 @@ pub(crate) fn capacity(job: &Job, load: Load<'_>, limits: &Limits) -> u64 {
 /// A copy from the staging buffer to the start of a block.
 pub(crate) struct StagedCopy {
     pub from: Range<u64>,
-    pub to: wgpu::Buffer,
+    pub to: Handle<wgpu::Buffer>,
 }
 
 /// Host data to be uploaded, with the place of each item in the staging buffer.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::base::trace::{Part, Timeline, What};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver, Status};
+use crate::exec::gpu::driver::{Calls, Driver, Handle, Status};
 
 /// Queries of one set.
 const PER_SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
@@ -20,12 +20,12 @@ const DISPATCHES: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 /// The queries of one run.
 pub(crate) struct Stamps {
     /// `None` if the adapter has no timestamps outside of passes.
-    copies: Option<wgpu::QuerySet>,
+    copies: Option<Handle<wgpu::QuerySet>>,
     /// Two queries a dispatch.
-    sets: Vec<wgpu::QuerySet>,
+    sets: Vec<Handle<wgpu::QuerySet>>,
     dispatches: u32,
-    resolved: wgpu::Buffer,
-    readback: wgpu::Buffer,
+    resolved: Handle<wgpu::Buffer>,
+    readback: Handle<wgpu::Buffer>,
     /// Nanoseconds of a tick.
     period: f64,
     status: Status,
@@ -61,7 +61,7 @@ impl Stamps {
             })
         };
         let starts = (0..2 * dispatches).step_by(PER_SET as usize);
-        let sets = starts.map(|start| set((2 * dispatches - start).min(PER_SET))).collect();
+        let sets = starts.map(|start| set((2 * dispatches - start).min(PER_SET)).into()).collect();
         let buffer = |usage| {
             calls.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("onetrip profile"),
@@ -72,11 +72,11 @@ impl Stamps {
         };
         let outside = driver.has(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
         Self {
-            copies: outside.then(|| set(MARKS)),
+            copies: outside.then(|| set(MARKS).into()),
             sets,
             dispatches,
-            resolved: buffer(U::QUERY_RESOLVE | U::COPY_SRC),
-            readback: buffer(U::MAP_READ | U::COPY_DST),
+            resolved: buffer(U::QUERY_RESOLVE | U::COPY_SRC).into(),
+            readback: buffer(U::MAP_READ | U::COPY_DST).into(),
             period: driver.timestamp_period().into(),
             status: driver.status(),
         }
