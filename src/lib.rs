@@ -55,6 +55,8 @@
 //!   budget, wait for each other, and one that waits here for a run whose task only this thread would poll waits for
 //!   ever.
 
+// The proofs behind `exec::gpu::driver::Handle` go through all types of wgpu.
+#![recursion_limit = "256"]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod base;
