@@ -71,11 +71,13 @@ impl Maker {
     pub fn value(&mut self, dtype: DType, shape: &[usize]) -> ValueId {
         let count = Shape::new(shape).elements();
         let mut seed = 1 + self.values.len() as u64 * 77;
-        let data = (0..count).map(|_| Scalar::new(dtype, random(&mut seed, dtype)).value());
+        let data = (0..count).map(|_| random(&mut seed, dtype));
         self.value_of(dtype, shape, data.collect())
     }
 
+    /// A value of these data, rounded to its type.
     pub fn value_of(&mut self, dtype: DType, shape: &[usize], data: Vec<f64>) -> ValueId {
+        let data = data.into_iter().map(|x| Scalar::new(dtype, x).value()).collect();
         self.values.push((dtype, Shape::new(shape), data));
         ValueId(self.values.len() as u32 - 1)
     }
