@@ -152,6 +152,7 @@ mod axes;
 mod registry;
 #[cfg(test)]
 mod tests;
+mod views;
 
 pub use axes::Axes;
 pub use loss::{ClassLoss, LossReduction};

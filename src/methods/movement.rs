@@ -6,12 +6,13 @@ use smallvec::SmallVec;
 
 use super::axes::resolve;
 use crate::base::dtype::Element;
-use crate::base::shape::{Move, Range, Shape, Window};
+use crate::base::shape::{Move, Range, Shape};
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::exec::Patch;
 use crate::methods::Axes;
 use crate::methods::nn::unfold;
+use crate::methods::views::{along, moved};
 use crate::ops::{Op, check_size};
 use crate::record::{Refusal, Value};
 use crate::residents::SliceUpdate;
@@ -248,36 +249,6 @@ fn slice_shapes<'b, T: Element>(
         return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
     }
     Ok((axis, shape, new[axis]))
-}
-
-/// The elements `range` along `axis`, and all along the others.
-pub(super) fn along<'b, T: Element>(
-    x: Tensor<'b, T>,
-    shape: &Shape,
-    axis: usize,
-    range: ops::Range<usize>,
-) -> Tensor<'b, T> {
-    let ranges = shape.dims().iter().enumerate();
-    let ranges = ranges.map(|(a, &dim)| if a == axis { (range.clone(), 1) } else { (0..dim, 1) });
-    x.slice(ranges.collect::<SmallVec<[_; 4]>>())
-}
-
-/// The windows along `axis`, which becomes two axes: windows, and their elements. `name` is what the user called.
-pub(super) fn windows<'b, T: Element>(
-    name: &'static str,
-    x: Tensor<'b, T>,
-    axis: usize,
-    window: Window,
-) -> Tensor<'b, T> {
-    moved(name, x, Move::Window { axis, window })
-}
-
-pub(super) fn moved<'b, T: Element>(
-    name: &'static str,
-    x: Tensor<'b, T>,
-    to: Move,
-) -> Tensor<'b, T> {
-    x.apply(Op::Move { name, to })
 }
 
 fn sliced(

@@ -5,7 +5,7 @@ use crate::base::dtype::{Element, Index, Numeric};
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::axes::resolve;
-use crate::methods::movement;
+use crate::methods::views;
 use crate::ops::{Op, SearchSide, SortOrder};
 use crate::record::{Call, Refusal};
 
@@ -157,7 +157,7 @@ fn combined<'b, T: Numeric, I: Index>(
 /// Each element `step` further on along the axis, and 0 before the first.
 fn shifted<T: Element>(x: Tensor<'_, T>, axis: usize, step: usize) -> Made<'_, T> {
     let shape = x.known_shape()?;
-    let first = movement::along(x, &shape, axis, 0..shape[axis] - step);
+    let first = views::along(x, &shape, axis, 0..shape[axis] - step);
     let border = (0..shape.rank()).map(|at| if at == axis { (step, 0) } else { (0, 0) });
     Ok(first.pad(border.collect::<Vec<_>>(), T::default()))
 }

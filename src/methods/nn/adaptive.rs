@@ -7,8 +7,8 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::{Shape, Window};
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
-use crate::methods::movement::{along, windows};
 use crate::methods::resize::LONGEST;
+use crate::methods::views::{along, windows};
 use crate::ops::{Op, Reduction, check_size};
 
 /// Windows that differ in how they start or in size in more ways than this are looked up element by element.

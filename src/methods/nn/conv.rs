@@ -8,7 +8,7 @@ use crate::base::shape::{Move, Shape, Window};
 use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::linear::product;
-use crate::methods::movement::moved;
+use crate::methods::views::moved;
 use crate::ops::Precision;
 use crate::record::Call;
 

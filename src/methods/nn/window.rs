@@ -9,7 +9,7 @@ use crate::base::shape::{Shape, Window};
 use crate::batch::{Made, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::axes::resolve;
-use crate::methods::movement::windows;
+use crate::methods::views::windows;
 use crate::ops::{Op, check_size};
 
 /// Windows along an axis with a border.
