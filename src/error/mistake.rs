@@ -310,6 +310,18 @@ pub enum MistakeKind {
         /// Its element type.
         dtype: DType,
     },
+    /// A 64-bit id that the elements of its tensor cannot hold.
+    #[error(
+        "the id {value} at position {at} is out of the range of {dtype}; give ids that it holds"
+    )]
+    IdRange {
+        /// Its position in row-major order.
+        at: usize,
+        /// The id.
+        value: i64,
+        /// The element type of the tensor.
+        dtype: DType,
+    },
     /// A range without end or with too many elements, or whose step is 0 or not finite.
     #[error(
         "a range from {start} to {stop} by {step} has no length that can be counted in 31 bits; \
