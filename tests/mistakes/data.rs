@@ -286,7 +286,8 @@ async fn residents_as_operands_of_another_device() {
     let line = line!() + 1;
     let _ = zeros(&b, [2, 1]).linear(zeros(&b, [1, 1]), &stranger);
     let error = b.check_recorded().unwrap_err().to_string();
-    let want = format!("tests/mistakes/data.rs:{line}: linear: resident (at tests/mistakes/data.rs:");
+    let want =
+        format!("tests/mistakes/data.rs:{line}: linear: resident (at tests/mistakes/data.rs:");
     assert!(error.starts_with(&want), "{error}");
     assert!(error.contains(" lives on another device (cpu)"), "{error}");
 }

@@ -48,7 +48,7 @@ async fn residents_are_operands_on_either_side() {
 /// Over any axis, and whatever comes before.
 #[test]
 fn a_norm_with_weights_is_one_kernel() {
-    for axis in [0, 1, -1] {
+    for axis in [0_isize, 1, -1] {
         let batch = GpuCommandBatch::new(&Device::cpu());
         let x = batch.upload_shaped(numbers(7 * 5 * 3), [7, 5, 3]);
         let size = [7, 5, 3][axis.rem_euclid(3) as usize];
