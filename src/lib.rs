@@ -106,7 +106,7 @@ pub use half::f16;
 pub use methods::{
     Attention, AttentionMask, Axes, Causal, CellWeights, ClassLoss, Conv, Conv1d, Conv2d,
     ConvTranspose, ConvTranspose1d, ConvTranspose2d, Corners, ImageSize, LossReduction, LstmState,
-    OpInfo, Pool, Pool1d, Pool2d, Recurrence, Rotary, registry,
+    OpInfo, Pool, Pool1d, Pool2d, Recurrence, Rotary, SliceRange, registry,
 };
 pub use ops::{Precision, SearchSide, SortOrder};
 pub use plan::Explanation;

@@ -209,8 +209,12 @@ fn every_async_method_has_a_twin() {
                 continue;
             };
             let name = &method[..method.find(['<', '(']).expect("a list of parameters")];
-            let (row, function) = (format!("{name}: {name}_blocking"), format!("fn {name}_blocking"));
-            assert!(twins.contains(&row) || twins.contains(&function), "{path}: `{name}` has no twin");
+            let (row, function) =
+                (format!("{name}: {name}_blocking"), format!("fn {name}_blocking"));
+            assert!(
+                twins.contains(&row) || twins.contains(&function),
+                "{path}: `{name}` has no twin"
+            );
             count += 1;
         }
     }

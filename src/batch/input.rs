@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ids::{Unfit, narrowed};
 use super::{BufferId, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
@@ -34,7 +35,8 @@ use crate::graph::NodeId;
 #[derive(Debug)]
 pub struct Input<'a> {
     pub(super) key: Key<'a>,
-    pub(super) dtype: DType,
+    /// The type of the elements; `None` for 64-bit ids, which become those of the input.
+    pub(super) dtype: Option<DType>,
     /// What the data must fill, where it comes with a shape.
     pub(super) shape: Option<Shape>,
     data: Data<'a>,
@@ -53,8 +55,9 @@ pub(super) enum Named<'a> {
 
 #[derive(Debug)]
 enum Data<'a> {
-    /// The bytes of elements.
-    Borrowed(&'a [u8]),
+    /// The bytes of elements, and how many they are.
+    Borrowed(&'a [u8], usize),
+    Ids(&'a [i64]),
     /// So many elements; an error if they had to be copied and there was no room.
     Owned(usize, Result<HostBuffer, DeviceError>),
 }
@@ -65,14 +68,36 @@ impl Input<'static> {
 }
 
 impl<'a> Input<'a> {
+    /// 64-bit ids, as tokenizers give them, for an input of `i32` or `u32`, by id, by tensor or by name. They are checked
+    /// as they are copied: a run with an id out of range is a [`DataError`](crate::DataError) that names it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// use onetrip::{Device, GpuCommandBatch, Input};
+    ///
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let table = batch.upload(&[0.5_f32, 1.5, 2.5]);
+    /// let ids = batch.input::<i32>("ids", 2);
+    /// let y = table.gather(ids, 0);
+    /// let program = batch.compile().await?;
+    /// let outputs = program.run([Input::ids(ids, &[2, 0])]).await?;
+    /// assert_eq!(outputs.read(y).await?, [2.5, 0.5]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ids(key: impl Into<Key<'a>>, ids: &'a [i64]) -> Self {
+        Self { key: key.into(), dtype: None, shape: None, data: Data::Ids(ids) }
+    }
+
     fn borrowed<T: Element>(key: Key<'a>, data: &'a [T]) -> Self {
-        let data = Data::Borrowed(bytemuck::cast_slice(data));
-        Self { key, dtype: T::DTYPE, shape: None, data }
+        let data = Data::Borrowed(bytemuck::cast_slice(data), data.len());
+        Self { key, dtype: Some(T::DTYPE), shape: None, data }
     }
 
     fn owned<T: Element>(key: Key<'a>, data: Vec<T>) -> Self {
         let data = Data::Owned(data.len(), HostBuffer::try_from_vec(data));
-        Self { key, dtype: T::DTYPE, shape: None, data }
+        Self { key, dtype: Some(T::DTYPE), shape: None, data }
     }
 
     /// So many elements that were copied, if there was room.
@@ -82,7 +107,7 @@ impl<'a> Input<'a> {
         len: usize,
         data: Result<HostBuffer, DeviceError>,
     ) -> Self {
-        Self { key, dtype: T::DTYPE, shape: None, data: Data::Owned(len, data) }
+        Self { key, dtype: Some(T::DTYPE), shape: None, data: Data::Owned(len, data) }
     }
 
     /// The data has `shape`, and fits no input of another.
@@ -94,19 +119,21 @@ impl<'a> Input<'a> {
     /// The number of elements.
     pub(super) fn len(&self) -> usize {
         match &self.data {
-            Data::Borrowed(bytes) => bytes.len() / self.dtype.size(),
-            Data::Owned(len, _) => *len,
+            Data::Borrowed(_, len) | Data::Owned(len, _) => *len,
+            Data::Ids(ids) => ids.len(),
         }
     }
 
-    /// The elements, in memory of `pool` if they are borrowed.
-    ///
-    /// # Errors
-    /// [`DeviceError::OutOfMemory`].
-    pub(super) fn into_buffer(self, pool: &CpuPool) -> Result<Arc<HostBuffer>, DeviceError> {
+    /// The elements for an input of `dtype`, in memory of `pool` if they are borrowed.
+    pub(super) fn into_buffer(
+        self,
+        pool: &CpuPool,
+        dtype: DType,
+    ) -> Result<Arc<HostBuffer>, Unfit> {
         Ok(Arc::new(match self.data {
-            Data::Borrowed(bytes) => pool.holding(self.dtype, bytes)?,
-            Data::Owned(_, buffer) => buffer?,
+            Data::Borrowed(bytes, _) => pool.holding(dtype, bytes).map_err(Unfit::NoRoom)?,
+            Data::Ids(ids) => narrowed(pool, dtype, ids)?,
+            Data::Owned(_, buffer) => buffer.map_err(Unfit::NoRoom)?,
         }))
     }
 }

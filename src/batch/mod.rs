@@ -20,6 +20,7 @@ mod program;
 mod arrays;
 mod blocking;
 mod id;
+mod ids;
 mod input;
 mod operand;
 mod own;

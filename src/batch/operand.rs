@@ -1,13 +1,13 @@
 //! What operations take: ids, tensors and numbers.
 
-use super::{BufferId, GpuCommandBatch, Tensor};
+use super::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::ops::Op;
 use crate::record::Value;
 
-/// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], or one value for all elements, which
-/// broadcasts as a tensor of shape `[]`.
+/// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], a reference to a [`Resident`], or one value
+/// for all elements, which broadcasts as a tensor of shape `[]`.
 ///
 /// ```
 /// # use onetrip::{Device, GpuCommandBatch};
@@ -19,7 +19,7 @@ use crate::record::Value;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operand of elements `{T}`",
-    note = "ids and tensors of `{T}` are, and a value of `{T}`; `cast` converts tensors"
+    note = "ids, tensors and borrowed residents of `{T}` are, and a value of `{T}`; `cast` converts tensors"
 )]
 pub trait Operand<T: Element> {
     /// The id in `batch`, where a number is recorded.
@@ -49,6 +49,13 @@ impl<T: Element> Operand<T> for Tensor<'_, T> {
 impl<T: Element> Operand<T> for &Tensor<'_, T> {
     fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
         self.id()
+    }
+}
+
+/// The resident, [bound](GpuCommandBatch::bind) in the batch.
+impl<T: Element> Operand<T> for &Resident<T> {
+    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T> {
+        batch.bind(self).id()
     }
 }
 

@@ -22,8 +22,26 @@ use crate::session::{HostOrGpuResult, STRIDE, recover, yield_now};
 /// round trip to a GPU, so that a small graph may run on either.
 const ON_BOTH_SIDES: usize = 4 << 20;
 
-/// A tensor that stays on the device until its last handle is dropped. Bind it in any number of
-/// batches of its device with [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
+/// A tensor that stays on the device until its last handle is dropped. Any number of batches of its device read it: a
+/// reference to it is an [operand](crate::Operand), and [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind) makes a
+/// tensor of it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onetrip::Result<()> {
+/// use onetrip::{Device, GpuCommandBatch};
+///
+/// let device = Device::cpu();
+/// let (gain, bias) = (device.resident(&[2.0_f32, 4.0], 2)?, device.resident(&[0.5_f32, 0.0], 2)?);
+/// for data in [[1.0_f32, 2.0], [3.0, 4.0]] {
+///     let batch = GpuCommandBatch::new(&device);
+///     let y = batch.upload(&data) * &gain + &bias;
+///     batch.execute().await?;
+///     assert_eq!(batch.read(y).await?, [data[0] * 2.0 + 0.5, data[1] * 4.0]);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Resident<T> {
     handle: Handle,
     element: PhantomData<fn() -> T>,

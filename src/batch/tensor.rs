@@ -7,8 +7,8 @@ use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 
 /// A recorded value of elements `T` beside its batch, so that operations on it read as formulas: every operation of
-/// [`GpuCommandBatch`] is a method, and operators (`+ - * / %`, `& | !` of truth values, unary `-`) take tensors, ids and
-/// numbers on either side.
+/// [`GpuCommandBatch`] is a method, and operators (`+ - * / %`, `& | !` of truth values, unary `-`) take tensors, ids,
+/// borrowed [residents](Resident) and numbers on either side.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::ids::Unfit;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::panic::caught;
@@ -107,7 +108,7 @@ impl GpuCommandBatch {
 
     /// An upload of `given` elements by the method `name`, made only if they fill the shape.
     #[track_caller]
-    fn upload_filling<T: Element>(
+    pub(super) fn upload_filling<T: Element>(
         &self,
         name: &'static str,
         shape: Shape,
@@ -124,6 +125,9 @@ impl GpuCommandBatch {
             data().map_err(|unfilled| match unfilled {
                 Unfilled::NoRoom => MistakeKind::NoRoom { shape: shape.clone(), dtype: T::DTYPE },
                 Unfilled::Panicked(what) => MistakeKind::Panicked(what),
+                Unfilled::Range { at, value } => {
+                    MistakeKind::IdRange { at, value, dtype: T::DTYPE }
+                }
             })
         });
         match filled {
@@ -220,9 +224,23 @@ impl GpuCommandBatch {
 }
 
 /// Why there is no data for an upload.
-enum Unfilled {
+pub(super) enum Unfilled {
     NoRoom,
     Panicked(String),
+    /// The 64-bit id at position `at` is out of range.
+    Range {
+        at: usize,
+        value: i64,
+    },
+}
+
+impl From<Unfit> for Unfilled {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::NoRoom(_) => Self::NoRoom,
+            Unfit::Range { at, value } => Self::Range { at, value },
+        }
+    }
 }
 
 /// The elements of a slice, copied; those of a vector where they are.

@@ -161,6 +161,30 @@ pub enum DataError {
         /// The element type of what was given.
         given: DType,
     },
+    /// A 64-bit id that the elements of its input cannot hold.
+    #[error(
+        "{of} takes {dtype}, and the id {value} at position {at} is out of its range; give ids that it holds"
+    )]
+    IdRange {
+        /// The input that the ids are for.
+        of: Origin,
+        /// The position of the id in row-major order.
+        at: usize,
+        /// The id.
+        value: i64,
+        /// The element type of the input.
+        dtype: DType,
+    },
+    /// 64-bit ids for an input of other elements than 32-bit integers.
+    #[error(
+        "{of} takes {expected}, and ids are for inputs of i32 or u32; give it elements of {expected}"
+    )]
+    NotIds {
+        /// The input that the ids are for.
+        of: Origin,
+        /// Its element type.
+        expected: DType,
+    },
     /// The function that was to change the data panicked; what it left is unspecified.
     #[error("{of}: what was to change the data panicked: {what}; write it again")]
     Panicked {

@@ -38,6 +38,25 @@ pub enum MistakeKind {
          `permute` and `reshape` make them so"
     )]
     Attention(Vec<Shape>),
+    /// A mask of an attention that does not broadcast to the scores.
+    #[error(
+        "mask {mask} does not broadcast to the scores {scores}; {}",
+        mask_to_give(mask, scores)
+    )]
+    AttentionMask {
+        /// The shape of the mask.
+        mask: Shape,
+        /// The shape of the scores.
+        scores: Shape,
+    },
+    /// A mask of the keys of an attention that names others than there are.
+    #[error("mask of keys {mask} does not fit the scores {scores}; make it {}", keys_mask(scores))]
+    AttentionKeys {
+        /// The shape of the mask.
+        mask: Shape,
+        /// The shape of the scores.
+        scores: Shape,
+    },
     /// A dot product of anything but two vectors of one length.
     #[error("needs two vectors of equal length, not {0} and {1}; use `matmul` for matrices")]
     Dot(Shape, Shape),
@@ -291,6 +310,18 @@ pub enum MistakeKind {
         /// Its element type.
         dtype: DType,
     },
+    /// A 64-bit id that the elements of its tensor cannot hold.
+    #[error(
+        "the id {value} at position {at} is out of the range of {dtype}; give ids that it holds"
+    )]
+    IdRange {
+        /// Its position in row-major order.
+        at: usize,
+        /// The id.
+        value: i64,
+        /// The element type of the tensor.
+        dtype: DType,
+    },
     /// A range without end or with too many elements, or whose step is 0 or not finite.
     #[error(
         "a range from {start} to {stop} by {step} has no length that can be counted in 31 bits; \
@@ -376,6 +407,24 @@ pub enum MistakeKind {
     /// The engine broke a rule of its own.
     #[error("internal: {0}; please report this")]
     Internal(&'static str),
+}
+
+/// The shape of a mask of keys for `scores`: of their leading dimensions without the heads, and the keys.
+fn keys_mask(scores: &Shape) -> Shape {
+    let dims = scores.dims();
+    let leading = dims.len().saturating_sub(3).max(usize::from(dims.len() > 2));
+    dims[..leading].iter().chain(dims.last()).copied().collect()
+}
+
+/// The cure for a mask that does not broadcast to `scores`.
+fn mask_to_give(mask: &Shape, scores: &Shape) -> String {
+    if *mask != keys_mask(scores) {
+        return format!("make it {scores}, with sizes of 1 where it repeats");
+    }
+    let (leading, keys) = mask.dims().split_at(mask.rank() - 1);
+    let ones = std::iter::repeat_n(&1, scores.rank() - mask.rank());
+    let wide: Shape = leading.iter().chain(ones).chain(keys).copied().collect();
+    format!("for a mask of keys use `AttentionMask::Keys` or make it {wide}")
 }
 
 /// A number of axes in words.

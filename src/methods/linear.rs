@@ -18,20 +18,24 @@ operations! {
     fn matmul_with<T: Float>(x: T, w: T; precision: Precision) -> Tensor<'b, T> = matmul_with,
         FLOAT, TURNED, SUMMED, "The matrix product, as exact as asked for: `f32` may be multiplied on matrix units.";
     /// x·w + b: a dense layer, with `b` broadcast over the rows. The shapes are those of [`matmul`](Self::matmul), so
-    /// `w` is [inputs, outputs]. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that.
+    /// `w` is [inputs, outputs]. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that. Weights
+    /// that stay on the device are residents, and stand as `&w`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> onetrip::Result<()> {
     /// # use onetrip::{Device, GpuCommandBatch};
-    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let device = Device::cpu();
+    /// let w = device.resident(&[1.0_f32, 3.0, 2.0, 4.0], [2, 2])?;
+    /// let b = device.resident(&[0.5_f32, 0.25], 2)?;
+    /// let batch = GpuCommandBatch::new(&device);
     /// let x = batch.upload_shaped(&[1.0_f32, 10.0], [1, 2]);
+    /// let y = x.linear(&w, &b);
     /// let weight = batch.upload_shaped(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]); // As PyTorch stores it.
-    /// let w = batch.transpose(weight);
-    /// let b = batch.upload(&[0.5_f32, 0.25]);
-    /// let y = batch.linear(x, w, b);
+    /// let same = x.linear(weight.transpose(), &b);
     /// batch.execute().await?;
     /// assert_eq!(batch.read(y).await?, [21.5, 43.25]);
+    /// assert_eq!(batch.read(same).await?, [21.5, 43.25]);
     /// # Ok(())
     /// # }
     /// ```

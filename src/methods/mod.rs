@@ -149,6 +149,7 @@ mod random;
 mod create;
 
 mod axes;
+mod ranges;
 mod registry;
 #[cfg(test)]
 mod tests;
@@ -160,5 +161,6 @@ pub use nn::{
     Attention, AttentionMask, Causal, CellWeights, Conv, Conv1d, Conv2d, ConvTranspose,
     ConvTranspose1d, ConvTranspose2d, LstmState, Pool, Pool1d, Pool2d, Recurrence, Rotary,
 };
+pub use ranges::SliceRange;
 pub use registry::{OpInfo, registry};
 pub use resize::{Corners, ImageSize};

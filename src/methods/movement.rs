@@ -1,6 +1,5 @@
 //! Movement: views of the same values, and what joins or borders tensors.
 
-use std::ops;
 
 use smallvec::SmallVec;
 
@@ -10,9 +9,9 @@ use crate::base::shape::{Move, Range, Shape};
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::exec::Patch;
-use crate::methods::Axes;
 use crate::methods::nn::unfold;
 use crate::methods::views::{along, moved};
+use crate::methods::{Axes, SliceRange};
 use crate::ops::{Op, check_size};
 use crate::record::{Refusal, Value};
 use crate::residents::SliceUpdate;
@@ -31,18 +30,20 @@ operations! {
     /// The last two axes swapped.
     fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose,
         ALL, VIEW, EXACT, "The last two axes swapped.";
-    /// Along each axis the elements `start..end`, every one if the range is all that is given, else in
-    /// steps: `(start..end, step)`. A negative step takes the elements of the range from its last one
-    /// backwards. One range an axis, each inside of it.
+    /// Along each axis the elements `start..end`, or every `step`th of them: `(start..end, step)`. A negative step takes
+    /// the elements of the range from its last one backwards. One range an axis, each inside of it. An array of ranges
+    /// of several forms is one of [`SliceRange`]s.
     ///
     /// ```
-    /// # use onetrip::{Device, GpuCommandBatch};
+    /// # use onetrip::{Device, GpuCommandBatch, SliceRange};
     /// # let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload_shaped(&[0_i32; 40], [4, 10]);
-    /// let y = batch.slice(x, [(1..4, 1), (0..10, 3)]);
-    /// assert_eq!(batch.shape(y).unwrap().dims(), [3, 4]);
+    /// assert_eq!(x.slice([1..4, 0..9]).shape().unwrap().dims(), [3, 9]);
+    /// assert_eq!(x.slice([(1..4, 1), (0..10, 3)]).shape().unwrap().dims(), [3, 4]);
+    /// let y = x.slice([SliceRange::from(..), (0..10, -2).into()]);
+    /// assert_eq!(y.shape().unwrap().dims(), [4, 5]);
     /// ```
-    fn slice<T: Element>(x: T; ranges: impl AsRef<[(ops::Range<usize>, isize)]>) -> Tensor<'b, T> = slice,
+    fn slice<T: Element>(x: T; ranges: impl IntoIterator<Item = impl Into<SliceRange>>) -> Tensor<'b, T> = slice,
         ALL, VIEW, EXACT, "A range with a step along each axis.";
     /// Without an axis of size 1.
     fn squeeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = squeeze,
@@ -145,14 +146,15 @@ fn transpose<T: Element>(x: Tensor<'_, T>) -> Made<'_, T> {
 
 fn slice<T: Element>(
     x: Tensor<'_, T>,
-    ranges: impl AsRef<[(ops::Range<usize>, isize)]>,
+    ranges: impl IntoIterator<Item = impl Into<SliceRange>>,
 ) -> Made<'_, T> {
-    let (shape, ranges) = (x.known_shape()?, ranges.as_ref());
+    let shape = x.known_shape()?;
+    let ranges: SmallVec<[SliceRange; 4]> = ranges.into_iter().map(Into::into).collect();
     if ranges.len() != shape.rank() {
         return Err(MistakeKind::PerAxis { what: "a slice", given: ranges.len(), shape }.into());
     }
     let ranges = ranges.iter().enumerate();
-    let ranges = ranges.map(|(axis, (range, step))| sliced(axis, range, *step, &shape));
+    let ranges = ranges.map(|(axis, range)| range.along(axis, &shape));
     Ok(moved("slice", x, Move::Slice(ranges.collect::<Result<_, _>>()?)))
 }
 
@@ -249,24 +251,4 @@ fn slice_shapes<'b, T: Element>(
         return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
     }
     Ok((axis, shape, new[axis]))
-}
-
-fn sliced(
-    axis: usize,
-    range: &ops::Range<usize>,
-    step: isize,
-    shape: &Shape,
-) -> Result<Range, MistakeKind> {
-    if step == 0 {
-        return Err(MistakeKind::SliceStep(axis));
-    }
-    if range.start > range.end || range.end > shape[axis] {
-        let (start, end) = (range.start, range.end);
-        return Err(MistakeKind::SliceRange { start, end, axis, shape: shape.clone() });
-    }
-    let count = range.len().div_ceil(step.unsigned_abs());
-    let first = if step > 0 || range.is_empty() { range.start } else { range.end - 1 };
-    // A step that is never taken may be of any size, and would overflow as a stride.
-    let step = if count > 1 { step as i64 } else { 1 };
-    Ok(Range { start: first as i64, step, count })
 }

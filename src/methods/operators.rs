@@ -1,11 +1,11 @@
-//! Operators of tensors, with tensors, ids and numbers on either side.
+//! Operators of tensors, with tensors, ids, residents and numbers on either side.
 
 use std::ops;
 
 use half::f16;
 
 use crate::base::dtype::{Logical, Numeric, Signed};
-use crate::batch::{BufferId, Operand, Tensor};
+use crate::batch::{BufferId, Operand, Resident, Tensor};
 
 macro_rules! operators {
     ($($trait:ident $operator:ident $method:ident $bound:ident;)*) => {$(
@@ -18,6 +18,14 @@ macro_rules! operators {
         }
 
         impl<'b, T: $bound> ops::$trait<Tensor<'b, T>> for BufferId<T> {
+            type Output = Tensor<'b, T>;
+            #[track_caller]
+            fn $operator(self, tensor: Tensor<'b, T>) -> Tensor<'b, T> {
+                tensor.batch().$method(self, tensor)
+            }
+        }
+
+        impl<'b, T: $bound> ops::$trait<Tensor<'b, T>> for &Resident<T> {
             type Output = Tensor<'b, T>;
             #[track_caller]
             fn $operator(self, tensor: Tensor<'b, T>) -> Tensor<'b, T> {

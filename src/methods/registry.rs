@@ -1,7 +1,8 @@
 //! The list of all operations, for documentation, tests and tools.
 
 use super::{
-    create, einsum, elementwise, indexing, linear, loss, movement, nn, random, reduce, resize, sort,
+    create, einsum, elementwise, indexing, linear, loss, movement, nn, random, reduce, resize,
+    rows, sort,
 };
 use crate::ops::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan, Tolerance};
 
@@ -51,7 +52,7 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         .map(|op| op.def())
         .map(move |def| info(def.name, "scan", def.accepts, def.doc, around, def.tolerance));
     let families: [&[&[OpInfo]]; 10] = [
-        &[elementwise::ROWS, reduce::ROWS, linear::ROWS, einsum::ROWS],
+        &[rows::ROWS, elementwise::ROWS, reduce::ROWS, linear::ROWS, einsum::ROWS],
         nn::SEQUENCES,
         loss::FAMILIES,
         nn::IMAGES,

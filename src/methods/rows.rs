@@ -2,6 +2,7 @@
 
 use super::axes::resolve;
 use crate::base::dtype::{DType, Element, Float, Scalar};
+use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::ops::{Normalization, Op, row_table};
@@ -40,6 +41,76 @@ macro_rules! rows {
     };
 }
 row_table!(rows);
+
+operations! {
+    /// Norms of rows with a weight and a bias of `[n]`, where n is the size of `axis`. It is a mistake if they have another
+    /// shape, or if ε is negative or not finite.
+    "row";
+
+    /// [`layer_norm`](Self::layer_norm) · weight + bias, as PyTorch's `LayerNorm` over one axis. One kernel.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch};
+    /// let device = Device::cpu();
+    /// let (weight, bias) = (device.resident(&[2.0_f32, 3.0], 2)?, device.resident(&[0.5_f32, 0.0], 2)?);
+    /// let batch = GpuCommandBatch::new(&device);
+    /// let x = batch.upload_shaped(&[1.0_f32, 3.0, 9.0, 5.0], [2, 2]);
+    /// let y = x.layer_norm_with(&weight, &bias, -1, 0.0);
+    /// batch.execute().await?;
+    /// assert_eq!(batch.read(y).await?, [-1.5, 3.0, 2.5, -3.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn layer_norm_with<T: Float>(x: T, weight: T, bias: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = layer_norm_with,
+        FLOAT, AROUND, NORMED, "(x − mean) / √(variance + ε) · weight + bias.";
+    /// [`rms_norm`](Self::rms_norm) · weight, as PyTorch's `RMSNorm` over one axis. One kernel.
+    fn rms_norm_with<T: Float>(x: T, weight: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = rms_norm_with,
+        FLOAT, AROUND, NORMED, "x / √(mean of x² + ε) · weight.";
+}
+
+fn layer_norm_with<'b, T: Float>(
+    x: Tensor<'b, T>,
+    weight: Tensor<'b, T>,
+    bias: Tensor<'b, T>,
+    axis: isize,
+    epsilon: f32,
+) -> Made<'b, T> {
+    let op = Normalization::LayerNorm(check_epsilon(epsilon)?);
+    let weight = column("weight", weight, x, axis)?;
+    let bias = column("bias", bias, x, axis)?;
+    Ok(normalized(op, x, axis)? * weight + bias)
+}
+
+fn rms_norm_with<'b, T: Float>(
+    x: Tensor<'b, T>,
+    weight: Tensor<'b, T>,
+    axis: isize,
+    epsilon: f32,
+) -> Made<'b, T> {
+    let op = Normalization::RmsNorm(check_epsilon(epsilon)?);
+    let weight = column("weight", weight, x, axis)?;
+    Ok(normalized(op, x, axis)? * weight)
+}
+
+/// `numbers`, one for each element of `axis`, in the shape in which they broadcast over `x`.
+fn column<'b, T: Float>(
+    what: &'static str,
+    numbers: Tensor<'b, T>,
+    x: Tensor<'b, T>,
+    axis: isize,
+) -> Made<'b, T> {
+    let (given, shape) = (numbers.known_shape()?, x.known_shape()?);
+    let axis = resolve(axis, &shape)?;
+    let wanted = Shape::from(shape[axis]);
+    if given != wanted {
+        return Err(MistakeKind::LayerShape { what, given, wanted }.into());
+    }
+    let after = std::iter::repeat_n(1, shape.rank() - axis - 1);
+    let dims: Shape = std::iter::once(shape[axis]).chain(after).collect();
+    Ok(if dims == given { numbers } else { numbers.reshape(dims) })
+}
 
 pub(super) fn normalized<T: Float>(
     op: Normalization,

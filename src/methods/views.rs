@@ -36,6 +36,6 @@ pub(super) fn along<'b, T: Element>(
     range: ops::Range<usize>,
 ) -> Tensor<'b, T> {
     let ranges = shape.dims().iter().enumerate();
-    let ranges = ranges.map(|(a, &dim)| if a == axis { (range.clone(), 1) } else { (0..dim, 1) });
+    let ranges = ranges.map(|(a, &dim)| if a == axis { range.clone() } else { 0..dim });
     x.slice(ranges.collect::<SmallVec<[_; 4]>>())
 }

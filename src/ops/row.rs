@@ -22,14 +22,12 @@ macro_rules! row_table {
             log_softmax LogSoftmax, family "row", words 2, flops 26;
             /// (x − mean) / √(variance + ε) along `axis`, with the variance over n elements (Ba et al., 2016).
             ///
-            /// A gain and a bias are a [`mul`](Self::mul) and an [`add`](Self::add), which become part of the same kernel. It
-            /// is a mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which overflows past
-            /// |x − mean| of 1e19.
+            /// [`layer_norm_with`](Self::layer_norm_with) has a weight and a bias. It is a mistake if ε is negative or not
+            /// finite. On a GPU squares are taken in `f32`, which overflows past |x − mean| of 1e19.
             layer_norm LayerNorm(epsilon: Scalar), family "row", words 3, flops 8;
             /// x / √(mean of x² + ε) along `axis` (Zhang and Sennrich, 2019).
             ///
-            /// A gain is a [`mul`](Self::mul), which becomes part of the same kernel. It is a mistake if ε is negative or not
-            /// finite. On a GPU squares are taken in `f32`, which overflows past |x| of 1e19.
+            /// [`rms_norm_with`](Self::rms_norm_with) has a weight. It is a mistake if ε is negative or not finite. On a GPU squares are taken in `f32`, which overflows past |x| of 1e19.
             rms_norm RmsNorm(epsilon: Scalar), family "row", words 2, flops 4;
             /// x / max(√Σx², ε) along `axis`, as PyTorch's `normalize`: rows of length 1, but for those shorter than ε.
             ///

@@ -86,14 +86,6 @@ impl Recorded {
         self.upload_origin(upload).map_or_else(missing, |of| DataError::NotGiven(of).into())
     }
 
-    /// `error`, of the memory for an upload.
-    pub(crate) fn no_room(&self, upload: usize, error: DeviceError) -> DeviceError {
-        match self.upload_origin(upload) {
-            Some(of) => error.of(&of),
-            None => error,
-        }
-    }
-
     fn upload_origin(&self, upload: usize) -> Option<Origin> {
         let mut nodes = self.graph.iter();
         let it = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));

@@ -1,6 +1,6 @@
 //! Data that does not fit, and results that are not there.
 
-use onetrip::{DataError, Device, Error, GpuCommandBatch, Placement, PlanError, ReadError};
+use onetrip::{DataError, Device, Error, GpuCommandBatch, Input, Placement, PlanError, ReadError};
 
 use crate::{common, foreign, refused, zeros};
 
@@ -242,4 +242,52 @@ async fn sides_that_are_not_there() {
     let fix = "open it with `Device::auto()`, or choose another placement";
     let Some(error) = refusal(Placement::Cpu) else { return };
     assert_eq!(error, start("cpu") + fix);
+}
+
+#[tokio::test]
+async fn ids_of_64_bits_out_of_range() {
+    let want = "upload_ids: the id 2147483648 at position 1 is out of the range of i32; give ids that it holds";
+    refused(want, |b| b.upload_ids(&[-1, 1 << 31], 2));
+    refused(
+        "upload_ids: 3 elements do not fill shape [2], which has 2; give as many, or another shape",
+        |b| b.upload_ids(&[0; 3], 2),
+    );
+
+    for device in common::devices().await {
+        let b = GpuCommandBatch::new(&device);
+        let line = line!() + 1;
+        let (x, y, z) = (b.input::<i32>("x", 2), b.input::<u32>("y", 2), b.input::<f32>("z", 2));
+        let sum = x + y.cast::<i32>() + z.cast::<i32>();
+        let program = b.compile().await.unwrap();
+        let of = |name| format!("input {name:?} (at tests/mistakes/data.rs:{line}) takes");
+        let rule = "is out of its range; give ids that it holds";
+        let (x, z) = (|| Input::ids(x, &[7, -8]), || Input::from(("z", &[0.0_f32, 0.5])));
+        let error = program.run([x(), Input::ids("y", &[3, -1]), z()]).await.unwrap_err();
+        let want = format!("{} u32, and the id -1 at position 1 {rule}", of("y"));
+        assert_eq!(error.to_string(), want);
+        let large = [i64::from(i32::MIN), i64::MAX];
+        let error = program.run([Input::ids("x", &large), Input::ids(y, &[0; 2]), z()]).await;
+        let want = format!("{} i32, and the id {} at position 1 {rule}", of("x"), i64::MAX);
+        assert_eq!(error.unwrap_err().to_string(), want);
+        let error = program.run([Input::ids("z", &[0, 1])]).await.unwrap_err();
+        let want = "f32, and ids are for inputs of i32 or u32; give it elements of f32";
+        assert_eq!(error.to_string(), format!("{} {want}", of("z")));
+        let error = program.run([Input::ids("x", &[0; 3])]).await.unwrap_err();
+        assert!(matches!(error, Error::Data(DataError::Length { given: 3, .. })), "{error}");
+        let outputs = program.run([x(), Input::ids("y", &[3, 4_000_000_000]), z()]).await.unwrap();
+        assert_eq!(outputs.read(sum).await.unwrap(), [10, 4_000_000_000_u32.cast_signed() - 8]);
+    }
+}
+
+#[tokio::test]
+async fn residents_as_operands_of_another_device() {
+    let stranger = Device::cpu().resident(&[1.0_f32], [1]).unwrap();
+    let b = GpuCommandBatch::new(&Device::cpu());
+    let line = line!() + 1;
+    let _ = zeros(&b, [2, 1]).linear(zeros(&b, [1, 1]), &stranger);
+    let error = b.check_recorded().unwrap_err().to_string();
+    let want =
+        format!("tests/mistakes/data.rs:{line}: linear: resident (at tests/mistakes/data.rs:");
+    assert!(error.starts_with(&want), "{error}");
+    assert!(error.contains(" lives on another device (cpu)"), "{error}");
 }

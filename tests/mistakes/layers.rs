@@ -349,14 +349,62 @@ fn attention_over_what_does_not_fit() {
             b.scaled_dot_product_attention(q, k, v, Attention::default())
         });
     }
-    let all = "[[5, 8], [7, 8], [7, 8], [4, 7]]";
-    let want =
-        format!("scaled_dot_product_attention: queries, keys, values (and mask) {all} {rule}");
+}
+
+#[test]
+fn masks_of_attention_that_do_not_broadcast() {
+    let named = "scaled_dot_product_attention: mask";
+    let how = |mask| Attention { mask: Some(mask), ..Attention::default() };
+    let fix = "make it [5, 7], with sizes of 1 where it repeats";
+    let want = format!("{named} [4, 7] does not broadcast to the scores [5, 7]; {fix}");
     refused(&want, |b| {
         let (q, k) = (zeros(b, [5, 8]), zeros(b, [7, 8]));
-        let mask = Some(AttentionMask::Add(zeros(b, [4, 7]).id()));
-        b.scaled_dot_product_attention(q, k, k, Attention { mask, ..Attention::default() })
+        let mask = AttentionMask::Add(zeros(b, [4, 7]).id());
+        b.scaled_dot_product_attention(q, k, k, how(mask))
     });
+    let fix = "for a mask of keys use `AttentionMask::Keys` or make it [8, 1, 1, 16]";
+    let want = format!("{named} [8, 16] does not broadcast to the scores [8, 12, 16, 16]; {fix}");
+    refused(&want, |b| {
+        let q = zeros(b, [8, 12, 16, 4]);
+        let mask = AttentionMask::Keep(b.full([8, 16], true).id());
+        b.scaled_dot_product_attention(q, q, q, how(mask))
+    });
+    // Heads of keys that serve several of queries.
+    let fix = "make it [2, 6, 3, 5], with sizes of 1 where it repeats";
+    let want = format!("{named} [2, 3, 1, 5] does not broadcast to the scores [2, 6, 3, 5]; {fix}");
+    refused(&want, |b| {
+        let (q, k) = (zeros(b, [2, 6, 3, 4]), zeros(b, [2, 2, 5, 4]));
+        let mask = AttentionMask::Add(zeros(b, [2, 3, 1, 5]).id());
+        b.scaled_dot_product_attention(q, k, k, how(mask))
+    });
+    for given in [&[8, 15][..], &[7, 16], &[8, 12, 16, 16]] {
+        let want = format!(
+            "{named} of keys {given:?} does not fit the scores [8, 12, 16, 16]; make it [8, 16]"
+        );
+        refused(&want, |b| {
+            let q = zeros(b, [8, 12, 16, 4]);
+            let mask = AttentionMask::Keys(b.full(given, true).id());
+            b.scaled_dot_product_attention(q, q, q, how(mask))
+        });
+    }
+}
+
+#[test]
+fn weights_of_norms() {
+    let rule = "where the other shapes ask for [48]; change it, or those";
+    refused(&format!("layer_norm_with: weight of shape [47], {rule}"), |b| {
+        let (x, weight, bias) = (zeros(b, [2, 3, 48]), zeros(b, [47]), zeros(b, [48]));
+        b.layer_norm_with(x, weight, bias, -1, 1e-5)
+    });
+    refused(&format!("layer_norm_with: bias of shape [1, 48], {rule}"), |b| {
+        let (x, weight, bias) = (zeros(b, [48, 2]), zeros(b, [48]), zeros(b, [1, 48]));
+        b.layer_norm_with(x, weight, bias, 0, 1e-5)
+    });
+    refused(&format!("rms_norm_with: weight of shape [], {rule}"), |b| {
+        b.rms_norm_with(zeros(b, [2, 48]), 1.0, 1, 1e-5)
+    });
+    let want = "rms_norm_with: epsilon must be finite and not negative, not -1";
+    refused(want, |b| b.rms_norm_with(zeros(b, [2, 48]), zeros(b, [48]), 1, -1.0));
 }
 
 /// Whatever they are made of, and whichever part of that refuses.

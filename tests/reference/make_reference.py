@@ -458,6 +458,23 @@ def row_case(family, name, op, x, axis, atol=4e-6):
     family.case(name, op, [x], want.astype(x.dtype), params=params, **limits)
 
 
+def weighted_norms(family):
+    """Norms with a weight and a bias along an axis, of odd sizes."""
+    own = np.random.default_rng(20261123)
+    for shape, axis in [((3, 5, 7), -1), ((3, 5, 7), 1), ((7, 3), 0), ((2, 129), -1), ((1, 1), 1), ((301,), 0)]:
+        x, weight, bias = (f32(own.standard_normal(size)) for size in (shape, shape[axis], shape[axis]))
+        for dtype in (np.float32, np.float16):
+            x, weight, bias = (part.astype(dtype) for part in (x, weight, bias))
+            for op, parts in (("layer_norm", [weight, bias]), ("rms_norm", [weight])):
+                want = ROW[op](np.moveaxis(wide(x), axis, -1), float(f32(1e-5))) * wide(weight)
+                want = np.moveaxis(want + wide(bias) if op == "layer_norm" else want, -1, axis)
+                name = f"{op}_with {x.dtype} {shape} axis {axis}"
+                half = {"rtol": 2.0**-9, "atol": 2.0**-9}
+                limits = half if dtype == np.float16 else {"rtol": 32 * EPS, "atol": 8e-6}
+                params = {"axis": axis, "eps": 1e-5}
+                family.case(name, f"{op}_with", [x, *parts], want.astype(dtype), params=params, **limits)
+
+
 def rows():
     family = Family("row")
     cube = normal(3, 4, 5)
@@ -483,6 +500,7 @@ def rows():
     for op in ("softmax", "log_softmax"):
         row_case(family, f"{op} of nothing", op, np.zeros((2, 0), np.float32), 1)
         row_case(family, f"{op} for nobody", op, np.zeros((0, 3), np.float32), 1)
+    weighted_norms(family)
     family.write()
 
 

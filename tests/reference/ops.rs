@@ -206,6 +206,15 @@ fn float<T: Kind + Float>(b: &GpuCommandBatch, case: &Case, inputs: &[Id]) -> Op
             };
             Some(T::wrap(b.matmul_with(x, T::unwrap(inputs[1])?, precision)))
         }
+        "layer_norm_with" | "rms_norm_with" => {
+            let ids: Vec<BufferId<T>> =
+                inputs.iter().map(|&id| T::unwrap(id)).collect::<Option<_>>()?;
+            let (axis, eps) = (axis(case), case.number("eps") as f32);
+            Some(T::wrap(match ids[..] {
+                [x, weight, bias] => b.layer_norm_with(x, weight, bias, axis, eps),
+                _ => b.rms_norm_with(x, ids[1], axis, eps),
+            }))
+        }
         "rms_norm" => Some(T::wrap(b.rms_norm(x, axis(case), case.number("eps") as f32))),
         _ => {
             let ids: Option<Vec<BufferId<T>>> = inputs.iter().map(|&id| T::unwrap(id)).collect();

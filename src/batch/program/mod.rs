@@ -12,13 +12,15 @@ use smallvec::SmallVec;
 
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
+use super::ids::Unfit;
 use super::input::{Input, Key, Named};
 use super::profile::Profile;
+use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
 use crate::base::trace::{OFF, Timeline, stage};
 use crate::cost::Placement;
 use crate::device::Device;
-use crate::error::{DataError, Result, RunError};
+use crate::error::{DataError, Error, Result, RunError};
 use crate::exec::{HostBuffer, deadline};
 use crate::graph::NodeId;
 use crate::ops::Op;
@@ -114,6 +116,24 @@ impl Program {
     /// Runs the program. An input that is not given has the data that it had when the program was compiled.
     /// [Residents](GpuCommandBatch::bind) have what they hold when the run starts, and those that the batch
     /// [keeps](GpuCommandBatch::keep) have what the run made when it ends.
+    ///
+    /// An input is a pair of a tensor, an id or a name with its data. Where element types differ, an [`Input`] is made of
+    /// each, and [`Input::ids`] of 64-bit integers:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> onetrip::Result<()> {
+    /// # use onetrip::{Device, GpuCommandBatch, Input};
+    /// let batch = GpuCommandBatch::new(&Device::cpu());
+    /// let table = batch.upload(&[0.5_f32, 1.5, 2.5]);
+    /// let (ids, mask) = (batch.input::<i32>("ids", 3), batch.input::<bool>("mask", 3));
+    /// let y = mask.select(table.gather(ids, 0), 0.0);
+    /// let program = batch.compile().await?;
+    /// let inputs = [Input::ids(ids, &[2, 0, 1]), Input::from((mask, &[true, true, false]))];
+    /// assert_eq!(program.run(inputs).await?.read(y).await?, [2.5, 0.5, 0.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// A program without inputs, or one whose inputs all keep their data, is given [`Input::NONE`]:
     ///
@@ -287,11 +307,11 @@ impl Program {
     }
 }
 
-/// The inputs of a run, each with the position of the upload that it fills.
-type Fitting<'a> = SmallVec<[(usize, Input<'a>); 4]>;
+/// The inputs of a run, each with the position of the upload that it fills, and its node.
+type Fitting<'a> = SmallVec<[(usize, NodeId, Input<'a>); 4]>;
 
 impl Inner {
-    /// `inputs`, each with the position of the upload that it fills.
+    /// `inputs`, each with the position of the upload that it fills, and its node.
     fn fitting<'a>(&self, inputs: &mut dyn Iterator<Item = Input<'a>>) -> Result<Fitting<'a>> {
         let mut fitting = Fitting::new();
         let mut given = SmallVec::<[bool; 64]>::from_elem(false, self.recorded.uploads.len());
@@ -300,7 +320,7 @@ impl Inner {
             if mem::replace(&mut given[position], true) {
                 return Err(DataError::GivenTwice(self.recorded.origin(id)).into());
             }
-            fitting.push((position, input));
+            fitting.push((position, id, input));
         }
         Ok(fitting)
     }
@@ -314,13 +334,26 @@ impl Inner {
     ) -> Result<Vec<Arc<HostBuffer>>> {
         let Recorded { device, uploads, .. } = &*self.recorded;
         let mut uploads = uploads.clone();
-        for (position, input) in inputs {
-            let buffer = input.into_buffer(device.pool());
-            let buffer = buffer.map_err(|error| self.recorded.no_room(position, error))?;
+        for (position, id, input) in inputs {
+            let dtype = self.recorded.graph[id].ty.dtype;
+            let buffer = input.into_buffer(device.pool(), dtype);
+            let buffer = buffer.map_err(|unfit| self.unfit(id, unfit))?;
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);
         }
         self.recorded.all_given(uploads)
+    }
+
+    /// The error for data that cannot fill the upload `id`.
+    fn unfit(&self, id: NodeId, unfit: Unfit) -> Error {
+        let of = self.recorded.origin(id);
+        match unfit {
+            Unfit::NoRoom(error) => error.of(&of).into(),
+            Unfit::Range { at, value } => {
+                let dtype = self.recorded.graph[id].ty.dtype;
+                DataError::IdRange { of, at, value, dtype }.into()
+            }
+        }
     }
 
     /// The position of the upload that `input` is for, which it fills, and its node.
@@ -336,9 +369,15 @@ impl Inner {
         let Op::Upload(position) = node.op else {
             return Err(DataError::NotAnUpload(of()).into());
         };
-        let (expected, given) = (node.ty.dtype, input.dtype);
-        if expected != given {
-            return Err(DataError::DType { of: of(), expected, given }.into());
+        let expected = node.ty.dtype;
+        match input.dtype {
+            Some(given) if given != expected => {
+                return Err(DataError::DType { of: of(), expected, given }.into());
+            }
+            None if !matches!(expected, DType::I32 | DType::U32) => {
+                return Err(DataError::NotIds { of: of(), expected }.into());
+            }
+            _ => {}
         }
         let (shape, given) = (node.ty.shape.clone(), input.len());
         if let Some(given) = input.shape.clone().filter(|given| *given != shape) {

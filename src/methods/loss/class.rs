@@ -1,6 +1,6 @@
 //! Losses over classes, and how many are right.
 
-use super::{LossReduction, equal_shapes, mean_of, reduced};
+use super::{LossReduction, equal_shapes, reduced};
 use crate::base::dtype::{Element, Float, Index, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
@@ -56,10 +56,12 @@ operations! {
     fn nll_loss<T: Float, I: Index>(log_probabilities: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = nll_loss,
         FLOAT, CLASSES, COMPOSED, "−log p at the classes that indices name.";
     /// The share of elements whose greatest logit along `axis` is that of the class that `classes` names, a scalar.
-    /// The shape of `classes` is that of `logits` without that axis. NaN over no elements. None is
-    /// [ignored](ClassLoss::ignore).
+    /// The shape of `classes` is that of `logits` without that axis. NaN over no elements.
     fn accuracy<T: Float, I: Index>(logits: T, classes: I; axis: isize) -> Tensor<'b, f32> = accuracy,
         FLOAT, CLASSES, EXACT, "The share of elements whose greatest logit is that of their class.";
+    /// As [`accuracy`](Self::accuracy) of the elements whose class is not `ignore`, which need not be a class that there
+    /// is: PyTorch's −100, say. NaN where all are ignored.
+    fn accuracy_with<T: Float, I: Index>(logits: T, classes: I; axis: isize, ignore: i64) -> Tensor<'b, f32> = accuracy_with;
 }
 
 fn cross_entropy<'b, T: Float, I: Index>(
@@ -104,12 +106,30 @@ fn accuracy<'b, T: Float, I: Index>(
     classes: Tensor<'b, I>,
     axis: isize,
 ) -> Made<'b, f32> {
+    share_of_hits(logits, classes, axis, None)
+}
+
+fn accuracy_with<'b, T: Float, I: Index>(
+    logits: Tensor<'b, T>,
+    classes: Tensor<'b, I>,
+    axis: isize,
+    ignore: i64,
+) -> Made<'b, f32> {
+    share_of_hits(logits, classes, axis, index::<I>(ignore))
+}
+
+fn share_of_hits<'b, T: Float, I: Index>(
+    logits: Tensor<'b, T>,
+    classes: Tensor<'b, I>,
+    axis: isize,
+    ignored: Option<Scalar>,
+) -> Made<'b, f32> {
     let how = ClassLoss { axis: Some(axis), ..ClassLoss::default() };
     let at = classes_of(logits, classes, &how)?;
     let best = logits.argmax(at.axis as isize);
-    let classes = known_classes(classes, &at, None).cast::<u32>();
-    let hits = best.eq(classes).cast::<f32>();
-    Ok(mean_of(hits, at.shape.elements()))
+    let known = known_classes(classes, &at, ignored).cast::<u32>();
+    let hits = best.eq(known).cast::<f32>();
+    class_reduced(hits, None, (classes, ignored), LossReduction::Mean)
 }
 
 /// −log p of each element's class, where p is softmax(x), or eˣ where x are log-probabilities already. x is read

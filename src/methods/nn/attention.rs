@@ -17,13 +17,16 @@ pub struct Attention {
     pub scale: Option<f32>,
 }
 
-/// A mask that broadcasts to `[…, L, S]`, the shape of the scores.
+/// A mask of the scores, which are `[…, L, S]`: `[batch, heads, queries, keys]` with heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionMask {
-    /// Added to the scores after scaling; −∞ hides a key.
+    /// Broadcasts to the scores, and is added to them after scaling; −∞ hides a key.
     Add(BufferId<f32>),
-    /// Keys count where it holds.
+    /// Broadcasts to the scores. Keys count where it holds.
     Keep(BufferId<bool>),
+    /// The keys that each sequence has, `[batch, keys]`, for all heads and queries: the padding mask of sequences of
+    /// several lengths. More leading dimensions stand before the keys, as in `q`.
+    Keys(BufferId<bool>),
 }
 
 /// Which keys a query sees by its position. L queries, S keys.
@@ -73,16 +76,10 @@ fn scaled_dot_product_attention<'b, T: Float>(
 ) -> Made<'b, T> {
     let b = q.batch();
     let shapes = [q.known_shape()?, k.known_shape()?, v.known_shape()?];
-    let mask = match how.mask {
-        None => None,
-        Some(AttentionMask::Add(mask)) => Some(b.operand(mask).known_shape()?),
-        Some(AttentionMask::Keep(mask)) => Some(b.operand(mask).known_shape()?),
-    };
-    let Heads { scores, grouped } = heads(&shapes, mask.as_ref(), &how)?;
-    let mask: Option<Tensor<'b, f32>> = how.mask.map(|mask| match mask {
-        AttentionMask::Add(mask) => b.operand(mask),
-        AttentionMask::Keep(keep) => b.select(keep, 0.0, f32::NEG_INFINITY),
-    });
+    let mask = how.mask.map(|mask| broadcasting(b, mask, scores_of(&shapes).as_ref()));
+    let mask = mask.transpose()?;
+    let shape = mask.map(Tensor::known_shape).transpose()?;
+    let Heads { scores, grouped } = heads(&shapes, shape.as_ref(), &how)?;
     let (q, k, v, mask) = match &grouped {
         None => (q, k, v, mask),
         Some(groups) => (
@@ -102,6 +99,69 @@ fn scaled_dot_product_attention<'b, T: Float>(
         None => y,
         Some(groups) => y.reshape(groups.result),
     })
+}
+
+/// The mask as it is added to scores of the shape `scores`, where that is known.
+fn broadcasting<'b>(
+    b: &'b GpuCommandBatch,
+    mask: AttentionMask,
+    scores: Option<&Shape>,
+) -> Made<'b, f32> {
+    let shape = match mask {
+        AttentionMask::Add(mask) => b.shape_of(mask.value())?,
+        AttentionMask::Keep(mask) | AttentionMask::Keys(mask) => b.shape_of(mask.value())?,
+    };
+    let added = |keep: Tensor<'b, bool>| keep.select(0.0, f32::NEG_INFINITY);
+    let refused = |scores: &Shape| match mask {
+        AttentionMask::Keys(_) => {
+            MistakeKind::AttentionKeys { mask: shape.clone(), scores: scores.clone() }
+        }
+        _ => MistakeKind::AttentionMask { mask: shape.clone(), scores: scores.clone() },
+    };
+    let whole = match mask {
+        AttentionMask::Keys(_) => {
+            scores.map_or(Some(shape.clone()), |to| spread(&shape, to.rank()))
+        }
+        _ => Some(shape.clone()),
+    };
+    let whole = match (whole, scores) {
+        (Some(whole), None) => whole,
+        (Some(whole), Some(to)) if whole.broadcast(to).as_ref() == Some(to) => whole,
+        (_, to) => return Err(refused(to.unwrap_or(&shape)).into()),
+    };
+    Ok(match mask {
+        AttentionMask::Add(mask) => b.operand(mask),
+        AttentionMask::Keep(mask) => added(b.operand(mask)),
+        AttentionMask::Keys(mask) => added(b.operand(mask).reshape(whole)),
+    })
+}
+
+/// The shape of scores, if queries, keys and values fit.
+fn scores_of(shapes: &[Shape; 3]) -> Option<Shape> {
+    let [q, k, v] = shapes;
+    let leading = |shape: &Shape| Some(shape.dims()[..shape.rank().checked_sub(2)?].to_vec());
+    let mut batch = Shape::from(leading(q)?);
+    let heads = batch.dims().last().copied().unwrap_or(1);
+    for other in [k, v] {
+        let mut other = leading(other)?;
+        if let Some(served) = other.last_mut()
+            && heads.is_multiple_of((*served).max(1))
+        {
+            *served = if heads > 1 { 1 } else { *served };
+        }
+        batch = batch.broadcast(&Shape::from(other))?;
+    }
+    let sides = [q[q.rank() - 2], k[k.rank() - 2]];
+    Some(batch.dims().iter().copied().chain(sides).collect())
+}
+
+/// The shape in which a mask of keys broadcasts over scores of `rank` dimensions: sizes of 1 between the leading
+/// dimensions and the keys.
+fn spread(keys: &Shape, rank: usize) -> Option<Shape> {
+    let (&last, leading) = keys.dims().split_last()?;
+    let ones = rank.checked_sub(1 + leading.len()).filter(|&ones| ones > 0)?;
+    let ones = std::iter::repeat_n(1, ones);
+    Some(leading.iter().copied().chain(ones).chain([last]).collect())
 }
 
 /// What the shapes of queries, keys and values, and of a mask, ask for.

@@ -48,6 +48,7 @@ use self::exit_guard::ExitGuard;
 use self::health::Health;
 use self::opened::Opened;
 use self::scope::Scope;
+use crate::base::future::BoxFuture;
 use crate::base::panic::caught;
 use crate::base::single_flight::SingleFlight;
 use crate::cost::Limits;
@@ -80,7 +81,9 @@ impl Driver {
         static OPENING: LazyLock<SingleFlight> = LazyLock::new(SingleFlight::default);
         let opening = OPENING.alone(&()).await;
         let _work = exit_guard::work()?;
-        let opened = open::open(choice, features).await?;
+        // In a box of its own: the proof that wgpu's types are `Send` then starts here, within the recursion limit.
+        let opening_one: BoxFuture<'_, _> = Box::pin(open::open(choice, features));
+        let opened = opening_one.await?;
         drop(opening);
         let driver = Arc::new(Self::new(opened, true));
         driver.warm_up().await;
