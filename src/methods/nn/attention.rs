@@ -107,36 +107,32 @@ fn broadcasting<'b>(
     mask: AttentionMask,
     scores: Option<&Shape>,
 ) -> Made<'b, f32> {
-    let shape = match mask {
+    let given = match mask {
         AttentionMask::Add(mask) => b.shape_of(mask.value())?,
         AttentionMask::Keep(mask) | AttentionMask::Keys(mask) => b.shape_of(mask.value())?,
     };
+    let is_of_keys = matches!(mask, AttentionMask::Keys(_));
+    // Where the scores have no shape, all of the attention is refused.
+    let Some(scores) = scores else { return Ok(b.full(given, 0.0)) };
+    let shape = if is_of_keys { spread(&given, scores.rank()) } else { Some(given.clone()) };
+    let Some(shape) = shape.filter(|shape| shape.broadcast(scores).as_ref() == Some(scores)) else {
+        let (mask, scores) = (given, scores.clone());
+        return Err(if is_of_keys {
+            MistakeKind::AttentionKeys { mask, scores }.into()
+        } else {
+            MistakeKind::AttentionMask { mask, scores }.into()
+        });
+    };
     let added = |keep: Tensor<'b, bool>| keep.select(0.0, f32::NEG_INFINITY);
-    let refused = |scores: &Shape| match mask {
-        AttentionMask::Keys(_) => {
-            MistakeKind::AttentionKeys { mask: shape.clone(), scores: scores.clone() }
-        }
-        _ => MistakeKind::AttentionMask { mask: shape.clone(), scores: scores.clone() },
-    };
-    let whole = match mask {
-        AttentionMask::Keys(_) => {
-            scores.map_or(Some(shape.clone()), |to| spread(&shape, to.rank()))
-        }
-        _ => Some(shape.clone()),
-    };
-    let whole = match (whole, scores) {
-        (Some(whole), None) => whole,
-        (Some(whole), Some(to)) if whole.broadcast(to).as_ref() == Some(to) => whole,
-        (_, to) => return Err(refused(to.unwrap_or(&shape)).into()),
-    };
     Ok(match mask {
         AttentionMask::Add(mask) => b.operand(mask),
         AttentionMask::Keep(mask) => added(b.operand(mask)),
-        AttentionMask::Keys(mask) => added(b.operand(mask).reshape(whole)),
+        AttentionMask::Keys(mask) => added(b.operand(mask).reshape(shape)),
     })
 }
 
-/// The shape of scores, if queries, keys and values fit.
+/// The shape of scores, if queries, keys and values fit. Heads of keys and values that serve several of queries count
+/// as one.
 fn scores_of(shapes: &[Shape; 3]) -> Option<Shape> {
     let [q, k, v] = shapes;
     let leading = |shape: &Shape| Some(shape.dims()[..shape.rank().checked_sub(2)?].to_vec());
@@ -145,9 +141,10 @@ fn scores_of(shapes: &[Shape; 3]) -> Option<Shape> {
     for other in [k, v] {
         let mut other = leading(other)?;
         if let Some(served) = other.last_mut()
-            && heads.is_multiple_of((*served).max(1))
+            && heads > 1
+            && heads.is_multiple_of(*served)
         {
-            *served = if heads > 1 { 1 } else { *served };
+            *served = 1;
         }
         batch = batch.broadcast(&Shape::from(other))?;
     }
