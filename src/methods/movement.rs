@@ -1,6 +1,5 @@
 //! Movement: views of the same values, and what joins or borders tensors.
 
-
 use smallvec::SmallVec;
 
 use super::axes::resolve;
