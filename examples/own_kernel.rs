@@ -58,8 +58,8 @@ async fn main() -> Result<()> {
     let last = (0..GENERATIONS).fold(first, |cells, _| generation(&batch, cells));
     // Kernels of one's own stand among other operations.
     let shift = GENERATIONS / 4;
-    let was = batch.slice(first, [(0..3, 1), (0..3, 1)]);
-    let is = batch.slice(last, [(shift..shift + 3, 1), (shift..shift + 3, 1)]);
+    let was = batch.slice(first, [0..3, 0..3]);
+    let is = batch.slice(last, [shift..shift + 3, shift..shift + 3]);
     let same = batch.eq(was, is);
     let same = batch.all(same, ..);
     batch.download(last);

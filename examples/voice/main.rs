@@ -75,7 +75,7 @@ impl<'a> Network<'a> {
         let count = sound.len() / WINDOW;
         let own = b.upload_shaped(&sound[..count * WINDOW], [count, WINDOW]);
         let silence = b.full([1, CONTEXT], 0.0);
-        let before = b.slice(own, [(0..count - 1, 1), (WINDOW - CONTEXT..WINDOW, 1)]);
+        let before = b.slice(own, [0..count - 1, WINDOW - CONTEXT..WINDOW]);
         let before = b.concat(&[silence, before], 0);
         // The last sample is not mirrored.
         let mirror = b.slice(own, [(0..count, 1), (WINDOW - 1 - MIRROR..WINDOW - 1, -1)]);

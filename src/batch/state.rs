@@ -60,7 +60,7 @@ impl GpuCommandBatch {
     ///     let new = batch.upload_shaped(&[token as f32; 8], [heads, 1, width]);
     ///     let all = batch.bind(&keys).replace_slice(new, 1, token);
     ///     batch.update(&keys, all); // Writes 8 elements.
-    ///     let seen = all.slice([(0..heads, 1), (0..token + 1, 1), (0..width, 1)]);
+    ///     let seen = all.slice([0..heads, 0..token + 1, 0..width]);
     ///     let query = batch.full([heads, 1, width], 1.0_f32);
     ///     let y = query.scaled_dot_product_attention(seen, seen, Attention::default()).download();
     ///     batch.execute().await?;

@@ -102,7 +102,7 @@ impl Cell for Gru {
 
 /// Part `at` of the last axis, `size` wide.
 fn gate<T: Float>(all: Tensor<'_, T>, rows: usize, at: usize, size: usize) -> Tensor<'_, T> {
-    all.slice([(0..rows, 1), (at * size..(at + 1) * size, 1)])
+    all.slice([0..rows, at * size..(at + 1) * size])
 }
 
 /// x·wᵀ.

@@ -229,7 +229,7 @@ fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> Made<'_
         let wanted = [count, batch, size].into();
         return Err(MistakeKind::LayerShape { what: "state", given: shape, wanted }.into());
     }
-    Ok(states.slice([(at..at + 1, 1), (0..batch, 1), (0..size, 1)]).squeeze(0))
+    Ok(states.slice([at..at + 1, 0..batch, 0..size]).squeeze(0))
 }
 
 /// One cell over a whole sequence `[T, B, I]`: its hidden states `[T, B, H]`, and its last state.
@@ -250,7 +250,7 @@ fn walk<'b, T: Float, C: Cell>(
     let mut hidden = Vec::with_capacity(steps);
     for step in 0..steps {
         let at = if backwards { steps - 1 - step } else { step };
-        let ranges = [(at..at + 1, 1), (0..batch, 1), (0..C::GATES * size, 1)];
+        let ranges = [at..at + 1, 0..batch, 0..C::GATES * size];
         let now = all.slice(ranges).squeeze(0);
         let next = cell.step(now, state, weights, size)?;
         hidden.push(next[0].unsqueeze(0));
