@@ -25,9 +25,9 @@ mod linux {
         let small = wait(device.eval(|b| sum(b, 10))).expect("a small run in the parent");
         let large = wait(device.eval(|b| sum(b, 1 << 22))).expect("a large run in the parent");
         assert_eq!((small, large), (vec![10.0], vec![(1 << 22) as f32]));
-        assert_eq!(in_child(|| is_forked(wait(device.eval(|b| sum(b, 1 << 22))))), Some(0));
-        assert_eq!(in_child(|| is_forked(wait(device.calibrate()))), Some(0));
-        let opened_anew = || is_forked(wait(Device::cpu().eval(|b| sum(b, 1 << 22))));
+        assert_eq!(in_child(|| is_forked(&wait(device.eval(|b| sum(b, 1 << 22))))), Some(0));
+        assert_eq!(in_child(|| is_forked(&wait(device.calibrate()))), Some(0));
+        let opened_anew = || is_forked(&wait(Device::cpu().eval(|b| sum(b, 1 << 22))));
         assert_eq!(in_child(opened_anew), Some(0));
         let is_done = || wait(device.eval(|b| sum(b, 10))).is_ok_and(|sum| sum == [10.0]);
         assert_eq!(in_child(is_done), Some(0), "a small run needs no other thread");
@@ -44,7 +44,7 @@ mod linux {
         batch.sum(ones, 0)
     }
 
-    fn is_forked<T>(result: Result<T>) -> bool {
+    fn is_forked<T>(result: &Result<T>) -> bool {
         matches!(result, Err(Error::Device(DeviceError::Forked)))
     }
 

@@ -244,7 +244,7 @@ async fn what_is_appended_is_written_in_place() {
         let before = device.pool_stats().gpu.peak_bytes;
         for at in 0..5 {
             let b = GpuCommandBatch::new(&device);
-            let (old, new) = (b.bind(&keys), b.upload_shaped(&row(at), [HEADS, 1, WIDTH]));
+            let (old, new) = (b.bind(&keys), b.upload_shaped(row(at), [HEADS, 1, WIDTH]));
             let all = b.replace_slice(old, new, 1, at);
             b.update(&keys, all);
             let seen = b.slice(all, [(0..HEADS, 1), (0..at + 1, 1), (0..WIDTH, 1)]);

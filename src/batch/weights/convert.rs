@@ -211,9 +211,9 @@ mod tests {
             let from: Vec<usize> = (0..count * rows * columns).collect();
             let to = transposed(&from, (rows, columns));
             let size = rows * columns;
-            for at in 0..to.len() {
+            for (at, element) in to.into_iter().enumerate() {
                 let (matrix, row, column) = (at / size, at % size / rows, at % rows);
-                assert_eq!(to[at], from[matrix * size + column * columns + row]);
+                assert_eq!(element, from[matrix * size + column * columns + row]);
             }
         }
     }

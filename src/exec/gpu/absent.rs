@@ -11,7 +11,7 @@ use crate::exec::{HostBuffer, Patch};
 enum Never {}
 
 /// A GPU, of which there is none.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Gpu(Never);
 
 /// A value on a GPU.
