@@ -16,8 +16,8 @@ use crate::record::{Refusal, Value};
 use crate::residents::SliceUpdate;
 
 operations! {
-    /// Movement. All but [`concat`](Self::concat) and [`pad`](Self::pad) are views, folded into whatever
-    /// reads them. A reshape that strides cannot express, and a view that is itself an output, is copied.
+    /// Movement. All but [`concat`](GpuCommandBatch::concat) and [`pad`](GpuCommandBatch::pad) are views, folded into
+    /// whatever reads them. A reshape that strides cannot express, and a view that is itself an output, is copied.
     "movement";
 
     /// The same elements in row-major order under another shape of as many elements.
