@@ -96,8 +96,25 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     ("exec/gpu", &[&["counts"], &["driver"], &["memory"], &["compile"], &["submit"]]),
 ];
 
-/// Folders in which no files import each other in a circle. A `mod.rs` may name all of its folder.
-const WITHOUT_CIRCLES: &[&str] = &["graph", "plan", "codegen", "exec/gpu"];
+/// Folders in which no files import each other in a circle. The root of a folder may name all of it.
+const WITHOUT_CIRCLES: &[&str] = &[
+    "base",
+    "error",
+    "expr",
+    "ops",
+    "graph",
+    "cost",
+    "plan",
+    "codegen",
+    "exec",
+    "calibrate",
+    "device",
+    "residents",
+    "record",
+    "session",
+    "batch",
+    "methods",
+];
 
 /// Items of foreign crates that one layer owns, and the files that share them with the user.
 const OWNED: &[(&str, &[&str], &[&str])] =
@@ -268,10 +285,11 @@ fn no_files_import_each_other_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
-    files.retain(|file| !file.ends_with("/mod.rs"));
+    let has_folder = |file: &str| root.join(file.trim_end_matches(".rs")).is_dir();
+    files.retain(|file| !file.ends_with("/mod.rs") && !has_folder(file));
     for folder in WITHOUT_CIRCLES {
         let files: Vec<String> = files.iter().filter(|file| is_in(file, folder)).cloned().collect();
-        assert!(files.len() >= 5, "{folder}: {files:?}");
+        assert!(files.len() >= 2, "{folder}: {files:?}");
         let mut names: Vec<(&str, Vec<&str>)> = files
             .iter()
             .map(|file| (file.as_str(), named(file, &read(&root.join(file)), &files)))

@@ -1,6 +1,7 @@
 //! The shape and type rule of every operation.
 
 use super::elementwise::{Accepts, Elementwise};
+use super::operands::{MISSING, operands};
 use super::{Op, Reduction, Type, attention, matmul};
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Move, Shape};
@@ -63,15 +64,6 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
     check_size(&out.shape)?;
     check_counts(op, inputs, &out)?;
     Ok(out)
-}
-
-const MISSING: MistakeKind = MistakeKind::Internal("an operand is missing");
-
-/// As many operands as the operation takes.
-pub(super) fn operands<'a, const N: usize>(
-    inputs: &[&'a Type],
-) -> Result<[&'a Type; N], MistakeKind> {
-    inputs.try_into().map_err(|_| MISSING)
 }
 
 /// `x`, unless it is of a type that is not taken.

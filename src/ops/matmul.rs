@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::Type;
-use super::infer::operands;
+use super::operands::operands;
 use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 

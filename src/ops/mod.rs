@@ -5,6 +5,7 @@ mod attention;
 mod elementwise;
 mod infer;
 mod matmul;
+mod operands;
 mod own;
 mod precision;
 mod random;
