@@ -173,7 +173,7 @@ thread_local!(static WAITS: Cell<bool> = const { Cell::new(false) });
 
 /// Returns the result of `wait`, which does nothing on this thread but wait for a run. The run may be done on this
 /// thread ([`waits_here`]).
-#[cfg(any(feature = "blocking", test))]
+#[cfg(any(feature = "blocking", all(test, feature = "gpu")))]
 pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> R {
     while_set(&WAITS, wait)
 }

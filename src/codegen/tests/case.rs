@@ -8,6 +8,7 @@ use crate::codegen::{Dispatch, lower};
 use crate::cost::{Backend, Limits};
 use crate::expr::{Builder, Ref};
 use crate::graph::NodeId;
+#[cfg(feature = "gpu")]
 use crate::plan::reference::Reference;
 use crate::plan::{
     AttentionForm, Cost, Form, Home, MatMulForm, Operand, Plan, ReduceForm, RowForm, ScanForm,
@@ -38,6 +39,7 @@ impl Case {
     }
 
     /// The contents of each output.
+    #[cfg(feature = "gpu")]
     pub fn expected(&self) -> Vec<Vec<f64>> {
         let values = &self.plan.values;
         let read = |value: ValueId, at: usize| {
