@@ -96,26 +96,6 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     ("exec/gpu", &[&["counts"], &["driver"], &["memory"], &["compile"], &["submit"]]),
 ];
 
-/// Folders in which no files import each other in a circle. The root of a folder may name all of it.
-const WITHOUT_CIRCLES: &[&str] = &[
-    "base",
-    "error",
-    "expr",
-    "ops",
-    "graph",
-    "cost",
-    "plan",
-    "codegen",
-    "exec",
-    "calibrate",
-    "device",
-    "residents",
-    "record",
-    "session",
-    "batch",
-    "methods",
-];
-
 /// Items of foreign crates that one layer owns, and the files that share them with the user.
 const OWNED: &[(&str, &[&str], &[&str])] =
     &[("wgpu", &["Device", "Queue"], &["exec/gpu/driver", "device/wgpu_interop"])];
@@ -266,18 +246,28 @@ fn against_rooms(here: &[&str], target: &[String]) -> Option<String> {
     })
 }
 
-/// The files that `file` of `files` names, without those named `mod.rs`.
+/// The files that `file` of `files` names, without itself, the roots of the folders that hold it, and, if it is a root,
+/// the files of its folder: a root declares and re-exports these, and they name its items.
 fn named<'a>(file: &str, source: &str, files: &'a [String]) -> Vec<&'a str> {
-    let path_of = |file: &str| file.trim_end_matches(".rs").replace('/', "::");
-    let named = |target: &[String]| {
-        files.iter().find(|other| {
-            let other = path_of(other);
-            let target = target.join("::");
-            target == other || target.starts_with(&(other + "::"))
-        })
+    let is_below =
+        |inner: &str, outer: &str| inner == outer || inner.starts_with(&format!("{outer}::"));
+    let own = module(file);
+    let holder = |target: &[String]| {
+        let target = target.join("::");
+        let holders = files.iter().filter(|other| is_below(&target, &module(other)));
+        holders.max_by_key(|other| module(other).len())
     };
     let targets = paths(&tokens(source)).into_iter().map(|(_, path)| absolute(file, &path));
-    targets.filter_map(|target| named(&target)).map(String::as_str).collect()
+    let others = targets.filter_map(|target| holder(&target)).map(String::as_str);
+    others
+        .filter(|other| !is_below(&own, &module(other)) && !is_below(&module(other), &own))
+        .collect()
+}
+
+/// The path of a file's module.
+fn module(file: &str) -> String {
+    let file = file.trim_end_matches(".rs");
+    file.strip_suffix("/mod").unwrap_or(file).replace('/', "::")
 }
 
 #[test]
@@ -285,27 +275,21 @@ fn no_files_import_each_other_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     collect(&root, &root, &mut files);
-    let has_folder = |file: &str| root.join(file.trim_end_matches(".rs")).is_dir();
-    files.retain(|file| !file.ends_with("/mod.rs") && !has_folder(file));
-    for folder in WITHOUT_CIRCLES {
-        let files: Vec<String> = files.iter().filter(|file| is_in(file, folder)).cloned().collect();
-        assert!(files.len() >= 2, "{folder}: {files:?}");
-        let mut names: Vec<(&str, Vec<&str>)> = files
-            .iter()
-            .map(|file| (file.as_str(), named(file, &read(&root.join(file)), &files)))
-            .map(|(file, named)| (file, named.into_iter().filter(|other| *other != file).collect()))
-            .collect();
-        // Files that name none of those left are in no circle.
-        loop {
-            let left: Vec<&str> = names.iter().map(|(file, _)| *file).collect();
-            let before = names.len();
-            names.retain(|(_, named)| named.iter().any(|other| left.contains(other)));
-            if names.len() == before {
-                break;
-            }
+    let mut names: Vec<(&str, Vec<&str>)> = files
+        .iter()
+        .map(|file| (file.as_str(), named(file, &read(&root.join(file)), &files)))
+        .collect();
+    assert!(names.iter().any(|(_, named)| !named.is_empty()));
+    // Files that name none of those left are in no circle.
+    loop {
+        let left: Vec<&str> = names.iter().map(|(file, _)| *file).collect();
+        let before = names.len();
+        names.retain(|(_, named)| named.iter().any(|other| left.contains(other)));
+        if names.len() == before {
+            break;
         }
-        assert!(names.is_empty(), "in a circle, or naming one: {names:#?}");
     }
+    assert!(names.is_empty(), "in a circle, or naming one: {names:#?}");
 }
 
 /// The street inside of a stage, if the stage has a place and, in it, a street.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::tape::Tape;
-use crate::exec::cpu::forms::matmul::SingleCall;
+use crate::exec::cpu::forms::matmul::single_call::SingleCall;
 use crate::plan::{Plan, Step};
 
 /// Predicted time below which a run is short. Handing a run to another thread and back takes 10 to 30 µs.

@@ -6,7 +6,7 @@ mod matrix_slice;
 mod operand;
 mod outputs;
 mod plain;
-mod single_call;
+pub(in crate::exec::cpu) mod single_call;
 mod vector;
 
 use gemm::Parallelism;
@@ -15,7 +15,6 @@ pub(in crate::exec::cpu) use self::matrix_slice::{MatrixSlice, multiply};
 use self::operand::Floats;
 pub(in crate::exec::cpu) use self::operand::Matrices;
 pub(in crate::exec::cpu) use self::outputs::ProductOutputs;
-pub(in crate::exec::cpu) use self::single_call::SingleCall;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
 use crate::exec::cpu::job::Job;
