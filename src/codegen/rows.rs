@@ -1,7 +1,5 @@
 //! Rows of elements and where they lie in every operand and output: what the row and scan forms share.
 
-use std::fmt::Write;
-
 use smallvec::SmallVec;
 
 use super::kernel::{Function, Kernel, THREADS};
@@ -295,10 +293,10 @@ impl Rows {
         if four {
             let calls = lanes::calls(function, "acc", |o| held[o]);
             for (lane, call) in lanes::LANES.iter().zip(calls) {
-                let _ = writeln!(text, "let values_{lane} = {call};");
+                text += &format!("let values_{lane} = {call};\n");
             }
         } else {
-            let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
+            text += &format!("let values = {};\n", function.call("acc", |o| format!("x{o}")));
         }
         for (output, result) in function.results.iter().enumerate() {
             let at = self.at(kernel, bases, output, lanes);
@@ -338,7 +336,7 @@ impl Rows {
                 text.push_str(&load);
                 held[operand] = what;
             } else {
-                let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
+                text += &format!("let x{operand} = {};\n", kernel.load(operand, &at));
             }
         }
         (text, held)

@@ -26,7 +26,7 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
         Op::Cast(dtype) => Type { dtype: *dtype, shape: first()?.shape.clone() },
         Op::Reduce { op, axes, keep } => reduced(*op, axes, *keep, first()?)?,
         Op::Row { .. } => accepted(Accepts::Float, first()?)?.clone(),
-        Op::Scan { op, .. } => accepted(op.accepts(), first()?)?.clone(),
+        Op::Scan { op, .. } => accepted(op.def().accepts, first()?)?.clone(),
         Op::Sort { how, part } => {
             let x = first()?;
             Type { dtype: part.result(x.dtype), shape: how.shape(&x.shape) }
@@ -91,12 +91,12 @@ fn select(inputs: &[&Type]) -> Result<Type, MistakeKind> {
 }
 
 fn reduced(op: Reduction, axes: &[usize], keep: bool, x: &Type) -> Result<Type, MistakeKind> {
-    accepted(op.accepts(), x)?;
-    if op.of_nothing().is_none()
+    accepted(op.def().accepts, x)?;
+    if op.def().of_nothing.is_none()
         && let Some(&axis) = axes.iter().find(|&&axis| x.shape[axis] == 0)
     {
         let shape = x.shape.clone();
-        return Err(MistakeKind::EmptyReduction { op: op.name(), axis, shape });
+        return Err(MistakeKind::EmptyReduction { op: op.def().name, axis, shape });
     }
     let kept = x.shape.dims().iter().enumerate().filter_map(|(axis, &dim)| {
         if !axes.contains(&axis) { Some(dim) } else { keep.then_some(1) }

@@ -73,7 +73,7 @@ impl Step {
 
     /// The number of GPU dispatches that the step takes.
     pub fn dispatches(&self) -> u64 {
-        if self.is_empty() { 0 } else { self.form.kernel().dispatches() }
+        if self.is_empty() { 0 } else { self.form.kernel().dispatches(self.scratch.is_some()) }
     }
 
     /// The points of the largest space that the step iterates over, with its partial results.

@@ -1,7 +1,5 @@
 //! The functions that read four neighbours of an attention's operands.
 
-use std::fmt::Write;
-
 use super::Attention;
 use crate::base::dtype::DType;
 use crate::codegen::kernel::lanes::{self, Held};
@@ -113,12 +111,12 @@ impl Attention<'_> {
     ) -> String {
         let (rows, columns) = (kernel.size(side.rows), kernel.size(side.columns));
         let mut text = side.outside(&rows, &columns);
-        let _ = writeln!(text, "let inner_row = min(row, {rows} - 1u);");
+        text += &format!("let inner_row = min(row, {rows} - 1u);\n");
         // Four neighbours from a multiple of four on are inside or outside together.
         let cut = !side.columns.is_multiple_of(4);
         if cut {
             let four = lanes::FOUR;
-            let _ = writeln!(text, "let inside = min({four}, vec4<u32>({columns} - 1u - column));");
+            text += &format!("let inside = min({four}, vec4<u32>({columns} - 1u - column));\n");
         }
         let function = kernel.function(side.role.prologue(), &[side.root], None);
         let held = self.hold(kernel, &function, (wide, names), cut, &mut text);
@@ -155,7 +153,7 @@ impl Attention<'_> {
             let start = base(kernel, &self.operands, operand, names).to_string();
             let at = kernel.index(&start, strides, &place);
             let (line, what) = if cut && strides[1] != 0 {
-                let _ = writeln!(text, "let start{operand} = {at};");
+                *text += &format!("let start{operand} = {at};\n");
                 let start = format!("start{operand}");
                 (lanes::load_inside(kernel, operand, &start, strides[1]), Held::Four)
             } else {

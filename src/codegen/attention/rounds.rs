@@ -1,7 +1,5 @@
 //! Shared work of threads: items in rounds, and numbers that all of a few neighbours need.
 
-use std::fmt::Write;
-
 use crate::codegen::kernel::template::indent;
 
 /// The rounds in which `threads` take `items`, of which `thread` is the text of a thread's first, with what holds for
@@ -31,7 +29,7 @@ pub(super) fn shuffled(name: &str, lanes: usize, take: impl Fn(&str) -> String) 
     let mut text = String::new();
     for power in 0..lanes.ilog2() {
         let other = format!("subgroupShuffleXor({name}, {}u)", 1 << power);
-        let _ = writeln!(text, "{}", take(&other));
+        text += &format!("{}\n", take(&other));
     }
     text
 }

@@ -1,7 +1,5 @@
 //! Four neighbours at a time: loads, calls and stores of vectors.
 
-use std::fmt::Write;
-
 use crate::base::shape::View;
 use crate::codegen::kernel::{Function, Kernel};
 use crate::expr::wgsl::type_name;
@@ -119,7 +117,7 @@ pub(crate) fn store(
     let stride = kernel.param(stride);
     let mut text = String::new();
     for (k, value) in values.iter().enumerate() {
-        let _ = write!(text, "{}", kernel.store(output, &format!("{at} + {k}u * {stride}"), value));
+        text += &format!("{}", kernel.store(output, &format!("{at} + {k}u * {stride}"), value));
     }
     text
 }

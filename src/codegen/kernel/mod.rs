@@ -12,7 +12,6 @@ mod tables;
 pub(super) mod template;
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use self::bindings::Buffer;
 pub(super) use self::function::Function;
@@ -121,26 +120,24 @@ impl<'a> Kernel<'a> {
         let halves = self.buffers.iter().any(|b| b.element.is_half());
         let asked_for = self.extensions.iter().copied().chain(halves.then_some("f16"));
         for extension in asked_for.collect::<BTreeSet<_>>() {
-            let _ = writeln!(text, "enable {extension};\n");
+            text += &format!("enable {extension};\n\n");
         }
         let quads = self.params.len() / 4;
-        let _ = write!(
-            text,
+        text += &format!(
             "struct Params {{\n    v: array<vec4<u32>, {quads}>,\n}}\n\
              @group(0) @binding(0) var<uniform> params: Params;\n"
         );
         for (index, Buffer { element, writes, .. }) in self.buffers.iter().enumerate() {
             let access = if *writes { "read_write" } else { "read" };
             let binding = index + 1;
-            let _ = writeln!(
-                text,
+            text += &format!(
                 "@group(0) @binding({binding}) \
-                 var<storage, {access}> buffer{index}: array<{element}>;"
+                 var<storage, {access}> buffer{index}: array<{element}>;\n"
             );
         }
         let helpers = wgsl::helpers(&self.helpers, self.limits.int64);
         if !helpers.is_empty() {
-            let _ = write!(text, "\n{helpers}\n");
+            text += &format!("\n{helpers}\n");
         }
         text
     }

@@ -1,7 +1,5 @@
 //! Positions of elements: coordinates of a position, and sums of coordinates times strides.
 
-use std::fmt::Write;
-
 use super::Kernel;
 use crate::plan::Axes;
 
@@ -14,11 +12,11 @@ impl Kernel<'_> {
             match stride {
                 0 => {}
                 1 => {
-                    let _ = write!(text, " + {coordinate}");
+                    text += &format!(" + {coordinate}");
                 }
                 _ => {
                     let stride = self.param(stride);
-                    let _ = write!(text, " + {coordinate} * {stride}");
+                    text += &format!(" + {coordinate} * {stride}");
                 }
             }
         }
@@ -41,9 +39,9 @@ impl Kernel<'_> {
         let mut rest = position.to_string();
         for axis in (1..dims.len()).rev() {
             let dim = self.size(dims[axis]);
-            let _ = writeln!(text, "let {} = {rest} % {dim};", names[axis]);
+            text += &format!("let {} = {rest} % {dim};\n", names[axis]);
             let next = if axis == 1 { names[0].clone() } else { format!("{prefix}_rest{axis}") };
-            let _ = writeln!(text, "let {next} = {rest} / {dim};");
+            text += &format!("let {next} = {rest} / {dim};\n");
             rest = next;
         }
         (text, names)
@@ -63,7 +61,7 @@ impl Kernel<'_> {
         for (map, offset) in offsets.enumerate() {
             let start = self.param(offset);
             let base = self.index(&start, &axes.strides[map], &coordinates);
-            let _ = writeln!(text, "let base{map} = {base};");
+            text += &format!("let base{map} = {base};\n");
             names.push(format!("base{map}"));
         }
         (text, names)

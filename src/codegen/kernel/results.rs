@@ -1,7 +1,5 @@
 //! Outputs over matrices: the function that computes and stores them, for products and attention alike.
 
-use std::fmt::Write;
-
 use super::lanes::{self, Held};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
@@ -86,7 +84,7 @@ impl Results<'_> {
             text.push_str(&line);
         }
         for (lane, call) in lanes::LANES.iter().zip(lanes::calls(function, "acc", |o| held[o])) {
-            let _ = writeln!(text, "let result_{lane} = {call};");
+            text += &format!("let result_{lane} = {call};\n");
         }
         for (output, result) in function.results.iter().enumerate() {
             let view = &step.outputs[output].view;
@@ -108,9 +106,9 @@ impl Results<'_> {
             let strides = last_two(&step.operands[operand].view);
             let start = self.base(kernel, operand, names).to_string();
             let at = kernel.index(&start, strides, &axes);
-            let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
+            text += &format!("let x{operand} = {};\n", kernel.load(operand, &at));
         }
-        let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
+        text += &format!("let values = {};\n", function.call("acc", |o| format!("x{o}")));
         for (output, result) in function.results.iter().enumerate() {
             let strides = last_two(&step.outputs[output].view);
             let at = kernel.index(&names[output], strides, &axes);

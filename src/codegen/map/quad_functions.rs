@@ -1,7 +1,5 @@
 //! Four neighbours on their way through a thread: loaded, computed and stored, each by a function of its own.
 
-use std::fmt::Write;
-
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::codegen::kernel::template::fill;
 
@@ -24,9 +22,9 @@ impl Loads {
 
     /// Gives the local `name` to who computes the quad.
     pub fn hand_over_as(&mut self, name: &str, ty: &str) {
-        let _ = writeln!(self.fields, "{name}: {ty},");
+        self.fields += &format!("{name}: {ty},\n");
         let comma = if self.names.is_empty() { "" } else { ", " };
-        let _ = write!(self.names, "{comma}{name}");
+        self.names += &format!("{comma}{name}");
     }
 }
 
@@ -47,8 +45,8 @@ impl Done {
     pub fn hand_over(&mut self, output: usize, ty: &str, result: &str) {
         let lanes = lanes::LANES.map(|lane| format!("result_{lane}{result}")).join(", ");
         let comma = if self.values.is_empty() { "" } else { ", " };
-        let _ = writeln!(self.fields, "y{output}: vec4<{ty}>,");
-        let _ = write!(self.values, "{comma}vec4<{ty}>({lanes})");
+        self.fields += &format!("y{output}: vec4<{ty}>,\n");
+        self.values += &format!("{comma}vec4<{ty}>({lanes})");
     }
 }
 

@@ -1,7 +1,5 @@
 //! Maps whose threads take four neighbours at a time.
 
-use std::fmt::Write;
-
 use super::quad_functions::{self, Done, Loads};
 use crate::base::shape::View;
 use crate::codegen::Dispatch;
@@ -181,8 +179,8 @@ impl<'a> Quads<'a> {
                 Held::One => format!("x{o}"),
                 Held::Four => format!("x{o}.x"),
             });
-            let _ = writeln!(out.text, "let x{operand} = fetch{table}_fours(u32({at}));");
-            let _ = writeln!(out.functions, "{}", place.text);
+            out.text += &format!("let x{operand} = fetch{table}_fours(u32({at}));\n");
+            out.functions += &format!("{}\n", place.text);
             let ty = type_name(kernel.step.operands[operand].dtype.lane());
             out.hand_over(operand, &format!("vec4<{ty}>"));
             out.held[operand] = Held::Four;
@@ -203,9 +201,9 @@ impl<'a> Quads<'a> {
         let (mut text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
         let at = index(kernel, space, map, offset, &coordinates);
         let ty = type_name(kernel.step.operands[operand].dtype.lane());
-        let _ = writeln!(text, "return {};", kernel.load(operand, &at));
+        text += &format!("return {};\n", kernel.load(operand, &at));
         let body = indent(&text);
-        let _ = writeln!(functions, "fn load{operand}(i: u32) -> {ty} {{\n{body}}}\n");
+        *functions += &format!("fn load{operand}(i: u32) -> {ty} {{\n{body}}}\n\n");
         let lanes =
             [0, 1, 2, 3].map(|k| format!("load{operand}(min(i + {k}u, {count} - 1u))")).join(", ");
         (format!("let x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
@@ -226,7 +224,7 @@ impl<'a> Quads<'a> {
                 Held::One => format!("quad.x{o}"),
                 Held::Four => format!("quad.x{o}.{lane}"),
             });
-            let _ = writeln!(done.results, "let result_{lane} = {call};");
+            done.results += &format!("let result_{lane} = {call};\n");
         }
         let (mut stores, mut rest) = (String::new(), String::new());
         for (output, result) in function.results.iter().enumerate() {
@@ -258,17 +256,16 @@ fn several(each: usize, count: &str) -> String {
     let mut text = "let i0 = i;\nlet quad0 = load(i);\n".to_string();
     for k in 1..each {
         let apart = k * GROUP;
-        let _ = write!(
-            text,
+        text += &format!(
             "let i{k} = select(i, i + {apart}u, i + {apart}u < {count});\nlet quad{k} = load(i{k});\n"
         );
     }
     for k in 0..each {
-        let _ = writeln!(text, "let done{k} = compute(i{k}, quad{k});");
+        text += &format!("let done{k} = compute(i{k}, quad{k});\n");
     }
     text.push_str("store(i, done0);\n");
     for k in 1..each {
-        let _ = write!(text, "if i{k} > i {{\n    store(i{k}, done{k});\n}}\n");
+        text += &format!("if i{k} > i {{\n    store(i{k}, done{k});\n}}\n");
     }
     text
 }

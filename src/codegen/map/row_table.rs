@@ -1,7 +1,5 @@
 //! Maps that look up in rows of a table: a row is read in order and goes through workgroup memory.
 
-use std::fmt::Write;
-
 use super::quad_functions::{self, Loads};
 use super::quads::Quads;
 use crate::codegen::Dispatch;
@@ -91,9 +89,9 @@ impl RowKernel<'_> {
             format!("u32({call})")
         });
         let operand = self.operand;
-        let _ = writeln!(out.functions, "{}", place.text);
-        let _ = writeln!(out.text, "let places = vec4<u32>({});", places.join(", "));
-        let _ = writeln!(out.text, "let x{operand} = vec4<{ty}>();");
+        out.functions += &format!("{}\n", place.text);
+        out.text += &format!("let places = vec4<u32>({});\n", places.join(", "));
+        out.text += &format!("let x{operand} = vec4<{ty}>();\n");
         out.hand_over_as("places", "vec4<u32>");
         out.hand_over(operand, &format!("vec4<{ty}>"));
         out.held[operand] = Held::Four;
@@ -107,7 +105,7 @@ impl RowKernel<'_> {
         let (mut start, coordinates) = kernel.coordinates("r", "row", &space.axes.dims[..outer]);
         let offset = kernel.param(kernel.step.operands[self.row.first].view.offset);
         let at = kernel.index(&offset, strides, &coordinates);
-        let _ = writeln!(start, "let start = {at};");
+        start += &format!("let start = {at};\n");
         let unit = self.unit(kernel.step, space);
         let (buffer, size) =
             (kernel.bind_table(self.row.table, unit == 4), kernel.size(self.row.size));
@@ -117,7 +115,7 @@ impl RowKernel<'_> {
                 let further = piece * self.row.piece + at * unit;
                 let place = format!("start + min(thread * {unit}u + {further}u, {size} - {unit}u)");
                 let place = if unit == 4 { format!("({place}) / 4u") } else { place };
-                let _ = writeln!(text, "let held{piece}_{at} = {buffer}[{place}];");
+                *text += &format!("let held{piece}_{at} = {buffer}[{place}];\n");
             }
         };
         let mut text = String::new();
@@ -127,7 +125,7 @@ impl RowKernel<'_> {
                 text.push_str("workgroupBarrier();\n");
             }
             for at in rounds() {
-                let _ = writeln!(text, "piece[thread + {at}u] = held{piece}_{at};");
+                text += &format!("piece[thread + {at}u] = held{piece}_{at};\n");
             }
             if piece + 1 < self.row.pieces() {
                 fetch(piece + 1, &mut text);
@@ -135,7 +133,7 @@ impl RowKernel<'_> {
             text.push_str("workgroupBarrier();\n");
             for k in 0..lines {
                 let first = piece * self.row.piece;
-                let _ = writeln!(text, "quad{k}.x{} = take(quad{k}, {first}u);", self.operand);
+                text += &format!("quad{k}.x{} = take(quad{k}, {first}u);\n", self.operand);
             }
         }
         (start, text)
@@ -162,9 +160,9 @@ fn load_quads(lines: usize, columns: &str) -> String {
     let mut text = String::new();
     for k in 0..lines {
         let further = k * RowTable::LINE;
-        let _ = writeln!(text, "let column{k} = min(own_column + {further}u, {columns} - 4u);");
-        let _ = writeln!(text, "let i{k} = row * {columns} + column{k};");
-        let _ = writeln!(text, "var quad{k} = load(i{k}, row, column{k});");
+        text += &format!("let column{k} = min(own_column + {further}u, {columns} - 4u);\n");
+        text += &format!("let i{k} = row * {columns} + column{k};\n");
+        text += &format!("var quad{k} = load(i{k}, row, column{k});\n");
     }
     text
 }
@@ -172,9 +170,8 @@ fn load_quads(lines: usize, columns: &str) -> String {
 fn store_quads(lines: usize, columns: &str) -> String {
     let mut text = String::new();
     for k in 0..lines {
-        let _ = writeln!(
-            text,
-            "if own_column + {}u < {columns} {{\n    store(i{k}, compute(i{k}, quad{k}));\n}}",
+        text += &format!(
+            "if own_column + {}u < {columns} {{\n    store(i{k}, compute(i{k}, quad{k}));\n}}\n",
             k * RowTable::LINE
         );
     }

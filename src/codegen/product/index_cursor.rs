@@ -1,7 +1,5 @@
 //! Positions in the operands of a product that move along k.
 
-use std::fmt::Write;
-
 use super::Product;
 use super::reading::{Reading, Side, axes};
 use super::windows::Windows;
@@ -41,7 +39,7 @@ impl Walk<'_> {
         let coordinates = [format!("{prefix}_outer"), format!("({k})")];
         for Stepping { operand, base, outer_stride, k_stride } in &self.operands {
             let at = kernel.index(base, &[*outer_stride, *k_stride], &coordinates);
-            let _ = writeln!(text, "var {prefix}_at{operand} = {at};");
+            text += &format!("var {prefix}_at{operand} = {at};\n");
         }
         text
     }
@@ -60,7 +58,7 @@ impl Walk<'_> {
         for Stepping { operand, k_stride, .. } in &self.operands {
             let offset = k_stride * ahead as i64;
             let at = kernel.index(&format!("{prefix}_at{operand}"), &[offset], &["1u".into()]);
-            let _ = write!(text, ", {at}");
+            text += &format!(", {at}");
         }
         text + ")"
     }
@@ -70,7 +68,7 @@ impl Walk<'_> {
         let mut text = String::new();
         for Stepping { operand, k_stride, .. } in self.operands.iter().filter(|o| o.k_stride != 0) {
             let step = kernel.param(k_stride * step as i64);
-            let _ = writeln!(text, "{prefix}_at{operand} += {step};");
+            text += &format!("{prefix}_at{operand} += {step};\n");
         }
         text
     }

@@ -1,7 +1,5 @@
 //! The functions that read four neighbours of an operand.
 
-use std::fmt::Write;
-
 use super::Product;
 use super::reading::{Reading, lane_axis};
 use crate::codegen::kernel::Kernel;
@@ -26,14 +24,14 @@ impl Product {
         let mut text = String::new();
         if end {
             let length = kernel.size(length);
-            let _ = writeln!(text, "if k >= {length} {{\n    return vec4<{ty}>();\n}}");
+            text += &format!("if k >= {length} {{\n    return vec4<{ty}>();\n}}\n");
         }
         let (lane, lanes, cut) = if along_k { ("k", length, end) } else { ("outer", size, ragged) };
         // Four neighbours from a multiple of four on are inside or outside together.
         let cut = cut && !lanes.is_multiple_of(4);
         if cut {
             let last = kernel.size(lanes.saturating_sub(1));
-            let _ = writeln!(text, "let inside = min({four}, vec4<u32>({last} - {lane}));");
+            text += &format!("let inside = min({four}, vec4<u32>({last} - {lane}));\n");
         }
         let (function, value) = if halves {
             (

@@ -1,7 +1,5 @@
 //! Products whose k is cut into parts: partial sums in scratch memory, and the dispatch that adds them.
 
-use std::fmt::Write;
-
 use super::Product;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::{Kernel, THREADS};
@@ -20,9 +18,8 @@ impl Product {
             self.ty_name()
         );
         for lane in 0..4 {
-            let _ = writeln!(
-                text,
-                "    if column + {lane}u < {n} {{ {scratch}[at + {lane}u] = bitcast<u32>(acc[{lane}]); }}"
+            text += &format!(
+                "    if column + {lane}u < {n} {{ {scratch}[at + {lane}u] = bitcast<u32>(acc[{lane}]); }}\n"
             );
         }
         format!("var<private> part: u32;\nvar<private> batch_of: u32;\n\n{text}}}\n")

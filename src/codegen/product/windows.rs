@@ -1,7 +1,5 @@
 //! A right operand of windows: k and n run over several axes each, as in a convolution, and no copy is made of it.
 
-use std::fmt::Write;
-
 use super::Product;
 use super::reading::Side;
 use crate::codegen::kernel::Kernel;
@@ -55,7 +53,7 @@ impl Windows {
         for (map, operand) in self.operands.iter().enumerate() {
             let base = format!("{ty}({})", bases[map]);
             let at = kernel.index(&base, &self.n.strides[map], &coordinates);
-            let _ = writeln!(text, "let {prefix}_at{operand} = {at};");
+            text += &format!("let {prefix}_at{operand} = {at};\n");
         }
         text
     }
@@ -69,8 +67,8 @@ impl Windows {
         for axis in (1..rank).rev() {
             let dim = self.k.dims[axis];
             names[axis] = format!("k{axis}");
-            let _ = writeln!(text, "let k{axis} = {rest} % {dim}u;");
-            let _ = writeln!(text, "let rest{axis} = {rest} / {dim}u;");
+            text += &format!("let k{axis} = {rest} % {dim}u;\n");
+            text += &format!("let rest{axis} = {rest} / {dim}u;\n");
             rest = format!("rest{axis}");
         }
         names[0] = rest;
@@ -84,7 +82,7 @@ impl Windows {
         let (mut text, ty) = (String::new(), product.ty_name());
         if end {
             let length = kernel.size(product.k);
-            let _ = writeln!(text, "if k >= {length} {{\n    return vec4<{ty}>();\n}}");
+            text += &format!("if k >= {length} {{\n    return vec4<{ty}>();\n}}\n");
         }
         let (apart, coordinates) = self.coordinates();
         text += &apart;

@@ -1,7 +1,5 @@
 //! Loops of threads along the elements of a reduction, and the kernel that they make.
 
-use std::fmt::Write;
-
 use super::{Reduction, Texts};
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
@@ -38,20 +36,22 @@ impl Unit {
         let place = |k: usize| if k == 0 { "i".into() } else { format!("i + {k}u * {step}") };
         let mut text = String::new();
         for k in 0..count {
-            let _ = writeln!(text, "let unit{k} = element({}{arguments});", place(k));
+            text += &format!("let unit{k} = element({}{arguments});\n", place(k));
         }
         const STATES: [&str; 4] = ["a", "b", "c", "d"];
         for k in 0..count {
             let (state, at) = (STATES[k % 4], place(k));
-            let _ = match self {
-                Self::State => writeln!(text, "{state} = merge({state}, unit{k});"),
-                Self::Value => writeln!(text, "{state} = accept({state}, unit{k}, {at});"),
-                Self::Quad => {
-                    STATES.iter().zip(lanes::LANES).zip(0..).try_for_each(|((state, lane), j)| {
-                        let at = format!("({at}) * 4u + {j}u");
-                        writeln!(text, "{state} = accept({state}, unit{k}.{lane}, {at});")
+            text += &match self {
+                Self::State => format!("{state} = merge({state}, unit{k});\n"),
+                Self::Value => format!("{state} = accept({state}, unit{k}, {at});\n"),
+                Self::Quad => STATES
+                    .iter()
+                    .zip(lanes::LANES)
+                    .zip(0..)
+                    .map(|((state, lane), j)| {
+                        format!("{state} = accept({state}, unit{k}.{lane}, ({at}) * 4u + {j}u);\n")
                     })
-                }
+                    .collect(),
             };
         }
         text

@@ -1,7 +1,5 @@
 //! Reads of the elements of a reduction: one by one or in fours.
 
-use std::fmt::Write;
-
 use super::{Reduction, Texts};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::{self, Held};
@@ -63,7 +61,7 @@ impl Reduction {
             let start = kernel.param(step.operands[operand].view.offset);
             let base = kernel.index(&start, &self.axes.outer.strides[map], &outer);
             let name = format!("base{operand}");
-            let _ = writeln!(bases, "let {name} = {base};");
+            bases += &format!("let {name} = {base};\n");
             let at = kernel.index(&name, &self.axes.inner.strides[map], &inner);
             if unit == Unit::Quad {
                 let (stride, wide) = (self.lane_stride(map), self.is_wide(unit, operand));
@@ -71,7 +69,7 @@ impl Reduction {
                 element.push_str(&load);
                 held[operand] = what;
             } else {
-                let _ = writeln!(element, "let x{operand} = {};", kernel.load(operand, &at));
+                element += &format!("let x{operand} = {};\n", kernel.load(operand, &at));
             }
             base_names.push(name);
         }
@@ -81,7 +79,7 @@ impl Reduction {
         } else {
             prologue.call("", |o| format!("x{o}"))
         };
-        let _ = writeln!(element, "return {value};");
+        element += &format!("return {value};\n");
         let functions = prologue.text;
         Texts { functions, element, unit, bases, base_names, write: String::new() }
     }
@@ -112,7 +110,7 @@ fn written_out(prefix: &str, position: &str, dims: &[usize]) -> (String, Vec<Str
     let names: Vec<String> = (0..dims.len()).map(|axis| format!("{prefix}{axis}")).collect();
     for (name, &dim) in names.iter().zip(dims) {
         after /= dim;
-        let _ = writeln!(text, "let {name} = {position} / {after}u % {dim}u;");
+        text += &format!("let {name} = {position} / {after}u % {dim}u;\n");
     }
     (text, names)
 }

@@ -4,8 +4,6 @@ mod radix;
 mod select;
 mod small;
 
-use std::fmt::Write;
-
 use super::Dispatch;
 use super::kernel::{Kernel, WORKGROUP};
 use super::rows::{Rows, passed};
@@ -101,7 +99,7 @@ impl Sort {
     fn each_group(&self, kernel: &mut Kernel<'_>, groups: usize) -> String {
         let groups = kernel.size(groups);
         let mut text = String::new();
-        let _ = write!(text, "let id = {WORKGROUP};\nif id >= {groups} {{\n    return;\n}}\n");
+        text += &format!("let id = {WORKGROUP};\nif id >= {groups} {{\n    return;\n}}\n");
         text
     }
 }

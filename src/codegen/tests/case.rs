@@ -166,7 +166,7 @@ fn scratch(form: &Form) -> Option<Scratch> {
         }
         Form::Scan(ScanForm { outer, parts, .. }) => (outer.iter().product(), *parts, 1),
         Form::Row(RowForm { kind, outer, parts, .. }) => {
-            (outer.iter().product(), *parts, kind.words())
+            (outer.iter().product(), *parts, kind.def().words)
         }
         Form::MatMul(MatMulForm { batch, m, n, schedule, .. }) => {
             (batch.iter().product::<usize>() * m * n, schedule.parts, 1)

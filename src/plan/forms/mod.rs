@@ -40,14 +40,18 @@ pub(crate) trait KernelForm {
     fn name(&self) -> &'static str;
 
     /// The complexity by which the published rules for placement class the kernel.
-    fn complexity(&self) -> OpComplexity;
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::Medium
+    }
 
     /// The dimensions of a space. The *main space* of a form is the one that its prologue (or, for a map, its outputs)
     /// iterates over; the *out space* is the one that its outputs iterate over.
     fn dims(&self, space: Space) -> Vec<usize>;
 
     /// The points of the largest space that a kernel counts through.
-    fn points(&self) -> u64;
+    fn points(&self) -> u64 {
+        points(&self.dims(Space::Main)) as u64
+    }
 
     /// Counts the work of the form.
     fn work(&self, tally: &mut Tally<'_>);
@@ -57,9 +61,10 @@ pub(crate) trait KernelForm {
         None
     }
 
-    /// The number of GPU dispatches of the schedule.
-    fn dispatches(&self) -> u64 {
-        1
+    /// The number of GPU dispatches of the schedule, which has scratch memory or not: partial results there take a
+    /// second one.
+    fn dispatches(&self, has_scratch: bool) -> u64 {
+        1 + u64::from(has_scratch)
     }
 
     /// Predicted seconds of the form's products on a GPU, if more is known than their flops.
@@ -159,11 +164,6 @@ fn gathers(operands: &[Operand]) -> f64 {
 /// `head` and then `tail`.
 fn join(head: &[usize], tail: &[usize]) -> Vec<usize> {
     [head, tail].concat()
-}
-
-/// The points of `outer` rows of `len` elements.
-fn row_points(outer: &[usize], len: usize) -> u64 {
-    (points(outer) as u64).saturating_mul(len as u64)
 }
 
 #[cfg(test)]

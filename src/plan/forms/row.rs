@@ -3,9 +3,8 @@
 use super::axes::Dims;
 use super::row_parts::row_parts;
 use super::tally::{Tally, count};
-use super::{KernelForm, join, row_points};
+use super::{KernelForm, join};
 use crate::base::shape::points;
-use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::RowKind;
 use crate::plan::Target;
@@ -36,33 +35,21 @@ impl KernelForm for RowForm {
         "row"
     }
 
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
     fn dims(&self, _space: Space) -> Vec<usize> {
         join(&self.outer, &[self.len])
-    }
-
-    fn points(&self) -> u64 {
-        row_points(&self.outer, self.len)
     }
 
     fn work(&self, tally: &mut Tally<'_>) {
         let elements = count(&self.outer) * self.len as f64;
         tally.evaluate(&[self.prologue], elements);
         tally.results(elements);
-        tally.work.row = elements * self.kind.flops() as f64;
+        tally.work.row = elements * self.kind.def().flops as f64;
     }
 
     fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
         let across = parts.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
         let rows = points(&self.outer);
         self.parts = row_parts(rows, self.len, across, Self::HELD);
-        (self.parts > 1).then(|| (rows * self.parts * self.kind.words()) as u64)
-    }
-
-    fn dispatches(&self) -> u64 {
-        if self.parts > 1 { 2 } else { 1 }
+        (self.parts > 1).then(|| (rows * self.parts * self.kind.def().words) as u64)
     }
 }

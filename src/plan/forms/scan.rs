@@ -4,9 +4,8 @@ use super::axes::Dims;
 use super::row::RowForm;
 use super::row_parts::row_parts;
 use super::tally::{Tally, count};
-use super::{KernelForm, join, row_points};
+use super::{KernelForm, join};
 use crate::base::shape::points;
-use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
@@ -29,16 +28,8 @@ impl KernelForm for ScanForm {
         "scan"
     }
 
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
     fn dims(&self, _space: Space) -> Vec<usize> {
         join(&self.outer, &[self.len])
-    }
-
-    fn points(&self) -> u64 {
-        row_points(&self.outer, self.len)
     }
 
     fn work(&self, tally: &mut Tally<'_>) {
@@ -54,9 +45,5 @@ impl KernelForm for ScanForm {
         let rows = points(&self.outer);
         self.parts = row_parts(rows, self.len, across, RowForm::HELD);
         (self.parts > 1).then(|| (rows * self.parts) as u64)
-    }
-
-    fn dispatches(&self) -> u64 {
-        if self.parts > 1 { 2 } else { 1 }
     }
 }

@@ -2,11 +2,10 @@
 
 use super::axes::Dims;
 use super::tally::{Tally, count};
-use super::{KernelForm, Measure, join, row_points};
+use super::{KernelForm, Measure, join};
 use crate::base::dtype::DType;
 use crate::base::shape::points;
 use crate::cost::Limits;
-use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::key_bits;
 use crate::plan::Target;
@@ -86,17 +85,9 @@ impl KernelForm for SortForm {
         }
     }
 
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
     fn dims(&self, space: Space) -> Vec<usize> {
         let len = if space == Space::Main { self.len } else { self.count };
         join(&self.outer, &[len])
-    }
-
-    fn points(&self) -> u64 {
-        row_points(&self.outer, self.len)
     }
 
     fn work(&self, tally: &mut Tally<'_>) {
@@ -114,7 +105,7 @@ impl KernelForm for SortForm {
         sort_words(self.schedule, sizes, positions)
     }
 
-    fn dispatches(&self) -> u64 {
+    fn dispatches(&self, _has_scratch: bool) -> u64 {
         self.schedule.dispatches(self.dtype)
     }
 

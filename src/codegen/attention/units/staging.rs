@@ -1,7 +1,5 @@
 //! Copies of keys and values to workgroup memory.
 
-use std::fmt::Write;
-
 use super::Squares;
 use crate::codegen::attention::rounds::{guarded, rounds};
 use crate::codegen::kernel::Kernel;
@@ -90,11 +88,11 @@ impl Squares<'_> {
         for &Side { name, columns, first, even, plain } in sides {
             let fours = columns / 4;
             if even {
-                let _ = writeln!(text, "let {name}_row = thread / {fours}u;");
-                let _ = writeln!(text, "let {name}_four = thread % {fours}u;");
+                text += &format!("let {name}_row = thread / {fours}u;\n");
+                text += &format!("let {name}_four = thread % {fours}u;\n");
             }
             for (round, _) in self.rounds(columns) {
-                let _ = writeln!(text, "var {name}_held{round}: vec4<f16>;");
+                text += &format!("var {name}_held{round}: vec4<f16>;\n");
             }
             if let Some(operand) = plain {
                 let start = base(kernel, &self.attention.operands, operand, self.names);
@@ -104,7 +102,7 @@ impl Squares<'_> {
                     at += &format!(" + {name}_four * 4u");
                     at = kernel.index(&at, &[stride], &[format!("{name}_row")]);
                 }
-                let _ = writeln!(text, "let {name}_from = ({at}) / 4u;");
+                text += &format!("let {name}_from = ({at}) / 4u;\n");
             }
         }
         text

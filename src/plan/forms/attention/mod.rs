@@ -83,7 +83,7 @@ impl KernelForm for AttentionForm {
         tally.results(of([*queries, *out]));
         // About half of a square is seen.
         let seen = of([*queries, *keys]) * if causal.is_some() { 0.5 } else { 1.0 };
-        tally.work.row = seen * RowKind::Softmax.flops() as f64;
+        tally.work.row = seen * RowKind::Softmax.def().flops as f64;
         tally.work.product = 2.0 * seen * (width + out) as f64;
     }
 
@@ -94,10 +94,6 @@ impl KernelForm for AttentionForm {
         self.schedule = choice::schedule(&sizes, &target.limits);
         let parts = self.schedule.parts;
         (parts > 1).then(|| points(&[parts, count, queries, out + 2]) as u64)
-    }
-
-    fn dispatches(&self) -> u64 {
-        if self.schedule.parts > 1 { 2 } else { 1 }
     }
 
     /// However few workgroups there are, each takes its keys one after the other.

@@ -13,7 +13,6 @@ use super::KernelForm;
 use super::axes::Dims;
 use super::tally::{Tally, count};
 use crate::base::dtype::DType;
-use crate::base::shape::points;
 use crate::cost::Limits;
 use crate::cost::selector::OpComplexity;
 use crate::plan::Target;
@@ -70,10 +69,6 @@ impl KernelForm for MapForm {
 
     fn dims(&self, _space: Space) -> Vec<usize> {
         self.dims.to_vec()
-    }
-
-    fn points(&self) -> u64 {
-        points(&self.dims) as u64
     }
 
     fn work(&self, tally: &mut Tally<'_>) {

@@ -129,10 +129,6 @@ impl KernelForm for MatMulForm {
         (parts > 1).then(|| points(&[parts, size.count, size.m, size.n]) as u64)
     }
 
-    fn dispatches(&self) -> u64 {
-        if self.schedule.parts > 1 { 2 } else { 1 }
-    }
-
     fn product_seconds(&self, _work: &Work, target: &Target) -> Option<f64> {
         choice::measured_seconds(&self.size(), &self.schedule, target)
     }

@@ -9,7 +9,6 @@ use super::axes::Dims;
 use super::tally::{Tally, count};
 use super::{KernelForm, join};
 use crate::base::shape::{View, points};
-use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
@@ -97,17 +96,9 @@ impl KernelForm for ReduceForm {
         if self.schedule.lanes.is_some() { "reduce, shared windows" } else { "reduce" }
     }
 
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
     fn dims(&self, space: Space) -> Vec<usize> {
         let inner = if space == Space::Main { &self.inner[..] } else { &[] };
         join(&self.outer, inner)
-    }
-
-    fn points(&self) -> u64 {
-        (points(&self.outer) as u64).saturating_mul(points(&self.inner) as u64)
     }
 
     fn work(&self, tally: &mut Tally<'_>) {
@@ -124,10 +115,6 @@ impl KernelForm for ReduceForm {
         self.schedule = self.with_lanes(parts);
         let parts = self.schedule.parts;
         (parts > 1).then(|| (parts * outer * self.combine.words()) as u64)
-    }
-
-    fn dispatches(&self) -> u64 {
-        if self.schedule.parts > 1 { 2 } else { 1 }
     }
 }
 

@@ -49,7 +49,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let shape = self.input_shape(anchor, 0);
         let x = self.main_operand(anchor)?;
         Some(ReduceForm {
-            combine: op.combine(),
+            combine: op.def().combine,
             outer: out_space(self.ir, anchor).dims().into(),
             inner: axes.iter().map(|&axis| shape[axis]).collect(),
             prologue: op.before(x).r(),
@@ -69,7 +69,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let shape = self.input_shape(anchor, 0);
         let prologue = self.main_operand(anchor)?.r();
         let (outer, len) = (all_but(shape, axis), shape[axis]);
-        Some(ScanForm { combine: op.combine(), outer, len, prologue, parts: 1 })
+        Some(ScanForm { combine: op.def().combine, outer, len, prologue, parts: 1 })
     }
 
     fn sort(&mut self, anchor: Ix, how: Sort) -> Option<SortForm> {

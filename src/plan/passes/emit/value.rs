@@ -59,7 +59,7 @@ impl<'b> Emitter<'_, 'b> {
     /// The result from the combination of a reduction's elements.
     fn reduced(&mut self, ix: Ix, op: Reduction, axes: &[usize]) -> E<'b> {
         let argument = &self.ir.nodes[self.ir.nodes[ix].inputs[0]].ty;
-        let combined = op.combine().result(combined_type(op, argument.dtype));
+        let combined = op.def().combine.result(combined_type(op, argument.dtype));
         let count = op.counts().then(|| {
             let count: usize = axes.iter().map(|&axis| argument.shape[axis]).product();
             self.leaves.scalar(Scalar::new(DType::F32, count as f64))
