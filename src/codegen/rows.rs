@@ -2,14 +2,14 @@
 
 use smallvec::SmallVec;
 
-use super::kernel::{Function, Kernel, THREADS};
+use super::kernel::{Function, Kernel, OuterMaps, THREADS, passed};
 use super::row_units::{Phase, Units};
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::{Axes, Source};
+use crate::plan::Source;
 
 /// Rows that lie side by side in memory and share a workgroup, at most.
 const SIDE_BY_SIDE: usize = 32;
@@ -19,39 +19,31 @@ const EDGED: usize = 256;
 /// The space `outer ++ [len]` with the dimensions of its rows collapsed. Maps are those of the outputs, then those
 /// of the operands.
 pub(super) struct Rows {
-    pub axes: Axes,
+    maps: OuterMaps,
     pub len: usize,
     pub units: Units,
     prologue: Ref,
     lane_strides: SmallVec<[i64; 4]>,
-    offsets: SmallVec<[i64; 4]>,
-    operands: Vec<usize>,
     /// The operands that are read in fours, where units are fours.
     wide: Vec<usize>,
-    outputs: usize,
 }
 
 impl Rows {
     pub fn new(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+        let maps = OuterMaps::new(kernel, outer, &[prologue]);
         let step = kernel.step;
-        let roots: Vec<Ref> = std::iter::once(prologue).chain(kernel.output_roots()).collect();
-        let operands = kernel.operands_of(&roots);
-        let maps = step.outputs.iter().map(|o| &o.view);
-        let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
-        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..outer.len()]).collect();
+        let outputs = step.outputs.iter().map(|output| &output.view);
+        let views = outputs.chain(maps.operands.iter().map(|&o| &step.operands[o].view));
         let mut rows = Self {
-            axes: Axes::collapse(outer, &strides),
+            lane_strides: views.map(|view| view.strides[outer.len()]).collect(),
+            maps,
             len,
             units: Units::One,
             prologue,
-            lane_strides: maps.iter().map(|view| view.strides[outer.len()]).collect(),
-            offsets: maps.iter().map(|view| view.offset).collect(),
-            outputs: step.outputs.len(),
             wide: Vec::new(),
-            operands,
         };
         let varies = |&o: &usize| rows.lane_strides[rows.map_of(o)] != 0;
-        rows.wide = rows.operands.iter().copied().filter(varies).collect();
+        rows.wide = rows.maps.operands.iter().copied().filter(varies).collect();
         if rows.lies_across() {
             rows.units = Units::Across;
         } else if rows.in_fours(kernel) {
@@ -72,7 +64,7 @@ impl Rows {
         let mut rows = Self::new(kernel, outer, len, prologue);
         if rows.units == Units::One && len >= EDGED && rows.in_step(kernel) {
             let in_step = |&o: &usize| rows.is_in_step(kernel, o);
-            rows.wide = rows.operands.iter().copied().filter(in_step).collect();
+            rows.wide = rows.maps.operands.iter().copied().filter(in_step).collect();
             rows.units = Units::FoursWithEdges;
         }
         rows
@@ -93,7 +85,7 @@ impl Rows {
 
     /// The number of rows.
     pub fn count(&self) -> usize {
-        self.axes.len()
+        self.maps.axes.len()
     }
 
     /// The threads of a row, a power of two, where rows lie across.
@@ -113,25 +105,25 @@ impl Rows {
     }
 
     fn lies_across(&self) -> bool {
-        let neighbours = self.axes.strides[0][self.axes.rank() - 1].abs();
-        self.lane_strides[0].abs() > 1 && neighbours == 1 && self.axes.len() > 1
+        let neighbours = self.maps.axes.strides[0][self.maps.axes.rank() - 1].abs();
+        self.lane_strides[0].abs() > 1 && neighbours == 1 && self.maps.axes.len() > 1
     }
 
     /// True if all that varies along rows can be read and written in fours.
     fn in_fours(&self, kernel: &Kernel<'_>) -> bool {
         let step = kernel.step;
         let wide = |map: usize, view| {
-            lanes::is_wide(view, self.lane_strides[map], &self.axes.strides[map])
-                || self.axes.len() == 1 && lanes::is_wide(view, self.lane_strides[map], &[])
+            lanes::is_wide(view, self.lane_strides[map], &self.maps.axes.strides[map])
+                || self.maps.axes.len() == 1 && lanes::is_wide(view, self.lane_strides[map], &[])
         };
         let by_itself = |o: usize| wide(self.map_of(o), &step.operands[o].view);
         let operand = |&o: &usize| {
             let stays = self.lane_strides[self.map_of(o)] == 0;
-            stays || lanes::binds_wide(kernel, &self.operands, o, by_itself)
+            stays || lanes::binds_wide(kernel, &self.maps.operands, o, by_itself)
         };
         self.len.is_multiple_of(4)
             && step.outputs.iter().enumerate().all(|(map, output)| wide(map, &output.view))
-            && self.operands.iter().all(operand)
+            && self.maps.operands.iter().all(operand)
     }
 
     /// True if all outputs and some operand begin each row at the same place in a vector.
@@ -139,7 +131,7 @@ impl Rows {
         let mut outputs = kernel.step.outputs.iter().enumerate();
         outputs.all(|(map, output)| self.goes_along(map) && kernel.can_round_up(output.value, 4))
             && self.lane_strides.iter().all(|stride| [0, 1].contains(stride))
-            && self.operands.iter().any(|&o| self.is_in_step(kernel, o))
+            && self.maps.operands.iter().any(|&o| self.is_in_step(kernel, o))
     }
 
     /// True if `operand` can be read in fours that begin where those of the first output do.
@@ -150,21 +142,20 @@ impl Rows {
             }
             Source::Iota | Source::Table(_) | Source::Failures => false,
         };
-        lanes::binds_wide(kernel, &self.operands, operand, by_itself)
+        lanes::binds_wide(kernel, &self.maps.operands, operand, by_itself)
     }
 
     /// True if `map` begins each row at the same place in a vector as the first output does.
     fn goes_along(&self, map: usize) -> bool {
         let alike = |a: i64, b: i64| (a - b) % 4 == 0;
-        let mut strides = self.axes.strides[map].iter().zip(&self.axes.strides[0]);
+        let mut strides = self.maps.axes.strides[map].iter().zip(&self.maps.axes.strides[0]);
         self.lane_strides[map] == 1
-            && alike(self.offsets[map], self.offsets[0])
+            && alike(self.maps.offsets[map], self.maps.offsets[0])
             && strides.all(|(&a, &b)| alike(a, b))
     }
 
     fn map_of(&self, operand: usize) -> usize {
-        let position = self.operands.iter().position(|&o| o == operand);
-        self.outputs + position.unwrap_or_default()
+        self.maps.map_of(operand).unwrap_or_default()
     }
 
     /// True if `operand` is read in fours.
@@ -199,12 +190,12 @@ impl Rows {
 
     /// Binds what the prologue and the outputs read.
     pub fn bind_operands(&self, kernel: &mut Kernel<'_>) {
-        kernel.bind_operands(&self.operands, |o| self.is_wide(o));
+        kernel.bind_operands(&self.maps.operands, |o| self.is_wide(o));
     }
 
     /// Statements that find where `row` begins in every map, and the names of these places.
     pub fn bases(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
-        kernel.bases("o", "row", &self.axes, self.offsets.iter().copied())
+        self.maps.bases(kernel, "o", "row")
     }
 
     /// The bases of a row's first unit as further arguments of a call.
@@ -324,11 +315,8 @@ impl Rows {
     ) -> (String, Vec<Held>) {
         let mut text = String::new();
         let mut held = vec![Held::One; kernel.step.operands.len()];
-        for (position, &operand) in self.operands.iter().enumerate() {
-            if !wanted.contains(&operand) {
-                continue;
-            }
-            let map = self.outputs + position;
+        for &operand in wanted {
+            let map = self.map_of(operand);
             let at = self.at(kernel, bases, map, lanes);
             if lanes == 4 {
                 let stride = self.lane_strides[map];
@@ -353,11 +341,4 @@ impl Rows {
         let j = if lanes == 4 { "j * 4u" } else { "j" };
         kernel.index(&bases[map], &self.lane_strides[map..=map], &[j.to_string()])
     }
-}
-
-/// The bases as further parameters of a function, and as further arguments of a call.
-pub(super) fn passed(bases: &[String]) -> (String, String) {
-    let parameters = bases.iter().map(|name| format!(", {name}: u32")).collect();
-    let arguments = bases.iter().map(|name| format!(", {name}")).collect();
-    (parameters, arguments)
 }

@@ -2,9 +2,9 @@
 
 use super::Dispatch;
 use super::combine::State;
-use super::kernel::{Kernel, THREADS};
+use super::kernel::{Kernel, THREADS, passed};
 use super::row_units::Phase;
-use super::rows::{Rows, passed};
+use super::rows::Rows;
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
 use crate::expr::wgsl::type_name;

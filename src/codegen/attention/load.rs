@@ -3,7 +3,6 @@
 use super::Attention;
 use crate::base::dtype::DType;
 use crate::codegen::kernel::lanes::{self, Held};
-use crate::codegen::kernel::results::base;
 use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{Function, Kernel};
 use crate::expr::{Node, Ref};
@@ -150,8 +149,8 @@ impl Attention<'_> {
         for &operand in &function.operands {
             let view = &kernel.step.operands[operand].view;
             let strides = &view.strides[view.strides.len() - 2..];
-            let start = base(kernel, &self.operands, operand, names).to_string();
-            let at = kernel.index(&start, strides, &place);
+            let start = self.results.maps.base(operand, names);
+            let at = kernel.index(start, strides, &place);
             let (line, what) = if cut && strides[1] != 0 {
                 *text += &format!("let start{operand} = {at};\n");
                 let start = format!("start{operand}");

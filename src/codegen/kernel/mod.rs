@@ -17,6 +17,7 @@ use self::bindings::Buffer;
 pub(super) use self::function::Function;
 pub(super) use self::grid::WORKGROUP;
 use self::grid::{GRID, grid};
+pub(super) use self::positions::{OuterMaps, passed};
 use self::template::fill;
 use super::{Binding, Dispatch};
 use crate::base::dtype::Ty;

@@ -3,20 +3,20 @@
 use super::lanes::{self, Held};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
-use crate::codegen::kernel::{Function, Kernel, UNBOUND};
+use crate::codegen::kernel::{Function, Kernel, OuterMaps, passed};
 use crate::expr::wgsl::type_name;
 
 /// The outputs of a form over `batch ++ [rows, columns]`.
-pub(crate) struct Results<'a> {
+pub(crate) struct Results {
     pub rows: usize,
     pub columns: usize,
     /// The type of what the form computes.
     pub ty: Ty,
-    /// The operands that have a base in the batch, in the order of these after the outputs'.
-    pub operands: &'a [usize],
+    /// The maps along the batch.
+    pub maps: OuterMaps,
 }
 
-impl Results<'_> {
+impl Results {
     /// Binds the outputs and what they read.
     pub fn bind(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
         let wide_outputs: Vec<bool> =
@@ -52,7 +52,7 @@ impl Results<'_> {
             );
         }
         let each = self.each(kernel, &function, names);
-        let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
+        let (_, arguments) = passed(names);
         let calls: String = (0..4)
             .map(|lane| format!("    store_one(row, column + {lane}u, acc[{lane}]{arguments});\n"))
             .collect();
@@ -77,8 +77,8 @@ impl Results<'_> {
         let mut text = String::new();
         for &operand in &function.operands {
             let strides = last_two(&step.operands[operand].view);
-            let start = self.base(kernel, operand, names).to_string();
-            let at = kernel.index(&start, strides, &axes);
+            let start = self.maps.base(operand, names);
+            let at = kernel.index(start, strides, &axes);
             let (line, what) = lanes::load(kernel, operand, &at, strides[1], wide[operand]);
             held[operand] = what;
             text.push_str(&line);
@@ -97,15 +97,28 @@ impl Results<'_> {
         text
     }
 
+    /// Binds what a dispatch needs that combines partial results, and makes its texts.
+    pub fn combined(&self, kernel: &mut Kernel<'_>) -> Combined {
+        kernel.bind_outputs(|_| false);
+        let roots = kernel.output_roots();
+        let operands = kernel.operands_of(&roots);
+        kernel.bind_operands(&operands, |_| false);
+        let scratch = kernel.bind_scratch(false);
+        let (bases, names) = self.maps.bases(kernel, "b", "batch");
+        let function = kernel.function("compute_results", &roots, Some(self.ty));
+        let each = self.each(kernel, &function, &names);
+        Combined { scratch, functions: function.text, bases, each }
+    }
+
     /// Statements that store one element.
-    pub fn each(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
+    fn each(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
         let step = kernel.step;
         let axes = ["row".to_string(), "column".to_string()];
         let mut text = String::new();
         for &operand in &function.operands {
             let strides = last_two(&step.operands[operand].view);
-            let start = self.base(kernel, operand, names).to_string();
-            let at = kernel.index(&start, strides, &axes);
+            let start = self.maps.base(operand, names);
+            let at = kernel.index(start, strides, &axes);
             text += &format!("let x{operand} = {};\n", kernel.load(operand, &at));
         }
         text += &format!("let values = {};\n", function.call("acc", |o| format!("x{o}")));
@@ -118,22 +131,14 @@ impl Results<'_> {
     }
 }
 
-impl Results<'_> {
-    fn base<'n>(&self, kernel: &Kernel<'_>, operand: usize, names: &'n [String]) -> &'n str {
-        base(kernel, self.operands, operand, names)
-    }
-}
-
-/// The name of where the batch begins in `operand`, one of `operands`, whose names come after the outputs'.
-pub(crate) fn base<'n>(
-    kernel: &Kernel<'_>,
-    operands: &[usize],
-    operand: usize,
-    names: &'n [String],
-) -> &'n str {
-    let position = operands.iter().position(|&o| o == operand);
-    debug_assert!(position.is_some(), "operand {operand} has no map");
-    position.map_or(UNBOUND, |position| &names[kernel.step.outputs.len() + position])
+/// The texts of a dispatch that combines the partial results of parts.
+pub(crate) struct Combined {
+    pub scratch: String,
+    pub functions: String,
+    /// Statements that find where the batch begins in every map.
+    pub bases: String,
+    /// Statements that store one element.
+    pub each: String,
 }
 
 fn last_two(view: &View) -> &[i64] {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::kernel::{Function, Kernel};
+use crate::codegen::kernel::{Function, Kernel, passed};
 use crate::expr::wgsl::type_name;
 use crate::plan::{Axes, MapSpace, TransposeTiles};
 
@@ -35,8 +35,7 @@ pub(super) fn lower(
         Tiles { space, function, crossing, bases: &names, across: &across, along: &along };
     let (loads, arrays) = tiles.loads(&mut kernel);
     let compute = tiles.compute(&mut kernel);
-    let parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
-    let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
+    let (parameters, arguments) = passed(&names);
     let holes = [
         ("functions", function.text.as_str()),
         ("loads", &loads),

@@ -81,7 +81,7 @@ impl Product {
         let operands = kernel.operands_of(&[self.prologue(side)]).into_iter();
         let stepping = |operand: usize| {
             let view = &kernel.step.operands[operand].view;
-            let base = self.base(kernel, operand, names).to_string();
+            let base = self.results.maps.base(operand, names).to_string();
             let (outer_stride, k_stride) = match windows {
                 Some(_) => (0, 0),
                 None => axes(side, view).map(|axis| view.strides[axis]).into(),

@@ -2,6 +2,7 @@
 
 use super::Product;
 use crate::codegen::Dispatch;
+use crate::codegen::kernel::results::Combined;
 use crate::codegen::kernel::{Kernel, THREADS};
 
 impl Product {
@@ -27,17 +28,10 @@ impl Product {
 
     /// Adds the parts and stores the outputs.
     pub fn combine(&self, mut kernel: Kernel<'_>) -> Dispatch {
-        kernel.bind_outputs(|_| false);
-        let operands = kernel.operands_of(&kernel.output_roots());
-        kernel.bind_operands(&operands, |_| false);
-        let scratch = kernel.bind_scratch(false);
-        let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
-        let roots = kernel.output_roots();
-        let function = kernel.function("compute_results", &roots, Some(self.ty));
-        let each = self.results().each(&mut kernel, &function, &names);
+        let Combined { scratch, functions, bases, each } = self.results.combined(&mut kernel);
         let results = self.m * self.n * self.count();
         let holes = [
-            ("functions", function.text.clone()),
+            ("functions", functions),
             ("ty", self.ty_name().to_string()),
             ("scratch", scratch),
             ("results", kernel.size(results)),

@@ -118,7 +118,7 @@ impl Product {
             let (lane, other) = if reading.along_k { (k, outer) } else { (outer, k) };
             lanes::is_wide_along(view, lane, other)
         };
-        let all = &self.operands;
+        let all = &self.results.maps.operands;
         let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, alone);
         (0..operands.len()).map(bound).collect()
     }

@@ -5,7 +5,7 @@ use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::lanes;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::kernel::{Kernel, THREADS};
+use crate::codegen::kernel::{Kernel, THREADS, passed};
 use crate::plan::{ReduceLayout, ReduceSchedule};
 
 /// Threads of a workgroup in the layout with a thread a result.
@@ -136,8 +136,7 @@ impl Reduction {
         spread: Spread,
     ) -> Vec<Hole> {
         let Texts { unit, bases, base_names, .. } = texts;
-        let parameters = base_names.iter().map(|name| format!(", {name}: u32")).collect();
-        let arguments: String = base_names.iter().map(|name| format!(", {name}")).collect();
+        let (parameters, arguments) = passed(base_names);
         let step = match schedule.layout {
             ReduceLayout::Thread => "step".to_string(),
             ReduceLayout::Group => format!("{}u", spread.width),

@@ -8,9 +8,8 @@ use self::body::Body;
 use self::layout::Row;
 use self::statistics::helpers;
 use super::Dispatch;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, passed};
 use super::row_units::Phase;
-use super::rows::passed;
 use crate::base::dtype::Ty;
 use crate::plan::RowForm;
 

@@ -5,8 +5,8 @@ mod select;
 mod small;
 
 use super::Dispatch;
-use super::kernel::{Kernel, WORKGROUP};
-use super::rows::{Rows, passed};
+use super::kernel::{Kernel, WORKGROUP, passed};
+use super::rows::Rows;
 use crate::base::dtype::{DType, Ty};
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;

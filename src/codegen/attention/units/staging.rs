@@ -3,7 +3,6 @@
 use super::Squares;
 use crate::codegen::attention::rounds::{guarded, rounds};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::results::base;
 
 /// The texts that bring keys and values.
 pub(super) struct Brought {
@@ -95,7 +94,7 @@ impl Squares<'_> {
                 text += &format!("var {name}_held{round}: vec4<f16>;\n");
             }
             if let Some(operand) = plain {
-                let start = base(kernel, &self.attention.operands, operand, self.names);
+                let start = self.attention.results.maps.base(operand, self.names);
                 let mut at = format!("{start} + {first}");
                 if even {
                     let stride = key_stride(kernel, operand);
