@@ -4,7 +4,6 @@
 //! matrix units, [`strip`] those of the kernel for few queries.
 
 mod body;
-mod causal_mask;
 mod load;
 mod rounds;
 mod strip;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{Attention, LEAST};
-use crate::codegen::attention::causal_mask::Hidden;
+use crate::codegen::attention::rounds::Hidden;
 use crate::codegen::attention::rounds::shuffled;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;

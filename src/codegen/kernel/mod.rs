@@ -3,20 +3,18 @@
 mod bindings;
 mod elements;
 mod function;
-mod grid;
 pub(super) mod lanes;
 mod params;
 mod positions;
 pub(super) mod results;
-mod tables;
 pub(super) mod template;
 
 use std::collections::BTreeSet;
 
 use self::bindings::Buffer;
 pub(super) use self::function::Function;
-pub(super) use self::grid::WORKGROUP;
-use self::grid::{GRID, grid};
+pub(super) use self::params::WORKGROUP;
+use self::params::{GRID, grid};
 pub(super) use self::positions::{OuterMaps, passed};
 use self::template::fill;
 use super::{Binding, Dispatch};

@@ -1,7 +1,6 @@
 //! Maps that look up in rows of a table: a row is read in order and goes through workgroup memory.
 
-use super::quad_functions::{self, Loads};
-use super::quads::Quads;
+use super::quads::{Loads, Quads, functions};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::{self, Held};
@@ -45,7 +44,7 @@ pub(super) fn lower(
     let mut holes: Vec<(&str, String)> = numbers.map(|(name, n)| (name, n.to_string())).into();
     holes.extend([
         ("functions", [loads.functions.as_str(), &function.text].join("\n")),
-        ("quad", quad_functions::functions(", row: u32, column: u32", &loads, &done)),
+        ("quad", functions(", row: u32, column: u32", &loads, &done)),
         ("held", row.held(&kernel, space)),
         ("element", kernel.loaded(step.operands[row.row.table].dtype, "element")),
         ("ty", ty.to_string()),

@@ -5,19 +5,16 @@
 //!   tiles of it to workgroup memory. [`windows`] does for a convolution what [`load`] does.
 //! - [`locate`] gives each workgroup its tile, [`parts`] adds what k was cut into.
 
-mod index_cursor;
 mod load;
-mod locate;
 mod parts;
-mod reading;
 mod strips;
 mod tiles;
 mod transfer;
 mod units;
 mod windows;
 
-use self::index_cursor::Walk;
-use self::reading::{Reading, Side};
+use self::load::{Reading, Side};
+use self::transfer::Walk;
 use self::windows::Windows;
 use super::Dispatch;
 use super::kernel::{Kernel, OuterMaps, passed};

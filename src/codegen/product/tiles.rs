@@ -1,13 +1,13 @@
 //! Products on scalar units: tiles in workgroup memory, a block of the result in each thread's registers.
 
 use super::Product;
-use super::locate::locate;
-use super::reading::{Reading, Side};
+use super::load::{Reading, Side};
+use super::parts::locate;
 use super::transfer::{Transfer, fetch};
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::index_cursor::Walk;
+use crate::codegen::product::transfer::Walk;
 use crate::plan::Tile;
 
 /// Threads that run in step.

@@ -1,12 +1,12 @@
 //! Products on matrix units: tiles of `f16` in workgroup memory, squares of the result in each subgroup.
 
 use super::Product;
-use super::locate::locate;
-use super::reading::{Reading, Side};
+use super::load::{Reading, Side};
+use super::parts::locate;
 use super::transfer::{Transfer, fetch};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::index_cursor::Walk;
+use crate::codegen::product::transfer::Walk;
 use crate::plan::UnitTile;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {

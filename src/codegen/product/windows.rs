@@ -1,7 +1,7 @@
 //! A right operand of windows: k and n run over several axes each, as in a convolution, and no copy is made of it.
 
 use super::Product;
-use super::reading::Side;
+use super::load::Side;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::{self, Held};
 use crate::expr::wgsl::type_name;

@@ -1,7 +1,6 @@
 //! Reductions: one dispatch, or two where rows are cut into parts.
 
 mod loops;
-mod read;
 mod windows;
 
 use self::loops::Unit;

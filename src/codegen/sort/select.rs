@@ -2,7 +2,7 @@
 //! last of those that it holds.
 
 use super::Sort;
-use super::small::bitonic;
+use super::bitonic;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
 

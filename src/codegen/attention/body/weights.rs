@@ -1,7 +1,7 @@
 //! The weights of scores, the greatest scores that they are relative to, and their sums.
 
 use super::{ACROSS, Body};
-use crate::codegen::attention::causal_mask::Hidden;
+use crate::codegen::attention::rounds::Hidden;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::LANES;
 
