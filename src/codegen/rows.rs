@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::kernel::{Function, Kernel, OuterMaps, THREADS, passed};
 use super::row_units::{Phase, Units};
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
@@ -250,14 +250,14 @@ impl Rows {
         prologue: &Function,
         lanes: usize,
     ) -> String {
-        let (loads, held) = self.loads(kernel, bases, &prologue.operands, lanes);
+        let loaded = self.loads(kernel, bases, &prologue.operands, lanes);
         let value = if lanes == 4 {
             let ty = self.unit_type(kernel.step.expr.ty(self.prologue));
-            format!("{ty}({})", lanes::calls(prologue, "", |o| held[o]).join(", "))
+            format!("{ty}({})", loaded.calls(prologue, "").join(", "))
         } else {
             prologue.call("", |o| format!("x{o}"))
         };
-        format!("{loads}return {value};\n")
+        format!("{}return {value};\n", loaded.text)
     }
 
     /// The function that makes the outputs of what the form computed, of type `ty`, and the function `write`, which
@@ -279,11 +279,11 @@ impl Rows {
         function: &Function,
         (ty, lanes): (Ty, usize),
     ) -> String {
-        let (mut text, held) = self.loads(kernel, bases, &function.operands, lanes);
+        let loaded = self.loads(kernel, bases, &function.operands, lanes);
+        let mut text = loaded.text.clone();
         let four = lanes == 4;
         if four {
-            let calls = lanes::calls(function, "acc", |o| held[o]);
-            for (lane, call) in lanes::LANES.iter().zip(calls) {
+            for (lane, call) in lanes::LANES.iter().zip(loaded.calls(function, "acc")) {
                 text += &format!("let values_{lane} = {call};\n");
             }
         } else {
@@ -305,29 +305,22 @@ impl Rows {
         format!("fn {name}(j: u32, acc: {unit}{parameters}) {{\n{}}}\n", indent(&text))
     }
 
-    /// Statements that load what unit `j` needs of the operands in `wanted`, and what is held of each.
+    /// The operands in `wanted` of unit `j`, loaded.
     fn loads(
         &self,
         kernel: &mut Kernel<'_>,
         bases: &[String],
         wanted: &[usize],
         lanes: usize,
-    ) -> (String, Vec<Held>) {
-        let mut text = String::new();
-        let mut held = vec![Held::One; kernel.step.operands.len()];
+    ) -> Loaded {
+        let mut loaded = Loaded::default();
         for &operand in wanted {
             let map = self.map_of(operand);
             let at = self.at(kernel, bases, map, lanes);
-            if lanes == 4 {
-                let stride = self.lane_strides[map];
-                let (load, what) = lanes::load(kernel, operand, &at, stride, self.is_wide(operand));
-                text.push_str(&load);
-                held[operand] = what;
-            } else {
-                text += &format!("let x{operand} = {};\n", kernel.load(operand, &at));
-            }
+            let stride = if lanes == 4 { self.lane_strides[map] } else { 0 };
+            loaded.load(kernel, operand, &at, stride);
         }
-        (text, held)
+        loaded
     }
 
     /// The index of the first element of unit `j` of `lanes` elements.

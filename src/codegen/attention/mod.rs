@@ -79,9 +79,9 @@ impl<'a> Attention<'a> {
         let (parameters, arguments) = passed(&names);
         let weights = include_str!("../../../shaders/attention_weights.wgsl");
         let mut functions = fill(weights, &[("unit", self.unit())]) + "\n";
-        functions += &self.loads(&mut kernel, &wide, &names, &parameters);
+        functions += &self.loads(&mut kernel, &names, &parameters);
         functions += &match scratch {
-            None => self.results.store(&mut kernel, &wide, &names, &parameters),
+            None => self.results.store(&mut kernel, &names),
             Some(scratch) => self.store_partial(&mut kernel, &scratch),
         };
         let (locate, groups) = self.locate(&mut kernel);
@@ -103,8 +103,7 @@ impl<'a> Attention<'a> {
                 include_str!("../../../shaders/attention.wgsl")
             }
             AttentionLayout::Units(units) => {
-                let (names, wide) = (&names[..], &wide[..]);
-                let squares = Squares { attention: self, names, arguments, wide, units };
+                let squares = Squares { attention: self, names: &names, arguments, units };
                 holes.extend(squares.holes(&mut kernel));
                 kernel.enable("f16");
                 kernel.enable("wgpu_cooperative_matrix");

@@ -132,6 +132,12 @@ impl Kernel<'_> {
         self.buffers.iter().any(|b| b.at == at && matches!(b.element, Element::Four(_)))
     }
 
+    /// True if `operand` is a value that is bound in fours.
+    pub fn is_read_in_fours(&self, operand: usize) -> bool {
+        let source = self.step.operands[operand].source;
+        matches!(source, Source::Value(value) if self.is_in_fours(BufferRef::Value(value)))
+    }
+
     /// The element of what is bound, at the index given as text, whether or not it is in fours.
     pub(super) fn element(&self, at: BufferRef, index: &str) -> String {
         let buffer = self.buffer(at);

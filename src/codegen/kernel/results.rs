@@ -1,6 +1,6 @@
 //! Outputs over matrices: the function that computes and stores them, for products and attention alike.
 
-use super::lanes::{self, Held};
+use super::lanes::{self, Loaded};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::codegen::kernel::{Function, Kernel, OuterMaps, passed};
@@ -32,27 +32,21 @@ impl Results {
     }
 
     /// The function that computes and stores the outputs of four neighbours along a row.
-    pub fn store(
-        &self,
-        kernel: &mut Kernel<'_>,
-        wide: &[bool],
-        names: &[String],
-        base_parameters: &str,
-    ) -> String {
+    pub fn store(&self, kernel: &mut Kernel<'_>, names: &[String]) -> String {
         let roots = kernel.output_roots();
         let function = kernel.function("compute_results", &roots, Some(self.ty));
         let (m, n) = (kernel.size(self.rows), kernel.size(self.columns));
         let ty = type_name(self.ty);
+        let (base_parameters, arguments) = passed(names);
         let guard = format!("    if row >= {m} || column >= {n} {{ return; }}\n");
         if self.columns.is_multiple_of(4) {
-            let fours = self.fours(kernel, &function, wide, names);
+            let fours = self.fours(kernel, &function, names);
             return format!(
                 "{}\nfn store(row: u32, column: u32, acc: vec4<{ty}>{base_parameters}) {{\n{guard}{fours}}}\n",
                 function.text
             );
         }
         let each = self.each(kernel, &function, names);
-        let (_, arguments) = passed(names);
         let calls: String = (0..4)
             .map(|lane| format!("    store_one(row, column + {lane}u, acc[{lane}]{arguments});\n"))
             .collect();
@@ -64,26 +58,18 @@ impl Results {
     }
 
     /// Statements that store four neighbours that are all inside.
-    fn fours(
-        &self,
-        kernel: &mut Kernel<'_>,
-        function: &Function,
-        wide: &[bool],
-        names: &[String],
-    ) -> String {
+    fn fours(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
         let step = kernel.step;
         let axes = ["row".to_string(), "column".to_string()];
-        let mut held = vec![Held::One; step.operands.len()];
-        let mut text = String::new();
+        let mut loaded = Loaded::default();
         for &operand in &function.operands {
             let strides = last_two(&step.operands[operand].view);
             let start = self.maps.base(operand, names);
             let at = kernel.index(start, strides, &axes);
-            let (line, what) = lanes::load(kernel, operand, &at, strides[1], wide[operand]);
-            held[operand] = what;
-            text.push_str(&line);
+            loaded.load(kernel, operand, &at, strides[1]);
         }
-        for (lane, call) in lanes::LANES.iter().zip(lanes::calls(function, "acc", |o| held[o])) {
+        let mut text = loaded.text.clone();
+        for (lane, call) in lanes::LANES.iter().zip(loaded.calls(function, "acc")) {
             text += &format!("let result_{lane} = {call};\n");
         }
         for (output, result) in function.results.iter().enumerate() {
@@ -91,8 +77,14 @@ impl Results {
             let strides = last_two(view);
             let at = kernel.index(&names[output], strides, &axes);
             let values = lanes::LANES.map(|lane| format!("result_{lane}{result}"));
-            let wide = Self::is_wide(view);
-            text.push_str(&lanes::store(kernel, output, &at, strides[1], wide, &values));
+            if Self::is_wide(view) {
+                text += &kernel.store_quad(output, &format!("({at}) / 4u"), &values);
+                continue;
+            }
+            let stride = kernel.param(strides[1]);
+            for (k, value) in values.iter().enumerate() {
+                text += &kernel.store(output, &format!("{at} + {k}u * {stride}"), value);
+            }
         }
         text
     }

@@ -2,7 +2,7 @@
 
 use crate::base::shape::View;
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::{fill, indent};
 use crate::codegen::kernel::{Function, Kernel, THREADS};
 use crate::expr::Ref;
@@ -96,14 +96,13 @@ impl<'a> Quads<'a> {
         lanes::binds_wide(kernel, &self.space.operands, operand, by_itself)
     }
 
-    /// Binds outputs and operands. For each operand, whether it is read in fours.
-    pub fn bind(&self, kernel: &mut Kernel<'_>) -> Vec<bool> {
+    /// Binds outputs and operands.
+    pub fn bind(&self, kernel: &mut Kernel<'_>) {
         let wide: Vec<bool> = (0..kernel.step.operands.len())
             .map(|o| self.space.operands.contains(&o) && self.reads_wide(kernel, o))
             .collect();
         kernel.bind_outputs(|_| true);
         kernel.bind_operands(&self.space.operands, |operand| wide[operand]);
-        wide
     }
 
     pub fn lower(
@@ -114,11 +113,10 @@ impl<'a> Quads<'a> {
         fetched: &[FetchedQuad],
     ) -> Dispatch {
         let elements = self.space.axes.len();
-        let wide = self.bind(&mut kernel);
+        self.bind(&mut kernel);
         fetched.iter().for_each(|quad| kernel.bind_fours(quad.table));
         let count = kernel.size(elements);
-        let mut loads = Loads::default();
-        self.load(&mut kernel, function, &wide, &count, &mut loads);
+        let mut loads = self.load(&mut kernel, function, &count);
         self.fetch(&mut kernel, fetched, &mut loads);
         let done = self.finish(&mut kernel, function, &loads, &count);
         let group = (GROUP * each).to_string();
@@ -135,38 +133,28 @@ impl<'a> Quads<'a> {
     }
 
     /// Statements that load the operands of a quad.
-    pub fn load(
-        &self,
-        kernel: &mut Kernel<'_>,
-        function: &Function,
-        wide: &[bool],
-        count: &str,
-        out: &mut Loads,
-    ) {
-        let space = self.space;
-        out.held = vec![Held::One; kernel.step.operands.len()];
+    pub fn load(&self, kernel: &mut Kernel<'_>, function: &Function, count: &str) -> Loads {
+        let (space, mut out) = (self.space, Loads::default());
         let mut coordinates = Vec::new();
         if self.in_rows && space.needs_coordinates() {
-            (out.text, coordinates) = self.coordinates(kernel);
+            (out.loaded.text, coordinates) = self.coordinates(kernel);
         }
         for &operand in &space.operands {
             let (map, offset) = (space.map_of(operand), kernel.step.operands[operand].view.offset);
-            let (text, held) = if self.in_rows || wide[operand] || space.axes.is_uniform(map) {
+            let is_wide = kernel.is_read_in_fours(operand);
+            if self.in_rows || is_wide || space.axes.is_uniform(map) {
                 let at = index(kernel, space, map, offset, &coordinates);
                 let stride = if self.in_rows { space.lane_stride(map) } else { 1 };
                 let stride = if space.axes.is_uniform(map) { 0 } else { stride };
-                lanes::load(kernel, operand, &at, stride, wide[operand])
+                out.loaded.load(kernel, operand, &at, stride);
             } else {
-                self.load_apart(kernel, operand, count, &mut out.functions)
-            };
-            let ty = type_name(kernel.step.operands[operand].dtype.lane());
-            let ty = if held == Held::Four { format!("vec4<{ty}>") } else { ty.to_string() };
-            out.text.push_str(&text);
-            if function.operands.contains(&operand) {
-                out.hand_over(operand, &ty);
+                self.load_apart(kernel, operand, count, &mut out);
             }
-            out.held[operand] = held;
+            if function.operands.contains(&operand) {
+                out.hand_over(kernel, operand);
+            }
         }
+        out
     }
 
     /// Loads what is fetched in fours.
@@ -174,26 +162,15 @@ impl<'a> Quads<'a> {
         for (quad, name) in fetched.iter().zip(PLACES) {
             let FetchedQuad { operand, table, position } = *quad;
             let place = kernel.function(name, &[position], None);
-            let at = place.call("", |o| match out.held[o] {
-                Held::One => format!("x{o}"),
-                Held::Four => format!("x{o}.x"),
-            });
-            out.text += &format!("let x{operand} = fetch{table}_fours(u32({at}));\n");
+            let at = place.call("", |o| out.loaded.lane(o, "x"));
+            out.loaded.vector(operand, &format!("fetch{table}_fours(u32({at}))"));
             out.functions += &format!("{}\n", place.text);
-            let ty = type_name(kernel.step.operands[operand].dtype.lane());
-            out.hand_over(operand, &format!("vec4<{ty}>"));
-            out.held[operand] = Held::Four;
+            out.hand_over(kernel, operand);
         }
     }
 
     /// The loads of four lanes, each at coordinates of its own.
-    fn load_apart(
-        &self,
-        kernel: &mut Kernel<'_>,
-        operand: usize,
-        count: &str,
-        functions: &mut String,
-    ) -> (String, Held) {
+    fn load_apart(&self, kernel: &mut Kernel<'_>, operand: usize, count: &str, out: &mut Loads) {
         let space = self.space;
         let (map, view) = (space.map_of(operand), &kernel.step.operands[operand].view);
         let offset = view.offset;
@@ -202,10 +179,10 @@ impl<'a> Quads<'a> {
         let ty = type_name(kernel.step.operands[operand].dtype.lane());
         text += &format!("return {};\n", kernel.load(operand, &at));
         let body = indent(&text);
-        *functions += &format!("fn load{operand}(i: u32) -> {ty} {{\n{body}}}\n\n");
+        out.functions += &format!("fn load{operand}(i: u32) -> {ty} {{\n{body}}}\n\n");
         let lanes =
             [0, 1, 2, 3].map(|k| format!("load{operand}(min(i + {k}u, {count} - 1u))")).join(", ");
-        (format!("let x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
+        out.loaded.vector(operand, &format!("vec4<{ty}>({lanes})"));
     }
 
     /// The statements that compute the four results and store them.
@@ -219,10 +196,8 @@ impl<'a> Quads<'a> {
         let mut done = Done::default();
         for (k, lane) in lanes::LANES.iter().enumerate() {
             let live = if self.in_rows { "true" } else { &format!("{count} - i > {k}u") };
-            let call = function.call_if(live, "", |o| match loads.held[o] {
-                Held::One => format!("quad.x{o}"),
-                Held::Four => format!("quad.x{o}.{lane}"),
-            });
+            let call =
+                function.call_if(live, "", |o| format!("quad.{}", loads.loaded.lane(o, lane)));
             done.results += &format!("let result_{lane} = {call};\n");
         }
         let (mut stores, mut rest) = (String::new(), String::new());
@@ -271,19 +246,18 @@ fn several(each: usize, count: &str) -> String {
 
 /// The statements that load the operands of a quad.
 #[derive(Default)]
-pub(crate) struct Loads {
+pub(super) struct Loads {
     pub functions: String,
-    pub text: String,
+    pub loaded: Loaded,
     /// The fields of what is loaded, and their values.
-    pub fields: String,
-    pub names: String,
-    pub held: Vec<Held>,
+    fields: String,
+    names: String,
 }
 
 impl Loads {
     /// Gives what was loaded of `operand` to who computes the quad.
-    pub fn hand_over(&mut self, operand: usize, ty: &str) {
-        self.hand_over_as(&format!("x{operand}"), ty);
+    pub fn hand_over(&mut self, kernel: &Kernel<'_>, operand: usize) {
+        self.hand_over_as(&format!("x{operand}"), &self.loaded.ty(kernel, operand));
     }
 
     /// Gives the local `name` to who computes the quad.
@@ -325,7 +299,7 @@ pub(crate) fn functions(parameters: &str, loads: &Loads, done: &Done) -> String 
     let holes = [
         ("parameters", parameters),
         ("fields", &or("nothing: u32,", &loads.fields)),
-        ("loads", &loads.text),
+        ("loads", &loads.loaded.text),
         ("loaded", &or("0u", &loads.names)),
         ("done_fields", &done.fields),
         ("results", &done.results),

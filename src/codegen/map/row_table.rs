@@ -3,7 +3,7 @@
 use super::quads::{Loads, Quads, functions};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::lanes;
 use crate::cost::Limits;
 use crate::expr::wgsl::type_name;
 use crate::plan::{MapSpace, Plan, RowTable, Step};
@@ -23,10 +23,9 @@ pub(super) fn lower(
     let roots = kernel.output_roots();
     kernel.tells_late(step.expr.sites(&[&roots[..], &[row.row.index]].concat()) == 1);
     let function = kernel.function("compute_element", &roots, None);
-    let wide = quads.bind(&mut kernel);
+    quads.bind(&mut kernel);
     let count = kernel.size(space.axes.len());
-    let mut loads = Loads::default();
-    quads.load(&mut kernel, &function, &wide, &count, &mut loads);
+    let mut loads = quads.load(&mut kernel, &function, &count);
     let ty = type_name(step.operands[row.operand].dtype.lane());
     row.find_places(&mut kernel, ty, &mut loads);
     let done = quads.finish(&mut kernel, &function, &loads, &count);
@@ -81,19 +80,15 @@ impl RowKernel<'_> {
     fn find_places(&self, kernel: &mut Kernel<'_>, ty: &str, out: &mut Loads) {
         let place = kernel.function("place", &[self.row.index], None);
         let places = lanes::LANES.map(|lane| {
-            let call = place.call("", |o| match out.held[o] {
-                Held::One => format!("x{o}"),
-                Held::Four => format!("x{o}.{lane}"),
-            });
+            let call = place.call("", |o| out.loaded.lane(o, lane));
             format!("u32({call})")
         });
         let operand = self.operand;
         out.functions += &format!("{}\n", place.text);
-        out.text += &format!("let places = vec4<u32>({});\n", places.join(", "));
-        out.text += &format!("let x{operand} = vec4<{ty}>();\n");
+        out.loaded.text += &format!("let places = vec4<u32>({});\n", places.join(", "));
+        out.loaded.vector(operand, &format!("vec4<{ty}>()"));
         out.hand_over_as("places", "vec4<u32>");
-        out.hand_over(operand, &format!("vec4<{ty}>"));
-        out.held[operand] = Held::Four;
+        out.hand_over(kernel, operand);
     }
 
     /// Statements that find where the row of the table begins; and those that bring it to workgroup memory, each piece

@@ -4,7 +4,7 @@ use super::Product;
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::results::Results;
 use crate::codegen::kernel::template::indent;
 use crate::expr::Node;
@@ -13,13 +13,7 @@ use crate::plan::{Operand, Source, Space};
 impl Product {
     /// The function that reads four neighbours of one side, or eight halves as they are; at the end of k, zeros
     /// past it.
-    pub fn load(
-        &self,
-        kernel: &mut Kernel<'_>,
-        reading: Reading,
-        wide: &[bool],
-        end: bool,
-    ) -> String {
+    pub fn load(&self, kernel: &mut Kernel<'_>, reading: Reading, end: bool) -> String {
         let Reading { side, along_k, ragged, halves, .. } = reading;
         let [size, length] = self.sizes(side);
         let operands = kernel.operands_of(&[self.prologue(side)]);
@@ -43,7 +37,7 @@ impl Product {
                 kernel.stored_four(operands[0], &format!("position{} / 8u", operands[0])),
             )
         } else {
-            let (loads, function, value) = self.evaluate(kernel, &reading, wide, cut);
+            let (loads, function, value) = self.evaluate(kernel, &reading, cut);
             text.push_str(&loads);
             (function, value)
         };
@@ -66,28 +60,24 @@ impl Product {
         &self,
         kernel: &mut Kernel<'_>,
         reading: &Reading,
-        wide: &[bool],
         cut: bool,
     ) -> (String, String, String) {
         let function =
             kernel.function(reading.side.prologue(), &[self.prologue(reading.side)], None);
-        let mut text = String::new();
-        let mut held = vec![Held::One; kernel.step.operands.len()];
+        let mut loaded = Loaded::default();
         for &operand in &function.operands {
             let view = &kernel.step.operands[operand].view;
             let stride = view.strides[lane_axis(reading, view)];
             let at = format!("position{operand}");
-            let (line, what) = if cut && stride != 0 {
-                (lanes::load_inside(kernel, operand, &at, stride), Held::Four)
+            if cut && stride != 0 {
+                loaded.load_inside(kernel, operand, &at, stride);
             } else {
-                lanes::load(kernel, operand, &at, stride, wide[operand])
-            };
-            held[operand] = what;
-            text.push_str(&line);
+                loaded.load(kernel, operand, &at, stride);
+            }
         }
-        let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
+        let calls = loaded.calls(&function, "").join(", ");
         let value = format!("vec4<{}>({calls})", self.ty_name());
-        (text, function.text, value)
+        (loaded.text, function.text, value)
     }
 }
 

@@ -134,12 +134,12 @@ impl Product {
         let (bases, names) = self.results.maps.bases(kernel, "b", "batch");
         let mut functions = String::new();
         let walks = readings.map(|reading| {
-            functions += &self.loads(kernel, reading, &wide);
+            functions += &self.loads(kernel, reading);
             self.walk(kernel, &reading, &names)
         });
         let (base_parameters, base_arguments) = passed(&names);
         functions += &if self.parts == 1 {
-            self.results.store(kernel, &wide, &names, &base_parameters)
+            self.results.store(kernel, &names)
         } else {
             self.store_partial(kernel, &base_parameters)
         };
@@ -147,15 +147,14 @@ impl Product {
     }
 
     /// The functions that read one side.
-    fn loads(&self, kernel: &mut Kernel<'_>, reading: Reading, wide: &[bool]) -> String {
+    fn loads(&self, kernel: &mut Kernel<'_>, reading: Reading) -> String {
         if let (Side::W, Some(windows)) =
             (reading.side, self.load_windows(kernel, reading.ragged_k))
         {
             return windows;
         }
-        let inside = self.load(kernel, reading, wide, false);
-        let end =
-            if reading.ragged_k { self.load(kernel, reading, wide, true) } else { String::new() };
+        let inside = self.load(kernel, reading, false);
+        let end = if reading.ragged_k { self.load(kernel, reading, true) } else { String::new() };
         inside + &end
     }
 }

@@ -3,8 +3,7 @@
 use super::Product;
 use super::load::Side;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::lanes::{self, Held};
-use crate::expr::wgsl::type_name;
+use crate::codegen::kernel::lanes::{LANES, Loaded};
 use crate::plan::Axes;
 use crate::plan::{Spread, Step};
 
@@ -86,15 +85,19 @@ impl Windows {
         }
         let (apart, coordinates) = self.coordinates();
         text += &apart;
-        let mut held = vec![Held::One; kernel.step.operands.len()];
+        let mut loaded = Loaded::default();
         for (map, &operand) in self.operands.iter().enumerate() {
             let position = format!("position{operand}");
             let at = kernel.index(&position, &self.k.strides[map], &coordinates);
-            let (line, what) = self.neighbours(kernel, map, &at);
-            held[operand] = what;
-            text += &line;
+            if self.in_fours() {
+                loaded.load(kernel, operand, &at, self.n.strides[map][self.n.rank() - 1]);
+            } else {
+                loaded.text += &format!("let at{operand} = {at};\n");
+                loaded.each(kernel, operand, |_, k| format!("at{operand}.{}", LANES[k]));
+            }
         }
-        let calls = lanes::calls(&prologue, "", |o| held[o]).join(", ");
+        let calls = loaded.calls(&prologue, "").join(", ");
+        text += &loaded.text;
         let function = if end { String::new() } else { prologue.text };
         let name = if end { "load_w_end" } else { "load_w" };
         let position = self.position_type();
@@ -104,18 +107,6 @@ impl Windows {
             "{function}\nfn {name}(outer: u32, k: u32{positions}) -> vec4<{ty}> {{\n{text}\
              return vec4<{ty}>({calls});\n}}\n"
         )
-    }
-
-    /// Statements that load four neighbours of an operand.
-    fn neighbours(&self, kernel: &mut Kernel<'_>, map: usize, at: &str) -> (String, Held) {
-        let (operand, strides) = (self.operands[map], &self.n.strides[map]);
-        if self.in_fours() {
-            return lanes::load(kernel, operand, at, strides[self.n.rank() - 1], false);
-        }
-        let ty = type_name(kernel.step.operands[operand].dtype.lane());
-        let loads = lanes::LANES.map(|lane| kernel.load(operand, &format!("at{operand}.{lane}")));
-        let loads = loads.join(", ");
-        (format!("let at{operand} = {at};\nlet x{operand} = vec4<{ty}>({loads});\n"), Held::Four)
     }
 }
 

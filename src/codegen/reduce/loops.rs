@@ -3,7 +3,7 @@
 use super::{Reduction, Texts};
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
-use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{Kernel, THREADS, passed};
 use crate::expr::wgsl::type_name;
@@ -241,7 +241,7 @@ impl Reduction {
             _ => kernel.coordinates("c", "i", &self.axes.inner.dims),
         };
         let mut base_names = Vec::new();
-        let mut held = vec![Held::One; step.operands.len()];
+        let mut loaded = Loaded::default();
         for (map, &operand) in self.axes.main.iter().enumerate() {
             let start = kernel.param(step.operands[operand].view.offset);
             let base = kernel.index(&start, &self.axes.outer.strides[map], &outer);
@@ -249,22 +249,19 @@ impl Reduction {
             bases += &format!("let {name} = {base};\n");
             let at = kernel.index(&name, &self.axes.inner.strides[map], &inner);
             if unit == Unit::Quad {
-                let (stride, wide) = (self.lane_stride(map), self.is_wide(unit, operand));
-                let (load, what) = lanes::load(kernel, operand, &at, stride, wide);
-                element.push_str(&load);
-                held[operand] = what;
+                loaded.load(kernel, operand, &at, self.lane_stride(map));
             } else {
-                element += &format!("let x{operand} = {};\n", kernel.load(operand, &at));
+                loaded.load(kernel, operand, &at, 0);
             }
             base_names.push(name);
         }
         let value = if unit == Unit::Quad {
-            let calls = lanes::calls(&prologue, "", |o| held[o]).join(", ");
+            let calls = loaded.calls(&prologue, "").join(", ");
             format!("{}({calls})", self.element_type(kernel, unit))
         } else {
             prologue.call("", |o| format!("x{o}"))
         };
-        element += &format!("return {value};\n");
+        element += &format!("{}return {value};\n", loaded.text);
         let functions = prologue.text;
         Texts { functions, element, unit, bases, base_names, write: String::new() }
     }

@@ -11,7 +11,6 @@ pub(super) mod map;
 pub(super) mod product;
 pub(super) mod reduce;
 pub(super) mod row;
-mod row_parts;
 pub(super) mod scan;
 pub(super) mod sort;
 mod tally;

@@ -1,8 +1,7 @@
 //! The form of scans: cumulative sums, products and extremes.
 
 use super::axes::Dims;
-use super::row::RowForm;
-use super::row_parts::row_parts;
+use super::row::row_parts;
 use super::tally::{Tally, count};
 use super::{KernelForm, join};
 use crate::base::shape::points;
@@ -41,9 +40,7 @@ impl KernelForm for ScanForm {
     }
 
     fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
-        let across = parts.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
-        let rows = points(&self.outer);
-        self.parts = row_parts(rows, self.len, across, RowForm::HELD);
-        (self.parts > 1).then(|| (rows * self.parts) as u64)
+        self.parts = row_parts(&self.outer, self.len, parts);
+        (self.parts > 1).then(|| (points(&self.outer) * self.parts) as u64)
     }
 }

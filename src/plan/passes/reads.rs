@@ -9,8 +9,8 @@ use crate::ops::{AttentionDims, MatMulDims, Op};
 use crate::plan::forms::Spread;
 use crate::plan::step_parts::Space;
 
-/// A stored value that a group reads, and the way from there to a space of the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A value that a group reads or computes, and the way from there to a space of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Read {
     pub base: Ix,
     pub path: Path,

@@ -15,8 +15,6 @@ pub(super) struct Squares<'a> {
     /// The start of the batch in every map: names, and these as arguments.
     pub names: &'a [String],
     pub arguments: &'a str,
-    /// True for each operand whose value is bound in fours.
-    pub wide: &'a [bool],
     pub units: MatrixUnits,
 }
 

@@ -56,7 +56,7 @@ impl Squares<'_> {
         let form = self.attention.form;
         let side = |name, root, columns, first| {
             let even = self.schedule().threads().is_multiple_of(columns / 4);
-            let plain = self.attention.plain(kernel, self.wide, root, columns);
+            let plain = self.attention.plain(kernel, root, columns);
             Side { name, columns, first, even, plain }
         };
         [

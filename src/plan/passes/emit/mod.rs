@@ -16,7 +16,7 @@ use self::leaves::Leaves;
 use super::fuse::{Fusion, Group};
 use super::ir::{Ir, Ix};
 use super::path::{Path, Views};
-use super::reads::{epilogue_space, into_epilogue, is_heavy};
+use super::reads::{Read, epilogue_space, into_epilogue, is_heavy};
 use crate::base::shape::{Move, View};
 use crate::expr::{Builder, Ref};
 use crate::ops::Op;
@@ -87,8 +87,8 @@ struct Emitter<'a, 'b> {
     /// The heavy value whose form this is.
     anchor: Option<Ix>,
     leaves: Leaves<'b>,
-    /// Values emitted before, by the way from there to the space.
-    known: HashMap<(Ix, Path, Space), Ref>,
+    /// Values computed before.
+    known: HashMap<Read, Ref>,
     lookups: Vec<Lookup>,
 }
 
@@ -98,23 +98,22 @@ impl Emitter<'_, '_> {
         let mut outputs: SmallVec<[StepOutput; 1]> = smallvec![];
         for &ix in [group.root].iter().chain(&group.extra) {
             let node = &self.ir.nodes[ix];
+            let start = Path::start(&node.ty.shape);
             let (space, path) = match self.anchor {
-                Some(anchor) => {
-                    let start = Path::start(&node.ty.shape);
-                    (
-                        epilogue_space(&self.ir.nodes[anchor].op),
-                        into_epilogue(self.ir, anchor, &start),
-                    )
-                }
-                None => (Space::Main, Path::start(&node.ty.shape)),
+                Some(anchor) => (
+                    epilogue_space(&self.ir.nodes[anchor].op),
+                    into_epilogue(self.ir, anchor, &start),
+                ),
+                None => (Space::Main, start),
             };
             let (root, view) = if let Op::Move { to: Move::Reshape(_), .. } = node.op {
                 // The argument in its own order is the result in its own order.
                 let (base, path) = self.views.of(node.inputs[0]).clone();
                 let view = View::contiguous(path.shape());
-                (self.emit(base, &path, space)?, view)
+                (self.emit(&Read { base, path, space })?, view)
             } else {
-                (self.compute(ix, &path, space)?, path.view(&node.ty.shape)?)
+                let view = path.view(&node.ty.shape)?;
+                (self.compute(&Read { base: ix, path, space })?, view)
             };
             let value = self.values[ix]?;
             outputs.push(StepOutput { value, dtype: node.ty.dtype, root: root.r(), view });
