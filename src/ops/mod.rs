@@ -7,7 +7,6 @@ mod infer;
 mod matmul;
 mod operands;
 mod own;
-mod precision;
 mod random;
 mod reduce;
 mod row;
@@ -15,6 +14,7 @@ mod scan;
 mod sort;
 mod subscripts;
 
+pub use self::matmul::Precision;
 pub(crate) use attention::{AttentionDims, Scores};
 #[cfg(test)]
 pub(crate) use elementwise::Def;
@@ -22,7 +22,6 @@ pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table
 pub(crate) use infer::{check_size, infer};
 pub(crate) use matmul::MatMulDims;
 pub(crate) use own::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, OwnKernel};
-pub use precision::Precision;
 pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction, reduce_table};
 pub(crate) use row::{Normalization, RowKind, row_table};

@@ -36,7 +36,7 @@ pub(crate) use self::forms::{
 pub(crate) use self::pipeline::plan;
 pub(crate) use self::place::placed::{Placed, Planned};
 pub(crate) use self::place::reason::Chooser;
-pub(crate) use self::place::routes::Routes;
+pub(crate) use self::place::placed::Routes;
 pub(crate) use self::place::split::{Made, Split, SplitPart, Stage, Supply};
 pub(crate) use self::schedule::waves::Wave;
 pub use explain::Explanation;

@@ -1,4 +1,4 @@
-//! Shared work of threads: items in rounds, and numbers that all of a few neighbours need.
+//! Statements that all attention kernels share: items in rounds of threads, numbers of a few neighbours, hidden keys.
 
 use super::Attention;
 use crate::codegen::kernel::Kernel;

@@ -1,4 +1,4 @@
-//! Loads and stores of elements: as memory holds them, and in the type of a lane.
+//! Loads and stores of elements, and fetches from whole tables: as memory holds them, and in the type of a lane.
 
 use super::bindings::{Buffer, Element};
 use super::{Kernel, UNBOUND};

@@ -1,4 +1,4 @@
-//! The words of a kernel's uniform buffer, and the text that reads them.
+//! The words of a kernel's uniform buffer with the text that reads them, and the grid of its workgroups.
 
 use super::Kernel;
 use crate::base::dtype::Ty;

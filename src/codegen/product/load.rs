@@ -1,4 +1,4 @@
-//! The functions that read four neighbours of an operand.
+//! The layout of operands in memory, and the functions that read four neighbours of an operand.
 
 use super::Product;
 use crate::base::dtype::DType;

@@ -1,9 +1,9 @@
 //! Matrix products: three kernels, and what they share.
 //!
 //! - [`tiles`] for scalar units, [`strips`] for few rows, [`units`] for matrix units.
-//! - [`reading`] tells how an operand lies in memory, [`walk`] moves along it, [`load`] reads it, [`transfer`] brings
-//!   tiles of it to workgroup memory. [`windows`] does for a convolution what [`load`] does.
-//! - [`locate`] gives each workgroup its tile, [`parts`] adds what k was cut into.
+//! - [`load`] tells how an operand lies in memory and reads it, [`transfer`] moves along it and brings tiles of it to
+//!   workgroup memory. [`windows`] does for a convolution what [`load`] does.
+//! - [`parts`] gives each workgroup its tile, and adds what k was cut into.
 
 mod load;
 mod parts;

@@ -1,4 +1,5 @@
-//! Products whose k is cut into parts: partial sums in scratch memory, and the dispatch that adds them.
+//! The tile of each workgroup, and products whose k is cut into parts: partial sums in scratch memory, and the dispatch
+//! that adds them.
 
 use super::Product;
 use crate::codegen::Dispatch;

@@ -1,4 +1,4 @@
-//! Transfers of tiles of the operands from memory to workgroup memory by the threads of a workgroup.
+//! Positions that move along k, and transfers of tiles of the operands from memory to workgroup memory by the threads of a workgroup.
 
 use super::Product;
 use super::load::{Reading, Side, axes};

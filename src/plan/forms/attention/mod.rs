@@ -1,6 +1,5 @@
 //! The form of attentions.
 
-mod choice;
 mod schedule;
 
 use self::schedule::AttentionSizes;
@@ -91,7 +90,7 @@ impl KernelForm for AttentionForm {
         let &mut Self { ref batch, queries, keys, width, out, halves, .. } = self;
         let count = points(batch);
         let sizes = AttentionSizes { count, queries, keys, width, out, halves };
-        self.schedule = choice::schedule(&sizes, &target.limits);
+        self.schedule = schedule::schedule(&sizes, &target.limits);
         let parts = self.schedule.parts;
         (parts > 1).then(|| points(&[parts, count, queries, out + 2]) as u64)
     }

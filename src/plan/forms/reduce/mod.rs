@@ -1,9 +1,8 @@
 //! The form of reductions.
 
-mod axes;
 mod windows;
 
-pub(crate) use self::axes::ReduceAxes;
+pub(crate) use self::windows::ReduceAxes;
 pub(crate) use self::windows::{Met, WindowLanes, Windows};
 use super::axes::Dims;
 use super::tally::{Tally, count};

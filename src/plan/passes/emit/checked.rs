@@ -9,14 +9,14 @@ use crate::expr::E;
 use crate::ops::SearchSide;
 use crate::plan::passes::failure_sites::failing_position;
 use crate::plan::passes::ir::Ix;
-use crate::plan::passes::lookup;
+use crate::plan::passes::reads;
 use crate::plan::passes::reads::Read;
 use crate::plan::step_parts::{Lookup, Source};
 
 impl<'b> Emitter<'_, 'b> {
     /// The table's element at the index, which is checked.
     pub(super) fn look_up(&mut self, read: &Read) -> Option<E<'b>> {
-        let elements = lookup::elements(self.ir, self.views, read.base)?;
+        let elements = reads::table_elements(self.ir, self.views, read.base)?;
         let index = self.arguments(read)?.pop()?;
         let index = self.below(read, index, elements.size)?.cast(DType::I32);
         let (first, start) = self.leaves.counter(read.path.carried(elements.first)?, read.space);
@@ -59,7 +59,7 @@ impl<'b> Emitter<'_, 'b> {
 
     /// The table of a look-up, as an operand, and what its elements are computed in.
     fn table(&mut self, ix: Ix) -> Option<(u16, Ty)> {
-        let (base, _) = lookup::table(self.views, &self.ir.nodes[ix])?;
+        let (base, _) = reads::lookup_table(self.views, &self.ir.nodes[ix])?;
         let (value, ty) = (self.values[*base]?, &self.ir.nodes[*base].ty);
         let table = self.leaves.whole(Source::Table(value), ty.dtype, View::contiguous(&ty.shape));
         Some((table, ty.dtype.lane()))
@@ -68,7 +68,7 @@ impl<'b> Emitter<'_, 'b> {
     /// The count of the ascending numbers that come before the value: found by steps of powers of two, each half of the
     /// one before. NaN comes after all numbers.
     pub(super) fn search(&mut self, read: &Read, side: SearchSide) -> Option<E<'b>> {
-        let elements = lookup::elements(self.ir, self.views, read.base)?;
+        let elements = reads::table_elements(self.ir, self.views, read.base)?;
         let value = self.arguments(read)?.pop()?;
         let (table, ty) = self.table(read.base)?;
         let (size, stride) =
