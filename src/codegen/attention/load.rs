@@ -37,11 +37,6 @@ impl Role {
             Self::Mask => "prologue_mask",
         }
     }
-
-    /// True if rows past the last are zeros; else they are the last.
-    fn is_zero_past_rows(self) -> bool {
-        self == Self::Values
-    }
 }
 
 /// An operand as matrices of `rows` by `columns`, read in fours along its rows.
@@ -149,9 +144,10 @@ impl Attention<'_> {
 }
 
 impl Side {
-    /// Statements that return zeros where there are no elements.
+    /// Statements that return zeros where there are no elements. Past the last row, values are zeros, and others those of
+    /// the last.
     fn outside(&self, rows: &str, columns: &str) -> String {
-        let past_rows = self.role.is_zero_past_rows().then(|| format!("row >= {rows}"));
+        let past_rows = (self.role == Role::Values).then(|| format!("row >= {rows}"));
         let past_columns = self.ragged.then(|| format!("column >= {columns}"));
         let past: Vec<String> = past_rows.into_iter().chain(past_columns).collect();
         if past.is_empty() {

@@ -31,12 +31,6 @@ pub(in crate::codegen) enum Stored {
     U32,
 }
 
-impl Element {
-    pub fn is_half(self) -> bool {
-        matches!(self, Self::One(Stored::F16) | Self::Four(Stored::F16))
-    }
-}
-
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

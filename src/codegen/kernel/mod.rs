@@ -11,14 +11,13 @@ pub(super) mod template;
 
 use std::collections::BTreeSet;
 
-use self::bindings::Buffer;
+use self::bindings::{Buffer, Element, Stored};
 pub(super) use self::function::Function;
 pub(super) use self::params::WORKGROUP;
 use self::params::{GRID, grid};
 pub(super) use self::positions::{OuterMaps, passed};
 use self::template::fill;
 use super::{Binding, Dispatch};
-use crate::base::dtype::Ty;
 use crate::cost::Limits;
 use crate::expr::{Ref, wgsl};
 use crate::plan::{Plan, Step};
@@ -72,11 +71,6 @@ impl<'a> Kernel<'a> {
         self.extensions.insert(extension);
     }
 
-    /// The lane type of what `output` is made of.
-    pub fn root_type(&self, output: usize) -> Ty {
-        self.step.expr.ty(self.step.outputs[output].root)
-    }
-
     /// The operands that `roots` read, in ascending order.
     pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
         let mut operands = self.step.expr.loads(roots);
@@ -116,7 +110,10 @@ impl<'a> Kernel<'a> {
 
     fn prelude(&self) -> String {
         let mut text = String::new();
-        let halves = self.buffers.iter().any(|b| b.element.is_half());
+        let halves = self
+            .buffers
+            .iter()
+            .any(|b| matches!(b.element, Element::One(Stored::F16) | Element::Four(Stored::F16)));
         let asked_for = self.extensions.iter().copied().chain(halves.then_some("f16"));
         for extension in asked_for.collect::<BTreeSet<_>>() {
             text += &format!("enable {extension};\n\n");

@@ -202,7 +202,11 @@ impl<'a> Quads<'a> {
         }
         let (mut stores, mut rest) = (String::new(), String::new());
         for (output, result) in function.results.iter().enumerate() {
-            done.hand_over(output, type_name(kernel.root_type(output)), result);
+            done.hand_over(
+                output,
+                type_name(kernel.step.expr.ty(kernel.step.outputs[output].root)),
+                result,
+            );
             let values = lanes::LANES.map(|lane| format!("done.y{output}.{lane}"));
             stores.push_str(&kernel.store_quad(output, "i / 4u", &values));
             let store = |(k, value): (usize, &String)| {

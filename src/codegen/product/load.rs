@@ -67,7 +67,7 @@ impl Product {
         let mut loaded = Loaded::default();
         for &operand in &function.operands {
             let view = &kernel.step.operands[operand].view;
-            let stride = view.strides[lane_axis(reading, view)];
+            let stride = view.strides[reading.axes(view)[0]];
             let at = format!("position{operand}");
             if cut && stride != 0 {
                 loaded.load_inside(kernel, operand, &at, stride);
@@ -126,6 +126,14 @@ pub(super) struct Reading {
     pub halves: bool,
 }
 
+impl Reading {
+    /// The axis of `view` along which four neighbours are read, and the other axis of the side.
+    fn axes(&self, view: &View) -> [usize; 2] {
+        let [outer, k] = axes(self.side, view);
+        if self.along_k { [k, outer] } else { [outer, k] }
+    }
+}
+
 impl Product {
     /// The best walk of neighbouring threads over `side`, in tiles of `outer` by `bk`.
     pub fn reading(&self, kernel: &Kernel<'_>, side: Side, outer: usize, bk: usize) -> Reading {
@@ -161,8 +169,7 @@ impl Product {
         let Node::Load(operand) = step.expr.node(self.prologue(reading.side)) else { return None };
         let operand = usize::from(operand);
         let Operand { source, dtype, ref view, clamp, .. } = step.operands[operand];
-        let [outer, k] = axes(reading.side, view);
-        let (lane, other) = if reading.along_k { (k, outer) } else { (outer, k) };
+        let [lane, other] = reading.axes(view);
         let rank = view.dims.len();
         let others = view.strides[..rank - 2].iter().chain([&view.strides[other]]);
         let eights = view.strides[lane] == 1
@@ -186,20 +193,13 @@ impl Product {
                 _ => return Results::is_wide(view),
             };
             let Some(reading) = readings.iter().find(|r| r.side == side) else { return false };
-            let [outer, k] = axes(side, view);
-            let (lane, other) = if reading.along_k { (k, outer) } else { (outer, k) };
+            let [lane, other] = reading.axes(view);
             lanes::is_wide_along(view, lane, other)
         };
         let all = &self.results.maps.operands;
         let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, alone);
         (0..operands.len()).map(bound).collect()
     }
-}
-
-/// The axis of `view` along which four neighbours are read.
-pub(super) fn lane_axis(reading: &Reading, view: &View) -> usize {
-    let [outer, k] = axes(reading.side, view);
-    if reading.along_k { k } else { outer }
 }
 
 /// The positions of a side's axis across k and of k among the axes of its view.

@@ -148,13 +148,11 @@ impl Product {
 
     /// The functions that read one side.
     fn loads(&self, kernel: &mut Kernel<'_>, reading: Reading) -> String {
-        if let (Side::W, Some(windows)) =
-            (reading.side, self.load_windows(kernel, reading.ragged_k))
-        {
-            return windows;
-        }
-        let inside = self.load(kernel, reading, false);
-        let end = if reading.ragged_k { self.load(kernel, reading, true) } else { String::new() };
-        inside + &end
+        let mut load = |end| match (reading.side, &self.windows) {
+            (Side::W, Some(windows)) => windows.load(kernel, self, end),
+            _ => self.load(kernel, reading, end),
+        };
+        let inside = load(false);
+        if reading.ragged_k { inside + &load(true) } else { inside }
     }
 }

@@ -50,11 +50,6 @@ impl Product {
     pub fn phase(&self) -> &'static str {
         if self.parts > 1 { " (parts)" } else { "" }
     }
-
-    /// Statements for the start of a kernel whose functions store partial sums.
-    pub fn announce_part(&self) -> &'static str {
-        if self.parts > 1 { "part = id / tiles;\nbatch_of = batch;" } else { "" }
-    }
 }
 
 /// Rows of tiles that are taken together, so that what they read stays in the cache.
@@ -89,7 +84,7 @@ pub(super) fn locate(
          let first_k = id / tiles * {chunk};\n\
          let end_k = min(first_k + {chunk}, {k});\n\
          {}",
-        product.announce_part()
+        if product.parts > 1 { "part = id / tiles;\nbatch_of = batch;" } else { "" }
     );
     (text, groups)
 }

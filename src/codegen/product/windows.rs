@@ -75,7 +75,7 @@ impl Windows {
     }
 
     /// The function that reads four neighbours along n at `k`; at the `end` of k, zeros past it.
-    fn load(&self, kernel: &mut Kernel<'_>, product: &Product, end: bool) -> String {
+    pub fn load(&self, kernel: &mut Kernel<'_>, product: &Product, end: bool) -> String {
         let root = product.prologue(Side::W);
         let prologue = kernel.function(Side::W.prologue(), &[root], None);
         let (mut text, ty) = (String::new(), product.ty_name());
@@ -107,15 +107,5 @@ impl Windows {
             "{function}\nfn {name}(outer: u32, k: u32{positions}) -> vec4<{ty}> {{\n{text}\
              return vec4<{ty}>({calls});\n}}\n"
         )
-    }
-}
-
-impl Product {
-    /// The functions that read the right operand, if it is one of windows.
-    pub fn load_windows(&self, kernel: &mut Kernel<'_>, ragged_k: bool) -> Option<String> {
-        let windows = self.windows.as_ref()?;
-        let inside = windows.load(kernel, self, false);
-        let end = if ragged_k { windows.load(kernel, self, true) } else { String::new() };
-        Some(inside + &end)
     }
 }

@@ -84,6 +84,12 @@ impl Maker {
         ValueId(self.values.len() as u32 - 1)
     }
 
+    /// The load of a value of random data through `view`.
+    pub fn input(&mut self, dtype: DType, shape: &[usize], space: Space, view: View) -> Ref {
+        let value = self.value(dtype, shape);
+        self.load(value, space, view)
+    }
+
     /// The load of `value` through `view`.
     pub fn load(&mut self, value: ValueId, space: Space, view: View) -> Ref {
         self.operand(value, space, view, false)

@@ -51,15 +51,7 @@ impl KernelForm for CustomForm {
         Measure::Elements(self.points())
     }
 
-    fn reads_whole_tables(&self) -> bool {
-        true
-    }
-
-    fn runs_user_code(&self) -> bool {
-        true
-    }
-
-    fn needs_gpu(&self) -> bool {
-        self.kernel.function.is_none()
+    fn own_kernel(&self) -> Option<&OwnKernel> {
+        Some(&self.kernel)
     }
 }

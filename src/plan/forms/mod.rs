@@ -32,6 +32,7 @@ use super::step_parts::{Operand, Source, Space, StepParts};
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
+use crate::ops::OwnKernel;
 
 /// Everything that the plan must know of a kernel form.
 pub(crate) trait KernelForm {
@@ -91,19 +92,10 @@ pub(crate) trait KernelForm {
         false
     }
 
-    /// True if the form reads all of each table, wherever its indices point.
-    fn reads_whole_tables(&self) -> bool {
-        false
-    }
-
-    /// True if the form runs code of the user's own, whose duration is not known.
-    fn runs_user_code(&self) -> bool {
-        false
-    }
-
-    /// True if the form runs on a GPU only.
-    fn needs_gpu(&self) -> bool {
-        false
+    /// The kernel of the user's own that the form runs: it reads all of each table, wherever its indices point, and its
+    /// duration is not known.
+    fn own_kernel(&self) -> Option<&OwnKernel> {
+        None
     }
 }
 

@@ -6,8 +6,8 @@
 //! its elements and nothing else: other kernels evaluate more points than count, or fewer.
 
 use super::ir::{Ir, Ix};
-use super::reads;
 use super::path::Path;
+use super::reads;
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::graph::NodeId;
