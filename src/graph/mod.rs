@@ -8,7 +8,7 @@ mod part;
 
 use std::panic::Location;
 
-pub(crate) use cut::{Network, Place};
+pub(crate) use cut::{Network, Vertex};
 pub(crate) use hash::Fingerprint;
 pub(crate) use part::{Brought, Part};
 use slotmap::SlotMap;

@@ -1,7 +1,5 @@
 //! Matrix products and their exactness.
 
-use super::Type;
-use super::operands::operands;
 use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 
@@ -48,18 +46,6 @@ impl MatMulDims {
         let n = (!self.vector_w).then_some(self.n);
         self.batch.dims().iter().copied().chain(m).chain(n).collect()
     }
-}
-
-/// The type of a product of `inputs`.
-pub(super) fn infer(inputs: &[&Type]) -> Result<Type, MistakeKind> {
-    let [a, b] = operands(inputs)?;
-    if a.dtype != b.dtype {
-        return Err(MistakeKind::DTypes(a.dtype, b.dtype));
-    }
-    if !a.dtype.is_numeric() {
-        return Err(MistakeKind::DType(a.dtype));
-    }
-    Ok(Type { dtype: a.dtype, shape: MatMulDims::of(&a.shape, &b.shape)?.shape() })
 }
 
 /// The highest exactness of the product of two `f32` matrices where the device has matrix units

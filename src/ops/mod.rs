@@ -5,7 +5,6 @@ mod attention;
 mod elementwise;
 mod infer;
 mod matmul;
-mod operands;
 mod own;
 mod random;
 mod reduce;
