@@ -3,8 +3,7 @@
 use super::Dispatch;
 use super::combine::State;
 use super::kernel::{Kernel, THREADS, passed};
-use super::row_units::Phase;
-use super::rows::Rows;
+use super::rows::{Phase, Rows};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
 use crate::expr::wgsl::type_name;

@@ -67,8 +67,8 @@ impl Step {
     pub fn tune(&mut self, values: &[Value], target: &Target) {
         let Self { form, expr, operands, scalars, outputs, lookups, .. } = self;
         let parts = StepParts { expr, operands, scalars, outputs, lookups, values };
-        let words = form.kernel_mut().schedule(&parts, target);
-        self.scratch = words.map(|words| Scratch { words, slot: 0 });
+        form.kernel_mut().schedule(&parts, target);
+        self.scratch = Scratch::of(form, &parts);
     }
 
     /// The number of GPU dispatches that the step takes.
@@ -93,6 +93,14 @@ pub(crate) struct Scratch {
     pub words: u64,
     /// The buffer, by position in [`Plan::slots`](super::Plan).
     pub slot: usize,
+}
+
+impl Scratch {
+    /// The scratch memory of a form with its schedule, in the first slot.
+    pub fn of(form: &Form, parts: &StepParts<'_>) -> Option<Self> {
+        let words = form.kernel().scratch_words(parts) as u64;
+        (words > 0).then_some(Self { words, slot: 0 })
+    }
 }
 
 /// The work of a step and its predicted time.

@@ -7,7 +7,7 @@ use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::row_units::Phase;
+use crate::codegen::rows::Phase;
 
 /// The text of one dispatch.
 pub(crate) struct Body<'a> {

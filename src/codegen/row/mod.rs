@@ -7,9 +7,8 @@ use self::body::Body;
 use self::statistics::helpers;
 use super::Dispatch;
 use super::kernel::{Kernel, THREADS, passed};
-use super::row_units::Phase;
 use crate::base::dtype::Ty;
-use crate::codegen::rows::Rows;
+use crate::codegen::rows::{Phase, Rows};
 use crate::ops::RowKind;
 use crate::plan::RowForm;
 

@@ -56,9 +56,12 @@ pub(crate) trait KernelForm {
     /// Counts the work of the form.
     fn work(&self, tally: &mut Tally<'_>);
 
-    /// Chooses the schedule of a GPU kernel; returns the words of scratch memory that it takes, if any.
-    fn schedule(&mut self, _parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
-        None
+    /// Chooses the schedule of a GPU kernel.
+    fn schedule(&mut self, _parts: &StepParts<'_>, _target: &Target) {}
+
+    /// The words of scratch memory that the schedule takes, 0 if none.
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        0
     }
 
     /// The number of GPU dispatches of the schedule, which has scratch memory or not: partial results there take a
@@ -150,6 +153,11 @@ fn gathers(operands: &[Operand]) -> f64 {
         _ => operand.clamp,
     });
     gathered.map(|operand| points(&operand.view.dims) as f64).sum()
+}
+
+/// The words of the partial results of so many parts, each of these dimensions; 0 for one part.
+fn partial(parts: usize, dims: &[usize]) -> usize {
+    if parts > 1 { points(dims).saturating_mul(parts) } else { 0 }
 }
 
 /// `head` and then `tail`.

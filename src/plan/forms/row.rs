@@ -2,7 +2,7 @@
 
 use super::axes::Dims;
 use super::tally::{Tally, count};
-use super::{KernelForm, join};
+use super::{KernelForm, join, partial};
 use crate::base::shape::points;
 use crate::expr::Ref;
 use crate::ops::RowKind;
@@ -50,9 +50,12 @@ impl KernelForm for RowForm {
         tally.work.row = elements * self.kind.def().flops as f64;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
+    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) {
         self.parts = row_parts(&self.outer, self.len, parts);
-        (self.parts > 1).then(|| (points(&self.outer) * self.parts * self.kind.def().words) as u64)
+    }
+
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        partial(self.parts, &[points(&self.outer), self.kind.def().words])
     }
 }
 

@@ -3,8 +3,7 @@
 use super::axes::Dims;
 use super::row::row_parts;
 use super::tally::{Tally, count};
-use super::{KernelForm, join};
-use crate::base::shape::points;
+use super::{KernelForm, join, partial};
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
@@ -39,8 +38,11 @@ impl KernelForm for ScanForm {
         tally.work.reduce = 2.0 * elements;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
+    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) {
         self.parts = row_parts(&self.outer, self.len, parts);
-        (self.parts > 1).then(|| (points(&self.outer) * self.parts) as u64)
+    }
+
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        partial(self.parts, &self.outer)
     }
 }

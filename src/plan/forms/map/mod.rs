@@ -75,9 +75,8 @@ impl KernelForm for MapForm {
         tally.results(count(&self.dims));
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) -> Option<u64> {
+    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {
         *self = self.clone().scheduled(parts, &target.limits);
-        None
     }
 
     fn may_fail(&self) -> bool {

@@ -6,7 +6,7 @@ pub(crate) use self::windows::ReduceAxes;
 pub(crate) use self::windows::{Met, WindowLanes, Windows};
 use super::axes::Dims;
 use super::tally::{Tally, count};
-use super::{KernelForm, join};
+use super::{KernelForm, join, partial};
 use crate::base::shape::{View, points};
 use crate::expr::Ref;
 use crate::ops::Combine;
@@ -107,13 +107,15 @@ impl KernelForm for ReduceForm {
         tally.work.reduce = elements;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) -> Option<u64> {
+    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {
         let (outer, inner) = (points(&self.outer), points(&self.inner));
         let cores = target.profile.cores as usize;
         self.schedule = reduce_schedule(outer, inner, inner_is_strided(self, parts), cores);
         self.schedule = self.with_lanes(parts);
-        let parts = self.schedule.parts;
-        (parts > 1).then(|| (parts * outer * self.combine.words()) as u64)
+    }
+
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        partial(self.schedule.parts, &[points(&self.outer), self.combine.words()])
     }
 }
 
