@@ -63,7 +63,9 @@ impl Store {
         make_private(&self.folder)?;
         check_private(&self.folder)?;
         let part = self.part(key);
-        let written = write_new(&part, &bytes).and_then(|()| fs::rename(&part, self.path(key)));
+        let written = File::create_new(&part)
+            .and_then(|mut file| file.write_all(&bytes))
+            .and_then(|()| fs::rename(&part, self.path(key)));
         if written.is_err() {
             let _ = fs::remove_file(&part);
         }
@@ -156,10 +158,6 @@ fn open<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let (length, rest) = body.split_first_chunk::<8>()?;
     let sound = *sum == hash(body).to_le_bytes() && *length == (key.len() as u64).to_le_bytes();
     rest.strip_prefix(key.as_bytes()).filter(|_| sound)
-}
-
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    File::create_new(path)?.write_all(bytes)
 }
 
 /// Makes a folder that only this user can change.

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::base::process::is_forked_child;
 use crate::base::sync::{Arc, Condvar, Mutex};
 

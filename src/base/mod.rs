@@ -9,7 +9,6 @@ pub(crate) mod disk_writer;
 pub(crate) mod dtype;
 pub(crate) mod future;
 pub(crate) mod lru;
-pub(crate) mod panic;
 pub(crate) mod process;
 pub(crate) mod shape;
 #[cfg(feature = "gpu")]

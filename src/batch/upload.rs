@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::ids::Unfit;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::base::shape::Shape;
 use crate::device::Device;
 use crate::error::{DataError, MistakeKind, Result};

@@ -9,7 +9,6 @@ mod map;
 mod product;
 mod reduce;
 mod row;
-mod row_units;
 mod rows;
 mod scan;
 mod sort;

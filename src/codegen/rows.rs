@@ -1,17 +1,14 @@
 //! Rows of elements and where they lie in every operand and output: what the row and scan forms share.
 
-use std::fmt::Write;
-
 use smallvec::SmallVec;
 
-use super::kernel::{Function, Kernel, THREADS};
-use super::row_units::{Phase, Units};
+use super::kernel::{Function, Kernel, OuterMaps, THREADS, passed};
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::{Axes, Source};
+use crate::plan::Source;
 
 /// Rows that lie side by side in memory and share a workgroup, at most.
 const SIDE_BY_SIDE: usize = 32;
@@ -21,39 +18,31 @@ const EDGED: usize = 256;
 /// The space `outer ++ [len]` with the dimensions of its rows collapsed. Maps are those of the outputs, then those
 /// of the operands.
 pub(super) struct Rows {
-    pub axes: Axes,
+    maps: OuterMaps,
     pub len: usize,
     pub units: Units,
     prologue: Ref,
     lane_strides: SmallVec<[i64; 4]>,
-    offsets: SmallVec<[i64; 4]>,
-    operands: Vec<usize>,
     /// The operands that are read in fours, where units are fours.
     wide: Vec<usize>,
-    outputs: usize,
 }
 
 impl Rows {
     pub fn new(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
+        let maps = OuterMaps::new(kernel, outer, &[prologue]);
         let step = kernel.step;
-        let roots: Vec<Ref> = std::iter::once(prologue).chain(kernel.output_roots()).collect();
-        let operands = kernel.operands_of(&roots);
-        let maps = step.outputs.iter().map(|o| &o.view);
-        let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
-        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..outer.len()]).collect();
+        let outputs = step.outputs.iter().map(|output| &output.view);
+        let views = outputs.chain(maps.operands.iter().map(|&o| &step.operands[o].view));
         let mut rows = Self {
-            axes: Axes::collapse(outer, &strides),
+            lane_strides: views.map(|view| view.strides[outer.len()]).collect(),
+            maps,
             len,
             units: Units::One,
             prologue,
-            lane_strides: maps.iter().map(|view| view.strides[outer.len()]).collect(),
-            offsets: maps.iter().map(|view| view.offset).collect(),
-            outputs: step.outputs.len(),
             wide: Vec::new(),
-            operands,
         };
         let varies = |&o: &usize| rows.lane_strides[rows.map_of(o)] != 0;
-        rows.wide = rows.operands.iter().copied().filter(varies).collect();
+        rows.wide = rows.maps.operands.iter().copied().filter(varies).collect();
         if rows.lies_across() {
             rows.units = Units::Across;
         } else if rows.in_fours(kernel) {
@@ -74,7 +63,7 @@ impl Rows {
         let mut rows = Self::new(kernel, outer, len, prologue);
         if rows.units == Units::One && len >= EDGED && rows.in_step(kernel) {
             let in_step = |&o: &usize| rows.is_in_step(kernel, o);
-            rows.wide = rows.operands.iter().copied().filter(in_step).collect();
+            rows.wide = rows.maps.operands.iter().copied().filter(in_step).collect();
             rows.units = Units::FoursWithEdges;
         }
         rows
@@ -95,7 +84,7 @@ impl Rows {
 
     /// The number of rows.
     pub fn count(&self) -> usize {
-        self.axes.len()
+        self.maps.axes.len()
     }
 
     /// The threads of a row, a power of two, where rows lie across.
@@ -115,25 +104,25 @@ impl Rows {
     }
 
     fn lies_across(&self) -> bool {
-        let neighbours = self.axes.strides[0][self.axes.rank() - 1].abs();
-        self.lane_strides[0].abs() > 1 && neighbours == 1 && self.axes.len() > 1
+        let neighbours = self.maps.axes.strides[0][self.maps.axes.rank() - 1].abs();
+        self.lane_strides[0].abs() > 1 && neighbours == 1 && self.maps.axes.len() > 1
     }
 
     /// True if all that varies along rows can be read and written in fours.
     fn in_fours(&self, kernel: &Kernel<'_>) -> bool {
         let step = kernel.step;
         let wide = |map: usize, view| {
-            lanes::is_wide(view, self.lane_strides[map], &self.axes.strides[map])
-                || self.axes.len() == 1 && lanes::is_wide(view, self.lane_strides[map], &[])
+            lanes::is_wide(view, self.lane_strides[map], &self.maps.axes.strides[map])
+                || self.maps.axes.len() == 1 && lanes::is_wide(view, self.lane_strides[map], &[])
         };
         let by_itself = |o: usize| wide(self.map_of(o), &step.operands[o].view);
         let operand = |&o: &usize| {
             let stays = self.lane_strides[self.map_of(o)] == 0;
-            stays || lanes::binds_wide(kernel, &self.operands, o, by_itself)
+            stays || lanes::binds_wide(kernel, &self.maps.operands, o, by_itself)
         };
         self.len.is_multiple_of(4)
             && step.outputs.iter().enumerate().all(|(map, output)| wide(map, &output.view))
-            && self.operands.iter().all(operand)
+            && self.maps.operands.iter().all(operand)
     }
 
     /// True if all outputs and some operand begin each row at the same place in a vector.
@@ -141,7 +130,7 @@ impl Rows {
         let mut outputs = kernel.step.outputs.iter().enumerate();
         outputs.all(|(map, output)| self.goes_along(map) && kernel.can_round_up(output.value, 4))
             && self.lane_strides.iter().all(|stride| [0, 1].contains(stride))
-            && self.operands.iter().any(|&o| self.is_in_step(kernel, o))
+            && self.maps.operands.iter().any(|&o| self.is_in_step(kernel, o))
     }
 
     /// True if `operand` can be read in fours that begin where those of the first output do.
@@ -152,21 +141,20 @@ impl Rows {
             }
             Source::Iota | Source::Table(_) | Source::Failures => false,
         };
-        lanes::binds_wide(kernel, &self.operands, operand, by_itself)
+        lanes::binds_wide(kernel, &self.maps.operands, operand, by_itself)
     }
 
     /// True if `map` begins each row at the same place in a vector as the first output does.
     fn goes_along(&self, map: usize) -> bool {
         let alike = |a: i64, b: i64| (a - b) % 4 == 0;
-        let mut strides = self.axes.strides[map].iter().zip(&self.axes.strides[0]);
+        let mut strides = self.maps.axes.strides[map].iter().zip(&self.maps.axes.strides[0]);
         self.lane_strides[map] == 1
-            && alike(self.offsets[map], self.offsets[0])
+            && alike(self.maps.offsets[map], self.maps.offsets[0])
             && strides.all(|(&a, &b)| alike(a, b))
     }
 
     fn map_of(&self, operand: usize) -> usize {
-        let position = self.operands.iter().position(|&o| o == operand);
-        self.outputs + position.unwrap_or_default()
+        self.maps.map_of(operand).unwrap_or_default()
     }
 
     /// True if `operand` is read in fours.
@@ -201,12 +189,12 @@ impl Rows {
 
     /// Binds what the prologue and the outputs read.
     pub fn bind_operands(&self, kernel: &mut Kernel<'_>) {
-        kernel.bind_operands(&self.operands, |o| self.is_wide(o));
+        kernel.bind_operands(&self.maps.operands, |o| self.is_wide(o));
     }
 
     /// Statements that find where `row` begins in every map, and the names of these places.
     pub fn bases(&self, kernel: &mut Kernel<'_>) -> (String, Vec<String>) {
-        kernel.bases("o", "row", &self.axes, self.offsets.iter().copied())
+        self.maps.bases(kernel, "o", "row")
     }
 
     /// The bases of a row's first unit as further arguments of a call.
@@ -261,14 +249,14 @@ impl Rows {
         prologue: &Function,
         lanes: usize,
     ) -> String {
-        let (loads, held) = self.loads(kernel, bases, &prologue.operands, lanes);
+        let loaded = self.loads(kernel, bases, &prologue.operands, lanes);
         let value = if lanes == 4 {
             let ty = self.unit_type(kernel.step.expr.ty(self.prologue));
-            format!("{ty}({})", lanes::calls(prologue, "", |o| held[o]).join(", "))
+            format!("{ty}({})", loaded.calls(prologue, "").join(", "))
         } else {
             prologue.call("", |o| format!("x{o}"))
         };
-        format!("{loads}return {value};\n")
+        format!("{}return {value};\n", loaded.text)
     }
 
     /// The function that makes the outputs of what the form computed, of type `ty`, and the function `write`, which
@@ -290,15 +278,15 @@ impl Rows {
         function: &Function,
         (ty, lanes): (Ty, usize),
     ) -> String {
-        let (mut text, held) = self.loads(kernel, bases, &function.operands, lanes);
+        let loaded = self.loads(kernel, bases, &function.operands, lanes);
+        let mut text = loaded.text.clone();
         let four = lanes == 4;
         if four {
-            let calls = lanes::calls(function, "acc", |o| held[o]);
-            for (lane, call) in lanes::LANES.iter().zip(calls) {
-                let _ = writeln!(text, "let values_{lane} = {call};");
+            for (lane, call) in lanes::LANES.iter().zip(loaded.calls(function, "acc")) {
+                text += &format!("let values_{lane} = {call};\n");
             }
         } else {
-            let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
+            text += &format!("let values = {};\n", function.call("acc", |o| format!("x{o}")));
         }
         for (output, result) in function.results.iter().enumerate() {
             let at = self.at(kernel, bases, output, lanes);
@@ -316,32 +304,22 @@ impl Rows {
         format!("fn {name}(j: u32, acc: {unit}{parameters}) {{\n{}}}\n", indent(&text))
     }
 
-    /// Statements that load what unit `j` needs of the operands in `wanted`, and what is held of each.
+    /// The operands in `wanted` of unit `j`, loaded.
     fn loads(
         &self,
         kernel: &mut Kernel<'_>,
         bases: &[String],
         wanted: &[usize],
         lanes: usize,
-    ) -> (String, Vec<Held>) {
-        let mut text = String::new();
-        let mut held = vec![Held::One; kernel.step.operands.len()];
-        for (position, &operand) in self.operands.iter().enumerate() {
-            if !wanted.contains(&operand) {
-                continue;
-            }
-            let map = self.outputs + position;
+    ) -> Loaded {
+        let mut loaded = Loaded::default();
+        for &operand in wanted {
+            let map = self.map_of(operand);
             let at = self.at(kernel, bases, map, lanes);
-            if lanes == 4 {
-                let stride = self.lane_strides[map];
-                let (load, what) = lanes::load(kernel, operand, &at, stride, self.is_wide(operand));
-                text.push_str(&load);
-                held[operand] = what;
-            } else {
-                let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
-            }
+            let stride = if lanes == 4 { self.lane_strides[map] } else { 0 };
+            loaded.load(kernel, operand, &at, stride);
         }
-        (text, held)
+        loaded
     }
 
     /// The index of the first element of unit `j` of `lanes` elements.
@@ -357,9 +335,44 @@ impl Rows {
     }
 }
 
-/// The bases as further parameters of a function, and as further arguments of a call.
-pub(super) fn passed(bases: &[String]) -> (String, String) {
-    let parameters = bases.iter().map(|name| format!(", {name}: u32")).collect();
-    let arguments = bases.iter().map(|name| format!(", {name}")).collect();
-    (parameters, arguments)
+/// The work of a dispatch over rows that may be cut into parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Everything, for rows in one part.
+    Whole,
+    /// The partial results of each part of a row, to the scratch memory.
+    Partial,
+    /// The outputs, from the partial results.
+    Combine,
+}
+
+impl Phase {
+    /// The phases of rows in so many parts, in their order.
+    pub fn of(parts: usize) -> &'static [Self] {
+        if parts > 1 { &[Self::Partial, Self::Combine] } else { &[Self::Whole] }
+    }
+}
+
+/// The part of a row that a thread takes at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Units {
+    /// An element.
+    One,
+    /// An element, where not its neighbours are close in memory, but those of neighbouring rows of the first output.
+    Across,
+    /// Four elements that are one vector in memory.
+    Fours,
+    /// The same of rows that begin anywhere in a vector: elements before and after whole ones are edges, which are read
+    /// and written one by one.
+    FoursWithEdges,
+}
+
+impl Units {
+    /// Elements of a unit.
+    pub fn lanes(self) -> usize {
+        match self {
+            Self::One | Self::Across => 1,
+            Self::Fours | Self::FoursWithEdges => 4,
+        }
+    }
 }

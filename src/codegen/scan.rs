@@ -2,9 +2,8 @@
 
 use super::Dispatch;
 use super::combine::State;
-use super::kernel::{Kernel, THREADS};
-use super::row_units::Phase;
-use super::rows::{Rows, passed};
+use super::kernel::{Kernel, THREADS, passed};
+use super::rows::{Phase, Rows};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
 use crate::expr::wgsl::type_name;

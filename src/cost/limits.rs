@@ -77,21 +77,9 @@ impl Limits {
     /// Bytes of one stored element.
     pub fn stored(&self, dtype: DType) -> u64 {
         match dtype {
-            DType::F32 | DType::I32 | DType::U32 => 4,
-            DType::F16 => {
-                if self.f16 {
-                    2
-                } else {
-                    4
-                }
-            }
-            DType::Bool => {
-                if self.wide_bool {
-                    4
-                } else {
-                    1
-                }
-            }
+            DType::F16 if self.f16 => 2,
+            DType::Bool if !self.wide_bool => 1,
+            _ => 4,
         }
     }
 }

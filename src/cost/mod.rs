@@ -1,23 +1,23 @@
 //! Predicted times: the speed of a device, and the work of a step.
 
 mod curve;
-mod learning;
+mod learned;
 mod limits;
+mod placement;
 mod profile;
-mod route;
-mod rules;
-mod tile;
+pub mod selector;
+mod trial;
 mod work;
 
 pub use curve::Curve;
-pub use learning::Learned;
-pub(crate) use learning::{MOST_TRIALS, Ran, Seen, Trial, Tried};
+pub use learned::Learned;
+pub(crate) use learned::{MOST_TRIALS, Tried};
 pub(crate) use limits::{Limits, MatrixUnits, Subgroups};
-pub use profile::{DeviceProfile, SideProfile};
+pub use placement::Placement;
+pub(crate) use placement::{Residence, Route};
+pub use profile::{DeviceProfile, SideProfile, TileKind, TileRate};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
-pub(crate) use route::{Residence, Route};
-pub use rules::{Placement, selector};
-pub use tile::{TileKind, TileRate};
+pub(crate) use trial::{Ran, Seen, Trial};
 pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
 
 pub use crate::base::backend::Backend;

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use super::GpuSlot;
 use super::{Busy, BusyTracker, Device, Inner};
 use crate::base::future::BoxFuture;
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::base::process::is_forked_child;
 use crate::base::sync::Mutex;
 use crate::calibrate::{AtOnce, Progress, Subject, measure};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Device;
 #[cfg(feature = "gpu")]
-use crate::base::panic::caught;
+use crate::base::process::caught;
 #[cfg(feature = "gpu")]
 use crate::base::sync::Mutex;
 use crate::error::{DeviceError, Error, Result};

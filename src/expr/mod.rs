@@ -182,13 +182,6 @@ impl Node {
     }
 }
 
-impl Node {
-    /// Whether the node takes a polynomial, rather than an instruction or two.
-    fn is_transcendental(self) -> bool {
-        self.flops() >= 10
-    }
-}
-
 /// A finished expression: nodes in dependency order, each with the type of its lane.
 /// Which nodes are results is kept by whoever holds the expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -277,7 +270,8 @@ impl Expr {
 
     /// The part of the [`flops`](Self::flops) that is spent in transcendental functions.
     pub fn transcendental_flops(&self, roots: &[Ref]) -> u64 {
-        let nodes = self.reachable(roots).into_iter().map(|r| self.node(r));
-        nodes.filter(|node| node.is_transcendental()).map(Node::flops).sum()
+        // Nodes of ten flops and more take a polynomial, others an instruction or two.
+        let flops = self.reachable(roots).into_iter().map(|r| self.node(r).flops());
+        flops.filter(|&flops| flops >= 10).sum()
     }
 }

@@ -1,7 +1,6 @@
 //! Expressions as WGSL: one `let` a node, and the helper functions that they call.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
@@ -70,8 +69,7 @@ pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &Leaves<'_>) -> Printed 
             }
             Node::Check(_, Failure { holds, site, at }) => {
                 let (holds, site, at) = (name(holds), name(site), name(at));
-                let _ =
-                    writeln!(statements, "if live & {holds} {{\n    fail({site}, u32({at}));\n}}");
+                statements += &format!("if live & {holds} {{\n    fail({site}, u32({at}));\n}}\n");
                 Err(holds.to_string())
             }
         };
@@ -80,7 +78,7 @@ pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &Leaves<'_>) -> Printed 
             Ok(code) => {
                 let name = format!("e{count}");
                 count += 1;
-                let _ = writeln!(statements, "let {name} = {};", code.text);
+                statements += &format!("let {name} = {};\n", code.text);
                 helpers.extend(code.helper);
                 name
             }
@@ -116,7 +114,7 @@ fn literal(value: Const, variable: &str, statements: &mut String) -> Code {
             if float.is_finite() {
                 format!("{float:e}f")
             } else {
-                let _ = writeln!(statements, "var {variable} = {bits:#010x}u;");
+                *statements += &format!("var {variable} = {bits:#010x}u;\n");
                 format!("bitcast<f32>({variable})")
             }
         }

@@ -13,7 +13,7 @@ pub(crate) struct Network {
 
 /// A node of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(NodeIndex);
+pub(crate) struct Vertex(NodeIndex);
 
 impl Network {
     /// A capacity that no cut pays.
@@ -26,28 +26,28 @@ impl Network {
         Self { graph, source, sink }
     }
 
-    pub fn source(&self) -> Place {
-        Place(self.source)
+    pub fn source(&self) -> Vertex {
+        Vertex(self.source)
     }
 
-    pub fn sink(&self) -> Place {
-        Place(self.sink)
+    pub fn sink(&self) -> Vertex {
+        Vertex(self.sink)
     }
 
     /// One more node.
-    pub fn add(&mut self) -> Place {
-        Place(self.graph.add_node(()))
+    pub fn add(&mut self) -> Vertex {
+        Vertex(self.graph.add_node(()))
     }
 
     /// The cost of a cut that leaves `from` with the source and `to` with the sink.
-    pub fn pay(&mut self, from: Place, to: Place, capacity: u64) {
+    pub fn pay(&mut self, from: Vertex, to: Vertex, capacity: u64) {
         if capacity > 0 {
             self.graph.add_edge(from.0, to.0, capacity);
         }
     }
 
-    /// The places of a cut of least capacity that stay with the source, the fewest that can.
-    pub fn cut(&self) -> Cut {
+    /// Which nodes stay with the source in a cut of least capacity: the fewest that can.
+    pub fn cut(&self) -> impl Fn(Vertex) -> bool + use<> {
         let (_, flows) = dinics(&self.graph, self.source, self.sink);
         let mut with_source = vec![false; self.graph.node_count()];
         let mut open = vec![self.source];
@@ -65,17 +65,7 @@ impl Network {
                 }
             }
         }
-        Cut(with_source)
-    }
-}
-
-/// A cut of a [`Network`].
-pub(crate) struct Cut(Vec<bool>);
-
-impl Cut {
-    /// True if `place` stays with the source.
-    pub fn with_source(&self, place: Place) -> bool {
-        self.0[place.0.index()]
+        move |node: Vertex| with_source[node.0.index()]
     }
 }
 
@@ -91,10 +81,10 @@ mod tests {
         network.pay(a, b, 2);
         network.pay(b, network.sink(), 5);
         network.pay(b, a, Network::NEVER);
-        let cut = network.cut();
-        assert!(cut.with_source(a) && !cut.with_source(b));
+        let with_source = network.cut();
+        assert!(with_source(a) && !with_source(b));
         network.pay(a, b, 10);
-        let cut = network.cut();
-        assert!(!cut.with_source(a), "of equals, the cut with the fewest on the source's side");
+        let with_source = network.cut();
+        assert!(!with_source(a), "of equals, the cut with the fewest on the source's side");
     }
 }

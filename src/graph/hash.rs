@@ -96,68 +96,39 @@ mod tests {
         batch.recorded().graph.fingerprint().0
     }
 
+    fn x(b: &GpuCommandBatch) -> Tensor<'_, f32> {
+        b.upload_shaped(&[1.0_f32; 6], [2, 3])
+    }
+
     fn sum(b: &GpuCommandBatch) {
-        let x = b.upload_shaped(&[1.0_f32; 6], [2, 3]);
-        let y = b.scale(x, 2.0);
-        b.sum(y, 1);
+        x(b).scale(2.0).sum(1);
     }
 
     #[test]
     fn graphs_of_equal_structure_have_one_hash_whatever_their_data() {
         let other_data = hash(|b| {
             let x = b.upload_shaped(&[7.0_f32, 0.0, -1.0, f32::NAN, 2.0, 3.0], [2, 3]);
-            let y = b.scale(x, 2.0);
-            b.sum(y, 1);
+            x.scale(2.0).sum(1);
         });
         assert_eq!(hash(sum), other_data);
     }
 
     #[test]
     fn each_difference_of_structure_shows() {
-        fn x(b: &GpuCommandBatch) -> Tensor<'_, f32> {
-            b.upload_shaped(&[1.0_f32; 6], [2, 3])
-        }
         let hashes = [
             hash(sum),
             hash(|_| {}),
-            hash(|b| {
-                let x = b.upload_shaped(&[1.0_f32; 6], [3, 2]);
-                let y = b.scale(x, 2.0);
-                b.sum(y, 1);
-            }),
-            hash(|b| {
-                let y = x(b);
-                let y = b.scale(y, 2.5);
-                b.sum(y, 1);
-            }),
+            hash(|b| _ = b.upload_shaped(&[1.0_f32; 6], [3, 2]).scale(2.0).sum(1)),
+            hash(|b| _ = x(b).scale(2.5).sum(1)),
+            hash(|b| _ = x(b).scale(2.0).sum(0)),
+            hash(|b| _ = x(b).scale(2.0).sum([0, 1])),
             hash(|b| {
                 let y = x(b);
-                let y = b.scale(y, 2.0);
-                b.sum(y, 0);
+                b.download(y.scale(2.0));
+                y.sum(1);
             }),
-            hash(|b| {
-                let y = x(b);
-                let y = b.scale(y, 2.0);
-                b.sum(y, [0, 1]);
-            }),
-            hash(|b| {
-                let y = x(b);
-                let z = b.scale(y, 2.0);
-                b.sum(y, 1);
-                b.download(z);
-            }),
-            hash(|b| {
-                let y = x(b);
-                let y = b.scale(y, 2.0);
-                let y = b.sum(y, 1);
-                b.download(y);
-            }),
-            hash(|b| {
-                let y = x(b);
-                let y = b.scale(y, 2.0);
-                let y = b.sum(y, 1);
-                b.keep(y);
-            }),
+            hash(|b| _ = b.download(x(b).scale(2.0).sum(1))),
+            hash(|b| _ = b.keep(x(b).scale(2.0).sum(1))),
             hash(|b| {
                 let (y, z) = (x(b), x(b));
                 b.sub(y, z);

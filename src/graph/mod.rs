@@ -5,17 +5,16 @@ mod cut;
 mod dot;
 mod hash;
 mod part;
-mod verify;
 
 use std::panic::Location;
 
-pub(crate) use cut::{Network, Place};
+pub(crate) use cut::{Network, Vertex};
 pub(crate) use hash::Fingerprint;
 pub(crate) use part::{Brought, Part};
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 
-use crate::ops::{Op, Type};
+use crate::ops::{Op, Type, infer};
 
 slotmap::new_key_type! {
     /// A node of a [`Graph`].
@@ -95,5 +94,34 @@ impl std::ops::Index<NodeId> for Graph {
     type Output = Node;
     fn index(&self, id: NodeId) -> &Node {
         &self.nodes[id]
+    }
+}
+
+impl Graph {
+    /// Checks that operands exist and come before their users, and that each type follows from
+    /// the operation's rule. Says what is broken.
+    pub fn verify(&self) -> Result<(), String> {
+        let mut seen = slotmap::SecondaryMap::new();
+        for (id, node) in self.iter() {
+            let name = node.op.name();
+            if !node.inputs.iter().all(|&input| seen.contains_key(input)) {
+                return Err(format!("{name} at {} precedes its operand", node.place));
+            }
+            seen.insert(id, ());
+            if node.op.states_its_type() {
+                continue;
+            }
+            let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &self[input].ty).collect();
+            match infer(&node.op, &inputs) {
+                Ok(ty) if ty == node.ty => {}
+                Ok(ty) => return Err(format!("{name} at {} is {ty}, not {}", node.place, node.ty)),
+                Err(what) => return Err(format!("{name} at {}: {what}", node.place)),
+            }
+        }
+        let asked = self.downloads.iter().chain(&self.keeps);
+        if !asked.clone().all(|&id| seen.contains_key(id)) {
+            return Err("an output is no node of the graph".into());
+        }
+        Ok(())
     }
 }

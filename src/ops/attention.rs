@@ -1,7 +1,6 @@
 //! Scaled dot product attention: softmax(q·kᵀ·scale + mask)·v.
 
-use super::Type;
-use crate::base::dtype::{DType, Scalar};
+use crate::base::dtype::Scalar;
 use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 
@@ -66,21 +65,6 @@ impl AttentionDims {
     /// Matrices of these sides for all of the batch.
     pub fn space(&self, sides: [usize; 2]) -> Shape {
         self.batch.dims().iter().copied().chain(sides).collect()
-    }
-}
-
-/// The type of an attention's result.
-pub(super) fn infer(inputs: &[&Type]) -> Result<Type, MistakeKind> {
-    let shapes: Vec<&Shape> = inputs.iter().map(|ty| &ty.shape).collect();
-    let dims = AttentionDims::of(&shapes)?;
-    let dtype = inputs[0].dtype;
-    if !dtype.is_float() {
-        return Err(MistakeKind::DType(dtype));
-    }
-    let wanted = [dtype, dtype, dtype, DType::F32];
-    match inputs.iter().zip(wanted).find(|(ty, wanted)| ty.dtype != *wanted) {
-        Some((ty, wanted)) => Err(MistakeKind::DTypes(wanted, ty.dtype)),
-        None => Ok(Type { dtype, shape: dims.shape() }),
     }
 }
 

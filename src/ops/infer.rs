@@ -1,11 +1,18 @@
 //! The shape and type rule of every operation.
 
 use super::elementwise::{Accepts, Elementwise};
-use super::operands::{MISSING, operands};
-use super::{Op, Reduction, Type, attention, matmul};
+use super::{AttentionDims, MatMulDims, Op, Reduction, Type};
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Move, Shape};
 use crate::error::MistakeKind;
+
+/// The graph gives an operation fewer or more operands than it takes.
+const MISSING: MistakeKind = MistakeKind::Internal("an operand is missing");
+
+/// The types of exactly `N` operands.
+fn operands<'a, const N: usize>(inputs: &[&'a Type]) -> Result<[&'a Type; N], MistakeKind> {
+    inputs.try_into().map_err(|_| MISSING)
+}
 
 /// The type of the result of `op` over `inputs`, or what is wrong. Axes and ranges inside `op` are
 /// already in range; the methods that record check them against the user's numbers.
@@ -26,13 +33,13 @@ pub(crate) fn infer(op: &Op, inputs: &[&Type]) -> Result<Type, MistakeKind> {
         Op::Cast(dtype) => Type { dtype: *dtype, shape: first()?.shape.clone() },
         Op::Reduce { op, axes, keep } => reduced(*op, axes, *keep, first()?)?,
         Op::Row { .. } => accepted(Accepts::Float, first()?)?.clone(),
-        Op::Scan { op, .. } => accepted(op.accepts(), first()?)?.clone(),
+        Op::Scan { op, .. } => accepted(op.def().accepts, first()?)?.clone(),
         Op::Sort { how, part } => {
             let x = first()?;
             Type { dtype: part.result(x.dtype), shape: how.shape(&x.shape) }
         }
-        Op::MatMul(_) => matmul::infer(inputs)?,
-        Op::Attention(_) => attention::infer(inputs)?,
+        Op::MatMul(_) => product(inputs)?,
+        Op::Attention(_) => attention(inputs)?,
         Op::Move { to, .. } => {
             let x = first()?;
             Type { dtype: x.dtype, shape: moved_shape(&x.shape, to) }
@@ -79,6 +86,33 @@ fn elementwise(op: Elementwise, inputs: &[&Type]) -> Result<Type, MistakeKind> {
     Ok(Type { dtype: if def.truth { DType::Bool } else { dtype }, shape })
 }
 
+/// The type of a product of `inputs`.
+fn product(inputs: &[&Type]) -> Result<Type, MistakeKind> {
+    let [a, b] = operands(inputs)?;
+    if a.dtype != b.dtype {
+        return Err(MistakeKind::DTypes(a.dtype, b.dtype));
+    }
+    if !a.dtype.is_numeric() {
+        return Err(MistakeKind::DType(a.dtype));
+    }
+    Ok(Type { dtype: a.dtype, shape: MatMulDims::of(&a.shape, &b.shape)?.shape() })
+}
+
+/// The type of an attention's result.
+fn attention(inputs: &[&Type]) -> Result<Type, MistakeKind> {
+    let shapes: Vec<&Shape> = inputs.iter().map(|ty| &ty.shape).collect();
+    let dims = AttentionDims::of(&shapes)?;
+    let dtype = inputs[0].dtype;
+    if !dtype.is_float() {
+        return Err(MistakeKind::DType(dtype));
+    }
+    let wanted = [dtype, dtype, dtype, DType::F32];
+    match inputs.iter().zip(wanted).find(|(ty, wanted)| ty.dtype != *wanted) {
+        Some((ty, wanted)) => Err(MistakeKind::DTypes(wanted, ty.dtype)),
+        None => Ok(Type { dtype, shape: dims.shape() }),
+    }
+}
+
 fn select(inputs: &[&Type]) -> Result<Type, MistakeKind> {
     let [condition, a, b] = operands(inputs)?;
     if condition.dtype != DType::Bool {
@@ -91,12 +125,12 @@ fn select(inputs: &[&Type]) -> Result<Type, MistakeKind> {
 }
 
 fn reduced(op: Reduction, axes: &[usize], keep: bool, x: &Type) -> Result<Type, MistakeKind> {
-    accepted(op.accepts(), x)?;
-    if op.of_nothing().is_none()
+    accepted(op.def().accepts, x)?;
+    if op.def().of_nothing.is_none()
         && let Some(&axis) = axes.iter().find(|&&axis| x.shape[axis] == 0)
     {
         let shape = x.shape.clone();
-        return Err(MistakeKind::EmptyReduction { op: op.name(), axis, shape });
+        return Err(MistakeKind::EmptyReduction { op: op.def().name, axis, shape });
     }
     let kept = x.shape.dims().iter().enumerate().filter_map(|(axis, &dim)| {
         if !axes.contains(&axis) { Some(dim) } else { keep.then_some(1) }

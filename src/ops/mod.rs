@@ -5,9 +5,7 @@ mod attention;
 mod elementwise;
 mod infer;
 mod matmul;
-mod operands;
 mod own;
-mod precision;
 mod random;
 mod reduce;
 mod row;
@@ -15,6 +13,7 @@ mod scan;
 mod sort;
 mod subscripts;
 
+pub use self::matmul::Precision;
 pub(crate) use attention::{AttentionDims, Scores};
 #[cfg(test)]
 pub(crate) use elementwise::Def;
@@ -22,7 +21,6 @@ pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table
 pub(crate) use infer::{check_size, infer};
 pub(crate) use matmul::MatMulDims;
 pub(crate) use own::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, OwnKernel};
-pub use precision::Precision;
 pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction, reduce_table};
 pub(crate) use row::{Normalization, RowKind, row_table};
@@ -136,9 +134,9 @@ impl Op {
             Self::Elementwise(op, _) => op.def().name,
             Self::Select => "select",
             Self::Cast(_) => "cast",
-            Self::Reduce { op, .. } => op.name(),
-            Self::Row { op, .. } => op.name(),
-            Self::Scan { op, .. } => op.name(),
+            Self::Reduce { op, .. } => op.def().name,
+            Self::Row { op, .. } => op.kind().def().name,
+            Self::Scan { op, .. } => op.def().name,
             Self::Sort { how, part } => how.name(*part),
             Self::MatMul(_) => "matmul",
             Self::Attention(_) => "scaled_dot_product_attention",

@@ -134,23 +134,6 @@ impl Reduction {
         &REDUCTIONS[self as usize]
     }
 
-    pub fn name(self) -> &'static str {
-        self.def().name
-    }
-
-    pub fn accepts(self) -> Accepts {
-        self.def().accepts
-    }
-
-    pub fn combine(self) -> Combine {
-        self.def().combine
-    }
-
-    /// The result over no elements, if there is one.
-    pub fn of_nothing(self) -> Option<f64> {
-        self.def().of_nothing
-    }
-
     /// The element type of the result.
     pub fn result(self, dtype: DType) -> DType {
         if self.def().finds { DType::U32 } else { dtype }

@@ -111,24 +111,4 @@ impl RowKind {
     pub fn def(self) -> &'static RowDef {
         &ROWS[self as usize]
     }
-
-    pub fn name(self) -> &'static str {
-        self.def().name
-    }
-
-    /// 32-bit words of the statistics of a part of a row.
-    pub fn words(self) -> usize {
-        self.def().words
-    }
-
-    /// Flops per element, for the cost model.
-    pub fn flops(self) -> u64 {
-        self.def().flops
-    }
-}
-
-impl Normalization {
-    pub fn name(self) -> &'static str {
-        self.kind().name()
-    }
 }

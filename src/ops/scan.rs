@@ -60,16 +60,4 @@ impl Scan {
     pub fn def(self) -> &'static ScanDef {
         &SCANS[self as usize]
     }
-
-    pub fn accepts(self) -> Accepts {
-        self.def().accepts
-    }
-
-    pub fn combine(self) -> Combine {
-        self.def().combine
-    }
-
-    pub fn name(self) -> &'static str {
-        self.def().name
-    }
 }

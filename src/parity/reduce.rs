@@ -26,12 +26,12 @@ const REDUCED: [(&[usize], &[usize]); 12] = [
 fn every_reduction_by_type_shape_and_axes() {
     let mut rng = Rng::new(3);
     for op in Reduction::ALL {
-        for dtype in DType::ALL.into_iter().filter(|&dtype| op.accepts().dtype(dtype)) {
+        for dtype in DType::ALL.into_iter().filter(|&dtype| op.def().accepts.dtype(dtype)) {
             for (shape, axes) in REDUCED {
                 for_dtype!(dtype, T => {
                     let n = shape.iter().product();
                     let data: Vec<T> = reduce_data(&mut rng, op, n);
-                    let what = format!("{} {dtype} {shape:?} over {axes:?}", op.name());
+                    let what = format!("{} {dtype} {shape:?} over {axes:?}", op.def().name);
                     let keep = rng.below(2) == 0;
                     check(&what, sum_tolerance(op, dtype, n), |batch| {
                         let x = batch.upload_shaped(&data, shape);
@@ -56,14 +56,14 @@ fn reductions_of_nan_and_infinity() {
         [2.0, 2.0, 2.0, 2.0, 2.0],
         [-inf, f32::NAN, inf, 1.0, 5.0],
     ];
-    for op in Reduction::ALL.into_iter().filter(|op| op.accepts().dtype(DType::F32)) {
+    for op in Reduction::ALL.into_iter().filter(|op| op.def().accepts.dtype(DType::F32)) {
         for repeat in [1, 700] {
             // The squares of 1e34 leave the range of `f32`, as they would in NumPy.
             let tame = |x: f32| if op == Reduction::Norm { x.clamp(-1e15, 1e15) } else { x };
             let tame = |x: f32| if x.is_finite() { tame(x) } else { x };
             let data: Vec<f32> = rows.iter().flat_map(|row| row.repeat(repeat)).map(tame).collect();
             check(
-                &format!("{} at the edges", op.name()),
+                &format!("{} at the edges", op.def().name),
                 Tolerance { ulp: 8.0, abs: 1e-36 },
                 |batch| {
                     let x = batch.upload_shaped(&data, [rows.len(), 5 * repeat]);

@@ -25,7 +25,7 @@ fn every_row_operation_by_type_shape_and_axis() {
             for (shape, axis) in shapes {
                 for_dtype!(dtype, T => {
                     let data: Vec<T> = values(&mut rng, shape.iter().product(), (-4.0, 4.0));
-                    let what = format!("{} {dtype} {shape:?} along {axis}", kind.name());
+                    let what = format!("{} {dtype} {shape:?} along {axis}", kind.def().name);
                     check(&what, kind.def().tolerance, |batch| {
                         let x = batch.upload_shaped(&data, shape);
                         let op = Op::Row { op: kind.with(Scalar::new(DType::F32, 1e-5)), axis };
@@ -59,7 +59,7 @@ fn rows_of_nan_and_infinity() {
                 .collect();
             // Where all are equal, the rounding of the mean is what there is to divide by √ε.
             let tolerance = Tolerance { abs: 1e-4, ..kind.def().tolerance };
-            check(&format!("{} at the edges", kind.name()), tolerance, |batch| {
+            check(&format!("{} at the edges", kind.def().name), tolerance, |batch| {
                 let x = batch.upload_shaped(&data, [6, 4 * repeat]);
                 let op = Op::Row { op: kind.with(Scalar::new(DType::F32, 1e-5)), axis: 1 };
                 x.apply::<f32>(op);
@@ -85,7 +85,7 @@ fn norms_at_the_ends_of_f32() {
         for op in [Normalization::RmsNorm(epsilon), Normalization::L2Normalize(epsilon)] {
             for repeat in [1, 90, 1100, 5000] {
                 let data: Vec<f32> = rows.iter().flat_map(|row| row.repeat(repeat)).collect();
-                let what = format!("{} of {} at the ends of f32", op.name(), 4 * repeat);
+                let what = format!("{} of {} at the ends of f32", op.kind().def().name, 4 * repeat);
                 check(&what, op.kind().def().tolerance, |batch| {
                     let x = batch.upload_shaped(&data, [rows.len(), 4 * repeat]);
                     let op = Op::Row { op, axis: 1 };

@@ -23,7 +23,7 @@ fn every_scan_by_type_shape_and_axis() {
         (&[2, 400, 50], 1),
     ];
     for op in Scan::ALL {
-        for dtype in DType::ALL.into_iter().filter(|&dtype| op.accepts().dtype(dtype)) {
+        for dtype in DType::ALL.into_iter().filter(|&dtype| op.def().accepts.dtype(dtype)) {
             for (shape, axis) in shapes {
                 for_dtype!(dtype, T => {
                     let count = shape.iter().product();
@@ -31,7 +31,7 @@ fn every_scan_by_type_shape_and_axis() {
                         Scan::Prod if dtype.is_float() => values(&mut rng, count, (0.99, 1.01)),
                         _ => values(&mut rng, count, (-5.0, 5.0)),
                     };
-                    let what = format!("{} {dtype} {shape:?} along {axis}", op.name());
+                    let what = format!("{} {dtype} {shape:?} along {axis}", op.def().name);
                     let root = (shape[axis] as f64).sqrt();
                     let Tolerance { ulp, abs } = op.def().tolerance;
                     let tolerance = Tolerance { ulp: ulp * root, abs: abs * root };
@@ -56,7 +56,7 @@ fn scans_of_nan_and_infinity() {
         if repeat == 1 {
             data.copy_from_slice(&row);
         }
-        check(&format!("{} at the edges", op.name()), EXACT, |batch| {
+        check(&format!("{} at the edges", op.def().name), EXACT, |batch| {
             let x = batch.upload_shaped(&data, [1, 12 * repeat]);
             x.apply::<f32>(Op::Scan { op, axis: 1 });
         });

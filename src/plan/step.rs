@@ -67,13 +67,13 @@ impl Step {
     pub fn tune(&mut self, values: &[Value], target: &Target) {
         let Self { form, expr, operands, scalars, outputs, lookups, .. } = self;
         let parts = StepParts { expr, operands, scalars, outputs, lookups, values };
-        let words = form.kernel_mut().schedule(&parts, target);
-        self.scratch = words.map(|words| Scratch { words, slot: 0 });
+        form.kernel_mut().schedule(&parts, target);
+        self.scratch = Scratch::of(form, &parts);
     }
 
     /// The number of GPU dispatches that the step takes.
     pub fn dispatches(&self) -> u64 {
-        if self.is_empty() { 0 } else { self.form.kernel().dispatches() }
+        if self.is_empty() { 0 } else { self.form.kernel().dispatches(self.scratch.is_some()) }
     }
 
     /// The points of the largest space that the step iterates over, with its partial results.
@@ -93,6 +93,14 @@ pub(crate) struct Scratch {
     pub words: u64,
     /// The buffer, by position in [`Plan::slots`](super::Plan).
     pub slot: usize,
+}
+
+impl Scratch {
+    /// The scratch memory of a form with its schedule, in the first slot.
+    pub fn of(form: &Form, parts: &StepParts<'_>) -> Option<Self> {
+        let words = form.kernel().scratch_words(parts) as u64;
+        (words > 0).then_some(Self { words, slot: 0 })
+    }
 }
 
 /// The work of a step and its predicted time.

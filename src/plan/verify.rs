@@ -13,23 +13,30 @@ use crate::plan::{Home, Plan, Target, Value};
 
 type Check = Result<(), String>;
 
+macro_rules! ensure {
+    ($holds:expr, $($what:tt)*) => {
+        if !$holds {
+            return Err(format!($($what)*));
+        }
+    };
+}
+
 /// Operands come before their users, and every type is what the operation's rule says.
 pub(crate) fn ir(pass: &'static str, ir: &Ir) -> Result<(), PlanError> {
     checked(pass, || {
         for (ix, node) in ir.nodes.iter().enumerate() {
             let name = node.op.name();
-            ensure(node.inputs.iter().all(|&input| input < ix), || {
-                format!("{name} precedes its operand")
-            })?;
+            ensure!(node.inputs.iter().all(|&input| input < ix), "{name} precedes its operand");
             if node.op.states_its_type() {
                 continue;
             }
             let inputs: Vec<&Type> = node.inputs.iter().map(|&input| &ir.nodes[input].ty).collect();
             let ty = infer(&node.op, &inputs).map_err(|mistake| format!("{name}: {mistake}"))?;
-            ensure(ty == node.ty, || format!("{name} is {} but stated as {}", ty, node.ty))?;
+            ensure!(ty == node.ty, "{name} is {} but stated as {}", ty, node.ty);
         }
         let nodes = ir.nodes.len();
-        ensure(ir.outputs().all(|ix| ix < nodes), || "an output is missing".into())
+        ensure!(ir.outputs().all(|ix| ix < nodes), "an output is missing");
+        Ok(())
     })
 }
 
@@ -48,27 +55,22 @@ pub(crate) fn fusion(
             let name = ir.nodes[group.root].op.name();
             for read in &group.reads {
                 let base = &ir.nodes[read.base];
-                ensure(there[read.base], || {
-                    format!("{name} reads {} before it is stored", base.op.name())
-                })?;
-                ensure(read.path.view(&base.ty.shape).is_some(), || {
-                    format!("{name} reads no view")
-                })?;
+                ensure!(there[read.base], "{name} reads {} before it is stored", base.op.name());
+                ensure!(read.path.view(&base.ty.shape).is_some(), "{name} reads no view");
             }
             let mut bound: Vec<Ix> = group.reads.iter().map(|read| read.base).collect();
             bound.sort_unstable();
             bound.dedup();
             let fails = group.ops.iter().any(|&ix| sites.get(ix).is_some());
             let bound = bound.len() + 1 + group.extra.len() + usize::from(fails);
-            ensure(!fails || group.anchor.is_none(), || {
-                format!("{name} may fail where nothing is")
-            })?;
-            ensure(bound <= buffers, || format!("{name} binds {bound} buffers"))?;
+            ensure!(!fails || group.anchor.is_none(), "{name} may fail where nothing is");
+            ensure!(bound <= buffers, "{name} binds {bound} buffers");
             for &ix in [group.root].iter().chain(&group.extra) {
                 there[ix] = true;
             }
         }
-        ensure(ir.outputs().all(|ix| there[views.of(ix).0]), || "an output is not stored".into())
+        ensure!(ir.outputs().all(|ix| there[views.of(ix).0]), "an output is not stored");
+        Ok(())
     })
 }
 
@@ -89,16 +91,15 @@ pub(crate) fn order(pass: &'static str, steps: &[Step], values: &[Value]) -> Res
         let mut made: Vec<bool> = values.iter().map(given).collect();
         for step in steps {
             for value in step.reads() {
-                ensure(made[value.index()], || {
-                    format!("{} reads what no step made", step.label())
-                })?;
+                ensure!(made[value.index()], "{} reads what no step made", step.label());
             }
             for output in &step.outputs {
                 let again = std::mem::replace(&mut made[output.value.index()], true);
-                ensure(!again, || format!("{} makes what is there", step.label()))?;
+                ensure!(!again, "{} makes what is there", step.label());
             }
         }
-        ensure(made.iter().all(|&made| made), || "a value is made by no step".into())
+        ensure!(made.iter().all(|&made| made), "a value is made by no step");
+        Ok(())
     })
 }
 
@@ -114,43 +115,34 @@ fn checked(pass: &'static str, check: impl FnOnce() -> Check) -> Result<(), Plan
     check().map_err(|what| PlanError::Invalid { pass, what })
 }
 
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
-    if holds { Ok(()) } else { Err(what()) }
-}
-
 fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
     let (label, form) = (step.label(), step.form.kernel());
     let buffers = step.reads().len() + step.outputs.len() + usize::from(step.can_fail());
-    ensure(!step.can_fail() || form.may_fail(), || {
-        format!("{label} evaluates more than counts, and can fail")
-    })?;
-    ensure(buffers <= target.limits.storage_buffers, || {
-        format!("{label} binds {buffers} buffers")
-    })?;
+    ensure!(
+        !step.can_fail() || form.may_fail(),
+        "{label} evaluates more than counts, and can fail"
+    );
+    ensure!(buffers <= target.limits.storage_buffers, "{label} binds {buffers} buffers");
     for output in &step.outputs {
         let value = &values[output.value.index()];
-        ensure(!step.reads().contains(&output.value), || format!("{label} reads what it writes"))?;
-        ensure(output.dtype == value.dtype, || format!("{label} writes another type"))?;
-        ensure(output.view.dims[..] == *form.dims(Space::Out), || {
-            format!("{label} misses its space")
-        })?;
+        ensure!(!step.reads().contains(&output.value), "{label} reads what it writes");
+        ensure!(output.dtype == value.dtype, "{label} writes another type");
+        ensure!(output.view.dims[..] == *form.dims(Space::Out), "{label} misses its space");
         let whole = output.view.shape().elements() == value.shape.elements();
-        ensure(whole, || format!("{label} does not write all of {}", value.shape))?;
-        ensure(output.view.is_inside(value.shape.elements()), || {
-            format!("{label} writes outside")
-        })?;
+        ensure!(whole, "{label} does not write all of {}", value.shape);
+        ensure!(output.view.is_inside(value.shape.elements()), "{label} writes outside");
     }
     for operand in step.operands.iter().filter(|operand| operand.space != Space::Whole) {
         let dims = form.dims(operand.space);
-        ensure(operand.view.dims[..] == *dims, || {
-            format!(
-                "{label}: operand over {:?}, space {:?} is {dims:?}",
-                operand.view.dims, operand.space
-            )
-        })?;
+        ensure!(
+            operand.view.dims[..] == *dims,
+            "{label}: operand over {:?}, space {:?} is {dims:?}",
+            operand.view.dims,
+            operand.space
+        );
         if let (Source::Value(value), false) = (operand.source, operand.clamp) {
             let elements = values[value.index()].shape.elements();
-            ensure(operand.view.is_inside(elements), || format!("{label} reads outside"))?;
+            ensure!(operand.view.is_inside(elements), "{label} reads outside");
         }
     }
     Ok(())
@@ -166,9 +158,10 @@ fn check_slots(plan: &Plan) -> Check {
         if let Some(life) = lives[index] {
             for &other in &tenants[slot] {
                 let together = lives[other].is_some_and(|other| life.overlaps(other));
-                ensure(!together, || {
-                    format!("values {index} and {other} share slot {slot} and live together")
-                })?;
+                ensure!(
+                    !together,
+                    "values {index} and {other} share slot {slot} and live together"
+                );
             }
             tenants[slot].push(index);
         }

@@ -1,15 +1,12 @@
 //! The functions that read four neighbours of an attention's operands.
 
-use std::fmt::Write;
-
 use super::Attention;
 use crate::base::dtype::DType;
-use crate::codegen::kernel::lanes::{self, Held};
-use crate::codegen::kernel::results::base;
+use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{Function, Kernel};
 use crate::expr::{Node, Ref};
-use crate::plan::{AttentionForm, Operand, Source};
+use crate::plan::{AttentionForm, Operand};
 
 /// The role of an operand in an attention.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,11 +37,6 @@ impl Role {
             Self::Mask => "prologue_mask",
         }
     }
-
-    /// True if rows past the last are zeros; else they are the last.
-    fn is_zero_past_rows(self) -> bool {
-        self == Self::Values
-    }
 }
 
 /// An operand as matrices of `rows` by `columns`, read in fours along its rows.
@@ -59,13 +51,7 @@ struct Side {
 
 impl Attention<'_> {
     /// `load_q`, `load_k`, `load_v` and `load_mask`, each of a row and the first of four columns.
-    pub fn loads(
-        &self,
-        kernel: &mut Kernel<'_>,
-        wide: &[bool],
-        names: &[String],
-        parameters: &str,
-    ) -> String {
+    pub fn loads(&self, kernel: &mut Kernel<'_>, names: &[String], parameters: &str) -> String {
         let &AttentionForm { queries, keys, width, out, schedule, .. } = self.form;
         let chunk = schedule.chunk();
         let side = |role, root, [rows, columns]: [usize; 2], unit: usize| Side {
@@ -82,47 +68,41 @@ impl Attention<'_> {
         ];
         let mask = |root| side(Role::Mask, root, [queries, keys], schedule.keys);
         sides.extend(self.form.mask.map(mask));
-        sides.iter().map(|side| self.load(kernel, side, wide, names, parameters)).collect()
+        sides.iter().map(|side| self.load(kernel, side, names, parameters)).collect()
     }
 
     /// The operand that the keys or the values `root` are, if they fill all tiles of `columns` and are stored as
     /// halves, each four of which is aligned.
-    pub fn plain(
-        &self,
-        kernel: &Kernel<'_>,
-        wide: &[bool],
-        root: Ref,
-        columns: usize,
-    ) -> Option<usize> {
+    pub fn plain(&self, kernel: &Kernel<'_>, root: Ref, columns: usize) -> Option<usize> {
         let Node::Load(operand) = kernel.step.expr.node(root) else { return None };
         let operand = usize::from(operand);
-        let Operand { source, dtype, ref view, .. } = kernel.step.operands[operand];
+        let Operand { dtype, ref view, .. } = kernel.step.operands[operand];
         let whole = view.dims.ends_with(&[self.form.keys, columns])
             && self.form.keys.is_multiple_of(self.form.schedule.keys);
-        let stored = matches!(source, Source::Value(_)) && dtype == DType::F16 && kernel.limits.f16;
-        (whole && stored && wide[operand]).then_some(operand)
+        let stored = dtype == DType::F16 && kernel.limits.f16;
+        (whole && stored && kernel.is_read_in_fours(operand)).then_some(operand)
     }
 
     fn load(
         &self,
         kernel: &mut Kernel<'_>,
         side: &Side,
-        wide: &[bool],
         names: &[String],
         parameters: &str,
     ) -> String {
         let (rows, columns) = (kernel.size(side.rows), kernel.size(side.columns));
         let mut text = side.outside(&rows, &columns);
-        let _ = writeln!(text, "let inner_row = min(row, {rows} - 1u);");
+        text += &format!("let inner_row = min(row, {rows} - 1u);\n");
         // Four neighbours from a multiple of four on are inside or outside together.
         let cut = !side.columns.is_multiple_of(4);
         if cut {
             let four = lanes::FOUR;
-            let _ = writeln!(text, "let inside = min({four}, vec4<u32>({columns} - 1u - column));");
+            text += &format!("let inside = min({four}, vec4<u32>({columns} - 1u - column));\n");
         }
         let function = kernel.function(side.role.prologue(), &[side.root], None);
-        let held = self.hold(kernel, &function, (wide, names), cut, &mut text);
-        let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
+        let loaded = self.operands(kernel, &function, names, cut);
+        let calls = loaded.calls(&function, "").join(", ");
+        text += &loaded.text;
         let value = format!("vec4<f32>({calls})");
         let value = if cut {
             format!("select(vec4<f32>(), {value}, inside == {})", lanes::FOUR)
@@ -137,41 +117,37 @@ impl Attention<'_> {
         )
     }
 
-    /// Appends statements to `text` that read the operands of `function`, and says how each is held. With `cut`, fours
-    /// may reach past the last column.
-    fn hold(
+    /// The operands of `function`, loaded. With `cut`, fours may reach past the last column.
+    fn operands(
         &self,
         kernel: &mut Kernel<'_>,
         function: &Function,
-        (wide, names): (&[bool], &[String]),
+        names: &[String],
         cut: bool,
-        text: &mut String,
-    ) -> Vec<Held> {
-        let mut held = vec![Held::One; kernel.step.operands.len()];
+    ) -> Loaded {
+        let mut loaded = Loaded::default();
         let place = ["inner_row".to_string(), "column".to_string()];
         for &operand in &function.operands {
             let view = &kernel.step.operands[operand].view;
             let strides = &view.strides[view.strides.len() - 2..];
-            let start = base(kernel, &self.operands, operand, names).to_string();
-            let at = kernel.index(&start, strides, &place);
-            let (line, what) = if cut && strides[1] != 0 {
-                let _ = writeln!(text, "let start{operand} = {at};");
+            let at = kernel.index(self.results.maps.base(operand, names), strides, &place);
+            if cut && strides[1] != 0 {
                 let start = format!("start{operand}");
-                (lanes::load_inside(kernel, operand, &start, strides[1]), Held::Four)
+                loaded.text += &format!("let {start} = {at};\n");
+                loaded.load_inside(kernel, operand, &start, strides[1]);
             } else {
-                lanes::load(kernel, operand, &at, strides[1], wide[operand])
-            };
-            held[operand] = what;
-            text.push_str(&line);
+                loaded.load(kernel, operand, &at, strides[1]);
+            }
         }
-        held
+        loaded
     }
 }
 
 impl Side {
-    /// Statements that return zeros where there are no elements.
+    /// Statements that return zeros where there are no elements. Past the last row, values are zeros, and others those of
+    /// the last.
     fn outside(&self, rows: &str, columns: &str) -> String {
-        let past_rows = self.role.is_zero_past_rows().then(|| format!("row >= {rows}"));
+        let past_rows = (self.role == Role::Values).then(|| format!("row >= {rows}"));
         let past_columns = self.ragged.then(|| format!("column >= {columns}"));
         let past: Vec<String> = past_rows.into_iter().chain(past_columns).collect();
         if past.is_empty() {

@@ -4,7 +4,6 @@
 //! matrix units, [`strip`] those of the kernel for few queries.
 
 mod body;
-mod causal_mask;
 mod load;
 mod rounds;
 mod strip;
@@ -14,13 +13,12 @@ use self::body::Body;
 use self::strip::Strip;
 use self::units::Squares;
 use super::Dispatch;
-use super::kernel::{Kernel, THREADS};
+use super::kernel::{Kernel, OuterMaps, THREADS, passed};
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::lanes;
-use crate::codegen::kernel::results::Results;
+use crate::codegen::kernel::results::{Combined, Results};
 use crate::codegen::kernel::template::fill;
 use crate::expr::Ref;
-use crate::plan::Axes;
 use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule};
 
 /// The start of a running maximum: less than any score but −∞.
@@ -41,35 +39,14 @@ pub(super) fn lower<'a>(form: &AttentionForm, kernel: &dyn Fn() -> Kernel<'a>) -
 /// An attention with its batch dimensions collapsed.
 struct Attention<'a> {
     form: &'a AttentionForm,
-    /// Operands of the prologues and of the outputs.
-    operands: Vec<usize>,
-    /// The maps along the batch: the outputs', then the operands'.
-    batch: Axes,
-    /// The start of each of these maps.
-    offsets: Vec<i64>,
+    results: Results,
 }
 
 impl<'a> Attention<'a> {
     fn new(form: &'a AttentionForm, kernel: &Kernel<'_>) -> Self {
-        let step = kernel.step;
-        let roots: Vec<Ref> = prologues(form).into_iter().chain(kernel.output_roots()).collect();
-        let operands = kernel.operands_of(&roots);
-        let maps = step.outputs.iter().map(|o| &o.view);
-        let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
-        let axes = form.batch.len();
-        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..axes]).collect();
-        let offsets = maps.iter().map(|view| view.offset).collect();
-        let batch = Axes::collapse(&form.batch, &strides);
-        Self { form, operands, batch, offsets }
-    }
-
-    fn results(&self) -> Results<'_> {
-        Results {
-            rows: self.form.queries,
-            columns: self.form.out,
-            ty: Ty::F32,
-            operands: &self.operands,
-        }
+        let maps = OuterMaps::new(kernel, &form.batch, &prologues(form));
+        let results = Results { rows: form.queries, columns: form.out, ty: Ty::F32, maps };
+        Self { form, results }
     }
 
     /// The factor that turns differences of scores into powers of two. Without a mask, the scale has it.
@@ -85,28 +62,26 @@ impl<'a> Attention<'a> {
     /// True for each operand of the step whose value is bound in fours.
     fn wide(&self, kernel: &Kernel<'_>) -> Vec<bool> {
         let alone = |o: usize| Results::is_wide(&kernel.step.operands[o].view);
-        let bound =
-            |o| self.operands.contains(&o) && lanes::binds_wide(kernel, &self.operands, o, alone);
+        let all = &self.results.maps.operands;
+        let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, alone);
         (0..kernel.step.operands.len()).map(bound).collect()
     }
 
     fn dispatch(&self, mut kernel: Kernel<'_>) -> Dispatch {
         let wide = self.wide(&kernel);
         if self.form.schedule.parts == 1 {
-            self.results().bind(&mut kernel, &wide);
+            self.results.bind(&mut kernel, &wide);
         }
         let scratch = (self.form.schedule.parts > 1).then(|| kernel.bind_scratch(true));
         let operands = kernel.operands_of(&prologues(self.form));
         kernel.bind_operands(&operands, |o| wide[o]);
-        let offsets = self.offsets.iter().copied();
-        let (bases, names) = kernel.bases("b", "batch", &self.batch, offsets);
-        let parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
-        let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
+        let (bases, names) = self.results.maps.bases(&mut kernel, "b", "batch");
+        let (parameters, arguments) = passed(&names);
         let weights = include_str!("../../../shaders/attention_weights.wgsl");
         let mut functions = fill(weights, &[("unit", self.unit())]) + "\n";
-        functions += &self.loads(&mut kernel, &wide, &names, &parameters);
+        functions += &self.loads(&mut kernel, &names, &parameters);
         functions += &match scratch {
-            None => self.results().store(&mut kernel, &wide, &names, &parameters),
+            None => self.results.store(&mut kernel, &names),
             Some(scratch) => self.store_partial(&mut kernel, &scratch),
         };
         let (locate, groups) = self.locate(&mut kernel);
@@ -128,8 +103,7 @@ impl<'a> Attention<'a> {
                 include_str!("../../../shaders/attention.wgsl")
             }
             AttentionLayout::Units(units) => {
-                let (names, wide) = (&names[..], &wide[..]);
-                let squares = Squares { attention: self, names, arguments, wide, units };
+                let squares = Squares { attention: self, names: &names, arguments, units };
                 holes.extend(squares.holes(&mut kernel));
                 kernel.enable("f16");
                 kernel.enable("wgpu_cooperative_matrix");
@@ -148,7 +122,7 @@ impl<'a> Attention<'a> {
     fn locate(&self, kernel: &mut Kernel<'_>) -> (String, usize) {
         let AttentionSchedule { rows, columns, parts, .. } = self.form.schedule;
         let (high, across) = (self.form.queries.div_ceil(rows), self.form.out.div_ceil(columns));
-        let count = self.batch.len();
+        let count = self.results.maps.axes.len();
         let groups = high * across * count * parts;
         let sizes =
             [groups, high, across, count, self.form.schedule.part(self.form.keys), self.form.keys];
@@ -178,7 +152,7 @@ impl<'a> Attention<'a> {
 
     /// The function that leaves partial results in the scratch memory.
     fn store_partial(&self, kernel: &mut Kernel<'_>, scratch: &str) -> String {
-        let sizes = [self.form.queries, self.form.out, self.batch.len()];
+        let sizes = [self.form.queries, self.form.out, self.results.maps.axes.len()];
         let [queries, out, count] = sizes.map(|size| kernel.size(size));
         format!(
             "fn place(part: u32, batch: u32, row: u32) -> u32 {{\n    \
@@ -198,19 +172,11 @@ impl<'a> Attention<'a> {
 
     /// Combines the parts and stores the outputs.
     fn combine(&self, mut kernel: Kernel<'_>) -> Dispatch {
-        kernel.bind_outputs(|_| false);
-        let operands = kernel.operands_of(&kernel.output_roots());
-        kernel.bind_operands(&operands, |_| false);
-        let scratch = kernel.bind_scratch(false);
-        let offsets = self.offsets.iter().copied();
-        let (bases, names) = kernel.bases("b", "batch", &self.batch, offsets);
-        let roots = kernel.output_roots();
-        let function = kernel.function("compute_results", &roots, Some(Ty::F32));
-        let each = self.results().each(&mut kernel, &function, &names);
-        let rows = self.batch.len() * self.form.queries;
+        let Combined { scratch, functions, bases, each } = self.results.combined(&mut kernel);
+        let rows = self.results.maps.axes.len() * self.form.queries;
         let results = rows * self.form.out;
         let holes = [
-            ("functions", function.text.clone()),
+            ("functions", functions),
             ("unit", self.unit().to_string()),
             ("least", LEAST.to_string()),
             ("scratch", scratch),

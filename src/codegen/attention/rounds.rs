@@ -1,7 +1,7 @@
-//! Shared work of threads: items in rounds, and numbers that all of a few neighbours need.
+//! Statements that all attention kernels share: items in rounds of threads, numbers of a few neighbours, hidden keys.
 
-use std::fmt::Write;
-
+use super::Attention;
+use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::template::indent;
 
 /// The rounds in which `threads` take `items`, of which `thread` is the text of a thread's first, with what holds for
@@ -31,7 +31,51 @@ pub(super) fn shuffled(name: &str, lanes: usize, take: impl Fn(&str) -> String) 
     let mut text = String::new();
     for power in 0..lanes.ilog2() {
         let other = format!("subgroupShuffleXor({name}, {}u)", 1 << power);
-        let _ = writeln!(text, "{}", take(&other));
+        text += &format!("{}\n", take(&other));
     }
     text
+}
+
+/// Texts that tell what is hidden from rows of a tile of keys, the first of which is `key` in the kernel.
+pub(super) struct Hidden {
+    /// Keys of a tile, and whether those of all tiles are there.
+    step: usize,
+    whole: bool,
+    /// The parameter by which the last key that a row sees is ahead of it, if rows see what comes before them.
+    causal: Option<String>,
+}
+
+impl Hidden {
+    pub fn new(attention: &Attention<'_>, kernel: &mut Kernel<'_>) -> Self {
+        let step = attention.form.schedule.keys;
+        let whole = attention.form.keys.is_multiple_of(step);
+        if !whole || attention.form.causal.is_some() {
+            kernel.needs("p_inf");
+        }
+        let causal = attention.form.causal.map(|offset| kernel.param(offset));
+        Self { step, whole, causal }
+    }
+
+    /// `statements` where some key is hidden from `first_row` or a row after it.
+    pub fn guard(&self, first_row: &str, statements: &str) -> String {
+        let step = self.step;
+        let past = (!self.whole).then(|| format!("key + {step}u > end_key"));
+        let ahead = self
+            .causal
+            .as_ref()
+            .map(|offset| format!("i32(key + {}u) > i32({first_row} + {offset})", step - 1));
+        let some: Vec<String> = past.into_iter().chain(ahead).collect();
+        match &some[..] {
+            [] => String::new(),
+            some => format!("if {} {{\n{}}}\n", some.join(" || "), indent(statements)),
+        }
+    }
+
+    /// The last key that `row` sees, or −1.
+    pub fn last(&self, row: &str) -> String {
+        match &self.causal {
+            None => "i32(end_key) - 1".to_string(),
+            Some(offset) => format!("min(i32(end_key) - 1, i32({row} + {offset}))"),
+        }
+    }
 }

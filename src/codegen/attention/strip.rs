@@ -1,11 +1,10 @@
 //! The statements of an attention's kernel for few queries: `lanes` neighbouring threads have a row, and four keys at a
 //! time.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 use super::{Attention, LEAST};
-use crate::codegen::attention::causal_mask::Hidden;
+use crate::codegen::attention::rounds::Hidden;
 use crate::codegen::attention::rounds::shuffled;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;
@@ -80,7 +79,7 @@ impl Strip<'_> {
             for key in 0..4 {
                 for i in fours.clone() {
                     let load = self.load(name, &format!("four + {key}u"), i);
-                    let _ = writeln!(text, "let {name}{key}_{i} = {load};");
+                    text += &format!("let {name}{key}_{i} = {load};\n");
                 }
             }
         }
@@ -102,11 +101,10 @@ impl Strip<'_> {
         text += &shuffled("s", self.lanes, |other| format!("s += {other};"));
         let scale = kernel.scalar(self.attention.form.scale);
         let unit = self.attention.scale_unit();
-        let _ = match self.attention.form.mask {
-            None => writeln!(text, "s *= {unit}{scale};"),
-            Some(_) => writeln!(
-                text,
-                "s = fma(s, vec4<f32>({unit}{scale}), load_mask(query, four{}));",
+        text += &match self.attention.form.mask {
+            None => format!("s *= {unit}{scale};\n"),
+            Some(_) => format!(
+                "s = fma(s, vec4<f32>({unit}{scale}), load_mask(query, four{}));\n",
                 self.arguments
             ),
         };
@@ -128,9 +126,9 @@ impl Strip<'_> {
         let [_, out] = self.fours();
         let mut text = String::new();
         for i in out {
-            let _ = writeln!(text, "o_{i} *= shrink;");
+            text += &format!("o_{i} *= shrink;\n");
             for (key, lane) in LANES.iter().enumerate() {
-                let _ = writeln!(text, "o_{i} = fma(vec4<f32>(s.{lane}), v{key}_{i}, o_{i});");
+                text += &format!("o_{i} = fma(vec4<f32>(s.{lane}), v{key}_{i}, o_{i});\n");
             }
         }
         text

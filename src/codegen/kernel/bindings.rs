@@ -31,12 +31,6 @@ pub(in crate::codegen) enum Stored {
     U32,
 }
 
-impl Element {
-    pub fn is_half(self) -> bool {
-        matches!(self, Self::One(Stored::F16) | Self::Four(Stored::F16))
-    }
-}
-
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -130,6 +124,12 @@ impl Kernel<'_> {
     /// True if what is bound is in fours.
     pub(super) fn is_in_fours(&self, at: BufferRef) -> bool {
         self.buffers.iter().any(|b| b.at == at && matches!(b.element, Element::Four(_)))
+    }
+
+    /// True if `operand` is a value that is bound in fours.
+    pub fn is_read_in_fours(&self, operand: usize) -> bool {
+        let source = self.step.operands[operand].source;
+        matches!(source, Source::Value(value) if self.is_in_fours(BufferRef::Value(value)))
     }
 
     /// The element of what is bound, at the index given as text, whether or not it is in fours.

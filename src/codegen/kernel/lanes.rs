@@ -1,11 +1,10 @@
 //! Four neighbours at a time: loads, calls and stores of vectors.
 
-use std::fmt::Write;
+use std::collections::BTreeSet;
 
 use crate::base::shape::View;
 use crate::codegen::kernel::{Function, Kernel};
 use crate::expr::wgsl::type_name;
-use crate::plan::{Operand, Source};
 
 /// The names of a vector's lanes.
 pub(crate) const LANES: [&str; 4] = ["x", "y", "z", "w"];
@@ -13,13 +12,77 @@ pub(crate) const LANES: [&str; 4] = ["x", "y", "z", "w"];
 /// The positions of four neighbours.
 pub(crate) const FOUR: &str = "vec4<u32>(0u, 1u, 2u, 3u)";
 
-/// The part of an operand that a thread holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
-    /// The same for the four lanes.
-    One,
-    /// A vector.
-    Four,
+/// The operands that a thread has loaded for four lanes, each as `x` and its number: a vector, or one value that is the
+/// same for all lanes.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    /// The statements that load them.
+    pub text: String,
+    vectors: BTreeSet<usize>,
+}
+
+impl Loaded {
+    /// Loads the elements of `operand` for the four lanes from the index `at` on.
+    pub fn load(&mut self, kernel: &mut Kernel<'_>, operand: usize, at: &str, stride: i64) {
+        if stride == 0 {
+            self.text += &format!("let x{operand} = {};\n", kernel.load(operand, at));
+            return;
+        }
+        if kernel.is_read_in_fours(operand) {
+            self.vector(operand, &kernel.load_quad(operand, &format!("({at}) / 4u")));
+            return;
+        }
+        let start = format!("at{operand}");
+        self.text += &format!("let {start} = {at};\n");
+        let stride = kernel.param(stride);
+        self.each(kernel, operand, |_, k| format!("{start} + {k}u * {stride}"));
+    }
+
+    /// As [`load`](Self::load), where the vector `inside` has the positions of the lanes: those past the end have that of
+    /// the last element.
+    pub fn load_inside(&mut self, kernel: &mut Kernel<'_>, operand: usize, at: &str, stride: i64) {
+        self.each(kernel, operand, |kernel, k| {
+            kernel.index(at, &[stride], &[format!("inside.{}", LANES[k])])
+        });
+    }
+
+    /// Loads the element of each lane at the index that `at` gives for the number of the lane.
+    pub fn each(
+        &mut self,
+        kernel: &mut Kernel<'_>,
+        operand: usize,
+        at: impl Fn(&mut Kernel<'_>, usize) -> String,
+    ) {
+        let ty = type_name(kernel.step.operands[operand].dtype.lane());
+        let lanes = [0, 1, 2, 3].map(|k| {
+            let at = at(kernel, k);
+            kernel.load(operand, &at)
+        });
+        self.vector(operand, &format!("vec4<{ty}>({})", lanes.join(", ")));
+    }
+
+    /// Adds an operand whose four lanes are the vector `value`.
+    pub fn vector(&mut self, operand: usize, value: &str) {
+        self.text += &format!("let x{operand} = {value};\n");
+        self.vectors.insert(operand);
+    }
+
+    /// The WGSL type of the local for `operand`.
+    pub fn ty(&self, kernel: &Kernel<'_>, operand: usize) -> String {
+        let ty = type_name(kernel.step.operands[operand].dtype.lane());
+        if self.vectors.contains(&operand) { format!("vec4<{ty}>") } else { ty.to_string() }
+    }
+
+    /// The text of one lane of `operand`.
+    pub fn lane(&self, operand: usize, lane: &str) -> String {
+        let part = if self.vectors.contains(&operand) { format!(".{lane}") } else { String::new() };
+        format!("x{operand}{part}")
+    }
+
+    /// The calls of `function` for the four lanes; `acc` is a vector.
+    pub fn calls(&self, function: &Function, acc: &str) -> [String; 4] {
+        LANES.map(|lane| function.call(&format!("{acc}.{lane}"), |o| self.lane(o, lane)))
+    }
 }
 
 /// True if every four neighbours along the lanes lie in one aligned quad, given the strides of the
@@ -48,78 +111,4 @@ pub(crate) fn binds_wide(
     let all = &kernel.step.operands;
     let same = operands.iter().filter(|&&o| all[o].source == all[operand].source);
     same.into_iter().all(|&o| !all[o].clamp && wide(o))
-}
-
-/// Statements that load what the four lanes from the index `at` on need of `operand`, as `x` and its
-/// number, and what is held then.
-pub(crate) fn load(
-    kernel: &mut Kernel<'_>,
-    operand: usize,
-    at: &str,
-    stride: i64,
-    wide: bool,
-) -> (String, Held) {
-    if stride == 0 {
-        return (format!("let x{operand} = {};\n", kernel.load(operand, at)), Held::One);
-    }
-    let Operand { source, dtype, .. } = kernel.step.operands[operand];
-    if wide && matches!(source, Source::Value(_)) {
-        let quad = kernel.load_quad(operand, &format!("({at}) / 4u"));
-        return (format!("let x{operand} = {quad};\n"), Held::Four);
-    }
-    let start = format!("at{operand}");
-    let stride = kernel.param(stride);
-    let lanes: Vec<String> =
-        (0..4).map(|k| kernel.load(operand, &format!("{start} + {k}u * {stride}"))).collect();
-    let ty = type_name(dtype.lane());
-    let lanes = lanes.join(", ");
-    (format!("let {start} = {at};\nlet x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
-}
-
-/// A statement that loads four neighbours, of which the first are at the positions of the vector `inside`: those
-/// outside by the last one inside.
-pub(crate) fn load_inside(
-    kernel: &mut Kernel<'_>,
-    operand: usize,
-    at: &str,
-    stride: i64,
-) -> String {
-    let ty = type_name(kernel.step.operands[operand].dtype.lane());
-    let lanes: Vec<String> = (LANES.iter())
-        .map(|lane| {
-            let at = kernel.index(at, &[stride], &[format!("inside.{lane}")]);
-            kernel.load(operand, &at)
-        })
-        .collect();
-    format!("let x{operand} = vec4<{ty}>({});\n", lanes.join(", "))
-}
-
-/// The calls of `function` for the four lanes of what is held; `acc` is a vector.
-pub(crate) fn calls(function: &Function, acc: &str, held: impl Fn(usize) -> Held) -> [String; 4] {
-    LANES.map(|lane| {
-        function.call(&format!("{acc}.{lane}"), |o| match held(o) {
-            Held::One => format!("x{o}"),
-            Held::Four => format!("x{o}.{lane}"),
-        })
-    })
-}
-
-/// Statements that store the four `values` in `output`, from the index `at` on.
-pub(crate) fn store(
-    kernel: &mut Kernel<'_>,
-    output: usize,
-    at: &str,
-    stride: i64,
-    wide: bool,
-    values: &[String; 4],
-) -> String {
-    if wide {
-        return kernel.store_quad(output, &format!("({at}) / 4u"), values);
-    }
-    let stride = kernel.param(stride);
-    let mut text = String::new();
-    for (k, value) in values.iter().enumerate() {
-        let _ = write!(text, "{}", kernel.store(output, &format!("{at} + {k}u * {stride}"), value));
-    }
-    text
 }

@@ -3,24 +3,21 @@
 mod bindings;
 mod elements;
 mod function;
-mod grid;
 pub(super) mod lanes;
 mod params;
 mod positions;
 pub(super) mod results;
-mod tables;
 pub(super) mod template;
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
-use self::bindings::Buffer;
+use self::bindings::{Buffer, Element, Stored};
 pub(super) use self::function::Function;
-pub(super) use self::grid::WORKGROUP;
-use self::grid::{GRID, grid};
+pub(super) use self::params::WORKGROUP;
+use self::params::{GRID, grid};
+pub(super) use self::positions::{OuterMaps, passed};
 use self::template::fill;
 use super::{Binding, Dispatch};
-use crate::base::dtype::Ty;
 use crate::cost::Limits;
 use crate::expr::{Ref, wgsl};
 use crate::plan::{Plan, Step};
@@ -74,11 +71,6 @@ impl<'a> Kernel<'a> {
         self.extensions.insert(extension);
     }
 
-    /// The lane type of what `output` is made of.
-    pub fn root_type(&self, output: usize) -> Ty {
-        self.step.expr.ty(self.step.outputs[output].root)
-    }
-
     /// The operands that `roots` read, in ascending order.
     pub fn operands_of(&self, roots: &[Ref]) -> Vec<usize> {
         let mut operands = self.step.expr.loads(roots);
@@ -118,29 +110,30 @@ impl<'a> Kernel<'a> {
 
     fn prelude(&self) -> String {
         let mut text = String::new();
-        let halves = self.buffers.iter().any(|b| b.element.is_half());
+        let halves = self
+            .buffers
+            .iter()
+            .any(|b| matches!(b.element, Element::One(Stored::F16) | Element::Four(Stored::F16)));
         let asked_for = self.extensions.iter().copied().chain(halves.then_some("f16"));
         for extension in asked_for.collect::<BTreeSet<_>>() {
-            let _ = writeln!(text, "enable {extension};\n");
+            text += &format!("enable {extension};\n\n");
         }
         let quads = self.params.len() / 4;
-        let _ = write!(
-            text,
+        text += &format!(
             "struct Params {{\n    v: array<vec4<u32>, {quads}>,\n}}\n\
              @group(0) @binding(0) var<uniform> params: Params;\n"
         );
         for (index, Buffer { element, writes, .. }) in self.buffers.iter().enumerate() {
             let access = if *writes { "read_write" } else { "read" };
             let binding = index + 1;
-            let _ = writeln!(
-                text,
+            text += &format!(
                 "@group(0) @binding({binding}) \
-                 var<storage, {access}> buffer{index}: array<{element}>;"
+                 var<storage, {access}> buffer{index}: array<{element}>;\n"
             );
         }
         let helpers = wgsl::helpers(&self.helpers, self.limits.int64);
         if !helpers.is_empty() {
-            let _ = write!(text, "\n{helpers}\n");
+            text += &format!("\n{helpers}\n");
         }
         text
     }

@@ -1,24 +1,22 @@
 //! Outputs over matrices: the function that computes and stores them, for products and attention alike.
 
-use std::fmt::Write;
-
-use super::lanes::{self, Held};
+use super::lanes::{self, Loaded};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
-use crate::codegen::kernel::{Function, Kernel, UNBOUND};
+use crate::codegen::kernel::{Function, Kernel, OuterMaps, passed};
 use crate::expr::wgsl::type_name;
 
 /// The outputs of a form over `batch ++ [rows, columns]`.
-pub(crate) struct Results<'a> {
+pub(crate) struct Results {
     pub rows: usize,
     pub columns: usize,
     /// The type of what the form computes.
     pub ty: Ty,
-    /// The operands that have a base in the batch, in the order of these after the outputs'.
-    pub operands: &'a [usize],
+    /// The maps along the batch.
+    pub maps: OuterMaps,
 }
 
-impl Results<'_> {
+impl Results {
     /// Binds the outputs and what they read.
     pub fn bind(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
         let wide_outputs: Vec<bool> =
@@ -34,27 +32,21 @@ impl Results<'_> {
     }
 
     /// The function that computes and stores the outputs of four neighbours along a row.
-    pub fn store(
-        &self,
-        kernel: &mut Kernel<'_>,
-        wide: &[bool],
-        names: &[String],
-        base_parameters: &str,
-    ) -> String {
+    pub fn store(&self, kernel: &mut Kernel<'_>, names: &[String]) -> String {
         let roots = kernel.output_roots();
         let function = kernel.function("compute_results", &roots, Some(self.ty));
         let (m, n) = (kernel.size(self.rows), kernel.size(self.columns));
         let ty = type_name(self.ty);
+        let (base_parameters, arguments) = passed(names);
         let guard = format!("    if row >= {m} || column >= {n} {{ return; }}\n");
         if self.columns.is_multiple_of(4) {
-            let fours = self.fours(kernel, &function, wide, names);
+            let fours = self.fours(kernel, &function, names);
             return format!(
                 "{}\nfn store(row: u32, column: u32, acc: vec4<{ty}>{base_parameters}) {{\n{guard}{fours}}}\n",
                 function.text
             );
         }
         let each = self.each(kernel, &function, names);
-        let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
         let calls: String = (0..4)
             .map(|lane| format!("    store_one(row, column + {lane}u, acc[{lane}]{arguments});\n"))
             .collect();
@@ -66,51 +58,62 @@ impl Results<'_> {
     }
 
     /// Statements that store four neighbours that are all inside.
-    fn fours(
-        &self,
-        kernel: &mut Kernel<'_>,
-        function: &Function,
-        wide: &[bool],
-        names: &[String],
-    ) -> String {
+    fn fours(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
         let step = kernel.step;
         let axes = ["row".to_string(), "column".to_string()];
-        let mut held = vec![Held::One; step.operands.len()];
-        let mut text = String::new();
+        let mut loaded = Loaded::default();
         for &operand in &function.operands {
             let strides = last_two(&step.operands[operand].view);
-            let start = self.base(kernel, operand, names).to_string();
-            let at = kernel.index(&start, strides, &axes);
-            let (line, what) = lanes::load(kernel, operand, &at, strides[1], wide[operand]);
-            held[operand] = what;
-            text.push_str(&line);
+            let start = self.maps.base(operand, names);
+            let at = kernel.index(start, strides, &axes);
+            loaded.load(kernel, operand, &at, strides[1]);
         }
-        for (lane, call) in lanes::LANES.iter().zip(lanes::calls(function, "acc", |o| held[o])) {
-            let _ = writeln!(text, "let result_{lane} = {call};");
+        let mut text = loaded.text.clone();
+        for (lane, call) in lanes::LANES.iter().zip(loaded.calls(function, "acc")) {
+            text += &format!("let result_{lane} = {call};\n");
         }
         for (output, result) in function.results.iter().enumerate() {
             let view = &step.outputs[output].view;
             let strides = last_two(view);
             let at = kernel.index(&names[output], strides, &axes);
             let values = lanes::LANES.map(|lane| format!("result_{lane}{result}"));
-            let wide = Self::is_wide(view);
-            text.push_str(&lanes::store(kernel, output, &at, strides[1], wide, &values));
+            if Self::is_wide(view) {
+                text += &kernel.store_quad(output, &format!("({at}) / 4u"), &values);
+                continue;
+            }
+            let stride = kernel.param(strides[1]);
+            for (k, value) in values.iter().enumerate() {
+                text += &kernel.store(output, &format!("{at} + {k}u * {stride}"), value);
+            }
         }
         text
     }
 
+    /// Binds what a dispatch needs that combines partial results, and makes its texts.
+    pub fn combined(&self, kernel: &mut Kernel<'_>) -> Combined {
+        kernel.bind_outputs(|_| false);
+        let roots = kernel.output_roots();
+        let operands = kernel.operands_of(&roots);
+        kernel.bind_operands(&operands, |_| false);
+        let scratch = kernel.bind_scratch(false);
+        let (bases, names) = self.maps.bases(kernel, "b", "batch");
+        let function = kernel.function("compute_results", &roots, Some(self.ty));
+        let each = self.each(kernel, &function, &names);
+        Combined { scratch, functions: function.text, bases, each }
+    }
+
     /// Statements that store one element.
-    pub fn each(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
+    fn each(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
         let step = kernel.step;
         let axes = ["row".to_string(), "column".to_string()];
         let mut text = String::new();
         for &operand in &function.operands {
             let strides = last_two(&step.operands[operand].view);
-            let start = self.base(kernel, operand, names).to_string();
-            let at = kernel.index(&start, strides, &axes);
-            let _ = writeln!(text, "let x{operand} = {};", kernel.load(operand, &at));
+            let start = self.maps.base(operand, names);
+            let at = kernel.index(start, strides, &axes);
+            text += &format!("let x{operand} = {};\n", kernel.load(operand, &at));
         }
-        let _ = writeln!(text, "let values = {};", function.call("acc", |o| format!("x{o}")));
+        text += &format!("let values = {};\n", function.call("acc", |o| format!("x{o}")));
         for (output, result) in function.results.iter().enumerate() {
             let strides = last_two(&step.outputs[output].view);
             let at = kernel.index(&names[output], strides, &axes);
@@ -120,22 +123,14 @@ impl Results<'_> {
     }
 }
 
-impl Results<'_> {
-    fn base<'n>(&self, kernel: &Kernel<'_>, operand: usize, names: &'n [String]) -> &'n str {
-        base(kernel, self.operands, operand, names)
-    }
-}
-
-/// The name of where the batch begins in `operand`, one of `operands`, whose names come after the outputs'.
-pub(crate) fn base<'n>(
-    kernel: &Kernel<'_>,
-    operands: &[usize],
-    operand: usize,
-    names: &'n [String],
-) -> &'n str {
-    let position = operands.iter().position(|&o| o == operand);
-    debug_assert!(position.is_some(), "operand {operand} has no map");
-    position.map_or(UNBOUND, |position| &names[kernel.step.outputs.len() + position])
+/// The texts of a dispatch that combines the partial results of parts.
+pub(crate) struct Combined {
+    pub scratch: String,
+    pub functions: String,
+    /// Statements that find where the batch begins in every map.
+    pub bases: String,
+    /// Statements that store one element.
+    pub each: String,
 }
 
 fn last_two(view: &View) -> &[i64] {

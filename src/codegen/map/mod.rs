@@ -1,6 +1,5 @@
 //! Elementwise kernels, one for each [`MapSchedule`].
 
-mod quad_functions;
 mod quads;
 mod row_table;
 mod transpose;

@@ -1,12 +1,9 @@
 //! Maps whose threads take four neighbours at a time.
 
-use std::fmt::Write;
-
-use super::quad_functions::{self, Done, Loads};
 use crate::base::shape::View;
 use crate::codegen::Dispatch;
-use crate::codegen::kernel::lanes::{self, Held};
-use crate::codegen::kernel::template::indent;
+use crate::codegen::kernel::lanes::{self, Loaded};
+use crate::codegen::kernel::template::{fill, indent};
 use crate::codegen::kernel::{Function, Kernel, THREADS};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
@@ -99,14 +96,13 @@ impl<'a> Quads<'a> {
         lanes::binds_wide(kernel, &self.space.operands, operand, by_itself)
     }
 
-    /// Binds outputs and operands. For each operand, whether it is read in fours.
-    pub fn bind(&self, kernel: &mut Kernel<'_>) -> Vec<bool> {
+    /// Binds outputs and operands.
+    pub fn bind(&self, kernel: &mut Kernel<'_>) {
         let wide: Vec<bool> = (0..kernel.step.operands.len())
             .map(|o| self.space.operands.contains(&o) && self.reads_wide(kernel, o))
             .collect();
         kernel.bind_outputs(|_| true);
         kernel.bind_operands(&self.space.operands, |operand| wide[operand]);
-        wide
     }
 
     pub fn lower(
@@ -117,18 +113,17 @@ impl<'a> Quads<'a> {
         fetched: &[FetchedQuad],
     ) -> Dispatch {
         let elements = self.space.axes.len();
-        let wide = self.bind(&mut kernel);
+        self.bind(&mut kernel);
         fetched.iter().for_each(|quad| kernel.bind_fours(quad.table));
         let count = kernel.size(elements);
-        let mut loads = Loads::default();
-        self.load(&mut kernel, function, &wide, &count, &mut loads);
+        let mut loads = self.load(&mut kernel, function, &count);
         self.fetch(&mut kernel, fetched, &mut loads);
         let done = self.finish(&mut kernel, function, &loads, &count);
         let group = (GROUP * each).to_string();
         let holes = [
             ("functions", &*[loads.functions.as_str(), &function.text].join("\n")),
             ("group", &group),
-            ("quad", &quad_functions::functions("", &loads, &done)),
+            ("quad", &functions("", &loads, &done)),
             ("elements", &count),
             ("quads", &several(each, &count)),
             ("tell", kernel.tell()),
@@ -138,38 +133,28 @@ impl<'a> Quads<'a> {
     }
 
     /// Statements that load the operands of a quad.
-    pub fn load(
-        &self,
-        kernel: &mut Kernel<'_>,
-        function: &Function,
-        wide: &[bool],
-        count: &str,
-        out: &mut Loads,
-    ) {
-        let space = self.space;
-        out.held = vec![Held::One; kernel.step.operands.len()];
+    pub fn load(&self, kernel: &mut Kernel<'_>, function: &Function, count: &str) -> Loads {
+        let (space, mut out) = (self.space, Loads::default());
         let mut coordinates = Vec::new();
         if self.in_rows && space.needs_coordinates() {
-            (out.text, coordinates) = self.coordinates(kernel);
+            (out.loaded.text, coordinates) = self.coordinates(kernel);
         }
         for &operand in &space.operands {
             let (map, offset) = (space.map_of(operand), kernel.step.operands[operand].view.offset);
-            let (text, held) = if self.in_rows || wide[operand] || space.axes.is_uniform(map) {
+            let is_wide = kernel.is_read_in_fours(operand);
+            if self.in_rows || is_wide || space.axes.is_uniform(map) {
                 let at = index(kernel, space, map, offset, &coordinates);
                 let stride = if self.in_rows { space.lane_stride(map) } else { 1 };
                 let stride = if space.axes.is_uniform(map) { 0 } else { stride };
-                lanes::load(kernel, operand, &at, stride, wide[operand])
+                out.loaded.load(kernel, operand, &at, stride);
             } else {
-                self.load_apart(kernel, operand, count, &mut out.functions)
-            };
-            let ty = type_name(kernel.step.operands[operand].dtype.lane());
-            let ty = if held == Held::Four { format!("vec4<{ty}>") } else { ty.to_string() };
-            out.text.push_str(&text);
-            if function.operands.contains(&operand) {
-                out.hand_over(operand, &ty);
+                self.load_apart(kernel, operand, count, &mut out);
             }
-            out.held[operand] = held;
+            if function.operands.contains(&operand) {
+                out.hand_over(kernel, operand);
+            }
         }
+        out
     }
 
     /// Loads what is fetched in fours.
@@ -177,38 +162,27 @@ impl<'a> Quads<'a> {
         for (quad, name) in fetched.iter().zip(PLACES) {
             let FetchedQuad { operand, table, position } = *quad;
             let place = kernel.function(name, &[position], None);
-            let at = place.call("", |o| match out.held[o] {
-                Held::One => format!("x{o}"),
-                Held::Four => format!("x{o}.x"),
-            });
-            let _ = writeln!(out.text, "let x{operand} = fetch{table}_fours(u32({at}));");
-            let _ = writeln!(out.functions, "{}", place.text);
-            let ty = type_name(kernel.step.operands[operand].dtype.lane());
-            out.hand_over(operand, &format!("vec4<{ty}>"));
-            out.held[operand] = Held::Four;
+            let at = place.call("", |o| out.loaded.lane(o, "x"));
+            out.loaded.vector(operand, &format!("fetch{table}_fours(u32({at}))"));
+            out.functions += &format!("{}\n", place.text);
+            out.hand_over(kernel, operand);
         }
     }
 
     /// The loads of four lanes, each at coordinates of its own.
-    fn load_apart(
-        &self,
-        kernel: &mut Kernel<'_>,
-        operand: usize,
-        count: &str,
-        functions: &mut String,
-    ) -> (String, Held) {
+    fn load_apart(&self, kernel: &mut Kernel<'_>, operand: usize, count: &str, out: &mut Loads) {
         let space = self.space;
         let (map, view) = (space.map_of(operand), &kernel.step.operands[operand].view);
         let offset = view.offset;
         let (mut text, coordinates) = kernel.coordinates("c", "i", &space.axes.dims);
         let at = index(kernel, space, map, offset, &coordinates);
         let ty = type_name(kernel.step.operands[operand].dtype.lane());
-        let _ = writeln!(text, "return {};", kernel.load(operand, &at));
+        text += &format!("return {};\n", kernel.load(operand, &at));
         let body = indent(&text);
-        let _ = writeln!(functions, "fn load{operand}(i: u32) -> {ty} {{\n{body}}}\n");
+        out.functions += &format!("fn load{operand}(i: u32) -> {ty} {{\n{body}}}\n\n");
         let lanes =
             [0, 1, 2, 3].map(|k| format!("load{operand}(min(i + {k}u, {count} - 1u))")).join(", ");
-        (format!("let x{operand} = vec4<{ty}>({lanes});\n"), Held::Four)
+        out.loaded.vector(operand, &format!("vec4<{ty}>({lanes})"));
     }
 
     /// The statements that compute the four results and store them.
@@ -222,15 +196,17 @@ impl<'a> Quads<'a> {
         let mut done = Done::default();
         for (k, lane) in lanes::LANES.iter().enumerate() {
             let live = if self.in_rows { "true" } else { &format!("{count} - i > {k}u") };
-            let call = function.call_if(live, "", |o| match loads.held[o] {
-                Held::One => format!("quad.x{o}"),
-                Held::Four => format!("quad.x{o}.{lane}"),
-            });
-            let _ = writeln!(done.results, "let result_{lane} = {call};");
+            let call =
+                function.call_if(live, "", |o| format!("quad.{}", loads.loaded.lane(o, lane)));
+            done.results += &format!("let result_{lane} = {call};\n");
         }
         let (mut stores, mut rest) = (String::new(), String::new());
         for (output, result) in function.results.iter().enumerate() {
-            done.hand_over(output, type_name(kernel.root_type(output)), result);
+            done.hand_over(
+                output,
+                type_name(kernel.step.expr.ty(kernel.step.outputs[output].root)),
+                result,
+            );
             let values = lanes::LANES.map(|lane| format!("done.y{output}.{lane}"));
             stores.push_str(&kernel.store_quad(output, "i / 4u", &values));
             let store = |(k, value): (usize, &String)| {
@@ -258,17 +234,81 @@ fn several(each: usize, count: &str) -> String {
     let mut text = "let i0 = i;\nlet quad0 = load(i);\n".to_string();
     for k in 1..each {
         let apart = k * GROUP;
-        let _ = write!(
-            text,
+        text += &format!(
             "let i{k} = select(i, i + {apart}u, i + {apart}u < {count});\nlet quad{k} = load(i{k});\n"
         );
     }
     for k in 0..each {
-        let _ = writeln!(text, "let done{k} = compute(i{k}, quad{k});");
+        text += &format!("let done{k} = compute(i{k}, quad{k});\n");
     }
     text.push_str("store(i, done0);\n");
     for k in 1..each {
-        let _ = write!(text, "if i{k} > i {{\n    store(i{k}, done{k});\n}}\n");
+        text += &format!("if i{k} > i {{\n    store(i{k}, done{k});\n}}\n");
     }
     text
+}
+
+/// The statements that load the operands of a quad.
+#[derive(Default)]
+pub(super) struct Loads {
+    pub functions: String,
+    pub loaded: Loaded,
+    /// The fields of what is loaded, and their values.
+    fields: String,
+    names: String,
+}
+
+impl Loads {
+    /// Gives what was loaded of `operand` to who computes the quad.
+    pub fn hand_over(&mut self, kernel: &Kernel<'_>, operand: usize) {
+        self.hand_over_as(&format!("x{operand}"), &self.loaded.ty(kernel, operand));
+    }
+
+    /// Gives the local `name` to who computes the quad.
+    pub fn hand_over_as(&mut self, name: &str, ty: &str) {
+        self.fields += &format!("{name}: {ty},\n");
+        let comma = if self.names.is_empty() { "" } else { ", " };
+        self.names += &format!("{comma}{name}");
+    }
+}
+
+/// The statements that compute and store a quad.
+#[derive(Default)]
+pub(crate) struct Done {
+    /// Statements that compute the results of the four lanes.
+    pub results: String,
+    /// The fields of what is computed, and their values.
+    pub fields: String,
+    pub values: String,
+    /// Statements that store them.
+    pub stores: String,
+}
+
+impl Done {
+    /// Gives the `result` of each lane, of the WGSL type `ty`, to who stores `output`.
+    pub fn hand_over(&mut self, output: usize, ty: &str, result: &str) {
+        let lanes = lanes::LANES.map(|lane| format!("result_{lane}{result}")).join(", ");
+        let comma = if self.values.is_empty() { "" } else { ", " };
+        self.fields += &format!("y{output}: vec4<{ty}>,\n");
+        self.values += &format!("{comma}vec4<{ty}>({lanes})");
+    }
+}
+
+/// The functions `load`, of the position of a quad and what `parameters` adds, `compute` and `store`, with what they
+/// hand each other.
+pub(crate) fn functions(parameters: &str, loads: &Loads, done: &Done) -> String {
+    let or = |text: &'static str, given: &str| -> String {
+        if given.is_empty() { text.to_string() } else { given.to_string() }
+    };
+    let holes = [
+        ("parameters", parameters),
+        ("fields", &or("nothing: u32,", &loads.fields)),
+        ("loads", &loads.loaded.text),
+        ("loaded", &or("0u", &loads.names)),
+        ("done_fields", &done.fields),
+        ("results", &done.results),
+        ("done", &done.values),
+        ("stores", &done.stores),
+    ];
+    fill(include_str!("../../../shaders/map_quad.wgsl"), &holes)
 }

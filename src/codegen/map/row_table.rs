@@ -1,12 +1,9 @@
 //! Maps that look up in rows of a table: a row is read in order and goes through workgroup memory.
 
-use std::fmt::Write;
-
-use super::quad_functions::{self, Loads};
-use super::quads::Quads;
+use super::quads::{Loads, Quads, functions};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::lanes;
 use crate::cost::Limits;
 use crate::expr::wgsl::type_name;
 use crate::plan::{MapSpace, Plan, RowTable, Step};
@@ -26,10 +23,9 @@ pub(super) fn lower(
     let roots = kernel.output_roots();
     kernel.tells_late(step.expr.sites(&[&roots[..], &[row.row.index]].concat()) == 1);
     let function = kernel.function("compute_element", &roots, None);
-    let wide = quads.bind(&mut kernel);
+    quads.bind(&mut kernel);
     let count = kernel.size(space.axes.len());
-    let mut loads = Loads::default();
-    quads.load(&mut kernel, &function, &wide, &count, &mut loads);
+    let mut loads = quads.load(&mut kernel, &function, &count);
     let ty = type_name(step.operands[row.operand].dtype.lane());
     row.find_places(&mut kernel, ty, &mut loads);
     let done = quads.finish(&mut kernel, &function, &loads, &count);
@@ -47,7 +43,7 @@ pub(super) fn lower(
     let mut holes: Vec<(&str, String)> = numbers.map(|(name, n)| (name, n.to_string())).into();
     holes.extend([
         ("functions", [loads.functions.as_str(), &function.text].join("\n")),
-        ("quad", quad_functions::functions(", row: u32, column: u32", &loads, &done)),
+        ("quad", functions(", row: u32, column: u32", &loads, &done)),
         ("held", row.held(&kernel, space)),
         ("element", kernel.loaded(step.operands[row.row.table].dtype, "element")),
         ("ty", ty.to_string()),
@@ -84,19 +80,15 @@ impl RowKernel<'_> {
     fn find_places(&self, kernel: &mut Kernel<'_>, ty: &str, out: &mut Loads) {
         let place = kernel.function("place", &[self.row.index], None);
         let places = lanes::LANES.map(|lane| {
-            let call = place.call("", |o| match out.held[o] {
-                Held::One => format!("x{o}"),
-                Held::Four => format!("x{o}.{lane}"),
-            });
+            let call = place.call("", |o| out.loaded.lane(o, lane));
             format!("u32({call})")
         });
         let operand = self.operand;
-        let _ = writeln!(out.functions, "{}", place.text);
-        let _ = writeln!(out.text, "let places = vec4<u32>({});", places.join(", "));
-        let _ = writeln!(out.text, "let x{operand} = vec4<{ty}>();");
+        out.functions += &format!("{}\n", place.text);
+        out.loaded.text += &format!("let places = vec4<u32>({});\n", places.join(", "));
+        out.loaded.vector(operand, &format!("vec4<{ty}>()"));
         out.hand_over_as("places", "vec4<u32>");
-        out.hand_over(operand, &format!("vec4<{ty}>"));
-        out.held[operand] = Held::Four;
+        out.hand_over(kernel, operand);
     }
 
     /// Statements that find where the row of the table begins; and those that bring it to workgroup memory, each piece
@@ -107,7 +99,7 @@ impl RowKernel<'_> {
         let (mut start, coordinates) = kernel.coordinates("r", "row", &space.axes.dims[..outer]);
         let offset = kernel.param(kernel.step.operands[self.row.first].view.offset);
         let at = kernel.index(&offset, strides, &coordinates);
-        let _ = writeln!(start, "let start = {at};");
+        start += &format!("let start = {at};\n");
         let unit = self.unit(kernel.step, space);
         let (buffer, size) =
             (kernel.bind_table(self.row.table, unit == 4), kernel.size(self.row.size));
@@ -117,7 +109,7 @@ impl RowKernel<'_> {
                 let further = piece * self.row.piece + at * unit;
                 let place = format!("start + min(thread * {unit}u + {further}u, {size} - {unit}u)");
                 let place = if unit == 4 { format!("({place}) / 4u") } else { place };
-                let _ = writeln!(text, "let held{piece}_{at} = {buffer}[{place}];");
+                *text += &format!("let held{piece}_{at} = {buffer}[{place}];\n");
             }
         };
         let mut text = String::new();
@@ -127,7 +119,7 @@ impl RowKernel<'_> {
                 text.push_str("workgroupBarrier();\n");
             }
             for at in rounds() {
-                let _ = writeln!(text, "piece[thread + {at}u] = held{piece}_{at};");
+                text += &format!("piece[thread + {at}u] = held{piece}_{at};\n");
             }
             if piece + 1 < self.row.pieces() {
                 fetch(piece + 1, &mut text);
@@ -135,7 +127,7 @@ impl RowKernel<'_> {
             text.push_str("workgroupBarrier();\n");
             for k in 0..lines {
                 let first = piece * self.row.piece;
-                let _ = writeln!(text, "quad{k}.x{} = take(quad{k}, {first}u);", self.operand);
+                text += &format!("quad{k}.x{} = take(quad{k}, {first}u);\n", self.operand);
             }
         }
         (start, text)
@@ -162,9 +154,9 @@ fn load_quads(lines: usize, columns: &str) -> String {
     let mut text = String::new();
     for k in 0..lines {
         let further = k * RowTable::LINE;
-        let _ = writeln!(text, "let column{k} = min(own_column + {further}u, {columns} - 4u);");
-        let _ = writeln!(text, "let i{k} = row * {columns} + column{k};");
-        let _ = writeln!(text, "var quad{k} = load(i{k}, row, column{k});");
+        text += &format!("let column{k} = min(own_column + {further}u, {columns} - 4u);\n");
+        text += &format!("let i{k} = row * {columns} + column{k};\n");
+        text += &format!("var quad{k} = load(i{k}, row, column{k});\n");
     }
     text
 }
@@ -172,9 +164,8 @@ fn load_quads(lines: usize, columns: &str) -> String {
 fn store_quads(lines: usize, columns: &str) -> String {
     let mut text = String::new();
     for k in 0..lines {
-        let _ = writeln!(
-            text,
-            "if own_column + {}u < {columns} {{\n    store(i{k}, compute(i{k}, quad{k}));\n}}",
+        text += &format!(
+            "if own_column + {}u < {columns} {{\n    store(i{k}, compute(i{k}, quad{k}));\n}}\n",
             k * RowTable::LINE
         );
     }

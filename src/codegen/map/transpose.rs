@@ -1,13 +1,11 @@
 //! Elementwise kernels with transposed operands, which go through tiles in workgroup memory.
 
-use std::fmt::Write;
-
 use smallvec::SmallVec;
 
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::kernel::{Function, Kernel};
+use crate::codegen::kernel::{Function, Kernel, passed};
 use crate::expr::wgsl::type_name;
 use crate::plan::{Axes, MapSpace, TransposeTiles};
 
@@ -37,8 +35,7 @@ pub(super) fn lower(
         Tiles { space, function, crossing, bases: &names, across: &across, along: &along };
     let (loads, arrays) = tiles.loads(&mut kernel);
     let compute = tiles.compute(&mut kernel);
-    let parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
-    let arguments: String = names.iter().map(|name| format!(", {name}")).collect();
+    let (parameters, arguments) = passed(&names);
     let holes = [
         ("functions", function.text.as_str()),
         ("loads", &loads),
@@ -107,12 +104,10 @@ impl Tiles<'_> {
                 ty => (type_name(ty), value),
             };
             let body = indent(&format!("return {value};"));
-            let _ = writeln!(
-                loads,
-                "fn load{operand}(c: u32, j: u32, start: u32) -> {ty} {{\n{body}}}\n"
-            );
+            loads +=
+                &format!("fn load{operand}(c: u32, j: u32, start: u32) -> {ty} {{\n{body}}}\n\n");
             let cells = SIDE * (SIDE + 1);
-            let _ = writeln!(arrays, "var<workgroup> tile{operand}: array<{ty}, {cells}>;");
+            arrays += &format!("var<workgroup> tile{operand}: array<{ty}, {cells}>;\n");
         }
         (loads, arrays)
     }
@@ -122,27 +117,21 @@ impl Tiles<'_> {
         let mut text = format!("let fill_c = min(first_c + column, {} - 1u);\n", self.across);
         for k in 0..SIDE / LINES {
             let line = k * LINES;
-            let _ = writeln!(
-                text,
-                "let fill_j{k} = min(first_j + row + {line}u, {} - 1u);",
-                self.along
-            );
+            text +=
+                &format!("let fill_j{k} = min(first_j + row + {line}u, {} - 1u);\n", self.along);
         }
         for &operand in &self.crossing.operands {
             let base = &self.bases[self.space.map_of(operand)];
             for k in 0..SIDE / LINES {
-                let _ = writeln!(
-                    text,
-                    "let v{operand}_{k} = load{operand}(fill_c, fill_j{k}, {base});"
-                );
+                text +=
+                    &format!("let v{operand}_{k} = load{operand}(fill_c, fill_j{k}, {base});\n");
             }
         }
         for &operand in &self.crossing.operands {
             for k in 0..SIDE / LINES {
                 let (line, pitch) = (k * LINES, SIDE + 1);
-                let _ = writeln!(
-                    text,
-                    "tile{operand}[(row + {line}u) * {pitch}u + column] = v{operand}_{k};"
+                text += &format!(
+                    "tile{operand}[(row + {line}u) * {pitch}u + column] = v{operand}_{k};\n"
                 );
             }
         }
@@ -162,10 +151,10 @@ impl Tiles<'_> {
                 let at = self.at(kernel, map, &self.bases[map]);
                 kernel.load(operand, &at)
             };
-            let _ = writeln!(text, "let x{operand} = {value};");
+            text += &format!("let x{operand} = {value};\n");
         }
         let call = self.function.call("", |o| format!("x{o}"));
-        let _ = writeln!(text, "let result = {call};");
+        text += &format!("let result = {call};\n");
         for (output, result) in self.function.results.iter().enumerate() {
             let at = self.at(kernel, output, &self.bases[output]);
             text.push_str(&kernel.store(output, &at, &format!("result{result}")));

@@ -1,23 +1,19 @@
-//! The functions that read four neighbours of an operand.
-
-use std::fmt::Write;
+//! The layout of operands in memory, and the functions that read four neighbours of an operand.
 
 use super::Product;
-use super::reading::{Reading, lane_axis};
+use crate::base::dtype::DType;
+use crate::base::shape::View;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::lanes::{self, Held};
+use crate::codegen::kernel::lanes::{self, Loaded};
+use crate::codegen::kernel::results::Results;
 use crate::codegen::kernel::template::indent;
+use crate::expr::Node;
+use crate::plan::{Operand, Source, Space};
 
 impl Product {
     /// The function that reads four neighbours of one side, or eight halves as they are; at the end of k, zeros
     /// past it.
-    pub fn load(
-        &self,
-        kernel: &mut Kernel<'_>,
-        reading: Reading,
-        wide: &[bool],
-        end: bool,
-    ) -> String {
+    pub fn load(&self, kernel: &mut Kernel<'_>, reading: Reading, end: bool) -> String {
         let Reading { side, along_k, ragged, halves, .. } = reading;
         let [size, length] = self.sizes(side);
         let operands = kernel.operands_of(&[self.prologue(side)]);
@@ -26,14 +22,14 @@ impl Product {
         let mut text = String::new();
         if end {
             let length = kernel.size(length);
-            let _ = writeln!(text, "if k >= {length} {{\n    return vec4<{ty}>();\n}}");
+            text += &format!("if k >= {length} {{\n    return vec4<{ty}>();\n}}\n");
         }
         let (lane, lanes, cut) = if along_k { ("k", length, end) } else { ("outer", size, ragged) };
         // Four neighbours from a multiple of four on are inside or outside together.
         let cut = cut && !lanes.is_multiple_of(4);
         if cut {
             let last = kernel.size(lanes.saturating_sub(1));
-            let _ = writeln!(text, "let inside = min({four}, vec4<u32>({last} - {lane}));");
+            text += &format!("let inside = min({four}, vec4<u32>({last} - {lane}));\n");
         }
         let (function, value) = if halves {
             (
@@ -41,7 +37,7 @@ impl Product {
                 kernel.stored_four(operands[0], &format!("position{} / 8u", operands[0])),
             )
         } else {
-            let (loads, function, value) = self.evaluate(kernel, &reading, wide, cut);
+            let (loads, function, value) = self.evaluate(kernel, &reading, cut);
             text.push_str(&loads);
             (function, value)
         };
@@ -64,27 +60,153 @@ impl Product {
         &self,
         kernel: &mut Kernel<'_>,
         reading: &Reading,
-        wide: &[bool],
         cut: bool,
     ) -> (String, String, String) {
         let function =
             kernel.function(reading.side.prologue(), &[self.prologue(reading.side)], None);
-        let mut text = String::new();
-        let mut held = vec![Held::One; kernel.step.operands.len()];
+        let mut loaded = Loaded::default();
         for &operand in &function.operands {
             let view = &kernel.step.operands[operand].view;
-            let stride = view.strides[lane_axis(reading, view)];
+            let stride = view.strides[reading.axes(view)[0]];
             let at = format!("position{operand}");
-            let (line, what) = if cut && stride != 0 {
-                (lanes::load_inside(kernel, operand, &at, stride), Held::Four)
+            if cut && stride != 0 {
+                loaded.load_inside(kernel, operand, &at, stride);
             } else {
-                lanes::load(kernel, operand, &at, stride, wide[operand])
-            };
-            held[operand] = what;
-            text.push_str(&line);
+                loaded.load(kernel, operand, &at, stride);
+            }
         }
-        let calls = lanes::calls(&function, "", |o| held[o]).join(", ");
+        let calls = loaded.calls(&function, "").join(", ");
         let value = format!("vec4<{}>({calls})", self.ty_name());
-        (text, function.text, value)
+        (loaded.text, function.text, value)
+    }
+}
+
+/// One of the two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    X,
+    W,
+}
+
+impl Side {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::X => "x",
+            Self::W => "w",
+        }
+    }
+
+    /// The name of the function that reads it.
+    pub fn load(self) -> &'static str {
+        match self {
+            Self::X => "load_x",
+            Self::W => "load_w",
+        }
+    }
+
+    pub fn prologue(self) -> &'static str {
+        match self {
+            Self::X => "prologue_x",
+            Self::W => "prologue_w",
+        }
+    }
+}
+
+/// The reads of one side: fours of neighbours along one of its two axes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub side: Side,
+    /// True if the neighbours are neighbours along k.
+    pub along_k: bool,
+    /// True if tiles reach outside across k, where what is read does not matter.
+    pub ragged: bool,
+    /// True if tiles reach past the end of k, where zeros must be read.
+    pub ragged_k: bool,
+    /// True if eight halves are read as they are stored, in four words, instead of four numbers.
+    pub halves: bool,
+}
+
+impl Reading {
+    /// The axis of `view` along which four neighbours are read, and the other axis of the side.
+    fn axes(&self, view: &View) -> [usize; 2] {
+        let [outer, k] = axes(self.side, view);
+        if self.along_k { [k, outer] } else { [outer, k] }
+    }
+}
+
+impl Product {
+    /// The best walk of neighbouring threads over `side`, in tiles of `outer` by `bk`.
+    pub fn reading(&self, kernel: &Kernel<'_>, side: Side, outer: usize, bk: usize) -> Reading {
+        if side == Side::W && self.windows.is_some() {
+            let ragged = !self.n.is_multiple_of(outer);
+            let ragged_k = !self.k.is_multiple_of(bk);
+            return Reading { side, along_k: false, ragged, ragged_k, halves: false };
+        }
+        let views = kernel.operands_of(&[self.prologue(side)]).into_iter();
+        let mut steps = views.map(|o| {
+            let view = &kernel.step.operands[o].view;
+            let along = |axis: usize| {
+                if view.dims[axis] == 1 { 0 } else { view.strides[axis].unsigned_abs() }
+            };
+            let [outer, k] = axes(side, view);
+            (along(k), along(outer))
+        });
+        let first = steps.find(|&pair| pair != (0, 0));
+        let along_k = first.is_none_or(|(k, o)| k != 0 && (o == 0 || k <= o));
+        let [size, length] = self.sizes(side);
+        let ragged_k = !length.is_multiple_of(bk) || length == 0;
+        // Rows outside cost nothing in the loop, so that one text does for all numbers of rows.
+        let ragged = (side == Side::X && along_k) || !size.is_multiple_of(outer);
+        Reading { side, along_k, ragged, ragged_k, halves: false }
+    }
+
+    /// The operand of `reading`, if it is nothing but halves that lie in aligned eights.
+    pub fn halves(&self, kernel: &Kernel<'_>, reading: &Reading) -> Option<usize> {
+        let step = kernel.step;
+        if reading.side == Side::W && self.windows.is_some() {
+            return None;
+        }
+        let Node::Load(operand) = step.expr.node(self.prologue(reading.side)) else { return None };
+        let operand = usize::from(operand);
+        let Operand { source, dtype, ref view, clamp, .. } = step.operands[operand];
+        let [lane, other] = reading.axes(view);
+        let rank = view.dims.len();
+        let others = view.strides[..rank - 2].iter().chain([&view.strides[other]]);
+        let eights = view.strides[lane] == 1
+            && view.offset % 8 == 0
+            && view.dims[lane].is_multiple_of(8)
+            && others.into_iter().all(|stride| stride % 8 == 0);
+        let alone = step.operands.iter().filter(|o| o.source == source).count() == 1;
+        let stored = matches!(source, Source::Value(_)) && dtype == DType::F16 && kernel.limits.f16;
+        (stored && eights && alone && !clamp && !view.dims.contains(&0)).then_some(operand)
+    }
+
+    /// True for each operand of the step whose value is bound in fours.
+    pub fn wide(&self, kernel: &Kernel<'_>, readings: &[Reading]) -> Vec<bool> {
+        let operands = &kernel.step.operands;
+        let alone = |o: usize| {
+            let view = &operands[o].view;
+            let side = match operands[o].space {
+                Space::X => Side::X,
+                Space::W if self.windows.is_some() => return false,
+                Space::W => Side::W,
+                _ => return Results::is_wide(view),
+            };
+            let Some(reading) = readings.iter().find(|r| r.side == side) else { return false };
+            let [lane, other] = reading.axes(view);
+            lanes::is_wide_along(view, lane, other)
+        };
+        let all = &self.results.maps.operands;
+        let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, alone);
+        (0..operands.len()).map(bound).collect()
+    }
+}
+
+/// The positions of a side's axis across k and of k among the axes of its view.
+pub(super) fn axes(side: Side, view: &View) -> [usize; 2] {
+    let rank = view.dims.len();
+    match side {
+        Side::X => [rank - 2, rank - 1],
+        Side::W => [rank - 1, rank - 2],
     }
 }

@@ -1,31 +1,27 @@
 //! Matrix products: three kernels, and what they share.
 //!
 //! - [`tiles`] for scalar units, [`strips`] for few rows, [`units`] for matrix units.
-//! - [`reading`] tells how an operand lies in memory, [`walk`] moves along it, [`load`] reads it, [`transfer`] brings
-//!   tiles of it to workgroup memory. [`windows`] does for a convolution what [`load`] does.
-//! - [`locate`] gives each workgroup its tile, [`parts`] adds what k was cut into.
+//! - [`load`] tells how an operand lies in memory and reads it, [`transfer`] moves along it and brings tiles of it to
+//!   workgroup memory. [`windows`] does for a convolution what [`load`] does.
+//! - [`parts`] gives each workgroup its tile, and adds what k was cut into.
 
-mod index_cursor;
 mod load;
-mod locate;
 mod parts;
-mod reading;
 mod strips;
 mod tiles;
 mod transfer;
 mod units;
 mod windows;
 
-use self::index_cursor::Walk;
-use self::reading::{Reading, Side};
+use self::load::{Reading, Side};
+use self::transfer::Walk;
 use self::windows::Windows;
 use super::Dispatch;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, OuterMaps, passed};
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::results::{self, Results};
+use crate::codegen::kernel::results::Results;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::Axes;
 use crate::plan::{MatMulForm, ProductLayout};
 
 /// Lowers a product; `kernel` makes an empty kernel of its step.
@@ -55,12 +51,7 @@ struct Product {
     /// The prologues.
     x: Ref,
     w: Ref,
-    /// Operands of both prologues and of the outputs.
-    operands: Vec<usize>,
-    /// The maps along the batch: the outputs', then the operands'.
-    batch: Axes,
-    /// The start of each of these maps.
-    offsets: Vec<i64>,
+    results: Results,
     /// The right operand's, if k and n are spread over several axes.
     windows: Option<Windows>,
 }
@@ -78,16 +69,10 @@ struct Frame<'p> {
 
 impl Product {
     fn new(form: &MatMulForm, kernel: &Kernel<'_>) -> Self {
-        let step = kernel.step;
         let MatMulForm { batch, m, n, k, spread, x, w, acc, schedule, .. } = form;
-        let roots: Vec<_> = [*x, *w].into_iter().chain(kernel.output_roots()).collect();
-        let operands = kernel.operands_of(&roots);
-        let maps = step.outputs.iter().map(|o| &o.view);
-        let maps: Vec<_> = maps.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
-        let strides: Vec<&[i64]> = maps.iter().map(|view| &view.strides[..batch.len()]).collect();
-        let windows = spread
-            .as_ref()
-            .map(|spread| Windows::new(step, spread, kernel.operands_of(&[*w]), batch.len()));
+        let maps = OuterMaps::new(kernel, batch, &[*x, *w]);
+        let windows =
+            |spread| Windows::new(kernel.step, spread, kernel.operands_of(&[*w]), batch.len());
         Self {
             m: *m,
             n: *n,
@@ -96,10 +81,8 @@ impl Product {
             ty: *acc,
             x: *x,
             w: *w,
-            offsets: maps.iter().map(|view| view.offset).collect(),
-            batch: Axes::collapse(batch, &strides),
-            operands,
-            windows,
+            results: Results { rows: *m, columns: *n, ty: *acc, maps },
+            windows: spread.as_ref().map(windows),
         }
     }
 
@@ -109,7 +92,7 @@ impl Product {
 
     /// Products in the batch.
     pub fn count(&self) -> usize {
-        self.batch.len()
+        self.results.maps.axes.len()
     }
 
     /// Elements of k in each part but the last, a multiple of `unit`.
@@ -132,17 +115,13 @@ impl Product {
         }
     }
 
-    fn results(&self) -> Results<'_> {
-        Results { rows: self.m, columns: self.n, ty: self.ty, operands: &self.operands }
-    }
-
     /// Binds everything, each buffer in fours where all that is read of it allows, and defines the functions
     /// that read both sides (`load_x` and `load_w`, at the positions of a [`Walk`]) and
     /// `store(row, column, acc, …)`, which takes four neighbours along the row.
     pub fn frame<'p>(&'p self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame<'p> {
         let wide = self.wide(kernel, &readings);
         if self.parts == 1 {
-            self.results().bind(kernel, &wide);
+            self.results.bind(kernel, &wide);
         }
         for reading in readings {
             let operands = kernel.operands_of(&[self.prologue(reading.side)]);
@@ -152,36 +131,28 @@ impl Product {
                 kernel.bind_operands(&operands, |o| wide[o]);
             }
         }
-        let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
+        let (bases, names) = self.results.maps.bases(kernel, "b", "batch");
         let mut functions = String::new();
         let walks = readings.map(|reading| {
-            functions += &self.loads(kernel, reading, &wide);
+            functions += &self.loads(kernel, reading);
             self.walk(kernel, &reading, &names)
         });
-        let base_parameters: String = names.iter().map(|name| format!(", {name}: u32")).collect();
+        let (base_parameters, base_arguments) = passed(&names);
         functions += &if self.parts == 1 {
-            self.results().store(kernel, &wide, &names, &base_parameters)
+            self.results.store(kernel, &names)
         } else {
             self.store_partial(kernel, &base_parameters)
         };
-        let base_arguments = names.iter().map(|name| format!(", {name}")).collect();
         Frame { functions, bases, base_arguments, walks }
     }
 
     /// The functions that read one side.
-    fn loads(&self, kernel: &mut Kernel<'_>, reading: Reading, wide: &[bool]) -> String {
-        if let (Side::W, Some(windows)) =
-            (reading.side, self.load_windows(kernel, reading.ragged_k))
-        {
-            return windows;
-        }
-        let inside = self.load(kernel, reading, wide, false);
-        let end =
-            if reading.ragged_k { self.load(kernel, reading, wide, true) } else { String::new() };
-        inside + &end
-    }
-
-    fn base<'n>(&self, kernel: &Kernel<'_>, operand: usize, names: &'n [String]) -> &'n str {
-        results::base(kernel, &self.operands, operand, names)
+    fn loads(&self, kernel: &mut Kernel<'_>, reading: Reading) -> String {
+        let mut load = |end| match (reading.side, &self.windows) {
+            (Side::W, Some(windows)) => windows.load(kernel, self, end),
+            _ => self.load(kernel, reading, end),
+        };
+        let inside = load(false);
+        if reading.ragged_k { inside + &load(true) } else { inside }
     }
 }

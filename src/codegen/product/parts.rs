@@ -1,9 +1,9 @@
-//! Products whose k is cut into parts: partial sums in scratch memory, and the dispatch that adds them.
-
-use std::fmt::Write;
+//! The tile of each workgroup, and products whose k is cut into parts: partial sums in scratch memory, and the dispatch
+//! that adds them.
 
 use super::Product;
 use crate::codegen::Dispatch;
+use crate::codegen::kernel::results::Combined;
 use crate::codegen::kernel::{Kernel, THREADS};
 
 impl Product {
@@ -20,9 +20,8 @@ impl Product {
             self.ty_name()
         );
         for lane in 0..4 {
-            let _ = writeln!(
-                text,
-                "    if column + {lane}u < {n} {{ {scratch}[at + {lane}u] = bitcast<u32>(acc[{lane}]); }}"
+            text += &format!(
+                "    if column + {lane}u < {n} {{ {scratch}[at + {lane}u] = bitcast<u32>(acc[{lane}]); }}\n"
             );
         }
         format!("var<private> part: u32;\nvar<private> batch_of: u32;\n\n{text}}}\n")
@@ -30,17 +29,10 @@ impl Product {
 
     /// Adds the parts and stores the outputs.
     pub fn combine(&self, mut kernel: Kernel<'_>) -> Dispatch {
-        kernel.bind_outputs(|_| false);
-        let operands = kernel.operands_of(&kernel.output_roots());
-        kernel.bind_operands(&operands, |_| false);
-        let scratch = kernel.bind_scratch(false);
-        let (bases, names) = kernel.bases("b", "batch", &self.batch, self.offsets.iter().copied());
-        let roots = kernel.output_roots();
-        let function = kernel.function("compute_results", &roots, Some(self.ty));
-        let each = self.results().each(&mut kernel, &function, &names);
+        let Combined { scratch, functions, bases, each } = self.results.combined(&mut kernel);
         let results = self.m * self.n * self.count();
         let holes = [
-            ("functions", function.text.clone()),
+            ("functions", functions),
             ("ty", self.ty_name().to_string()),
             ("scratch", scratch),
             ("results", kernel.size(results)),
@@ -58,9 +50,41 @@ impl Product {
     pub fn phase(&self) -> &'static str {
         if self.parts > 1 { " (parts)" } else { "" }
     }
+}
 
-    /// Statements for the start of a kernel whose functions store partial sums.
-    pub fn announce_part(&self) -> &'static str {
-        if self.parts > 1 { "part = id / tiles;\nbatch_of = batch;" } else { "" }
-    }
+/// Rows of tiles that are taken together, so that what they read stays in the cache.
+const BAND: usize = 8;
+
+/// Statements that find the workgroup's tile, of `bm × bn` and `bk` of k at a time, and its part of k; and the number
+/// of workgroups.
+pub(super) fn locate(
+    product: &Product,
+    kernel: &mut Kernel<'_>,
+    [bm, bn, bk]: [usize; 3],
+) -> (String, usize) {
+    let (rows, columns) = (product.m.div_ceil(bm), product.n.div_ceil(bn));
+    let tiles = rows * columns * product.count();
+    let groups = tiles * product.parts;
+    let (group_count, tile_count) = (kernel.size(groups), kernel.size(tiles));
+    let (rows, columns) = (kernel.size(rows), kernel.size(columns));
+    let (k, chunk) = (kernel.size(product.k), kernel.size(product.chunk(bk)));
+    let text = format!(
+        "if id >= {group_count} {{\n    return;\n}}\n\
+         let tiles = {tile_count};\n\
+         // Tiles go in bands of {BAND} rows, so that what is read stays in the cache.\n\
+         let rows = {rows};\n\
+         let columns = {columns};\n\
+         let tile = id % tiles % (rows * columns);\n\
+         let batch = id % tiles / (rows * columns);\n\
+         let band = tile / ({BAND}u * columns) * {BAND}u;\n\
+         let height = min(rows - band, {BAND}u);\n\
+         let in_band = tile % ({BAND}u * columns);\n\
+         let first_row = (band + in_band % height) * {bm}u;\n\
+         let first_column = (in_band / height) * {bn}u;\n\
+         let first_k = id / tiles * {chunk};\n\
+         let end_k = min(first_k + {chunk}, {k});\n\
+         {}",
+        if product.parts > 1 { "part = id / tiles;\nbatch_of = batch;" } else { "" }
+    );
+    (text, groups)
 }

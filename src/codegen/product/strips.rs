@@ -1,14 +1,12 @@
 //! Products of few rows on scalar units: as fast as the right operand can be read.
 
-use std::fmt::Write;
-
 use super::Product;
-use super::locate::locate;
-use super::reading::{Reading, Side};
+use super::load::{Reading, Side};
+use super::parts::locate;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::index_cursor::Walk;
+use crate::codegen::product::transfer::Walk;
 use crate::plan::Strip;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> Dispatch {
@@ -101,14 +99,14 @@ impl Strips {
             for part in 0..parts {
                 let ahead = self.ahead(u) + part;
                 let read = w.read(kernel, "w", &format!("k + {ahead}u"), ahead, end);
-                let _ = writeln!(text, "let w{u}_{part} = {read};");
+                text += &format!("let w{u}_{part} = {read};\n");
             }
         }
         for u in 0..Strip::UNROLLED {
             let (ahead, k) = (self.ahead(u), format!("k + {}u", self.ahead(u)));
             for r in 0..self.strip.rows {
                 let read = x.read(kernel, &format!("x{r}"), &k, ahead, end);
-                let _ = writeln!(text, "let x{u}_{r} = {read};");
+                text += &format!("let x{u}_{r} = {read};\n");
             }
         }
         for u in 0..Strip::UNROLLED {
@@ -116,9 +114,9 @@ impl Strips {
                 for part in 0..parts {
                     let x = format!("x{u}_{r}");
                     let x = if self.along_k { x } else { format!("vec4({x}[{part}])") };
-                    let _ = match self.ty {
-                        Ty::F32 => writeln!(text, "acc{r} = fma({x}, w{u}_{part}, acc{r});"),
-                        _ => writeln!(text, "acc{r} += {x} * w{u}_{part};"),
+                    text += &match self.ty {
+                        Ty::F32 => format!("acc{r} = fma({x}, w{u}_{part}, acc{r});\n"),
+                        _ => format!("acc{r} += {x} * w{u}_{part};\n"),
                     };
                 }
             }
@@ -140,8 +138,7 @@ impl Strips {
         let step = if self.along_k { 1 } else { quads };
         let mut text = String::new();
         for r in 0..rows {
-            let _ = write!(
-                text,
+            text += &format!(
                 "partial[thread] = acc{r};\nworkgroupBarrier();\n\
                  for (var half = {}u; half > 0u; half >>= 1u) {{\n    \
                  if slice < half {{\n        \
@@ -152,20 +149,18 @@ impl Strips {
             if self.along_k {
                 let sums: Vec<String> =
                     (0..4).map(|c| format!("p{c}.x + p{c}.y + p{c}.z + p{c}.w")).collect();
-                let _ = writeln!(text, "if thread < {}u {{", quads / 4);
+                text += &format!("if thread < {}u {{\n", quads / 4);
                 for c in 0..4 {
                     let at = format!("(thread * 4u + {c}u) * {slices}u");
-                    let _ = writeln!(text, "    let p{c} = partial[{at}];");
+                    text += &format!("    let p{c} = partial[{at}];\n");
                 }
-                let _ = writeln!(
-                    text,
-                    "    store({r}u, first_column + thread * 4u, vec4<{ty}>({}){arguments});\n}}",
+                text += &format!(
+                    "    store({r}u, first_column + thread * 4u, vec4<{ty}>({}){arguments});\n}}\n",
                     sums.join(", ")
                 );
             } else {
-                let _ = writeln!(
-                    text,
-                    "if slice == 0u {{\n    store({r}u, column, partial[thread]{arguments});\n}}"
+                text += &format!(
+                    "if slice == 0u {{\n    store({r}u, column, partial[thread]{arguments});\n}}\n"
                 );
             }
             if r + 1 < rows {

@@ -1,15 +1,13 @@
 //! Products on scalar units: tiles in workgroup memory, a block of the result in each thread's registers.
 
-use std::fmt::Write;
-
 use super::Product;
-use super::locate::locate;
-use super::reading::{Reading, Side};
+use super::load::{Reading, Side};
+use super::parts::locate;
 use super::transfer::{Transfer, fetch};
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::index_cursor::Walk;
+use crate::codegen::product::transfer::Walk;
 use crate::plan::Tile;
 
 /// Threads that run in step.
@@ -186,7 +184,7 @@ impl Layout {
         let mut text = String::new();
         for q in 0..self.tile.tn / 4 {
             let at = format!("w_stage + tx + {}u", k * self.w_pitch + q * self.tx());
-            let _ = writeln!(text, "    let w{q} = w_tile[{at}];");
+            text += &format!("    let w{q} = w_tile[{at}];\n");
         }
         let quads = self.tile.tm.is_multiple_of(4);
         for r in 0..self.tile.tm {
@@ -194,21 +192,21 @@ impl Layout {
             let x = if quads {
                 if r % 4 == 0 {
                     let at = format!("{start} + ty + {}u", r / 4 * self.ty());
-                    let _ = writeln!(text, "    let x{} = x_tile[{at}];", r / 4);
+                    text += &format!("    let x{} = x_tile[{at}];\n", r / 4);
                 }
                 format!("x{}.{}", r / 4, ["x", "y", "z", "w"][r % 4])
             } else {
-                let _ = writeln!(text, "    let row{r} = ty * {}u + {r}u;", self.tile.tm);
+                text += &format!("    let row{r} = ty * {}u + {r}u;\n", self.tile.tm);
                 let at = format!("{start} + row{r} / 4u");
-                let _ = writeln!(text, "    let x{r} = x_tile[{at}][row{r} % 4u];");
+                text += &format!("    let x{r} = x_tile[{at}][row{r} % 4u];\n");
                 format!("x{r}")
             };
             for q in 0..self.tile.tn / 4 {
-                let _ = match ty {
+                text += &match ty {
                     Ty::F32 => {
-                        writeln!(text, "    acc{r}_{q} = fma(vec4<f32>({x}), w{q}, acc{r}_{q});")
+                        format!("    acc{r}_{q} = fma(vec4<f32>({x}), w{q}, acc{r}_{q});\n")
                     }
-                    _ => writeln!(text, "    acc{r}_{q} += {x} * w{q};"),
+                    _ => format!("    acc{r}_{q} += {x} * w{q};\n"),
                 };
             }
         }
@@ -244,9 +242,9 @@ impl Quads {
                 (format!("{at} % {quads}u * 4u"), format!("{at} / {quads}u"))
             };
             let [place_o, place_k] = self.transfer.place(round);
-            let _ = writeln!(text, "let {place_o} = {o};");
-            let _ = writeln!(text, "let {place_k} = {k};");
-            let _ = writeln!(text, "var {name}_held{round}: vec4<{ty}>;");
+            text += &format!("let {place_o} = {o};\n");
+            text += &format!("let {place_k} = {k};\n");
+            text += &format!("var {name}_held{round}: vec4<{ty}>;\n");
             text.push_str(&self.transfer.start(kernel, walk, round));
         }
         text

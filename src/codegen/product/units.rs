@@ -1,14 +1,12 @@
 //! Products on matrix units: tiles of `f16` in workgroup memory, squares of the result in each subgroup.
 
-use std::fmt::Write;
-
 use super::Product;
-use super::locate::locate;
-use super::reading::{Reading, Side};
+use super::load::{Reading, Side};
+use super::parts::locate;
 use super::transfer::{Transfer, fetch};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::index_cursor::Walk;
+use crate::codegen::product::transfer::Walk;
 use crate::plan::UnitTile;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {
@@ -129,14 +127,14 @@ impl Units {
         let mut text = String::new();
         for i in 0..high {
             let load = self.load(x, false, "row", i * self.side, k);
-            let _ = writeln!(text, "    let x{i} = {load};");
+            text += &format!("    let x{i} = {load};\n");
         }
         for j in 0..wide {
             let load = self.load(w, false, "column", j * self.side, k);
-            let _ = writeln!(text, "    let w{j} = {load};");
+            text += &format!("    let w{j} = {load};\n");
         }
         for (i, j) in self.each_square() {
-            let _ = writeln!(text, "    acc{i}_{j} = coopMultiplyAdd(x{i}, w{j}, acc{i}_{j});");
+            text += &format!("    acc{i}_{j} = coopMultiplyAdd(x{i}, w{j}, acc{i}_{j});\n");
         }
         text
     }
@@ -150,18 +148,17 @@ impl Units {
         for i in 0..high {
             for (low, name) in [(false, "x"), (true, "x_low")] {
                 let load = self.load(x, low, "row", i * self.side, k);
-                let _ = writeln!(text, "    let {name}{i} = {load};");
+                text += &format!("    let {name}{i} = {load};\n");
             }
         }
         for j in 0..wide {
             let [w_high, w_low] =
                 [false, true].map(|low| self.load(w, low, "column", j * self.side, k));
-            let _ = writeln!(text, "    let w{j} = {w_high};\n    let w_low{j} = {w_low};");
+            text += &format!("    let w{j} = {w_high};\n    let w_low{j} = {w_low};\n");
             for i in 0..high {
-                let _ = writeln!(
-                    text,
+                text += &format!(
                     "    let low{i}_{j} = coopMultiplyAdd(x{i}, w_low{j}, coopMultiplyAdd(x_low{i}, w{j}, {zero}()));\n    \
-                     acc{i}_{j} = acc{i}_{j} + coopMultiplyAdd(x{i}, w{j}, low{i}_{j});"
+                     acc{i}_{j} = acc{i}_{j} + coopMultiplyAdd(x{i}, w{j}, low{i}_{j});\n"
                 );
             }
         }
@@ -194,13 +191,11 @@ impl Units {
         let mut text =
             format!("for (var at = 0u; at < {}u; at++) {{\n    switch at {{\n", high * wide);
         for (at, (i, j)) in self.each_square().enumerate() {
-            let _ = writeln!(
-                text,
-                "        case {at}u: {{ coopStoreT(acc{i}_{j}, &squares[square], {side}u); }}"
+            text += &format!(
+                "        case {at}u: {{ coopStoreT(acc{i}_{j}, &squares[square], {side}u); }}\n"
             );
         }
-        let _ = write!(
-            text,
+        text += &format!(
             "        default: {{}}\n    }}\n    workgroupBarrier();\n    \
              let square_row = first_row + row + at / {wide}u * {side}u;\n    \
              let square_column = first_column + column + at % {wide}u * {side}u;\n    \
@@ -255,9 +250,9 @@ impl Halves {
             } else {
                 format!("{at} / {items}u")
             };
-            let _ = writeln!(text, "let {name}_row{round} = {row};");
-            let _ = writeln!(text, "let {name}_column{round} = {at} % {items}u * {width}u;");
-            let _ = writeln!(text, "var {name}_held{round}: {ty};");
+            text += &format!("let {name}_row{round} = {row};\n");
+            text += &format!("let {name}_column{round} = {at} % {items}u * {width}u;\n");
+            text += &format!("var {name}_held{round}: {ty};\n");
             text.push_str(&self.transfer.start(kernel, walk, round));
         }
         text

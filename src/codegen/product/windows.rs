@@ -1,12 +1,9 @@
 //! A right operand of windows: k and n run over several axes each, as in a convolution, and no copy is made of it.
 
-use std::fmt::Write;
-
 use super::Product;
-use super::reading::Side;
+use super::load::Side;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::lanes::{self, Held};
-use crate::expr::wgsl::type_name;
+use crate::codegen::kernel::lanes::{LANES, Loaded};
 use crate::plan::Axes;
 use crate::plan::{Spread, Step};
 
@@ -55,7 +52,7 @@ impl Windows {
         for (map, operand) in self.operands.iter().enumerate() {
             let base = format!("{ty}({})", bases[map]);
             let at = kernel.index(&base, &self.n.strides[map], &coordinates);
-            let _ = writeln!(text, "let {prefix}_at{operand} = {at};");
+            text += &format!("let {prefix}_at{operand} = {at};\n");
         }
         text
     }
@@ -69,8 +66,8 @@ impl Windows {
         for axis in (1..rank).rev() {
             let dim = self.k.dims[axis];
             names[axis] = format!("k{axis}");
-            let _ = writeln!(text, "let k{axis} = {rest} % {dim}u;");
-            let _ = writeln!(text, "let rest{axis} = {rest} / {dim}u;");
+            text += &format!("let k{axis} = {rest} % {dim}u;\n");
+            text += &format!("let rest{axis} = {rest} / {dim}u;\n");
             rest = format!("rest{axis}");
         }
         names[0] = rest;
@@ -78,25 +75,29 @@ impl Windows {
     }
 
     /// The function that reads four neighbours along n at `k`; at the `end` of k, zeros past it.
-    fn load(&self, kernel: &mut Kernel<'_>, product: &Product, end: bool) -> String {
+    pub fn load(&self, kernel: &mut Kernel<'_>, product: &Product, end: bool) -> String {
         let root = product.prologue(Side::W);
         let prologue = kernel.function(Side::W.prologue(), &[root], None);
         let (mut text, ty) = (String::new(), product.ty_name());
         if end {
             let length = kernel.size(product.k);
-            let _ = writeln!(text, "if k >= {length} {{\n    return vec4<{ty}>();\n}}");
+            text += &format!("if k >= {length} {{\n    return vec4<{ty}>();\n}}\n");
         }
         let (apart, coordinates) = self.coordinates();
         text += &apart;
-        let mut held = vec![Held::One; kernel.step.operands.len()];
+        let mut loaded = Loaded::default();
         for (map, &operand) in self.operands.iter().enumerate() {
             let position = format!("position{operand}");
             let at = kernel.index(&position, &self.k.strides[map], &coordinates);
-            let (line, what) = self.neighbours(kernel, map, &at);
-            held[operand] = what;
-            text += &line;
+            if self.in_fours() {
+                loaded.load(kernel, operand, &at, self.n.strides[map][self.n.rank() - 1]);
+            } else {
+                loaded.text += &format!("let at{operand} = {at};\n");
+                loaded.each(kernel, operand, |_, k| format!("at{operand}.{}", LANES[k]));
+            }
         }
-        let calls = lanes::calls(&prologue, "", |o| held[o]).join(", ");
+        let calls = loaded.calls(&prologue, "").join(", ");
+        text += &loaded.text;
         let function = if end { String::new() } else { prologue.text };
         let name = if end { "load_w_end" } else { "load_w" };
         let position = self.position_type();
@@ -106,27 +107,5 @@ impl Windows {
             "{function}\nfn {name}(outer: u32, k: u32{positions}) -> vec4<{ty}> {{\n{text}\
              return vec4<{ty}>({calls});\n}}\n"
         )
-    }
-
-    /// Statements that load four neighbours of an operand.
-    fn neighbours(&self, kernel: &mut Kernel<'_>, map: usize, at: &str) -> (String, Held) {
-        let (operand, strides) = (self.operands[map], &self.n.strides[map]);
-        if self.in_fours() {
-            return lanes::load(kernel, operand, at, strides[self.n.rank() - 1], false);
-        }
-        let ty = type_name(kernel.step.operands[operand].dtype.lane());
-        let loads = lanes::LANES.map(|lane| kernel.load(operand, &format!("at{operand}.{lane}")));
-        let loads = loads.join(", ");
-        (format!("let at{operand} = {at};\nlet x{operand} = vec4<{ty}>({loads});\n"), Held::Four)
-    }
-}
-
-impl Product {
-    /// The functions that read the right operand, if it is one of windows.
-    pub fn load_windows(&self, kernel: &mut Kernel<'_>, ragged_k: bool) -> Option<String> {
-        let windows = self.windows.as_ref()?;
-        let inside = windows.load(kernel, self, false);
-        let end = if ragged_k { windows.load(kernel, self, true) } else { String::new() };
-        Some(inside + &end)
     }
 }

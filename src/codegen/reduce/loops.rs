@@ -1,14 +1,13 @@
 //! Loops of threads along the elements of a reduction, and the kernel that they make.
 
-use std::fmt::Write;
-
 use super::{Reduction, Texts};
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
-use crate::codegen::kernel::lanes;
+use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
-use crate::codegen::kernel::{Kernel, THREADS};
-use crate::plan::{ReduceLayout, ReduceSchedule};
+use crate::codegen::kernel::{Kernel, THREADS, passed};
+use crate::expr::wgsl::type_name;
+use crate::plan::{ReduceLayout, ReduceSchedule, Source, Windows};
 
 /// Threads of a workgroup in the layout with a thread a result.
 pub(super) const COLUMN_THREADS: usize = 64;
@@ -38,20 +37,22 @@ impl Unit {
         let place = |k: usize| if k == 0 { "i".into() } else { format!("i + {k}u * {step}") };
         let mut text = String::new();
         for k in 0..count {
-            let _ = writeln!(text, "let unit{k} = element({}{arguments});", place(k));
+            text += &format!("let unit{k} = element({}{arguments});\n", place(k));
         }
         const STATES: [&str; 4] = ["a", "b", "c", "d"];
         for k in 0..count {
             let (state, at) = (STATES[k % 4], place(k));
-            let _ = match self {
-                Self::State => writeln!(text, "{state} = merge({state}, unit{k});"),
-                Self::Value => writeln!(text, "{state} = accept({state}, unit{k}, {at});"),
-                Self::Quad => {
-                    STATES.iter().zip(lanes::LANES).zip(0..).try_for_each(|((state, lane), j)| {
-                        let at = format!("({at}) * 4u + {j}u");
-                        writeln!(text, "{state} = accept({state}, unit{k}.{lane}, {at});")
+            text += &match self {
+                Self::State => format!("{state} = merge({state}, unit{k});\n"),
+                Self::Value => format!("{state} = accept({state}, unit{k}, {at});\n"),
+                Self::Quad => STATES
+                    .iter()
+                    .zip(lanes::LANES)
+                    .zip(0..)
+                    .map(|((state, lane), j)| {
+                        format!("{state} = accept({state}, unit{k}.{lane}, ({at}) * 4u + {j}u);\n")
                     })
-                }
+                    .collect(),
             };
         }
         text
@@ -136,8 +137,7 @@ impl Reduction {
         spread: Spread,
     ) -> Vec<Hole> {
         let Texts { unit, bases, base_names, .. } = texts;
-        let parameters = base_names.iter().map(|name| format!(", {name}: u32")).collect();
-        let arguments: String = base_names.iter().map(|name| format!(", {name}")).collect();
+        let (parameters, arguments) = passed(base_names);
         let step = match schedule.layout {
             ReduceLayout::Thread => "step".to_string(),
             ReduceLayout::Group => format!("{}u", spread.width),
@@ -190,4 +190,109 @@ impl Spread {
     fn results_of_group(self) -> usize {
         THREADS / self.width
     }
+}
+
+impl Reduction {
+    /// The stride of a map of `inner` from one lane to the next.
+    fn lane_stride(&self, map: usize) -> i64 {
+        self.axes.inner.strides[map][self.axes.inner.rank() - 1]
+    }
+
+    /// True if an operand of the prologue is read in fours.
+    pub(super) fn is_wide(&self, unit: Unit, operand: usize) -> bool {
+        let map = self.axes.main.iter().position(|&o| o == operand);
+        unit == Unit::Quad && map.is_some_and(|map| self.lane_stride(map) != 0)
+    }
+
+    /// Quads where neighbouring threads walk along a row, and all that varies there comes in fours.
+    pub(super) fn unit(&self, kernel: &Kernel<'_>) -> Unit {
+        let last = self.axes.inner.rank() - 1;
+        let in_fours = |operand: usize| {
+            let Some(map) = self.axes.main.iter().position(|&o| o == operand) else { return false };
+            let view = &kernel.step.operands[operand].view;
+            lanes::is_wide(view, self.lane_stride(map), &self.axes.inner.strides[map][..last])
+                && (self.axes.outer.len() == 1
+                    || self.axes.outer.strides[map].iter().all(|s| s % 4 == 0))
+        };
+        let operands: Vec<usize> = self.axes.main.iter().chain(&self.axes.out).copied().collect();
+        let fits = |(map, &operand): (usize, &usize)| {
+            let is_value = matches!(kernel.step.operands[operand].source, Source::Value(_));
+            self.lane_stride(map) == 0
+                || !is_value
+                || lanes::binds_wide(kernel, &operands, operand, in_fours)
+        };
+        let quads = self.schedule.layout == ReduceLayout::Group
+            && self.axes.inner.dims[last].is_multiple_of(4)
+            && self.axes.main.iter().enumerate().all(fits);
+        if quads { Unit::Quad } else { Unit::Value }
+    }
+
+    /// The texts that read one unit: its place along the outer axes is found once, in `main`.
+    pub(super) fn read_elements(&self, kernel: &mut Kernel<'_>, unit: Unit) -> Texts {
+        let step = kernel.step;
+        let prologue = kernel.function("prologue", &[self.prologue], None);
+        let (mut bases, outer) = kernel.coordinates("o", "result", &self.axes.outer.dims);
+        let (mut element, inner) = match unit {
+            Unit::Quad => {
+                let (text, inner) = kernel.coordinates("c", "first", &self.axes.inner.dims);
+                (format!("let first = i * 4u;\n{text}"), inner)
+            }
+            _ if self.is_written_out() => written_out("c", "i", &self.axes.inner.dims),
+            _ => kernel.coordinates("c", "i", &self.axes.inner.dims),
+        };
+        let mut base_names = Vec::new();
+        let mut loaded = Loaded::default();
+        for (map, &operand) in self.axes.main.iter().enumerate() {
+            let start = kernel.param(step.operands[operand].view.offset);
+            let base = kernel.index(&start, &self.axes.outer.strides[map], &outer);
+            let name = format!("base{operand}");
+            bases += &format!("let {name} = {base};\n");
+            let at = kernel.index(&name, &self.axes.inner.strides[map], &inner);
+            if unit == Unit::Quad {
+                loaded.load(kernel, operand, &at, self.lane_stride(map));
+            } else {
+                loaded.load(kernel, operand, &at, 0);
+            }
+            base_names.push(name);
+        }
+        let value = if unit == Unit::Quad {
+            let calls = loaded.calls(&prologue, "").join(", ");
+            format!("{}({calls})", self.element_type(kernel, unit))
+        } else {
+            prologue.call("", |o| format!("x{o}"))
+        };
+        element += &format!("{}return {value};\n", loaded.text);
+        let functions = prologue.text;
+        Texts { functions, element, unit, bases, base_names, write: String::new() }
+    }
+
+    /// True if a thread takes the few elements of a window, which lie along several axes.
+    pub(super) fn is_written_out(&self) -> bool {
+        let ReduceSchedule { layout, parts, .. } = self.schedule;
+        let by_one = layout == ReduceLayout::Thread && parts == 1;
+        by_one
+            && self.axes.inner.rank() > 1
+            && (1..=Windows::WRITTEN_OUT).contains(&self.axes.inner.len())
+    }
+
+    pub(super) fn element_type(&self, kernel: &Kernel<'_>, unit: Unit) -> String {
+        let ty = type_name(kernel.step.expr.ty(self.prologue));
+        match unit {
+            Unit::State => "State".to_string(),
+            Unit::Value => ty.to_string(),
+            Unit::Quad => format!("vec4<{ty}>"),
+        }
+    }
+}
+
+/// Statements that take the row-major position `position` apart by `dims`, which are in the text, and the names of the
+/// coordinates.
+fn written_out(prefix: &str, position: &str, dims: &[usize]) -> (String, Vec<String>) {
+    let (mut text, mut after) = (String::new(), dims.iter().product::<usize>());
+    let names: Vec<String> = (0..dims.len()).map(|axis| format!("{prefix}{axis}")).collect();
+    for (name, &dim) in names.iter().zip(dims) {
+        after /= dim;
+        text += &format!("let {name} = {position} / {after}u % {dim}u;\n");
+    }
+    (text, names)
 }

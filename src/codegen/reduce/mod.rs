@@ -1,10 +1,7 @@
 //! Reductions: one dispatch, or two where rows are cut into parts.
 
 mod loops;
-mod read;
 mod windows;
-
-use std::fmt::Write;
 
 use self::loops::Unit;
 use self::windows::WindowKernel;
@@ -97,7 +94,7 @@ impl Reduction {
         let words = self.state.pack("state");
         for (word, value) in words.iter().enumerate() {
             let at = format!("id * {}u + {word}u", words.len());
-            let _ = writeln!(texts.write, "{scratch}[{at}] = {value};");
+            texts.write += &format!("{scratch}[{at}] = {value};\n");
         }
         self.dispatch(kernel, self.schedule, self.axes.inner.len(), &texts, " (parts)")
     }
@@ -155,11 +152,11 @@ impl Reduction {
             let strides = &self.axes.outer.strides[self.axes.main.len() + position];
             let start = kernel.param(step.operands[operand].view.offset);
             let at = kernel.index(&start, strides, outer);
-            let _ = writeln!(compute, "let x{operand}{suffix} = {};", kernel.load(operand, &at));
+            compute += &format!("let x{operand}{suffix} = {};\n", kernel.load(operand, &at));
         }
         let acc = self.state.finish(state);
         let call = results.call(&acc, |o| format!("x{o}{suffix}"));
-        let _ = writeln!(compute, "let values{suffix} = {call};");
+        compute += &format!("let values{suffix} = {call};\n");
         for (output, result) in results.results.iter().enumerate() {
             let strides =
                 &self.axes.outer.strides[self.axes.main.len() + self.axes.out.len() + output];

@@ -1,7 +1,6 @@
 //! Kernels of reductions over windows: a thread makes several results that follow each other along an axis.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use smallvec::SmallVec;
 
@@ -58,8 +57,8 @@ impl WindowKernel<'_> {
         let WindowLanes { axis, count } = self.windows.lanes;
         let (mut text, mut outer) = kernel.coordinates("o", "id", threads);
         let last = kernel.size(self.reduction.axes.outer.dims[axis] - count);
-        let _ = writeln!(text, "let own = {} * {count}u;", outer[axis]);
-        let _ = writeln!(text, "let first = min(own, {last});");
+        text += &format!("let own = {} * {count}u;\n", outer[axis]);
+        text += &format!("let first = min(own, {last});\n");
         outer[axis] = "first".to_string();
         (text, outer)
     }
@@ -76,7 +75,7 @@ impl WindowKernel<'_> {
                 format!("{stride}u")
             } else {
                 let stride = kernel.param(stride);
-                let _ = writeln!(text, "let step{operand}_{axis} = {stride};");
+                text += &format!("let step{operand}_{axis} = {stride};\n");
                 format!("step{operand}_{axis}")
             };
             steps.push(step);
@@ -84,13 +83,13 @@ impl WindowKernel<'_> {
         for (number, met) in self.windows.covered[map].values().copied().enumerate() {
             let mut at = format!("base{operand}");
             for (coordinate, step) in self.windows.place(met).into_iter().zip(&steps) {
-                let _ = match step.as_str() {
-                    step if coordinate == 0 || step == "0u" => Ok(()),
-                    "1u" => write!(at, " + {coordinate}u"),
-                    _ => write!(at, " + {coordinate}u * {step}"),
-                };
+                match step.as_str() {
+                    step if coordinate == 0 || step == "0u" => {}
+                    "1u" => at += &format!(" + {coordinate}u"),
+                    _ => at += &format!(" + {coordinate}u * {step}"),
+                }
             }
-            let _ = writeln!(text, "let x{operand}_{number} = load{operand}({at});");
+            text += &format!("let x{operand}_{number} = load{operand}({at});\n");
         }
         text
     }
@@ -102,14 +101,14 @@ impl WindowKernel<'_> {
         let numbers: Vec<BTreeMap<i64, usize>> = self.windows.covered.iter().map(number).collect();
         let mut text = String::new();
         for lane in 0..self.windows.lanes.count {
-            let _ = writeln!(text, "var state{lane} = identity();");
+            text += &format!("var state{lane} = identity();\n");
         }
         for met @ Met { element, lane } in self.windows.all() {
             let value = prologue.call("", |operand| {
                 let map = main.iter().position(|&o| o == operand).unwrap_or_default();
                 format!("x{operand}_{}", numbers[map][&self.windows.offset(map, met)])
             });
-            let _ = writeln!(text, "state{lane} = accept(state{lane}, {value}, {element}u);");
+            text += &format!("state{lane} = accept(state{lane}, {value}, {element}u);\n");
         }
         text
     }
@@ -124,7 +123,7 @@ impl WindowKernel<'_> {
             let (compute, store) =
                 self.reduction.finish(kernel, results, &at, &state, &format!("_{lane}"));
             text.push_str(&compute);
-            let _ = write!(stores, "if first + {lane}u >= own {{\n{}}}\n", indent(&store));
+            stores += &format!("if first + {lane}u >= own {{\n{}}}\n", indent(&store));
         }
         text + &stores
     }

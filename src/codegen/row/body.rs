@@ -1,15 +1,13 @@
 //! The statements of a row kernel: from the kernel's layout to the holes of its template.
 
-use std::fmt::Write;
-
-use super::layout::{Row, Share};
 use super::statistics::{Fold, Pass, Statistics, passes};
+use super::{Row, Share};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::row_units::Phase;
+use crate::codegen::rows::Phase;
 
 /// The text of one dispatch.
 pub(crate) struct Body<'a> {
@@ -98,15 +96,13 @@ impl Body<'_> {
         let mut body = "let last = max(units, 1u) - 1u;\n".to_string();
         for k in 0..held {
             let first = k * width;
-            let _ = write!(
-                body,
+            body += &format!(
                 "let j{k} = lane + {first}u;\nvar v{k} = element(min(j{k}, last){});\n",
                 self.arguments
             );
         }
         if self.row.rows.has_edges() {
-            let _ = write!(
-                body,
+            body += &format!(
                 "var w = 0f;\nif lane < edges {{\n    w = element_edge(edge{});\n}}\n",
                 self.arguments
             );
@@ -125,7 +121,7 @@ impl Body<'_> {
             body.push_str(&self.pass(kernel, &held, pass));
         }
         for unit in &held {
-            let _ = write!(body, "if {} {{\n{}}}\n", unit.live, indent(&self.write(unit, result)));
+            body += &format!("if {} {{\n{}}}\n", unit.live, indent(&self.write(unit, result)));
         }
         (shared, body)
     }
@@ -138,20 +134,19 @@ impl Body<'_> {
         }
         let mut text = format!("var {name}_fold = {};\n", fold.identity());
         for unit in held {
-            let _ = writeln!(text, "if {} {{", unit.live);
+            text += &format!("if {} {{\n", unit.live);
             if let Some(before) = before {
-                let _ = writeln!(text, "    {} = {};", unit.name, unit.each(before));
+                text += &format!("    {} = {};\n", unit.name, unit.each(before));
             }
             let terms: Vec<String> = unit.elements().iter().map(|lane| term(lane)).collect();
             let folded = tree(&terms, |a, b| fold.merge(a, b));
-            let _ = writeln!(
-                text,
-                "    {name}_fold = {};\n}}",
+            text += &format!(
+                "    {name}_fold = {};\n}}\n",
                 fold.merge(&format!("{name}_fold"), &folded)
             );
         }
         let all = self.group_fold(kernel).call(name, &format!("{name}_fold"));
-        let _ = writeln!(text, "let {name} = {};", value.replace("fold", &all));
+        text += &format!("let {name} = {};\n", value.replace("fold", &all));
         text
     }
 
@@ -165,8 +160,7 @@ impl Body<'_> {
             let most = tree(&terms, |a, b| format!("max({a}, {b})"));
             let faint: Vec<String> = terms.iter().map(|x| format!("p_faint({x})")).collect();
             let faint = tree(&faint, |a, b| format!("{a} + {b}"));
-            let _ = write!(
-                text,
+            text += &format!(
                 "if {} {{\n    {name}_fold = max({name}_fold, {most});\n    \
                  {name}_nan += {faint};\n}}\n",
                 unit.live
@@ -174,7 +168,7 @@ impl Body<'_> {
         }
         let fold = format!("select({name}_fold, {name}_nan, p_is_nan({name}_nan))");
         let all = self.group_fold(kernel).call(name, &fold);
-        let _ = writeln!(text, "let {name} = {all};");
+        text += &format!("let {name} = {all};\n");
         text
     }
 
@@ -195,7 +189,7 @@ impl Body<'_> {
             Phase::Combine => self.merge_parts(&statistics, &parts),
             Phase::Whole | Phase::Partial => self.merge_units(),
         });
-        let _ = writeln!(body, "state = {};", group_fold.call("state", "state"));
+        body += &format!("state = {};\n", group_fold.call("state", "state"));
         body.push_str(&match self.phase {
             Phase::Partial => self.store_part(&statistics, &parts),
             Phase::Whole | Phase::Combine => {
@@ -222,7 +216,7 @@ impl Body<'_> {
         let words = statistics.pack("state");
         let mut stores = format!("let at = (row * {parts} + part) * {}u;\n", words.len());
         for (word, value) in words.iter().enumerate() {
-            let _ = writeln!(stores, "{}[at + {word}u] = {value};", self.scratch);
+            stores += &format!("{}[at + {word}u] = {value};\n", self.scratch);
         }
         format!("if lane == 0u && units > 0u {{\n{}}}\n", indent(&stores))
     }
@@ -283,7 +277,7 @@ impl Body<'_> {
             let mut text = String::new();
             for (k, name) in names.iter().enumerate() {
                 let at = k * width;
-                let _ = writeln!(text, "let {name} = element(j + {at}u{});", self.arguments);
+                text += &format!("let {name} = element(j + {at}u{});\n", self.arguments);
             }
             indent(&(text + &body(&names)))
         };

@@ -2,13 +2,10 @@
 
 mod radix;
 mod select;
-mod small;
-
-use std::fmt::Write;
 
 use super::Dispatch;
-use super::kernel::{Kernel, WORKGROUP};
-use super::rows::{Rows, passed};
+use super::kernel::{Kernel, WORKGROUP, passed};
+use super::rows::Rows;
 use crate::base::dtype::{DType, Ty};
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
@@ -19,7 +16,7 @@ use crate::plan::{SortForm, SortSchedule};
 pub(super) fn lower<'a>(form: &SortForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec<Dispatch> {
     let sort = Sort::new(form, &kernel());
     match sort.schedule {
-        SortSchedule::Group => vec![small::lower(&sort, kernel())],
+        SortSchedule::Group => vec![lower_small(&sort, kernel())],
         SortSchedule::Select { parts } => select::lower(&sort, kernel, parts),
         SortSchedule::Digits { .. } => radix::lower(&sort, kernel),
     }
@@ -101,7 +98,42 @@ impl Sort {
     fn each_group(&self, kernel: &mut Kernel<'_>, groups: usize) -> String {
         let groups = kernel.size(groups);
         let mut text = String::new();
-        let _ = write!(text, "let id = {WORKGROUP};\nif id >= {groups} {{\n    return;\n}}\n");
+        text += &format!("let id = {WORKGROUP};\nif id >= {groups} {{\n    return;\n}}\n");
         text
     }
+}
+
+/// Elements that a workgroup sorts at least, if there are as many.
+const LEAST: usize = 512;
+
+/// The one dispatch of a sort of short rows.
+fn lower_small(sort: &Sort, mut kernel: Kernel<'_>) -> Dispatch {
+    let span = sort.rows.len.next_power_of_two();
+    let rows = sort.rows.count();
+    let group_rows = (LEAST / span).clamp(1, rows.next_power_of_two());
+    sort.rows.bind_outputs(&mut kernel);
+    sort.rows.bind_operands(&mut kernel);
+    let holes = [
+        ("fetch", sort.fetch(&mut kernel)),
+        ("write", sort.write(&mut kernel)),
+        ("bitonic", bitonic(span, span * group_rows)),
+        ("total", (span * group_rows).to_string()),
+        ("span", span.to_string()),
+        ("group_rows", group_rows.to_string()),
+        ("rows", kernel.size(rows)),
+        ("len", kernel.size(sort.rows.len)),
+        ("count", kernel.size(sort.count)),
+    ];
+    let groups = rows.div_ceil(group_rows);
+    kernel.dispatch(include_str!("../../../shaders/sort_small.wgsl"), &holes, "", groups)
+}
+
+/// The arrays `keys` and `positions` of `total` elements, and the function `sort`, which sorts each `span` of them.
+fn bitonic(span: usize, total: usize) -> String {
+    let (span, total) = (span.to_string(), total.to_string());
+    let holes = [("span", &*span), ("total", &*total)];
+    crate::codegen::kernel::template::fill(
+        include_str!("../../../shaders/sort_bitonic.wgsl"),
+        &holes,
+    )
 }

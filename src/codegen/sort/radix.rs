@@ -1,8 +1,6 @@
 //! Sorts by digits of the keys, the least first (LSD radix sort): for each digit, tiles count theirs, the counts
 //! are summed up, and each element moves to its place among those of its digit.
 
-use std::fmt::Write;
-
 use super::Sort;
 use crate::codegen::Dispatch;
 use crate::codegen::group_fold::GroupFold;
@@ -207,7 +205,7 @@ impl<'s> Radix<'s> {
         let mut body = format!("let at = row * {len} + j;\n{scratch}[{keys} + at] = key;\n");
         if self.sort.positions {
             let positions = kernel.size(to + self.elements());
-            let _ = writeln!(body, "{scratch}[{positions} + at] = position;");
+            body += &format!("{scratch}[{positions} + at] = position;\n");
         }
         let body = indent(&body);
         format!("fn write(row: u32, j: u32, key: u32, position: u32) {{\n{body}}}\n")
@@ -235,7 +233,7 @@ impl<'s> Radix<'s> {
                 at(k)
             );
             if positions {
-                let _ = writeln!(text, "let position{k} = position(row, j{k});");
+                text += &format!("let position{k} = position(row, j{k});\n");
             }
             text
         })
@@ -252,9 +250,9 @@ impl<'s> Radix<'s> {
             include_str!("../../../shaders/votes_128.wgsl")
         };
         let bits = (0..self.bits).fold(String::new(), |mut text, bit| {
-            let _ = writeln!(text, "let bit{bit} = (digit & {}u) != 0u;", 1 << bit);
-            let _ = writeln!(text, "let vote{bit} = ballot(bit{bit});");
-            let _ = writeln!(text, "all = all & select(~vote{bit}, vote{bit}, bit{bit});");
+            text += &format!("let bit{bit} = (digit & {}u) != 0u;\n", 1 << bit);
+            text += &format!("let vote{bit} = ballot(bit{bit});\n");
+            text += &format!("all = all & select(~vote{bit}, vote{bit}, bit{bit});\n");
             text
         });
         let peers = indent(&format!("var all = ballot(true);\n{bits}return all;\n"));
@@ -310,8 +308,7 @@ impl<'s> Radix<'s> {
         let slots = self.each(|k| format!("let slot{k} = thread + {}u;\n", k * THREADS));
         let mut text = format!("{slots}{}workgroupBarrier();\n{}", give("key"), take("moved_key"));
         if self.sort.positions {
-            let _ = write!(
-                text,
+            text += &format!(
                 "workgroupBarrier();\n{}workgroupBarrier();\n{}",
                 give("position"),
                 take("moved_position")

@@ -1,10 +1,10 @@
 //! The first few of each row's order: a workgroup walks along a row, or a part of it, and sorts only what beats the
 //! last of those that it holds.
 
-use super::Sort;
-use super::small::bitonic;
+use super::{Sort, bitonic};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
+use crate::codegen::rows::Phase;
 
 /// Elements that a workgroup holds.
 const HELD: usize = 1024;
@@ -17,41 +17,26 @@ pub(super) fn lower<'a>(
     kernel: &dyn Fn() -> Kernel<'a>,
     parts: usize,
 ) -> Vec<Dispatch> {
-    if parts == 1 {
-        return vec![dispatch(sort, kernel(), Phase::Whole)];
-    }
-    vec![
-        dispatch(sort, kernel(), Phase::Parts(parts)),
-        dispatch(sort, kernel(), Phase::Candidates(parts)),
-    ]
+    Phase::of(parts).iter().map(|&phase| dispatch(sort, kernel(), phase, parts)).collect()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Whole,
-    /// The pass from the elements of this many parts of each row to candidates in the scratch memory.
-    Parts(usize),
-    /// The pass from the candidates of this many parts of each row to the outputs.
-    Candidates(usize),
-}
-
-fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
+/// Partial results are candidates: what a phase finds in each part of a row.
+fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase, parts: usize) -> Dispatch {
     let scratch = bind(sort, &mut kernel, phase);
     let (parts, len) = match phase {
-        Phase::Whole => (1, sort.rows.len),
-        Phase::Parts(parts) => (parts, sort.rows.len),
-        Phase::Candidates(parts) => (1, parts * sort.count),
+        Phase::Whole | Phase::Partial => (parts, sort.rows.len),
+        Phase::Combine => (1, parts * sort.count),
     };
     let count = kernel.size(sort.count);
     let fetch = match phase {
-        Phase::Candidates(_) => fetch_candidates(&scratch, &kernel.size(len)),
-        Phase::Whole | Phase::Parts(_) => {
+        Phase::Combine => fetch_candidates(&scratch, &kernel.size(len)),
+        Phase::Whole | Phase::Partial => {
             sort.fetch(&mut kernel) + "\nfn position(row: u32, j: u32) -> u32 {\n    return j;\n}\n"
         }
     };
     let write = match phase {
-        Phase::Parts(_) => write_candidates(&scratch, &count),
-        Phase::Whole | Phase::Candidates(_) => sort.write(&mut kernel),
+        Phase::Partial => write_candidates(&scratch, &count),
+        Phase::Whole | Phase::Combine => sort.write(&mut kernel),
     };
     let groups = sort.rows.count() * parts;
     let holes = [
@@ -66,7 +51,7 @@ fn dispatch(sort: &Sort, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
         ("chunk", kernel.size(len.div_ceil(parts))),
         ("len", kernel.size(len)),
     ];
-    let label = if let Phase::Parts(_) = phase { " (parts)" } else { "" };
+    let label = if phase == Phase::Partial { " (parts)" } else { "" };
     kernel.dispatch(include_str!("../../../shaders/sort_select.wgsl"), &holes, label, groups)
 }
 
@@ -78,12 +63,12 @@ fn bind(sort: &Sort, kernel: &mut Kernel<'_>, phase: Phase) -> String {
             sort.rows.bind_operands(kernel);
             String::new()
         }
-        Phase::Parts(_) => {
+        Phase::Partial => {
             let scratch = kernel.bind_scratch(true);
             sort.rows.bind_prologue(kernel);
             scratch
         }
-        Phase::Candidates(_) => {
+        Phase::Combine => {
             sort.rows.bind_outputs(kernel);
             kernel.bind_scratch(false)
         }

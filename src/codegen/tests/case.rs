@@ -11,8 +11,7 @@ use crate::graph::NodeId;
 #[cfg(feature = "gpu")]
 use crate::plan::reference::Reference;
 use crate::plan::{
-    AttentionForm, Cost, Form, Home, MatMulForm, Operand, Plan, ReduceForm, RowForm, ScanForm,
-    Scratch, SortForm, SortSchedule, Source, Space, Step, StepOutput, Value, ValueId,
+    Cost, Form, Home, Operand, Plan, Scratch, Source, Space, Step, StepOutput, Value, ValueId,
 };
 
 /// A step and the contents of the values that it reads.
@@ -84,6 +83,12 @@ impl Maker {
         ValueId(self.values.len() as u32 - 1)
     }
 
+    /// The load of a value of random data through `view`.
+    pub fn input(&mut self, dtype: DType, shape: &[usize], space: Space, view: View) -> Ref {
+        let value = self.value(dtype, shape);
+        self.load(value, space, view)
+    }
+
     /// The load of `value` through `view`.
     pub fn load(&mut self, value: ValueId, space: Space, view: View) -> Ref {
         self.operand(value, space, view, false)
@@ -124,8 +129,7 @@ impl Maker {
 
     #[track_caller]
     pub fn finish(self, form: Form) -> Case {
-        let scratch = scratch(&form);
-        let step = Step {
+        let mut step = Step {
             ops: vec!["test"],
             place: Location::caller(),
             form,
@@ -134,7 +138,7 @@ impl Maker {
             scalars: self.scalars,
             outputs: self.outputs.into(),
             lookups: Vec::new(),
-            scratch,
+            scratch: None,
             cost: Cost::default(),
         };
         let (mut values, mut data) = (Vec::new(), Vec::new());
@@ -143,41 +147,10 @@ impl Maker {
             values.push(Value { node, op: "test", place: Location::caller(), dtype, shape, home });
             data.push(content);
         }
+        step.scratch = Scratch::of(&step.form, &step.parts(&values));
         let plan = Plan { values, slots: vec![0], ..Plan::empty(Backend::Gpu) };
         Case { plan, step, data, tolerance: 2e-5 }
     }
-}
-
-fn scratch(form: &Form) -> Option<Scratch> {
-    if let Form::Sort(SortForm { outer, len, count, schedule, .. }) = form {
-        let rows: usize = outer.iter().product();
-        let words = match schedule {
-            SortSchedule::Group => return None,
-            SortSchedule::Select { parts } => rows * parts * count * 2,
-            SortSchedule::Digits { bits, .. } => {
-                rows * (len * 4 + (1 << bits) * (len.div_ceil(schedule.tile()) + 1))
-            }
-        };
-        return Some(Scratch { words: words as u64, slot: 0 });
-    }
-    let (results, parts, words) = match form {
-        Form::Reduce(ReduceForm { combine, outer, schedule, .. }) => {
-            (outer.iter().product::<usize>(), schedule.parts, combine.words())
-        }
-        Form::Scan(ScanForm { outer, parts, .. }) => (outer.iter().product(), *parts, 1),
-        Form::Row(RowForm { kind, outer, parts, .. }) => {
-            (outer.iter().product(), *parts, kind.words())
-        }
-        Form::MatMul(MatMulForm { batch, m, n, schedule, .. }) => {
-            (batch.iter().product::<usize>() * m * n, schedule.parts, 1)
-        }
-        Form::Attention(AttentionForm { batch, queries, out, schedule, .. }) => {
-            (batch.iter().product::<usize>() * queries * (out + 2), schedule.parts, 1)
-        }
-        Form::Map { .. } | Form::Sort(_) | Form::Custom(_) => return None,
-    };
-    let words = (results * parts * words) as u64;
-    (parts > 1).then_some(Scratch { words, slot: 0 })
 }
 
 /// Small numbers: exact sums for integers, no overflow in products and exponentials.

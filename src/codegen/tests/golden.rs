@@ -51,8 +51,7 @@ fn map_of_a_strided_view() {
 #[test]
 fn reduction_in_parts() {
     let mut make = Maker::default();
-    let x = make.value(DType::F32, &[4, 1_000]);
-    let prologue = make.load(x, Space::Main, row_major(&[4, 1_000]));
+    let prologue = make.input(DType::F32, &[4, 1_000], Space::Main, row_major(&[4, 1_000]));
     let root = make.expr.acc(Ty::U32).r();
     make.output(DType::U32, &[4], root);
     let form = ReduceForm {
@@ -87,8 +86,7 @@ fn reduction_over_windows() {
 fn layer_norm() {
     let dims = [8, 300];
     let mut make = Maker::default();
-    let x = make.value(DType::F32, &dims);
-    let prologue = make.load(x, Space::Main, row_major(&dims));
+    let prologue = make.input(DType::F32, &dims, Space::Main, row_major(&dims));
     make.scalar(DType::F32, 1e-5);
     let root = make.expr.acc(Ty::F32).r();
     make.output(DType::F32, &dims, root);
@@ -102,8 +100,7 @@ fn layer_norm() {
 fn softmax(len: usize) -> Case {
     let dims = [8, len];
     let mut make = Maker::default();
-    let x = make.value(DType::F32, &dims);
-    let prologue = make.load(x, Space::Main, row_major(&dims));
+    let prologue = make.input(DType::F32, &dims, Space::Main, row_major(&dims));
     let root = make.expr.acc(Ty::F32).r();
     make.output(DType::F32, &dims, root);
     let (outer, kind) = ([8][..].into(), RowKind::Softmax);
@@ -127,8 +124,7 @@ fn softmax_of_long_odd_rows() {
 fn layer_norm_of_columns_in_parts() {
     let dims = [40, 1_000];
     let mut make = Maker::default();
-    let x = make.value(DType::F32, &dims);
-    let prologue = make.load(x, Space::Main, view(&dims, &[1, 40], 0));
+    let prologue = make.input(DType::F32, &dims, Space::Main, view(&dims, &[1, 40], 0));
     make.scalar(DType::F32, 1e-5);
     let root = make.expr.acc(Ty::F32).r();
     make.output_through(DType::F32, &[1_000, 40], root, view(&dims, &[1, 40], 0));
@@ -141,8 +137,7 @@ fn layer_norm_of_columns_in_parts() {
 fn map_of_a_transposed_view() {
     let dims = [3, 40, 50];
     let mut make = Maker::default();
-    let x = make.value(DType::F32, &[3, 50, 40]);
-    let x = make.load(x, Space::Main, view(&dims, &[2_000, 1, 40], 0));
+    let x = make.input(DType::F32, &[3, 50, 40], Space::Main, view(&dims, &[2_000, 1, 40], 0));
     let root = (make.expr.handle(x) + 1.0).r();
     make.output(DType::F32, &dims, root);
     insta::assert_snapshot!(print(&make.finish(Form::map(&dims))));
@@ -155,8 +150,7 @@ fn matmul_with_bias_and_relu() {
     let (x, w) = (make.value(DType::F32, &[m, k]), make.value(DType::F32, &[k, n]));
     let x = make.load(x, Space::X, row_major(&[m, k]));
     let w = make.load(w, Space::W, row_major(&[k, n]));
-    let bias = make.value(DType::F32, &[n]);
-    let bias = make.load(bias, Space::Out, view(&[m, n], &[0, 1], 0));
+    let bias = make.input(DType::F32, &[n], Space::Out, view(&[m, n], &[0, 1], 0));
     let root = (make.expr.acc(Ty::F32) + make.expr.handle(bias)).max(0.0).r();
     make.output(DType::F32, &[m, n], root);
     let tile = Tile { bm: 16, bn: 16, bk: 4, tm: 4, tn: 4 };
@@ -183,10 +177,8 @@ fn the_text_does_not_depend_on_sizes() {
     let text = |rows: usize| {
         let dims = [rows, 8];
         let mut make = Maker::default();
-        let x = make.value(DType::F32, &dims);
-        let x = make.load(x, Space::Main, row_major(&dims));
-        let bias = make.value(DType::F32, &[8]);
-        let bias = make.load(bias, Space::Main, view(&dims, &[0, 1], 0));
+        let x = make.input(DType::F32, &dims, Space::Main, row_major(&dims));
+        let bias = make.input(DType::F32, &[8], Space::Main, view(&dims, &[0, 1], 0));
         let factor = make.scalar(DType::F32, rows as f64);
         let handle = |r| make.expr.handle(r);
         let root = ((handle(x) + handle(bias)) * handle(factor)).r();

@@ -105,8 +105,7 @@ fn halves_alone_are_taken_two_vectors_at_a_time() {
     for count in [3, 8, 1_020, 1_024, 1_028, 2_047, 2_048, 5_000] {
         let limits = Limits { f16: true, ..Limits::webgpu() };
         let mut make = Maker::default();
-        let x = make.value(DType::F16, &[count]);
-        let x = make.load(x, Space::Main, row_major(&[count]));
+        let x = make.input(DType::F16, &[count], Space::Main, row_major(&[count]));
         let root = (make.expr.handle(x) + 1.0).r();
         make.output(DType::F16, &[count], root);
         check(&make.finish(Form::map(&[count])), &limits);
@@ -160,8 +159,7 @@ fn clamped_views_may_point_outside() {
 fn a_map_has_several_outputs_of_several_types() {
     for (limits, dims) in targets().into_iter().flat_map(|l| [(l.clone(), [3, 5]), (l, [4, 4])]) {
         let mut make = Maker::default();
-        let x = make.value(DType::F32, &dims);
-        let x = make.load(x, Space::Main, row_major(&dims));
+        let x = make.input(DType::F32, &dims, Space::Main, row_major(&dims));
         let i = make.iota(Space::Main, view(&dims, &[0, -3], 10));
         let factor = make.scalar(DType::F32, -1.5);
         let flag = make.scalar(DType::Bool, 1.0);
@@ -186,8 +184,7 @@ fn groups_past_the_limit_spill_into_other_dimensions() {
     for (count, groups) in [(5_000, 2), (4_096, 3), (20_001, 2)] {
         let limits = Limits { groups, ..Limits::webgpu() };
         let mut make = Maker::default();
-        let x = make.value(DType::F32, &[count]);
-        let x = make.load(x, Space::Main, row_major(&[count]));
+        let x = make.input(DType::F32, &[count], Space::Main, row_major(&[count]));
         let root = (make.expr.handle(x) + 1.0).r();
         make.output(DType::F32, &[count], root);
         check(&make.finish(Form::map(&[count])), &limits);
@@ -214,8 +211,7 @@ fn literals_are_exact() {
 #[test]
 fn nothing_to_write_is_no_dispatch() {
     let mut make = Maker::default();
-    let x = make.value(DType::F32, &[0, 4]);
-    let x = make.load(x, Space::Main, row_major(&[0, 4]));
+    let x = make.input(DType::F32, &[0, 4], Space::Main, row_major(&[0, 4]));
     make.output(DType::F32, &[0, 4], x);
     let case = make.finish(Form::map(&[0, 4]));
     assert!(case.lower(&Limits::webgpu()).is_empty());

@@ -45,8 +45,7 @@ fn case(
     let out = if acc.ty() == Ty::U32 && dtype.is_float() { DType::U32 } else { dtype };
     let out = if acc.ty() == Ty::U32 { DType::U32 } else { out };
     let acc = acc.r();
-    let addend = make.value(out, outer);
-    let addend = make.load(addend, Space::Out, row_major(outer));
+    let addend = make.input(out, outer, Space::Out, row_major(outer));
     let root = (make.expr.handle(acc) + make.expr.handle(addend)).r();
     make.output(out, outer, root);
     make.output(out, outer, acc);

@@ -23,8 +23,7 @@ fn case_in_parts(
 ) -> Case {
     let elements = dims.iter().product();
     let mut make = Maker::default();
-    let x = make.value(dtype, &[elements]);
-    let x = make.load(x, Space::Main, x_view);
+    let x = make.input(dtype, &[elements], Space::Main, x_view);
     let prologue = (make.expr.handle(x) * 2.0).r();
     let epsilon = kind.def().has_epsilon.then(|| make.scalar(DType::F32, 1e-3)).map(|_| 0);
     let (outer, len) = (&dims[..dims.len() - 1], dims[dims.len() - 1]);

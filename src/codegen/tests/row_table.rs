@@ -62,21 +62,12 @@ fn ways_to_look_up() {
     assert!(!is_staged(&columns));
     let rows = text([table, &[4096]], &limits, |b, x, i| b.gather(x, i, 0));
     assert!(!is_staged(&rows));
-    let turned = text([&[4096, 128], &[4096]], &limits, |b, x, i| {
-        let x = b.transpose(x);
-        b.gather(x, i, 1)
-    });
+    let turned = text([&[4096, 128], &[4096]], &limits, |_, x, i| x.transpose().gather(i, 1));
     assert!(!is_staged(&turned));
     // With what follows, as long as that does not read the table by itself.
-    let follows = text([table, &[4096]], &limits, |b, x, i| {
-        let y = b.gather(x, i, 1);
-        b.relu(y)
-    });
+    let follows = text([table, &[4096]], &limits, |_, x, i| x.gather(i, 1).relu());
     assert!(is_staged(&follows));
-    let by_itself = text([table, &[4096]], &limits, |b, x, i| {
-        let y = b.gather(x, i, 1);
-        b.add(y, x)
-    });
+    let by_itself = text([table, &[4096]], &limits, |_, x, i| x.gather(i, 1) + x);
     assert!(!is_staged(&by_itself));
 }
 

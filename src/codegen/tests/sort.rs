@@ -28,8 +28,7 @@ fn case(
         if across { view(dims, &[1, rows as i64], 0) } else { row_major(dims) }
     };
     let mut make = Maker::default();
-    let x = make.value(dtype, &[rows * len]);
-    let prologue = make.load(x, Space::Main, place(dims));
+    let prologue = make.input(dtype, &[rows * len], Space::Main, place(dims));
     let strides: Vec<i64> = outer.iter().map(|_| 0).chain([1]).collect();
     let position = make.iota(Space::Main, view(dims, &strides, 0));
     let position = make.expr.handle(position).cast(DType::U32).r();

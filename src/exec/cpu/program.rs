@@ -80,6 +80,6 @@ impl Tapes {
 /// Returns whether a run of `plan` is short. The time of a user's function is unknown, so a plan with one is never
 /// short.
 fn is_short(plan: &Plan) -> bool {
-    let calls_user = || plan.steps.iter().any(|step| step.form.kernel().runs_user_code());
+    let calls_user = || plan.steps.iter().any(|step| step.form.kernel().own_kernel().is_some());
     plan.seconds < INLINE_SECONDS && !calls_user()
 }

@@ -226,9 +226,7 @@ mod tests {
         let page = page(Backend::Cpu, |batch| {
             let mut sum = batch.upload(&[1.0_f32; 4]);
             for count in 1..=100 {
-                let x = batch.upload_shaped(vec![0.5_f32; 4 * count], [count, 4]);
-                let row = batch.sum(x, 0);
-                sum = batch.add(sum, row);
+                sum = sum + batch.upload_shaped(vec![0.5_f32; 4 * count], [count, 4]).sum(0);
             }
         });
         let uploads: Vec<&str> = page.lines().filter(|line| line.contains("upload")).collect();
@@ -242,8 +240,7 @@ mod tests {
     #[test]
     fn a_plan_for_the_host_has_no_dispatches_and_a_sort_no_flops() {
         let sort = |batch: &GpuCommandBatch| {
-            let x = batch.upload_shaped(vec![0.5_f32; 1 << 20], 1 << 20);
-            batch.sort(x, 0, SortOrder::Ascending);
+            batch.upload_shaped(vec![0.5_f32; 1 << 20], 1 << 20).sort(0, SortOrder::Ascending);
         };
         let (cpu, gpu) = (page(Backend::Cpu, sort), page(Backend::Gpu, sort));
         assert!(cpu.starts_with("plan for cpu: 1 kernel, 1 upload"), "{cpu}");
@@ -260,15 +257,11 @@ mod tests {
             let page = page(Backend::Gpu, record);
             page.lines().find(|line| line.starts_with("  1. ")).expect("a kernel").to_owned()
         };
-        let chain = kernel(|batch| {
-            let x = batch.upload(&[1.0_f32; 64]);
-            batch.relu(x);
-        });
+        let chain = kernel(|batch| _ = batch.upload(&[1.0_f32; 64]).relu());
         assert_eq!(chain, "  1. relu (map)");
         let transposed = kernel(|batch| {
             let x = batch.upload_shaped(vec![1.0_f32; 64 * 64], [64, 64]);
-            let y = batch.transpose(x);
-            batch.add(x, y);
+            let _ = x + x.transpose();
         });
         assert!(transposed.ends_with(" (map, transposing tiles)"), "{transposed}");
         let rows = kernel(|batch| {

@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use super::axes::Dims;
 use super::tally::{Tally, count};
 use super::{KernelForm, Measure};
-use crate::base::shape::points;
 use crate::cost::selector::OpComplexity;
 use crate::ops::OwnKernel;
 use crate::plan::step_parts::Space;
@@ -39,16 +38,12 @@ impl KernelForm for CustomForm {
         self.dims.to_vec()
     }
 
-    fn points(&self) -> u64 {
-        points(&self.dims) as u64
-    }
-
     fn work(&self, tally: &mut Tally<'_>) {
         tally.work.arithmetic += FLOPS * count(&self.dims);
     }
 
     /// The result is filled with zeros first.
-    fn dispatches(&self) -> u64 {
+    fn dispatches(&self, _has_scratch: bool) -> u64 {
         1 + u64::from(self.runs)
     }
 
@@ -56,15 +51,7 @@ impl KernelForm for CustomForm {
         Measure::Elements(self.points())
     }
 
-    fn reads_whole_tables(&self) -> bool {
-        true
-    }
-
-    fn runs_user_code(&self) -> bool {
-        true
-    }
-
-    fn needs_gpu(&self) -> bool {
-        self.kernel.function.is_none()
+    fn own_kernel(&self) -> Option<&OwnKernel> {
+        Some(&self.kernel)
     }
 }

@@ -11,7 +11,6 @@ pub(super) mod map;
 pub(super) mod product;
 pub(super) mod reduce;
 pub(super) mod row;
-mod row_parts;
 pub(super) mod scan;
 pub(super) mod sort;
 mod tally;
@@ -33,6 +32,7 @@ use super::step_parts::{Operand, Source, Space, StepParts};
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
+use crate::ops::OwnKernel;
 
 /// Everything that the plan must know of a kernel form.
 pub(crate) trait KernelForm {
@@ -40,26 +40,34 @@ pub(crate) trait KernelForm {
     fn name(&self) -> &'static str;
 
     /// The complexity by which the published rules for placement class the kernel.
-    fn complexity(&self) -> OpComplexity;
+    fn complexity(&self) -> OpComplexity {
+        OpComplexity::Medium
+    }
 
     /// The dimensions of a space. The *main space* of a form is the one that its prologue (or, for a map, its outputs)
     /// iterates over; the *out space* is the one that its outputs iterate over.
     fn dims(&self, space: Space) -> Vec<usize>;
 
     /// The points of the largest space that a kernel counts through.
-    fn points(&self) -> u64;
+    fn points(&self) -> u64 {
+        points(&self.dims(Space::Main)) as u64
+    }
 
     /// Counts the work of the form.
     fn work(&self, tally: &mut Tally<'_>);
 
-    /// Chooses the schedule of a GPU kernel; returns the words of scratch memory that it takes, if any.
-    fn schedule(&mut self, _parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
-        None
+    /// Chooses the schedule of a GPU kernel.
+    fn schedule(&mut self, _parts: &StepParts<'_>, _target: &Target) {}
+
+    /// The words of scratch memory that the schedule takes, 0 if none.
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        0
     }
 
-    /// The number of GPU dispatches of the schedule.
-    fn dispatches(&self) -> u64 {
-        1
+    /// The number of GPU dispatches of the schedule, which has scratch memory or not: partial results there take a
+    /// second one.
+    fn dispatches(&self, has_scratch: bool) -> u64 {
+        1 + u64::from(has_scratch)
     }
 
     /// Predicted seconds of the form's products on a GPU, if more is known than their flops.
@@ -87,19 +95,10 @@ pub(crate) trait KernelForm {
         false
     }
 
-    /// True if the form reads all of each table, wherever its indices point.
-    fn reads_whole_tables(&self) -> bool {
-        false
-    }
-
-    /// True if the form runs code of the user's own, whose duration is not known.
-    fn runs_user_code(&self) -> bool {
-        false
-    }
-
-    /// True if the form runs on a GPU only.
-    fn needs_gpu(&self) -> bool {
-        false
+    /// The kernel of the user's own that the form runs: it reads all of each table, wherever its indices point, and its
+    /// duration is not known.
+    fn own_kernel(&self) -> Option<&OwnKernel> {
+        None
     }
 }
 
@@ -156,14 +155,14 @@ fn gathers(operands: &[Operand]) -> f64 {
     gathered.map(|operand| points(&operand.view.dims) as f64).sum()
 }
 
+/// The words of the partial results of so many parts, each of these dimensions; 0 for one part.
+fn partial(parts: usize, dims: &[usize]) -> usize {
+    if parts > 1 { points(dims).saturating_mul(parts) } else { 0 }
+}
+
 /// `head` and then `tail`.
 fn join(head: &[usize], tail: &[usize]) -> Vec<usize> {
     [head, tail].concat()
-}
-
-/// The points of `outer` rows of `len` elements.
-fn row_points(outer: &[usize], len: usize) -> u64 {
-    (points(outer) as u64).saturating_mul(len as u64)
 }
 
 #[cfg(test)]

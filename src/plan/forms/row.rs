@@ -1,15 +1,18 @@
 //! The form of row normalisations.
 
 use super::axes::Dims;
-use super::row_parts::row_parts;
 use super::tally::{Tally, count};
-use super::{KernelForm, join, row_points};
+use super::{KernelForm, join, partial};
 use crate::base::shape::points;
-use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::RowKind;
 use crate::plan::Target;
 use crate::plan::step_parts::{Space, StepParts};
+
+/// Workgroups that fill a large GPU: of 256 threads, an H200's 132 cores hold 1056.
+const FILL_GROUPS: usize = 1024;
+/// Threads of a workgroup that share a row: the most that WebGPU promises.
+const GROUP: usize = 256;
 
 /// `prologue` over `outer ++ [len]`, normalised along `len`; outputs over the same space, with the
 /// normalised value as `Acc`. `epsilon` is the position of ε in the step's scalars; `parts` is what a
@@ -36,33 +39,35 @@ impl KernelForm for RowForm {
         "row"
     }
 
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
     fn dims(&self, _space: Space) -> Vec<usize> {
         join(&self.outer, &[self.len])
-    }
-
-    fn points(&self) -> u64 {
-        row_points(&self.outer, self.len)
     }
 
     fn work(&self, tally: &mut Tally<'_>) {
         let elements = count(&self.outer) * self.len as f64;
         tally.evaluate(&[self.prologue], elements);
         tally.results(elements);
-        tally.work.row = elements * self.kind.flops() as f64;
+        tally.work.row = elements * self.kind.def().flops as f64;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
-        let across = parts.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
-        let rows = points(&self.outer);
-        self.parts = row_parts(rows, self.len, across, Self::HELD);
-        (self.parts > 1).then(|| (rows * self.parts * self.kind.words()) as u64)
+    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) {
+        self.parts = row_parts(&self.outer, self.len, parts);
     }
 
-    fn dispatches(&self) -> u64 {
-        if self.parts > 1 { 2 } else { 1 }
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        partial(self.parts, &[points(&self.outer), self.kind.def().words])
     }
+}
+
+/// Parts of each row, for the forms that work along rows: long rows, or columns, fill a GPU however few they are. Rows
+/// that registers hold are not cut.
+pub(super) fn row_parts(outer: &[usize], len: usize, parts: &StepParts<'_>) -> usize {
+    let rows = points(outer);
+    let across = parts.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
+    let (groups, held, least) =
+        if across { (rows.div_ceil(32), 128, 128) } else { (rows, RowForm::HELD, GROUP * 16) };
+    if len <= held || groups >= FILL_GROUPS {
+        return 1;
+    }
+    (2 * FILL_GROUPS).div_ceil(groups.max(1)).min(len / least).max(1)
 }

@@ -1,12 +1,9 @@
 //! The form of scans: cumulative sums, products and extremes.
 
 use super::axes::Dims;
-use super::row::RowForm;
-use super::row_parts::row_parts;
+use super::row::row_parts;
 use super::tally::{Tally, count};
-use super::{KernelForm, join, row_points};
-use crate::base::shape::points;
-use crate::cost::selector::OpComplexity;
+use super::{KernelForm, join, partial};
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
@@ -29,16 +26,8 @@ impl KernelForm for ScanForm {
         "scan"
     }
 
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
     fn dims(&self, _space: Space) -> Vec<usize> {
         join(&self.outer, &[self.len])
-    }
-
-    fn points(&self) -> u64 {
-        row_points(&self.outer, self.len)
     }
 
     fn work(&self, tally: &mut Tally<'_>) {
@@ -49,14 +38,11 @@ impl KernelForm for ScanForm {
         tally.work.reduce = 2.0 * elements;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) -> Option<u64> {
-        let across = parts.outputs[0].view.strides.last().is_some_and(|stride| stride.abs() > 1);
-        let rows = points(&self.outer);
-        self.parts = row_parts(rows, self.len, across, RowForm::HELD);
-        (self.parts > 1).then(|| (rows * self.parts) as u64)
+    fn schedule(&mut self, parts: &StepParts<'_>, _target: &Target) {
+        self.parts = row_parts(&self.outer, self.len, parts);
     }
 
-    fn dispatches(&self) -> u64 {
-        if self.parts > 1 { 2 } else { 1 }
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        partial(self.parts, &self.outer)
     }
 }

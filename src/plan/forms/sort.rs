@@ -2,11 +2,10 @@
 
 use super::axes::Dims;
 use super::tally::{Tally, count};
-use super::{KernelForm, Measure, join, row_points};
+use super::{KernelForm, Measure, join};
 use crate::base::dtype::DType;
 use crate::base::shape::points;
 use crate::cost::Limits;
-use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::key_bits;
 use crate::plan::Target;
@@ -86,17 +85,9 @@ impl KernelForm for SortForm {
         }
     }
 
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
     fn dims(&self, space: Space) -> Vec<usize> {
         let len = if space == Space::Main { self.len } else { self.count };
         join(&self.outer, &[len])
-    }
-
-    fn points(&self) -> u64 {
-        row_points(&self.outer, self.len)
     }
 
     fn work(&self, tally: &mut Tally<'_>) {
@@ -107,14 +98,25 @@ impl KernelForm for SortForm {
         tally.work.arithmetic += elements * moves * SORT_MOVE;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) -> Option<u64> {
-        let sizes @ [rows, len, count] = [points(&self.outer), self.len, self.count];
-        self.schedule = sort_schedule(rows, len, count, &target.limits);
-        let positions = parts.outputs.iter().any(|output| output.root != self.prologue);
-        sort_words(self.schedule, sizes, positions)
+    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) {
+        self.schedule = sort_schedule(points(&self.outer), self.len, self.count, &target.limits);
     }
 
-    fn dispatches(&self) -> u64 {
+    /// Candidates with their positions, or keys (and positions) before and after a digit and counts.
+    fn scratch_words(&self, parts: &StepParts<'_>) -> usize {
+        let (rows, len) = (points(&self.outer), self.len);
+        match self.schedule {
+            SortSchedule::Group | SortSchedule::Select { parts: 1 } => 0,
+            SortSchedule::Select { parts } => rows * parts * self.count * 2,
+            SortSchedule::Digits { bits, .. } => {
+                let tiles = len.div_ceil(self.schedule.tile());
+                let positions = parts.outputs.iter().any(|output| output.root != self.prologue);
+                rows * (len * if positions { 4 } else { 2 } + (1 << bits) * (tiles + 1))
+            }
+        }
+    }
+
+    fn dispatches(&self, _has_scratch: bool) -> u64 {
         self.schedule.dispatches(self.dtype)
     }
 
@@ -141,22 +143,4 @@ fn sort_schedule(rows: usize, len: usize, count: usize, limits: &Limits) -> Sort
         }
         None => SortSchedule::Digits { bits: 2, votes: false },
     }
-}
-
-/// Memory for candidates with their positions, or for keys (and positions) before and after a digit and for counts.
-fn sort_words(
-    schedule: SortSchedule,
-    [rows, len, count]: [usize; 3],
-    positions: bool,
-) -> Option<u64> {
-    let words = match schedule {
-        SortSchedule::Group | SortSchedule::Select { parts: 1 } => return None,
-        SortSchedule::Select { parts } => rows * parts * count * 2,
-        SortSchedule::Digits { bits, .. } => {
-            let tiles = len.div_ceil(schedule.tile());
-            let copies = if positions { 4 } else { 2 };
-            rows * (len * copies + (1 << bits) * (tiles + 1))
-        }
-    };
-    Some(words as u64)
 }

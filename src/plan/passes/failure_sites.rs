@@ -6,8 +6,8 @@
 //! its elements and nothing else: other kernels evaluate more points than count, or fewer.
 
 use super::ir::{Ir, Ix};
-use super::lookup;
 use super::path::Path;
+use super::reads;
 use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::graph::NodeId;
@@ -60,10 +60,10 @@ fn can_fail(ir: &Ir, ix: Ix) -> bool {
 /// index among the indices, else the node's own element.
 pub(crate) fn failing_position(ir: &Ir, ix: Ix, path: &Path) -> Option<View> {
     let node = &ir.nodes[ix];
-    if lookup::axis(&node.op).is_none() {
+    if reads::lookup_axis(&node.op).is_none() {
         return path.carried(View::contiguous(&node.ty.shape));
     }
     let own = &ir.nodes[node.inputs[1]].ty.shape;
-    let to_result = lookup::index_path(node, &Path::start(own));
+    let to_result = reads::index_path(node, &Path::start(own));
     path.carried(to_result.carried(View::contiguous(own))?)
 }

@@ -122,7 +122,7 @@ impl Ir {
     }
 
     /// Without the nodes that no output needs any more.
-    pub fn swept(mut self) -> Self {
+    pub fn swept(self) -> Self {
         let mut live = vec![false; self.nodes.len()];
         for ix in self.outputs() {
             live[ix] = true;
@@ -134,19 +134,26 @@ impl Ir {
                 }
             }
         }
-        let mut at = vec![0; self.nodes.len()];
-        let mut kept = 0;
-        for (ix, live) in live.iter().enumerate() {
-            at[ix] = kept;
-            kept += usize::from(*live);
+        let mut live = live.into_iter();
+        self.rebuilt(|out, node| if live.next() == Some(true) { out.push(node) } else { Ix::MAX })
+    }
+
+    /// The graph that `add` makes of the nodes, one after the other: it is given each with its inputs in the new graph, and
+    /// returns the position of its value there.
+    pub fn rebuilt(self, mut add: impl FnMut(&mut Self, IrNode) -> Ix) -> Self {
+        let (mut out, mut at) = (Self::default(), Vec::with_capacity(self.nodes.len()));
+        for mut node in self.nodes {
+            node.inputs.iter_mut().for_each(|input| *input = at[*input]);
+            at.push(add(&mut out, node));
         }
-        let mut position = 0;
-        self.nodes.retain(|_| {
-            position += 1;
-            live[position - 1]
-        });
-        self.renumber(&at);
-        self
+        out.downloads = self.downloads.iter().map(|&ix| at[ix]).collect();
+        out.keeps = self.keeps.iter().map(|&ix| at[ix]).collect();
+        out
+    }
+
+    pub fn push(&mut self, node: IrNode) -> Ix {
+        self.nodes.push(node);
+        self.nodes.len() - 1
     }
 
     /// Replaces each position by what `at` says.

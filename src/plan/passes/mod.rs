@@ -4,7 +4,7 @@
 //! 2. [`scale`]: scale the operands of split products.
 //! 3. [`simplify`]: identities, constants, common subexpressions.
 //! 4. [`path`]: fold movements.
-//! 5. [`fuse`]: group operations to kernels, by the rules of [`reads`], [`lookup`] and [`failure_sites`].
+//! 5. [`fuse`]: group operations to kernels, by the rules of [`reads`] and [`failure_sites`].
 //! 6. [`storage`] and [`emit`]: homes of values, and expressions over them.
 //! 7. [`predict`]: the cost of each step.
 //! 8. [`limits`]: refuse steps that the device cannot run.
@@ -15,7 +15,6 @@ pub(super) mod failure_sites;
 pub(super) mod fuse;
 pub(super) mod ir;
 pub(super) mod limits;
-pub(super) mod lookup;
 pub(super) mod path;
 pub(super) mod predict;
 pub(super) mod reads;

@@ -51,7 +51,7 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
     };
     let operands = step.operands.iter().filter(|operand| operand.source.value() == Some(id));
     let reached = total(operands.map(|operand| match operand.source {
-        Source::Table(_) if step.form.kernel().reads_whole_tables() => u64::MAX,
+        Source::Table(_) if step.form.kernel().own_kernel().is_some() => u64::MAX,
         Source::Table(_) => step.points(),
         _ => reached(&operand.view),
     }));

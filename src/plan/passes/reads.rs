@@ -1,16 +1,17 @@
-//! The reads of a node's kernel, and their spaces: shared by the pass that groups nodes and the one that
-//! writes their expressions.
+//! The reads of a node's kernel, their spaces, and the elements of tables that look-ups read: shared by the pass that
+//! groups nodes and the one that writes their expressions.
+
+use smallvec::smallvec;
 
 use super::ir::{Ir, IrNode, Ix};
-use super::lookup;
 use super::path::{Path, Views};
-use crate::base::shape::{Move, Range, Shape};
+use crate::base::shape::{Move, Range, Shape, View};
 use crate::ops::{AttentionDims, MatMulDims, Op};
 use crate::plan::forms::Spread;
 use crate::plan::step_parts::Space;
 
-/// A stored value that a group reads, and the way from there to a space of the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A value that a group reads or computes, and the way from there to a space of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Read {
     pub base: Ix,
     pub path: Path,
@@ -58,9 +59,9 @@ pub(crate) fn knows_position(op: &Op, shape: &Shape, path: &Path) -> bool {
 /// indices alone. A padding's and a concatenation's ways lead outside of their values where another is read.
 pub(crate) fn expr_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<(Ix, Path)> {
     let node = &ir.nodes[ix];
-    if lookup::axis(&node.op).is_some() {
+    if lookup_axis(&node.op).is_some() {
         let (base, path) = views.of(node.inputs[1]);
-        return vec![(*base, lookup::index_path(node, path))];
+        return vec![(*base, index_path(node, path))];
     }
     let shape = &node.ty.shape;
     let mut start = 0_i64;
@@ -170,7 +171,7 @@ pub(crate) fn root_reads(ir: &Ir, views: &Views, ix: Ix) -> Vec<Read> {
 
 /// The table that a look-up reads.
 pub(crate) fn table_read(views: &Views, node: &IrNode) -> Option<Read> {
-    let (base, path) = lookup::table(views, node)?.clone();
+    let (base, path) = lookup_table(views, node)?.clone();
     Some(Read { base, path, space: Space::Whole })
 }
 
@@ -264,4 +265,72 @@ pub(crate) fn into_epilogue(ir: &Ir, anchor: Ix, path: &Path) -> Path {
 
 pub(crate) fn epilogue_space(op: &Op) -> Space {
     if op.row_axis().is_some() { Space::Main } else { Space::Out }
+}
+
+/// The axis of its table that a node looks up.
+pub(crate) fn lookup_axis(op: &Op) -> Option<usize> {
+    match op {
+        Op::SearchSorted { .. } => Some(0),
+        Op::Gather { axis, .. } | Op::TakeAlong { axis, .. } => Some(*axis),
+        _ => None,
+    }
+}
+
+/// The stored value behind the table of a node that has one, and the way from there.
+pub(crate) fn lookup_table<'a>(views: &'a Views, node: &IrNode) -> Option<&'a (Ix, Path)> {
+    lookup_axis(&node.op).map(|_| views.of(node.inputs[0]))
+}
+
+/// The path from indices at the end of `path` to the result of `node`.
+pub(crate) fn index_path(node: &IrNode, path: &Path) -> Path {
+    let shape = &node.ty.shape;
+    match node.op {
+        Op::Gather { axis, .. } => {
+            let own = path.shape().dims();
+            let after = shape.rank() - axis - own.len();
+            let dims = own.iter().copied().chain(std::iter::repeat_n(1, after));
+            path.reshaped(dims.collect()).broadcast(shape)
+        }
+        _ => path.broadcast(shape),
+    }
+}
+
+/// The places of the elements of a look-up.
+pub(crate) struct TableElements {
+    /// The map from the result to the element with index 0.
+    pub first: View,
+    /// The distance of an index from the one before.
+    pub stride: i64,
+    /// The number of elements along the axis.
+    pub size: usize,
+}
+
+/// The places of the elements of the look-up `ix` in its table's memory.
+pub(crate) fn table_elements(ir: &Ir, views: &Views, ix: Ix) -> Option<TableElements> {
+    let node = &ir.nodes[ix];
+    let (axis, (base, path)) = (lookup_axis(&node.op)?, lookup_table(views, node)?);
+    let table = path.view(&ir.nodes[*base].ty.shape)?;
+    let shape = &node.ty.shape;
+    let (stride, size) = (table.strides[axis], table.dims[axis]);
+    let mut strides = table.strides.clone();
+    match node.op {
+        Op::Gather { .. } => {
+            let more = shape.rank() + 1 - table.dims.len();
+            strides.remove(axis);
+            strides.insert_many(axis, std::iter::repeat_n(0, more));
+        }
+        Op::SearchSorted { .. } => strides = smallvec![0; shape.rank()],
+        _ => {
+            for (at, stride) in strides.iter_mut().enumerate() {
+                if at == axis || table.dims[at] != shape[at] {
+                    *stride = 0;
+                }
+            }
+        }
+    }
+    Some(TableElements {
+        first: View { dims: shape.dims().into(), strides, offset: table.offset },
+        stride,
+        size,
+    })
 }

@@ -19,28 +19,14 @@ const LEAST: f64 = 7.888_609_052_210_118e-31; // 2⁻¹⁰⁰
 /// exact instead.
 pub(crate) fn scale(ir: Ir, target: &Target) -> Ir {
     let units = target.backend == Backend::Gpu && target.limits.units.is_some();
-    let mut out = Ir::default();
-    let mut at: Vec<Ix> = Vec::with_capacity(ir.nodes.len());
-    for mut node in ir.nodes {
-        node.inputs.iter_mut().for_each(|input| *input = at[*input]);
-        let used = |out: &Ir| units && is_worth_units(&node, out);
-        let ix = match node.op {
-            Op::MatMul(_) if !used(&out) => {
-                push(&mut out, IrNode { op: Op::MatMul(Precision::Exact), ..node })
-            }
-            Op::MatMul(Precision::Split) if node.ty.dtype == DType::F32 => product(&mut out, &node),
-            _ => push(&mut out, node),
-        };
-        at.push(ix);
-    }
-    out.downloads = ir.downloads.iter().map(|&ix| at[ix]).collect();
-    out.keeps = ir.keeps.iter().map(|&ix| at[ix]).collect();
-    out
-}
-
-fn push(out: &mut Ir, node: IrNode) -> Ix {
-    out.nodes.push(node);
-    out.nodes.len() - 1
+    ir.rebuilt(|out, node| {
+        let used = units && matches!(node.op, Op::MatMul(_)) && is_worth_units(&node, out);
+        match node.op {
+            Op::MatMul(_) if !used => out.push(IrNode { op: Op::MatMul(Precision::Exact), ..node }),
+            Op::MatMul(Precision::Split) if node.ty.dtype == DType::F32 => product(out, &node),
+            _ => out.push(node),
+        }
+    })
 }
 
 /// ((x·s)·(w·t)) / s / t, where the powers of two s and t bring the largest elements near [`LARGEST`]. First by the
@@ -52,7 +38,7 @@ fn product(out: &mut Ir, node: &IrNode) -> Ix {
     let matrices = [x, w].iter().all(|&side| maker.shape(side).rank() >= 2);
     let [s, t] = [x, w].map(|side| maker.scale(side, matrices));
     let inputs = [(x, s), (w, t)].map(|(side, s)| maker.binary(Elementwise::Mul, side, s));
-    let inner = push(maker.out, IrNode { inputs: inputs[..].into(), ..node.clone() });
+    let inner = maker.out.push(IrNode { inputs: inputs[..].into(), ..node.clone() });
     let shape = if matrices { single(&node.ty.shape) } else { Shape::new(&[]) };
     let [larger, smaller] = [Elementwise::Max, Elementwise::Min]
         .map(|op| maker.node(Op::Elementwise(op, smallvec![]), smallvec![s, t], shape.clone()));
@@ -86,7 +72,7 @@ struct Maker<'a> {
 impl Maker<'_> {
     fn node(&mut self, op: Op, inputs: SmallVec<[Ix; 3]>, shape: Shape) -> Ix {
         let ty = Type { dtype: DType::F32, shape };
-        push(self.out, IrNode { op, inputs, ty, ..self.like.clone() })
+        self.out.push(IrNode { op, inputs, ty, ..self.like.clone() })
     }
 
     fn shape(&self, ix: Ix) -> Shape {

@@ -13,20 +13,14 @@ use crate::ops::{Elementwise, Op, Type};
 /// The same outputs from fewer and simpler nodes. No kernel reads more than `max_reads` values, so a
 /// concatenation of more becomes a tree of them.
 pub(crate) fn simplify(ir: Ir, max_reads: usize) -> Ir {
-    let mut pass = Pass { out: Ir::default(), known: HashMap::new() };
-    let mut at: Vec<Ix> = Vec::with_capacity(ir.nodes.len());
-    for mut node in ir.nodes {
-        node.inputs.iter_mut().for_each(|input| *input = at[*input]);
-        at.push(pass.add(node, max_reads));
-    }
-    pass.out.downloads = ir.downloads.iter().map(|&ix| at[ix]).collect();
-    pass.out.keeps = ir.keeps.iter().map(|&ix| at[ix]).collect();
-    pass.out.swept()
+    let mut known = HashMap::new();
+    let add = |out: &mut Ir, node| Pass { out, known: &mut known }.add(node, max_reads);
+    ir.rebuilt(add).swept()
 }
 
-struct Pass {
-    out: Ir,
-    known: HashMap<(Op, SmallVec<[Ix; 3]>, Type), Ix>,
+struct Pass<'a> {
+    out: &'a mut Ir,
+    known: &'a mut HashMap<(Op, SmallVec<[Ix; 3]>, Type), Ix>,
 }
 
 /// The simplified form of a node.
@@ -37,7 +31,7 @@ enum Simpler {
     Other(Op, SmallVec<[Ix; 3]>),
 }
 
-impl Pass {
+impl Pass<'_> {
     /// The position of a node with this value.
     fn add(&mut self, mut node: IrNode, max_reads: usize) -> Ix {
         if let Op::Concat { axis } = node.op {
@@ -183,7 +177,7 @@ impl Pass {
         let shape = self.shape(*node.inputs.first()?);
         let value = match &node.op {
             Op::Reduce { op, axes, .. } if axes.iter().any(|&axis| shape[axis] == 0) => {
-                op.of_nothing()?
+                op.def().of_nothing?
             }
             Op::MatMul(_) if shape.dims().last() == Some(&0) => 0.0,
             // No keys.

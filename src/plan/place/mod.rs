@@ -3,14 +3,13 @@
 pub(super) mod assign;
 pub(super) mod placed;
 pub(super) mod reason;
-pub(super) mod routes;
 pub(super) mod rule;
 pub(super) mod split;
 
 use smallvec::SmallVec;
 
+use self::placed::{Candidate, Routes, near, reckoned};
 use self::placed::{Placed, Planned};
-use self::routes::{Candidate, Routes, near, reckoned};
 use self::rule::Rule;
 use self::split::{Sides, Split, split};
 use super::pipeline::plan;
@@ -210,7 +209,7 @@ impl Asked<'_> {
 pub(super) mod tests {
     use std::sync::Arc;
 
-    use self::routes::GPU_MARGIN;
+    use self::placed::GPU_MARGIN;
     use super::*;
     use crate::batch::GpuCommandBatch;
     use crate::cost::{Curve, DeviceProfile, Limits};

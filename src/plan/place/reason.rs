@@ -243,12 +243,11 @@ mod tests {
         targets: &[Target],
         placement: Placement,
         room: Option<u64>,
-        follow: impl for<'b> Fn(&'b GpuCommandBatch, Tensor<'b, f32>),
+        follow: impl for<'b> Fn(Tensor<'b, f32>),
     ) -> String {
         let batch = GpuCommandBatch::new(&Device::cpu());
         let x = batch.upload_shaped(vec![0.0_f32; 64 * 64], [64, 64]);
-        let h = batch.matmul(x, x);
-        follow(&batch, h);
+        follow(x.matmul(x));
         let placed =
             place(&batch.recorded().graph, targets, &placement, None, &[], room).expect("a plan");
         let chooser = match placement {
@@ -265,8 +264,8 @@ mod tests {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    fn sum<'b>(batch: &'b GpuCommandBatch, h: Tensor<'b, f32>) {
-        batch.sum(h, 1);
+    fn sum(h: Tensor<'_, f32>) {
+        h.sum(1);
     }
 
     #[test]
@@ -301,9 +300,9 @@ mod tests {
         for target in &mut targets {
             Arc::make_mut(&mut target.profile).gpu.row = Curve::flat(1e9);
         }
-        let page = page(&targets, Placement::Auto, None, |batch, h| {
-            let y = batch.softmax(h, 1);
-            batch.matmul(y, y);
+        let page = page(&targets, Placement::Auto, None, |h| {
+            let y = h.softmax(1);
+            y.matmul(y);
         });
         assert!(line(&page, "2. softmax").ends_with("else a second trip"), "{page}");
     }
@@ -324,9 +323,7 @@ mod tests {
 
     #[test]
     fn parts_say_what_they_hand_over() {
-        let page = page(&divided(), Placement::Auto, None, |batch, h| {
-            batch.softmax(h, 1);
-        });
+        let page = page(&divided(), Placement::Auto, None, |h| _ = h.softmax(1));
         assert!(line(&page, "1. matmul").contains(" gpu "), "{page}");
         assert!(line(&page, "1. softmax").contains(" cpu, after "), "{page}");
         assert_eq!(line(&page, "gpu → cpu"), "gpu → cpu v1 16.0 KiB 0 ns", "{page}");

@@ -4,8 +4,6 @@
 mod products;
 mod weights;
 
-use std::fmt::Write;
-
 use self::products::Tile;
 use super::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
@@ -81,12 +79,12 @@ impl Body<'_> {
         let [high, _, wide] = self.fours();
         let mut text = String::new();
         for i in 0..high {
-            let _ = writeln!(text, "var greatest{i} = vec4<f32>({LEAST});");
-            let _ = writeln!(text, "var total{i} = vec4<f32>();");
+            text += &format!("var greatest{i} = vec4<f32>({LEAST});\n");
+            text += &format!("var total{i} = vec4<f32>();\n");
         }
         for r in self.rows() {
             for q in 0..wide {
-                let _ = writeln!(text, "var o{r}_{q} = vec4<f32>();");
+                text += &format!("var o{r}_{q} = vec4<f32>();\n");
             }
         }
         text
@@ -104,10 +102,8 @@ impl Body<'_> {
         if self.schedule().parts == 1 {
             for i in 0..high {
                 let zero = "vec4<f32>()";
-                let _ = writeln!(
-                    text,
-                    "let inverse{i} = select(1f / sum{i}, {zero}, sum{i} == {zero});"
-                );
+                text +=
+                    &format!("let inverse{i} = select(1f / sum{i}, {zero}, sum{i} == {zero});\n");
             }
         }
         for r in self.rows() {
@@ -115,18 +111,17 @@ impl Body<'_> {
             let lane = LANES[r % 4];
             for q in 0..wide {
                 let column = format!("first_column + (tx + {}u) * 4u", q * ACROSS);
-                let _ = if self.schedule().parts == 1 {
+                text += &if self.schedule().parts == 1 {
                     let value = format!("o{r}_{q} * inverse{}.{lane}", r / 4);
-                    writeln!(text, "store({row}, {column}, {value}{});", self.arguments)
+                    format!("store({row}, {column}, {value}{});\n", self.arguments)
                 } else {
-                    writeln!(text, "store_partial(part, batch, {row}, {column}, o{r}_{q});")
+                    format!("store_partial(part, batch, {row}, {column}, o{r}_{q});\n")
                 };
             }
             if self.schedule().parts > 1 {
                 let (greatest, sum) = (format!("greatest{}", r / 4), format!("sum{}", r / 4));
-                let _ = writeln!(
-                    text,
-                    "if tx == 0u && first_column == 0u {{ store_sums(part, batch, {row}, {greatest}.{lane}, {sum}.{lane}); }}"
+                text += &format!(
+                    "if tx == 0u && first_column == 0u {{ store_sums(part, batch, {row}, {greatest}.{lane}, {sum}.{lane}); }}\n"
                 );
             }
         }

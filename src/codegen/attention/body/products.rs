@@ -1,7 +1,5 @@
 //! The products of an attention: operands are brought to workgroup memory a chunk at a time, and multiplied there.
 
-use std::fmt::Write;
-
 use super::{ACROSS, Body, CHUNK};
 use crate::codegen::attention::rounds::{guarded, rounds};
 use crate::codegen::kernel::lanes::LANES;
@@ -49,8 +47,8 @@ impl Body<'_> {
         let fours = CHUNK / 4;
         for (round, guard) in self.rounds(rows * fours) {
             let at = format!("(thread + {}u)", round * self.schedule().threads());
-            let _ = writeln!(fetch, "let {name}_row{round} = {at} / {fours}u;");
-            let _ = writeln!(fetch, "let {name}_four{round} = {at} % {fours}u;");
+            fetch += &format!("let {name}_row{round} = {at} / {fours}u;\n");
+            fetch += &format!("let {name}_four{round} = {at} % {fours}u;\n");
             let load = format!(
                 "load_{name}({first} + {name}_row{round}, e + {name}_four{round} * 4u{})",
                 self.arguments
@@ -62,9 +60,8 @@ impl Body<'_> {
                 4 * pitch
             );
             for (lane, part) in LANES.iter().enumerate() {
-                let _ = writeln!(
-                    text,
-                    "{tile}[{name}_to{round} + {}u][{name}_row{round} % 4u] = {name}_held{round}.{part};",
+                text += &format!(
+                    "{tile}[{name}_to{round} + {}u][{name}_row{round} % 4u] = {name}_held{round}.{part};\n",
                     lane * pitch
                 );
             }
@@ -98,16 +95,15 @@ impl Body<'_> {
             text.push_str("{\n");
             for q in 0..wide {
                 let at = w.at(four, lane, &format!("(tx + {}u)", q * ACROSS));
-                let _ = writeln!(text, "    let w{q} = {at};");
+                text += &format!("    let w{q} = {at};\n");
             }
             for i in 0..high {
-                let _ =
-                    writeln!(text, "    let x{i} = {};", self.x().at(four, lane, &self.quad(i)));
+                text += &format!("    let x{i} = {};\n", self.x().at(four, lane, &self.quad(i)));
             }
             for r in self.rows() {
                 let x = format!("vec4<f32>(x{}.{})", r / 4, LANES[r % 4]);
                 for q in 0..wide {
-                    let _ = writeln!(text, "    {sum}{r}_{q} = fma({x}, w{q}, {sum}{r}_{q});");
+                    text += &format!("    {sum}{r}_{q} = fma({x}, w{q}, {sum}{r}_{q});\n");
                 }
             }
             text.push_str("}\n");
@@ -139,9 +135,8 @@ impl Body<'_> {
                 for i in 0..high {
                     let rows = (4 * i..4 * i + 4).map(|r| format!("s{r}_{chunk}.{part}"));
                     let rows: Vec<String> = rows.collect();
-                    let _ = writeln!(
-                        put,
-                        "x_tile[(tx * 4u + {lane}u) * {}u + ({} ^ (tx & {}u))] = vec4<f32>({});",
+                    put += &format!(
+                        "x_tile[(tx * 4u + {lane}u) * {}u + ({} ^ (tx & {}u))] = vec4<f32>({});\n",
                         x.pitch,
                         self.quad(i),
                         x.swap,
@@ -151,7 +146,7 @@ impl Body<'_> {
             }
             let multiply = self.multiply("o", wide, w);
             let inner = format!("{fetch}workgroupBarrier();\n{put}workgroupBarrier();\n{multiply}");
-            let _ = write!(text, "{{\n{}}}\n", indent(&inner));
+            text += &format!("{{\n{}}}\n", indent(&inner));
         }
         text
     }

@@ -1,9 +1,7 @@
 //! The weights of scores, the greatest scores that they are relative to, and their sums.
 
-use std::fmt::Write;
-
 use super::{ACROSS, Body};
-use crate::codegen::attention::causal_mask::Hidden;
+use crate::codegen::attention::rounds::Hidden;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::LANES;
 
@@ -17,11 +15,10 @@ impl Body<'_> {
         let each = || self.rows().flat_map(|r| (0..keys).map(move |q| (r, q)));
         let key = |q: usize| format!("key + (tx + {}u) * 4u", q * ACROSS);
         for (r, q) in each() {
-            let _ = match self.attention.form.mask {
-                None => writeln!(text, "s{r}_{q} *= scale;"),
-                Some(_) => writeln!(
-                    text,
-                    "s{r}_{q} = fma(s{r}_{q}, vec4<f32>(scale), load_mask(first_row + {}, {}{}));",
+            text += &match self.attention.form.mask {
+                None => format!("s{r}_{q} *= scale;\n"),
+                Some(_) => format!(
+                    "s{r}_{q} = fma(s{r}_{q}, vec4<f32>(scale), load_mask(first_row + {}, {}{}));\n",
                     self.row(r),
                     key(q),
                     self.arguments
@@ -32,11 +29,10 @@ impl Body<'_> {
         let mut inner = "let hidden = vec4<f32>(-p_inf());\n".to_string();
         for r in self.rows() {
             let last = hidden.last(&format!("first_row + {}", self.row(r)));
-            let _ = writeln!(inner, "let last{r} = vec4<i32>({last});");
+            inner += &format!("let last{r} = vec4<i32>({last});\n");
             for q in 0..keys {
-                let _ = writeln!(
-                    inner,
-                    "s{r}_{q} = select(hidden, s{r}_{q}, vec4<i32>(i32({})) + vec4<i32>(0, 1, 2, 3) <= last{r});",
+                inner += &format!(
+                    "s{r}_{q} = select(hidden, s{r}_{q}, vec4<i32>(i32({})) + vec4<i32>(0, 1, 2, 3) <= last{r});\n",
                     key(q)
                 );
             }
@@ -57,13 +53,13 @@ impl Body<'_> {
         };
         let mut text = self.put_together("most", own, |a, b| format!("max({a}, {b})"));
         for i in 0..high {
-            let _ = writeln!(text, "let now{i} = max(greatest{i}, most{i});");
-            let _ = writeln!(text, "let shrink{i} = weight(greatest{i} - now{i});");
-            let _ = writeln!(text, "greatest{i} = now{i};");
+            text += &format!("let now{i} = max(greatest{i}, most{i});\n");
+            text += &format!("let shrink{i} = weight(greatest{i} - now{i});\n");
+            text += &format!("greatest{i} = now{i};\n");
         }
         for r in self.rows() {
             for q in 0..wide {
-                let _ = writeln!(text, "o{r}_{q} *= shrink{}.{};", r / 4, LANES[r % 4]);
+                text += &format!("o{r}_{q} *= shrink{}.{};\n", r / 4, LANES[r % 4]);
             }
         }
         text
@@ -81,13 +77,13 @@ impl Body<'_> {
         let pitch = self.x().pitch;
         let mut text = "workgroupBarrier();\n".to_string();
         for i in 0..high {
-            let _ = writeln!(text, "x_tile[tx * {pitch}u + {}] = {};", self.quad(i), own(i));
+            text += &format!("x_tile[tx * {pitch}u + {}] = {};\n", self.quad(i), own(i));
         }
         text.push_str("workgroupBarrier();\n");
         for i in 0..high {
             let part = |t: usize| format!("x_tile[{}u + {}]", t * pitch, self.quad(i));
             let all = (1..ACROSS).fold(part(0), |a, t| merge(a, part(t)));
-            let _ = writeln!(text, "let {name}{i} = {all};");
+            text += &format!("let {name}{i} = {all};\n");
         }
         text
     }
@@ -99,7 +95,7 @@ impl Body<'_> {
         for r in self.rows() {
             for q in 0..keys {
                 let greatest = format!("greatest{}.{}", r / 4, LANES[r % 4]);
-                let _ = writeln!(text, "s{r}_{q} = weight(s{r}_{q} - vec4<f32>({greatest}));");
+                text += &format!("s{r}_{q} = weight(s{r}_{q} - vec4<f32>({greatest}));\n");
             }
         }
         for i in 0..high {
@@ -108,11 +104,8 @@ impl Body<'_> {
                 format!("dot({all}, vec4<f32>(1f))")
             };
             let rows: Vec<String> = (4 * i..4 * i + 4).map(row).collect();
-            let _ = writeln!(
-                text,
-                "total{i} = fma(total{i}, shrink{i}, vec4<f32>({}));",
-                rows.join(", ")
-            );
+            text +=
+                &format!("total{i} = fma(total{i}, shrink{i}, vec4<f32>({}));\n", rows.join(", "));
         }
         text
     }

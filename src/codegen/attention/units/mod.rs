@@ -4,8 +4,6 @@
 mod staging;
 mod weights;
 
-use std::fmt::Write;
-
 use super::{Attention, LEAST};
 use crate::codegen::attention::rounds::{guarded, rounds, shuffled};
 use crate::codegen::kernel::Kernel;
@@ -17,8 +15,6 @@ pub(super) struct Squares<'a> {
     /// The start of the batch in every map: names, and these as arguments.
     pub names: &'a [String],
     pub arguments: &'a str,
-    /// True for each operand whose value is bound in fours.
-    pub wide: &'a [bool],
     pub units: MatrixUnits,
 }
 
@@ -113,8 +109,7 @@ impl Squares<'_> {
                     r * self.side(),
                     self.arguments
                 );
-                let _ = write!(
-                    text,
+                text += &format!(
                     "for (var at = lane; at < {}u; at += {subgroup}u) {{\n    \
                      weights[squares + at / {fours}u * {pitch}u + at % {fours}u] = vec4<f16>({load});\n}}\n\
                      workgroupBarrier();\n",
@@ -122,9 +117,8 @@ impl Squares<'_> {
                 );
                 for e in self.squares(columns) {
                     let (name, at) = (chunk / self.side() + e, e * self.side() / 4);
-                    let _ = writeln!(
-                        text,
-                        "let q{r}_{name} = coopLoadT<{ty}>(&weights[squares + {at}u], {pitch}u);"
+                    text += &format!(
+                        "let q{r}_{name} = coopLoadT<{ty}>(&weights[squares + {at}u], {pitch}u);\n"
                     );
                 }
                 text.push_str("workgroupBarrier();\n");
@@ -137,9 +131,9 @@ impl Squares<'_> {
         let ty = self.ty("f32", 'C');
         let mut text = String::new();
         for r in self.blocks() {
-            let _ = writeln!(text, "var greatest{r} = {LEAST};\nvar total{r} = 0f;");
+            text += &format!("var greatest{r} = {LEAST};\nvar total{r} = 0f;\n");
             for d in self.squares(self.schedule().columns) {
-                let _ = writeln!(text, "var o{r}_{d} = {ty}();");
+                text += &format!("var o{r}_{d} = {ty}();\n");
             }
         }
         text
@@ -152,14 +146,13 @@ impl Squares<'_> {
         let mut text = String::new();
         for n in self.squares(self.schedule().keys) {
             for r in self.blocks() {
-                let _ = writeln!(text, "var s{r}_{n} = {zero}();");
+                text += &format!("var s{r}_{n} = {zero}();\n");
             }
             for e in self.squares(self.width()) {
                 let at = n * side * pitch + e * side / 4;
-                let _ = writeln!(text, "{{\n    let k = coopLoad<{ty}>(&k_tile[{at}u], {pitch}u);");
+                text += &format!("{{\n    let k = coopLoad<{ty}>(&k_tile[{at}u], {pitch}u);\n");
                 for r in self.blocks() {
-                    let _ =
-                        writeln!(text, "    s{r}_{n} = coopMultiplyAdd(q{r}_{e}, k, s{r}_{n});");
+                    text += &format!("    s{r}_{n} = coopMultiplyAdd(q{r}_{e}, k, s{r}_{n});\n");
                 }
                 text.push_str("}\n");
             }
@@ -175,11 +168,9 @@ impl Squares<'_> {
         for n in self.squares(keys) {
             for d in self.squares(columns) {
                 let at = n * side * pitch + d * side / 4;
-                let _ =
-                    writeln!(text, "{{\n    let v = coopLoadT<{ty}>(&v_tile[{at}u], {pitch}u);");
+                text += &format!("{{\n    let v = coopLoadT<{ty}>(&v_tile[{at}u], {pitch}u);\n");
                 for r in self.blocks() {
-                    let _ =
-                        writeln!(text, "    o{r}_{d} = coopMultiplyAdd(p{r}_{n}, v, o{r}_{d});");
+                    text += &format!("    o{r}_{d} = coopMultiplyAdd(p{r}_{n}, v, o{r}_{d});\n");
                 }
                 text.push_str("}\n");
             }
@@ -195,17 +186,16 @@ impl Squares<'_> {
             let query = format!("own_rows + {}u + row", r * self.side());
             let total = format!("total{r}");
             text += &shuffled(&total, self.lanes(), |other| format!("{total} += {other};"));
-            let _ = if whole {
-                writeln!(text, "let inverse{r} = select(1f / total{r}, 0f, total{r} == 0f);")
+            text += &if whole {
+                format!("let inverse{r} = select(1f / total{r}, 0f, total{r} == 0f);\n")
             } else {
-                writeln!(
-                    text,
-                    "if four == 0u {{ store_sums(part, batch, {query}, greatest{r}, total{r}); }}"
+                format!(
+                    "if four == 0u {{ store_sums(part, batch, {query}, greatest{r}, total{r}); }}\n"
                 )
             };
             for d in self.squares(self.schedule().columns) {
-                let _ = writeln!(text, "let result{r}_{d} = squares;");
-                let _ = writeln!(text, "coopStoreT(o{r}_{d}, &scores[result{r}_{d}], {pitch}u);");
+                text += &format!("let result{r}_{d} = squares;\n");
+                text += &format!("coopStoreT(o{r}_{d}, &scores[result{r}_{d}], {pitch}u);\n");
                 text.push_str("workgroupBarrier();\n");
                 for (at, guard) in self.fours(self.side()) {
                     let column =

@@ -1,11 +1,8 @@
 //! Copies of keys and values to workgroup memory.
 
-use std::fmt::Write;
-
 use super::Squares;
 use crate::codegen::attention::rounds::{guarded, rounds};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::kernel::results::base;
 
 /// The texts that bring keys and values.
 pub(super) struct Brought {
@@ -59,7 +56,7 @@ impl Squares<'_> {
         let form = self.attention.form;
         let side = |name, root, columns, first| {
             let even = self.schedule().threads().is_multiple_of(columns / 4);
-            let plain = self.attention.plain(kernel, self.wide, root, columns);
+            let plain = self.attention.plain(kernel, root, columns);
             Side { name, columns, first, even, plain }
         };
         [
@@ -90,21 +87,21 @@ impl Squares<'_> {
         for &Side { name, columns, first, even, plain } in sides {
             let fours = columns / 4;
             if even {
-                let _ = writeln!(text, "let {name}_row = thread / {fours}u;");
-                let _ = writeln!(text, "let {name}_four = thread % {fours}u;");
+                text += &format!("let {name}_row = thread / {fours}u;\n");
+                text += &format!("let {name}_four = thread % {fours}u;\n");
             }
             for (round, _) in self.rounds(columns) {
-                let _ = writeln!(text, "var {name}_held{round}: vec4<f16>;");
+                text += &format!("var {name}_held{round}: vec4<f16>;\n");
             }
             if let Some(operand) = plain {
-                let start = base(kernel, &self.attention.operands, operand, self.names);
+                let start = self.attention.results.maps.base(operand, self.names);
                 let mut at = format!("{start} + {first}");
                 if even {
                     let stride = key_stride(kernel, operand);
                     at += &format!(" + {name}_four * 4u");
                     at = kernel.index(&at, &[stride], &[format!("{name}_row")]);
                 }
-                let _ = writeln!(text, "let {name}_from = ({at}) / 4u;");
+                text += &format!("let {name}_from = ({at}) / 4u;\n");
             }
         }
         text

@@ -1,9 +1,7 @@
 //! The weights of scores, and the sums that are relative to the greatest score.
 
-use std::fmt::Write;
-
 use super::Squares;
-use crate::codegen::attention::causal_mask::Hidden;
+use crate::codegen::attention::rounds::Hidden;
 use crate::codegen::attention::rounds::{guarded, shuffled};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::template::indent;
@@ -32,14 +30,13 @@ impl Squares<'_> {
             text += &self.grown(r);
             for n in self.squares(keys) {
                 let at = n * self.side() / 4;
-                let _ = writeln!(
-                    text,
-                    "let p{r}_{n} = coopLoadT<{ty}>(&weights[squares + {at}u], {pitch}u);"
+                text += &format!(
+                    "let p{r}_{n} = coopLoadT<{ty}>(&weights[squares + {at}u], {pitch}u);\n"
                 );
             }
         }
         for r in self.blocks() {
-            let _ = writeln!(text, "total{r} += sum{r};");
+            text += &format!("total{r} += sum{r};\n");
         }
         text
     }
@@ -50,8 +47,8 @@ impl Squares<'_> {
         let mut text = String::new();
         for n in self.squares(self.schedule().keys) {
             let at = n * self.side() / 4;
-            let _ = writeln!(text, "let {name}{r}_{n} = squares + {at}u;");
-            let _ = writeln!(text, "coopStoreT(s{r}_{n}, &scores[{name}{r}_{n}], {pitch}u);");
+            text += &format!("let {name}{r}_{n} = squares + {at}u;\n");
+            text += &format!("coopStoreT(s{r}_{n}, &scores[{name}{r}_{n}], {pitch}u);\n");
         }
         text + "workgroupBarrier();\n"
     }
@@ -60,11 +57,11 @@ impl Squares<'_> {
     fn weigh(&self, r: usize, fours: &[usize]) -> String {
         let mut text = String::new();
         for at in fours {
-            let _ = writeln!(text, "let w{r}_{at} = weight(a{r}_{at} - greatest{r});");
-            let _ = writeln!(text, "weights[row_at + {at}u] = vec4<f16>(w{r}_{at});");
+            text += &format!("let w{r}_{at} = weight(a{r}_{at} - greatest{r});\n");
+            text += &format!("weights[row_at + {at}u] = vec4<f16>(w{r}_{at});\n");
         }
         let sum = fours.iter().map(|at| format!("w{r}_{at}")).collect::<Vec<_>>().join(" + ");
-        let _ = writeln!(text, "let sum{r} = dot({sum}, vec4<f32>(1f));");
+        text += &format!("let sum{r} = dot({sum}, vec4<f32>(1f));\n");
         text
     }
 
@@ -82,15 +79,14 @@ impl Squares<'_> {
                     self.arguments
                 ),
             };
-            let _ = writeln!(text, "var a{r}_{at} = {value};");
+            text += &format!("var a{r}_{at} = {value};\n");
         }
         let hidden = Hidden::new(self.attention, kernel);
         let last = hidden.last(&query);
         let mut inner = format!("let last = vec4<i32>({last} - i32(key));\n");
         for at in fours {
-            let _ = writeln!(
-                inner,
-                "a{r}_{at} = select(vec4<f32>(-p_inf()), a{r}_{at}, vec4<i32>(i32((four + {at}u) * 4u)) + vec4<i32>(0, 1, 2, 3) <= last);"
+            inner += &format!(
+                "a{r}_{at} = select(vec4<f32>(-p_inf()), a{r}_{at}, vec4<i32>(i32((four + {at}u) * 4u)) + vec4<i32>(0, 1, 2, 3) <= last);\n"
             );
         }
         text + &hidden.guard(&format!("own_rows + {}u", r * self.side()), &inner)
@@ -131,8 +127,7 @@ impl Squares<'_> {
             text += &self.leave(r, "again");
             text += &self.seen(kernel, r, &fours);
             text += &self.most(r, &fours);
-            let _ = write!(
-                text,
+            text += &format!(
                 "let now{r} = max(greatest{r}, most{r});\n\
                  let shrink{r} = weight(vec4<f32>(greatest{r} - now{r}));\n\
                  greatest{r} = now{r};\n\
@@ -153,8 +148,7 @@ impl Squares<'_> {
             "// Before the first tile, that is nothing.\nif key == first_key {\n    break;\n}\n"
                 .to_string();
         for d in self.squares(self.schedule().columns) {
-            let _ = write!(
-                text,
+            text += &format!(
                 "let whole{d} = squares;\n\
                  coopStoreT(o{r}_{d}, &scores[whole{d}], {pitch}u);\nworkgroupBarrier();\n"
             );
@@ -162,8 +156,7 @@ impl Squares<'_> {
                 let line = format!("scores[row_at + {at}u] *= shrink{r};\n");
                 text += &guarded(line, guard.as_deref());
             }
-            let _ = write!(
-                text,
+            text += &format!(
                 "workgroupBarrier();\n\
                  o{r}_{d} = coopLoadT<{ty}>(&scores[squares], {pitch}u);\nworkgroupBarrier();\n"
             );

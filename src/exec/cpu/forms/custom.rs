@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::error::{DeviceError, file_and_line};
 use crate::exec::HostBuffer;
 use crate::exec::cpu::job::Job;

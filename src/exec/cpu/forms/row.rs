@@ -46,7 +46,7 @@ fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     let after = job.tape(Hole::After, &job.roots(), &inputs);
     let epsilon = row.epsilon.map_or(0.0, |at| step.scalars[usize::from(at)].value());
     let len = outputs[0].len();
-    let flops = before.flops() + after.flops() + row.kind.flops();
+    let flops = before.flops() + after.flops() + row.kind.def().flops;
     // Several short rows are taken at a time.
     let block = row.len * (TILE / row.len).max(1);
     // Normalised rows that are the result unchanged are written directly to it.

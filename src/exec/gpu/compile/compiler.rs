@@ -7,7 +7,7 @@ use super::custom;
 use super::disk::PipelineStore;
 use super::pipelines::{Key, Pipeline, Pipelines};
 use crate::base::disk_cache::Store;
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::base::trace::event;
 use crate::codegen::Dispatch;
 use crate::error::{DeviceError, file_and_line};

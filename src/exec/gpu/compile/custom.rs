@@ -11,7 +11,7 @@ use naga::{AddressSpace, ArraySize, ScalarKind, StorageAccess, TypeInner, Vector
 
 use crate::base::dtype::DType;
 use crate::base::lru::Lru;
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::base::sync::Mutex;
 use crate::ops::{OwnKernel, Type};
 

@@ -49,7 +49,7 @@ use self::health::Health;
 use self::opened::Opened;
 use self::scope::Scope;
 use crate::base::future::BoxFuture;
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::base::single_flight::SingleFlight;
 use crate::cost::Limits;
 use crate::error::DeviceError;

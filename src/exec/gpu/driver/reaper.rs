@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::driver_lock::{self, Long};
 use super::exit_guard::ExitGuard;
-use crate::base::panic::caught;
+use crate::base::process::caught;
 
 type Handle = Arc<dyn Any + Send + Sync>;
 

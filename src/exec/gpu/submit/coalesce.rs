@@ -10,7 +10,7 @@ use super::completion::Completion;
 #[cfg(test)]
 use super::completion::Held;
 use super::record::{Script, record};
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::base::sync::Mutex;
 use crate::base::trace::event;
 use crate::error::DeviceError;

@@ -17,7 +17,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::coalesce::Coalescer;
 use super::completion::{Completion, CompletionResult};
-use crate::base::panic::caught;
+use crate::base::process::caught;
 use crate::base::sync::{Condvar, Mutex};
 use crate::exec::gpu::driver::{Driver, DriverOwned};
 

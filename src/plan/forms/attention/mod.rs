@@ -1,13 +1,12 @@
 //! The form of attentions.
 
-mod choice;
 mod schedule;
 
 use self::schedule::AttentionSizes;
 pub(crate) use self::schedule::{AttentionLayout, AttentionSchedule};
 use super::axes::Dims;
 use super::tally::{Tally, count};
-use super::{KernelForm, join};
+use super::{KernelForm, join, partial};
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
@@ -83,21 +82,19 @@ impl KernelForm for AttentionForm {
         tally.results(of([*queries, *out]));
         // About half of a square is seen.
         let seen = of([*queries, *keys]) * if causal.is_some() { 0.5 } else { 1.0 };
-        tally.work.row = seen * RowKind::Softmax.flops() as f64;
+        tally.work.row = seen * RowKind::Softmax.def().flops as f64;
         tally.work.product = 2.0 * seen * (width + out) as f64;
     }
 
-    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) -> Option<u64> {
+    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) {
         let &mut Self { ref batch, queries, keys, width, out, halves, .. } = self;
         let count = points(batch);
         let sizes = AttentionSizes { count, queries, keys, width, out, halves };
-        self.schedule = choice::schedule(&sizes, &target.limits);
-        let parts = self.schedule.parts;
-        (parts > 1).then(|| points(&[parts, count, queries, out + 2]) as u64)
+        self.schedule = schedule::schedule(&sizes, &target.limits);
     }
 
-    fn dispatches(&self) -> u64 {
-        if self.schedule.parts > 1 { 2 } else { 1 }
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        partial(self.schedule.parts, &[points(&self.batch), self.queries, self.out + 2])
     }
 
     /// However few workgroups there are, each takes its keys one after the other.

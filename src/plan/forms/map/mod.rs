@@ -13,7 +13,6 @@ use super::KernelForm;
 use super::axes::Dims;
 use super::tally::{Tally, count};
 use crate::base::dtype::DType;
-use crate::base::shape::points;
 use crate::cost::Limits;
 use crate::cost::selector::OpComplexity;
 use crate::plan::Target;
@@ -72,17 +71,12 @@ impl KernelForm for MapForm {
         self.dims.to_vec()
     }
 
-    fn points(&self) -> u64 {
-        points(&self.dims) as u64
-    }
-
     fn work(&self, tally: &mut Tally<'_>) {
         tally.results(count(&self.dims));
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) -> Option<u64> {
+    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {
         *self = self.clone().scheduled(parts, &target.limits);
-        None
     }
 
     fn may_fail(&self) -> bool {

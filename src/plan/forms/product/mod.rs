@@ -13,7 +13,7 @@ pub(crate) use self::schedule::{ProductLayout, ProductSchedule, Strip, Tile, Uni
 pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::axes::Dims;
 use super::tally::{Tally, count};
-use super::{KernelForm, join};
+use super::{KernelForm, join, partial};
 use crate::base::dtype::Ty;
 use crate::base::shape::points;
 use crate::cost::Work;
@@ -122,15 +122,12 @@ impl KernelForm for MatMulForm {
         tally.work.thinness = thinness(*m);
     }
 
-    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) -> Option<u64> {
-        let size = self.size();
-        self.schedule = choice::schedule(&size, self.precision, target);
-        let parts = self.schedule.parts;
-        (parts > 1).then(|| points(&[parts, size.count, size.m, size.n]) as u64)
+    fn schedule(&mut self, _parts: &StepParts<'_>, target: &Target) {
+        self.schedule = choice::schedule(&self.size(), self.precision, target);
     }
 
-    fn dispatches(&self) -> u64 {
-        if self.schedule.parts > 1 { 2 } else { 1 }
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        partial(self.schedule.parts, &[points(&self.batch), self.m, self.n])
     }
 
     fn product_seconds(&self, _work: &Work, target: &Target) -> Option<f64> {

@@ -1,15 +1,13 @@
 //! The form of reductions.
 
-mod axes;
 mod windows;
 
-pub(crate) use self::axes::ReduceAxes;
+pub(crate) use self::windows::ReduceAxes;
 pub(crate) use self::windows::{Met, WindowLanes, Windows};
 use super::axes::Dims;
 use super::tally::{Tally, count};
-use super::{KernelForm, join};
+use super::{KernelForm, join, partial};
 use crate::base::shape::{View, points};
-use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::Combine;
 use crate::plan::Target;
@@ -97,17 +95,9 @@ impl KernelForm for ReduceForm {
         if self.schedule.lanes.is_some() { "reduce, shared windows" } else { "reduce" }
     }
 
-    fn complexity(&self) -> OpComplexity {
-        OpComplexity::Medium
-    }
-
     fn dims(&self, space: Space) -> Vec<usize> {
         let inner = if space == Space::Main { &self.inner[..] } else { &[] };
         join(&self.outer, inner)
-    }
-
-    fn points(&self) -> u64 {
-        (points(&self.outer) as u64).saturating_mul(points(&self.inner) as u64)
     }
 
     fn work(&self, tally: &mut Tally<'_>) {
@@ -117,17 +107,15 @@ impl KernelForm for ReduceForm {
         tally.work.reduce = elements;
     }
 
-    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) -> Option<u64> {
+    fn schedule(&mut self, parts: &StepParts<'_>, target: &Target) {
         let (outer, inner) = (points(&self.outer), points(&self.inner));
         let cores = target.profile.cores as usize;
         self.schedule = reduce_schedule(outer, inner, inner_is_strided(self, parts), cores);
         self.schedule = self.with_lanes(parts);
-        let parts = self.schedule.parts;
-        (parts > 1).then(|| (parts * outer * self.combine.words()) as u64)
     }
 
-    fn dispatches(&self) -> u64 {
-        if self.schedule.parts > 1 { 2 } else { 1 }
+    fn scratch_words(&self, _parts: &StepParts<'_>) -> usize {
+        partial(self.schedule.parts, &[points(&self.outer), self.combine.words()])
     }
 }
 

@@ -8,23 +8,20 @@ use crate::base::shape::View;
 use crate::expr::E;
 use crate::ops::SearchSide;
 use crate::plan::passes::failure_sites::failing_position;
-use crate::plan::passes::ir::{IrNode, Ix};
-use crate::plan::passes::lookup;
-use crate::plan::passes::path::Path;
-use crate::plan::passes::reads::expr_reads;
-use crate::plan::step_parts::{Lookup, Source, Space};
+use crate::plan::passes::ir::Ix;
+use crate::plan::passes::reads;
+use crate::plan::passes::reads::Read;
+use crate::plan::step_parts::{Lookup, Source};
 
 impl<'b> Emitter<'_, 'b> {
     /// The table's element at the index, which is checked.
-    pub(super) fn look_up(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
-        let node = &self.ir.nodes[ix];
-        let elements = lookup::elements(self.ir, self.views, ix)?;
-        let (indices, way) = expr_reads(self.ir, self.views, ix).pop()?;
-        let index = self.emit(indices, &way.followed_by(path), space)?;
-        let index = self.below(ix, index, elements.size, path, space)?.cast(DType::I32);
-        let (first, start) = self.leaves.counter(path.carried(elements.first)?, space);
+    pub(super) fn look_up(&mut self, read: &Read) -> Option<E<'b>> {
+        let elements = reads::table_elements(self.ir, self.views, read.base)?;
+        let index = self.arguments(read)?.pop()?;
+        let index = self.below(read, index, elements.size)?.cast(DType::I32);
+        let (first, start) = self.leaves.counter(read.path.carried(elements.first)?, read.space);
         let position = index * self.leaves.number(elements.stride) + start;
-        let (table, ty) = self.table(node)?;
+        let (table, ty) = self.table(read.base)?;
         let element = self.builder.fetch(table, position, ty);
         self.lookups.push(Lookup {
             fetch: element.r(),
@@ -40,39 +37,29 @@ impl<'b> Emitter<'_, 'b> {
     /// The index, or 0 where it is ignored. Any other is checked.
     pub(super) fn in_range(
         &mut self,
-        ix: Ix,
+        read: &Read,
         size: usize,
         ignored: Option<Scalar>,
-        path: &Path,
-        space: Space,
     ) -> Option<E<'b>> {
-        let (indices, way) = expr_reads(self.ir, self.views, ix).pop()?;
-        let mut index = self.emit(indices, &way.followed_by(path), space)?;
+        let mut index = self.arguments(read)?.pop()?;
         if let Some(ignored) = ignored {
             index = index.eq(self.leaves.scalar(ignored)).select(0.0, index, index);
         }
-        self.below(ix, index, size, path, space)
+        self.below(read, index, size)
     }
 
     /// The index where it is below `size`; else 0, and the run fails.
-    fn below(
-        &mut self,
-        ix: Ix,
-        index: E<'b>,
-        size: usize,
-        path: &Path,
-        space: Space,
-    ) -> Option<E<'b>> {
+    fn below(&mut self, read: &Read, index: E<'b>, size: usize) -> Option<E<'b>> {
         // A negative index is a large one.
         let size = self.leaves.scalar(Scalar::new(DType::U32, size as f64));
         let outside = index.cast(DType::U32).ge(size);
-        let fails = self.check(ix, self.sites.get(ix)?, outside, path, space)?;
+        let fails = self.check(read, self.sites.get(read.base)?, outside)?;
         Some(fails.select(0.0, index, index))
     }
 
     /// The table of a look-up, as an operand, and what its elements are computed in.
-    fn table(&mut self, node: &IrNode) -> Option<(u16, Ty)> {
-        let (base, _) = lookup::table(self.views, node)?;
+    fn table(&mut self, ix: Ix) -> Option<(u16, Ty)> {
+        let (base, _) = reads::lookup_table(self.views, &self.ir.nodes[ix])?;
         let (value, ty) = (self.values[*base]?, &self.ir.nodes[*base].ty);
         let table = self.leaves.whole(Source::Table(value), ty.dtype, View::contiguous(&ty.shape));
         Some((table, ty.dtype.lane()))
@@ -80,18 +67,10 @@ impl<'b> Emitter<'_, 'b> {
 
     /// The count of the ascending numbers that come before the value: found by steps of powers of two, each half of the
     /// one before. NaN comes after all numbers.
-    pub(super) fn search(
-        &mut self,
-        ix: Ix,
-        side: SearchSide,
-        path: &Path,
-        space: Space,
-    ) -> Option<E<'b>> {
-        let node = &self.ir.nodes[ix];
-        let elements = lookup::elements(self.ir, self.views, ix)?;
-        let (values, way) = expr_reads(self.ir, self.views, ix).pop()?;
-        let value = self.emit(values, &way.followed_by(path), space)?;
-        let (table, ty) = self.table(node)?;
+    pub(super) fn search(&mut self, read: &Read, side: SearchSide) -> Option<E<'b>> {
+        let elements = reads::table_elements(self.ir, self.views, read.base)?;
+        let value = self.arguments(read)?.pop()?;
+        let (table, ty) = self.table(read.base)?;
         let (size, stride) =
             (self.leaves.number(elements.size as i64), self.leaves.number(elements.stride));
         // One element before the first.
@@ -109,16 +88,10 @@ impl<'b> Emitter<'_, 'b> {
         Some(found.cast(DType::U32))
     }
 
-    /// `holds`, and the run fails where it does, which is at the node `ix`.
-    pub(super) fn check(
-        &mut self,
-        ix: Ix,
-        site: u32,
-        holds: E<'b>,
-        path: &Path,
-        space: Space,
-    ) -> Option<E<'b>> {
-        let at = self.leaves.iota(failing_position(self.ir, ix, path)?, space);
+    /// `holds`, and the run fails where it does, which is at the node that is read.
+    pub(super) fn check(&mut self, read: &Read, site: u32, holds: E<'b>) -> Option<E<'b>> {
+        let position = failing_position(self.ir, read.base, &read.path)?;
+        let at = self.leaves.iota(position, read.space);
         let site = self.leaves.scalar(Scalar::new(DType::U32, site.into()));
         let none = View { dims: smallvec![], strides: smallvec![], offset: 0 };
         let failures = self.leaves.whole(Source::Failures, DType::U32, none);

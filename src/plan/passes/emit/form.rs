@@ -22,7 +22,7 @@ use crate::plan::forms::{
 use crate::plan::passes::fuse::Group;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::reads::{
-    attention_dims, attention_spaces, main_order, map_space, matmul_paths, out_space, spread,
+    attention_dims, main_order, map_space, out_space, root_reads, spread,
 };
 use crate::plan::step_parts::{Source, Space};
 
@@ -49,7 +49,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let shape = self.input_shape(anchor, 0);
         let x = self.main_operand(anchor)?;
         Some(ReduceForm {
-            combine: op.combine(),
+            combine: op.def().combine,
             outer: out_space(self.ir, anchor).dims().into(),
             inner: axes.iter().map(|&axis| shape[axis]).collect(),
             prologue: op.before(x).r(),
@@ -69,7 +69,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let shape = self.input_shape(anchor, 0);
         let prologue = self.main_operand(anchor)?.r();
         let (outer, len) = (all_but(shape, axis), shape[axis]);
-        Some(ScanForm { combine: op.combine(), outer, len, prologue, parts: 1 })
+        Some(ScanForm { combine: op.def().combine, outer, len, prologue, parts: 1 })
     }
 
     fn sort(&mut self, anchor: Ix, how: Sort) -> Option<SortForm> {
@@ -90,12 +90,9 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let node = &self.ir.nodes[anchor];
         let MatMulDims { batch, m, n, k, .. } =
             MatMulDims::of(self.input_shape(anchor, 0), self.input_shape(anchor, 1)).ok()?;
-        let (x_base, x_path) = self.views.of(node.inputs[0]);
-        let (w_base, w_path) = self.views.of(node.inputs[1]);
         let spread = spread(self.ir, self.views, anchor);
-        let (x_path, w_path) = matmul_paths(x_path, w_path, spread.as_ref())?;
-        let x = self.emit(*x_base, &x_path, Space::X)?;
-        let w = self.emit(*w_base, &w_path, Space::W)?;
+        let [x, w] = &root_reads(self.ir, self.views, anchor)[..] else { return None };
+        let (x, w) = (self.emit(x)?, self.emit(w)?);
         let precision = match node.ty.dtype {
             // Halves are what they would be rounded to.
             DType::F16 => Precision::Half,
@@ -120,9 +117,8 @@ impl<'a, 'b> Emitter<'a, 'b> {
         let node = &self.ir.nodes[anchor];
         let AttentionDims { batch, queries, keys, width, out } = attention_dims(self.ir, anchor)?;
         let mut operands = Vec::new();
-        for (&input, (space, shape)) in node.inputs.iter().zip(attention_spaces(self.ir, anchor)?) {
-            let (base, path) = self.views.of(input);
-            operands.push(self.emit(*base, &path.broadcast(&shape), space)?.r());
+        for read in root_reads(self.ir, self.views, anchor) {
+            operands.push(self.emit(&read)?.r());
         }
         let &[q, k, v, ..] = &operands[..] else { return None };
         Some(AttentionForm {
@@ -164,10 +160,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
 
     /// The argument of a reduction, row or scan form, over its main space.
     fn main_operand(&mut self, anchor: Ix) -> Option<E<'b>> {
-        let node = &self.ir.nodes[anchor];
-        let (base, path) = self.views.of(node.inputs[0]);
-        let order = main_order(&node.op, path.shape());
-        self.emit(*base, &path.permuted(&order), Space::Main)
+        self.emit(root_reads(self.ir, self.views, anchor).first()?)
     }
 
     /// The elements to sort, rounded to their type as they would be stored.

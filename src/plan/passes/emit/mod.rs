@@ -5,24 +5,23 @@
 
 mod checked;
 mod form;
-mod leaves;
 mod value;
 
 use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
-use self::leaves::Leaves;
 use super::fuse::{Fusion, Group};
 use super::ir::{Ir, Ix};
 use super::path::{Path, Views};
-use super::reads::{epilogue_space, into_epilogue, is_heavy};
+use super::reads::{Read, epilogue_space, into_epilogue, is_heavy};
+use crate::base::dtype::{DType, Scalar};
 use crate::base::shape::{Move, View};
-use crate::expr::{Builder, Ref};
+use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::step::{Cost, Step};
-use crate::plan::step_parts::{Lookup, Space, StepOutput, ValueId};
+use crate::plan::step_parts::{Lookup, Operand, Source, Space, StepOutput, ValueId};
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
 /// `None` where a path that fusion checked is no view after all.
@@ -87,8 +86,8 @@ struct Emitter<'a, 'b> {
     /// The heavy value whose form this is.
     anchor: Option<Ix>,
     leaves: Leaves<'b>,
-    /// Values emitted before, by the way from there to the space.
-    known: HashMap<(Ix, Path, Space), Ref>,
+    /// Values computed before.
+    known: HashMap<Read, Ref>,
     lookups: Vec<Lookup>,
 }
 
@@ -98,27 +97,88 @@ impl Emitter<'_, '_> {
         let mut outputs: SmallVec<[StepOutput; 1]> = smallvec![];
         for &ix in [group.root].iter().chain(&group.extra) {
             let node = &self.ir.nodes[ix];
+            let start = Path::start(&node.ty.shape);
             let (space, path) = match self.anchor {
-                Some(anchor) => {
-                    let start = Path::start(&node.ty.shape);
-                    (
-                        epilogue_space(&self.ir.nodes[anchor].op),
-                        into_epilogue(self.ir, anchor, &start),
-                    )
-                }
-                None => (Space::Main, Path::start(&node.ty.shape)),
+                Some(anchor) => (
+                    epilogue_space(&self.ir.nodes[anchor].op),
+                    into_epilogue(self.ir, anchor, &start),
+                ),
+                None => (Space::Main, start),
             };
             let (root, view) = if let Op::Move { to: Move::Reshape(_), .. } = node.op {
                 // The argument in its own order is the result in its own order.
                 let (base, path) = self.views.of(node.inputs[0]).clone();
                 let view = View::contiguous(path.shape());
-                (self.emit(base, &path, space)?, view)
+                (self.emit(&Read { base, path, space })?, view)
             } else {
-                (self.compute(ix, &path, space)?, path.view(&node.ty.shape)?)
+                let view = path.view(&node.ty.shape)?;
+                (self.compute(&Read { base: ix, path, space })?, view)
             };
             let value = self.values[ix]?;
             outputs.push(StepOutput { value, dtype: node.ty.dtype, root: root.r(), view });
         }
         Some(outputs)
+    }
+}
+
+/// The operands and scalars of a step in the making.
+struct Leaves<'b> {
+    builder: &'b Builder,
+    /// Each once.
+    pub operands: Vec<Operand>,
+    pub scalars: Vec<Scalar>,
+}
+
+impl<'b> Leaves<'b> {
+    pub fn new(builder: &'b Builder) -> Self {
+        Self { builder, operands: Vec::new(), scalars: Vec::new() }
+    }
+
+    /// The element of `operand` that belongs to a point of its space.
+    pub fn load(&mut self, operand: Operand) -> E<'b> {
+        let ty = operand.dtype.lane();
+        let at = self.operand(operand);
+        self.builder.load(at, ty)
+    }
+
+    /// The index that `view` maps a point of the space to, as an `i32`.
+    pub fn iota(&mut self, view: View, space: Space) -> E<'b> {
+        self.counter(view, space).1
+    }
+
+    /// The operand that counts the index to which `view` maps a point of the space, and its load.
+    pub fn counter(&mut self, view: View, space: Space) -> (usize, E<'b>) {
+        let (source, dtype) = (Source::Iota, DType::I32);
+        let at = self.operand(Operand { source, dtype, space, view, clamp: false });
+        (at.into(), self.builder.load(at, dtype.lane()))
+    }
+
+    /// The position of an operand that is there as a whole.
+    pub fn whole(&mut self, source: Source, dtype: DType, view: View) -> u16 {
+        self.operand(Operand { source, dtype, space: Space::Whole, view, clamp: false })
+    }
+
+    fn operand(&mut self, operand: Operand) -> u16 {
+        let known = self.operands.iter().position(|o| *o == operand);
+        let at = known.unwrap_or_else(|| {
+            self.operands.push(operand);
+            self.operands.len() - 1
+        });
+        at as u16
+    }
+
+    pub fn number(&mut self, value: i64) -> E<'b> {
+        self.scalar(Scalar::new(DType::I32, value as f64))
+    }
+
+    pub fn scalar(&mut self, value: Scalar) -> E<'b> {
+        let at = self.scalar_index(value);
+        self.builder.scalar(at, value.dtype().lane())
+    }
+
+    /// Each number gets a place of its own, so that equal numbers make no other code.
+    pub fn scalar_index(&mut self, value: Scalar) -> u16 {
+        self.scalars.push(value);
+        self.scalars.len() as u16 - 1
     }
 }

@@ -4,28 +4,35 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Emitter;
 use crate::base::dtype::{DType, Scalar, Ty};
-use crate::base::shape::Shape;
 use crate::expr::{Builder, E};
 use crate::ops::{Op, Reduction, Sorted};
 use crate::plan::passes::expression::apply;
 use crate::plan::passes::ir::Ix;
-use crate::plan::passes::path::Path;
-use crate::plan::passes::reads::{coordinates, expr_reads};
-use crate::plan::step_parts::{Operand, Source, Space};
+use crate::plan::passes::reads::{Read, coordinates, expr_reads};
+use crate::plan::step_parts::{Operand, Source};
 
 impl<'b> Emitter<'_, 'b> {
-    /// The value of `ix` at the end of `path`: loaded, taken from the form, or computed.
-    pub(super) fn emit(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
-        if self.stored[ix] { self.load(ix, path, space) } else { self.compute(ix, path, space) }
+    /// A value at the end of its path: loaded, taken from the form, or computed.
+    pub(super) fn emit(&mut self, read: &Read) -> Option<E<'b>> {
+        if self.stored[read.base] { self.load(read) } else { self.compute(read) }
     }
 
-    /// The value of `ix` at the end of `path`: taken from the form, or computed.
-    pub(super) fn compute(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
-        let key = (ix, path.clone(), space);
-        if let Some(&r) = self.known.get(&key) {
+    /// The values that the expression of a node reads, in the space in which the node is read.
+    pub(super) fn arguments(&mut self, read: &Read) -> Option<SmallVec<[E<'b>; 3]>> {
+        let mut arguments = smallvec![];
+        for (base, way) in expr_reads(self.ir, self.views, read.base) {
+            let path = way.followed_by(&read.path);
+            arguments.push(self.emit(&Read { base, path, space: read.space })?);
+        }
+        Some(arguments)
+    }
+
+    /// A value at the end of its path: taken from the form, or computed.
+    pub(super) fn compute(&mut self, read: &Read) -> Option<E<'b>> {
+        if let Some(&r) = self.known.get(read) {
             return Some(self.builder.handle(r));
         }
-        let node = &self.ir.nodes[ix];
+        let (ix, node) = (read.base, &self.ir.nodes[read.base]);
         let value = match &node.op {
             Op::Reduce { op, axes, .. } => self.reduced(ix, *op, axes),
             Op::Sort { part: Sorted::Values, .. } => self.sorted(ix)?,
@@ -35,31 +42,31 @@ impl<'b> Emitter<'_, 'b> {
             }
             Op::Full(value) => self.leaves.scalar(*value),
             &Op::Arange { start, step } => {
-                let index = self.coordinate(&node.ty.shape, 0, path, space)?;
+                let index = self.coordinate(read, 0)?;
                 let ty = if step.dtype().is_float() { DType::F32 } else { step.dtype() };
                 index.cast(ty) * self.leaves.scalar(step) + self.leaves.scalar(start)
             }
             &Op::Random(random) => {
-                let position = self.leaves.iota(path.view(&node.ty.shape)?, space).cast(DType::U32);
+                let position = self.leaves.iota(read.path.view(&node.ty.shape)?, read.space);
                 let scalars: SmallVec<[E<'b>; 5]> =
                     random.scalars().into_iter().map(|x| self.leaves.scalar(x)).collect();
-                random.apply(position, &scalars, node.ty.dtype)
+                random.apply(position.cast(DType::U32), &scalars, node.ty.dtype)
             }
-            Op::Pad { .. } => self.pad(ix, path, space)?,
-            Op::Concat { axis } => self.concat(ix, *axis, path, space)?,
-            Op::Gather { .. } | Op::TakeAlong { .. } => self.look_up(ix, path, space)?,
-            &Op::SearchSorted { side } => self.search(ix, side, path, space)?,
-            &Op::InRange { size, ignored, .. } => self.in_range(ix, size, ignored, path, space)?,
-            op => self.elementwise(ix, op, path, space)?,
+            Op::Pad { .. } => self.pad(read)?,
+            Op::Concat { axis } => self.concat(read, *axis)?,
+            Op::Gather { .. } | Op::TakeAlong { .. } => self.look_up(read)?,
+            &Op::SearchSorted { side } => self.search(read, side)?,
+            &Op::InRange { size, ignored, .. } => self.in_range(read, size, ignored)?,
+            op => self.elementwise(read, op)?,
         };
-        self.known.insert(key, value.r());
+        self.known.insert(read.clone(), value.r());
         Some(value)
     }
 
     /// The result from the combination of a reduction's elements.
     fn reduced(&mut self, ix: Ix, op: Reduction, axes: &[usize]) -> E<'b> {
         let argument = &self.ir.nodes[self.ir.nodes[ix].inputs[0]].ty;
-        let combined = op.combine().result(combined_type(op, argument.dtype));
+        let combined = op.def().combine.result(combined_type(op, argument.dtype));
         let count = op.counts().then(|| {
             let count: usize = axes.iter().map(|&axis| argument.shape[axis]).product();
             self.leaves.scalar(Scalar::new(DType::F32, count as f64))
@@ -68,14 +75,11 @@ impl<'b> Emitter<'_, 'b> {
     }
 
     /// An operation of its arguments' elements. A divisor that can be 0 is checked.
-    fn elementwise(&mut self, ix: Ix, op: &Op, path: &Path, space: Space) -> Option<E<'b>> {
-        let mut args: SmallVec<[E<'b>; 3]> = smallvec![];
-        for (base, way) in expr_reads(self.ir, self.views, ix) {
-            args.push(self.emit(base, &way.followed_by(path), space)?);
-        }
-        if let Some(site) = self.sites.get(ix) {
+    fn elementwise(&mut self, read: &Read, op: &Op) -> Option<E<'b>> {
+        let mut args = self.arguments(read)?;
+        if let Some(site) = self.sites.get(read.base) {
             let nought = args[1].eq(0.0);
-            let fails = self.check(ix, site, nought, path, space)?;
+            let fails = self.check(read, site, nought)?;
             args[1] = fails.select(0.0, args[1], args[1]);
         }
         let params: SmallVec<[E<'b>; 2]> = match op {
@@ -86,18 +90,15 @@ impl<'b> Emitter<'_, 'b> {
     }
 
     /// The argument where all coordinates are inside of it, else the border's value.
-    fn pad(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
-        let node = &self.ir.nodes[ix];
+    fn pad(&mut self, read: &Read) -> Option<E<'b>> {
+        let node = &self.ir.nodes[read.base];
         let Op::Pad { before, value, .. } = &node.op else { return None };
         let border = self.leaves.scalar(*value);
-        let Some((base, way)) = expr_reads(self.ir, self.views, ix).pop() else {
-            return Some(border);
-        };
+        let Some(argument) = self.arguments(read)?.pop() else { return Some(border) };
         let inner = self.ir.nodes[node.inputs[0]].ty.shape.clone();
-        let argument = self.emit(base, &way.followed_by(path), space)?;
         let mut result = argument;
         for axis in coordinates(&node.op) {
-            let at = self.coordinate(&node.ty.shape, axis, path, space)?;
+            let at = self.coordinate(read, axis)?;
             let first = self.leaves.number(before[axis] as i64);
             let end = self.leaves.number((before[axis] + inner[axis]) as i64);
             result = at.ge(first).and(at.lt(end)).select(result, border, argument);
@@ -106,15 +107,12 @@ impl<'b> Emitter<'_, 'b> {
     }
 
     /// The input that the coordinate along the axis falls into.
-    fn concat(&mut self, ix: Ix, axis: usize, path: &Path, space: Space) -> Option<E<'b>> {
-        let node = &self.ir.nodes[ix];
-        let at = self.coordinate(&node.ty.shape, axis, path, space)?;
+    fn concat(&mut self, read: &Read, axis: usize) -> Option<E<'b>> {
+        let node = &self.ir.nodes[read.base];
+        let at = self.coordinate(read, axis)?;
         let sizes = node.inputs.iter().map(|&input| &self.ir.nodes[input].ty.shape);
         let sizes: Vec<usize> = sizes.filter(|s| s.elements() > 0).map(|s| s[axis]).collect();
-        let mut parts = Vec::new();
-        for (base, way) in expr_reads(self.ir, self.views, ix) {
-            parts.push(self.emit(base, &way.followed_by(path), space)?);
-        }
+        let mut parts = self.arguments(read)?;
         let Some(mut result) = parts.pop() else {
             return Some(self.leaves.scalar(Scalar::new(node.ty.dtype, 0.0)));
         };
@@ -127,23 +125,19 @@ impl<'b> Emitter<'_, 'b> {
         Some(result)
     }
 
-    fn load(&mut self, ix: Ix, path: &Path, space: Space) -> Option<E<'b>> {
-        let ty = &self.ir.nodes[ix].ty;
-        let view = path.view(&ty.shape)?;
+    fn load(&mut self, read: &Read) -> Option<E<'b>> {
+        let ty = &self.ir.nodes[read.base].ty;
+        let view = read.path.view(&ty.shape)?;
         let clamp = !view.is_inside(ty.shape.elements());
-        let source = Source::Value(self.values[ix]?);
-        Some(self.leaves.load(Operand { source, dtype: ty.dtype, space, view, clamp }))
+        let source = Source::Value(self.values[read.base]?);
+        let (dtype, space) = (ty.dtype, read.space);
+        Some(self.leaves.load(Operand { source, dtype, space, view, clamp }))
     }
 
-    /// Coordinate `axis` of a tensor of `shape` at the end of `path`, as an `i32`.
-    fn coordinate(
-        &mut self,
-        shape: &Shape,
-        axis: usize,
-        path: &Path,
-        space: Space,
-    ) -> Option<E<'b>> {
-        Some(self.leaves.iota(path.coordinate(shape, axis)?, space))
+    /// The coordinate of a node along `axis`, as an `i32`.
+    fn coordinate(&mut self, read: &Read, axis: usize) -> Option<E<'b>> {
+        let view = read.path.coordinate(&self.ir.nodes[read.base].ty.shape, axis)?;
+        Some(self.leaves.iota(view, read.space))
     }
 }
 

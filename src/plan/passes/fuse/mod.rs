@@ -7,7 +7,6 @@
 
 mod epilogue;
 mod inline;
-mod worth;
 
 use super::ir::{Ir, Ix};
 use super::path::Views;

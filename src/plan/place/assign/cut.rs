@@ -3,7 +3,7 @@
 use super::search::Fixed;
 use super::{Assignment, Origin, Problem};
 use crate::cost::Backend;
-use crate::graph::{Network, Place};
+use crate::graph::{Network, Vertex};
 
 impl Problem {
     /// The cheapest assignment with some sides fixed, whatever stands between what.
@@ -11,7 +11,7 @@ impl Problem {
         let scale = self.scale();
         let mut network = Network::new();
         let (gpu, host) = (network.source(), network.sink());
-        let steps: Vec<Place> = self.steps.iter().map(|_| network.add()).collect();
+        let steps: Vec<Vertex> = self.steps.iter().map(|_| network.add()).collect();
         for ((step, &place), fixed) in self.steps.iter().zip(&steps).zip(fixed) {
             // What both sides cost alike decides nothing.
             let alike = scale.count(step.cpu).min(scale.count(step.gpu));
@@ -43,9 +43,9 @@ impl Problem {
                 readers.for_each(|reader| network.pay(fetched, reader, Network::NEVER));
             }
         }
-        let cut = network.cut();
-        let side = |&step: &Place| {
-            if cut.with_source(step) { Backend::Gpu } else { Backend::Cpu }
+        let with_source = network.cut();
+        let side = |&step: &Vertex| {
+            if with_source(step) { Backend::Gpu } else { Backend::Cpu }
         };
         steps.iter().map(side).collect()
     }

@@ -1,6 +1,5 @@
 //! The pass *split*: a graph in up to four parts, of which one runs on the GPU in one trip.
 
-mod orders;
 mod stages;
 mod steps;
 

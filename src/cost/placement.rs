@@ -1,8 +1,9 @@
-//! The placement of a graph: who chooses its side, and how.
+//! The placement of a graph: who chooses its side, and how. The route of a run, and the residence of what it reads.
 
 use std::fmt;
 
 use super::selector::BackendSelector;
+use crate::base::backend::Backend;
 
 /// The choice of the side that runs a graph: for all graphs of a device by
 /// [`DeviceBuilder::placement`](crate::DeviceBuilder::placement), of one by
@@ -48,5 +49,52 @@ impl fmt::Display for Placement {
             Self::FiveTimes(_) => f.write_str("arithmetic against transfer"),
             Self::Complexity => f.write_str("complexity"),
         }
+    }
+}
+
+/// The side or sides that run a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) enum Route {
+    Cpu,
+    Gpu,
+    /// Split over both sides.
+    Both,
+}
+
+impl From<Backend> for Route {
+    fn from(side: Backend) -> Self {
+        match side {
+            Backend::Cpu => Self::Cpu,
+            Backend::Gpu => Self::Gpu,
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+            Self::Both => "both",
+        })
+    }
+}
+
+/// The place of a resident's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Residence {
+    Host,
+    /// On the GPU alone. A run on the host brings a copy, which stays.
+    Gpu,
+    /// On the GPU alone, in a buffer that the caller may write to, so that no copy on the host stays valid.
+    Shared,
+    Both,
+}
+
+impl Residence {
+    /// Whether the host has no copy of the data.
+    pub fn is_far(self) -> bool {
+        matches!(self, Self::Gpu | Self::Shared)
     }
 }
