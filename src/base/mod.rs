@@ -2,7 +2,10 @@
 
 pub(crate) mod backend;
 pub(crate) mod clock;
-#[cfg(any(feature = "gpu", feature = "serde"))]
+#[cfg_attr(
+    not(any(feature = "gpu", feature = "serde", test)),
+    expect(dead_code, reason = "nothing is kept on disk")
+)]
 pub(crate) mod disk_cache;
 #[cfg(any(feature = "gpu", feature = "serde"))]
 pub(crate) mod disk_writer;
@@ -12,7 +15,7 @@ pub(crate) mod lru;
 pub(crate) mod panic;
 pub(crate) mod process;
 pub(crate) mod shape;
-#[cfg(feature = "gpu")]
+#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no thread waits for a pipeline"))]
 pub(crate) mod single_flight;
 pub(crate) mod sync;
 #[cfg(test)]

@@ -1,19 +1,15 @@
 //! The opening of devices: choices of the caller and of the environment.
 
 use std::path::PathBuf;
-#[cfg(any(feature = "gpu", feature = "serde"))]
 use std::sync::Arc;
 
 use super::{Device, Recovery, Sides, Start};
-#[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::base::disk_cache::{Store, user_folder};
 use crate::base::future::BoxFuture;
-#[cfg(feature = "gpu")]
 use crate::base::process::is_forked_child;
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
 use crate::exec::budget::Budget;
-#[cfg(feature = "gpu")]
 use crate::exec::gpu::{AdapterChoice, Gpu};
 
 /// The options of a device that is to be opened, from [`Device::builder`].
@@ -36,10 +32,6 @@ use crate::exec::gpu::{AdapterChoice, Gpu};
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder opens nothing until `auto`, `gpu`, `cpu` or `wgpu` is called"]
 pub struct DeviceBuilder {
-    #[cfg_attr(
-        not(any(feature = "gpu", feature = "serde")),
-        expect(dead_code, reason = "there is nothing to keep")
-    )]
     cache: Cache,
     profile: Option<DeviceProfile>,
     placement: Placement,
@@ -159,7 +151,6 @@ impl DeviceBuilder {
             placement: self.placement,
             budget: Budget::new(self.memory_budget),
             recovery: self.recovery,
-            #[cfg(any(feature = "gpu", feature = "serde"))]
             store: self.cache.store(),
         }
     }
@@ -179,10 +170,10 @@ impl DeviceBuilder {
     /// [`gpu`](Self::gpu).
     pub fn auto(self) -> BoxFuture<'static, Result<Device>> {
         Box::pin(async {
-            match Choice::from_environment()? {
-                Choice::Cpu => self.cpu(),
-                Choice::Gpu => self.gpu().await,
-                Choice::Auto => self.best().await,
+            match RequestedBackend::from_environment()? {
+                RequestedBackend::Cpu => self.cpu(),
+                RequestedBackend::Gpu => self.gpu().await,
+                RequestedBackend::Auto => self.best().await,
             }
         })
     }
@@ -191,18 +182,8 @@ impl DeviceBuilder {
     ///
     /// # Errors
     /// As [`Device::gpu`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
-    #[cfg(feature = "gpu")]
     pub fn gpu(self) -> BoxFuture<'static, Result<Device>> {
         Box::pin(self.any_gpu(Sides::Gpu))
-    }
-
-    /// Opens a GPU, which this build does not support.
-    ///
-    /// # Errors
-    /// [`DeviceError::NoGpuSupport`], always.
-    #[cfg(not(feature = "gpu"))]
-    pub fn gpu(self) -> BoxFuture<'static, Result<Device>> {
-        Box::pin(async { Err(DeviceError::NoGpuSupport.into()) })
     }
 
     /// Both sides, a software adapter too.
@@ -212,22 +193,23 @@ impl DeviceBuilder {
     }
 
     /// A GPU, a software adapter too.
-    #[cfg(feature = "gpu")]
     async fn any_gpu(self, sides: Sides) -> Result<Device> {
-        refuse_forked_child()?;
+        check_support()?;
         let choice = AdapterChoice::best(adapter_from_environment(), true);
         let start = self.start(sides)?;
         Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone(), ()).await?, sides, start))
     }
 
-    #[cfg(feature = "gpu")]
     async fn best(self) -> Result<Device> {
+        if !cfg!(feature = "gpu") && self.placement != Placement::Gpu {
+            return Ok(Device::on_cpu(None, self.start(Sides::Both)?));
+        }
         let named = adapter_from_environment();
-        // Who names an adapter means it, even if it is a software one.
+        // A user who names an adapter means it, even if it is a software one.
         let software_too = named.is_some();
         let choice = AdapterChoice::best(named, software_too);
         let start = self.start(Sides::Both)?;
-        refuse_forked_child()?;
+        check_support()?;
         let falls_back = !software_too && start.placement != Placement::Gpu;
         match Gpu::open(&choice, start.store.clone(), ()).await {
             Ok(gpu) => Ok(Device::with_gpu(gpu, Sides::Both, start)),
@@ -235,17 +217,8 @@ impl DeviceBuilder {
             Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),
         }
     }
-
-    #[cfg(not(feature = "gpu"))]
-    async fn best(self) -> Result<Device> {
-        if self.placement == Placement::Gpu {
-            return self.gpu().await;
-        }
-        Ok(Device::on_cpu(None, self.start(Sides::Both)?))
-    }
 }
 
-#[cfg(any(feature = "gpu", feature = "serde"))]
 impl Cache {
     fn store(&self) -> Option<Arc<Store>> {
         let folder = match self {
@@ -270,13 +243,13 @@ impl Cache {
 
 /// The request of `ONETRIP_BACKEND`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
+enum RequestedBackend {
     Auto,
     Cpu,
     Gpu,
 }
 
-impl Choice {
+impl RequestedBackend {
     fn from_environment() -> Result<Self, DeviceError> {
         let variable = "ONETRIP_BACKEND";
         let value = match std::env::var(variable) {
@@ -293,19 +266,20 @@ impl Choice {
     }
 }
 
-/// Fails in a forked child, whose drivers do not work.
-#[cfg(feature = "gpu")]
-fn refuse_forked_child() -> Result<(), DeviceError> {
+/// Fails in a build without the feature `gpu`, and in a forked child, where no driver works.
+fn check_support() -> Result<(), DeviceError> {
+    if !cfg!(feature = "gpu") {
+        return Err(DeviceError::NoGpuSupport);
+    }
     if is_forked_child() { Err(DeviceError::Forked) } else { Ok(()) }
 }
 
-#[cfg(feature = "gpu")]
 fn adapter_from_environment() -> Option<String> {
     let name = std::env::var_os("ONETRIP_ADAPTER").filter(|name| !name.is_empty());
     name.map(|name| name.to_string_lossy().into_owned())
 }
 
-#[cfg(all(test, feature = "gpu"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

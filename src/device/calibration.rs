@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-#[cfg(feature = "gpu")]
-use super::GpuSlot;
-use super::{Busy, BusyTracker, Device, Inner};
+use super::{Busy, BusyTracker, Device, GpuSlot, Inner};
 use crate::base::future::BoxFuture;
 use crate::base::panic::caught;
 use crate::base::process::is_forked_child;
@@ -130,7 +128,6 @@ impl Inner {
         Subject {
             cpu: targets.cpu.clone(),
             pool: Arc::clone(&self.pool),
-            #[cfg(feature = "gpu")]
             gpu: self.gpu_slot.as_ref().map(GpuSlot::opened).zip(targets.gpu.clone()),
         }
     }

@@ -60,7 +60,7 @@ impl GpuSlot {
     }
 
     pub fn memory(&self) -> MemoryCounts {
-        self.opened().memory()
+        self.opened().memory_counts()
     }
 
     /// Recovers from a loss. Returns if the lost work may be repeated.
@@ -140,7 +140,7 @@ impl Device {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "gpu"))]
 mod tests {
     use super::*;
     use crate::base::test_device::found;

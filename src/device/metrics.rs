@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Device;
+use super::{Device, GpuSlot};
 use crate::base::clock::nanoseconds;
 use crate::base::units::{bytes, count, seconds};
 use crate::exec::memory::MemoryCounts;
@@ -262,21 +262,14 @@ impl Device {
     /// The counters of the device's pools of memory and of its plans since it was opened.
     #[must_use]
     pub fn pool_stats(&self) -> PoolStats {
-        #[cfg(feature = "gpu")]
-        let gpu = self.gpu_slot().map(super::GpuSlot::memory).unwrap_or_default();
-        #[cfg(not(feature = "gpu"))]
-        let gpu = MemoryCounts::default();
-        #[cfg(feature = "gpu")]
-        let losses = self.gpu_slot().map_or(0, super::GpuSlot::losses);
-        #[cfg(not(feature = "gpu"))]
-        let losses = 0;
+        let gpu = self.gpu_slot().map(GpuSlot::memory).unwrap_or_default();
+        let losses = self.gpu_slot().map_or(0, GpuSlot::losses);
         let (plan_hits, plan_misses, plans) = self.0.plans.counts();
         PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
     }
 
     /// Frees all memory that lies idle. What was not used for 20 to 40 seconds is freed without it.
     pub fn trim(&self) {
-        #[cfg(feature = "gpu")]
         if let Some(gpu) = self.opened() {
             gpu.trim();
         }

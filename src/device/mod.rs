@@ -4,7 +4,6 @@ mod builder;
 mod busy_tracker;
 mod calibration;
 mod choice;
-#[cfg(feature = "gpu")]
 mod gpu_slot;
 mod metrics;
 mod plan_cache;
@@ -32,13 +31,11 @@ pub(crate) use trials::TrialRun;
 pub(crate) use self::busy_tracker::Busy;
 use self::busy_tracker::BusyTracker;
 use self::calibration::Background;
-#[cfg(feature = "gpu")]
 use self::gpu_slot::GpuSlot;
 #[cfg(feature = "serde")]
 use self::profile_file::ProfileFile;
 use self::profile_store::ProfileStore;
 pub(crate) use self::profile_store::Targets;
-#[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::base::disk_cache::Store;
 use crate::base::future::BoxFuture;
 use crate::base::process::watch_forks;
@@ -46,7 +43,6 @@ use crate::cost::{Backend, DeviceProfile, Limits, Placement};
 use crate::error::Result;
 use crate::exec::budget::Budget;
 use crate::exec::cpu::CpuPool;
-#[cfg(feature = "gpu")]
 use crate::exec::gpu::Gpu;
 use crate::exec::janitor;
 
@@ -60,7 +56,6 @@ use crate::exec::janitor;
 pub struct Device(Arc<Inner>);
 
 struct Inner {
-    #[cfg(feature = "gpu")]
     gpu_slot: Option<GpuSlot>,
     info: DeviceInfo,
     profile_store: Arc<ProfileStore>,
@@ -180,7 +175,6 @@ impl Device {
         DeviceBuilder::default()
     }
 
-    #[cfg(feature = "gpu")]
     fn with_gpu(gpu: Gpu, sides: Sides, start: Start) -> Self {
         let found = gpu.info();
         let info = DeviceInfo {
@@ -203,10 +197,7 @@ impl Device {
     /// [`RunStats::backend`](crate::RunStats::backend) where a run was.
     #[must_use]
     pub fn is_gpu(&self) -> bool {
-        #[cfg(feature = "gpu")]
-        return self.0.gpu_slot.is_some();
-        #[cfg(not(feature = "gpu"))]
-        false
+        self.0.gpu_slot.is_some()
     }
 
     /// The description of the device.
@@ -230,10 +221,7 @@ impl Device {
 
     /// Whether the GPU was lost and the host's cores take its place.
     fn gave_up_its_gpu(&self) -> bool {
-        #[cfg(feature = "gpu")]
-        return self.gpu_slot().is_some_and(|gpu_slot| !gpu_slot.is_usable());
-        #[cfg(not(feature = "gpu"))]
-        false
+        self.gpu_slot().is_some_and(|gpu_slot| !gpu_slot.is_usable())
     }
 
     /// The placement of batches that name none.
@@ -284,9 +272,7 @@ struct Start {
     learns_nothing: bool,
     placement: Placement,
     budget: Budget,
-    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "there is no GPU to lose"))]
     recovery: Recovery,
-    #[cfg(any(feature = "gpu", feature = "serde"))]
     store: Option<Arc<Store>>,
 }
 
@@ -325,7 +311,6 @@ impl Inner {
             budget: start.budget,
             plans: Arc::default(),
             counters: Arc::default(),
-            #[cfg(feature = "gpu")]
             gpu_slot: None,
         }
     }

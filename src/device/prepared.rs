@@ -2,20 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-#[cfg(feature = "gpu")]
-use super::Counter;
-use super::{Device, Targets};
-#[cfg(feature = "gpu")]
+use super::{Counter, Device, Targets};
 use crate::base::clock::Stopwatch;
-#[cfg(feature = "gpu")]
 use crate::base::single_flight::{Begin, SingleFlight};
-#[cfg(feature = "gpu")]
 use crate::base::sync::RwLock;
 use crate::cost::{Backend, Residence, Route};
 use crate::error::DeviceError;
 use crate::exec::cpu::CpuProgram;
-#[cfg(feature = "gpu")]
-use crate::exec::gpu::{Gpu, GpuId, Kernels};
+use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
 use crate::plan::{Made, Placed, Plan, Planned, Routes, Split, SplitPart, Stage, Supply};
 
@@ -73,11 +67,11 @@ pub(crate) struct CompiledPart {
 /// A plan with its kernels.
 pub(crate) struct CompiledPlan {
     pub plan: Arc<Plan>,
-    /// The program for the cores; empty until the first run, and always on a GPU.
+    /// The program for the cores; empty until the first run there.
     on_cpu: OnceLock<Arc<CpuProgram>>,
-    /// The kernels for a GPU; always empty on the CPU.
-    #[cfg(feature = "gpu")]
-    on_gpu: PlanKernels,
+    /// The kernels for a GPU; empty until the first run there.
+    on_gpu: RwLock<Option<Arc<Kernels>>>,
+    compiling: SingleFlight<GpuId>,
 }
 
 impl Prepared {
@@ -181,8 +175,8 @@ impl CompiledPlan {
         Self {
             plan: Arc::new(plan),
             on_cpu: OnceLock::new(),
-            #[cfg(feature = "gpu")]
-            on_gpu: PlanKernels::default(),
+            on_gpu: RwLock::default(),
+            compiling: SingleFlight::default(),
         }
     }
 
@@ -192,43 +186,17 @@ impl CompiledPlan {
     }
 
     async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
-        #[cfg(feature = "gpu")]
         if self.plan.backend == Backend::Gpu
             && let Some(gpu) = device.opened()
         {
             self.kernels(device, &gpu).await?;
         }
-        #[cfg(not(feature = "gpu"))]
-        let _ = device;
         Ok(())
     }
 
-    /// The kernels of the plan, and whether this call compiled them. Runs that come meanwhile wait.
-    #[cfg(feature = "gpu")]
+    /// The kernels of the plan for `gpu`, and whether this call compiled them. Concurrent calls wait.
     pub async fn kernels(
         &self,
-        device: &Device,
-        gpu: &Gpu,
-    ) -> Result<(Arc<Kernels>, bool), DeviceError> {
-        self.on_gpu.kernels(&self.plan, device, gpu).await
-    }
-}
-
-/// The kernels of one plan.
-#[cfg(feature = "gpu")]
-#[derive(Default)]
-struct PlanKernels {
-    /// Empty until the first run.
-    kernels: RwLock<Option<Arc<Kernels>>>,
-    compiling: SingleFlight<GpuId>,
-}
-
-#[cfg(feature = "gpu")]
-impl PlanKernels {
-    /// The kernels of `plan` for `gpu`, and whether this call compiled them.
-    async fn kernels(
-        &self,
-        plan: &Plan,
         device: &Device,
         gpu: &Gpu,
     ) -> Result<(Arc<Kernels>, bool), DeviceError> {
@@ -237,7 +205,7 @@ impl PlanKernels {
             Begin::Make(maker) => maker,
         };
         let compiling = Stopwatch::started();
-        let kernels = gpu.compile(device.dispatches(plan), maker).await?;
+        let kernels = gpu.compile(device.dispatches(&self.plan), maker).await?;
         device.counters().add(Counter::Compiled, kernels.compiled.into());
         device.counters().spend(Counter::CompileNanos, compiling.total());
         Ok((self.keep(kernels, gpu), true))
@@ -245,20 +213,20 @@ impl PlanKernels {
 
     /// The kernels, if they were compiled for `gpu`.
     fn known(&self, gpu: &Gpu) -> Option<Arc<Kernels>> {
-        let known = self.kernels.read().clone();
+        let known = self.on_gpu.read().clone();
         known.filter(|kernels| gpu.can_run(kernels))
     }
 
-    /// What all runs use from now on: `made`, unless there are such already, which have their parameters on the device.
-    /// Who has compiled is not always polled before somebody else begins.
+    /// Stores the kernels `made` for later runs, and returns them. Kernels that are there already stay, since their
+    /// parameters are on the device: another task may have compiled before this one was polled.
     fn keep(&self, made: Arc<Kernels>, gpu: &Gpu) -> Arc<Kernels> {
-        let mut kernels = self.kernels.write();
+        let mut kernels = self.on_gpu.write();
         if let Some(known) = kernels.as_ref().filter(|known| gpu.can_run(known)) {
             return Arc::clone(known);
         }
         let lost = kernels.replace(Arc::clone(&made));
         drop(kernels);
-        lost.into_iter().for_each(Gpu::forget);
+        lost.into_iter().for_each(gpu::close);
         made
     }
 }

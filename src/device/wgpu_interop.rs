@@ -34,13 +34,13 @@ impl Device {
     /// frees the memory that they lie in, views or no views. This crate polls whatever it does not know to be lost.
     #[must_use]
     pub fn wgpu_device(&self) -> Option<wgpu::Device> {
-        self.opened().map(|gpu| gpu.driver().raw().0.clone())
+        self.opened().map(|gpu| gpu.driver.raw().0.clone())
     }
 
     /// The queue of [`wgpu_device`](Self::wgpu_device).
     #[must_use]
     pub fn wgpu_queue(&self) -> Option<wgpu::Queue> {
-        self.opened().map(|gpu| gpu.driver().raw().1.clone())
+        self.opened().map(|gpu| gpu.driver.raw().1.clone())
     }
 }
 

@@ -15,4 +15,4 @@ mod patch;
 pub(crate) mod threads;
 
 pub(crate) use host::{HostBuffer, Origin};
-pub(crate) use patch::Patch;
+pub(crate) use patch::{Patch, SliceWrite};

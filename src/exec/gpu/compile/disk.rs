@@ -32,7 +32,7 @@ impl PipelineStore {
         if !driver.has(wgpu::Features::PIPELINE_CACHE) {
             return None;
         }
-        let info = driver.info();
+        let info = &driver.info;
         let adapter = info.cache_key.as_ref()?;
         let (version, driver) = (env!("CARGO_PKG_VERSION"), &info.driver);
         let prefix = format!("pipeline {version} {adapter} {} {driver}", info.name);

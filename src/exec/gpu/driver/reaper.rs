@@ -59,7 +59,8 @@ pub(crate) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
     DEVICES.reap(device);
 }
 
-/// Drops `parts` of a device on another thread.
+/// Drops `parts` of a device on another thread: thousands of bind groups, or one while a driver compiles, take it
+/// milliseconds.
 pub(crate) fn release<T: Send + Sync + 'static>(parts: T) {
     PARTS.reap(Arc::new(parts));
 }
@@ -121,6 +122,7 @@ impl<T> DriverOwned<T> {
 
 impl<T> Deref for DriverOwned<T> {
     type Target = T;
+
     fn deref(&self) -> &T {
         self.0.as_ref().expect("it is taken out only while it is dropped")
     }

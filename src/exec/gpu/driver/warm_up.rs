@@ -23,7 +23,7 @@ impl Driver {
     /// failure here is not reported: a run fails for the same reason, and reports it.
     pub(super) async fn warm_up(self: &Arc<Self>) {
         static WARM: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let version = self.info().driver.clone();
+        let version = self.info.driver.clone();
         if !cfg!(target_os = "linux") || WARM.lock().contains(&version) {
             return;
         }
@@ -34,7 +34,7 @@ impl Driver {
     }
 
     fn run_first_kernel(&self) -> Result<(), DeviceError> {
-        let nonce = if self.info().software { process_nonce() } else { 0 };
+        let nonce = if self.info.software { process_nonce() } else { 0 };
         // Held until the kernel has run, even if nobody awaits the device any more.
         let _work = exit_guard::work()?;
         let doing = || "running a first kernel".into();

@@ -6,7 +6,7 @@ use super::layouts::Layout;
 use super::pool::Block;
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
-use crate::exec::gpu::driver::{Calls, Driver, DriverOwned, Handle};
+use crate::exec::gpu::driver::{self, Calls, DriverOwned, Handle};
 
 /// Bind groups kept.
 const MOST: usize = 4096;
@@ -100,6 +100,6 @@ fn create(
 /// Drops bind groups on another thread.
 pub(crate) fn release(groups: Vec<Handle<wgpu::BindGroup>>) {
     if !groups.is_empty() {
-        Driver::release(groups);
+        driver::release(groups);
     }
 }

@@ -13,7 +13,7 @@ use super::sizes::size_class;
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{Driver, Handle};
+use crate::exec::gpu::driver::{self, Driver, Handle};
 
 /// The pool and the bind groups of one device.
 pub(crate) struct DeviceMemory {
@@ -27,7 +27,7 @@ pub(crate) type Found = SmallVec<[Option<Lease>; 8]>;
 
 impl DeviceMemory {
     pub fn new(driver: Arc<Driver>) -> Self {
-        let pool = Pool::new(driver.status());
+        let pool = Pool::new(Arc::clone(&driver.health));
         Self { driver, pool, groups: BindGroups::default() }
     }
 
@@ -36,7 +36,7 @@ impl DeviceMemory {
     /// # Errors
     /// If no buffer is so large.
     pub fn class(&self, kind: Kind, bytes: u64) -> Result<Class, DeviceError> {
-        let info = self.driver.info();
+        let info = &self.driver.info;
         let limit = match kind {
             Kind::Storage => info.binding_bytes,
             Kind::Params | Kind::Staging | Kind::Readback => info.buffer_bytes,
@@ -49,7 +49,7 @@ impl DeviceMemory {
 
     /// Room for a value on the device.
     pub fn class_of(&self, dtype: DType, elements: usize) -> Result<Class, DeviceError> {
-        self.class(Kind::Storage, Storage::of(dtype, self.driver.limits()).bytes(elements))
+        self.class(Kind::Storage, Storage::of(dtype, &self.driver.limits).bytes(elements))
     }
 
     /// A buffer of at least `bytes`, from the pool if it has one.
@@ -71,7 +71,7 @@ impl DeviceMemory {
         elements: usize,
         counts: &mut GpuCounts,
     ) -> Result<DeviceBuffer, DeviceError> {
-        let bytes = Storage::of(dtype, self.driver.limits()).bytes(elements);
+        let bytes = Storage::of(dtype, &self.driver.limits).bytes(elements);
         Ok(DeviceBuffer { dtype, elements, lease: self.lease(Kind::Storage, bytes, counts)? })
     }
 
@@ -101,7 +101,7 @@ impl DeviceMemory {
         self.pool.trim();
         drop(self.groups_of_freed());
         // Bind groups that other threads have forgotten hold memory too.
-        Driver::catch_up(Duration::from_millis(100));
+        driver::catch_up(Duration::from_millis(100));
         let _ = self.driver.poll(wgpu::PollType::Poll);
     }
 

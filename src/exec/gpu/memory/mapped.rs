@@ -1,7 +1,7 @@
 //! Results in host memory.
 
 use super::pool::Lease;
-use crate::exec::gpu::driver::{Driver, Handle, Mapped};
+use crate::exec::gpu::driver::{self, Handle, Mapped};
 
 /// A mapped readback buffer, which returns to the pool when dropped.
 pub(crate) struct Readback {
@@ -29,7 +29,7 @@ impl Drop for Readback {
     fn drop(&mut self) {
         // A buffer with a view left cannot be unmapped.
         self.view = None;
-        Driver::unscoped(|| self.lease.buffer.unmap());
+        driver::unscoped(|| self.lease.buffer.unmap());
         self.lease.set_reusable(true);
     }
 }

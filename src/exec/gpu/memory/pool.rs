@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver, DriverOwned, Handle, Mapped, Status};
+use crate::exec::gpu::driver::{self, Calls, Driver, DriverOwned, Handle, Health, Mapped};
 use crate::exec::memory::MemoryCounts;
 
 /// Memory that may lie idle whatever the load.
@@ -88,12 +88,12 @@ pub(crate) struct Lease {
 impl Lease {
     /// Whether the device of the block is known to be lost.
     pub fn is_lost(&self) -> bool {
-        self.pool.status.is_lost()
+        self.pool.health.is_lost()
     }
 
     /// The right to use the block while it is mapped, unless its device is lost.
     pub fn map(&self) -> Option<Mapped> {
-        self.pool.status.map()
+        self.pool.health.map()
     }
 
     /// Returns `leases`, which are of one pool, under one lock.
@@ -136,7 +136,7 @@ pub(crate) fn bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
 
 /// The buffers of one device that are not in use.
 pub(crate) struct Pool {
-    status: Status,
+    health: Arc<Health>,
     /// The id of the next new block.
     next: AtomicU64,
     stock: DriverOwned<Mutex<Stock>>,
@@ -171,9 +171,9 @@ struct Idle {
 }
 
 impl Pool {
-    pub fn new(status: Status) -> Arc<Self> {
+    pub fn new(health: Arc<Health>) -> Arc<Self> {
         let stock = DriverOwned::new(Mutex::default());
-        Arc::new(Self { status, next: AtomicU64::new(0), stock })
+        Arc::new(Self { health, next: AtomicU64::new(0), stock })
     }
 
     /// Whether `lease` is of this pool.
@@ -226,7 +226,7 @@ impl Pool {
 
     /// Takes back the blocks of `leases`.
     fn take_back(&self, leases: &[Lease]) {
-        let is_lost = self.status.is_lost();
+        let is_lost = self.health.is_lost();
         let mut lost = Vec::new();
         let mut stock = self.stock.lock();
         for lease in leases {
@@ -244,7 +244,7 @@ impl Pool {
         Self::free(stock, u64::MAX, |stock| stock.idle_bytes + stock.lent_bytes > limit);
         if !lost.is_empty() {
             // A driver that opens a device meanwhile may keep this waiting.
-            Driver::close(Arc::new(lost));
+            driver::close(Arc::new(lost));
         }
     }
 

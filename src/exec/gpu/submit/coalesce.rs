@@ -8,13 +8,13 @@ use smallvec::SmallVec;
 
 use super::completion::Completion;
 #[cfg(test)]
-use super::completion::Held;
+use super::completion::SubmissionPermit;
 use super::record::{Script, record};
 use crate::base::panic::caught;
 use crate::base::sync::Mutex;
 use crate::base::trace::event;
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver};
+use crate::exec::gpu::driver::{self, Calls, Driver};
 use crate::exec::gpu::memory::pool::{Lease, bytes};
 
 /// Submissions in flight from which on runs wait: one that the device works on, and the next.
@@ -129,7 +129,7 @@ impl Coalescer {
     #[cfg(test)]
     pub fn hold(&self) -> Vec<Arc<Completion>> {
         let held: Vec<_> =
-            (0..MOST_IN_FLIGHT).map(|_| Completion::new(Held::default()).0).collect();
+            (0..MOST_IN_FLIGHT).map(|_| Completion::new(SubmissionPermit::default()).0).collect();
         self.queue.lock().in_flight.extend(held.iter().cloned());
         held
     }
@@ -159,7 +159,7 @@ impl Coalescer {
     pub fn submit(&self, runs: Vec<Pending>) -> Vec<Arc<Completion>> {
         // A panic would leave all of them waiting forever.
         let submitted = caught(|| self.record_and_submit(&runs)).unwrap_or_else(|reason| {
-            self.driver.lose(reason);
+            self.driver.health.lose(reason);
             Err(self.driver.lost("a panic"))
         });
         match submitted {
@@ -167,7 +167,7 @@ impl Coalescer {
                 let completions: SmallVec<[_; MOST_RUNS]> =
                     runs.iter().map(|run| Arc::clone(&run.completion)).collect();
                 caught(|| self.follow(runs, &index)).unwrap_or_else(|reason| {
-                    self.driver.lose(reason);
+                    self.driver.health.lose(reason);
                     completions.iter().for_each(|completion| completion.abandon());
                     Vec::new()
                 })
@@ -204,7 +204,7 @@ impl Coalescer {
             completion.submitted(index.clone(), is_shared);
             submitted.push(Arc::clone(&completion));
             leases.extend(script.buffers.into_slots());
-            Driver::unscoped(|| script.mapped_after.register(&self.driver, completion));
+            driver::unscoped(|| script.mapped_after.register(&self.driver, completion));
         }
         Lease::return_all(leases);
         submitted

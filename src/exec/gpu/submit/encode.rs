@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::buffers::RunBuffers;
+use super::completion::MappedAfter;
 use super::engine::Engine;
-use super::job::Job;
-use super::mapped_after::MappedAfter;
-use super::readback::{Output, Source};
+use super::job::{GpuJob, RunBuffers};
+use super::readback::{GpuRun, Output, Source};
 use super::record::{Script, Transfer};
 use super::stage::StagedCopy;
 use crate::codegen::{BufferRef, Dispatch};
@@ -21,7 +20,7 @@ use crate::exec::gpu::memory::pool::{Block, Lease};
 /// The encoding of one run.
 pub(crate) struct Encode<'a> {
     pub engine: &'a Engine,
-    pub job: &'a Job,
+    pub job: &'a GpuJob,
     pub buffers: RunBuffers,
 }
 
@@ -30,18 +29,17 @@ impl Encode<'_> {
     pub fn script(
         self,
         calls: &Calls<'_>,
-        counts: &mut GpuCounts,
+        run: &mut GpuRun,
         mapped_after: MappedAfter,
         copies: Vec<StagedCopy>,
-        outputs: &[Output],
     ) -> Result<Script, DeviceError> {
-        let groups = self.groups(calls, counts)?;
+        let groups = self.groups(calls, &mut run.counts)?;
         let up = up(mapped_after.staging.as_ref(), copies);
         let down = match &mapped_after.readback {
             None => Vec::new(),
             Some((readback, bytes)) => {
-                (counts.downloads, counts.bytes_down) = (1, *bytes);
-                self.down(&readback.buffer, outputs)?
+                (run.counts.downloads, run.counts.bytes_down) = (1, *bytes);
+                self.down(&readback.buffer, &run.outputs)?
             }
         };
         let Self { job, buffers, .. } = self;
@@ -79,7 +77,7 @@ impl Encode<'_> {
         let bytes = |buffer| match buffer {
             BufferRef::Value(id) if dispatch.own.is_some() => {
                 let value = self.job.value(id.index())?;
-                Ok(Some(value.bytes(self.engine.driver.limits())))
+                Ok(Some(value.bytes(&self.engine.driver.limits)))
             }
             _ => Ok(None),
         };

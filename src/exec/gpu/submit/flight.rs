@@ -9,10 +9,9 @@ use std::time::Duration;
 use futures_timer::Delay;
 
 use super::completion::{Completion, CompletionResult};
-use super::engine::Engine;
+use super::engine::{Engine, Submitted};
 use super::poll::{Spin, Spun};
 use super::readback::GpuRun;
-use super::submissions::Submitted;
 use crate::base::clock::Stopwatch;
 use crate::error::DeviceError;
 use crate::exec::gpu::memory::mapped::Readback;
@@ -113,7 +112,9 @@ impl Flight {
         let driver = &self.engine.driver;
         match result {
             // Work that a lost device never did counts as finished too, and the contents of its memory are no results.
-            CompletionResult::Done(Some(readback)) if !driver.is_lost() => Ok(Some(readback)),
+            CompletionResult::Done(Some(readback)) if !driver.health.is_lost() => {
+                Ok(Some(readback))
+            }
             CompletionResult::Done(_) => driver.check_errors().map(|()| None),
             // To learn the reason, the device is polled, which frees all its memory.
             CompletionResult::Unmapped => {

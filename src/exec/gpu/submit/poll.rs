@@ -19,7 +19,7 @@ use super::coalesce::Coalescer;
 use super::completion::{Completion, CompletionResult};
 use crate::base::panic::caught;
 use crate::base::sync::{Condvar, Mutex};
-use crate::exec::gpu::driver::{Driver, DriverOwned};
+use crate::exec::gpu::driver::{self, Driver, DriverOwned};
 
 /// A future polls the device this long before it lets others have the thread: the time of a small run.
 const SPIN: Duration = Duration::from_micros(120);
@@ -91,7 +91,7 @@ enum End {
 impl Poller {
     pub fn start(driver: Arc<Driver>, coalescer: Arc<Coalescer>) -> std::io::Result<Self> {
         let watch = Arc::new(Watch {
-            poll_time: PollTime::with(driver.info().software),
+            poll_time: PollTime::with(driver.info.software),
             driver,
             coalescer,
             spinning: AtomicBool::new(false),
@@ -139,7 +139,7 @@ impl Poller {
 
     /// After callbacks were registered: has the thread call them if the device was lost meanwhile.
     pub fn wake_if_lost(&self) {
-        if self.watch.driver.is_lost() {
+        if self.watch.driver.health.is_lost() {
             self.wake();
         }
     }
@@ -177,7 +177,7 @@ impl Spin {
         completion: &Arc<Completion>,
         receiver: &mut Receiver<CompletionResult>,
     ) -> Spun {
-        Driver::try_short(|| self.poll_here(completion, receiver)).unwrap_or(Spun::Enough)
+        driver::try_short(|| self.poll_here(completion, receiver)).unwrap_or(Spun::Enough)
     }
 
     fn poll_here(
@@ -195,7 +195,7 @@ impl Spin {
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
             let enough = self.start.elapsed() > watch.poll_time.future;
-            if enough || watch.driver.is_lost() || watch.has_others(completion) {
+            if enough || watch.driver.health.is_lost() || watch.has_others(completion) {
                 return Spun::Enough;
             }
             if start.elapsed() > SPIN {
@@ -215,7 +215,7 @@ impl Drop for Poller {
     fn drop(&mut self) {
         let mut queue = self.watch.queue.lock();
         let driver = &self.watch.driver;
-        let is_read = driver.is_lost() && !queue.called_back && driver.is_mapped();
+        let is_read = driver.health.is_lost() && !queue.called_back && driver.health.is_mapped();
         let end = if is_read { End::Alone } else { End::Awaited };
         queue.end = Some(end);
         drop(queue);
@@ -245,7 +245,7 @@ impl Watch {
         self.driver.while_alive(|| match caught(|| self.coalescer.submit_due()) {
             Ok(submitted) if submitted.is_empty() => {}
             Ok(submitted) => self.queue.lock().in_flight.extend(submitted),
-            Err(reason) => self.driver.lose(reason),
+            Err(reason) => self.driver.health.lose(reason),
         });
     }
 
@@ -261,7 +261,7 @@ impl Watch {
         let start = Instant::now();
         while start.elapsed() < self.poll_time.thread
             && !completion.is_completed()
-            && !self.driver.is_lost()
+            && !self.driver.health.is_lost()
         {
             let _ = self.driver.poll(wgpu::PollType::Poll);
             self.submit_due();
@@ -293,7 +293,7 @@ impl Watch {
         queue.look_again();
         loop {
             // A waiting future holds the device, so at its end nobody waits.
-            if self.driver.is_lost() && !queue.called_back {
+            if self.driver.health.is_lost() && !queue.called_back {
                 drop(queue);
                 if self.abandon_all().is_break() {
                     return None;
@@ -327,7 +327,7 @@ impl Watch {
         in_flight.into_iter().for_each(|completion| completion.abandon());
         self.coalescer.abandon();
         let queue = self.queue.lock();
-        if self.driver.is_mapped() {
+        if self.driver.health.is_mapped() {
             if queue.end == Some(End::Awaited) {
                 return ControlFlow::Break(());
             }

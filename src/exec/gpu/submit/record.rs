@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffers::RunBuffers;
-use super::mapped_after::MappedAfter;
+use super::completion::MappedAfter;
+use super::job::RunBuffers;
 use super::stamps::{Mark, Stamps};
 use crate::exec::gpu::compile::kernels::Kernels;
 use crate::exec::gpu::compile::pipelines::Pipeline;

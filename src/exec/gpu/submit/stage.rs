@@ -5,14 +5,13 @@
 
 use std::ops::Range;
 
-use super::buffers::RunBuffers;
 use super::engine::Engine;
-use super::job::Job;
+use super::job::{GpuJob, RunBuffers};
 use crate::base::trace::stage;
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{Driver, Handle};
+use crate::exec::gpu::driver::{self, Handle};
 use crate::exec::gpu::memory::convert::Storage;
 use crate::exec::gpu::memory::pool::{Kind, Lease};
 use crate::exec::memory::{LARGE, PART};
@@ -47,7 +46,7 @@ impl Load<'_> {
     }
 
     /// The uploads of `job` in this load: each value with its input and its slot.
-    fn uploads(self, job: &Job) -> impl Iterator<Item = (&Value, u32, usize)> {
+    fn uploads(self, job: &GpuJob) -> impl Iterator<Item = (&Value, u32, usize)> {
         job.plan.values.iter().zip(0..).filter_map(move |(value, at)| match value.home {
             Home::Upload { input, slot: Some(slot) } if self.has(ValueId(at)) => {
                 Some((value, input, slot))
@@ -84,7 +83,7 @@ impl Places {
 }
 
 /// Bytes of the staging buffer for `load`; 0 if there is nothing to bring.
-pub(crate) fn capacity(job: &Job, load: Load<'_>, limits: &Limits) -> u64 {
+pub(crate) fn capacity(job: &GpuJob, load: Load<'_>, limits: &Limits) -> u64 {
     let mut places = Places::default();
     if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
         let bytes = 4 * params.words.len() as u64;
@@ -164,13 +163,13 @@ impl Engine {
     /// Packs `load` in `staging`, or in a buffer leased for it, and returns the copies to be made from there.
     pub fn bring(
         &self,
-        job: &Job,
+        job: &GpuJob,
         buffers: &RunBuffers,
         load: Load<'_>,
         staging: Option<Lease>,
         counts: &mut GpuCounts,
     ) -> Result<(Option<Lease>, Vec<StagedCopy>), Error> {
-        let limits = self.driver.limits();
+        let limits = &self.driver.limits;
         let mut cargo = Cargo::default();
         let mut copies = Vec::new();
         if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
@@ -209,7 +208,7 @@ impl Engine {
         let lost = || self.driver.lost("its staging memory cannot be mapped");
         let _mapped = staging.map().ok_or_else(lost)?;
         cargo.fill(&staging).map_err(|_| lost())?;
-        Driver::unscoped(|| staging.buffer.unmap());
+        driver::unscoped(|| staging.buffer.unmap());
         counts.uploads += 1;
         counts.bytes_up += cargo.bytes();
         Ok(Some(staging))

@@ -124,9 +124,9 @@ fn host<T: bytemuck::NoUninit>(values: &[T]) -> HostData {
     Arc::new(bytemuck::cast_slice::<T, u8>(values).to_vec())
 }
 
-fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostData>) -> Job {
+fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostData>) -> GpuJob {
     let kernels = gpu.compile_here(dispatches).unwrap();
-    Job {
+    GpuJob {
         plan: Arc::new(plan.0),
         kernels,
         uploads,
@@ -146,9 +146,9 @@ fn adder(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
     (Arc::new(plan.0), kernels)
 }
 
-fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
+fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> GpuJob {
     let (plan, kernels) = (Arc::clone(plan), Arc::clone(kernels));
-    Job {
+    GpuJob {
         plan,
         kernels,
         uploads: vec![host(data)],
@@ -160,14 +160,14 @@ fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
 
 impl Engine {
     /// Submits a run from this thread, which may allocate.
-    fn launch_here(self: &Arc<Self>, job: &Job) -> Result<Launched, Error> {
+    fn launch_here(self: &Arc<Self>, job: &GpuJob) -> Result<Launched, Error> {
         let encoded = self.encode_here(job)?;
         self.submit(job, encoded)
     }
 
     /// Encodes a run on this thread, which may allocate.
-    fn encode_here(&self, job: &Job) -> Result<Encoded, Error> {
-        let request = Request::new(&self.memory, self.driver.limits(), job)?;
+    fn encode_here(&self, job: &GpuJob) -> Result<Encoded, Error> {
+        let request = Request::new(&self.memory, &self.driver.limits, job)?;
         let found = request.find(&self.memory);
         self.driver.call(|| self.encode(job, request.lease(&self.memory, job, found)?))
     }
