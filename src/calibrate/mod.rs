@@ -36,9 +36,9 @@ pub struct Progress {
     pub side: Backend,
     /// The figures that are being measured.
     pub what: &'static str,
-    /// ProbeGroups of probes that are done.
+    /// Groups of probes that are done.
     pub done: usize,
-    /// ProbeGroups of probes in all.
+    /// Groups of probes in all.
     pub of: usize,
 }
 
@@ -68,9 +68,6 @@ pub(crate) struct Subject {
 }
 
 /// Measures both sides, and reports each step to `progress`. Returns `None` if the pace said to stop.
-///
-/// # Errors
-/// If the device fails.
 pub(crate) async fn measure(
     subject: &Subject,
     pace: &dyn Pace,
@@ -150,7 +147,7 @@ impl<F: Future<Output = Result<(), DeviceError>>> Compilation<F> {
 }
 
 impl Subject {
-    /// ProbeGroups of probes, and their shares of the time.
+    /// Groups of probes, and their shares of the time.
     fn groups(&self) -> (usize, f64) {
         let cpu = sides::GROUPS_CPU;
         if let Some((gpu, _)) = &self.gpu {
@@ -211,7 +208,6 @@ impl ProbeGroups<'_> {
 }
 
 impl Deadline {
-    /// A deadline that never passes.
     fn never() -> Self {
         Self { clock: Stopwatch::started(), until: f64::INFINITY }
     }

@@ -179,7 +179,6 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The dispatches of all `plans`.
     pub fn dispatches(&self, plans: impl Iterator<Item = Plan>) -> Vec<Dispatch> {
         plans.flat_map(|plan| self.lowered(&plan)).collect()
     }
@@ -224,8 +223,8 @@ impl<'a> Bench<'a> {
             (Probe::Cpu(job), Runner::Cpu(pool)) => {
                 let job = job.clone();
                 let running = Stopwatch::started();
-                let run = match cpu::Here::begin(&job.program) {
-                    Some(here) => here.run(&job.program, job.given(), pool, &job.timeline)?,
+                let run = match cpu::CpuSlot::take_inline(&job.program) {
+                    Some(slot) => slot.run(&job.program, job.data(), pool, &job.timeline)?,
                     None => cpu::run_off_thread(job, pool).await?,
                 };
                 let seconds = running.total().as_secs_f64();

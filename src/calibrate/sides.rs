@@ -8,9 +8,9 @@ use crate::cost::{Backend, Curve, SideProfile};
 use crate::error::{Result, RunError};
 use crate::graph::Graph;
 
-/// ProbeGroups of probes on the host.
+/// Groups of probes on the host.
 pub(super) const GROUPS_CPU: usize = 1 + GROUPS.len() + PRODUCTS.len();
-/// ProbeGroups of probes on a GPU, without tiles.
+/// Groups of probes on a GPU, without tiles.
 pub(super) const GROUPS_GPU: usize = GROUPS_CPU + TRANSFERS.len();
 
 /// A group ends with the first probe whose pieces take so many seconds each: larger ones run at the same rate.
@@ -88,17 +88,17 @@ pub(super) async fn measure(
 /// The place of a curve in a profile.
 type At = fn(&mut SideProfile) -> &mut Curve;
 
-/// ProbeGroups of square products, and of those with few rows.
+/// Groups of square products, and of those with few rows.
 const PRODUCTS: [(&str, At); 2] =
     [("products", |side| &mut side.product), ("thin products", |side| &mut side.thin_product)];
 
-/// ProbeGroups of transfers between host and device.
+/// Groups of transfers between host and device.
 const TRANSFERS: [(&str, Piece, At); 2] = [
     ("uploads", Piece::Upload, |side| &mut side.upload),
     ("downloads", Piece::Download, |side| &mut side.download),
 ];
 
-/// ProbeGroups of probes that grow with their elements.
+/// Groups of probes that grow with their elements.
 const GROUPS: [(&str, Piece, At); 5] = [
     ("memory", Piece::Copy, |side| &mut side.memory),
     ("arithmetic", Piece::Arithmetic, |side| &mut side.arithmetic),

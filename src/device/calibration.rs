@@ -15,7 +15,6 @@ use crate::error::{DeviceError, Result, RunError};
 #[cfg(feature = "serde")]
 use crate::exec::threads::off_thread;
 
-/// The background measurement of a device.
 pub(super) struct Background {
     /// Whether the thread is still to be started.
     wanted: AtomicBool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::profile_store::When;
-use super::trials::{Outcome, SharedTrial, TrialRun};
+use super::trials::{SharedTrial, TrialRun};
 use super::{Device, Prepared, Targets};
 use crate::cost::{Backend, DeviceProfile, Placement, Ran, Residence, Route, Trial};
 use crate::error::{PlanError, Result};
@@ -201,8 +201,8 @@ impl Device {
 
     /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
     pub(crate) fn tried(&self, turn: &mut TrialRun, ran: Ran, is_alone: impl FnOnce() -> bool) {
-        if let Outcome::Kept(kept) = turn.end(ran, is_alone) {
-            self.0.plans.forget_routes(turn.graph(), kept);
+        if let Some(trial) = turn.end(ran, is_alone) {
+            self.0.plans.forget_routes(turn.graph(), trial.kept());
             self.keep_profile(When::Soon);
         }
     }

@@ -99,7 +99,6 @@ impl Counters {
         }
     }
 
-    /// Adds to a counter of times.
     pub fn spend(&self, timer: Counter, time: Duration) {
         self.add(timer, nanoseconds(time));
     }
@@ -180,7 +179,6 @@ impl fmt::Display for Metrics {
 pub(crate) struct Counted<'a>(Option<&'a Counters>);
 
 impl Counted<'_> {
-    /// The run has ended.
     pub fn end(mut self) {
         self.0 = None;
     }

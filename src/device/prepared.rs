@@ -36,7 +36,6 @@ pub(crate) struct Prepared {
     revision: u64,
 }
 
-/// The plans of a graph.
 pub(crate) enum CompiledPieces {
     /// All on one side.
     Whole(CompiledPlan),
@@ -64,7 +63,6 @@ pub(crate) struct CompiledPart {
     pub residents: Vec<u32>,
 }
 
-/// A plan with its kernels.
 pub(crate) struct CompiledPlan {
     pub plan: Arc<Plan>,
     /// The program for the cores; empty until the first run there.
@@ -133,7 +131,6 @@ impl Prepared {
         }
     }
 
-    /// Compiles the kernels of all parts.
     pub async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
         for piece in self.pieces.iter() {
             piece.compile(device).await?;
@@ -180,7 +177,6 @@ impl CompiledPlan {
         }
     }
 
-    /// The plan for a run on the CPU.
     pub fn on_cpu(&self) -> &Arc<CpuProgram> {
         self.on_cpu.get_or_init(|| Arc::new(CpuProgram::new(Arc::clone(&self.plan))))
     }

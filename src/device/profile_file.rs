@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::DeviceInfo;
 use crate::base::disk_cache::Store;
 use crate::base::disk_writer::DiskWriter;
-use crate::base::sync::{Mutex, MutexGuard};
+use crate::base::sync::Mutex;
 use crate::cost::DeviceProfile;
 
 /// The place of one device's profile on disk. Dropping it waits until the last profile is written.
@@ -50,7 +50,7 @@ impl ProfileFile {
     /// As [`Disk::save`], in the background, unless a later profile comes before.
     pub fn save_soon(&self, profile: impl FnOnce() -> DeviceProfile) {
         // Made under the lock: a later caller knows more.
-        let mut later = self.disk.later();
+        let mut later = self.disk.later.lock();
         let is_coming = later.replace(profile()).is_some();
         drop(later);
         if !is_coming {
@@ -63,7 +63,7 @@ impl ProfileFile {
 impl Disk {
     /// Writes `profile` if that is possible, in place of one that was still to be written.
     pub fn save(&self, profile: impl FnOnce() -> DeviceProfile) {
-        *self.later() = None;
+        *self.later.lock() = None;
         let _writing = self.writing.lock();
         self.write(&profile());
     }
@@ -71,12 +71,8 @@ impl Disk {
     /// Writes the profile that is still to be written.
     fn flush(&self) {
         let _writing = self.writing.lock();
-        let profile = self.later().take();
+        let profile = self.later.lock().take();
         profile.iter().for_each(|profile| self.write(profile));
-    }
-
-    fn later(&self) -> MutexGuard<'_, Option<DeviceProfile>> {
-        self.later.lock()
     }
 
     fn write(&self, profile: &DeviceProfile) {

@@ -57,7 +57,6 @@ impl ProfileStore {
         self.change(|_| profile);
     }
 
-    /// Forgets the trials of all graphs.
     pub fn forget_learned(&self) {
         self.change(DeviceProfile::clone);
     }

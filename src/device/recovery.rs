@@ -56,10 +56,8 @@ impl fmt::Display for DeviceLoss {
     }
 }
 
-/// A callback for losses.
 type Listener = Arc<dyn Fn(&DeviceLoss) + Send + Sync>;
 
-/// The listeners for losses.
 #[derive(Default)]
 pub(super) struct Listeners(Mutex<Vec<Listener>>);
 

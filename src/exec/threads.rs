@@ -47,7 +47,6 @@ pub(crate) fn for_each<T: Send, S>(
     });
 }
 
-/// An item that one thread takes.
 struct Item<T>(Mutex<Option<T>>);
 
 impl<T> Item<T> {

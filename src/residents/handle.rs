@@ -108,9 +108,6 @@ impl Handle {
     }
 
     /// The side or sides on which the planner counts the data; `None` before the batch that keeps it has run.
-    ///
-    /// # Errors
-    /// As [`storage`](Self::storage).
     pub fn residence(&self) -> Result<Option<Residence>, DeviceError> {
         let lies = if matches!(*self.lock(), Storage::Host(_)) {
             Some(Residence::Host)
@@ -139,7 +136,6 @@ impl Handle {
         }
     }
 
-    /// The data on the host, if it is there.
     pub fn host(&self) -> Option<Arc<HostBuffer>> {
         self.lock().host().cloned()
     }
@@ -160,7 +156,6 @@ impl Handle {
 
 /// Changes of the data.
 impl Handle {
-    /// Replaces the data.
     pub fn fill(&self, storage: Storage) {
         *self.lock() = storage;
     }
@@ -206,7 +201,6 @@ impl Handle {
 
 /// The resident in messages.
 impl Handle {
-    /// The name of the resident.
     pub fn origin(&self) -> Origin {
         Origin::unnamed("resident", self.0.place)
     }

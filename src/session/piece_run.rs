@@ -64,16 +64,19 @@ impl PieceRun<'_> {
         let residents: Option<SmallVec<[_; 4]>> = self.residents.iter().map(Handle::host).collect();
         let residents = residents?;
         let program = self.piece.on_cpu();
-        let here = cpu::Here::begin(program)?;
+        let slot = cpu::CpuSlot::take_inline(program)?;
         let running = Stopwatch::started();
         if let Err(error) = check_room(plan.peak_bytes) {
             return Some(Err(error));
         }
         let computing = stage!(self.timeline, "compute", kernels = plan.steps.len());
         let (pool, timeline) = (self.device.pool(), &self.timeline);
-        let given =
-            cpu::Given { uploads: &self.uploads, residents: &residents, functions: self.functions };
-        let run = computing.of(|| here.run(program, given, pool, timeline));
+        let given = cpu::RunData {
+            uploads: &self.uploads,
+            residents: &residents,
+            functions: self.functions,
+        };
+        let run = computing.of(|| slot.run(program, given, pool, timeline));
         Some(run.map(|run| self.done(run, &running, stats)))
     }
 

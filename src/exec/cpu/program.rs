@@ -13,7 +13,6 @@ const INLINE_SECONDS: f64 = 100e-6;
 #[derive(Debug)]
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
-    /// The tapes of each step.
     tapes: Vec<Tapes>,
     is_short: bool,
 }

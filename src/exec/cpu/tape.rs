@@ -1,10 +1,10 @@
 //! Expressions compiled to tapes: short lists of instructions over registers of [`TILE`] lanes.
 
-pub(in crate::exec::cpu) mod lanes;
-pub(in crate::exec::cpu) mod machine;
-pub(in crate::exec::cpu) mod math;
-pub(in crate::exec::cpu) mod pair;
-pub(in crate::exec::cpu) mod wide;
+pub(crate) mod lanes;
+pub(crate) mod machine;
+pub(crate) mod math;
+pub(crate) mod pair;
+pub(crate) mod wide;
 
 use smallvec::SmallVec;
 
@@ -51,7 +51,6 @@ pub(super) struct Instruction {
     pub out: Arg,
 }
 
-/// A compiled expression.
 #[derive(Debug)]
 pub(super) struct Tape {
     pub instructions: Vec<Instruction>,

@@ -12,7 +12,7 @@ use crate::plan::{Home, Plan, ValueId};
 
 /// The data of a run, with the types and lengths that its plan was made for.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Given<'a> {
+pub(crate) struct RunData<'a> {
     /// Data of the batch's uploads, by position.
     pub uploads: &'a [Arc<HostBuffer>],
     /// Data of the batch's bound residents, by position.
@@ -26,7 +26,6 @@ pub(super) struct Values<'a> {
     plan: &'a Plan,
     pool: &'a CpuPool,
     values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
-    /// The value in each slot.
     tenants: SmallVec<[Option<ValueId>; 8]>,
     /// Number of buffers that came from the pool.
     pub pool_hits: usize,
@@ -36,8 +35,8 @@ pub(super) struct Values<'a> {
 
 impl<'a> Values<'a> {
     /// Holds the uploads and residents of a run; nothing is computed yet.
-    pub fn new(plan: &'a Plan, given: Given<'a>, pool: &'a CpuPool) -> Self {
-        let Given { uploads, residents, .. } = given;
+    pub fn new(plan: &'a Plan, data: RunData<'a>, pool: &'a CpuPool) -> Self {
+        let RunData { uploads, residents, .. } = data;
         let value = |home| match home {
             Home::Upload { input, .. } => uploads.get(input as usize).cloned(),
             Home::Resident(resident) => residents.get(resident as usize).cloned(),
@@ -53,7 +52,6 @@ impl<'a> Values<'a> {
         &self.values
     }
 
-    /// Stores a computed value.
     pub fn put(&mut self, value: ValueId, buffer: HostBuffer) {
         self.values[value.index()] = Some(Arc::new(buffer));
     }

@@ -16,8 +16,7 @@ const QUERIES: usize = 64;
 /// Keys of a block.
 const KEYS: usize = 256;
 
-/// Computes the outputs of an attention.
-pub(in crate::exec::cpu) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     form: &AttentionForm,
     outputs: &mut [HostBuffer],
@@ -33,7 +32,6 @@ pub(in crate::exec::cpu) fn run(
     Ok(())
 }
 
-/// The operands of an attention.
 struct AttentionOperands<'a> {
     q: Matrices<'a>,
     k: Matrices<'a>,

@@ -10,7 +10,7 @@ use crate::ops::Elements;
 use crate::plan::CustomForm;
 
 /// Calls the user's function to compute the output, which is 0 before.
-pub(in crate::exec::cpu) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     form: &CustomForm,
     outputs: &mut [HostBuffer],

@@ -8,7 +8,7 @@ use crate::exec::cpu::tape::math;
 use crate::exec::cpu::tape::wide;
 
 /// An associative combination. Elements have positions, and parts are merged in the order of these.
-pub(in crate::exec::cpu) trait Fold: Sync {
+pub(crate) trait Fold: Sync {
     type State: Copy + Send + Sync;
 
     /// The state before any element.
@@ -24,7 +24,7 @@ pub(in crate::exec::cpu) trait Fold: Sync {
 }
 
 /// A combination that yields its result so far after each element.
-pub(in crate::exec::cpu) trait Running: Fold {
+pub(crate) trait Running: Fold {
     /// Replaces each element of one row by the result of all elements up to it.
     fn run_row(&self, state: &mut Self::State, lanes: &mut [u32]);
     /// Replaces the next element of each row by the result so far. There are as many rows as states.
@@ -35,7 +35,7 @@ macro_rules! arithmetic {
     ($name:ident, $doc:literal, $lane:ty => $state:ty, $empty:literal, |$a:ident, $b:ident| $op:expr, $finish:expr,
         $row:ident, $column:ident, $run:ident) => {
         #[doc = $doc]
-        pub(in crate::exec::cpu) struct $name;
+        pub(crate) struct $name;
 
         impl Fold for $name {
             type State = $state;
@@ -164,7 +164,7 @@ fn keyed(key: u32, index: u32) -> u64 {
 }
 
 /// The greatest or least element; NaN if any is NaN.
-pub(in crate::exec::cpu) struct Extreme(pub Order);
+pub(crate) struct Extreme(pub Order);
 
 impl Fold for Extreme {
     type State = u32;
@@ -212,7 +212,7 @@ fn extremes(order: Order, states: &mut [u32], lanes: &mut [u32]) {
 }
 
 /// The first position of the greatest or least element; the first NaN wins over all.
-pub(in crate::exec::cpu) struct Position(pub Order);
+pub(crate) struct Position(pub Order);
 
 impl Fold for Position {
     /// The greatest [`keyed`] position.
@@ -245,7 +245,7 @@ impl Fold for Position {
 }
 
 /// log Σ eˣ.
-pub(in crate::exec::cpu) struct LogSumExp;
+pub(crate) struct LogSumExp;
 
 impl Fold for LogSumExp {
     /// The greatest element and Σ e^(x − greatest).

@@ -9,8 +9,7 @@ use crate::exec::cpu::tape::machine::Machine;
 use crate::exec::{HostBuffer, threads};
 use crate::plan::Space;
 
-/// Computes the outputs of a map.
-pub(in crate::exec::cpu) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
     let inputs = job.inputs(Space::Main);
     let tape = job.tape(Hole::After, &job.roots(), &inputs);
     let len = outputs[0].len();

@@ -19,25 +19,22 @@ use crate::exec::cpu::tape::{TILE, Tape};
 use crate::ops::Combine;
 use crate::plan::{ReduceForm, Space};
 
-/// Computes the outputs of a reduction.
-pub(in crate::exec::cpu) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(reduce.prologue);
+    let by_value = |extremum| Order::by_value(ty, extremum);
+    let by_number = |extremum| Order::by_number(ty, extremum);
     match (reduce.combine, ty) {
         (Combine::Sum, Ty::F32) => combine(job, reduce, &SumF32, outputs),
         (Combine::Sum, _) => combine(job, reduce, &SumInt, outputs),
         (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32, outputs),
         (Combine::Prod, _) => combine(job, reduce, &ProdInt, outputs),
-        (Combine::Max, _) => {
-            combine(job, reduce, &Extreme(Order::by_value(ty, Extremum::Greatest)), outputs);
-        }
-        (Combine::Min, _) => {
-            combine(job, reduce, &Extreme(Order::by_value(ty, Extremum::Least)), outputs);
-        }
+        (Combine::Max, _) => combine(job, reduce, &Extreme(by_value(Extremum::Greatest)), outputs),
+        (Combine::Min, _) => combine(job, reduce, &Extreme(by_value(Extremum::Least)), outputs),
         (Combine::ArgMax, _) => {
-            combine(job, reduce, &Position(Order::by_number(ty, Extremum::Greatest)), outputs);
+            combine(job, reduce, &Position(by_number(Extremum::Greatest)), outputs)
         }
         (Combine::ArgMin, _) => {
-            combine(job, reduce, &Position(Order::by_number(ty, Extremum::Least)), outputs);
+            combine(job, reduce, &Position(by_number(Extremum::Least)), outputs)
         }
         (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp, outputs),
     }
@@ -192,7 +189,6 @@ impl<F: Fold> ReduceWalk<'_, F> {
         states.into_iter().map(|state| self.fold.finish(state)).collect()
     }
 
-    /// Computes the states of a block, in `states`.
     fn block(&self, machine: &mut Machine<'_>, block: &ReduceBlock, states: &mut Vec<F::State>) {
         states.clear();
         states.resize(block.outer.len(), self.fold.empty());

@@ -17,8 +17,7 @@ use crate::exec::cpu::tape::{TILE, Tape};
 use crate::ops::RowKind;
 use crate::plan::{RowForm, Space};
 
-/// Computes the outputs of a row form.
-pub(in crate::exec::cpu) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     row: &RowForm,
     outputs: &mut [HostBuffer],
@@ -127,7 +126,7 @@ impl<'t> RowWorker<'t> {
 }
 
 /// Fills `lanes` with the prologue's values from `start` on.
-pub(in crate::exec::cpu) fn fill(
+pub(crate) fn fill(
     machine: &mut Machine<'_>,
     inputs: &[Option<Input<'_>>],
     start: usize,
@@ -145,7 +144,7 @@ pub(in crate::exec::cpu) fn fill(
 }
 
 /// Computes the outputs from the form's values `lanes`, which begin `at` elements into the chunk.
-pub(in crate::exec::cpu) fn write(
+pub(crate) fn write(
     machine: &mut Machine<'_>,
     inputs: &[Option<Input<'_>>],
     chunk: &mut Chunk<'_>,
@@ -163,7 +162,7 @@ pub(in crate::exec::cpu) fn write(
 }
 
 /// Copies `from[i]` to `to[view(i)]` for each i.
-pub(in crate::exec::cpu) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
+pub(crate) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
     let (dtype, len) = (to.dtype(), to.len());
     let input = Input::elements(&inverse(view), from);
     for_each(

@@ -20,8 +20,7 @@ use crate::exec::cpu::tape::machine::Machine;
 use crate::ops::Combine;
 use crate::plan::{ScanForm, Space};
 
-/// Computes the outputs of a scan.
-pub(in crate::exec::cpu) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(scan.prologue);
     match (scan.combine, ty) {
         (Combine::Sum, Ty::F32) => walk(job, scan, &SumF32, outputs),

@@ -14,8 +14,7 @@ use crate::exec::cpu::tape::machine::Machine;
 use crate::exec::{HostBuffer, memory, threads};
 use crate::plan::{SortForm, Space, StepOutput};
 
-/// Computes the outputs of a sort.
-pub(in crate::exec::cpu) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     sort: &SortForm,
     outputs: &mut [HostBuffer],

@@ -13,7 +13,7 @@ const FETCH_FLOPS: u64 = 24;
 
 /// An operand as a tape sees it: a sequence of lanes, in row-major order of its space.
 #[derive(Debug)]
-pub(in crate::exec::cpu) enum Input<'a> {
+pub(crate) enum Input<'a> {
     /// Lanes that lie in memory one after the other.
     Memory(&'a [u32]),
     Strided(StridedInput<'a>),
@@ -39,7 +39,6 @@ impl<'a> Input<'a> {
         Self::through(view, LaneData::of(value), false)
     }
 
-    /// Binds all of `value` as a table.
     pub fn table(value: &'a HostBuffer) -> Self {
         Self::Table(LaneData::of(value))
     }

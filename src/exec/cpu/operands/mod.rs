@@ -1,7 +1,7 @@
 //! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in chunks.
 
-pub(in crate::exec::cpu) mod data;
-pub(in crate::exec::cpu) mod input;
-pub(in crate::exec::cpu) mod output;
-pub(in crate::exec::cpu) mod prefetch;
-pub(in crate::exec::cpu) mod strided;
+pub(crate) mod data;
+pub(crate) mod input;
+pub(crate) mod output;
+pub(crate) mod prefetch;
+pub(crate) mod strided;

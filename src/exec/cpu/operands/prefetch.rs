@@ -5,7 +5,7 @@ const LINE: usize = 16;
 
 /// Hints that `words` will be read.
 #[inline]
-pub(in crate::exec::cpu) fn read(words: &[u32]) {
+pub(crate) fn read(words: &[u32]) {
     #[cfg(target_arch = "x86_64")]
     for line in words.chunks(LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -18,7 +18,7 @@ pub(in crate::exec::cpu) fn read(words: &[u32]) {
 
 /// Hints that the memory 4 KiB after `elements` will be read, if any lies there.
 #[inline(always)]
-pub(in crate::exec::cpu) fn read_on<T>(elements: &[T]) {
+pub(crate) fn read_on<T>(elements: &[T]) {
     #[cfg(target_arch = "x86_64")]
     for at in (0..size_of_val(elements)).step_by(4 * LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -32,7 +32,7 @@ pub(in crate::exec::cpu) fn read_on<T>(elements: &[T]) {
 
 /// Hints that `words` will be written.
 #[inline]
-pub(in crate::exec::cpu) fn write(words: &mut [u32]) {
+pub(crate) fn write(words: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     for line in words.chunks(LINE) {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};

@@ -10,7 +10,7 @@ const LONG_RUN: usize = 64;
 
 /// Lanes that are read through a strided index map.
 #[derive(Debug)]
-pub(in crate::exec::cpu) struct StridedInput<'a> {
+pub(crate) struct StridedInput<'a> {
     /// The axes, innermost first; never empty.
     axes: SmallVec<[StridedAxis; 4]>,
     offset: i64,

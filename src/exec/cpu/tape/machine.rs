@@ -65,7 +65,7 @@ impl Drop for RegisterBank {
 }
 
 /// A tape and the registers of one thread.
-pub(in crate::exec::cpu) struct Machine<'t> {
+pub(crate) struct Machine<'t> {
     tape: &'t Tape,
     /// The registers of the tape, and one for each root, for use if the root is not computed in place.
     registers: RegisterBank,
@@ -75,7 +75,7 @@ pub(in crate::exec::cpu) struct Machine<'t> {
 
 /// The range that a tape runs over: `len` elements from `start` on, in row-major order of its space.
 #[derive(Clone, Copy)]
-pub(in crate::exec::cpu) struct Span<'a> {
+pub(crate) struct Span<'a> {
     pub inputs: &'a [Option<Input<'a>>],
     pub start: usize,
     pub len: usize,
@@ -84,7 +84,7 @@ pub(in crate::exec::cpu) struct Span<'a> {
 }
 
 /// Memory for the roots, by position; `None` for a root that stays in its register.
-pub(in crate::exec::cpu) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
+pub(crate) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
 
 impl<'t> Machine<'t> {
     pub fn new(tape: &'t Tape) -> Self {

@@ -28,7 +28,6 @@ fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
     }
 }
 
-/// Compiles for one device.
 pub(crate) struct Compiler {
     driver: Arc<Driver>,
     /// `None` if no pipelines are kept on disk.

@@ -34,7 +34,6 @@ impl Key {
     }
 }
 
-/// A compiled kernel.
 pub(crate) struct Pipeline(DriverOwned<(Handle<wgpu::ComputePipeline>, Arc<Layout>)>);
 
 impl Pipeline {
@@ -51,7 +50,6 @@ impl Pipeline {
     }
 }
 
-/// The pipelines of one device.
 pub(crate) struct Pipelines {
     known: Mutex<Lru<Key, Arc<Pipeline>>>,
     compiling: SingleFlight<Key>,
@@ -64,7 +62,6 @@ impl Default for Pipelines {
 }
 
 impl Pipelines {
-    /// The pipeline, if it was compiled.
     pub fn known(&self, key: &Key) -> Option<Arc<Pipeline>> {
         self.known.lock().get(key).cloned()
     }

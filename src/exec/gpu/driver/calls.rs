@@ -68,10 +68,6 @@ impl Calls<'_> {
         self.0.device.create_command_encoder(&descriptor)
     }
 
-    /// Submits `commands`.
-    ///
-    /// # Errors
-    /// If the device is known to be lost.
     pub fn submit(
         &self,
         commands: wgpu::CommandBuffer,

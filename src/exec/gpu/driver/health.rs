@@ -116,10 +116,7 @@ impl Health {
         self.hold(&self.mapped).ok()
     }
 
-    /// A clone of `count`, for [`is_held`].
-    ///
-    /// # Errors
-    /// If the device is known to be lost.
+    /// A clone of `count`, for [`is_held`]. Fails if the device is known to be lost.
     fn hold(&self, count: &Arc<()>) -> Result<Arc<()>, DeviceError> {
         let held = Arc::clone(count);
         fence(Ordering::SeqCst);
@@ -158,10 +155,7 @@ impl Health {
 }
 
 impl Opened {
-    /// Submits `commands`, which polls the device.
-    ///
-    /// # Errors
-    /// If the device is known to be lost.
+    /// Submits `commands`, which polls the device. Fails if the device is known to be lost.
     pub(super) fn enqueue(
         &self,
         commands: wgpu::CommandBuffer,

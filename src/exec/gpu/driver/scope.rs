@@ -26,9 +26,6 @@ impl<'a> Scope<'a> {
     }
 
     /// The first error since `open`, or an earlier one that is not reported yet, as an error of `doing`.
-    ///
-    /// # Errors
-    /// If a call was refused, or the device is lost.
     pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
         let opened = self.opened;
         self.close_alone(doing)?;
@@ -36,9 +33,6 @@ impl<'a> Scope<'a> {
     }
 
     /// As [`close`](Self::close), but leaves an earlier error to the next check: the calls since `open` cannot be undone.
-    ///
-    /// # Errors
-    /// If a call was refused, or the device is lost.
     pub fn close_alone(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
         let internal = ready(self.internal.pop());
         let validation = ready(self.validation.pop());

@@ -11,7 +11,6 @@ use crate::exec::gpu::driver::{self, Calls, DriverOwned, Handle};
 /// Bind groups kept.
 const MOST: usize = 4096;
 
-/// The bind groups of a device.
 pub(crate) struct BindGroups(DriverOwned<Mutex<Lru<Key, Handle<wgpu::BindGroup>>>>);
 
 /// The objects that a bind group is made of.

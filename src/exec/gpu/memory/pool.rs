@@ -129,7 +129,6 @@ impl Drop for Lease {
     }
 }
 
-/// The bytes of `leases`.
 pub(crate) fn bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
     leases.map(|lease| lease.buffer.size()).sum()
 }
@@ -176,7 +175,6 @@ impl Pool {
         Arc::new(Self { health, next: AtomicU64::new(0), stock })
     }
 
-    /// Whether `lease` is of this pool.
     pub fn is_of(&self, lease: &Lease) -> bool {
         std::ptr::eq(self, Arc::as_ptr(&lease.pool))
     }
@@ -224,7 +222,6 @@ impl Pool {
         Ok(self.lent(Block { buffer: buffer.into(), id, kind }))
     }
 
-    /// Takes back the blocks of `leases`.
     fn take_back(&self, leases: &[Lease]) {
         let is_lost = self.health.is_lost();
         let mut lost = Vec::new();

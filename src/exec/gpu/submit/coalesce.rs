@@ -87,7 +87,6 @@ impl Coalescer {
         result
     }
 
-    /// The number of pending runs.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Acquire)
     }

@@ -17,7 +17,6 @@ use crate::exec::gpu::driver::{Calls, Handle};
 use crate::exec::gpu::memory::bind_groups::Bound;
 use crate::exec::gpu::memory::pool::{Block, Lease};
 
-/// The encoding of one run.
 pub(crate) struct Encode<'a> {
     pub engine: &'a Engine,
     pub job: &'a GpuJob,
@@ -47,7 +46,6 @@ impl Encode<'_> {
         Ok(Script { kernels, groups, up, down, buffers, mapped_after })
     }
 
-    /// The bind group of each dispatch.
     fn groups(
         &self,
         calls: &Calls<'_>,
@@ -85,7 +83,6 @@ impl Encode<'_> {
         dispatch.buffers.iter().map(|binding| bound(binding.buffer)).collect()
     }
 
-    /// The copies to `readback`.
     fn down(
         &self,
         readback: &wgpu::Buffer,
@@ -110,7 +107,6 @@ impl Encode<'_> {
     }
 }
 
-/// The copies from `staging`.
 pub(crate) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Transfer> {
     let Some(staging) = staging else { return Vec::new() };
     let transfer = |StagedCopy { from, to }: StagedCopy| Transfer {

@@ -65,7 +65,6 @@ impl Flight {
         self.submitted.is_left_to_future = false;
     }
 
-    /// Sets the time that it may take.
     pub fn expect(&mut self, time: Duration) {
         self.expected = time;
     }

@@ -13,7 +13,6 @@ use crate::plan::{Home, Plan, Value};
 /// Elements in host memory, in the host's representation.
 pub(crate) type HostData = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// One run.
 #[derive(Clone)]
 pub(crate) struct GpuJob {
     pub plan: Arc<Plan>,

@@ -55,7 +55,6 @@ impl GpuRun {
         self.outputs.len()
     }
 
-    /// Looks for a failure in the readback.
     pub(crate) fn find_failure(&mut self) {
         let Some(readback) = &self.readback else { return };
         let words = readback.bytes()[self.failures.clone()].chunks_exact(4);
@@ -87,7 +86,6 @@ pub(crate) struct Download {
 }
 
 impl Download {
-    /// The number of elements.
     pub fn len(&self) -> usize {
         self.output.elements
     }
@@ -146,10 +144,6 @@ impl Download {
         for_each(parts.collect(), || (), |(), (host, stored)| storage.unpack(stored, host));
     }
 
-    /// All elements in a host buffer.
-    ///
-    /// # Errors
-    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
     pub fn to_host(&self) -> Result<HostBuffer, DeviceError> {
         let mut host = HostBuffer::try_zeroed(self.output.dtype, self.len())?;
         match self.output.dtype {

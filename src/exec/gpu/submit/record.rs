@@ -61,7 +61,6 @@ impl Script {
         self.dispatch(&mut encoder.begin_compute_pass(&descriptor), range, &mut None);
     }
 
-    /// Records the copies down.
     pub fn record_down(&self, encoder: &mut wgpu::CommandEncoder) {
         self.down.iter().for_each(|copy| copy.record(encoder));
     }

@@ -34,7 +34,6 @@ pub(crate) struct Encoded {
 }
 
 enum Work {
-    /// There is nothing to submit.
     Nothing,
     /// The run may be recorded with others.
     Script(Script),
@@ -161,7 +160,6 @@ impl Engine {
         Ok(Recorded { commands: encoder.finish(), mapped_after, slots: buffers.into_slots() })
     }
 
-    /// Submits a run.
     pub fn submit(self: &Arc<Self>, job: &GpuJob, encoded: Encoded) -> Result<Launched, Error> {
         let Encoded { work, run } = encoded;
         let submitted = match work {

@@ -126,7 +126,6 @@ impl<'a> Cargo<'a> {
         place
     }
 
-    /// Bytes of all items.
     pub fn bytes(&self) -> u64 {
         self.places.bytes
     }

@@ -18,7 +18,6 @@ const MARKS: u32 = 4;
 /// The place of the ticks of dispatches, behind those of copies.
 const DISPATCHES: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
-/// The queries of one run.
 pub(crate) struct Stamps {
     /// `None` if the adapter has no timestamps outside of passes.
     copies: Option<Handle<wgpu::QuerySet>>,

@@ -20,7 +20,6 @@ fn started(gpu: &Gpu, job: GpuJob) -> (Running, Poll<Result<GpuRun, Error>>) {
     (run, polled)
 }
 
-/// A run that is pending.
 fn waiting(gpu: &Gpu, job: GpuJob) -> Running {
     let before = gpu.submissions.coalescer.pending();
     let (run, polled) = started(gpu, job);

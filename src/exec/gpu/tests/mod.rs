@@ -26,6 +26,7 @@ use crate::base::test_device::found;
 use crate::base::trace::Timeline;
 use crate::codegen::{Binding, BufferRef, Dispatch};
 use crate::cost::Backend;
+use crate::error::Error;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::memory::pool::{Class, Kind, Lease};
 use crate::exec::gpu::submit::flight::Launched;
@@ -35,13 +36,11 @@ use crate::exec::threads;
 use crate::graph::NodeId;
 use crate::plan::{Home, Plan, Value, ValueId};
 
-/// Any adapter.
 async fn gpu() -> Option<Gpu> {
     let choice = AdapterChoice::best(None, true);
     found(Gpu::open(&choice, None, ()).await)
 }
 
-/// A plan under construction.
 struct Builder(Plan);
 
 impl Builder {

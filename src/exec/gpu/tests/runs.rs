@@ -86,7 +86,7 @@ async fn runs_go_on_while_a_driver_takes_long() {
         assert_eq!(gpu.run(adder_job(&adder, &data)).await.unwrap().read::<u32>(0), sum);
     }
     let resident = gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap();
-    let long = driver::long();
+    let long = long();
     for _ in 0..3 {
         let run = soon(gpu.run(adder_job(&adder, &data))).await.unwrap();
         assert_eq!(run.read::<u32>(0), sum);

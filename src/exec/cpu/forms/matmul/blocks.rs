@@ -39,7 +39,6 @@ struct ProductBlock {
     columns: Range<usize>,
 }
 
-/// Computes the products and their `results`.
 pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);

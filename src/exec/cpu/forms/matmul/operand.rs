@@ -52,7 +52,7 @@ impl<'a> Floats<'a> {
 }
 
 /// A stack of matrices in memory, over `batch ++ [rows, columns]`.
-pub(in crate::exec::cpu) struct Matrices<'a> {
+pub(crate) struct Matrices<'a> {
     data: MatrixData<'a>,
     view: View,
 }

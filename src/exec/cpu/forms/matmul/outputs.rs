@@ -10,7 +10,7 @@ use crate::exec::cpu::tape::{TILE, Tape};
 
 /// The outputs of a product. The sums are written to the memory of an output with elements of 32 bits, if there is one.
 /// The epilogue reads an element before it overwrites it.
-pub(in crate::exec::cpu) struct ProductOutputs<'a> {
+pub(crate) struct ProductOutputs<'a> {
     outputs: SharedOutputs<'a>,
     sums: *mut u32,
     tape: &'a Tape,
@@ -51,7 +51,6 @@ impl<'a> ProductOutputs<'a> {
         if self.done { 0 } else { self.tape.flops() }
     }
 
-    /// All sums.
     pub fn sums_mut(&mut self) -> &mut [u32] {
         // SAFETY: there are as many sums as an output has elements. Nothing else borrows them, since every borrow of
         // them borrows `self`.
