@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Device, Recovery, Sides, Start};
+use super::{Device, DeviceStart, OpenedSides, Recovery};
 use crate::base::disk_cache::{Store, user_folder};
 use crate::base::future::BoxFuture;
 use crate::base::process::is_forked_child;
@@ -128,13 +128,13 @@ impl DeviceBuilder {
     }
 
     /// The start of a device that is to use `sides`.
-    pub(super) fn start(self, sides: Sides) -> Result<Start> {
+    pub(super) fn start(self, sides: OpenedSides) -> Result<DeviceStart> {
         if let Some(profile) = &self.profile {
             profile.check()?;
         }
         let other = match (sides, self.placement) {
-            (Sides::Cpu, Placement::Gpu) => Some([Backend::Cpu, Backend::Gpu]),
-            (Sides::Gpu, Placement::Cpu) => Some([Backend::Gpu, Backend::Cpu]),
+            (OpenedSides::Cpu, Placement::Gpu) => Some([Backend::Cpu, Backend::Gpu]),
+            (OpenedSides::Gpu, Placement::Cpu) => Some([Backend::Gpu, Backend::Cpu]),
             _ => None,
         };
         if let Some([opened, placed]) = other {
@@ -144,8 +144,8 @@ impl DeviceBuilder {
     }
 
     /// The start of a device, if the profile is sound and the placement fits.
-    pub(super) fn unchecked(self) -> Start {
-        Start {
+    pub(super) fn unchecked(self) -> DeviceStart {
+        DeviceStart {
             profile: self.profile,
             learns_nothing: self.learns_nothing,
             placement: self.placement,
@@ -160,7 +160,7 @@ impl DeviceBuilder {
     /// # Errors
     /// [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
     pub fn cpu(self) -> Result<Device> {
-        Ok(Device::on_cpu(None, self.start(Sides::Cpu)?))
+        Ok(Device::on_cpu(None, self.start(OpenedSides::Cpu)?))
     }
 
     /// Opens what [`Device::auto`] describes.
@@ -183,17 +183,17 @@ impl DeviceBuilder {
     /// # Errors
     /// As [`Device::gpu`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
     pub fn gpu(self) -> BoxFuture<'static, Result<Device>> {
-        Box::pin(self.any_gpu(Sides::Gpu))
+        Box::pin(self.any_gpu(OpenedSides::Gpu))
     }
 
     /// Both sides, a software adapter too.
     #[cfg(all(test, feature = "gpu"))]
     pub(crate) async fn both(self) -> Result<Device> {
-        self.any_gpu(Sides::Both).await
+        self.any_gpu(OpenedSides::Both).await
     }
 
     /// A GPU, a software adapter too.
-    async fn any_gpu(self, sides: Sides) -> Result<Device> {
+    async fn any_gpu(self, sides: OpenedSides) -> Result<Device> {
         check_support()?;
         let choice = AdapterChoice::best(adapter_from_environment(), true);
         let start = self.start(sides)?;
@@ -202,17 +202,17 @@ impl DeviceBuilder {
 
     async fn best(self) -> Result<Device> {
         if !cfg!(feature = "gpu") && self.placement != Placement::Gpu {
-            return Ok(Device::on_cpu(None, self.start(Sides::Both)?));
+            return Ok(Device::on_cpu(None, self.start(OpenedSides::Both)?));
         }
         let named = adapter_from_environment();
         // A user who names an adapter means it, even if it is a software one.
         let software_too = named.is_some();
         let choice = AdapterChoice::best(named, software_too);
-        let start = self.start(Sides::Both)?;
+        let start = self.start(OpenedSides::Both)?;
         check_support()?;
         let falls_back = !software_too && start.placement != Placement::Gpu;
         match Gpu::open(&choice, start.store.clone(), ()).await {
-            Ok(gpu) => Ok(Device::with_gpu(gpu, Sides::Both, start)),
+            Ok(gpu) => Ok(Device::with_gpu(gpu, OpenedSides::Both, start)),
             Err(error) if !falls_back => Err(error.into()),
             Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),
         }

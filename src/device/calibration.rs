@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use super::{Busy, BusyTracker, Device, GpuSlot, Inner};
+use super::{Busy, BusyTracker, Device, DeviceInner, GpuSlot};
 use crate::base::future::BoxFuture;
 use crate::base::panic::caught;
 use crate::base::process::is_forked_child;
@@ -121,7 +121,7 @@ impl Device {
     }
 }
 
-impl Inner {
+impl DeviceInner {
     fn subject(&self) -> Subject {
         let targets = self.profile_store.targets();
         Subject {

@@ -176,15 +176,15 @@ impl fmt::Display for Metrics {
 }
 
 /// A run under way, which counts as cancelled unless it is said to have ended.
-pub(crate) struct Counted<'a>(Option<&'a Counters>);
+pub(crate) struct CountedRun<'a>(Option<&'a Counters>);
 
-impl Counted<'_> {
+impl CountedRun<'_> {
     pub fn end(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedRun<'_> {
     fn drop(&mut self) {
         if let Some(counters) = self.0 {
             counters.add(Counter::Cancelled, 1);
@@ -218,8 +218,8 @@ impl Device {
     }
 
     /// Counts a run that is dropped before its end.
-    pub(crate) fn counted(&self) -> Counted<'_> {
-        Counted(Some(&self.0.counters))
+    pub(crate) fn counted(&self) -> CountedRun<'_> {
+        CountedRun(Some(&self.0.counters))
     }
 }
 

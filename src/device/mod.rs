@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use builder::DeviceBuilder;
-pub(crate) use choice::{Choice, Wanted};
+pub(crate) use choice::{PlanChoice, PlanRequest};
 pub(crate) use metrics::Counter;
 pub use metrics::{Metrics, PoolStats};
 pub(crate) use prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
@@ -53,9 +53,9 @@ use crate::exec::janitor;
 /// after `exec`. Runs that need other threads fail with [`DeviceError::Forked`](crate::DeviceError::Forked) there, on
 /// Linux; elsewhere they wait for ever.
 #[derive(Clone)]
-pub struct Device(Arc<Inner>);
+pub struct Device(Arc<DeviceInner>);
 
-struct Inner {
+struct DeviceInner {
     gpu_slot: Option<GpuSlot>,
     info: DeviceInfo,
     profile_store: Arc<ProfileStore>,
@@ -63,7 +63,7 @@ struct Inner {
     background: Background,
     #[cfg(feature = "serde")]
     profile_file: Option<ProfileFile>,
-    sides: Sides,
+    sides: OpenedSides,
     placement: Placement,
     learns_nothing: bool,
     /// Whether the profile was given by hand.
@@ -76,7 +76,7 @@ struct Inner {
 
 /// The sides that a device was opened with. The cores also take the place of a GPU that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sides {
+enum OpenedSides {
     Cpu,
     Gpu,
     Both,
@@ -134,7 +134,7 @@ impl Device {
         Self::on_cpu(None, Self::builder().unchecked())
     }
 
-    fn on_cpu(fallback: Option<String>, start: Start) -> Self {
+    fn on_cpu(fallback: Option<String>, start: DeviceStart) -> Self {
         let threads = crate::exec::threads::count();
         let info = DeviceInfo {
             name: "cpu".into(),
@@ -144,7 +144,7 @@ impl Device {
             threads,
             fallback,
         };
-        let inner = Inner::new(info, None, Sides::Cpu, start);
+        let inner = DeviceInner::new(info, None, OpenedSides::Cpu, start);
         Self(Arc::new(inner))
     }
 
@@ -175,7 +175,7 @@ impl Device {
         DeviceBuilder::default()
     }
 
-    fn with_gpu(gpu: Gpu, sides: Sides, start: Start) -> Self {
+    fn with_gpu(gpu: Gpu, sides: OpenedSides, start: DeviceStart) -> Self {
         let found = gpu.info();
         let info = DeviceInfo {
             name: found.name.clone(),
@@ -187,7 +187,7 @@ impl Device {
         };
         let limits = Some(gpu.limits().clone());
         let (recovery, store) = (start.recovery, start.store.clone());
-        let mut inner = Inner::new(info, limits, sides, start);
+        let mut inner = DeviceInner::new(info, limits, sides, start);
         inner.gpu_slot = Some(GpuSlot::new(gpu, recovery, store));
         Self(Arc::new(inner))
     }
@@ -214,7 +214,7 @@ impl Device {
     /// Whether graphs may run on a side as things stand.
     pub(crate) fn uses(&self, side: Backend) -> bool {
         match side {
-            Backend::Cpu => self.0.sides != Sides::Gpu || self.gave_up_its_gpu(),
+            Backend::Cpu => self.0.sides != OpenedSides::Gpu || self.gave_up_its_gpu(),
             Backend::Gpu => self.is_gpu() && !self.gave_up_its_gpu(),
         }
     }
@@ -266,7 +266,7 @@ impl fmt::Debug for Device {
 }
 
 /// The options and files that a device starts from.
-struct Start {
+struct DeviceStart {
     /// Given by hand.
     profile: Option<DeviceProfile>,
     learns_nothing: bool,
@@ -276,9 +276,9 @@ struct Start {
     store: Option<Arc<Store>>,
 }
 
-impl Inner {
+impl DeviceInner {
     /// Without a GPU, whose limits are given if there will be one.
-    fn new(info: DeviceInfo, gpu: Option<Limits>, sides: Sides, start: Start) -> Self {
+    fn new(info: DeviceInfo, gpu: Option<Limits>, sides: OpenedSides, start: DeviceStart) -> Self {
         let by_hand = start.profile.is_some();
         #[cfg(feature = "serde")]
         let profile_file = start.store.map(|store| ProfileFile::new(store, &info));
@@ -291,7 +291,7 @@ impl Inner {
         // Where nothing would be kept, nothing is measured unasked.
         #[cfg(feature = "serde")]
         let wanted =
-            profile_file.is_some() && !by_hand && !profile.measured && sides == Sides::Both;
+            profile_file.is_some() && !by_hand && !profile.measured && sides == OpenedSides::Both;
         #[cfg(not(feature = "serde"))]
         let wanted = false;
         watch_forks();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::{Device, Prepared, Wanted};
+use super::{Device, PlanRequest, Prepared};
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
 use crate::codegen::{Dispatch, lower};
@@ -79,7 +79,7 @@ impl Device {
     /// placement or prediction chooses.
     pub(super) fn prepared(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &PlanRequest<'_>,
         graph: Fingerprint,
         route: Option<Route>,
     ) -> Result<(Arc<Prepared>, bool)> {

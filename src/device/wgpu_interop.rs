@@ -1,6 +1,6 @@
 //! One wgpu device for this crate and for the user's own wgpu code.
 
-use super::{Device, DeviceBuilder, Sides};
+use super::{Device, DeviceBuilder, OpenedSides};
 use crate::error::Result;
 use crate::exec::gpu::{Driver, Gpu};
 
@@ -58,8 +58,8 @@ impl DeviceBuilder {
         device: wgpu::Device,
         queue: wgpu::Queue,
     ) -> Result<Device> {
-        let start = self.start(Sides::Gpu)?;
+        let start = self.start(OpenedSides::Gpu)?;
         let driver = Driver::adopt(adapter, device, queue)?;
-        Ok(Device::with_gpu(Gpu::new(driver, None)?, Sides::Gpu, start))
+        Ok(Device::with_gpu(Gpu::new(driver, None)?, OpenedSides::Gpu, start))
     }
 }

@@ -208,21 +208,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_makes_room() {
-        let budget = Budget::new(Some(4));
-        let held = budget.admit(4).await.unwrap();
-        {
-            let mut waiting = pin!(budget.admit(4));
-            assert!(!is_ready(&mut waiting).await);
-        }
-        let mut next = pin!(budget.admit(1));
-        assert!(!is_ready(&mut next).await);
-        drop(held);
-        next.await.unwrap();
-        budget.admit(4).await.unwrap();
-    }
-
-    #[tokio::test]
     async fn what_never_fits_is_refused_at_once() {
         let budget = Budget::new(Some(4));
         let _held = budget.admit(4).await.unwrap();

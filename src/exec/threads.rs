@@ -1,4 +1,4 @@
-//! Work for other threads: all of it on one of them, or in parts shared among rayon's threads.
+//! BoxedWork for other threads: all of it on one of them, or in parts shared among rayon's threads.
 
 mod handed;
 mod team;
@@ -103,7 +103,7 @@ pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Sen
 /// As [`begin`], but on the thread to which `leave` passes the work.
 #[cfg(feature = "gpu")]
 pub(crate) fn begin_on<R: Send + 'static>(
-    leave: impl FnOnce(Work),
+    leave: impl FnOnce(BoxedWork),
     work: impl FnOnce() -> R + Send + 'static,
 ) -> impl Future<Output = R> {
     let (work, receiver) = parcel(work);
@@ -111,8 +111,8 @@ pub(crate) fn begin_on<R: Send + 'static>(
     result(receiver)
 }
 
-/// Work for another thread. It never panics.
-pub(crate) type Work = Box<dyn FnOnce() + Send>;
+/// BoxedWork for another thread. It never panics.
+pub(crate) type BoxedWork = Box<dyn FnOnce() + Send>;
 
 /// As [`off_thread`], but the work begins at once.
 #[cfg(feature = "gpu")]
@@ -151,7 +151,7 @@ fn parcel<R: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let work = from_here(work);
     let work = move || {
-        // Work that nobody waits for is dropped in here, since the drop of a user's value may panic too.
+        // BoxedWork that nobody waits for is dropped in here, since the drop of a user's value may panic too.
         let done = catch_unwind(AssertUnwindSafe(|| (!sender.is_closed()).then(work)));
         if let Some(done) = done.transpose() {
             drop(sender.send(done));

@@ -78,10 +78,7 @@ impl Handle {
     pub fn update_lock(&self) -> &Arc<tokio::sync::Mutex<()>> {
         &self.0.update_lock
     }
-}
 
-/// Where the data lies.
-impl Handle {
     /// The data; `None` before the batch that keeps it has run.
     ///
     /// # Errors
@@ -152,10 +149,7 @@ impl Handle {
         }
         Ok(copy)
     }
-}
 
-/// Changes of the data.
-impl Handle {
     pub fn fill(&self, storage: Storage) {
         *self.lock() = storage;
     }
@@ -197,10 +191,7 @@ impl Handle {
         }
         is_there
     }
-}
 
-/// The resident in messages.
-impl Handle {
     pub fn origin(&self) -> Origin {
         Origin::unnamed("resident", self.0.place)
     }

@@ -18,3 +18,6 @@ pub(crate) use pool::CpuPool;
 pub(crate) use program::CpuProgram;
 pub(crate) use run::CpuRun;
 pub(crate) use values::RunData;
+
+use self::job::Job;
+use self::program::ExprHole;

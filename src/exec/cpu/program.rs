@@ -19,7 +19,7 @@ pub(crate) struct CpuProgram {
 
 /// The place of an expression in the form of a step.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Hole {
+pub(super) enum ExprHole {
     /// In front of the form. In a product, it is in front of the left operand; in an attention, in front of the
     /// queries.
     Before,
@@ -37,7 +37,7 @@ pub(super) enum Hole {
 /// operands, and the plan fixes these.
 #[derive(Debug, Default)]
 pub(super) struct Tapes {
-    /// Tapes by [`Hole`].
+    /// Tapes by [`ExprHole`].
     tapes: [OnceLock<Tape>; 5],
     /// The one call of `gemm` that computes a plain product.
     single_call: OnceLock<Option<SingleCall>>,
@@ -66,7 +66,7 @@ impl CpuProgram {
 
 impl Tapes {
     /// Returns the tape that the first `compile` for `hole` made.
-    pub fn get(&self, hole: Hole, compile: impl FnOnce() -> Tape) -> &Tape {
+    pub fn get(&self, hole: ExprHole, compile: impl FnOnce() -> Tape) -> &Tape {
         self.tapes[hole as usize].get_or_init(compile)
     }
 

@@ -9,7 +9,7 @@ use super::forms;
 use super::job::Job;
 use super::pool::CpuPool;
 use super::program::{CpuProgram, Tapes};
-use super::values::{RunData, Values};
+use super::values::{RunData, RunValues};
 use crate::base::trace::{Timeline, What};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
@@ -45,7 +45,7 @@ pub(super) fn run(
     wanted: &impl Fn() -> bool,
 ) -> Result<CpuRun> {
     let plan = program.plan();
-    let mut values = Values::new(plan, data, pool);
+    let mut values = RunValues::new(plan, data, pool);
     let failures = Failures::default();
     let mut dispatches = 0;
     for (at, (step, tapes)) in program.steps().enumerate() {
@@ -74,7 +74,7 @@ pub(super) fn run(
 fn run_step(
     step: &Step,
     tapes: &Tapes,
-    values: &mut Values<'_>,
+    values: &mut RunValues<'_>,
     functions: &[Function],
     failures: &Failures,
 ) -> Result<()> {

@@ -22,7 +22,7 @@ pub(crate) struct RunData<'a> {
 }
 
 /// The values of a run and the buffers that hold them.
-pub(super) struct Values<'a> {
+pub(super) struct RunValues<'a> {
     plan: &'a Plan,
     pool: &'a CpuPool,
     values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
@@ -33,7 +33,7 @@ pub(super) struct Values<'a> {
     pub pool_misses: usize,
 }
 
-impl<'a> Values<'a> {
+impl<'a> RunValues<'a> {
     /// Holds the uploads and residents of a run; nothing is computed yet.
     pub fn new(plan: &'a Plan, data: RunData<'a>, pool: &'a CpuPool) -> Self {
         let RunData { uploads, residents, .. } = data;

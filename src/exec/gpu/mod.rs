@@ -22,14 +22,13 @@ mod tests;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-pub(crate) use compile::custom::{Wrong, check as check_own};
-pub(crate) use compile::kernels::Kernels;
+pub(crate) use compile::{KernelFault, Kernels, check_own};
 #[cfg(test)]
 use counts::GpuCounts;
 #[cfg(test)]
 pub(crate) use driver::long;
 pub(crate) use driver::{AdapterChoice, Driver, GpuInfo, close, in_last_poll, in_turn};
-pub(crate) use memory::buffer::DeviceBuffer;
+pub(crate) use memory::DeviceBuffer;
 pub(crate) use submit::job::{GpuJob, HostData};
 pub(crate) use submit::readback::{Download, GpuRun};
 pub(crate) use submit::resident::Parts;
@@ -65,7 +64,6 @@ impl PartialEq for GpuId {
     }
 }
 
-/// Opening and closing.
 impl Gpu {
     /// Opens the best adapter that fits `choice`, off the awaiting thread: drivers take a tenth of a second. Compiled
     /// pipelines are kept in `store`, and `held` is held meanwhile.
@@ -125,10 +123,7 @@ impl Gpu {
         self.driver.destroy();
         self.submissions.poller.wake();
     }
-}
 
-/// The device, its limits and its health.
-impl Gpu {
     pub fn id(&self) -> GpuId {
         GpuId(Arc::downgrade(&self.0))
     }
@@ -166,10 +161,7 @@ impl Gpu {
     pub fn owns(&self, buffer: &DeviceBuffer) -> bool {
         self.memory.pool.is_of(&buffer.lease)
     }
-}
 
-/// Compiling.
-impl Gpu {
     /// Compiles the missing kernels, several at once, off the awaiting thread, which allocates no memory for parameters
     /// either: while a driver compiles for others, that takes tens of milliseconds. `held` is held meanwhile, even if the
     /// future is not polled any more.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::Duration;
 
-use super::{Work, spawn, while_set};
+use super::{BoxedWork, spawn, while_set};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 
 /// Time in which rayon's threads begin nothing before the spare thread begins some work.
@@ -24,7 +24,7 @@ struct HandedOver {
 }
 
 struct HandedQueue {
-    waiting: VecDeque<Work>,
+    waiting: VecDeque<BoxedWork>,
     /// Number of pieces of work begun so far.
     begun: u64,
     spare: Spare,
@@ -44,7 +44,7 @@ pub(super) fn is_spare() -> bool {
 }
 
 /// Hands `work` over to one of rayon's threads, or to the spare thread if they begin nothing.
-pub(super) fn hand_over(work: Work) {
+pub(super) fn hand_over(work: BoxedWork) {
     OF_PROCESS.push(work);
     spawn(|| _ = OF_PROCESS.begin_next());
 }
@@ -55,7 +55,7 @@ impl HandedOver {
         Self { queue: Mutex::new(queue), changed: Condvar::new() }
     }
 
-    fn push(&'static self, work: Work) {
+    fn push(&'static self, work: BoxedWork) {
         let mut queue = self.queue.lock();
         queue.waiting.push_back(work);
         match queue.spare {

@@ -5,10 +5,9 @@ use multiversion::multiversion;
 use super::matmul::{Matrices, MatrixSlice, ProductOutputs, multiply};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::operands::output::{for_each, parts};
-use crate::exec::cpu::program::Hole;
+use crate::exec::cpu::operands::{for_each, parts};
 use crate::exec::cpu::tape::{math, wide};
+use crate::exec::cpu::{ExprHole, Job};
 use crate::plan::{AttentionForm, Space};
 
 /// Queries of a block.
@@ -22,7 +21,7 @@ pub(crate) fn run(
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     let inputs = job.inputs(Space::Out);
-    let tape = job.tape(Hole::After, &job.roots(), &inputs);
+    let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
     let mut results = ProductOutputs::new(outputs, &mut apart, tape, &inputs);
     let operands = AttentionOperands::of(job, form)?;

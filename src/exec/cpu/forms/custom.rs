@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::base::panic::caught;
 use crate::error::{DeviceError, file_and_line};
 use crate::exec::HostBuffer;
-use crate::exec::cpu::job::Job;
+use crate::exec::cpu::Job;
 use crate::ops::Elements;
 use crate::plan::CustomForm;
 

@@ -5,7 +5,7 @@ use crate::base::dtype::Ty;
 /// A map from lanes to unsigned keys. The greatest key belongs to the wanted element. The fields are masks, so that one
 /// formula without branches serves all types.
 #[derive(Clone, Copy)]
-pub(crate) struct Order {
+pub(crate) struct KeyOrder {
     /// Bits that the sign of a float inverts.
     magnitude: u32,
     /// Bits that are always inverted.
@@ -27,7 +27,7 @@ pub(crate) enum Extremum {
 const NAN_KEY: u32 = u32::MAX;
 const SIGN: u32 = 1 << 31;
 
-impl Order {
+impl KeyOrder {
     /// Orders elements by value; −0 comes before 0.
     pub fn by_value(ty: Ty, extremum: Extremum) -> Self {
         let inverted = match extremum {

@@ -1,7 +1,10 @@
 //! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in chunks.
 
-pub(crate) mod data;
-pub(crate) mod input;
-pub(crate) mod output;
+mod data;
+mod input;
+mod output;
 pub(crate) mod prefetch;
-pub(crate) mod strided;
+mod strided;
+
+pub(crate) use input::BoundInput;
+pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};

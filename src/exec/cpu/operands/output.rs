@@ -8,11 +8,10 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
-use super::input::Input;
+use super::input::BoundInput;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::tape::TILE;
-use crate::exec::cpu::tape::machine::{Machine, Places, Span};
+use crate::exec::cpu::tape::{Machine, RootPlaces, Span, TILE};
 use crate::exec::threads;
 pub(crate) use crate::exec::threads::{for_each, map_each};
 
@@ -138,7 +137,12 @@ impl<'a> Chunk<'a> {
 
     /// Runs `machine` over the chunk and stores its roots as the outputs. `acc` holds the form's combined values for
     /// these elements, or is empty.
-    pub fn write(&mut self, machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], acc: &[u32]) {
+    pub fn write(
+        &mut self,
+        machine: &mut Machine<'_>,
+        inputs: &[Option<BoundInput<'_>>],
+        acc: &[u32],
+    ) {
         let mut done = 0;
         while done < self.len {
             let len = TILE.min(self.len - done);
@@ -151,7 +155,7 @@ impl<'a> Chunk<'a> {
 
     /// Runs `machine` over `span`, which begins `at` elements into the chunk, and stores its roots.
     pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: Span<'_>, at: usize) {
-        let mut places = Places::new();
+        let mut places = RootPlaces::new();
         let mut elsewhere = false;
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
             let place = lies_in_place(machine, index, *dtype).then(|| words(bytes, at, span.len));

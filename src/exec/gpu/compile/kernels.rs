@@ -10,8 +10,7 @@ use crate::codegen::Dispatch;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::Driver;
-use crate::exec::gpu::memory::DeviceMemory;
-use crate::exec::gpu::memory::pool::{Kind, Lease};
+use crate::exec::gpu::memory::{DeviceMemory, Kind, Lease};
 
 /// The compiled dispatches of a plan.
 pub(crate) struct Kernels {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use futures_timer::Delay;
 
 use crate::base::sync::Mutex;
-use crate::exec::threads::{Work, begin_on, waits_here};
+use crate::exec::threads::{BoxedWork, begin_on, waits_here};
 
 /// A long call waits this long for short ones to end: one may be in a driver that hangs.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -70,7 +70,7 @@ impl DriverLock {
 }
 
 /// A call under way, which ends when this is dropped.
-struct CallGuard<'a> {
+pub(crate) struct CallGuard<'a> {
     lock: &'a DriverLock,
     weight: u64,
 }
@@ -81,19 +81,14 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-/// Short calls under way, until the value is dropped.
-pub(super) struct Short(#[expect(dead_code, reason = "held")] Option<CallGuard<'static>>);
-
-/// The right to make short calls on this thread, unless they might have to wait and the thread has other futures to poll.
-pub(super) fn short() -> Option<Short> {
+/// The right to make short calls on this thread until it is dropped, unless they might have to wait and the thread has
+/// other futures to poll.
+pub(super) fn short() -> Option<impl Sized> {
     if waits_here() || cfg!(target_arch = "wasm32") {
-        return Some(Short(None));
+        return Some(None);
     }
-    OF_PROCESS.short(LONGEST).map(|held| Short(Some(held)))
+    OF_PROCESS.short(LONGEST).map(Some)
 }
-
-/// A long call under way, until the value is dropped.
-pub(crate) struct Long(#[expect(dead_code, reason = "held")] CallGuard<'static>);
 
 /// The result of short `calls`; `None` if they might have to wait, and this thread has other futures to poll.
 pub(crate) fn try_short<R>(calls: impl FnOnce() -> R) -> Option<R> {
@@ -101,9 +96,9 @@ pub(crate) fn try_short<R>(calls: impl FnOnce() -> R) -> Option<R> {
     Some(calls())
 }
 
-/// Begins a long call.
-pub(crate) fn long() -> Long {
-    Long(OF_PROCESS.long(PATIENCE))
+/// Begins a long call, which is under way until the guard is dropped.
+pub(crate) fn long() -> CallGuard<'static> {
+    OF_PROCESS.long(PATIENCE)
 }
 
 /// The result of short `calls`, made on this thread if they need not wait for a long call, else on a thread that does
@@ -132,10 +127,10 @@ pub(crate) async fn in_last_poll<R>(calls: impl FnOnce() -> R) -> R {
 
 /// The thread that makes short calls while a long one is under way; `None` if it cannot be started. It never ends, since a
 /// driver may hang where a thread that called it ends.
-fn caller() -> Option<&'static Sender<Work>> {
-    static CALLER: OnceLock<Option<Sender<Work>>> = OnceLock::new();
+fn caller() -> Option<&'static Sender<BoxedWork>> {
+    static CALLER: OnceLock<Option<Sender<BoxedWork>>> = OnceLock::new();
     let start = || {
-        let (sender, calls) = mpsc::channel::<Work>();
+        let (sender, calls) = mpsc::channel::<BoxedWork>();
         let thread = thread::Builder::new().name("onetrip-call".into());
         thread.spawn(move || calls.into_iter().for_each(|call| call())).ok()?;
         Some(sender)

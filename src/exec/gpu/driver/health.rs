@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::adapter::GpuInfo;
 use super::exit_guard;
-use super::handle::Handle;
+use super::handle::WgpuHandle;
 use crate::base::clock::Stopwatch;
 use crate::base::sync::Mutex;
 use crate::base::trace::event;
@@ -45,8 +45,8 @@ pub(crate) fn unscoped<R>(call: impl FnOnce() -> R) -> R {
 /// An opened device with its queue, as it is handed from user to user. Clones are the same device.
 #[derive(Clone)]
 pub(crate) struct Opened {
-    pub(super) device: Handle<wgpu::Device>,
-    pub(super) queue: Handle<wgpu::Queue>,
+    pub(super) device: WgpuHandle<wgpu::Device>,
+    pub(super) queue: WgpuHandle<wgpu::Queue>,
     pub info: GpuInfo,
     /// The limits that a plan for this device must keep to.
     pub limits: Limits,

@@ -43,7 +43,7 @@ pub(crate) use calls::Calls;
 pub(crate) use driver_lock::long;
 pub(crate) use driver_lock::{in_last_poll, in_turn, try_short};
 pub(crate) use exit_guard::DriverWork;
-pub(crate) use handle::Handle;
+pub(crate) use handle::WgpuHandle;
 pub(crate) use health::{Health, Mapped, unscoped};
 pub(crate) use reaper::{DriverOwned, catch_up, close, release};
 

@@ -7,27 +7,27 @@ use smallvec::SmallVec;
 
 use super::bind_groups::{self, BindGroups};
 use super::buffer::DeviceBuffer;
-use super::convert::Storage;
-use super::pool::{Class, Kind, Lease, Pool};
+use super::convert::DeviceFormat;
+use super::pool::{BufferPool, Class, Kind, Lease};
 use super::sizes::size_class;
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{self, Driver, Handle};
+use crate::exec::gpu::driver::{self, Driver, WgpuHandle};
 
 /// The pool and the bind groups of one device.
 pub(crate) struct DeviceMemory {
     driver: Arc<Driver>,
-    pub pool: Arc<Pool>,
+    pub pool: Arc<BufferPool>,
     pub groups: BindGroups,
 }
 
 /// A block for each of some classes, where one was idle.
-pub(crate) type Found = SmallVec<[Option<Lease>; 8]>;
+pub(crate) type IdleLeases = SmallVec<[Option<Lease>; 8]>;
 
 impl DeviceMemory {
     pub fn new(driver: Arc<Driver>) -> Self {
-        let pool = Pool::new(Arc::clone(&driver.health));
+        let pool = BufferPool::new(Arc::clone(&driver.health));
         Self { driver, pool, groups: BindGroups::default() }
     }
 
@@ -49,7 +49,7 @@ impl DeviceMemory {
 
     /// Room for a value on the device.
     pub fn class_of(&self, dtype: DType, elements: usize) -> Result<Class, DeviceError> {
-        self.class(Kind::Storage, Storage::of(dtype, &self.driver.limits).bytes(elements))
+        self.class(Kind::Storage, DeviceFormat::of(dtype, &self.driver.limits).bytes(elements))
     }
 
     /// A buffer of at least `bytes`, from the pool if it has one.
@@ -71,7 +71,7 @@ impl DeviceMemory {
         elements: usize,
         counts: &mut GpuCounts,
     ) -> Result<DeviceBuffer, DeviceError> {
-        let bytes = Storage::of(dtype, &self.driver.limits).bytes(elements);
+        let bytes = DeviceFormat::of(dtype, &self.driver.limits).bytes(elements);
         Ok(DeviceBuffer { dtype, elements, lease: self.lease(Kind::Storage, bytes, counts)? })
     }
 
@@ -118,7 +118,7 @@ impl DeviceMemory {
     }
 
     /// The bind groups of freed blocks, which keep the memory of these alive.
-    fn groups_of_freed(&self) -> Vec<Handle<wgpu::BindGroup>> {
+    fn groups_of_freed(&self) -> Vec<WgpuHandle<wgpu::BindGroup>> {
         let freed = self.pool.freed();
         if freed.is_empty() { Vec::new() } else { self.groups.forget(&freed) }
     }

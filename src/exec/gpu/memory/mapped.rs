@@ -1,12 +1,12 @@
 //! Results in host memory.
 
 use super::pool::Lease;
-use crate::exec::gpu::driver::{self, Handle, Mapped};
+use crate::exec::gpu::driver::{self, Mapped, WgpuHandle};
 
 /// A mapped readback buffer, which returns to the pool when dropped.
 pub(crate) struct Readback {
     /// `None` only while this is dropped.
-    view: Option<Handle<wgpu::BufferView>>,
+    view: Option<WgpuHandle<wgpu::BufferView>>,
     lease: Lease,
     #[expect(dead_code, reason = "held")]
     mapped: Mapped,

@@ -3,13 +3,19 @@
 //! A kernel binds buffers by a group of [`bind_groups`], in one of the [`layouts`]. [`convert`] knows the form of elements on
 //! the device, [`buffer`] holds values that stay there, [`mapped`] results that the host reads.
 
-pub(crate) mod bind_groups;
-pub(crate) mod buffer;
-pub(crate) mod convert;
+mod bind_groups;
+mod buffer;
+mod convert;
 mod device_memory;
-pub(crate) mod layouts;
-pub(crate) mod mapped;
-pub(crate) mod pool;
+mod layouts;
+mod mapped;
+mod pool;
 mod sizes;
 
-pub(crate) use device_memory::{DeviceMemory, Found};
+pub(crate) use bind_groups::Bound;
+pub(crate) use buffer::DeviceBuffer;
+pub(crate) use convert::DeviceFormat;
+pub(crate) use device_memory::{DeviceMemory, IdleLeases};
+pub(crate) use layouts::{BindingShape, KernelLayout, Layouts};
+pub(crate) use mapped::Readback;
+pub(crate) use pool::{Block, Class, Kind, Lease, leased_bytes};

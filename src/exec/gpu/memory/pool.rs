@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{self, Calls, Driver, DriverOwned, Handle, Health, Mapped};
+use crate::exec::gpu::driver::{self, Calls, Driver, DriverOwned, Health, Mapped, WgpuHandle};
 use crate::exec::memory::MemoryCounts;
 
 /// Memory that may lie idle whatever the load.
@@ -61,7 +61,7 @@ pub(crate) struct Class {
 /// A buffer with an id that no other has.
 #[derive(Clone)]
 pub(crate) struct Block {
-    pub buffer: Handle<wgpu::Buffer>,
+    pub buffer: WgpuHandle<wgpu::Buffer>,
     pub id: u64,
     kind: Kind,
 }
@@ -78,7 +78,7 @@ impl Block {
 /// them, in the order of the queue. A block that the host maps may not.
 pub(crate) struct Lease {
     block: Block,
-    pool: Arc<Pool>,
+    pool: Arc<BufferPool>,
     /// Whether the block may be lent again; else it is freed.
     reusable: AtomicBool,
     /// Whether the block was returned with others, before this is dropped.
@@ -129,12 +129,12 @@ impl Drop for Lease {
     }
 }
 
-pub(crate) fn bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
+pub(crate) fn leased_bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
     leases.map(|lease| lease.buffer.size()).sum()
 }
 
 /// The buffers of one device that are not in use.
-pub(crate) struct Pool {
+pub(crate) struct BufferPool {
     health: Arc<Health>,
     /// The id of the next new block.
     next: AtomicU64,
@@ -156,9 +156,9 @@ struct Stock {
     peak_bytes: u64,
     hits: u64,
     misses: u64,
-    /// The clock at the last [`Pool::sweep`].
+    /// The clock at the last [`BufferPool::sweep`].
     swept: u64,
-    /// Blocks freed since the last [`Pool::freed`].
+    /// Blocks freed since the last [`BufferPool::freed`].
     freed: Vec<u64>,
 }
 
@@ -169,7 +169,7 @@ struct Idle {
     since: u64,
 }
 
-impl Pool {
+impl BufferPool {
     pub fn new(health: Arc<Health>) -> Arc<Self> {
         let stock = DriverOwned::new(Mutex::default());
         Arc::new(Self { health, next: AtomicU64::new(0), stock })

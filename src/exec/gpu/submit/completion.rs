@@ -9,8 +9,7 @@ use crate::base::sync::Mutex;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::driver::{Driver, DriverWork};
-use crate::exec::gpu::memory::mapped::Readback;
-use crate::exec::gpu::memory::pool::Lease;
+use crate::exec::gpu::memory::{Lease, Readback};
 
 /// The end of a run.
 pub(crate) enum CompletionResult {

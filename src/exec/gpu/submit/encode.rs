@@ -5,17 +5,15 @@ use std::sync::Arc;
 use super::completion::MappedAfter;
 use super::engine::Engine;
 use super::job::{GpuJob, RunBuffers};
-use super::readback::{GpuRun, Output, Source};
-use super::record::{Script, Transfer};
+use super::readback::{GpuRun, OutputSource, RunOutput};
+use super::record::{BufferCopy, Script};
 use super::stage::StagedCopy;
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::DeviceError;
-use crate::exec::gpu::compile::kernels::Kernels;
-use crate::exec::gpu::compile::pipelines::Pipeline;
+use crate::exec::gpu::compile::{Kernels, Pipeline};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{Calls, Handle};
-use crate::exec::gpu::memory::bind_groups::Bound;
-use crate::exec::gpu::memory::pool::{Block, Lease};
+use crate::exec::gpu::driver::{Calls, WgpuHandle};
+use crate::exec::gpu::memory::{Block, Bound, Lease};
 
 pub(crate) struct Encode<'a> {
     pub engine: &'a Engine,
@@ -50,7 +48,7 @@ impl Encode<'_> {
         &self,
         calls: &Calls<'_>,
         counts: &mut GpuCounts,
-    ) -> Result<Vec<Handle<wgpu::BindGroup>>, DeviceError> {
+    ) -> Result<Vec<WgpuHandle<wgpu::BindGroup>>, DeviceError> {
         let Kernels { dispatches, pipelines, params, .. } = &*self.job.kernels;
         counts.dispatches = dispatches.len() as u32;
         let params = params.as_ref().map(|params| &*params.block);
@@ -86,16 +84,16 @@ impl Encode<'_> {
     fn down(
         &self,
         readback: &wgpu::Buffer,
-        outputs: &[Output],
-    ) -> Result<Vec<Transfer>, DeviceError> {
+        outputs: &[RunOutput],
+    ) -> Result<Vec<BufferCopy>, DeviceError> {
         let mut down = Vec::with_capacity(outputs.len() + 1);
         let mut end = 0;
         let mut transfer = |block: &Block, start, bytes| {
             let (from, to) = ((block.buffer.clone(), 0), (readback.clone().into(), start));
-            down.push(Transfer { from, to, bytes });
+            down.push(BufferCopy { from, to, bytes });
         };
         for (id, output) in self.job.plan.downloads.iter().zip(outputs) {
-            let Source::Device(start) = output.source else { continue };
+            let OutputSource::Device(start) = output.source else { continue };
             let bytes = output.storage.bytes(output.elements);
             transfer(self.buffers.value(self.job, id.index())?, start as u64, bytes);
             end = start as u64 + bytes;
@@ -107,9 +105,9 @@ impl Encode<'_> {
     }
 }
 
-pub(crate) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Transfer> {
+pub(crate) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<BufferCopy> {
     let Some(staging) = staging else { return Vec::new() };
-    let transfer = |StagedCopy { from, to }: StagedCopy| Transfer {
+    let transfer = |StagedCopy { from, to }: StagedCopy| BufferCopy {
         from: (staging.buffer.clone(), from.start),
         to: (to, 0),
         bytes: from.end - from.start,

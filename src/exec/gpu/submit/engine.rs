@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot::Receiver;
 
-use super::coalesce::{Coalescer, Pending};
+use super::coalesce::{Coalescer, PendingRun};
 use super::completion::{Completion, CompletionResult, MappedAfter, SubmissionPermit};
 use super::poll::Poller;
 use super::record::Script;
 use crate::base::disk_cache::Store;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
-use crate::exec::gpu::compile::compiler::Compiler;
+use crate::exec::gpu::compile::Compiler;
 use crate::exec::gpu::driver::Driver;
 use crate::exec::gpu::memory::DeviceMemory;
 use crate::exec::janitor::Sweep;
@@ -103,7 +103,7 @@ impl Submissions {
     /// Submits a run at once, or together with others that come meanwhile.
     pub fn enter(&self, script: Script, held: SubmissionPermit) -> Submitted {
         let (completion, receiver) = Completion::new(held);
-        let run = Pending { script, completion: Arc::clone(&completion) };
+        let run = PendingRun { script, completion: Arc::clone(&completion) };
         let Some(runs) = self.coalescer.enter(run) else {
             self.poller.wake();
             return Submitted { completion, receiver, is_left_to_future: false };

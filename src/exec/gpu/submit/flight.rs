@@ -10,11 +10,11 @@ use futures_timer::Delay;
 
 use super::completion::{Completion, CompletionResult};
 use super::engine::{Engine, Submitted};
-use super::poll::{Spin, Spun};
+use super::poll::{Spin, SpinResult};
 use super::readback::GpuRun;
 use crate::base::clock::Stopwatch;
 use crate::error::DeviceError;
-use crate::exec::gpu::memory::mapped::Readback;
+use crate::exec::gpu::memory::Readback;
 use crate::exec::threads::off_thread;
 
 /// A run that takes this long is not polled for from the start: a future polls for half of it.
@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_millis(4);
 ///
 /// Dropping it leaves out a pending run, and cancels nothing on the device: the buffers of a submission return to the pool
 /// when it has finished.
-pub(crate) struct Flight {
+pub(crate) struct SubmissionFuture {
     engine: Arc<Engine>,
     submitted: Submitted,
     /// While this future polls the device itself.
@@ -39,12 +39,12 @@ pub(crate) struct Flight {
 /// A run that was submitted.
 pub(crate) struct Launched {
     /// `None` if there was nothing to do.
-    pub flight: Option<Flight>,
+    pub flight: Option<SubmissionFuture>,
     /// The run without its results.
     pub run: GpuRun,
 }
 
-impl Flight {
+impl SubmissionFuture {
     pub fn new(engine: &Arc<Engine>, submitted: Submitted) -> Self {
         Self {
             engine: Arc::clone(engine),
@@ -77,12 +77,12 @@ impl Flight {
             None => self.engine.submissions.poller.begin_spin(completion)?,
         };
         match spin.poll(completion, receiver) {
-            Spun::Completed(result) => return Some(result),
-            Spun::Again => {
+            SpinResult::Completed(result) => return Some(result),
+            SpinResult::Again => {
                 self.spin = Some(spin);
                 context.waker().wake_by_ref();
             }
-            Spun::Enough => {}
+            SpinResult::Enough => {}
         }
         None
     }
@@ -129,7 +129,7 @@ impl Flight {
     }
 }
 
-impl Future for Flight {
+impl Future for SubmissionFuture {
     type Output = CompletionResult;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -158,7 +158,7 @@ impl Future for Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for SubmissionFuture {
     fn drop(&mut self) {
         self.leave_to_poller();
         self.engine.submissions.coalescer.forget(&self.submitted.completion);

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use crate::base::trace::Timeline;
 use crate::error::{DeviceError, Error};
 use crate::exec::budget::Permit;
-use crate::exec::gpu::compile::kernels::Kernels;
-use crate::exec::gpu::memory::buffer::DeviceBuffer;
-use crate::exec::gpu::memory::pool::{Block, Lease};
+use crate::exec::gpu::compile::Kernels;
+use crate::exec::gpu::memory::{Block, DeviceBuffer, Lease};
 use crate::plan::{Home, Plan, Value};
 
 /// Elements in host memory, in the host's representation.

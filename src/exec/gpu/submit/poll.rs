@@ -162,7 +162,7 @@ pub(crate) struct Spin {
 }
 
 /// The result of polling with a [`Spin`].
-pub(crate) enum Spun {
+pub(crate) enum SpinResult {
     Completed(CompletionResult),
     /// Nothing yet: it pays to poll on, after others have had the thread.
     Again,
@@ -176,30 +176,32 @@ impl Spin {
         &self,
         completion: &Arc<Completion>,
         receiver: &mut Receiver<CompletionResult>,
-    ) -> Spun {
-        driver::try_short(|| self.poll_here(completion, receiver)).unwrap_or(Spun::Enough)
+    ) -> SpinResult {
+        driver::try_short(|| self.poll_here(completion, receiver)).unwrap_or(SpinResult::Enough)
     }
 
     fn poll_here(
         &self,
         completion: &Arc<Completion>,
         receiver: &mut Receiver<CompletionResult>,
-    ) -> Spun {
+    ) -> SpinResult {
         let watch = &self.watch;
         let start = Instant::now();
         loop {
             let _ = watch.driver.poll(wgpu::PollType::Poll);
             match receiver.try_recv() {
-                Ok(result) => return Spun::Completed(result),
-                Err(TryRecvError::Closed) => return Spun::Completed(CompletionResult::Unmapped),
+                Ok(result) => return SpinResult::Completed(result),
+                Err(TryRecvError::Closed) => {
+                    return SpinResult::Completed(CompletionResult::Unmapped);
+                }
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
             let enough = self.start.elapsed() > watch.poll_time.future;
             if enough || watch.driver.health.is_lost() || watch.has_others(completion) {
-                return Spun::Enough;
+                return SpinResult::Enough;
             }
             if start.elapsed() > SPIN {
-                return Spun::Again;
+                return SpinResult::Again;
             }
         }
     }

@@ -6,19 +6,18 @@ use std::sync::Arc;
 use super::completion::MappedAfter;
 use super::job::RunBuffers;
 use super::stamps::{Mark, Stamps};
-use crate::exec::gpu::compile::kernels::Kernels;
-use crate::exec::gpu::compile::pipelines::Pipeline;
-use crate::exec::gpu::driver::Handle;
-use crate::exec::gpu::memory::pool::Lease;
+use crate::exec::gpu::compile::{Kernels, Pipeline};
+use crate::exec::gpu::driver::WgpuHandle;
+use crate::exec::gpu::memory::Lease;
 
 /// A copy, perhaps of no bytes. Each buffer comes with the byte to start at.
-pub(crate) struct Transfer {
-    pub from: (Handle<wgpu::Buffer>, u64),
-    pub to: (Handle<wgpu::Buffer>, u64),
+pub(crate) struct BufferCopy {
+    pub from: (WgpuHandle<wgpu::Buffer>, u64),
+    pub to: (WgpuHandle<wgpu::Buffer>, u64),
     pub bytes: u64,
 }
 
-impl Transfer {
+impl BufferCopy {
     pub fn record(&self, encoder: &mut wgpu::CommandEncoder) {
         let Self { from: (from, from_start), to: (to, to_start), bytes } = self;
         if *bytes > 0 {
@@ -31,9 +30,9 @@ impl Transfer {
 pub(crate) struct Script {
     pub kernels: Arc<Kernels>,
     /// One for each dispatch.
-    pub groups: Vec<Handle<wgpu::BindGroup>>,
-    pub up: Vec<Transfer>,
-    pub down: Vec<Transfer>,
+    pub groups: Vec<WgpuHandle<wgpu::BindGroup>>,
+    pub up: Vec<BufferCopy>,
+    pub down: Vec<BufferCopy>,
     pub buffers: RunBuffers,
     /// The unmapped source of `up`, and the destination of `down`.
     pub mapped_after: MappedAfter,
@@ -49,7 +48,7 @@ impl Script {
     pub fn record_part(
         &self,
         encoder: &mut wgpu::CommandEncoder,
-        up: &[Transfer],
+        up: &[BufferCopy],
         range: Range<usize>,
     ) {
         up.iter().for_each(|copy| copy.record(encoder));

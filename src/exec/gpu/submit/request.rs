@@ -8,15 +8,14 @@ use std::sync::Arc;
 
 use super::completion::MappedAfter;
 use super::job::{GpuJob, RunBuffers};
-use super::readback::{GpuRun, Output, Source};
+use super::readback::{GpuRun, OutputSource, RunOutput};
 use super::stage::{self, Load};
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::memory::buffer::DeviceBuffer;
-use crate::exec::gpu::memory::convert::Storage;
-use crate::exec::gpu::memory::pool::{Class, Kind, Lease};
-use crate::exec::gpu::memory::{DeviceMemory, Found};
+use crate::exec::gpu::memory::{
+    Class, DeviceBuffer, DeviceFormat, DeviceMemory, IdleLeases, Kind, Lease,
+};
 use crate::plan::Home;
 
 /// The classes of the buffers of one run.
@@ -28,7 +27,7 @@ pub(crate) struct Request {
     /// `None` for a run in waves too: each wave leases its own.
     staging: Option<Class>,
     readback: Option<(Class, u64)>,
-    outputs: Vec<Output>,
+    outputs: Vec<RunOutput>,
     /// Bytes of all outputs, with which the readback begins.
     output_bytes: u64,
 }
@@ -80,7 +79,7 @@ impl Request {
     }
 
     /// The buffers that lie idle, each in the place of its class.
-    pub fn find(&self, memory: &DeviceMemory) -> Found {
+    pub fn find(&self, memory: &DeviceMemory) -> IdleLeases {
         memory.pool.reuse(self.classes())
     }
 
@@ -89,7 +88,7 @@ impl Request {
         self,
         memory: &DeviceMemory,
         job: &GpuJob,
-        found: Found,
+        found: IdleLeases,
     ) -> Result<Leased, DeviceError> {
         let mut counts = GpuCounts::default();
         let mut found = found.into_iter();
@@ -124,20 +123,20 @@ impl Request {
 }
 
 /// The outputs, one after the other in the readback, or on the host; and the bytes of those in the readback.
-fn outputs(job: &GpuJob, limits: &Limits) -> Result<(Vec<Output>, u64), Error> {
+fn outputs(job: &GpuJob, limits: &Limits) -> Result<(Vec<RunOutput>, u64), Error> {
     let mut outputs = Vec::with_capacity(job.plan.downloads.len());
     let mut bytes = 0;
     for id in &job.plan.downloads {
         let value = job.value(id.index())?;
-        let (storage, elements) = (Storage::of(value.dtype, limits), value.shape.elements());
+        let (storage, elements) = (DeviceFormat::of(value.dtype, limits), value.shape.elements());
         let source = if let Home::Upload { input, slot: None } = value.home {
-            Source::Host(Arc::clone(job.host_data(value, input)?))
+            OutputSource::Host(Arc::clone(job.host_data(value, input)?))
         } else {
             let start = bytes;
             bytes += storage.bytes(elements);
-            Source::Device(start as usize)
+            OutputSource::Device(start as usize)
         };
-        outputs.push(Output { dtype: value.dtype, elements, storage, source });
+        outputs.push(RunOutput { dtype: value.dtype, elements, storage, source });
     }
     Ok((outputs, bytes))
 }

@@ -5,31 +5,29 @@ use std::sync::Arc;
 
 use super::completion::MappedAfter;
 use super::engine::Engine;
-use super::flight::Flight;
-use super::readback::{Download, Output, Source};
-use super::record::Transfer;
-use super::stage::Cargo;
+use super::flight::SubmissionFuture;
+use super::readback::{Download, OutputSource, RunOutput};
+use super::record::BufferCopy;
+use super::stage::StagedUploads;
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
 use crate::exec::SliceWrite;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::{self, Calls};
-use crate::exec::gpu::memory::buffer::DeviceBuffer;
-use crate::exec::gpu::memory::convert::Storage;
-use crate::exec::gpu::memory::pool::Kind;
+use crate::exec::gpu::memory::{DeviceBuffer, DeviceFormat, Kind};
 
 /// Records `write`, of elements stored as `storage`.
 fn record_write(
     write: &SliceWrite<DeviceBuffer>,
-    storage: Storage,
+    storage: DeviceFormat,
     encoder: &mut wgpu::CommandEncoder,
 ) {
     let SliceWrite { new, patch, to, copied } = write;
     let mut copy = |from: &DeviceBuffer, from_start, to_start, bytes| {
         let (from, to) =
             ((from.raw().clone().into(), from_start), (to.raw().clone().into(), to_start));
-        Transfer { from, to, bytes }.record(encoder);
+        BufferCopy { from, to, bytes }.record(encoder);
     };
     if let Some(from) = copied {
         copy(from, 0, 0, storage.bytes(from.elements));
@@ -46,13 +44,13 @@ impl Engine {
             let mut counts = GpuCounts::default();
             let elements = host.len() / dtype.size();
             let resident = Arc::new(self.memory.lease_value(dtype, elements, &mut counts)?);
-            let mut cargo = Cargo::default();
-            let place = cargo.push(Storage::of(dtype, &self.driver.limits), host);
+            let mut cargo = StagedUploads::default();
+            let place = cargo.push(DeviceFormat::of(dtype, &self.driver.limits), host);
             let Some(staging) = self.stage(&cargo, None, &mut counts)? else {
                 return Ok(resident);
             };
             let bytes = place.end - place.start;
-            let copy = Transfer {
+            let copy = BufferCopy {
                 from: (staging.buffer.clone(), 0),
                 to: (resident.raw().clone().into(), 0),
                 bytes,
@@ -77,7 +75,7 @@ impl Engine {
         if writes.is_empty() {
             return Ok(0);
         }
-        let storage = |to: &DeviceBuffer| Storage::of(to.dtype, &self.driver.limits);
+        let storage = |to: &DeviceBuffer| DeviceFormat::of(to.dtype, &self.driver.limits);
         self.driver.call(|| {
             let doing = || "replacing parts of residents".into();
             // One refused command is enough for nothing to be submitted.
@@ -136,10 +134,14 @@ impl Engine {
     ) -> Result<Fetch, DeviceError> {
         self.driver.call(|| {
             let &DeviceBuffer { dtype, ref lease, .. } = resident;
-            let storage = Storage::of(dtype, &self.driver.limits);
+            let storage = DeviceFormat::of(dtype, &self.driver.limits);
             let (start, bytes) = (storage.bytes(elements.start), storage.bytes(elements.len()));
-            let output =
-                Output { dtype, elements: elements.len(), storage, source: Source::Device(0) };
+            let output = RunOutput {
+                dtype,
+                elements: elements.len(),
+                storage,
+                source: OutputSource::Device(0),
+            };
             if bytes == 0 {
                 return Ok(Fetch { flight: None, output });
             }
@@ -151,7 +153,7 @@ impl Engine {
             })?;
             let mapped_after = MappedAfter { staging: None, readback: Some((readback, bytes)) };
             let submitted = self.submissions.submit(doing, commands, mapped_after, held)?;
-            Ok(Fetch { flight: Some(Flight::new(self, submitted)), output })
+            Ok(Fetch { flight: Some(SubmissionFuture::new(self, submitted)), output })
         })
     }
 }
@@ -195,8 +197,8 @@ impl Parts {
 /// Elements on their way to the host.
 struct Fetch {
     /// `None` if there are no elements.
-    flight: Option<Flight>,
-    output: Output,
+    flight: Option<SubmissionFuture>,
+    output: RunOutput,
 }
 
 impl Fetch {

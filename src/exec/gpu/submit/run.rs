@@ -8,7 +8,7 @@ use super::coalesce::Coalescer;
 use super::completion::MappedAfter;
 use super::encode::{Encode, up};
 use super::engine::Engine;
-use super::flight::{Flight, Launched};
+use super::flight::{Launched, SubmissionFuture};
 use super::job::GpuJob;
 use super::readback::GpuRun;
 use super::record::{Script, record};
@@ -18,11 +18,10 @@ use super::stamps::Stamps;
 use crate::base::clock::{Stopwatch, nanoseconds};
 use crate::base::trace::{Timeline, stage};
 use crate::error::{DeviceError, Error};
-use crate::exec::gpu::compile::kernels::Kernels;
+use crate::exec::gpu::compile::Kernels;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::{self, Calls};
-use crate::exec::gpu::memory::Found;
-use crate::exec::gpu::memory::pool::Lease;
+use crate::exec::gpu::memory::{IdleLeases, Lease};
 use crate::exec::memory::LARGE;
 use crate::exec::threads::off_thread;
 use crate::plan::Wave;
@@ -99,7 +98,7 @@ impl Engine {
         self: &Arc<Self>,
         job: &GpuJob,
         request: Request,
-        found: Found,
+        found: IdleLeases,
     ) -> Result<Launched, Error> {
         self.driver.call(|| {
             self.memory.release_freed();
@@ -176,7 +175,7 @@ impl Engine {
                 Some(submitted)
             }
         };
-        let flight = submitted.map(|submitted| Flight::new(self, submitted));
+        let flight = submitted.map(|submitted| SubmissionFuture::new(self, submitted));
         Ok(Launched { flight, run })
     }
 
@@ -193,13 +192,13 @@ impl Engine {
         let encode = Encode { engine: self, job, buffers };
         let script = |calls: &Calls<'_>| encode.script(calls, &mut run, mapped_after, Vec::new());
         let mut script: Script = self.driver.checked(|| job.kernels.doing(), script)?;
-        let mut flight: Option<Flight> = None;
+        let mut flight: Option<SubmissionFuture> = None;
         let mut waves = job.plan.waves.iter().peekable();
         while let Some(wave) = waves.next() {
             let is_last = waves.peek().is_none();
             let next = self.submit_wave(job, &mut script, wave, is_last, &mut run.counts)?;
             run.counts.submits += 1;
-            flight.replace(next).into_iter().for_each(Flight::leave_to_next);
+            flight.replace(next).into_iter().for_each(SubmissionFuture::leave_to_next);
         }
         Ok(Launched { flight, run })
     }
@@ -212,7 +211,7 @@ impl Engine {
         wave: &Wave,
         is_last: bool,
         counts: &mut GpuCounts,
-    ) -> Result<Flight, Error> {
+    ) -> Result<SubmissionFuture, Error> {
         let load = Load::Wave(wave);
         let (staging, copies) = self.bring(job, &script.buffers, load, None, counts)?;
         let doing = || job.kernels.doing();
@@ -234,6 +233,6 @@ impl Engine {
         let submitted = stage!(job.timeline, "submit").of(submit);
         let submitted = submitted.inspect_err(|_| self.memory.groups.clear())?;
         job.kernels.note_submission();
-        Ok(Flight::new(self, submitted))
+        Ok(SubmissionFuture::new(self, submitted))
     }
 }

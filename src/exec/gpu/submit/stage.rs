@@ -11,9 +11,8 @@ use crate::base::trace::stage;
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{self, Handle};
-use crate::exec::gpu::memory::convert::Storage;
-use crate::exec::gpu::memory::pool::{Kind, Lease};
+use crate::exec::gpu::driver::{self, WgpuHandle};
+use crate::exec::gpu::memory::{DeviceFormat, Kind, Lease};
 use crate::exec::memory::{LARGE, PART};
 use crate::exec::threads::for_each;
 use crate::plan::{Home, Value, ValueId, Wave};
@@ -94,7 +93,7 @@ pub(crate) fn capacity(job: &GpuJob, load: Load<'_>, limits: &Limits) -> u64 {
         }
     }
     for (value, ..) in load.uploads(job) {
-        places.push(Storage::of(value.dtype, limits).bytes(value.shape.elements()));
+        places.push(DeviceFormat::of(value.dtype, limits).bytes(value.shape.elements()));
     }
     places.capacity()
 }
@@ -102,25 +101,25 @@ pub(crate) fn capacity(job: &GpuJob, load: Load<'_>, limits: &Limits) -> u64 {
 /// A copy from the staging buffer to the start of a block.
 pub(crate) struct StagedCopy {
     pub from: Range<u64>,
-    pub to: Handle<wgpu::Buffer>,
+    pub to: WgpuHandle<wgpu::Buffer>,
 }
 
 /// Host data to be uploaded, with the place of each item in the staging buffer.
 #[derive(Default)]
-pub(crate) struct Cargo<'a> {
+pub(crate) struct StagedUploads<'a> {
     items: Vec<Item<'a>>,
     places: Places,
 }
 
 struct Item<'a> {
-    storage: Storage,
+    storage: DeviceFormat,
     host: &'a [u8],
     place: Range<u64>,
 }
 
-impl<'a> Cargo<'a> {
+impl<'a> StagedUploads<'a> {
     /// Adds host elements, and returns their place.
-    pub fn push(&mut self, storage: Storage, host: &'a [u8]) -> Range<u64> {
+    pub fn push(&mut self, storage: DeviceFormat, host: &'a [u8]) -> Range<u64> {
         let place = self.places.push(storage.bytes(host.len() / storage.host_size()));
         self.items.push(Item { storage, host, place: place.clone() });
         place
@@ -169,20 +168,20 @@ impl Engine {
         counts: &mut GpuCounts,
     ) -> Result<(Option<Lease>, Vec<StagedCopy>), Error> {
         let limits = &self.driver.limits;
-        let mut cargo = Cargo::default();
+        let mut cargo = StagedUploads::default();
         let mut copies = Vec::new();
         if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
             let bytes: &[u8] = bytemuck::cast_slice(&params.words);
             if params.are_there() {
                 cargo.places.leave_room(bytes.len() as u64);
             } else {
-                let from = cargo.push(Storage::Same(4), bytes);
+                let from = cargo.push(DeviceFormat::Same(4), bytes);
                 copies.push(StagedCopy { from, to: params.block.buffer.clone() });
             }
         }
         for (value, input, slot) in load.uploads(job) {
             let host = (**job.host_data(value, input)?).as_ref();
-            let from = cargo.push(Storage::of(value.dtype, limits), host);
+            let from = cargo.push(DeviceFormat::of(value.dtype, limits), host);
             copies.push(StagedCopy { from, to: buffers.slot(slot)?.buffer.clone() });
         }
         let upload = stage!(job.timeline, "upload", bytes = cargo.bytes());
@@ -192,7 +191,7 @@ impl Engine {
     /// `staging` with `cargo` in it, or a buffer leased for it, ready to be copied from; `None` if there is no cargo.
     pub fn stage(
         &self,
-        cargo: &Cargo<'_>,
+        cargo: &StagedUploads<'_>,
         staging: Option<Lease>,
         counts: &mut GpuCounts,
     ) -> Result<Option<Lease>, DeviceError> {

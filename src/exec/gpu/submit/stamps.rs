@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::base::trace::{Part, Timeline, What};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver, Handle, Health};
+use crate::exec::gpu::driver::{Calls, Driver, Health, WgpuHandle};
 
 /// Queries of one set.
 const PER_SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
@@ -20,12 +20,12 @@ const DISPATCHES: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
 pub(crate) struct Stamps {
     /// `None` if the adapter has no timestamps outside of passes.
-    copies: Option<Handle<wgpu::QuerySet>>,
+    copies: Option<WgpuHandle<wgpu::QuerySet>>,
     /// Two queries a dispatch.
-    sets: Vec<Handle<wgpu::QuerySet>>,
+    sets: Vec<WgpuHandle<wgpu::QuerySet>>,
     dispatches: u32,
-    resolved: Handle<wgpu::Buffer>,
-    readback: Handle<wgpu::Buffer>,
+    resolved: WgpuHandle<wgpu::Buffer>,
+    readback: WgpuHandle<wgpu::Buffer>,
     /// Nanoseconds of a tick.
     period: f64,
     health: Arc<Health>,

@@ -35,7 +35,7 @@ fn release(gpu: &Gpu, held: &[Arc<Completion>]) {
 }
 
 /// `x · 3 + 10 + p`, in three dispatches, of which the last writes where the first read.
-fn chain(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
+fn chain(gpu: &Gpu, len: usize, p: u32) -> Program {
     let mut plan = Builder::new();
     let x = plan.upload(DType::U32, len, 0, 4);
     let h = plan.result(DType::U32, len, 4);
@@ -107,11 +107,8 @@ async fn runs_of_different_programs_share_a_submission_and_keep_their_results() 
 }
 
 /// `x`, where no element may be above `p`.
-fn checked(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::U32, len, 0, 4);
-    let y = plan.result(DType::U32, len, 4);
-    plan.0.downloads.push(y);
+fn checked(gpu: &Gpu, len: usize, p: u32) -> Program {
+    let (mut plan, x, y) = Builder::of_one(DType::U32, len, 4);
     plan.0.sites.push(NodeId::default());
     let kernels = gpu.compile_here(vec![checked_map(y, x, p, len)]).unwrap();
     (Arc::new(plan.0), kernels)

@@ -5,7 +5,7 @@ use crate::base::sync::Mutex;
 use half::f16;
 
 use super::*;
-use crate::exec::gpu::compile::kernels::has_room_for_params;
+use crate::exec::gpu::compile::has_room_for_params;
 
 #[tokio::test]
 async fn one_upload_one_submit_one_download() {
@@ -116,11 +116,9 @@ async fn whoever_compiles_knows_whether_memory_must_be_allocated() {
 async fn truth_values_are_words_on_the_device() {
     let gpu = gpu_or_return!();
     let data: Vec<bool> = (0..517).map(|i| i % 3 == 0).collect();
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::Bool, 517, 0, 4);
-    let y = plan.result(DType::Bool, 517, 4);
+    let (mut plan, x, y) = Builder::of_one(DType::Bool, 517, 4);
     let count = plan.result(DType::U32, 517, 4);
-    plan.0.downloads = vec![y, count];
+    plan.0.downloads.push(count);
     let dispatches = vec![map(y, x, "1u - x", 0, 517), map(count, x, "x * p", 9, 517)];
     let run = gpu.run(job(&gpu, plan, dispatches, vec![host(&data)])).await.unwrap();
     assert_eq!(run.read::<bool>(0), data.iter().map(|x| !x).collect::<Vec<_>>());
@@ -134,10 +132,8 @@ async fn halves_are_words_where_kernels_cannot_hold_them() {
     let Some(gpu) = found(opened) else { return };
     assert!(!gpu.limits().f16);
     let data: Vec<f16> = (0..333).map(|i| f16::from_f32(i as f32 * 0.37 - 60.0)).collect();
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::F16, 333, 0, 4);
-    let y = plan.result(DType::F16, 333, 4);
-    plan.0.downloads = vec![y, x];
+    let (mut plan, x, y) = Builder::of_one(DType::F16, 333, 4);
+    plan.0.downloads.push(x);
     let double = map(y, x, "bitcast<u32>(bitcast<f32>(x) * 2.0)", 0, 333);
     let run = gpu.run(job(&gpu, plan, vec![double], vec![host(&data)])).await.unwrap();
     let want: Vec<_> = data.iter().map(|x| f16::from_f32(x.to_f32() * 2.0)).collect();
@@ -152,10 +148,8 @@ async fn an_odd_number_of_halves_is_padded() {
         return;
     }
     let data: Vec<f16> = (0..7).map(|i| f16::from_f32(i as f32)).collect();
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::F16, 7, 0, 2);
-    let y = plan.result(DType::F16, 7, 2);
-    plan.0.downloads = vec![y, x];
+    let (mut plan, x, y) = Builder::of_one(DType::F16, 7, 2);
+    plan.0.downloads.push(x);
     let copy = map(y, x, "x", 0, 4);
     let run = gpu.run(job(&gpu, plan, vec![copy], vec![host(&data)])).await.unwrap();
     assert_eq!((run.read::<f16>(0), run.read::<f16>(1)), (data.clone(), data));

@@ -8,8 +8,8 @@ use super::operand::{Floats, Matrices};
 use super::outputs::ProductOutputs;
 use super::{MatrixPointer, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
-use crate::exec::cpu::operands::output::{ALONE, for_each};
-use crate::exec::cpu::tape::machine::Machine;
+use crate::exec::cpu::operands::{ALONE, for_each};
+use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
 /// Multiplications a nanosecond by one thread.

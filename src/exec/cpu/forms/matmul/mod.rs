@@ -17,8 +17,7 @@ pub(crate) use self::outputs::ProductOutputs;
 pub(crate) use self::single_call::SingleCall;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::program::Hole;
+use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::{MatMulForm, Space};
 
@@ -39,7 +38,7 @@ pub(crate) fn run(
         return Ok(());
     }
     let inputs = job.inputs(Space::Out);
-    let tape = job.tape(Hole::After, &job.roots(), &inputs);
+    let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
     let mut results = ProductOutputs::new(outputs, &mut apart, tape, &inputs);
     if product.k == 0 {

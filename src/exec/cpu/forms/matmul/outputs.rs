@@ -3,10 +3,8 @@
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::input::Input;
-use crate::exec::cpu::operands::output::{SharedOutputs, for_each, parts};
-use crate::exec::cpu::tape::machine::{Machine, Span};
-use crate::exec::cpu::tape::{TILE, Tape};
+use crate::exec::cpu::operands::{BoundInput, SharedOutputs, for_each, parts};
+use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 
 /// The outputs of a product. The sums are written to the memory of an output with elements of 32 bits, if there is one.
 /// The epilogue reads an element before it overwrites it.
@@ -14,7 +12,7 @@ pub(crate) struct ProductOutputs<'a> {
     outputs: SharedOutputs<'a>,
     sums: *mut u32,
     tape: &'a Tape,
-    inputs: &'a [Option<Input<'a>>],
+    inputs: &'a [Option<BoundInput<'a>>],
     /// True if the sums are the result.
     done: bool,
 }
@@ -28,7 +26,7 @@ impl<'a> ProductOutputs<'a> {
         outputs: &'a mut [HostBuffer],
         apart: &'a mut Vec<u32>,
         tape: &'a Tape,
-        inputs: &'a [Option<Input<'a>>],
+        inputs: &'a [Option<BoundInput<'a>>],
     ) -> Self {
         let host = outputs.iter().position(|output| output.dtype().size() == 4);
         let done = outputs.len() == 1 && host.is_some() && tape.is_acc(0);

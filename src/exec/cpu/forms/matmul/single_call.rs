@@ -9,7 +9,7 @@ use super::operand::{Floats, Matrices};
 use super::{MatrixPointer, blocks, gemm};
 use crate::base::dtype::{DType, Ty};
 use crate::exec::HostBuffer;
-use crate::exec::cpu::job::Job;
+use crate::exec::cpu::Job;
 use crate::expr::{Node, Ref};
 use crate::plan::{MatMulForm, Source, StepOutput, ValueId};
 
