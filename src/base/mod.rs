@@ -2,12 +2,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod clock;
-#[cfg_attr(
-    not(any(feature = "gpu", feature = "serde", test)),
-    expect(dead_code, reason = "nothing is kept on disk")
-)]
 pub(crate) mod disk_cache;
-#[cfg(any(feature = "gpu", feature = "serde"))]
 pub(crate) mod disk_writer;
 pub(crate) mod dtype;
 pub(crate) mod future;

@@ -146,19 +146,6 @@ impl<F: Future<Output = Result<(), DeviceError>>> Compilation<F> {
     }
 }
 
-impl Subject {
-    /// Groups of probes, and their shares of the time.
-    fn groups(&self) -> (usize, f64) {
-        let cpu = sides::GROUPS_CPU;
-        if let Some((gpu, _)) = &self.gpu {
-            let both = cpu + sides::GROUPS_GPU;
-            let tiles = if gpu.info().software { (0, 0.0) } else { (1, TILES) };
-            return (both + tiles.0, both as f64 + tiles.1);
-        }
-        (cpu, cpu as f64)
-    }
-}
-
 /// Counts groups of probes, and shares out the time.
 struct ProbeGroups<'a> {
     progress: &'a mut (dyn FnMut(Progress) + Send),
@@ -173,7 +160,12 @@ struct ProbeGroups<'a> {
 
 impl<'a> ProbeGroups<'a> {
     fn new(progress: &'a mut (dyn FnMut(Progress) + Send), subject: &Subject) -> Self {
-        let (of, shares) = subject.groups();
+        let (of, shares) = match &subject.gpu {
+            None => (sides::GROUPS_CPU, 0.0),
+            Some((gpu, _)) if gpu.info().software => (sides::GROUPS_CPU + sides::GROUPS_GPU, 0.0),
+            Some(_) => (sides::GROUPS_CPU + sides::GROUPS_GPU + 1, TILES - 1.0),
+        };
+        let shares = of as f64 + shares;
         Self { progress, started: Stopwatch::started(), compiling: 0.0, done: 0, of, shares }
     }
 
@@ -218,7 +210,8 @@ impl Deadline {
     }
 }
 
-#[cfg(all(test, feature = "gpu"))]
+#[cfg(test)]
+#[cfg(feature = "gpu")]
 mod tests {
     use super::*;
     use crate::base::test_device::found;

@@ -12,7 +12,6 @@ use crate::base::sync::Mutex;
 use crate::calibrate::{AtOnce, Progress, Subject, measure};
 use crate::cost::DeviceProfile;
 use crate::error::{DeviceError, Result, RunError};
-#[cfg(feature = "serde")]
 use crate::exec::threads::off_thread;
 
 pub(super) struct Background {
@@ -88,15 +87,12 @@ impl Device {
     async fn adopt(&self, profile: &DeviceProfile) {
         self.0.profile_store.set(profile.clone());
         self.0.plans.forget();
-        #[cfg(feature = "serde")]
         if let Some(profile_file) = &self.0.profile_file {
             let (disk, profile_store) =
                 (Arc::clone(profile_file.disk()), Arc::clone(&self.0.profile_store));
             // With the trials that were decided meanwhile.
             off_thread(move || disk.save(|| profile_store.profile())).await;
         }
-        #[cfg(not(feature = "serde"))]
-        std::future::ready(()).await;
     }
 
     /// Counts a run as under way until the result is dropped.
@@ -137,7 +133,6 @@ impl DeviceInner {
         let busy_tracker = Arc::clone(&self.busy_tracker);
         let profile_store = Arc::clone(&self.profile_store);
         let plans = Arc::clone(&self.plans);
-        #[cfg(feature = "serde")]
         let disk = self.profile_file.as_ref().map(|profile_file| Arc::clone(profile_file.disk()));
         move || {
             if !busy_tracker.wait_for_pause() {
@@ -149,7 +144,6 @@ impl DeviceInner {
             if let Ok(Some(profile)) = measured {
                 profile_store.set(profile);
                 plans.forget();
-                #[cfg(feature = "serde")]
                 if let Some(disk) = disk {
                     disk.save(|| profile_store.profile());
                 }

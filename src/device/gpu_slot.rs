@@ -10,7 +10,6 @@ use crate::base::single_flight::{Begin, SingleFlight};
 use crate::base::sync::RwLock;
 use crate::error::{DeviceError, Error, Result};
 use crate::exec::gpu::{AdapterChoice, Gpu};
-use crate::exec::memory::MemoryCounts;
 
 /// An adapter, with the device that was opened on it last.
 pub(crate) struct GpuSlot {
@@ -57,10 +56,6 @@ impl GpuSlot {
 
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Relaxed)
-    }
-
-    pub fn memory(&self) -> MemoryCounts {
-        self.opened().memory_counts()
     }
 
     /// Recovers from a loss. Returns if the lost work may be repeated.

@@ -131,22 +131,21 @@ impl Metrics {
         say("gauge", "plans", "Plans held", &plans);
         say("gauge", "running", "Runs under way", &self.running);
         for (side, counts) in [("gpu", gpu), ("host", host)] {
-            let name = |what: &str| format!("{side}_pool_{what}");
-            say(
-                "counter",
-                &name("hits_total"),
-                "Requests met with memory used before",
-                &counts.hits,
-            );
-            say("counter", &name("misses_total"), "Requests that allocated", &counts.misses);
-            say("gauge", &name("live_bytes"), "Bytes in use", &counts.live_bytes);
-            say("gauge", &name("idle_bytes"), "Bytes that lie idle", &counts.idle_bytes);
-            say(
-                "gauge",
-                &name("peak_bytes"),
-                "Most bytes in use and idle at once",
-                &counts.peak_bytes,
-            );
+            let counters = [
+                ("hits", "Requests met with memory used before", counts.hits),
+                ("misses", "Requests that allocated", counts.misses),
+            ];
+            for (name, help, value) in counters {
+                say("counter", &format!("{side}_pool_{name}_total"), help, &value);
+            }
+            let gauges = [
+                ("live", "Bytes in use", counts.live_bytes),
+                ("idle", "Bytes that lie idle", counts.idle_bytes),
+                ("peak", "Most bytes in use and idle at once", counts.peak_bytes),
+            ];
+            for (name, help, value) in gauges {
+                say("gauge", &format!("{side}_pool_{name}_bytes"), help, &value);
+            }
         }
         page
     }
@@ -260,7 +259,7 @@ impl Device {
     /// The counters of the device's pools of memory and of its plans since it was opened.
     #[must_use]
     pub fn pool_stats(&self) -> PoolStats {
-        let gpu = self.gpu_slot().map(GpuSlot::memory).unwrap_or_default();
+        let gpu = self.gpu_slot().map(|slot| slot.opened().memory_counts()).unwrap_or_default();
         let losses = self.gpu_slot().map_or(0, GpuSlot::losses);
         let (plan_hits, plan_misses, plans) = self.0.plans.counts();
         PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }

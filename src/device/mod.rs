@@ -8,7 +8,6 @@ mod gpu_slot;
 mod metrics;
 mod plan_cache;
 mod prepared;
-#[cfg(feature = "serde")]
 mod profile_file;
 mod profile_store;
 mod recovery;
@@ -32,7 +31,6 @@ pub(crate) use self::busy_tracker::Busy;
 use self::busy_tracker::BusyTracker;
 use self::calibration::Background;
 use self::gpu_slot::GpuSlot;
-#[cfg(feature = "serde")]
 use self::profile_file::ProfileFile;
 use self::profile_store::ProfileStore;
 pub(crate) use self::profile_store::Targets;
@@ -61,7 +59,6 @@ struct DeviceInner {
     profile_store: Arc<ProfileStore>,
     busy_tracker: Arc<BusyTracker>,
     background: Background,
-    #[cfg(feature = "serde")]
     profile_file: Option<ProfileFile>,
     sides: OpenedSides,
     placement: Placement,
@@ -280,20 +277,14 @@ impl DeviceInner {
     /// Without a GPU, whose limits are given if there will be one.
     fn new(info: DeviceInfo, gpu: Option<Limits>, sides: OpenedSides, start: DeviceStart) -> Self {
         let by_hand = start.profile.is_some();
-        #[cfg(feature = "serde")]
-        let profile_file = start.store.map(|store| ProfileFile::new(store, &info));
-        #[cfg(feature = "serde")]
+        let store = start.store.filter(|_| cfg!(feature = "serde"));
+        let profile_file = store.map(|store| ProfileFile::new(store, &info));
         let kept = profile_file.as_ref().filter(|_| !by_hand).and_then(ProfileFile::load);
-        #[cfg(not(feature = "serde"))]
-        let kept = None;
         let profile = start.profile.or(kept);
         let profile = profile.unwrap_or_else(|| DeviceProfile::typical(info.threads));
         // Where nothing would be kept, nothing is measured unasked.
-        #[cfg(feature = "serde")]
         let wanted =
             profile_file.is_some() && !by_hand && !profile.measured && sides == OpenedSides::Both;
-        #[cfg(not(feature = "serde"))]
-        let wanted = false;
         watch_forks();
         let busy_tracker = Arc::default();
         Self {
@@ -301,7 +292,6 @@ impl DeviceInner {
             profile_store: Arc::new(ProfileStore::new(profile, gpu)),
             background: Background::new(wanted, Arc::clone(&busy_tracker)),
             busy_tracker,
-            #[cfg(feature = "serde")]
             profile_file,
             sides,
             placement: start.placement,

@@ -42,9 +42,7 @@ impl ProfileFile {
     /// The profile on disk; `None` if there is none, or one that no measurement could have given.
     pub fn load(&self) -> Option<DeviceProfile> {
         let bytes = self.disk.store.load(&self.disk.key)?;
-        let profile: DeviceProfile = serde_json::from_slice(&bytes).ok()?;
-        profile.check().ok()?;
-        Some(profile)
+        decode(&bytes).filter(|profile| profile.check().is_ok())
     }
 
     /// As [`Disk::save`], in the background, unless a later profile comes before.
@@ -76,14 +74,34 @@ impl Disk {
     }
 
     fn write(&self, profile: &DeviceProfile) {
-        if let Ok(bytes) = serde_json::to_vec(profile) {
+        if let Some(bytes) = encode(profile) {
             // If nothing can be written, the next process measures again.
             drop(self.store.save(&self.key, &bytes));
         }
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "serde")]
+fn encode(profile: &DeviceProfile) -> Option<Vec<u8>> {
+    serde_json::to_vec(profile).ok()
+}
+
+#[cfg(feature = "serde")]
+fn decode(bytes: &[u8]) -> Option<DeviceProfile> {
+    serde_json::from_slice(bytes).ok()
+}
+
+#[cfg(not(feature = "serde"))]
+fn encode(_: &DeviceProfile) -> Option<Vec<u8>> {
+    None
+}
+
+#[cfg(not(feature = "serde"))]
+fn decode(_: &[u8]) -> Option<DeviceProfile> {
+    None
+}
+
+#[cfg(all(test, feature = "serde"))]
 mod tests {
     use std::path::Path;
 

@@ -35,8 +35,9 @@ pub(crate) fn for_each<T: Send, S>(
     }
     let helpers = count().min(items.len()) - 1;
     let (items, next): (Vec<_>, _) =
-        (items.into_iter().map(Item::new).collect(), AtomicUsize::new(0));
-    let take = || items.get(next.fetch_add(1, Ordering::Relaxed)).and_then(Item::take);
+        (items.into_iter().map(|item| Mutex::new(Some(item))).collect(), AtomicUsize::new(0));
+    let take =
+        || items.get(next.fetch_add(1, Ordering::Relaxed)).and_then(|item| item.lock().take());
     team::together(helpers, &|| {
         let mut item = take();
         let mut state = item.is_some().then(&init);
@@ -45,18 +46,6 @@ pub(crate) fn for_each<T: Send, S>(
             item = take();
         }
     });
-}
-
-struct Item<T>(Mutex<Option<T>>);
-
-impl<T> Item<T> {
-    fn new(item: T) -> Self {
-        Self(Mutex::new(Some(item)))
-    }
-
-    fn take(&self) -> Option<T> {
-        self.0.lock().take()
-    }
 }
 
 /// Copies `from` to `to`, which is as long, in shared parts of `part` elements.

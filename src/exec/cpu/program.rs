@@ -46,7 +46,9 @@ pub(super) struct Tapes {
 impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {
         let tapes = plan.steps.iter().map(|_| Tapes::default()).collect();
-        Self { is_short: is_short(&plan), plan, tapes }
+        // The time of a user's function is unknown.
+        let calls_user = || plan.steps.iter().any(|step| step.form.kernel().runs_user_code());
+        Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, tapes }
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.
@@ -74,11 +76,4 @@ impl Tapes {
     pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
         self.single_call.get_or_init(find).as_ref()
     }
-}
-
-/// Returns whether a run of `plan` is short. The time of a user's function is unknown, so a plan with one is never
-/// short.
-fn is_short(plan: &Plan) -> bool {
-    let calls_user = || plan.steps.iter().any(|step| step.form.kernel().runs_user_code());
-    plan.seconds < INLINE_SECONDS && !calls_user()
 }

@@ -359,10 +359,9 @@ fn products_over_nothing_are_zero() {
 #[test]
 fn large_products_and_reductions_are_shared_out() {
     // These products are cut into blocks, into blocks of one row, and into steps along k.
-    for [m, n, k] in [[200, 150, 140], [1, 3001, 800], [60, 140, 530]] {
-        let layouts = [(false, false), (true, false), (false, true)];
-        for (x_turned, w_turned) in layouts {
-            large_product([m, n, k], [x_turned, w_turned], DType::F32);
+    for size in [[200, 150, 140], [1, 3001, 800], [60, 140, 530]] {
+        for turned in [[false, false], [true, false], [false, true]] {
+            large_product(size, turned, DType::F32);
         }
     }
     large_product([1, 3001, 800], [false; 2], DType::F16);
@@ -376,12 +375,9 @@ fn large_products_and_reductions_are_shared_out() {
 /// A product of operands of `dtype`, each of which may lie turned, with a bias, into two outputs.
 fn large_product([m, n, k]: [usize; 3], turned: [bool; 2], dtype: DType) {
     let (mut case, b) = (Case::default(), Builder::default());
-    let matrix = |[rows, columns]: [usize; 2], turned| {
-        if turned {
-            view(&[rows, columns], &[1, rows as i64], 0)
-        } else {
-            contiguous(&[rows, columns])
-        }
+    let matrix = |[rows, columns]: [usize; 2], turned| match turned {
+        true => view(&[rows, columns], &[1, rows as i64], 0),
+        false => contiguous(&[rows, columns]),
     };
     let mut load = |len, seed, space, view| {
         let data = floats(len, seed);

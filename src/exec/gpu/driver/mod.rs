@@ -153,9 +153,8 @@ impl Driver {
         doing: impl FnOnce() -> String,
         calls: impl FnOnce(&Calls<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let scope = Scope::open(&self.opened);
-        let result = calls(&Calls(&self.opened))?;
-        scope.close(doing)?;
+        let result = self.lasting(doing, calls)?;
+        self.check_errors()?;
         Ok(result)
     }
 
@@ -178,7 +177,7 @@ impl Driver {
     ) -> Result<R, E> {
         let scope = Scope::open(&self.opened);
         let result = calls(&Calls(&self.opened))?;
-        scope.close_alone(doing)?;
+        scope.close(doing)?;
         Ok(result)
     }
 

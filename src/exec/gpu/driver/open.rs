@@ -48,7 +48,7 @@ pub(super) async fn open(
         DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
     })?;
     let limits = plan_limits(&device, adapter, &info);
-    let health = health_registry::opened(&device);
+    let health = health_registry::health(&device, false);
     Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
 }
 
@@ -62,7 +62,7 @@ pub(super) fn adopt(
     check_limits(&has)?;
     let info = GpuInfo::of(adapter, &has);
     let limits = plan_limits(&device, adapter, &info);
-    let health = health_registry::adopted(&device);
+    let health = health_registry::health(&device, true);
     Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
 }
 

@@ -25,15 +25,11 @@ impl<'a> Scope<'a> {
         Self { internal, validation, memory, opened }
     }
 
-    /// The first error since `open`, or an earlier one that is not reported yet, as an error of `doing`.
+    /// The first error since `open`, as an error of `doing`. Earlier errors are left to the next check.
+    ///
+    /// # Errors
+    /// If a call was refused, or the device is lost.
     pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        let opened = self.opened;
-        self.close_alone(doing)?;
-        opened.check_errors()
-    }
-
-    /// As [`close`](Self::close), but leaves an earlier error to the next check: the calls since `open` cannot be undone.
-    pub fn close_alone(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
         let internal = ready(self.internal.pop());
         let validation = ready(self.validation.pop());
         let memory = ready(self.memory.pop());

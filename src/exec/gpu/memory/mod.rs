@@ -1,21 +1,19 @@
 //! Device memory. [`DeviceMemory`] leases buffers: from the [`pool`], in a few [`sizes`], or new ones.
 //!
 //! A kernel binds buffers by a group of [`bind_groups`], in one of the [`layouts`]. [`convert`] knows the form of elements on
-//! the device, [`buffer`] holds values that stay there, [`mapped`] results that the host reads.
+//! the device, [`buffer`] holds values that stay there, and results that the host reads.
 
 mod bind_groups;
 mod buffer;
 mod convert;
 mod device_memory;
 mod layouts;
-mod mapped;
 mod pool;
 mod sizes;
 
 pub(crate) use bind_groups::Bound;
-pub(crate) use buffer::DeviceBuffer;
+pub(crate) use buffer::{DeviceBuffer, Readback};
 pub(crate) use convert::DeviceFormat;
 pub(crate) use device_memory::{DeviceMemory, IdleLeases};
 pub(crate) use layouts::{BindingShape, KernelLayout, Layouts};
-pub(crate) use mapped::Readback;
 pub(crate) use pool::{Block, Class, Kind, Lease, leased_bytes};

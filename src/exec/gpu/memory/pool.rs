@@ -107,11 +107,6 @@ impl Lease {
     pub fn set_reusable(&self, reusable: bool) {
         self.reusable.store(reusable, Ordering::Relaxed);
     }
-
-    /// Returns the block.
-    pub fn settle(self, reusable: bool) {
-        self.set_reusable(reusable);
-    }
 }
 
 impl Deref for Lease {

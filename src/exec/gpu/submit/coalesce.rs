@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
-use super::completion::Completion;
 #[cfg(test)]
 use super::completion::SubmissionPermit;
+use super::completion::{Completion, CompletionResult};
 use super::record::{Script, record};
 use crate::base::panic::caught;
 use crate::base::sync::Mutex;
@@ -172,7 +172,9 @@ impl Coalescer {
                 })
             }
             Err(error) if runs.len() == 1 => {
-                runs.into_iter().for_each(|run| run.completion.refuse(error.clone()));
+                runs.into_iter().for_each(|run| {
+                    run.completion.complete(CompletionResult::Refused(error.clone()))
+                });
                 Vec::new()
             }
             Err(_) => runs.into_iter().flat_map(|run| self.submit(vec![run])).collect(),

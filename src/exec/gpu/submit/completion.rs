@@ -73,11 +73,6 @@ impl Completion {
         }
     }
 
-    /// Pending → completed: the run could not be submitted.
-    pub fn refuse(&self, error: DeviceError) {
-        self.complete(CompletionResult::Refused(error));
-    }
-
     /// Pending or in flight → completed without a result: no callback will come.
     pub fn abandon(&self) {
         drop(self.end());
@@ -141,7 +136,7 @@ impl MappedAfter {
         if let Some(staging) = self.staging {
             let buffer = staging.buffer.clone();
             buffer.map_async(wgpu::MapMode::Write, .., move |mapped| {
-                staging.settle(mapped.is_ok());
+                staging.set_reusable(mapped.is_ok());
             });
         }
         if let Some((lease, size)) = self.readback {

@@ -4,8 +4,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use half::f16;
-
 use super::job::HostData;
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
@@ -124,18 +122,20 @@ impl Download {
     /// If there are not so many, or they are of another type.
     pub fn copy_out<T: Element>(&self, start: usize, out: &mut [T]) {
         assert_eq!(self.output.dtype, T::DTYPE, "the element type of the value");
-        let stored = self.stored(start, out.len());
-        let storage = if self.is_on_host() {
-            DeviceFormat::Same(size_of::<T>())
-        } else {
-            self.output.storage
-        };
         // SAFETY: an `Element` has no padding (it is `NoUninit`), so its bytes are all initialised, and
         // every byte pattern that `unpack` writes is valid: it unpacks numbers, for which any is, and
         // truth values only as 0 or 1, or as they are where they are the host's own.
         let host = unsafe {
             std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out))
         };
+        self.unpack(start, host);
+    }
+
+    /// Fills `host` with the elements from the element `start` on.
+    fn unpack(&self, start: usize, host: &mut [u8]) {
+        let RunOutput { dtype, storage, .. } = self.output;
+        let storage = if self.is_on_host() { DeviceFormat::Same(dtype.size()) } else { storage };
+        let stored = self.stored(start, host.len() / dtype.size());
         if host.len() < LARGE_RESULT {
             return storage.unpack(stored, host);
         }
@@ -147,13 +147,7 @@ impl Download {
 
     pub fn to_host(&self) -> Result<HostBuffer, DeviceError> {
         let mut host = HostBuffer::try_zeroed(self.output.dtype, self.len())?;
-        match self.output.dtype {
-            DType::F32 => self.copy_out(0, host.as_slice_mut::<f32>().unwrap_or_default()),
-            DType::I32 => self.copy_out(0, host.as_slice_mut::<i32>().unwrap_or_default()),
-            DType::U32 => self.copy_out(0, host.as_slice_mut::<u32>().unwrap_or_default()),
-            DType::F16 => self.copy_out(0, host.as_slice_mut::<f16>().unwrap_or_default()),
-            DType::Bool => self.copy_out(0, host.as_slice_mut::<bool>().unwrap_or_default()),
-        }
+        self.unpack(0, host.bytes_mut());
         Ok(host)
     }
 
