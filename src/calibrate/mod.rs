@@ -44,7 +44,7 @@ pub struct Progress {
 
 /// Decides when probes may run; at once, unless a method says otherwise.
 pub(crate) trait Pace: Sync {
-    /// Waits until nobody else computes on the device. Returns `false` if the probes are to stop.
+    /// Waits until nobody else computes on the device. Returns `false` if the probes must stop.
     fn may_go_on(&self) -> bool {
         true
     }

@@ -13,7 +13,7 @@ pub(super) const GROUPS_CPU: usize = 1 + GROUPS.len() + PRODUCTS.len();
 /// Groups of probes on a GPU, without tiles.
 pub(super) const GROUPS_GPU: usize = GROUPS_CPU + TRANSFERS.len();
 
-/// A group ends with the first probe whose pieces take so many seconds each: larger ones run at the same rate.
+/// A group ends with the first probe whose pieces take this many seconds each: larger ones run at the same rate.
 const LONG: f64 = 0.001;
 /// Rows of products that have few.
 const THIN_ROWS: usize = 4;

@@ -12,7 +12,7 @@ use crate::error::{DeviceError, Result};
 use crate::exec::budget::Budget;
 use crate::exec::gpu::{AdapterChoice, Gpu};
 
-/// The options of a device that is to be opened, from [`Device::builder`].
+/// The options of a device, from [`Device::builder`].
 ///
 /// # The cache
 ///
@@ -70,9 +70,9 @@ impl DeviceBuilder {
 
     /// Tries no graph on both sides: each graph runs where it is predicted to be done first.
     ///
-    /// Without this call, and once the profile was measured or given by hand, a graph whose sides are predicted to take
-    /// about as long is tried on both and stays where it was faster, as [`Placement::Auto`] describes. The results of the
-    /// first runs may then differ from later ones by as much as the sides differ: within tolerances.
+    /// Without this call, a graph whose sides are predicted to take about as long is tried on both, and stays where it was
+    /// faster, as [`Placement::Auto`] describes. Trials begin once the profile was measured or given by hand. The results
+    /// of the first runs may differ from later ones by as much as the sides differ: within tolerances.
     ///
     /// Runs that compile kernels, allocate memory or run beside others do not count. Decided trials are part of the
     /// profile, are kept on disk with it, and are [forgotten](Device::forget_learned) on demand. The trials of a profile

@@ -12,7 +12,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest wait of each other probe for the end of a run.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Counts the runs of a device.
 #[derive(Default)]
 pub(crate) struct BusyTracker {
     state: Mutex<State>,

@@ -66,12 +66,12 @@ impl Device {
             self.0.background.wanted.store(false, Ordering::Relaxed);
             let _busy = Busy::new(&self.0.busy_tracker);
             let mut panicked = None;
-            let mut tell = |step| {
+            let mut report = |step| {
                 if panicked.is_none() {
                     panicked = caught(|| progress(step)).err();
                 }
             };
-            let measured = measure(&self.0.subject(), &AtOnce, &mut tell).await?;
+            let measured = measure(&self.0.subject(), &AtOnce, &mut report).await?;
             if let Some(message) = panicked {
                 return Err(RunError::Panicked(message).into());
             }

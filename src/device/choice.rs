@@ -62,8 +62,8 @@ impl std::fmt::Debug for PlanChoice {
     }
 }
 
-/// A resident moves to the host if so many runs there save what the move takes. A graph that replaces its residents may
-/// find the data back on the GPU each time, so that one run must save it.
+/// A resident moves to the host if this many runs there save the time of the move. A graph that replaces its residents
+/// may find the data back on the GPU each time, so that one run must save it.
 const RUNS_THAT_PAY: f64 = 8.0;
 
 impl Device {
@@ -160,7 +160,7 @@ impl Device {
         self.prepared(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
-    /// The plan of the next run of the `wanted` graph, and who chose it if prediction did not.
+    /// The plan of the next run of the `wanted` graph, and its chooser if prediction did not choose it.
     pub(crate) fn preview(
         &self,
         wanted: &PlanRequest<'_>,

@@ -1,4 +1,4 @@
-//! Counters of a device since it was opened, for those who watch a service.
+//! Counters of a device since it was opened, for the monitoring of services.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,6 @@ macro_rules! counters {
             pub pools: PoolStats,
         }
 
-        /// The counters of a device.
         #[derive(Default)]
         pub(crate) struct Counters {
             values: [AtomicU64; [$(stringify!($counter),)* $(stringify!($timer)),*].len()],
@@ -192,8 +191,8 @@ impl Drop for CountedRun<'_> {
 }
 
 impl Device {
-    /// What the device has done since it was opened: runs, kernels, bytes and times, with what
-    /// [`pool_stats`](Self::pool_stats) says. Plain numbers for an exporter of metrics, which print as a summary.
+    /// The runs, kernels, bytes and times of the device since it was opened, with its [`pool_stats`](Self::pool_stats).
+    /// They are plain numbers for an exporter of metrics, and print as a summary.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

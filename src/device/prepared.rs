@@ -141,10 +141,16 @@ impl Prepared {
 
 impl CompiledPieces {
     fn of(planned: Planned) -> Self {
+        let part = |SplitPart { stage, plan, uploads, residents }: SplitPart| CompiledPart {
+            piece: CompiledPlan::new(plan),
+            stage,
+            uploads,
+            residents,
+        };
         match planned {
             Planned::Whole(plan) => Self::Whole(CompiledPlan::new(plan)),
             Planned::Split(Split { parts, downloads, keeps, .. }) => Self::Split(CompiledSplit {
-                parts: parts.into_iter().map(CompiledPart::of).collect(),
+                parts: parts.into_iter().map(part).collect(),
                 downloads,
                 keeps,
             }),
@@ -157,13 +163,6 @@ impl CompiledPieces {
             Self::Split(split) => (None, &split.parts[..]),
         };
         whole.into_iter().chain(parts.iter().map(|part| &part.piece))
-    }
-}
-
-impl CompiledPart {
-    fn of(part: SplitPart) -> Self {
-        let SplitPart { stage, plan, uploads, residents } = part;
-        Self { piece: CompiledPlan::new(plan), stage, uploads, residents }
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Listeners(Mutex<Vec<Listener>>);
 
 impl Listeners {
     /// Calls all listeners, also if one of them panics.
-    pub fn tell(&self, loss: &DeviceLoss) {
+    pub fn call(&self, loss: &DeviceLoss) {
         let listeners = self.0.lock().clone();
         for listener in listeners {
             let _ = caught(|| listener(loss));
@@ -72,9 +72,9 @@ impl Listeners {
 }
 
 impl Device {
-    /// Has `listener` told of each loss of the GPU: once, before anything is done about it, by the task whose run or
-    /// transfer found out. It should be quick, and a panic in it is ignored. It is held as long as the device is: one that
-    /// holds a handle of the device keeps it open for good.
+    /// Calls `listener` once for each loss of the GPU, before the recovery, in the task whose run or transfer found out. It
+    /// should be quick, and a panic in it is ignored. The device holds it: a listener that holds a handle of the device
+    /// keeps the device open for good.
     pub fn on_lost(&self, listener: impl Fn(&DeviceLoss) + Send + Sync + 'static) {
         if let Some(gpu_slot) = self.gpu_slot() {
             gpu_slot.listeners.0.lock().push(Arc::new(listener));
@@ -97,14 +97,14 @@ impl Device {
     /// Reports `error` to the listeners if it is a loss, and returns it. Transfers, which are not repeated, call it.
     pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
         if let (Some(gpu_slot), DeviceError::Lost { .. }) = (self.gpu_slot(), &error) {
-            gpu_slot.tell();
+            gpu_slot.report();
         }
         error
     }
 
     /// Loses the GPU as a failing driver might, for tests of what a service does then. Nothing happens where there is
-    /// none. It may wait a second for what is under way. As with any loss, who uses the GPU next finds out, and then it
-    /// is told and counted: runs on the host's cores go on and notice nothing.
+    /// none. It may wait a second for what is under way. As with any loss, the next user of the GPU finds out, and
+    /// then the loss is reported and counted. Runs on the host's cores go on and notice nothing.
     pub fn simulate_loss(&self) {
         if let Some(gpu_slot) = self.gpu_slot() {
             gpu_slot.opened().destroy();

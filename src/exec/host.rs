@@ -24,7 +24,6 @@ pub(crate) enum Allocator {
 }
 
 impl HostBuffer {
-    /// Copies `data` to a new buffer.
     pub fn try_from_slice<T: Element>(data: &[T]) -> Result<Self, DeviceError> {
         let mut buffer = Self::try_zeroed(T::DTYPE, data.len())?;
         buffer.write(data);

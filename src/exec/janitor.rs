@@ -21,7 +21,7 @@ struct Pools {
     added: Condvar,
 }
 
-/// Shares `pool`, and has it swept from time to time while somebody holds it. If the sweeping thread cannot be started,
+/// Shares `pool`, and sweeps it from time to time while somebody holds it. If the sweeping thread cannot be started,
 /// the pool is never swept.
 pub(crate) fn watched<P: Sweep + 'static>(pool: P) -> Arc<P> {
     let pool = Arc::new(pool);

@@ -52,7 +52,6 @@ impl<'a> Change<'a> {
         Ok(Some(Self { storage, patch, new, copy, on_gpu }))
     }
 
-    /// The part of the change that a GPU makes.
     pub fn on_gpu(&self) -> Option<&SliceWrite<DeviceBuffer>> {
         self.on_gpu.as_ref()
     }

@@ -9,7 +9,7 @@ use crate::error::{DeviceError, Result};
 use crate::exec::Patch;
 use crate::exec::gpu::{in_last_poll, in_turn};
 
-/// How often slices follow a value that others move from side to side.
+/// Number of times that slices follow a value that other runs move from side to side.
 const TRIES: usize = 3;
 
 /// The slice that each kept value replaces; `None` where it replaces all.

@@ -21,7 +21,7 @@ pub(crate) struct Handle(Arc<Cell>);
 struct Cell {
     device: Device,
     ty: Type,
-    /// Where it was made.
+    /// The place in the user's code where it was made.
     place: &'static Location<'static>,
     storage: Mutex<Storage>,
     /// Whether the host keeps a copy, whatever fills the resident.
@@ -119,7 +119,7 @@ impl Handle {
         })
     }
 
-    /// Has runs find the data on `side`, besides the one where it lies.
+    /// Lets runs find the data on `side`, besides the one where it lies.
     pub fn prefer(&self, side: Backend) {
         *self.0.preferred.lock() = Some(side);
     }
@@ -154,7 +154,7 @@ impl Handle {
         *self.lock() = storage;
     }
 
-    /// Has the host keep a copy from now on, whatever fills the resident.
+    /// Keeps a copy on the host from now on, whatever fills the resident.
     pub fn keep_host_copy(&self) {
         self.0.keeps_host_copy.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Where the data of one resident lies.
+//! The data of one resident, and the sides where it lies.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl Storage {
         self.gpu().is_some_and(|gpu| Arc::ptr_eq(gpu, buffer))
     }
 
-    /// Where the data lies, if there is any.
+    /// The side or sides where the data lies, if there is any.
     pub fn residence(&self) -> Option<Residence> {
         match self {
             Self::Empty => None,

@@ -15,7 +15,6 @@ use crate::expr::Ref;
 use crate::ops::Function;
 use crate::plan::{Operand, Source, Space, Step};
 
-/// One step of a run and the memory that it reads.
 pub(super) struct Job<'a> {
     pub step: &'a Step,
     pub tapes: &'a Tapes,

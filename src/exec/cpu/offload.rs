@@ -14,7 +14,6 @@ use crate::exec::budget::Permit;
 use crate::exec::threads::{count, off_thread, waits_here};
 use crate::ops::Function;
 
-/// The program and the data of one run.
 #[derive(Clone)]
 pub(crate) struct CpuJob {
     pub program: Arc<CpuProgram>,

@@ -145,7 +145,6 @@ impl CpuPool {
         MemoryCounts { live_bytes, idle_bytes: state.bytes as u64 - live_bytes, ..state.counts }
     }
 
-    /// Removes all buffers from the pool.
     pub fn trim(&self) {
         self.free_chosen(|state, freed| state.remove_while(|_| true, freed));
     }

@@ -66,7 +66,6 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    /// Compiles `roots` for operands bound as `inputs`.
     pub fn compile(
         expr: &Expr,
         roots: &[Ref],

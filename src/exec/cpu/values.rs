@@ -21,15 +21,12 @@ pub(crate) struct RunData<'a> {
     pub functions: &'a [Function],
 }
 
-/// The values of a run and the buffers that hold them.
 pub(super) struct RunValues<'a> {
     plan: &'a Plan,
     pool: &'a CpuPool,
     values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
     tenants: SmallVec<[Option<ValueId>; 8]>,
-    /// Number of buffers that came from the pool.
     pub pool_hits: usize,
-    /// Number of buffers that had to be allocated.
     pub pool_misses: usize,
 }
 

@@ -43,7 +43,6 @@ pub(crate) struct Chunk<'a> {
 /// Outputs that several threads write to at once, each in ranges of its own.
 pub(crate) struct SharedOutputs<'a> {
     outputs: SmallVec<[(DType, *mut u8); 2]>,
-    /// Number of elements of each output.
     len: usize,
     borrow: PhantomData<&'a mut [u8]>,
 }

@@ -85,7 +85,6 @@ impl<'g> StridedRuns<'g> {
 }
 
 impl<'a> StridedInput<'a> {
-    /// Reads the elements of `data` through `view`.
     pub fn new(view: &View, data: LaneData<'a>, clamp: bool) -> Self {
         Self { axes: collapse(view), offset: view.offset, data, clamp }
     }

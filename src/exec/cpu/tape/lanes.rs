@@ -44,7 +44,6 @@ pub(crate) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out: &mut [u32]) 
     }
 }
 
-/// Converts the lanes `x` to another type.
 pub(crate) fn cast(from: Ty, to: Ty, x: &[u32], out: &mut [u32]) {
     match (from, to) {
         (Ty::F32, Ty::I32) => f32_to_i32(cast_slice(x), cast_slice_mut(out)),

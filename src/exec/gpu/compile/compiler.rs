@@ -28,7 +28,7 @@ fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
     }
 }
 
-pub(crate) struct Compiler {
+pub(crate) struct PipelineCompiler {
     driver: Arc<Driver>,
     /// `None` if no pipelines are kept on disk.
     disk: Option<PipelineStore>,
@@ -46,7 +46,7 @@ pub(crate) struct Compiled {
     pub hits: u32,
 }
 
-impl Compiler {
+impl PipelineCompiler {
     pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Self {
         let disk = store.and_then(|store| PipelineStore::open(&driver, store));
         Self { driver, disk, layouts: Layouts::default(), pipelines: Pipelines::default() }

@@ -257,8 +257,8 @@ impl Array {
         self.scalar == naga::Scalar { kind, width: 4 }
     }
 
-    /// Whether it can be bound to so many elements, and reaches them all if it is as long as they are. Where there are
-    /// none, nothing runs.
+    /// Fails, with the reason, unless the array can be bound to `elements` elements and reaches all of them. Without
+    /// elements, nothing runs.
     fn fits(&self, elements: usize) -> Result<(), String> {
         let &Self { lanes, len, .. } = self;
         match len {

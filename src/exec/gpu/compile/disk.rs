@@ -44,9 +44,9 @@ impl PipelineStore {
         let text = hash(text.as_bytes());
         let key = format!("{} {layout} {text:016x}", self.prefix);
         let found = self.store.load(&key);
-        // SAFETY: what the store returns is byte for byte what `keep` gave it under this key (it checks
-        // both), so it comes from wgpu's `get_data` on the same adapter, driver and backend, which the key
-        // names. Its folder is the user's own, which no other user can write to.
+        // SAFETY: the store returns the bytes that `keep` gave it under this key, and checks both. So the data comes
+        // from wgpu's `get_data` on the adapter, driver and backend that the key names. No other user can write to the
+        // folder of the store.
         let cache = unsafe {
             calls.create_pipeline_cache(&wgpu::PipelineCacheDescriptor {
                 label: Some("onetrip"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::compiler::{Compiled, Compiler};
+use super::compiler::{Compiled, PipelineCompiler};
 use super::pipelines::Pipeline;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
@@ -39,7 +39,7 @@ pub(crate) struct Params {
 impl Kernels {
     /// Compiles the pipelines that are missing, and leases memory for parameters.
     pub fn compile(
-        compiler: &Compiler,
+        compiler: &PipelineCompiler,
         driver: &Driver,
         memory: &DeviceMemory,
         dispatches: Vec<Dispatch>,
@@ -60,7 +60,7 @@ impl Kernels {
 
     /// Whether [`compile`](Self::compile) would neither compile nor allocate.
     pub fn are_at_hand(
-        compiler: &Compiler,
+        compiler: &PipelineCompiler,
         driver: &Driver,
         memory: &DeviceMemory,
         dispatches: &[Dispatch],

@@ -9,7 +9,7 @@ mod disk;
 mod kernels;
 mod pipelines;
 
-pub(crate) use compiler::Compiler;
+pub(crate) use compiler::PipelineCompiler;
 pub(crate) use custom::{KernelFault, check as check_own};
 pub(crate) use kernels::Kernels;
 #[cfg(test)]

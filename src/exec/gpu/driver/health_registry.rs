@@ -1,7 +1,7 @@
 //! The health of each device, one for all of its users.
 //!
-//! Quirk of wgpu 30: polling a lost device frees memory that is mapped, below the results that somebody reads. Two users
-//! may adopt one device, and one of them may poll when both have lost it: so both must know who reads. wgpu numbers the
+//! Quirk of wgpu 30: polling a lost device frees memory that is mapped, below results that are being read. Two users may
+//! adopt one device, and one of them may poll it after the loss. So both must know of all readers. wgpu numbers the
 //! devices of each instance anew, so a device is known by its address. Tests: `tests/read_after_loss.rs`,
 //! `exec/gpu/tests/losses.rs`.
 

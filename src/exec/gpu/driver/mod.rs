@@ -1,7 +1,7 @@
 //! The one layer that calls a driver: nothing else in the crate names a wgpu device or queue, but the files that share
 //! them with the user.
 //!
-//! A [`Driver`] is an opened device with its queue. Whoever calls it says only how the call behaves:
+//! A [`Driver`] is an opened device with its queue. A caller chooses a method by the behaviour of the call:
 //!
 //! | method | the call | kept apart by |
 //! |---|---|---|
@@ -13,10 +13,10 @@
 //! | [`in_turn`], [`in_last_poll`], [`try_short`] | never waits for a long call on an async thread | [`driver_lock`] |
 //! | [`release`], [`close`], [`DriverOwned`] | destroys objects | [`reaper`] |
 //!
-//! [`adapter`] chooses among adapters, [`open`] opens and adopts, [`warm_up`] has the driver load its compilers,
-//! [`device_cache`] keeps the device for the next user, [`health_registry`] knows the health of each device,
-//! [`pin_libraries`] keeps libraries loaded at the end of the process. The quirk that each file works around is in its
-//! documentation.
+//! [`adapter`] chooses among adapters, and [`open`] opens or adopts a device. [`warm_up`] makes the driver load its
+//! compilers. [`device_cache`] keeps a device for its next user. [`health_registry`] knows the health of each device.
+//! [`pin_libraries`] keeps libraries loaded at the end of the process. Each file documents the quirk that it works
+//! around.
 
 mod adapter;
 mod calls;

@@ -72,7 +72,7 @@ pub(crate) fn catch_up(patience: Duration) {
     let _ = dropped.recv_timeout(patience);
 }
 
-/// Drops each handle once nobody else holds it, under the driver lock, until there can come no more.
+/// Drops each handle once nobody else holds it, under the driver lock. Returns when all senders are gone.
 fn reap_all(
     handles: &mpsc::Receiver<AnyHandle>,
     guard: &ExitGuard,

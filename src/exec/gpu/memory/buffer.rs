@@ -16,7 +16,7 @@ impl DeviceBuffer {
         &self.lease.buffer
     }
 
-    /// Notes that others have the memory from now on, who may write to it or destroy it at any time: it is never used for
+    /// Notes that a user has the memory from now on, and may write to it or destroy it at any time. It is never used for
     /// anything else.
     pub fn share(&self) {
         self.lease.set_reusable(false);

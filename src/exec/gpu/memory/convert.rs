@@ -9,7 +9,7 @@ use crate::cost::Limits;
 /// The form of a type's elements on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceFormat {
-    /// As on the host, in elements of so many bytes.
+    /// The form of the host, in elements of this many bytes.
     Same(usize),
     /// A truth value as a word, 0 or 1.
     WideBool,

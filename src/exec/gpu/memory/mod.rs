@@ -1,4 +1,4 @@
-//! Device memory. [`DeviceMemory`] leases buffers: from the [`pool`], in a few [`sizes`], or new ones.
+//! Device memory. [`DeviceMemory`] leases buffers: from the [`pool`], in a few sizes, or new ones.
 //!
 //! A kernel binds buffers by a group of [`bind_groups`], in one of the [`layouts`]. [`convert`] knows the form of elements on
 //! the device, [`buffer`] holds values that stay there, and results that the host reads.
@@ -9,7 +9,6 @@ mod convert;
 mod device_memory;
 mod layouts;
 mod pool;
-mod sizes;
 
 pub(crate) use bind_groups::Bound;
 pub(crate) use buffer::{DeviceBuffer, Readback};

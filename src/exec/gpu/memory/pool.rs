@@ -54,7 +54,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Class {
     pub kind: Kind,
-    /// In bytes, as [`size_class`](super::sizes::size_class) gives it.
+    /// In bytes; one of a few sizes.
     pub size: u64,
 }
 

@@ -32,8 +32,9 @@ pub(crate) struct PendingRun {
     pub completion: Arc<Completion>,
 }
 
-/// Decides when small runs are submitted, and which of them together: in the order in which they came. A run is submitted
-/// at once if few submissions are in flight, and else with all that came meanwhile, when one of these has finished.
+/// Decides when small runs are submitted, and which of them together, in order of arrival. If few submissions are in
+/// flight, a run is submitted at once. Otherwise it waits until one of them has finished, and is submitted with all runs
+/// that came meanwhile.
 ///
 /// No run here may write a buffer that another one reads or writes.
 pub(crate) struct Coalescer {
@@ -109,7 +110,7 @@ impl Coalescer {
         if self.has_pending() { self.change(Queue::take) } else { None }
     }
 
-    /// Submits the pending runs if the device should have more work. Returns the submissions that are to be waited for.
+    /// Submits the pending runs if the device should have more work. Returns the submissions whose ends the caller has to wait for.
     pub fn submit_due(&self) -> Vec<Arc<Completion>> {
         if !self.has_pending() {
             return Vec::new();

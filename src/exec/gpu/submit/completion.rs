@@ -21,11 +21,11 @@ pub(crate) enum CompletionResult {
     Refused(DeviceError),
 }
 
-/// A submission as seen by whoever ends it: a callback of wgpu, or a thread that has to give up on it.
+/// A submission, which a callback of wgpu ends, or a thread that has to give up on it.
 pub(crate) struct Completion(Mutex<State>);
 
 enum State {
-    /// It is encoded, and is to be submitted alone or together with others.
+    /// It is encoded, and not yet submitted.
     Pending(Waiter),
     /// It is on the queue.
     InFlight { waiter: Waiter, index: wgpu::SubmissionIndex, is_shared: bool },

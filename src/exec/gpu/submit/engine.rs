@@ -11,7 +11,7 @@ use super::record::Script;
 use crate::base::disk_cache::Store;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
-use crate::exec::gpu::compile::Compiler;
+use crate::exec::gpu::compile::PipelineCompiler;
 use crate::exec::gpu::driver::Driver;
 use crate::exec::gpu::memory::DeviceMemory;
 use crate::exec::janitor::Sweep;
@@ -22,7 +22,7 @@ pub(crate) struct Engine {
     // longer than it goes.
     pub driver: Arc<Driver>,
     pub memory: DeviceMemory,
-    pub compiler: Compiler,
+    pub compiler: PipelineCompiler,
     pub submissions: Submissions,
 }
 
@@ -35,7 +35,7 @@ impl Engine {
             reason: error.to_string(),
         })?;
         let memory = DeviceMemory::new(Arc::clone(&driver));
-        let compiler = Compiler::new(Arc::clone(&driver), store);
+        let compiler = PipelineCompiler::new(Arc::clone(&driver), store);
         Ok(Self { driver, memory, compiler, submissions })
     }
 
@@ -62,8 +62,8 @@ pub(crate) struct Submissions {
 pub(crate) struct Submitted {
     pub completion: Arc<Completion>,
     pub receiver: Receiver<CompletionResult>,
-    /// Whether its future has to wait for it, or leave it to the poller. A pending run is left to the poller by whoever
-    /// submits it.
+    /// Whether its future has to wait for it, or leave it to the poller. The thread that submits a pending run leaves it
+    /// to the poller.
     pub is_left_to_future: bool,
 }
 
@@ -94,7 +94,7 @@ impl Submissions {
         self.poller.wake_if_lost();
         if let Err(error) = submitted {
             // The commands may be in flight nevertheless, and nobody else waits for them.
-            self.poller.watch(completion);
+            self.poller.watch([completion]);
             return Err(error);
         }
         Ok(Submitted { completion, receiver, is_left_to_future: true })
@@ -110,14 +110,14 @@ impl Submissions {
         };
         let mut submitted = self.coalescer.submit(runs);
         let own = submitted.pop_if(|last| Arc::ptr_eq(last, &completion));
-        self.poller.watch_all(submitted);
+        self.poller.watch(submitted);
         self.poller.wake_if_lost();
         Submitted { completion, receiver, is_left_to_future: own.is_some() }
     }
 
     fn submit_pending(&self) {
         if let Some(runs) = self.coalescer.take() {
-            self.poller.watch_all(self.coalescer.submit(runs));
+            self.poller.watch(self.coalescer.submit(runs));
             self.poller.wake_if_lost();
         }
     }

@@ -27,12 +27,12 @@ const LONG: Duration = Duration::from_millis(4);
 pub(crate) struct SubmissionFuture {
     engine: Arc<Engine>,
     submitted: Submitted,
-    /// While this future polls the device itself.
+    /// The right to poll the device, while this future polls it itself.
     spin: Option<Spin>,
     /// The time that it may take; zero if that is not known.
     expected: Duration,
     since_submission: Stopwatch,
-    /// Until shortly before the expected end, when this future polls the device again.
+    /// A timer until shortly before the expected end, when this future polls the device again.
     soon: Option<Delay>,
 }
 
@@ -60,7 +60,7 @@ impl SubmissionFuture {
         Arc::clone(&self.submitted.completion)
     }
 
-    /// Leaves the waiting to the flight of a later submission.
+    /// Leaves the waiting to the future of a later submission.
     pub fn leave_to_next(mut self) {
         self.submitted.is_left_to_future = false;
     }
@@ -100,7 +100,7 @@ impl SubmissionFuture {
     fn leave_to_poller(&mut self) -> bool {
         let is_left = std::mem::take(&mut self.submitted.is_left_to_future);
         if is_left {
-            self.engine.submissions.poller.watch(self.completion());
+            self.engine.submissions.poller.watch([self.completion()]);
         }
         is_left
     }

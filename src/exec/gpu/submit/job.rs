@@ -50,7 +50,6 @@ impl GpuJob {
     }
 }
 
-/// The buffers that the kernels of one run bind.
 pub(crate) struct RunBuffers {
     pub slots: Vec<Lease>,
     /// Receives the failures of kernels, if any can fail.

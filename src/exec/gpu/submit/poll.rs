@@ -45,8 +45,8 @@ impl PollTime {
     }
 }
 
-/// Makes the callbacks of submitted work come: a thread that polls the device and submits pending runs while there are
-/// runs in flight or pending, and else sleeps.
+/// A thread that polls the device, which calls the callbacks of submitted work, and submits pending runs. It sleeps while
+/// no runs are in flight or pending.
 pub(crate) struct Poller {
     watch: Arc<Watch>,
     thread: Option<thread::JoinHandle<()>>,
@@ -84,7 +84,7 @@ impl Queue {
 enum End {
     /// Its owner waits for it.
     Awaited,
-    /// Nobody waits for it: it stays until the results of the lost device were read.
+    /// Nobody waits for the thread. It stays until the results of the lost device were read.
     Alone,
 }
 
@@ -105,13 +105,8 @@ impl Poller {
         Ok(Self { watch, thread: Some(thread) })
     }
 
-    /// Leaves a submission to the thread.
-    pub fn watch(&self, completion: Arc<Completion>) {
-        self.watch_all([completion]);
-    }
-
     /// Leaves submissions to the thread.
-    pub fn watch_all(&self, submitted: impl IntoIterator<Item = Arc<Completion>>) {
+    pub fn watch(&self, submitted: impl IntoIterator<Item = Arc<Completion>>) {
         let in_flight = |completion: &Arc<Completion>| completion.index().is_some();
         let mut left = submitted.into_iter().filter(in_flight).peekable();
         if left.peek().is_some() {
@@ -120,7 +115,7 @@ impl Poller {
         }
     }
 
-    /// Has the thread look at the pending runs.
+    /// Wakes the thread to look at the pending runs.
     pub fn wake(&self) {
         // With the lock, the thread is before its look, or asleep.
         drop(self.watch.queue.lock());
@@ -137,7 +132,7 @@ impl Poller {
         (!wait.is_zero() && !most.is_zero()).then(|| Delay::new(wait))
     }
 
-    /// After callbacks were registered: has the thread call them if the device was lost meanwhile.
+    /// Wakes the thread to call newly registered callbacks if the device was lost meanwhile.
     pub fn wake_if_lost(&self) {
         if self.watch.driver.health.is_lost() {
             self.wake();
@@ -321,8 +316,8 @@ impl Watch {
         }
     }
 
-    /// For a lost device: abandons all submissions, and has the callbacks called that hold buffers, once nobody reads
-    /// results. Breaks if somebody does and the owner waits for the thread.
+    /// Abandons all submissions of a lost device. Once no results are being read, polls for the callbacks that hold
+    /// buffers. Breaks if results are being read and the owner waits for the thread.
     fn abandon_all(&self) -> ControlFlow<()> {
         let in_flight = std::mem::take(&mut self.queue.lock().in_flight);
         // Without the lock: a woken future may come here at once, and dropping buffers may take long.

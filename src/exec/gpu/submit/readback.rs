@@ -119,7 +119,7 @@ impl Download {
     /// Copies as many elements as `out` has, from the element `start`.
     ///
     /// # Panics
-    /// If there are not so many, or they are of another type.
+    /// If there are fewer elements, or they are of another type.
     pub fn copy_out<T: Element>(&self, start: usize, out: &mut [T]) {
         assert_eq!(self.output.dtype, T::DTYPE, "the element type of the value");
         // SAFETY: an `Element` has no padding (it is `NoUninit`), so its bytes are all initialised, and

@@ -101,9 +101,9 @@ impl Script {
 /// Records `scripts`, none of which may write what another one reads or writes: first all copies up, in the end all
 /// copies down.
 ///
-/// One run has one compute pass, or one for each dispatch if their times are wanted. Several have one for the first
-/// dispatches of all, one for the second ones, and so on, since wgpu waits for earlier dispatches wherever a pass
-/// changes the use of a buffer, but changes the uses of all its buffers at its beginning.
+/// One run has one compute pass, or one pass a dispatch if times are wanted. Several runs share passes: one pass has the
+/// first dispatch of each run, the next pass the second dispatches, and so on. wgpu waits for earlier dispatches wherever
+/// a pass changes the use of a buffer, but a pass changes the uses of all its buffers at its beginning.
 pub(crate) fn record(
     encoder: &mut wgpu::CommandEncoder,
     scripts: &[&Script],

@@ -96,7 +96,7 @@ impl Engine {
         let held = self.hold(&Permit::default())?;
         let commands = self.commands(&doing, record)?;
         let submitted = self.submissions.submit(doing, commands, mapped_after, held)?;
-        self.submissions.poller.watch(submitted.completion);
+        self.submissions.poller.watch([submitted.completion]);
         Ok(())
     }
 

@@ -103,7 +103,7 @@ async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error()
     }
 }
 
-/// Has `call` called when the device is polled next. What is returned is to be held until then.
+/// Registers `call` for the next poll of the device. The caller holds the returned lease until then.
 fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
     let class = Class { kind: Kind::Readback, size: 256 };
     let lease = gpu.memory.pool.create(&gpu.driver, class).unwrap();
@@ -112,7 +112,7 @@ fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
     lease
 }
 
-/// As [`at_next_poll`], with who is told when it is.
+/// As [`at_next_poll`], with a receiver of the event.
 fn told_of_next_poll(gpu: &Gpu) -> (Lease, mpsc::Receiver<()>) {
     let (sender, told) = mpsc::channel();
     (at_next_poll(gpu, move || _ = sender.send(())), told)
@@ -173,7 +173,7 @@ async fn results_may_be_read_after_the_device_is_lost() {
     polled_once_read(run, &told);
 }
 
-/// wgpu polls for who submits too, and frees what is mapped if the device was destroyed meanwhile.
+/// wgpu polls in submissions too, and frees mapped memory if the device was destroyed meanwhile.
 #[tokio::test]
 async fn a_device_is_not_destroyed_while_somebody_submits() {
     let gpu = gpu_or_return!();
@@ -241,9 +241,9 @@ async fn results_may_be_read_after_the_next_user_has_lost_the_device() {
 /// As with executors that poll where they are woken.
 #[tokio::test]
 async fn who_is_woken_by_a_loss_may_call_the_poller_at_once() {
-    struct Calls(Arc<Engine>, mpsc::Sender<()>);
+    struct WakesPoller(Arc<Engine>, mpsc::Sender<()>);
 
-    impl Wake for Calls {
+    impl Wake for WakesPoller {
         fn wake(self: Arc<Self>) {
             self.0.submissions.poller.wake();
             _ = self.1.send(());
@@ -252,7 +252,7 @@ async fn who_is_woken_by_a_loss_may_call_the_poller_at_once() {
 
     let gpu = gpu_or_return!();
     let (sender, told) = mpsc::channel();
-    let waker = Waker::from(Arc::new(Calls(Arc::clone(&gpu.0), sender)));
+    let waker = Waker::from(Arc::new(WakesPoller(Arc::clone(&gpu.0), sender)));
     let _busy = gpu.submissions.coalescer.hold();
     let job = adder_job(&adder(&gpu, 100, 1), &[1; 100]);
     let prepared = gpu.encode_here(&job).unwrap();

@@ -176,7 +176,7 @@ impl Engine {
     }
 }
 
-/// As on a thread that has nothing else to do: it may be kept waiting by what other tests open or compile.
+/// Awaits `future` as a thread that has nothing else to do: other tests that open or compile may keep it waiting.
 async fn here<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|context| threads::waiting(|| future.as_mut().poll(context))).await

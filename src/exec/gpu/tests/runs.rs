@@ -1,4 +1,4 @@
-//! What runs compute, count and keep.
+//! Results, counts and kept values of runs.
 
 use crate::base::sync::Mutex;
 
@@ -193,7 +193,7 @@ async fn large_values_are_copied_in_parts() {
     assert!(run.read::<bool>(0) == flags && run.read::<u32>(1) == data);
 }
 
-/// Data that notes who reads it.
+/// Data that records the threads that read it.
 struct Watched(Vec<u8>, Mutex<Vec<std::thread::ThreadId>>);
 
 impl AsRef<[u8]> for Watched {
