@@ -2,16 +2,14 @@
 
 pub(crate) mod backend;
 pub(crate) mod clock;
-#[cfg(any(feature = "gpu", feature = "serde"))]
 pub(crate) mod disk_cache;
-#[cfg(any(feature = "gpu", feature = "serde"))]
 pub(crate) mod disk_writer;
 pub(crate) mod dtype;
 pub(crate) mod future;
 pub(crate) mod lru;
 pub(crate) mod process;
 pub(crate) mod shape;
-#[cfg(feature = "gpu")]
+#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no thread waits for a pipeline"))]
 pub(crate) mod single_flight;
 pub(crate) mod sync;
 #[cfg(test)]

@@ -215,7 +215,7 @@ impl Recorder {
         let kernel = OwnKernel { source, entry, groups, function };
         #[cfg(feature = "gpu")]
         gpu::check_own(&kernel, &types, &result)
-            .map_err(|gpu::Wrong { line, what }| MistakeKind::Kernel { line, what })?;
+            .map_err(|gpu::KernelFault { line, what }| MistakeKind::Kernel { line, what })?;
         Ok((kernel, nodes, result))
     }
 }

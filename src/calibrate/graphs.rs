@@ -1,5 +1,5 @@
-//! The graphs that probes run: the same small piece of work several times over, each on data of its own, so that
-//! nothing is fused or shared among them; or in a chain, where each waits for the one before.
+//! The graphs that probes run. A graph repeats a small piece of work, each time on data of its own, so that nothing is
+//! fused or shared. In a chain, each piece waits for the one before.
 
 use std::panic::Location;
 
@@ -28,15 +28,20 @@ pub(super) enum Piece {
     Softmax,
     /// `[m, k] · [k, n]`
     Product { m: usize, n: usize, k: usize },
+    /// An upload, of which one element is kept. A graph has one at most.
+    Upload,
+    /// The download of elements that are made on the device.
+    Download,
 }
 
-/// Records nodes; `None` from any of its methods is a rule of types broken by this module.
-struct Recorder {
+/// Records the nodes of a probe. A method returns `None` if this module breaks a rule of types.
+#[derive(Default)]
+struct ProbeRecorder {
     graph: Graph,
     residents: u32,
 }
 
-impl Recorder {
+impl ProbeRecorder {
     fn push(&mut self, op: Op, inputs: &[NodeId], ty: Type) -> NodeId {
         let inputs: SmallVec<[NodeId; 3]> = inputs.into();
         let (name, place) = (op.name(), Location::caller());
@@ -61,7 +66,7 @@ impl Recorder {
         self.apply(Op::Elementwise(op, scalars.into_iter().collect()), &[x])
     }
 
-    /// One piece over `elements`, kept on the device.
+    /// One piece over `elements`. Its result is kept on the device, except that of a download.
     fn piece(&mut self, piece: Piece, elements: usize) -> Option<()> {
         let y = match piece {
             Piece::Copy => {
@@ -100,52 +105,44 @@ impl Recorder {
                 let (x, w) = (self.resident([m, k]), self.resident([k, n]));
                 self.apply(Op::MatMul(Precision::Exact), &[x, w])?
             }
+            Piece::Upload => {
+                let ty = Type { dtype: DType::F32, shape: elements.into() };
+                let x = self.push(Op::Upload(0), &[], ty);
+                let first = Move::Slice(smallvec![Range { start: 0, step: 1, count: 1 }]);
+                let y = self.apply(Op::Move { name: "slice", to: first }, &[x])?;
+                self.unary(Elementwise::Relu, y, None)?
+            }
+            Piece::Download => {
+                let (x, to) = (self.resident(1), Move::Broadcast(elements.into()));
+                let y = self.apply(Op::Move { name: "broadcast_to", to }, &[x])?;
+                self.unary(Elementwise::Relu, y, None)?
+            }
         };
-        self.graph.keeps.push(y);
+        match piece {
+            Piece::Download => self.graph.downloads.push(y),
+            _ => self.graph.keeps.push(y),
+        }
         Some(())
     }
 }
 
 /// `times` pieces over `elements` each, on residents in order: one a piece, or two for a product.
 pub(super) fn pieces(piece: Piece, elements: usize, times: usize) -> Option<Graph> {
-    let mut recorder = Recorder { graph: Graph::default(), residents: 0 };
+    let mut recorder = ProbeRecorder::default();
     for _ in 0..times {
         recorder.piece(piece, elements)?;
     }
     Some(recorder.graph)
 }
 
-/// So many small products in a chain.
+/// A chain of `times` small products.
 pub(super) fn chain(times: usize) -> Option<Graph> {
-    let mut recorder = Recorder { graph: Graph::default(), residents: 0 };
+    let mut recorder = ProbeRecorder::default();
     let mut x = recorder.resident([4, 4]);
     for _ in 0..times {
         let w = recorder.resident([4, 4]);
         x = recorder.apply(Op::MatMul(Precision::Exact), &[x, w])?;
     }
     recorder.graph.keeps.push(x);
-    Some(recorder.graph)
-}
-
-/// An upload of `elements`, of which one is kept.
-pub(super) fn upload(elements: usize) -> Option<Graph> {
-    let mut recorder = Recorder { graph: Graph::default(), residents: 0 };
-    let ty = Type { dtype: DType::F32, shape: elements.into() };
-    let x = recorder.push(Op::Upload(0), &[], ty);
-    let first = Move::Slice(smallvec![Range { start: 0, step: 1, count: 1 }]);
-    let y = recorder.apply(Op::Move { name: "slice", to: first }, &[x])?;
-    let y = recorder.unary(Elementwise::Relu, y, None)?;
-    recorder.graph.keeps.push(y);
-    Some(recorder.graph)
-}
-
-/// `elements` that are made on the device and downloaded.
-pub(super) fn download(elements: usize) -> Option<Graph> {
-    let mut recorder = Recorder { graph: Graph::default(), residents: 0 };
-    let x = recorder.resident(1);
-    let y = recorder
-        .apply(Op::Move { name: "broadcast_to", to: Move::Broadcast(elements.into()) }, &[x])?;
-    let y = recorder.unary(Elementwise::Relu, y, None)?;
-    recorder.graph.downloads.push(y);
     Some(recorder.graph)
 }

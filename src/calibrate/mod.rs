@@ -1,39 +1,31 @@
-//! Short probes of what a device does in a second: plans of known work, run by the engine on either side.
+//! Short probes of the speed of a device: plans of known work, run by the engine on either side.
 //!
-//! All probes together take less than half a second, beside what compilers take; a slow machine leaves out the large
-//! sizes, and what there was no time for keeps its typical figure.
+//! All probes together take less than half a second, besides the time of compilers. A slow machine leaves out the large
+//! sizes. A figure for which there was no time keeps its typical value.
 
 mod graphs;
 mod probe;
 mod sides;
-#[cfg(feature = "gpu")]
 mod tiles;
 
 use std::future::ready;
-#[cfg(feature = "gpu")]
 use std::pin::Pin;
 use std::sync::Arc;
 
-use self::probe::{Bench, Data};
+use self::probe::{Bench, ProbeData};
 use crate::base::clock::Stopwatch;
 use crate::cost::{Backend, DeviceProfile};
-#[cfg(feature = "gpu")]
-use crate::error::DeviceError;
-use crate::error::Result;
+use crate::error::{DeviceError, Error, Result, RunError};
 use crate::exec::cpu::CpuPool;
-#[cfg(feature = "gpu")]
 use crate::exec::gpu::Gpu;
-#[cfg(feature = "gpu")]
 use crate::exec::threads;
 use crate::plan::Target;
 
-/// Seconds that are spent on probes in all; one that has begun is finished.
+/// Seconds that are spent on all probes. A probe that has begun is finished.
 const BUDGET: f64 = 0.42;
-/// Threads of the host from which on a GPU is measured while some of them still compile the kernels of products.
-#[cfg(feature = "gpu")]
+/// Number of host threads from which a GPU is measured while some of them still compile the kernels of products.
 const SPARE_THREADS: usize = 8;
-/// What tiles get of it, in shares of other groups.
-#[cfg(feature = "gpu")]
+/// The time of tiles, as a multiple of the time of another group.
 const TILES: f64 = 6.0;
 
 /// The progress of a calibration.
@@ -50,113 +42,103 @@ pub struct Progress {
     pub of: usize,
 }
 
-/// When probes may run.
+/// Decides when probes may run; at once, unless a method says otherwise.
 pub(crate) trait Pace: Sync {
-    /// Waits until nobody else computes on the device. `false`: stop.
-    fn may_go_on(&self) -> bool;
-    /// The number of runs that others have begun on the device.
-    fn others(&self) -> u64;
-}
-
-/// For who waits for the figures: probes run at once.
-pub(crate) struct AtOnce;
-
-impl Pace for AtOnce {
+    /// Waits until nobody else computes on the device. Returns `false` if the probes must stop.
     fn may_go_on(&self) -> bool {
         true
     }
 
+    /// The number of runs that others have begun on the device.
     fn others(&self) -> u64 {
         0
     }
 }
 
+/// The pace of a caller that waits for the figures.
+pub(crate) struct AtOnce;
+
+impl Pace for AtOnce {}
+
 /// The device to measure.
 pub(crate) struct Subject {
     pub cpu: Target,
     pub pool: Arc<CpuPool>,
-    #[cfg(feature = "gpu")]
     pub gpu: Option<(Gpu, Target)>,
 }
 
-/// Measures both sides, telling `progress` of each step; `None` if the pace said to stop.
-///
-/// # Errors
-/// What the device fails with.
+/// Measures both sides, and reports each step to `progress`. Returns `None` if the pace said to stop.
 pub(crate) async fn measure(
     subject: &Subject,
     pace: &dyn Pace,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Option<DeviceProfile>> {
+    match measure_sides(subject, pace, ProbeGroups::new(progress, subject)).await {
+        // A clock that stands still, or a driver that answers nonsense, gives a profile that fails the check.
+        Ok(profile) => Ok(profile.check().is_ok().then_some(profile)),
+        Err(Error::Run(RunError::Cancelled)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn measure_sides(
+    subject: &Subject,
+    pace: &dyn Pace,
+    mut groups: ProbeGroups<'_>,
+) -> Result<DeviceProfile> {
     let mut profile = (*subject.cpu.profile).clone();
-    let mut groups = Groups::new(progress, subject);
-    let data = Data::default();
+    let data = ProbeData::default();
     let bench = Bench::on_cpu(subject, pace, &data);
-    let Some(cpu) = sides::measure(&bench, &profile.cpu, &mut groups, ready(Ok(()))).await? else {
-        return Ok(None);
-    };
-    profile.cpu = cpu;
-    #[cfg(feature = "gpu")]
+    profile.cpu = sides::measure(&bench, &profile.cpu, &mut groups, ready(Ok(()))).await?;
     if let Some((gpu, target)) = &subject.gpu {
         let bench = Bench::on_gpu(gpu, target, pace, &data);
         let beside = threads::count() >= SPARE_THREADS;
-        if !measure_gpu(gpu, &bench, &mut groups, &mut profile, beside).await? {
-            return Ok(None);
-        }
+        measure_gpu(gpu, &bench, &mut groups, &mut profile, beside).await?;
     }
     profile.measured = true;
-    // A clock that stands still, or a driver that answers nonsense.
-    Ok(profile.check().is_ok().then_some(profile))
+    Ok(profile)
 }
 
-/// Measures the GPU, while the kernels of products are compiled if that may be done `beside` it; `false` if the pace said
-/// to stop.
-#[cfg(feature = "gpu")]
+/// Measures the GPU, while the kernels of products are compiled if that may be done `beside` it.
 async fn measure_gpu(
     gpu: &Gpu,
     bench: &Bench<'_>,
-    groups: &mut Groups<'_>,
+    groups: &mut ProbeGroups<'_>,
     profile: &mut DeviceProfile,
     beside: bool,
-) -> Result<bool> {
+) -> Result<()> {
     let software = gpu.info().software;
     let compiling = Stopwatch::started();
     let tiles = tiles::Gauge::new(bench, profile, software);
     let products = tiles.plans().chain(bench.plans(sides::product_graphs()));
-    let mut products = Begun(Some(Box::pin(gpu.begin_compiling(bench.dispatches(products)))));
+    let mut products = Compilation(Some(Box::pin(gpu.begin_compiling(bench.dispatches(products)))));
     let side = async {
         if !beside {
-            products.ended().await?;
+            products.end().await?;
         }
         bench.compile(bench.plans(sides::other_graphs())).await?;
         groups.compiled(compiling);
-        sides::measure(bench, &profile.gpu, groups, products.ended()).await
+        sides::measure(bench, &profile.gpu, groups, products.end()).await
     }
     .await;
-    // Whatever came of it: no driver may be at work once the device is let go of.
-    products.ended().await?;
-    let Some(side) = side? else { return Ok(false) };
-    profile.gpu = side;
+    // After a failure too: no driver may compile when the device is released.
+    products.end().await?;
+    profile.gpu = side?;
     if !software {
         let tiles = tiles::Gauge::new(bench, profile, software);
         let until = groups.next(Backend::Gpu, "tiles", TILES);
-        let Some((cores, rates)) = tiles.measure(profile, until).await? else {
-            return Ok(false);
-        };
-        (profile.cores, profile.tiles) = (cores, rates);
+        (profile.cores, profile.tiles) = tiles.measure(profile, until).await?;
     }
-    Ok(true)
+    Ok(())
 }
 
-/// Work on other threads, until its end was awaited.
-#[cfg(feature = "gpu")]
-struct Begun<F>(Option<Pin<Box<F>>>);
+/// A compilation on other threads, until its end was awaited.
+struct Compilation<F>(Option<Pin<Box<F>>>);
 
-#[cfg(feature = "gpu")]
-impl<F: Future<Output = Result<(), DeviceError>>> Begun<F> {
-    async fn ended(&mut self) -> Result<()> {
-        if let Some(begun) = &mut self.0 {
-            let ended = begun.await;
+impl<F: Future<Output = Result<(), DeviceError>>> Compilation<F> {
+    async fn end(&mut self) -> Result<()> {
+        if let Some(compilation) = &mut self.0 {
+            let ended = compilation.await;
             self.0 = None;
             ended?;
         }
@@ -164,22 +146,8 @@ impl<F: Future<Output = Result<(), DeviceError>>> Begun<F> {
     }
 }
 
-impl Subject {
-    /// Groups of probes, and their shares of the time.
-    fn groups(&self) -> (usize, f64) {
-        let cpu = sides::GROUPS_CPU;
-        #[cfg(feature = "gpu")]
-        if let Some((gpu, _)) = &self.gpu {
-            let both = cpu + sides::GROUPS_GPU;
-            let tiles = if gpu.info().software { (0, 0.0) } else { (1, TILES) };
-            return (both + tiles.0, both as f64 + tiles.1);
-        }
-        (cpu, cpu as f64)
-    }
-}
-
 /// Counts groups of probes, and shares out the time.
-struct Groups<'a> {
+struct ProbeGroups<'a> {
     progress: &'a mut (dyn FnMut(Progress) + Send),
     started: Stopwatch,
     /// Seconds that compilers took.
@@ -190,13 +158,18 @@ struct Groups<'a> {
     shares: f64,
 }
 
-impl<'a> Groups<'a> {
+impl<'a> ProbeGroups<'a> {
     fn new(progress: &'a mut (dyn FnMut(Progress) + Send), subject: &Subject) -> Self {
-        let (of, shares) = subject.groups();
+        let (of, shares) = match &subject.gpu {
+            None => (sides::GROUPS_CPU, 0.0),
+            Some((gpu, _)) if gpu.info().software => (sides::GROUPS_CPU + sides::GROUPS_GPU, 0.0),
+            Some(_) => (sides::GROUPS_CPU + sides::GROUPS_GPU + 1, TILES - 1.0),
+        };
+        let shares = of as f64 + shares;
         Self { progress, started: Stopwatch::started(), compiling: 0.0, done: 0, of, shares }
     }
 
-    /// Begins a group with so many shares of the time that is left, and says until when it has that.
+    /// Begins a group that gets `shares` of the time that is left. Returns its deadline.
     fn next(&mut self, side: Backend, what: &'static str, shares: f64) -> Deadline {
         (self.progress)(Progress { side, what, done: self.done, of: self.of });
         self.done += 1;
@@ -214,25 +187,24 @@ struct Deadline {
     until: f64,
 }
 
-impl Groups<'_> {
+impl ProbeGroups<'_> {
     /// Seconds so far, without those of compilers.
     fn now(&self) -> f64 {
         self.started.total().as_secs_f64() - self.compiling
     }
 
-    /// Leaves the time from `start` out of account: how long compilers take says nothing of the device.
+    /// Excludes the time since `start`, which compilers took.
     fn compiled(&mut self, start: Stopwatch) {
         self.compiling += start.total().as_secs_f64();
     }
 }
 
 impl Deadline {
-    /// Enough time for whatever is to be done.
     fn never() -> Self {
         Self { clock: Stopwatch::started(), until: f64::INFINITY }
     }
 
-    /// Seconds that are left; less than 0 if it is past.
+    /// Seconds that are left; negative once the deadline has passed.
     fn left(&self) -> f64 {
         self.until - self.clock.total().as_secs_f64()
     }
@@ -252,10 +224,6 @@ mod tests {
         fn may_go_on(&self) -> bool {
             false
         }
-
-        fn others(&self) -> u64 {
-            0
-        }
     }
 
     #[tokio::test]
@@ -268,9 +236,9 @@ mod tests {
             limits: gpu.limits().clone(),
             profile: Arc::new(profile.clone()),
         };
-        let data = Data::default();
+        let data = ProbeData::default();
         let bench = Bench::on_gpu(&gpu, &target, &Stop, &data);
-        let mut groups = Groups {
+        let mut groups = ProbeGroups {
             progress: &mut |_| {},
             started: Stopwatch::started(),
             compiling: 0.0,
@@ -282,7 +250,7 @@ mod tests {
         let others = bench.plans(sides::other_graphs());
         bench.compile(others).await.expect("kernels that compile");
         let measured = measure_gpu(&gpu, &bench, &mut groups, &mut profile, true).await;
-        assert!(!measured.expect("nothing failed"));
+        assert!(matches!(measured, Err(Error::Run(RunError::Cancelled))), "it was stopped");
         let products = bench.dispatches(bench.plans(sides::product_graphs()));
         let kernels = gpu.compile(products, ()).await.expect("they were compiled");
         assert_eq!(kernels.compiled, 0, "they were to be waited for");

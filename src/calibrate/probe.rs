@@ -7,29 +7,29 @@ use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::sync::Mutex;
 use crate::base::trace::Timeline;
-#[cfg(feature = "gpu")]
 use crate::codegen::{Dispatch, lower};
 use crate::cost::Backend;
-use crate::error::Result;
+use crate::error::{Result, RunError};
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::exec::cpu::{self, CpuPool};
-#[cfg(feature = "gpu")]
-use crate::exec::gpu::{self, DeviceBuffer, Gpu, Kernels};
+use crate::exec::gpu::{DeviceBuffer, Gpu, GpuJob, HostData};
 use crate::exec::{memory, threads};
 use crate::graph::Graph;
 use crate::plan::{Home, Plan, Target, plan};
 
-/// Runs of a probe from which the median is taken, and seconds for which a short one is repeated, up to so many times:
-/// a card that was idle gets faster for a few runs (an H200 for half a millisecond), and cores need not settle for as
-/// long.
+/// Runs of a probe whose median is taken.
 pub(super) const REPEATS: usize = 5;
+/// Seconds for which a short probe is repeated. A card that was idle gets faster for a few runs (an H200 for half a
+/// millisecond).
 const SETTLING: f64 = 0.0006;
+/// The same on the cores, which settle sooner.
 const SETTLING_CPU: f64 = 0.0003;
+/// Most runs of a short probe.
 const MOST_REPEATS: usize = 16;
-/// Runs after which those count too beside which others ran.
+/// Number of runs after which runs count even if others ran beside them.
 const PATIENCE: usize = 10;
-/// A probe that has run for so many seconds is not repeated.
+/// A probe that has run for this many seconds is not repeated.
 const ENOUGH: f64 = 0.003;
 
 /// One side, ready to run probes.
@@ -37,38 +37,27 @@ pub(super) struct Bench<'a> {
     pub target: &'a Target,
     runner: Runner<'a>,
     pace: &'a dyn Pace,
-    data: &'a Data,
+    data: &'a ProbeData,
 }
 
 /// The data that probes read, by length. Fresh memory takes longer to fill than most probes take.
-pub(super) type Data = Mutex<Vec<Arc<HostBuffer>>>;
+pub(super) type ProbeData = Mutex<Vec<Arc<HostBuffer>>>;
 
 enum Runner<'a> {
     Cpu(&'a Arc<CpuPool>),
-    #[cfg(feature = "gpu")]
     Gpu(&'a Gpu),
-}
-
-/// The outcome of a probe.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Sample {
-    /// Median seconds of a run, and what one of its pieces counts.
-    Took(Timing),
-    /// There is no time left for it, or the device has no room.
-    LeftOut,
-    /// The pace says to stop.
-    Stopped,
 }
 
 /// The time of a run of several equal pieces.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Timing {
+pub(super) struct ProbeTiming {
+    /// Median seconds of a run.
     pub seconds: f64,
-    /// Of one piece.
+    /// Flops of one piece.
     pub flops: f64,
-    /// Of one piece, read and written.
+    /// Bytes that one piece reads and writes.
     pub bytes: f64,
-    /// Bytes brought and fetched by the run.
+    /// Bytes that the run uploads and downloads.
     pub moved: f64,
 }
 
@@ -76,14 +65,14 @@ pub(super) struct Timing {
 #[derive(Default)]
 struct Runs {
     count: usize,
-    /// Seconds of all of them.
+    /// Seconds of all runs.
     spent: f64,
-    /// Seconds of those that count.
+    /// Seconds of each run that counts.
     samples: Vec<f64>,
 }
 
 impl Runs {
-    /// Whether there should be more, of a side that takes so many seconds to settle.
+    /// Whether there should be more runs, on a side that takes `settling` seconds to settle.
     fn are_too_few(&self, settling: f64) -> bool {
         let samples = match self.samples.len() {
             0 => true,
@@ -94,7 +83,7 @@ impl Runs {
         samples && self.count < 2 * MOST_REPEATS
     }
 
-    /// One more, beside which nobody else ran if it was `alone`.
+    /// Adds a run. Nobody else ran beside it if it was `alone`.
     fn add(&mut self, seconds: f64, alone: bool) {
         self.count += 1;
         self.spent += seconds;
@@ -103,7 +92,7 @@ impl Runs {
         }
     }
 
-    /// Of two in the middle the lower: what disturbs a run only adds to it.
+    /// The median; the lower one of two in the middle, since disturbances only make a run longer.
     fn median(mut self) -> Option<f64> {
         self.samples.sort_by(f64::total_cmp);
         self.samples.get(self.samples.len().saturating_sub(1) / 2).copied()
@@ -111,12 +100,16 @@ impl Runs {
 }
 
 impl<'a> Bench<'a> {
-    pub fn on_cpu(subject: &'a Subject, pace: &'a dyn Pace, data: &'a Data) -> Self {
+    pub fn on_cpu(subject: &'a Subject, pace: &'a dyn Pace, data: &'a ProbeData) -> Self {
         Self { target: &subject.cpu, runner: Runner::Cpu(&subject.pool), pace, data }
     }
 
-    #[cfg(feature = "gpu")]
-    pub fn on_gpu(gpu: &'a Gpu, target: &'a Target, pace: &'a dyn Pace, data: &'a Data) -> Self {
+    pub fn on_gpu(
+        gpu: &'a Gpu,
+        target: &'a Target,
+        pace: &'a dyn Pace,
+        data: &'a ProbeData,
+    ) -> Self {
         Self { target, runner: Runner::Gpu(gpu), pace, data }
     }
 
@@ -124,23 +117,32 @@ impl<'a> Bench<'a> {
         self.target.backend
     }
 
-    /// The time of `graph`, whose residents and uploads are filled with one number.
-    pub async fn time(&self, graph: Option<Graph>, deadline: Deadline) -> Result<Sample> {
-        let Some(plan) = graph.and_then(|graph| plan(&graph, self.target).ok()) else {
-            return Ok(Sample::LeftOut);
-        };
-        self.time_plan(plan, deadline).await
+    /// As [`time_plan`](Self::time_plan), for `graph`; `None` also if the device has no plan for it.
+    pub async fn time(
+        &self,
+        graph: Option<Graph>,
+        deadline: Deadline,
+    ) -> Result<Option<ProbeTiming>> {
+        match graph.and_then(|graph| plan(&graph, self.target).ok()) {
+            Some(plan) => self.time_plan(plan, deadline).await,
+            None => Ok(None),
+        }
     }
 
-    /// The time of `plan`.
-    pub async fn time_plan(&self, mut plan: Plan, deadline: Deadline) -> Result<Sample> {
-        // What is brought and what is computed are to add up.
+    /// The time of `plan`, whose residents and uploads are filled with one number; `None` if no time is left for it.
+    ///
+    /// # Errors
+    /// [`RunError::Cancelled`] if the pace says to stop; if the device fails.
+    pub async fn time_plan(
+        &self,
+        mut plan: Plan,
+        deadline: Deadline,
+    ) -> Result<Option<ProbeTiming>> {
+        // Without waves, the times of transfers and of computation add up.
         plan.waves.clear();
-        if !self.pace.may_go_on() {
-            return Ok(Sample::Stopped);
-        }
+        self.go_on()?;
         if deadline.left() < 0.0 {
-            return Ok(Sample::LeftOut);
+            return Ok(None);
         }
         let first = plan.steps.first().map(|step| step.cost).unwrap_or_default();
         let moved = (plan.bytes_up + plan.bytes_down) as f64;
@@ -151,38 +153,36 @@ impl<'a> Bench<'a> {
         let first_run = self.run(&probe).await?;
         let mut runs = Runs::default();
         while runs.are_too_few(settling) {
-            if !self.pace.may_go_on() {
-                return Ok(Sample::Stopped);
-            }
+            self.go_on()?;
             let others = self.pace.others();
             let seconds = self.run(&probe).await?;
             runs.add(seconds, self.pace.others() == others);
         }
         let seconds = runs.median().unwrap_or(first_run);
-        Ok(Sample::Took(Timing { seconds, flops: first.flops as f64, bytes, moved }))
+        Ok(Some(ProbeTiming { seconds, flops: first.flops as f64, bytes, moved }))
     }
 
-    /// The plans of those of `graphs` that there are.
-    #[cfg(feature = "gpu")]
+    /// Fails if the pace says to stop.
+    fn go_on(&self) -> Result<(), RunError> {
+        if self.pace.may_go_on() { Ok(()) } else { Err(RunError::Cancelled) }
+    }
+
+    /// The plans of `graphs`, without graphs that have none.
     pub fn plans(&self, graphs: impl Iterator<Item = Option<Graph>>) -> impl Iterator<Item = Plan> {
         graphs.filter_map(|graph| plan(&graph?, self.target).ok())
     }
 
-    /// Compiles the kernels of all `plans` at once, the first of them first.
-    #[cfg(feature = "gpu")]
+    /// Compiles the kernels of all `plans` at once, those of the first plan first.
     pub async fn compile(&self, plans: impl Iterator<Item = Plan>) -> Result<()> {
         let Runner::Gpu(gpu) = &self.runner else { return Ok(()) };
         gpu.compile(self.dispatches(plans), ()).await?;
         Ok(())
     }
 
-    /// The dispatches of all `plans`.
-    #[cfg(feature = "gpu")]
     pub fn dispatches(&self, plans: impl Iterator<Item = Plan>) -> Vec<Dispatch> {
         plans.flat_map(|plan| self.lowered(&plan)).collect()
     }
 
-    #[cfg(feature = "gpu")]
     fn lowered(&self, plan: &Plan) -> Vec<Dispatch> {
         let steps = plan.steps.iter().filter(|step| !step.is_empty());
         steps.flat_map(|step| lower(plan, step, &self.target.limits)).collect()
@@ -202,15 +202,17 @@ impl<'a> Bench<'a> {
                 };
                 Ok(Probe::Cpu(job))
             }
-            #[cfg(feature = "gpu")]
             Runner::Gpu(gpu) => {
                 let kernels = gpu.compile(self.lowered(&plan), ()).await?;
-                Ok(Probe::Gpu {
+                let uploads = host.uploads.iter().map(|data| Arc::clone(data) as HostData);
+                Ok(Probe::Gpu(GpuJob {
                     kernels,
+                    uploads: uploads.collect(),
                     residents: host.on(gpu)?,
-                    uploads: host.uploads,
                     plan: Arc::new(plan),
-                })
+                    permit: Permit::default(),
+                    timeline: Timeline::default(),
+                }))
             }
         }
     }
@@ -221,30 +223,19 @@ impl<'a> Bench<'a> {
             (Probe::Cpu(job), Runner::Cpu(pool)) => {
                 let job = job.clone();
                 let running = Stopwatch::started();
-                let run = match cpu::Here::begin(&job.program) {
-                    Some(here) => here.run(&job.program, job.given(), pool, &job.timeline)?,
+                let run = match cpu::CpuSlot::take_inline(&job.program) {
+                    Some(slot) => slot.run(&job.program, job.data(), pool, &job.timeline)?,
                     None => cpu::run_off_thread(job, pool).await?,
                 };
                 let seconds = running.total().as_secs_f64();
                 drop(run);
                 Ok(seconds)
             }
-            #[cfg(feature = "gpu")]
-            (Probe::Gpu { plan, kernels, uploads, residents }, Runner::Gpu(gpu)) => {
+            (Probe::Gpu(job), Runner::Gpu(gpu)) => {
                 let running = Stopwatch::started();
-                let uploads = uploads.iter().map(|data| Arc::clone(data) as gpu::HostData);
-                let job = gpu::Job {
-                    plan: Arc::clone(plan),
-                    kernels: Arc::clone(kernels),
-                    uploads: uploads.collect(),
-                    residents: residents.clone(),
-                    permit: Permit::default(),
-                    timeline: Timeline::default(),
-                };
-                gpu.run(job).await?;
+                gpu.run(job.clone()).await?;
                 Ok(running.total().as_secs_f64())
             }
-            #[cfg(feature = "gpu")]
             _ => Ok(0.0),
         }
     }
@@ -253,13 +244,7 @@ impl<'a> Bench<'a> {
 /// A plan with its data, ready to run on one side.
 enum Probe {
     Cpu(cpu::CpuJob),
-    #[cfg(feature = "gpu")]
-    Gpu {
-        plan: Arc<Plan>,
-        kernels: Arc<Kernels>,
-        uploads: Vec<Arc<HostBuffer>>,
-        residents: Vec<Arc<DeviceBuffer>>,
-    },
+    Gpu(GpuJob),
 }
 
 /// The data of a probe: one buffer for all inputs of one length.
@@ -288,7 +273,7 @@ impl Bench<'_> {
         Ok(host)
     }
 
-    /// So many elements, all the same.
+    /// A buffer of `elements` equal elements.
     fn filled(&self, elements: usize) -> Result<Arc<HostBuffer>> {
         let mut made = self.data.lock();
         if let Some(buffer) = made.iter().find(|buffer| buffer.len() == elements) {
@@ -302,9 +287,8 @@ impl Bench<'_> {
     }
 }
 
-#[cfg(feature = "gpu")]
 impl Host {
-    /// The residents on a GPU, each different one once.
+    /// The residents on a GPU. Residents of one length share a buffer.
     fn on(&self, gpu: &Gpu) -> Result<Vec<Arc<DeviceBuffer>>> {
         let mut made: Vec<(usize, Arc<DeviceBuffer>)> = Vec::new();
         let mut residents = Vec::with_capacity(self.residents.len());

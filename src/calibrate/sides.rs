@@ -1,96 +1,88 @@
 //! The figures of one side, from the times of probes.
 
 use super::graphs::{self, Piece};
-use super::probe::{Bench, REPEATS, Sample, Timing};
-use super::{Deadline, Groups};
+use super::probe::{Bench, REPEATS};
+use super::{Deadline, ProbeGroups};
 use crate::base::clock::Stopwatch;
 use crate::cost::{Backend, Curve, SideProfile};
-use crate::error::Result;
+use crate::error::{Result, RunError};
 use crate::graph::Graph;
 
 /// Groups of probes on the host.
 pub(super) const GROUPS_CPU: usize = 1 + GROUPS.len() + PRODUCTS.len();
 /// Groups of probes on a GPU, without tiles.
-#[cfg(feature = "gpu")]
-pub(super) const GROUPS_GPU: usize = GROUPS_CPU + 2;
+pub(super) const GROUPS_GPU: usize = GROUPS_CPU + TRANSFERS.len();
 
-/// A group ends with the first probe whose pieces take so many seconds each: larger ones run at the same rate.
+/// A group ends with the first probe whose pieces take this many seconds each: larger ones run at the same rate.
 const LONG: f64 = 0.001;
 /// Rows of products that have few.
 const THIN_ROWS: usize = 4;
-/// Up to so many seconds the next probe is made even where time is up: a curve that ends before would say of all that is
-/// larger that it goes at the rate of something tiny.
+/// If the last piece took less than this many seconds, the next probe runs even when time is up. A curve that ended
+/// earlier would give all larger sizes the rate of a tiny one.
 const CHEAP: f64 = 5e-5;
-/// Runs of a probe at the least, the first included.
+/// Fewest runs of a probe, the first included.
 const RUNS: f64 = 1.0 + REPEATS as f64;
-/// Elements of the probes that grow, on the host, where one thread is at work up to some size and all from there on.
+/// Elements of the probes that grow, on the host. One thread computes the small sizes, and all threads the large ones.
 const SIZES: [usize; 8] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
-/// The same on a GPU, which is as fast for all that is small; other sizes are other kernels to compile.
+/// The same on a GPU, whose time is the same for all small sizes. Each further size is a further kernel to compile.
 const SIZES_GPU: [usize; 4] = [1 << 12, 1 << 17, 1 << 21, 1 << 24];
 
 /// Elements of the transfers.
-const TRANSFERS: [usize; 5] = [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21];
-/// Kernels of the longer of the two runs whose difference is what each takes.
+const TRANSFER_SIZES: [usize; 5] = [1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 21];
+/// Kernels of the longer of two runs. The difference of the runs gives the time of a kernel.
 const MANY: usize = 9;
 
 /// The products that [`measure`] runs.
-#[cfg(feature = "gpu")]
 pub(super) fn product_graphs() -> impl Iterator<Item = Option<Graph>> {
     let of = |rows| products(Backend::Gpu, rows).into_iter();
     of(None).chain(of(Some(THIN_ROWS))).map(|(piece, elements)| graphs::pieces(piece, elements, 1))
 }
 
 /// All other graphs that [`measure`] runs.
-#[cfg(feature = "gpu")]
 pub(super) fn other_graphs() -> impl Iterator<Item = Option<Graph>> {
-    let sized = GROUPS.map(|(_, piece, _)| SIZES_GPU.map(|elements| (piece, elements)));
-    let pieces = sized.into_iter().flatten();
-    let pieces = pieces.map(|(piece, elements)| graphs::pieces(piece, elements, 1));
-    let moves = TRANSFERS.iter().flat_map(|&n| [graphs::upload(n), graphs::download(n)]);
-    pieces.chain([1, MANY].map(graphs::chain)).chain(moves)
+    let over = |(_, piece, _), sizes: &'static [usize]| {
+        sizes.iter().map(move |&elements| graphs::pieces(piece, elements, 1))
+    };
+    let growing = GROUPS.into_iter().flat_map(move |group| over(group, &SIZES_GPU));
+    let transfers = TRANSFERS.into_iter().flat_map(move |group| over(group, &TRANSFER_SIZES));
+    growing.chain([1, MANY].map(graphs::chain)).chain(transfers)
 }
 
-/// Measures a side, starting from `typical`; `None` if it was stopped. Products can run, and host threads are free, once
-/// `compiled` says so.
+/// Measures a side, starting from `typical`. Products can run, and host threads are free, once `compiled` is ready.
+///
+/// # Errors
+/// [`RunError::Cancelled`] if the pace said to stop; if the device fails.
 pub(super) async fn measure(
     bench: &Bench<'_>,
     typical: &SideProfile,
-    groups: &mut Groups<'_>,
+    groups: &mut ProbeGroups<'_>,
     compiled: impl Future<Output = Result<()>>,
-) -> Result<Option<SideProfile>> {
+) -> Result<SideProfile> {
     let mut side = typical.clone();
     let squares = products(bench.side(), None);
     let thin = products(bench.side(), Some(THIN_ROWS));
     let sizes: &[usize] = if bench.side() == Backend::Cpu { &SIZES } else { &SIZES_GPU };
+    let sized =
+        |piece, sizes: &[usize]| sizes.iter().map(|&size| (piece, size)).collect::<Vec<_>>();
 
     groups.next(bench.side(), "latency", 1.0);
-    let Some((round_trip, dispatch)) = latency(bench).await? else { return Ok(None) };
-    (side.round_trip, side.dispatch) = (round_trip, dispatch);
+    (side.round_trip, side.dispatch) = latency(bench).await?;
     for (what, piece, curve) in GROUPS {
-        let deadline = groups.next(bench.side(), what, 1.0);
-        let pieces: Vec<_> = sizes.iter().map(|&elements| (piece, elements)).collect();
-        let Some(points) = points(bench, &side, &pieces, deadline).await? else { return Ok(None) };
-        set(curve(&mut side), points);
+        fit(bench, &mut side, groups, (what, curve), &sized(piece, sizes)).await?;
     }
     let waiting = Stopwatch::started();
     compiled.await?;
     groups.compiled(waiting);
-    for ((what, curve), pieces) in PRODUCTS.into_iter().zip([squares, thin]) {
-        let deadline = groups.next(bench.side(), what, 1.0);
-        let Some(points) = points(bench, &side, &pieces, deadline).await? else { return Ok(None) };
-        set(curve(&mut side), points);
+    for (curve, pieces) in PRODUCTS.into_iter().zip([squares, thin]) {
+        fit(bench, &mut side, groups, curve, &pieces).await?;
     }
-    if bench.side() == Backend::Cpu {
-        return Ok(Some(side));
+    if bench.side() == Backend::Gpu {
+        for (what, piece, curve) in TRANSFERS {
+            let pieces = sized(piece, &TRANSFER_SIZES);
+            fit(bench, &mut side, groups, (what, curve), &pieces).await?;
+        }
     }
-    for transfer in [Transfer::Up, Transfer::Down] {
-        let deadline = groups.next(bench.side(), transfer.name(), 1.0);
-        let Some(points) = transfers(bench, &side, transfer, deadline).await? else {
-            return Ok(None);
-        };
-        set(transfer.curve(&mut side), points);
-    }
-    Ok(Some(side))
+    Ok(side)
 }
 
 /// The place of a curve in a profile.
@@ -100,44 +92,11 @@ type At = fn(&mut SideProfile) -> &mut Curve;
 const PRODUCTS: [(&str, At); 2] =
     [("products", |side| &mut side.product), ("thin products", |side| &mut side.thin_product)];
 
-/// The direction of a transfer between host and device.
-#[derive(Clone, Copy)]
-enum Transfer {
-    Up,
-    Down,
-}
-
-impl Transfer {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Up => "uploads",
-            Self::Down => "downloads",
-        }
-    }
-
-    fn graph(self, elements: usize) -> Option<Graph> {
-        match self {
-            Self::Up => graphs::upload(elements),
-            Self::Down => graphs::download(elements),
-        }
-    }
-
-    fn curve(self, side: &mut SideProfile) -> &mut Curve {
-        match self {
-            Self::Up => &mut side.upload,
-            Self::Down => &mut side.download,
-        }
-    }
-
-    /// Seconds of the kernel that runs beside one of so many `bytes`.
-    fn kernel(self, side: &SideProfile, bytes: f64) -> f64 {
-        let written = match self {
-            Self::Up => 0.0,
-            Self::Down => bytes,
-        };
-        side.dispatch + side.memory.seconds(written)
-    }
-}
+/// Groups of transfers between host and device.
+const TRANSFERS: [(&str, Piece, At); 2] = [
+    ("uploads", Piece::Upload, |side| &mut side.upload),
+    ("downloads", Piece::Download, |side| &mut side.download),
+];
 
 /// Groups of probes that grow with their elements.
 const GROUPS: [(&str, Piece, At); 5] = [
@@ -148,13 +107,7 @@ const GROUPS: [(&str, Piece, At); 5] = [
     ("rows", Piece::Softmax, |side| &mut side.row),
 ];
 
-fn set(curve: &mut Curve, points: Vec<(f64, f64)>) {
-    if !points.is_empty() {
-        *curve = Curve::new(points);
-    }
-}
-
-/// Square products, or products with so many rows. On a GPU few: its tiles are measured by themselves.
+/// Square products, or products with `rows` rows. A GPU has few, since its tiles are measured by themselves.
 fn products(side: Backend, rows: Option<usize>) -> Vec<(Piece, usize)> {
     let sides: &[usize] = match (side, rows) {
         (Backend::Cpu, None) => &[16, 32, 64, 128, 256, 512, 1024, 2048],
@@ -166,9 +119,9 @@ fn products(side: Backend, rows: Option<usize>) -> Vec<(Piece, usize)> {
     sides.iter().map(product).collect()
 }
 
-/// The seconds of an empty run, and of each kernel: from runs of one and of nine that do next to nothing. On a GPU each
-/// waits for the one before, as those of a user mostly do.
-async fn latency(bench: &Bench<'_>) -> Result<Option<(f64, f64)>> {
+/// The seconds of an empty run, and of each kernel, from runs of one and of nine kernels that do next to nothing. On a
+/// GPU each kernel waits for the one before, as those of a user mostly do.
+async fn latency(bench: &Bench<'_>) -> Result<(f64, f64)> {
     let mut times = [0.0; 2];
     for (time, count) in times.iter_mut().zip([1, MANY]) {
         let graph = match bench.side() {
@@ -177,99 +130,64 @@ async fn latency(bench: &Bench<'_>) -> Result<Option<(f64, f64)>> {
         };
         // Once for a card to wake up: compilers had the time before.
         bench.time(graph.clone(), Deadline::never()).await?;
-        match bench.time(graph, Deadline::never()).await? {
-            Sample::Took(timing) => *time = timing.seconds,
-            Sample::LeftOut | Sample::Stopped => return Ok(None),
-        }
+        let timing = bench.time(graph, Deadline::never()).await?;
+        *time = timing.ok_or(RunError::Cancelled)?.seconds;
     }
     let [one, many] = times;
     let dispatch = ((many - one) / (MANY - 1) as f64).max(0.02 * one / MANY as f64);
-    Ok(Some((rounded((one - dispatch).max(0.1 * one)), rounded(dispatch))))
+    Ok((rounded((one - dispatch).max(0.1 * one)), rounded(dispatch)))
 }
 
-/// Sizes with their rates, until they take long.
-async fn points(
+/// Measures one group of probes, from the smallest piece on until one takes long, and sets the group's curve.
+async fn fit(
     bench: &Bench<'_>,
-    side: &SideProfile,
+    side: &mut SideProfile,
+    groups: &mut ProbeGroups<'_>,
+    (what, curve): (&'static str, At),
     pieces: &[(Piece, usize)],
-    deadline: Deadline,
-) -> Result<Option<Vec<(f64, f64)>>> {
+) -> Result<()> {
+    let deadline = groups.next(bench.side(), what, 1.0);
     let mut points = Vec::new();
     let (mut seconds, mut before) = (0.0, 1.0);
     for &(piece, elements) in pieces {
-        let amount = amount(piece, elements);
-        let due = due(seconds, deadline);
+        let amount = match piece {
+            Piece::Product { m, n, k } => (m * n * k) as f64,
+            _ => elements as f64,
+        };
+        // The first probe always runs: a typical figure beside measured ones would mislead.
+        let due = if seconds < CHEAP { Deadline::never() } else { deadline };
         // A piece takes at most as many times longer as it is larger.
         if seconds > LONG || seconds * (amount / before) * RUNS > due.left() {
             break;
         }
         before = amount;
-        // Several small ones a run, so that the time of the run itself matters less; but a GPU would overlap them.
+        // Several small pieces a run make the time of the run itself matter less, but a GPU would overlap them.
         let times = match bench.side() {
             Backend::Gpu => 1,
             Backend::Cpu if seconds > LONG / 20.0 || elements > 1 << 20 => 2,
             Backend::Cpu => 8,
         };
-        let timing = match bench.time(graphs::pieces(piece, elements, times), due).await? {
-            Sample::Took(timing) => timing,
-            Sample::LeftOut => break,
-            Sample::Stopped => return Ok(None),
-        };
-        let whole = timing.seconds / times as f64;
-        seconds = (timing.seconds - side.round_trip) / times as f64 - side.dispatch;
-        seconds = seconds.max(0.02 * whole);
-        push(&mut points, size(piece, &timing), seconds);
-    }
-    Ok(Some(points))
-}
-
-/// When the probe after one of so many seconds is due. The first is always made: a typical figure beside measured ones
-/// would mislead.
-fn due(seconds: f64, deadline: Deadline) -> Deadline {
-    if seconds < CHEAP { Deadline::never() } else { deadline }
-}
-
-/// What a piece takes longer in proportion to.
-fn amount(piece: Piece, elements: usize) -> f64 {
-    match piece {
-        Piece::Product { m, n, k, .. } => (m * n * k) as f64,
-        _ => elements as f64,
-    }
-}
-
-/// The unit that a curve of such pieces counts.
-fn size(piece: Piece, timing: &Timing) -> f64 {
-    if piece == Piece::Copy { timing.bytes } else { timing.flops }
-}
-
-/// Bytes with their rates between host and device, beside what else a run takes.
-async fn transfers(
-    bench: &Bench<'_>,
-    side: &SideProfile,
-    transfer: Transfer,
-    deadline: Deadline,
-) -> Result<Option<Vec<(f64, f64)>>> {
-    let mut points = Vec::new();
-    let (mut seconds, mut before) = (0.0, 1.0);
-    for elements in TRANSFERS {
-        let due = due(seconds, deadline);
-        if seconds > LONG || seconds * (elements as f64 / before) * RUNS > due.left() {
+        let Some(timing) = bench.time(graphs::pieces(piece, elements, times), due).await? else {
             break;
-        }
-        before = elements as f64;
-        let timing = match bench.time(transfer.graph(elements), due).await? {
-            Sample::Took(timing) => timing,
-            Sample::LeftOut => break,
-            Sample::Stopped => return Ok(None),
         };
-        let kernel = transfer.kernel(side, timing.moved);
-        seconds = (timing.seconds - side.round_trip - kernel).max(0.05 * timing.seconds);
-        push(&mut points, timing.moved, seconds);
+        // The unit of the curve, the seconds that the kernel of a transfer takes, and the least share of the run.
+        let (size, kernel, least) = match piece {
+            Piece::Upload => (timing.moved, side.memory.seconds(0.0), 0.05),
+            Piece::Download => (timing.moved, side.memory.seconds(timing.moved), 0.05),
+            Piece::Copy => (timing.bytes, 0.0, 0.02),
+            _ => (timing.flops, 0.0, 0.02),
+        };
+        seconds = (timing.seconds - side.round_trip) / times as f64 - side.dispatch - kernel;
+        seconds = seconds.max(least * timing.seconds / times as f64);
+        push(&mut points, size, seconds);
     }
-    Ok(Some(points))
+    if !points.is_empty() {
+        *curve(side) = Curve::new(points);
+    }
+    Ok(())
 }
 
-/// A point of a curve, of numbers that are short to write.
+/// Adds a point to a curve, rounded to few digits.
 fn push(points: &mut Vec<(f64, f64)>, size: f64, seconds: f64) {
     let rate = rounded(size / seconds);
     let ascends = points.last().is_none_or(|&(last, _)| last < size);
@@ -278,7 +196,7 @@ fn push(points: &mut Vec<(f64, f64)>, size: f64, seconds: f64) {
     }
 }
 
-/// To four digits.
+/// Rounds `x` to four digits.
 pub(super) fn rounded(x: f64) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;

@@ -2,22 +2,16 @@
 
 use super::Deadline;
 use super::graphs::{self, Piece};
-use super::probe::{Bench, Sample};
+use super::probe::Bench;
 use super::sides::rounded;
 use crate::cost::{DeviceProfile, TileKind, TileRate};
 use crate::error::Result;
 use crate::plan::{Form, KnownTile, MatMulForm, Plan, ProductSchedule, known_tiles, plan};
 
-/// The most cores that are looked for.
+/// The greatest number of cores that the search tries.
 const MOST_CORES: u32 = 1024;
 /// Elements of k in the probes, at most.
 const LONGEST: usize = 1024;
-
-enum Seen<T> {
-    Number(T),
-    Nothing,
-    Stop,
-}
 
 /// Measures tiles.
 pub(super) struct Gauge<'a> {
@@ -28,7 +22,7 @@ pub(super) struct Gauge<'a> {
 }
 
 impl<'a> Gauge<'a> {
-    /// Of no tiles where there is a software adapter, whose cores are the host's.
+    /// Measures no tiles on a software adapter, whose cores are the host's.
     pub fn new(bench: &'a Bench<'a>, profile: &DeviceProfile, software: bool) -> Self {
         let known = if software { Vec::new() } else { known_tiles().collect() };
         Self { bench, known, round_trip: profile.gpu.round_trip + profile.gpu.dispatch }
@@ -39,30 +33,27 @@ impl<'a> Gauge<'a> {
         self.known.iter().filter_map(|tile| self.plan(tile, 1, 1, tile.bk * 8))
     }
 
-    /// Cores and rates; `None` if it was stopped. Without time for all rates there are none: measured ones are not to be
-    /// compared with typical ones.
+    /// The number of cores, and the rates of all tiles. If time runs out, no rate is returned: measured rates are not to
+    /// be compared with typical ones.
     pub async fn measure(
         &self,
         profile: &DeviceProfile,
         deadline: Deadline,
-    ) -> Result<Option<(u32, Vec<TileRate>)>> {
+    ) -> Result<(u32, Vec<TileRate>)> {
         let Some(first) = self.known.iter().find(|tile| tile.together == 1) else {
-            return Ok(Some((profile.cores, Vec::new())));
+            return Ok((profile.cores, Vec::new()));
         };
-        let cores = match self.cores(first, deadline).await? {
-            Seen::Number(cores) => cores,
-            Seen::Nothing => return Ok(Some((profile.cores, Vec::new()))),
-            Seen::Stop => return Ok(None),
+        let Some(cores) = self.cores(first, deadline).await? else {
+            return Ok((profile.cores, Vec::new()));
         };
         let mut rates = Vec::new();
         for tile in &self.known {
             match self.rate(tile, cores, deadline).await? {
-                Seen::Number(rate) => rates.push(rate),
-                Seen::Nothing => return Ok(Some((cores, Vec::new()))),
-                Seen::Stop => return Ok(None),
+                Some(rate) => rates.push(rate),
+                None => return Ok((cores, Vec::new())),
             }
         }
-        Ok(Some((cores, rates)))
+        Ok((cores, rates))
     }
 
     /// A product of `rows × columns` tiles, in one part.
@@ -78,36 +69,27 @@ impl<'a> Gauge<'a> {
         Some(plan)
     }
 
-    /// Seconds of the product alone.
+    /// Seconds of the product alone; `None` if there is no time for it.
     async fn seconds(
         &self,
         tile: &KnownTile,
         groups: u32,
         k: usize,
         deadline: Deadline,
-    ) -> Result<Seen<f64>> {
+    ) -> Result<Option<f64>> {
         // As square as can be: neighbours read the same rows and columns.
         let columns = f64::from(groups).sqrt().ceil() as usize;
         let rows = (groups as usize).div_ceil(columns);
-        let Some(plan) = self.plan(tile, rows, columns, k) else { return Ok(Seen::Nothing) };
-        Ok(match self.bench.time_plan(plan, deadline).await? {
-            Sample::Took(timing) => {
-                let whole = timing.seconds;
-                Seen::Number((whole - self.round_trip).max(0.05 * whole))
-            }
-            Sample::LeftOut => Seen::Nothing,
-            Sample::Stopped => Seen::Stop,
-        })
+        let Some(plan) = self.plan(tile, rows, columns, k) else { return Ok(None) };
+        let timing = self.bench.time_plan(plan, deadline).await?;
+        Ok(timing.map(|timing| (timing.seconds - self.round_trip).max(0.05 * timing.seconds)))
     }
 
-    /// How many workgroups, each with a core for itself, are done in the time of one: twice as long take those that
-    /// share.
-    async fn cores(&self, tile: &KnownTile, deadline: Deadline) -> Result<Seen<u32>> {
+    /// The number of workgroups that are done in the time of one, each with a core for itself. Workgroups that share a
+    /// core take twice as long.
+    async fn cores(&self, tile: &KnownTile, deadline: Deadline) -> Result<Option<u32>> {
         let k = LONGEST / 2;
-        let one = match self.seconds(tile, 1, k, deadline).await? {
-            Seen::Number(seconds) => seconds,
-            other => return Ok(other.without()),
-        };
+        let Some(one) = self.seconds(tile, 1, k, deadline).await? else { return Ok(None) };
         let (mut fits, mut shares) = (1, MOST_CORES);
         while shares - fits > 1 + fits / 16 {
             // First by doubling.
@@ -116,12 +98,12 @@ impl<'a> Gauge<'a> {
                 break;
             }
             match self.seconds(tile, groups, k, deadline).await? {
-                Seen::Number(seconds) if seconds < 1.6 * one => fits = groups,
-                Seen::Number(_) => shares = groups,
-                other => return Ok(other.without()),
+                Some(seconds) if seconds < 1.6 * one => fits = groups,
+                Some(_) => shares = groups,
+                None => return Ok(None),
             }
         }
-        Ok(Seen::Number(fits))
+        Ok(Some(fits))
     }
 
     /// The rates of a kernel: alone on a core, and with all cores full for two rounds.
@@ -130,21 +112,16 @@ impl<'a> Gauge<'a> {
         tile: &KnownTile,
         cores: u32,
         deadline: Deadline,
-    ) -> Result<Seen<TileRate>> {
+    ) -> Result<Option<TileRate>> {
         // The first and last tiles of k take a while of their own.
         let steps = |k: usize| (k.div_ceil(tile.bk) + 2) as f64;
-        let alone = match self.seconds(tile, 1, LONGEST, deadline).await? {
-            Seen::Number(seconds) => seconds,
-            other => return Ok(other.without()),
-        };
+        let Some(alone) = self.seconds(tile, 1, LONGEST, deadline).await? else { return Ok(None) };
         let k = LONGEST / 2;
-        let full = match self.seconds(tile, 2 * cores * tile.together as u32, k, deadline).await? {
-            Seen::Number(seconds) => seconds,
-            other => return Ok(other.without()),
-        };
+        let groups = 2 * cores * tile.together as u32;
+        let Some(full) = self.seconds(tile, groups, k, deadline).await? else { return Ok(None) };
         let flops = 2.0 * (tile.bm * tile.bn * tile.bk * tile.together) as f64;
         let side = |side: usize| side as u32;
-        Ok(Seen::Number(TileRate {
+        Ok(Some(TileRate {
             kind: TileKind::Scalar,
             bm: side(tile.bm),
             bn: side(tile.bn),
@@ -152,15 +129,5 @@ impl<'a> Gauge<'a> {
             rate: rounded(2.0 * steps(k) * flops / full),
             step: rounded(alone / steps(LONGEST)),
         }))
-    }
-}
-
-impl<T> Seen<T> {
-    /// Nothing seen, for another kind of number.
-    fn without<U>(self) -> Seen<U> {
-        match self {
-            Self::Stop => Seen::Stop,
-            Self::Number(_) | Self::Nothing => Seen::Nothing,
-        }
     }
 }

@@ -1,22 +1,18 @@
 //! The opening of devices: choices of the caller and of the environment.
 
 use std::path::PathBuf;
-#[cfg(any(feature = "gpu", feature = "serde"))]
 use std::sync::Arc;
 
-use super::{Device, Recovery, Sides, Start};
-#[cfg(any(feature = "gpu", feature = "serde"))]
+use super::{Device, DeviceStart, OpenedSides, Recovery};
 use crate::base::disk_cache::{Store, user_folder};
 use crate::base::future::BoxFuture;
-#[cfg(feature = "gpu")]
 use crate::base::process::is_forked_child;
 use crate::cost::{Backend, DeviceProfile, Placement};
 use crate::error::{DeviceError, Result};
 use crate::exec::budget::Budget;
-#[cfg(feature = "gpu")]
 use crate::exec::gpu::{AdapterChoice, Gpu};
 
-/// The options of a device that is to be opened, from [`Device::builder`].
+/// The options of a device, from [`Device::builder`].
 ///
 /// # The cache
 ///
@@ -36,10 +32,6 @@ use crate::exec::gpu::{AdapterChoice, Gpu};
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder opens nothing until `auto`, `gpu`, `cpu` or `wgpu` is called"]
 pub struct DeviceBuilder {
-    #[cfg_attr(
-        not(any(feature = "gpu", feature = "serde")),
-        expect(dead_code, reason = "there is nothing to keep")
-    )]
     cache: Cache,
     profile: Option<DeviceProfile>,
     placement: Placement,
@@ -78,9 +70,9 @@ impl DeviceBuilder {
 
     /// Tries no graph on both sides: each graph runs where it is predicted to be done first.
     ///
-    /// Without this call, and once the profile was measured or given by hand, a graph whose sides are predicted to take
-    /// about as long is tried on both and stays where it was faster, as [`Placement::Auto`] describes. The results of the
-    /// first runs may then differ from later ones by as much as the sides differ: within tolerances.
+    /// Without this call, a graph whose sides are predicted to take about as long is tried on both, and stays where it was
+    /// faster, as [`Placement::Auto`] describes. Trials begin once the profile was measured or given by hand. The results
+    /// of the first runs may differ from later ones by as much as the sides differ: within tolerances.
     ///
     /// Runs that compile kernels, allocate memory or run beside others do not count. Decided trials are part of the
     /// profile, are kept on disk with it, and are [forgotten](Device::forget_learned) on demand. The trials of a profile
@@ -136,13 +128,13 @@ impl DeviceBuilder {
     }
 
     /// The start of a device that is to use `sides`.
-    pub(super) fn start(self, sides: Sides) -> Result<Start> {
+    pub(super) fn start(self, sides: OpenedSides) -> Result<DeviceStart> {
         if let Some(profile) = &self.profile {
             profile.check()?;
         }
         let other = match (sides, self.placement) {
-            (Sides::Cpu, Placement::Gpu) => Some([Backend::Cpu, Backend::Gpu]),
-            (Sides::Gpu, Placement::Cpu) => Some([Backend::Gpu, Backend::Cpu]),
+            (OpenedSides::Cpu, Placement::Gpu) => Some([Backend::Cpu, Backend::Gpu]),
+            (OpenedSides::Gpu, Placement::Cpu) => Some([Backend::Gpu, Backend::Cpu]),
             _ => None,
         };
         if let Some([opened, placed]) = other {
@@ -152,14 +144,13 @@ impl DeviceBuilder {
     }
 
     /// The start of a device, if the profile is sound and the placement fits.
-    pub(super) fn unchecked(self) -> Start {
-        Start {
+    pub(super) fn unchecked(self) -> DeviceStart {
+        DeviceStart {
             profile: self.profile,
             learns_nothing: self.learns_nothing,
             placement: self.placement,
             budget: Budget::new(self.memory_budget),
             recovery: self.recovery,
-            #[cfg(any(feature = "gpu", feature = "serde"))]
             store: self.cache.store(),
         }
     }
@@ -169,7 +160,7 @@ impl DeviceBuilder {
     /// # Errors
     /// [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
     pub fn cpu(self) -> Result<Device> {
-        Ok(Device::on_cpu(None, self.start(Sides::Cpu)?))
+        Ok(Device::on_cpu(None, self.start(OpenedSides::Cpu)?))
     }
 
     /// Opens what [`Device::auto`] describes.
@@ -179,10 +170,10 @@ impl DeviceBuilder {
     /// [`gpu`](Self::gpu).
     pub fn auto(self) -> BoxFuture<'static, Result<Device>> {
         Box::pin(async {
-            match Choice::from_environment()? {
-                Choice::Cpu => self.cpu(),
-                Choice::Gpu => self.gpu().await,
-                Choice::Auto => self.best().await,
+            match RequestedBackend::from_environment()? {
+                RequestedBackend::Cpu => self.cpu(),
+                RequestedBackend::Gpu => self.gpu().await,
+                RequestedBackend::Auto => self.best().await,
             }
         })
     }
@@ -191,61 +182,43 @@ impl DeviceBuilder {
     ///
     /// # Errors
     /// As [`Device::gpu`]; [`DeviceError::Profile`]; [`DeviceError::OtherSide`].
-    #[cfg(feature = "gpu")]
     pub fn gpu(self) -> BoxFuture<'static, Result<Device>> {
-        Box::pin(self.any_gpu(Sides::Gpu))
-    }
-
-    /// Opens a GPU, which this build does not support.
-    ///
-    /// # Errors
-    /// [`DeviceError::NoGpuSupport`], always.
-    #[cfg(not(feature = "gpu"))]
-    pub fn gpu(self) -> BoxFuture<'static, Result<Device>> {
-        Box::pin(async { Err(DeviceError::NoGpuSupport.into()) })
+        Box::pin(self.any_gpu(OpenedSides::Gpu))
     }
 
     /// Both sides, a software adapter too.
     #[cfg(all(test, feature = "gpu"))]
     pub(crate) async fn both(self) -> Result<Device> {
-        self.any_gpu(Sides::Both).await
+        self.any_gpu(OpenedSides::Both).await
     }
 
     /// A GPU, a software adapter too.
-    #[cfg(feature = "gpu")]
-    async fn any_gpu(self, sides: Sides) -> Result<Device> {
-        refuse_forked_child()?;
+    async fn any_gpu(self, sides: OpenedSides) -> Result<Device> {
+        check_support()?;
         let choice = AdapterChoice::best(adapter_from_environment(), true);
         let start = self.start(sides)?;
         Ok(Device::with_gpu(Gpu::open(&choice, start.store.clone(), ()).await?, sides, start))
     }
 
-    #[cfg(feature = "gpu")]
     async fn best(self) -> Result<Device> {
+        if !cfg!(feature = "gpu") && self.placement != Placement::Gpu {
+            return Ok(Device::on_cpu(None, self.start(OpenedSides::Both)?));
+        }
         let named = adapter_from_environment();
-        // Who names an adapter means it, even if it is a software one.
+        // A user who names an adapter means it, even if it is a software one.
         let software_too = named.is_some();
         let choice = AdapterChoice::best(named, software_too);
-        let start = self.start(Sides::Both)?;
-        refuse_forked_child()?;
+        let start = self.start(OpenedSides::Both)?;
+        check_support()?;
         let falls_back = !software_too && start.placement != Placement::Gpu;
         match Gpu::open(&choice, start.store.clone(), ()).await {
-            Ok(gpu) => Ok(Device::with_gpu(gpu, Sides::Both, start)),
+            Ok(gpu) => Ok(Device::with_gpu(gpu, OpenedSides::Both, start)),
             Err(error) if !falls_back => Err(error.into()),
             Err(error) => Ok(Device::on_cpu(Some(error.to_string()), start)),
         }
     }
-
-    #[cfg(not(feature = "gpu"))]
-    async fn best(self) -> Result<Device> {
-        if self.placement == Placement::Gpu {
-            return self.gpu().await;
-        }
-        Ok(Device::on_cpu(None, self.start(Sides::Both)?))
-    }
 }
 
-#[cfg(any(feature = "gpu", feature = "serde"))]
 impl Cache {
     fn store(&self) -> Option<Arc<Store>> {
         let folder = match self {
@@ -270,13 +243,13 @@ impl Cache {
 
 /// The request of `ONETRIP_BACKEND`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
+enum RequestedBackend {
     Auto,
     Cpu,
     Gpu,
 }
 
-impl Choice {
+impl RequestedBackend {
     fn from_environment() -> Result<Self, DeviceError> {
         let variable = "ONETRIP_BACKEND";
         let value = match std::env::var(variable) {
@@ -293,19 +266,20 @@ impl Choice {
     }
 }
 
-/// Fails in a forked child, whose drivers do not work.
-#[cfg(feature = "gpu")]
-fn refuse_forked_child() -> Result<(), DeviceError> {
+/// Fails in a build without the feature `gpu`, and in a forked child, where no driver works.
+fn check_support() -> Result<(), DeviceError> {
+    if !cfg!(feature = "gpu") {
+        return Err(DeviceError::NoGpuSupport);
+    }
     if is_forked_child() { Err(DeviceError::Forked) } else { Ok(()) }
 }
 
-#[cfg(feature = "gpu")]
 fn adapter_from_environment() -> Option<String> {
     let name = std::env::var_os("ONETRIP_ADAPTER").filter(|name| !name.is_empty());
     name.map(|name| name.to_string_lossy().into_owned())
 }
 
-#[cfg(all(test, feature = "gpu"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

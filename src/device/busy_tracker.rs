@@ -12,7 +12,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest wait of each other probe for the end of a run.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Counts the runs of a device.
 #[derive(Default)]
 pub(crate) struct BusyTracker {
     state: Mutex<State>,
@@ -42,7 +41,7 @@ pub(crate) struct Busy<'a> {
 
 impl<'a> Busy<'a> {
     pub(super) fn new(busy_tracker: &'a BusyTracker) -> Self {
-        let mut state = busy_tracker.state();
+        let mut state = busy_tracker.state.lock();
         state.running += 1;
         state.begun += 1;
         let (begun, joined) = (state.begun, state.running > 1);
@@ -52,13 +51,13 @@ impl<'a> Busy<'a> {
 
     /// Whether no other run was under way at any time of this one.
     pub fn is_alone(&self) -> bool {
-        !self.joined && self.busy_tracker.state().begun == self.begun
+        !self.joined && self.busy_tracker.state.lock().begun == self.begun
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        let mut state = self.busy_tracker.state();
+        let mut state = self.busy_tracker.state.lock();
         state.running -= 1;
         // To notify costs a system call even if nobody waits.
         if state.waiting > 0 {
@@ -68,17 +67,13 @@ impl Drop for Busy<'_> {
 }
 
 impl BusyTracker {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Runs under way.
     pub fn running(&self) -> usize {
-        self.state().running
+        self.state.lock().running
     }
 
     pub fn close(&self) {
-        self.state().closed = true;
+        self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
@@ -88,7 +83,7 @@ impl BusyTracker {
         time: Duration,
         go_on: impl FnMut(&mut State) -> bool,
     ) -> MutexGuard<'_, State> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.waiting += 1;
         let waiting = self.changed.wait_timeout_while(state, time, go_on);
         let (mut state, _) = waiting;
@@ -99,7 +94,7 @@ impl BusyTracker {
     /// Waits for a pause, but not for long. `false` once the device is dropped.
     pub fn wait_for_pause(&self) -> bool {
         let start = Instant::now();
-        let mut begun = self.state().begun;
+        let mut begun = self.state.lock().begun;
         loop {
             let until = |state: &mut State| !state.closed;
             let state = self.wait_while(QUIET, until);
@@ -119,7 +114,7 @@ impl Pace for BusyTracker {
     }
 
     fn others(&self) -> u64 {
-        self.state().begun
+        self.state.lock().begun
     }
 }
 
@@ -138,13 +133,13 @@ mod tests {
         let waiting = std::thread::spawn(move || {
             drop(waiter.wait_while(long, |state| state.running > 0));
         });
-        while busy_tracker.state().waiting == 0 {
+        while busy_tracker.state.lock().waiting == 0 {
             std::thread::yield_now();
         }
         drop(busy);
         waiting.join().unwrap();
         assert!(start.elapsed() < long);
-        assert_eq!(busy_tracker.state().waiting, 0);
+        assert_eq!(busy_tracker.state.lock().waiting, 0);
     }
 
     #[test]
@@ -152,9 +147,9 @@ mod tests {
         let busy_tracker = Arc::new(BusyTracker::default());
         assert!(busy_tracker.may_go_on());
         let busy = Busy::new(&busy_tracker);
-        assert_eq!((busy_tracker.others(), busy_tracker.state().running), (1, 1));
+        assert_eq!((busy_tracker.others(), busy_tracker.state.lock().running), (1, 1));
         drop(busy);
-        assert_eq!((busy_tracker.others(), busy_tracker.state().running), (1, 0));
+        assert_eq!((busy_tracker.others(), busy_tracker.state.lock().running), (1, 0));
         assert!(busy_tracker.wait_for_pause());
         busy_tracker.close();
         assert!(!busy_tracker.may_go_on() && !busy_tracker.wait_for_pause());

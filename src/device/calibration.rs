@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-#[cfg(feature = "gpu")]
-use super::GpuSlot;
-use super::{Busy, BusyTracker, Device, Inner};
+use super::{Busy, BusyTracker, Device, DeviceInner, GpuSlot};
 use crate::base::future::BoxFuture;
 use crate::base::process::caught;
 use crate::base::process::is_forked_child;
@@ -14,10 +12,8 @@ use crate::base::sync::Mutex;
 use crate::calibrate::{AtOnce, Progress, Subject, measure};
 use crate::cost::DeviceProfile;
 use crate::error::{DeviceError, Result, RunError};
-#[cfg(feature = "serde")]
 use crate::exec::threads::off_thread;
 
-/// The background measurement of a device.
 pub(super) struct Background {
     /// Whether the thread is still to be started.
     wanted: AtomicBool,
@@ -70,12 +66,12 @@ impl Device {
             self.0.background.wanted.store(false, Ordering::Relaxed);
             let _busy = Busy::new(&self.0.busy_tracker);
             let mut panicked = None;
-            let mut tell = |step| {
+            let mut report = |step| {
                 if panicked.is_none() {
                     panicked = caught(|| progress(step)).err();
                 }
             };
-            let measured = measure(&self.0.subject(), &AtOnce, &mut tell).await?;
+            let measured = measure(&self.0.subject(), &AtOnce, &mut report).await?;
             if let Some(message) = panicked {
                 return Err(RunError::Panicked(message).into());
             }
@@ -91,15 +87,12 @@ impl Device {
     async fn adopt(&self, profile: &DeviceProfile) {
         self.0.profile_store.set(profile.clone());
         self.0.plans.forget();
-        #[cfg(feature = "serde")]
         if let Some(profile_file) = &self.0.profile_file {
             let (disk, profile_store) =
                 (Arc::clone(profile_file.disk()), Arc::clone(&self.0.profile_store));
             // With the trials that were decided meanwhile.
             off_thread(move || disk.save(|| profile_store.profile())).await;
         }
-        #[cfg(not(feature = "serde"))]
-        std::future::ready(()).await;
     }
 
     /// Counts a run as under way until the result is dropped.
@@ -124,13 +117,12 @@ impl Device {
     }
 }
 
-impl Inner {
+impl DeviceInner {
     fn subject(&self) -> Subject {
         let targets = self.profile_store.targets();
         Subject {
             cpu: targets.cpu.clone(),
             pool: Arc::clone(&self.pool),
-            #[cfg(feature = "gpu")]
             gpu: self.gpu_slot.as_ref().map(GpuSlot::opened).zip(targets.gpu.clone()),
         }
     }
@@ -141,7 +133,6 @@ impl Inner {
         let busy_tracker = Arc::clone(&self.busy_tracker);
         let profile_store = Arc::clone(&self.profile_store);
         let plans = Arc::clone(&self.plans);
-        #[cfg(feature = "serde")]
         let disk = self.profile_file.as_ref().map(|profile_file| Arc::clone(profile_file.disk()));
         move || {
             if !busy_tracker.wait_for_pause() {
@@ -153,7 +144,6 @@ impl Inner {
             if let Ok(Some(profile)) = measured {
                 profile_store.set(profile);
                 plans.forget();
-                #[cfg(feature = "serde")]
                 if let Some(disk) = disk {
                     disk.save(|| profile_store.profile());
                 }

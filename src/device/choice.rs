@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::profile_store::When;
-use super::trials::{Outcome, SharedTrial, TrialRun};
+use super::trials::{SharedTrial, TrialRun};
 use super::{Device, Prepared, Targets};
 use crate::cost::{Backend, DeviceProfile, Placement, Ran, Residence, Route, Trial};
 use crate::error::{PlanError, Result};
@@ -15,7 +15,7 @@ use crate::plan::{Chooser, Placed, Planned, Stage, place};
 
 /// A graph that is to run.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PlanRequest<'a> {
     pub graph: &'a Graph,
     pub placement: Placement,
     /// The place of each resident's data.
@@ -26,14 +26,14 @@ pub(crate) struct Wanted<'a> {
 
 /// The plan for the runs of a graph, until something changes.
 #[derive(Clone)]
-pub(crate) struct Choice {
+pub(crate) struct PlanChoice {
     pub prepared: Arc<Prepared>,
     shared: Option<Arc<SharedTrial>>,
     /// Whether runs may take part in the trial.
     learns: bool,
 }
 
-impl Choice {
+impl PlanChoice {
     /// Whether `device` would still choose this plan, with the data of residents at these places.
     pub fn fits(&self, device: &Device, residents: &[Residence]) -> bool {
         let holds = |shared: &Arc<SharedTrial>| {
@@ -56,14 +56,14 @@ impl Choice {
     }
 }
 
-impl std::fmt::Debug for Choice {
+impl std::fmt::Debug for PlanChoice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.prepared.fmt(f)
     }
 }
 
-/// A resident moves to the host if so many runs there save what the move takes. A graph that replaces its residents may
-/// find the data back on the GPU each time, so that one run must save it.
+/// A resident moves to the host if this many runs there save the time of the move. A graph that replaces its residents
+/// may find the data back on the GPU each time, so that one run must save it.
 const RUNS_THAT_PAY: f64 = 8.0;
 
 impl Device {
@@ -71,7 +71,7 @@ impl Device {
     /// one that is predicted to be done first, where prediction chooses.
     pub(crate) fn place(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &PlanRequest<'_>,
         targets: &Targets,
         route: Option<Route>,
     ) -> Result<Placed, PlanError> {
@@ -96,7 +96,7 @@ impl Device {
     /// The plan for residents whose data lies at `residents`.
     fn place_beside(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &PlanRequest<'_>,
         residents: &[Residence],
         targets: &Targets,
         route: Option<Route>,
@@ -126,7 +126,7 @@ impl Device {
     }
 
     /// Whether only the place of a resident's data, on the GPU alone, kept prediction from choosing the side.
-    pub(super) fn is_bound_by_data(&self, wanted: &Wanted<'_>, placed: &Placed) -> bool {
+    pub(super) fn is_bound_by_data(&self, wanted: &PlanRequest<'_>, placed: &Placed) -> bool {
         wanted.residents.iter().any(|residence| residence.is_far())
             && self.placement_now(wanted.placement) == Placement::Auto
             && self.has_both_sides()
@@ -140,7 +140,7 @@ impl Device {
     }
 
     /// The choice for runs of the `wanted` graph, which is sound, and whether it was planned before.
-    pub(crate) fn prepare(&self, wanted: &Wanted<'_>) -> Result<(Choice, bool)> {
+    pub(crate) fn prepare(&self, wanted: &PlanRequest<'_>) -> Result<(PlanChoice, bool)> {
         let graph = wanted.graph.fingerprint();
         let shared = self.shared(wanted, graph);
         let kept = shared.as_ref().and_then(|shared| shared.trial().kept());
@@ -148,22 +148,22 @@ impl Device {
         let learns = self.tries(wanted);
         let begins = shared.is_none() && learns && prepared.routes.len() > 1;
         let shared = shared.or_else(|| begins.then(|| self.0.profile_store.trials.of(graph)));
-        Ok((Choice { prepared, shared, learns }, known))
+        Ok((PlanChoice { prepared, shared, learns }, known))
     }
 
-    /// The plan for one of the routes that a [`Choice`] has.
+    /// The plan for one of the routes that a [`PlanChoice`] has.
     pub(crate) fn prepare_route(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &PlanRequest<'_>,
         route: Route,
     ) -> Result<(Arc<Prepared>, bool)> {
         self.prepared(wanted, wanted.graph.fingerprint(), Some(route))
     }
 
-    /// The plan of the next run of the `wanted` graph, and who chose it if prediction did not.
+    /// The plan of the next run of the `wanted` graph, and its chooser if prediction did not choose it.
     pub(crate) fn preview(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &PlanRequest<'_>,
         targets: &Targets,
     ) -> Result<(Placed, Option<Chooser>), PlanError> {
         let shared = self.shared(wanted, wanted.graph.fingerprint());
@@ -181,12 +181,12 @@ impl Device {
     }
 
     /// Whether runs of the `wanted` graph may try routes that are not predicted to be fastest.
-    fn tries(&self, wanted: &Wanted<'_>) -> bool {
+    fn tries(&self, wanted: &PlanRequest<'_>) -> bool {
         !self.0.learns_nothing && self.knows_its_figures() && self.is_free(wanted)
     }
 
     /// Whether the graph may run on either side: no placement names one, and no run leaves state behind.
-    fn is_free(&self, wanted: &Wanted<'_>) -> bool {
+    fn is_free(&self, wanted: &PlanRequest<'_>) -> bool {
         self.has_both_sides() && wanted.placement == Placement::Auto && !wanted.is_stateful
     }
 
@@ -195,21 +195,21 @@ impl Device {
         [Backend::Cpu, Backend::Gpu].into_iter().all(|side| self.uses(side))
     }
 
-    fn shared(&self, wanted: &Wanted<'_>, graph: Fingerprint) -> Option<Arc<SharedTrial>> {
+    fn shared(&self, wanted: &PlanRequest<'_>, graph: Fingerprint) -> Option<Arc<SharedTrial>> {
         if self.is_free(wanted) { self.0.profile_store.trials.find(graph) } else { None }
     }
 
     /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
     pub(crate) fn tried(&self, turn: &mut TrialRun, ran: Ran, is_alone: impl FnOnce() -> bool) {
-        if let Outcome::Kept(kept) = turn.end(ran, is_alone) {
-            self.0.plans.forget_routes(turn.graph(), kept);
+        if let Some(trial) = turn.end(ran, is_alone) {
+            self.0.plans.forget_routes(turn.graph(), trial.kept());
             self.keep_profile(When::Soon);
         }
     }
 }
 
 /// Seconds to bring the residents to the host that the host reads by this plan and that lie on the GPU alone.
-fn seconds_to_move(wanted: &Wanted<'_>, planned: &Planned, profile: &DeviceProfile) -> f64 {
+fn seconds_to_move(wanted: &PlanRequest<'_>, planned: &Planned, profile: &DeviceProfile) -> f64 {
     let is_read_by_host = |at: u32| match planned {
         Planned::Whole(plan) => plan.backend == Backend::Cpu,
         Planned::Split(split) => {

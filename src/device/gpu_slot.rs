@@ -10,7 +10,6 @@ use crate::base::single_flight::{Begin, SingleFlight};
 use crate::base::sync::RwLock;
 use crate::error::{DeviceError, Error, Result};
 use crate::exec::gpu::{AdapterChoice, Gpu};
-use crate::exec::memory::MemoryCounts;
 
 /// An adapter, with the device that was opened on it last.
 pub(crate) struct GpuSlot {
@@ -27,14 +26,14 @@ pub(crate) struct GpuSlot {
 struct Current {
     gpu: Gpu,
     /// Whether its loss was reported.
-    told: bool,
+    is_reported: bool,
 }
 
 impl GpuSlot {
     pub fn new(gpu: Gpu, recovery: Recovery, store: Option<Arc<Store>>) -> Self {
         let choice = AdapterChoice::again(gpu.info());
         Self {
-            current: RwLock::new(Current { gpu, told: false }),
+            current: RwLock::new(Current { gpu, is_reported: false }),
             recovery,
             choice,
             store,
@@ -52,15 +51,11 @@ impl GpuSlot {
     /// Whether runs may use the GPU.
     pub fn is_usable(&self) -> bool {
         let current = self.current.read();
-        self.recovery != Recovery::Cpu || !current.told
+        self.recovery != Recovery::Cpu || !current.is_reported
     }
 
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Relaxed)
-    }
-
-    pub fn memory(&self) -> MemoryCounts {
-        self.opened().memory()
     }
 
     /// Recovers from a loss. Returns if the lost work may be repeated.
@@ -68,7 +63,7 @@ impl GpuSlot {
     /// # Errors
     /// [`DeviceError::NotReopened`], or `error` if the recovery is to fail.
     pub async fn recover(&self, error: Error) -> Result<()> {
-        self.tell();
+        self.report();
         match self.recovery {
             Recovery::Fail => Err(error),
             Recovery::Cpu => Ok(()),
@@ -77,15 +72,15 @@ impl GpuSlot {
     }
 
     /// Reports a loss, once.
-    pub(super) fn tell(&self) {
+    pub(super) fn report(&self) {
         let mut current = self.current.write();
         let Some(reason) = current.gpu.loss().map(str::to_owned) else { return };
-        if std::mem::replace(&mut current.told, true) {
+        if std::mem::replace(&mut current.is_reported, true) {
             return;
         }
         drop(current);
         let losses = self.losses.fetch_add(1, Ordering::Relaxed) + 1;
-        self.listeners.tell(&DeviceLoss { reason, recovery: self.recovery, losses });
+        self.listeners.call(&DeviceLoss { reason, recovery: self.recovery, losses });
     }
 
     /// Opens the adapter again, unless somebody else does.
@@ -112,7 +107,7 @@ impl GpuSlot {
         if current.gpu.loss().is_none() {
             return Ok(());
         }
-        let lost = std::mem::replace(&mut *current, Current { gpu, told: false });
+        let lost = std::mem::replace(&mut *current, Current { gpu, is_reported: false });
         drop(current);
         lost.gpu.close();
         Ok(())
@@ -140,7 +135,7 @@ impl Device {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "gpu"))]
 mod tests {
     use super::*;
     use crate::base::test_device::found;

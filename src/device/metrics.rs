@@ -1,10 +1,10 @@
-//! Counters of a device since it was opened, for those who watch a service.
+//! Counters of a device since it was opened, for the monitoring of services.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Device;
+use super::{Device, GpuSlot};
 use crate::base::clock::nanoseconds;
 use crate::base::units::{bytes, count, seconds};
 use crate::exec::memory::MemoryCounts;
@@ -37,7 +37,6 @@ macro_rules! counters {
             pub pools: PoolStats,
         }
 
-        /// The counters of a device.
         #[derive(Default)]
         pub(crate) struct Counters {
             values: [AtomicU64; [$(stringify!($counter),)* $(stringify!($timer)),*].len()],
@@ -99,7 +98,6 @@ impl Counters {
         }
     }
 
-    /// Adds to a counter of times.
     pub fn spend(&self, timer: Counter, time: Duration) {
         self.add(timer, nanoseconds(time));
     }
@@ -132,22 +130,21 @@ impl Metrics {
         say("gauge", "plans", "Plans held", &plans);
         say("gauge", "running", "Runs under way", &self.running);
         for (side, counts) in [("gpu", gpu), ("host", host)] {
-            let name = |what: &str| format!("{side}_pool_{what}");
-            say(
-                "counter",
-                &name("hits_total"),
-                "Requests met with memory used before",
-                &counts.hits,
-            );
-            say("counter", &name("misses_total"), "Requests that allocated", &counts.misses);
-            say("gauge", &name("live_bytes"), "Bytes in use", &counts.live_bytes);
-            say("gauge", &name("idle_bytes"), "Bytes that lie idle", &counts.idle_bytes);
-            say(
-                "gauge",
-                &name("peak_bytes"),
-                "Most bytes in use and idle at once",
-                &counts.peak_bytes,
-            );
+            let counters = [
+                ("hits", "Requests met with memory used before", counts.hits),
+                ("misses", "Requests that allocated", counts.misses),
+            ];
+            for (name, help, value) in counters {
+                say("counter", &format!("{side}_pool_{name}_total"), help, &value);
+            }
+            let gauges = [
+                ("live", "Bytes in use", counts.live_bytes),
+                ("idle", "Bytes that lie idle", counts.idle_bytes),
+                ("peak", "Most bytes in use and idle at once", counts.peak_bytes),
+            ];
+            for (name, help, value) in gauges {
+                say("gauge", &format!("{side}_pool_{name}_bytes"), help, &value);
+            }
         }
         page
     }
@@ -177,16 +174,15 @@ impl fmt::Display for Metrics {
 }
 
 /// A run under way, which counts as cancelled unless it is said to have ended.
-pub(crate) struct Counted<'a>(Option<&'a Counters>);
+pub(crate) struct CountedRun<'a>(Option<&'a Counters>);
 
-impl Counted<'_> {
-    /// The run has ended.
+impl CountedRun<'_> {
     pub fn end(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedRun<'_> {
     fn drop(&mut self) {
         if let Some(counters) = self.0 {
             counters.add(Counter::Cancelled, 1);
@@ -195,8 +191,8 @@ impl Drop for Counted<'_> {
 }
 
 impl Device {
-    /// What the device has done since it was opened: runs, kernels, bytes and times, with what
-    /// [`pool_stats`](Self::pool_stats) says. Plain numbers for an exporter of metrics, which print as a summary.
+    /// The runs, kernels, bytes and times of the device since it was opened, with its [`pool_stats`](Self::pool_stats).
+    /// They are plain numbers for an exporter of metrics, and print as a summary.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -220,8 +216,8 @@ impl Device {
     }
 
     /// Counts a run that is dropped before its end.
-    pub(crate) fn counted(&self) -> Counted<'_> {
-        Counted(Some(&self.0.counters))
+    pub(crate) fn counted(&self) -> CountedRun<'_> {
+        CountedRun(Some(&self.0.counters))
     }
 }
 
@@ -262,21 +258,14 @@ impl Device {
     /// The counters of the device's pools of memory and of its plans since it was opened.
     #[must_use]
     pub fn pool_stats(&self) -> PoolStats {
-        #[cfg(feature = "gpu")]
-        let gpu = self.gpu_slot().map(super::GpuSlot::memory).unwrap_or_default();
-        #[cfg(not(feature = "gpu"))]
-        let gpu = MemoryCounts::default();
-        #[cfg(feature = "gpu")]
-        let losses = self.gpu_slot().map_or(0, super::GpuSlot::losses);
-        #[cfg(not(feature = "gpu"))]
-        let losses = 0;
+        let gpu = self.gpu_slot().map(|slot| slot.opened().memory_counts()).unwrap_or_default();
+        let losses = self.gpu_slot().map_or(0, GpuSlot::losses);
         let (plan_hits, plan_misses, plans) = self.0.plans.counts();
         PoolStats { gpu, host: self.pool().counts(), plan_hits, plan_misses, plans, losses }
     }
 
     /// Frees all memory that lies idle. What was not used for 20 to 40 seconds is freed without it.
     pub fn trim(&self) {
-        #[cfg(feature = "gpu")]
         if let Some(gpu) = self.opened() {
             gpu.trim();
         }

@@ -4,12 +4,10 @@ mod builder;
 mod busy_tracker;
 mod calibration;
 mod choice;
-#[cfg(feature = "gpu")]
 mod gpu_slot;
 mod metrics;
 mod plan_cache;
 mod prepared;
-#[cfg(feature = "serde")]
 mod profile_file;
 mod profile_store;
 mod recovery;
@@ -22,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use builder::DeviceBuilder;
-pub(crate) use choice::{Choice, Wanted};
+pub(crate) use choice::{PlanChoice, PlanRequest};
 pub(crate) use metrics::Counter;
 pub use metrics::{Metrics, PoolStats};
 pub(crate) use prepared::{CompiledPieces, CompiledPlan, CompiledSplit, Prepared};
@@ -32,13 +30,10 @@ pub(crate) use trials::TrialRun;
 pub(crate) use self::busy_tracker::Busy;
 use self::busy_tracker::BusyTracker;
 use self::calibration::Background;
-#[cfg(feature = "gpu")]
 use self::gpu_slot::GpuSlot;
-#[cfg(feature = "serde")]
 use self::profile_file::ProfileFile;
 use self::profile_store::ProfileStore;
 pub(crate) use self::profile_store::Targets;
-#[cfg(any(feature = "gpu", feature = "serde"))]
 use crate::base::disk_cache::Store;
 use crate::base::future::BoxFuture;
 use crate::base::process::watch_forks;
@@ -46,7 +41,6 @@ use crate::cost::{Backend, DeviceProfile, Limits, Placement};
 use crate::error::Result;
 use crate::exec::budget::Budget;
 use crate::exec::cpu::CpuPool;
-#[cfg(feature = "gpu")]
 use crate::exec::gpu::Gpu;
 use crate::exec::janitor;
 
@@ -57,18 +51,16 @@ use crate::exec::janitor;
 /// after `exec`. Runs that need other threads fail with [`DeviceError::Forked`](crate::DeviceError::Forked) there, on
 /// Linux; elsewhere they wait for ever.
 #[derive(Clone)]
-pub struct Device(Arc<Inner>);
+pub struct Device(Arc<DeviceInner>);
 
-struct Inner {
-    #[cfg(feature = "gpu")]
+struct DeviceInner {
     gpu_slot: Option<GpuSlot>,
     info: DeviceInfo,
     profile_store: Arc<ProfileStore>,
     busy_tracker: Arc<BusyTracker>,
     background: Background,
-    #[cfg(feature = "serde")]
     profile_file: Option<ProfileFile>,
-    sides: Sides,
+    sides: OpenedSides,
     placement: Placement,
     learns_nothing: bool,
     /// Whether the profile was given by hand.
@@ -81,7 +73,7 @@ struct Inner {
 
 /// The sides that a device was opened with. The cores also take the place of a GPU that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sides {
+enum OpenedSides {
     Cpu,
     Gpu,
     Both,
@@ -139,7 +131,7 @@ impl Device {
         Self::on_cpu(None, Self::builder().unchecked())
     }
 
-    fn on_cpu(fallback: Option<String>, start: Start) -> Self {
+    fn on_cpu(fallback: Option<String>, start: DeviceStart) -> Self {
         let threads = crate::exec::threads::count();
         let info = DeviceInfo {
             name: "cpu".into(),
@@ -149,7 +141,7 @@ impl Device {
             threads,
             fallback,
         };
-        let inner = Inner::new(info, None, Sides::Cpu, start);
+        let inner = DeviceInner::new(info, None, OpenedSides::Cpu, start);
         Self(Arc::new(inner))
     }
 
@@ -180,8 +172,7 @@ impl Device {
         DeviceBuilder::default()
     }
 
-    #[cfg(feature = "gpu")]
-    fn with_gpu(gpu: Gpu, sides: Sides, start: Start) -> Self {
+    fn with_gpu(gpu: Gpu, sides: OpenedSides, start: DeviceStart) -> Self {
         let found = gpu.info();
         let info = DeviceInfo {
             name: found.name.clone(),
@@ -193,7 +184,7 @@ impl Device {
         };
         let limits = Some(gpu.limits().clone());
         let (recovery, store) = (start.recovery, start.store.clone());
-        let mut inner = Inner::new(info, limits, sides, start);
+        let mut inner = DeviceInner::new(info, limits, sides, start);
         inner.gpu_slot = Some(GpuSlot::new(gpu, recovery, store));
         Self(Arc::new(inner))
     }
@@ -203,10 +194,7 @@ impl Device {
     /// [`RunStats::backend`](crate::RunStats::backend) where a run was.
     #[must_use]
     pub fn is_gpu(&self) -> bool {
-        #[cfg(feature = "gpu")]
-        return self.0.gpu_slot.is_some();
-        #[cfg(not(feature = "gpu"))]
-        false
+        self.0.gpu_slot.is_some()
     }
 
     /// The description of the device.
@@ -223,17 +211,14 @@ impl Device {
     /// Whether graphs may run on a side as things stand.
     pub(crate) fn uses(&self, side: Backend) -> bool {
         match side {
-            Backend::Cpu => self.0.sides != Sides::Gpu || self.gave_up_its_gpu(),
+            Backend::Cpu => self.0.sides != OpenedSides::Gpu || self.gave_up_its_gpu(),
             Backend::Gpu => self.is_gpu() && !self.gave_up_its_gpu(),
         }
     }
 
     /// Whether the GPU was lost and the host's cores take its place.
     fn gave_up_its_gpu(&self) -> bool {
-        #[cfg(feature = "gpu")]
-        return self.gpu_slot().is_some_and(|gpu_slot| !gpu_slot.is_usable());
-        #[cfg(not(feature = "gpu"))]
-        false
+        self.gpu_slot().is_some_and(|gpu_slot| !gpu_slot.is_usable())
     }
 
     /// The placement of batches that name none.
@@ -278,36 +263,28 @@ impl fmt::Debug for Device {
 }
 
 /// The options and files that a device starts from.
-struct Start {
+struct DeviceStart {
     /// Given by hand.
     profile: Option<DeviceProfile>,
     learns_nothing: bool,
     placement: Placement,
     budget: Budget,
-    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "there is no GPU to lose"))]
     recovery: Recovery,
-    #[cfg(any(feature = "gpu", feature = "serde"))]
     store: Option<Arc<Store>>,
 }
 
-impl Inner {
+impl DeviceInner {
     /// Without a GPU, whose limits are given if there will be one.
-    fn new(info: DeviceInfo, gpu: Option<Limits>, sides: Sides, start: Start) -> Self {
+    fn new(info: DeviceInfo, gpu: Option<Limits>, sides: OpenedSides, start: DeviceStart) -> Self {
         let by_hand = start.profile.is_some();
-        #[cfg(feature = "serde")]
-        let profile_file = start.store.map(|store| ProfileFile::new(store, &info));
-        #[cfg(feature = "serde")]
+        let store = start.store.filter(|_| cfg!(feature = "serde"));
+        let profile_file = store.map(|store| ProfileFile::new(store, &info));
         let kept = profile_file.as_ref().filter(|_| !by_hand).and_then(ProfileFile::load);
-        #[cfg(not(feature = "serde"))]
-        let kept = None;
         let profile = start.profile.or(kept);
         let profile = profile.unwrap_or_else(|| DeviceProfile::typical(info.threads));
         // Where nothing would be kept, nothing is measured unasked.
-        #[cfg(feature = "serde")]
         let wanted =
-            profile_file.is_some() && !by_hand && !profile.measured && sides == Sides::Both;
-        #[cfg(not(feature = "serde"))]
-        let wanted = false;
+            profile_file.is_some() && !by_hand && !profile.measured && sides == OpenedSides::Both;
         watch_forks();
         let busy_tracker = Arc::default();
         Self {
@@ -315,7 +292,6 @@ impl Inner {
             profile_store: Arc::new(ProfileStore::new(profile, gpu)),
             background: Background::new(wanted, Arc::clone(&busy_tracker)),
             busy_tracker,
-            #[cfg(feature = "serde")]
             profile_file,
             sides,
             placement: start.placement,
@@ -325,7 +301,6 @@ impl Inner {
             budget: start.budget,
             plans: Arc::default(),
             counters: Arc::default(),
-            #[cfg(feature = "gpu")]
             gpu_slot: None,
         }
     }

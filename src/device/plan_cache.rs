@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use super::{Device, Prepared, Wanted};
+use super::{Device, PlanRequest, Prepared};
 use crate::base::lru::Lru;
-use crate::base::sync::{Mutex, MutexGuard};
+use crate::base::sync::Mutex;
 use crate::codegen::{Dispatch, lower};
 use crate::cost::{Placement, Residence, Route};
 use crate::error::Result;
@@ -31,7 +31,6 @@ struct Key {
     revision: u64,
 }
 
-/// The plans of one device.
 pub(super) struct PlanCache {
     plans: Mutex<Lru<Key, Arc<Prepared>>>,
     hits: AtomicU64,
@@ -56,31 +55,22 @@ impl PlanCache {
         found
     }
 
-    /// Forgets all plans.
     pub fn forget(&self) {
-        let _gone = self.plans().extract(|_| true);
+        let _gone = self.plans.lock().extract(|_| true);
     }
 
     /// Forgets the plans of `graph` for other routes than the `kept` one, unless a placement names the side.
     pub fn forget_routes(&self, graph: Fingerprint, kept: Option<Route>) {
         let goes =
             |key: &Key| key.graph == graph && key.placement == Placement::Auto && key.route != kept;
-        let _gone = self.plans().extract(goes);
+        let _gone = self.plans.lock().extract(goes);
     }
 
     /// Hits, misses, and plans in the cache.
     pub fn counts(&self) -> (u64, u64, usize) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let plans = self.plans().len();
+        let plans = self.plans.lock().len();
         (count(&self.hits), count(&self.misses), plans)
-    }
-
-    fn keep(&self, key: Key, prepared: &Arc<Prepared>) {
-        let _forgotten = self.plans().insert(key, Arc::clone(prepared));
-    }
-
-    fn plans(&self) -> MutexGuard<'_, Lru<Key, Arc<Prepared>>> {
-        self.plans.lock()
     }
 }
 
@@ -89,7 +79,7 @@ impl Device {
     /// placement or prediction chooses.
     pub(super) fn prepared(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &PlanRequest<'_>,
         graph: Fingerprint,
         route: Option<Route>,
     ) -> Result<(Arc<Prepared>, bool)> {
@@ -111,7 +101,7 @@ impl Device {
         let mut prepared = Prepared::new(wanted.graph, placed, route, &targets);
         prepared.is_bound_by_data = is_bound_by_data;
         let prepared = Arc::new(prepared);
-        self.0.plans.keep(key, &prepared);
+        let _forgotten = self.0.plans.plans.lock().insert(key, Arc::clone(&prepared));
         Ok((prepared, false))
     }
 

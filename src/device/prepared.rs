@@ -2,20 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-#[cfg(feature = "gpu")]
-use super::Counter;
-use super::{Device, Targets};
-#[cfg(feature = "gpu")]
+use super::{Counter, Device, Targets};
 use crate::base::clock::Stopwatch;
-#[cfg(feature = "gpu")]
 use crate::base::single_flight::{Begin, SingleFlight};
-#[cfg(feature = "gpu")]
 use crate::base::sync::RwLock;
 use crate::cost::{Backend, Residence, Route};
 use crate::error::DeviceError;
 use crate::exec::cpu::CpuProgram;
-#[cfg(feature = "gpu")]
-use crate::exec::gpu::{Gpu, GpuId, Kernels};
+use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
 use crate::plan::{Made, Placed, Plan, Planned, Routes, Split, SplitPart, Stage, Supply};
 
@@ -42,7 +36,6 @@ pub(crate) struct Prepared {
     revision: u64,
 }
 
-/// The plans of a graph.
 pub(crate) enum CompiledPieces {
     /// All on one side.
     Whole(CompiledPlan),
@@ -70,14 +63,13 @@ pub(crate) struct CompiledPart {
     pub residents: Vec<u32>,
 }
 
-/// A plan with its kernels.
 pub(crate) struct CompiledPlan {
     pub plan: Arc<Plan>,
-    /// The program for the cores; empty until the first run, and always on a GPU.
+    /// The program for the cores; empty until the first run there.
     on_cpu: OnceLock<Arc<CpuProgram>>,
-    /// The kernels for a GPU; always empty on the CPU.
-    #[cfg(feature = "gpu")]
-    on_gpu: PlanKernels,
+    /// The kernels for a GPU; empty until the first run there.
+    on_gpu: RwLock<Option<Arc<Kernels>>>,
+    compiling: SingleFlight<GpuId>,
 }
 
 impl Prepared {
@@ -139,7 +131,6 @@ impl Prepared {
         }
     }
 
-    /// Compiles the kernels of all parts.
     pub async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
         for piece in self.pieces.iter() {
             piece.compile(device).await?;
@@ -150,10 +141,16 @@ impl Prepared {
 
 impl CompiledPieces {
     fn of(planned: Planned) -> Self {
+        let part = |SplitPart { stage, plan, uploads, residents }: SplitPart| CompiledPart {
+            piece: CompiledPlan::new(plan),
+            stage,
+            uploads,
+            residents,
+        };
         match planned {
             Planned::Whole(plan) => Self::Whole(CompiledPlan::new(plan)),
             Planned::Split(Split { parts, downloads, keeps, .. }) => Self::Split(CompiledSplit {
-                parts: parts.into_iter().map(CompiledPart::of).collect(),
+                parts: parts.into_iter().map(part).collect(),
                 downloads,
                 keeps,
             }),
@@ -169,66 +166,32 @@ impl CompiledPieces {
     }
 }
 
-impl CompiledPart {
-    fn of(part: SplitPart) -> Self {
-        let SplitPart { stage, plan, uploads, residents } = part;
-        Self { piece: CompiledPlan::new(plan), stage, uploads, residents }
-    }
-}
-
 impl CompiledPlan {
     fn new(plan: Plan) -> Self {
         Self {
             plan: Arc::new(plan),
             on_cpu: OnceLock::new(),
-            #[cfg(feature = "gpu")]
-            on_gpu: PlanKernels::default(),
+            on_gpu: RwLock::default(),
+            compiling: SingleFlight::default(),
         }
     }
 
-    /// The plan for a run on the CPU.
     pub fn on_cpu(&self) -> &Arc<CpuProgram> {
         self.on_cpu.get_or_init(|| Arc::new(CpuProgram::new(Arc::clone(&self.plan))))
     }
 
     async fn compile(&self, device: &Device) -> Result<(), DeviceError> {
-        #[cfg(feature = "gpu")]
         if self.plan.backend == Backend::Gpu
             && let Some(gpu) = device.opened()
         {
             self.kernels(device, &gpu).await?;
         }
-        #[cfg(not(feature = "gpu"))]
-        let _ = device;
         Ok(())
     }
 
-    /// The kernels of the plan, and whether this call compiled them. Runs that come meanwhile wait.
-    #[cfg(feature = "gpu")]
+    /// The kernels of the plan for `gpu`, and whether this call compiled them. Concurrent calls wait.
     pub async fn kernels(
         &self,
-        device: &Device,
-        gpu: &Gpu,
-    ) -> Result<(Arc<Kernels>, bool), DeviceError> {
-        self.on_gpu.kernels(&self.plan, device, gpu).await
-    }
-}
-
-/// The kernels of one plan.
-#[cfg(feature = "gpu")]
-#[derive(Default)]
-struct PlanKernels {
-    /// Empty until the first run.
-    kernels: RwLock<Option<Arc<Kernels>>>,
-    compiling: SingleFlight<GpuId>,
-}
-
-#[cfg(feature = "gpu")]
-impl PlanKernels {
-    /// The kernels of `plan` for `gpu`, and whether this call compiled them.
-    async fn kernels(
-        &self,
-        plan: &Plan,
         device: &Device,
         gpu: &Gpu,
     ) -> Result<(Arc<Kernels>, bool), DeviceError> {
@@ -237,7 +200,7 @@ impl PlanKernels {
             Begin::Make(maker) => maker,
         };
         let compiling = Stopwatch::started();
-        let kernels = gpu.compile(device.dispatches(plan), maker).await?;
+        let kernels = gpu.compile(device.dispatches(&self.plan), maker).await?;
         device.counters().add(Counter::Compiled, kernels.compiled.into());
         device.counters().spend(Counter::CompileNanos, compiling.total());
         Ok((self.keep(kernels, gpu), true))
@@ -245,20 +208,20 @@ impl PlanKernels {
 
     /// The kernels, if they were compiled for `gpu`.
     fn known(&self, gpu: &Gpu) -> Option<Arc<Kernels>> {
-        let known = self.kernels.read().clone();
+        let known = self.on_gpu.read().clone();
         known.filter(|kernels| gpu.can_run(kernels))
     }
 
-    /// What all runs use from now on: `made`, unless there are such already, which have their parameters on the device.
-    /// Who has compiled is not always polled before somebody else begins.
+    /// Stores the kernels `made` for later runs, and returns them. Kernels that are there already stay, since their
+    /// parameters are on the device: another task may have compiled before this one was polled.
     fn keep(&self, made: Arc<Kernels>, gpu: &Gpu) -> Arc<Kernels> {
-        let mut kernels = self.kernels.write();
+        let mut kernels = self.on_gpu.write();
         if let Some(known) = kernels.as_ref().filter(|known| gpu.can_run(known)) {
             return Arc::clone(known);
         }
         let lost = kernels.replace(Arc::clone(&made));
         drop(kernels);
-        lost.into_iter().for_each(Gpu::forget);
+        lost.into_iter().for_each(gpu::close);
         made
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::DeviceInfo;
 use crate::base::disk_cache::Store;
 use crate::base::disk_writer::DiskWriter;
-use crate::base::sync::{Mutex, MutexGuard};
+use crate::base::sync::Mutex;
 use crate::cost::DeviceProfile;
 
 /// The place of one device's profile on disk. Dropping it waits until the last profile is written.
@@ -42,15 +42,13 @@ impl ProfileFile {
     /// The profile on disk; `None` if there is none, or one that no measurement could have given.
     pub fn load(&self) -> Option<DeviceProfile> {
         let bytes = self.disk.store.load(&self.disk.key)?;
-        let profile: DeviceProfile = serde_json::from_slice(&bytes).ok()?;
-        profile.check().ok()?;
-        Some(profile)
+        decode(&bytes).filter(|profile| profile.check().is_ok())
     }
 
     /// As [`Disk::save`], in the background, unless a later profile comes before.
     pub fn save_soon(&self, profile: impl FnOnce() -> DeviceProfile) {
         // Made under the lock: a later caller knows more.
-        let mut later = self.disk.later();
+        let mut later = self.disk.later.lock();
         let is_coming = later.replace(profile()).is_some();
         drop(later);
         if !is_coming {
@@ -63,7 +61,7 @@ impl ProfileFile {
 impl Disk {
     /// Writes `profile` if that is possible, in place of one that was still to be written.
     pub fn save(&self, profile: impl FnOnce() -> DeviceProfile) {
-        *self.later() = None;
+        *self.later.lock() = None;
         let _writing = self.writing.lock();
         self.write(&profile());
     }
@@ -71,23 +69,39 @@ impl Disk {
     /// Writes the profile that is still to be written.
     fn flush(&self) {
         let _writing = self.writing.lock();
-        let profile = self.later().take();
+        let profile = self.later.lock().take();
         profile.iter().for_each(|profile| self.write(profile));
     }
 
-    fn later(&self) -> MutexGuard<'_, Option<DeviceProfile>> {
-        self.later.lock()
-    }
-
     fn write(&self, profile: &DeviceProfile) {
-        if let Ok(bytes) = serde_json::to_vec(profile) {
+        if let Some(bytes) = encode(profile) {
             // If nothing can be written, the next process measures again.
             drop(self.store.save(&self.key, &bytes));
         }
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "serde")]
+fn encode(profile: &DeviceProfile) -> Option<Vec<u8>> {
+    serde_json::to_vec(profile).ok()
+}
+
+#[cfg(feature = "serde")]
+fn decode(bytes: &[u8]) -> Option<DeviceProfile> {
+    serde_json::from_slice(bytes).ok()
+}
+
+#[cfg(not(feature = "serde"))]
+fn encode(_: &DeviceProfile) -> Option<Vec<u8>> {
+    None
+}
+
+#[cfg(not(feature = "serde"))]
+fn decode(_: &[u8]) -> Option<DeviceProfile> {
+    None
+}
+
+#[cfg(all(test, feature = "serde"))]
 mod tests {
     use std::path::Path;
 

@@ -57,7 +57,6 @@ impl ProfileStore {
         self.change(|_| profile);
     }
 
-    /// Forgets the trials of all graphs.
     pub fn forget_learned(&self) {
         self.change(DeviceProfile::clone);
     }
@@ -66,13 +65,10 @@ impl ProfileStore {
         let _changing = self.changing.lock();
         let mut profile = change(self.targets().profile());
         self.trials.replace(&std::mem::take(&mut profile.learned.trials));
-        self.replace(profile);
-    }
-
-    fn replace(&self, profile: DeviceProfile) {
         let mut targets = self.targets.write();
         let revision = targets.revision + 1;
-        *targets = Arc::new(Targets::new(profile, targets.gpu_limits(), revision));
+        let gpu_limits = targets.gpu.as_ref().map(|target| target.limits.clone());
+        *targets = Arc::new(Targets::new(profile, gpu_limits, revision));
         self.revision.store(revision, Ordering::Release);
     }
 }
@@ -91,10 +87,6 @@ impl Targets {
     /// The profile, without the trials of single graphs.
     pub fn profile(&self) -> &DeviceProfile {
         &self.cpu.profile
-    }
-
-    fn gpu_limits(&self) -> Option<Limits> {
-        self.gpu.as_ref().map(|target| target.limits.clone())
     }
 
     /// The target of a side; the host's if there is no GPU.
@@ -124,7 +116,6 @@ impl Device {
 
     /// Writes the profile to disk, if it was measured here.
     pub(super) fn keep_profile(&self, when: When) {
-        #[cfg(feature = "serde")]
         if let (Some(profile_file), false) = (&self.0.profile_file, self.0.by_hand)
             && self.targets().profile().measured
         {
@@ -133,7 +124,5 @@ impl Device {
                 When::Soon => profile_file.save_soon(|| self.profile()),
             }
         }
-        #[cfg(not(feature = "serde"))]
-        let _ = when;
     }
 }

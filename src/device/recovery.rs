@@ -1,13 +1,10 @@
 //! Recovery from a lost GPU.
 
 use std::fmt;
-#[cfg(feature = "gpu")]
 use std::sync::Arc;
 
 use super::Device;
-#[cfg(feature = "gpu")]
 use crate::base::process::caught;
-#[cfg(feature = "gpu")]
 use crate::base::sync::Mutex;
 use crate::error::{DeviceError, Error, Result};
 
@@ -59,24 +56,15 @@ impl fmt::Display for DeviceLoss {
     }
 }
 
-/// Who is told.
-#[cfg(feature = "gpu")]
 type Listener = Arc<dyn Fn(&DeviceLoss) + Send + Sync>;
 
-/// The listeners for losses.
-#[cfg(feature = "gpu")]
 #[derive(Default)]
 pub(super) struct Listeners(Mutex<Vec<Listener>>);
 
-#[cfg(feature = "gpu")]
 impl Listeners {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
-        self.0.lock()
-    }
-
-    /// Tells everybody. A listener that panics keeps nobody else from being told.
-    pub fn tell(&self, loss: &DeviceLoss) {
-        let listeners = self.lock().clone();
+    /// Calls all listeners, also if one of them panics.
+    pub fn call(&self, loss: &DeviceLoss) {
+        let listeners = self.0.lock().clone();
         for listener in listeners {
             let _ = caught(|| listener(loss));
         }
@@ -84,45 +72,40 @@ impl Listeners {
 }
 
 impl Device {
-    /// Has `listener` told of each loss of the GPU: once, before anything is done about it, by the task whose run or
-    /// transfer found out. It should be quick, and a panic in it is ignored. It is held as long as the device is: one that
-    /// holds a handle of the device keeps it open for good.
+    /// Calls `listener` once for each loss of the GPU, before the recovery, in the task whose run or transfer found out. It
+    /// should be quick, and a panic in it is ignored. The device holds it: a listener that holds a handle of the device
+    /// keeps the device open for good.
     pub fn on_lost(&self, listener: impl Fn(&DeviceLoss) + Send + Sync + 'static) {
-        #[cfg(feature = "gpu")]
         if let Some(gpu_slot) = self.gpu_slot() {
-            gpu_slot.listeners.lock().push(Arc::new(listener));
+            gpu_slot.listeners.0.lock().push(Arc::new(listener));
         }
-        #[cfg(not(feature = "gpu"))]
-        drop(listener);
     }
 
-    /// After `error`: does something about it, if that is a loss, so that what failed may be tried again.
+    /// Recovers from `error` if it is a loss, so that the failed work may be repeated.
     ///
     /// # Errors
-    /// If nothing can be done, why it failed in the end.
+    /// `error` itself, or the reason why the recovery failed.
     pub(crate) async fn recover(&self, error: Error) -> Result<()> {
-        #[cfg(feature = "gpu")]
-        if let (Some(gpu_slot), Error::Device(DeviceError::Lost { .. })) = (self.gpu_slot(), &error)
-        {
-            return gpu_slot.recover(error).await;
+        match (self.gpu_slot(), &error) {
+            (Some(gpu_slot), Error::Device(DeviceError::Lost { .. })) => {
+                gpu_slot.recover(error).await
+            }
+            _ => Err(error),
         }
-        Err(error)
     }
 
-    /// `error`, after the listeners were told if it is a loss: for transfers, which are not repeated.
+    /// Reports `error` to the listeners if it is a loss, and returns it. Transfers, which are not repeated, call it.
     pub(super) fn noticed(&self, error: DeviceError) -> DeviceError {
-        #[cfg(feature = "gpu")]
         if let (Some(gpu_slot), DeviceError::Lost { .. }) = (self.gpu_slot(), &error) {
-            gpu_slot.tell();
+            gpu_slot.report();
         }
         error
     }
 
     /// Loses the GPU as a failing driver might, for tests of what a service does then. Nothing happens where there is
-    /// none. It may wait a second for what is under way. As with any loss, who uses the GPU next finds out, and then it
-    /// is told and counted: runs on the host's cores go on and notice nothing.
+    /// none. It may wait a second for what is under way. As with any loss, the next user of the GPU finds out, and
+    /// then the loss is reported and counted. Runs on the host's cores go on and notice nothing.
     pub fn simulate_loss(&self) {
-        #[cfg(feature = "gpu")]
         if let Some(gpu_slot) = self.gpu_slot() {
             gpu_slot.opened().destroy();
         }

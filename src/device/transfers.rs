@@ -11,19 +11,6 @@ use crate::exec::gpu::{DeviceBuffer, Download, Gpu, Parts};
 const UP: [Counter; 2] = [Counter::ResidentsUp, Counter::ResidentBytesUp];
 const DOWN: [Counter; 2] = [Counter::ResidentsDown, Counter::ResidentBytesDown];
 
-#[cfg(not(feature = "gpu"))]
-impl Device {
-    /// The GPU, of which there is none in this build.
-    pub(crate) fn opened(&self) -> Option<Gpu> {
-        None
-    }
-
-    /// Whether runs go on after a loss of the GPU.
-    pub(crate) fn recovers(&self) -> bool {
-        false
-    }
-}
-
 impl Device {
     /// Puts host elements on `gpu`, which is this device's.
     pub(crate) fn send(

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use smallvec::SmallVec;
 
 use crate::base::lru::Lru;
-use crate::base::sync::{Mutex, MutexGuard};
+use crate::base::sync::Mutex;
 use crate::cost::{MOST_TRIALS, Ran, Route, Trial, Tried};
 use crate::graph::Fingerprint;
 use crate::plan::Routes;
@@ -24,7 +24,6 @@ pub(crate) struct SharedTrial {
     is_open: AtomicBool,
     /// [`Trial::slow`].
     slow: AtomicU64,
-    /// Slow runs in a row.
     slow_runs: AtomicU32,
 }
 
@@ -60,12 +59,8 @@ impl SharedTrial {
         shared
     }
 
-    fn lock(&self) -> MutexGuard<'_, Trial> {
-        self.trial.lock()
-    }
-
     pub fn trial(&self) -> Trial {
-        *self.lock()
+        *self.trial.lock()
     }
 
     /// Whether `route` is the usual one; `None` stands for the predicted one. False once the trial is withdrawn.
@@ -82,7 +77,7 @@ impl SharedTrial {
 
     fn withdraw(&self) {
         // Under the lock, so that no run decides the trial afterwards.
-        let _trial = self.lock();
+        let _trial = self.trial.lock();
         self.usual.store(WITHDRAWN, Ordering::Release);
     }
 
@@ -93,7 +88,7 @@ impl SharedTrial {
     /// Begins the part of a run that may take any of `routes`, of which the first is the usual one.
     pub fn begin(self: &Arc<Self>, routes: &Routes) -> TrialRun {
         let (route, is_away) = match self.is_open.load(Ordering::Relaxed) {
-            true => self.lock().begin(routes),
+            true => self.trial.lock().begin(routes),
             false => (routes[0], false),
         };
         TrialRun {
@@ -114,7 +109,7 @@ impl SharedTrial {
             return;
         }
         let runs = self.slow_runs.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut trial = self.lock();
+        let mut trial = self.trial.lock();
         if runs >= trial.patience() && !trial.is_open() && !self.is_withdrawn() {
             trial.reopen();
             self.publish(&trial);
@@ -127,8 +122,8 @@ impl TrialRun {
         self.shared.graph
     }
 
-    /// Ends the run. `is_alone` is asked if the time of the run counts.
-    pub(super) fn end(&mut self, ran: Ran, is_alone: impl FnOnce() -> bool) -> Outcome {
+    /// Ends the run, and returns the trial if the run decided it. `is_alone` is asked if the time of the run counts.
+    pub(super) fn end(&mut self, ran: Ran, is_alone: impl FnOnce() -> bool) -> Option<Trial> {
         self.is_over = true;
         let shared = &*self.shared;
         if !shared.is_open.load(Ordering::Relaxed) {
@@ -138,25 +133,17 @@ impl TrialRun {
                     shared.note_pace(is_slow);
                 }
             }
-            return Outcome::Open;
+            return None;
         }
         let ran = if matches!(ran, Ran::Took(_)) && !is_alone() { Ran::Disturbed } else { ran };
-        let mut trial = shared.lock();
+        let mut trial = shared.trial.lock();
         let is_decided = trial.end(&self.routes, self.route, self.is_away, ran);
         if is_decided && !shared.is_withdrawn() {
             shared.publish(&trial);
-            return Outcome::Kept(trial.kept());
+            return Some(*trial);
         }
-        Outcome::Open
+        None
     }
-}
-
-/// The outcome of a trial after one of its runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Open,
-    /// The trial keeps this route from now on.
-    Kept(Option<Route>),
 }
 
 impl Drop for TrialRun {
@@ -173,17 +160,13 @@ impl Trials {
         Self(Mutex::new(shared_trials(known)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lru<Fingerprint, Arc<SharedTrial>>> {
-        self.0.lock()
-    }
-
     pub fn find(&self, graph: Fingerprint) -> Option<Arc<SharedTrial>> {
-        self.lock().get(&graph).cloned()
+        self.0.lock().get(&graph).cloned()
     }
 
     /// The trial of `graph`, which begins now unless there is one.
     pub fn of(&self, graph: Fingerprint) -> Arc<SharedTrial> {
-        let mut trials = self.lock();
+        let mut trials = self.0.lock();
         if let Some(shared) = trials.get(&graph) {
             return Arc::clone(shared);
         }
@@ -195,7 +178,7 @@ impl Trials {
 
     /// The trials of the profile, in ascending order of the graphs.
     pub fn tried(&self) -> Vec<Tried> {
-        let trials: SmallVec<[Arc<SharedTrial>; 8]> = self.lock().values().cloned().collect();
+        let trials: SmallVec<[Arc<SharedTrial>; 8]> = self.0.lock().values().cloned().collect();
         let tried = trials.iter().map(|shared| {
             let graph = shared.graph.words();
             Tried { graph, trial: shared.trial() }
@@ -207,7 +190,7 @@ impl Trials {
 
     /// Forgets all trials but the `known` ones.
     pub fn replace(&self, known: &[Tried]) {
-        let forgotten = std::mem::replace(&mut *self.lock(), shared_trials(known));
+        let forgotten = std::mem::replace(&mut *self.0.lock(), shared_trials(known));
         forgotten.values().for_each(|shared| shared.withdraw());
     }
 }

@@ -1,6 +1,6 @@
 //! One wgpu device for this crate and for the user's own wgpu code.
 
-use super::{Device, DeviceBuilder, Sides};
+use super::{Device, DeviceBuilder, OpenedSides};
 use crate::error::Result;
 use crate::exec::gpu::{Driver, Gpu};
 
@@ -34,13 +34,13 @@ impl Device {
     /// frees the memory that they lie in, views or no views. This crate polls whatever it does not know to be lost.
     #[must_use]
     pub fn wgpu_device(&self) -> Option<wgpu::Device> {
-        self.opened().map(|gpu| gpu.driver().raw().0.clone())
+        self.opened().map(|gpu| gpu.driver.raw().0.clone())
     }
 
     /// The queue of [`wgpu_device`](Self::wgpu_device).
     #[must_use]
     pub fn wgpu_queue(&self) -> Option<wgpu::Queue> {
-        self.opened().map(|gpu| gpu.driver().raw().1.clone())
+        self.opened().map(|gpu| gpu.driver.raw().1.clone())
     }
 }
 
@@ -58,8 +58,8 @@ impl DeviceBuilder {
         device: wgpu::Device,
         queue: wgpu::Queue,
     ) -> Result<Device> {
-        let start = self.start(Sides::Gpu)?;
+        let start = self.start(OpenedSides::Gpu)?;
         let driver = Driver::adopt(adapter, device, queue)?;
-        Ok(Device::with_gpu(Gpu::new(driver, None)?, Sides::Gpu, start))
+        Ok(Device::with_gpu(Gpu::new(driver, None)?, OpenedSides::Gpu, start))
     }
 }

@@ -5,7 +5,7 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::base::sync::{Arc, Mutex, MutexGuard};
+use crate::base::sync::{Arc, Mutex};
 
 /// The memory that runs may hold at once.
 #[derive(Clone, Debug, Default)]
@@ -85,13 +85,9 @@ impl Budget {
 }
 
 impl LimitedBudget {
-    fn state(&self) -> MutexGuard<'_, BudgetState> {
-        self.state.lock()
-    }
-
     /// Returns `bytes` to the budget, and wakes the requests that it can serve now.
     fn take_back(&self, bytes: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.left += bytes;
         let served = state.serve();
         drop(state);
@@ -145,7 +141,7 @@ impl Future for Admission<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let budget = self.budget;
-        let mut state = budget.state();
+        let mut state = budget.state.lock();
         let Some(ticket) = self.ticket else {
             let ticket = state.join(self.bytes, context.waker());
             drop(state);
@@ -167,7 +163,7 @@ impl Future for Admission<'_> {
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut state = self.budget.state();
+        let mut state = self.budget.state.lock();
         let left = state.position(ticket).and_then(|at| state.waiting.remove(at));
         drop(state);
         // The request that leaves may have blocked the next one.
@@ -209,21 +205,6 @@ mod tests {
         let large = large.await.unwrap();
         small.await.unwrap();
         drop(large);
-    }
-
-    #[tokio::test]
-    async fn who_gives_up_makes_room() {
-        let budget = Budget::new(Some(4));
-        let held = budget.admit(4).await.unwrap();
-        {
-            let mut waiting = pin!(budget.admit(4));
-            assert!(!is_ready(&mut waiting).await);
-        }
-        let mut next = pin!(budget.admit(1));
-        assert!(!is_ready(&mut next).await);
-        drop(held);
-        next.await.unwrap();
-        budget.admit(4).await.unwrap();
     }
 
     #[tokio::test]

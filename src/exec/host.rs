@@ -11,23 +11,19 @@ pub(crate) struct HostBuffer {
     len: usize,
     /// Memory for at least `len` elements. The bytes beyond them are unspecified.
     words: Vec<u32>,
-    origin: Origin,
+    allocator: Allocator,
 }
 
 /// The party that allocated the memory of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum Allocator {
     /// This crate allocated the memory.
-    Here,
+    Crate,
     /// The user passed the memory in as a vector.
     Caller,
 }
 
 impl HostBuffer {
-    /// Copies `data` to a new buffer.
-    ///
-    /// # Errors
-    /// As [`try_zeroed`](Self::try_zeroed).
     pub fn try_from_slice<T: Element>(data: &[T]) -> Result<Self, DeviceError> {
         let mut buffer = Self::try_zeroed(T::DTYPE, data.len())?;
         buffer.write(data);
@@ -40,13 +36,10 @@ impl HostBuffer {
     }
 
     /// Takes the elements of `data`. The buffer reuses its memory if an element takes a word, and copies it otherwise.
-    ///
-    /// # Errors
-    /// As [`try_zeroed`](Self::try_zeroed).
     pub fn try_from_vec<T: Element>(data: Vec<T>) -> Result<Self, DeviceError> {
         let len = data.len();
         match bytemuck::try_cast_vec(data) {
-            Ok(words) => Ok(Self { dtype: T::DTYPE, len, words, origin: Origin::Caller }),
+            Ok(words) => Ok(Self { dtype: T::DTYPE, len, words, allocator: Allocator::Caller }),
             Err((_, data)) => Self::try_from_slice(&data),
         }
     }
@@ -62,7 +55,7 @@ impl HostBuffer {
     /// [`DeviceError::OutOfMemory`] if the host lacks that much memory.
     pub fn try_zeroed(dtype: DType, len: usize) -> Result<Self, DeviceError> {
         let words = memory::try_zeroed(Self::words_for(dtype, len))?;
-        Ok(Self { dtype, len, words, origin: Origin::Here })
+        Ok(Self { dtype, len, words, allocator: Allocator::Crate })
     }
 
     /// Makes a buffer in the memory of `words`, which has room for it. The elements are unspecified, but valid for
@@ -73,7 +66,7 @@ impl HostBuffer {
         if words.len() < needed {
             words.resize(needed, 0);
         }
-        Self { dtype, len, words, origin: Origin::Here }
+        Self { dtype, len, words, allocator: Allocator::Crate }
     }
 
     /// Returns the memory, to be [`recycled`](Self::recycled).
@@ -89,7 +82,6 @@ impl HostBuffer {
         self.dtype
     }
 
-    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -102,8 +94,8 @@ impl HostBuffer {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len * self.dtype.size()]
     }
 
-    pub fn origin(&self) -> Origin {
-        self.origin
+    pub fn allocator(&self) -> Allocator {
+        self.allocator
     }
 
     /// Number of words that the memory has room for.
@@ -141,7 +133,6 @@ impl HostBuffer {
         if T::DTYPE == self.dtype { T::in_place(self.bytes()) } else { None }
     }
 
-    /// As [`as_slice`](Self::as_slice), for writing.
     pub fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         if T::DTYPE == self.dtype { T::in_place_mut(self.bytes_mut()) } else { None }
     }

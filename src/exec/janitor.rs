@@ -21,15 +21,10 @@ struct Pools {
     added: Condvar,
 }
 
-/// Shares `pool`, and has it swept from time to time while somebody holds it. If the sweeping thread cannot be started,
+/// Shares `pool`, and sweeps it from time to time while somebody holds it. If the sweeping thread cannot be started,
 /// the pool is never swept.
 pub(crate) fn watched<P: Sweep + 'static>(pool: P) -> Arc<P> {
     let pool = Arc::new(pool);
-    watch(Arc::<P>::downgrade(&pool));
-    pool
-}
-
-fn watch(pool: Weak<dyn Sweep>) {
     static POOLS: OnceLock<Option<&'static Pools>> = OnceLock::new();
     let pools = POOLS.get_or_init(|| {
         let pools: &'static Pools = Box::leak(Box::default());
@@ -38,9 +33,11 @@ fn watch(pool: Weak<dyn Sweep>) {
         thread::Builder::new().name("onetrip-sweep".into()).spawn(run).is_ok().then_some(pools)
     });
     if let Some(pools) = pools {
-        pools.pools.lock().push(pool);
+        let watched: Weak<P> = Arc::downgrade(&pool);
+        pools.pools.lock().push(watched);
         pools.added.notify_one();
     }
+    pool
 }
 
 impl Pools {

@@ -14,5 +14,5 @@ pub(crate) mod memory;
 mod patch;
 pub(crate) mod threads;
 
-pub(crate) use host::{HostBuffer, Origin};
-pub(crate) use patch::Patch;
+pub(crate) use host::{Allocator, HostBuffer};
+pub(crate) use patch::{Patch, SliceWrite};

@@ -1,5 +1,7 @@
 //! Replacement of a region of a tensor in place.
 
+use std::sync::Arc;
+
 use crate::base::shape::Shape;
 
 /// The region of elements `at..at + size` along one axis of a tensor. In row-major order it is `runs` runs of `len`
@@ -10,6 +12,16 @@ pub(crate) struct Patch {
     len: usize,
     start: usize,
     stride: usize,
+}
+
+/// A slice that replaces the region `patch` of a value in another buffer.
+#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no GPU reads it"))]
+pub(crate) struct SliceWrite<B> {
+    pub new: Arc<B>,
+    pub patch: Patch,
+    pub to: Arc<B>,
+    /// A value that is copied to `to` first, as a whole.
+    pub copied: Option<Arc<B>>,
 }
 
 impl Patch {

@@ -1,4 +1,4 @@
-//! Work for other threads: all of it on one of them, or in parts shared among rayon's threads.
+//! BoxedWork for other threads: all of it on one of them, or in parts shared among rayon's threads.
 
 mod handed;
 mod team;
@@ -35,8 +35,9 @@ pub(crate) fn for_each<T: Send, S>(
     }
     let helpers = count().min(items.len()) - 1;
     let (items, next): (Vec<_>, _) =
-        (items.into_iter().map(Item::new).collect(), AtomicUsize::new(0));
-    let take = || items.get(next.fetch_add(1, Ordering::Relaxed)).and_then(Item::take);
+        (items.into_iter().map(|item| Mutex::new(Some(item))).collect(), AtomicUsize::new(0));
+    let take =
+        || items.get(next.fetch_add(1, Ordering::Relaxed)).and_then(|item| item.lock().take());
     team::together(helpers, &|| {
         let mut item = take();
         let mut state = item.is_some().then(&init);
@@ -45,19 +46,6 @@ pub(crate) fn for_each<T: Send, S>(
             item = take();
         }
     });
-}
-
-/// An item that one thread takes.
-struct Item<T>(Mutex<Option<T>>);
-
-impl<T> Item<T> {
-    fn new(item: T) -> Self {
-        Self(Mutex::new(Some(item)))
-    }
-
-    fn take(&self) -> Option<T> {
-        self.0.lock().take()
-    }
 }
 
 /// Copies `from` to `to`, which is as long, in shared parts of `part` elements.
@@ -104,7 +92,7 @@ pub(crate) async fn off_thread<R: Send + 'static>(work: impl FnOnce() -> R + Sen
 /// As [`begin`], but on the thread to which `leave` passes the work.
 #[cfg(feature = "gpu")]
 pub(crate) fn begin_on<R: Send + 'static>(
-    leave: impl FnOnce(Work),
+    leave: impl FnOnce(BoxedWork),
     work: impl FnOnce() -> R + Send + 'static,
 ) -> impl Future<Output = R> {
     let (work, receiver) = parcel(work);
@@ -112,8 +100,8 @@ pub(crate) fn begin_on<R: Send + 'static>(
     result(receiver)
 }
 
-/// Work for another thread. It never panics.
-pub(crate) type Work = Box<dyn FnOnce() + Send>;
+/// BoxedWork for another thread. It never panics.
+pub(crate) type BoxedWork = Box<dyn FnOnce() + Send>;
 
 /// As [`off_thread`], but the work begins at once.
 #[cfg(feature = "gpu")]
@@ -152,7 +140,7 @@ fn parcel<R: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let work = from_here(work);
     let work = move || {
-        // Work that nobody waits for is dropped in here, since the drop of a user's value may panic too.
+        // BoxedWork that nobody waits for is dropped in here, since the drop of a user's value may panic too.
         let done = catch_unwind(AssertUnwindSafe(|| (!sender.is_closed()).then(work)));
         if let Some(done) = done.transpose() {
             drop(sender.send(done));

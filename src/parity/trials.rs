@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::test_device::found;
 use crate::batch::{BufferId, GpuCommandBatch, Wgsl};
 use crate::cost::{Backend, Curve, DeviceProfile, Placement, Ran, Residence, Route};
-use crate::device::{Choice, Device, Recovery, Wanted};
+use crate::device::{Device, PlanChoice, PlanRequest, Recovery};
 use crate::record::Recorded;
 
 /// The host computes rows at this rate.
@@ -37,12 +37,12 @@ fn softmax(device: &Device, rows: usize) -> (GpuCommandBatch, BufferId<f32>) {
     (batch, y)
 }
 
-fn wanted(recorded: &Recorded) -> Wanted<'_> {
+fn wanted(recorded: &Recorded) -> PlanRequest<'_> {
     let (graph, placement) = (&recorded.graph, Placement::Auto);
-    Wanted { graph, placement, residents: &[], is_stateful: false }
+    PlanRequest { graph, placement, residents: &[], is_stateful: false }
 }
 
-fn choice(device: &Device, batch: &GpuCommandBatch) -> Choice {
+fn choice(device: &Device, batch: &GpuCommandBatch) -> PlanChoice {
     device.prepare(&wanted(&batch.recorded())).expect("a plan").0
 }
 
@@ -119,17 +119,18 @@ fn what_is_no_near_tie_or_named_or_stateful_or_would_move_data_is_not_tried() {
     let (batch, _) = softmax(&device, 1000);
     let recorded = batch.recorded();
     let wanted = wanted(&recorded);
-    let tried = |wanted: &Wanted<'_>| device.prepare(wanted).expect("a plan").0.turn().is_some();
+    let tried =
+        |wanted: &PlanRequest<'_>| device.prepare(wanted).expect("a plan").0.turn().is_some();
     assert!(tried(&wanted));
-    assert!(tried(&Wanted { residents: &[Residence::Both], ..wanted }));
+    assert!(tried(&PlanRequest { residents: &[Residence::Both], ..wanted }));
     for residence in [Residence::Host, Residence::Gpu] {
-        assert!(!tried(&Wanted { residents: &[Residence::Both, residence], ..wanted }));
+        assert!(!tried(&PlanRequest { residents: &[Residence::Both, residence], ..wanted }));
     }
-    assert!(!tried(&Wanted { is_stateful: true, ..wanted }));
+    assert!(!tried(&PlanRequest { is_stateful: true, ..wanted }));
     for placement in
         [Placement::Cpu, Placement::Gpu, Placement::Threshold(1), Placement::Complexity]
     {
-        assert!(!tried(&Wanted { placement, ..wanted }), "{placement}");
+        assert!(!tried(&PlanRequest { placement, ..wanted }), "{placement}");
     }
     let slow = profile(1.5);
     let (cpu, gpu) = (Curve::flat(1e4), Curve::flat(1e4));
@@ -220,7 +221,7 @@ fn of_runs_at_once_one_is_tried_and_none_counts() {
     let Some(device) = device(1.5) else { return };
     let (batch, _) = softmax(&device, 1000);
     (0..4).for_each(|_| _ = ran(&device, &batch, millis(61, 43)));
-    let choices: Vec<Choice> = (0..16).map(|_| choice(&device, &batch)).collect();
+    let choices: Vec<PlanChoice> = (0..16).map(|_| choice(&device, &batch)).collect();
     let mut turns: Vec<_> =
         choices.iter().map(|choice| choice.turn().expect("near a tie")).collect();
     assert_eq!(turns.iter().filter(|turn| turn.route == Route::Gpu).count(), 1);

@@ -22,10 +22,8 @@ mod verify;
 
 #[cfg(test)]
 pub(crate) use self::forms::Dims;
-#[cfg(any(feature = "gpu", test))]
 pub(crate) use self::forms::ProductSchedule;
 pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetch};
-#[cfg(feature = "gpu")]
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
 pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{

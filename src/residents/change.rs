@@ -6,8 +6,8 @@ use super::{Handle, Storage};
 use crate::base::sync::MutexGuard;
 use crate::device::Device;
 use crate::error::{DeviceError, Result};
-use crate::exec::gpu::Patched;
-use crate::exec::{HostBuffer, Patch, memory};
+use crate::exec::gpu::DeviceBuffer;
+use crate::exec::{HostBuffer, Patch, SliceWrite, memory};
 
 /// A slice that is about to be replaced in a resident, which is locked meanwhile.
 pub(super) struct Change<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Change<'a> {
     new: Option<Arc<HostBuffer>>,
     /// A copy of the value on the host, where somebody else holds that.
     copy: Option<HostBuffer>,
-    on_gpu: Option<Patched>,
+    on_gpu: Option<SliceWrite<DeviceBuffer>>,
 }
 
 impl<'a> Change<'a> {
@@ -52,8 +52,7 @@ impl<'a> Change<'a> {
         Ok(Some(Self { storage, patch, new, copy, on_gpu }))
     }
 
-    /// The part of the change that a GPU makes.
-    pub fn on_gpu(&self) -> Option<&Patched> {
+    pub fn on_gpu(&self) -> Option<&SliceWrite<DeviceBuffer>> {
         self.on_gpu.as_ref()
     }
 
@@ -65,7 +64,7 @@ impl<'a> Change<'a> {
         if let (Some(host), Some(new)) = (host.as_mut().and_then(Arc::get_mut), &self.new) {
             self.patch.apply(new.dtype().size(), new.bytes(), host.bytes_mut());
         }
-        *self.storage = Storage::of(host, self.on_gpu.map(|patched| patched.to));
+        *self.storage = Storage::of(host, self.on_gpu.map(|write| write.to));
     }
 }
 
@@ -75,7 +74,7 @@ fn on_gpu(
     storage: &Storage,
     patch: Patch,
     new: &Storage,
-) -> Result<Option<Patched>> {
+) -> Result<Option<SliceWrite<DeviceBuffer>>> {
     let (Some(gpu), Some(there), Some(new)) = (device.opened(), storage.gpu(), new.gpu()) else {
         return Ok(None);
     };
@@ -85,7 +84,7 @@ fn on_gpu(
     let is_held = storage.is_shared() || Arc::strong_count(there) > 1;
     let to = if is_held { Arc::new(gpu.room_like(there)?) } else { Arc::clone(there) };
     let copied = is_held.then(|| Arc::clone(there));
-    Ok(Some(Patched { new: Arc::clone(new), patch, to, copied }))
+    Ok(Some(SliceWrite { new: Arc::clone(new), patch, to, copied }))
 }
 
 /// The new value of a resident to which others may write, in a buffer of its own.
@@ -95,19 +94,19 @@ pub(super) fn apart(
     patch: Patch,
     new: &Storage,
 ) -> Result<Option<Storage>> {
-    let Some(patched) = on_gpu(device, there, patch, new)? else { return Ok(None) };
-    submit(device, [&patched])?;
-    Ok(Some(Storage::Gpu(patched.to)))
+    let Some(write) = on_gpu(device, there, patch, new)? else { return Ok(None) };
+    submit(device, [&write])?;
+    Ok(Some(Storage::Gpu(write.to)))
 }
 
 /// Has the GPU make its changes after all that was submitted before. Returns how often that was submitted.
 pub(super) fn submit<'a>(
     device: &Device,
-    patches: impl IntoIterator<Item = &'a Patched>,
+    patches: impl IntoIterator<Item = &'a SliceWrite<DeviceBuffer>>,
 ) -> Result<u64> {
     let patches: Vec<_> = patches.into_iter().collect();
     match device.opened() {
-        Some(gpu) => Ok(gpu.patch(&patches)?.into()),
+        Some(gpu) => Ok(gpu.write_slices(&patches)?.into()),
         None if patches.is_empty() => Ok(0),
         None => Err(lost().into()),
     }

@@ -7,9 +7,9 @@ use super::{Keep, Storage};
 use crate::device::Device;
 use crate::error::{DeviceError, Result};
 use crate::exec::Patch;
-use crate::exec::gpu::Gpu;
+use crate::exec::gpu::{in_last_poll, in_turn};
 
-/// How often slices follow a value that others move from side to side.
+/// Number of times that slices follow a value that other runs move from side to side.
 const TRIES: usize = 3;
 
 /// The slice that each kept value replaces; `None` where it replaces all.
@@ -78,7 +78,7 @@ async fn bring_together(
         bring_beside(device, &there, new).await?;
         if there.is_shared() {
             let (device, made) = (device.clone(), new.clone());
-            let whole = Gpu::in_turn(move || apart(&device, &there, slice, &made)).await?;
+            let whole = in_turn(move || apart(&device, &there, slice, &made)).await?;
             if let Some(whole) = whole {
                 (*patch, *new, submits) = (None, whole, 1);
             }
@@ -100,7 +100,7 @@ async fn bring_beside(device: &Device, there: &Storage, new: &mut Storage) -> Re
     match (there.host(), new.host().cloned(), device.opened()) {
         (None, Some(host), Some(gpu)) => {
             let device = device.clone();
-            let sent = Gpu::in_turn(move || device.send(&gpu, host.dtype(), host.bytes()));
+            let sent = in_turn(move || device.send(&gpu, host.dtype(), host.bytes()));
             new.add_gpu(sent.await?);
             Ok(())
         }
@@ -126,7 +126,7 @@ async fn try_in_turn(
     made: &mut [Storage],
 ) -> Result<Option<u64>> {
     if patches.iter().any(Option::is_some) && device.opened().is_some() {
-        return Gpu::at_the_end(|| try_now(device, keeps, patches, made)).await;
+        return in_last_poll(|| try_now(device, keeps, patches, made)).await;
     }
     try_now(device, keeps, patches, made)
 }
@@ -192,7 +192,7 @@ mod tests {
         };
         program.run([("row", &[1_u32; 1 << 18])]).await.unwrap();
         assert!(is(1).await);
-        let long = Gpu::take_long();
+        let long = crate::exec::gpu::long();
         for polls in 1..10 {
             let mut run = Box::pin(program.run([("row", &[2_u32; 1 << 18])]));
             for _ in 0..polls {

@@ -21,7 +21,7 @@ pub(crate) struct Handle(Arc<Cell>);
 struct Cell {
     device: Device,
     ty: Type,
-    /// Where it was made.
+    /// The place in the user's code where it was made.
     place: &'static Location<'static>,
     storage: Mutex<Storage>,
     /// Whether the host keeps a copy, whatever fills the resident.
@@ -78,10 +78,7 @@ impl Handle {
     pub fn update_lock(&self) -> &Arc<tokio::sync::Mutex<()>> {
         &self.0.update_lock
     }
-}
 
-/// Where the data lies.
-impl Handle {
     /// The data; `None` before the batch that keeps it has run.
     ///
     /// # Errors
@@ -108,9 +105,6 @@ impl Handle {
     }
 
     /// The side or sides on which the planner counts the data; `None` before the batch that keeps it has run.
-    ///
-    /// # Errors
-    /// As [`storage`](Self::storage).
     pub fn residence(&self) -> Result<Option<Residence>, DeviceError> {
         let lies = if matches!(*self.lock(), Storage::Host(_)) {
             Some(Residence::Host)
@@ -125,7 +119,7 @@ impl Handle {
         })
     }
 
-    /// Has runs find the data on `side`, besides the one where it lies.
+    /// Lets runs find the data on `side`, besides the one where it lies.
     pub fn prefer(&self, side: Backend) {
         *self.0.preferred.lock() = Some(side);
     }
@@ -139,7 +133,6 @@ impl Handle {
         }
     }
 
-    /// The data on the host, if it is there.
     pub fn host(&self) -> Option<Arc<HostBuffer>> {
         self.lock().host().cloned()
     }
@@ -156,16 +149,12 @@ impl Handle {
         }
         Ok(copy)
     }
-}
 
-/// Changes of the data.
-impl Handle {
-    /// Replaces the data.
     pub fn fill(&self, storage: Storage) {
         *self.lock() = storage;
     }
 
-    /// Has the host keep a copy from now on, whatever fills the resident.
+    /// Keeps a copy on the host from now on, whatever fills the resident.
     pub fn keep_host_copy(&self) {
         self.0.keeps_host_copy.store(true, Ordering::Relaxed);
     }
@@ -202,11 +191,7 @@ impl Handle {
         }
         is_there
     }
-}
 
-/// The resident in messages.
-impl Handle {
-    /// The name of the resident.
     pub fn origin(&self) -> Origin {
         Origin::unnamed("resident", self.0.place)
     }

@@ -13,7 +13,7 @@ use crate::exec::threads::off_thread;
 use crate::graph::Graph;
 use crate::ops::Op;
 
-/// Where the data of each resident lies that `graph` binds.
+/// The place of the data of each resident that `graph` binds.
 ///
 /// # Errors
 /// [`PlanError::EmptyResident`]; [`DeviceError::ResidentLost`](crate::error::DeviceError::ResidentLost).
@@ -41,7 +41,6 @@ pub(crate) async fn all_on_host(handles: &[Handle]) -> Result<Vec<Arc<HostBuffer
 }
 
 /// The residents for a run on the GPU. Data on the host alone is sent by another thread, and stays on both sides.
-#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no run is on a GPU"))]
 pub(crate) async fn all_on_device(handles: &[Handle], gpu: &Gpu) -> Result<Vec<Arc<DeviceBuffer>>> {
     let there: Result<Option<Vec<_>>> =
         handles.iter().map(|handle| Ok(handle.filled()?.gpu().cloned())).collect();

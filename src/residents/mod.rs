@@ -13,8 +13,8 @@ pub(crate) use commit::commit;
 pub(crate) use handle::Handle;
 pub(crate) use keep::{Keep, KeptValues};
 #[cfg(feature = "gpu")]
-pub(crate) use location::{all_on_device, on_device};
-pub(crate) use location::{all_on_host, locations};
+pub(crate) use location::on_device;
+pub(crate) use location::{all_on_device, all_on_host, locations};
 pub(crate) use slice_update::SliceUpdate;
 pub(crate) use storage::Storage;
 pub(crate) use update_order::UpdateOrder;

@@ -18,7 +18,7 @@ pub(crate) struct SliceUpdate {
     pub state: NodeId,
     /// The elements of the slice.
     pub new: NodeId,
-    /// Where they belong.
+    /// The region of the slice.
     pub patch: Patch,
 }
 

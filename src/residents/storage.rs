@@ -1,4 +1,4 @@
-//! Where the data of one resident lies.
+//! The data of one resident, and the sides where it lies.
 
 use std::sync::Arc;
 
@@ -35,7 +35,6 @@ impl Storage {
         }
     }
 
-    /// The buffers on the host and on the GPU.
     pub fn into_parts(self) -> (Option<Arc<HostBuffer>>, Option<Arc<DeviceBuffer>>) {
         match self {
             Self::Empty => (None, None),
@@ -79,7 +78,7 @@ impl Storage {
         self.gpu().is_some_and(|gpu| Arc::ptr_eq(gpu, buffer))
     }
 
-    /// Where the data lies, if there is any.
+    /// The side or sides where the data lies, if there is any.
     pub fn residence(&self) -> Option<Residence> {
         match self {
             Self::Empty => None,
@@ -114,9 +113,6 @@ impl Storage {
     }
 
     /// The data on the host, fetched from the GPU if need be; `None` where there is none, or no GPU any more.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub async fn to_host(&self, device: &Device) -> Result<Option<Arc<HostBuffer>>, DeviceError> {
         match (self.host(), self.gpu(), device.opened()) {
             (Some(host), ..) => Ok(Some(Arc::clone(host))),

@@ -22,7 +22,6 @@ impl UpdateOrder {
         Self(locks)
     }
 
-    /// Waits for all locks.
     pub async fn take(&self) -> Vec<OwnedMutexGuard<()>> {
         let mut taken = Vec::with_capacity(self.0.len());
         for lock in &self.0 {

@@ -17,15 +17,12 @@ use crate::cost::Backend;
 use crate::device::{CompiledPlan, Device};
 use crate::error::{DeviceError, Result};
 use crate::exec::budget::Permit;
-#[cfg(feature = "gpu")]
 use crate::exec::gpu;
 use crate::exec::{HostBuffer, cpu, memory};
 use crate::graph::NodeId;
 use crate::ops::Function;
 use crate::plan::{Failed, Plan};
-#[cfg(feature = "gpu")]
-use crate::residents::all_on_device;
-use crate::residents::{Handle, Storage, all_on_host};
+use crate::residents::{Handle, Storage, all_on_device, all_on_host};
 
 /// The run of one piece.
 pub(super) struct PieceRun<'a> {
@@ -67,16 +64,19 @@ impl PieceRun<'_> {
         let residents: Option<SmallVec<[_; 4]>> = self.residents.iter().map(Handle::host).collect();
         let residents = residents?;
         let program = self.piece.on_cpu();
-        let here = cpu::Here::begin(program)?;
+        let slot = cpu::CpuSlot::take_inline(program)?;
         let running = Stopwatch::started();
         if let Err(error) = check_room(plan.peak_bytes) {
             return Some(Err(error));
         }
         let computing = stage!(self.timeline, "compute", kernels = plan.steps.len());
         let (pool, timeline) = (self.device.pool(), &self.timeline);
-        let given =
-            cpu::Given { uploads: &self.uploads, residents: &residents, functions: self.functions };
-        let run = computing.of(|| here.run(program, given, pool, timeline));
+        let given = cpu::RunData {
+            uploads: &self.uploads,
+            residents: &residents,
+            functions: self.functions,
+        };
+        let run = computing.of(|| slot.run(program, given, pool, timeline));
         Some(run.map(|run| self.done(run, &running, stats)))
     }
 
@@ -87,10 +87,7 @@ impl PieceRun<'_> {
         }
         match self.piece.plan.backend {
             Backend::Cpu => self.on_cpu(stats).await,
-            #[cfg(feature = "gpu")]
             Backend::Gpu => self.on_gpu(stats).await,
-            #[cfg(not(feature = "gpu"))]
-            Backend::Gpu => Err(DeviceError::NoGpuSupport.into()),
         }
     }
 
@@ -131,7 +128,6 @@ impl PieceRun<'_> {
         }
     }
 
-    #[cfg(feature = "gpu")]
     async fn on_gpu(&self, stats: &mut RunStats) -> Result<PieceDone> {
         let Some(gpu) = self.device.opened() else {
             let reason = "it was given up before the run came to it".into();
@@ -148,7 +144,7 @@ impl PieceRun<'_> {
         let running = Stopwatch::started();
         let residents = all_on_device(&self.residents, &gpu).await?;
         let uploads = self.uploads.iter().map(|buffer| Arc::clone(buffer) as gpu::HostData);
-        let job = gpu::Job {
+        let job = gpu::GpuJob {
             plan: Arc::clone(&self.piece.plan),
             kernels,
             uploads: uploads.collect(),

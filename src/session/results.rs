@@ -31,7 +31,6 @@ pub(super) struct PieceDone {
 /// The values that a run brought back.
 pub(crate) enum Results {
     Host(Vec<Arc<HostBuffer>>),
-    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "no run is on a GPU"))]
     Gpu(GpuRun),
     Split {
         parts: Vec<Results>,

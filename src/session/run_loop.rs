@@ -13,7 +13,7 @@ use super::{LastPlan, RunDone, RunStats};
 use crate::base::clock::Stopwatch;
 use crate::base::trace::{OFF, Timeline, event, stage};
 use crate::cost::{Placement, Residence, Route};
-use crate::device::{Choice, Counter, Device, Prepared, Wanted};
+use crate::device::{Counter, Device, PlanChoice, PlanRequest, Prepared};
 use crate::error::{Error, Result, RunError};
 use crate::exec::HostBuffer;
 use crate::exec::budget::{Permit, TooMuch};
@@ -54,15 +54,15 @@ impl Recorded {
 /// The choice of a plan.
 impl RunLoop<'_> {
     /// The request to the planner, for residents whose data lies so.
-    pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> Wanted<'b> {
+    pub fn wanted<'b>(&'b self, residents: &'b [Residence]) -> PlanRequest<'b> {
         let Recorded { graph, residents: bound, keeps, placement, .. } = self.recorded;
         let is_bound = |keep: &Keep| bound.iter().any(|bound| bound.is_same(&keep.handle));
         let is_stateful = keeps.iter().any(is_bound);
-        Wanted { graph, placement: *placement, residents, is_stateful }
+        PlanRequest { graph, placement: *placement, residents, is_stateful }
     }
 
     /// The choice for data where it lies now: that of the last run, one that the device made before, or a new one.
-    pub fn choice(&self, stats: &mut RunStats) -> Result<Choice> {
+    pub fn choice(&self, stats: &mut RunStats) -> Result<PlanChoice> {
         let Recorded { device, placement, .. } = self.recorded;
         let residents = self.locations()?;
         let is_named = matches!(placement, Placement::Cpu | Placement::Gpu);

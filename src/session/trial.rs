@@ -6,7 +6,7 @@ use super::RunStats;
 use crate::base::clock::nanoseconds;
 use crate::base::trace::Timeline;
 use crate::cost::{Ran, Route};
-use crate::device::{Busy, Choice, Device, Prepared, TrialRun};
+use crate::device::{Busy, Device, PlanChoice, Prepared, TrialRun};
 use crate::error::{Error, Result};
 use crate::record::Recorded;
 
@@ -24,7 +24,7 @@ impl Chosen {
     /// whose plan cannot be made ends its trial.
     pub fn begin(
         device: &Device,
-        choice: &Choice,
+        choice: &PlanChoice,
         plan_of: impl FnOnce(Route) -> Result<Arc<Prepared>>,
     ) -> Self {
         let usual = Arc::clone(&choice.prepared);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::failures::Failures;
-use super::operands::input::Input;
-use super::program::{Hole, Tapes};
+use super::operands::BoundInput;
+use super::program::{ExprHole, Tapes};
 use super::tape::Tape;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
@@ -15,7 +15,6 @@ use crate::expr::Ref;
 use crate::ops::Function;
 use crate::plan::{Operand, Source, Space, Step};
 
-/// One step of a run and the memory that it reads.
 pub(super) struct Job<'a> {
     pub step: &'a Step,
     pub tapes: &'a Tapes,
@@ -26,7 +25,7 @@ pub(super) struct Job<'a> {
 
 impl<'a> Job<'a> {
     /// Binds the operands that run over `space`, by position among all operands.
-    pub fn inputs(&self, space: Space) -> Vec<Option<Input<'a>>> {
+    pub fn inputs(&self, space: Space) -> Vec<Option<BoundInput<'a>>> {
         self.inputs_through(space, Cow::Borrowed)
     }
 
@@ -35,22 +34,27 @@ impl<'a> Job<'a> {
         &self,
         space: Space,
         view: impl Fn(&'a View) -> Cow<'a, View>,
-    ) -> Vec<Option<Input<'a>>> {
+    ) -> Vec<Option<BoundInput<'a>>> {
         let bind = |operand: &'a Operand| {
             let value =
                 operand.source.value().and_then(|value| self.values[value.index()].as_deref());
             match operand.source {
-                Source::Failures => Some(Input::Failures(self.failures)),
-                Source::Table(_) => value.map(Input::table),
+                Source::Failures => Some(BoundInput::Failures(self.failures)),
+                Source::Table(_) => value.map(BoundInput::table),
                 Source::Value(_) | Source::Iota => (operand.space == space)
-                    .then(|| Input::bind(operand, &view(&operand.view), value)),
+                    .then(|| BoundInput::bind(operand, &view(&operand.view), value)),
             }
         };
         self.step.operands.iter().map(bind).collect()
     }
 
     /// The tape of the expressions `roots` in `hole`, for operands bound as `inputs`.
-    pub fn tape(&self, hole: Hole, roots: &[Ref], inputs: &[Option<Input<'_>>]) -> &'a Tape {
+    pub fn tape(
+        &self,
+        hole: ExprHole,
+        roots: &[Ref],
+        inputs: &[Option<BoundInput<'_>>],
+    ) -> &'a Tape {
         let Step { expr, scalars, .. } = self.step;
         self.tapes.get(hole, || Tape::compile(expr, roots, scalars, inputs))
     }

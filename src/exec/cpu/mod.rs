@@ -1,10 +1,10 @@
 //! The CPU runner. It computes each step of a plan in tiles that stay in the cache.
 
 mod failures;
-pub(crate) mod forms;
+mod forms;
 mod job;
 mod offload;
-pub(crate) mod operands;
+mod operands;
 mod pool;
 mod program;
 mod run;
@@ -13,8 +13,11 @@ mod tape;
 mod tests;
 mod values;
 
-pub(crate) use offload::{CpuJob, Here, run_off_thread};
+pub(crate) use offload::{CpuJob, CpuSlot, run_off_thread};
 pub(crate) use pool::CpuPool;
 pub(crate) use program::CpuProgram;
 pub(crate) use run::CpuRun;
-pub(crate) use values::Given;
+pub(crate) use values::RunData;
+
+use self::job::Job;
+use self::program::ExprHole;

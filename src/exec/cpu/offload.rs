@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::pool::CpuPool;
 use super::program::CpuProgram;
 use super::run::{CpuRun, run};
-use super::values::Given;
+use super::values::RunData;
 use crate::base::trace::Timeline;
 use crate::error::Result;
 use crate::exec::HostBuffer;
@@ -14,7 +14,6 @@ use crate::exec::budget::Permit;
 use crate::exec::threads::{count, off_thread, waits_here};
 use crate::ops::Function;
 
-/// The program and the data of one run.
 #[derive(Clone)]
 pub(crate) struct CpuJob {
     pub program: Arc<CpuProgram>,
@@ -28,26 +27,46 @@ pub(crate) struct CpuJob {
 }
 
 impl CpuJob {
-    pub fn given(&self) -> Given<'_> {
+    pub fn data(&self) -> RunData<'_> {
         let Self { uploads, residents, functions, .. } = self;
-        Given { uploads, residents, functions }
+        RunData { uploads, residents, functions }
     }
 }
 
 /// Number of runs of the process that are under way on its cores.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
-/// A guard that counts a run as under way while it lives.
-struct UnderWay;
+/// A run that is under way on the cores, and counts until it is dropped.
+pub(crate) struct CpuSlot(());
 
-impl UnderWay {
+impl CpuSlot {
     /// Begins a run. The second value is the number of other runs.
-    fn begin() -> (Self, usize) {
-        (Self, UNDER_WAY.fetch_add(1, Ordering::Relaxed))
+    fn take() -> (Self, usize) {
+        (Self(()), UNDER_WAY.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Begins a run on the thread that awaits it, if `program` is short and few others run, or if this thread only waits.
+    pub fn take_inline(program: &CpuProgram) -> Option<Self> {
+        let waits = waits_here();
+        if !waits && !program.is_short() {
+            return None;
+        }
+        let (slot, others) = Self::take();
+        (waits || leave_cores(others)).then_some(slot)
+    }
+
+    pub fn run(
+        self,
+        program: &CpuProgram,
+        data: RunData<'_>,
+        pool: &CpuPool,
+        timeline: &Timeline,
+    ) -> Result<CpuRun> {
+        run(program, data, pool, timeline, &|| true)
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for CpuSlot {
     fn drop(&mut self) {
         UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     }
@@ -59,49 +78,20 @@ fn leave_cores(others: usize) -> bool {
     others == 0 || others < count() / 2
 }
 
-/// Permission to run on the thread that awaits the run.
-pub(crate) struct Here(UnderWay);
-
-impl Here {
-    /// Grants permission to a short `program` while few others run, or if this thread only waits.
-    pub fn begin(program: &CpuProgram) -> Option<Self> {
-        let waits = waits_here();
-        if !waits && !program.is_short() {
-            return None;
-        }
-        let (under_way, others) = UnderWay::begin();
-        (waits || leave_cores(others)).then_some(Self(under_way))
-    }
-
-    /// Runs `program` on this thread.
-    ///
-    /// # Errors
-    /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory).
-    pub fn run(
-        self,
-        program: &CpuProgram,
-        given: Given<'_>,
-        pool: &CpuPool,
-        timeline: &Timeline,
-    ) -> Result<CpuRun> {
-        run(program, given, pool, timeline, &|| true)
-    }
-}
-
 /// Runs a program on rayon's threads. If the future is dropped, no further step is begun.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`](crate::DeviceError::OutOfMemory); [`RunError::Cancelled`](crate::RunError::Cancelled)
 /// after the future was dropped.
 pub(crate) async fn run_off_thread(job: CpuJob, pool: &Arc<CpuPool>) -> Result<CpuRun> {
-    let (under_way, _) = UnderWay::begin();
+    let (slot, _) = CpuSlot::take();
     let pool = Arc::clone(pool);
     let awaited = Arc::new(());
     let future = Arc::downgrade(&awaited);
     let work = move || {
-        let _under_way = under_way;
+        let _slot = slot;
         let wanted = || future.strong_count() > 0;
-        let done = run(&job.program, job.given(), &pool, &job.timeline, &wanted);
+        let done = run(&job.program, job.data(), &pool, &job.timeline, &wanted);
         drop(job.permit);
         done
     };

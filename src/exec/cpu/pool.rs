@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use crate::base::dtype::{DType, Element};
-use crate::base::sync::{Arc, Mutex, MutexGuard};
+use crate::base::sync::{Arc, Mutex};
 use crate::error::DeviceError;
 use crate::exec::janitor::Sweep;
 use crate::exec::memory::MemoryCounts;
-use crate::exec::{HostBuffer, Origin, memory};
+use crate::exec::{Allocator, HostBuffer, memory};
 
 /// Most bytes that the pool holds.
 const BUDGET: usize = 1 << 30;
@@ -44,7 +44,6 @@ struct PooledBuffer {
     age: u64,
 }
 
-/// Buffers to be freed.
 type Freed = SmallVec<[Arc<HostBuffer>; 2]>;
 
 fn class(capacity: usize) -> usize {
@@ -52,14 +51,10 @@ fn class(capacity: usize) -> usize {
 }
 
 impl CpuPool {
-    fn state(&self) -> MutexGuard<'_, PoolState> {
-        self.0.lock()
-    }
-
     /// Lets `choose` remove buffers, and frees them after the lock is released, since freeing takes long.
     fn free_chosen(&self, choose: impl FnOnce(&mut PoolState, &mut Freed)) {
         let mut freed = Freed::new();
-        choose(&mut self.state(), &mut freed);
+        choose(&mut self.0.lock(), &mut freed);
     }
 
     /// Takes memory for at least `words` words, and for at most four times as many.
@@ -67,7 +62,7 @@ impl CpuPool {
         if words == 0 {
             return None;
         }
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let taken = state.idle(words);
         state.counts.hits += u64::from(taken.is_some());
         state.counts.misses += u64::from(taken.is_none());
@@ -92,9 +87,6 @@ impl CpuPool {
     }
 
     /// Returns a buffer of `data`, in reused memory if there is any.
-    ///
-    /// # Errors
-    /// As [`buffer`](Self::buffer).
     pub fn filled<T: Element>(&self, data: &[T]) -> Result<HostBuffer, DeviceError> {
         self.holding(T::DTYPE, bytemuck::cast_slice(data))
     }
@@ -114,7 +106,7 @@ impl CpuPool {
             return;
         }
         self.free_chosen(|state, freed| {
-            if buffer.origin() == Origin::Caller
+            if buffer.allocator() == Allocator::Caller
                 && !state.replaces_handed_over(class(buffer.capacity()))
             {
                 freed.push(buffer);
@@ -130,7 +122,7 @@ impl CpuPool {
     /// # Errors
     /// `buffer` itself, if somebody else holds it.
     pub fn hand_over(&self, buffer: Arc<HostBuffer>) -> Result<HostBuffer, Arc<HostBuffer>> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let class = class(buffer.capacity());
         let entries = state.classes.get(class);
         let own =
@@ -146,14 +138,13 @@ impl CpuPool {
     /// The counters of the pool. Live bytes belong to results that somebody holds. The pool does not know the buffers
     /// that runs write to while they run.
     pub fn counts(&self) -> MemoryCounts {
-        let state = self.state();
+        let state = self.0.lock();
         let entries = state.classes.iter().flatten();
         let live = entries.filter(|entry| Arc::strong_count(&entry.buffer) > 1);
         let live_bytes = live.map(|entry| 4 * entry.capacity as u64).sum();
         MemoryCounts { live_bytes, idle_bytes: state.bytes as u64 - live_bytes, ..state.counts }
     }
 
-    /// Removes all buffers from the pool.
     pub fn trim(&self) {
         self.free_chosen(|state, freed| state.remove_while(|_| true, freed));
     }
@@ -175,7 +166,6 @@ impl PoolState {
         })
     }
 
-    /// Adds `buffer` and returns its class.
     fn add(&mut self, buffer: Arc<HostBuffer>) -> usize {
         let (capacity, age) = (buffer.capacity(), self.given);
         let class = class(capacity);
@@ -271,7 +261,7 @@ mod tests {
         assert_eq!(pool.take(60).map(|words| words.len()), Some(100));
         assert!(pool.take(60).is_none());
         pool.give(Arc::new(HostBuffer::from_slice::<u32>(&[])));
-        assert_eq!(pool.state().bytes, 0, "nothing to use again");
+        assert_eq!(pool.0.lock().bytes, 0, "nothing to use again");
     }
 
     #[test]

@@ -13,14 +13,13 @@ const INLINE_SECONDS: f64 = 100e-6;
 #[derive(Debug)]
 pub(crate) struct CpuProgram {
     plan: Arc<Plan>,
-    /// The tapes of each step.
     tapes: Vec<Tapes>,
     is_short: bool,
 }
 
 /// The place of an expression in the form of a step.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Hole {
+pub(super) enum ExprHole {
     /// In front of the form. In a product, it is in front of the left operand; in an attention, in front of the
     /// queries.
     Before,
@@ -38,7 +37,7 @@ pub(super) enum Hole {
 /// operands, and the plan fixes these.
 #[derive(Debug, Default)]
 pub(super) struct Tapes {
-    /// Tapes by [`Hole`].
+    /// Tapes by [`ExprHole`].
     tapes: [OnceLock<Tape>; 5],
     /// The one call of `gemm` that computes a plain product.
     single_call: OnceLock<Option<SingleCall>>,
@@ -47,7 +46,9 @@ pub(super) struct Tapes {
 impl CpuProgram {
     pub fn new(plan: Arc<Plan>) -> Self {
         let tapes = plan.steps.iter().map(|_| Tapes::default()).collect();
-        Self { is_short: is_short(&plan), plan, tapes }
+        // The time of a user's function is unknown.
+        let calls_user = || plan.steps.iter().any(|step| step.form.kernel().own_kernel().is_some());
+        Self { is_short: plan.seconds < INLINE_SECONDS && !calls_user(), plan, tapes }
     }
 
     /// Returns whether a run is short enough for the thread that awaits it.
@@ -67,7 +68,7 @@ impl CpuProgram {
 
 impl Tapes {
     /// Returns the tape that the first `compile` for `hole` made.
-    pub fn get(&self, hole: Hole, compile: impl FnOnce() -> Tape) -> &Tape {
+    pub fn get(&self, hole: ExprHole, compile: impl FnOnce() -> Tape) -> &Tape {
         self.tapes[hole as usize].get_or_init(compile)
     }
 
@@ -75,11 +76,4 @@ impl Tapes {
     pub fn single_call(&self, find: impl FnOnce() -> Option<SingleCall>) -> Option<&SingleCall> {
         self.single_call.get_or_init(find).as_ref()
     }
-}
-
-/// Returns whether a run of `plan` is short. The time of a user's function is unknown, so a plan with one is never
-/// short.
-fn is_short(plan: &Plan) -> bool {
-    let calls_user = || plan.steps.iter().any(|step| step.form.kernel().own_kernel().is_some());
-    plan.seconds < INLINE_SECONDS && !calls_user()
 }

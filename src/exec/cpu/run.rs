@@ -9,14 +9,13 @@ use super::forms;
 use super::job::Job;
 use super::pool::CpuPool;
 use super::program::{CpuProgram, Tapes};
-use super::values::{Given, Values};
+use super::values::{RunData, RunValues};
 use crate::base::trace::{Timeline, What};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
 use crate::ops::Function;
 use crate::plan::{Failed, Form, Step};
 
-/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct CpuRun {
     /// Downloaded values in the order of [`Plan::downloads`].
@@ -40,20 +39,20 @@ pub(crate) struct CpuRun {
 /// [`DeviceError::Refused`] for a plan without a step for one of its results.
 pub(super) fn run(
     program: &CpuProgram,
-    given: Given<'_>,
+    data: RunData<'_>,
     pool: &CpuPool,
     timeline: &Timeline,
     wanted: &impl Fn() -> bool,
 ) -> Result<CpuRun> {
     let plan = program.plan();
-    let mut values = Values::new(plan, given, pool);
+    let mut values = RunValues::new(plan, data, pool);
     let failures = Failures::default();
     let mut dispatches = 0;
     for (at, (step, tapes)) in program.steps().enumerate() {
         let is_empty = step.is_empty();
         let _timing = (!is_empty).then(|| timeline.part(What::Step(at)));
         let done = if wanted() {
-            run_step(step, tapes, &mut values, given.functions, &failures)
+            run_step(step, tapes, &mut values, data.functions, &failures)
         } else {
             Err(RunError::Cancelled.into())
         };
@@ -72,11 +71,10 @@ pub(super) fn run(
     Ok(CpuRun { downloads, keeps, failed, dispatches, pool_hits, pool_misses })
 }
 
-/// Runs one step, and stores its outputs.
 fn run_step(
     step: &Step,
     tapes: &Tapes,
-    values: &mut Values<'_>,
+    values: &mut RunValues<'_>,
     functions: &[Function],
     failures: &Failures,
 ) -> Result<()> {

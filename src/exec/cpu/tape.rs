@@ -1,15 +1,17 @@
 //! Expressions compiled to tapes: short lists of instructions over registers of [`TILE`] lanes.
 
-pub(in crate::exec::cpu) mod lanes;
-pub(in crate::exec::cpu) mod machine;
-pub(in crate::exec::cpu) mod math;
-pub(in crate::exec::cpu) mod pair;
-pub(in crate::exec::cpu) mod wide;
+pub(crate) mod lanes;
+mod machine;
+pub(crate) mod math;
+pub(crate) mod pair;
+pub(crate) mod wide;
 
 use smallvec::SmallVec;
 
+pub(super) use self::machine::{Machine, RootPlaces, Span};
+
 use crate::base::dtype::{Scalar, Ty};
-use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::pair::Second;
 use crate::expr::{Binary, Expr, Failure, Node, Ref, Unary};
 
@@ -28,7 +30,7 @@ pub(super) enum Arg {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum TapeOp {
     /// Loads the elements of a strided operand.
     Load(u16),
     Unary(Unary, Ty, Arg),
@@ -46,12 +48,11 @@ pub(super) enum Op {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Instruction {
-    pub op: Op,
+    pub op: TapeOp,
     /// The register or root that is written. The instruction never reads it.
     pub out: Arg,
 }
 
-/// A compiled expression.
 #[derive(Debug)]
 pub(super) struct Tape {
     pub instructions: Vec<Instruction>,
@@ -65,12 +66,11 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    /// Compiles `roots` for operands bound as `inputs`.
     pub fn compile(
         expr: &Expr,
         roots: &[Ref],
         scalars: &[Scalar],
-        inputs: &[Option<Input<'_>>],
+        inputs: &[Option<BoundInput<'_>>],
     ) -> Self {
         let mut compiler = Compiler::new(expr, roots);
         for r in expr.reachable(roots) {
@@ -96,9 +96,12 @@ impl Tape {
     }
 
     /// Returns the input that the only root loads, if the tape does nothing else.
-    pub fn fetched<'i, 'a>(&self, inputs: &'i [Option<Input<'a>>]) -> Option<&'i Input<'a>> {
+    pub fn fetched<'i, 'a>(
+        &self,
+        inputs: &'i [Option<BoundInput<'a>>],
+    ) -> Option<&'i BoundInput<'a>> {
         match (&self.instructions[..], &self.roots[..]) {
-            (&[Instruction { op: Op::Load(operand), out }], &[root]) if out == root => {
+            (&[Instruction { op: TapeOp::Load(operand), out }], &[root]) if out == root => {
                 inputs[usize::from(operand)].as_ref()
             }
             _ => None,
@@ -144,7 +147,7 @@ impl<'e> Compiler<'e> {
         r: Ref,
         root: Option<usize>,
         scalars: &[Scalar],
-        inputs: &[Option<Input<'_>>],
+        inputs: &[Option<BoundInput<'_>>],
     ) {
         let arg = |r: Ref| self.args[r.index()];
         let node = self.expr.node(r);
@@ -153,19 +156,19 @@ impl<'e> Compiler<'e> {
             Node::Const(c) => return self.constant(r, c.bits),
             Node::Scalar(n) => return self.constant(r, scalars[usize::from(n)].lane_bits()),
             Node::Load(n) => {
-                if matches!(inputs[usize::from(n)], Some(Input::Memory(_))) {
+                if matches!(inputs[usize::from(n)], Some(BoundInput::Memory(_))) {
                     self.args[r.index()] = Arg::Memory(n);
                     return;
                 }
-                Op::Load(n)
+                TapeOp::Load(n)
             }
-            Node::Unary(op, x) => Op::Unary(op, self.expr.ty(x), arg(x)),
-            Node::Binary(op, x, y) => Op::Binary(op, self.expr.ty(x), arg(x), arg(y)),
-            Node::Select(c, x, y) => Op::Select(arg(c), arg(x), arg(y)),
-            Node::Cast(to, x) => Op::Cast(self.expr.ty(x), to, arg(x)),
-            Node::Fetch(n, at) => Op::Fetch(n, arg(at)),
+            Node::Unary(op, x) => TapeOp::Unary(op, self.expr.ty(x), arg(x)),
+            Node::Binary(op, x, y) => TapeOp::Binary(op, self.expr.ty(x), arg(x), arg(y)),
+            Node::Select(c, x, y) => TapeOp::Select(arg(c), arg(x), arg(y)),
+            Node::Cast(to, x) => TapeOp::Cast(self.expr.ty(x), to, arg(x)),
+            Node::Fetch(n, at) => TapeOp::Fetch(n, arg(at)),
             Node::Check(n, Failure { holds, site, at }) => {
-                Op::Check(n, [arg(holds), arg(site), arg(at)])
+                TapeOp::Check(n, [arg(holds), arg(site), arg(at)])
             }
         };
         let pair = self.pair(node);
@@ -183,9 +186,9 @@ impl<'e> Compiler<'e> {
 
     /// Merges `node` and the last instruction if the two are a pair and nothing else reads that instruction's result.
     /// Removes the instruction, and returns the pair with the register that it wrote.
-    fn pair(&mut self, node: Node) -> Option<(Op, Arg)> {
+    fn pair(&mut self, node: Node) -> Option<(TapeOp, Arg)> {
         let Node::Binary(second, x, y) = node else { return None };
-        let &Instruction { op: Op::Binary(first, Ty::F32, a, b), out } =
+        let &Instruction { op: TapeOp::Binary(first, Ty::F32, a, b), out } =
             self.instructions.last()?
         else {
             return None;
@@ -201,7 +204,7 @@ impl<'e> Compiler<'e> {
         let third =
             if from_x && from_y { a } else { self.args[if from_x { y } else { x }.index()] };
         self.instructions.pop();
-        Some((Op::Pair(first, second, [a, b, third]), out))
+        Some((TapeOp::Pair(first, second, [a, b, third]), out))
     }
 
     /// Frees the registers of `node`'s operands that have no later reader, except `out`.

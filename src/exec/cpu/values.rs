@@ -12,7 +12,7 @@ use crate::plan::{Home, Plan, ValueId};
 
 /// The data of a run, with the types and lengths that its plan was made for.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Given<'a> {
+pub(crate) struct RunData<'a> {
     /// Data of the batch's uploads, by position.
     pub uploads: &'a [Arc<HostBuffer>],
     /// Data of the batch's bound residents, by position.
@@ -21,23 +21,19 @@ pub(crate) struct Given<'a> {
     pub functions: &'a [Function],
 }
 
-/// The values of a run and the buffers that hold them.
-pub(super) struct Values<'a> {
+pub(super) struct RunValues<'a> {
     plan: &'a Plan,
     pool: &'a CpuPool,
     values: SmallVec<[Option<Arc<HostBuffer>>; 8]>,
-    /// The value in each slot.
     tenants: SmallVec<[Option<ValueId>; 8]>,
-    /// Number of buffers that came from the pool.
     pub pool_hits: usize,
-    /// Number of buffers that had to be allocated.
     pub pool_misses: usize,
 }
 
-impl<'a> Values<'a> {
+impl<'a> RunValues<'a> {
     /// Holds the uploads and residents of a run; nothing is computed yet.
-    pub fn new(plan: &'a Plan, given: Given<'a>, pool: &'a CpuPool) -> Self {
-        let Given { uploads, residents, .. } = given;
+    pub fn new(plan: &'a Plan, data: RunData<'a>, pool: &'a CpuPool) -> Self {
+        let RunData { uploads, residents, .. } = data;
         let value = |home| match home {
             Home::Upload { input, .. } => uploads.get(input as usize).cloned(),
             Home::Resident(resident) => residents.get(resident as usize).cloned(),
@@ -53,7 +49,6 @@ impl<'a> Values<'a> {
         &self.values
     }
 
-    /// Stores a computed value.
     pub fn put(&mut self, value: ValueId, buffer: HostBuffer) {
         self.values[value.index()] = Some(Arc::new(buffer));
     }

@@ -1,125 +1,165 @@
 //! Stand-ins for a build without the feature `gpu`: types without values, under the names that other rooms use.
 
+#[path = "counts.rs"]
+mod counts;
+
+use std::future::{Ready, ready};
 use std::sync::Arc;
 
+use self::counts::GpuCounts;
+use crate::base::disk_cache::Store;
 use crate::base::dtype::{DType, Element};
-use crate::error::DeviceError;
-use crate::exec::{HostBuffer, Patch};
+use crate::base::trace::Timeline;
+use crate::codegen::Dispatch;
+use crate::cost::Limits;
+use crate::error::{DeviceError, Result};
+use crate::exec::budget::Permit;
+use crate::exec::memory::MemoryCounts;
+use crate::exec::{HostBuffer, SliceWrite};
+use crate::plan::{Failed, Plan};
 
 /// A type without values. It is private, so that other rooms are compiled as if the types here had values.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Never {}
 
-/// A GPU, of which there is none.
+/// Defines types without values, and their methods.
+macro_rules! absent {
+    ($(#[doc = $doc:literal] $type:ident {
+        $(fn $name:ident $(<$generic:ident: $bound:ident>)? ($($arg:ty),*) -> $result:ty;)*
+    })*) => {$(
+        #[doc = $doc]
+        #[derive(Clone, PartialEq)]
+        pub(crate) struct $type(Never);
+
+        impl $type {
+            $(pub fn $name $(<$generic: $bound>)? (&self $(, _: $arg)*) -> $result {
+                match self.0 {}
+            })*
+        }
+    )*};
+}
+
+absent! {
+    /// A GPU, of which there is none.
+    Gpu {
+        fn id() -> GpuId;
+        fn info() -> &GpuInfo;
+        fn limits() -> &Limits;
+        fn loss() -> Option<&str>;
+        fn memory_counts() -> MemoryCounts;
+        fn trim() -> ();
+        fn destroy() -> ();
+        fn close() -> ();
+        fn owns(&DeviceBuffer) -> bool;
+        fn compile(Vec<Dispatch>, impl Send + 'static) -> Ready<Result<Arc<Kernels>, DeviceError>>;
+        fn begin_compiling(Vec<Dispatch>) -> Ready<Result<(), DeviceError>>;
+        fn can_run(&Kernels) -> bool;
+        fn run(GpuJob) -> Ready<Result<GpuRun>>;
+        fn resident(DType, &[u8]) -> Result<Arc<DeviceBuffer>, DeviceError>;
+        fn room_like(&DeviceBuffer) -> Result<DeviceBuffer, DeviceError>;
+        fn write_slices(&[&SliceWrite<DeviceBuffer>]) -> Result<u32, DeviceError>;
+        fn read_resident(&Arc<DeviceBuffer>) -> Ready<Result<Download, DeviceError>>;
+        fn read_parts(&Arc<DeviceBuffer>, usize) -> Parts;
+    }
+    /// The identity of a GPU.
+    GpuId {}
+    /// A value on a GPU.
+    DeviceBuffer {
+        fn is_lost() -> bool;
+    }
+    /// A value that came from a GPU.
+    Download {
+        fn len() -> usize;
+        fn bytes() -> usize;
+        fn in_place<T: Element>() -> Option<&[T]>;
+        fn copy_out<T: Element>(usize, &mut [T]) -> ();
+        fn to_host() -> Result<HostBuffer, DeviceError>;
+        fn to_vec<T: Element>() -> Vec<T>;
+        fn copied_into<T: Element>(Vec<T>, usize) -> Ready<Vec<T>>;
+    }
+    /// A value that comes from a GPU in parts.
+    Parts {
+        fn next() -> Ready<Result<Option<(usize, Download)>, DeviceError>>;
+    }
+}
+
+/// The description of an opened adapter.
+#[derive(PartialEq)]
+pub(crate) struct GpuInfo {
+    pub name: String,
+    pub backend: String,
+    pub driver: String,
+    pub software: bool,
+}
+
+/// The choice of an adapter.
+pub(crate) struct AdapterChoice;
+
+/// The compiled kernels of a plan.
+pub(crate) struct Kernels {
+    pub compiled: u32,
+    pub hits: u32,
+}
+
+/// Elements in host memory.
+pub(crate) type HostData = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// The description of a run.
 #[derive(Clone)]
-pub(crate) struct Gpu(Never);
+#[expect(dead_code, reason = "no GPU runs it")]
+pub(crate) struct GpuJob {
+    pub plan: Arc<Plan>,
+    pub kernels: Arc<Kernels>,
+    pub uploads: Vec<HostData>,
+    pub residents: Vec<Arc<DeviceBuffer>>,
+    pub permit: Permit,
+    pub timeline: Timeline,
+}
 
-/// A value on a GPU.
-pub(crate) struct DeviceBuffer(Never);
-
-/// A value that came from a GPU.
-pub(crate) struct Download(Never);
-
-/// A value that comes from a GPU in parts.
-pub(crate) struct Parts(Never);
-
-/// A finished run on a GPU.
-pub(crate) struct GpuRun(Never);
-
-/// Elements that replace a part of a value on a GPU.
-#[expect(dead_code, reason = "no GPU reads them")]
-pub(crate) struct Patched {
-    pub new: Arc<DeviceBuffer>,
-    pub patch: Patch,
-    pub to: Arc<DeviceBuffer>,
-    pub copied: Option<Arc<DeviceBuffer>>,
+/// A finished run.
+pub(crate) struct GpuRun {
+    pub kept: Vec<Arc<DeviceBuffer>>,
+    pub failed: Option<Failed>,
+    pub counts: GpuCounts,
+    never: Never,
 }
 
 impl Gpu {
-    pub fn owns(&self, _: &DeviceBuffer) -> bool {
-        match self.0 {}
-    }
-
-    pub fn resident(&self, _: DType, _: &[u8]) -> Result<Arc<DeviceBuffer>, DeviceError> {
-        match self.0 {}
-    }
-
-    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
-    pub async fn read_resident(&self, _: &Arc<DeviceBuffer>) -> Result<Download, DeviceError> {
-        match self.0 {}
-    }
-
-    pub fn read_parts(&self, _: &Arc<DeviceBuffer>, _: usize) -> Parts {
-        match self.0 {}
-    }
-
-    pub fn room_like(&self, _: &DeviceBuffer) -> Result<DeviceBuffer, DeviceError> {
-        match self.0 {}
-    }
-
-    pub fn patch(&self, _: &[&Patched]) -> Result<u32, DeviceError> {
-        match self.0 {}
-    }
-
-    pub async fn in_turn<R>(calls: impl FnOnce() -> R) -> R {
-        std::future::ready(calls()).await
-    }
-
-    pub async fn at_the_end<R>(calls: impl FnOnce() -> R) -> R {
-        std::future::ready(calls()).await
+    pub fn open(
+        _: &AdapterChoice,
+        _: Option<Arc<Store>>,
+        _: impl Send + 'static,
+    ) -> Ready<Result<Self, DeviceError>> {
+        ready(Err(DeviceError::NoGpuSupport))
     }
 }
 
-impl DeviceBuffer {
-    pub fn is_lost(&self) -> bool {
-        match self.0 {}
-    }
+pub(crate) fn close<T>(_: Arc<T>) {}
+
+pub(crate) async fn in_turn<R>(calls: impl FnOnce() -> R) -> R {
+    ready(calls()).await
 }
 
-impl Parts {
-    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
-    pub async fn next(&mut self) -> Result<Option<(usize, Download)>, DeviceError> {
-        match self.0 {}
+pub(crate) async fn in_last_poll<R>(calls: impl FnOnce() -> R) -> R {
+    ready(calls()).await
+}
+
+impl AdapterChoice {
+    pub fn best(_: Option<String>, _: bool) -> Self {
+        Self
+    }
+
+    pub fn again(_: &GpuInfo) -> Self {
+        Self
     }
 }
 
 impl GpuRun {
     pub fn len(&self) -> usize {
-        match self.0 {}
+        match self.never {}
     }
 
     pub fn download(&self, _: usize) -> Download {
-        match self.0 {}
-    }
-}
-
-impl Download {
-    pub fn len(&self) -> usize {
-        match self.0 {}
-    }
-
-    pub fn bytes(&self) -> usize {
-        match self.0 {}
-    }
-
-    pub fn in_place<T: Element>(&self) -> Option<&[T]> {
-        match self.0 {}
-    }
-
-    pub fn copy_out<T: Element>(&self, _: usize, _: &mut [T]) {
-        match self.0 {}
-    }
-
-    pub fn to_host(&self) -> Result<HostBuffer, DeviceError> {
-        match self.0 {}
-    }
-
-    pub fn to_vec<T: Element>(&self) -> Vec<T> {
-        match self.0 {}
-    }
-
-    #[expect(clippy::unused_async, reason = "the same signature as with the feature `gpu`")]
-    pub async fn copied_into<T: Element>(self, _: Vec<T>, _: usize) -> Vec<T> {
-        match self.0 {}
+        match self.never {}
     }
 }

@@ -19,24 +19,25 @@ mod submit;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-pub(crate) use compile::custom::{Wrong, check as check_own};
-pub(crate) use compile::kernels::Kernels;
+pub(crate) use compile::{KernelFault, Kernels, check_own};
 #[cfg(test)]
 use counts::GpuCounts;
-pub(crate) use driver::{AdapterChoice, Driver, GpuInfo};
-pub(crate) use memory::buffer::DeviceBuffer;
-pub(crate) use submit::job::{HostData, Job};
+#[cfg(test)]
+pub(crate) use driver::long;
+pub(crate) use driver::{AdapterChoice, Driver, GpuInfo, close, in_last_poll, in_turn};
+pub(crate) use memory::DeviceBuffer;
+pub(crate) use submit::job::{GpuJob, HostData};
 pub(crate) use submit::readback::{Download, GpuRun};
-pub(crate) use submit::resident::{Parts, Patched};
+pub(crate) use submit::resident::Parts;
 
 use self::submit::engine::Engine;
 use crate::base::disk_cache::Store;
-use crate::base::dtype::DType;
 use crate::codegen::Dispatch;
 use crate::cost::Limits;
-use crate::error::{DeviceError, Error};
+use crate::error::DeviceError;
 use crate::exec::janitor;
 use crate::exec::memory::MemoryCounts;
 use crate::exec::threads::{begin, off_thread};
@@ -44,6 +45,14 @@ use crate::exec::threads::{begin, off_thread};
 /// An opened GPU. Clones are the same device.
 #[derive(Clone)]
 pub(crate) struct Gpu(Arc<Engine>);
+
+impl Deref for Gpu {
+    type Target = Arc<Engine>;
+
+    fn deref(&self) -> &Arc<Engine> {
+        &self.0
+    }
+}
 
 /// The identity of a GPU, while it is open and after.
 #[derive(Clone)]
@@ -55,7 +64,6 @@ impl PartialEq for GpuId {
     }
 }
 
-/// Opening and closing.
 impl Gpu {
     /// Opens the best adapter that fits `choice`, off the awaiting thread: drivers take a tenth of a second. Compiled
     /// pipelines are kept in `store`, and `held` is held meanwhile.
@@ -107,64 +115,53 @@ impl Gpu {
 
     /// Drops the last handles of a lost device on another thread, once nobody else holds it: that may take long.
     pub fn close(self) {
-        Driver::close(self.0);
+        close(self.0);
     }
 
     /// Loses the device, as a driver might.
     pub fn destroy(&self) {
-        self.0.driver.destroy();
-        self.0.submissions.poller.wake();
+        self.driver.destroy();
+        self.submissions.poller.wake();
     }
-}
 
-/// The device, its limits and its health.
-impl Gpu {
     pub fn id(&self) -> GpuId {
         GpuId(Arc::downgrade(&self.0))
     }
 
     pub fn info(&self) -> &GpuInfo {
-        self.0.driver.info()
+        &self.driver.info
     }
 
     /// The limits that a plan for this device must keep to.
     pub fn limits(&self) -> &Limits {
-        self.0.driver.limits()
-    }
-
-    /// The owner of the device and the queue.
-    pub fn driver(&self) -> &Driver {
-        &self.0.driver
+        &self.driver.limits
     }
 
     /// Fails if the device is lost, even if that was not reported yet.
     pub fn check(&self) -> Result<(), DeviceError> {
-        self.0.driver.check()
+        self.driver.check()
     }
 
     /// The reason of the loss, if the device is lost.
     pub fn loss(&self) -> Option<&str> {
-        self.0.driver.loss()
+        self.driver.health.loss()
     }
 
     /// The counts of the device's buffers.
-    pub fn memory(&self) -> MemoryCounts {
-        self.0.memory.pool.counts()
+    pub fn memory_counts(&self) -> MemoryCounts {
+        self.memory.pool.counts()
     }
 
     /// Frees all idle buffers.
     pub fn trim(&self) {
-        self.0.memory.free_idle();
+        self.memory.free_idle();
     }
 
     /// Whether `buffer` is of this device, and not of one that was lost.
     pub fn owns(&self, buffer: &DeviceBuffer) -> bool {
-        self.0.memory.pool.is_of(&buffer.lease)
+        self.memory.pool.is_of(&buffer.lease)
     }
-}
 
-/// Compiling and running.
-impl Gpu {
     /// Compiles the missing kernels, several at once, off the awaiting thread, which allocates no memory for parameters
     /// either: while a driver compiles for others, that takes tens of milliseconds. `held` is held meanwhile, even if the
     /// future is not polled any more.
@@ -203,74 +200,6 @@ impl Gpu {
 
     /// Whether `kernels` were compiled for this device, or bind no parameters of any.
     pub fn can_run(&self, kernels: &Kernels) -> bool {
-        kernels.params.as_ref().is_none_or(|params| self.0.memory.pool.is_of(&params.block))
-    }
-
-    /// Drops kernels that were compiled for a lost device on another thread: that may take long.
-    pub fn forget(kernels: Arc<Kernels>) {
-        Driver::close(kernels);
-    }
-
-    /// Runs a plan, as [`Engine::run`] tells.
-    pub fn run(
-        &self,
-        job: Job,
-    ) -> impl Future<Output = Result<GpuRun, Error>> + Send + 'static + use<> {
-        self.0.run(job)
-    }
-}
-
-/// Values that stay on the device.
-impl Gpu {
-    /// Puts host elements on the device. Returns before they have arrived: later runs wait for them.
-    pub fn resident(&self, dtype: DType, host: &[u8]) -> Result<Arc<DeviceBuffer>, DeviceError> {
-        self.0.resident(dtype, host)
-    }
-
-    /// Room for a value like another, with any contents.
-    pub fn room_like(&self, value: &DeviceBuffer) -> Result<DeviceBuffer, DeviceError> {
-        self.0.room_like(value)
-    }
-
-    /// Replaces parts of values, and returns the number of submissions. Later runs wait for it.
-    ///
-    /// # Errors
-    /// If nothing was replaced, or the device is lost.
-    pub fn patch(&self, patches: &[&Patched]) -> Result<u32, DeviceError> {
-        self.0.patch(patches)
-    }
-
-    /// A value from the device, in one piece.
-    pub async fn read_resident(
-        &self,
-        resident: &Arc<DeviceBuffer>,
-    ) -> Result<Download, DeviceError> {
-        self.0.read_resident(resident).await
-    }
-
-    /// A value from the device, in parts of `stride` elements.
-    pub fn read_parts(&self, resident: &Arc<DeviceBuffer>, stride: usize) -> Parts {
-        self.0.read_parts(resident, stride)
-    }
-}
-
-/// Calls of the device that others make.
-impl Gpu {
-    /// The result of short `calls`, made by another thread if they might have to wait for a long call of a driver. If the
-    /// future is dropped before that thread is free, the calls are not made.
-    pub async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
-        Driver::short(calls).await
-    }
-
-    /// As [`in_turn`](Self::in_turn), by this thread, in the poll that ends the future: it looks for a while until no long
-    /// call is under way. If the future is dropped before, the calls are not made.
-    pub async fn at_the_end<R>(calls: impl FnOnce() -> R) -> R {
-        Driver::short_in_last_poll(calls).await
-    }
-
-    /// A long call of a driver, until the result is dropped.
-    #[cfg(test)]
-    pub fn take_long() -> impl Sized {
-        Driver::long_call()
+        kernels.params.as_ref().is_none_or(|params| self.memory.pool.is_of(&params.block))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::Duration;
 
-use super::{Work, spawn, while_set};
+use super::{BoxedWork, spawn, while_set};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 
 /// Time in which rayon's threads begin nothing before the spare thread begins some work.
@@ -24,13 +24,12 @@ struct HandedOver {
 }
 
 struct HandedQueue {
-    waiting: VecDeque<Work>,
+    waiting: VecDeque<BoxedWork>,
     /// Number of pieces of work begun so far.
     begun: u64,
     spare: Spare,
 }
 
-/// State of the spare thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spare {
     /// The thread was not started, or could not be.
@@ -45,7 +44,7 @@ pub(super) fn is_spare() -> bool {
 }
 
 /// Hands `work` over to one of rayon's threads, or to the spare thread if they begin nothing.
-pub(super) fn hand_over(work: Work) {
+pub(super) fn hand_over(work: BoxedWork) {
     OF_PROCESS.push(work);
     spawn(|| _ = OF_PROCESS.begin_next());
 }
@@ -56,12 +55,8 @@ impl HandedOver {
         Self { queue: Mutex::new(queue), changed: Condvar::new() }
     }
 
-    fn queue(&self) -> MutexGuard<'_, HandedQueue> {
-        self.queue.lock()
-    }
-
-    fn push(&'static self, work: Work) {
-        let mut queue = self.queue();
+    fn push(&'static self, work: BoxedWork) {
+        let mut queue = self.queue.lock();
         queue.waiting.push_back(work);
         match queue.spare {
             Spare::Watches => return,
@@ -78,7 +73,7 @@ impl HandedOver {
 
     /// Runs the oldest piece of work. Returns `false` if there is none.
     fn begin_next(&self) -> bool {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let Some(work) = queue.waiting.pop_front() else { return false };
         queue.begun += 1;
         drop(queue);
@@ -88,12 +83,12 @@ impl HandedOver {
 
     /// Watches the queue for ever. If nothing was begun for [`PATIENCE`], this thread runs all the work that waits.
     fn watch(&self) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         loop {
             let before = queue.begun;
             drop(queue);
             thread::sleep(PATIENCE);
-            queue = self.queue();
+            queue = self.queue.lock();
             if queue.begun != before {
                 continue;
             }
@@ -103,7 +98,7 @@ impl HandedOver {
             }
             drop(queue);
             while self.begin_next() {}
-            queue = self.queue();
+            queue = self.queue.lock();
         }
     }
 
@@ -142,11 +137,11 @@ mod tests {
             let want: Vec<_> = (0..4).map(|at| (at, spare.clone(), spare.clone())).collect();
             assert_eq!(done.iter().collect::<Vec<_>>(), want);
             // The spare thread sleeps after a while without work, and is woken.
-            while handed.queue().spare != Spare::Sleeps {
+            while handed.queue.lock().spare != Spare::Sleeps {
                 thread::yield_now();
             }
         }
         assert!(!handed.begin_next());
-        assert_eq!(handed.queue().begun, 12);
+        assert_eq!(handed.queue.lock().begun, 12);
     }
 }

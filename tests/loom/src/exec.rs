@@ -11,7 +11,7 @@ pub mod pool;
 #[path = "threads.rs"]
 pub mod threads;
 
-pub(crate) use host::{HostBuffer, Origin};
+pub(crate) use host::{HostBuffer, Allocator};
 
 pub mod janitor {
     pub trait Sweep {

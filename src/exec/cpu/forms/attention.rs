@@ -5,10 +5,9 @@ use multiversion::multiversion;
 use super::matmul::{Matrices, MatrixSlice, ProductOutputs, multiply};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::operands::output::{for_each, parts};
-use crate::exec::cpu::program::Hole;
+use crate::exec::cpu::operands::{for_each, parts};
 use crate::exec::cpu::tape::{math, wide};
+use crate::exec::cpu::{ExprHole, Job};
 use crate::plan::{AttentionForm, Space};
 
 /// Queries of a block.
@@ -16,14 +15,13 @@ const QUERIES: usize = 64;
 /// Keys of a block.
 const KEYS: usize = 256;
 
-/// Computes the outputs of an attention.
-pub(in crate::exec::cpu) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     form: &AttentionForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     let inputs = job.inputs(Space::Out);
-    let tape = job.tape(Hole::After, &job.roots(), &inputs);
+    let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
     let mut results = ProductOutputs::new(outputs, &mut apart, tape, &inputs);
     let operands = AttentionOperands::of(job, form)?;
@@ -33,7 +31,6 @@ pub(in crate::exec::cpu) fn run(
     Ok(())
 }
 
-/// The operands of an attention.
 struct AttentionOperands<'a> {
     q: Matrices<'a>,
     k: Matrices<'a>,

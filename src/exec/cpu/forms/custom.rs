@@ -5,12 +5,12 @@ use smallvec::SmallVec;
 use crate::base::process::caught;
 use crate::error::{DeviceError, file_and_line};
 use crate::exec::HostBuffer;
-use crate::exec::cpu::job::Job;
+use crate::exec::cpu::Job;
 use crate::ops::Elements;
 use crate::plan::CustomForm;
 
 /// Calls the user's function to compute the output, which is 0 before.
-pub(in crate::exec::cpu) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     form: &CustomForm,
     outputs: &mut [HostBuffer],

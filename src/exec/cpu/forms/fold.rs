@@ -3,12 +3,12 @@
 use bytemuck::cast_slice;
 use multiversion::multiversion;
 
-use super::order::Order;
+use super::order::KeyOrder;
 use crate::exec::cpu::tape::math;
 use crate::exec::cpu::tape::wide;
 
 /// An associative combination. Elements have positions, and parts are merged in the order of these.
-pub(in crate::exec::cpu) trait Fold: Sync {
+pub(crate) trait LaneFold: Sync {
     type State: Copy + Send + Sync;
 
     /// The state before any element.
@@ -24,7 +24,7 @@ pub(in crate::exec::cpu) trait Fold: Sync {
 }
 
 /// A combination that yields its result so far after each element.
-pub(in crate::exec::cpu) trait Running: Fold {
+pub(crate) trait Running: LaneFold {
     /// Replaces each element of one row by the result of all elements up to it.
     fn run_row(&self, state: &mut Self::State, lanes: &mut [u32]);
     /// Replaces the next element of each row by the result so far. There are as many rows as states.
@@ -35,9 +35,9 @@ macro_rules! arithmetic {
     ($name:ident, $doc:literal, $lane:ty => $state:ty, $empty:literal, |$a:ident, $b:ident| $op:expr, $finish:expr,
         $row:ident, $column:ident, $run:ident) => {
         #[doc = $doc]
-        pub(in crate::exec::cpu) struct $name;
+        pub(crate) struct $name;
 
-        impl Fold for $name {
+        impl LaneFold for $name {
             type State = $state;
             fn empty(&self) -> $state {
                 $empty
@@ -120,19 +120,19 @@ arithmetic!(ProdInt, "Πx modulo 2³².", u32 => u32, 1,
     |a, b| a.wrapping_mul(b), |x: u32| x, prod_int, prod_int_columns, prods_int);
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn greatest_key(order: Order, lanes: &[u32]) -> u32 {
+fn greatest_key(order: KeyOrder, lanes: &[u32]) -> u32 {
     wide::fold(lanes, 0, |most: u32, bits| most.max(order.key(bits)), u32::max)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn greatest_key_columns(order: Order, states: &mut [u32], lanes: &[u32]) {
+fn greatest_key_columns(order: KeyOrder, states: &mut [u32], lanes: &[u32]) {
     for (state, &bits) in states.iter_mut().zip(lanes) {
         *state = (*state).max(order.key(bits));
     }
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn position_columns(order: Order, states: &mut [u64], lanes: &[u32], index: u32) {
+fn position_columns(order: KeyOrder, states: &mut [u64], lanes: &[u32], index: u32) {
     for (state, &bits) in states.iter_mut().zip(lanes) {
         *state = (*state).max(keyed(order.key(bits), index));
     }
@@ -140,7 +140,7 @@ fn position_columns(order: Order, states: &mut [u64], lanes: &[u32], index: u32)
 
 /// Returns the position of the first of `lanes` with `key`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn position(order: Order, lanes: &[u32], key: u32) -> Option<usize> {
+fn position(order: KeyOrder, lanes: &[u32], key: u32) -> Option<usize> {
     const BLOCK: usize = 128;
     for (i, block) in lanes.chunks(BLOCK).enumerate() {
         // A loop that ends early would not become vector instructions.
@@ -164,9 +164,9 @@ fn keyed(key: u32, index: u32) -> u64 {
 }
 
 /// The greatest or least element; NaN if any is NaN.
-pub(in crate::exec::cpu) struct Extreme(pub Order);
+pub(crate) struct Extreme(pub KeyOrder);
 
-impl Fold for Extreme {
+impl LaneFold for Extreme {
     type State = u32;
 
     fn empty(&self) -> u32 {
@@ -204,7 +204,7 @@ impl Running for Extreme {
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-fn extremes(order: Order, states: &mut [u32], lanes: &mut [u32]) {
+fn extremes(order: KeyOrder, states: &mut [u32], lanes: &mut [u32]) {
     for (state, lane) in states.iter_mut().zip(lanes) {
         *state = (*state).max(order.key(*lane));
         *lane = order.lane(*state);
@@ -212,9 +212,9 @@ fn extremes(order: Order, states: &mut [u32], lanes: &mut [u32]) {
 }
 
 /// The first position of the greatest or least element; the first NaN wins over all.
-pub(in crate::exec::cpu) struct Position(pub Order);
+pub(crate) struct Position(pub KeyOrder);
 
-impl Fold for Position {
+impl LaneFold for Position {
     /// The greatest [`keyed`] position.
     type State = u64;
 
@@ -245,9 +245,9 @@ impl Fold for Position {
 }
 
 /// log Σ eˣ.
-pub(in crate::exec::cpu) struct LogSumExp;
+pub(crate) struct LogSumExp;
 
-impl Fold for LogSumExp {
+impl LaneFold for LogSumExp {
     /// The greatest element and Σ e^(x − greatest).
     type State = [f64; 2];
 
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_first_of_the_greatest_is_found_in_any_block() {
-        let order = Order::by_number(Ty::F32, Extremum::Greatest);
+        let order = KeyOrder::by_number(Ty::F32, Extremum::Greatest);
         for at in [0, 1, 127, 128, 255, 299] {
             for greatest in [7.0, f32::INFINITY, f32::NAN] {
                 let mut lanes = vec![(-1.0f32).to_bits(); 300];

@@ -1,21 +1,17 @@
 //! The map form: one result per element.
 
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::operands::input::Input;
-use crate::exec::cpu::operands::output::{for_each, parts, split};
-use crate::exec::cpu::program::Hole;
-use crate::exec::cpu::tape::TILE;
-use crate::exec::cpu::tape::machine::Machine;
+use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
+use crate::exec::cpu::tape::{Machine, TILE};
+use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::Space;
 
-/// Computes the outputs of a map.
-pub(in crate::exec::cpu) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &Job<'_>, outputs: &mut [HostBuffer]) {
     let inputs = job.inputs(Space::Main);
-    let tape = job.tape(Hole::After, &job.roots(), &inputs);
+    let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
     let len = outputs[0].len();
     let moved = inputs.len() + outputs.len();
-    let brought: u64 = inputs.iter().flatten().map(Input::cost).sum();
+    let brought: u64 = inputs.iter().flatten().map(BoundInput::cost).sum();
     let parts = parts(len as u64 * (tape.flops() + brought + outputs.len() as u64));
     let words = len.saturating_mul(moved) / parts.min(threads::count());
     for_each(

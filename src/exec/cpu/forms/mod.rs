@@ -1,13 +1,13 @@
 //! The kernel forms on the cores, one file or folder a form.
 
-pub(in crate::exec::cpu) mod attention;
-pub(in crate::exec::cpu) mod custom;
-pub(in crate::exec::cpu) mod fold;
-pub(in crate::exec::cpu) mod map;
-pub(in crate::exec::cpu) mod matmul;
-pub(in crate::exec::cpu) mod normalize;
-pub(in crate::exec::cpu) mod order;
-pub(in crate::exec::cpu) mod reduce;
-pub(in crate::exec::cpu) mod row;
-pub(in crate::exec::cpu) mod scan;
-pub(in crate::exec::cpu) mod sort;
+pub(crate) mod attention;
+pub(crate) mod custom;
+pub(crate) mod fold;
+pub(crate) mod map;
+pub(crate) mod matmul;
+pub(crate) mod normalize;
+pub(crate) mod order;
+pub(crate) mod reduce;
+pub(crate) mod row;
+pub(crate) mod scan;
+pub(crate) mod sort;

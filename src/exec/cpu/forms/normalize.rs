@@ -11,13 +11,7 @@ const BLOCK: usize = 4 * MANY;
 
 /// Normalises the rows of `len` elements of `from` into `to`, which is as long.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
-pub(in crate::exec::cpu) fn normalize(
-    kind: RowKind,
-    epsilon: f64,
-    len: usize,
-    from: &[f32],
-    to: &mut [f32],
-) {
+pub(crate) fn normalize(kind: RowKind, epsilon: f64, len: usize, from: &[f32], to: &mut [f32]) {
     if kind == RowKind::Softmax && len < 2 * MANY {
         return short_softmax(from, to, len);
     }

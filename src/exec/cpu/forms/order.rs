@@ -5,7 +5,7 @@ use crate::base::dtype::Ty;
 /// A map from lanes to unsigned keys. The greatest key belongs to the wanted element. The fields are masks, so that one
 /// formula without branches serves all types.
 #[derive(Clone, Copy)]
-pub(in crate::exec::cpu) struct Order {
+pub(crate) struct KeyOrder {
     /// Bits that the sign of a float inverts.
     magnitude: u32,
     /// Bits that are always inverted.
@@ -18,7 +18,7 @@ pub(in crate::exec::cpu) struct Order {
 
 /// The end of the order that has the greatest key, but for NaN.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::exec::cpu) enum Extremum {
+pub(crate) enum Extremum {
     Greatest,
     Least,
 }
@@ -27,7 +27,7 @@ pub(in crate::exec::cpu) enum Extremum {
 const NAN_KEY: u32 = u32::MAX;
 const SIGN: u32 = 1 << 31;
 
-impl Order {
+impl KeyOrder {
     /// Orders elements by value; −0 comes before 0.
     pub fn by_value(ty: Ty, extremum: Extremum) -> Self {
         let inverted = match extremum {
@@ -54,7 +54,6 @@ impl Order {
         Self { zero, ..Self::by_value(ty, extremum) }
     }
 
-    /// The key of a lane.
     #[inline(always)]
     pub fn key(self, bits: u32) -> u32 {
         let bits = if bits == self.zero { 0 } else { bits };
@@ -63,7 +62,6 @@ impl Order {
         if bits & !SIGN > self.infinity { NAN_KEY } else { key }
     }
 
-    /// The lane of a key.
     #[inline(always)]
     pub fn lane(self, key: u32) -> u32 {
         if key == NAN_KEY && self.magnitude != 0 {

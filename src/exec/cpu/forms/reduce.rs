@@ -5,51 +5,45 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::fold::{Extreme, Fold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt};
-use super::order::{Extremum, Order};
+use super::fold::{Extreme, LaneFold, LogSumExp, Position, ProdF32, ProdInt, SumF32, SumInt};
+use super::order::{Extremum, KeyOrder};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::operands::input::Input;
-use crate::exec::cpu::operands::output::{for_each, map_each, parts, split};
-use crate::exec::cpu::program::Hole;
-use crate::exec::cpu::tape::machine::{Machine, Span};
-use crate::exec::cpu::tape::{TILE, Tape};
+use crate::exec::cpu::operands::{BoundInput, for_each, map_each, parts, split};
+use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
+use crate::exec::cpu::{ExprHole, Job};
 use crate::ops::Combine;
 use crate::plan::{ReduceForm, Space};
 
-/// Computes the outputs of a reduction.
-pub(in crate::exec::cpu) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &Job<'_>, reduce: &ReduceForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(reduce.prologue);
+    let by_value = |extremum| KeyOrder::by_value(ty, extremum);
+    let by_number = |extremum| KeyOrder::by_number(ty, extremum);
     match (reduce.combine, ty) {
         (Combine::Sum, Ty::F32) => combine(job, reduce, &SumF32, outputs),
         (Combine::Sum, _) => combine(job, reduce, &SumInt, outputs),
         (Combine::Prod, Ty::F32) => combine(job, reduce, &ProdF32, outputs),
         (Combine::Prod, _) => combine(job, reduce, &ProdInt, outputs),
-        (Combine::Max, _) => {
-            combine(job, reduce, &Extreme(Order::by_value(ty, Extremum::Greatest)), outputs);
-        }
-        (Combine::Min, _) => {
-            combine(job, reduce, &Extreme(Order::by_value(ty, Extremum::Least)), outputs);
-        }
+        (Combine::Max, _) => combine(job, reduce, &Extreme(by_value(Extremum::Greatest)), outputs),
+        (Combine::Min, _) => combine(job, reduce, &Extreme(by_value(Extremum::Least)), outputs),
         (Combine::ArgMax, _) => {
-            combine(job, reduce, &Position(Order::by_number(ty, Extremum::Greatest)), outputs);
+            combine(job, reduce, &Position(by_number(Extremum::Greatest)), outputs)
         }
         (Combine::ArgMin, _) => {
-            combine(job, reduce, &Position(Order::by_number(ty, Extremum::Least)), outputs);
+            combine(job, reduce, &Position(by_number(Extremum::Least)), outputs)
         }
         (Combine::LogSumExp, _) => combine(job, reduce, &LogSumExp, outputs),
     }
 }
 
 /// Combines the elements of each point of the outer space, and computes the outputs from the combined values.
-fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut [HostBuffer]) {
+fn combine<F: LaneFold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut [HostBuffer]) {
     let outer: usize = reduce.outer.iter().product();
     let inner: usize = reduce.inner.iter().product();
     let inputs_of_results = job.inputs(Space::Out);
     let after = Epilogue {
-        tape: job.tape(Hole::After, &job.roots(), &inputs_of_results),
+        tape: job.tape(ExprHole::After, &job.roots(), &inputs_of_results),
         inputs_of_results,
     };
     if outer * inner == 0 {
@@ -61,7 +55,7 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut 
         true => Cow::Owned(rotated(view, turn)),
         false => Cow::Borrowed(view),
     });
-    let tape = job.tape(Hole::Before, &[reduce.prologue], &inputs);
+    let tape = job.tape(ExprHole::Before, &[reduce.prologue], &inputs);
     let walk = ReduceWalk { fold, inputs: &inputs, outer, inner, columns };
     let cost = (outer as u64).saturating_mul(inner as u64).saturating_mul(tape.flops() + 2);
     let parts = parts(cost.saturating_add(outer as u64 * after.tape.flops()));
@@ -93,7 +87,7 @@ fn combine<F: Fold>(job: &Job<'_>, reduce: &ReduceForm, fold: &F, outputs: &mut 
 /// The epilogue, which computes the outputs from the combined values.
 struct Epilogue<'a> {
     tape: &'a Tape,
-    inputs_of_results: Vec<Option<Input<'a>>>,
+    inputs_of_results: Vec<Option<BoundInput<'a>>>,
 }
 
 impl Epilogue<'_> {
@@ -149,14 +143,14 @@ struct ReduceBlock {
 /// The order in which the main space is walked.
 struct ReduceWalk<'a, F> {
     fold: &'a F,
-    inputs: &'a [Option<Input<'a>>],
+    inputs: &'a [Option<BoundInput<'a>>],
     outer: usize,
     inner: usize,
     /// True if the inputs run over `inner ++ outer`, and not over `outer ++ inner`.
     columns: bool,
 }
 
-impl<F: Fold> ReduceWalk<'_, F> {
+impl<F: LaneFold> ReduceWalk<'_, F> {
     /// Returns about `parts` blocks that cover the space. They are whole rows if there are enough rows.
     fn blocks(&self, parts: usize) -> Vec<ReduceBlock> {
         let inner_unit = if self.columns { 16 } else { 4 * TILE };
@@ -192,7 +186,6 @@ impl<F: Fold> ReduceWalk<'_, F> {
         states.into_iter().map(|state| self.fold.finish(state)).collect()
     }
 
-    /// Computes the states of a block, in `states`.
     fn block(&self, machine: &mut Machine<'_>, block: &ReduceBlock, states: &mut Vec<F::State>) {
         states.clear();
         states.resize(block.outer.len(), self.fold.empty());

@@ -8,17 +8,13 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::operands::input::Input;
-use crate::exec::cpu::operands::output::{Chunk, for_each, parts, split, store};
-use crate::exec::cpu::program::Hole;
-use crate::exec::cpu::tape::machine::{Machine, Span};
-use crate::exec::cpu::tape::{TILE, Tape};
+use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, parts, split, store};
+use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
+use crate::exec::cpu::{ExprHole, Job};
 use crate::ops::RowKind;
 use crate::plan::{RowForm, Space};
 
-/// Computes the outputs of a row form.
-pub(in crate::exec::cpu) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     row: &RowForm,
     outputs: &mut [HostBuffer],
@@ -42,8 +38,8 @@ pub(in crate::exec::cpu) fn run(
 fn rows(job: &Job<'_>, row: &RowForm, outputs: &mut [HostBuffer]) {
     let step = job.step;
     let inputs = job.inputs(Space::Main);
-    let before = job.tape(Hole::Before, &[row.prologue], &inputs);
-    let after = job.tape(Hole::After, &job.roots(), &inputs);
+    let before = job.tape(ExprHole::Before, &[row.prologue], &inputs);
+    let after = job.tape(ExprHole::After, &job.roots(), &inputs);
     let epsilon = row.epsilon.map_or(0.0, |at| step.scalars[usize::from(at)].value());
     let len = outputs[0].len();
     let flops = before.flops() + after.flops() + row.kind.def().flops;
@@ -95,7 +91,7 @@ impl<'t> RowWorker<'t> {
     /// memory are read from there, once.
     fn block(
         &mut self,
-        inputs: &[Option<Input<'_>>],
+        inputs: &[Option<BoundInput<'_>>],
         chunk: &mut Chunk<'_>,
         at: usize,
         count: usize,
@@ -127,9 +123,9 @@ impl<'t> RowWorker<'t> {
 }
 
 /// Fills `lanes` with the prologue's values from `start` on.
-pub(in crate::exec::cpu) fn fill(
+pub(crate) fn fill(
     machine: &mut Machine<'_>,
-    inputs: &[Option<Input<'_>>],
+    inputs: &[Option<BoundInput<'_>>],
     start: usize,
     lanes: &mut [u32],
 ) {
@@ -145,9 +141,9 @@ pub(in crate::exec::cpu) fn fill(
 }
 
 /// Computes the outputs from the form's values `lanes`, which begin `at` elements into the chunk.
-pub(in crate::exec::cpu) fn write(
+pub(crate) fn write(
     machine: &mut Machine<'_>,
-    inputs: &[Option<Input<'_>>],
+    inputs: &[Option<BoundInput<'_>>],
     chunk: &mut Chunk<'_>,
     at: usize,
     lanes: &[u32],
@@ -163,9 +159,9 @@ pub(in crate::exec::cpu) fn write(
 }
 
 /// Copies `from[i]` to `to[view(i)]` for each i.
-pub(in crate::exec::cpu) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
+pub(crate) fn permute(from: &HostBuffer, view: &View, to: &mut HostBuffer) {
     let (dtype, len) = (to.dtype(), to.len());
-    let input = Input::elements(&inverse(view), from);
+    let input = BoundInput::elements(&inverse(view), from);
     for_each(
         split(std::slice::from_mut(to), len, parts(len as u64 * 4), TILE),
         || vec![0; TILE],

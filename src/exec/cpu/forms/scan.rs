@@ -6,22 +6,18 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::fold::{Extreme, ProdF32, ProdInt, Running, SumF32, SumInt};
-use super::order::{Extremum, Order};
+use super::order::{Extremum, KeyOrder};
 use super::row::{fill, write};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::operands::input::Input;
-use crate::exec::cpu::operands::output::{Chunk, for_each, map_each, parts, split};
-use crate::exec::cpu::program::Hole;
-use crate::exec::cpu::tape::TILE;
-use crate::exec::cpu::tape::machine::Machine;
+use crate::exec::cpu::operands::{BoundInput, Chunk, for_each, map_each, parts, split};
+use crate::exec::cpu::tape::{Machine, TILE};
+use crate::exec::cpu::{ExprHole, Job};
 use crate::ops::Combine;
 use crate::plan::{ScanForm, Space};
 
-/// Computes the outputs of a scan.
-pub(in crate::exec::cpu) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
+pub(crate) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [HostBuffer]) {
     let ty = job.step.expr.ty(scan.prologue);
     match (scan.combine, ty) {
         (Combine::Sum, Ty::F32) => walk(job, scan, &SumF32, outputs),
@@ -29,9 +25,9 @@ pub(in crate::exec::cpu) fn run(job: &Job<'_>, scan: &ScanForm, outputs: &mut [H
         (Combine::Prod, Ty::F32) => walk(job, scan, &ProdF32, outputs),
         (Combine::Prod, _) => walk(job, scan, &ProdInt, outputs),
         (Combine::Min, _) => {
-            walk(job, scan, &Extreme(Order::by_value(ty, Extremum::Least)), outputs);
+            walk(job, scan, &Extreme(KeyOrder::by_value(ty, Extremum::Least)), outputs);
         }
-        _ => walk(job, scan, &Extreme(Order::by_value(ty, Extremum::Greatest)), outputs),
+        _ => walk(job, scan, &Extreme(KeyOrder::by_value(ty, Extremum::Greatest)), outputs),
     }
 }
 
@@ -42,8 +38,8 @@ fn walk<F: Running>(job: &Job<'_>, scan: &ScanForm, fold: &F, outputs: &mut [Hos
     let step = job.step;
     let (order, columns) = order(&step.outputs[0].view);
     let inputs = job.inputs_through(Space::Main, |view| Cow::Owned(permuted(view, &order)));
-    let before = job.tape(Hole::Before, &[scan.prologue], &inputs);
-    let after = job.tape(Hole::After, &job.roots(), &inputs);
+    let before = job.tape(ExprHole::Before, &[scan.prologue], &inputs);
+    let after = job.tape(ExprHole::After, &job.roots(), &inputs);
     let (count, block) = (outputs[0].len(), scan.len * columns);
     let blocks = count / block;
     let wanted = parts(count as u64 * (before.flops() + after.flops() + 2));
@@ -100,7 +96,7 @@ fn permuted(view: &View, order: &[usize]) -> View {
 
 struct Scanner<'a, F> {
     fold: &'a F,
-    inputs: &'a [Option<Input<'a>>],
+    inputs: &'a [Option<BoundInput<'a>>],
     columns: usize,
     /// Elements of a block.
     block: usize,

@@ -2,20 +2,17 @@
 
 use rayon::prelude::*;
 
-use super::order::{Extremum, Order};
+use super::order::{Extremum, KeyOrder};
 use super::row::{fill, permute};
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::operands::output::{for_each, parts, split, store};
-use crate::exec::cpu::program::Hole;
-use crate::exec::cpu::tape::TILE;
-use crate::exec::cpu::tape::machine::Machine;
+use crate::exec::cpu::operands::{for_each, parts, split, store};
+use crate::exec::cpu::tape::{Machine, TILE};
+use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, memory, threads};
 use crate::plan::{SortForm, Space, StepOutput};
 
-/// Computes the outputs of a sort.
-pub(in crate::exec::cpu) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     sort: &SortForm,
     outputs: &mut [HostBuffer],
@@ -45,14 +42,14 @@ pub(in crate::exec::cpu) fn run(
 /// The order of the rows, as a map from elements to numbers in that order.
 #[derive(Clone, Copy)]
 struct SortKeys {
-    order: Order,
+    order: KeyOrder,
     flip: u32,
 }
 
 impl SortKeys {
     fn new(ty: Ty, descending: bool) -> Self {
         let flip = if descending { u32::MAX } else { 0 };
-        Self { order: Order::by_number(ty, Extremum::Greatest), flip }
+        Self { order: KeyOrder::by_number(ty, Extremum::Greatest), flip }
     }
 
     /// Packs a key and the position of its element, which orders equal keys.
@@ -70,7 +67,7 @@ fn entries(job: &Job<'_>, sort: &SortForm, keys: SortKeys) -> Result<Vec<u64>, D
     const BLOCK: usize = 16 * TILE;
     let step = job.step;
     let inputs = job.inputs(Space::Main);
-    let tape = job.tape(Hole::Before, &[sort.prologue], &inputs);
+    let tape = job.tape(ExprHole::Before, &[sort.prologue], &inputs);
     let len = step.outputs[0].view.shape().elements() / sort.count * sort.len;
     let mut entries = memory::try_zeroed(len)?;
     let fill_block =

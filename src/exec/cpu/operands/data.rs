@@ -8,7 +8,7 @@ use crate::exec::HostBuffer;
 
 /// Elements by their index, each as a lane.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::exec::cpu) enum LaneData<'a> {
+pub(crate) enum LaneData<'a> {
     Words(&'a [u32]),
     Halves(&'a [f16]),
     Bytes(&'a [u8]),

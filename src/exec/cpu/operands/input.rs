@@ -13,7 +13,7 @@ const FETCH_FLOPS: u64 = 24;
 
 /// An operand as a tape sees it: a sequence of lanes, in row-major order of its space.
 #[derive(Debug)]
-pub(in crate::exec::cpu) enum Input<'a> {
+pub(crate) enum BoundInput<'a> {
     /// Lanes that lie in memory one after the other.
     Memory(&'a [u32]),
     Strided(StridedInput<'a>),
@@ -23,7 +23,7 @@ pub(in crate::exec::cpu) enum Input<'a> {
     Failures(&'a Failures),
 }
 
-impl<'a> Input<'a> {
+impl<'a> BoundInput<'a> {
     /// Binds `operand`, read through `view`, which is its own view or a permutation of it. `value` is the data of its
     /// source, if the source has storage.
     pub fn bind(operand: &Operand, view: &View, value: Option<&'a HostBuffer>) -> Self {
@@ -39,7 +39,6 @@ impl<'a> Input<'a> {
         Self::through(view, LaneData::of(value), false)
     }
 
-    /// Binds all of `value` as a table.
     pub fn table(value: &'a HostBuffer) -> Self {
         Self::Table(LaneData::of(value))
     }
@@ -88,7 +87,7 @@ mod tests {
     fn what_is_looked_up_lane_by_lane_costs_more_than_what_is_copied() {
         let data = HostBuffer::from_slice(&vec![1_u32; 10_000]);
         let cost = |dims: &[usize], strides: &[i64]| {
-            Input::elements(&view(dims, strides, 0), &data).cost()
+            BoundInput::elements(&view(dims, strides, 0), &data).cost()
         };
         assert_eq!([cost(&[10_000], &[1]), cost(&[9, 100], &[0, 1]), cost(&[7], &[0])], [1; 3]);
         assert_eq!([cost(&[100, 100], &[1, 100]), cost(&[9, 30], &[100, 1])], [FETCH_FLOPS; 2]);
@@ -120,7 +119,7 @@ mod tests {
                 for len in [1, 3, want.len() - start] {
                     let len = len.min(want.len() - start);
                     let mut got = vec![u32::MAX; len];
-                    Input::elements(view, &data).fetch(start, &mut got);
+                    BoundInput::elements(view, &data).fetch(start, &mut got);
                     let want = want[start..start + len].iter().map(|&i| data.words()[i as usize]);
                     assert!(want.eq(got.iter().copied()), "{view:?} from {start}");
                 }

@@ -1,7 +1,10 @@
 //! The memory behind the operands and outputs of a step: read where it lies, fetched by strides, written in chunks.
 
-pub(in crate::exec::cpu) mod data;
-pub(in crate::exec::cpu) mod input;
-pub(in crate::exec::cpu) mod output;
-pub(in crate::exec::cpu) mod prefetch;
-pub(in crate::exec::cpu) mod strided;
+mod data;
+mod input;
+mod output;
+pub(crate) mod prefetch;
+mod strided;
+
+pub(crate) use input::BoundInput;
+pub(crate) use output::{ALONE, Chunk, SharedOutputs, for_each, map_each, parts, split, store};

@@ -8,23 +8,22 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use smallvec::SmallVec;
 
-use super::input::Input;
+use super::input::BoundInput;
 use crate::base::dtype::DType;
 use crate::exec::HostBuffer;
-use crate::exec::cpu::tape::TILE;
-use crate::exec::cpu::tape::machine::{Machine, Places, Span};
+use crate::exec::cpu::tape::{Machine, RootPlaces, Span, TILE};
 use crate::exec::threads;
-pub(in crate::exec::cpu) use crate::exec::threads::{for_each, map_each};
+pub(crate) use crate::exec::threads::{for_each, map_each};
 
 /// Nanoseconds of work below which one thread is done before others can help (measured on the 16 cores beside an H200).
-pub(in crate::exec::cpu) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
+pub(crate) const ALONE: u64 = 10_000 / threads::SMALLER as u64;
 /// Nanoseconds of work that are worth a part of their own, once threads are awake.
 const PART: u64 = 1_000 / threads::SMALLER as u64;
 /// Flops and words moved in a nanosecond by one thread: 35 from memory, 50 from the caches.
 const RATE: u64 = 40;
 
 /// Returns the number of parts into which work of `cost` flops and moved words is cut.
-pub(in crate::exec::cpu) fn parts(cost: u64) -> usize {
+pub(crate) fn parts(cost: u64) -> usize {
     if cost < ALONE * RATE {
         return 1;
     }
@@ -34,7 +33,7 @@ pub(in crate::exec::cpu) fn parts(cost: u64) -> usize {
 }
 
 /// A range of every output of a step.
-pub(in crate::exec::cpu) struct Chunk<'a> {
+pub(crate) struct Chunk<'a> {
     pub start: usize,
     pub len: usize,
     /// The bytes of the range, by output.
@@ -42,9 +41,8 @@ pub(in crate::exec::cpu) struct Chunk<'a> {
 }
 
 /// Outputs that several threads write to at once, each in ranges of its own.
-pub(in crate::exec::cpu) struct SharedOutputs<'a> {
+pub(crate) struct SharedOutputs<'a> {
     outputs: SmallVec<[(DType, *mut u8); 2]>,
-    /// Number of elements of each output.
     len: usize,
     borrow: PhantomData<&'a mut [u8]>,
 }
@@ -85,7 +83,7 @@ impl<'a> SharedOutputs<'a> {
 }
 
 /// Cuts `outputs`, each of `len` elements, into at most `parts` chunks of whole `unit`s.
-pub(in crate::exec::cpu) fn split(
+pub(crate) fn split(
     outputs: &mut [HostBuffer],
     len: usize,
     parts: usize,
@@ -96,8 +94,7 @@ pub(in crate::exec::cpu) fn split(
     Chunk { start: 0, len, outputs: all.collect() }.cut(per)
 }
 
-/// Stores lanes as elements of `dtype`.
-pub(in crate::exec::cpu) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
+pub(crate) fn store(dtype: DType, lanes: &[u32], bytes: &mut [u8]) {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => bytes.copy_from_slice(cast_slice(lanes)),
         DType::F16 => cast_slice_mut::<u8, f16>(bytes).convert_from_f32_slice(cast_slice(lanes)),
@@ -139,7 +136,12 @@ impl<'a> Chunk<'a> {
 
     /// Runs `machine` over the chunk and stores its roots as the outputs. `acc` holds the form's combined values for
     /// these elements, or is empty.
-    pub fn write(&mut self, machine: &mut Machine<'_>, inputs: &[Option<Input<'_>>], acc: &[u32]) {
+    pub fn write(
+        &mut self,
+        machine: &mut Machine<'_>,
+        inputs: &[Option<BoundInput<'_>>],
+        acc: &[u32],
+    ) {
         let mut done = 0;
         while done < self.len {
             let len = TILE.min(self.len - done);
@@ -152,7 +154,7 @@ impl<'a> Chunk<'a> {
 
     /// Runs `machine` over `span`, which begins `at` elements into the chunk, and stores its roots.
     pub fn write_tile(&mut self, machine: &mut Machine<'_>, span: Span<'_>, at: usize) {
-        let mut places = Places::new();
+        let mut places = RootPlaces::new();
         let mut elsewhere = false;
         for (index, (dtype, bytes)) in self.outputs.iter_mut().enumerate() {
             let place = lies_in_place(machine, index, *dtype).then(|| words(bytes, at, span.len));

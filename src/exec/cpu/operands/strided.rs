@@ -10,7 +10,7 @@ const LONG_RUN: usize = 64;
 
 /// Lanes that are read through a strided index map.
 #[derive(Debug)]
-pub(in crate::exec::cpu) struct StridedInput<'a> {
+pub(crate) struct StridedInput<'a> {
     /// The axes, innermost first; never empty.
     axes: SmallVec<[StridedAxis; 4]>,
     offset: i64,
@@ -85,7 +85,6 @@ impl<'g> StridedRuns<'g> {
 }
 
 impl<'a> StridedInput<'a> {
-    /// Reads the elements of `data` through `view`.
     pub fn new(view: &View, data: LaneData<'a>, clamp: bool) -> Self {
         Self { axes: collapse(view), offset: view.offset, data, clamp }
     }

@@ -24,7 +24,7 @@ macro_rules! each {
 }
 
 /// Computes `out = op(x)` for lanes of type `ty`.
-pub(in crate::exec::cpu) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32]) {
+pub(crate) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32]) {
     match ty {
         Ty::F32 => unary_f32(op, cast_slice(x), cast_slice_mut(out)),
         Ty::I32 => unary_i32(op, cast_slice(x), cast_slice_mut(out)),
@@ -33,7 +33,7 @@ pub(in crate::exec::cpu) fn unary(op: Unary, ty: Ty, x: &[u32], out: &mut [u32])
 }
 
 /// Computes `out = op(x, y)` for arguments of type `ty`.
-pub(in crate::exec::cpu) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out: &mut [u32]) {
+pub(crate) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out: &mut [u32]) {
     match (ty, op.is_comparison()) {
         (Ty::F32, false) => binary_f32(op, cast_slice(x), cast_slice(y), cast_slice_mut(out)),
         (Ty::F32, true) => compare_f32(op, cast_slice(x), cast_slice(y), out),
@@ -44,8 +44,7 @@ pub(in crate::exec::cpu) fn binary(op: Binary, ty: Ty, x: &[u32], y: &[u32], out
     }
 }
 
-/// Converts the lanes `x` to another type.
-pub(in crate::exec::cpu) fn cast(from: Ty, to: Ty, x: &[u32], out: &mut [u32]) {
+pub(crate) fn cast(from: Ty, to: Ty, x: &[u32], out: &mut [u32]) {
     match (from, to) {
         (Ty::F32, Ty::I32) => f32_to_i32(cast_slice(x), cast_slice_mut(out)),
         (Ty::F32, Ty::U32) => f32_to_u32(cast_slice(x), out),
@@ -167,9 +166,8 @@ macro_rules! comparisons {
 }
 comparisons!(compare_f32 f32, compare_i32 i32, compare_u32 u32);
 
-/// Computes `out = if c != 0 { x } else { y }`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2", "x86_64+avx2"))]
-pub(in crate::exec::cpu) fn select(c: &[u32], x: &[u32], y: &[u32], out: &mut [u32]) {
+pub(crate) fn select(c: &[u32], x: &[u32], y: &[u32], out: &mut [u32]) {
     for (((out, &c), &x), &y) in out.iter_mut().zip(c).zip(x).zip(y) {
         *out = if c != 0 { x } else { y };
     }
@@ -197,49 +195,17 @@ mod tests {
     use super::*;
     use crate::expr::reference::{self, Value};
 
-    const UNARY: [Unary; 20] = [
-        Unary::Neg,
-        Unary::Abs,
-        Unary::Sign,
-        Unary::Recip,
-        Unary::Sqrt,
-        Unary::Rsqrt,
-        Unary::Exp,
-        Unary::Log,
-        Unary::Log1p,
-        Unary::Expm1,
-        Unary::Sin,
-        Unary::Cos,
-        Unary::Tanh,
-        Unary::Erf,
-        Unary::Floor,
-        Unary::Ceil,
-        Unary::Round,
-        Unary::FloorPow2,
-        Unary::Not,
-        Unary::RoundF16,
-    ];
-    const BINARY: [Binary; 19] = [
-        Binary::Add,
-        Binary::Sub,
-        Binary::Mul,
-        Binary::Div,
-        Binary::Min,
-        Binary::Max,
-        Binary::Pow,
-        Binary::Rem,
-        Binary::Eq,
-        Binary::Ne,
-        Binary::Lt,
-        Binary::Le,
-        Binary::Gt,
-        Binary::Ge,
-        Binary::And,
-        Binary::Or,
-        Binary::MulHigh,
-        Binary::Xor,
-        Binary::Shr,
-    ];
+    const UNARY: [Unary; 20] = {
+        use Unary::*;
+        [
+            Neg, Abs, Sign, Recip, Sqrt, Rsqrt, Exp, Log, Log1p, Expm1, Sin, Cos, Tanh, Erf, Floor,
+            Ceil, Round, FloorPow2, Not, RoundF16,
+        ]
+    };
+    const BINARY: [Binary; 19] = {
+        use Binary::*;
+        [Add, Sub, Mul, Div, Min, Max, Pow, Rem, Eq, Ne, Lt, Le, Gt, Ge, And, Or, MulHigh, Xor, Shr]
+    };
 
     /// Lanes with every special value of `ty`.
     fn lanes(ty: Ty) -> Vec<u32> {

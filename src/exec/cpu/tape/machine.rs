@@ -7,9 +7,9 @@ use bytemuck::Zeroable;
 use smallvec::{SmallVec, smallvec};
 
 use super::{lanes, pair};
-use crate::exec::cpu::operands::input::Input;
+use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::operands::prefetch;
-use crate::exec::cpu::tape::{Arg, Instruction, Op, TILE, Tape};
+use crate::exec::cpu::tape::{Arg, Instruction, TILE, Tape, TapeOp};
 
 /// A register. Vectors that straddle two cache lines take twice as long, hence the alignment.
 #[derive(Clone, Copy, Zeroable)]
@@ -65,7 +65,7 @@ impl Drop for RegisterBank {
 }
 
 /// A tape and the registers of one thread.
-pub(in crate::exec::cpu) struct Machine<'t> {
+pub(crate) struct Machine<'t> {
     tape: &'t Tape,
     /// The registers of the tape, and one for each root, for use if the root is not computed in place.
     registers: RegisterBank,
@@ -75,8 +75,8 @@ pub(in crate::exec::cpu) struct Machine<'t> {
 
 /// The range that a tape runs over: `len` elements from `start` on, in row-major order of its space.
 #[derive(Clone, Copy)]
-pub(in crate::exec::cpu) struct Span<'a> {
-    pub inputs: &'a [Option<Input<'a>>],
+pub(crate) struct Span<'a> {
+    pub inputs: &'a [Option<BoundInput<'a>>],
     pub start: usize,
     pub len: usize,
     /// The form's combined values for these elements; empty before they are combined.
@@ -84,7 +84,7 @@ pub(in crate::exec::cpu) struct Span<'a> {
 }
 
 /// Memory for the roots, by position; `None` for a root that stays in its register.
-pub(in crate::exec::cpu) type Places<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
+pub(crate) type RootPlaces<'a> = SmallVec<[Option<&'a mut [u32]>; 2]>;
 
 impl<'t> Machine<'t> {
     pub fn new(tape: &'t Tape) -> Self {
@@ -114,7 +114,7 @@ impl<'t> Machine<'t> {
 
     /// Runs the tape, and computes in `places` the roots that [may have a place](Self::has_place). Each place has
     /// `span.len` lanes.
-    pub fn run_to(&mut self, span: Span<'_>, mut places: Places<'_>) {
+    pub fn run_to(&mut self, span: Span<'_>, mut places: RootPlaces<'_>) {
         let Self { tape, registers: RegisterBank(ref mut registers), fetch_ahead, .. } = *self;
         while places.len() < tape.roots.len() {
             places.push(None);
@@ -202,27 +202,30 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     #[inline]
-    fn step(&self, op: Op, out: &mut [u32]) {
+    fn step(&self, op: TapeOp, out: &mut [u32]) {
         let lanes = |arg| self.lanes(arg);
         match op {
-            Op::Load(operand) => {
-                if let Some(Input::Strided(strided)) = &self.span.inputs[usize::from(operand)] {
+            TapeOp::Load(operand) => {
+                if let Some(BoundInput::Strided(strided)) = &self.span.inputs[usize::from(operand)]
+                {
                     strided.fetch(self.span.start, out);
                 }
             }
-            Op::Unary(op, ty, x) => lanes::unary(op, ty, lanes(x), out),
-            Op::Binary(op, ty, x, y) => lanes::binary(op, ty, lanes(x), lanes(y), out),
-            Op::Pair(first, second, args) => pair::run(first, second, args.map(lanes), out),
-            Op::Select(c, x, y) => lanes::select(lanes(c), lanes(x), lanes(y), out),
-            Op::Cast(from, to, x) => lanes::cast(from, to, lanes(x), out),
-            Op::Fetch(operand, at) => {
-                if let Some(Input::Table(table)) = &self.span.inputs[usize::from(operand)] {
+            TapeOp::Unary(op, ty, x) => lanes::unary(op, ty, lanes(x), out),
+            TapeOp::Binary(op, ty, x, y) => lanes::binary(op, ty, lanes(x), lanes(y), out),
+            TapeOp::Pair(first, second, args) => pair::run(first, second, args.map(lanes), out),
+            TapeOp::Select(c, x, y) => lanes::select(lanes(c), lanes(x), lanes(y), out),
+            TapeOp::Cast(from, to, x) => lanes::cast(from, to, lanes(x), out),
+            TapeOp::Fetch(operand, at) => {
+                if let Some(BoundInput::Table(table)) = &self.span.inputs[usize::from(operand)] {
                     table.fetch(lanes(at), out);
                 }
             }
-            Op::Check(operand, [holds, site, at]) => {
+            TapeOp::Check(operand, [holds, site, at]) => {
                 out.copy_from_slice(lanes(holds));
-                if let Some(Input::Failures(failures)) = &self.span.inputs[usize::from(operand)] {
+                if let Some(BoundInput::Failures(failures)) =
+                    &self.span.inputs[usize::from(operand)]
+                {
                     failures.report(out, lanes(site), lanes(at));
                 }
             }
@@ -239,7 +242,7 @@ impl<'a> Reader<'a> {
                 _ => &self.registers.lanes(usize::from(self.tape.registers + root))[..len],
             },
             Arg::Memory(operand) => match &inputs[usize::from(operand)] {
-                Some(input @ Input::Memory(words)) => {
+                Some(input @ BoundInput::Memory(words)) => {
                     if self.fetch_ahead {
                         input.fetch_ahead(start + len, TILE);
                     }

@@ -54,7 +54,7 @@ const EXP_TAIL: [f32; 5] =
 
 /// eˣ, within 1 ulp (0.97 measured over every 61st float).
 #[inline(always)]
-pub(in crate::exec::cpu) fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     let (r, n) = reduce_by_ln2(x.clamp(-104.0, 89.0));
     let half = n >> 1;
     let y = (1.0 + (r + r * r * polynomial(r, EXP_TAIL))) * exp2i(half) * exp2i(n - half);
@@ -63,7 +63,7 @@ pub(in crate::exec::cpu) fn exp(x: f32) -> f32 {
 
 /// [`exp`] to the bit for x ≤ 0, and NaN for NaN. The result for other x is unspecified.
 #[inline(always)]
-pub(in crate::exec::cpu) fn exp_nonpositive(x: f32) -> f32 {
+pub(crate) fn exp_nonpositive(x: f32) -> f32 {
     // This keeps every exponent that of a normal number, so that only the last product rounds.
     const UP: i32 = 64;
     let (r, n) = reduce_by_ln2(if x < -104.0 { -104.0 } else { x });
@@ -72,7 +72,7 @@ pub(in crate::exec::cpu) fn exp_nonpositive(x: f32) -> f32 {
 
 /// eˣ − 1, within 1.5 ulp (1.39 measured over every 61st float).
 #[inline(always)]
-pub(in crate::exec::cpu) fn expm1(x: f32) -> f32 {
+pub(crate) fn expm1(x: f32) -> f32 {
     const C: [f32; 6] =
         [0.5, 0.166_666_66, 0.041_666_493, 0.008_333_543, 0.001_393_238_9, 0.000_197_644_55];
     let (r, n) = reduce_by_ln2(x.clamp(-20.0, 89.0));
@@ -104,7 +104,7 @@ fn log_tail(f: f32) -> f32 {
 
 /// log x, within 1 ulp (0.86 measured over every 61st float).
 #[inline(always)]
-pub(in crate::exec::cpu) fn log(x: f32) -> f32 {
+pub(crate) fn log(x: f32) -> f32 {
     // The bits of a subnormal number are its value in units of 2⁻¹⁴⁹.
     let bits = x.to_bits();
     let tiny = bits < 0x0080_0000;
@@ -120,7 +120,7 @@ pub(in crate::exec::cpu) fn log(x: f32) -> f32 {
 
 /// log(1 + x), within 1.5 ulp (1.27 measured over every 61st float).
 #[inline(always)]
-pub(in crate::exec::cpu) fn log1p(x: f32) -> f32 {
+pub(crate) fn log1p(x: f32) -> f32 {
     let u = 1.0 + x;
     // The part of x that the rounding of 1 + x lost.
     let lost = if x >= 1.0 { 1.0 - (u - x) } else { x - (u - 1.0) };
@@ -148,18 +148,18 @@ fn sin_turned(x: f32, turns: i32) -> f32 {
 }
 
 #[inline(always)]
-pub(in crate::exec::cpu) fn sin(x: f32) -> f32 {
+pub(crate) fn sin(x: f32) -> f32 {
     sin_turned(x, 0)
 }
 
 #[inline(always)]
-pub(in crate::exec::cpu) fn cos(x: f32) -> f32 {
+pub(crate) fn cos(x: f32) -> f32 {
     sin_turned(x, 1)
 }
 
 /// tanh x, within 1.5 ulp (1.30 measured over every 61st float).
 #[inline(always)]
-pub(in crate::exec::cpu) fn tanh(x: f32) -> f32 {
+pub(crate) fn tanh(x: f32) -> f32 {
     const C: [f32; 5] = [-0.333_332_8, 0.133_314_1, -0.053_737_14, 0.020_630_825, -0.005_695_813];
     let t = x.abs();
     let z = x * x;
@@ -170,7 +170,7 @@ pub(in crate::exec::cpu) fn tanh(x: f32) -> f32 {
 
 /// erf x, within 1.5 ulp (1.18 measured over every 61st float).
 #[inline(always)]
-pub(in crate::exec::cpu) fn erf(x: f32) -> f32 {
+pub(crate) fn erf(x: f32) -> f32 {
     const NEAR: [f32; 7] = [
         0.128_379_17,
         -0.376_126_26,
@@ -231,7 +231,7 @@ fn exp2_wide(x: f64) -> f64 {
 
 /// The power as of C's `pow`, in double precision inside.
 #[inline(always)]
-pub(in crate::exec::cpu) fn pow(x: f32, y: f32) -> f32 {
+pub(crate) fn pow(x: f32, y: f32) -> f32 {
     let exponent = f64::from(y) * log2_wide(f64::from(x.abs()));
     let z = exp2_wide(exponent.clamp(-300.0, 300.0)) as f32;
     let end = x == 0.0 || x.abs() == f32::INFINITY;
@@ -252,7 +252,7 @@ pub(in crate::exec::cpu) fn pow(x: f32, y: f32) -> f32 {
 
 /// 2^⌊log₂|x|⌋; 0 below the least normal number, NaN at NaN and ±∞.
 #[inline(always)]
-pub(in crate::exec::cpu) fn floor_pow2(x: f32) -> f32 {
+pub(crate) fn floor_pow2(x: f32) -> f32 {
     const EXPONENT: u32 = 0x7f80_0000;
     let power = x.to_bits() & EXPONENT;
     f32::from_bits(if power == EXPONENT { f32::NAN.to_bits() } else { power })
@@ -260,34 +260,34 @@ pub(in crate::exec::cpu) fn floor_pow2(x: f32) -> f32 {
 
 /// The sign of x as −1, 0 or 1; NaN stays NaN.
 #[inline(always)]
-pub(in crate::exec::cpu) fn sign(x: f32) -> f32 {
+pub(crate) fn sign(x: f32) -> f32 {
     let y = if x > 0.0 { 1.0 } else { x };
     if x < 0.0 { -1.0 } else { y }
 }
 
 /// The lesser of both; NaN if either is NaN.
 #[inline(always)]
-pub(in crate::exec::cpu) fn min(x: f32, y: f32) -> f32 {
+pub(crate) fn min(x: f32, y: f32) -> f32 {
     let z = if y < x { y } else { x };
     if y.is_nan() { y } else { z }
 }
 
 /// The greater of both; NaN if either is NaN.
 #[inline(always)]
-pub(in crate::exec::cpu) fn max(x: f32, y: f32) -> f32 {
+pub(crate) fn max(x: f32, y: f32) -> f32 {
     let z = if y > x { y } else { x };
     if y.is_nan() { y } else { z }
 }
 
 /// 1/√x, which at 0 is an infinity of the sign of 0.
 #[inline(always)]
-pub(in crate::exec::cpu) fn rsqrt(x: f32) -> f32 {
+pub(crate) fn rsqrt(x: f32) -> f32 {
     1.0 / x.sqrt()
 }
 
 /// Rounds to the nearest `f16`, half to even.
 #[inline(always)]
-pub(in crate::exec::cpu) fn round_f16(x: f32) -> f32 {
+pub(crate) fn round_f16(x: f32) -> f32 {
     let bits = x.to_bits();
     let a = bits & 0x7fff_ffff;
     let normal = (a.wrapping_add(0xfff + ((a >> 13) & 1))) & 0xffff_e000;
@@ -301,7 +301,7 @@ pub(in crate::exec::cpu) fn round_f16(x: f32) -> f32 {
 
 /// xʸ modulo 2³². A negative exponent truncates 1 / xⁿ, with 0 for x = 0.
 #[inline(always)]
-pub(in crate::exec::cpu) fn pow_i32(x: i32, y: i32) -> i32 {
+pub(crate) fn pow_i32(x: i32, y: i32) -> i32 {
     if y >= 0 {
         return x.wrapping_pow(y.cast_unsigned());
     }

@@ -9,7 +9,7 @@ use crate::expr::Binary;
 
 /// The second primitive, of the result `t` of the first and a third argument `z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::exec::cpu) enum Second {
+pub(crate) enum Second {
     Add,
     Mul,
     /// t − z.
@@ -78,12 +78,7 @@ macro_rules! seconds {
 }
 
 /// Runs both primitives over slices of `f32` lanes.
-pub(in crate::exec::cpu) fn run(
-    first: Binary,
-    second: Second,
-    [x, y, z]: [&[u32]; 3],
-    out: &mut [u32],
-) {
+pub(crate) fn run(first: Binary, second: Second, [x, y, z]: [&[u32]; 3], out: &mut [u32]) {
     pairs(first, second, [cast_slice(x), cast_slice(y), cast_slice(z)], cast_slice_mut(out));
 }
 

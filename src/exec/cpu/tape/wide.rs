@@ -5,13 +5,13 @@ use super::math;
 use crate::exec::cpu::operands::prefetch;
 
 /// Number of partial results of a short slice.
-pub(in crate::exec::cpu) const FEW: usize = 16;
+pub(crate) const FEW: usize = 16;
 /// Number of partial results of a long slice. With so many, the compiler keeps the loop over them and makes vectors of
 /// any width of it. A shorter loop is unrolled first, and then yields only narrow vectors.
-pub(in crate::exec::cpu) const MANY: usize = 128;
+pub(crate) const MANY: usize = 128;
 
 /// `N` partial results.
-pub(in crate::exec::cpu) struct Partial<S, const N: usize>([S; N]);
+pub(crate) struct Partial<S, const N: usize>([S; N]);
 
 impl<S: Copy, const N: usize> Partial<S, N> {
     #[inline(always)]
@@ -46,7 +46,6 @@ impl<S: Copy, const N: usize> Partial<S, N> {
         self.take(rest, step);
     }
 
-    /// Merges the partial results to one.
     #[inline(always)]
     pub fn merged(self, merge: impl Fn(S, S) -> S) -> S {
         let mut partial = self.0;
@@ -63,7 +62,7 @@ impl<S: Copy, const N: usize> Partial<S, N> {
 
 /// Combines `x` in any order. `step` and `merge` must be so simple that they are inlined.
 #[inline(always)]
-pub(in crate::exec::cpu) fn fold<T: Copy, S: Copy>(
+pub(crate) fn fold<T: Copy, S: Copy>(
     x: &[T],
     empty: S,
     step: impl Fn(S, T) -> S,
@@ -82,25 +81,24 @@ pub(in crate::exec::cpu) fn fold<T: Copy, S: Copy>(
 
 /// The greatest element that is a number; −∞ if there is none.
 #[inline(always)]
-pub(in crate::exec::cpu) fn greatest_number(x: &[f32]) -> f32 {
+pub(crate) fn greatest_number(x: &[f32]) -> f32 {
     let greater = |x: f32, y: f32| if y > x { y } else { x };
     fold(x, f32::NEG_INFINITY, greater, greater)
 }
 
 /// The greatest element; NaN if any is NaN, −∞ if there is none.
 #[inline(always)]
-pub(in crate::exec::cpu) fn greatest(x: &[f32]) -> f32 {
+pub(crate) fn greatest(x: &[f32]) -> f32 {
     fold(x, f32::NEG_INFINITY, math::max, math::max)
 }
 
-/// Σ f(x).
 #[inline(always)]
-pub(in crate::exec::cpu) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
+pub(crate) fn sum(x: &[f32], f: impl Fn(f32) -> f64) -> f64 {
     fold(x, 0.0, |sum, x| sum + f(x), |a, b| a + b)
 }
 
 /// Number of elements that are summed in single precision before their sums are added in double precision.
-pub(in crate::exec::cpu) const F32_TERMS: usize = 8 * MANY;
+pub(crate) const F32_TERMS: usize = 8 * MANY;
 
 /// Sums the `terms` of each element: in single precision over [`F32_TERMS`] elements, in double precision over these
 /// sums. A term goes through 7 additions to its partial sum, and 7 more that merge partial sums. A sum is therefore off
@@ -134,14 +132,14 @@ fn mixed_sums<const K: usize>(x: &[f32], terms: impl Fn(f32) -> [f32; K]) -> [f6
 
 /// Σx, off by at most 14·2⁻²⁴ of Σ|x|.
 #[inline(always)]
-pub(in crate::exec::cpu) fn mixed_sum(x: &[f32]) -> f64 {
+pub(crate) fn mixed_sum(x: &[f32]) -> f64 {
     let [sum] = mixed_sums(x, |x| [x]);
     sum
 }
 
 /// Σ(x − `shift`) and Σ(x − `shift`)², off by at most 15 and 17 times 2⁻²⁴ of the sums of their terms' magnitudes.
 #[inline(always)]
-pub(in crate::exec::cpu) fn moments(x: &[f32], shift: f32) -> [f64; 2] {
+pub(crate) fn moments(x: &[f32], shift: f32) -> [f64; 2] {
     mixed_sums(x, |x| {
         let apart = x - shift;
         [apart, apart * apart]
@@ -150,14 +148,14 @@ pub(in crate::exec::cpu) fn moments(x: &[f32], shift: f32) -> [f64; 2] {
 
 /// The mean of the first [`FEW`] elements. It is exact if they are all the same.
 #[inline(always)]
-pub(in crate::exec::cpu) fn average_of_first(x: &[f32]) -> f32 {
+pub(crate) fn average_of_first(x: &[f32]) -> f32 {
     let first = x.first_chunk::<FEW>().copied().unwrap_or_default();
     Partial(first).merged(|a, b| a + b) / FEW as f32
 }
 
 /// Σ e^(x − `shift`) for x of at most `shift`, off by as much as a [`mixed_sum`].
 #[inline(always)]
-pub(in crate::exec::cpu) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
+pub(crate) fn sum_of_exps(x: &[f32], shift: f32) -> f64 {
     let mut exps = [0.0; F32_TERMS];
     let mut total = 0.0;
     for x in x.chunks(F32_TERMS) {

@@ -11,11 +11,11 @@ use crate::base::trace::Timeline;
 use crate::cost::Backend;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::run::run;
-use crate::exec::cpu::{CpuPool, CpuProgram, Given};
+use crate::exec::cpu::{CpuPool, CpuProgram, RunData};
 use crate::expr::reference::Value;
 use crate::expr::{Builder, E, Ref};
 use crate::graph::NodeId;
-use crate::ops::{Combine, Precision};
+use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::reference::Reference;
 use crate::plan::{
     AttentionForm, Cost, CustomForm, Dims, Form, Home, MapForm, MatMulForm, Operand, Plan,
@@ -23,7 +23,6 @@ use crate::plan::{
     Space, Step, StepOutput, Value as Stored, ValueId,
 };
 
-/// A view from its parts.
 pub fn view(dims: &[usize], strides: &[i64], offset: i64) -> View {
     View { dims: dims.into(), strides: strides.into(), offset }
 }
@@ -93,7 +92,7 @@ impl Case {
             pool.give(Arc::new(HostBuffer::from_slice(&vec![0xa5a5_a5a5u32; bytes.div_ceil(4)])));
         }
         let program = CpuProgram::new(Arc::new(plan));
-        let given = Given { uploads: &uploads, ..Default::default() };
+        let given = RunData { uploads: &uploads, ..Default::default() };
         let ran = run(&program, given, &pool, &Timeline::default(), &|| true)
             .expect("a run that is wanted");
         let step = &program.plan().steps[0];
@@ -164,32 +163,22 @@ impl Case {
 
 /// A reduction with the schedule that the host ignores.
 pub fn reduce(combine: Combine, outer: &[usize], inner: &[usize], prologue: Ref) -> Form {
+    let (outer, inner) = (outer.into(), inner.into());
     let schedule = ReduceSchedule::new(ReduceLayout::Group, 1);
-    Form::Reduce(ReduceForm {
-        combine,
-        outer: outer.into(),
-        inner: inner.into(),
-        prologue,
-        schedule,
-    })
+    Form::Reduce(ReduceForm { combine, outer, inner, prologue, schedule })
+}
+
+/// Rows of `len` elements.
+pub fn row(kind: RowKind, outer: usize, len: usize, prologue: Ref, epsilon: Option<u16>) -> Form {
+    let outer = [outer].as_slice().into();
+    Form::Row(RowForm { kind, outer, len, prologue, epsilon, parts: 1 })
 }
 
 /// A product with the schedule that the host ignores.
 pub fn matmul(batch: &[usize], [m, n, k]: [usize; 3], x: E<'_>, w: E<'_>) -> Form {
     let (batch, precision, schedule) = (batch.into(), Precision::Exact, ProductSchedule::default());
-    let (spread, acc) = (None, x.ty());
-    Form::MatMul(MatMulForm {
-        batch,
-        m,
-        n,
-        k,
-        spread,
-        x: x.r(),
-        w: w.r(),
-        acc,
-        precision,
-        schedule,
-    })
+    let (spread, acc, x, w) = (None, x.ty(), x.r(), w.r());
+    Form::MatMul(MatMulForm { batch, m, n, k, spread, x, w, acc, precision, schedule })
 }
 
 fn out_dims(form: &Form) -> Dims {
@@ -211,7 +200,6 @@ fn out_dims(form: &Form) -> Dims {
     }
 }
 
-/// Element `at` of a buffer as a lane.
 fn element(buffer: &HostBuffer, at: usize) -> Value {
     let bytes = &buffer.bytes()[at * buffer.dtype().size()..];
     let word = || u32::from_ne_bytes(bytes[..4].try_into().unwrap());

@@ -7,17 +7,13 @@ mod plans;
 
 use half::f16;
 
-use self::case::{Case, contiguous, floats, matmul, reduce, view};
+use self::case::{Case, contiguous, floats, matmul, reduce, row, view};
 use crate::base::dtype::{DType, Ty};
 use crate::expr::Builder;
 use crate::ops::{Combine, RowKind};
-use crate::plan::{Form, Operand, RowForm, Source, Space};
+use crate::plan::{Form, Operand, Source, Space};
 
 const SPECIAL: [f32; 4] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0];
-
-fn map(dims: &[usize]) -> Form {
-    Form::map(dims)
-}
 
 #[test]
 fn maps_read_any_view_and_write_any_type() {
@@ -43,7 +39,7 @@ fn maps_read_any_view_and_write_any_type() {
         (DType::I32, (chosen * 10.0).cast(DType::I32).r()),
         (DType::F32, x.r()),
     ];
-    case.check(&b, map(&dims), &outputs, 3e-3);
+    case.check(&b, Form::map(&dims), &outputs, 3e-3);
 }
 
 #[test]
@@ -65,7 +61,7 @@ fn maps_clamp_and_count() {
     let inside = at.ge(0.0).and(at.lt(5.0));
     let padded = inside.select(x, 1.0, x);
     let outputs = [(DType::U32, padded.r()), (DType::I32, (at * 3.0).r()), (DType::F32, h.r())];
-    case.check(&b, map(&[3, 9]), &outputs, 0.0);
+    case.check(&b, Form::map(&[3, 9]), &outputs, 0.0);
 }
 
 #[test]
@@ -75,7 +71,7 @@ fn maps_of_no_and_of_one_element() {
         let len = dims.iter().product();
         let x = case.load(&b, &floats(len, 1), Space::Main, contiguous(dims));
         let y = (x * x + 1.0).log();
-        case.check(&b, map(dims), &[(DType::F32, y.r())], 1e-6);
+        case.check(&b, Form::map(dims), &[(DType::F32, y.r())], 1e-6);
     }
 }
 
@@ -94,7 +90,7 @@ fn results_that_are_equal_or_read_each_other() {
         (DType::F32, (twice - once).r()),
         (DType::F32, x.literal(3.5).r()),
     ];
-    case.check(&b, map(&[len]), &outputs, 1e-6);
+    case.check(&b, Form::map(&[len]), &outputs, 1e-6);
 }
 
 #[test]
@@ -104,18 +100,13 @@ fn large_maps_are_shared_out() {
     let x = case.load(&b, &floats(len, 1), Space::Main, contiguous(&[len]));
     let y = x.exp().sin().tanh().erf();
     let outputs = [(DType::F32, y.r()), (DType::F16, y.cast(DType::F16).r())];
-    case.check(&b, map(&[len]), &outputs, 2e-3);
+    case.check(&b, Form::map(&[len]), &outputs, 2e-3);
 }
 
-const COMBINES: [Combine; 7] = [
-    Combine::Sum,
-    Combine::Prod,
-    Combine::Max,
-    Combine::Min,
-    Combine::ArgMax,
-    Combine::ArgMin,
-    Combine::LogSumExp,
-];
+const COMBINES: [Combine; 7] = {
+    use Combine::*;
+    [Sum, Prod, Max, Min, ArgMax, ArgMin, LogSumExp]
+};
 
 /// Reduces `data` by every combination, as rows and as columns.
 fn reduces<T: crate::base::dtype::Element>(data: &[T], outer: &[usize], inner: &[usize]) {
@@ -243,15 +234,12 @@ fn rows_of_every_kind_and_length() {
             let epsilon = kind.def().has_epsilon.then_some(0);
             let acc = b.acc(Ty::F32);
             let prologue = (x * 3.0 + 1.0).r();
-            let form = Form::Row(RowForm {
-                kind,
-                outer: [outer].as_slice().into(),
-                len,
-                prologue,
-                epsilon,
-                parts: 1,
-            });
-            case.check(&b, form, &[(DType::F32, (acc * gain).r())], 1e-5);
+            case.check(
+                &b,
+                row(kind, outer, len, prologue, epsilon),
+                &[(DType::F32, (acc * gain).r())],
+                1e-5,
+            );
         }
     }
 }
@@ -272,16 +260,7 @@ fn rows_along_an_outer_axis_and_of_special_values() {
         case.output_view = Some(turned);
         let acc = b.acc(Ty::F32);
         let root = if dtype == DType::Bool { acc.gt(0.25).r() } else { acc.r() };
-        let (outer, epsilon) = ([45].as_slice().into(), None);
-        let form = Form::Row(RowForm {
-            kind: RowKind::Softmax,
-            outer,
-            len: 7,
-            prologue: x.r(),
-            epsilon,
-            parts: 1,
-        });
-        case.check(&b, form, &[(dtype, root)], 1e-3);
+        case.check(&b, row(RowKind::Softmax, 45, 7, x.r(), None), &[(dtype, root)], 1e-3);
     }
 }
 
@@ -291,16 +270,7 @@ fn a_constant_row_normalises_to_zero() {
     let x = case.load(&b, &[0.1f32; 300], Space::Main, contiguous(&[3, 100]));
     let _ = case.scalar(&b, DType::F32, 1e-12);
     let root = b.acc(Ty::F32).r();
-    let (outer, epsilon) = ([3].as_slice().into(), Some(0));
-    let form = Form::Row(RowForm {
-        kind: RowKind::LayerNorm,
-        outer,
-        len: 100,
-        prologue: x.r(),
-        epsilon,
-        parts: 1,
-    });
-    case.check(&b, form, &[(DType::F32, root)], 1e-2);
+    case.check(&b, row(RowKind::LayerNorm, 3, 100, x.r(), Some(0)), &[(DType::F32, root)], 1e-2);
 }
 
 #[test]
@@ -389,10 +359,9 @@ fn products_over_nothing_are_zero() {
 #[test]
 fn large_products_and_reductions_are_shared_out() {
     // These products are cut into blocks, into blocks of one row, and into steps along k.
-    for [m, n, k] in [[200, 150, 140], [1, 3001, 800], [60, 140, 530]] {
-        let layouts = [(false, false), (true, false), (false, true)];
-        for (x_turned, w_turned) in layouts {
-            large_product([m, n, k], [x_turned, w_turned], DType::F32);
+    for size in [[200, 150, 140], [1, 3001, 800], [60, 140, 530]] {
+        for turned in [[false, false], [true, false], [false, true]] {
+            large_product(size, turned, DType::F32);
         }
     }
     large_product([1, 3001, 800], [false; 2], DType::F16);
@@ -406,12 +375,9 @@ fn large_products_and_reductions_are_shared_out() {
 /// A product of operands of `dtype`, each of which may lie turned, with a bias, into two outputs.
 fn large_product([m, n, k]: [usize; 3], turned: [bool; 2], dtype: DType) {
     let (mut case, b) = (Case::default(), Builder::default());
-    let matrix = |[rows, columns]: [usize; 2], turned| {
-        if turned {
-            view(&[rows, columns], &[1, rows as i64], 0)
-        } else {
-            contiguous(&[rows, columns])
-        }
+    let matrix = |[rows, columns]: [usize; 2], turned| match turned {
+        true => view(&[rows, columns], &[1, rows as i64], 0),
+        false => contiguous(&[rows, columns]),
     };
     let mut load = |len, seed, space, view| {
         let data = floats(len, seed);

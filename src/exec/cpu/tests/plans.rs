@@ -13,7 +13,7 @@ use crate::cost::Backend;
 use crate::error::{DeviceError, Error};
 use crate::exec::HostBuffer;
 use crate::exec::cpu::run::run;
-use crate::exec::cpu::{CpuPool, CpuProgram, CpuRun, Given};
+use crate::exec::cpu::{CpuPool, CpuProgram, CpuRun, RunData};
 use crate::expr::{Builder, E};
 use crate::graph::NodeId;
 use crate::plan::{
@@ -22,8 +22,8 @@ use crate::plan::{
 
 const LEN: usize = 1000;
 
-fn given<'a>(uploads: &'a [Arc<HostBuffer>], residents: &'a [Arc<HostBuffer>]) -> Given<'a> {
-    Given { uploads, residents, ..Given::default() }
+fn given<'a>(uploads: &'a [Arc<HostBuffer>], residents: &'a [Arc<HostBuffer>]) -> RunData<'a> {
+    RunData { uploads, residents, ..RunData::default() }
 }
 
 fn value(home: Home) -> Value {

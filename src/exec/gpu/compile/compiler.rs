@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::custom;
 use super::disk::PipelineStore;
-use super::pipelines::{Key, Pipeline, Pipelines};
+use super::pipelines::{Pipeline, PipelineKey, Pipelines};
 use crate::base::disk_cache::Store;
 use crate::base::process::caught;
 use crate::base::trace::event;
 use crate::codegen::Dispatch;
 use crate::error::{DeviceError, file_and_line};
 use crate::exec::gpu::driver::{Calls, Driver};
-use crate::exec::gpu::memory::layouts::Layouts;
+use crate::exec::gpu::memory::Layouts;
 use crate::exec::threads::map_each;
 
 /// The activity that an error names.
@@ -28,8 +28,7 @@ fn refused(dispatch: &Dispatch, reason: String) -> DeviceError {
     }
 }
 
-/// Compiles for one device.
-pub(crate) struct Compiler {
+pub(crate) struct PipelineCompiler {
     driver: Arc<Driver>,
     /// `None` if no pipelines are kept on disk.
     disk: Option<PipelineStore>,
@@ -47,7 +46,7 @@ pub(crate) struct Compiled {
     pub hits: u32,
 }
 
-impl Compiler {
+impl PipelineCompiler {
     pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Self {
         let disk = store.and_then(|store| PipelineStore::open(&driver, store));
         Self { driver, disk, layouts: Layouts::default(), pipelines: Pipelines::default() }
@@ -55,7 +54,7 @@ impl Compiler {
 
     /// Whether all pipelines of `dispatches` are compiled.
     pub fn knows(&self, dispatches: &[Dispatch]) -> bool {
-        dispatches.iter().all(|dispatch| self.pipelines.known(&Key::of(dispatch)).is_some())
+        dispatches.iter().all(|dispatch| self.pipelines.known(&PipelineKey::of(dispatch)).is_some())
     }
 
     /// The pipelines of `dispatches`. Those that are missing are compiled in parallel.
@@ -64,8 +63,8 @@ impl Compiler {
     /// [`DeviceError::Kernel`] for a bad custom kernel, [`DeviceError::Refused`] for another one; if the device is lost.
     pub fn pipelines(&self, dispatches: &[Dispatch]) -> Result<Compiled, DeviceError> {
         self.check_own(dispatches)?;
-        let keys: Vec<Key> = dispatches.iter().map(Key::of).collect();
-        let mut distinct: HashMap<&Key, Option<Arc<Pipeline>>> = HashMap::new();
+        let keys: Vec<PipelineKey> = dispatches.iter().map(PipelineKey::of).collect();
+        let mut distinct: HashMap<&PipelineKey, Option<Arc<Pipeline>>> = HashMap::new();
         let mut missing = Vec::new();
         for (dispatch, key) in dispatches.iter().zip(&keys) {
             distinct.entry(key).or_insert_with(|| {
@@ -93,7 +92,7 @@ impl Compiler {
     fn pipeline(
         &self,
         dispatch: &Dispatch,
-        key: &Key,
+        key: &PipelineKey,
     ) -> Result<(Arc<Pipeline>, bool), DeviceError> {
         self.pipelines.get(key, || {
             // A driver may give up by a panic.
@@ -128,7 +127,7 @@ impl Compiler {
         Ok(())
     }
 
-    fn create(&self, dispatch: &Dispatch, key: &Key) -> Result<Arc<Pipeline>, DeviceError> {
+    fn create(&self, dispatch: &Dispatch, key: &PipelineKey) -> Result<Arc<Pipeline>, DeviceError> {
         let create = |calls: &Calls<'_>| {
             let entry = self.disk.as_ref();
             let entry = entry.map(|disk| disk.find(calls, &key.wgsl, &key.variant()));

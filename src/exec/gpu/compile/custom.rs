@@ -17,27 +17,31 @@ use crate::ops::{OwnKernel, Type};
 
 /// A fault of a kernel, with the line of its source if one is to blame, counted from 1.
 #[derive(Clone, Debug)]
-pub(crate) struct Wrong {
+pub(crate) struct KernelFault {
     pub line: Option<u32>,
     pub what: String,
 }
 
 /// Checks that a kernel is valid WGSL, and that it binds arrays for the inputs and for the result, of their element
 /// types and sizes.
-pub(crate) fn check(kernel: &OwnKernel, inputs: &[&Type], result: &Type) -> Result<(), Wrong> {
+pub(crate) fn check(
+    kernel: &OwnKernel,
+    inputs: &[&Type],
+    result: &Type,
+) -> Result<(), KernelFault> {
     let OwnKernel { source, entry, .. } = kernel;
     let module = known(source);
-    let module = module.as_ref().as_ref().map_err(Wrong::clone)?;
+    let module = module.as_ref().as_ref().map_err(KernelFault::clone)?;
     module.entry(entry)?.check()?;
     for variable in &module.variables {
-        variable.check(inputs, result).map_err(|what| Wrong { line: variable.line, what })?;
+        variable.check(inputs, result).map_err(|what| KernelFault { line: variable.line, what })?;
     }
     let at = inputs.len();
     if module.variables.iter().any(|variable| variable.binding as usize == at) {
         return Ok(());
     }
     let what = format!("it declares no `var<storage, read_write>` for the result, binding {at}");
-    Err(Wrong { line: None, what })
+    Err(KernelFault { line: None, what })
 }
 
 /// The workgroup memory that the function `entry` of a valid `source` takes.
@@ -54,7 +58,7 @@ const MODULES: usize = 64;
 static KNOWN: LazyLock<Mutex<Lru<Arc<str>, Arc<Parsed>>>> =
     LazyLock::new(|| Mutex::new(Lru::new(MODULES)));
 
-type Parsed = Result<Module, Wrong>;
+type Parsed = Result<Module, KernelFault>;
 
 /// The declarations of `source`, parsed if it is new.
 fn known(source: &Arc<str>) -> Arc<Parsed> {
@@ -63,7 +67,7 @@ fn known(source: &Arc<str>) -> Arc<Parsed> {
         return Arc::clone(module);
     }
     let parsed = caught(|| Module::parse(source));
-    let parsed = Arc::new(parsed.unwrap_or_else(|what| Err(Wrong { line: None, what })));
+    let parsed = Arc::new(parsed.unwrap_or_else(|what| Err(KernelFault { line: None, what })));
     let _forgotten = modules().insert(Arc::clone(source), Arc::clone(&parsed));
     parsed
 }
@@ -104,16 +108,16 @@ struct Array {
 
 impl Module {
     /// The module, if some device might take it.
-    fn parse(source: &str) -> Result<Self, Wrong> {
+    fn parse(source: &str) -> Result<Self, KernelFault> {
         depth::check(source)?;
         let module = naga::front::wgsl::parse_str(source).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
-            Wrong { line, what: error.message().to_owned() }
+            KernelFault { line, what: error.message().to_owned() }
         })?;
         let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
         validator.validate(&module).map_err(|error| {
             let line = error.location(source).map(|at| at.line_number);
-            Wrong { line, what: chain(error.as_inner()) }
+            KernelFault { line, what: chain(error.as_inner()) }
         })?;
         let compute = module
             .entry_points
@@ -127,7 +131,7 @@ impl Module {
         Ok(Self { entries: compute.collect(), variables: variables.collect() })
     }
 
-    fn entry(&self, name: &str) -> Result<&Entry, Wrong> {
+    fn entry(&self, name: &str) -> Result<&Entry, KernelFault> {
         self.entries.iter().find(|entry| entry.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.entries.iter().map(|entry| &*entry.name).collect();
             let there = match &names[..] {
@@ -138,7 +142,7 @@ impl Module {
                 }
             };
             let what = format!("there is no `@compute` function `{name}`: {there}");
-            Wrong { line: None, what }
+            KernelFault { line: None, what }
         })
     }
 }
@@ -168,10 +172,10 @@ impl Entry {
         Self { name: name.to_owned(), workgroup_bytes: bytes.sum(), open }
     }
 
-    fn check(&self) -> Result<(), Wrong> {
+    fn check(&self) -> Result<(), KernelFault> {
         let Some((line, name)) = &self.open else { return Ok(()) };
         let what = format!("the override `{name}` has no value; write one in the source");
-        Err(Wrong { line: *line, what })
+        Err(KernelFault { line: *line, what })
     }
 }
 
@@ -253,8 +257,8 @@ impl Array {
         self.scalar == naga::Scalar { kind, width: 4 }
     }
 
-    /// Whether it can be bound to so many elements, and reaches them all if it is as long as they are. Where there are
-    /// none, nothing runs.
+    /// Fails, with the reason, unless the array can be bound to `elements` elements and reaches all of them. Without
+    /// elements, nothing runs.
     fn fits(&self, elements: usize) -> Result<(), String> {
         let &Self { lanes, len, .. } = self;
         match len {

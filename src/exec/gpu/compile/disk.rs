@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::disk_cache::{Store, hash};
 use crate::base::disk_writer::DiskWriter;
-use crate::exec::gpu::driver::{Calls, Driver, Handle};
+use crate::exec::gpu::driver::{Calls, Driver, WgpuHandle};
 
 /// The pipelines of one adapter, driver and version of this crate.
 pub(crate) struct PipelineStore {
@@ -18,9 +18,9 @@ pub(crate) struct PipelineStore {
 }
 
 /// The place of one pipeline.
-pub(crate) struct Entry {
+pub(crate) struct PipelineEntry {
     /// The driver looks here while it compiles, and adds what it compiles.
-    pub cache: Handle<wgpu::PipelineCache>,
+    pub cache: WgpuHandle<wgpu::PipelineCache>,
     key: String,
     /// Bytes that were on disk.
     found: usize,
@@ -32,7 +32,7 @@ impl PipelineStore {
         if !driver.has(wgpu::Features::PIPELINE_CACHE) {
             return None;
         }
-        let info = driver.info();
+        let info = &driver.info;
         let adapter = info.cache_key.as_ref()?;
         let (version, driver) = (env!("CARGO_PKG_VERSION"), &info.driver);
         let prefix = format!("pipeline {version} {adapter} {} {driver}", info.name);
@@ -40,13 +40,13 @@ impl PipelineStore {
     }
 
     /// The place of the pipeline of a kernel that `text` and `layout` describe, with the data on disk.
-    pub fn find(&self, calls: &Calls<'_>, text: &str, layout: &str) -> Entry {
+    pub fn find(&self, calls: &Calls<'_>, text: &str, layout: &str) -> PipelineEntry {
         let text = hash(text.as_bytes());
         let key = format!("{} {layout} {text:016x}", self.prefix);
         let found = self.store.load(&key);
-        // SAFETY: what the store returns is byte for byte what `keep` gave it under this key (it checks
-        // both), so it comes from wgpu's `get_data` on the same adapter, driver and backend, which the key
-        // names. Its folder is the user's own, which no other user can write to.
+        // SAFETY: the store returns the bytes that `keep` gave it under this key, and checks both. So the data comes
+        // from wgpu's `get_data` on the adapter, driver and backend that the key names. No other user can write to the
+        // folder of the store.
         let cache = unsafe {
             calls.create_pipeline_cache(&wgpu::PipelineCacheDescriptor {
                 label: Some("onetrip"),
@@ -54,12 +54,12 @@ impl PipelineStore {
                 fallback: true,
             })
         };
-        Entry { cache: cache.into(), key, found: found.map_or(0, |found| found.len()) }
+        PipelineEntry { cache: cache.into(), key, found: found.map_or(0, |found| found.len()) }
     }
 
     /// Has the additions of the driver to an entry written to disk in the background.
-    pub fn keep(&self, entry: Entry) {
-        let Entry { cache, key, found } = entry;
+    pub fn keep(&self, entry: PipelineEntry) {
+        let PipelineEntry { cache, key, found } = entry;
         let Some(data) = cache.get_data().filter(|data| data.len() > found) else { return };
         let store = Arc::clone(&self.store);
         // If nothing can be written, the next process compiles again.

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::compiler::{Compiled, Compiler};
+use super::compiler::{Compiled, PipelineCompiler};
 use super::pipelines::Pipeline;
 use crate::codegen::Dispatch;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
 use crate::exec::gpu::driver::Driver;
-use crate::exec::gpu::memory::DeviceMemory;
-use crate::exec::gpu::memory::pool::{Kind, Lease};
+use crate::exec::gpu::memory::{DeviceMemory, Kind, Lease};
 
 /// The compiled dispatches of a plan.
 pub(crate) struct Kernels {
@@ -40,7 +39,7 @@ pub(crate) struct Params {
 impl Kernels {
     /// Compiles the pipelines that are missing, and leases memory for parameters.
     pub fn compile(
-        compiler: &Compiler,
+        compiler: &PipelineCompiler,
         driver: &Driver,
         memory: &DeviceMemory,
         dispatches: Vec<Dispatch>,
@@ -61,7 +60,7 @@ impl Kernels {
 
     /// Whether [`compile`](Self::compile) would neither compile nor allocate.
     pub fn are_at_hand(
-        compiler: &Compiler,
+        compiler: &PipelineCompiler,
         driver: &Driver,
         memory: &DeviceMemory,
         dispatches: &[Dispatch],

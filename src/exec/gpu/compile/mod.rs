@@ -3,8 +3,15 @@
 //! [`compiler`] makes the [`pipelines`] that are missing, each once, with the driver's blobs [on disk](disk). [`kernels`] are
 //! the pipelines and parameters of one plan. [`custom`] checks kernels that users wrote.
 
-pub(crate) mod compiler;
-pub(crate) mod custom;
+mod compiler;
+mod custom;
 mod disk;
-pub(crate) mod kernels;
-pub(crate) mod pipelines;
+mod kernels;
+mod pipelines;
+
+pub(crate) use compiler::PipelineCompiler;
+pub(crate) use custom::{KernelFault, check as check_own};
+pub(crate) use kernels::Kernels;
+#[cfg(test)]
+pub(crate) use kernels::has_room_for_params;
+pub(crate) use pipelines::Pipeline;

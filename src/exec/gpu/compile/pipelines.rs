@@ -6,25 +6,25 @@ use crate::base::lru::Lru;
 use crate::base::single_flight::{Begin, SingleFlight};
 use crate::base::sync::Mutex;
 use crate::codegen::Dispatch;
-use crate::exec::gpu::driver::{DriverOwned, Handle};
-use crate::exec::gpu::memory::layouts::{Layout, Shape};
+use crate::exec::gpu::driver::{DriverOwned, WgpuHandle};
+use crate::exec::gpu::memory::{BindingShape, KernelLayout};
 
 /// Pipelines kept.
 const PIPELINES: usize = 4096;
 
 /// The parts that a pipeline is made of.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct PipelineKey {
     pub wgsl: String,
     /// The entry point of a custom kernel.
     pub entry: Option<String>,
-    pub shape: Shape,
+    pub shape: BindingShape,
 }
 
-impl Key {
+impl PipelineKey {
     pub fn of(dispatch: &Dispatch) -> Self {
         let entry = dispatch.own.as_ref().map(|own| own.entry.clone());
-        Self { wgsl: dispatch.wgsl.clone(), entry, shape: Shape::of(dispatch) }
+        Self { wgsl: dispatch.wgsl.clone(), entry, shape: BindingShape::of(dispatch) }
     }
 
     /// The name by which the cache on disk tells pipelines of one text apart.
@@ -34,11 +34,10 @@ impl Key {
     }
 }
 
-/// A compiled kernel.
-pub(crate) struct Pipeline(DriverOwned<(Handle<wgpu::ComputePipeline>, Arc<Layout>)>);
+pub(crate) struct Pipeline(DriverOwned<(WgpuHandle<wgpu::ComputePipeline>, Arc<KernelLayout>)>);
 
 impl Pipeline {
-    pub fn new(raw: wgpu::ComputePipeline, layout: Arc<Layout>) -> Self {
+    pub fn new(raw: wgpu::ComputePipeline, layout: Arc<KernelLayout>) -> Self {
         Self(DriverOwned::new((raw.into(), layout)))
     }
 
@@ -46,15 +45,14 @@ impl Pipeline {
         &self.0.0
     }
 
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &KernelLayout {
         &self.0.1
     }
 }
 
-/// The pipelines of one device.
 pub(crate) struct Pipelines {
-    known: Mutex<Lru<Key, Arc<Pipeline>>>,
-    compiling: SingleFlight<Key>,
+    known: Mutex<Lru<PipelineKey, Arc<Pipeline>>>,
+    compiling: SingleFlight<PipelineKey>,
 }
 
 impl Default for Pipelines {
@@ -64,8 +62,7 @@ impl Default for Pipelines {
 }
 
 impl Pipelines {
-    /// The pipeline, if it was compiled.
-    pub fn known(&self, key: &Key) -> Option<Arc<Pipeline>> {
+    pub fn known(&self, key: &PipelineKey) -> Option<Arc<Pipeline>> {
         self.known.lock().get(key).cloned()
     }
 
@@ -73,7 +70,7 @@ impl Pipelines {
     /// since a thread that compiles waits for nobody.
     pub fn get<E>(
         &self,
-        key: &Key,
+        key: &PipelineKey,
         compile: impl FnOnce() -> Result<Arc<Pipeline>, E>,
     ) -> Result<(Arc<Pipeline>, bool), E> {
         let maker = match self.compiling.begin_blocking(key, || self.known(key)) {

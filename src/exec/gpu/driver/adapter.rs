@@ -48,9 +48,7 @@ pub(crate) struct GpuInfo {
     pub driver: String,
     /// Whether it runs on the host's cores.
     pub software: bool,
-    /// Bytes of the largest binding.
     pub binding_bytes: u64,
-    /// Bytes of the largest buffer.
     pub buffer_bytes: u64,
     /// The key of the adapter's compiled pipelines; `None` if the backend keeps none.
     pub cache_key: Option<String>,

@@ -1,46 +1,32 @@
 //! The calls of wgpu that runs and compilers make.
 
 use super::driver_lock;
-use super::opened::Opened;
+use super::health::Opened;
 use crate::error::DeviceError;
 
 /// Calls of one device, between the beginning and the end of an error scope. Their errors are found where the scope ends.
 pub(crate) struct Calls<'a>(pub(super) &'a Opened);
 
+/// Defines methods of [`Calls`] that pass a call on to the device.
+macro_rules! pass_on {
+    ($($call:ident($descriptor:ty) -> $object:ty;)*) => {
+        impl Calls<'_> {$(
+            pub fn $call(&self, descriptor: $descriptor) -> $object {
+                self.0.device.$call(descriptor)
+            }
+        )*}
+    };
+}
+pass_on! {
+    create_buffer(&wgpu::BufferDescriptor<'_>) -> wgpu::Buffer;
+    create_query_set(&wgpu::QuerySetDescriptor<'_>) -> wgpu::QuerySet;
+    create_bind_group(&wgpu::BindGroupDescriptor<'_>) -> wgpu::BindGroup;
+    create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor<'_>) -> wgpu::BindGroupLayout;
+    create_pipeline_layout(&wgpu::PipelineLayoutDescriptor<'_>) -> wgpu::PipelineLayout;
+    create_shader_module(wgpu::ShaderModuleDescriptor<'_>) -> wgpu::ShaderModule;
+}
+
 impl Calls<'_> {
-    pub fn create_buffer(&self, descriptor: &wgpu::BufferDescriptor<'_>) -> wgpu::Buffer {
-        self.0.device.create_buffer(descriptor)
-    }
-
-    pub fn create_query_set(&self, descriptor: &wgpu::QuerySetDescriptor<'_>) -> wgpu::QuerySet {
-        self.0.device.create_query_set(descriptor)
-    }
-
-    pub fn create_bind_group(&self, descriptor: &wgpu::BindGroupDescriptor<'_>) -> wgpu::BindGroup {
-        self.0.device.create_bind_group(descriptor)
-    }
-
-    pub fn create_bind_group_layout(
-        &self,
-        descriptor: &wgpu::BindGroupLayoutDescriptor<'_>,
-    ) -> wgpu::BindGroupLayout {
-        self.0.device.create_bind_group_layout(descriptor)
-    }
-
-    pub fn create_pipeline_layout(
-        &self,
-        descriptor: &wgpu::PipelineLayoutDescriptor<'_>,
-    ) -> wgpu::PipelineLayout {
-        self.0.device.create_pipeline_layout(descriptor)
-    }
-
-    pub fn create_shader_module(
-        &self,
-        descriptor: wgpu::ShaderModuleDescriptor<'_>,
-    ) -> wgpu::ShaderModule {
-        self.0.device.create_shader_module(descriptor)
-    }
-
     /// A module that is compiled without checks of indices, divisions and loops.
     ///
     /// # Safety
@@ -82,14 +68,10 @@ impl Calls<'_> {
         self.0.device.create_command_encoder(&descriptor)
     }
 
-    /// Submits `commands`.
-    ///
-    /// # Errors
-    /// If the device is known to be lost.
     pub fn submit(
         &self,
         commands: wgpu::CommandBuffer,
     ) -> Result<wgpu::SubmissionIndex, DeviceError> {
-        self.0.health.submit(&self.0.queue, commands)
+        self.0.enqueue(commands)
     }
 }

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use super::health::is_dead;
-use super::opened::Opened;
+use super::health::Opened;
 use super::reaper::close;
 use crate::base::sync::Mutex;
 
@@ -19,7 +18,7 @@ pub(super) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
         let at = unused.iter().position(&fits)?;
         let opened = unused.swap_remove(at);
         drop(unused);
-        if !opened.health.is_lost() && !is_dead(&opened.device) {
+        if !opened.health.is_lost() && !opened.is_dead() {
             return Some(opened);
         }
         close(Arc::new(opened));
@@ -29,7 +28,7 @@ pub(super) fn take(fits: impl Fn(&Opened) -> bool) -> Option<Opened> {
 /// Keeps a device that its last user has dropped, or has it closed if it is lost.
 pub(super) fn keep(opened: Opened) {
     // Memory dropped before is freed now.
-    let _ = opened.health.poll(&opened.device, wgpu::PollType::Poll);
+    let _ = opened.poll(wgpu::PollType::Poll);
     if opened.health.is_lost() {
         close(Arc::new(opened));
     } else {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use futures_timer::Delay;
 
 use crate::base::sync::Mutex;
-use crate::exec::threads::{Work, begin_on, waits_here};
+use crate::exec::threads::{BoxedWork, begin_on, waits_here};
 
 /// A long call waits this long for short ones to end: one may be in a driver that hangs.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -39,7 +39,7 @@ impl DriverLock {
     }
 
     /// The right to make short calls, unless a long one that began within `longest` is under way.
-    fn short(&self, longest: Duration) -> Option<Held<'_>> {
+    fn short(&self, longest: Duration) -> Option<CallGuard<'_>> {
         let enter = |under_way| (under_way < LONG).then_some(under_way + 1);
         let entered = self.under_way.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter);
         if entered.is_err() {
@@ -49,17 +49,17 @@ impl DriverLock {
             }
             self.under_way.fetch_add(1, Ordering::AcqRel);
         }
-        Some(Held { lock: self, weight: 1 })
+        Some(CallGuard { lock: self, weight: 1 })
     }
 
     /// The right to make a long call, once the short ones have ended, or `patience` has.
-    fn long(&self, patience: Duration) -> Held<'_> {
+    fn long(&self, patience: Duration) -> CallGuard<'_> {
         const LOOK: Duration = Duration::from_micros(50);
         if !cfg!(target_arch = "wasm32") {
             *self.began.lock() = Some(Instant::now());
         }
         self.under_way.fetch_add(LONG, Ordering::AcqRel);
-        let held = Held { lock: self, weight: LONG };
+        let held = CallGuard { lock: self, weight: LONG };
         let mut waited = Duration::ZERO;
         while !self.under_way.load(Ordering::Acquire).is_multiple_of(LONG) && waited < patience {
             thread::sleep(LOOK);
@@ -70,39 +70,40 @@ impl DriverLock {
 }
 
 /// A call under way, which ends when this is dropped.
-struct Held<'a> {
+pub(crate) struct CallGuard<'a> {
     lock: &'a DriverLock,
     weight: u64,
 }
 
-impl Drop for Held<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.lock.under_way.fetch_sub(self.weight, Ordering::Release);
     }
 }
 
-/// Short calls under way, until it is dropped.
-pub(super) struct Short(#[expect(dead_code, reason = "held")] Option<Held<'static>>);
-
-/// The right to make short calls on this thread, unless they might have to wait and the thread has other futures to poll.
-pub(super) fn short() -> Option<Short> {
+/// The right to make short calls on this thread until it is dropped, unless they might have to wait and the thread has
+/// other futures to poll.
+pub(super) fn short() -> Option<impl Sized> {
     if waits_here() || cfg!(target_arch = "wasm32") {
-        return Some(Short(None));
+        return Some(None);
     }
-    OF_PROCESS.short(LONGEST).map(|held| Short(Some(held)))
+    OF_PROCESS.short(LONGEST).map(Some)
 }
 
-/// A long call under way, until it is dropped.
-pub(crate) struct Long(#[expect(dead_code, reason = "held")] Held<'static>);
-
-/// Begins a long call.
-pub(super) fn long() -> Long {
-    Long(OF_PROCESS.long(PATIENCE))
+/// The result of short `calls`; `None` if they might have to wait, and this thread has other futures to poll.
+pub(crate) fn try_short<R>(calls: impl FnOnce() -> R) -> Option<R> {
+    let _short = short()?;
+    Some(calls())
 }
 
-/// The result of short `calls`, made here if they need not wait for a driver, else on a thread that does nothing else. If
-/// the future is dropped before that thread is free, the calls are not made.
-pub(super) async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
+/// Begins a long call, which is under way until the guard is dropped.
+pub(crate) fn long() -> CallGuard<'static> {
+    OF_PROCESS.long(PATIENCE)
+}
+
+/// The result of short `calls`, made on this thread if they need not wait for a long call, else on a thread that does
+/// nothing else. If the future is dropped before that thread is free, the calls are not made.
+pub(crate) async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send + 'static) -> R {
     if let Some(_short) = short() {
         return calls();
     }
@@ -110,9 +111,9 @@ pub(super) async fn in_turn<R: Send + 'static>(calls: impl FnOnce() -> R + Send 
     begin_on(|work| drop(caller.send(work)), calls).await
 }
 
-/// The result of short `calls`, made by this thread in the poll that ends the future: it looks for a while until no long
-/// call is under way. If the future is dropped before, the calls are not made.
-pub(super) async fn in_last_poll<R>(calls: impl FnOnce() -> R) -> R {
+/// The result of short `calls`, made by this thread in the poll that ends the future. The future waits until no long
+/// call is under way, but not for long. If it is dropped before, the calls are not made.
+pub(crate) async fn in_last_poll<R>(calls: impl FnOnce() -> R) -> R {
     const LOOK: Duration = Duration::from_millis(1);
     const LOOKS: usize = 100;
     for _ in 0..LOOKS {
@@ -126,10 +127,10 @@ pub(super) async fn in_last_poll<R>(calls: impl FnOnce() -> R) -> R {
 
 /// The thread that makes short calls while a long one is under way; `None` if it cannot be started. It never ends, since a
 /// driver may hang where a thread that called it ends.
-fn caller() -> Option<&'static Sender<Work>> {
-    static CALLER: OnceLock<Option<Sender<Work>>> = OnceLock::new();
+fn caller() -> Option<&'static Sender<BoxedWork>> {
+    static CALLER: OnceLock<Option<Sender<BoxedWork>>> = OnceLock::new();
     let start = || {
-        let (sender, calls) = mpsc::channel::<Work>();
+        let (sender, calls) = mpsc::channel::<BoxedWork>();
         let thread = thread::Builder::new().name("onetrip-call".into());
         thread.spawn(move || calls.into_iter().for_each(|call| call())).ok()?;
         Some(sender)

@@ -132,8 +132,8 @@ impl Drop for DriverWork {
     }
 }
 
-/// Has the guard shut when the main thread, if it is this one, ends the process in order: before any library is unloaded,
-/// those that drivers have loaded since included. No exit handler runs as early.
+/// Shuts the guard when the main thread, if it is this one, ends the process in order. No library is unloaded before,
+/// not even one that a driver has loaded since. No exit handler runs as early.
 #[cfg(target_os = "linux")]
 fn at_end_of_main() {
     struct End {
@@ -160,8 +160,7 @@ fn is_main() -> bool {
     u32::try_from(thread) == Ok(std::process::id())
 }
 
-/// Has the guard shut when the process ends in order, on whichever thread, before the libraries loaded until now are
-/// unloaded.
+/// Shuts the guard when any thread ends the process in order, before the libraries loaded until now are unloaded.
 #[cfg(target_os = "linux")]
 fn at_exit() {
     extern "C" fn at_end() {

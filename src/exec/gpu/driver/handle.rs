@@ -5,37 +5,30 @@
 
 use std::ops::Deref;
 
-/// An object of wgpu. A proof that a [`Handle`] is `Send` or `Sync` ends here.
-pub(crate) struct Handle<T>(T);
+/// An object of wgpu. A proof that a [`WgpuHandle`] is `Send` or `Sync` ends here.
+pub(crate) struct WgpuHandle<T>(T);
 
 /// The objects whose handles the crate keeps: each is `Send` and `Sync`, or its implementation would not compile.
 pub(crate) trait Proven: Send + Sync {}
 
-impl Proven for wgpu::Device {}
-impl Proven for wgpu::Queue {}
-impl Proven for wgpu::Buffer {}
-impl Proven for wgpu::BindGroup {}
-impl Proven for wgpu::BindGroupLayout {}
-impl Proven for wgpu::PipelineLayout {}
-impl Proven for wgpu::ComputePipeline {}
-impl Proven for wgpu::QuerySet {}
-impl Proven for wgpu::PipelineCache {}
-impl Proven for wgpu::BufferView {}
-impl Proven for wgpu::BufferViewMut {}
-impl Proven for wgpu::CommandBuffer {}
+macro_rules! proven {
+    ($($object:ident)*) => { $(impl Proven for wgpu::$object {})* };
+}
+proven!(Device Queue Buffer BindGroup BindGroupLayout PipelineLayout ComputePipeline QuerySet);
+proven!(PipelineCache BufferView);
 
 // SAFETY: a handle is its object, and a `Proven` object is `Send`.
-unsafe impl<T: Proven> Send for Handle<T> {}
+unsafe impl<T: Proven> Send for WgpuHandle<T> {}
 // SAFETY: a handle is its object, and a `Proven` object is `Sync`.
-unsafe impl<T: Proven> Sync for Handle<T> {}
+unsafe impl<T: Proven> Sync for WgpuHandle<T> {}
 
-impl<T> From<T> for Handle<T> {
+impl<T> From<T> for WgpuHandle<T> {
     fn from(object: T) -> Self {
         Self(object)
     }
 }
 
-impl<T> Deref for Handle<T> {
+impl<T> Deref for WgpuHandle<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -43,7 +36,7 @@ impl<T> Deref for Handle<T> {
     }
 }
 
-impl<T: Clone> Clone for Handle<T> {
+impl<T: Clone> Clone for WgpuHandle<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }

@@ -19,10 +19,13 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use super::adapter::GpuInfo;
 use super::exit_guard;
+use super::handle::WgpuHandle;
 use crate::base::clock::Stopwatch;
-use crate::base::sync::{Mutex, MutexGuard};
+use crate::base::sync::Mutex;
 use crate::base::trace::event;
+use crate::cost::Limits;
 use crate::error::DeviceError;
 use crate::exec::threads::while_set;
 
@@ -33,13 +36,25 @@ thread_local! {
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes a call of this crate outside all scopes. [`Health::check`] reports its error. Every other error that no scope
-/// catches comes from a user who shares the device, and fails no run.
+/// Makes a call of this crate outside all scopes. The next [check](Opened::check_errors) reports its error. Every other
+/// error that no scope catches comes from a user who shares the device, and fails no run.
 pub(crate) fn unscoped<R>(call: impl FnOnce() -> R) -> R {
     while_set(&UNSCOPED, call)
 }
 
-/// The state of a device as far as it was reported.
+/// An opened device with its queue, as it is handed from user to user. Clones are the same device.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    pub(super) device: WgpuHandle<wgpu::Device>,
+    pub(super) queue: WgpuHandle<wgpu::Queue>,
+    pub info: GpuInfo,
+    /// The limits that a plan for this device must keep to.
+    pub limits: Limits,
+    /// One for all users of the device: one of them may lose memory that another one reads.
+    pub health: Arc<Health>,
+}
+
+/// The state of a device, as far as it was reported.
 #[derive(Default)]
 pub(crate) struct Health {
     lost: OnceLock<String>,
@@ -68,12 +83,12 @@ impl Health {
     /// Has `device`, whose health this is, report here from now on, for a new user: not by a panic, nor to the handlers of
     /// its last user. An error that was reported to nobody is dropped.
     pub fn watch(self: &Arc<Self>, device: &wgpu::Device) {
-        *self.stray() = None;
+        *self.stray.lock() = None;
         let stray = Arc::clone(self);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             // The handler runs on the thread that made the call. In a browser it runs later, for an unknown caller.
             if UNSCOPED.get() || cfg!(target_arch = "wasm32") {
-                *stray.stray() = Some(error.to_string());
+                *stray.stray.lock() = Some(error.to_string());
             } else {
                 event!(ERROR, "wgpu refused a call of its user", error = error.to_string());
             }
@@ -83,10 +98,6 @@ impl Health {
             let message = if message.is_empty() { format!("{reason:?}") } else { message };
             lost.lose(message);
         });
-    }
-
-    fn stray(&self) -> MutexGuard<'_, Option<String>> {
-        self.stray.lock()
     }
 
     pub fn lose(&self, reason: String) {
@@ -105,27 +116,11 @@ impl Health {
         self.hold(&self.mapped).ok()
     }
 
-    /// A clone of `count`, for [`is_held`].
-    ///
-    /// # Errors
-    /// If the device is known to be lost.
+    /// A clone of `count`, for [`is_held`]. Fails if the device is known to be lost.
     fn hold(&self, count: &Arc<()>) -> Result<Arc<()>, DeviceError> {
         let held = Arc::clone(count);
         fence(Ordering::SeqCst);
         self.check_loss().map(|()| held)
-    }
-
-    /// Submits `commands` to `queue`, which polls the device.
-    ///
-    /// # Errors
-    /// If the device is known to be lost.
-    pub fn submit(
-        &self,
-        queue: &wgpu::Queue,
-        commands: wgpu::CommandBuffer,
-    ) -> Result<wgpu::SubmissionIndex, DeviceError> {
-        let _polling = self.hold(&self.polling)?;
-        Ok(queue.submit([commands]))
     }
 
     /// Whether mapped memory is in use, once the device is lost.
@@ -150,15 +145,6 @@ impl Health {
         self.lost.get().map(String::as_str)
     }
 
-    /// Fails if `device` is lost, or with an error of [`unscoped`] calls since the last check.
-    pub fn check(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
-        self.check_loss()?;
-        let stray = self.stray().take();
-        let Some(reason) = stray else { return Ok(()) };
-        self.probe(device)?;
-        Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
-    }
-
     /// Fails if the device is known to be lost.
     pub(super) fn check_loss(&self) -> Result<(), DeviceError> {
         match self.lost.get() {
@@ -166,56 +152,71 @@ impl Health {
             Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
         }
     }
+}
 
-    /// Fails if the device is lost, even if that was not reported yet. To be asked before a refused call is taken for
+impl Opened {
+    /// Submits `commands`, which polls the device. Fails if the device is known to be lost.
+    pub(super) fn enqueue(
+        &self,
+        commands: wgpu::CommandBuffer,
+    ) -> Result<wgpu::SubmissionIndex, DeviceError> {
+        let _polling = self.health.hold(&self.health.polling)?;
+        Ok(self.queue.submit([commands]))
+    }
+
+    /// Fails if the device is known to be lost, or with an error of [`unscoped`] calls since the last check.
+    pub fn check_errors(&self) -> Result<(), DeviceError> {
+        self.health.check_loss()?;
+        let stray = self.health.stray.lock().take();
+        let Some(reason) = stray else { return Ok(()) };
+        self.probe()?;
+        Err(DeviceError::Refused { doing: "an earlier command".into(), reason })
+    }
+
+    /// Fails if the device is lost, even if that was not reported yet. It is asked before a refused call is taken for
     /// wrong: a lost device refuses sound calls.
-    pub fn probe(&self, device: &wgpu::Device) -> Result<(), DeviceError> {
-        if is_dead(device) { Err(self.lost(device, "it refuses sound calls")) } else { Ok(()) }
+    pub fn probe(&self) -> Result<(), DeviceError> {
+        if self.is_dead() { Err(self.lost("it refuses sound calls")) } else { Ok(()) }
     }
 
     /// The error for `what`, which only a lost device shows. wgpu reports the loss when the device is polled and idle, and
     /// its reason is the better one.
-    pub fn lost(&self, device: &wgpu::Device, what: &str) -> DeviceError {
+    pub fn lost(&self, what: &str) -> DeviceError {
         // One thread asks for all: each poll goes through all buffers of a lost device, under a lock. It makes
         // callbacks, which may come here again.
-        let lock = || self.asking.lock();
-        let _asking = (!ASKING.get()).then(lock);
-        let _ = while_set(&ASKING, || self.poll(device, wgpu::PollType::Poll));
-        let reason = self.lost.get_or_init(|| what.into()).clone();
+        let _asking = (!ASKING.get()).then(|| self.health.asking.lock());
+        let _ = while_set(&ASKING, || self.poll(wgpu::PollType::Poll));
+        let reason = self.health.lost.get_or_init(|| what.into()).clone();
         DeviceError::Lost { reason }
     }
 
-    /// Polls the device, and never panics. While the process ends and no driver is at work, it only waits a moment: the
-    /// caller may poll in a loop.
-    pub fn poll(
-        &self,
-        device: &wgpu::Device,
-        how: wgpu::PollType,
-    ) -> Result<wgpu::PollStatus, wgpu::PollError> {
-        let Ok(_polling) = self.hold(&self.polling) else {
+    /// Polls the device. Never panics, and does nothing for a lost device. While the process ends and no driver is at
+    /// work, it only waits a moment: the caller may poll in a loop.
+    pub fn poll(&self, how: wgpu::PollType) -> Result<wgpu::PollStatus, wgpu::PollError> {
+        let Ok(_polling) = self.health.hold(&self.health.polling) else {
             return Ok(wgpu::PollStatus::QueueEmpty);
         };
         let Ok(_call) = exit_guard::attend() else {
             thread::sleep(Duration::from_millis(1));
             return Ok(wgpu::PollStatus::QueueEmpty);
         };
-        catch_unwind(AssertUnwindSafe(|| device.poll(how))).unwrap_or_else(|_| {
-            self.lose("the driver reported an error while it was polled".into());
+        catch_unwind(AssertUnwindSafe(|| self.device.poll(how))).unwrap_or_else(|_| {
+            self.health.lose("the driver reported an error while it was polled".into());
             Ok(wgpu::PollStatus::QueueEmpty)
         })
     }
-}
 
-/// Whether the device makes no buffers though it reports no error, as only a lost device does.
-pub(crate) fn is_dead(device: &wgpu::Device) -> bool {
-    let scope = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-    let probe = device.create_buffer(&wgpu::BufferDescriptor {
-        label: Some("onetrip probe"),
-        size: 4,
-        usage: wgpu::BufferUsages::MAP_WRITE,
-        mapped_at_creation: true,
-    });
-    ready(scope.pop()).is_none() && probe.get_mapped_range_mut(..).is_err()
+    /// Whether the device makes no buffers though it reports no error, as only a lost device does.
+    pub fn is_dead(&self) -> bool {
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let probe = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("onetrip probe"),
+            size: 4,
+            usage: wgpu::BufferUsages::MAP_WRITE,
+            mapped_at_creation: true,
+        });
+        ready(scope.pop()).is_none() && probe.get_mapped_range_mut(..).is_err()
+    }
 }
 
 /// The value of a future that is ready at once, as that of a popped scope is outside browsers.

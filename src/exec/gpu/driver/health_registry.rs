@@ -1,7 +1,7 @@
 //! The health of each device, one for all of its users.
 //!
-//! Quirk of wgpu 30: polling a lost device frees memory that is mapped, below the results that somebody reads. Two users
-//! may adopt one device, and one of them may poll when both have lost it: so both must know who reads. wgpu numbers the
+//! Quirk of wgpu 30: polling a lost device frees memory that is mapped, below results that are being read. Two users may
+//! adopt one device, and one of them may poll it after the loss. So both must know of all readers. wgpu numbers the
 //! devices of each instance anew, so a device is known by its address. Tests: `tests/read_after_loss.rs`,
 //! `exec/gpu/tests/losses.rs`.
 
@@ -14,18 +14,8 @@ use crate::base::sync::Mutex;
 /// The health of each device, by the [`address`] of the device.
 static KNOWN: Mutex<Vec<(usize, Weak<Health>)>> = Mutex::new(Vec::new());
 
-/// The first health of `device`, which was just opened.
-pub(super) fn opened(device: &wgpu::Device) -> Arc<Health> {
-    health(device, false)
-}
-
-/// The health that `device` has, or its first.
-pub(super) fn adopted(device: &wgpu::Device) -> Arc<Health> {
-    health(device, true)
-}
-
-/// The known health of a device that `may_be_known`, or a new one.
-fn health(device: &wgpu::Device, may_be_known: bool) -> Arc<Health> {
+/// The known health of a device that `may_be_known`, or a new one. A device that was just opened is not known.
+pub(super) fn health(device: &wgpu::Device, may_be_known: bool) -> Arc<Health> {
     let Some(address) = address(device) else { return Arc::default() };
     let mut healths = KNOWN.lock();
     // A device whose health nobody holds is closed, or has neither users nor results that are read.

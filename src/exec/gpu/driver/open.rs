@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use super::adapter::{self, AdapterChoice, GpuInfo};
-use super::opened::Opened;
+use super::health::Opened;
 use super::{device_cache, driver_lock, health_registry};
 use crate::cost::{Limits, MatrixUnits, Subgroups};
 use crate::error::DeviceError;
@@ -22,7 +22,7 @@ pub(super) async fn open(
     features: wgpu::Features,
 ) -> Result<Opened, DeviceError> {
     let _long = driver_lock::long();
-    let adapters = enumerate().await;
+    let adapters = instance().enumerate_adapters(BACKENDS).await;
     let found: Vec<_> = adapters.iter().map(wgpu::Adapter::get_info).collect();
     let index = adapter::best(&found, choice).ok_or_else(|| adapter::none_fits(&found, choice))?;
     let adapter = &adapters[index];
@@ -48,7 +48,7 @@ pub(super) async fn open(
         DeviceError::Open { adapter: info.name.clone(), reason: error.to_string() }
     })?;
     let limits = plan_limits(&device, adapter, &info);
-    let health = health_registry::opened(&device);
+    let health = health_registry::health(&device, false);
     Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
 }
 
@@ -62,7 +62,7 @@ pub(super) fn adopt(
     check_limits(&has)?;
     let info = GpuInfo::of(adapter, &has);
     let limits = plan_limits(&device, adapter, &info);
-    let health = health_registry::adopted(&device);
+    let health = health_registry::health(&device, true);
     Ok(Opened { device: device.into(), queue: queue.into(), info, limits, health })
 }
 
@@ -93,10 +93,6 @@ fn check_limits(has: &wgpu::Limits) -> Result<(), DeviceError> {
         None => Ok(()),
         Some((limit, found, needed)) => Err(DeviceError::Lacks { limit, found, needed }),
     }
-}
-
-async fn enumerate() -> Vec<wgpu::Adapter> {
-    instance().enumerate_adapters(BACKENDS).await
 }
 
 /// The only instance of the process, which is never dropped: a driver that is unloaded with the last instance may hang

@@ -15,18 +15,18 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::driver_lock::{self, Long};
+use super::driver_lock::{self, CallGuard};
 use super::exit_guard::ExitGuard;
 use crate::base::process::caught;
 
-type Handle = Arc<dyn Any + Send + Sync>;
+type AnyHandle = Arc<dyn Any + Send + Sync>;
 
 /// A thread that drops the handles it is given.
 struct Reaper {
     name: &'static str,
     /// Takes the driver lock for one drop.
-    lock: fn() -> Option<Long>,
-    sender: OnceLock<Option<mpsc::Sender<Handle>>>,
+    lock: fn() -> Option<CallGuard<'static>>,
+    sender: OnceLock<Option<mpsc::Sender<AnyHandle>>>,
 }
 
 static DEVICES: Reaper = Reaper::new("onetrip-close", || Some(driver_lock::long()));
@@ -34,14 +34,14 @@ static DEVICES: Reaper = Reaper::new("onetrip-close", || Some(driver_lock::long(
 static PARTS: Reaper = Reaper::new("onetrip-drop", || None);
 
 impl Reaper {
-    const fn new(name: &'static str, lock: fn() -> Option<Long>) -> Self {
+    const fn new(name: &'static str, lock: fn() -> Option<CallGuard<'static>>) -> Self {
         Self { name, lock, sender: OnceLock::new() }
     }
 
     /// Drops `handle` on the thread; here, if none can be started.
-    fn reap(&self, handle: Handle) {
+    fn reap(&self, handle: AnyHandle) {
         let sender = self.sender.get_or_init(|| {
-            let (sender, handles) = mpsc::channel::<Handle>();
+            let (sender, handles) = mpsc::channel::<AnyHandle>();
             // It never ends, since a driver may hang where a thread that called it ends.
             let thread = thread::Builder::new().name(self.name.into());
             let lock = self.lock;
@@ -59,7 +59,8 @@ pub(crate) fn close<T: Send + Sync + 'static>(device: Arc<T>) {
     DEVICES.reap(device);
 }
 
-/// Drops `parts` of a device on another thread.
+/// Drops `parts` of a device on another thread: thousands of bind groups, or one while a driver compiles, take it
+/// milliseconds.
 pub(crate) fn release<T: Send + Sync + 'static>(parts: T) {
     PARTS.reap(Arc::new(parts));
 }
@@ -71,11 +72,15 @@ pub(crate) fn catch_up(patience: Duration) {
     let _ = dropped.recv_timeout(patience);
 }
 
-/// Drops each handle once nobody else holds it, under the driver lock, until there can come no more.
-fn reap_all(handles: &mpsc::Receiver<Handle>, guard: &ExitGuard, lock: fn() -> Option<Long>) {
+/// Drops each handle once nobody else holds it, under the driver lock. Returns when all senders are gone.
+fn reap_all(
+    handles: &mpsc::Receiver<AnyHandle>,
+    guard: &ExitGuard,
+    lock: fn() -> Option<CallGuard<'static>>,
+) {
     const SHORTEST: Duration = Duration::from_millis(10);
     const LONGEST: Duration = Duration::from_secs(1);
-    let mut held: Vec<Handle> = Vec::new();
+    let mut held: Vec<AnyHandle> = Vec::new();
     while let Ok(first) = handles.recv() {
         held.push(first);
         let mut wait = SHORTEST;
@@ -121,6 +126,7 @@ impl<T> DriverOwned<T> {
 
 impl<T> Deref for DriverOwned<T> {
     type Target = T;
+
     fn deref(&self) -> &T {
         self.0.as_ref().expect("it is taken out only while it is dropped")
     }
@@ -178,12 +184,12 @@ mod tests {
 
     #[test]
     fn a_device_that_is_held_keeps_no_other_open() {
-        let (reaper, handles) = mpsc::channel::<Handle>();
+        let (reaper, handles) = mpsc::channel::<AnyHandle>();
         let (sender, dropped) = mpsc::channel();
         let closing = thread::spawn(move || reap_all(&handles, &ExitGuard::new(), || None));
         let devices = [0, 1, 2].map(|name| Arc::new(Dropped(sender.clone(), name)));
         for device in &devices {
-            reaper.send(Arc::clone(device) as Handle).unwrap();
+            reaper.send(Arc::clone(device) as AnyHandle).unwrap();
         }
         let [held, second, third] = devices;
         drop(third);

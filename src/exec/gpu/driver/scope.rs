@@ -3,8 +3,7 @@
 //! Quirk: calls of wgpu return no `Result`; an error outside all scopes goes to a handler of the device. In a browser the
 //! errors of a scope come later, so the handler reports them there. Test: `exec/gpu/tests/failures.rs`.
 
-use super::health::ready;
-use super::opened::Opened;
+use super::health::{Opened, ready};
 use crate::error::DeviceError;
 
 /// Catches every error of the calls on this thread between `open` and `close`.
@@ -26,32 +25,21 @@ impl<'a> Scope<'a> {
         Self { internal, validation, memory, opened }
     }
 
-    /// The first error since `open`, or an earlier one that is not reported yet, as an error of `doing`.
+    /// The first error since `open`, as an error of `doing`. Earlier errors are left to the next check.
     ///
     /// # Errors
     /// If a call was refused, or the device is lost.
     pub fn close(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        let Opened { device, health, .. } = self.opened;
-        self.close_alone(doing)?;
-        health.check(device)
-    }
-
-    /// As [`close`](Self::close), but leaves an earlier error to the next check: the calls since `open` cannot be undone.
-    ///
-    /// # Errors
-    /// If a call was refused, or the device is lost.
-    pub fn close_alone(self, doing: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        let Opened { device, health, .. } = self.opened;
         let internal = ready(self.internal.pop());
         let validation = ready(self.validation.pop());
         let memory = ready(self.memory.pop());
         match memory.or(validation).or(internal) {
-            None => health.check_loss(),
+            None => self.opened.health.check_loss(),
             Some(wgpu::Error::OutOfMemory { .. }) => {
                 Err(DeviceError::OutOfMemory { doing: doing() })
             }
             Some(error) => {
-                health.probe(device)?;
+                self.opened.probe()?;
                 Err(DeviceError::Refused { doing: doing(), reason: error.to_string() })
             }
         }

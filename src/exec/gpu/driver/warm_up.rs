@@ -23,7 +23,7 @@ impl Driver {
     /// failure here is not reported: a run fails for the same reason, and reports it.
     pub(super) async fn warm_up(self: &Arc<Self>) {
         static WARM: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let version = self.info().driver.clone();
+        let version = self.info.driver.clone();
         if !cfg!(target_os = "linux") || WARM.lock().contains(&version) {
             return;
         }
@@ -34,7 +34,9 @@ impl Driver {
     }
 
     fn run_first_kernel(&self) -> Result<(), DeviceError> {
-        let nonce = if self.info().software { process_nonce() } else { 0 };
+        // A number that other processes hardly ever have.
+        let nonce = || RandomState::new().hash_one(()) as u32;
+        let nonce = if self.info.software { nonce() } else { 0 };
         // Held until the kernel has run, even if nobody awaits the device any more.
         let _work = exit_guard::work()?;
         let doing = || "running a first kernel".into();
@@ -65,11 +67,6 @@ fn record(calls: &Calls<'_>, wgsl: &str) -> wgpu::CommandBuffer {
     pass.dispatch_workgroups(1, 1, 1);
     drop(pass);
     encoder.finish()
-}
-
-/// A number that other processes hardly ever have.
-fn process_nonce() -> u32 {
-    RandomState::new().hash_one(()) as u32
 }
 
 /// A kernel that binds nothing, another one for each number.

@@ -2,17 +2,16 @@
 
 use smallvec::SmallVec;
 
-use super::layouts::Layout;
+use super::layouts::KernelLayout;
 use super::pool::Block;
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
-use crate::exec::gpu::driver::{Calls, Driver, DriverOwned, Handle};
+use crate::exec::gpu::driver::{self, Calls, DriverOwned, WgpuHandle};
 
 /// Bind groups kept.
 const MOST: usize = 4096;
 
-/// The bind groups of a device.
-pub(crate) struct BindGroups(DriverOwned<Mutex<Lru<Key, Handle<wgpu::BindGroup>>>>);
+pub(crate) struct BindGroups(DriverOwned<Mutex<Lru<Key, WgpuHandle<wgpu::BindGroup>>>>);
 
 /// The objects that a bind group is made of.
 #[derive(PartialEq, Eq, Hash)]
@@ -41,10 +40,10 @@ impl BindGroups {
     pub fn of(
         &self,
         calls: &Calls<'_>,
-        layout: &Layout,
+        layout: &KernelLayout,
         params: Option<&Block>,
         blocks: &[Bound<'_>],
-    ) -> (Handle<wgpu::BindGroup>, bool) {
+    ) -> (WgpuHandle<wgpu::BindGroup>, bool) {
         let ids = params.map(|params| params.id).into_iter();
         let ids = ids.chain(blocks.iter().map(|bound| bound.block.id));
         let key = Key {
@@ -55,14 +54,14 @@ impl BindGroups {
         if let Some(group) = self.0.lock().get(&key) {
             return (group.clone(), true);
         }
-        let group = Handle::from(create(calls, layout, params, blocks));
+        let group = WgpuHandle::from(create(calls, layout, params, blocks));
         let evicted = self.0.lock().insert(key, group.clone());
         release(evicted);
         (group, false)
     }
 
     /// Forgets the groups that bind one of `blocks`, whose memory they keep alive.
-    pub fn forget(&self, blocks: &[u64]) -> Vec<Handle<wgpu::BindGroup>> {
+    pub fn forget(&self, blocks: &[u64]) -> Vec<WgpuHandle<wgpu::BindGroup>> {
         self.0.lock().extract(|key| key.blocks.iter().any(|id| blocks.contains(id)))
     }
 
@@ -75,7 +74,7 @@ impl BindGroups {
 
 fn create(
     calls: &Calls<'_>,
-    layout: &Layout,
+    layout: &KernelLayout,
     params: Option<&Block>,
     blocks: &[Bound<'_>],
 ) -> wgpu::BindGroup {
@@ -98,8 +97,8 @@ fn create(
 }
 
 /// Drops bind groups on another thread.
-pub(crate) fn release(groups: Vec<Handle<wgpu::BindGroup>>) {
+pub(crate) fn release(groups: Vec<WgpuHandle<wgpu::BindGroup>>) {
     if !groups.is_empty() {
-        Driver::release(groups);
+        driver::release(groups);
     }
 }

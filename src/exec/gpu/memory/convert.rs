@@ -8,8 +8,8 @@ use crate::cost::Limits;
 
 /// The form of a type's elements on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Storage {
-    /// As on the host, in elements of so many bytes.
+pub(crate) enum DeviceFormat {
+    /// The form of the host, in elements of this many bytes.
     Same(usize),
     /// A truth value as a word, 0 or 1.
     WideBool,
@@ -20,7 +20,7 @@ pub(crate) enum Storage {
 /// Elements converted at a time, on the stack.
 const CHUNK: usize = 1024;
 
-impl Storage {
+impl DeviceFormat {
     pub fn of(dtype: DType, limits: &Limits) -> Self {
         match dtype {
             DType::Bool if limits.wide_bool => Self::WideBool,
@@ -108,7 +108,7 @@ fn unpack_words<const N: usize>(stored: &[u8], host: &mut [u8], element: impl Fn
 mod tests {
     use super::*;
 
-    fn pack(storage: Storage, host: &[u8], pad: usize) -> Vec<u8> {
+    fn pack(storage: DeviceFormat, host: &[u8], pad: usize) -> Vec<u8> {
         let mut out = vec![0xee; host.len() / storage.host_size() * storage.size() + pad];
         storage.pack(host, wgpu::WriteOnly::from_mut(&mut out[..]));
         out
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn every_half_survives_the_way_through_f32() {
         let host: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_ne_bytes).collect();
-        let stored = pack(Storage::WideHalf, &host, 0);
+        let stored = pack(DeviceFormat::WideHalf, &host, 0);
         let mut back = vec![0xee; host.len()];
-        Storage::WideHalf.unpack(&stored, &mut back);
+        DeviceFormat::WideHalf.unpack(&stored, &mut back);
         for bits in 0..=u16::MAX {
             let at = usize::from(bits) * 2;
             let got = f16::from_ne_bytes([back[at], back[at + 1]]);
@@ -136,21 +136,21 @@ mod tests {
 
     #[test]
     fn truth_values_become_words_and_any_word_but_0_is_true() {
-        let stored = pack(Storage::WideBool, &[1, 0, 1], 4);
+        let stored = pack(DeviceFormat::WideBool, &[1, 0, 1], 4);
         let words: Vec<u32> =
             stored.chunks(4).map(|w| u32::from_ne_bytes(w.try_into().unwrap())).collect();
         assert_eq!(words, [1, 0, 1, 0], "the padding is cleared");
         let odd: Vec<u8> = [7u32, 0, u32::MAX, 256].iter().flat_map(|w| w.to_ne_bytes()).collect();
         let mut host = [9; 3];
-        Storage::WideBool.unpack(&odd, &mut host);
+        DeviceFormat::WideBool.unpack(&odd, &mut host);
         assert_eq!(host, [1, 0, 1]);
     }
 
     #[test]
     fn plain_elements_are_copied_and_padded_to_a_word() {
-        let stored = pack(Storage::Same(2), &[1, 2, 3, 4, 5, 6], 2);
+        let stored = pack(DeviceFormat::Same(2), &[1, 2, 3, 4, 5, 6], 2);
         assert_eq!(stored, [1, 2, 3, 4, 5, 6, 0, 0]);
-        assert_eq!(Storage::Same(2).bytes(3), 8);
-        assert_eq!(Storage::WideBool.bytes(0), 0);
+        assert_eq!(DeviceFormat::Same(2).bytes(3), 8);
+        assert_eq!(DeviceFormat::WideBool.bytes(0), 0);
     }
 }

@@ -7,27 +7,26 @@ use smallvec::SmallVec;
 
 use super::bind_groups::{self, BindGroups};
 use super::buffer::DeviceBuffer;
-use super::convert::Storage;
-use super::pool::{Class, Kind, Lease, Pool};
-use super::sizes::size_class;
+use super::convert::DeviceFormat;
+use super::pool::{BufferPool, Class, Kind, Lease};
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{Driver, Handle};
+use crate::exec::gpu::driver::{self, Driver, WgpuHandle};
 
 /// The pool and the bind groups of one device.
 pub(crate) struct DeviceMemory {
     driver: Arc<Driver>,
-    pub pool: Arc<Pool>,
+    pub pool: Arc<BufferPool>,
     pub groups: BindGroups,
 }
 
 /// A block for each of some classes, where one was idle.
-pub(crate) type Found = SmallVec<[Option<Lease>; 8]>;
+pub(crate) type IdleLeases = SmallVec<[Option<Lease>; 8]>;
 
 impl DeviceMemory {
     pub fn new(driver: Arc<Driver>) -> Self {
-        let pool = Pool::new(driver.status());
+        let pool = BufferPool::new(Arc::clone(&driver.health));
         Self { driver, pool, groups: BindGroups::default() }
     }
 
@@ -36,7 +35,7 @@ impl DeviceMemory {
     /// # Errors
     /// If no buffer is so large.
     pub fn class(&self, kind: Kind, bytes: u64) -> Result<Class, DeviceError> {
-        let info = self.driver.info();
+        let info = &self.driver.info;
         let limit = match kind {
             Kind::Storage => info.binding_bytes,
             Kind::Params | Kind::Staging | Kind::Readback => info.buffer_bytes,
@@ -49,7 +48,7 @@ impl DeviceMemory {
 
     /// Room for a value on the device.
     pub fn class_of(&self, dtype: DType, elements: usize) -> Result<Class, DeviceError> {
-        self.class(Kind::Storage, Storage::of(dtype, self.driver.limits()).bytes(elements))
+        self.class(Kind::Storage, DeviceFormat::of(dtype, &self.driver.limits).bytes(elements))
     }
 
     /// A buffer of at least `bytes`, from the pool if it has one.
@@ -71,7 +70,7 @@ impl DeviceMemory {
         elements: usize,
         counts: &mut GpuCounts,
     ) -> Result<DeviceBuffer, DeviceError> {
-        let bytes = Storage::of(dtype, self.driver.limits()).bytes(elements);
+        let bytes = DeviceFormat::of(dtype, &self.driver.limits).bytes(elements);
         Ok(DeviceBuffer { dtype, elements, lease: self.lease(Kind::Storage, bytes, counts)? })
     }
 
@@ -101,7 +100,7 @@ impl DeviceMemory {
         self.pool.trim();
         drop(self.groups_of_freed());
         // Bind groups that other threads have forgotten hold memory too.
-        Driver::catch_up(Duration::from_millis(100));
+        driver::catch_up(Duration::from_millis(100));
         let _ = self.driver.poll(wgpu::PollType::Poll);
     }
 
@@ -118,8 +117,45 @@ impl DeviceMemory {
     }
 
     /// The bind groups of freed blocks, which keep the memory of these alive.
-    fn groups_of_freed(&self) -> Vec<Handle<wgpu::BindGroup>> {
+    fn groups_of_freed(&self) -> Vec<WgpuHandle<wgpu::BindGroup>> {
         let freed = self.pool.freed();
         if freed.is_empty() { Vec::new() } else { self.groups.forget(&freed) }
+    }
+}
+
+/// The least size of a buffer.
+const LEAST: u64 = 256;
+
+/// The size of a buffer for `bytes`: a multiple of an eighth of the next power of two, so that nearly equal requests
+/// share buffers and less than a quarter is wasted, but for the smallest. `None` if `bytes` exceeds `limit`.
+fn size_class(bytes: u64, limit: u64) -> Option<u64> {
+    let limit = limit & !3;
+    if bytes > limit {
+        return None;
+    }
+    let bytes = bytes.max(LEAST);
+    let step = (bytes.checked_next_power_of_two()? / 8).max(LEAST);
+    Some(bytes.checked_next_multiple_of(step)?.min(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_class_holds_what_was_asked_for_and_wastes_less_than_a_quarter() {
+        for bytes in (0..5_000).chain([65_537, (1 << 20) + 1, 256_000_000]) {
+            let class = size_class(bytes, u64::MAX).unwrap();
+            assert!(class >= bytes && class.is_multiple_of(LEAST), "{bytes} → {class}");
+            assert!(class == LEAST || class - bytes < (bytes / 4).max(LEAST), "{bytes} → {class}");
+            assert_eq!(size_class(class, u64::MAX), Some(class), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_size_class_keeps_to_the_limit() {
+        assert_eq!(size_class(1_000_001, 1_000_004), Some(1_000_004));
+        assert_eq!(size_class(1_000_005, 1_000_004), None);
+        assert_eq!(size_class(3, 3), None, "buffers are whole words");
     }
 }

@@ -9,17 +9,17 @@ use smallvec::SmallVec;
 
 use crate::base::sync::Mutex;
 use crate::codegen::Dispatch;
-use crate::exec::gpu::driver::{Calls, DriverOwned, Handle};
+use crate::exec::gpu::driver::{Calls, DriverOwned, WgpuHandle};
 
 /// The bindings of a dispatch: bytes of parameters, then for each storage buffer whether it is written.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Shape {
+pub(crate) struct BindingShape {
     /// 0 for custom kernels, which have none.
     params: u64,
     writes: SmallVec<[bool; 8]>,
 }
 
-impl Shape {
+impl BindingShape {
     pub fn of(dispatch: &Dispatch) -> Self {
         Self {
             params: (dispatch.params.len() * 4) as u64,
@@ -28,25 +28,25 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for BindingShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.params)?;
         self.writes.iter().try_for_each(|&writes| f.write_str(if writes { "w" } else { "r" }))
     }
 }
 
-/// The bind group layout of a [`Shape`], with the pipeline layout made of it.
-pub(crate) struct Layout {
+/// The bind group layout of a [`BindingShape`], with the pipeline layout made of it.
+pub(crate) struct KernelLayout {
     /// No other layout of the device has it.
     pub id: u64,
     /// Bytes of parameters.
     pub params: u64,
-    pub group: Handle<wgpu::BindGroupLayout>,
-    pub pipeline: Handle<wgpu::PipelineLayout>,
+    pub group: WgpuHandle<wgpu::BindGroupLayout>,
+    pub pipeline: WgpuHandle<wgpu::PipelineLayout>,
 }
 
 /// The layouts of one device. None is ever removed.
-pub(crate) struct Layouts(DriverOwned<Mutex<HashMap<Shape, Arc<Layout>>>>);
+pub(crate) struct Layouts(DriverOwned<Mutex<HashMap<BindingShape, Arc<KernelLayout>>>>);
 
 impl Default for Layouts {
     fn default() -> Self {
@@ -55,20 +55,20 @@ impl Default for Layouts {
 }
 
 impl Layouts {
-    pub fn find(&self, calls: &Calls<'_>, shape: &Shape) -> Arc<Layout> {
+    pub fn find(&self, calls: &Calls<'_>, shape: &BindingShape) -> Arc<KernelLayout> {
         let mut layouts = self.0.lock();
         if let Some(layout) = layouts.get(shape) {
             return Arc::clone(layout);
         }
         let id = layouts.len() as u64;
-        let layout = Arc::new(Layout::new(calls, id, shape));
+        let layout = Arc::new(KernelLayout::new(calls, id, shape));
         layouts.insert(shape.clone(), Arc::clone(&layout));
         layout
     }
 }
 
-impl Layout {
-    fn new(calls: &Calls<'_>, id: u64, shape: &Shape) -> Self {
+impl KernelLayout {
+    fn new(calls: &Calls<'_>, id: u64, shape: &BindingShape) -> Self {
         let entry = |binding, ty, dynamic, size| wgpu::BindGroupLayoutEntry {
             binding,
             visibility: wgpu::ShaderStages::COMPUTE,

@@ -1,15 +1,18 @@
-//! Device memory. [`DeviceMemory`] leases buffers: from the [`pool`], in a few [`sizes`], or new ones.
+//! Device memory. [`DeviceMemory`] leases buffers: from the [`pool`], in a few sizes, or new ones.
 //!
 //! A kernel binds buffers by a group of [`bind_groups`], in one of the [`layouts`]. [`convert`] knows the form of elements on
-//! the device, [`buffer`] holds values that stay there, [`mapped`] results that the host reads.
+//! the device, [`buffer`] holds values that stay there, and results that the host reads.
 
-pub(crate) mod bind_groups;
-pub(crate) mod buffer;
-pub(crate) mod convert;
+mod bind_groups;
+mod buffer;
+mod convert;
 mod device_memory;
-pub(crate) mod layouts;
-pub(crate) mod mapped;
-pub(crate) mod pool;
-mod sizes;
+mod layouts;
+mod pool;
 
-pub(crate) use device_memory::{DeviceMemory, Found};
+pub(crate) use bind_groups::Bound;
+pub(crate) use buffer::{DeviceBuffer, Readback};
+pub(crate) use convert::DeviceFormat;
+pub(crate) use device_memory::{DeviceMemory, IdleLeases};
+pub(crate) use layouts::{BindingShape, KernelLayout, Layouts};
+pub(crate) use pool::{Block, Class, Kind, Lease, leased_bytes};

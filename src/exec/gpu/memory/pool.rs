@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver, DriverOwned, Handle, Mapped, Status};
+use crate::exec::gpu::driver::{self, Calls, Driver, DriverOwned, Health, Mapped, WgpuHandle};
 use crate::exec::memory::MemoryCounts;
 
 /// Memory that may lie idle whatever the load.
@@ -54,14 +54,14 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Class {
     pub kind: Kind,
-    /// In bytes, as [`size_class`](super::sizes::size_class) gives it.
+    /// In bytes; one of a few sizes.
     pub size: u64,
 }
 
 /// A buffer with an id that no other has.
 #[derive(Clone)]
 pub(crate) struct Block {
-    pub buffer: Handle<wgpu::Buffer>,
+    pub buffer: WgpuHandle<wgpu::Buffer>,
     pub id: u64,
     kind: Kind,
 }
@@ -78,7 +78,7 @@ impl Block {
 /// them, in the order of the queue. A block that the host maps may not.
 pub(crate) struct Lease {
     block: Block,
-    pool: Arc<Pool>,
+    pool: Arc<BufferPool>,
     /// Whether the block may be lent again; else it is freed.
     reusable: AtomicBool,
     /// Whether the block was returned with others, before this is dropped.
@@ -88,12 +88,12 @@ pub(crate) struct Lease {
 impl Lease {
     /// Whether the device of the block is known to be lost.
     pub fn is_lost(&self) -> bool {
-        self.pool.status.is_lost()
+        self.pool.health.is_lost()
     }
 
     /// The right to use the block while it is mapped, unless its device is lost.
     pub fn map(&self) -> Option<Mapped> {
-        self.pool.status.map()
+        self.pool.health.map()
     }
 
     /// Returns `leases`, which are of one pool, under one lock.
@@ -106,11 +106,6 @@ impl Lease {
     /// Whether the block may be lent again after this; else it is freed.
     pub fn set_reusable(&self, reusable: bool) {
         self.reusable.store(reusable, Ordering::Relaxed);
-    }
-
-    /// Returns the block.
-    pub fn settle(self, reusable: bool) {
-        self.set_reusable(reusable);
     }
 }
 
@@ -129,14 +124,13 @@ impl Drop for Lease {
     }
 }
 
-/// The bytes of `leases`.
-pub(crate) fn bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
+pub(crate) fn leased_bytes<'a>(leases: impl Iterator<Item = &'a Lease>) -> u64 {
     leases.map(|lease| lease.buffer.size()).sum()
 }
 
 /// The buffers of one device that are not in use.
-pub(crate) struct Pool {
-    status: Status,
+pub(crate) struct BufferPool {
+    health: Arc<Health>,
     /// The id of the next new block.
     next: AtomicU64,
     stock: DriverOwned<Mutex<Stock>>,
@@ -157,9 +151,9 @@ struct Stock {
     peak_bytes: u64,
     hits: u64,
     misses: u64,
-    /// The clock at the last [`Pool::sweep`].
+    /// The clock at the last [`BufferPool::sweep`].
     swept: u64,
-    /// Blocks freed since the last [`Pool::freed`].
+    /// Blocks freed since the last [`BufferPool::freed`].
     freed: Vec<u64>,
 }
 
@@ -170,13 +164,12 @@ struct Idle {
     since: u64,
 }
 
-impl Pool {
-    pub fn new(status: Status) -> Arc<Self> {
+impl BufferPool {
+    pub fn new(health: Arc<Health>) -> Arc<Self> {
         let stock = DriverOwned::new(Mutex::default());
-        Arc::new(Self { status, next: AtomicU64::new(0), stock })
+        Arc::new(Self { health, next: AtomicU64::new(0), stock })
     }
 
-    /// Whether `lease` is of this pool.
     pub fn is_of(&self, lease: &Lease) -> bool {
         std::ptr::eq(self, Arc::as_ptr(&lease.pool))
     }
@@ -224,9 +217,8 @@ impl Pool {
         Ok(self.lent(Block { buffer: buffer.into(), id, kind }))
     }
 
-    /// Takes back the blocks of `leases`.
     fn take_back(&self, leases: &[Lease]) {
-        let is_lost = self.status.is_lost();
+        let is_lost = self.health.is_lost();
         let mut lost = Vec::new();
         let mut stock = self.stock.lock();
         for lease in leases {
@@ -244,7 +236,7 @@ impl Pool {
         Self::free(stock, u64::MAX, |stock| stock.idle_bytes + stock.lent_bytes > limit);
         if !lost.is_empty() {
             // A driver that opens a device meanwhile may keep this waiting.
-            Driver::close(Arc::new(lost));
+            driver::close(Arc::new(lost));
         }
     }
 

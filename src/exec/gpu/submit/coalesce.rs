@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
-use super::completion::Completion;
 #[cfg(test)]
-use super::completion::Held;
+use super::completion::SubmissionPermit;
+use super::completion::{Completion, CompletionResult};
 use super::record::{Script, record};
 use crate::base::process::caught;
 use crate::base::sync::Mutex;
 use crate::base::trace::event;
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver};
-use crate::exec::gpu::memory::pool::{Lease, bytes};
+use crate::exec::gpu::driver::{self, Calls, Driver};
+use crate::exec::gpu::memory::{Lease, leased_bytes};
 
 /// Submissions in flight from which on runs wait: one that the device works on, and the next.
 const MOST_IN_FLIGHT: usize = 2;
@@ -27,13 +27,14 @@ const MOST_DISPATCHES: usize = 32;
 const MOST_BYTES: u64 = 4 << 20;
 
 /// A run that is encoded and not yet submitted.
-pub(crate) struct Pending {
+pub(crate) struct PendingRun {
     pub script: Script,
     pub completion: Arc<Completion>,
 }
 
-/// Decides when small runs are submitted, and which of them together: in the order in which they came. A run is submitted
-/// at once if few submissions are in flight, and else with all that came meanwhile, when one of these has finished.
+/// Decides when small runs are submitted, and which of them together, in order of arrival. If few submissions are in
+/// flight, a run is submitted at once. Otherwise it waits until one of them has finished, and is submitted with all runs
+/// that came meanwhile.
 ///
 /// No run here may write a buffer that another one reads or writes.
 pub(crate) struct Coalescer {
@@ -48,12 +49,12 @@ struct Queue {
     /// Submissions in flight, and those about to be submitted: of each, the completion of its last run. Not empty while
     /// runs are pending.
     in_flight: SmallVec<[Arc<Completion>; 4]>,
-    pending: Vec<Pending>,
+    pending: Vec<PendingRun>,
 }
 
 impl Queue {
     /// All pending runs, for the caller to submit.
-    fn take(&mut self) -> Option<Vec<Pending>> {
+    fn take(&mut self) -> Option<Vec<PendingRun>> {
         let last = Arc::clone(&self.pending.last()?.completion);
         self.in_flight.push(last);
         Some(std::mem::take(&mut self.pending))
@@ -75,7 +76,7 @@ impl Coalescer {
     pub fn takes(script: &Script) -> bool {
         let dispatches = &script.kernels.dispatches;
         dispatches.len() <= MOST_DISPATCHES
-            && bytes(script.leases()) <= MOST_BYTES
+            && leased_bytes(script.leases()) <= MOST_BYTES
             && dispatches.iter().all(|dispatch| dispatch.own.is_none())
     }
 
@@ -87,7 +88,6 @@ impl Coalescer {
         result
     }
 
-    /// The number of pending runs.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Acquire)
     }
@@ -97,7 +97,7 @@ impl Coalescer {
     }
 
     /// Adds a run. Returns the runs for the caller to [submit](Self::submit), of which it is the last; `None` if it waits.
-    pub fn enter(&self, run: Pending) -> Option<Vec<Pending>> {
+    pub fn enter(&self, run: PendingRun) -> Option<Vec<PendingRun>> {
         self.change(|queue| {
             queue.pending.push(run);
             let now = queue.has_room() || queue.pending.len() >= MOST_RUNS;
@@ -106,11 +106,11 @@ impl Coalescer {
     }
 
     /// All pending runs, for the caller to [submit](Self::submit).
-    pub fn take(&self) -> Option<Vec<Pending>> {
+    pub fn take(&self) -> Option<Vec<PendingRun>> {
         if self.has_pending() { self.change(Queue::take) } else { None }
     }
 
-    /// Submits the pending runs if the device should have more work. Returns the submissions that are to be waited for.
+    /// Submits the pending runs if the device should have more work. Returns the submissions whose ends the caller has to wait for.
     pub fn submit_due(&self) -> Vec<Arc<Completion>> {
         if !self.has_pending() {
             return Vec::new();
@@ -129,7 +129,7 @@ impl Coalescer {
     #[cfg(test)]
     pub fn hold(&self) -> Vec<Arc<Completion>> {
         let held: Vec<_> =
-            (0..MOST_IN_FLIGHT).map(|_| Completion::new(Held::default()).0).collect();
+            (0..MOST_IN_FLIGHT).map(|_| Completion::new(SubmissionPermit::default()).0).collect();
         self.queue.lock().in_flight.extend(held.iter().cloned());
         held
     }
@@ -141,7 +141,7 @@ impl Coalescer {
             return;
         }
         let forgotten = self.change(|queue| {
-            let is_it = |run: &Pending| Arc::ptr_eq(&run.completion, completion);
+            let is_it = |run: &PendingRun| Arc::ptr_eq(&run.completion, completion);
             let at = queue.pending.iter().position(is_it);
             at.map(|at| queue.pending.remove(at))
         });
@@ -156,10 +156,10 @@ impl Coalescer {
 
     /// Submits `runs` as one. If that is refused, submits each alone, so that only bad runs fail. Returns those that are
     /// in flight then, in their order.
-    pub fn submit(&self, runs: Vec<Pending>) -> Vec<Arc<Completion>> {
+    pub fn submit(&self, runs: Vec<PendingRun>) -> Vec<Arc<Completion>> {
         // A panic would leave all of them waiting forever.
         let submitted = caught(|| self.record_and_submit(&runs)).unwrap_or_else(|reason| {
-            self.driver.lose(reason);
+            self.driver.health.lose(reason);
             Err(self.driver.lost("a panic"))
         });
         match submitted {
@@ -167,20 +167,22 @@ impl Coalescer {
                 let completions: SmallVec<[_; MOST_RUNS]> =
                     runs.iter().map(|run| Arc::clone(&run.completion)).collect();
                 caught(|| self.follow(runs, &index)).unwrap_or_else(|reason| {
-                    self.driver.lose(reason);
+                    self.driver.health.lose(reason);
                     completions.iter().for_each(|completion| completion.abandon());
                     Vec::new()
                 })
             }
             Err(error) if runs.len() == 1 => {
-                runs.into_iter().for_each(|run| run.completion.refuse(error.clone()));
+                runs.into_iter().for_each(|run| {
+                    run.completion.complete(CompletionResult::Refused(error.clone()))
+                });
                 Vec::new()
             }
             Err(_) => runs.into_iter().flat_map(|run| self.submit(vec![run])).collect(),
         }
     }
 
-    fn record_and_submit(&self, runs: &[Pending]) -> Result<wgpu::SubmissionIndex, DeviceError> {
+    fn record_and_submit(&self, runs: &[PendingRun]) -> Result<wgpu::SubmissionIndex, DeviceError> {
         let doing = || runs.first().map_or_else(String::new, |run| run.script.kernels.doing());
         self.driver.lasting(doing, |calls: &Calls<'_>| {
             let mut encoder = calls.encoder();
@@ -192,19 +194,19 @@ impl Coalescer {
     }
 
     /// After `runs` were submitted: returns their memory to the pool, and registers the callbacks of their ends.
-    fn follow(&self, runs: Vec<Pending>, index: &wgpu::SubmissionIndex) -> Vec<Arc<Completion>> {
+    fn follow(&self, runs: Vec<PendingRun>, index: &wgpu::SubmissionIndex) -> Vec<Arc<Completion>> {
         let is_shared = runs.len() > 1;
         if is_shared {
             event!(TRACE, "submitted together", runs = runs.len());
         }
         let mut leases = Vec::new();
         let mut submitted = Vec::with_capacity(runs.len());
-        for Pending { script, completion } in runs {
+        for PendingRun { script, completion } in runs {
             script.kernels.note_submission();
             completion.submitted(index.clone(), is_shared);
             submitted.push(Arc::clone(&completion));
             leases.extend(script.buffers.into_slots());
-            Driver::unscoped(|| script.mapped_after.register(&self.driver, completion));
+            driver::unscoped(|| script.mapped_after.register(&self.driver, completion));
         }
         Lease::return_all(leases);
         submitted

@@ -1,4 +1,5 @@
-//! The life of a submission, from the moment at which it waits for the queue until its end.
+//! The life of a submission, from the moment at which it waits for the queue until its end, and the buffers that are
+//! mapped then.
 
 use std::sync::Arc;
 
@@ -7,8 +8,8 @@ use tokio::sync::oneshot;
 use crate::base::sync::Mutex;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
-use crate::exec::gpu::driver::DriverWork;
-use crate::exec::gpu::memory::mapped::Readback;
+use crate::exec::gpu::driver::{Driver, DriverWork};
+use crate::exec::gpu::memory::{Lease, Readback};
 
 /// The end of a run.
 pub(crate) enum CompletionResult {
@@ -20,11 +21,11 @@ pub(crate) enum CompletionResult {
     Refused(DeviceError),
 }
 
-/// A submission as seen by whoever ends it: a callback of wgpu, or a thread that has to give up on it.
+/// A submission, which a callback of wgpu ends, or a thread that has to give up on it.
 pub(crate) struct Completion(Mutex<State>);
 
 enum State {
-    /// It is encoded, and is to be submitted alone or together with others.
+    /// It is encoded, and not yet submitted.
     Pending(Waiter),
     /// It is on the queue.
     InFlight { waiter: Waiter, index: wgpu::SubmissionIndex, is_shared: bool },
@@ -35,13 +36,13 @@ enum State {
 struct Waiter {
     sender: oneshot::Sender<CompletionResult>,
     #[expect(dead_code, reason = "held")]
-    held: Held,
+    held: SubmissionPermit,
 }
 
 /// The rights that a submission holds until it has finished.
 #[derive(Default)]
 #[expect(dead_code, reason = "held")]
-pub(crate) struct Held {
+pub(crate) struct SubmissionPermit {
     /// Its memory.
     pub permit: Permit,
     /// The work of a driver that computes on threads of its own in this process.
@@ -50,7 +51,7 @@ pub(crate) struct Held {
 
 impl Completion {
     /// A pending submission. Until it has finished, `held` is held, even if the receiver is dropped.
-    pub fn new(held: Held) -> (Arc<Self>, oneshot::Receiver<CompletionResult>) {
+    pub fn new(held: SubmissionPermit) -> (Arc<Self>, oneshot::Receiver<CompletionResult>) {
         let (sender, receiver) = oneshot::channel();
         let pending = State::Pending(Waiter { sender, held });
         (Arc::new(Self(Mutex::new(pending))), receiver)
@@ -70,11 +71,6 @@ impl Completion {
         if let Some(waiter) = self.end() {
             let _ = waiter.sender.send(result);
         }
-    }
-
-    /// Pending → completed: the run could not be submitted.
-    pub fn refuse(&self, error: DeviceError) {
-        self.complete(CompletionResult::Refused(error));
     }
 
     /// Pending or in flight → completed without a result: no callback will come.
@@ -115,6 +111,45 @@ impl State {
         match *self {
             Self::Pending(_) => false,
             Self::InFlight { is_shared, .. } | Self::Completed { is_shared } => is_shared,
+        }
+    }
+}
+
+/// The buffers of one submission that are mapped after it.
+#[derive(Default)]
+pub(crate) struct MappedAfter {
+    /// To be filled by a later run.
+    pub staging: Option<Lease>,
+    /// To be read, with the bytes to map.
+    pub readback: Option<(Lease, u64)>,
+}
+
+impl MappedAfter {
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.staging.iter().chain(self.readback.as_ref().map(|(readback, _)| readback))
+    }
+
+    /// Registers the callbacks that map the buffers and complete `completion`. To be called once the commands that use the
+    /// buffers are submitted.
+    pub fn register(self, driver: &Driver, completion: Arc<Completion>) {
+        // Before the readback, so that the staging buffer is back when the run completes.
+        if let Some(staging) = self.staging {
+            let buffer = staging.buffer.clone();
+            buffer.map_async(wgpu::MapMode::Write, .., move |mapped| {
+                staging.set_reusable(mapped.is_ok());
+            });
+        }
+        if let Some((lease, size)) = self.readback {
+            lease.set_reusable(false);
+            let buffer = lease.buffer.clone();
+            buffer.map_async(wgpu::MapMode::Read, ..size, move |mapped| {
+                let readback = mapped.ok().and_then(|()| Readback::open(lease, size));
+                let done = |readback| CompletionResult::Done(Some(readback));
+                completion.complete(readback.map_or(CompletionResult::Unmapped, done));
+            });
+        } else {
+            let complete = move || completion.complete(CompletionResult::Done(None));
+            driver.on_submitted_work_done(complete);
         }
     }
 }

@@ -2,26 +2,22 @@
 
 use std::sync::Arc;
 
-use super::buffers::RunBuffers;
+use super::completion::MappedAfter;
 use super::engine::Engine;
-use super::job::Job;
-use super::mapped_after::MappedAfter;
-use super::readback::{Output, Source};
-use super::record::{Script, Transfer};
+use super::job::{GpuJob, RunBuffers};
+use super::readback::{GpuRun, OutputSource, RunOutput};
+use super::record::{BufferCopy, Script};
 use super::stage::StagedCopy;
 use crate::codegen::{BufferRef, Dispatch};
 use crate::error::DeviceError;
-use crate::exec::gpu::compile::kernels::Kernels;
-use crate::exec::gpu::compile::pipelines::Pipeline;
+use crate::exec::gpu::compile::{Kernels, Pipeline};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{Calls, Handle};
-use crate::exec::gpu::memory::bind_groups::Bound;
-use crate::exec::gpu::memory::pool::{Block, Lease};
+use crate::exec::gpu::driver::{Calls, WgpuHandle};
+use crate::exec::gpu::memory::{Block, Bound, Lease};
 
-/// The encoding of one run.
 pub(crate) struct Encode<'a> {
     pub engine: &'a Engine,
-    pub job: &'a Job,
+    pub job: &'a GpuJob,
     pub buffers: RunBuffers,
 }
 
@@ -30,18 +26,17 @@ impl Encode<'_> {
     pub fn script(
         self,
         calls: &Calls<'_>,
-        counts: &mut GpuCounts,
+        run: &mut GpuRun,
         mapped_after: MappedAfter,
         copies: Vec<StagedCopy>,
-        outputs: &[Output],
     ) -> Result<Script, DeviceError> {
-        let groups = self.groups(calls, counts)?;
+        let groups = self.groups(calls, &mut run.counts)?;
         let up = up(mapped_after.staging.as_ref(), copies);
         let down = match &mapped_after.readback {
             None => Vec::new(),
             Some((readback, bytes)) => {
-                (counts.downloads, counts.bytes_down) = (1, *bytes);
-                self.down(&readback.buffer, outputs)?
+                (run.counts.downloads, run.counts.bytes_down) = (1, *bytes);
+                self.down(&readback.buffer, &run.outputs)?
             }
         };
         let Self { job, buffers, .. } = self;
@@ -49,12 +44,11 @@ impl Encode<'_> {
         Ok(Script { kernels, groups, up, down, buffers, mapped_after })
     }
 
-    /// The bind group of each dispatch.
     fn groups(
         &self,
         calls: &Calls<'_>,
         counts: &mut GpuCounts,
-    ) -> Result<Vec<Handle<wgpu::BindGroup>>, DeviceError> {
+    ) -> Result<Vec<WgpuHandle<wgpu::BindGroup>>, DeviceError> {
         let Kernels { dispatches, pipelines, params, .. } = &*self.job.kernels;
         counts.dispatches = dispatches.len() as u32;
         let params = params.as_ref().map(|params| &*params.block);
@@ -79,7 +73,7 @@ impl Encode<'_> {
         let bytes = |buffer| match buffer {
             BufferRef::Value(id) if dispatch.own.is_some() => {
                 let value = self.job.value(id.index())?;
-                Ok(Some(value.bytes(self.engine.driver.limits())))
+                Ok(Some(value.bytes(&self.engine.driver.limits)))
             }
             _ => Ok(None),
         };
@@ -87,20 +81,19 @@ impl Encode<'_> {
         dispatch.buffers.iter().map(|binding| bound(binding.buffer)).collect()
     }
 
-    /// The copies to `readback`.
     fn down(
         &self,
         readback: &wgpu::Buffer,
-        outputs: &[Output],
-    ) -> Result<Vec<Transfer>, DeviceError> {
+        outputs: &[RunOutput],
+    ) -> Result<Vec<BufferCopy>, DeviceError> {
         let mut down = Vec::with_capacity(outputs.len() + 1);
         let mut end = 0;
         let mut transfer = |block: &Block, start, bytes| {
             let (from, to) = ((block.buffer.clone(), 0), (readback.clone().into(), start));
-            down.push(Transfer { from, to, bytes });
+            down.push(BufferCopy { from, to, bytes });
         };
         for (id, output) in self.job.plan.downloads.iter().zip(outputs) {
-            let Source::Device(start) = output.source else { continue };
+            let OutputSource::Device(start) = output.source else { continue };
             let bytes = output.storage.bytes(output.elements);
             transfer(self.buffers.value(self.job, id.index())?, start as u64, bytes);
             end = start as u64 + bytes;
@@ -112,10 +105,9 @@ impl Encode<'_> {
     }
 }
 
-/// The copies from `staging`.
-pub(crate) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<Transfer> {
+pub(crate) fn up(staging: Option<&Lease>, copies: Vec<StagedCopy>) -> Vec<BufferCopy> {
     let Some(staging) = staging else { return Vec::new() };
-    let transfer = |StagedCopy { from, to }: StagedCopy| Transfer {
+    let transfer = |StagedCopy { from, to }: StagedCopy| BufferCopy {
         from: (staging.buffer.clone(), from.start),
         to: (to, 0),
         bytes: from.end - from.start,

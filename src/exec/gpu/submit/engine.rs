@@ -1,15 +1,19 @@
-//! All parts of an opened GPU.
+//! All parts of an opened GPU, and the ways to its queue: a submission alone, or small runs together.
 
 use std::sync::Arc;
 
-use super::submissions::Submissions;
+use tokio::sync::oneshot::Receiver;
+
+use super::coalesce::{Coalescer, PendingRun};
+use super::completion::{Completion, CompletionResult, MappedAfter, SubmissionPermit};
+use super::poll::Poller;
+use super::record::Script;
 use crate::base::disk_cache::Store;
 use crate::error::DeviceError;
 use crate::exec::budget::Permit;
-use crate::exec::gpu::compile::compiler::Compiler;
+use crate::exec::gpu::compile::PipelineCompiler;
 use crate::exec::gpu::driver::Driver;
 use crate::exec::gpu::memory::DeviceMemory;
-use crate::exec::gpu::submit::completion::Held;
 use crate::exec::janitor::Sweep;
 
 /// An opened GPU.
@@ -18,7 +22,7 @@ pub(crate) struct Engine {
     // longer than it goes.
     pub driver: Arc<Driver>,
     pub memory: DeviceMemory,
-    pub compiler: Compiler,
+    pub compiler: PipelineCompiler,
     pub submissions: Submissions,
 }
 
@@ -27,22 +31,94 @@ impl Engine {
     pub fn new(driver: Arc<Driver>, store: Option<Arc<Store>>) -> Result<Self, DeviceError> {
         let started = Submissions::new(Arc::clone(&driver));
         let submissions = started.map_err(|error| DeviceError::Open {
-            adapter: driver.info().name.clone(),
+            adapter: driver.info.name.clone(),
             reason: error.to_string(),
         })?;
         let memory = DeviceMemory::new(Arc::clone(&driver));
-        let compiler = Compiler::new(Arc::clone(&driver), store);
+        let compiler = PipelineCompiler::new(Arc::clone(&driver), store);
         Ok(Self { driver, memory, compiler, submissions })
     }
 
     /// The rights that a submission of a run with `permit` holds.
-    pub fn hold(&self, permit: &Permit) -> Result<Held, DeviceError> {
-        Ok(Held { permit: permit.clone(), work: self.driver.computing()? })
+    pub fn hold(&self, permit: &Permit) -> Result<SubmissionPermit, DeviceError> {
+        Ok(SubmissionPermit { permit: permit.clone(), work: self.driver.computing()? })
     }
 }
 
 impl Sweep for Engine {
     fn sweep(&self) {
         self.memory.sweep();
+    }
+}
+
+/// The submissions of one device, and the thread that waits for them.
+pub(crate) struct Submissions {
+    driver: Arc<Driver>,
+    pub coalescer: Arc<Coalescer>,
+    pub poller: Poller,
+}
+
+/// A submission, or a run that waits for one.
+pub(crate) struct Submitted {
+    pub completion: Arc<Completion>,
+    pub receiver: Receiver<CompletionResult>,
+    /// Whether its future has to wait for it, or leave it to the poller. The thread that submits a pending run leaves it
+    /// to the poller.
+    pub is_left_to_future: bool,
+}
+
+impl Submissions {
+    pub fn new(driver: Arc<Driver>) -> std::io::Result<Self> {
+        let coalescer = Arc::new(Coalescer::new(Arc::clone(&driver)));
+        let poller = Poller::start(Arc::clone(&driver), Arc::clone(&coalescer))?;
+        Ok(Self { driver, coalescer, poller })
+    }
+
+    /// Submits `commands` after all pending runs. Until they have finished, `held` is held, even if the result is dropped.
+    ///
+    /// # Errors
+    /// If the commands were refused while `doing` something, or the device is lost.
+    pub fn submit(
+        &self,
+        doing: impl FnOnce() -> String,
+        commands: wgpu::CommandBuffer,
+        after: MappedAfter,
+        held: SubmissionPermit,
+    ) -> Result<Submitted, DeviceError> {
+        self.submit_pending();
+        let (completion, receiver) = Completion::new(held);
+        let submitted = self.driver.submit(doing, commands, |index| {
+            completion.submitted(index, false);
+            after.register(&self.driver, Arc::clone(&completion));
+        });
+        self.poller.wake_if_lost();
+        if let Err(error) = submitted {
+            // The commands may be in flight nevertheless, and nobody else waits for them.
+            self.poller.watch([completion]);
+            return Err(error);
+        }
+        Ok(Submitted { completion, receiver, is_left_to_future: true })
+    }
+
+    /// Submits a run at once, or together with others that come meanwhile.
+    pub fn enter(&self, script: Script, held: SubmissionPermit) -> Submitted {
+        let (completion, receiver) = Completion::new(held);
+        let run = PendingRun { script, completion: Arc::clone(&completion) };
+        let Some(runs) = self.coalescer.enter(run) else {
+            self.poller.wake();
+            return Submitted { completion, receiver, is_left_to_future: false };
+        };
+        let mut submitted = self.coalescer.submit(runs);
+        let own = submitted.pop_if(|last| Arc::ptr_eq(last, &completion));
+        self.poller.watch(submitted);
+        self.poller.wake_if_lost();
+        Submitted { completion, receiver, is_left_to_future: own.is_some() }
+    }
+
+    fn submit_pending(&self) {
+        if let Some(runs) = self.coalescer.take() {
+            self.poller.watch(self.coalescer.submit(runs));
+            self.poller.wake_if_lost();
+        }
     }
 }

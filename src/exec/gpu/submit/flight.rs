@@ -9,13 +9,12 @@ use std::time::Duration;
 use futures_timer::Delay;
 
 use super::completion::{Completion, CompletionResult};
-use super::engine::Engine;
-use super::poll::{Spin, Spun};
+use super::engine::{Engine, Submitted};
+use super::poll::{Spin, SpinResult};
 use super::readback::GpuRun;
-use super::submissions::Submitted;
 use crate::base::clock::Stopwatch;
 use crate::error::DeviceError;
-use crate::exec::gpu::memory::mapped::Readback;
+use crate::exec::gpu::memory::Readback;
 use crate::exec::threads::off_thread;
 
 /// A run that takes this long is not polled for from the start: a future polls for half of it.
@@ -25,27 +24,27 @@ const LONG: Duration = Duration::from_millis(4);
 ///
 /// Dropping it leaves out a pending run, and cancels nothing on the device: the buffers of a submission return to the pool
 /// when it has finished.
-pub(crate) struct Flight {
+pub(crate) struct SubmissionFuture {
     engine: Arc<Engine>,
     submitted: Submitted,
-    /// While this future polls the device itself.
+    /// The right to poll the device, while this future polls it itself.
     spin: Option<Spin>,
     /// The time that it may take; zero if that is not known.
     expected: Duration,
     since_submission: Stopwatch,
-    /// Until shortly before the expected end, when this future polls the device again.
+    /// A timer until shortly before the expected end, when this future polls the device again.
     soon: Option<Delay>,
 }
 
 /// A run that was submitted.
 pub(crate) struct Launched {
     /// `None` if there was nothing to do.
-    pub flight: Option<Flight>,
+    pub flight: Option<SubmissionFuture>,
     /// The run without its results.
     pub run: GpuRun,
 }
 
-impl Flight {
+impl SubmissionFuture {
     pub fn new(engine: &Arc<Engine>, submitted: Submitted) -> Self {
         Self {
             engine: Arc::clone(engine),
@@ -61,12 +60,11 @@ impl Flight {
         Arc::clone(&self.submitted.completion)
     }
 
-    /// Leaves the waiting to the flight of a later submission.
+    /// Leaves the waiting to the future of a later submission.
     pub fn leave_to_next(mut self) {
         self.submitted.is_left_to_future = false;
     }
 
-    /// Sets the time that it may take.
     pub fn expect(&mut self, time: Duration) {
         self.expected = time;
     }
@@ -79,12 +77,12 @@ impl Flight {
             None => self.engine.submissions.poller.begin_spin(completion)?,
         };
         match spin.poll(completion, receiver) {
-            Spun::Completed(result) => return Some(result),
-            Spun::Again => {
+            SpinResult::Completed(result) => return Some(result),
+            SpinResult::Again => {
                 self.spin = Some(spin);
                 context.waker().wake_by_ref();
             }
-            Spun::Enough => {}
+            SpinResult::Enough => {}
         }
         None
     }
@@ -102,7 +100,7 @@ impl Flight {
     fn leave_to_poller(&mut self) -> bool {
         let is_left = std::mem::take(&mut self.submitted.is_left_to_future);
         if is_left {
-            self.engine.submissions.poller.watch(self.completion());
+            self.engine.submissions.poller.watch([self.completion()]);
         }
         is_left
     }
@@ -113,7 +111,9 @@ impl Flight {
         let driver = &self.engine.driver;
         match result {
             // Work that a lost device never did counts as finished too, and the contents of its memory are no results.
-            CompletionResult::Done(Some(readback)) if !driver.is_lost() => Ok(Some(readback)),
+            CompletionResult::Done(Some(readback)) if !driver.health.is_lost() => {
+                Ok(Some(readback))
+            }
             CompletionResult::Done(_) => driver.check_errors().map(|()| None),
             // To learn the reason, the device is polled, which frees all its memory.
             CompletionResult::Unmapped => {
@@ -129,7 +129,7 @@ impl Flight {
     }
 }
 
-impl Future for Flight {
+impl Future for SubmissionFuture {
     type Output = CompletionResult;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -158,7 +158,7 @@ impl Future for Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for SubmissionFuture {
     fn drop(&mut self) {
         self.leave_to_poller();
         self.engine.submissions.coalescer.forget(&self.submitted.completion);

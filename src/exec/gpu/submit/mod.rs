@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            request           script               enter
-//!   [`Job`] ─────────▶ leased ────────▶ encoded ───────────▶ pending ─────────┐ submitted, together with others
+//!    GpuJob ─────────▶ leased ────────▶ encoded ───────────▶ pending ─────────┐ submitted, together with others
 //!                                          │                    │             │
 //!                                          │ submit             │ abandon     ▼
 //!                                          └──────────────────────────────▶ in flight
@@ -15,22 +15,20 @@
 //! |---|---|---|
 //! | leased | [`run`]: the buffers of a [`request`], from the pool or new | when its uploads are packed ([`stage`]) and its commands encoded ([`encode`], [`record`]) |
 //! | pending | [`coalesce`]: small runs wait while the device is busy | when few submissions are in flight |
-//! | in flight | [`poll`]: the future of the run polls the device, or a thread does | when the callbacks come that [`mapped_after`] registers |
+//! | in flight | [`poll`]: the future of the run polls the device, or a thread does | when the callbacks come that [`MappedAfter`](completion::MappedAfter) registers |
 //! | completed | [`flight`]: the future of the run | when the future is polled |
 //! | mapped | [`readback`]: results that the user reads | when the user drops them: then the buffer returns to the pool |
 //!
 //! [`completion`] has the states from pending to completed, and is the only file that changes them.
-//! [`submissions`] ties `coalesce` and `poll` together; [`engine`] has all parts of an opened GPU. [`waves`] submits large
-//! uploads in parts, [`resident`] moves values that stay on the device, [`stamps`] takes times.
+//! [`engine`] has all parts of an opened GPU, and ties `coalesce` and `poll` together. [`job`] describes a run,
+//! [`resident`] moves values that stay on the device, [`stamps`] takes times.
 
-pub(crate) mod buffers;
 pub(crate) mod coalesce;
 pub(crate) mod completion;
 pub(crate) mod encode;
 pub(crate) mod engine;
 pub(crate) mod flight;
 pub(crate) mod job;
-mod mapped_after;
 pub(crate) mod poll;
 pub(crate) mod readback;
 mod record;
@@ -39,5 +37,3 @@ pub(crate) mod resident;
 pub(crate) mod run;
 mod stage;
 mod stamps;
-pub(crate) mod submissions;
-mod waves;

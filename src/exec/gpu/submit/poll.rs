@@ -19,7 +19,7 @@ use super::coalesce::Coalescer;
 use super::completion::{Completion, CompletionResult};
 use crate::base::process::caught;
 use crate::base::sync::{Condvar, Mutex};
-use crate::exec::gpu::driver::{Driver, DriverOwned};
+use crate::exec::gpu::driver::{self, Driver, DriverOwned};
 
 /// A future polls the device this long before it lets others have the thread: the time of a small run.
 const SPIN: Duration = Duration::from_micros(120);
@@ -45,8 +45,8 @@ impl PollTime {
     }
 }
 
-/// Makes the callbacks of submitted work come: a thread that polls the device and submits pending runs while there are
-/// runs in flight or pending, and else sleeps.
+/// A thread that polls the device, which calls the callbacks of submitted work, and submits pending runs. It sleeps while
+/// no runs are in flight or pending.
 pub(crate) struct Poller {
     watch: Arc<Watch>,
     thread: Option<thread::JoinHandle<()>>,
@@ -84,14 +84,14 @@ impl Queue {
 enum End {
     /// Its owner waits for it.
     Awaited,
-    /// Nobody waits for it: it stays until the results of the lost device were read.
+    /// Nobody waits for the thread. It stays until the results of the lost device were read.
     Alone,
 }
 
 impl Poller {
     pub fn start(driver: Arc<Driver>, coalescer: Arc<Coalescer>) -> std::io::Result<Self> {
         let watch = Arc::new(Watch {
-            poll_time: PollTime::with(driver.info().software),
+            poll_time: PollTime::with(driver.info.software),
             driver,
             coalescer,
             spinning: AtomicBool::new(false),
@@ -105,13 +105,8 @@ impl Poller {
         Ok(Self { watch, thread: Some(thread) })
     }
 
-    /// Leaves a submission to the thread.
-    pub fn watch(&self, completion: Arc<Completion>) {
-        self.watch_all([completion]);
-    }
-
     /// Leaves submissions to the thread.
-    pub fn watch_all(&self, submitted: impl IntoIterator<Item = Arc<Completion>>) {
+    pub fn watch(&self, submitted: impl IntoIterator<Item = Arc<Completion>>) {
         let in_flight = |completion: &Arc<Completion>| completion.index().is_some();
         let mut left = submitted.into_iter().filter(in_flight).peekable();
         if left.peek().is_some() {
@@ -120,7 +115,7 @@ impl Poller {
         }
     }
 
-    /// Has the thread look at the pending runs.
+    /// Wakes the thread to look at the pending runs.
     pub fn wake(&self) {
         // With the lock, the thread is before its look, or asleep.
         drop(self.watch.queue.lock());
@@ -137,9 +132,9 @@ impl Poller {
         (!wait.is_zero() && !most.is_zero()).then(|| Delay::new(wait))
     }
 
-    /// After callbacks were registered: has the thread call them if the device was lost meanwhile.
+    /// Wakes the thread to call newly registered callbacks if the device was lost meanwhile.
     pub fn wake_if_lost(&self) {
-        if self.watch.driver.is_lost() {
+        if self.watch.driver.health.is_lost() {
             self.wake();
         }
     }
@@ -162,7 +157,7 @@ pub(crate) struct Spin {
 }
 
 /// The result of polling with a [`Spin`].
-pub(crate) enum Spun {
+pub(crate) enum SpinResult {
     Completed(CompletionResult),
     /// Nothing yet: it pays to poll on, after others have had the thread.
     Again,
@@ -176,30 +171,32 @@ impl Spin {
         &self,
         completion: &Arc<Completion>,
         receiver: &mut Receiver<CompletionResult>,
-    ) -> Spun {
-        Driver::try_short(|| self.poll_here(completion, receiver)).unwrap_or(Spun::Enough)
+    ) -> SpinResult {
+        driver::try_short(|| self.poll_here(completion, receiver)).unwrap_or(SpinResult::Enough)
     }
 
     fn poll_here(
         &self,
         completion: &Arc<Completion>,
         receiver: &mut Receiver<CompletionResult>,
-    ) -> Spun {
+    ) -> SpinResult {
         let watch = &self.watch;
         let start = Instant::now();
         loop {
             let _ = watch.driver.poll(wgpu::PollType::Poll);
             match receiver.try_recv() {
-                Ok(result) => return Spun::Completed(result),
-                Err(TryRecvError::Closed) => return Spun::Completed(CompletionResult::Unmapped),
+                Ok(result) => return SpinResult::Completed(result),
+                Err(TryRecvError::Closed) => {
+                    return SpinResult::Completed(CompletionResult::Unmapped);
+                }
                 Err(TryRecvError::Empty) => thread::yield_now(),
             }
             let enough = self.start.elapsed() > watch.poll_time.future;
-            if enough || watch.driver.is_lost() || watch.has_others(completion) {
-                return Spun::Enough;
+            if enough || watch.driver.health.is_lost() || watch.has_others(completion) {
+                return SpinResult::Enough;
             }
             if start.elapsed() > SPIN {
-                return Spun::Again;
+                return SpinResult::Again;
             }
         }
     }
@@ -215,7 +212,7 @@ impl Drop for Poller {
     fn drop(&mut self) {
         let mut queue = self.watch.queue.lock();
         let driver = &self.watch.driver;
-        let is_read = driver.is_lost() && !queue.called_back && driver.is_mapped();
+        let is_read = driver.health.is_lost() && !queue.called_back && driver.health.is_mapped();
         let end = if is_read { End::Alone } else { End::Awaited };
         queue.end = Some(end);
         drop(queue);
@@ -245,7 +242,7 @@ impl Watch {
         self.driver.while_alive(|| match caught(|| self.coalescer.submit_due()) {
             Ok(submitted) if submitted.is_empty() => {}
             Ok(submitted) => self.queue.lock().in_flight.extend(submitted),
-            Err(reason) => self.driver.lose(reason),
+            Err(reason) => self.driver.health.lose(reason),
         });
     }
 
@@ -261,7 +258,7 @@ impl Watch {
         let start = Instant::now();
         while start.elapsed() < self.poll_time.thread
             && !completion.is_completed()
-            && !self.driver.is_lost()
+            && !self.driver.health.is_lost()
         {
             let _ = self.driver.poll(wgpu::PollType::Poll);
             self.submit_due();
@@ -293,7 +290,7 @@ impl Watch {
         queue.look_again();
         loop {
             // A waiting future holds the device, so at its end nobody waits.
-            if self.driver.is_lost() && !queue.called_back {
+            if self.driver.health.is_lost() && !queue.called_back {
                 drop(queue);
                 if self.abandon_all().is_break() {
                     return None;
@@ -319,15 +316,15 @@ impl Watch {
         }
     }
 
-    /// For a lost device: abandons all submissions, and has the callbacks called that hold buffers, once nobody reads
-    /// results. Breaks if somebody does and the owner waits for the thread.
+    /// Abandons all submissions of a lost device. Once no results are being read, polls for the callbacks that hold
+    /// buffers. Breaks if results are being read and the owner waits for the thread.
     fn abandon_all(&self) -> ControlFlow<()> {
         let in_flight = std::mem::take(&mut self.queue.lock().in_flight);
         // Without the lock: a woken future may come here at once, and dropping buffers may take long.
         in_flight.into_iter().for_each(|completion| completion.abandon());
         self.coalescer.abandon();
         let queue = self.queue.lock();
-        if self.driver.is_mapped() {
+        if self.driver.health.is_mapped() {
             if queue.end == Some(End::Awaited) {
                 return ControlFlow::Break(());
             }

@@ -4,16 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use half::f16;
-
 use super::job::HostData;
 use crate::base::dtype::{DType, Element};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::memory::buffer::DeviceBuffer;
-use crate::exec::gpu::memory::convert::Storage;
-use crate::exec::gpu::memory::mapped::Readback;
+use crate::exec::gpu::memory::{DeviceBuffer, DeviceFormat, Readback};
 use crate::exec::memory::{self, LARGE_RESULT, PART};
 use crate::exec::threads::{for_each, off_thread};
 use crate::plan::Failed;
@@ -21,7 +17,7 @@ use crate::plan::Failed;
 /// A finished run.
 pub(crate) struct GpuRun {
     pub(crate) readback: Option<Arc<Readback>>,
-    pub(crate) outputs: Vec<Output>,
+    pub(crate) outputs: Vec<RunOutput>,
     /// The bytes of the readback buffer that tell failures.
     pub(crate) failures: Range<usize>,
     /// The site of the failure, if the run failed.
@@ -33,16 +29,16 @@ pub(crate) struct GpuRun {
 
 /// A downloaded value.
 #[derive(Clone)]
-pub(crate) struct Output {
+pub(crate) struct RunOutput {
     pub dtype: DType,
     pub elements: usize,
-    pub storage: Storage,
-    pub source: Source,
+    pub storage: DeviceFormat,
+    pub source: OutputSource,
 }
 
 /// The place of a downloaded value.
 #[derive(Clone)]
-pub(crate) enum Source {
+pub(crate) enum OutputSource {
     /// In the readback buffer, from this byte.
     Device(usize),
     /// On the host, where it always was: an upload that no kernel reads.
@@ -55,7 +51,6 @@ impl GpuRun {
         self.outputs.len()
     }
 
-    /// Looks for a failure in the readback.
     pub(crate) fn find_failure(&mut self) {
         let Some(readback) = &self.readback else { return };
         let words = readback.bytes()[self.failures.clone()].chunks_exact(4);
@@ -82,12 +77,11 @@ impl GpuRun {
 
 /// A downloaded value, in memory that is not used again before its last holder is gone.
 pub(crate) struct Download {
-    pub(crate) output: Output,
+    pub(crate) output: RunOutput,
     pub(crate) readback: Option<Arc<Readback>>,
 }
 
 impl Download {
-    /// The number of elements.
     pub fn len(&self) -> usize {
         self.output.elements
     }
@@ -99,23 +93,23 @@ impl Download {
 
     /// The elements in place; `None` if they lie there in another form than on the host.
     pub fn in_place<T: Element>(&self) -> Option<&[T]> {
-        let alike = matches!(self.output.storage, Storage::Same(_)) || self.is_on_host();
+        let alike = matches!(self.output.storage, DeviceFormat::Same(_)) || self.is_on_host();
         let bytes = (alike && self.output.dtype == T::DTYPE).then(|| self.stored(0, self.len()))?;
         T::in_place(bytes)
     }
 
     fn is_on_host(&self) -> bool {
-        matches!(self.output.source, Source::Host(_))
+        matches!(self.output.source, OutputSource::Host(_))
     }
 
     /// `count` elements from the element `start`, in the form in which they lie.
     fn stored(&self, start: usize, count: usize) -> &[u8] {
-        let Output { dtype, storage, source, .. } = &self.output;
+        let RunOutput { dtype, storage, source, .. } = &self.output;
         match source {
-            Source::Host(data) => {
+            OutputSource::Host(data) => {
                 &(**data).as_ref()[start * dtype.size()..][..count * dtype.size()]
             }
-            Source::Device(first) => {
+            OutputSource::Device(first) => {
                 let bytes = self.readback.as_ref().map_or(&[][..], |readback| readback.bytes());
                 &bytes[first + start * storage.size()..][..count * storage.size()]
             }
@@ -125,18 +119,23 @@ impl Download {
     /// Copies as many elements as `out` has, from the element `start`.
     ///
     /// # Panics
-    /// If there are not so many, or they are of another type.
+    /// If there are fewer elements, or they are of another type.
     pub fn copy_out<T: Element>(&self, start: usize, out: &mut [T]) {
         assert_eq!(self.output.dtype, T::DTYPE, "the element type of the value");
-        let stored = self.stored(start, out.len());
-        let storage =
-            if self.is_on_host() { Storage::Same(size_of::<T>()) } else { self.output.storage };
         // SAFETY: an `Element` has no padding (it is `NoUninit`), so its bytes are all initialised, and
         // every byte pattern that `unpack` writes is valid: it unpacks numbers, for which any is, and
         // truth values only as 0 or 1, or as they are where they are the host's own.
         let host = unsafe {
             std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out))
         };
+        self.unpack(start, host);
+    }
+
+    /// Fills `host` with the elements from the element `start` on.
+    fn unpack(&self, start: usize, host: &mut [u8]) {
+        let RunOutput { dtype, storage, .. } = self.output;
+        let storage = if self.is_on_host() { DeviceFormat::Same(dtype.size()) } else { storage };
+        let stored = self.stored(start, host.len() / dtype.size());
         if host.len() < LARGE_RESULT {
             return storage.unpack(stored, host);
         }
@@ -146,19 +145,9 @@ impl Download {
         for_each(parts.collect(), || (), |(), (host, stored)| storage.unpack(stored, host));
     }
 
-    /// All elements in a host buffer.
-    ///
-    /// # Errors
-    /// [`DeviceError::OutOfMemory`] if the host has no such memory.
     pub fn to_host(&self) -> Result<HostBuffer, DeviceError> {
         let mut host = HostBuffer::try_zeroed(self.output.dtype, self.len())?;
-        match self.output.dtype {
-            DType::F32 => self.copy_out(0, host.as_slice_mut::<f32>().unwrap_or_default()),
-            DType::I32 => self.copy_out(0, host.as_slice_mut::<i32>().unwrap_or_default()),
-            DType::U32 => self.copy_out(0, host.as_slice_mut::<u32>().unwrap_or_default()),
-            DType::F16 => self.copy_out(0, host.as_slice_mut::<f16>().unwrap_or_default()),
-            DType::Bool => self.copy_out(0, host.as_slice_mut::<bool>().unwrap_or_default()),
-        }
+        self.unpack(0, host.bytes_mut());
         Ok(host)
     }
 

@@ -3,22 +3,21 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffers::RunBuffers;
-use super::mapped_after::MappedAfter;
+use super::completion::MappedAfter;
+use super::job::RunBuffers;
 use super::stamps::{Mark, Stamps};
-use crate::exec::gpu::compile::kernels::Kernels;
-use crate::exec::gpu::compile::pipelines::Pipeline;
-use crate::exec::gpu::driver::Handle;
-use crate::exec::gpu::memory::pool::Lease;
+use crate::exec::gpu::compile::{Kernels, Pipeline};
+use crate::exec::gpu::driver::WgpuHandle;
+use crate::exec::gpu::memory::Lease;
 
 /// A copy, perhaps of no bytes. Each buffer comes with the byte to start at.
-pub(crate) struct Transfer {
-    pub from: (Handle<wgpu::Buffer>, u64),
-    pub to: (Handle<wgpu::Buffer>, u64),
+pub(crate) struct BufferCopy {
+    pub from: (WgpuHandle<wgpu::Buffer>, u64),
+    pub to: (WgpuHandle<wgpu::Buffer>, u64),
     pub bytes: u64,
 }
 
-impl Transfer {
+impl BufferCopy {
     pub fn record(&self, encoder: &mut wgpu::CommandEncoder) {
         let Self { from: (from, from_start), to: (to, to_start), bytes } = self;
         if *bytes > 0 {
@@ -31,9 +30,9 @@ impl Transfer {
 pub(crate) struct Script {
     pub kernels: Arc<Kernels>,
     /// One for each dispatch.
-    pub groups: Vec<Handle<wgpu::BindGroup>>,
-    pub up: Vec<Transfer>,
-    pub down: Vec<Transfer>,
+    pub groups: Vec<WgpuHandle<wgpu::BindGroup>>,
+    pub up: Vec<BufferCopy>,
+    pub down: Vec<BufferCopy>,
     pub buffers: RunBuffers,
     /// The unmapped source of `up`, and the destination of `down`.
     pub mapped_after: MappedAfter,
@@ -49,7 +48,7 @@ impl Script {
     pub fn record_part(
         &self,
         encoder: &mut wgpu::CommandEncoder,
-        up: &[Transfer],
+        up: &[BufferCopy],
         range: Range<usize>,
     ) {
         up.iter().for_each(|copy| copy.record(encoder));
@@ -61,7 +60,6 @@ impl Script {
         self.dispatch(&mut encoder.begin_compute_pass(&descriptor), range, &mut None);
     }
 
-    /// Records the copies down.
     pub fn record_down(&self, encoder: &mut wgpu::CommandEncoder) {
         self.down.iter().for_each(|copy| copy.record(encoder));
     }
@@ -103,9 +101,9 @@ impl Script {
 /// Records `scripts`, none of which may write what another one reads or writes: first all copies up, in the end all
 /// copies down.
 ///
-/// One run has one compute pass, or one for each dispatch if their times are wanted. Several have one for the first
-/// dispatches of all, one for the second ones, and so on, since wgpu waits for earlier dispatches wherever a pass
-/// changes the use of a buffer, but changes the uses of all its buffers at its beginning.
+/// One run has one compute pass, or one pass a dispatch if times are wanted. Several runs share passes: one pass has the
+/// first dispatch of each run, the next pass the second dispatches, and so on. wgpu waits for earlier dispatches wherever
+/// a pass changes the use of a buffer, but a pass changes the uses of all its buffers at its beginning.
 pub(crate) fn record(
     encoder: &mut wgpu::CommandEncoder,
     scripts: &[&Script],

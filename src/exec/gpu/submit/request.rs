@@ -4,20 +4,18 @@
 //! Quirk: drivers take milliseconds to allocate: 42 ms in one call after a loss, with NVIDIA 580.159.04 on an H200. Test:
 //! `exec/gpu/tests/runs.rs`.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffers::RunBuffers;
-use super::job::Job;
-use super::readback::{Output, Source};
+use super::completion::MappedAfter;
+use super::job::{GpuJob, RunBuffers};
+use super::readback::{GpuRun, OutputSource, RunOutput};
 use super::stage::{self, Load};
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::memory::buffer::DeviceBuffer;
-use crate::exec::gpu::memory::convert::Storage;
-use crate::exec::gpu::memory::pool::{Class, Kind, Lease};
-use crate::exec::gpu::memory::{DeviceMemory, Found};
+use crate::exec::gpu::memory::{
+    Class, DeviceBuffer, DeviceFormat, DeviceMemory, IdleLeases, Kind, Lease,
+};
 use crate::plan::Home;
 
 /// The classes of the buffers of one run.
@@ -29,25 +27,22 @@ pub(crate) struct Request {
     /// `None` for a run in waves too: each wave leases its own.
     staging: Option<Class>,
     readback: Option<(Class, u64)>,
-    /// The bytes of all outputs, with which the readback begins.
+    outputs: Vec<RunOutput>,
+    /// Bytes of all outputs, with which the readback begins.
     output_bytes: u64,
 }
 
-/// The buffers of one run, and the places of its results.
+/// The buffers of one run, and the run without its results.
 pub(crate) struct Leased {
     pub buffers: RunBuffers,
-    pub staging: Option<Lease>,
-    /// With the bytes to map.
-    pub readback: Option<(Lease, u64)>,
-    /// The bytes of the readback that tell failures.
-    pub failures: Range<usize>,
-    pub counts: GpuCounts,
+    pub mapped_after: MappedAfter,
+    pub run: GpuRun,
 }
 
 impl Request {
     /// # Errors
-    /// If a buffer would be larger than the device allows.
-    pub fn new(memory: &DeviceMemory, limits: &Limits, job: &Job) -> Result<Self, DeviceError> {
+    /// If a buffer would be larger than the device allows, or data that is downloaded as it was uploaded is missing.
+    pub fn new(memory: &DeviceMemory, limits: &Limits, job: &GpuJob) -> Result<Self, Error> {
         let plan = &job.plan;
         let failures = 4 * plan.sites.len() as u64;
         let sizes = plan.slots.iter().copied().chain((failures > 0).then_some(failures));
@@ -57,14 +52,14 @@ impl Request {
             let value = job.value(id.index())?;
             memory.class_of(value.dtype, value.shape.elements())
         });
-        let kept = kept.collect::<Result<_, _>>()?;
+        let kept = kept.collect::<Result<_, DeviceError>>()?;
         let capacity =
             if job.is_in_waves() { 0 } else { stage::capacity(job, Load::Whole, limits) };
         let class = |kind, bytes| match bytes {
             0 => Ok(None),
             bytes => memory.class(kind, bytes).map(Some),
         };
-        let output_bytes = output_bytes(job, limits)?;
+        let (outputs, output_bytes) = outputs(job, limits)?;
         let bytes_down = output_bytes + failures;
         Ok(Self {
             slots,
@@ -72,6 +67,7 @@ impl Request {
             kept,
             staging: class(Kind::Staging, capacity)?,
             readback: class(Kind::Readback, bytes_down)?.map(|class| (class, bytes_down)),
+            outputs,
             output_bytes,
         })
     }
@@ -83,7 +79,7 @@ impl Request {
     }
 
     /// The buffers that lie idle, each in the place of its class.
-    pub fn find(&self, memory: &DeviceMemory) -> Found {
+    pub fn find(&self, memory: &DeviceMemory) -> IdleLeases {
         memory.pool.reuse(self.classes())
     }
 
@@ -91,8 +87,8 @@ impl Request {
     pub fn lease(
         self,
         memory: &DeviceMemory,
-        job: &Job,
-        found: Found,
+        job: &GpuJob,
+        found: IdleLeases,
     ) -> Result<Leased, DeviceError> {
         let mut counts = GpuCounts::default();
         let mut found = found.into_iter();
@@ -111,45 +107,36 @@ impl Request {
             Some((class, bytes)) => Some((lease(class)?, bytes)),
             None => None,
         };
-        let residents = job.residents.clone();
+        let (residents, outputs) = (job.residents.clone(), self.outputs);
         let start = self.output_bytes as usize;
-        Ok(Leased {
-            buffers: RunBuffers { slots, failures, kept, residents },
-            staging,
-            readback,
+        let run = GpuRun {
+            readback: None,
+            outputs,
             failures: start..start + 4 * job.plan.sites.len(),
+            failed: None,
+            kept: kept.clone(),
             counts,
-        })
+        };
+        let buffers = RunBuffers { slots, failures, kept, residents };
+        Ok(Leased { buffers, mapped_after: MappedAfter { staging, readback }, run })
     }
 }
 
-/// The bytes of all outputs that come from the device.
-fn output_bytes(job: &Job, limits: &Limits) -> Result<u64, DeviceError> {
-    let mut bytes = 0;
-    for id in &job.plan.downloads {
-        let value = job.value(id.index())?;
-        if !matches!(value.home, Home::Upload { slot: None, .. }) {
-            bytes += Storage::of(value.dtype, limits).bytes(value.shape.elements());
-        }
-    }
-    Ok(bytes)
-}
-
-/// The places of the outputs, one after the other in the readback, or on the host.
-pub(crate) fn outputs(job: &Job, limits: &Limits) -> Result<Vec<Output>, Error> {
+/// The outputs, one after the other in the readback, or on the host; and the bytes of those in the readback.
+fn outputs(job: &GpuJob, limits: &Limits) -> Result<(Vec<RunOutput>, u64), Error> {
     let mut outputs = Vec::with_capacity(job.plan.downloads.len());
     let mut bytes = 0;
     for id in &job.plan.downloads {
         let value = job.value(id.index())?;
-        let (storage, elements) = (Storage::of(value.dtype, limits), value.shape.elements());
+        let (storage, elements) = (DeviceFormat::of(value.dtype, limits), value.shape.elements());
         let source = if let Home::Upload { input, slot: None } = value.home {
-            Source::Host(Arc::clone(job.host_data(value, input)?))
+            OutputSource::Host(Arc::clone(job.host_data(value, input)?))
         } else {
             let start = bytes;
             bytes += storage.bytes(elements);
-            Source::Device(start as usize)
+            OutputSource::Device(start as usize)
         };
-        outputs.push(Output { dtype: value.dtype, elements, storage, source });
+        outputs.push(RunOutput { dtype: value.dtype, elements, storage, source });
     }
-    Ok(outputs)
+    Ok((outputs, bytes))
 }

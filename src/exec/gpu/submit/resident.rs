@@ -3,45 +3,37 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::completion::MappedAfter;
 use super::engine::Engine;
-use super::flight::Flight;
-use super::mapped_after::MappedAfter;
-use super::readback::{Download, Output, Source};
-use super::record::Transfer;
-use super::stage::Cargo;
+use super::flight::SubmissionFuture;
+use super::readback::{Download, OutputSource, RunOutput};
+use super::record::BufferCopy;
+use super::stage::StagedUploads;
 use crate::base::dtype::DType;
 use crate::error::DeviceError;
-use crate::exec::Patch;
+use crate::exec::SliceWrite;
 use crate::exec::budget::Permit;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{Calls, Driver};
-use crate::exec::gpu::memory::buffer::DeviceBuffer;
-use crate::exec::gpu::memory::convert::Storage;
-use crate::exec::gpu::memory::pool::Kind;
+use crate::exec::gpu::driver::{self, Calls};
+use crate::exec::gpu::memory::{DeviceBuffer, DeviceFormat, Kind};
 
-/// Elements that replace a part of a value on the device.
-pub(crate) struct Patched {
-    pub new: Arc<DeviceBuffer>,
-    pub patch: Patch,
-    pub to: Arc<DeviceBuffer>,
-    /// A value that is copied there first, as a whole.
-    pub copied: Option<Arc<DeviceBuffer>>,
-}
-
-impl Patched {
-    fn record(&self, storage: Storage, encoder: &mut wgpu::CommandEncoder) {
-        let Self { new, patch, to, copied } = self;
-        let mut copy = |from: &DeviceBuffer, from_start, to_start, bytes| {
-            let (from, to) =
-                ((from.raw().clone().into(), from_start), (to.raw().clone().into(), to_start));
-            Transfer { from, to, bytes }.record(encoder);
-        };
-        if let Some(from) = copied {
-            copy(from, 0, 0, storage.bytes(from.elements));
-        }
-        for (from, start, bytes) in patch.copies(storage.size()) {
-            copy(new, from as u64, start as u64, bytes as u64);
-        }
+/// Records `write`, of elements stored as `storage`.
+fn record_write(
+    write: &SliceWrite<DeviceBuffer>,
+    storage: DeviceFormat,
+    encoder: &mut wgpu::CommandEncoder,
+) {
+    let SliceWrite { new, patch, to, copied } = write;
+    let mut copy = |from: &DeviceBuffer, from_start, to_start, bytes| {
+        let (from, to) =
+            ((from.raw().clone().into(), from_start), (to.raw().clone().into(), to_start));
+        BufferCopy { from, to, bytes }.record(encoder);
+    };
+    if let Some(from) = copied {
+        copy(from, 0, 0, storage.bytes(from.elements));
+    }
+    for (from, start, bytes) in patch.copies(storage.size()) {
+        copy(new, from as u64, start as u64, bytes as u64);
     }
 }
 
@@ -52,13 +44,13 @@ impl Engine {
             let mut counts = GpuCounts::default();
             let elements = host.len() / dtype.size();
             let resident = Arc::new(self.memory.lease_value(dtype, elements, &mut counts)?);
-            let mut cargo = Cargo::default();
-            let place = cargo.push(Storage::of(dtype, self.driver.limits()), host);
+            let mut cargo = StagedUploads::default();
+            let place = cargo.push(DeviceFormat::of(dtype, &self.driver.limits), host);
             let Some(staging) = self.stage(&cargo, None, &mut counts)? else {
                 return Ok(resident);
             };
             let bytes = place.end - place.start;
-            let copy = Transfer {
+            let copy = BufferCopy {
                 from: (staging.buffer.clone(), 0),
                 to: (resident.raw().clone().into(), 0),
                 bytes,
@@ -79,16 +71,16 @@ impl Engine {
     ///
     /// # Errors
     /// If nothing was replaced, or the device is lost.
-    pub fn patch(&self, patches: &[&Patched]) -> Result<u32, DeviceError> {
-        if patches.is_empty() {
+    pub fn write_slices(&self, writes: &[&SliceWrite<DeviceBuffer>]) -> Result<u32, DeviceError> {
+        if writes.is_empty() {
             return Ok(0);
         }
-        let storage = |to: &DeviceBuffer| Storage::of(to.dtype, self.driver.limits());
+        let storage = |to: &DeviceBuffer| DeviceFormat::of(to.dtype, &self.driver.limits);
         self.driver.call(|| {
             let doing = || "replacing parts of residents".into();
             // One refused command is enough for nothing to be submitted.
             self.submit_unawaited(doing, MappedAfter::default(), |encoder| {
-                patches.iter().for_each(|patched| patched.record(storage(&patched.to), encoder));
+                writes.iter().for_each(|write| record_write(write, storage(&write.to), encoder));
             })?;
             Ok(1)
         })
@@ -104,7 +96,7 @@ impl Engine {
         let held = self.hold(&Permit::default())?;
         let commands = self.commands(&doing, record)?;
         let submitted = self.submissions.submit(doing, commands, mapped_after, held)?;
-        self.submissions.poller.watch(submitted.completion);
+        self.submissions.poller.watch([submitted.completion]);
         Ok(())
     }
 
@@ -142,10 +134,14 @@ impl Engine {
     ) -> Result<Fetch, DeviceError> {
         self.driver.call(|| {
             let &DeviceBuffer { dtype, ref lease, .. } = resident;
-            let storage = Storage::of(dtype, self.driver.limits());
+            let storage = DeviceFormat::of(dtype, &self.driver.limits);
             let (start, bytes) = (storage.bytes(elements.start), storage.bytes(elements.len()));
-            let output =
-                Output { dtype, elements: elements.len(), storage, source: Source::Device(0) };
+            let output = RunOutput {
+                dtype,
+                elements: elements.len(),
+                storage,
+                source: OutputSource::Device(0),
+            };
             if bytes == 0 {
                 return Ok(Fetch { flight: None, output });
             }
@@ -157,7 +153,7 @@ impl Engine {
             })?;
             let mapped_after = MappedAfter { staging: None, readback: Some((readback, bytes)) };
             let submitted = self.submissions.submit(doing, commands, mapped_after, held)?;
-            Ok(Fetch { flight: Some(Flight::new(self, submitted)), output })
+            Ok(Fetch { flight: Some(SubmissionFuture::new(self, submitted)), output })
         })
     }
 }
@@ -201,8 +197,8 @@ impl Parts {
 /// Elements on their way to the host.
 struct Fetch {
     /// `None` if there are no elements.
-    flight: Option<Flight>,
-    output: Output,
+    flight: Option<SubmissionFuture>,
+    output: RunOutput,
 }
 
 impl Fetch {
@@ -213,7 +209,7 @@ impl Fetch {
         elements: Range<usize>,
     ) -> Result<Self, DeviceError> {
         let (engine, resident) = (Arc::clone(engine), Arc::clone(resident));
-        Driver::short(move || engine.fetch(&resident, elements)).await
+        driver::in_turn(move || engine.fetch(&resident, elements)).await
     }
 
     async fn land(self) -> Result<Download, DeviceError> {

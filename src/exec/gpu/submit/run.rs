@@ -1,43 +1,38 @@
-//! One run: lease its buffers, pack the uploads, encode, submit, wait.
+//! One run: lease its buffers, pack the uploads, encode, submit, wait. Large uploads go in waves: the device works on the
+//! data that has come while the host packs the next.
 
-use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 
 use super::coalesce::Coalescer;
-use super::encode::Encode;
+use super::completion::MappedAfter;
+use super::encode::{Encode, up};
 use super::engine::Engine;
-use super::flight::{Flight, Launched};
-use super::job::Job;
-use super::mapped_after::MappedAfter;
-use super::readback::{GpuRun, Output};
+use super::flight::{Launched, SubmissionFuture};
+use super::job::GpuJob;
+use super::readback::GpuRun;
 use super::record::{Script, record};
-use super::request::{Leased, Request, outputs};
+use super::request::{Leased, Request};
 use super::stage::Load;
 use super::stamps::Stamps;
 use crate::base::clock::{Stopwatch, nanoseconds};
 use crate::base::trace::{Timeline, stage};
 use crate::error::{DeviceError, Error};
-use crate::exec::gpu::compile::kernels::Kernels;
+use crate::exec::gpu::compile::Kernels;
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{Calls, Driver};
-use crate::exec::gpu::memory::Found;
-use crate::exec::gpu::memory::buffer::DeviceBuffer;
-use crate::exec::gpu::memory::pool::Lease;
+use crate::exec::gpu::driver::{self, Calls};
+use crate::exec::gpu::memory::{IdleLeases, Lease};
 use crate::exec::memory::LARGE;
 use crate::exec::threads::off_thread;
+use crate::plan::Wave;
 
 /// A run that only has to be submitted.
 pub(crate) struct Encoded {
     work: Work,
-    kept: Vec<Arc<DeviceBuffer>>,
-    outputs: Vec<Output>,
-    failures: Range<usize>,
-    counts: GpuCounts,
+    run: GpuRun,
 }
 
 enum Work {
-    /// There is nothing to submit.
     Nothing,
     /// The run may be recorded with others.
     Script(Script),
@@ -79,12 +74,12 @@ impl Engine {
     /// and submits small ones. Dropping the future leaves out a run that is not submitted yet, and cancels no other.
     pub fn run(
         self: &Arc<Self>,
-        job: Job,
+        job: GpuJob,
     ) -> impl Future<Output = Result<GpuRun, Error>> + Send + 'static + use<> {
         let engine = Arc::clone(self);
         async move {
             let (kernels, timeline) = (Arc::clone(&job.kernels), job.timeline.clone());
-            let request = Request::new(&engine.memory, engine.driver.limits(), &job)?;
+            let request = Request::new(&engine.memory, &engine.driver.limits, &job)?;
             let found = request.find(&engine.memory);
             let allocates = found.iter().any(Option::is_none);
             let is_large = job.plan.bytes_up >= LARGE as u64;
@@ -92,7 +87,7 @@ impl Engine {
             let launched = if allocates || is_large {
                 off_thread(launch).await?
             } else {
-                Driver::short(launch).await?
+                driver::in_turn(launch).await?
             };
             launched.land(&kernels, &timeline).await
         }
@@ -101,9 +96,9 @@ impl Engine {
     /// Submits a run that leases the buffers `found`, and new ones.
     fn launch(
         self: &Arc<Self>,
-        job: &Job,
+        job: &GpuJob,
         request: Request,
-        found: Found,
+        found: IdleLeases,
     ) -> Result<Launched, Error> {
         self.driver.call(|| {
             self.memory.release_freed();
@@ -117,26 +112,24 @@ impl Engine {
     }
 
     /// Packs the uploads of a run and encodes it.
-    pub fn encode(&self, job: &Job, leased: Leased) -> Result<Encoded, Error> {
-        let Leased { buffers, staging, readback, failures, mut counts } = leased;
-        let (staging, copies) = self.bring(job, &buffers, Load::Whole, staging, &mut counts)?;
-        let outputs = outputs(job, self.driver.limits())?;
-        let mapped_after = MappedAfter { staging, readback };
-        let kept = buffers.kept.clone();
+    pub fn encode(&self, job: &GpuJob, leased: Leased) -> Result<Encoded, Error> {
+        let Leased { buffers, mut mapped_after, mut run } = leased;
+        let staging = mapped_after.staging.take();
+        let (staging, copies) = self.bring(job, &buffers, Load::Whole, staging, &mut run.counts)?;
+        mapped_after.staging = staging;
         let dispatches = job.kernels.dispatches.len();
         if dispatches == 0 && mapped_after.leases().next().is_none() {
-            let work = Work::Nothing;
-            return Ok(Encoded { work, kept, outputs, failures, counts });
+            return Ok(Encoded { work: Work::Nothing, run });
         }
         let encode = Encode { engine: self, job, buffers };
         let encoding = stage!(job.timeline, "encode", kernels = dispatches);
         let doing = || job.kernels.doing();
         let work = encoding.of(|| {
             self.driver.checked(doing, |calls| {
-                let script = encode.script(calls, &mut counts, mapped_after, copies, &outputs)?;
-                counts.submits = 1;
+                let script = encode.script(calls, &mut run, mapped_after, copies)?;
+                run.counts.submits = 1;
                 // Runs that are submitted together must not write what others read, as kept values may be.
-                let is_alone = !kept.is_empty() || job.timeline.is_kept();
+                let is_alone = !run.kept.is_empty() || job.timeline.is_kept();
                 if is_alone || !Coalescer::takes(&script) {
                     self.record(calls, job, script).map(Work::Recorded)
                 } else {
@@ -145,13 +138,13 @@ impl Engine {
             })
         });
         let work = work.inspect_err(|_: &DeviceError| self.memory.groups.clear())?;
-        Ok(Encoded { work, kept, outputs, failures, counts })
+        Ok(Encoded { work, run })
     }
 
     fn record(
         &self,
         calls: &Calls<'_>,
-        job: &Job,
+        job: &GpuJob,
         script: Script,
     ) -> Result<Recorded, DeviceError> {
         let dispatches = job.kernels.dispatches.len();
@@ -166,9 +159,8 @@ impl Engine {
         Ok(Recorded { commands: encoder.finish(), mapped_after, slots: buffers.into_slots() })
     }
 
-    /// Submits a run.
-    pub fn submit(self: &Arc<Self>, job: &Job, encoded: Encoded) -> Result<Launched, Error> {
-        let Encoded { work, kept, outputs, failures, counts } = encoded;
+    pub fn submit(self: &Arc<Self>, job: &GpuJob, encoded: Encoded) -> Result<Launched, Error> {
+        let Encoded { work, run } = encoded;
         let submitted = match work {
             Work::Nothing => None,
             Work::Script(script) => Some(self.submissions.enter(script, self.hold(&job.permit)?)),
@@ -183,8 +175,64 @@ impl Engine {
                 Some(submitted)
             }
         };
-        let flight = submitted.map(|submitted| Flight::new(self, submitted));
-        let run = GpuRun { readback: None, outputs, failures, failed: None, kept, counts };
+        let flight = submitted.map(|submitted| SubmissionFuture::new(self, submitted));
         Ok(Launched { flight, run })
+    }
+
+    /// Submits a run in the waves of its plan. The flight of the last one is that of the run.
+    ///
+    /// If a wave cannot be packed or submitted, the work of the waves before it is lost.
+    fn launch_in_waves(self: &Arc<Self>, job: &GpuJob, leased: Leased) -> Result<Launched, Error> {
+        debug_assert_eq!(
+            job.plan.waves.last().map(|wave| wave.dispatches.end),
+            Some(job.kernels.dispatches.len()),
+            "a dispatch is in no wave"
+        );
+        let Leased { buffers, mapped_after, mut run } = leased;
+        let encode = Encode { engine: self, job, buffers };
+        let script = |calls: &Calls<'_>| encode.script(calls, &mut run, mapped_after, Vec::new());
+        let mut script: Script = self.driver.checked(|| job.kernels.doing(), script)?;
+        let mut flight: Option<SubmissionFuture> = None;
+        let mut waves = job.plan.waves.iter().peekable();
+        while let Some(wave) = waves.next() {
+            let is_last = waves.peek().is_none();
+            let next = self.submit_wave(job, &mut script, wave, is_last, &mut run.counts)?;
+            run.counts.submits += 1;
+            flight.replace(next).into_iter().for_each(SubmissionFuture::leave_to_next);
+        }
+        Ok(Launched { flight, run })
+    }
+
+    /// Packs and submits a wave. The last one takes the readback.
+    fn submit_wave(
+        self: &Arc<Self>,
+        job: &GpuJob,
+        script: &mut Script,
+        wave: &Wave,
+        is_last: bool,
+        counts: &mut GpuCounts,
+    ) -> Result<SubmissionFuture, Error> {
+        let load = Load::Wave(wave);
+        let (staging, copies) = self.bring(job, &script.buffers, load, None, counts)?;
+        let doing = || job.kernels.doing();
+        let submit = || {
+            let held = self.hold(&job.permit)?;
+            let up = up(staging.as_ref(), copies);
+            let mut mapped_after = MappedAfter { staging, readback: None };
+            let commands = self.driver.checked(doing, |calls| {
+                let mut encoder = calls.encoder();
+                script.record_part(&mut encoder, &up, wave.dispatches.clone());
+                if is_last {
+                    script.record_down(&mut encoder);
+                    mapped_after.readback = script.mapped_after.readback.take();
+                }
+                Ok::<_, DeviceError>(encoder.finish())
+            })?;
+            self.submissions.submit(doing, commands, mapped_after, held)
+        };
+        let submitted = stage!(job.timeline, "submit").of(submit);
+        let submitted = submitted.inspect_err(|_| self.memory.groups.clear())?;
+        job.kernels.note_submission();
+        Ok(SubmissionFuture::new(self, submitted))
     }
 }

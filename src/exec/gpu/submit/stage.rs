@@ -5,16 +5,14 @@
 
 use std::ops::Range;
 
-use super::buffers::RunBuffers;
 use super::engine::Engine;
-use super::job::Job;
+use super::job::{GpuJob, RunBuffers};
 use crate::base::trace::stage;
 use crate::cost::Limits;
 use crate::error::{DeviceError, Error};
 use crate::exec::gpu::counts::GpuCounts;
-use crate::exec::gpu::driver::{Driver, Handle};
-use crate::exec::gpu::memory::convert::Storage;
-use crate::exec::gpu::memory::pool::{Kind, Lease};
+use crate::exec::gpu::driver::{self, WgpuHandle};
+use crate::exec::gpu::memory::{DeviceFormat, Kind, Lease};
 use crate::exec::memory::{LARGE, PART};
 use crate::exec::threads::for_each;
 use crate::plan::{Home, Value, ValueId, Wave};
@@ -47,7 +45,7 @@ impl Load<'_> {
     }
 
     /// The uploads of `job` in this load: each value with its input and its slot.
-    fn uploads(self, job: &Job) -> impl Iterator<Item = (&Value, u32, usize)> {
+    fn uploads(self, job: &GpuJob) -> impl Iterator<Item = (&Value, u32, usize)> {
         job.plan.values.iter().zip(0..).filter_map(move |(value, at)| match value.home {
             Home::Upload { input, slot: Some(slot) } if self.has(ValueId(at)) => {
                 Some((value, input, slot))
@@ -84,7 +82,7 @@ impl Places {
 }
 
 /// Bytes of the staging buffer for `load`; 0 if there is nothing to bring.
-pub(crate) fn capacity(job: &Job, load: Load<'_>, limits: &Limits) -> u64 {
+pub(crate) fn capacity(job: &GpuJob, load: Load<'_>, limits: &Limits) -> u64 {
     let mut places = Places::default();
     if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
         let bytes = 4 * params.words.len() as u64;
@@ -95,7 +93,7 @@ pub(crate) fn capacity(job: &Job, load: Load<'_>, limits: &Limits) -> u64 {
         }
     }
     for (value, ..) in load.uploads(job) {
-        places.push(Storage::of(value.dtype, limits).bytes(value.shape.elements()));
+        places.push(DeviceFormat::of(value.dtype, limits).bytes(value.shape.elements()));
     }
     places.capacity()
 }
@@ -103,31 +101,30 @@ pub(crate) fn capacity(job: &Job, load: Load<'_>, limits: &Limits) -> u64 {
 /// A copy from the staging buffer to the start of a block.
 pub(crate) struct StagedCopy {
     pub from: Range<u64>,
-    pub to: Handle<wgpu::Buffer>,
+    pub to: WgpuHandle<wgpu::Buffer>,
 }
 
 /// Host data to be uploaded, with the place of each item in the staging buffer.
 #[derive(Default)]
-pub(crate) struct Cargo<'a> {
+pub(crate) struct StagedUploads<'a> {
     items: Vec<Item<'a>>,
     places: Places,
 }
 
 struct Item<'a> {
-    storage: Storage,
+    storage: DeviceFormat,
     host: &'a [u8],
     place: Range<u64>,
 }
 
-impl<'a> Cargo<'a> {
+impl<'a> StagedUploads<'a> {
     /// Adds host elements, and returns their place.
-    pub fn push(&mut self, storage: Storage, host: &'a [u8]) -> Range<u64> {
+    pub fn push(&mut self, storage: DeviceFormat, host: &'a [u8]) -> Range<u64> {
         let place = self.places.push(storage.bytes(host.len() / storage.host_size()));
         self.items.push(Item { storage, host, place: place.clone() });
         place
     }
 
-    /// Bytes of all items.
     pub fn bytes(&self) -> u64 {
         self.places.bytes
     }
@@ -164,27 +161,27 @@ impl Engine {
     /// Packs `load` in `staging`, or in a buffer leased for it, and returns the copies to be made from there.
     pub fn bring(
         &self,
-        job: &Job,
+        job: &GpuJob,
         buffers: &RunBuffers,
         load: Load<'_>,
         staging: Option<Lease>,
         counts: &mut GpuCounts,
     ) -> Result<(Option<Lease>, Vec<StagedCopy>), Error> {
-        let limits = self.driver.limits();
-        let mut cargo = Cargo::default();
+        let limits = &self.driver.limits;
+        let mut cargo = StagedUploads::default();
         let mut copies = Vec::new();
         if let (Some(params), true) = (&job.kernels.params, load.has_params()) {
             let bytes: &[u8] = bytemuck::cast_slice(&params.words);
             if params.are_there() {
                 cargo.places.leave_room(bytes.len() as u64);
             } else {
-                let from = cargo.push(Storage::Same(4), bytes);
+                let from = cargo.push(DeviceFormat::Same(4), bytes);
                 copies.push(StagedCopy { from, to: params.block.buffer.clone() });
             }
         }
         for (value, input, slot) in load.uploads(job) {
             let host = (**job.host_data(value, input)?).as_ref();
-            let from = cargo.push(Storage::of(value.dtype, limits), host);
+            let from = cargo.push(DeviceFormat::of(value.dtype, limits), host);
             copies.push(StagedCopy { from, to: buffers.slot(slot)?.buffer.clone() });
         }
         let upload = stage!(job.timeline, "upload", bytes = cargo.bytes());
@@ -194,7 +191,7 @@ impl Engine {
     /// `staging` with `cargo` in it, or a buffer leased for it, ready to be copied from; `None` if there is no cargo.
     pub fn stage(
         &self,
-        cargo: &Cargo<'_>,
+        cargo: &StagedUploads<'_>,
         staging: Option<Lease>,
         counts: &mut GpuCounts,
     ) -> Result<Option<Lease>, DeviceError> {
@@ -209,7 +206,7 @@ impl Engine {
         let lost = || self.driver.lost("its staging memory cannot be mapped");
         let _mapped = staging.map().ok_or_else(lost)?;
         cargo.fill(&staging).map_err(|_| lost())?;
-        Driver::unscoped(|| staging.buffer.unmap());
+        driver::unscoped(|| staging.buffer.unmap());
         counts.uploads += 1;
         counts.bytes_up += cargo.bytes();
         Ok(Some(staging))

@@ -3,11 +3,12 @@
 //! Quirk: reading a timestamp that was never written waits (the driver was not recorded). So only written queries are
 //! resolved. Test: `tests/inside.rs`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::trace::{Part, Timeline, What};
 use crate::error::DeviceError;
-use crate::exec::gpu::driver::{Calls, Driver, Handle, Status};
+use crate::exec::gpu::driver::{Calls, Driver, Health, WgpuHandle};
 
 /// Queries of one set.
 const PER_SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
@@ -17,18 +18,17 @@ const MARKS: u32 = 4;
 /// The place of the ticks of dispatches, behind those of copies.
 const DISPATCHES: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
-/// The queries of one run.
 pub(crate) struct Stamps {
     /// `None` if the adapter has no timestamps outside of passes.
-    copies: Option<Handle<wgpu::QuerySet>>,
+    copies: Option<WgpuHandle<wgpu::QuerySet>>,
     /// Two queries a dispatch.
-    sets: Vec<Handle<wgpu::QuerySet>>,
+    sets: Vec<WgpuHandle<wgpu::QuerySet>>,
     dispatches: u32,
-    resolved: Handle<wgpu::Buffer>,
-    readback: Handle<wgpu::Buffer>,
+    resolved: WgpuHandle<wgpu::Buffer>,
+    readback: WgpuHandle<wgpu::Buffer>,
     /// Nanoseconds of a tick.
     period: f64,
-    status: Status,
+    health: Arc<Health>,
 }
 
 /// A moment of a run between its passes.
@@ -78,7 +78,7 @@ impl Stamps {
             resolved: buffer(U::QUERY_RESOLVE | U::COPY_SRC).into(),
             readback: buffer(U::MAP_READ | U::COPY_DST).into(),
             period: driver.timestamp_period().into(),
-            status: driver.status(),
+            health: Arc::clone(&driver.health),
         }
     }
 
@@ -113,7 +113,7 @@ impl Stamps {
         let timeline = timeline.clone();
         let buffer = self.readback.clone();
         encoder.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |mapped| {
-            let Some(_mapped) = self.status.map() else { return };
+            let Some(_mapped) = self.health.map() else { return };
             let view = mapped.ok().and_then(|()| self.readback.get_mapped_range(..).ok());
             if let Some(view) = view {
                 let ticks: Vec<u64> = bytemuck::pod_collect_to_vec(&view[..]);

@@ -9,8 +9,8 @@ use crate::exec::gpu::submit::completion::Completion;
 type Running = Pin<Box<dyn Future<Output = Result<GpuRun, Error>> + Send>>;
 
 /// A run that was launched on this thread, and polled once; with the result of the poll.
-fn started(gpu: &Gpu, job: Job) -> (Running, Poll<Result<GpuRun, Error>>) {
-    let launched = gpu.0.launch_here(&job);
+fn started(gpu: &Gpu, job: GpuJob) -> (Running, Poll<Result<GpuRun, Error>>) {
+    let launched = gpu.launch_here(&job);
     let mut run: Running = Box::pin(async move {
         let run = launched?;
         run.land(&job.kernels, &job.timeline).await
@@ -20,23 +20,22 @@ fn started(gpu: &Gpu, job: Job) -> (Running, Poll<Result<GpuRun, Error>>) {
     (run, polled)
 }
 
-/// A run that is pending.
-fn waiting(gpu: &Gpu, job: Job) -> Running {
-    let before = gpu.0.submissions.coalescer.pending();
+fn waiting(gpu: &Gpu, job: GpuJob) -> Running {
+    let before = gpu.submissions.coalescer.pending();
     let (run, polled) = started(gpu, job);
     assert!(polled.is_pending());
-    assert_eq!(gpu.0.submissions.coalescer.pending(), before + 1);
+    assert_eq!(gpu.submissions.coalescer.pending(), before + 1);
     run
 }
 
 /// Ends the state of a busy device.
 fn release(gpu: &Gpu, held: &[Arc<Completion>]) {
     held.iter().for_each(|completion| completion.abandon());
-    gpu.0.submissions.poller.wake();
+    gpu.submissions.poller.wake();
 }
 
 /// `x · 3 + 10 + p`, in three dispatches, of which the last writes where the first read.
-fn chain(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
+fn chain(gpu: &Gpu, len: usize, p: u32) -> Program {
     let mut plan = Builder::new();
     let x = plan.upload(DType::U32, len, 0, 4);
     let h = plan.result(DType::U32, len, 4);
@@ -49,7 +48,7 @@ fn chain(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
 }
 
 /// One buffer for reading and for writing, which is refused where it is recorded.
-fn bad(gpu: &Gpu) -> Job {
+fn bad(gpu: &Gpu) -> GpuJob {
     let mut plan = Builder::new();
     let x = plan.upload(DType::U32, 100, 0, 4);
     plan.0.downloads.push(x);
@@ -62,7 +61,7 @@ async fn a_run_that_finds_the_device_idle_is_submitted_at_once_and_alone() {
     let program = adder(&gpu, 1000, 5);
     for _ in 0..3 {
         let (run, polled) = started(&gpu, adder_job(&program, &[1; 1000]));
-        assert_eq!(gpu.0.submissions.coalescer.pending(), 0);
+        assert_eq!(gpu.submissions.coalescer.pending(), 0);
         let run = match polled {
             Poll::Ready(run) => run.unwrap(),
             Poll::Pending => soon(run).await.unwrap(),
@@ -75,7 +74,7 @@ async fn a_run_that_finds_the_device_idle_is_submitted_at_once_and_alone() {
 #[tokio::test]
 async fn runs_of_different_programs_share_a_submission_and_keep_their_results() {
     let gpu = gpu_or_return!();
-    let before = gpu.0.memory.pool.counts().live_bytes;
+    let before = gpu.memory.pool.counts().live_bytes;
     let programs: Vec<_> = (0..5)
         .map(|at| match at {
             0 | 3 => adder(&gpu, 1 + 700 * at, 7),
@@ -91,7 +90,7 @@ async fn runs_of_different_programs_share_a_submission_and_keep_their_results() 
         data(at, round).into_iter().map(of).collect()
     };
     for round in 0..3 {
-        let held = gpu.0.submissions.coalescer.hold();
+        let held = gpu.submissions.coalescer.hold();
         // Programs come twice, and with others between.
         let order = [0, 1, 2, 3, 4, 2, 0, 1];
         let start = |at: usize| waiting(&gpu, adder_job(&programs[at], &data(at, round)));
@@ -104,15 +103,12 @@ async fn runs_of_different_programs_share_a_submission_and_keep_their_results() 
         }
     }
     drop(programs);
-    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
+    until(|| gpu.memory.pool.counts().live_bytes == before).await;
 }
 
 /// `x`, where no element may be above `p`.
-fn checked(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::U32, len, 0, 4);
-    let y = plan.result(DType::U32, len, 4);
-    plan.0.downloads.push(y);
+fn checked(gpu: &Gpu, len: usize, p: u32) -> Program {
+    let (mut plan, x, y) = Builder::of_one(DType::U32, len, 4);
     plan.0.sites.push(NodeId::default());
     let kernels = gpu.compile_here(vec![checked_map(y, x, p, len)]).unwrap();
     (Arc::new(plan.0), kernels)
@@ -124,7 +120,7 @@ async fn where_one_run_failed_others_that_were_submitted_with_it_know_nothing() 
     let program = checked(&gpu, 500, 900);
     let data = |start: u32| (start..start + 500).collect::<Vec<_>>();
     for _ in 0..2 {
-        let held = gpu.0.submissions.coalescer.hold();
+        let held = gpu.submissions.coalescer.hold();
         let starts = [0, 700, 400, 900, 401, 1000];
         let runs = starts.map(|start| waiting(&gpu, adder_job(&program, &data(start))));
         release(&gpu, &held);
@@ -141,12 +137,12 @@ async fn where_one_run_failed_others_that_were_submitted_with_it_know_nothing() 
 async fn no_more_wait_than_go_into_one_submission() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100, 1);
-    let held = gpu.0.submissions.coalescer.hold();
+    let held = gpu.submissions.coalescer.hold();
     let mut runs: Vec<_> =
         (0..15).map(|at| waiting(&gpu, adder_job(&program, &[at; 100]))).collect();
     let (last, polled) = started(&gpu, adder_job(&program, &[15; 100]));
     assert_eq!(
-        gpu.0.submissions.coalescer.pending(),
+        gpu.submissions.coalescer.pending(),
         0,
         "all are submitted though the device is busy"
     );
@@ -165,10 +161,10 @@ async fn no_more_wait_than_go_into_one_submission() {
 async fn what_is_submitted_alone_comes_after_what_waits() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100, 1);
-    let held = gpu.0.submissions.coalescer.hold();
+    let held = gpu.submissions.coalescer.hold();
     let runs = [3, 4].map(|x| waiting(&gpu, adder_job(&program, &[x; 100])));
     let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
-    assert_eq!(gpu.0.submissions.coalescer.pending(), 0);
+    assert_eq!(gpu.submissions.coalescer.pending(), 0);
     for (run, want) in runs.into_iter().zip([4, 5]) {
         assert_eq!(soon(run).await.unwrap().read::<u32>(0), [want; 100]);
     }
@@ -180,15 +176,15 @@ async fn what_is_submitted_alone_comes_after_what_waits() {
 async fn a_run_that_is_dropped_while_it_waits_is_left_out() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 5000, 1);
-    let before = gpu.0.memory.pool.counts().live_bytes;
-    let held = gpu.0.submissions.coalescer.hold();
+    let before = gpu.memory.pool.counts().live_bytes;
+    let held = gpu.submissions.coalescer.hold();
     let runs: Vec<_> = (0..5).map(|at| waiting(&gpu, adder_job(&program, &[at; 5000]))).collect();
-    let of_five = gpu.0.memory.pool.counts().live_bytes - before;
+    let of_five = gpu.memory.pool.counts().live_bytes - before;
     let mut runs: Vec<_> = runs.into_iter().map(Some).collect();
     for (left, at) in [(4, 1), (3, 4)] {
         runs[at] = None;
-        assert_eq!(gpu.0.submissions.coalescer.pending(), left);
-        assert_eq!((gpu.0.memory.pool.counts().live_bytes - before) * 5, of_five * left as u64);
+        assert_eq!(gpu.submissions.coalescer.pending(), left);
+        assert_eq!((gpu.memory.pool.counts().live_bytes - before) * 5, of_five * left as u64);
     }
     release(&gpu, &held);
     for (at, run) in runs.into_iter().enumerate() {
@@ -196,10 +192,10 @@ async fn a_run_that_is_dropped_while_it_waits_is_left_out() {
         assert_eq!(soon(run).await.unwrap().read::<u32>(0), vec![at as u32 + 1; 5000]);
     }
     // All that are left are dropped.
-    let held = gpu.0.submissions.coalescer.hold();
+    let held = gpu.submissions.coalescer.hold();
     drop([0, 1].map(|x| waiting(&gpu, adder_job(&program, &[x; 5000]))));
-    assert_eq!(gpu.0.submissions.coalescer.pending(), 0);
-    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
+    assert_eq!(gpu.submissions.coalescer.pending(), 0);
+    until(|| gpu.memory.pool.counts().live_bytes == before).await;
     release(&gpu, &held);
     let run = soon(gpu.run(adder_job(&program, &[1; 5000]))).await.unwrap();
     assert_eq!(run.read::<u32>(0), [2; 5000]);
@@ -209,8 +205,8 @@ async fn a_run_that_is_dropped_while_it_waits_is_left_out() {
 async fn of_runs_that_are_refused_together_only_the_bad_ones_fail() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100, 1);
-    let before = gpu.0.memory.pool.counts().live_bytes;
-    let held = gpu.0.submissions.coalescer.hold();
+    let before = gpu.memory.pool.counts().live_bytes;
+    let held = gpu.submissions.coalescer.hold();
     let jobs = [
         adder_job(&program, &[1; 100]),
         bad(&gpu),
@@ -228,8 +224,8 @@ async fn of_runs_that_are_refused_together_only_the_bad_ones_fail() {
             }
         }
     }
-    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
-    gpu.0.driver.check_errors().unwrap();
+    until(|| gpu.memory.pool.counts().live_bytes == before).await;
+    gpu.driver.check_errors().unwrap();
 }
 
 /// A run whose device is lost before or after it was submitted with others has no results, or has them right.
@@ -238,7 +234,7 @@ async fn a_loss_while_runs_wait_or_fly_together_is_an_error_and_never_data() {
     for stage in ["waiting", "gathered", "released", "landed"] {
         let gpu = gpu_or_return!();
         let program = chain(&gpu, 20_000, 1);
-        let held = gpu.0.submissions.coalescer.hold();
+        let held = gpu.submissions.coalescer.hold();
         if stage == "waiting" {
             gpu.destroy();
         }

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
-use crate::exec::Patch;
-use crate::exec::gpu::driver::Calls;
+use crate::exec::gpu::driver::{self, Calls};
+use crate::exec::{Patch, SliceWrite};
 use crate::plan::Wave;
 
 #[tokio::test]
@@ -28,17 +28,17 @@ async fn bad_kernels_are_errors() {
         assert!(doing.contains("map x") && !reason.is_empty(), "{doing}: {reason}");
     }
     assert_eq!(gpu.compile_here(vec![good]).unwrap().hits, 1, "the good one was compiled");
-    assert!(gpu.0.driver.check_errors().is_ok(), "no error escaped");
+    assert!(gpu.driver.check_errors().is_ok(), "no error escaped");
 }
 
 #[tokio::test]
 async fn bad_jobs_are_errors_and_do_no_harm() {
     let gpu = gpu_or_return!();
     let program = adder(&gpu, 100, 1);
-    let before = gpu.0.memory.pool.counts().live_bytes;
+    let before = gpu.memory.pool.counts().live_bytes;
     let short = gpu.run(adder_job(&program, &[1; 99])).await.err().unwrap();
     assert!(short.to_string().contains("the data of an upload has another length"), "{short}");
-    let none = Job { uploads: Vec::new(), ..adder_job(&program, &[1; 100]) };
+    let none = GpuJob { uploads: Vec::new(), ..adder_job(&program, &[1; 100]) };
     assert!(gpu.run(none).await.is_err());
 
     let mut twice = Builder::new();
@@ -52,14 +52,14 @@ async fn bad_jobs_are_errors_and_do_no_harm() {
     let error = gpu.run(job(&gpu, huge, Vec::new(), Vec::new())).await.err().unwrap();
     assert!(matches!(error, Error::Device(DeviceError::OutOfMemory { .. })), "{error}");
 
-    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
+    until(|| gpu.memory.pool.counts().live_bytes == before).await;
     let run = gpu.run(adder_job(&program, &[41; 100])).await.unwrap();
     assert_eq!(run.read::<u32>(0), [42; 100]);
 }
 
 /// A call that wgpu refuses.
 pub(super) fn stray(gpu: &Gpu) {
-    drop(gpu.0.driver.raw().0.create_buffer(&wgpu::BufferDescriptor {
+    drop(gpu.driver.raw().0.create_buffer(&wgpu::BufferDescriptor {
         label: Some("a stray call"),
         size: 4,
         usage: wgpu::BufferUsages::empty(),
@@ -70,21 +70,21 @@ pub(super) fn stray(gpu: &Gpu) {
 #[tokio::test]
 async fn an_earlier_error_is_told_by_the_next_check_and_by_no_scope_that_closes_alone() {
     let gpu = gpu_or_return!();
-    let check = || gpu.0.driver.check_errors();
+    let check = || gpu.driver.check_errors();
     let doing = || "sound calls".to_owned();
     let sound = |_: &Calls<'_>| Ok::<_, DeviceError>(());
-    Driver::unscoped(|| stray(&gpu));
-    gpu.0.driver.lasting(doing, sound).unwrap();
+    driver::unscoped(|| stray(&gpu));
+    gpu.driver.lasting(doing, sound).unwrap();
     check().unwrap_err();
     check().unwrap();
-    Driver::unscoped(|| stray(&gpu));
-    gpu.0.driver.checked(doing, sound).unwrap_err();
+    driver::unscoped(|| stray(&gpu));
+    gpu.driver.checked(doing, sound).unwrap_err();
     check().unwrap();
     let bad = |_: &Calls<'_>| {
         stray(&gpu);
         Ok::<_, DeviceError>(())
     };
-    let error = gpu.0.driver.lasting(doing, bad).unwrap_err();
+    let error = gpu.driver.lasting(doing, bad).unwrap_err();
     assert!(error.to_string().contains("sound calls"), "{error}");
     check().unwrap();
 }
@@ -92,20 +92,20 @@ async fn an_earlier_error_is_told_by_the_next_check_and_by_no_scope_that_closes_
 #[tokio::test]
 async fn after_a_panic_in_a_call_of_ours_the_errors_of_others_fail_no_run() {
     let gpu = gpu_or_return!();
-    let panicking = || Driver::unscoped(|| panic!("in a call of ours"));
+    let panicking = || driver::unscoped(|| panic!("in a call of ours"));
     catch_unwind(AssertUnwindSafe(panicking)).unwrap_err();
     stray(&gpu);
-    gpu.0.driver.check_errors().unwrap();
+    gpu.driver.check_errors().unwrap();
 }
 
 #[tokio::test]
 async fn leases_that_return_together_are_there_again_each_once() {
     let gpu = gpu_or_return!();
-    let (pool, before) = (&gpu.0.memory.pool, gpu.0.memory.pool.counts());
+    let (pool, before) = (&gpu.memory.pool, gpu.memory.pool.counts());
     let mut counts = GpuCounts::default();
     let sizes = [1000, 4, 1000, 300];
     let mut lease = || {
-        let lease = |bytes| gpu.0.memory.lease(Kind::Storage, bytes, &mut counts).unwrap();
+        let lease = |bytes| gpu.memory.lease(Kind::Storage, bytes, &mut counts).unwrap();
         sizes.map(lease).into_iter().collect::<Vec<_>>()
     };
     let mut leases = lease();
@@ -129,15 +129,15 @@ async fn if_one_of_many_parts_is_refused_none_is_replaced() {
     let new = value(&[9]);
     let patched = |to: &Arc<DeviceBuffer>, elements, at| {
         let patch = Patch::new(&Shape::from([elements]), 0, at, 1);
-        Patched { new: Arc::clone(&new), patch, to: Arc::clone(to), copied: None }
+        SliceWrite { new: Arc::clone(&new), patch, to: Arc::clone(to), copied: None }
     };
     let (one, other) = (value(&[1; 64]), value(&[2; 64]));
     let sound = patched(&one, 64, 3);
     let beyond = patched(&other, 1 << 24, (1 << 24) - 1);
-    let error = gpu.patch(&[&sound, &beyond]).unwrap_err();
+    let error = gpu.write_slices(&[&sound, &beyond]).unwrap_err();
     assert!(matches!(error, DeviceError::Refused { .. }), "{error}");
     assert_eq!(gpu.read_resident(&one).await.unwrap().to_vec::<u32>(), [1; 64]);
-    assert_eq!(gpu.patch(&[&sound]).unwrap(), 1);
+    assert_eq!(gpu.write_slices(&[&sound]).unwrap(), 1);
     assert_eq!(gpu.read_resident(&one).await.unwrap().to_vec::<u32>()[2..5], [1, 9, 1]);
 }
 
@@ -168,7 +168,7 @@ fn devices_and_results_cross_threads() {
 }
 
 /// Uploads `a` and `b` in waves of their own: `b + a + 1`, with `brought` as `b`.
-fn sum_in_waves(gpu: &Gpu, brought: HostData) -> Job {
+fn sum_in_waves(gpu: &Gpu, brought: HostData) -> GpuJob {
     let mut plan = Builder::new();
     let [a, b] = [0, 1].map(|input| plan.upload(DType::U32, 100, input, 4));
     let [more, sum] = [0, 1].map(|_| plan.result(DType::U32, 100, 4));
@@ -186,12 +186,12 @@ fn sum_in_waves(gpu: &Gpu, brought: HostData) -> Job {
 #[tokio::test]
 async fn a_wave_that_cannot_be_packed_fails_the_run_and_does_no_harm() {
     let gpu = gpu_or_return!();
-    let before = gpu.0.memory.pool.counts().live_bytes;
+    let before = gpu.memory.pool.counts().live_bytes;
     for _ in 0..3 {
         let error = gpu.run(sum_in_waves(&gpu, host(&[1_u32; 99]))).await.err().unwrap();
         assert!(error.to_string().contains("the data of an upload has another length"), "{error}");
     }
-    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
+    until(|| gpu.memory.pool.counts().live_bytes == before).await;
     let run = soon(gpu.run(sum_in_waves(&gpu, host(&[7_u32; 100])))).await.unwrap();
     assert_eq!(run.read::<u32>(0), (8..108).collect::<Vec<u32>>());
     assert_eq!((run.counts.uploads, run.counts.submits, run.counts.downloads), (2, 2, 1));
@@ -213,5 +213,5 @@ async fn a_device_that_is_lost_between_waves_is_an_error() {
     let job = sum_in_waves(&gpu, Arc::new(Fatal(gpu.clone(), vec![0; 400])));
     let error = soon(gpu.run(job)).await.err().unwrap();
     assert!(matches!(error, Error::Device(DeviceError::Lost { .. })), "{error}");
-    until(|| gpu.0.memory.pool.counts().live_bytes == 0).await;
+    until(|| gpu.memory.pool.counts().live_bytes == 0).await;
 }

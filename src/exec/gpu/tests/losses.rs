@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::failures::stray;
 use super::*;
-use crate::exec::gpu::driver::Calls;
+use crate::exec::gpu::driver::{self, Calls};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_device_fails_every_call_and_none_hangs() {
@@ -15,7 +15,7 @@ async fn a_lost_device_fails_every_call_and_none_hangs() {
     let resident = gpu.resident(DType::U32, &[0; 400]).unwrap();
     let flights: Vec<_> =
         (0..8).map(|_| tokio::spawn(gpu.run(adder_job(&program, &[1; 50_000])))).collect();
-    gpu.0.driver.raw().0.destroy();
+    gpu.driver.raw().0.destroy();
     for flight in flights {
         // Those that were submitted before may have finished.
         if let Err(error) = soon(flight).await.unwrap() {
@@ -42,7 +42,7 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
         let gpu = gpu_or_return!();
         if stage == "opened" {
             // Nobody knows yet.
-            gpu.0.driver.raw().0.destroy();
+            gpu.driver.raw().0.destroy();
         }
         let program = adder(&gpu, 70_000, 3);
         let job = adder_job(&program, &[4; 70_000]);
@@ -53,11 +53,11 @@ async fn a_loss_at_any_stage_is_an_error_and_never_data() {
             lost(soon(gpu.run(job)).await.err().unwrap());
             continue;
         }
-        let encoded = gpu.0.encode_here(&job).unwrap();
+        let encoded = gpu.encode_here(&job).unwrap();
         if stage == "encoded" {
             gpu.destroy();
         }
-        let Launched { flight, mut run } = match gpu.0.submit(&job, encoded) {
+        let Launched { flight, mut run } = match gpu.submit(&job, encoded) {
             Ok(submitted) => submitted,
             Err(error) => {
                 lost(error);
@@ -103,16 +103,16 @@ async fn a_resident_that_is_read_while_the_device_is_lost_is_whole_or_an_error()
     }
 }
 
-/// Has `call` called when the device is polled next. What is returned is to be held until then.
+/// Registers `call` for the next poll of the device. The caller holds the returned lease until then.
 fn at_next_poll(gpu: &Gpu, call: impl FnOnce() + Send + 'static) -> Lease {
     let class = Class { kind: Kind::Readback, size: 256 };
-    let lease = gpu.0.memory.pool.create(&gpu.0.driver, class).unwrap();
+    let lease = gpu.memory.pool.create(&gpu.driver, class).unwrap();
     lease.set_reusable(false);
     lease.buffer.map_async(wgpu::MapMode::Read, .., move |_| call());
     lease
 }
 
-/// As [`at_next_poll`], with who is told when it is.
+/// As [`at_next_poll`], with a receiver of the event.
 fn told_of_next_poll(gpu: &Gpu) -> (Lease, mpsc::Receiver<()>) {
     let (sender, told) = mpsc::channel();
     (at_next_poll(gpu, move || _ = sender.send(())), told)
@@ -133,7 +133,7 @@ async fn all_may_ask_why_a_device_is_lost_callbacks_of_who_asks_too() {
     let (sender, told) = mpsc::channel();
     let engine = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(sender.send(ask(&engine))));
-    gpu.0.driver.raw().0.destroy();
+    gpu.driver.raw().0.destroy();
     let asking = (0..8).map(|_| {
         let engine = Arc::clone(&gpu.0);
         std::thread::spawn(move || ask(&engine))
@@ -150,8 +150,8 @@ async fn who_checks_a_lost_device_keeps_none_of_its_callbacks_waiting() {
     let check = |engine: &Engine| engine.driver.check_errors();
     let engine = Arc::clone(&gpu.0);
     let _held = at_next_poll(&gpu, move || drop(check(&engine)));
-    Driver::unscoped(|| stray(&gpu));
-    gpu.0.driver.raw().0.destroy();
+    driver::unscoped(|| stray(&gpu));
+    gpu.driver.raw().0.destroy();
     let (sender, told) = mpsc::channel();
     let engine = Arc::clone(&gpu.0);
     std::thread::spawn(move || sender.send(check(&engine)));
@@ -168,12 +168,12 @@ async fn results_may_be_read_after_the_device_is_lost() {
     let (_held, told) = told_of_next_poll(&gpu);
     gpu.destroy();
     gpu.run(adder_job(&program, &[4; 70_000])).await.err().unwrap();
-    gpu.0.driver.lost("asked");
-    gpu.0.submissions.poller.wake();
+    gpu.driver.lost("asked");
+    gpu.submissions.poller.wake();
     polled_once_read(run, &told);
 }
 
-/// wgpu polls for who submits too, and frees what is mapped if the device was destroyed meanwhile.
+/// wgpu polls in submissions too, and frees mapped memory if the device was destroyed meanwhile.
 #[tokio::test]
 async fn a_device_is_not_destroyed_while_somebody_submits() {
     let gpu = gpu_or_return!();
@@ -197,16 +197,16 @@ async fn a_device_is_not_destroyed_while_somebody_submits() {
     begun.recv_timeout(Duration::from_secs(20)).expect("wgpu polls for who submits");
     let (lost, destroyed) = (gpu.clone(), Instant::now());
     let destroying = std::thread::spawn(move || lost.destroy());
-    until(|| gpu.0.driver.is_lost()).await;
+    until(|| gpu.driver.health.is_lost()).await;
     std::thread::sleep(Duration::from_millis(50));
-    let is_dead_already = gpu.0.driver.is_dead();
+    let is_dead_already = gpu.driver.is_dead();
     // It waits for a second, which may pass here where other tests have the cores.
     let is_early = destroyed.elapsed() < Duration::from_millis(900);
     assert!(!(is_early && is_dead_already), "destroyed while somebody submits");
     end.send(()).unwrap();
     submitting.join().unwrap().unwrap();
     destroying.join().unwrap();
-    assert!(gpu.0.driver.is_dead());
+    assert!(gpu.driver.is_dead());
     let late = submit(&gpu.0);
     assert!(matches!(late, Err(DeviceError::Lost { .. })), "{late:?}");
 }
@@ -241,9 +241,9 @@ async fn results_may_be_read_after_the_next_user_has_lost_the_device() {
 /// As with executors that poll where they are woken.
 #[tokio::test]
 async fn who_is_woken_by_a_loss_may_call_the_poller_at_once() {
-    struct Calls(Arc<Engine>, mpsc::Sender<()>);
+    struct WakesPoller(Arc<Engine>, mpsc::Sender<()>);
 
-    impl Wake for Calls {
+    impl Wake for WakesPoller {
         fn wake(self: Arc<Self>) {
             self.0.submissions.poller.wake();
             _ = self.1.send(());
@@ -252,13 +252,13 @@ async fn who_is_woken_by_a_loss_may_call_the_poller_at_once() {
 
     let gpu = gpu_or_return!();
     let (sender, told) = mpsc::channel();
-    let waker = Waker::from(Arc::new(Calls(Arc::clone(&gpu.0), sender)));
-    let _busy = gpu.0.submissions.coalescer.hold();
+    let waker = Waker::from(Arc::new(WakesPoller(Arc::clone(&gpu.0), sender)));
+    let _busy = gpu.submissions.coalescer.hold();
     let job = adder_job(&adder(&gpu, 100, 1), &[1; 100]);
-    let prepared = gpu.0.encode_here(&job).unwrap();
-    let mut landing = Box::pin(gpu.0.submit(&job, prepared).unwrap().flight.unwrap().land());
+    let prepared = gpu.encode_here(&job).unwrap();
+    let mut landing = Box::pin(gpu.submit(&job, prepared).unwrap().flight.unwrap().land());
     assert!(landing.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    assert_eq!(gpu.0.submissions.coalescer.pending(), 1);
+    assert_eq!(gpu.submissions.coalescer.pending(), 1);
     gpu.destroy();
     told.recv_timeout(Duration::from_secs(20)).expect("the poller's thread went on");
     let error = soon(landing).await.err().unwrap();

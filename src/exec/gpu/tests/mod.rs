@@ -26,8 +26,9 @@ use crate::base::test_device::found;
 use crate::base::trace::Timeline;
 use crate::codegen::{Binding, BufferRef, Dispatch};
 use crate::cost::Backend;
+use crate::error::Error;
 use crate::exec::budget::Permit;
-use crate::exec::gpu::memory::pool::{Class, Kind, Lease};
+use crate::exec::gpu::memory::{Class, Kind, Lease};
 use crate::exec::gpu::submit::flight::Launched;
 use crate::exec::gpu::submit::request::Request;
 use crate::exec::gpu::submit::run::Encoded;
@@ -35,13 +36,11 @@ use crate::exec::threads;
 use crate::graph::NodeId;
 use crate::plan::{Home, Plan, Value, ValueId};
 
-/// Any adapter.
 async fn gpu() -> Option<Gpu> {
     let choice = AdapterChoice::best(None, true);
     found(Gpu::open(&choice, None, ()).await)
 }
 
-/// A plan under construction.
 struct Builder(Plan);
 
 impl Builder {
@@ -71,6 +70,15 @@ impl Builder {
     fn upload(&mut self, dtype: DType, len: usize, input: u32, stored: usize) -> ValueId {
         let slot = Some(self.slot((len * stored).next_multiple_of(4)));
         self.value(dtype, len, Home::Upload { input, slot })
+    }
+
+    /// A plan of an upload and a downloaded result, both in slots of `stored` bytes an element.
+    fn of_one(dtype: DType, len: usize, stored: usize) -> (Self, ValueId, ValueId) {
+        let mut plan = Self::new();
+        let x = plan.upload(dtype, len, 0, stored);
+        let y = plan.result(dtype, len, stored);
+        plan.0.downloads.push(y);
+        (plan, x, y)
     }
 
     fn result(&mut self, dtype: DType, len: usize, stored: usize) -> ValueId {
@@ -124,11 +132,13 @@ fn host<T: bytemuck::NoUninit>(values: &[T]) -> HostData {
     Arc::new(bytemuck::cast_slice::<T, u8>(values).to_vec())
 }
 
-fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostData>) -> Job {
-    let kernels = gpu.compile_here(dispatches).unwrap();
-    Job {
-        plan: Arc::new(plan.0),
-        kernels,
+/// A plan and its kernels.
+type Program = (Arc<Plan>, Arc<Kernels>);
+
+fn job_of((plan, kernels): &Program, uploads: Vec<HostData>) -> GpuJob {
+    GpuJob {
+        plan: Arc::clone(plan),
+        kernels: Arc::clone(kernels),
         uploads,
         residents: Vec::new(),
         permit: Permit::default(),
@@ -136,44 +146,37 @@ fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostDat
     }
 }
 
+fn job(gpu: &Gpu, plan: Builder, dispatches: Vec<Dispatch>, uploads: Vec<HostData>) -> GpuJob {
+    job_of(&(Arc::new(plan.0), gpu.compile_here(dispatches).unwrap()), uploads)
+}
+
 /// `x + p` over `len` words.
-fn adder(gpu: &Gpu, len: usize, p: u32) -> (Arc<Plan>, Arc<Kernels>) {
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::U32, len, 0, 4);
-    let y = plan.result(DType::U32, len, 4);
-    plan.0.downloads.push(y);
+fn adder(gpu: &Gpu, len: usize, p: u32) -> Program {
+    let (plan, x, y) = Builder::of_one(DType::U32, len, 4);
     let kernels = gpu.compile_here(vec![map(y, x, "x + p", p, len)]).unwrap();
     (Arc::new(plan.0), kernels)
 }
 
-fn adder_job((plan, kernels): &(Arc<Plan>, Arc<Kernels>), data: &[u32]) -> Job {
-    let (plan, kernels) = (Arc::clone(plan), Arc::clone(kernels));
-    Job {
-        plan,
-        kernels,
-        uploads: vec![host(data)],
-        residents: Vec::new(),
-        permit: Permit::default(),
-        timeline: Timeline::default(),
-    }
+fn adder_job(program: &Program, data: &[u32]) -> GpuJob {
+    job_of(program, vec![host(data)])
 }
 
 impl Engine {
     /// Submits a run from this thread, which may allocate.
-    fn launch_here(self: &Arc<Self>, job: &Job) -> Result<Launched, Error> {
+    fn launch_here(self: &Arc<Self>, job: &GpuJob) -> Result<Launched, Error> {
         let encoded = self.encode_here(job)?;
         self.submit(job, encoded)
     }
 
     /// Encodes a run on this thread, which may allocate.
-    fn encode_here(&self, job: &Job) -> Result<Encoded, Error> {
-        let request = Request::new(&self.memory, self.driver.limits(), job)?;
+    fn encode_here(&self, job: &GpuJob) -> Result<Encoded, Error> {
+        let request = Request::new(&self.memory, &self.driver.limits, job)?;
         let found = request.find(&self.memory);
         self.driver.call(|| self.encode(job, request.lease(&self.memory, job, found)?))
     }
 }
 
-/// As on a thread that has nothing else to do: it may be kept waiting by what other tests open or compile.
+/// Awaits `future` as a thread that has nothing else to do: other tests that open or compile may keep it waiting.
 async fn here<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|context| threads::waiting(|| future.as_mut().poll(context))).await

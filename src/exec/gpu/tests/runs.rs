@@ -1,11 +1,11 @@
-//! What runs compute, count and keep.
+//! Results, counts and kept values of runs.
 
 use crate::base::sync::Mutex;
 
 use half::f16;
 
 use super::*;
-use crate::exec::gpu::compile::kernels::has_room_for_params;
+use crate::exec::gpu::compile::has_room_for_params;
 
 #[tokio::test]
 async fn one_upload_one_submit_one_download() {
@@ -86,7 +86,7 @@ async fn runs_go_on_while_a_driver_takes_long() {
         assert_eq!(gpu.run(adder_job(&adder, &data)).await.unwrap().read::<u32>(0), sum);
     }
     let resident = gpu.resident(DType::U32, bytemuck::cast_slice(&data)).unwrap();
-    let long = Driver::long_call();
+    let long = long();
     for _ in 0..3 {
         let run = soon(gpu.run(adder_job(&adder, &data))).await.unwrap();
         assert_eq!(run.read::<u32>(0), sum);
@@ -100,8 +100,8 @@ async fn whoever_compiles_knows_whether_memory_must_be_allocated() {
     let gpu = gpu_or_return!();
     let (_, kernels) = adder(&gpu, 100, 1);
     let dispatches = kernels.dispatches.clone();
-    let has_room = |dispatches: &[_]| has_room_for_params(&gpu.0.driver, &gpu.0.memory, dispatches);
-    assert!(gpu.0.compiler.knows(&dispatches));
+    let has_room = |dispatches: &[_]| has_room_for_params(&gpu.driver, &gpu.memory, dispatches);
+    assert!(gpu.compiler.knows(&dispatches));
     assert!(!has_room(&dispatches), "the kernels have the one block there is");
     drop(kernels);
     assert!(has_room(&dispatches));
@@ -116,11 +116,9 @@ async fn whoever_compiles_knows_whether_memory_must_be_allocated() {
 async fn truth_values_are_words_on_the_device() {
     let gpu = gpu_or_return!();
     let data: Vec<bool> = (0..517).map(|i| i % 3 == 0).collect();
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::Bool, 517, 0, 4);
-    let y = plan.result(DType::Bool, 517, 4);
+    let (mut plan, x, y) = Builder::of_one(DType::Bool, 517, 4);
     let count = plan.result(DType::U32, 517, 4);
-    plan.0.downloads = vec![y, count];
+    plan.0.downloads.push(count);
     let dispatches = vec![map(y, x, "1u - x", 0, 517), map(count, x, "x * p", 9, 517)];
     let run = gpu.run(job(&gpu, plan, dispatches, vec![host(&data)])).await.unwrap();
     assert_eq!(run.read::<bool>(0), data.iter().map(|x| !x).collect::<Vec<_>>());
@@ -134,10 +132,8 @@ async fn halves_are_words_where_kernels_cannot_hold_them() {
     let Some(gpu) = found(opened) else { return };
     assert!(!gpu.limits().f16);
     let data: Vec<f16> = (0..333).map(|i| f16::from_f32(i as f32 * 0.37 - 60.0)).collect();
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::F16, 333, 0, 4);
-    let y = plan.result(DType::F16, 333, 4);
-    plan.0.downloads = vec![y, x];
+    let (mut plan, x, y) = Builder::of_one(DType::F16, 333, 4);
+    plan.0.downloads.push(x);
     let double = map(y, x, "bitcast<u32>(bitcast<f32>(x) * 2.0)", 0, 333);
     let run = gpu.run(job(&gpu, plan, vec![double], vec![host(&data)])).await.unwrap();
     let want: Vec<_> = data.iter().map(|x| f16::from_f32(x.to_f32() * 2.0)).collect();
@@ -152,10 +148,8 @@ async fn an_odd_number_of_halves_is_padded() {
         return;
     }
     let data: Vec<f16> = (0..7).map(|i| f16::from_f32(i as f32)).collect();
-    let mut plan = Builder::new();
-    let x = plan.upload(DType::F16, 7, 0, 2);
-    let y = plan.result(DType::F16, 7, 2);
-    plan.0.downloads = vec![y, x];
+    let (mut plan, x, y) = Builder::of_one(DType::F16, 7, 2);
+    plan.0.downloads.push(x);
     let copy = map(y, x, "x", 0, 4);
     let run = gpu.run(job(&gpu, plan, vec![copy], vec![host(&data)])).await.unwrap();
     assert_eq!((run.read::<f16>(0), run.read::<f16>(1)), (data.clone(), data));
@@ -199,7 +193,7 @@ async fn large_values_are_copied_in_parts() {
     assert!(run.read::<bool>(0) == flags && run.read::<u32>(1) == data);
 }
 
-/// Data that notes who reads it.
+/// Data that records the threads that read it.
 struct Watched(Vec<u8>, Mutex<Vec<std::thread::ThreadId>>);
 
 impl AsRef<[u8]> for Watched {
@@ -222,7 +216,7 @@ async fn large_uploads_and_those_of_first_runs_are_packed_off_the_awaiting_threa
         let program = job(&gpu, plan, Vec::new(), Vec::new());
         for round in 0..2 {
             let uploads = vec![Arc::clone(&data) as HostData];
-            let run = soon(here(gpu.run(Job { uploads, ..program.clone() }))).await.unwrap();
+            let run = soon(here(gpu.run(GpuJob { uploads, ..program.clone() }))).await.unwrap();
             assert!(run.read::<u32>(0) == vec![0x0707_0707; len]);
             let readers = std::mem::take(&mut *data.1.lock());
             // The first run allocates.
@@ -276,7 +270,7 @@ async fn a_dropped_future_returns_its_buffers() {
     for _ in 0..2 {
         gpu.run(adder_job(&program, &[1; 100_000])).await.unwrap();
     }
-    let before = gpu.0.memory.pool.counts().live_bytes;
+    let before = gpu.memory.pool.counts().live_bytes;
     for round in 0..30u32 {
         let mut future = Box::pin(gpu.run(adder_job(&program, &[round; 100_000])));
         // Submits it, and perhaps finishes it.
@@ -287,7 +281,7 @@ async fn a_dropped_future_returns_its_buffers() {
         drop(future);
     }
     // The poller alone sees the abandoned runs out.
-    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
+    until(|| gpu.memory.pool.counts().live_bytes == before).await;
     let run = gpu.run(adder_job(&program, &[8; 100_000])).await.unwrap();
     assert_eq!(run.read::<u32>(0), [9; 100_000]);
     assert_eq!(run.counts.pool_misses, 0);
@@ -302,7 +296,7 @@ async fn a_program_that_uploads_only_its_parameters_needs_no_staging_later() {
     let y = plan.result(DType::U32, 300, 4);
     plan.0.downloads.push(y);
     let job = job(&gpu, plan, vec![map(y, x, "x + p", 2, 300)], Vec::new());
-    let job = Job { residents: vec![resident], ..job };
+    let job = GpuJob { residents: vec![resident], ..job };
     for round in 0..3 {
         let run = soon(gpu.run(job.clone())).await.unwrap();
         assert_eq!(run.read::<u32>(0), [7; 300]);
@@ -381,13 +375,13 @@ async fn a_resident_comes_over_in_parts_of_any_size() {
 #[tokio::test]
 async fn a_resident_s_memory_is_used_again() {
     let gpu = gpu_or_return!();
-    let before = gpu.0.memory.pool.counts().live_bytes;
+    let before = gpu.memory.pool.counts().live_bytes;
     for round in 0..20u32 {
         let resident = gpu.resident(DType::U32, &round.to_ne_bytes()).unwrap();
         let read = gpu.read_resident(&resident).await.unwrap();
         assert_eq!(read.to_vec::<u32>(), [round]);
     }
-    until(|| gpu.0.memory.pool.counts().live_bytes == before).await;
+    until(|| gpu.memory.pool.counts().live_bytes == before).await;
 }
 
 #[tokio::test]
@@ -395,10 +389,10 @@ async fn idle_memory_is_bounded_and_can_be_freed() {
     let gpu = gpu_or_return!();
     let mut counts = GpuCounts::default();
     for mebibytes in 40..80 {
-        gpu.0.memory.lease(Kind::Storage, mebibytes << 20, &mut counts).unwrap();
+        gpu.memory.lease(Kind::Storage, mebibytes << 20, &mut counts).unwrap();
     }
-    let idle = gpu.0.memory.pool.counts().idle_bytes;
+    let idle = gpu.memory.pool.counts().idle_bytes;
     assert!((100 << 20..=256 << 20).contains(&idle), "{idle}");
-    gpu.0.memory.free_idle();
-    assert_eq!(gpu.0.memory.pool.counts().idle_bytes, 0);
+    gpu.memory.free_idle();
+    assert_eq!(gpu.memory.pool.counts().idle_bytes, 0);
 }

@@ -9,7 +9,6 @@ use smallvec::smallvec;
 pub(crate) use self::choice::STRIP_ROWS;
 use self::schedule::ProductSize;
 pub(crate) use self::schedule::{ProductLayout, ProductSchedule, Strip, Tile, UnitTile};
-#[cfg(feature = "gpu")]
 pub(crate) use self::tile::{KnownTile, known_tiles};
 use super::axes::Dims;
 use super::tally::{Tally, count};

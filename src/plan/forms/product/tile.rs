@@ -29,7 +29,6 @@ pub(super) struct Candidate {
 const FAR_STEP: f64 = 1.0;
 
 /// A tile of scalar units, for who measures it.
-#[cfg(feature = "gpu")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownTile {
     pub layout: ProductLayout,
@@ -42,7 +41,6 @@ pub(crate) struct KnownTile {
 
 /// The tiles of scalar units that the model chooses from. To compile and measure those of matrix units takes as long
 /// again.
-#[cfg(feature = "gpu")]
 pub(crate) fn known_tiles() -> impl Iterator<Item = KnownTile> {
     scalar().into_iter().map(|candidate| {
         let Candidate { layout, bm, bn, bk, together, .. } = candidate;

@@ -8,8 +8,8 @@ use super::operand::{Floats, Matrices};
 use super::outputs::ProductOutputs;
 use super::{MatrixPointer, gemm, vector};
 use crate::cost::WINDOW_FLOPS;
-use crate::exec::cpu::operands::output::{ALONE, for_each};
-use crate::exec::cpu::tape::machine::Machine;
+use crate::exec::cpu::operands::{ALONE, for_each};
+use crate::exec::cpu::tape::Machine;
 use crate::exec::threads;
 
 /// Multiplications a nanosecond by one thread.
@@ -39,7 +39,6 @@ struct ProductBlock {
     columns: Range<usize>,
 }
 
-/// Computes the products and their `results`.
 pub(super) fn multiply(floats: &Floats<'_>, results: &mut ProductOutputs<'_>) {
     let [m, n, _] = floats.size;
     assert_eq!(results.sums_mut().len(), floats.count * m * n);

@@ -6,7 +6,7 @@ use multiversion::multiversion;
 
 use super::blocks::DEPTH;
 use super::operand::Matrices;
-use crate::exec::cpu::operands::output::{for_each, parts};
+use crate::exec::cpu::operands::{for_each, parts};
 use crate::exec::threads;
 use crate::plan::MatMulForm;
 

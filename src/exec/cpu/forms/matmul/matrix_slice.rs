@@ -8,7 +8,7 @@ use crate::base::shape::View;
 
 /// A matrix of `f32` in a slice.
 #[derive(Clone, Copy)]
-pub(in crate::exec::cpu) struct MatrixSlice<'a> {
+pub(crate) struct MatrixSlice<'a> {
     pub data: &'a [f32],
     /// Index of the first element.
     pub start: i64,
@@ -50,7 +50,7 @@ impl<'a> MatrixSlice<'a> {
 }
 
 /// Computes `out` = x·w for `[m, n, k]` on this thread, added to the elements of `out` if `more`.
-pub(in crate::exec::cpu) fn multiply(
+pub(crate) fn multiply(
     [m, n, k]: [usize; 3],
     x: MatrixSlice<'_>,
     w: MatrixSlice<'_>,

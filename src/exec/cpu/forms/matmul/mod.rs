@@ -5,20 +5,18 @@ mod integer;
 mod matrix_slice;
 mod operand;
 mod outputs;
-mod plain;
 pub(in crate::exec::cpu) mod single_call;
 mod vector;
 
 use gemm::Parallelism;
 
-pub(in crate::exec::cpu) use self::matrix_slice::{MatrixSlice, multiply};
+pub(crate) use self::matrix_slice::{MatrixSlice, multiply};
 use self::operand::Floats;
-pub(in crate::exec::cpu) use self::operand::Matrices;
-pub(in crate::exec::cpu) use self::outputs::ProductOutputs;
+pub(crate) use self::operand::Matrices;
+pub(crate) use self::outputs::ProductOutputs;
 use crate::base::dtype::Ty;
 use crate::error::DeviceError;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::program::Hole;
+use crate::exec::cpu::{ExprHole, Job};
 use crate::exec::{HostBuffer, threads};
 use crate::plan::{MatMulForm, Space};
 
@@ -27,20 +25,19 @@ use crate::plan::{MatMulForm, Space};
 /// costs little beside it.
 const LARGE: usize = 1 << 32;
 
-/// Computes the outputs of a product.
 pub(crate) fn run(
     job: &Job<'_>,
     product: &MatMulForm,
     outputs: &mut [HostBuffer],
 ) -> Result<(), DeviceError> {
     if let ([out], Some(plain)) =
-        (&mut *outputs, job.tapes.single_call(|| plain::single_call(job, product)))
+        (&mut *outputs, job.tapes.single_call(|| single_call::find(job, product)))
         && plain.multiply(job.values, out)
     {
         return Ok(());
     }
     let inputs = job.inputs(Space::Out);
-    let tape = job.tape(Hole::After, &job.roots(), &inputs);
+    let tape = job.tape(ExprHole::After, &job.roots(), &inputs);
     let mut apart = Vec::new();
     let mut results = ProductOutputs::new(outputs, &mut apart, tape, &inputs);
     if product.k == 0 {

@@ -14,12 +14,9 @@ use crate::base::shape::{Shape, View};
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::forms::row::fill;
-use crate::exec::cpu::job::Job;
-use crate::exec::cpu::operands::input::Input;
-use crate::exec::cpu::operands::output::{for_each, parts, split};
-use crate::exec::cpu::program::Hole;
-use crate::exec::cpu::tape::machine::Machine;
-use crate::exec::cpu::tape::{TILE, Tape};
+use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
+use crate::exec::cpu::tape::{Machine, TILE, Tape};
+use crate::exec::cpu::{ExprHole, Job};
 use crate::expr::{Node, Ref};
 use crate::plan::{MatMulForm, Source, Space, Spread};
 
@@ -52,7 +49,7 @@ impl<'a> Floats<'a> {
 }
 
 /// A stack of matrices in memory, over `batch ++ [rows, columns]`.
-pub(in crate::exec::cpu) struct Matrices<'a> {
+pub(crate) struct Matrices<'a> {
     data: MatrixData<'a>,
     view: View,
 }
@@ -68,7 +65,7 @@ enum MatrixData<'a> {
 /// The values of a prologue, in row-major order.
 struct ComputedMatrices<'a> {
     tape: &'a Tape,
-    inputs: Vec<Option<Input<'a>>>,
+    inputs: Vec<Option<BoundInput<'a>>>,
     len: usize,
 }
 
@@ -157,10 +154,10 @@ impl<'a> Matrices<'a> {
             Cow::Owned(View { dims: view.dims.clone(), ..whole.clone() })
         });
         let hole = match space {
-            Space::W | Space::Key => Hole::Right,
-            Space::Value => Hole::Values,
-            Space::Scores => Hole::Scores,
-            _ => Hole::Before,
+            Space::W | Space::Key => ExprHole::Right,
+            Space::Value => ExprHole::Values,
+            Space::Scores => ExprHole::Scores,
+            _ => ExprHole::Before,
         };
         let tape = job.tape(hole, &[root], &inputs);
         let mut view = View::contiguous(&shape);
@@ -289,7 +286,7 @@ impl<'a> Matrices<'a> {
         match &self.data {
             // Computed matrices are in row-major order.
             MatrixData::Computed(ComputedMatrices { tape, inputs, .. }) => {
-                if let Some(Input::Strided(strided)) = tape.fetched(inputs) {
+                if let Some(BoundInput::Strided(strided)) = tape.fetched(inputs) {
                     strided.fetch_rows(at(0, 0), row as usize, width, cast_slice_mut(out));
                     return;
                 }

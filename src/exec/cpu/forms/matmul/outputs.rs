@@ -3,18 +3,16 @@
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use crate::exec::HostBuffer;
-use crate::exec::cpu::operands::input::Input;
-use crate::exec::cpu::operands::output::{SharedOutputs, for_each, parts};
-use crate::exec::cpu::tape::machine::{Machine, Span};
-use crate::exec::cpu::tape::{TILE, Tape};
+use crate::exec::cpu::operands::{BoundInput, SharedOutputs, for_each, parts};
+use crate::exec::cpu::tape::{Machine, Span, TILE, Tape};
 
 /// The outputs of a product. The sums are written to the memory of an output with elements of 32 bits, if there is one.
 /// The epilogue reads an element before it overwrites it.
-pub(in crate::exec::cpu) struct ProductOutputs<'a> {
+pub(crate) struct ProductOutputs<'a> {
     outputs: SharedOutputs<'a>,
     sums: *mut u32,
     tape: &'a Tape,
-    inputs: &'a [Option<Input<'a>>],
+    inputs: &'a [Option<BoundInput<'a>>],
     /// True if the sums are the result.
     done: bool,
 }
@@ -28,7 +26,7 @@ impl<'a> ProductOutputs<'a> {
         outputs: &'a mut [HostBuffer],
         apart: &'a mut Vec<u32>,
         tape: &'a Tape,
-        inputs: &'a [Option<Input<'a>>],
+        inputs: &'a [Option<BoundInput<'a>>],
     ) -> Self {
         let host = outputs.iter().position(|output| output.dtype().size() == 4);
         let done = outputs.len() == 1 && host.is_some() && tape.is_acc(0);
@@ -51,7 +49,6 @@ impl<'a> ProductOutputs<'a> {
         if self.done { 0 } else { self.tape.flops() }
     }
 
-    /// All sums.
     pub fn sums_mut(&mut self) -> &mut [u32] {
         // SAFETY: there are as many sums as an output has elements. Nothing else borrows them, since every borrow of
         // them borrows `self`.

@@ -1,17 +1,21 @@
-//! A product that is one call of `gemm`. Its arguments are worked out once: for a small product, that takes as long as
-//! the call.
+//! Products that one thread computes by one call of `gemm`. Its arguments are worked out once, before the first run: for
+//! a small product, that takes as long as the call.
 
 use std::sync::Arc;
 
 use gemm::Parallelism;
 
-use super::{MatrixPointer, gemm};
+use super::operand::{Floats, Matrices};
+use super::{MatrixPointer, blocks, gemm};
+use crate::base::dtype::{DType, Ty};
 use crate::exec::HostBuffer;
-use crate::plan::ValueId;
+use crate::exec::cpu::Job;
+use crate::expr::{Node, Ref};
+use crate::plan::{MatMulForm, Source, StepOutput, ValueId};
 
 /// A product of two matrices of `f32` that lie in memory; the sums are the result.
 #[derive(Debug)]
-pub(in crate::exec::cpu) struct SingleCall {
+pub(crate) struct SingleCall {
     /// Rows, columns and the length of the sums.
     pub size: [usize; 3],
     pub x: CallOperand,
@@ -20,7 +24,7 @@ pub(in crate::exec::cpu) struct SingleCall {
 
 /// A matrix in a value.
 #[derive(Debug)]
-pub(in crate::exec::cpu) struct CallOperand {
+pub(crate) struct CallOperand {
     pub value: ValueId,
     /// Words of the value; all elements lie inside them.
     pub len: usize,
@@ -56,4 +60,39 @@ impl CallOperand {
         let start = words.as_ptr().wrapping_add(self.start).cast();
         (words.len() == self.len).then_some(MatrixPointer { start, strides: self.strides })
     }
+}
+
+/// The one call of `gemm` that computes `product`; `None` if that takes more than one call.
+pub(super) fn find(job: &Job<'_>, product: &MatMulForm) -> Option<SingleCall> {
+    let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else {
+        return None;
+    };
+    let is_result = matches!(job.step.expr.node(root), Node::Acc);
+    if !is_result || product.acc != Ty::F32 || product.spread.is_some() {
+        return None;
+    }
+    let values = [value(job, product.x)?, value(job, product.w)?];
+    let floats = Floats::new(product, Matrices::of(job, product, true, false).ok()?);
+    let is_one = floats.count == 1 && !floats.size.contains(&0);
+    if !is_one || !blocks::is_one_call(&floats) {
+        return None;
+    }
+    let [x, w] = values;
+    let (x, w) = (operand(x, &floats.x)?, operand(w, &floats.w)?);
+    Some(SingleCall { size: floats.size, x, w })
+}
+
+fn operand(value: ValueId, matrices: &Matrices<'_>) -> Option<CallOperand> {
+    let start = usize::try_from(matrices.start(0)).ok()?;
+    Some(CallOperand { value, len: matrices.words().len(), start, strides: matrices.strides() })
+}
+
+/// The value that `root` loads, if `root` only loads, and the value holds all of the operand as `f32`.
+fn value(job: &Job<'_>, root: Ref) -> Option<ValueId> {
+    let Node::Load(n) = job.step.expr.node(root) else { return None };
+    let operand = &job.step.operands[usize::from(n)];
+    let Source::Value(value) = operand.source else { return None };
+    let buffer = job.values[value.index()].as_deref()?;
+    let lies_there = operand.dtype == DType::F32 && operand.view.is_inside(buffer.len());
+    lies_there.then_some(value)
 }

@@ -11,23 +11,26 @@ const NARROW: usize = 16;
 /// Adds `x` times the matrix whose row i starts at `w[i * stride]` to `out`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn add_product(x: &[f32], w: &[f32], stride: usize, out: &mut [f32]) {
-    let mut at = 0;
-    while at + WIDE <= out.len() {
-        strip::<WIDE>(x, &w[at..], stride, &mut out[at..]);
-        at += WIDE;
+    let at = strips::<WIDE>(x, w, stride, out, 0);
+    let at = strips::<MIDDLE>(x, w, stride, out, at);
+    let at = strips::<NARROW>(x, w, stride, out, at);
+    strips::<1>(x, w, stride, out, at);
+}
+
+/// Computes as many strips of `N` columns as there are from column `at` on. Returns the column after them.
+#[inline(always)]
+fn strips<const N: usize>(
+    x: &[f32],
+    w: &[f32],
+    stride: usize,
+    out: &mut [f32],
+    mut at: usize,
+) -> usize {
+    while at + N <= out.len() {
+        strip::<N>(x, &w[at..], stride, &mut out[at..]);
+        at += N;
     }
-    while at + MIDDLE <= out.len() {
-        strip::<MIDDLE>(x, &w[at..], stride, &mut out[at..]);
-        at += MIDDLE;
-    }
-    while at + NARROW <= out.len() {
-        strip::<NARROW>(x, &w[at..], stride, &mut out[at..]);
-        at += NARROW;
-    }
-    while at < out.len() {
-        strip::<1>(x, &w[at..], stride, &mut out[at..]);
-        at += 1;
-    }
+    at
 }
 
 #[inline(always)]
