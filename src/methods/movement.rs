@@ -21,13 +21,13 @@ operations! {
     "movement";
 
     /// The same elements in row-major order under another shape of as many elements.
-    fn reshape<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = reshape,
+    fn reshape<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = reshape(x, shape),
         ALL, "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
     /// The axes in another order: `axes[i]` is the old axis that becomes axis i.
-    fn permute<T: Element>(x: T; axes: impl AsRef<[isize]>) -> Tensor<'b, T> = permute,
+    fn permute<T: Element>(x: T; axes: impl AsRef<[isize]>) -> Tensor<'b, T> = permute(x, axes),
         ALL, VIEW, EXACT, "The axes in another order.";
     /// The last two axes swapped.
-    fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose,
+    fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose(x),
         ALL, VIEW, EXACT, "The last two axes swapped.";
     /// Along each axis the elements `start..end`, or every `step`th of them: `(start..end, step)`. A negative step takes
     /// the elements of the range from its last one backwards. One range an axis, each inside of it. An array of ranges
@@ -42,19 +42,19 @@ operations! {
     /// let y = x.slice([SliceRange::from(..), (0..10, -2).into()]);
     /// assert_eq!(y.shape().unwrap().dims(), [4, 5]);
     /// ```
-    fn slice<T: Element>(x: T; ranges: impl IntoIterator<Item = impl Into<SliceRange>>) -> Tensor<'b, T> = slice,
+    fn slice<T: Element>(x: T; ranges: impl IntoIterator<Item = impl Into<SliceRange>>) -> Tensor<'b, T> = slice(x, ranges),
         ALL, VIEW, EXACT, "A range with a step along each axis.";
     /// Without an axis of size 1.
-    fn squeeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = squeeze,
+    fn squeeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = squeeze(x, axis),
         ALL, VIEW, EXACT, "Without an axis of size 1.";
     /// With a new axis of size 1 at `axis` of the result (−1 is after the last).
-    fn unsqueeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = unsqueeze,
+    fn unsqueeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = unsqueeze(x, axis),
         ALL, VIEW, EXACT, "With a new axis of size 1.";
     /// Repeated along new axes and axes of size 1, by NumPy's rules.
-    fn broadcast_to<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = broadcast_to,
+    fn broadcast_to<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = broadcast_to(x, shape),
         ALL, VIEW, EXACT, "Repeated along axes of size 1, by NumPy's rules.";
     /// Backwards along `axes`.
-    fn flip<T: Element>(x: T; axes: impl Into<Axes>) -> Tensor<'b, T> = flip,
+    fn flip<T: Element>(x: T; axes: impl Into<Axes>) -> Tensor<'b, T> = flip(x, axes),
         ALL, VIEW, EXACT, "Backwards along some axes.";
     /// Windows of `size` elements along `axis`, each `step` past the last, as many as fit. The axis becomes their
     /// number, and a new last axis has their elements: PyTorch's `Tensor.unfold`. A view: windows may overlap, and
@@ -73,16 +73,16 @@ operations! {
     /// # Ok(())
     /// # }
     /// ```
-    fn unfold<T: Element>(x: T; axis: isize, size: usize, step: usize) -> Tensor<'b, T> = unfold,
+    fn unfold<T: Element>(x: T; axis: isize, size: usize, step: usize) -> Tensor<'b, T> = unfold(x, axis, size, step),
         ALL, VIEW, EXACT, "Windows along an axis, which may overlap.";
     /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
     /// goes on, in a state that has room. All other axes must be equal. The result is another tensor, of which readers
     /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written,
     /// within the limits that are told there.
-    fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice,
+    fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice(state, new, axis, at),
         ALL, ANYTHING, EXACT, "A tensor with others in place of its elements from one place of an axis on.";
     /// A border of `value`: `(before, after)` elements along each axis.
-    fn pad<T: Element>(x: T; border: impl AsRef<[(usize, usize)]>, value: T) -> Tensor<'b, T> = pad,
+    fn pad<T: Element>(x: T; border: impl AsRef<[(usize, usize)]>, value: T) -> Tensor<'b, T> = pad(x, border, value),
         ALL, ANYTHING, EXACT, "A border of one value around a tensor.";
 
     others {

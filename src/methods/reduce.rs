@@ -10,33 +10,13 @@ macro_rules! reductions {
     ($($(#[doc = $doc:literal])* $name:ident $op:ident<$bound:ident> -> $out:ty, combine $combine:ident,
         empty $empty:expr, ulp $ulp:literal, abs $abs:literal,
         of ($x:ident) $before:expr, then ($($given:ident),+) $after:expr;)*) => {
-        /// Reductions over any axes: one (`1`), several (`[0, -1]`) or all (`..`). The axes vanish from
-        /// the shape, or stay with size 1 with [`Axes::keep_dims`].
-        impl GpuCommandBatch {
+        operations! {
+            /// Reductions over any axes: one (`1`), several (`[0, -1]`) or all (`..`). The axes vanish from
+            /// the shape, or stay with size 1 with [`Axes::keep_dims`].
+            "reduce";
             $($(#[doc = $doc])*
-            #[track_caller]
-            pub fn $name<T: $bound>(
-                &self,
-                x: impl Operand<T>,
-                axes: impl Into<Axes>,
-            ) -> Tensor<'_, $out> {
-                self.composed(stringify!($name), || {
-                    reduce(Reduction::$op, self.operand(x), &axes.into())
-                })
-            })*
-        }
-
-        /// Reductions over any axes: one (`1`), several (`[0, -1]`) or all (`..`). The axes vanish from
-        /// the shape, or stay with size 1 with [`Axes::keep_dims`].
-        impl<'b, T: Element> Tensor<'b, T> {
-            $($(#[doc = $doc])*
-            #[track_caller]
-            pub fn $name(self, axes: impl Into<Axes>) -> Tensor<'b, $out>
-            where
-                T: $bound,
-            {
-                self.batch().$name(self, axes)
-            })*
+            fn $name<T: $bound>(x: T; axes: impl Into<Axes>) -> Tensor<'b, $out>
+                = reduce(Reduction::$op, x, &axes.into());)*
         }
     };
 }
@@ -52,7 +32,7 @@ operations! {
     "reduce";
 
     /// The inner product Σ xᵢ·yᵢ of two vectors of equal length, a scalar of shape `[]`.
-    fn dot<T: Numeric>(x: T, y: T) -> Tensor<'b, T> = dot,
+    fn dot<T: Numeric>(x: T, y: T) -> Tensor<'b, T> = dot(x, y),
         NUMERIC, AROUND, SUMMED, "The inner product of two vectors.";
 }
 

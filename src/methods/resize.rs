@@ -64,11 +64,11 @@ operations! {
 
     /// The element ⌊i·l/n⌋ for element i of n, from an axis of length l; with a factor f, ⌊i/f⌋: PyTorch's `nearest`, and
     /// ONNX's with `asymmetric` coordinates and `floor`.
-    fn resize_nearest<T: Element>(x: T; size: impl Into<ImageSize>) -> Tensor<'b, T> = resize_nearest,
+    fn resize_nearest<T: Element>(x: T; size: impl Into<ImageSize>) -> Tensor<'b, T> = resize_nearest(x, size),
         ALL, "made of look-ups, which fuse", EXACT, "Images of another size, from the nearest elements.";
     /// Between the two nearest elements along each axis in proportion to their distance: PyTorch's `bilinear`, without
     /// its `antialias`.
-    fn resize_bilinear<T: Float>(x: T; size: impl Into<ImageSize>, corners: Corners) -> Tensor<'b, T> = resize_bilinear,
+    fn resize_bilinear<T: Float>(x: T; size: impl Into<ImageSize>, corners: Corners) -> Tensor<'b, T> = resize_bilinear(x, size, corners),
         FLOAT, "made of look-ups and elementwise operations, which fuse", SUMMED, "Images of another size, from between the nearest elements.";
 }
 

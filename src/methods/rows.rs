@@ -10,33 +10,14 @@ use crate::ops::{Normalization, Op, row_table};
 macro_rules! rows {
     ($($(#[doc = $doc:literal])* $name:ident $op:ident $(($epsilon:ident: $scalar:ty))?, family $family:literal,
         words $words:literal, flops $flops:literal;)*) => {
-        /// Softmax and norms along one axis, which may count from the last (−1).
-        impl GpuCommandBatch {
+        operations! {
+            /// Softmax and norms along one axis, which may count from the last (−1).
+            "row";
             $($(#[doc = $doc])*
-            #[track_caller]
-            pub fn $name<T: Float>(
-                &self,
-                x: impl Operand<T>,
-                axis: isize
-                $(, $epsilon: f32)?
-            ) -> Tensor<'_, T> {
-                self.composed(stringify!($name), || {
-                    $(let $epsilon = check_epsilon($epsilon)?;)?
-                    normalized(Normalization::$op $(($epsilon))?, self.operand(x), axis)
-                })
-            })*
-        }
-
-        /// Softmax and norms along one axis, which may count from the last (−1).
-        impl<'b, T: Element> Tensor<'b, T> {
-            $($(#[doc = $doc])*
-            #[track_caller]
-            pub fn $name(self, axis: isize $(, $epsilon: f32)?) -> Self
-            where
-                T: Float,
-            {
-                self.batch().$name(self, axis $(, $epsilon)?)
-            })*
+            fn $name<T: Float>(x: T; axis: isize $(, $epsilon: f32)?) -> Tensor<'b, T> = {
+                $(let $epsilon = check_epsilon($epsilon)?;)?
+                normalized(Normalization::$op $(($epsilon))?, x, axis)
+            };)*
         }
     };
 }
@@ -63,10 +44,10 @@ operations! {
     /// # Ok(())
     /// # }
     /// ```
-    fn layer_norm_with<T: Float>(x: T, weight: T, bias: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = layer_norm_with,
+    fn layer_norm_with<T: Float>(x: T, weight: T, bias: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = layer_norm_with(x, weight, bias, axis, epsilon),
         FLOAT, AROUND, NORMED, "(x − mean) / √(variance + ε) · weight + bias.";
     /// [`rms_norm`](Self::rms_norm) · weight, as PyTorch's `RMSNorm` over one axis. One kernel.
-    fn rms_norm_with<T: Float>(x: T, weight: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = rms_norm_with,
+    fn rms_norm_with<T: Float>(x: T, weight: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = rms_norm_with(x, weight, axis, epsilon),
         FLOAT, AROUND, NORMED, "x / √(mean of x² + ε) · weight.";
 }
 

@@ -14,25 +14,24 @@ operations! {
     "sort";
 
     /// The elements in order.
-    fn sort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, T> = sort,
+    fn sort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, T> = sorted(x, axis, order, Sorted::Values),
         ALL, BEFORE, EXACT, "The elements along `axis` in order; stable, NaN past all numbers.";
     /// Where the elements of [`sort`](Self::sort) were.
-    fn argsort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, u32> = argsort,
+    fn argsort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, u32> = sorted(x, axis, order, Sorted::Positions),
         ALL, BEFORE, EXACT, "Where along `axis` the elements in order are.";
     /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else the
     /// least; of equal elements the first ones. It is a mistake if the axis is shorter than k.
-    fn top_k<T: Element>(x: T; k: usize, axis: isize, order: SortOrder) -> (Tensor<'b, T>, Tensor<'b, u32>) = top_k,
+    fn top_k<T: Element>(x: T; k: usize, axis: isize, order: SortOrder) -> (Tensor<'b, T>, Tensor<'b, u32>) = top_k(x, k, axis, order),
         ALL, BEFORE, EXACT, "The first `k` of an order along `axis`, and where they are.";
 }
 
-fn sort<T: Element>(x: Tensor<'_, T>, axis: isize, order: SortOrder) -> Made<'_, T> {
-    let how = ordered(x, axis, order, None)?;
-    Ok(x.apply(Op::Sort { how, part: Sorted::Values }))
-}
-
-fn argsort<T: Element>(x: Tensor<'_, T>, axis: isize, order: SortOrder) -> Made<'_, u32> {
-    let how = ordered(x, axis, order, None)?;
-    Ok(x.apply(Op::Sort { how, part: Sorted::Positions }))
+fn sorted<T: Element, U: Element>(
+    x: Tensor<'_, T>,
+    axis: isize,
+    order: SortOrder,
+    part: Sorted,
+) -> Made<'_, U> {
+    Ok(x.apply(Op::Sort { how: ordered(x, axis, order, None)?, part }))
 }
 
 fn top_k<T: Element>(

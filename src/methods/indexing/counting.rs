@@ -1,6 +1,6 @@
 //! What is made of comparing indices with 0, 1, …: counts and positions.
 
-use crate::base::dtype::{Element, Index, Scalar};
+use crate::base::dtype::{Element, Index, Logical, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
@@ -18,16 +18,21 @@ operations! {
     /// How often each of the numbers 0 to `bins` − 1 is among `x`. Others are not counted, as what lies outside of the
     /// bins of NumPy's `histogram` and PyTorch's `histc`.
     #[doc(alias = "bincount")]
-    fn histogram<T: Index>(x: T; bins: usize) -> Tensor<'b, u32> = histogram,
+    fn histogram<T: Index>(x: T; bins: usize) -> Tensor<'b, u32> = histogram(x, bins),
         "i32 u32", AROUND, EXACT, "How often each number below a bound is there.";
+    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the
+    /// last one positions are the number of elements. It is a mistake if `size` is more than that.
+    ///
+    /// NumPy's `flatnonzero` with a shape that does not depend on the data.
+    fn nonzero<T: Logical>(mask: T; size: usize) -> (Tensor<'b, u32>, Tensor<'b, u32>) = nonzero(mask, size),
+        "bool", "made of `argsort` and look-ups", EXACT, "The first positions where a mask is true, and how many there are.";
 
     others {
         one_hot, ALL, ANYTHING, EXACT, "1 where the index is the coordinate.";
-        nonzero, "bool", "made of `argsort` and look-ups", EXACT, "The first positions where a mask is true, and how many there are.";
     }
 }
 
-/// Indices as vectors of classes, and positions of truth.
+/// Indices as vectors of classes.
 impl GpuCommandBatch {
     /// 1 at the position that each index names along a new last axis of `classes` elements, else 0. An index that is
     /// none of them is a [`Fault`](crate::Fault), as in PyTorch.
@@ -45,19 +50,6 @@ impl GpuCommandBatch {
             Ok(equals_range(indices, classes).cast())
         })
     }
-
-    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the
-    /// last one positions are the number of elements. It is a mistake if `size` is more than that.
-    ///
-    /// NumPy's `flatnonzero` with a shape that does not depend on the data.
-    #[track_caller]
-    pub fn nonzero(
-        &self,
-        mask: impl Operand<bool>,
-        size: usize,
-    ) -> (Tensor<'_, u32>, Tensor<'_, u32>) {
-        self.composed("nonzero", || nonzero(self.operand(mask), size))
-    }
 }
 
 /// Indices as vectors of classes.
@@ -66,15 +58,6 @@ impl<'b, I: Index> Tensor<'b, I> {
     #[track_caller]
     pub fn one_hot<T: Element>(self, classes: usize) -> Tensor<'b, T> {
         self.batch().one_hot(self, classes)
-    }
-}
-
-/// Positions of truth.
-impl<'b> Tensor<'b, bool> {
-    /// As [`GpuCommandBatch::nonzero`], with this tensor for `mask`.
-    #[track_caller]
-    pub fn nonzero(self, size: usize) -> (Tensor<'b, u32>, Tensor<'b, u32>) {
-        self.batch().nonzero(self, size)
     }
 }
 
@@ -93,8 +76,8 @@ fn histogram<T: Index>(x: Tensor<'_, T>, bins: usize) -> Made<'_, u32> {
     Ok(counts.sum(Axes::from(&all[..])))
 }
 
-fn nonzero(
-    mask: Tensor<'_, bool>,
+fn nonzero<T: Logical>(
+    mask: Tensor<'_, T>,
     size: usize,
 ) -> Result<(Tensor<'_, u32>, Tensor<'_, u32>), Refusal> {
     let elements = flat_positions(&mask.known_shape()?, size)?;

@@ -20,17 +20,17 @@ operations! {
 
     /// `x` with updates in place of its elements. Where several have one place, the last is taken.
     #[doc(alias = "index_copy")]
-    fn scatter<T: Element, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter,
+    fn scatter<T: Element, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter(x, indices, updates, axis),
         ALL, AROUND, EXACT, "A tensor with elements replaced at indices, the last of several.";
     /// `x` with the updates added. Integers wrap.
     #[doc(alias = "index_add")]
-    fn scatter_add<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter_add,
+    fn scatter_add<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = combined(x, indices, updates, axis, |x, y| x + y),
         NUMERIC, AROUND, SUMMED, "A tensor with updates added at indices.";
     /// The greatest of each element of `x` and its updates; NaN if any is NaN.
-    fn scatter_max<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter_max,
+    fn scatter_max<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = combined(x, indices, updates, axis, |x, y| x.max(y)),
         NUMERIC, AROUND, EXACT, "The greatest of elements and their updates.";
     /// The least of each element of `x` and its updates; NaN if any is NaN.
-    fn scatter_min<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter_min,
+    fn scatter_min<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = combined(x, indices, updates, axis, |x, y| x.min(y)),
         NUMERIC, AROUND, EXACT, "The least of elements and their updates.";
 }
 
@@ -61,33 +61,6 @@ fn scatter<'b, T: Element, I: Index>(
     let Scattered { order, written, last, axis, .. } = scattered;
     let taken = updates.gather(order.gather(last, 0), axis as isize);
     Ok(written.select(taken, x))
-}
-
-fn scatter_add<'b, T: Numeric, I: Index>(
-    x: Tensor<'b, T>,
-    indices: Tensor<'b, I>,
-    updates: Tensor<'b, T>,
-    axis: isize,
-) -> Made<'b, T> {
-    combined(x, indices, updates, axis, |x, y| x + y)
-}
-
-fn scatter_max<'b, T: Numeric, I: Index>(
-    x: Tensor<'b, T>,
-    indices: Tensor<'b, I>,
-    updates: Tensor<'b, T>,
-    axis: isize,
-) -> Made<'b, T> {
-    combined(x, indices, updates, axis, |x, y| x.max(y))
-}
-
-fn scatter_min<'b, T: Numeric, I: Index>(
-    x: Tensor<'b, T>,
-    indices: Tensor<'b, I>,
-    updates: Tensor<'b, T>,
-    axis: isize,
-) -> Made<'b, T> {
-    combined(x, indices, updates, axis, |x, y| x.min(y))
 }
 
 /// Checks the operands of a scatter, and sorts the places. `None` where there are no updates.

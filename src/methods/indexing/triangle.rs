@@ -10,20 +10,12 @@ operations! {
 
     /// x on the diagonal `diagonal` of its last two axes and above, else 0 (false). Diagonal 0 is the main one, 1 the one
     /// above it.
-    fn triu<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = triu,
+    fn triu<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = triangle(x, diagonal, |column, row| column.ge(row)),
         ALL, ANYTHING, EXACT, "The upper triangle of matrices.";
     /// x on the diagonal `diagonal` of its last two axes and below, else 0 (false). Diagonal 0 is the main one, 1 the one
     /// above it.
-    fn tril<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = tril,
+    fn tril<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = triangle(x, diagonal, |column, row| column.le(row)),
         ALL, ANYTHING, EXACT, "The lower triangle of matrices.";
-}
-
-fn triu<T: Element>(x: Tensor<'_, T>, diagonal: isize) -> Made<'_, T> {
-    triangle(x, diagonal, |column, row| column.ge(row))
-}
-
-fn tril<T: Element>(x: Tensor<'_, T>, diagonal: isize) -> Made<'_, T> {
-    triangle(x, diagonal, |column, row| column.le(row))
 }
 
 fn triangle<'b, T: Element>(

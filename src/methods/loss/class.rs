@@ -45,39 +45,24 @@ operations! {
 
     /// −log softmax(`logits`) along the axis of classes, at the class that `classes` names for each of the other
     /// elements: the shape of `classes` is that of `logits` without that axis.
-    fn cross_entropy<T: Float, I: Index>(logits: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = cross_entropy,
+    fn cross_entropy<T: Float, I: Index>(logits: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = class_loss(logits, classes, how, true),
         FLOAT, CLASSES, COMPOSED, "−log softmax at the classes that indices name.";
     /// −Σ p·log softmax(`logits`) along the axis of classes, where p are `probabilities` of the shape of `logits` with
     /// [`smoothing`](ClassLoss::smoothing) applied. Its [`ignore`](ClassLoss::ignore) has no meaning here, and a mean
     /// is over the number of elements, whatever the [weights](ClassLoss::weight).
-    fn cross_entropy_with<T: Float>(logits: T, probabilities: T; how: ClassLoss) -> Tensor<'b, T> = cross_entropy_with,
+    fn cross_entropy_with<T: Float>(logits: T, probabilities: T; how: ClassLoss) -> Tensor<'b, T> = cross_entropy_with(logits, probabilities, how),
         FLOAT, LAYER, COMPOSED, "−Σ p·log softmax for probabilities p.";
     /// As [`cross_entropy`](Self::cross_entropy), of `log_probabilities` instead of logits.
-    fn nll_loss<T: Float, I: Index>(log_probabilities: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = nll_loss,
+    fn nll_loss<T: Float, I: Index>(log_probabilities: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = class_loss(log_probabilities, classes, how, false),
         FLOAT, CLASSES, COMPOSED, "−log p at the classes that indices name.";
     /// The share of elements whose greatest logit along `axis` is that of the class that `classes` names, a scalar.
     /// The shape of `classes` is that of `logits` without that axis. NaN over no elements.
-    fn accuracy<T: Float, I: Index>(logits: T, classes: I; axis: isize) -> Tensor<'b, f32> = accuracy,
+    fn accuracy<T: Float, I: Index>(logits: T, classes: I; axis: isize) -> Tensor<'b, f32> = share_of_hits(logits, classes, axis, None),
         FLOAT, CLASSES, EXACT, "The share of elements whose greatest logit is that of their class.";
     /// As [`accuracy`](Self::accuracy) of the elements whose class is not `ignore`, which need not be a class that there
     /// is: PyTorch's −100, say. NaN where all are ignored.
-    fn accuracy_with<T: Float, I: Index>(logits: T, classes: I; axis: isize, ignore: i64) -> Tensor<'b, f32> = accuracy_with;
-}
-
-fn cross_entropy<'b, T: Float, I: Index>(
-    logits: Tensor<'b, T>,
-    classes: Tensor<'b, I>,
-    how: ClassLoss,
-) -> Made<'b, T> {
-    class_loss(logits, classes, how, true)
-}
-
-fn nll_loss<'b, T: Float, I: Index>(
-    log_probabilities: Tensor<'b, T>,
-    classes: Tensor<'b, I>,
-    how: ClassLoss,
-) -> Made<'b, T> {
-    class_loss(log_probabilities, classes, how, false)
+    fn accuracy_with<T: Float, I: Index>(logits: T, classes: I; axis: isize, ignore: i64) -> Tensor<'b, f32> = share_of_hits(logits, classes, axis, index::<I>(ignore)),
+        FLOAT, CLASSES, EXACT, "The share of elements of any class but one whose greatest logit is that of their class.";
 }
 
 /// −Σ p·log softmax(x).
@@ -99,23 +84,6 @@ fn cross_entropy_with<'b, T: Float>(
         reduction => reduced(losses, at.shape.elements(), reduction),
     };
     Ok(loss.cast())
-}
-
-fn accuracy<'b, T: Float, I: Index>(
-    logits: Tensor<'b, T>,
-    classes: Tensor<'b, I>,
-    axis: isize,
-) -> Made<'b, f32> {
-    share_of_hits(logits, classes, axis, None)
-}
-
-fn accuracy_with<'b, T: Float, I: Index>(
-    logits: Tensor<'b, T>,
-    classes: Tensor<'b, I>,
-    axis: isize,
-    ignore: i64,
-) -> Made<'b, f32> {
-    share_of_hits(logits, classes, axis, index::<I>(ignore))
 }
 
 fn share_of_hits<'b, T: Float, I: Index>(

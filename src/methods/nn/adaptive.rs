@@ -43,7 +43,7 @@ operations! {
     /// Means over `size` windows along each of the last two axes that together cover them: window i of n along an
     /// axis of length l is `⌊i·l/n⌋..⌈(i + 1)·l/n⌉`, as in PyTorch. Where n divides l this is one kernel. Where windows
     /// differ in more than 16 ways, neither l nor n may be over 16 777 216.
-    fn adaptive_avg_pool2d<T: Float>(x: T; size: [usize; 2]) -> Tensor<'b, T> = adaptive_avg_pool2d,
+    fn adaptive_avg_pool2d<T: Float>(x: T; size: [usize; 2]) -> Tensor<'b, T> = adaptive_avg_pool2d(x, size),
         FLOAT, WINDOWED, SUMMED, "Means over a given number of windows that cover the last two axes.";
 }
 

@@ -64,7 +64,7 @@ operations! {
     /// let y = batch.scaled_dot_product_attention(q, k, k, how);
     /// assert_eq!(batch.shape(y).unwrap().dims(), [2, 8, 5, 64]);
     /// ```
-    fn scaled_dot_product_attention<T: Float>(q: T, k: T, v: T; how: Attention) -> Tensor<'b, T> = scaled_dot_product_attention,
+    fn scaled_dot_product_attention<T: Float>(q: T, k: T, v: T; how: Attention) -> Tensor<'b, T> = scaled_dot_product_attention(q, k, v, how),
         FLOAT, "elementwise after, masks before", NORMED, "softmax(q·kᵀ·scale + mask)·v with masks, causal order and grouped heads; scores are never written.";
 }
 

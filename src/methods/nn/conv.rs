@@ -99,11 +99,11 @@ operations! {
 
     /// The sums of `x` times filters at every place: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
     /// groups, size]` and, if there is one, a `bias` of `[filters]`.
-    fn conv1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv1d) -> Tensor<'b, T> = convolution,
+    fn conv1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv1d) -> Tensor<'b, T> = convolution(x, w, bias, conv),
         NUMERIC, CONVOLVED, SUMMED, "Filters that slide along one axis, with stride, padding, dilation and groups.";
     /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters,
     /// channels / groups, height, width]`.
-    fn conv2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv2d) -> Tensor<'b, T> = convolution,
+    fn conv2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv2d) -> Tensor<'b, T> = convolution(x, w, bias, conv),
         NUMERIC, CONVOLVED, SUMMED, "Filters that slide along two axes, with stride, padding, dilation and groups.";
 }
 

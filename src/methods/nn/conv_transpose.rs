@@ -74,11 +74,11 @@ operations! {
     /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias`
     /// of `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a
     /// filter reaches over (size − 1)·dilation + 1.
-    fn conv_transpose1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose1d) -> Tensor<'b, T> = conv_transpose,
+    fn conv_transpose1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose1d) -> Tensor<'b, T> = conv_transpose(x, w, bias, conv),
         NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along one axis and added up: a convolution turned around.";
     /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of
     /// `[channels, filters / groups, height, width]`.
-    fn conv_transpose2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose2d) -> Tensor<'b, T> = conv_transpose,
+    fn conv_transpose2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose2d) -> Tensor<'b, T> = conv_transpose(x, w, bias, conv),
         NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along two axes and added up: a convolution turned around.";
 }
 

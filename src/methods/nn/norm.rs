@@ -19,15 +19,15 @@ operations! {
     /// once a network is trained. Elementwise, so that a convolution or product before it ends with it, in the same
     /// kernel; its weights stay as they are, since to fold into them what may be other data in each run is a pass over
     /// them.
-    fn batch_norm<T: Float>(x: T, mean: T, variance: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = batch_norm,
+    fn batch_norm<T: Float>(x: T, mean: T, variance: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = batch_norm(x, mean, variance, weight, bias, epsilon),
         FLOAT, ANYTHING, NORMED, "Channels by given means and variances.";
     /// (x − mean) / √(variance + ε) · weight + bias, with mean and variance (over n) of each group of channels of each
     /// element of the batch (Wu and He, 2018). One kernel, and one more for weight and bias where groups have several
     /// channels.
-    fn group_norm<T: Float>(x: T; groups: usize, weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = group_norm,
+    fn group_norm<T: Float>(x: T; groups: usize, weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = group_norm(x, groups, weight, bias, epsilon),
         FLOAT, BEFORE, NORMED, "Groups of channels by their own means and variances.";
     /// As [`group_norm`](Self::group_norm) with each channel a group of its own (Ulyanov et al., 2016): one kernel.
-    fn instance_norm<T: Float>(x: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = instance_norm,
+    fn instance_norm<T: Float>(x: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = instance_norm(x, weight, bias, epsilon),
         FLOAT, AROUND, NORMED, "Each channel by its own mean and variance.";
 }
 

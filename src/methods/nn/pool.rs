@@ -72,19 +72,19 @@ operations! {
 
     /// The greatest element of each window, NaN if any is NaN. The padding is less than every number; where a window
     /// covers nothing else, the result is −∞ (for integers, the least number).
-    fn max_pool1d<T: Numeric>(x: T; pool: Pool1d) -> Tensor<'b, T> = max_pool,
+    fn max_pool1d<T: Numeric>(x: T; pool: Pool1d) -> Tensor<'b, T> = max_pool(x, pool),
         NUMERIC, WINDOWED, EXACT, "The greatest element of each window along the last axis.";
     /// As [`max_pool1d`](Self::max_pool1d), over two axes.
-    fn max_pool2d<T: Numeric>(x: T; pool: Pool2d) -> Tensor<'b, T> = max_pool,
+    fn max_pool2d<T: Numeric>(x: T; pool: Pool2d) -> Tensor<'b, T> = max_pool(x, pool),
         NUMERIC, WINDOWED, EXACT, "The greatest element of each window along the last two axes.";
     /// The mean of each window, with or without the padding ([`Pool::count_padding`]); 0 where nothing is counted.
-    fn avg_pool1d<T: Float>(x: T; pool: Pool1d) -> Tensor<'b, T> = avg_pool,
+    fn avg_pool1d<T: Float>(x: T; pool: Pool1d) -> Tensor<'b, T> = avg_pool(x, pool),
         FLOAT, WINDOWED, SUMMED, "The mean of each window along the last axis.";
     /// As [`avg_pool1d`](Self::avg_pool1d), over two axes.
-    fn avg_pool2d<T: Float>(x: T; pool: Pool2d) -> Tensor<'b, T> = avg_pool,
+    fn avg_pool2d<T: Float>(x: T; pool: Pool2d) -> Tensor<'b, T> = avg_pool(x, pool),
         FLOAT, WINDOWED, SUMMED, "The mean of each window along the last two axes.";
     /// The mean over all axes but the first two, which stay with size 1: `[batch, channels, 1, 1]` of an image.
-    fn global_avg_pool<T: Float>(x: T) -> Tensor<'b, T> = global_avg_pool,
+    fn global_avg_pool<T: Float>(x: T) -> Tensor<'b, T> = global_avg_pool(x),
         FLOAT, WINDOWED, SUMMED, "The mean over all axes but the first two.";
 }
 

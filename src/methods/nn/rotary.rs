@@ -32,7 +32,7 @@ operations! {
 
     /// Pairs of elements along the last axis of `x`, `[…, L, E]`, turned by angles that grow with the position along L
     /// (Su et al., 2021). E must be even. Angles are computed in `f32`, in the kernel.
-    fn rotary<T: Float>(x: T; how: Rotary) -> Tensor<'b, T> = rotary,
+    fn rotary<T: Float>(x: T; how: Rotary) -> Tensor<'b, T> = rotary(x, how),
         FLOAT, ANYTHING, COMPOSED, "Pairs of elements turned by angles that grow with the position (Su et al., 2021).";
 }
 

@@ -70,19 +70,19 @@ operations! {
     /// One step of an LSTM (Hochreiter and Schmidhuber, 1997), for inputs `[B, I]` and a state of `[B, H]` each:
     /// c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′), where i, f, g and o are parts of
     /// x·W_inputᵀ + h·W_hiddenᵀ + biases.
-    fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = lstm_cell,
+    fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = lstm_cell(x, state, weights),
         FLOAT, CELL, GATED, "One step of an LSTM (Hochreiter and Schmidhuber, 1997).";
     /// One step of a GRU (Cho et al., 2014), for inputs `[B, I]` and a state of `[B, H]`: h′ = (1 − z)·n + z·h with
     /// r and z the logistic functions of x·W_inputᵀ + h·W_hiddenᵀ + biases, and n = tanh(x·W + b + r·(h·W + b)).
-    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = gru_cell,
+    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = gru_cell(x, h, weights),
         FLOAT, CELL, GATED, "One step of a GRU (Cho et al., 2014).";
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
     /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are the
     /// last layer's hidden states at each step, forwards before backwards, and each cell's state after its last step.
-    fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = lstm,
+    fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = lstm(x, cells, start, how),
         FLOAT, CELL, GATED, "LSTM layers over whole sequences, both ways if wanted.";
     /// GRU cells over sequences, as [`lstm`](Self::lstm) for LSTM cells.
-    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl Into<Option<BufferId<T>>>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = gru,
+    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl Into<Option<BufferId<T>>>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = gru(x, cells, start, how),
         FLOAT, CELL, GATED, "GRU layers over whole sequences, both ways if wanted.";
 }
 
