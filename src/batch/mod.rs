@@ -36,7 +36,7 @@ mod weights;
 
 pub use id::BufferId;
 pub use input::Input;
-pub use operand::{Operand, Values};
+pub use operand::{Operand, OptionalOperand, Values};
 pub use own::{CpuInputs, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};

@@ -65,6 +65,32 @@ impl<T: Element> Operand<T> for T {
     }
 }
 
+/// An argument that an operation can do without: a tensor, an id, a borrowed resident, or `None`; or an
+/// `Option` of an id.
+pub trait OptionalOperand<T: Element> {
+    /// The id in `batch`, where a number is recorded.
+    #[doc(hidden)]
+    #[track_caller]
+    fn optional_of(self, batch: &GpuCommandBatch) -> Option<BufferId<T>>;
+}
+
+impl<T: Element> OptionalOperand<T> for Option<BufferId<T>> {
+    fn optional_of(self, _batch: &GpuCommandBatch) -> Self {
+        self
+    }
+}
+
+macro_rules! given {
+    ($($operand:ty),*) => {$(
+        impl<T: Element> OptionalOperand<T> for $operand {
+            fn optional_of(self, batch: &GpuCommandBatch) -> Option<BufferId<T>> {
+                Some(self.operand_of(batch))
+            }
+        }
+    )*};
+}
+given!(BufferId<T>, Tensor<'_, T>, &Resident<T>);
+
 /// Several values of any element types, for [`GpuCommandBatch::outputs`]: an array, a vector or a slice of ids or
 /// tensors, or a tuple of up to six.
 pub trait Values: sealed::Values {}

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{BufferId, GpuCommandBatch, Operand, Tensor};
+use super::{BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::MistakeKind;
@@ -106,6 +106,13 @@ impl<'b, T: Element> Tensor<'b, T> {
     /// The shape, for operations that must know it to record.
     pub(crate) fn known_shape(self) -> Result<Shape, Refusal> {
         self.batch().shape_of(self.value())
+    }
+
+    /// An argument of the same batch that may be missing, as a tensor.
+    #[track_caller]
+    pub(crate) fn optional<U: Element>(self, x: impl OptionalOperand<U>) -> Option<Tensor<'b, U>> {
+        let batch = self.batch();
+        x.optional_of(batch).map(|id| Tensor::new(batch, id))
     }
 
     /// Records `op` over this tensor alone.

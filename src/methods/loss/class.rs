@@ -27,6 +27,14 @@ pub struct ClassLoss {
     pub reduction: LossReduction,
 }
 
+impl ClassLoss {
+    /// The default with a factor for each class: a tensor, an id or a borrowed resident.
+    #[track_caller]
+    pub fn weighted(batch: &GpuCommandBatch, weight: impl Operand<f32>) -> Self {
+        Self { weight: Some(batch.operand(weight).id()), ..Self::default() }
+    }
+}
+
 /// Where the classes are.
 struct Classes<'b> {
     axis: usize,

@@ -29,6 +29,26 @@ pub enum AttentionMask {
     Keys(BufferId<bool>),
 }
 
+impl AttentionMask {
+    /// [`Add`](Self::Add) of an operand of the batch: a tensor, an id or a borrowed resident.
+    #[track_caller]
+    pub fn add(batch: &GpuCommandBatch, mask: impl Operand<f32>) -> Self {
+        Self::Add(batch.operand(mask).id())
+    }
+
+    /// [`Keep`](Self::Keep) of an operand of the batch.
+    #[track_caller]
+    pub fn keep(batch: &GpuCommandBatch, mask: impl Operand<bool>) -> Self {
+        Self::Keep(batch.operand(mask).id())
+    }
+
+    /// [`Keys`](Self::Keys) of an operand of the batch.
+    #[track_caller]
+    pub fn keys(batch: &GpuCommandBatch, mask: impl Operand<bool>) -> Self {
+        Self::Keys(batch.operand(mask).id())
+    }
+}
+
 /// Which keys a query sees by its position. L queries, S keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Causal {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::window::{Slide, slid};
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Move, Shape, Window};
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::linear::product;
 use crate::methods::views::moved;
@@ -99,22 +99,12 @@ operations! {
 
     /// The sums of `x` times filters at every place: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
     /// groups, size]` and, if there is one, a `bias` of `[filters]`.
-    fn conv1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv1d) -> Tensor<'b, T> = convolution(x, w, bias, conv),
+    fn conv1d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: Conv1d) -> Tensor<'b, T> = convolved(x, w, x.optional(bias), &conv),
         NUMERIC, CONVOLVED, SUMMED, "Filters that slide along one axis, with stride, padding, dilation and groups.";
     /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters,
     /// channels / groups, height, width]`.
-    fn conv2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv2d) -> Tensor<'b, T> = convolution(x, w, bias, conv),
+    fn conv2d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: Conv2d) -> Tensor<'b, T> = convolved(x, w, x.optional(bias), &conv),
         NUMERIC, CONVOLVED, SUMMED, "Filters that slide along two axes, with stride, padding, dilation and groups.";
-}
-
-fn convolution<'b, T: Numeric, const D: usize>(
-    x: Tensor<'b, T>,
-    w: Tensor<'b, T>,
-    bias: impl Into<Option<BufferId<T>>>,
-    conv: Conv<D>,
-) -> Made<'b, T> {
-    let bias = bias.into().map(|bias| x.batch().operand(bias));
-    convolved(x, w, bias, &conv)
 }
 
 pub(super) fn convolved<'b, T: Numeric, const D: usize>(
@@ -183,25 +173,12 @@ fn taps_added<'b, T: Numeric, const D: usize>(
 
 /// What `conv` makes of `x` and `w`, or what is wrong with them.
 fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D>, MistakeKind> {
-    let layouts = if D == 1 {
-        ["[batch, channels, length]", "[filters, channels / groups, size]"]
-    } else {
-        ["[batch, channels, height, width]", "[filters, channels / groups, height, width]"]
-    };
-    for ((what, shape), wanted) in [("x", x), ("w", w)].into_iter().zip(layouts) {
-        if shape.rank() != D + 2 {
-            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
-        }
-    }
     let groups = conv.groups;
-    if groups == 0 {
-        let given = "0".to_string();
-        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
-    }
-    let fits = x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups);
-    if !fits {
-        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
-    }
+    let layouts =
+        ["[filters, channels / groups, size]", "[filters, channels / groups, height, width]"];
+    check_layouts::<D>(x, w, layouts, groups, || {
+        x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups)
+    })?;
     let mut slides = [Slide::default(); D];
     for (at, slide) in slides.iter_mut().enumerate() {
         let (size, step, dilation) = (w[2 + at], conv.stride[at], conv.dilation[at]);
@@ -210,6 +187,31 @@ fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D
     }
     let (channels, filters) = (w[1], w[0] / groups);
     Ok(Sizes { batch: x[0], groups, channels, filters, slides })
+}
+
+/// Checks the ranks of `x` and of `w`, which has one of `layouts` over one or two axes, and how the channels of the two
+/// fit.
+pub(super) fn check_layouts<const D: usize>(
+    x: &Shape,
+    w: &Shape,
+    layouts: [&'static str; 2],
+    groups: usize,
+    channels_fit: impl FnOnce() -> bool,
+) -> Result<(), MistakeKind> {
+    let images = ["[batch, channels, length]", "[batch, channels, height, width]"];
+    for (what, shape, wanted) in [("x", x, images[D - 1]), ("w", w, layouts[D - 1])] {
+        if shape.rank() != D + 2 {
+            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
+        }
+    }
+    if groups == 0 {
+        let given = "0".to_string();
+        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
+    }
+    if !channels_fit() {
+        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
+    }
+    Ok(())
 }
 
 pub(super) fn check_bias(bias: &Shape, filters: usize) -> Result<(), MistakeKind> {

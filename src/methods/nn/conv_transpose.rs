@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::conv::{Conv, check_bias, convolved};
+use super::conv::{Conv, check_bias, check_layouts, convolved};
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Shape, Window};
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Precision, check_size};
 
@@ -74,27 +74,30 @@ operations! {
     /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias`
     /// of `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a
     /// filter reaches over (size − 1)·dilation + 1.
-    fn conv_transpose1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose1d) -> Tensor<'b, T> = conv_transpose(x, w, bias, conv),
+    fn conv_transpose1d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: ConvTranspose1d) -> Tensor<'b, T> = conv_transpose(x, w, x.optional(bias), &conv),
         NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along one axis and added up: a convolution turned around.";
     /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of
     /// `[channels, filters / groups, height, width]`.
-    fn conv_transpose2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose2d) -> Tensor<'b, T> = conv_transpose(x, w, bias, conv),
+    fn conv_transpose2d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: ConvTranspose2d) -> Tensor<'b, T> = conv_transpose(x, w, x.optional(bias), &conv),
         NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along two axes and added up: a convolution turned around.";
 }
 
 fn conv_transpose<'b, T: Numeric, const D: usize>(
     x: Tensor<'b, T>,
     w: Tensor<'b, T>,
-    bias: impl Into<Option<BufferId<T>>>,
-    conv: ConvTranspose<D>,
+    bias: Option<Tensor<'b, T>>,
+    conv: &ConvTranspose<D>,
 ) -> Made<'b, T> {
-    let bias = bias.into().map(|bias| x.batch().operand(bias));
     let (shape, filters) = (x.known_shape()?, w.known_shape()?);
-    check_layout(&shape, &filters, &conv)?;
+    let layouts =
+        ["[channels, filters / groups, size]", "[channels, filters / groups, height, width]"];
+    check_layouts::<D>(&shape, &filters, layouts, conv.groups, || {
+        shape[1] == filters[0] && filters[0].is_multiple_of(conv.groups)
+    })?;
     let axes: Vec<Axis> =
-        (0..D).map(|at| axis(&shape, &filters, &conv, at)).collect::<Result<_, _>>()?;
-    if let Some(phases) = phases(&shape, &filters, &conv) {
-        return by_phases(x, (w, &filters), bias, &conv, &phases);
+        (0..D).map(|at| axis(&shape, &filters, conv, at)).collect::<Result<_, _>>()?;
+    if let Some(phases) = phases(&shape, &filters, conv) {
+        return by_phases(x, (w, &filters), bias, conv, &phases);
     }
     let spread = spread_out(x, &shape, &axes)?;
     let w = turned(w, &filters, conv.groups);
@@ -263,32 +266,6 @@ fn phases_along<const D: usize>(
     let places = (last + 1).checked_sub(first)?;
     taps.max(places).checked_mul(step)?;
     (!seen.is_empty()).then_some(Phases { step, taps, places, seen, border, taken })
-}
-
-fn check_layout<const D: usize>(
-    x: &Shape,
-    w: &Shape,
-    conv: &ConvTranspose<D>,
-) -> Result<(), MistakeKind> {
-    let layouts = if D == 1 {
-        ["[batch, channels, length]", "[channels, filters / groups, size]"]
-    } else {
-        ["[batch, channels, height, width]", "[channels, filters / groups, height, width]"]
-    };
-    for ((what, shape), wanted) in [("x", x), ("w", w)].into_iter().zip(layouts) {
-        if shape.rank() != D + 2 {
-            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
-        }
-    }
-    let groups = conv.groups;
-    if groups == 0 {
-        let given = "0".to_string();
-        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
-    }
-    if x[1] != w[0] || !w[0].is_multiple_of(groups) {
-        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
-    }
-    Ok(())
 }
 
 /// What happens along axis `at` of the image.

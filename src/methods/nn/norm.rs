@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use crate::base::dtype::{Element, Float, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::rows::{check_epsilon, normalized};
 use crate::ops::{Elementwise, Normalization, Op};
@@ -19,27 +19,24 @@ operations! {
     /// once a network is trained. Elementwise, so that a convolution or product before it ends with it, in the same
     /// kernel; its weights stay as they are, since to fold into them what may be other data in each run is a pass over
     /// them.
-    fn batch_norm<T: Float>(x: T, mean: T, variance: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = batch_norm(x, mean, variance, weight, bias, epsilon),
+    fn batch_norm<T: Float>(x: T, mean: T, variance: T; weight: impl OptionalOperand<T>, bias: impl OptionalOperand<T>, epsilon: f32) -> Tensor<'b, T> = batch_norm(x, [mean, variance], [x.optional(weight), x.optional(bias)], epsilon),
         FLOAT, ANYTHING, NORMED, "Channels by given means and variances.";
     /// (x − mean) / √(variance + ε) · weight + bias, with mean and variance (over n) of each group of channels of each
     /// element of the batch (Wu and He, 2018). One kernel, and one more for weight and bias where groups have several
     /// channels.
-    fn group_norm<T: Float>(x: T; groups: usize, weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = group_norm(x, groups, weight, bias, epsilon),
+    fn group_norm<T: Float>(x: T; groups: usize, weight: impl OptionalOperand<T>, bias: impl OptionalOperand<T>, epsilon: f32) -> Tensor<'b, T> = group_norm(x, Some(groups), [x.optional(weight), x.optional(bias)], epsilon),
         FLOAT, BEFORE, NORMED, "Groups of channels by their own means and variances.";
     /// As [`group_norm`](Self::group_norm) with each channel a group of its own (Ulyanov et al., 2016): one kernel.
-    fn instance_norm<T: Float>(x: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = instance_norm(x, weight, bias, epsilon),
+    fn instance_norm<T: Float>(x: T; weight: impl OptionalOperand<T>, bias: impl OptionalOperand<T>, epsilon: f32) -> Tensor<'b, T> = group_norm(x, None, [x.optional(weight), x.optional(bias)], epsilon),
         FLOAT, AROUND, NORMED, "Each channel by its own mean and variance.";
 }
 
 fn batch_norm<'b, T: Float>(
     x: Tensor<'b, T>,
-    mean: Tensor<'b, T>,
-    variance: Tensor<'b, T>,
-    weight: impl Into<Option<BufferId<T>>>,
-    bias: impl Into<Option<BufferId<T>>>,
+    [mean, variance]: [Tensor<'b, T>; 2],
+    [weight, bias]: [Option<Tensor<'b, T>>; 2],
     epsilon: f32,
 ) -> Made<'b, T> {
-    let [weight, bias] = [weight.into(), bias.into()].map(|id| Some(x.batch().operand(id?)));
     let epsilon = check_epsilon(epsilon)?.value();
     let shape = x.known_shape()?;
     let columns = channel_columns(&shape)?;
@@ -56,32 +53,12 @@ fn batch_norm<'b, T: Float>(
     Ok(affine((x - mean) * scale, [None, bias], &columns))
 }
 
-fn group_norm<T: Float>(
-    x: Tensor<'_, T>,
-    groups: usize,
-    weight: impl Into<Option<BufferId<T>>>,
-    bias: impl Into<Option<BufferId<T>>>,
-    epsilon: f32,
-) -> Made<'_, T> {
-    group_normed(x, Some(groups), [weight.into(), bias.into()], epsilon)
-}
-
-fn instance_norm<T: Float>(
-    x: Tensor<'_, T>,
-    weight: impl Into<Option<BufferId<T>>>,
-    bias: impl Into<Option<BufferId<T>>>,
-    epsilon: f32,
-) -> Made<'_, T> {
-    group_normed(x, None, [weight.into(), bias.into()], epsilon)
-}
-
-fn group_normed<T: Float>(
-    x: Tensor<'_, T>,
+fn group_norm<'b, T: Float>(
+    x: Tensor<'b, T>,
     groups: Option<usize>,
-    weights: [Option<BufferId<T>>; 2],
+    weights: [Option<Tensor<'b, T>>; 2],
     epsilon: f32,
-) -> Made<'_, T> {
-    let weights = weights.map(|id| Some(x.batch().operand(id?)));
+) -> Made<'b, T> {
     let epsilon = check_epsilon(epsilon)?;
     let shape = x.known_shape()?;
     let columns = channel_columns(&shape)?;

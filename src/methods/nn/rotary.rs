@@ -26,6 +26,14 @@ impl Default for Rotary {
     }
 }
 
+impl Rotary {
+    /// The default at the given positions: a tensor, an id or a borrowed resident.
+    #[track_caller]
+    pub fn at(batch: &GpuCommandBatch, positions: impl Operand<f32>) -> Self {
+        Self { positions: Some(batch.operand(positions).id()), ..Self::default() }
+    }
+}
+
 operations! {
     /// Rotary positions.
     "attention";

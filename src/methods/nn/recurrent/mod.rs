@@ -2,10 +2,10 @@
 
 mod cell;
 
-use self::cell::{Cell, Gru, Lstm, Weights};
+use self::cell::{Cell, Weights};
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Outcome, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, OptionalOperand, Outcome, Tensor};
 use crate::error::MistakeKind;
 use crate::record::Refusal;
 
@@ -22,6 +22,24 @@ pub struct CellWeights<T: Float> {
     pub hidden: BufferId<T>,
     /// `[G·H]` each, PyTorch's `bias_ih` and `bias_hh`.
     pub bias: Option<[BufferId<T>; 2]>,
+}
+
+impl<T: Float> CellWeights<T> {
+    /// Weights without biases: tensors, ids or borrowed residents.
+    #[track_caller]
+    pub fn new(batch: &GpuCommandBatch, input: impl Operand<T>, hidden: impl Operand<T>) -> Self {
+        let (input, hidden) = (batch.operand(input).id(), batch.operand(hidden).id());
+        Self { input, hidden, bias: None }
+    }
+
+    /// These with the biases of inputs and of the hidden state.
+    #[must_use]
+    #[track_caller]
+    pub fn with_bias(self, batch: &GpuCommandBatch, bias: [impl Operand<T>; 2]) -> Self {
+        let [input, hidden] = bias;
+        let bias = [batch.operand(input).id(), batch.operand(hidden).id()];
+        Self { bias: Some(bias), ..self }
+    }
 }
 
 /// How a sequence is walked. The default is PyTorch's.
@@ -50,6 +68,12 @@ impl<'b, T: Float> Outcome<'b> for LstmState<T> {
 }
 
 impl<T: Float> LstmState<T> {
+    /// A state of tensors, ids or borrowed residents.
+    #[track_caller]
+    pub fn new(batch: &GpuCommandBatch, h: impl Operand<T>, c: impl Operand<T>) -> Self {
+        Self { h: batch.operand(h).id(), c: batch.operand(c).id() }
+    }
+
     fn of([h, c]: State<'_, T>) -> Self {
         Self { h: h.id(), c: c.id() }
     }
@@ -82,7 +106,7 @@ operations! {
     fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = lstm(x, cells, start, how),
         FLOAT, CELL, GATED, "LSTM layers over whole sequences, both ways if wanted.";
     /// GRU cells over sequences, as [`lstm`](Self::lstm) for LSTM cells.
-    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl Into<Option<BufferId<T>>>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = gru(x, cells, start, how),
+    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl OptionalOperand<T>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = gru(x, cells, x.optional(start), how),
         FLOAT, CELL, GATED, "GRU layers over whole sequences, both ways if wanted.";
 }
 
@@ -92,9 +116,7 @@ fn lstm_cell<T: Float>(
     weights: CellWeights<T>,
 ) -> Result<LstmState<T>, Refusal> {
     let (state, weights) = (state.tensors(x.batch()), Weights::new(x.batch(), &weights));
-    let size = cell_sizes(x, weights, Lstm::GATES, Some(state))?;
-    let x = Lstm.project(x, weights);
-    Ok(LstmState::of(Lstm.step(x, Some(state), weights, size)?))
+    Ok(LstmState::of(one_step(Cell::Lstm, x, state, weights)?))
 }
 
 fn gru_cell<'b, T: Float>(
@@ -103,10 +125,18 @@ fn gru_cell<'b, T: Float>(
     weights: CellWeights<T>,
 ) -> Made<'b, T> {
     let weights = Weights::new(x.batch(), &weights);
-    let size = cell_sizes(x, weights, Gru::GATES, Some([h, h]))?;
-    let x = Gru.project(x, weights);
-    let [h, _] = Gru.step(x, Some([h, h]), weights, size)?;
+    let [h, _] = one_step(Cell::Gru, x, [h, h], weights)?;
     Ok(h)
+}
+
+fn one_step<'b, T: Float>(
+    cell: Cell,
+    x: Tensor<'b, T>,
+    state: State<'b, T>,
+    weights: Weights<'b, T>,
+) -> Result<State<'b, T>, Refusal> {
+    let size = cell_sizes(x, weights, cell.gates(), Some(state))?;
+    cell.step(cell.project(x, weights), Some(state), weights, size)
 }
 
 fn lstm<'b, T: Float>(
@@ -116,18 +146,17 @@ fn lstm<'b, T: Float>(
     how: Recurrence,
 ) -> Result<(Tensor<'b, T>, LstmState<T>), Refusal> {
     let start = start.map(|state| state.tensors(x.batch()));
-    let (y, state) = recur(Lstm, x, cells, start, how)?;
+    let (y, state) = recur(Cell::Lstm, x, cells, start, how)?;
     Ok((y, LstmState::of(state)))
 }
 
 fn gru<'b, T: Float>(
     x: Tensor<'b, T>,
     cells: &[CellWeights<T>],
-    start: impl Into<Option<BufferId<T>>>,
+    start: Option<Tensor<'b, T>>,
     how: Recurrence,
 ) -> Result<(Tensor<'b, T>, Tensor<'b, T>), Refusal> {
-    let start = start.into().map(|h| [x.batch().operand(h); 2]);
-    let (y, [h, _]) = recur(Gru, x, cells, start, how)?;
+    let (y, [h, _]) = recur(Cell::Gru, x, cells, start.map(|h| [h; 2]), how)?;
     Ok((y, h))
 }
 
@@ -162,8 +191,8 @@ fn cell_sizes<'b, T: Float>(
 }
 
 /// All layers over the whole sequence; the hidden states of the last, and the last states of every cell.
-fn recur<'b, T: Float, C: Cell>(
-    cell: C,
+fn recur<'b, T: Float>(
+    cell: Cell,
     x: Tensor<'b, T>,
     cells: &[CellWeights<T>],
     start: Option<State<'b, T>>,
@@ -233,15 +262,15 @@ fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> Made<'_
 }
 
 /// One cell over a whole sequence `[T, B, I]`: its hidden states `[T, B, H]`, and its last state.
-fn walk<'b, T: Float, C: Cell>(
-    cell: C,
+fn walk<'b, T: Float>(
+    cell: Cell,
     x: Tensor<'b, T>,
     weights: Weights<'b, T>,
     start: Option<State<'b, T>>,
     backwards: bool,
 ) -> Result<(Tensor<'b, T>, State<'b, T>), Refusal> {
     let b = x.batch();
-    let size = cell_sizes(x, weights, C::GATES, start)?;
+    let size = cell_sizes(x, weights, cell.gates(), start)?;
     let shape = x.known_shape()?;
     let (steps, batch) = (shape[0], shape[1]);
     // The inputs of all steps in one product.
@@ -250,7 +279,7 @@ fn walk<'b, T: Float, C: Cell>(
     let mut hidden = Vec::with_capacity(steps);
     for step in 0..steps {
         let at = if backwards { steps - 1 - step } else { step };
-        let ranges = [at..at + 1, 0..batch, 0..C::GATES * size];
+        let ranges = [at..at + 1, 0..batch, 0..cell.gates() * size];
         let now = all.slice(ranges).squeeze(0);
         let next = cell.step(now, state, weights, size)?;
         hidden.push(next[0].unsqueeze(0));
