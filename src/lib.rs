@@ -7,8 +7,7 @@
 //! once, and runs it all. What lies between stays on the device.
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> onetrip::Result<()> {
+//! # pollster::block_on(async {
 //! use onetrip::{Device, GpuCommandBatch};
 //!
 //! let device = Device::auto().await?; // the best GPU, or the CPU where there is none
@@ -21,8 +20,7 @@
 //! println!("{}", batch.explain()?); // one kernel: matmul+add+relu
 //! batch.execute().await?;
 //! assert_eq!(batch.read(y).await?, [3.5, 0.0, 8.0, 0.0]);
-//! # Ok(())
-//! # }
+//! # Ok::<_, onetrip::Error>(()) }).unwrap();
 //! ```
 //!
 //! - Recording never fails: mistakes are kept with their file and line, and reported together.

@@ -79,9 +79,7 @@ fn a_small_run_asks_for_memory_a_few_times() {
     let x = batch.upload_shaped(&[1.0_f32; 5 * 24], [5, 24]);
     let w = batch.bind(&w);
     let bias = batch.upload(&[-1.0_f32; 10]);
-    let y = batch.linear(x, w, bias);
-    let y = batch.relu(y);
-    let y = batch.softmax(y, -1);
+    let y = batch.linear(x, w, bias).relu().softmax(-1);
     batch.download(y);
     (0..3).for_each(|_| pollster::block_on(batch.execute()).unwrap());
     let (count, result) = requests(|| pollster::block_on(batch.execute()));

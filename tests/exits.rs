@@ -241,8 +241,7 @@ async fn replace_rows(device: &Device) -> Result<()> {
 /// Graphs of kernels that differ.
 fn record(batch: &GpuCommandBatch, kind: usize) -> Tensor<'_, f32> {
     const SIDE: usize = 192;
-    let x = batch.full([SIDE, SIDE], 0.01 * (kind + 1) as f32);
-    let x = batch.cumsum(x, (kind % 2) as isize);
+    let x = batch.full([SIDE, SIDE], 0.01 * (kind + 1) as f32).cumsum((kind % 2) as isize);
     let y = match kind {
         0 => batch.matmul(x, x),
         1 => batch.sort(x, -1, SortOrder::Ascending),

@@ -329,8 +329,7 @@ async fn a_panic_in_what_the_user_gave_is_an_error() {
     for device in devices().await {
         let batch = GpuCommandBatch::new(&device);
         let line = line!() + 1;
-        let x = batch.upload_with(3, |_: &mut [f32]| panic!("no data today"));
-        batch.neg(x);
+        batch.upload_with(3, |_: &mut [f32]| panic!("no data today")).neg();
         let error = batch.execute().await.unwrap_err().to_string();
         let place = format!("tests/faults.rs:{line}: upload_with: ");
         assert_eq!(

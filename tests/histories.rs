@@ -60,8 +60,7 @@ impl Service {
         state.keep_host_copy().await?;
         let batch = GpuCommandBatch::new(&device);
         let by = batch.input::<f32>("by", 1);
-        let old = batch.bind(&state);
-        let new = batch.add(old, by);
+        let new = batch.bind(&state).add(by);
         batch.update(&state, new);
         batch.download(new);
         batch.name(new, "new");
@@ -88,9 +87,7 @@ impl Service {
     async fn batch(&self, count: usize, scale: f32) -> Result<()> {
         let data: Vec<f32> = (0..count).map(|at| (at % 100) as f32 - 50.0).collect();
         let got = self.device.eval(|b| {
-            let x = b.upload(&data);
-            let x = b.scale(x, scale);
-            let y = b.relu(x);
+            let y = b.upload(&data).scale(scale).relu();
             b.add_scalar(y, 1.0)
         });
         let want: Vec<f32> = data.iter().map(|x| (x * scale).max(0.0) + 1.0).collect();

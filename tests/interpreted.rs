@@ -77,8 +77,7 @@ async fn products_of_every_layout() {
             let bare = batch.matmul(x, w);
             let bias =
                 batch.upload_shaped((0..n).map(|column| column as f32).collect::<Vec<_>>(), n);
-            let linear = batch.linear(x, w, bias);
-            let done = batch.relu(linear);
+            let done = batch.linear(x, w, bias).relu();
             // Once for the plan, once as it is found again.
             for _ in 0..2 {
                 batch.execute().await.unwrap();
@@ -170,8 +169,7 @@ async fn state_is_updated_in_its_place() {
     let device = Device::cpu();
     let state = device.resident(&[1.0_f32, 2.0, 3.0], 3).unwrap();
     let batch = GpuCommandBatch::new(&device);
-    let before = batch.bind(&state);
-    let after = batch.scale(before, 2.0);
+    let after = batch.bind(&state).scale(2.0);
     batch.update(&state, after);
     let program = batch.compile().await.unwrap();
     for _ in 0..3 {

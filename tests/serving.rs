@@ -19,8 +19,7 @@ const SIDE: usize = 96;
 async fn cube(device: &Device) -> (Program, BufferId<f32>, BufferId<f32>) {
     let batch = GpuCommandBatch::new(device);
     let x = batch.input::<f32>("x", [SIDE, SIDE]);
-    let y = batch.matmul(x, x);
-    let y = batch.matmul(y, x);
+    let y = batch.matmul(x, x).matmul(x);
     (batch.compile().await.expect("a sound graph"), x.id(), y.id())
 }
 
@@ -91,9 +90,7 @@ async fn runs_past_the_budget_wait_and_are_all_made() {
 async fn what_never_fits_is_an_error_at_once() {
     for device in small_devices().await {
         let batch = GpuCommandBatch::new(&device);
-        let x = batch.full([300, 300], 1.0_f32);
-        let y = batch.exp(x);
-        batch.download(y);
+        batch.full([300, 300], 1.0_f32).exp().download();
         let error = batch.execute().await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("the run that makes exp (at tests/serving.rs:"), "{text}");
@@ -110,9 +107,7 @@ async fn what_never_fits_is_an_error_at_once() {
 async fn a_program_that_never_fits_the_budget_is_refused_when_it_is_compiled() {
     let device = Device::builder().without_cache().memory_budget(1 << 20).cpu().unwrap();
     let batch = GpuCommandBatch::new(&device);
-    let x = batch.input::<f32>("x", 1 << 20);
-    let y = batch.exp(x);
-    batch.download(y);
+    batch.input::<f32>("x", 1 << 20).exp().download();
     let error = batch.compile().await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("the run that makes exp (at tests/serving.rs:"), "{text}");

@@ -289,15 +289,12 @@ async fn movement() {
         })
         .await;
         gives(d, [2, 0], NOTHING, |b| {
-            let x = b.upload_shaped::<f32>(&[], [1, 0]);
-            let x = b.flip(x, ..);
+            let x = b.upload_shaped::<f32>(&[], [1, 0]).flip(..);
             b.broadcast_to(x, [2, 0])
         })
         .await;
         gives(d, [1, 1], &[4.0], |b| {
-            let x = b.upload_shaped(&[4.0_f32], []);
-            let x = b.unsqueeze(x, 0);
-            let x = b.unsqueeze(x, -1);
+            let x = b.upload_shaped(&[4.0_f32], []).unsqueeze(0).unsqueeze(-1);
             b.flip(x, ..)
         })
         .await;
@@ -342,9 +339,7 @@ async fn steps_and_shapes_of_any_size() {
     }
     // Far more than any memory: an error, not the end of the process.
     let batch = GpuCommandBatch::new(&Device::cpu());
-    let x = batch.upload(&[1.0_f32]);
-    let x = batch.broadcast_to(x, [1 << 58]);
-    batch.exp(x);
+    batch.upload(&[1.0_f32]).broadcast_to([1 << 58]).exp();
     let error = batch.execute().await.expect_err("no machine has room");
     assert!(error.to_string().starts_with("out of memory"), "{error}");
 }

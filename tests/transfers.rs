@@ -183,8 +183,7 @@ async fn views_come_and_go_while_other_batches_run() {
                 for round in 0..10 {
                     let n = 5_000 + task as usize * 100_000;
                     let b = GpuCommandBatch::new(&device);
-                    let x = b.upload_with(n, |x| x.fill(task * 100 + round));
-                    let y = b.add_scalar(x, 1);
+                    let y = b.upload_with(n, |x| x.fill(task * 100 + round)).add_scalar(1);
                     b.execute().await.unwrap();
                     let view = b.read_view(y).unwrap();
                     drop(b);
@@ -310,8 +309,7 @@ async fn transfers_of_residents_are_counted() {
         on_gpu(2, 0, 27, 0);
 
         let b = GpuCommandBatch::new(&device);
-        let x = b.bind(&state);
-        let y = b.neg(x);
+        let y = b.bind(&state).neg();
         let kept = b.keep(y);
         b.execute().await.unwrap();
         b.execute().await.unwrap();

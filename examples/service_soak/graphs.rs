@@ -83,8 +83,7 @@ fn record(b: &GpuCommandBatch, kind: u64, size: u64) -> Tensor<'_, f32> {
             b.sum(y, 0)
         }
         _ => {
-            let y = b.sin(x);
-            let y = b.mul(y, x);
+            let y = b.sin(x).mul(x);
             b.cumsum(y, 0)
         }
     }

@@ -46,8 +46,7 @@ impl GpuCommandBatch {
     /// [`upload_shaped`](Self::upload_shaped).
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use ndarray::array;
     /// use onetrip::{Device, GpuCommandBatch};
     ///
@@ -57,8 +56,7 @@ impl GpuCommandBatch {
     /// let y = batch.relu(columns);
     /// batch.execute().await?;
     /// assert_eq!(batch.read_array(y).await?, x.t().into_dyn());
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn upload_array<T: Element, D: Dimension>(

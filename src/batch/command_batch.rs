@@ -44,8 +44,7 @@ impl GpuCommandBatch {
     /// or a vector of ids or tensors, or a tuple where their element types differ.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, 5.0, 3.0]);
@@ -54,8 +53,7 @@ impl GpuCommandBatch {
     /// batch.outputs((shares, best));
     /// batch.execute().await?;
     /// assert_eq!(batch.read(best).await?, [1]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn outputs(&self, values: impl Values) {

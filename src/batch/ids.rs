@@ -36,8 +36,7 @@ impl GpuCommandBatch {
     /// `i32`, or if they do not fill the shape. [`Input::ids`](crate::Input::ids) gives them to runs of a program.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let table = batch.upload_shaped(&[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0], [3, 2]);
@@ -45,8 +44,7 @@ impl GpuCommandBatch {
     /// let rows = table.embedding(ids);
     /// batch.execute().await?;
     /// assert_eq!(batch.read(rows).await?, [4.0, 5.0, 0.0, 1.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn upload_ids(&self, ids: &[i64], shape: impl Into<Shape>) -> Tensor<'_, i32> {

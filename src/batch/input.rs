@@ -17,8 +17,7 @@ use crate::graph::NodeId;
 /// Inputs of different element types stand in one list as `Input`s:
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch, Input};
 ///
 /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -29,8 +28,7 @@ use crate::graph::NodeId;
 /// let data = vec![1.0_f32, 2.0, 3.0, 4.0];
 /// let outputs = program.run([Input::from((x, data)), Input::from(("mask", &[true, false]))]).await?;
 /// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0, 0.0]);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct Input<'a> {
@@ -72,8 +70,7 @@ impl<'a> Input<'a> {
     /// as they are copied: a run with an id out of range is a [`DataError`](crate::DataError) that names it.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use onetrip::{Device, GpuCommandBatch, Input};
     ///
     /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -83,8 +80,7 @@ impl<'a> Input<'a> {
     /// let program = batch.compile().await?;
     /// let outputs = program.run([Input::ids(ids, &[2, 0])]).await?;
     /// assert_eq!(outputs.read(y).await?, [2.5, 0.5]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     pub fn ids(key: impl Into<Key<'a>>, ids: &'a [i64]) -> Self {
         Self { key: key.into(), dtype: None, shape: None, data: Data::Ids(ids) }

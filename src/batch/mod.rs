@@ -67,8 +67,7 @@ use crate::record::Recorder;
 /// and [`explain`](Self::explain) and [`execute`](Self::execute) report them together.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
 /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -79,8 +78,7 @@ use crate::record::Recorder;
 /// batch.execute().await?;
 /// assert_eq!(batch.read(y).await?, [1.5, 0.0, 3.5, 4.5]);
 /// assert_eq!(batch.read(z).await?, batch.read(y).await?);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
 /// Everything takes `&self`, so calls nest, and several threads may record in one batch. Its runs take turns.

@@ -119,8 +119,7 @@ impl GpuCommandBatch {
     /// or none any more.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use onetrip::{Device, GpuCommandBatch, Wgsl};
     ///
     /// /// Each element less the one before.
@@ -146,8 +145,7 @@ impl GpuCommandBatch {
     /// let doubled = y * 2.0;
     /// batch.execute().await?;
     /// assert_eq!(batch.read(doubled).await?, [6.0, 10.0, 14.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// It is a mistake if nobody said in how many workgroups it runs, and ([`MistakeKind::Kernel`]) if the source is

@@ -27,8 +27,7 @@ const ON_BOTH_SIDES: usize = 4 << 20;
 /// tensor of it.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
 /// let device = Device::cpu();
@@ -39,8 +38,7 @@ const ON_BOTH_SIDES: usize = 4 << 20;
 ///     batch.execute().await?;
 ///     assert_eq!(batch.read(y).await?, [data[0] * 2.0 + 0.5, data[1] * 4.0]);
 /// }
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 pub struct Resident<T> {
     handle: Handle,
@@ -87,8 +85,7 @@ impl<T: Element> Resident<T> {
     /// made.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use onetrip::{Backend, Device, GpuCommandBatch};
     ///
     /// let device = Device::auto().await?;
@@ -98,8 +95,7 @@ impl<T: Element> Resident<T> {
     /// let y = batch.embedding(batch.bind(&table), batch.upload(&[7_u32, 1]));
     /// batch.execute().await?;
     /// assert_eq!(batch.read(y).await?, [0.5; 2 << 10]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     pub fn prefer(&self, side: Backend) {
         self.handle.prefer(side);

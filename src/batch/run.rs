@@ -190,13 +190,11 @@ impl Device {
     /// Runs one result in a batch of its own: the form of one call per operation.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// let device = onetrip::Device::cpu();
     /// let y = device.eval(|b| b.relu(b.upload(&[1.0_f32, -2.0])));
     /// assert_eq!(y.await?, [1.0, 0.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors

@@ -29,8 +29,7 @@ impl GpuCommandBatch {
     /// It is a mistake if the shapes differ, or if the batch updates the resident already.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let total = device.resident(&[0.0_f32; 2], 2)?;
@@ -42,15 +41,13 @@ impl GpuCommandBatch {
     ///     program.run([("x", &x)]).await?;
     /// }
     /// assert_eq!(total.read().await?, [4.0, 6.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// Keys and values of a decoder, in a state with room for 1000 tokens:
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Attention, Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let (heads, room, width) = (2, 1000, 4);
@@ -67,8 +64,7 @@ impl GpuCommandBatch {
     ///     assert_eq!(batch.read(y).await?.len(), heads * width);
     /// }
     /// assert_eq!(keys.read().await?[..3 * width], [0., 0., 0., 0., 1., 1., 1., 1., 2., 2., 2., 2.]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn update<T: Element>(&self, state: &Resident<T>, id: impl Into<BufferId<T>>) {

@@ -24,8 +24,7 @@ impl GpuCommandBatch {
     /// A vector of `data`: of a slice, an array or a vector. [`write`](Self::write) replaces it between runs.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, 2.0]); // Copied.
@@ -33,8 +32,7 @@ impl GpuCommandBatch {
     /// let sum = x + y;
     /// batch.execute().await?;
     /// assert_eq!(batch.read(sum).await?, [4.0, 6.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn upload<'a, T: Element>(&self, data: impl Into<Cow<'a, [T]>>) -> Tensor<'_, T> {
@@ -61,8 +59,7 @@ impl GpuCommandBatch {
     /// is not called; it is a mistake if `fill` panics.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload_with([2, 2], |x: &mut [f32]| x[1..].fill(0.5));
@@ -71,8 +68,7 @@ impl GpuCommandBatch {
     /// batch.write_with(x, |x| x[0] = 7.0)?;
     /// batch.execute().await?;
     /// assert_eq!(batch.read(x).await?, [7.0, 0.5, 0.5, 0.5]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn upload_with<T: Element>(

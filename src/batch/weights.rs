@@ -23,8 +23,7 @@ use crate::exec::HostBuffer;
 /// The tensors of a safetensors file, by name (feature `safetensors`). A tensor is read when it is asked for.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch, Weights};
 /// # use safetensors::tensor::{Dtype, TensorView};
 /// # let bias = TensorView::new(Dtype::F32, vec![2], &[0, 0, 128, 63, 0, 0, 0, 64]).unwrap();
@@ -41,8 +40,7 @@ use crate::exec::HostBuffer;
 /// let twice = batch.bind(&bias) * 2.0;
 /// batch.execute().await?;
 /// assert_eq!(batch.read(twice).await?, [2.0, 4.0]);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
 /// # Element types

@@ -22,8 +22,7 @@ operations! {
     /// that stay on the device are residents, and stand as `&w`.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let w = device.resident(&[1.0_f32, 3.0, 2.0, 4.0], [2, 2])?;
@@ -36,8 +35,7 @@ operations! {
     /// batch.execute().await?;
     /// assert_eq!(batch.read(y).await?, [21.5, 43.25]);
     /// assert_eq!(batch.read(same).await?, [21.5, 43.25]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     fn linear<T: Numeric>(x: T, w: T, b: T) -> Tensor<'b, T> = Ok(x.matmul(w) + b),
         NUMERIC, TURNED, SUMMED, "x·w + b.";

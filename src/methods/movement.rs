@@ -61,8 +61,7 @@ operations! {
     /// nothing is copied. It is a mistake if not even one fits.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// # let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1_i32, 2, 4, 8, 16]);
@@ -70,8 +69,7 @@ operations! {
     /// let sums = batch.sum(windows, -1);
     /// batch.execute().await?;
     /// assert_eq!(batch.read(sums).await?, [7, 14, 28]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     fn unfold<T: Element>(x: T; axis: isize, size: usize, step: usize) -> Tensor<'b, T> = unfold(x, axis, size, step),
         ALL, VIEW, EXACT, "Windows along an axis, which may overlap.";

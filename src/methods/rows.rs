@@ -31,8 +31,7 @@ operations! {
     /// [`layer_norm`](Self::layer_norm) · weight + bias, as PyTorch's `LayerNorm` over one axis. One kernel.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let (weight, bias) = (device.resident(&[2.0_f32, 3.0], 2)?, device.resident(&[0.5_f32, 0.0], 2)?);
@@ -41,8 +40,7 @@ operations! {
     /// let y = x.layer_norm_with(&weight, &bias, -1, 0.0);
     /// batch.execute().await?;
     /// assert_eq!(batch.read(y).await?, [-1.5, 3.0, 2.5, -3.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     fn layer_norm_with<T: Float>(x: T, weight: T, bias: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = layer_norm_with(x, weight, bias, axis, epsilon),
         FLOAT, AROUND, NORMED, "(x − mean) / √(variance + ε) · weight + bias.";

@@ -128,15 +128,11 @@ fn operands_and_results_lie_in_any_order() {
         });
         let [q, k, v] = parts;
         let y = batch.scaled_dot_product_attention(q, k, v, Attention::default());
-        let y = batch.permute(y, [0, 2, 1, 3]);
-        batch.reshape(y, [2, 21, 32]);
+        batch.permute(y, [0, 2, 1, 3]).reshape([2, 21, 32]);
         // Transposed operands, a scaled query, and an epilogue.
         let (q, v) = (batch.transpose(q), batch.transpose(v));
         let (q, v) = (batch.scale(q, 0.5), batch.transpose(v));
-        let q = batch.transpose(q);
-        let y = batch.scaled_dot_product_attention(q, k, v, Attention::default());
-        let y = batch.relu(y);
-        batch.add(y, k);
+        batch.transpose(q).scaled_dot_product_attention(k, v, Attention::default()).relu().add(k);
     });
 }
 
@@ -149,9 +145,7 @@ fn a_window_as_a_mask() {
     check("window", TOLERANCE, |batch| {
         record(batch, &data, shapes, |batch| {
             let (i, j) = (batch.arange(0, 50, 1), batch.arange(0, 50, 1));
-            let i = batch.unsqueeze(i, 1);
-            let distance = batch.sub(i, j);
-            let distance = batch.abs(distance);
+            let distance = batch.unsqueeze(i, 1).sub(j).abs();
             let limit = batch.full([], 5);
             let near = batch.le(distance, limit);
             Attention { mask: Some(AttentionMask::Keep(near.id())), ..Attention::default() }

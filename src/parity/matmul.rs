@@ -87,8 +87,7 @@ fn products_of_every_precision() {
                     let x = stored::<f32>(batch, &x, x_shape, transposed & 1 != 0);
                     let w = stored::<f32>(batch, &w, w_shape, transposed & 2 != 0);
                     let product = Op::MatMul(precision);
-                    let y = batch.record::<f32>(product, &[x.value(), w.value()]);
-                    batch.relu(y);
+                    batch.record::<f32>(product, &[x.value(), w.value()]).relu();
                 });
             }
         }

@@ -104,8 +104,7 @@ fn norms_of_nearly_equal_elements() {
             let x: Vec<f32> = row.into_iter().cycle().take(count).collect();
             let tolerance = Tolerance { ulp: 8.0, abs: 1e-4 };
             check(&format!("layer_norm {row:?} × {count}"), tolerance, |batch| {
-                let x = batch.upload_shaped(&x, [1, count]);
-                batch.layer_norm(x, -1, 1e-5);
+                batch.upload_shaped(&x, [1, count]).layer_norm(-1, 1e-5);
             });
         }
     }

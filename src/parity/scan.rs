@@ -69,15 +69,9 @@ fn scans_between_other_operations() {
     let data: Vec<f32> = values(&mut rng, 4 * 90 * 6, (-2.0, 2.0));
     check("scans in a graph", Tolerance { ulp: 64.0, abs: 2e-6 }, |batch| {
         let x = batch.upload_shaped(&data, [4, 90, 6]);
-        let squares = batch.square(x);
-        let sums = batch.cumsum(squares, 1);
-        let roots = batch.sqrt(sums);
-        let turned = batch.permute(roots, [2, 0, 1]);
-        let most = batch.cummax(turned, -1);
-        batch.mul(most, turned);
-        let back = batch.flip(x, 1);
-        let back = batch.cumsum(back, 1);
-        batch.flip(back, 1);
+        let turned = batch.square(x).cumsum(1).sqrt().permute([2, 0, 1]);
+        batch.cummax(turned, -1).mul(turned);
+        batch.flip(x, 1).cumsum(1).flip(1);
         batch.cumprod(x, 2);
     });
 }

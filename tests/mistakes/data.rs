@@ -174,8 +174,7 @@ async fn a_tensor_larger_than_the_adapter_can_bind() {
     let Some(device) = common::gpu().await else { return };
     let b = GpuCommandBatch::new(&device);
     let line = line!() + 1;
-    let x = b.full([1 << 31], true);
-    b.download(x);
+    b.full([1 << 31], true).download();
     let error = b.execute().await.unwrap_err();
     let (place, limit) = match &error {
         Error::Plan(PlanError::TooLarge { place, limit, .. }) => (place.clone(), *limit),
@@ -201,8 +200,7 @@ async fn a_tensor_larger_than_the_adapter_can_bind() {
     assert!(result.len() == elements && result.iter().all(|&truth| truth));
     // What is fused is never stored: this fits on any device.
     let sum = device.eval(|b| {
-        let ones = b.full([elements], true);
-        let ones = b.cast::<bool, u32>(ones);
+        let ones = b.full([elements], true).cast::<u32>();
         b.sum(ones, ..)
     });
     assert_eq!(sum.await.unwrap(), [elements as u32]);

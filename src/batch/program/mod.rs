@@ -33,8 +33,7 @@ use crate::session::{LastPlan, RunDone, RunStats};
 /// buffers, and any number of them may be under way at once.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
 /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -46,8 +45,7 @@ use crate::session::{LastPlan, RunDone, RunStats};
 /// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0]);
 /// let outputs = program.run([("x", &[-1.0_f32, 2.0, 0.5])]).await?;
 /// assert_eq!(outputs.read::<f32>("y").await?, [0.0, 2.0, 0.5]);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Program(Arc<Inner>);
@@ -83,8 +81,7 @@ impl Program {
     /// The same program, on the side that `placement` chooses: planned and compiled anew. Both can run at once.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use onetrip::{Backend, Device, GpuCommandBatch, Placement};
     ///
     /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -93,8 +90,7 @@ impl Program {
     /// let program = batch.compile().await?.with_placement(Placement::Cpu).await?;
     /// let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await?;
     /// assert_eq!(outputs.stats().backend, Some(Backend::Cpu));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
@@ -121,8 +117,7 @@ impl Program {
     /// each, and [`Input::ids`] of 64-bit integers:
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch, Input};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let table = batch.upload(&[0.5_f32, 1.5, 2.5]);
@@ -131,22 +126,19 @@ impl Program {
     /// let program = batch.compile().await?;
     /// let inputs = [Input::ids(ids, &[2, 0, 1]), Input::from((mask, &[true, true, false]))];
     /// assert_eq!(program.run(inputs).await?.read(y).await?, [2.5, 0.5, 0.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// A program without inputs, or one whose inputs all keep their data, is given [`Input::NONE`]:
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch, Input};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let y = batch.random_uniform::<f32>(3, 7, 0);
     /// let program = batch.compile().await?;
     /// assert_eq!(program.run(Input::NONE).await?.read(y).await?.len(), 3);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// The future is `Send` and may be dropped at any time: memory that a device still uses is used again when that
@@ -194,8 +186,7 @@ impl Program {
     /// whole.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
@@ -204,8 +195,7 @@ impl Program {
     /// let profile = program.profile([(x, &[1.0, -2.0, 3.0])]).await?;
     /// assert_eq!(profile.kernels[0].kernel, "relu");
     /// println!("{profile}");
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
@@ -233,16 +223,14 @@ impl Program {
     /// The plan of the next run, as [`GpuCommandBatch::explain`] describes it.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let mut batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
     /// batch.relu(x);
     /// let program = batch.compile().await?;
     /// assert!(program.explain()?.to_string().contains("relu"));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors

@@ -75,8 +75,7 @@ impl Outputs {
     /// has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
@@ -84,8 +83,7 @@ impl Outputs {
     /// let program = batch.compile().await?;
     /// let y = program.run([(x, &[1.0, -2.0, 3.0])]).await?.into_vec(y).await?;
     /// assert_eq!(y, [1.0, 0.0, 3.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors

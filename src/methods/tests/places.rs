@@ -86,8 +86,7 @@ fn layers() {
         };
         let how = Recurrence { batch_first: true, bidirectional: false };
         b.gru(x, &[cell], None, how);
-        let x = b.full([2, 3], 1.0_f32);
-        b.gru_cell(x, h, cell);
+        b.full([2, 3], 1.0_f32).gru_cell(h, cell);
     });
     ours(|b| {
         let (q, k) = (b.full([1, 4, 6, 8], 1.0_f32), b.full([1, 2, 6, 8], 1.0));
