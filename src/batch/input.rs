@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ids::{Unfit, narrowed};
+use super::ids::{Unfilled, narrowed};
 use super::{BufferId, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
@@ -125,11 +125,11 @@ impl<'a> Input<'a> {
         self,
         pool: &CpuPool,
         dtype: DType,
-    ) -> Result<Arc<HostBuffer>, Unfit> {
+    ) -> Result<Arc<HostBuffer>, Unfilled> {
         Ok(Arc::new(match self.data {
-            Data::Borrowed(bytes, _) => pool.holding(dtype, bytes).map_err(Unfit::NoRoom)?,
+            Data::Borrowed(bytes, _) => pool.holding(dtype, bytes).map_err(Unfilled::NoRoom)?,
             Data::Ids(ids) => narrowed(pool, dtype, ids)?,
-            Data::Owned(_, buffer) => buffer.map_err(Unfit::NoRoom)?,
+            Data::Owned(_, buffer) => buffer.map_err(Unfilled::NoRoom)?,
         }))
     }
 }
@@ -152,47 +152,35 @@ impl<'a> From<&'a str> for Key<'a> {
     }
 }
 
-impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<(BufferId<T>, &'a D)> for Input<'a> {
-    fn from((id, data): (BufferId<T>, &'a D)) -> Self {
-        Self::borrowed(id.into(), data.as_ref())
-    }
-}
+/// Inputs by a key that tells the element type.
+macro_rules! typed {
+    ($($key:ty),*) => {$(
+        impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<($key, &'a D)> for Input<'a> {
+            fn from((key, data): ($key, &'a D)) -> Self {
+                Self::borrowed(key.into(), data.as_ref())
+            }
+        }
 
-impl<T: Element> From<(BufferId<T>, Vec<T>)> for Input<'_> {
-    fn from((id, data): (BufferId<T>, Vec<T>)) -> Self {
-        Self::owned(id.into(), data)
-    }
+        impl<T: Element> From<($key, Vec<T>)> for Input<'_> {
+            fn from((key, data): ($key, Vec<T>)) -> Self {
+                Self::owned(key.into(), data)
+            }
+        }
+    )*};
 }
+typed!(BufferId<T>, Tensor<'_, T>);
 
-impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<(Tensor<'_, T>, &'a D)> for Input<'a> {
-    fn from((tensor, data): (Tensor<'_, T>, &'a D)) -> Self {
-        Self::borrowed(tensor.into(), data.as_ref())
-    }
+/// Inputs by name.
+macro_rules! named {
+    ($(<$(const $n:ident)?> $data:ty),*) => {$(
+        impl<'a, T: Element $(, const $n: usize)?> From<(&'a str, &'a $data)> for Input<'a> {
+            fn from((name, data): (&'a str, &'a $data)) -> Self {
+                Self::borrowed(name.into(), data)
+            }
+        }
+    )*};
 }
-
-impl<T: Element> From<(Tensor<'_, T>, Vec<T>)> for Input<'_> {
-    fn from((tensor, data): (Tensor<'_, T>, Vec<T>)) -> Self {
-        Self::owned(tensor.into(), data)
-    }
-}
-
-impl<'a, T: Element> From<(&'a str, &'a [T])> for Input<'a> {
-    fn from((name, data): (&'a str, &'a [T])) -> Self {
-        Self::borrowed(name.into(), data)
-    }
-}
-
-impl<'a, T: Element, const N: usize> From<(&'a str, &'a [T; N])> for Input<'a> {
-    fn from((name, data): (&'a str, &'a [T; N])) -> Self {
-        Self::borrowed(name.into(), data)
-    }
-}
-
-impl<'a, T: Element> From<(&'a str, &'a Vec<T>)> for Input<'a> {
-    fn from((name, data): (&'a str, &'a Vec<T>)) -> Self {
-        Self::borrowed(name.into(), data)
-    }
-}
+named!(<> [T], <const N> [T; N], <> Vec<T>);
 
 impl<'a, T: Element> From<(&'a str, Vec<T>)> for Input<'a> {
     fn from((name, data): (&'a str, Vec<T>)) -> Self {

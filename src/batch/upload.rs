@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::ids::Unfit;
+use super::ids::Unfilled;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::panic::caught;
@@ -80,7 +80,7 @@ impl GpuCommandBatch {
         let elements = shape.elements();
         self.upload_filling("upload_with", shape, elements, || {
             let buffer = HostBuffer::try_zeroed(T::DTYPE, elements);
-            let mut buffer = buffer.map_err(|_| Unfilled::NoRoom)?;
+            let mut buffer = buffer.map_err(Unfilled::NoRoom)?;
             let filled = caught(|| fill(buffer.as_slice_mut().unwrap_or_default()));
             filled.map_err(Unfilled::Panicked)?;
             Ok(buffer)
@@ -119,7 +119,9 @@ impl GpuCommandBatch {
         });
         let filled = fits.and_then(|()| {
             data().map_err(|unfilled| match unfilled {
-                Unfilled::NoRoom => MistakeKind::NoRoom { shape: shape.clone(), dtype: T::DTYPE },
+                Unfilled::NoRoom(_) => {
+                    MistakeKind::NoRoom { shape: shape.clone(), dtype: T::DTYPE }
+                }
                 Unfilled::Panicked(what) => MistakeKind::Panicked(what),
                 Unfilled::Range { at, value } => {
                     MistakeKind::IdRange { at, value, dtype: T::DTYPE }
@@ -219,33 +221,13 @@ impl GpuCommandBatch {
     }
 }
 
-/// Why there is no data for an upload.
-pub(super) enum Unfilled {
-    NoRoom,
-    Panicked(String),
-    /// The 64-bit id at position `at` is out of range.
-    Range {
-        at: usize,
-        value: i64,
-    },
-}
-
-impl From<Unfit> for Unfilled {
-    fn from(unfit: Unfit) -> Self {
-        match unfit {
-            Unfit::NoRoom(_) => Self::NoRoom,
-            Unfit::Range { at, value } => Self::Range { at, value },
-        }
-    }
-}
-
 /// The elements of a slice, copied; those of a vector where they are.
 fn buffer<T: Element>(data: Cow<'_, [T]>, device: &Device) -> Result<HostBuffer, Unfilled> {
     let buffer = match data {
         Cow::Borrowed(slice) => device.pool().filled(slice),
         Cow::Owned(vector) => HostBuffer::try_from_vec(vector),
     };
-    buffer.map_err(|_| Unfilled::NoRoom)
+    buffer.map_err(Unfilled::NoRoom)
 }
 
 /// The position of an upload, which `given` elements fill if they are given.

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
-use super::ids::Unfit;
+use super::ids::Unfilled;
 use super::input::{Input, Key, Named};
 use super::profile::Profile;
 use crate::base::dtype::DType;
@@ -325,7 +325,7 @@ impl Inner {
         for (position, id, input) in inputs {
             let dtype = self.recorded.graph[id].ty.dtype;
             let buffer = input.into_buffer(device.pool(), dtype);
-            let buffer = buffer.map_err(|unfit| self.unfit(id, unfit))?;
+            let buffer = buffer.map_err(|why| self.unfilled(id, why))?;
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);
         }
@@ -333,11 +333,12 @@ impl Inner {
     }
 
     /// The error for data that cannot fill the upload `id`.
-    fn unfit(&self, id: NodeId, unfit: Unfit) -> Error {
+    fn unfilled(&self, id: NodeId, why: Unfilled) -> Error {
         let of = self.recorded.origin(id);
-        match unfit {
-            Unfit::NoRoom(error) => error.of(&of).into(),
-            Unfit::Range { at, value } => {
+        match why {
+            Unfilled::NoRoom(error) => error.of(&of).into(),
+            Unfilled::Panicked(what) => DataError::Panicked { of, what }.into(),
+            Unfilled::Range { at, value } => {
                 let dtype = self.recorded.graph[id].ty.dtype;
                 DataError::IdRange { of, at, value, dtype }.into()
             }

@@ -31,10 +31,6 @@ pub struct Outputs {
 /// [name](crate::GpuCommandBatch::name) that it was given.
 pub trait OutputKey<T>: sealed::Keyed + Copy {}
 
-impl<T: Element> OutputKey<T> for BufferId<T> {}
-impl<T: Element> OutputKey<T> for Tensor<'_, T> {}
-impl<T: Element> OutputKey<T> for &str {}
-
 mod sealed {
     use crate::batch::input::Key;
 
@@ -43,23 +39,17 @@ mod sealed {
     }
 }
 
-impl<T> sealed::Keyed for BufferId<T> {
-    fn key(&self) -> Key<'_> {
-        (*self).into()
-    }
+macro_rules! keys {
+    ($(<$($t:ident)?> $key:ty),*) => {$(
+        impl<T: Element> OutputKey<T> for $key {}
+        impl $(<$t: Element>)? sealed::Keyed for $key {
+            fn key(&self) -> Key<'_> {
+                (*self).into()
+            }
+        }
+    )*};
 }
-
-impl<T> sealed::Keyed for Tensor<'_, T> {
-    fn key(&self) -> Key<'_> {
-        (*self).into()
-    }
-}
-
-impl sealed::Keyed for &str {
-    fn key(&self) -> Key<'_> {
-        (*self).into()
-    }
-}
+keys!(<T> BufferId<T>, <T> Tensor<'_, T>, <> &str);
 
 impl Outputs {
     /// A result in a vector of its own, in row-major order. Costs as

@@ -5,6 +5,7 @@ use std::fmt;
 use half::{bf16, f16};
 
 use crate::base::dtype::DType;
+use crate::batch::ids::narrow;
 
 /// The type of a tensor's elements in a file. Prints as the file's format names it, in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,25 +127,14 @@ fn integers(from: TensorType, to: DType, bytes: &[u8], out: &mut [u8]) -> Result
             match from {
                 $(TensorType::$variant => {
                     let integers = bytes.as_chunks().0.iter();
-                    narrow(integers.map(|bytes| $integer::from_le_bytes(*bytes).into()), to, out)
+                    narrow(integers.map(|bytes| $integer::from_le_bytes(*bytes)), to, out)
+                        .map_err(|(at, value)| Wrong::Range { at, value: value.to_string() })
                 })*
                 _ => Err(Wrong::Type),
             }
         };
     }
     checked!(U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, U64 u64, I64 i64)
-}
-
-fn narrow(integers: impl Iterator<Item = i128>, to: DType, out: &mut [u8]) -> Result<(), Wrong> {
-    for (at, (integer, out)) in integers.zip(out.as_chunks_mut().0).enumerate() {
-        let bits = match to {
-            DType::I32 => i32::try_from(integer).ok().map(i32::cast_unsigned),
-            _ => u32::try_from(integer).ok(),
-        };
-        let bits = bits.ok_or_else(|| Wrong::Range { at, value: integer.to_string() })?;
-        *out = bits.to_ne_bytes();
-    }
-    Ok(())
 }
 
 /// Matrices of `rows` × `columns` behind each other, each transposed.
