@@ -8,8 +8,6 @@ use ndarray::{ArrayD, ArrayView, Dimension, IxDyn};
 
 use super::program::{OutputKey, Outputs};
 use super::resident::Resident;
-#[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-use super::waiting::wait;
 use super::{BufferId, GpuCommandBatch, Input, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
@@ -99,15 +97,6 @@ impl GpuCommandBatch {
         let given = values.len();
         array(&self.shape(id).unwrap_or_else(|| given.into()), values)
     }
-
-    /// [`GpuCommandBatch::read_array`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`GpuCommandBatch::read_array`].
-    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-    pub fn read_array_blocking<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<ArrayD<T>> {
-        wait(self.read_array(id))
-    }
 }
 
 /// Results as arrays (feature `ndarray`).
@@ -120,15 +109,6 @@ impl Outputs {
         let shape = self.shape::<T>(key)?;
         array(&shape, self.read(key).await?)
     }
-
-    /// [`Outputs::read_array`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Outputs::read_array`].
-    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-    pub fn read_array_blocking<T: Element>(&self, key: impl OutputKey<T>) -> Result<ArrayD<T>> {
-        wait(self.read_array(key))
-    }
 }
 
 /// Results as arrays (feature `ndarray`).
@@ -139,15 +119,6 @@ impl<T: Element> Resident<T> {
     /// As [`read`](Self::read).
     pub async fn read_array(&self) -> Result<ArrayD<T>> {
         array(self.shape(), self.read().await?)
-    }
-
-    /// [`Resident::read_array`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Resident::read_array`].
-    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-    pub fn read_array_blocking(&self) -> Result<ArrayD<T>> {
-        wait(self.read_array())
     }
 }
 

@@ -149,6 +149,7 @@ mod random;
 mod create;
 
 mod axes;
+mod checks;
 mod ranges;
 mod registry;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Tensor};
 use crate::error::MistakeKind;
+use crate::methods::checks::check_parameter;
 use crate::ops::{Distribution, Op, Random, SortOrder, check_size};
 use crate::record::Refusal;
 
@@ -66,10 +67,5 @@ fn random<T: Element>(
 }
 
 pub(super) fn check_probability(p: f32) -> Result<(), MistakeKind> {
-    if (0.0..=1.0).contains(&p) {
-        Ok(())
-    } else {
-        let given = p.to_string();
-        Err(MistakeKind::Parameter { what: "p", must: "in 0..=1", given })
-    }
+    check_parameter("p", (0.0..=1.0).contains(&p), "in 0..=1", &p)
 }

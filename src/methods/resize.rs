@@ -4,6 +4,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
+use crate::methods::checks::check_parameter;
 use crate::ops::check_size;
 
 /// The longest height and width: positions along them are counted on the host.
@@ -125,18 +126,13 @@ fn resized_axes(shape: Shape, size: ImageSize) -> Result<[Resized; 2], MistakeKi
     };
     let lengths = [shape[lead], shape[lead + 1]];
     let must = "1 to 16777216";
-    if lengths.iter().any(|&len| len > LONGEST) {
-        let given = shape.to_string();
-        return Err(MistakeKind::Parameter { what: "height and width", must, given });
-    }
+    check_parameter("height and width", lengths.iter().all(|&len| len <= LONGEST), must, &shape)?;
     if let Some(axis) = (lead..shape.rank()).find(|&axis| shape[axis] == 0) {
         return Err(MistakeKind::EmptyReduction { op: "resizing", axis, shape });
     }
     let counts = size.counts(lengths)?;
-    if counts.iter().any(|count| !(1..=LONGEST).contains(count)) {
-        let given = size.given(counts);
-        return Err(MistakeKind::Parameter { what: "size", must, given });
-    }
+    let fits = counts.iter().all(|count| (1..=LONGEST).contains(count));
+    check_parameter("size", fits, must, &size.given(counts))?;
     check_size(&shape.dims()[..lead].iter().copied().chain(counts).collect())?;
     Ok([0, 1].map(|at| Resized {
         axis: at as isize - 2,
@@ -156,14 +152,8 @@ impl ImageSize {
             Self::Lengths(counts) => return Ok(counts),
             Self::Factors(factors) => factors,
         };
-        if factors.iter().any(|factor| !(factor.is_finite() && *factor > 0.0)) {
-            let given = format!("{factors:?}");
-            return Err(MistakeKind::Parameter {
-                what: "factors",
-                must: "over 0 and finite",
-                given,
-            });
-        }
+        let fits = factors.iter().all(|factor| factor.is_finite() && *factor > 0.0);
+        check_parameter("factors", fits, "over 0 and finite", &format_args!("{factors:?}"))?;
         Ok([0, 1].map(|at| (lengths[at] as f64 * factors[at]) as usize))
     }
 

@@ -1,6 +1,7 @@
 //! Operations on rows: softmax and norms along one axis.
 
 use super::axes::resolve;
+use super::checks::{check_parameter, check_shape};
 use crate::base::dtype::{DType, Element, Float, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
@@ -80,15 +81,12 @@ fn column<'b, T: Float>(
     x: Tensor<'b, T>,
     axis: isize,
 ) -> Made<'b, T> {
-    let (given, shape) = (numbers.known_shape()?, x.known_shape()?);
+    let (own, shape) = (numbers.known_shape()?, x.known_shape()?);
     let axis = resolve(axis, &shape)?;
-    let wanted = Shape::from(shape[axis]);
-    if given != wanted {
-        return Err(MistakeKind::LayerShape { what, given, wanted }.into());
-    }
+    check_shape(what, [numbers], shape[axis])?;
     let after = std::iter::repeat_n(1, shape.rank() - axis - 1);
     let dims: Shape = std::iter::once(shape[axis]).chain(after).collect();
-    Ok(if dims == given { numbers } else { numbers.reshape(dims) })
+    Ok(if dims == own { numbers } else { numbers.reshape(dims) })
 }
 
 pub(super) fn normalized<T: Float>(
@@ -101,10 +99,7 @@ pub(super) fn normalized<T: Float>(
 }
 
 pub(super) fn check_epsilon(epsilon: f32) -> Result<Scalar, MistakeKind> {
-    if epsilon.is_finite() && epsilon >= 0.0 {
-        Ok(Scalar::new(DType::F32, f64::from(epsilon)))
-    } else {
-        let given = epsilon.to_string();
-        Err(MistakeKind::Parameter { what: "epsilon", must: "finite and not negative", given })
-    }
+    let fits = epsilon.is_finite() && epsilon >= 0.0;
+    check_parameter("epsilon", fits, "finite and not negative", &epsilon)?;
+    Ok(Scalar::new(DType::F32, f64::from(epsilon)))
 }

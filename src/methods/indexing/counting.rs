@@ -5,6 +5,7 @@ use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
+use crate::methods::checks::check_parameter;
 use crate::ops::{Op, SearchSide, SortOrder};
 use crate::record::Refusal;
 
@@ -113,11 +114,7 @@ fn check_range<I: Index>(
     count: usize,
 ) -> Result<(), Refusal> {
     indices.known_shape()?;
-    if i32::try_from(count).is_err() {
-        let given = count.to_string();
-        return Err(MistakeKind::Parameter { what, must: "below 2³¹", given }.into());
-    }
-    Ok(())
+    Ok(check_parameter(what, i32::try_from(count).is_ok(), "below 2³¹", &count)?)
 }
 
 /// Whether each of the indices is each of 0 to `count` − 1, along a new last axis.

@@ -7,6 +7,7 @@ use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
 use crate::methods::axes::resolve;
+use crate::methods::checks::check_parameter;
 use crate::ops::Op;
 use crate::record::{Call, Refusal};
 
@@ -212,10 +213,8 @@ fn classes_in<'b>(
     shape: &Shape,
     how: &ClassLoss,
 ) -> Result<Classes<'b>, Refusal> {
-    if !(0.0..=1.0).contains(&how.smoothing) {
-        let given = how.smoothing.to_string();
-        return Err(MistakeKind::Parameter { what: "smoothing", must: "0 to 1", given }.into());
-    }
+    let fits = (0.0..=1.0).contains(&how.smoothing);
+    check_parameter("smoothing", fits, "0 to 1", &how.smoothing)?;
     let axis = resolve(how.axis.unwrap_or(if shape.rank() > 1 { 1 } else { 0 }), shape)?;
     let others = shape.dims().iter().enumerate().filter(|&(a, _)| a != axis);
     let others: Shape = others.map(|(_, &dim)| dim).collect();

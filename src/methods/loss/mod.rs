@@ -9,6 +9,7 @@ use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::OpInfo;
+use crate::methods::checks::check_parameter;
 use crate::record::Refusal;
 
 /// The registry's rows of all losses.
@@ -56,11 +57,7 @@ fn huber_loss<'b, T: Float>(
     delta: f32,
     reduction: LossReduction,
 ) -> Made<'b, T> {
-    if delta.is_nan() || delta <= 0.0 {
-        let given = delta.to_string();
-        let must = "greater than 0";
-        return Err(MistakeKind::Parameter { what: "delta", must, given }.into());
-    }
+    check_parameter("delta", delta > 0.0, "greater than 0", &delta)?;
     difference_loss(x, y, reduction, |d| huber(d, delta, 1.0))
 }
 
@@ -70,10 +67,7 @@ fn smooth_l1_loss<'b, T: Float>(
     beta: f32,
     reduction: LossReduction,
 ) -> Made<'b, T> {
-    if beta.is_nan() || beta < 0.0 {
-        let given = beta.to_string();
-        return Err(MistakeKind::Parameter { what: "beta", must: "0 or greater", given }.into());
-    }
+    check_parameter("beta", beta >= 0.0, "0 or greater", &beta)?;
     let loss = |d: Tensor<'b, f32>| if beta == 0.0 { d.abs() } else { huber(d, beta, 1.0 / beta) };
     difference_loss(x, y, reduction, loss)
 }

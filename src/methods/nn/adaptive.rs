@@ -7,6 +7,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::{Shape, Window};
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
+use crate::methods::checks::check_parameter;
 use crate::methods::resize::LONGEST;
 use crate::methods::views::{along, windows};
 use crate::ops::{Op, Reduction, check_size};
@@ -113,10 +114,7 @@ fn covers(shape: &Shape, size: [usize; 2]) -> Result<[Cover; 2], MistakeKind> {
     let Some(lead) = shape.rank().checked_sub(2) else {
         return Err(layout("[…, height, width]", shape));
     };
-    if size.contains(&0) {
-        let given = format!("{size:?}");
-        return Err(MistakeKind::Parameter { what: "size", must: "at least 1", given });
-    }
+    check_parameter("size", !size.contains(&0), "at least 1", &format_args!("{size:?}"))?;
     if let Some(axis) = (lead..shape.rank()).find(|&axis| shape[axis] == 0) {
         return Err(MistakeKind::EmptyReduction { op: "a mean", axis, shape: shape.clone() });
     }
@@ -126,10 +124,7 @@ fn covers(shape: &Shape, size: [usize; 2]) -> Result<[Cover; 2], MistakeKind> {
     for cover in covers.iter().filter(|cover| cover.period().0 > WAYS) {
         let (len, count) = (cover.len, cover.count);
         for (what, number) in [("size", count), ("height and width", len)] {
-            if number > LONGEST {
-                let given = number.to_string();
-                return Err(MistakeKind::Parameter { what, must, given });
-            }
+            check_parameter(what, number <= LONGEST, must, &number)?;
         }
     }
     Ok(covers)

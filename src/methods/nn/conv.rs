@@ -7,6 +7,7 @@ use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Move, Shape, Window};
 use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
+use crate::methods::checks::{check_parameter, check_shape};
 use crate::methods::linear::product;
 use crate::methods::views::moved;
 use crate::ops::Precision;
@@ -115,9 +116,7 @@ pub(super) fn convolved<'b, T: Numeric, const D: usize>(
 ) -> Made<'b, T> {
     let sizes = sizes(&x.known_shape()?, &w.known_shape()?, conv)?;
     let filters = sizes.groups * sizes.filters;
-    if let Some(bias) = bias {
-        check_bias(&bias.known_shape()?, filters)?;
-    }
+    check_shape("bias", bias, filters)?;
     let zero = Scalar::new(T::DTYPE, 0.0);
     let windows = slid(Call::outer_name(), x, 2, &sizes.slides, zero)?;
     let y = if sizes.is_depthwise() {
@@ -182,8 +181,8 @@ fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D
     let mut slides = [Slide::default(); D];
     for (at, slide) in slides.iter_mut().enumerate() {
         let (size, step, dilation) = (w[2 + at], conv.stride[at], conv.dilation[at]);
-        *slide = Slide::new(Window { size, step, dilation }, x[2 + at], conv.padding[at], false)
-            .map_err(|wrong| wrong.mistake(2 + at, x))?;
+        let window = Window { size, step, dilation };
+        *slide = Slide::new(window, x, 2 + at, conv.padding[at], false)?;
     }
     let (channels, filters) = (w[1], w[0] / groups);
     Ok(Sizes { batch: x[0], groups, channels, filters, slides })
@@ -204,20 +203,9 @@ pub(super) fn check_layouts<const D: usize>(
             return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
         }
     }
-    if groups == 0 {
-        let given = "0".to_string();
-        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
-    }
+    check_parameter("groups", groups > 0, "at least 1", &groups)?;
     if !channels_fit() {
         return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
     }
     Ok(())
-}
-
-pub(super) fn check_bias(bias: &Shape, filters: usize) -> Result<(), MistakeKind> {
-    let (given, wanted) = (bias.clone(), Shape::from(filters));
-    if given == wanted {
-        return Ok(());
-    }
-    Err(MistakeKind::LayerShape { what: "bias", given, wanted })
 }

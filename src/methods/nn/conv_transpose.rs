@@ -5,11 +5,13 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::conv::{Conv, check_bias, check_layouts, convolved};
+use super::conv::{Conv, check_layouts, convolved};
+use super::window::check_window;
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Shape, Window};
 use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
+use crate::methods::checks::{check_parameter, check_shape};
 use crate::ops::{Op, Precision, check_size};
 
 /// Filters that see fewer channels than this are added up element by element, or nearly so.
@@ -121,9 +123,7 @@ fn by_phases<'b, T: Numeric, const D: usize>(
 ) -> Made<'b, T> {
     let shape = x.known_shape()?;
     let count = filters[1] * conv.groups;
-    if let Some(bias) = bias {
-        check_bias(&bias.known_shape()?, count)?;
-    }
+    check_shape("bias", bias, count)?;
     let head = [shape[0], count];
     let joined = || phases.iter().map(|axis| axis.places * axis.step);
     check_size(&filters.dims()[..2].iter().copied().chain(filled(phases)).collect())?;
@@ -277,16 +277,9 @@ fn axis<const D: usize>(
 ) -> Result<Axis, MistakeKind> {
     let (len, size) = (x[2 + at], w[2 + at]);
     let (step, dilation, more) = (conv.stride[at], conv.dilation[at], conv.output_padding[at]);
-    let numbers = [(size, "size"), (step, "stride"), (dilation, "dilation")];
-    if let Some((_, what)) = numbers.into_iter().find(|&(number, _)| number == 0) {
-        let given = "0".to_string();
-        return Err(MistakeKind::Parameter { what, must: "at least 1", given });
-    }
-    if more >= step.max(dilation) {
-        let given = more.to_string();
-        let must = "less than the stride or the dilation";
-        return Err(MistakeKind::Parameter { what: "output_padding", must, given });
-    }
+    check_window(Window { size, step, dilation })?;
+    let must = "less than the stride or the dilation";
+    check_parameter("output_padding", more < step.max(dilation), must, &more)?;
     let reach = Window { size, step: 1, dilation }.reach();
     let (before, after) = conv.padding[at];
     let [length, reach_, step_, before_, after_, more_] =

@@ -6,9 +6,9 @@ use crate::base::dtype::{Element, Float, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
+use crate::methods::checks::check_shape;
 use crate::methods::rows::{check_epsilon, normalized};
 use crate::ops::{Elementwise, Normalization, Op};
-use crate::record::Refusal;
 
 operations! {
     /// Normalisations of `[batch, channels, …]`, with a `weight` and a `bias` of `[channels]` where they are given, as in
@@ -40,10 +40,10 @@ fn batch_norm<'b, T: Float>(
     let epsilon = check_epsilon(epsilon)?.value();
     let shape = x.known_shape()?;
     let columns = channel_columns(&shape)?;
-    check_channels("mean", Some(mean), &shape)?;
-    check_channels("variance", Some(variance), &shape)?;
-    check_channels("weight", weight, &shape)?;
-    check_channels("bias", bias, &shape)?;
+    check_shape("mean", [mean], shape[1])?;
+    check_shape("variance", [variance], shape[1])?;
+    check_shape("weight", weight, shape[1])?;
+    check_shape("bias", bias, shape[1])?;
     let addend = Scalar::new(T::DTYPE, epsilon);
     let shifted: Tensor<'b, T> =
         variance.apply(Op::Elementwise(Elementwise::AddScalar, smallvec![addend]));
@@ -67,8 +67,8 @@ fn group_norm<'b, T: Float>(
     if !fits {
         return Err(MistakeKind::Groups { groups, shape }.into());
     }
-    check_channels("weight", weights[0], &shape)?;
-    check_channels("bias", weights[1], &shape)?;
+    check_shape("weight", weights[0], shape[1])?;
+    check_shape("bias", weights[1], shape[1])?;
     let each = shape.dims()[2..].iter().product::<usize>() * shape[1] / groups.max(1);
     let rows = x.reshape([shape[0], groups, each]);
     let normed = normalized(Normalization::LayerNorm(epsilon), rows, 2)?.reshape(shape);
@@ -83,19 +83,6 @@ fn affine<'b, T: Float>(
 ) -> Tensor<'b, T> {
     let y = weight.map_or(x, |weight| x * weight.reshape(columns.clone()));
     bias.map_or(y, |bias| y + bias.reshape(columns.clone()))
-}
-
-fn check_channels<T: Float>(
-    what: &'static str,
-    x: Option<Tensor<'_, T>>,
-    of: &Shape,
-) -> Result<(), Refusal> {
-    let Some(x) = x else { return Ok(()) };
-    let (given, wanted) = (x.known_shape()?, Shape::from(of[1]));
-    if given == wanted {
-        return Ok(());
-    }
-    Err(MistakeKind::LayerShape { what, given, wanted }.into())
 }
 
 /// The shape in which one number a channel broadcasts over `[batch, channels, …]`.

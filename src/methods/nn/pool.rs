@@ -130,8 +130,7 @@ fn pooled<'b, T: Element, const D: usize>(
     let mut slides = [Slide::default(); D];
     for (at, slide) in slides.iter_mut().enumerate() {
         let window = Window { size: pool.size[at], step: stride[at], dilation: pool.dilation[at] };
-        *slide = Slide::new(window, shape[lead + at], pool.padding[at], pool.ceil_mode)
-            .map_err(|wrong| wrong.mistake(lead + at, &shape))?;
+        *slide = Slide::new(window, &shape, lead + at, pool.padding[at], pool.ceil_mode)?;
     }
     let border = Scalar::new(T::DTYPE, border);
     let windows = slid(Call::outer_name(), x, lead, &slides, border)?;

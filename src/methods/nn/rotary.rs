@@ -4,6 +4,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
+use crate::methods::checks::check_parameter;
 use crate::record::Refusal;
 
 /// How a rotary embedding pairs elements and turns them. The default is that of GPT-NeoX and Llama in PyTorch, with
@@ -75,16 +76,9 @@ fn rotary_shapes<T: Float>(x: Tensor<'_, T>, how: &Rotary) -> Result<(Shape, usi
     let &[.., positions, width] = shape.dims() else {
         return Err(MistakeKind::Transpose(shape).into());
     };
-    if width % 2 == 1 {
-        let given = width.to_string();
-        let what = "the size of the last axis";
-        return Err(MistakeKind::Parameter { what, must: "even", given }.into());
-    }
-    if !(how.base.is_finite() && how.base > 0.0) {
-        let given = how.base.to_string();
-        let must = "finite and greater than 0";
-        return Err(MistakeKind::Parameter { what: "base", must, given }.into());
-    }
+    check_parameter("the size of the last axis", width % 2 == 0, "even", &width)?;
+    let is_sound = how.base.is_finite() && how.base > 0.0;
+    check_parameter("base", is_sound, "finite and greater than 0", &how.base)?;
     if let Some(given) = how.positions {
         let given = x.batch().operand(given).known_shape()?;
         let places = Shape::new(&shape.dims()[..shape.rank() - 1]);

@@ -9,6 +9,7 @@ use crate::base::shape::{Shape, Window};
 use crate::batch::{Made, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::axes::resolve;
+use crate::methods::checks::check_parameter;
 use crate::methods::views::windows;
 use crate::ops::{Op, check_size};
 
@@ -31,39 +32,18 @@ impl Default for Slide {
     }
 }
 
-/// What is wrong with how windows should slide.
-pub(super) enum Wrong {
-    /// A number that must not be 0.
-    Zero(&'static str),
-    /// A window of this reach has no room.
-    NoRoom(usize),
-}
-
-impl Wrong {
-    pub fn mistake(self, axis: usize, shape: &Shape) -> MistakeKind {
-        match self {
-            Self::Zero(what) => {
-                MistakeKind::Parameter { what, must: "at least 1", given: "0".into() }
-            }
-            Self::NoRoom(reach) => MistakeKind::Window { reach, axis, shape: shape.clone() },
-        }
-    }
-}
-
 impl Slide {
-    /// `window` along `len` elements between borders of `before` and `after`. With `ceil_mode` the last window may
-    /// reach past them, as long as it does not start in what comes after the `len` elements.
+    /// `window` along `axis` of `shape` between borders of `before` and `after`. With `ceil_mode` the last window may
+    /// reach past them, as long as it does not start in what comes after the elements of the axis.
     pub fn new(
         window: Window,
-        len: usize,
+        shape: &Shape,
+        axis: usize,
         (before, after): (usize, usize),
         ceil_mode: bool,
-    ) -> Result<Self, Wrong> {
-        let numbers =
-            [(window.size, "size"), (window.step, "stride"), (window.dilation, "dilation")];
-        if let Some((_, what)) = numbers.into_iter().find(|&(number, _)| number == 0) {
-            return Err(Wrong::Zero(what));
-        }
+    ) -> Result<Self, MistakeKind> {
+        check_window(window)?;
+        let len = shape[axis];
         let reach = window.reach();
         let inside = len.saturating_add(before);
         let room = inside.saturating_add(after);
@@ -74,7 +54,7 @@ impl Slide {
             count += 1;
         }
         if count == 0 {
-            return Err(Wrong::NoRoom(reach));
+            return Err(MistakeKind::Window { reach, axis, shape: shape.clone() });
         }
         let beyond = ((count - 1) * window.step).saturating_add(reach).saturating_sub(room);
         Ok(Self { window, len, before, after, beyond, count })
@@ -105,6 +85,15 @@ impl Slide {
     }
 }
 
+/// Refuses a window that has no elements or does not move.
+pub(super) fn check_window(window: Window) -> Result<(), MistakeKind> {
+    let Window { size, step, dilation } = window;
+    for (what, number) in [("size", size), ("stride", step), ("dilation", dilation)] {
+        check_parameter(what, number > 0, "at least 1", &number)?;
+    }
+    Ok(())
+}
+
 pub(in crate::methods) fn unfold<T: Element>(
     x: Tensor<'_, T>,
     axis: isize,
@@ -114,11 +103,8 @@ pub(in crate::methods) fn unfold<T: Element>(
     let window = Window { size, step, dilation: 1 };
     let shape = x.known_shape()?;
     let axis = resolve(axis, &shape)?;
-    let slide = match step {
-        0 => Err(Wrong::Zero("step")),
-        _ => Slide::new(window, shape[axis], (0, 0), false),
-    };
-    slide.map_err(|wrong| wrong.mistake(axis, &shape))?;
+    check_parameter("step", step > 0, "at least 1", &step)?;
+    Slide::new(window, &shape, axis, (0, 0), false)?;
     check_rank(&shape, 1)?;
     let windows = windows("unfold", x, axis, window);
     let axes = (0..=shape.rank() as isize).filter(|&a| a != axis as isize + 1);

@@ -7,6 +7,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, OptionalOperand, Outcome, Tensor};
 use crate::error::MistakeKind;
+use crate::methods::checks::{check_parameter, check_shape};
 use crate::record::Refusal;
 
 /// The longest sequence: each of its steps is recorded.
@@ -169,24 +170,14 @@ fn cell_sizes<'b, T: Float>(
 ) -> Result<usize, Refusal> {
     let x = x.known_shape()?;
     let hidden = weights.hidden.known_shape()?;
-    let fits = |what, given: &Shape, wanted: Shape| {
-        if *given == wanted {
-            return Ok(());
-        }
-        Err(Refusal::from(MistakeKind::LayerShape { what, given: given.clone(), wanted }))
-    };
     let size = hidden.dims().last().copied().unwrap_or(0);
-    fits("hidden weights", &hidden, [gates * size, size].into())?;
+    check_shape("hidden weights", [weights.hidden], [gates * size, size])?;
     let [.., batch, width] = *x.dims() else {
         return Err(MistakeKind::Transpose(x).into());
     };
-    fits("input weights", &weights.input.known_shape()?, [gates * size, width].into())?;
-    for bias in weights.bias.into_iter().flatten() {
-        fits("bias", &bias.known_shape()?, [gates * size].into())?;
-    }
-    for state in state.into_iter().flatten() {
-        fits("state", &state.known_shape()?, [batch, size].into())?;
-    }
+    check_shape("input weights", [weights.input], [gates * size, width])?;
+    check_shape("bias", weights.bias.into_iter().flatten(), gates * size)?;
+    check_shape("state", state.into_iter().flatten(), [batch, size])?;
     Ok(size)
 }
 
@@ -199,21 +190,16 @@ fn recur<'b, T: Float>(
     how: Recurrence,
 ) -> Result<(Tensor<'b, T>, State<'b, T>), Refusal> {
     let (b, directions) = (x.batch(), if how.bidirectional { 2 } else { 1 });
-    if cells.is_empty() || !cells.len().is_multiple_of(directions) {
-        let given = cells.len().to_string();
-        let must = if how.bidirectional { "two for each layer" } else { "one for each layer" };
-        return Err(MistakeKind::Parameter { what: "the number of cells", must, given }.into());
-    }
+    let fits = !cells.is_empty() && cells.len().is_multiple_of(directions);
+    let must = if how.bidirectional { "two for each layer" } else { "one for each layer" };
+    check_parameter("the number of cells", fits, must, &cells.len())?;
     let shape = x.known_shape()?;
     if shape.rank() != 3 {
         return Err(MistakeKind::Sequence(shape).into());
     }
     let steps = shape[usize::from(how.batch_first)];
-    if steps > LONGEST {
-        let must = "at most 1048576; hand the states on from part to part";
-        let given = steps.to_string();
-        return Err(MistakeKind::Parameter { what: "the number of steps", must, given }.into());
-    }
+    let must = "at most 1048576; hand the states on from part to part";
+    check_parameter("the number of steps", steps <= LONGEST, must, &steps)?;
     let mut y = if how.batch_first { x.permute([1, 0, 2]) } else { x };
     let mut last: [Vec<BufferId<T>>; 2] = [Vec::new(), Vec::new()];
     for layer in cells.chunks(directions) {
@@ -251,13 +237,10 @@ fn try_each<'b, T: Float>(
 /// State `at` of `count` that lie one behind the other.
 fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> Made<'_, T> {
     let shape = states.known_shape()?;
-    let &[given, batch, size] = shape.dims() else {
+    let &[_, batch, size] = shape.dims() else {
         return Err(MistakeKind::Sequence(shape).into());
     };
-    if given != count {
-        let wanted = [count, batch, size].into();
-        return Err(MistakeKind::LayerShape { what: "state", given: shape, wanted }.into());
-    }
+    check_shape("state", [states], [count, batch, size])?;
     Ok(states.slice([at..at + 1, 0..batch, 0..size]).squeeze(0))
 }
 
