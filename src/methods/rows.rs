@@ -43,35 +43,26 @@ operations! {
     /// assert_eq!(batch.read(y).await?, [-1.5, 3.0, 2.5, -3.0]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    fn layer_norm_with<T: Float>(x: T, weight: T, bias: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = layer_norm_with(x, weight, bias, axis, epsilon),
+    fn layer_norm_with<T: Float>(x: T, weight: T, bias: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = weighted(Normalization::LayerNorm, x, weight, Some(bias), axis, epsilon),
         FLOAT, AROUND, NORMED, "(x − mean) / √(variance + ε) · weight + bias.";
     /// [`rms_norm`](Self::rms_norm) · weight, as PyTorch's `RMSNorm` over one axis. One kernel.
-    fn rms_norm_with<T: Float>(x: T, weight: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = rms_norm_with(x, weight, axis, epsilon),
+    fn rms_norm_with<T: Float>(x: T, weight: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = weighted(Normalization::RmsNorm, x, weight, None, axis, epsilon),
         FLOAT, AROUND, NORMED, "x / √(mean of x² + ε) · weight.";
 }
 
-fn layer_norm_with<'b, T: Float>(
+fn weighted<'b, T: Float>(
+    norm: impl Fn(Scalar) -> Normalization,
     x: Tensor<'b, T>,
     weight: Tensor<'b, T>,
-    bias: Tensor<'b, T>,
+    bias: Option<Tensor<'b, T>>,
     axis: isize,
     epsilon: f32,
 ) -> Made<'b, T> {
-    let op = Normalization::LayerNorm(check_epsilon(epsilon)?);
+    let op = norm(check_epsilon(epsilon)?);
     let weight = column("weight", weight, x, axis)?;
-    let bias = column("bias", bias, x, axis)?;
-    Ok(normalized(op, x, axis)? * weight + bias)
-}
-
-fn rms_norm_with<'b, T: Float>(
-    x: Tensor<'b, T>,
-    weight: Tensor<'b, T>,
-    axis: isize,
-    epsilon: f32,
-) -> Made<'b, T> {
-    let op = Normalization::RmsNorm(check_epsilon(epsilon)?);
-    let weight = column("weight", weight, x, axis)?;
-    Ok(normalized(op, x, axis)? * weight)
+    let bias = bias.map(|bias| column("bias", bias, x, axis)).transpose()?;
+    let y = normalized(op, x, axis)? * weight;
+    Ok(bias.map_or(y, |bias| y + bias))
 }
 
 /// `numbers`, one for each element of `axis`, in the shape in which they broadcast over `x`.

@@ -153,11 +153,7 @@ impl Program {
         &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
-    }
-
-    /// Runs the program with `inputs`, if they fit it.
-    fn run_fitting<'s>(&'s self, inputs: Result<Fitting<'s>>) -> BoxFuture<'s, Result<Outputs>> {
+        let inputs = self.0.fitting(&mut inputs.into_iter().map(Into::into));
         Box::pin(async {
             let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
             stage.over(pin!(self.run_timed(inputs?, &OFF))).await
@@ -204,13 +200,7 @@ impl Program {
         &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Profile>> {
-        self.profile_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
-    }
-
-    fn profile_fitting<'s>(
-        &'s self,
-        inputs: Result<Fitting<'s>>,
-    ) -> BoxFuture<'s, Result<Profile>> {
+        let inputs = self.0.fitting(&mut inputs.into_iter().map(Into::into));
         Box::pin(async {
             let inputs = inputs?;
             let timeline = Timeline::begun();
@@ -251,14 +241,7 @@ impl Program {
         limit: Duration,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.finished_within(limit, self.run(inputs))
-    }
-
-    fn finished_within<'s>(
-        &'s self,
-        limit: Duration,
-        run: BoxFuture<'s, Result<Outputs>>,
-    ) -> BoxFuture<'s, Result<Outputs>> {
+        let run = self.run(inputs);
         Box::pin(async move {
             let done = deadline::within(limit, run).await;
             let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };

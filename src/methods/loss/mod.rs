@@ -39,37 +39,23 @@ operations! {
         FLOAT, LAYER, COMPOSED, "|x − y|.";
     /// With d = x − y: ½·d² where |d| ≤ `delta`, else `delta`·(|d| − ½·`delta`) (Huber, 1964). The shapes must be
     /// equal, and `delta` greater than 0.
-    fn huber_loss<T: Float>(x: T, y: T; delta: f32, reduction: LossReduction) -> Tensor<'b, T> = huber_loss(x, y, delta, reduction),
+    fn huber_loss<T: Float>(x: T, y: T; delta: f32, reduction: LossReduction) -> Tensor<'b, T> = {
+        check_parameter("delta", delta > 0.0, "greater than 0", &delta)?;
+        difference_loss(x, y, reduction, |d| huber(d, delta, 1.0))
+    },
         FLOAT, LAYER, COMPOSED, "½·(x − y)², and a line far from 0 (Huber, 1964).";
     /// With d = x − y: ½·d²/`beta` where |d| < `beta`, else |d| − ½·`beta` (Girshick, 2015). The shapes must be
     /// equal, and `beta` not negative; with 0 it is [`l1_loss`](Self::l1_loss).
-    fn smooth_l1_loss<T: Float>(x: T, y: T; beta: f32, reduction: LossReduction) -> Tensor<'b, T> = smooth_l1_loss(x, y, beta, reduction),
+    fn smooth_l1_loss<T: Float>(x: T, y: T; beta: f32, reduction: LossReduction) -> Tensor<'b, T> = {
+        check_parameter("beta", beta >= 0.0, "0 or greater", &beta)?;
+        let loss = |d: Tensor<'b, f32>| if beta == 0.0 { d.abs() } else { huber(d, beta, 1.0 / beta) };
+        difference_loss(x, y, reduction, loss)
+    },
         FLOAT, LAYER, COMPOSED, "|x − y|, and a parabola near 0 (Girshick, 2015).";
     /// −y·log σ(x) − (1 − y)·log(1 − σ(x)) for logits `x` and probabilities `y`, without overflow. The shapes must
     /// be equal.
     fn binary_cross_entropy_with_logits<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = binary_cross_entropy_with_logits(x, y, reduction),
         FLOAT, LAYER, COMPOSED, "−y·log σ(x) − (1 − y)·log(1 − σ(x)).";
-}
-
-fn huber_loss<'b, T: Float>(
-    x: Tensor<'b, T>,
-    y: Tensor<'b, T>,
-    delta: f32,
-    reduction: LossReduction,
-) -> Made<'b, T> {
-    check_parameter("delta", delta > 0.0, "greater than 0", &delta)?;
-    difference_loss(x, y, reduction, |d| huber(d, delta, 1.0))
-}
-
-fn smooth_l1_loss<'b, T: Float>(
-    x: Tensor<'b, T>,
-    y: Tensor<'b, T>,
-    beta: f32,
-    reduction: LossReduction,
-) -> Made<'b, T> {
-    check_parameter("beta", beta >= 0.0, "0 or greater", &beta)?;
-    let loss = |d: Tensor<'b, f32>| if beta == 0.0 { d.abs() } else { huber(d, beta, 1.0 / beta) };
-    difference_loss(x, y, reduction, loss)
 }
 
 fn binary_cross_entropy_with_logits<'b, T: Float>(

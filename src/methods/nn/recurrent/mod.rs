@@ -4,7 +4,6 @@ mod cell;
 
 use self::cell::{Cell, Weights};
 use crate::base::dtype::{Element, Float};
-use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, OptionalOperand, Outcome, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::checks::{check_parameter, check_shape};
@@ -95,70 +94,40 @@ operations! {
     /// One step of an LSTM (Hochreiter and Schmidhuber, 1997), for inputs `[B, I]` and a state of `[B, H]` each:
     /// c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′), where i, f, g and o are parts of
     /// x·W_inputᵀ + h·W_hiddenᵀ + biases.
-    fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = lstm_cell(x, state, weights),
+    fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = {
+        let state = state.tensors(x.batch());
+        one_step(Cell::Lstm, x, state, &weights).map(LstmState::of)
+    },
         FLOAT, CELL, GATED, "One step of an LSTM (Hochreiter and Schmidhuber, 1997).";
     /// One step of a GRU (Cho et al., 2014), for inputs `[B, I]` and a state of `[B, H]`: h′ = (1 − z)·n + z·h with
     /// r and z the logistic functions of x·W_inputᵀ + h·W_hiddenᵀ + biases, and n = tanh(x·W + b + r·(h·W + b)).
-    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = gru_cell(x, h, weights),
+    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = one_step(Cell::Gru, x, [h, h], &weights).map(|[h, _]| h),
         FLOAT, CELL, GATED, "One step of a GRU (Cho et al., 2014).";
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
     /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are the
     /// last layer's hidden states at each step, forwards before backwards, and each cell's state after its last step.
-    fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = lstm(x, cells, start, how),
+    fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = {
+        let start = start.map(|state| state.tensors(x.batch()));
+        recur(Cell::Lstm, x, cells, start, how).map(|(y, state)| (y, LstmState::of(state)))
+    },
         FLOAT, CELL, GATED, "LSTM layers over whole sequences, both ways if wanted.";
     /// GRU cells over sequences, as [`lstm`](Self::lstm) for LSTM cells.
-    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl OptionalOperand<T>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = gru(x, cells, x.optional(start), how),
+    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl OptionalOperand<T>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = {
+        let start = x.optional(start).map(|h| [h; 2]);
+        recur(Cell::Gru, x, cells, start, how).map(|(y, [h, _])| (y, h))
+    },
         FLOAT, CELL, GATED, "GRU layers over whole sequences, both ways if wanted.";
-}
-
-fn lstm_cell<T: Float>(
-    x: Tensor<'_, T>,
-    state: LstmState<T>,
-    weights: CellWeights<T>,
-) -> Result<LstmState<T>, Refusal> {
-    let (state, weights) = (state.tensors(x.batch()), Weights::new(x.batch(), &weights));
-    Ok(LstmState::of(one_step(Cell::Lstm, x, state, weights)?))
-}
-
-fn gru_cell<'b, T: Float>(
-    x: Tensor<'b, T>,
-    h: Tensor<'b, T>,
-    weights: CellWeights<T>,
-) -> Made<'b, T> {
-    let weights = Weights::new(x.batch(), &weights);
-    let [h, _] = one_step(Cell::Gru, x, [h, h], weights)?;
-    Ok(h)
 }
 
 fn one_step<'b, T: Float>(
     cell: Cell,
     x: Tensor<'b, T>,
     state: State<'b, T>,
-    weights: Weights<'b, T>,
+    weights: &CellWeights<T>,
 ) -> Result<State<'b, T>, Refusal> {
+    let weights = Weights::new(x.batch(), weights);
     let size = cell_sizes(x, weights, cell.gates(), Some(state))?;
     cell.step(cell.project(x, weights), Some(state), weights, size)
-}
-
-fn lstm<'b, T: Float>(
-    x: Tensor<'b, T>,
-    cells: &[CellWeights<T>],
-    start: Option<LstmState<T>>,
-    how: Recurrence,
-) -> Result<(Tensor<'b, T>, LstmState<T>), Refusal> {
-    let start = start.map(|state| state.tensors(x.batch()));
-    let (y, state) = recur(Cell::Lstm, x, cells, start, how)?;
-    Ok((y, LstmState::of(state)))
-}
-
-fn gru<'b, T: Float>(
-    x: Tensor<'b, T>,
-    cells: &[CellWeights<T>],
-    start: Option<Tensor<'b, T>>,
-    how: Recurrence,
-) -> Result<(Tensor<'b, T>, Tensor<'b, T>), Refusal> {
-    let (y, [h, _]) = recur(Cell::Gru, x, cells, start.map(|h| [h; 2]), how)?;
-    Ok((y, h))
 }
 
 /// The width of a cell's state, where all shapes fit: inputs are `[…, B, I]`, states `[…, B, H]`.
