@@ -338,13 +338,7 @@ async fn another_batch_size_compiles_nothing() {
 async fn the_form_of_one_call_reads_its_result() {
     for device in common::devices().await {
         let data = numbers(10);
-        let y: Vec<f32> = device
-            .eval(|b| {
-                let x = b.upload(&data);
-                b.neg(x)
-            })
-            .await
-            .unwrap();
+        let y: Vec<f32> = device.eval(|b| b.upload(&data).neg()).await.unwrap();
         assert_eq!(y, data.iter().map(|x| -x).collect::<Vec<f32>>());
     }
 }
@@ -358,8 +352,7 @@ async fn only_results_are_downloaded() {
         let start = b.upload_shaped(&numbers(2 * 2), [1, 2, 2]);
         let input = b.upload_shaped(&numbers(6 * 4), [6, 4]);
         let hidden = b.upload_shaped(&numbers(6 * 2), [6, 2]);
-        let cell = CellWeights { input: input.id(), hidden: hidden.id(), bias: None };
-        b.gru(x, &[cell], Some(start.id()), Recurrence::default());
+        b.gru(x, &[CellWeights::new(&b, input, hidden)], start, Recurrence::default());
         b.execute().await.unwrap();
         // Every hidden state, and the last one.
         assert_eq!(b.stats().bytes_down, 4 * (3 * 2 * 2 + 2 * 2), "{}", b.stats());
@@ -374,8 +367,8 @@ async fn a_recurrent_step_is_two_kernels() {
             let b = GpuCommandBatch::new(&device);
             let x = input(&b, [steps, 3, 5]);
             let (w, u) = (input(&b, [gates * 6, 5]), input(&b, [gates * 6, 6]));
-            let bias = Some([input(&b, [gates * 6]).id(), input(&b, [gates * 6]).id()]);
-            let cell = CellWeights { input: w.id(), hidden: u.id(), bias };
+            let bias = [input(&b, [gates * 6]), input(&b, [gates * 6])];
+            let cell = CellWeights::new(&b, w, u).with_bias(&b, bias);
             if gates == 4 {
                 b.lstm(x, &[cell], None, Recurrence::default());
             } else {

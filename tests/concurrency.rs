@@ -35,13 +35,9 @@ fn record(b: &GpuCommandBatch, index: usize) -> Tensor<'_, f32> {
         1 => {
             let w = b.upload_shaped(&numbers(index + 1, 24 * 10), [24, 10]);
             let bias = b.upload(&numbers(index + 2, 10));
-            let h = b.linear(x, w, bias).relu();
-            b.softmax(h, -1)
+            b.linear(x, w, bias).relu().softmax(-1)
         }
-        2 => {
-            let y = b.layer_norm(x, -1, 1e-5).square();
-            b.mean(y, 0)
-        }
+        2 => b.layer_norm(x, -1, 1e-5).square().mean(0),
         3 => {
             let product = b.transpose(x).matmul(x);
             let sum = b.sum(product, ..);
@@ -49,8 +45,7 @@ fn record(b: &GpuCommandBatch, index: usize) -> Tensor<'_, f32> {
         }
         4 => {
             let flipped = b.flip(x, 0);
-            let bordered = b.concat(&[x, flipped], 1).pad([(1, 2), (0, 0)], 0.25);
-            b.logsumexp(bordered, 1)
+            b.concat(&[x, flipped], 1).pad([(1, 2), (0, 0)], 0.25).logsumexp(1)
         }
         _ => {
             let mut y = x;
@@ -228,10 +223,7 @@ async fn what_tasks_need_at_once_is_compiled_and_brought_once() {
 async fn who_compiles_and_is_not_polled_keeps_nobody_waiting() {
     let Some(device) = common::gpu().await else { return };
     let run = async |len: usize| {
-        let ran = device.eval(|b| {
-            let y = b.full(len, 2.0).erf().mish();
-            b.cos(y)
-        });
+        let ran = device.eval(|b| b.full(len, 2.0).erf().mish().cos());
         ran.await.unwrap()
     };
     for len in [3, 5000] {
@@ -250,10 +242,7 @@ async fn who_compiles_and_is_not_polled_keeps_nobody_waiting() {
 fn all_of_rayon_s_threads_may_want_what_another_thread_has_them_compile() {
     let Some(device) = pollster::block_on(common::gpu()) else { return };
     let run = || {
-        let ran = device.eval(|b| {
-            let y = b.full(100, 2.0).tanh();
-            b.cos(y)
-        });
+        let ran = device.eval(|b| b.full(100, 2.0).tanh().cos());
         async { ran.await.unwrap() }
     };
     let all = Barrier::new(rayon::current_num_threads() + 1);

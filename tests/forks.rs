@@ -40,8 +40,7 @@ mod linux {
     }
 
     fn sum(batch: &GpuCommandBatch, elements: usize) -> Tensor<'_, f32> {
-        let ones = batch.upload_shaped(vec![1.0_f32; elements], elements);
-        batch.sum(ones, 0)
+        batch.upload_shaped(vec![1.0_f32; elements], elements).sum(0)
     }
 
     fn is_forked<T>(result: &Result<T>) -> bool {

@@ -86,10 +86,7 @@ impl Service {
 
     async fn batch(&self, count: usize, scale: f32) -> Result<()> {
         let data: Vec<f32> = (0..count).map(|at| (at % 100) as f32 - 50.0).collect();
-        let got = self.device.eval(|b| {
-            let y = b.upload(&data).scale(scale).relu();
-            b.add_scalar(y, 1.0)
-        });
+        let got = self.device.eval(|b| b.upload(&data).scale(scale).relu().add_scalar(1.0));
         let want: Vec<f32> = data.iter().map(|x| (x * scale).max(0.0) + 1.0).collect();
         assert_eq!(got.await?, want);
         Ok(())

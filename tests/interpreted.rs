@@ -42,10 +42,7 @@ fn matrix<T: Element>(
     };
     match layout {
         Layout::Rows => upload([rows, columns], &at),
-        Layout::Columns => {
-            let turned = upload([columns, rows], &|column, row| at(row, column));
-            batch.transpose(turned)
-        }
+        Layout::Columns => upload([columns, rows], &|column, row| at(row, column)).transpose(),
         Layout::Back => {
             let turned =
                 upload([rows, columns], &|row, column| at(rows - 1 - row, columns - 1 - column));

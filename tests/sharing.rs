@@ -288,10 +288,7 @@ async fn what_was_shared_once_is_nobody_elses_memory() {
         queue.write_buffer(&left, 0, bytemuck::bytes_of(&9.0_f32));
         queue.submit([]);
         assert_eq!(resident.read().await.expect("the data"), [2.0; 1000]);
-        let sum = gpu.eval(|b| {
-            let twice = b.bind(&resident).scale(2.0);
-            b.add_scalar(twice, 1.0)
-        });
+        let sum = gpu.eval(|b| b.bind(&resident).scale(2.0).add_scalar(1.0));
         assert_eq!(sum.await.expect("a run"), [5.0; 1000]);
     }
 }

@@ -264,10 +264,7 @@ async fn random_graphs_give_what_others_give() {
                     0 => batch.upload_shaped(whole_numbers(at, AREA), [WIDTH, WIDTH]),
                     1 => batch.sub(a, b),
                     2 => batch.permute(a, [1, 0]),
-                    _ => {
-                        let product = batch.matmul(a, b);
-                        batch.clip(product, -2.0, 2.0)
-                    }
+                    _ => batch.matmul(a, b).clip(-2.0, 2.0),
                 });
                 if random(4) == 0 {
                     batch.download(values[at]);

@@ -104,10 +104,10 @@ fn masked<T: FromNumber + Float>(rng: &mut Rng, shapes: [&[usize]; 3], at: usize
     check(&format!("mask {mask:?} {causal:?} {}", T::DTYPE), tolerance, |batch| {
         record(batch, &data, shapes, |batch| {
             if at.is_multiple_of(2) {
-                let mask = AttentionMask::Add(batch.upload_shaped(&added, mask).id());
+                let mask = AttentionMask::add(batch, batch.upload_shaped(&added, mask));
                 Attention { mask: Some(mask), causal, scale: Some(0.5) }
             } else {
-                let mask = AttentionMask::Keep(batch.upload_shaped(&kept, mask).id());
+                let mask = AttentionMask::keep(batch, batch.upload_shaped(&kept, mask));
                 Attention { mask: Some(mask), causal, scale: None }
             }
         });
@@ -148,7 +148,7 @@ fn a_window_as_a_mask() {
             let distance = batch.unsqueeze(i, 1).sub(j).abs();
             let limit = batch.full([], 5);
             let near = batch.le(distance, limit);
-            Attention { mask: Some(AttentionMask::Keep(near.id())), ..Attention::default() }
+            Attention { mask: Some(AttentionMask::keep(batch, near)), ..Attention::default() }
         });
     });
 }
@@ -180,7 +180,7 @@ fn grow<T: FromNumber + Float>(rng: &mut Rng, tolerance: Tolerance) {
         check(&format!("growth {at} {}", T::DTYPE), tolerance, |batch| {
             record(batch, &data, shapes, |_| Attention::default());
             record(batch, &data, shapes, |batch| {
-                let mask = AttentionMask::Add(batch.upload_shaped(&mask, [37, KEYS]).id());
+                let mask = AttentionMask::add(batch, batch.upload_shaped(&mask, [37, KEYS]));
                 Attention { mask: Some(mask), causal: Causal::BottomRight, scale: None }
             });
         });

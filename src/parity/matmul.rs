@@ -107,6 +107,5 @@ fn stored<'b, T: FromNumber>(
     let mut swapped = shape.to_vec();
     let last = swapped.len() - 1;
     swapped.swap(last, last - 1);
-    let x = batch.upload_shaped(data, swapped);
-    batch.transpose(x)
+    batch.upload_shaped(data, swapped).transpose()
 }

@@ -36,8 +36,7 @@ fn every_scan_by_type_shape_and_axis() {
                     let Tolerance { ulp, abs } = op.def().tolerance;
                     let tolerance = Tolerance { ulp: ulp * root, abs: abs * root };
                     check(&what, tolerance, |batch| {
-                        let x = batch.upload_shaped(&data, shape);
-                        x.apply::<T>(Op::Scan { op, axis });
+                        batch.upload_shaped(&data, shape).apply::<T>(Op::Scan { op, axis });
                     });
                 });
             }
@@ -57,8 +56,7 @@ fn scans_of_nan_and_infinity() {
             data.copy_from_slice(&row);
         }
         check(&format!("{} at the edges", op.name()), EXACT, |batch| {
-            let x = batch.upload_shaped(&data, [1, 12 * repeat]);
-            x.apply::<f32>(Op::Scan { op, axis: 1 });
+            batch.upload_shaped(&data, [1, 12 * repeat]).apply::<f32>(Op::Scan { op, axis: 1 });
         });
     }
 }
