@@ -112,7 +112,7 @@ impl GpuCommandBatch {
     /// The counters of the last run, or zeros before the first.
     #[must_use]
     pub fn stats(&self) -> RunStats {
-        self.last.lock().stats().clone()
+        self.last.lock().stats.clone()
     }
 
     /// Every mistake so far, as [`execute`](Self::execute) would report it.

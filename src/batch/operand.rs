@@ -28,43 +28,6 @@ pub trait Operand<T: Element> {
     fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T>;
 }
 
-impl<T: Element> Operand<T> for BufferId<T> {
-    fn operand_of(self, _batch: &GpuCommandBatch) -> Self {
-        self
-    }
-}
-
-impl<T: Element> Operand<T> for &BufferId<T> {
-    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
-        *self
-    }
-}
-
-impl<T: Element> Operand<T> for Tensor<'_, T> {
-    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
-        self.id()
-    }
-}
-
-impl<T: Element> Operand<T> for &Tensor<'_, T> {
-    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
-        self.id()
-    }
-}
-
-/// The resident, [bound](GpuCommandBatch::bind) in the batch.
-impl<T: Element> Operand<T> for &Resident<T> {
-    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T> {
-        batch.bind(self).id()
-    }
-}
-
-impl<T: Element> Operand<T> for T {
-    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T> {
-        batch.source::<T>(Op::Full(self.scalar()), Shape::default()).id()
-    }
-}
-
 /// An argument that an operation can do without: a tensor, an id, a borrowed resident, or `None`; or an
 /// `Option` of an id.
 pub trait OptionalOperand<T: Element> {
@@ -80,8 +43,15 @@ impl<T: Element> OptionalOperand<T> for Option<BufferId<T>> {
     }
 }
 
-macro_rules! given {
-    ($($operand:ty),*) => {$(
+macro_rules! operands {
+    ($($operand:ty: |$x:ident, $batch:ident| $id:expr;)*) => {$(
+        impl<T: Element> Operand<T> for $operand {
+            fn operand_of(self, $batch: &GpuCommandBatch) -> BufferId<T> {
+                let $x = self;
+                $id
+            }
+        }
+
         impl<T: Element> OptionalOperand<T> for $operand {
             fn optional_of(self, batch: &GpuCommandBatch) -> Option<BufferId<T>> {
                 Some(self.operand_of(batch))
@@ -89,7 +59,19 @@ macro_rules! given {
         }
     )*};
 }
-given!(BufferId<T>, Tensor<'_, T>, &Resident<T>);
+operands! {
+    BufferId<T>: |id, _batch| id;
+    &BufferId<T>: |id, _batch| *id;
+    Tensor<'_, T>: |tensor, _batch| tensor.id();
+    &Tensor<'_, T>: |tensor, _batch| tensor.id();
+    &Resident<T>: |resident, batch| batch.bind(resident).id();
+}
+
+impl<T: Element> Operand<T> for T {
+    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T> {
+        batch.source::<T>(Op::Full(self.scalar()), Shape::default()).id()
+    }
+}
 
 /// Several values of any element types, for [`GpuCommandBatch::outputs`]: an array, a vector or a slice of ids or
 /// tensors, or a tuple of up to six.

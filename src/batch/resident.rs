@@ -11,7 +11,7 @@ use crate::base::future::BoxFuture;
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::cost::Backend;
 use crate::device::Device;
-use crate::error::{DataError, DeviceError, Error, Origin, Result};
+use crate::error::{DataError, DeviceError, Origin, Result};
 use crate::exec::gpu::Parts;
 use crate::exec::{HostBuffer, memory};
 use crate::ops::{Type, check_size};
@@ -43,6 +43,19 @@ const ON_BOTH_SIDES: usize = 4 << 20;
 pub struct Resident<T> {
     handle: Handle,
     element: PhantomData<fn() -> T>,
+}
+
+/// The result of a transfer, which is repeated where the device's [`Recovery`](crate::Recovery) repeats runs.
+macro_rules! repeated {
+    ($handle:expr, $transfer:expr) => {{
+        let mut recoveries = 0;
+        loop {
+            match $transfer.await {
+                Err(error) => recover($handle.device(), error, &mut recoveries).await?,
+                done => break done,
+            }
+        }
+    }};
 }
 
 impl<T: Element> Resident<T> {
@@ -124,15 +137,7 @@ impl<T: Element> Resident<T> {
     /// the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
     /// [`Recovery::Fail`](crate::Recovery::Fail) it is [`DeviceError::Lost`].
     pub fn read(&self) -> BoxFuture<'_, Result<Vec<T>>> {
-        Box::pin(async {
-            let mut recoveries = 0;
-            loop {
-                match self.read_once().await {
-                    Err(error) => self.handle.recover(error, &mut recoveries).await?,
-                    read => return read,
-                }
-            }
-        })
+        Box::pin(async { repeated!(self.handle, self.read_once()) })
     }
 
     async fn read_once(&self) -> Result<Vec<T>> {
@@ -155,11 +160,7 @@ impl<T: Element> Resident<T> {
     pub fn read_into<'a>(&'a self, out: &'a mut [T]) -> BoxFuture<'a, Result<()>> {
         Box::pin(async {
             check_length(|| self.handle.origin(), self.shape(), out)?;
-            let mut recoveries = 0;
-            while let Err(error) = self.read_once_into(out).await {
-                self.handle.recover(error, &mut recoveries).await?;
-            }
-            Ok(())
+            repeated!(self.handle, self.read_once_into(out))
         })
     }
 
@@ -192,15 +193,7 @@ impl<T: Element> Resident<T> {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_view(&self) -> BoxFuture<'_, Result<ReadView<T>>> {
-        Box::pin(async {
-            let mut recoveries = 0;
-            loop {
-                match self.handle.fetched().await {
-                    Err(error) => self.handle.recover(error, &mut recoveries).await?,
-                    Ok(result) => return Ok(ReadView::of(result)),
-                }
-            }
-        })
+        Box::pin(async { repeated!(self.handle, self.handle.fetched()).map(ReadView::of) })
     }
 }
 
@@ -209,20 +202,14 @@ impl Handle {
     /// Has the host keep a copy from now on, and brings the data that is there.
     async fn copied_to_host(&self) -> Result<()> {
         self.keep_host_copy();
-        let mut recoveries = 0;
-        while self.storage()?.is_some() {
-            match self.on_host().await {
-                Ok(_) => break,
-                Err(error) => self.recover(error, &mut recoveries).await?,
-            }
-        }
-        Ok(())
+        repeated!(self, self.on_host_if_filled())
     }
 
-    /// Does for a transfer what the device's [`Recovery`](crate::Recovery) does for runs. Returns if it may be tried
-    /// again.
-    fn recover<'a>(&'a self, error: Error, recoveries: &'a mut u64) -> BoxFuture<'a, Result<()>> {
-        Box::pin(recover(self.device(), error, recoveries))
+    async fn on_host_if_filled(&self) -> Result<()> {
+        if self.storage()?.is_some() {
+            self.on_host().await?;
+        }
+        Ok(())
     }
 
     /// The data, brought to the host if need be.

@@ -22,7 +22,7 @@ pub(super) struct LastRun {
     plan: (u64, Arc<LastPlan>),
     /// The version that ran, and its results, or why there are none.
     ran: Option<(Version, Ran)>,
-    stats: RunStats,
+    pub stats: RunStats,
 }
 
 #[derive(Debug)]
@@ -32,10 +32,6 @@ enum Ran {
 }
 
 impl LastRun {
-    pub fn stats(&self) -> &RunStats {
-        &self.stats
-    }
-
     /// The plan of the graph of this version, still to be made unless a run of that version was before.
     fn plan_of(&mut self, version: Version) -> Arc<LastPlan> {
         if self.plan.0 != version.graph {
@@ -43,12 +39,6 @@ impl LastRun {
         }
         Arc::clone(&self.plan.1)
     }
-}
-
-/// What was recorded when it was looked at.
-struct Snapshot {
-    recorded: Arc<Recorded>,
-    version: Version,
 }
 
 /// Runs and results.
@@ -77,18 +67,17 @@ impl GpuCommandBatch {
                 Err(_) => self.turn.lock().await,
             };
             self.last.lock().ran = None;
-            let snapshot = self.snapshot();
-            let stage = stage!(OFF, "execute", operations = snapshot.recorded.graph.len());
-            let done = stage.over(pin!(self.run_once(&snapshot))).await;
+            let (recorded, version) = self.snapshot();
+            let stage = stage!(OFF, "execute", operations = recorded.graph.len());
+            let done = stage.over(pin!(self.run_once(&recorded, version))).await;
             if let Err(error) = &done {
-                self.last.lock().ran = Some((snapshot.version, Ran::Failed(error.to_string())));
+                self.last.lock().ran = Some((version, Ran::Failed(error.to_string())));
             }
             done
         })
     }
 
-    async fn run_once(&self, snapshot: &Snapshot) -> Result<()> {
-        let recorded = &*snapshot.recorded;
+    async fn run_once(&self, recorded: &Recorded, version: Version) -> Result<()> {
         let mut stats = RunStats::default();
         {
             let recorder = self.recorder.lock();
@@ -96,11 +85,11 @@ impl GpuCommandBatch {
             recorder.check_mistakes()?;
         }
         let order = recorded.update_order();
-        let plan = self.last.lock().plan_of(snapshot.version);
+        let plan = self.last.lock().plan_of(version);
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
         let done = recorded.run_loop(&plan).run(&order, uploads, &mut stats).await?;
         let mut last = self.last.lock();
-        last.ran = Some((snapshot.version, Ran::Done(done.prepared, done.results)));
+        last.ran = Some((version, Ran::Done(done.prepared, done.results)));
         last.stats = stats;
         Ok(())
     }
@@ -112,9 +101,10 @@ impl GpuCommandBatch {
         recorded.all_given(recorded.uploads.iter().cloned())
     }
 
-    fn snapshot(&self) -> Snapshot {
+    /// What was recorded so far, and in which version.
+    fn snapshot(&self) -> (Arc<Recorded>, Version) {
         let recorder = self.recorder.lock();
-        Snapshot { recorded: Arc::clone(recorder.recorded()), version: recorder.version() }
+        (Arc::clone(recorder.recorded()), recorder.version())
     }
 
     /// What the last run brought back for `id`, unless the batch was changed since.
@@ -140,7 +130,7 @@ impl GpuCommandBatch {
     /// As [`explain`](Self::explain).
     pub fn shaders(&self) -> Result<Vec<(String, String)>> {
         self.check_recorded()?;
-        let Snapshot { recorded, version } = self.snapshot();
+        let (recorded, version) = self.snapshot();
         let plan = self.last.lock().plan_of(version);
         let runs = recorded.run_loop(&plan);
         let choice = runs.choice(&mut RunStats::default())?;
@@ -151,7 +141,7 @@ impl GpuCommandBatch {
 
     pub(super) fn explanation(&self) -> Result<Explanation> {
         self.check_recorded()?;
-        let Snapshot { recorded, version } = self.snapshot();
+        let (recorded, version) = self.snapshot();
         let plan = self.last.lock().plan_of(version);
         recorded.explanation(&plan)
     }

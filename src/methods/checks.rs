@@ -36,3 +36,8 @@ pub(super) fn check_shape<'b, T: Element>(
     }
     Ok(())
 }
+
+/// The mistake of a tensor `x` whose axes are not as `wanted` names them.
+pub(super) fn layout(wanted: &'static str, shape: &Shape) -> MistakeKind {
+    MistakeKind::Layout { what: "x", wanted, shape: shape.clone() }
+}

@@ -12,7 +12,7 @@ use crate::methods::nn::unfold;
 use crate::methods::views::{along, moved};
 use crate::methods::{Axes, SliceRange};
 use crate::ops::{Op, check_size};
-use crate::record::{Refusal, Value};
+use crate::record::Value;
 use crate::residents::SliceUpdate;
 
 operations! {
@@ -219,33 +219,21 @@ fn replace_slice<'b, T: Element>(
     axis: isize,
     at: usize,
 ) -> Made<'b, T> {
-    let (axis, shape, count) = slice_shapes(state, new, axis, at)?;
+    let (shape, own) = (state.known_shape()?, new.known_shape()?);
+    let axis = resolve(axis, &shape)?;
+    let fits = |a: usize| a == axis || own[a] == shape[a];
+    if own.rank() != shape.rank() || !(0..shape.rank()).all(fits) {
+        return Err(MistakeKind::Concat { first: shape, other: own, axis }.into());
+    }
+    let (count, end) = (own[axis], at.saturating_add(own[axis]));
+    if end > shape[axis] {
+        return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
+    }
     let part = |from: usize, to: usize| along(state, &shape, axis, from..to);
-    let (before, after) = (part(0, at), part(at + count, shape[axis]));
+    let (before, after) = (part(0, at), part(end, shape[axis]));
     let replaced = state.batch().concat([before, new, after], axis as isize);
     let patch = Patch::new(&shape, axis, at, count);
     let slice = SliceUpdate { state: state.value().node, new: new.value().node, patch };
     state.batch().note_slice_update(replaced.value().node, slice);
     Ok(replaced)
-}
-
-/// The axis, the shape of the state, and how many are new.
-fn slice_shapes<'b, T: Element>(
-    state: Tensor<'b, T>,
-    new: Tensor<'b, T>,
-    axis: isize,
-    at: usize,
-) -> Result<(usize, Shape, usize), Refusal> {
-    let (shape, new) = (state.known_shape()?, new.known_shape()?);
-    let axis = resolve(axis, &shape)?;
-    let fits =
-        new.rank() == shape.rank() && (0..shape.rank()).all(|a| a == axis || new[a] == shape[a]);
-    if !fits {
-        return Err(MistakeKind::Concat { first: shape, other: new, axis }.into());
-    }
-    let end = at.saturating_add(new[axis]);
-    if end > shape[axis] {
-        return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
-    }
-    Ok((axis, shape, new[axis]))
 }

@@ -66,20 +66,13 @@ impl From<ops::RangeFull> for SliceRange {
     }
 }
 
-impl From<&Self> for SliceRange {
-    fn from(range: &Self) -> Self {
-        range.clone()
-    }
+macro_rules! borrowed {
+    ($($range:ty),*) => {$(
+        impl From<&$range> for SliceRange {
+            fn from(range: &$range) -> Self {
+                range.clone().into()
+            }
+        }
+    )*};
 }
-
-impl From<&ops::Range<usize>> for SliceRange {
-    fn from(range: &ops::Range<usize>) -> Self {
-        range.clone().into()
-    }
-}
-
-impl From<&(ops::Range<usize>, isize)> for SliceRange {
-    fn from(range: &(ops::Range<usize>, isize)) -> Self {
-        range.clone().into()
-    }
-}
+borrowed!(Self, ops::Range<usize>, (ops::Range<usize>, isize));

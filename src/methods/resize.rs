@@ -4,7 +4,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
-use crate::methods::checks::check_parameter;
+use crate::methods::checks::{check_parameter, layout};
 use crate::ops::check_size;
 
 /// The longest height and width: positions along them are counted on the host.
@@ -122,7 +122,7 @@ fn interpolated<'b, T: Float>(
 /// How the last two axes of `shape` are resized.
 fn resized_axes(shape: Shape, size: ImageSize) -> Result<[Resized; 2], MistakeKind> {
     let Some(lead) = shape.rank().checked_sub(2) else {
-        return Err(MistakeKind::Layout { what: "x", wanted: "[…, height, width]", shape });
+        return Err(layout("[…, height, width]", &shape));
     };
     let lengths = [shape[lead], shape[lead + 1]];
     let must = "1 to 16777216";

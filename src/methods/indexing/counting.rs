@@ -81,7 +81,15 @@ fn nonzero<T: Logical>(
     mask: Tensor<'_, T>,
     size: usize,
 ) -> Result<(Tensor<'_, u32>, Tensor<'_, u32>), Refusal> {
-    let elements = flat_positions(&mask.known_shape()?, size)?;
+    let shape = mask.known_shape()?;
+    let elements = shape.elements();
+    if i32::try_from(elements).is_err() {
+        return Err(MistakeKind::TooLarge(shape).into());
+    }
+    if size > elements {
+        let (most, limit) = (elements, "the number of elements");
+        return Err(MistakeKind::AtMost { what: "size", most, limit, given: size }.into());
+    }
     let flat = mask.reshape([elements]);
     let count = flat.cast::<u32>().sum(0);
     // A stable sort leaves positions of one kind in their order.
@@ -92,19 +100,6 @@ fn nonzero<T: Logical>(
     // A result of its own, which nothing here reads.
     let count = count.reshape(Shape::default());
     Ok((there.select(first, none), count))
-}
-
-/// How many elements a mask of `shape` has, of which `size` are asked for.
-fn flat_positions(shape: &Shape, size: usize) -> Result<usize, MistakeKind> {
-    let elements = shape.elements();
-    if i32::try_from(elements).is_err() {
-        return Err(MistakeKind::TooLarge(shape.clone()));
-    }
-    if size > elements {
-        let (most, limit) = (elements, "the number of elements");
-        return Err(MistakeKind::AtMost { what: "size", most, limit, given: size });
-    }
-    Ok(elements)
 }
 
 /// Refuses an operand that is none, and a `count` (of `what`) that is not counted in 31 bits.

@@ -126,7 +126,9 @@ fn class_loss<'b, T: Float, I: Index>(
         b.record(Op::TakeAlong { name, axis: at.axis }, &[x.value(), own.value()]);
     let own = own.cast::<f32>();
     let total = logits.then(|| x.cast::<f32>().logsumexp(along(at.axis)));
-    let mut loss = surprise(own, total).reshape(&at.shape);
+    // −log p, from log Σ eˣ and x, or from x = log p.
+    let surprise = |x: Tensor<'b, f32>| total.map_or_else(|| -x, |total| total - x);
+    let mut loss = surprise(own).reshape(&at.shape);
     let weight: Option<Tensor<'b, f32>> = at
         .weight
         .map(|weight| b.record(Op::Gather { name, axis: 0 }, &[weight.value(), known.value()]));
@@ -134,8 +136,8 @@ fn class_loss<'b, T: Float, I: Index>(
         loss = loss * weight;
     }
     if how.smoothing > 0.0 {
-        let surprise = weighted(surprise(x.cast::<f32>(), total), &at);
-        let even = surprise.sum(at.axis as isize).scale(how.smoothing / at.size as f32);
+        let all = weighted(surprise(x.cast::<f32>()), &at);
+        let even = all.sum(at.axis as isize).scale(how.smoothing / at.size as f32);
         loss = loss.scale(1.0 - how.smoothing) + even;
     }
     Ok(class_reduced(loss, weight, (classes, ignored), how.reduction)?.cast())
@@ -167,14 +169,6 @@ fn class_reduced<'b, I: Index>(
         None => counted.cast(),
     };
     Ok(loss.sum(..) / weight.sum(..))
-}
-
-/// −log p, from log Σ eˣ and x, or from x = log p.
-fn surprise<'b>(x: Tensor<'b, f32>, total: Option<Tensor<'b, f32>>) -> Tensor<'b, f32> {
-    match total {
-        Some(total) => total - x,
-        None => -x,
-    }
 }
 
 /// x times the factors of the classes along its axis, if there are any.

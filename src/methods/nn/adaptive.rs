@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::pool::{Pool2d, avg_pool, layout};
+use super::pool::{Pool2d, avg_pool};
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::{Shape, Window};
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
-use crate::methods::checks::check_parameter;
+use crate::methods::checks::{check_parameter, layout};
 use crate::methods::resize::LONGEST;
 use crate::methods::views::{along, windows};
-use crate::ops::{Op, Reduction, check_size};
+use crate::ops::check_size;
 
 /// Windows that differ in how they start or in size in more ways than this are looked up element by element.
 const WAYS: usize = 16;
@@ -70,7 +70,7 @@ fn covered<T: Float>(x: Tensor<'_, T>, cover: Cover) -> Made<'_, T> {
         let window = Window { size: elements.len(), step, dilation: 1 };
         let reach = elements.start..elements.end + (count / period - 1) * step;
         let part = along(x, &shape, axis, reach);
-        mean_along(windows("unfold", part, axis, window), axis + 1)
+        windows("unfold", part, axis, window).mean(axis as isize + 1)
     });
     let means: Vec<Tensor<'_, T>> = means.collect();
     if let &[all] = &means[..] {
@@ -102,11 +102,6 @@ fn looked_up<T: Float>(x: Tensor<'_, T>, rank: usize, cover: Cover) -> Tensor<'_
     let elements = x.gather(places, axis as isize).cast::<f32>();
     let sums = counts.select(elements, 0.0).sum(axis as isize + 1);
     (sums / sizes).cast()
-}
-
-fn mean_along<T: Element>(x: Tensor<'_, T>, axis: usize) -> Tensor<'_, T> {
-    let axes = [axis].into_iter().collect();
-    x.apply(Op::Reduce { op: Reduction::Mean, axes, keep: false })
 }
 
 /// How the last two axes of `shape` are covered by `size` windows.

@@ -99,7 +99,7 @@ fn scaled_dot_product_attention<'b, T: Float>(
     let mask = how.mask.map(|mask| broadcasting(b, mask, scores_of(&shapes).as_ref()));
     let mask = mask.transpose()?;
     let shape = mask.map(Tensor::known_shape).transpose()?;
-    let Heads { scores, grouped } = heads(&shapes, shape.as_ref(), &how)?;
+    let (scores, grouped) = heads(&shapes, shape.as_ref(), &how)?;
     let (q, k, v, mask) = match &grouped {
         None => (q, k, v, mask),
         Some(groups) => (
@@ -181,8 +181,13 @@ fn spread(keys: &Shape, rank: usize) -> Option<Shape> {
     Some(leading.iter().copied().chain(ones).chain([last]).collect())
 }
 
-/// What the shapes of queries, keys and values, and of a mask, ask for.
-fn heads(shapes: &[Shape; 3], mask: Option<&Shape>, how: &Attention) -> Result<Heads, MistakeKind> {
+/// How the scores are computed from queries, keys and values of these shapes, and where heads are grouped, the shapes
+/// with an axis of groups.
+fn heads(
+    shapes: &[Shape; 3],
+    mask: Option<&Shape>,
+    how: &Attention,
+) -> Result<(Scores, Option<Groups>), MistakeKind> {
     let [q, k, v] = shapes;
     let wrong = || MistakeKind::Attention(shapes.iter().chain(mask).cloned().collect());
     if q.rank() < 2 || k.rank() < 2 || v.rank() < 2 {
@@ -211,16 +216,10 @@ fn heads(shapes: &[Shape; 3], mask: Option<&Shape>, how: &Attention) -> Result<H
     } else {
         None
     };
-    Ok(Heads { scores, grouped })
+    Ok((scores, grouped))
 }
 
-/// How an attention is recorded.
-struct Heads {
-    scores: Scores,
-    /// Where heads are grouped, the shapes with an axis of groups.
-    grouped: Option<Groups>,
-}
-
+/// The shapes of operands and of the result with an axis of groups of heads.
 struct Groups {
     queries: Shape,
     keys: Shape,

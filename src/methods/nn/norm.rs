@@ -6,7 +6,7 @@ use crate::base::dtype::{Element, Float, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
 use crate::error::MistakeKind;
-use crate::methods::checks::check_shape;
+use crate::methods::checks::{check_shape, layout};
 use crate::methods::rows::{check_epsilon, normalized};
 use crate::ops::{Elementwise, Normalization, Op};
 
@@ -88,8 +88,7 @@ fn affine<'b, T: Float>(
 /// The shape in which one number a channel broadcasts over `[batch, channels, …]`.
 fn channel_columns(shape: &Shape) -> Result<Shape, MistakeKind> {
     if shape.rank() < 2 {
-        let wanted = "[batch, channels, …]";
-        return Err(MistakeKind::Layout { what: "x", wanted, shape: shape.clone() });
+        return Err(layout("[batch, channels, …]", shape));
     }
     let dims = shape.dims().iter().enumerate();
     Ok(dims.skip(1).map(|(axis, &dim)| if axis == 1 { dim } else { 1 }).collect())

@@ -2,10 +2,10 @@
 
 use super::window::{Slide, slid};
 use crate::base::dtype::{DType, Element, Float, Numeric, Scalar};
-use crate::base::shape::{Shape, Window};
+use crate::base::shape::Window;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
-use crate::error::MistakeKind;
 use crate::methods::Axes;
+use crate::methods::checks::layout;
 use crate::ops::Op;
 use crate::record::{Call, Refusal};
 
@@ -152,8 +152,4 @@ fn counts<'b, T: Float>(b: &'b GpuCommandBatch, along: &[Vec<usize>]) -> Tensor<
     });
     let counts: Vec<f32> = products.into_iter().map(|count| count.max(1.0)).collect();
     b.upload_shaped(counts, dims).cast()
-}
-
-pub(super) fn layout(wanted: &'static str, shape: &Shape) -> MistakeKind {
-    MistakeKind::Layout { what: "x", wanted, shape: shape.clone() }
 }

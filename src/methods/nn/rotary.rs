@@ -5,7 +5,6 @@ use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
 use crate::methods::checks::check_parameter;
-use crate::record::Refusal;
 
 /// How a rotary embedding pairs elements and turns them. The default is that of GPT-NeoX and Llama in PyTorch, with
 /// positions from 0.
@@ -47,10 +46,24 @@ operations! {
 
 fn rotary<T: Float>(x: Tensor<'_, T>, how: Rotary) -> Made<'_, T> {
     let b = x.batch();
-    let (shape, count) = rotary_shapes(x, &how)?;
-    let half = shape[shape.rank() - 1] / 2;
+    let shape = x.known_shape()?;
+    let &[.., count, width] = shape.dims() else {
+        return Err(MistakeKind::Transpose(shape).into());
+    };
+    check_parameter("the size of the last axis", width % 2 == 0, "even", &width)?;
+    let is_sound = how.base.is_finite() && how.base > 0.0;
+    check_parameter("base", is_sound, "finite and greater than 0", &how.base)?;
+    let half = width / 2;
     let positions = match how.positions {
-        Some(positions) => b.operand(positions),
+        Some(positions) => {
+            let positions = b.operand(positions);
+            let (from, to) =
+                (positions.known_shape()?, Shape::new(&shape.dims()[..shape.rank() - 1]));
+            if from.broadcast(&to).as_ref() != Some(&to) {
+                return Err(MistakeKind::BroadcastTo { from, to }.into());
+            }
+            positions
+        }
         None => b.arange(0.0_f32, count as f32, 1.0).add_scalar(how.start as f32),
     };
     let positions = positions.unsqueeze(-1);
@@ -68,25 +81,6 @@ fn rotary<T: Float>(x: Tensor<'_, T>, how: Rotary) -> Made<'_, T> {
         b.concat([first, second], -1)
     };
     Ok(y.cast())
-}
-
-/// The shape of `x`, and how many positions it has.
-fn rotary_shapes<T: Float>(x: Tensor<'_, T>, how: &Rotary) -> Result<(Shape, usize), Refusal> {
-    let shape = x.known_shape()?;
-    let &[.., positions, width] = shape.dims() else {
-        return Err(MistakeKind::Transpose(shape).into());
-    };
-    check_parameter("the size of the last axis", width % 2 == 0, "even", &width)?;
-    let is_sound = how.base.is_finite() && how.base > 0.0;
-    check_parameter("base", is_sound, "finite and greater than 0", &how.base)?;
-    if let Some(given) = how.positions {
-        let given = x.batch().operand(given).known_shape()?;
-        let places = Shape::new(&shape.dims()[..shape.rank() - 1]);
-        if given.broadcast(&places).as_ref() != Some(&places) {
-            return Err(MistakeKind::BroadcastTo { from: given, to: places }.into());
-        }
-    }
-    Ok((shape, positions))
 }
 
 /// The first and the second elements of all pairs.
