@@ -152,7 +152,7 @@ macro_rules! inputs {
             fn from((key, array): ($key, ArrayView<'a, T, D>)) -> Self {
                 let input: Self = match array.to_slice() {
                     Some(data) => (key, data).into(),
-                    None => Self::copied::<T>(key.into(), array.len(), elements(&array)),
+                    None => Self::owned::<T>(key.into(), array.len(), elements(&array)),
                 };
                 input.shaped(shape_of(&array))
             }

@@ -9,7 +9,7 @@ use crate::base::shape::Shape;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
-use crate::graph::NodeId;
+use crate::record::Value;
 
 /// Data for one input of a [`Program`](crate::Program), by id, by tensor or by name: a pair of one with a slice or a vector,
 /// in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
@@ -42,12 +42,8 @@ pub struct Input<'a> {
 
 /// Which value of a program is meant.
 #[derive(Clone, Copy, Debug)]
-pub struct Key<'a>(pub(super) Named<'a>);
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Named<'a> {
-    /// A node, and the brand of its batch.
-    Id(NodeId, u64),
+pub enum Key<'a> {
+    Id(Value),
     Name(&'a str),
 }
 
@@ -91,14 +87,8 @@ impl<'a> Input<'a> {
         Self { key, dtype: Some(T::DTYPE), shape: None, data }
     }
 
-    fn owned<T: Element>(key: Key<'a>, data: Vec<T>) -> Self {
-        let data = Data::Owned(data.len(), HostBuffer::try_from_vec(data));
-        Self { key, dtype: Some(T::DTYPE), shape: None, data }
-    }
-
-    /// So many elements that were copied, if there was room.
-    #[cfg(feature = "ndarray")]
-    pub(super) fn copied<T: Element>(
+    /// So many elements in memory of their own, if there was room.
+    pub(super) fn owned<T: Element>(
         key: Key<'a>,
         len: usize,
         data: Result<HostBuffer, DeviceError>,
@@ -136,7 +126,7 @@ impl<'a> Input<'a> {
 
 impl<T> From<BufferId<T>> for Key<'_> {
     fn from(id: BufferId<T>) -> Self {
-        Self(Named::Id(id.node, id.brand))
+        Self::Id(id.value())
     }
 }
 
@@ -148,7 +138,7 @@ impl<T> From<Tensor<'_, T>> for Key<'_> {
 
 impl<'a> From<&'a str> for Key<'a> {
     fn from(name: &'a str) -> Self {
-        Self(Named::Name(name))
+        Self::Name(name)
     }
 }
 
@@ -163,7 +153,7 @@ macro_rules! typed {
 
         impl<T: Element> From<($key, Vec<T>)> for Input<'_> {
             fn from((key, data): ($key, Vec<T>)) -> Self {
-                Self::owned(key.into(), data)
+                Self::owned::<T>(key.into(), data.len(), HostBuffer::try_from_vec(data))
             }
         }
     )*};
@@ -184,6 +174,6 @@ named!(<> [T], <const N> [T; N], <> Vec<T>);
 
 impl<'a, T: Element> From<(&'a str, Vec<T>)> for Input<'a> {
     fn from((name, data): (&'a str, Vec<T>)) -> Self {
-        Self::owned(name.into(), data)
+        Self::owned::<T>(name.into(), data.len(), HostBuffer::try_from_vec(data))
     }
 }

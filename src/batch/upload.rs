@@ -232,16 +232,12 @@ fn buffer<T: Element>(data: Cow<'_, [T]>, device: &Device) -> Result<HostBuffer,
 
 /// The position of an upload, which `given` elements fill if they are given.
 fn upload_of(recorded: &Recorded, value: Value, given: Option<usize>) -> Result<usize> {
-    let Recorded { brand, graph, .. } = recorded;
-    let node = if value.brand == *brand { graph.get(value.node) } else { None };
-    let node = node.ok_or(DataError::Foreign)?;
-    let of = || recorded.origin(value.node);
-    let Op::Upload(position) = node.op else {
-        return Err(DataError::NotAnUpload(of()).into());
-    };
-    let shape = &node.ty.shape;
+    let node = recorded.node(value).ok_or(DataError::Foreign)?;
+    let position = recorded.upload(node)?;
+    let shape = &recorded.graph[node].ty.shape;
     if let Some(given) = given.filter(|&given| given != shape.elements()) {
-        return Err(DataError::Length { of: of(), given, shape: shape.clone() }.into());
+        let of = recorded.origin(node);
+        return Err(DataError::Length { of, given, shape: shape.clone() }.into());
     }
-    Ok(position as usize)
+    Ok(position)
 }

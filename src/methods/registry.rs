@@ -51,19 +51,16 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         .iter()
         .map(|op| op.def())
         .map(move |def| info(def.name, "scan", def.accepts, def.doc, around, def.tolerance));
-    let families: [&[&[OpInfo]]; 10] = [
+    let families: [&[&[OpInfo]]; 6] = [
         &[rows::ROWS, elementwise::ROWS, reduce::ROWS, linear::ROWS, einsum::ROWS],
         nn::SEQUENCES,
-        loss::FAMILIES,
+        &[loss::ROWS, loss::class::ROWS],
         nn::IMAGES,
-        &[resize::ROWS],
-        &[movement::ROWS],
-        indexing::FAMILIES,
-        &[sort::ROWS],
-        &[random::ROWS, nn::DROPOUT],
-        &[create::ROWS],
+        &[resize::ROWS, movement::ROWS, indexing::ROWS, indexing::scatter::ROWS],
+        &[indexing::counting::ROWS, indexing::triangle::ROWS, sort::ROWS, random::ROWS],
     ];
-    let others = families.into_iter().flatten().copied().flatten().copied();
+    let rest = [nn::DROPOUT, create::ROWS];
+    let others = families.into_iter().flatten().copied().chain(rest).flatten().copied();
     elementwise.chain(reduce).chain(row).chain(scan).chain(others)
 }
 

@@ -194,6 +194,13 @@ fn slow_gpu() -> DeviceProfile {
     profile
 }
 
+/// A device of that profile that learns nothing, and the data of a resident of 5 MiB.
+async fn slow(profile: DeviceProfile, recovery: Recovery) -> (Device, Vec<f32>) {
+    let builder = Device::builder().without_cache().without_learning().with_profile(profile);
+    let device = builder.recovery(recovery).both().await.unwrap();
+    (device, (0..5 << 18).map(|i| (i % 1000) as f32).collect())
+}
+
 /// The sides of so many runs that read a resident of 5 MiB, too large to be kept on both from the start.
 async fn sides_of_runs(device: &Device, resident: &Resident<f32>, runs: usize) -> Vec<Backend> {
     let batch = GpuCommandBatch::new(device);
@@ -214,9 +221,7 @@ async fn a_resident_moves_if_eight_runs_save_what_that_takes() {
     if both().is_none() {
         return;
     }
-    let builder = Device::builder().without_cache().without_learning().with_profile(slow_gpu());
-    let device = builder.both().await.unwrap();
-    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let (device, data) = slow(slow_gpu(), Recovery::default()).await;
     let resident = device.resident(&data, data.len()).unwrap();
     // Each run saves a second, and the move takes two and a half.
     assert_eq!(sides_of_runs(&device, &resident, 5).await, [Cpu; 5]);
@@ -258,9 +263,7 @@ async fn a_preferred_side_has_the_data_from_the_next_run_on() {
     // So slow to come from the GPU that no number of runs pays for it.
     let mut profile = slow_gpu();
     profile.gpu.download = Curve::flat(1e3);
-    let builder = Device::builder().without_cache().without_learning().with_profile(profile);
-    let device = builder.both().await.unwrap();
-    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let (device, data) = slow(profile, Recovery::default()).await;
     let resident = device.resident(&data, data.len()).unwrap();
     assert_eq!(sides_of_runs(&device, &resident, 2).await, [Gpu; 2]);
     let before = device.metrics().residents_down;
@@ -305,9 +308,7 @@ async fn a_resident_that_cannot_move_is_lost_with_its_gpu() {
     }
     let mut profile = slow_gpu();
     profile.gpu.download = Curve::flat(1e3);
-    let builder = Device::builder().without_cache().without_learning().with_profile(profile);
-    let device = builder.recovery(Recovery::Reopen).both().await.unwrap();
-    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let (device, data) = slow(profile, Recovery::Reopen).await;
     let resident = device.resident(&data, data.len()).unwrap();
     assert_eq!(sides_of_runs(&device, &resident, 3).await, [Backend::Gpu; 3]);
     device.simulate_loss();

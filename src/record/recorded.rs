@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::names::Names;
+use super::recorder::Value;
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
@@ -47,6 +48,20 @@ impl Recorded {
         }
     }
 
+    /// The node behind an id of this record's batch.
+    pub(crate) fn node(&self, value: Value) -> Option<NodeId> {
+        let is_own = value.brand == self.brand && self.graph.get(value.node).is_some();
+        is_own.then_some(value.node)
+    }
+
+    /// The position of the upload that a node is.
+    pub(crate) fn upload(&self, node: NodeId) -> Result<usize, DataError> {
+        match self.graph[node].op {
+            Op::Upload(position) => Ok(position as usize),
+            _ => Err(DataError::NotAnUpload(self.origin(node))),
+        }
+    }
+
     /// The name of a value in messages.
     pub(crate) fn origin(&self, node: NodeId) -> Origin {
         self.names.origin(&self.graph, node)
@@ -83,12 +98,8 @@ impl Recorded {
     /// The error for an upload without data.
     fn not_given(&self, upload: usize) -> Error {
         let missing = || DeviceError::broken("an upload has no node").into();
-        self.upload_origin(upload).map_or_else(missing, |of| DataError::NotGiven(of).into())
-    }
-
-    fn upload_origin(&self, upload: usize) -> Option<Origin> {
         let mut nodes = self.graph.iter();
-        let it = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));
-        it.map(|(node, _)| self.origin(node))
+        let node = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));
+        node.map_or_else(missing, |(node, _)| DataError::NotGiven(self.origin(node)).into())
     }
 }

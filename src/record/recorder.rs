@@ -178,9 +178,7 @@ impl Recorder {
     /// # Errors
     /// [`MistakeKind::Foreign`].
     pub fn check(&self, value: Value) -> Result<NodeId, MistakeKind> {
-        let Recorded { brand, graph, .. } = &*self.recorded;
-        let there = value.brand == *brand && graph.get(value.node).is_some();
-        there.then_some(value.node).ok_or(MistakeKind::Foreign)
+        self.recorded.node(value).ok_or(MistakeKind::Foreign)
     }
 
     /// The type behind an id, for operations that check their operands themselves.

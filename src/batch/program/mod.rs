@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
 use super::ids::Unfilled;
-use super::input::{Input, Key, Named};
+use super::input::{Input, Key};
 use super::profile::Profile;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
@@ -23,7 +23,6 @@ use crate::device::Device;
 use crate::error::{DataError, Error, Result, RunError};
 use crate::exec::{HostBuffer, deadline};
 use crate::graph::NodeId;
-use crate::ops::Op;
 use crate::plan::Explanation;
 use crate::record::Recorded;
 use crate::residents::UpdateOrder;
@@ -338,9 +337,7 @@ impl Inner {
         })?;
         let node = &self.recorded.graph[id];
         let of = || self.recorded.origin(id);
-        let Op::Upload(position) = node.op else {
-            return Err(DataError::NotAnUpload(of()).into());
-        };
+        let position = self.recorded.upload(id)?;
         let expected = node.ty.dtype;
         match input.dtype {
             Some(given) if given != expected => {
@@ -359,16 +356,15 @@ impl Inner {
         if given != shape.elements() {
             return Err(DataError::Length { of: of(), given, shape }.into());
         }
-        Ok((position as usize, id))
+        Ok((position, id))
     }
 
     fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
-        let Recorded { brand, graph, names, .. } = &*self.recorded;
-        match key.0 {
-            Named::Id(node, of) if of == *brand && graph.get(node).is_some() => Ok(node),
-            Named::Id(..) => Err(Unknown::Id),
-            Named::Name(name) => names.get(name).ok_or_else(|| Unknown::Name(name.to_owned())),
-        }
+        let name = match key {
+            Key::Id(value) => return self.recorded.node(value).ok_or(Unknown::Id),
+            Key::Name(name) => name,
+        };
+        self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
     }
 }
 

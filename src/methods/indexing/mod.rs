@@ -1,17 +1,13 @@
 //! Reading tensors at computed indices, writing at them, and comparing with them.
 
-mod counting;
-mod scatter;
-mod triangle;
+pub(super) mod counting;
+pub(super) mod scatter;
+pub(super) mod triangle;
 
 use super::axes::resolve;
 use crate::base::dtype::{Element, Index, Numeric};
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
-use crate::methods::OpInfo;
 use crate::ops::{Op, SearchSide};
-
-/// The registry's rows of all that is done with indices.
-pub(super) const FAMILIES: &[&[OpInfo]] = &[ROWS, scatter::ROWS, counting::ROWS, triangle::ROWS];
 
 operations! {
     /// Indexing. Indices are `i32` or `u32` and count from 0. One that is negative, or not below the size of its axis, is a

@@ -1,6 +1,6 @@
 //! Losses of differences, made of other operations: what can be fused is, and most are one or two kernels.
 
-mod class;
+pub(super) mod class;
 
 pub use class::ClassLoss;
 
@@ -8,12 +8,8 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
 use crate::error::MistakeKind;
-use crate::methods::OpInfo;
 use crate::methods::checks::check_parameter;
 use crate::record::Refusal;
-
-/// The registry's rows of all losses.
-pub(super) const FAMILIES: &[&[OpInfo]] = &[ROWS, class::ROWS];
 
 /// What becomes of the losses of the single elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -103,13 +103,9 @@ fn conv_transpose<'b, T: Numeric, const D: usize>(
     }
     let spread = spread_out(x, &shape, &axes)?;
     let w = turned(w, &filters, conv.groups);
-    let plain = Conv {
-        stride: [1; D],
-        padding: std::array::from_fn(|at| axes[at].border),
-        dilation: conv.dilation,
-        groups: conv.groups,
-        precision: conv.precision,
-    };
+    let padding: [_; D] = std::array::from_fn(|at| axes[at].border);
+    let &ConvTranspose { dilation, groups, precision, .. } = conv;
+    let plain = Conv { padding, dilation, groups, precision, ..Conv::default() };
     convolved(spread, w, bias, &plain)
 }
 
@@ -128,17 +124,12 @@ fn by_phases<'b, T: Numeric, const D: usize>(
     let joined = || phases.iter().map(|axis| axis.places * axis.step);
     check_size(&filters.dims()[..2].iter().copied().chain(filled(phases)).collect())?;
     check_size(&head.into_iter().chain(joined()).collect())?;
-    let whole = shape.dims()[..2].iter().map(|&len| (0..len, 1));
-    let seen = phases.iter().map(|axis| (axis.seen.clone(), 1));
-    let x = x.slice(whole.chain(seen).collect::<SmallVec<[_; 4]>>());
+    let whole = shape.dims()[..2].iter().map(|&len| 0..len);
+    let x = x.slice(whole.chain(phases.iter().map(|axis| axis.seen.clone())));
     let w = phases_of(w, filters, conv.groups, phases);
-    let plain = Conv {
-        stride: [1; D],
-        padding: std::array::from_fn(|at| phases[at].border),
-        dilation: [1; D],
-        groups: conv.groups,
-        precision: conv.precision,
-    };
+    let padding: [_; D] = std::array::from_fn(|at| phases[at].border);
+    let &ConvTranspose { groups, precision, .. } = conv;
+    let plain = Conv { padding, groups, precision, ..Conv::default() };
     let y = convolved(x, w, None, &plain)?;
     let steps = phases.iter().map(|axis| axis.step);
     let places = phases.iter().map(|axis| axis.places);
@@ -150,9 +141,8 @@ fn by_phases<'b, T: Numeric, const D: usize>(
     let pairs = (0..D as isize).flat_map(|axis| [2 + D as isize + axis, 2 + axis]);
     let y = y.permute([0, 1].into_iter().chain(pairs).collect::<SmallVec<[_; 8]>>());
     let y = y.reshape(head.into_iter().chain(joined()).collect::<Shape>());
-    let whole = head.into_iter().map(|len| (0..len, 1));
-    let taken = phases.iter().map(|axis| (axis.taken.clone(), 1));
-    Ok(y.slice(whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
+    let whole = head.into_iter().map(|len| 0..len);
+    Ok(y.slice(whole.chain(phases.iter().map(|axis| axis.taken.clone()))))
 }
 
 /// For each filter and phase the elements of the filter that lie a stride apart, backwards, with zeros after the
@@ -198,9 +188,8 @@ fn spread_out<'b, T: Numeric>(x: Tensor<'b, T>, shape: &Shape, axes: &[Axis]) ->
         y = y.apply(Op::Pad { before, after, value: Scalar::new(T::DTYPE, 0.0) });
         y = y.reshape(spread);
     }
-    let whole = lead.iter().map(|&len| (0..len, 1));
-    let taken = axes.iter().map(|axis| (axis.start..axis.end, 1));
-    Ok(y.slice(whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
+    let whole = lead.iter().map(|&len| 0..len);
+    Ok(y.slice(whole.chain(axes.iter().map(|axis| axis.start..axis.end))))
 }
 
 /// Filters as a convolution takes them: those of a group by the channels that they see, backwards.

@@ -94,6 +94,6 @@ fn pairs<'b>(x: Tensor<'b, f32>, shape: &Shape, interleaved: bool) -> [Tensor<'b
             (side * half..(side + 1) * half, 1)
         };
         let others = shape.dims()[..rank - 1].iter().map(|&dim| (0..dim, 1));
-        x.slice(others.chain([last]).collect::<Vec<_>>())
+        x.slice(others.chain([last]))
     })
 }
