@@ -4,7 +4,8 @@
 
 use std::panic::Location;
 
-use ndarray::{ArrayD, ArrayView, Dimension, IxDyn};
+pub(super) use ndarray::ArrayD;
+use ndarray::{ArrayView, Dimension, IxDyn};
 
 use super::program::{OutputKey, Outputs};
 use super::resident::Resident;

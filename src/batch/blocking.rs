@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "ndarray")]
+use super::arrays::ArrayD;
 use super::waiting::{wait, wait_for_run};
 use super::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
@@ -74,7 +76,7 @@ twins!(GpuCommandBatch {
     wait read: read_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> Vec<T>;
     wait read_into: read_into_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>, out: &mut [T]) -> ();
     #[cfg(feature = "ndarray")]
-    wait read_array: read_array_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> ndarray::ArrayD<T>;
+    wait read_array: read_array_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> ArrayD<T>;
     wait compile: compile_blocking(&self,)() -> Program;
 });
 
@@ -113,7 +115,7 @@ twins!(Outputs {
     wait read_into: read_into_blocking<T: Element>(&self,)
         (key: impl OutputKey<T>, out: &mut [T]) -> ();
     #[cfg(feature = "ndarray")]
-    wait read_array: read_array_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> ndarray::ArrayD<T>;
+    wait read_array: read_array_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> ArrayD<T>;
     wait into_vec: into_vec_blocking<T: Element>(self,)(key: impl OutputKey<T>) -> Vec<T>;
 });
 
@@ -121,7 +123,7 @@ twins!(Resident<T: Element> {
     wait read: read_blocking(&self,)() -> Vec<T>;
     wait read_into: read_into_blocking(&self,)(out: &mut [T]) -> ();
     #[cfg(feature = "ndarray")]
-    wait read_array: read_array_blocking(&self,)() -> ndarray::ArrayD<T>;
+    wait read_array: read_array_blocking(&self,)() -> ArrayD<T>;
     wait read_view: read_view_blocking(&self,)() -> ReadView<T>;
     wait keep_host_copy: keep_host_copy_blocking(&self,)() -> ();
 });

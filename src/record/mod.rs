@@ -8,5 +8,5 @@ mod recorder;
 
 pub(crate) use call::Call;
 pub(crate) use recorded::Recorded;
-pub use recorder::Value;
+pub use recorded::Value;
 pub(crate) use recorder::{Recorder, Refusal, Version, elsewhere};

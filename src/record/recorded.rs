@@ -4,7 +4,6 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::names::Names;
-use super::recorder::Value;
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
@@ -12,6 +11,14 @@ use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
 use crate::ops::{Function, Op};
 use crate::residents::{Handle, Keep, UpdateOrder};
+
+/// The id of a value without its element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Value {
+    pub(crate) node: NodeId,
+    /// The batch that it belongs to.
+    pub(crate) brand: u64,
+}
 
 /// A graph with its data, for one device.
 #[derive(Clone, Debug)]

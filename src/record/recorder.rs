@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::Call;
-use super::recorded::Recorded;
+use super::recorded::{Recorded, Value};
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
@@ -16,14 +16,6 @@ use crate::error::{Error, Mistake, MistakeKind, Mistakes, Result};
 use crate::graph::{Node, NodeId};
 use crate::ops::{Op, Type, infer};
 use crate::residents::SliceUpdate;
-
-/// The id of a value without its element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Value {
-    pub(crate) node: NodeId,
-    /// The batch that it belongs to.
-    pub(crate) brand: u64,
-}
 
 /// How often a batch was changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
