@@ -10,7 +10,7 @@ use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{MistakeKind, Result};
 use crate::plan::Explanation;
-use crate::record::{Recorded, Value, elsewhere};
+use crate::record::{Recorded, UntypedId, elsewhere};
 use crate::session::RunStats;
 
 impl GpuCommandBatch {
@@ -65,7 +65,7 @@ impl GpuCommandBatch {
     }
 
     #[track_caller]
-    fn output(&self, method: &'static str, value: Value) {
+    fn output(&self, method: &'static str, value: UntypedId) {
         let mut recorder = self.recorder.lock();
         match recorder.check(value).map_err(elsewhere) {
             Ok(node) if !recorder.recorded().graph.downloads.contains(&node) => {

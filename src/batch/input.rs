@@ -9,7 +9,7 @@ use crate::base::shape::Shape;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
-use crate::record::Value;
+use crate::record::UntypedId;
 
 /// Data for one input of a [`Program`](crate::Program), by id, by tensor or by name: a pair of one with a slice or a vector,
 /// in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
@@ -32,7 +32,7 @@ use crate::record::Value;
 /// ```
 #[derive(Debug)]
 pub struct Input<'a> {
-    pub(super) key: Key<'a>,
+    pub(super) key: ValueKey<'a>,
     /// The type of the elements; `None` for 64-bit ids, which become those of the input.
     pub(super) dtype: Option<DType>,
     /// What the data must fill, where it comes with a shape.
@@ -42,8 +42,8 @@ pub struct Input<'a> {
 
 /// Which value of a program is meant.
 #[derive(Clone, Copy, Debug)]
-pub enum Key<'a> {
-    Id(Value),
+pub enum ValueKey<'a> {
+    Id(UntypedId),
     Name(&'a str),
 }
 
@@ -78,18 +78,18 @@ impl<'a> Input<'a> {
     /// assert_eq!(outputs.read(y).await?, [2.5, 0.5]);
     /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    pub fn ids(key: impl Into<Key<'a>>, ids: &'a [i64]) -> Self {
+    pub fn ids(key: impl Into<ValueKey<'a>>, ids: &'a [i64]) -> Self {
         Self { key: key.into(), dtype: None, shape: None, data: Data::Ids(ids) }
     }
 
-    fn borrowed<T: Element>(key: Key<'a>, data: &'a [T]) -> Self {
+    fn borrowed<T: Element>(key: ValueKey<'a>, data: &'a [T]) -> Self {
         let data = Data::Borrowed(bytemuck::cast_slice(data), data.len());
         Self { key, dtype: Some(T::DTYPE), shape: None, data }
     }
 
     /// So many elements in memory of their own, if there was room.
     pub(super) fn owned<T: Element>(
-        key: Key<'a>,
+        key: ValueKey<'a>,
         len: usize,
         data: Result<HostBuffer, DeviceError>,
     ) -> Self {
@@ -124,19 +124,19 @@ impl<'a> Input<'a> {
     }
 }
 
-impl<T> From<BufferId<T>> for Key<'_> {
+impl<T> From<BufferId<T>> for ValueKey<'_> {
     fn from(id: BufferId<T>) -> Self {
         Self::Id(id.value())
     }
 }
 
-impl<T> From<Tensor<'_, T>> for Key<'_> {
+impl<T> From<Tensor<'_, T>> for ValueKey<'_> {
     fn from(tensor: Tensor<'_, T>) -> Self {
         BufferId::from(tensor).into()
     }
 }
 
-impl<'a> From<&'a str> for Key<'a> {
+impl<'a> From<&'a str> for ValueKey<'a> {
     fn from(name: &'a str) -> Self {
         Self::Name(name)
     }

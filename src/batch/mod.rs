@@ -41,7 +41,7 @@ pub use own::{CpuInputs, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
-pub(crate) use recording::{Made, Outcome};
+pub(crate) use recording::{OperationResult, TensorResult};
 pub use resident::Resident;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;

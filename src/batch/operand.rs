@@ -4,7 +4,7 @@ use super::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::ops::Op;
-use crate::record::Value;
+use crate::record::UntypedId;
 
 /// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], a reference to a [`Resident`], or one value
 /// for all elements, which broadcasts as a tensor of shape `[]`.
@@ -80,47 +80,47 @@ pub trait Values: sealed::Values {}
 impl<V: sealed::Values> Values for V {}
 
 pub(super) mod sealed {
-    use super::Value;
+    use super::UntypedId;
 
     pub trait Values {
         /// Hands over each of them.
         #[track_caller]
-        fn each(&self, take: &mut dyn FnMut(Value));
+        fn each(&self, take: &mut dyn FnMut(UntypedId));
     }
 }
 
 impl<T> sealed::Values for BufferId<T> {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         take(self.value());
     }
 }
 
 impl<T: Element> sealed::Values for Tensor<'_, T> {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         take(self.value());
     }
 }
 
 impl<V: sealed::Values> sealed::Values for [V] {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         self.iter().for_each(|value| value.each(take));
     }
 }
 
 impl<V: sealed::Values, const N: usize> sealed::Values for [V; N] {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         self[..].each(take);
     }
 }
 
 impl<V: sealed::Values> sealed::Values for Vec<V> {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         self[..].each(take);
     }
 }
 
 impl<V: sealed::Values + ?Sized> sealed::Values for &V {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         (**self).each(take);
     }
 }
@@ -128,7 +128,7 @@ impl<V: sealed::Values + ?Sized> sealed::Values for &V {
 macro_rules! tuples {
     ($(($($name:ident $at:tt),+);)*) => {$(
         impl<$($name: sealed::Values),+> sealed::Values for ($($name,)+) {
-            fn each(&self, take: &mut dyn FnMut(Value)) {
+            fn each(&self, take: &mut dyn FnMut(UntypedId)) {
                 $(self.$at.each(take);)+
             }
         }

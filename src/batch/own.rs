@@ -12,7 +12,7 @@ use crate::error::MistakeKind;
 use crate::exec::gpu;
 use crate::graph::NodeId;
 use crate::ops::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
-use crate::record::{Recorded, Recorder, Refusal, Value};
+use crate::record::{Recorded, Recorder, Refusal, UntypedId};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
 ///
@@ -28,7 +28,7 @@ pub struct Wgsl {
     entry: Arc<str>,
     /// `None` until they are said.
     groups: Option<[u32; 3]>,
-    inputs: Vec<Value>,
+    inputs: Vec<UntypedId>,
     /// What it computes, with the element type of that.
     function: Option<(DType, Function)>,
 }

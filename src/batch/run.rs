@@ -13,7 +13,7 @@ use crate::error::{ReadError, Result};
 use crate::plan::{Chooser, Explanation};
 use crate::record::{Recorded, Version};
 use crate::residents::locations;
-use crate::session::{HostOrGpuResult, LastPlan, Results, RunStats};
+use crate::session::{HostOrGpuResult, LastPlan, RunResults, RunStats};
 
 /// What a batch remembers of its last run.
 #[derive(Debug, Default)]
@@ -21,13 +21,13 @@ pub(super) struct LastRun {
     /// The plan of the graph of this version.
     plan: (u64, Arc<LastPlan>),
     /// The version that ran, and its results, or why there are none.
-    ran: Option<(Version, Ran)>,
+    ran: Option<(Version, RunEnd)>,
     pub stats: RunStats,
 }
 
 #[derive(Debug)]
-enum Ran {
-    Done(Arc<Prepared>, Results),
+enum RunEnd {
+    Done(Arc<Prepared>, RunResults),
     Failed(String),
 }
 
@@ -71,7 +71,7 @@ impl GpuCommandBatch {
             let stage = stage!(OFF, "execute", operations = recorded.graph.len());
             let done = stage.over(pin!(self.run_once(&recorded, version))).await;
             if let Err(error) = &done {
-                self.last.lock().ran = Some((version, Ran::Failed(error.to_string())));
+                self.last.lock().ran = Some((version, RunEnd::Failed(error.to_string())));
             }
             done
         })
@@ -89,7 +89,7 @@ impl GpuCommandBatch {
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
         let done = recorded.run_loop(&plan).run(&order, uploads, &mut stats).await?;
         let mut last = self.last.lock();
-        last.ran = Some((version, Ran::Done(done.prepared, done.results)));
+        last.ran = Some((version, RunEnd::Done(done.prepared, done.results)));
         last.stats = stats;
         Ok(())
     }
@@ -115,11 +115,13 @@ impl GpuCommandBatch {
         let last = self.last.lock();
         let ran = last.ran.as_ref().filter(|(version, _)| *version == recorder.version());
         match ran.map(|(_, ran)| ran) {
-            Some(Ran::Done(prepared, results)) => {
+            Some(RunEnd::Done(prepared, results)) => {
                 let found = results.find(prepared, node);
                 Ok(found.ok_or_else(|| ReadError::NotDownloaded(of()))?)
             }
-            Some(Ran::Failed(why)) => Err(ReadError::Failed { of: of(), why: why.clone() }.into()),
+            Some(RunEnd::Failed(why)) => {
+                Err(ReadError::Failed { of: of(), why: why.clone() }.into())
+            }
             None => Err(ReadError::NotExecuted(of()).into()),
         }
     }

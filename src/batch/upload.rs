@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::error::{DataError, MistakeKind, Result};
 use crate::exec::HostBuffer;
 use crate::ops::{Op, Type, check_size};
-use crate::record::{Recorded, Value};
+use crate::record::{Recorded, UntypedId};
 
 /// Uploads and inputs. The batch owns the data of uploads until it is dropped: a run on the host's cores reads it in
 /// place, and each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
@@ -201,7 +201,7 @@ impl GpuCommandBatch {
     }
 
     /// The data of an upload, which is taken from it where nobody else reads it, else a copy; zeros where there is none.
-    fn taken_upload(&self, value: Value, dtype: DType) -> Result<Arc<HostBuffer>> {
+    fn taken_upload(&self, value: UntypedId, dtype: DType) -> Result<Arc<HostBuffer>> {
         let pool = self.device.pool();
         let mut recorder = self.recorder.lock();
         let position = upload_of(recorder.recorded(), value, None)?;
@@ -231,7 +231,7 @@ fn buffer<T: Element>(data: Cow<'_, [T]>, device: &Device) -> Result<HostBuffer,
 }
 
 /// The position of an upload, which `given` elements fill if they are given.
-fn upload_of(recorded: &Recorded, value: Value, given: Option<usize>) -> Result<usize> {
+fn upload_of(recorded: &Recorded, value: UntypedId, given: Option<usize>) -> Result<usize> {
     let node = recorded.node(value).ok_or(DataError::Foreign)?;
     let position = recorded.upload(node)?;
     let shape = &recorded.graph[node].ty.shape;

@@ -227,10 +227,10 @@ impl Weights {
         convert::convert(from, T::DTYPE, bytes, converted.bytes_mut()).map_err(|wrong| {
             let (file, name, asked) = (file.name.clone(), self.full(tensor), T::DTYPE);
             match wrong {
-                convert::Wrong::Type => {
+                convert::ConversionError::Type => {
                     DataError::TensorType { file, name, found: from.to_string(), asked }
                 }
-                convert::Wrong::Range { at, value } => {
+                convert::ConversionError::Range { at, value } => {
                     DataError::TensorRange { file, name, at, value, asked }
                 }
             }

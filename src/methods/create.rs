@@ -2,7 +2,7 @@
 
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Tensor};
+use crate::batch::{GpuCommandBatch, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
 
@@ -19,13 +19,13 @@ creations! {
         NUMERIC, AFTER, EXACT, "start, start + step, … before stop.";
 }
 
-fn full<T: Element>(b: &GpuCommandBatch, shape: impl Into<Shape>, value: T) -> Made<'_, T> {
+fn full<T: Element>(b: &GpuCommandBatch, shape: impl Into<Shape>, value: T) -> TensorResult<'_, T> {
     let shape = shape.into();
     check_size(&shape)?;
     Ok(b.source(Op::Full(value.scalar()), shape))
 }
 
-fn arange<T: Numeric>(b: &GpuCommandBatch, start: T, stop: T, step: T) -> Made<'_, T> {
+fn arange<T: Numeric>(b: &GpuCommandBatch, start: T, stop: T, step: T) -> TensorResult<'_, T> {
     let (start, stop, step) = (start.scalar(), stop.scalar(), step.scalar());
     let count = ((stop.value() - start.value()) / step.value()).ceil();
     let leads = step.value() != 0.0 && step.value().is_finite() && !count.is_nan();

@@ -2,7 +2,7 @@
 
 use crate::base::dtype::Numeric;
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Label, Subscripts};
 use crate::record::Refusal;
@@ -60,7 +60,7 @@ registry_rows! {
     einsum, NUMERIC, "made of views, `matmul`, `mul` and `sum`", SUMMED, "Einstein's summation, with ellipses, diagonals and any number of operands.";
 }
 
-fn einsum<'b, T: Numeric>(subscripts: &str, operands: &[Tensor<'b, T>]) -> Made<'b, T> {
+fn einsum<'b, T: Numeric>(subscripts: &str, operands: &[Tensor<'b, T>]) -> TensorResult<'b, T> {
     let (mut terms, result) = terms(subscripts, operands)?;
     for at in 0..terms.len() {
         let needed = |label| result.contains(&label) || elsewhere(&terms, &[at], label);

@@ -5,14 +5,14 @@ use smallvec::SmallVec;
 use super::axes::resolve;
 use crate::base::dtype::Element;
 use crate::base::shape::{Move, Range, Shape};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::exec::Patch;
 use crate::methods::nn::unfold;
 use crate::methods::views::{along, moved};
 use crate::methods::{Axes, SliceRange};
 use crate::ops::{Op, check_size};
-use crate::record::Value;
+use crate::record::UntypedId;
 use crate::residents::SliceUpdate;
 
 operations! {
@@ -99,7 +99,7 @@ impl GpuCommandBatch {
         axis: isize,
     ) -> Tensor<'_, T> {
         // Not within the call, nor in a closure: what the iterator records is the user's own.
-        let mut operands: SmallVec<[Value; 4]> = SmallVec::new();
+        let mut operands: SmallVec<[UntypedId; 4]> = SmallVec::new();
         for x in tensors {
             operands.push(self.operand(x).value());
         }
@@ -111,7 +111,7 @@ impl GpuCommandBatch {
     }
 }
 
-fn reshape<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'_, T> {
+fn reshape<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> TensorResult<'_, T> {
     let (from, to) = (x.known_shape()?, shape.into());
     check_size(&to)?;
     if from.elements() != to.elements() {
@@ -120,7 +120,7 @@ fn reshape<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'_, T>
     Ok(moved("reshape", x, Move::Reshape(to)))
 }
 
-fn permute<T: Element>(x: Tensor<'_, T>, axes: impl AsRef<[isize]>) -> Made<'_, T> {
+fn permute<T: Element>(x: Tensor<'_, T>, axes: impl AsRef<[isize]>) -> TensorResult<'_, T> {
     let (shape, axes) = (x.known_shape()?, axes.as_ref());
     let complete = axes.len() == shape.rank() && Axes::from(axes).resolve(&shape).is_ok();
     if !complete {
@@ -130,7 +130,7 @@ fn permute<T: Element>(x: Tensor<'_, T>, axes: impl AsRef<[isize]>) -> Made<'_, 
     Ok(moved("permute", x, Move::Permute(order?)))
 }
 
-fn transpose<T: Element>(x: Tensor<'_, T>) -> Made<'_, T> {
+fn transpose<T: Element>(x: Tensor<'_, T>) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let rank = shape.rank();
     if rank < 2 {
@@ -144,7 +144,7 @@ fn transpose<T: Element>(x: Tensor<'_, T>) -> Made<'_, T> {
 fn slice<T: Element>(
     x: Tensor<'_, T>,
     ranges: impl IntoIterator<Item = impl Into<SliceRange>>,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let ranges: SmallVec<[SliceRange; 4]> = ranges.into_iter().map(Into::into).collect();
     if ranges.len() != shape.rank() {
@@ -155,7 +155,7 @@ fn slice<T: Element>(
     Ok(moved("slice", x, Move::Slice(ranges.collect::<Result<_, _>>()?)))
 }
 
-fn squeeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
+fn squeeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let axis = resolve(axis, &shape)?;
     if shape[axis] != 1 {
@@ -165,7 +165,7 @@ fn squeeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
     Ok(moved("squeeze", x, Move::Reshape(kept.map(|(_, &dim)| dim).collect())))
 }
 
-fn unsqueeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
+fn unsqueeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let rank = shape.rank() as isize + 1;
     if !(-rank..rank).contains(&axis) {
@@ -177,7 +177,7 @@ fn unsqueeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
     Ok(moved("unsqueeze", x, Move::Reshape(Shape::new(&dims))))
 }
 
-fn broadcast_to<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'_, T> {
+fn broadcast_to<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> TensorResult<'_, T> {
     let (from, to) = (x.known_shape()?, shape.into());
     check_size(&to)?;
     if from.broadcast(&to).as_ref() != Some(&to) {
@@ -186,7 +186,7 @@ fn broadcast_to<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'
     Ok(moved("broadcast_to", x, Move::Broadcast(to)))
 }
 
-fn flip<T: Element>(x: Tensor<'_, T>, axes: impl Into<Axes>) -> Made<'_, T> {
+fn flip<T: Element>(x: Tensor<'_, T>, axes: impl Into<Axes>) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let axes = axes.into().resolve(&shape)?;
     let ranges = shape.dims().iter().enumerate().map(|(axis, &count)| {
@@ -203,7 +203,7 @@ fn pad<T: Element>(
     x: Tensor<'_, T>,
     border: impl AsRef<[(usize, usize)]>,
     value: T,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let (shape, border) = (x.known_shape()?, border.as_ref());
     if border.len() != shape.rank() {
         return Err(MistakeKind::PerAxis { what: "a border", given: border.len(), shape }.into());
@@ -218,7 +218,7 @@ fn replace_slice<'b, T: Element>(
     new: Tensor<'b, T>,
     axis: isize,
     at: usize,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let (shape, own) = (state.known_shape()?, new.known_shape()?);
     let axis = resolve(axis, &shape)?;
     let fits = |a: usize| a == axis || own[a] == shape[a];

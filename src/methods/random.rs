@@ -2,7 +2,7 @@
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Tensor};
+use crate::batch::{GpuCommandBatch, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::check_parameter;
 use crate::ops::{Distribution, Op, Random, SortOrder, check_size};
@@ -56,7 +56,7 @@ fn random<T: Element>(
     kind: Distribution,
     seed: u64,
     stream: u64,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let shape = shape.into();
     check_size(&shape)?;
     // Positions are counted in 32 bits.

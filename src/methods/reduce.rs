@@ -1,7 +1,7 @@
 //! Reductions.
 
 use crate::base::dtype::{Element, Float, Logical, Numeric};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
 use crate::ops::{Op, Reduction, reduce_table};
@@ -22,7 +22,11 @@ macro_rules! reductions {
 }
 reduce_table!(reductions);
 
-fn reduce<'b, T: Element, U: Element>(op: Reduction, x: Tensor<'b, T>, axes: &Axes) -> Made<'b, U> {
+fn reduce<'b, T: Element, U: Element>(
+    op: Reduction,
+    x: Tensor<'b, T>,
+    axes: &Axes,
+) -> TensorResult<'b, U> {
     let list = axes.resolve(&x.known_shape()?)?;
     Ok(x.apply(Op::Reduce { op, axes: list, keep: axes.keep }))
 }
@@ -36,7 +40,7 @@ operations! {
         NUMERIC, AROUND, SUMMED, "The inner product of two vectors.";
 }
 
-fn dot<'b, T: Numeric>(x: Tensor<'b, T>, y: Tensor<'b, T>) -> Made<'b, T> {
+fn dot<'b, T: Numeric>(x: Tensor<'b, T>, y: Tensor<'b, T>) -> TensorResult<'b, T> {
     let (a, b) = (x.known_shape()?, y.known_shape()?);
     if a.rank() != 1 || a != b {
         return Err(MistakeKind::Dot(a, b).into());

@@ -2,7 +2,7 @@
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::{check_parameter, layout};
 use crate::ops::check_size;
@@ -73,7 +73,7 @@ operations! {
         FLOAT, "made of look-ups and elementwise operations, which fuse", SUMMED, "Images of another size, from between the nearest elements.";
 }
 
-fn resize_nearest<T: Element>(x: Tensor<'_, T>, size: impl Into<ImageSize>) -> Made<'_, T> {
+fn resize_nearest<T: Element>(x: Tensor<'_, T>, size: impl Into<ImageSize>) -> TensorResult<'_, T> {
     let mut y = x;
     for Resized { axis, len, count, ratio } in resized_axes(x.known_shape()?, size.into())? {
         let ratio = if count == 2 * len { [1.0, 2.0] } else { ratio };
@@ -90,7 +90,7 @@ fn resize_bilinear<T: Float>(
     x: Tensor<'_, T>,
     size: impl Into<ImageSize>,
     corners: Corners,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let axes = resized_axes(x.known_shape()?, size.into())?;
     let changed = axes.iter().filter(|axis| axis.changes());
     Ok(changed.fold(x, |y, resized| interpolated(y, resized, corners)))

@@ -4,7 +4,7 @@ use super::axes::resolve;
 use super::checks::{check_parameter, check_shape};
 use crate::base::dtype::{DType, Element, Float, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Normalization, Op, row_table};
 
@@ -57,7 +57,7 @@ fn weighted<'b, T: Float>(
     bias: Option<Tensor<'b, T>>,
     axis: isize,
     epsilon: f32,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let op = norm(check_epsilon(epsilon)?);
     let weight = column("weight", weight, x, axis)?;
     let bias = bias.map(|bias| column("bias", bias, x, axis)).transpose()?;
@@ -71,7 +71,7 @@ fn column<'b, T: Float>(
     numbers: Tensor<'b, T>,
     x: Tensor<'b, T>,
     axis: isize,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let (own, shape) = (numbers.known_shape()?, x.known_shape()?);
     let axis = resolve(axis, &shape)?;
     check_shape(what, [numbers], shape[axis])?;
@@ -84,7 +84,7 @@ pub(super) fn normalized<T: Float>(
     op: Normalization,
     x: Tensor<'_, T>,
     axis: isize,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let axis = resolve(axis, &x.known_shape()?)?;
     Ok(x.apply(Op::Row { op, axis }))
 }

@@ -2,7 +2,7 @@
 
 use super::axes::resolve;
 use crate::base::dtype::{Element, Numeric};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::ops::{Op, Scan, scan_table};
 
 macro_rules! scans {
@@ -22,7 +22,7 @@ macro_rules! scans {
 }
 scan_table!(scans);
 
-fn scan<T: Numeric>(op: Scan, x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
+fn scan<T: Numeric>(op: Scan, x: Tensor<'_, T>, axis: isize) -> TensorResult<'_, T> {
     let axis = resolve(axis, &x.known_shape()?)?;
     Ok(x.apply(Op::Scan { op, axis }))
 }

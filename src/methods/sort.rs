@@ -2,7 +2,7 @@
 
 use super::axes::resolve;
 use crate::base::dtype::Element;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Sort, SortOrder, Sorted};
 
@@ -33,7 +33,7 @@ fn sorted<T: Element, U: Element>(
     order: SortOrder,
     top: Option<usize>,
     part: Sorted,
-) -> Made<'_, U> {
+) -> TensorResult<'_, U> {
     let shape = x.known_shape()?;
     let axis = resolve(axis, &shape)?;
     if let Some(k) = top.filter(|&k| k > shape[axis]) {

@@ -1,7 +1,7 @@
 //! Runs a batch and compares what came back with the interpreter.
 
 use super::devices;
-use super::interpret::{Tensor, interpret};
+use super::interpret::{ExactTensor, interpret};
 use super::sample::for_dtype;
 use crate::base::dtype::DType;
 use crate::batch::{GpuCommandBatch, RunStats};
@@ -49,7 +49,13 @@ pub(super) fn check_on(
     batch.stats().clone()
 }
 
-fn compare(what: &str, batch: &GpuCommandBatch, node: NodeId, want: &Tensor, tolerance: Tolerance) {
+fn compare(
+    what: &str,
+    batch: &GpuCommandBatch,
+    node: NodeId,
+    want: &ExactTensor,
+    tolerance: Tolerance,
+) {
     let got = read(batch, node, want.dtype);
     assert_eq!(got.len(), want.values.len(), "{what}");
     let scale = magnitude(want);
@@ -86,7 +92,7 @@ fn close(got: f64, exact: f64, dtype: DType, tolerance: Tolerance, scale: f64) -
 }
 
 /// What absolute errors are relative to: 1, or the largest finite value beyond that.
-fn magnitude(tensor: &Tensor) -> f64 {
+fn magnitude(tensor: &ExactTensor) -> f64 {
     let finite = tensor.values.iter().map(|v| v.number().abs()).filter(|x| x.is_finite());
     finite.fold(1.0, f64::max).min(1e30)
 }

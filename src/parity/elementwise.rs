@@ -6,7 +6,7 @@ use crate::base::dtype::{DType, Scalar};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::methods::LossReduction;
 use crate::ops::{Def, ELEMENTWISE, Elementwise, Op, Tolerance};
-use crate::record::Value;
+use crate::record::UntypedId;
 
 /// Shapes of two arguments: the same, broadcast, odd, one element, none.
 const SHAPES: [(&[usize], &[usize]); 8] = [
@@ -38,7 +38,7 @@ fn params(def: &Def, dtype: DType) -> Vec<Scalar> {
 /// Records the operation over data of `shapes`.
 fn record<T: FromNumber>(batch: &GpuCommandBatch, def: &Def, data: &[(Vec<T>, &[usize])]) {
     let operands = data.iter().map(|(data, shape)| batch.upload_shaped(data, *shape).value());
-    let operands: Vec<Value> = operands.collect();
+    let operands: Vec<UntypedId> = operands.collect();
     let op = Op::Elementwise(def.op, params(def, T::DTYPE).into());
     if def.truth {
         let _ = batch.record::<bool>(op, &operands);

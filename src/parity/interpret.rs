@@ -16,25 +16,29 @@ use crate::ops::{
 
 /// A tensor of exact values.
 #[derive(Clone, Debug)]
-pub(super) struct Tensor {
+pub(super) struct ExactTensor {
     pub shape: Shape,
     pub dtype: DType,
     pub values: Vec<Value>,
 }
 
 /// The value of every node.
-pub(super) fn interpret(graph: &Graph, uploads: &[&HostBuffer]) -> SecondaryMap<NodeId, Tensor> {
-    let mut known: SecondaryMap<NodeId, Tensor> = SecondaryMap::new();
+pub(super) fn interpret(
+    graph: &Graph,
+    uploads: &[&HostBuffer],
+) -> SecondaryMap<NodeId, ExactTensor> {
+    let mut known: SecondaryMap<NodeId, ExactTensor> = SecondaryMap::new();
     for (id, node) in graph.iter() {
-        let inputs: Vec<&Tensor> = node.inputs.iter().map(|&input| &known[input]).collect();
+        let inputs: Vec<&ExactTensor> = node.inputs.iter().map(|&input| &known[input]).collect();
         let values = values(node, &inputs, uploads);
         assert_eq!(values.len(), node.ty.shape.elements(), "{}", node.op.name());
-        known.insert(id, Tensor { shape: node.ty.shape.clone(), dtype: node.ty.dtype, values });
+        known
+            .insert(id, ExactTensor { shape: node.ty.shape.clone(), dtype: node.ty.dtype, values });
     }
     known
 }
 
-fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value> {
+fn values(node: &Node, inputs: &[&ExactTensor], uploads: &[&HostBuffer]) -> Vec<Value> {
     let shape = &node.ty.shape;
     let each = |value: &mut dyn FnMut(&[usize]) -> Value| -> Vec<Value> {
         coordinates(shape).map(|at| value(&at)).collect()
@@ -113,7 +117,7 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
     }
 }
 
-impl Tensor {
+impl ExactTensor {
     fn at(&self, at: &[usize]) -> Value {
         let index = at.iter().zip(self.shape.dims()).fold(0, |index, (&c, &d)| index * d + c);
         self.values[index]
@@ -164,7 +168,7 @@ fn from_host(buffer: &HostBuffer) -> Vec<Value> {
     }
 }
 
-fn elementwise(op: &Op, inputs: &[&Tensor], shape: &Shape, at: &[usize]) -> Value {
+fn elementwise(op: &Op, inputs: &[&ExactTensor], shape: &Shape, at: &[usize]) -> Value {
     debug_assert_eq!(at.len(), shape.rank());
     let loads: Vec<Value> = inputs.iter().map(|input| input.broadcast_at(at)).collect();
     let params: &[Scalar] = if let Op::Elementwise(_, params) = op { params } else { &[] };
@@ -188,7 +192,7 @@ fn elementwise(op: &Op, inputs: &[&Tensor], shape: &Shape, at: &[usize]) -> Valu
     evaluate(&builder.finish(), root, leaves).expect("a total expression")
 }
 
-fn reduce(op: Reduction, x: &Tensor, axes: &[usize], keep: bool, at: &[usize]) -> Value {
+fn reduce(op: Reduction, x: &ExactTensor, axes: &[usize], keep: bool, at: &[usize]) -> Value {
     let mut outer = at.iter().copied();
     let mut start = Vec::new();
     for axis in 0..x.shape.rank() {
@@ -254,7 +258,7 @@ fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
 }
 
 /// What `of` makes of each row along `axis`.
-fn rows(x: &Tensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Value> {
+fn rows(x: &ExactTensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Value> {
     let inner: usize = x.shape.dims()[axis + 1..].iter().product();
     let len = x.shape[axis];
     let mut out = x.values.clone();
@@ -298,7 +302,7 @@ fn philox([mut a, mut b, mut c, mut d]: [u32; 4], [mut k, mut l]: [u32; 2]) -> [
 }
 
 /// A result of a sort along an axis.
-fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<Value> {
+fn sorted(how: Sort, part: Sorted, x: &ExactTensor) -> Vec<Value> {
     let all = rows(x, how.axis, |row| {
         let mut order: Vec<usize> = (0..row.len()).collect();
         let key = |at: usize| {
@@ -315,7 +319,7 @@ fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<Value> {
         };
         order.iter().map(result).collect()
     });
-    let ordered = Tensor { values: all, ..x.clone() };
+    let ordered = ExactTensor { values: all, ..x.clone() };
     coordinates(&how.shape(&x.shape)).map(|at| ordered.at(&at)).collect()
 }
 
@@ -357,12 +361,12 @@ fn row_of(op: Normalization, row: &[Value]) -> Vec<Value> {
     row.iter().map(|&x| Value::F(each(x))).collect()
 }
 
-fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> Value {
+fn matmul(x: &ExactTensor, w: &ExactTensor, at: &[usize]) -> Value {
     let dims = MatMulDims::of(&x.shape, &w.shape).expect("inferred before");
     let mut at = at.to_vec();
     let n = if dims.vector_w { None } else { at.pop() };
     let m = if dims.vector_x { None } else { at.pop() };
-    let batch = |tensor: &Tensor| -> Vec<usize> {
+    let batch = |tensor: &ExactTensor| -> Vec<usize> {
         let own = tensor.shape.rank().saturating_sub(2);
         let skip = at.len() - own;
         at[skip..]
@@ -381,7 +385,7 @@ fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> Value {
 }
 
 /// One element: over the keys, e^(score − greatest) times the value, divided by their sum.
-fn attention(scores: Scores, inputs: &[&Tensor], at: &[usize]) -> Value {
+fn attention(scores: Scores, inputs: &[&ExactTensor], at: &[usize]) -> Value {
     let shapes: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
     let dims = AttentionDims::of(&shapes).expect("inferred before");
     let (batch, row, column) = (&at[..at.len() - 2], at[at.len() - 2], at[at.len() - 1]);
@@ -411,7 +415,7 @@ fn attention(scores: Scores, inputs: &[&Tensor], at: &[usize]) -> Value {
     Value::F(sum / total)
 }
 
-fn moved(x: &Tensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {
+fn moved(x: &ExactTensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {
     match to {
         Move::Reshape(_) => {
             let index = at.iter().zip(shape.dims()).fold(0, |index, (&c, &d)| index * d + c);

@@ -14,7 +14,7 @@ use crate::residents::{Handle, Keep, UpdateOrder};
 
 /// The id of a value without its element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Value {
+pub struct UntypedId {
     pub(crate) node: NodeId,
     /// The batch that it belongs to.
     pub(crate) brand: u64,
@@ -56,7 +56,7 @@ impl Recorded {
     }
 
     /// The node behind an id of this record's batch.
-    pub(crate) fn node(&self, value: Value) -> Option<NodeId> {
+    pub(crate) fn node(&self, value: UntypedId) -> Option<NodeId> {
         let is_own = value.brand == self.brand && self.graph.get(value.node).is_some();
         is_own.then_some(value.node)
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::Call;
-use super::recorded::{Recorded, Value};
+use super::call::UserCall;
+use super::recorded::{Recorded, UntypedId};
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
@@ -93,7 +93,7 @@ impl Recorder {
 
     /// Records `op` over `operands`, for a result of elements `dtype`.
     #[track_caller]
-    pub fn record(&mut self, op: Op, operands: &[Value], dtype: DType) -> NodeId {
+    pub fn record(&mut self, op: Op, operands: &[UntypedId], dtype: DType) -> NodeId {
         self.recording.start();
         let mut inputs: SmallVec<[NodeId; 3]> = SmallVec::with_capacity(operands.len());
         for &operand in operands {
@@ -128,13 +128,13 @@ impl Recorder {
             ty = ty.to_string(),
             operands = inputs.len()
         );
-        let call = Call::current(op.name());
+        let call = UserCall::current(op.name());
         self.append(call, op, inputs, ty)
     }
 
     fn append(
         &mut self,
-        Call { name, place }: Call,
+        UserCall { name, place }: UserCall,
         op: Op,
         inputs: SmallVec<[NodeId; 3]>,
         ty: Type,
@@ -147,7 +147,7 @@ impl Recorder {
     /// Keeps the mistake of a method that makes no value.
     #[track_caller]
     pub fn note(&mut self, op: &'static str, what: MistakeKind) {
-        let Call { name, place } = Call::current(op);
+        let UserCall { name, place } = UserCall::current(op);
         self.mistakes.push(Mistake { place, op: name, what });
     }
 
@@ -161,7 +161,7 @@ impl Recorder {
     /// The node that stands for the result of `op` where a mistake was reported before.
     #[track_caller]
     pub fn silent(&mut self, op: &'static str, dtype: DType) -> NodeId {
-        let call = Call::current(op);
+        let call = UserCall::current(op);
         self.append(call, Op::Invalid, smallvec![], Type { dtype, shape: Shape::default() })
     }
 
@@ -169,7 +169,7 @@ impl Recorder {
     ///
     /// # Errors
     /// [`MistakeKind::Foreign`].
-    pub fn check(&self, value: Value) -> Result<NodeId, MistakeKind> {
+    pub fn check(&self, value: UntypedId) -> Result<NodeId, MistakeKind> {
         self.recorded.node(value).ok_or(MistakeKind::Foreign)
     }
 
@@ -177,7 +177,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The mistake of a foreign id; [`Refusal::Silent`] for a value that comes from a mistake.
-    pub fn type_of(&self, value: Value) -> Result<&Type, Refusal> {
+    pub fn type_of(&self, value: UntypedId) -> Result<&Type, Refusal> {
         let node = &self.recorded.graph[self.check(value)?];
         if matches!(node.op, Op::Invalid) { Err(Refusal::Silent) } else { Ok(&node.ty) }
     }

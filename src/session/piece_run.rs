@@ -9,7 +9,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::results::PieceDone;
-use super::{Results, RunStats, yield_now};
+use super::{RunResults, RunStats, yield_now};
 use crate::base::clock::Stopwatch;
 use crate::base::process::is_forked_child;
 use crate::base::trace::{Timeline, stage};
@@ -126,7 +126,7 @@ impl PieceRun<'_> {
         stats.run_time = running.total();
         PieceDone {
             failed: site(plan, run.failed),
-            results: Results::Host(run.downloads),
+            results: RunResults::Host(run.downloads),
             kept: run.keeps.into_iter().map(Storage::Host).collect(),
         }
     }
@@ -171,7 +171,7 @@ impl PieceRun<'_> {
         Ok(PieceDone {
             failed: site(&self.piece.plan, run.failed),
             kept: run.kept.iter().map(|buffer| Storage::Gpu(Arc::clone(buffer))).collect(),
-            results: Results::Gpu(run),
+            results: RunResults::Gpu(run),
         })
     }
 }

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
 use super::ids::Unfilled;
-use super::input::{Input, Key};
+use super::input::{Input, ValueKey};
 use super::profile::Profile;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
@@ -359,10 +359,10 @@ impl Inner {
         Ok((position, id))
     }
 
-    fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
+    fn find(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
         let name = match key {
-            Key::Id(value) => return self.recorded.node(value).ok_or(Unknown::Id),
-            Key::Name(name) => name,
+            ValueKey::Id(value) => return self.recorded.node(value).ok_or(Unknown::Id),
+            ValueKey::Name(name) => name,
         };
         self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Program, Unknown};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
-use crate::batch::input::Key;
+use crate::batch::input::ValueKey;
 use crate::batch::read::{ReadView, check_length};
 use crate::batch::resident::Resident;
 use crate::batch::{BufferId, Tensor};
@@ -15,13 +15,13 @@ use crate::error::{ReadError, Result};
 use crate::graph::NodeId;
 use crate::record::Recorded;
 use crate::residents::KeptValues;
-use crate::session::{HostOrGpuResult, Results, RunStats};
+use crate::session::{HostOrGpuResult, RunResults, RunStats};
 
 /// What one run of a [`Program`] made.
 pub struct Outputs {
     pub(super) program: Program,
     pub(super) prepared: Arc<Prepared>,
-    pub(super) results: Results,
+    pub(super) results: RunResults,
     /// In the order of the graph's keeps.
     pub(super) kept: KeptValues,
     pub(super) stats: RunStats,
@@ -32,10 +32,10 @@ pub struct Outputs {
 pub trait OutputKey<T>: sealed::Keyed + Copy {}
 
 mod sealed {
-    use crate::batch::input::Key;
+    use crate::batch::input::ValueKey;
 
     pub trait Keyed {
-        fn key(&self) -> Key<'_>;
+        fn key(&self) -> ValueKey<'_>;
     }
 }
 
@@ -43,7 +43,7 @@ macro_rules! keys {
     ($(<$($t:ident)?> $key:ty),*) => {$(
         impl<T: Element> OutputKey<T> for $key {}
         impl $(<$t: Element>)? sealed::Keyed for $key {
-            fn key(&self) -> Key<'_> {
+            fn key(&self) -> ValueKey<'_> {
                 (*self).into()
             }
         }

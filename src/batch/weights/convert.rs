@@ -84,7 +84,7 @@ impl fmt::Display for TensorType {
 
 /// The reason why elements cannot be converted.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum ConversionError {
     /// The asked type does not hold the elements exactly.
     Type,
     /// The integer at position `at` is outside of the asked type.
@@ -97,7 +97,7 @@ pub(super) fn convert(
     to: DType,
     bytes: &[u8],
     out: &mut [u8],
-) -> Result<(), Wrong> {
+) -> Result<(), ConversionError> {
     if from.is(to) {
         out.copy_from_slice(bytes);
         return Ok(());
@@ -110,7 +110,7 @@ pub(super) fn convert(
             floats(bytes, out, |half| bf16::from_le_bytes(half).to_f32());
         }
         (_, DType::I32 | DType::U32) => return integers(from, to, bytes, out),
-        _ => return Err(Wrong::Type),
+        _ => return Err(ConversionError::Type),
     }
     Ok(())
 }
@@ -121,16 +121,21 @@ fn floats(bytes: &[u8], out: &mut [u8], convert: impl Fn([u8; 2]) -> f32) {
     }
 }
 
-fn integers(from: TensorType, to: DType, bytes: &[u8], out: &mut [u8]) -> Result<(), Wrong> {
+fn integers(
+    from: TensorType,
+    to: DType,
+    bytes: &[u8],
+    out: &mut [u8],
+) -> Result<(), ConversionError> {
     macro_rules! checked {
         ($($variant:ident $integer:ident),*) => {
             match from {
                 $(TensorType::$variant => {
                     let integers = bytes.as_chunks().0.iter();
                     narrow(integers.map(|bytes| $integer::from_le_bytes(*bytes)), to, out)
-                        .map_err(|(at, value)| Wrong::Range { at, value: value.to_string() })
+                        .map_err(|(at, value)| ConversionError::Range { at, value: value.to_string() })
                 })*
-                _ => Err(Wrong::Type),
+                _ => Err(ConversionError::Type),
             }
         };
     }
@@ -161,7 +166,12 @@ pub(super) fn transposed<T: Copy + Default>(from: &[T], (rows, columns): (usize,
 mod tests {
     use super::*;
 
-    fn converted(from: TensorType, to: DType, bytes: &[u8], len: usize) -> Result<Vec<u8>, Wrong> {
+    fn converted(
+        from: TensorType,
+        to: DType,
+        bytes: &[u8],
+        len: usize,
+    ) -> Result<Vec<u8>, ConversionError> {
         let mut out = vec![0; len * to.size()];
         convert(from, to, bytes, &mut out).map(|()| out)
     }
@@ -171,16 +181,16 @@ mod tests {
         let ids = [0_i64, -1, 2_147_483_647, -2_147_483_648].map(i64::to_le_bytes).concat();
         let expected = [0_i32, -1, i32::MAX, i32::MIN].map(i32::to_ne_bytes).concat();
         assert_eq!(converted(TensorType::I64, DType::I32, &ids, 4), Ok(expected));
-        let negative = Wrong::Range { at: 1, value: "-1".into() };
+        let negative = ConversionError::Range { at: 1, value: "-1".into() };
         assert_eq!(converted(TensorType::I64, DType::U32, &ids, 4), Err(negative));
         let large = u64::MAX.to_le_bytes();
-        let wrong = Wrong::Range { at: 0, value: u64::MAX.to_string() };
+        let wrong = ConversionError::Range { at: 0, value: u64::MAX.to_string() };
         assert_eq!(converted(TensorType::U64, DType::U32, &large, 1), Err(wrong));
         let bytes = [255_u32, 7].map(u32::to_ne_bytes).concat();
         assert_eq!(converted(TensorType::U8, DType::U32, &[255, 7], 2), Ok(bytes));
         let bytes = [-1_i32, 7].map(i32::to_ne_bytes).concat();
         assert_eq!(converted(TensorType::I8, DType::I32, &[255, 7], 2), Ok(bytes));
-        assert_eq!(converted(TensorType::F64, DType::I32, &[0; 8], 1), Err(Wrong::Type));
+        assert_eq!(converted(TensorType::F64, DType::I32, &[0; 8], 1), Err(ConversionError::Type));
     }
 
     #[test]
@@ -190,8 +200,8 @@ mod tests {
         assert_eq!(converted(TensorType::F16, DType::F32, &half, 3), Ok(expected.clone()));
         let half = [1.5, -0.0, f32::INFINITY].map(bf16::from_f32).map(bf16::to_le_bytes).concat();
         assert_eq!(converted(TensorType::BF16, DType::F32, &half, 3), Ok(expected));
-        assert_eq!(converted(TensorType::F64, DType::F32, &[0; 8], 1), Err(Wrong::Type));
-        assert_eq!(converted(TensorType::BF16, DType::F16, &[0; 2], 1), Err(Wrong::Type));
+        assert_eq!(converted(TensorType::F64, DType::F32, &[0; 8], 1), Err(ConversionError::Type));
+        assert_eq!(converted(TensorType::BF16, DType::F16, &[0; 2], 1), Err(ConversionError::Type));
     }
 
     #[test]

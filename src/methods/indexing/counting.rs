@@ -2,7 +2,7 @@
 
 use crate::base::dtype::{Element, Index, Logical, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
 use crate::methods::checks::check_parameter;
@@ -62,7 +62,7 @@ impl<'b, I: Index> Tensor<'b, I> {
     }
 }
 
-fn histogram<T: Index>(x: Tensor<'_, T>, bins: usize) -> Made<'_, u32> {
+fn histogram<T: Index>(x: Tensor<'_, T>, bins: usize) -> TensorResult<'_, u32> {
     check_range("the number of bins", x, bins)?;
     let shape = x.known_shape()?;
     if shape.elements().saturating_mul(bins) > COMPARED {

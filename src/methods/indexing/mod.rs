@@ -6,7 +6,7 @@ pub(super) mod triangle;
 
 use super::axes::resolve;
 use crate::base::dtype::{Element, Index, Numeric};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::ops::{Op, SearchSide};
 
 operations! {
@@ -50,7 +50,7 @@ fn looked_up<'b, T: Element, I: Index>(
     indices: Tensor<'b, I>,
     axis: isize,
     op: impl Fn(usize) -> Op,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let axis = resolve(axis, &table.known_shape()?)?;
     Ok(table.batch().record(op(axis), &[table.value(), indices.value()]))
 }

@@ -2,12 +2,12 @@
 
 use super::counting::range;
 use crate::base::dtype::{Element, Index, Numeric};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::axes::resolve;
 use crate::methods::views;
 use crate::ops::{Op, SearchSide, SortOrder};
-use crate::record::{Call, Refusal};
+use crate::record::{Refusal, UserCall};
 
 operations! {
     /// Scatters: a tensor with updates at places along an axis. `indices` is a vector that says for each element of the
@@ -56,7 +56,7 @@ fn scatter<'b, T: Element, I: Index>(
     indices: Tensor<'b, I>,
     updates: Tensor<'b, T>,
     axis: isize,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let Some(scattered) = scattered(x, indices, updates, axis)? else { return Ok(x) };
     let Scattered { order, written, last, axis, .. } = scattered;
     let taken = updates.gather(order.gather(last, 0), axis as isize);
@@ -87,7 +87,7 @@ fn scattered<'b, T: Element, I: Index>(
     }
     let rank = target.rank();
     let range = range::<I>(x.batch(), target[axis]);
-    let (name, size) = (Call::outer_name(), target[axis]);
+    let (name, size) = (UserCall::outer_name(), target[axis]);
     let indices: Tensor<'b, I> =
         indices.apply(Op::InRange { name, axis: Some(axis), size, ignored: None });
     let sorted = indices.sort(0, SortOrder::Ascending);
@@ -109,7 +109,7 @@ fn combined<'b, T: Numeric, I: Index>(
     updates: Tensor<'b, T>,
     axis: isize,
     combine: impl Fn(Tensor<'b, T>, Tensor<'b, T>) -> Tensor<'b, T>,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let Some(scattered) = scattered(x, indices, updates, axis)? else { return Ok(x) };
     let Scattered { order, sorted, written, last, axis, rank, count } = scattered;
     let mut sums = updates.gather(order, axis as isize);
@@ -128,7 +128,7 @@ fn combined<'b, T: Numeric, I: Index>(
 }
 
 /// Each element `step` further on along the axis, and 0 before the first.
-fn shifted<T: Element>(x: Tensor<'_, T>, axis: usize, step: usize) -> Made<'_, T> {
+fn shifted<T: Element>(x: Tensor<'_, T>, axis: usize, step: usize) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let first = views::along(x, &shape, axis, 0..shape[axis] - step);
     let border = (0..shape.rank()).map(|at| if at == axis { (step, 0) } else { (0, 0) });

@@ -1,7 +1,7 @@
 //! Triangles of matrices.
 
 use crate::base::dtype::Element;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 
 operations! {
@@ -22,7 +22,7 @@ fn triangle<'b, T: Element>(
     x: Tensor<'b, T>,
     diagonal: isize,
     keeps: impl Fn(Tensor<'b, i32>, Tensor<'b, i32>) -> Tensor<'b, bool>,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let (b, shape) = (x.batch(), x.known_shape()?);
     let Some(lead) = shape.rank().checked_sub(2) else {
         return Err(MistakeKind::Transpose(shape).into());

@@ -3,13 +3,13 @@
 use super::{LossReduction, equal_shapes, reduced};
 use crate::base::dtype::{Element, Float, Index, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
 use crate::methods::axes::resolve;
 use crate::methods::checks::check_parameter;
 use crate::ops::Op;
-use crate::record::{Call, Refusal};
+use crate::record::{Refusal, UserCall};
 
 /// How a loss over classes is computed. The default is PyTorch's, but that no class is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -79,7 +79,7 @@ fn cross_entropy_with<'b, T: Float>(
     x: Tensor<'b, T>,
     p: Tensor<'b, T>,
     how: ClassLoss,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = equal_shapes(x, p)?;
     let at = classes_in(x.batch(), &shape, &how)?;
     let (x, mut p) = (x.cast::<f32>(), p.cast::<f32>());
@@ -100,7 +100,7 @@ fn share_of_hits<'b, T: Float, I: Index>(
     classes: Tensor<'b, I>,
     axis: isize,
     ignored: Option<Scalar>,
-) -> Made<'b, f32> {
+) -> TensorResult<'b, f32> {
     let how = ClassLoss { axis: Some(axis), ..ClassLoss::default() };
     let at = classes_of(logits, classes, &how)?;
     let best = logits.argmax(at.axis as isize);
@@ -116,8 +116,8 @@ fn class_loss<'b, T: Float, I: Index>(
     classes: Tensor<'b, I>,
     how: ClassLoss,
     logits: bool,
-) -> Made<'b, T> {
-    let (b, name) = (x.batch(), Call::outer_name());
+) -> TensorResult<'b, T> {
+    let (b, name) = (x.batch(), UserCall::outer_name());
     let at = classes_of(x, classes, &how)?;
     let ignored = how.ignore.and_then(index::<I>);
     let known = known_classes(classes, &at, ignored);
@@ -149,7 +149,7 @@ fn class_reduced<'b, I: Index>(
     weight: Option<Tensor<'b, f32>>,
     (classes, ignored): (Tensor<'b, I>, Option<Scalar>),
     reduction: LossReduction,
-) -> Made<'b, f32> {
+) -> TensorResult<'b, f32> {
     let count = classes.known_shape()?.elements();
     let Some(ignored) = ignored else {
         return Ok(match (reduction, weight) {
@@ -184,7 +184,7 @@ fn known_classes<'b, I: Index>(
     at: &Classes<'b>,
     ignored: Option<Scalar>,
 ) -> Tensor<'b, I> {
-    classes.apply(Op::InRange { name: Call::outer_name(), axis: None, size: at.size, ignored })
+    classes.apply(Op::InRange { name: UserCall::outer_name(), axis: None, size: at.size, ignored })
 }
 
 /// Where the classes of `x` are, where `classes` has its shape without their axis.

@@ -6,7 +6,7 @@ pub use class::ClassLoss;
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::check_parameter;
 use crate::record::Refusal;
@@ -58,7 +58,7 @@ fn binary_cross_entropy_with_logits<'b, T: Float>(
     x: Tensor<'b, T>,
     y: Tensor<'b, T>,
     reduction: LossReduction,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = equal_shapes(x, y)?;
     let (x, y) = (x.cast::<f32>(), y.cast::<f32>());
     // max(x, 0) − x·y + log(1 + e^−|x|): where the first two cancel, they do so exactly.
@@ -81,7 +81,7 @@ fn difference_loss<'b, T: Float>(
     y: Tensor<'b, T>,
     reduction: LossReduction,
     loss: impl FnOnce(Tensor<'b, f32>) -> Tensor<'b, f32>,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = equal_shapes(x, y)?;
     let (x, y) = (x.cast::<f32>(), y.cast::<f32>());
     Ok(reduced(loss(x - y), shape.elements(), reduction))

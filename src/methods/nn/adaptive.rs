@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::pool::{Pool2d, avg_pool};
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::{Shape, Window};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::{check_parameter, layout};
 use crate::methods::resize::LONGEST;
@@ -48,7 +48,7 @@ operations! {
         FLOAT, WINDOWED, SUMMED, "Means over a given number of windows that cover the last two axes.";
 }
 
-fn adaptive_avg_pool2d<T: Float>(x: Tensor<'_, T>, size: [usize; 2]) -> Made<'_, T> {
+fn adaptive_avg_pool2d<T: Float>(x: Tensor<'_, T>, size: [usize; 2]) -> TensorResult<'_, T> {
     let [rows, columns] = covers(&x.known_shape()?, size)?;
     let whole = |cover: &Cover| cover.len.is_multiple_of(cover.count);
     if whole(&rows) && whole(&columns) {
@@ -58,7 +58,7 @@ fn adaptive_avg_pool2d<T: Float>(x: Tensor<'_, T>, size: [usize; 2]) -> Made<'_,
 }
 
 /// Means over the windows of `cover`. Those that are alike are taken together where there are few ways.
-fn covered<T: Float>(x: Tensor<'_, T>, cover: Cover) -> Made<'_, T> {
+fn covered<T: Float>(x: Tensor<'_, T>, cover: Cover) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let (period, step) = cover.period();
     if period > WAYS {

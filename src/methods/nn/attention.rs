@@ -2,7 +2,7 @@
 
 use crate::base::dtype::{DType, Element, Float, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Scores};
 
@@ -93,7 +93,7 @@ fn scaled_dot_product_attention<'b, T: Float>(
     k: Tensor<'b, T>,
     v: Tensor<'b, T>,
     how: Attention,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let b = q.batch();
     let shapes = [q.known_shape()?, k.known_shape()?, v.known_shape()?];
     let mask = how.mask.map(|mask| broadcasting(b, mask, scores_of(&shapes).as_ref()));
@@ -126,7 +126,7 @@ fn broadcasting<'b>(
     b: &'b GpuCommandBatch,
     mask: AttentionMask,
     scores: Option<&Shape>,
-) -> Made<'b, f32> {
+) -> TensorResult<'b, f32> {
     let given = match mask {
         AttentionMask::Add(mask) => b.shape_of(mask.value())?,
         AttentionMask::Keep(mask) | AttentionMask::Keys(mask) => b.shape_of(mask.value())?,

@@ -5,13 +5,13 @@ use smallvec::SmallVec;
 use super::window::{Slide, slid};
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Move, Shape, Window};
-use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::{check_parameter, check_shape};
 use crate::methods::linear::product;
 use crate::methods::views::moved;
 use crate::ops::Precision;
-use crate::record::Call;
+use crate::record::UserCall;
 
 /// How [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d) slide their filters along `D` axes.
 /// By default one by one, without padding, over all channels.
@@ -113,12 +113,12 @@ pub(super) fn convolved<'b, T: Numeric, const D: usize>(
     w: Tensor<'b, T>,
     bias: Option<Tensor<'b, T>>,
     conv: &Conv<D>,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let sizes = sizes(&x.known_shape()?, &w.known_shape()?, conv)?;
     let filters = sizes.groups * sizes.filters;
     check_shape("bias", bias, filters)?;
     let zero = Scalar::new(T::DTYPE, 0.0);
-    let windows = slid(Call::outer_name(), x, 2, &sizes.slides, zero)?;
+    let windows = slid(UserCall::outer_name(), x, 2, &sizes.slides, zero)?;
     let y = if sizes.is_depthwise() {
         taps_added(windows, w, &sizes)
     } else {

@@ -9,7 +9,7 @@ use super::conv::{Conv, check_layouts, convolved};
 use super::window::check_window;
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Shape, Window};
-use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::{check_parameter, check_shape};
 use crate::ops::{Op, Precision, check_size};
@@ -89,7 +89,7 @@ fn conv_transpose<'b, T: Numeric, const D: usize>(
     w: Tensor<'b, T>,
     bias: Option<Tensor<'b, T>>,
     conv: &ConvTranspose<D>,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let (shape, filters) = (x.known_shape()?, w.known_shape()?);
     let layouts =
         ["[channels, filters / groups, size]", "[channels, filters / groups, height, width]"];
@@ -116,7 +116,7 @@ fn by_phases<'b, T: Numeric, const D: usize>(
     bias: Option<Tensor<'b, T>>,
     conv: &ConvTranspose<D>,
     phases: &[Phases; D],
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = x.known_shape()?;
     let count = filters[1] * conv.groups;
     check_shape("bias", bias, count)?;
@@ -171,7 +171,11 @@ fn phases_of<'b, T: Numeric, const D: usize>(
 }
 
 /// `x` with zeros between its elements, and of that what `axes` take.
-fn spread_out<'b, T: Numeric>(x: Tensor<'b, T>, shape: &Shape, axes: &[Axis]) -> Made<'b, T> {
+fn spread_out<'b, T: Numeric>(
+    x: Tensor<'b, T>,
+    shape: &Shape,
+    axes: &[Axis],
+) -> TensorResult<'b, T> {
     let lead = &shape.dims()[..2];
     let each = || axes.iter().zip(&shape.dims()[2..]);
     let spread =

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use crate::base::dtype::{DType, Element, Float, Scalar};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::methods::random::check_probability;
 use crate::ops::{Elementwise, Op};
 
@@ -18,7 +18,7 @@ operations! {
         FLOAT, ANYTHING, (4.0, 0.0), "Zeros with probability `p`, else x / (1 − p).";
 }
 
-fn dropout<T: Float>(x: Tensor<'_, T>, p: f32, seed: u64, stream: u64) -> Made<'_, T> {
+fn dropout<T: Float>(x: Tensor<'_, T>, p: f32, seed: u64, stream: u64) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     check_probability(p)?;
     let stays = x.batch().random_bernoulli(shape, 1.0 - p, seed, stream);

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use crate::base::dtype::{Element, Float, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, OptionalOperand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::{check_shape, layout};
 use crate::methods::rows::{check_epsilon, normalized};
@@ -36,7 +36,7 @@ fn batch_norm<'b, T: Float>(
     [mean, variance]: [Tensor<'b, T>; 2],
     [weight, bias]: [Option<Tensor<'b, T>>; 2],
     epsilon: f32,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let epsilon = check_epsilon(epsilon)?.value();
     let shape = x.known_shape()?;
     let columns = channel_columns(&shape)?;
@@ -58,7 +58,7 @@ fn group_norm<'b, T: Float>(
     groups: Option<usize>,
     weights: [Option<Tensor<'b, T>>; 2],
     epsilon: f32,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let epsilon = check_epsilon(epsilon)?;
     let shape = x.known_shape()?;
     let columns = channel_columns(&shape)?;

@@ -3,11 +3,11 @@
 use super::window::{Slide, slid};
 use crate::base::dtype::{DType, Element, Float, Numeric, Scalar};
 use crate::base::shape::Window;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::methods::Axes;
 use crate::methods::checks::layout;
 use crate::ops::Op;
-use crate::record::{Call, Refusal};
+use crate::record::{Refusal, UserCall};
 
 /// How [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the like slide
 /// their windows along the last `D` axes. By default a window is one element, without padding.
@@ -88,7 +88,7 @@ operations! {
         FLOAT, WINDOWED, SUMMED, "The mean over all axes but the first two.";
 }
 
-fn max_pool<T: Numeric, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>) -> Made<'_, T> {
+fn max_pool<T: Numeric, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>) -> TensorResult<'_, T> {
     let least = match T::DTYPE {
         DType::F32 | DType::F16 => f64::NEG_INFINITY,
         DType::I32 => f64::from(i32::MIN),
@@ -98,7 +98,10 @@ fn max_pool<T: Numeric, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>) -> Made
     Ok(windows.amax(axes))
 }
 
-pub(super) fn avg_pool<T: Float, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>) -> Made<'_, T> {
+pub(super) fn avg_pool<T: Float, const D: usize>(
+    x: Tensor<'_, T>,
+    pool: Pool<D>,
+) -> TensorResult<'_, T> {
     let (windows, slides, axes) = pooled(x, &pool, 0.0)?;
     if slides.iter().all(|slide| slide.counts_all(pool.count_padding)) {
         return Ok(windows.mean(axes));
@@ -108,7 +111,7 @@ pub(super) fn avg_pool<T: Float, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>
     Ok(sum / counts(x.batch(), &counted))
 }
 
-fn global_avg_pool<T: Float>(x: Tensor<'_, T>) -> Made<'_, T> {
+fn global_avg_pool<T: Float>(x: Tensor<'_, T>) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     if shape.rank() < 3 {
         return Err(layout("[batch, channels, …]", &shape).into());
@@ -133,7 +136,7 @@ fn pooled<'b, T: Element, const D: usize>(
         *slide = Slide::new(window, &shape, lead + at, pool.padding[at], pool.ceil_mode)?;
     }
     let border = Scalar::new(T::DTYPE, border);
-    let windows = slid(Call::outer_name(), x, lead, &slides, border)?;
+    let windows = slid(UserCall::outer_name(), x, lead, &slides, border)?;
     let axes: Vec<isize> = (0..D).map(|at| (lead + 2 * at + 1) as isize).collect();
     Ok((windows, slides, Axes::from(&axes[..])))
 }

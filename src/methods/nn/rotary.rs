@@ -2,7 +2,7 @@
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::check_parameter;
 
@@ -44,7 +44,7 @@ operations! {
         FLOAT, ANYTHING, COMPOSED, "Pairs of elements turned by angles that grow with the position (Su et al., 2021).";
 }
 
-fn rotary<T: Float>(x: Tensor<'_, T>, how: Rotary) -> Made<'_, T> {
+fn rotary<T: Float>(x: Tensor<'_, T>, how: Rotary) -> TensorResult<'_, T> {
     let b = x.batch();
     let shape = x.known_shape()?;
     let &[.., count, width] = shape.dims() else {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::{Element, Scalar};
 use crate::base::shape::{Shape, Window};
-use crate::batch::{Made, Tensor};
+use crate::batch::{Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::axes::resolve;
 use crate::methods::checks::check_parameter;
@@ -99,7 +99,7 @@ pub(in crate::methods) fn unfold<T: Element>(
     axis: isize,
     size: usize,
     step: usize,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let window = Window { size, step, dilation: 1 };
     let shape = x.known_shape()?;
     let axis = resolve(axis, &shape)?;
@@ -120,7 +120,7 @@ pub(super) fn slid<'b, T: Element>(
     lead: usize,
     slides: &[Slide],
     border: Scalar,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = x.known_shape()?;
     check_rank(&shape, slides.len())?;
     check_windows(&shape, lead, slides)?;

@@ -1,19 +1,19 @@
 //! The cells of recurrent layers: one step of each.
 
-use super::{CellWeights, State};
+use super::{CellState, CellWeights};
 use crate::base::dtype::Float;
 use crate::batch::{BufferId, GpuCommandBatch, Tensor};
 use crate::record::Refusal;
 
 /// The weights of a cell as tensors.
 #[derive(Clone, Copy)]
-pub(super) struct Weights<'b, T> {
+pub(super) struct CellTensors<'b, T> {
     pub input: Tensor<'b, T>,
     pub hidden: Tensor<'b, T>,
     pub bias: Option<[Tensor<'b, T>; 2]>,
 }
 
-impl<'b, T: Float> Weights<'b, T> {
+impl<'b, T: Float> CellTensors<'b, T> {
     pub fn new(b: &'b GpuCommandBatch, weights: &CellWeights<T>) -> Self {
         let of = |id: BufferId<T>| b.operand(id);
         let bias = weights.bias.map(|bias| bias.map(of));
@@ -24,12 +24,12 @@ impl<'b, T: Float> Weights<'b, T> {
 /// A kind of cell. States are pairs, of which a GRU has twice the same: what is made of them is recorded once, since a
 /// value that nobody reads would be downloaded.
 #[derive(Clone, Copy)]
-pub(super) enum Cell {
+pub(super) enum CellKind {
     Lstm,
     Gru,
 }
 
-impl Cell {
+impl CellKind {
     pub fn gates(self) -> usize {
         match self {
             Self::Lstm => 4,
@@ -38,7 +38,11 @@ impl Cell {
     }
 
     /// What the inputs of a step, or of all, add to the gates.
-    pub fn project<'b, T: Float>(self, x: Tensor<'b, T>, weights: Weights<'b, T>) -> Tensor<'b, T> {
+    pub fn project<'b, T: Float>(
+        self,
+        x: Tensor<'b, T>,
+        weights: CellTensors<'b, T>,
+    ) -> Tensor<'b, T> {
         let biases = match self {
             Self::Lstm => 2,
             // The reset gate acts on the second one too.
@@ -52,10 +56,10 @@ impl Cell {
     pub fn step<'b, T: Float>(
         self,
         x: Tensor<'b, T>,
-        state: Option<State<'b, T>>,
-        weights: Weights<'b, T>,
+        state: Option<CellState<'b, T>>,
+        weights: CellTensors<'b, T>,
         size: usize,
-    ) -> Result<State<'b, T>, Refusal> {
+    ) -> Result<CellState<'b, T>, Refusal> {
         let rows = x.known_shape()?[0];
         let part = |all: Tensor<'b, T>, at: usize| all.slice([0..rows, at * size..(at + 1) * size]);
         match self {

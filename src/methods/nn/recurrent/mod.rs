@@ -2,9 +2,11 @@
 
 mod cell;
 
-use self::cell::{Cell, Weights};
+use self::cell::{CellKind, CellTensors};
 use crate::base::dtype::{Element, Float};
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, OptionalOperand, Outcome, Tensor};
+use crate::batch::{
+    BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor, TensorResult,
+};
 use crate::error::MistakeKind;
 use crate::methods::checks::{check_parameter, check_shape};
 use crate::record::Refusal;
@@ -60,7 +62,7 @@ pub struct LstmState<T: Float> {
     pub c: BufferId<T>,
 }
 
-impl<'b, T: Float> Outcome<'b> for LstmState<T> {
+impl<'b, T: Float> OperationResult<'b> for LstmState<T> {
     fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self {
         let (h, c) = <(Tensor<'b, T>, Tensor<'b, T>)>::silent(batch, op);
         Self { h: h.id(), c: c.id() }
@@ -74,17 +76,17 @@ impl<T: Float> LstmState<T> {
         Self { h: batch.operand(h).id(), c: batch.operand(c).id() }
     }
 
-    fn of([h, c]: State<'_, T>) -> Self {
+    fn of([h, c]: CellState<'_, T>) -> Self {
         Self { h: h.id(), c: c.id() }
     }
 
-    fn tensors(self, b: &GpuCommandBatch) -> State<'_, T> {
+    fn tensors(self, b: &GpuCommandBatch) -> CellState<'_, T> {
         [b.operand(self.h), b.operand(self.c)]
     }
 }
 
 /// What a cell keeps from step to step; of a GRU twice the same.
-type State<'b, T> = [Tensor<'b, T>; 2];
+type CellState<'b, T> = [Tensor<'b, T>; 2];
 
 operations! {
     /// Recurrent layers. A sequence is unrolled: all inputs go through one product, then each step is a product and an
@@ -96,36 +98,36 @@ operations! {
     /// x·W_inputᵀ + h·W_hiddenᵀ + biases.
     fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = {
         let state = state.tensors(x.batch());
-        one_step(Cell::Lstm, x, state, &weights).map(LstmState::of)
+        one_step(CellKind::Lstm, x, state, &weights).map(LstmState::of)
     },
         FLOAT, CELL, GATED, "One step of an LSTM (Hochreiter and Schmidhuber, 1997).";
     /// One step of a GRU (Cho et al., 2014), for inputs `[B, I]` and a state of `[B, H]`: h′ = (1 − z)·n + z·h with
     /// r and z the logistic functions of x·W_inputᵀ + h·W_hiddenᵀ + biases, and n = tanh(x·W + b + r·(h·W + b)).
-    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = one_step(Cell::Gru, x, [h, h], &weights).map(|[h, _]| h),
+    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = one_step(CellKind::Gru, x, [h, h], &weights).map(|[h, _]| h),
         FLOAT, CELL, GATED, "One step of a GRU (Cho et al., 2014).";
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
     /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are the
     /// last layer's hidden states at each step, forwards before backwards, and each cell's state after its last step.
     fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = {
         let start = start.map(|state| state.tensors(x.batch()));
-        recur(Cell::Lstm, x, cells, start, how).map(|(y, state)| (y, LstmState::of(state)))
+        recur(CellKind::Lstm, x, cells, start, how).map(|(y, state)| (y, LstmState::of(state)))
     },
         FLOAT, CELL, GATED, "LSTM layers over whole sequences, both ways if wanted.";
     /// GRU cells over sequences, as [`lstm`](Self::lstm) for LSTM cells.
     fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl OptionalOperand<T>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = {
         let start = x.optional(start).map(|h| [h; 2]);
-        recur(Cell::Gru, x, cells, start, how).map(|(y, [h, _])| (y, h))
+        recur(CellKind::Gru, x, cells, start, how).map(|(y, [h, _])| (y, h))
     },
         FLOAT, CELL, GATED, "GRU layers over whole sequences, both ways if wanted.";
 }
 
 fn one_step<'b, T: Float>(
-    cell: Cell,
+    cell: CellKind,
     x: Tensor<'b, T>,
-    state: State<'b, T>,
+    state: CellState<'b, T>,
     weights: &CellWeights<T>,
-) -> Result<State<'b, T>, Refusal> {
-    let weights = Weights::new(x.batch(), weights);
+) -> Result<CellState<'b, T>, Refusal> {
+    let weights = CellTensors::new(x.batch(), weights);
     let size = cell_sizes(x, weights, cell.gates(), Some(state))?;
     cell.step(cell.project(x, weights), Some(state), weights, size)
 }
@@ -133,9 +135,9 @@ fn one_step<'b, T: Float>(
 /// The width of a cell's state, where all shapes fit: inputs are `[…, B, I]`, states `[…, B, H]`.
 fn cell_sizes<'b, T: Float>(
     x: Tensor<'b, T>,
-    weights: Weights<'b, T>,
+    weights: CellTensors<'b, T>,
     gates: usize,
-    state: Option<State<'b, T>>,
+    state: Option<CellState<'b, T>>,
 ) -> Result<usize, Refusal> {
     let x = x.known_shape()?;
     let hidden = weights.hidden.known_shape()?;
@@ -152,12 +154,12 @@ fn cell_sizes<'b, T: Float>(
 
 /// All layers over the whole sequence; the hidden states of the last, and the last states of every cell.
 fn recur<'b, T: Float>(
-    cell: Cell,
+    cell: CellKind,
     x: Tensor<'b, T>,
     cells: &[CellWeights<T>],
-    start: Option<State<'b, T>>,
+    start: Option<CellState<'b, T>>,
     how: Recurrence,
-) -> Result<(Tensor<'b, T>, State<'b, T>), Refusal> {
+) -> Result<(Tensor<'b, T>, CellState<'b, T>), Refusal> {
     let (b, directions) = (x.batch(), if how.bidirectional { 2 } else { 1 });
     let fits = !cells.is_empty() && cells.len().is_multiple_of(directions);
     let must = if how.bidirectional { "two for each layer" } else { "one for each layer" };
@@ -179,7 +181,7 @@ fn recur<'b, T: Float>(
                 None => None,
                 Some(state) => Some(try_each(state, |state| state_of(state, at, cells.len()))?),
             };
-            let weights = Weights::new(b, weights);
+            let weights = CellTensors::new(b, weights);
             let (side, state) = walk(cell, y, weights, start, direction == 1)?;
             sides.push(side);
             let [h, c] = try_each(state, |state| Ok(state.unsqueeze(0)))?;
@@ -196,15 +198,15 @@ fn recur<'b, T: Float>(
 
 /// The pair of what `make` makes of each state, once where both are the same.
 fn try_each<'b, T: Float>(
-    [h, c]: State<'b, T>,
-    make: impl Fn(Tensor<'b, T>) -> Made<'b, T>,
-) -> Result<State<'b, T>, Refusal> {
+    [h, c]: CellState<'b, T>,
+    make: impl Fn(Tensor<'b, T>) -> TensorResult<'b, T>,
+) -> Result<CellState<'b, T>, Refusal> {
     let first = make(h)?;
     Ok([first, if h.id() == c.id() { first } else { make(c)? }])
 }
 
 /// State `at` of `count` that lie one behind the other.
-fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> Made<'_, T> {
+fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> TensorResult<'_, T> {
     let shape = states.known_shape()?;
     let &[_, batch, size] = shape.dims() else {
         return Err(MistakeKind::Sequence(shape).into());
@@ -215,12 +217,12 @@ fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> Made<'_
 
 /// One cell over a whole sequence `[T, B, I]`: its hidden states `[T, B, H]`, and its last state.
 fn walk<'b, T: Float>(
-    cell: Cell,
+    cell: CellKind,
     x: Tensor<'b, T>,
-    weights: Weights<'b, T>,
-    start: Option<State<'b, T>>,
+    weights: CellTensors<'b, T>,
+    start: Option<CellState<'b, T>>,
     backwards: bool,
-) -> Result<(Tensor<'b, T>, State<'b, T>), Refusal> {
+) -> Result<(Tensor<'b, T>, CellState<'b, T>), Refusal> {
     let b = x.batch();
     let size = cell_sizes(x, weights, cell.gates(), start)?;
     let shape = x.known_shape()?;
