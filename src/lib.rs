@@ -2,9 +2,9 @@
 //! download.
 //!
 //! A [`GpuCommandBatch`] records operations on typed [`Tensor`]s; nothing runs. On
-//! [`execute`](GpuCommandBatch::execute) a planner fuses what was recorded into few kernels, chooses
-//! the host's cores or the GPU by predicted time, shares buffers between values that never live at
-//! once, and runs it all. What lies between stays on the device.
+//! [`execute`](GpuCommandBatch::execute) a planner fuses the operations into few kernels and chooses the host's cores
+//! or the GPU by predicted time. It shares buffers between values that never live at once, and runs it all.
+//! Intermediate values stay on the device.
 //!
 //! ```
 //! # pollster::block_on(async {
@@ -35,7 +35,8 @@
 //!   sides.
 //! - A [`Tensor`] has operators and every operation as a method; its [`BufferId`] borrows nothing. [`prelude`] imports
 //!   what most programs name.
-//! - [`GpuCommandBatch::wgsl`] takes kernels of your own, [`Newtype`] element types of your own; `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
+//! - [`GpuCommandBatch::wgsl`] takes kernels of your own, [`Newtype`] element types of your own; `Device::from_wgpu`
+//!   and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
 //! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did,
 //!   [`Program::profile`] what took how long, and [`Device::metrics`] counts it all.
@@ -49,9 +50,9 @@
 //! - `ndarray`: views of arrays as inputs, arrays as results.
 //! - `safetensors`: weights from a file, mapped into memory, as residents.
 //! - `blocking`: twins of all async methods of devices, batches, programs and residents that wait on the calling
-//!   thread. Not for tasks of an executor: runs that [update](GpuCommandBatch::update) one resident, or share a memory
-//!   budget, wait for each other, and one that waits here for a run whose task only this thread would poll waits for
-//!   ever.
+//!   thread. They are not for tasks of an executor: runs that [update](GpuCommandBatch::update) one resident, or share
+//!   a memory budget, wait for each other. A call here that waits for a run of a task that only this thread would poll
+//!   never returns.
 
 // The proofs behind `exec::gpu::driver::Handle` go through all types of wgpu.
 #![recursion_limit = "256"]

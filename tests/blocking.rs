@@ -90,7 +90,7 @@ fn a_thread_that_ends_may_still_run() {
         let (tell, told) = mpsc::channel();
         let thread = thread::spawn(move || {
             let device = Device::cpu();
-            // What is made last is dropped first.
+            // Values made last are dropped first.
             LAST.with(|last| assert!(last.set(Last(device.clone(), tell)).is_ok()));
             if has_run {
                 device.eval_blocking(|b| b.full(3, 1.0_f32)).expect("a run");

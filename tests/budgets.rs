@@ -5,11 +5,11 @@ mod common;
 
 use onetrip::{Backend, CellWeights, Conv2d, GpuCommandBatch, Recurrence, Resident, Tensor};
 
-/// What a graph may cost.
+/// The allowed costs of a graph.
 struct Budget<'a> {
     /// The kernels, each as the operations fused in it, in any order that keeps dependencies.
     kernels: &'a [&'a str],
-    /// How many of them a GPU runs in two dispatches, partial results and their combination.
+    /// The number of kernels that a GPU runs in two dispatches, partial results and their combination.
     parts: u64,
     /// Bytes that a run holds at once: on the CPU, where uploads are read where they lie, and on a GPU.
     peak: [u64; 2],
@@ -343,7 +343,7 @@ async fn the_form_of_one_call_reads_its_result() {
     }
 }
 
-/// What an operation records inside and does not hand out is not a result.
+/// Values that an operation records inside and does not hand out are not results.
 #[tokio::test]
 async fn only_results_are_downloaded() {
     for device in common::devices().await {

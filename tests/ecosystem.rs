@@ -1,4 +1,4 @@
-//! What comes from other crates and goes to them: newtypes, arrays, files of weights; formulas of the user's own.
+//! Exchange with other crates: newtypes, arrays, files of weights; formulas of the user's own.
 
 mod common;
 

@@ -173,7 +173,7 @@ async fn the_first_fault_is_told() {
     }
 }
 
-/// What is fused around an operation neither hides faults nor makes any.
+/// Operations fused around another neither hide its faults nor make any.
 #[tokio::test]
 async fn every_element_counts_and_nothing_else() {
     let bad = [3_i32, 10, 2, 1, 0];
@@ -221,7 +221,7 @@ async fn every_element_counts_and_nothing_else() {
     }
 }
 
-/// Where there are many elements, a thread looks several up before it tells.
+/// With many elements, a thread looks several up before it reports.
 #[tokio::test]
 async fn the_first_of_many_that_fail_is_told() {
     let mut indices: Vec<u32> = (0..1_100_003).map(|k| k % 40).collect();
@@ -306,7 +306,7 @@ async fn faults_belong_to_their_runs() {
     }
 }
 
-/// What the user gives to be called may panic: that is an error, and the device goes on.
+/// Functions of the user may panic: that is an error, and the device goes on.
 #[tokio::test]
 async fn a_panic_in_what_the_user_gave_is_an_error() {
     for device in devices().await {

@@ -17,7 +17,7 @@ mod linux {
 
     use onetrip::{Device, DeviceError, Error, GpuCommandBatch, Result, Tensor};
 
-    /// How long a child may take.
+    /// The time that a child may take.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     pub fn main() {

@@ -1,5 +1,5 @@
-//! Random histories of a service: batches, programs, cancelled runs, lost GPUs and devices opened again, with plain loops
-//! as the oracle.
+//! Random histories of a service: batches, programs, cancelled runs, lost GPUs and devices opened again, with plain
+//! loops as the oracle.
 
 mod common;
 
@@ -11,7 +11,7 @@ use onetrip::{Device, Error, GpuCommandBatch, Input, Program, Recovery, Resident
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// What a caller may do.
+/// The actions of a caller.
 #[derive(Clone, Debug)]
 enum Action {
     /// Records and runs `relu(x · scale) + 1` of so many numbers.

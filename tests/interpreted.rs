@@ -4,7 +4,7 @@
 
 use onetrip::{Device, Element, GpuCommandBatch, Precision, Tensor};
 
-/// How a matrix lies in what is uploaded.
+/// The layout of a matrix in the upload.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     Rows,

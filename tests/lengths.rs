@@ -16,7 +16,7 @@ fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(next).collect()
 }
 
-/// What `record` makes of `x`.
+/// The result of `record` for `x`.
 async fn run<T: onetrip::Element>(
     device: &Device,
     x: &[f32],

@@ -43,7 +43,7 @@ async fn a_resident_is_read_where_it_lies() {
     }
 }
 
-/// What a device for one side alone does with a resident, placed here and there.
+/// Runs of a device for one side alone with a resident, under each placement.
 async fn one_side(device: &Device) {
     let weights = device.resident(&[1.0_f32, 2.0, 3.0], 3).expect("room");
     let batch = GpuCommandBatch::new(device);

@@ -23,7 +23,7 @@ fn layer(device: &Device, w: &Resident<f32>) -> (GpuCommandBatch, BufferId<f32>,
     (batch, x, y)
 }
 
-/// What [`layer`] gives, in `f64`.
+/// The result of [`layer`], in `f64`.
 fn by_hand(x: &[f32], w: &[f32]) -> Vec<f64> {
     let bias = numbers(3, 10);
     let value = |row: usize, column: usize| {
@@ -92,7 +92,7 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
             outputs.read_into("y", &mut out).await.unwrap();
             assert_eq!(*outputs.read_view(y).unwrap(), out);
         }
-        // What was recorded stands for what is not given, and is not changed by what was.
+        // Recorded data stands for inputs that are not given, and stays as it was.
         let given: [Input<'_>; 3] =
             [(x, &data).into(), (mask, &[false; 3]).into(), (bias, &[7.0, 8.0, 9.0]).into()];
         let outputs = program.run(given).await.unwrap();

@@ -7,7 +7,7 @@ use onetrip::{Device, Element, GpuCommandBatch, Tensor};
 
 const COUNT: usize = 200_000;
 
-/// What `record` makes.
+/// The result of `record`.
 async fn run<T: Element>(
     device: &Device,
     record: impl FnOnce(&GpuCommandBatch) -> Tensor<'_, T>,

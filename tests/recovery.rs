@@ -1,4 +1,4 @@
-//! What becomes of runs, programs and residents when the GPU is lost.
+//! Runs, programs and residents after a loss of the GPU.
 
 #![cfg(feature = "gpu")]
 
@@ -86,7 +86,7 @@ async fn a_loss_that_a_transfer_finds_is_told() {
             ];
             for result in results {
                 let Err(Error::Device(error)) = result else { panic!("{recovery:?}: {result:?}") };
-                // Where the device goes on, what cannot be had again is named.
+                // If the device goes on, the error names the resident that is lost.
                 let is_told = match recovery {
                     Recovery::Fail => matches!(error, DeviceError::Lost { .. }),
                     _ => matches!(error, DeviceError::ResidentLost { .. }),
@@ -118,7 +118,7 @@ async fn what_is_explained_is_what_runs_once_the_gpu_was_given_up() {
     assert_eq!(batch.read(y).await.unwrap(), [1.0, 2.0]);
 }
 
-/// Whatever a run left on the device before it was lost.
+/// The host copies are read whatever a run left on the device before its loss.
 #[tokio::test]
 async fn residents_with_a_host_copy_are_read_after_a_loss() {
     for recovery in [Recovery::Reopen, Recovery::Cpu] {

@@ -216,7 +216,7 @@ const HEADS: usize = 4;
 const ROOM: usize = 8192;
 const WIDTH: usize = 32;
 
-/// What element `(head, row, column)` is once row `row` was appended.
+/// Element `(head, row, column)` once row `row` was appended.
 fn appended(head: usize, row: usize, column: usize) -> f32 {
     (head * 7 + row * 3 + column) as f32 * 0.01 - 1.0
 }
@@ -278,7 +278,7 @@ fn written(explained: &str) -> u64 {
     numbers.sum()
 }
 
-/// What an attention to the first rows makes of queries of 0.25.
+/// The result of an attention to the first rows for queries of 0.25.
 fn attended(rows: usize) -> Vec<f64> {
     let element = |head, row, column| f64::from(appended(head, row, column));
     let mut out = Vec::new();
@@ -322,7 +322,7 @@ async fn writer(
     (program, [old.id(), all.id()], before)
 }
 
-/// Who holds what a state was keeps it, and a run that fails leaves the state as it was.
+/// A holder of an old state keeps it, and a run that fails leaves the state as it was.
 #[tokio::test]
 async fn what_others_hold_is_not_written_over() {
     for device in common::devices().await {

@@ -1,4 +1,4 @@
-//! What a service relies on: runs that wait, end early, are dropped at any point, and lose nothing.
+//! Guarantees for a service: runs that wait, end early, are dropped at any point, and lose nothing.
 
 mod common;
 
@@ -311,7 +311,7 @@ async fn a_heart_beats_between_short_runs() {
     assert!(beats.load(Ordering::Relaxed) > 3, "{beats:?}");
 }
 
-/// Where the cache can write nothing, or holds nonsense, kernels are compiled as if there were none.
+/// If the cache can write nothing, or holds nonsense, kernels are compiled as if there were none.
 #[tokio::test]
 async fn a_cache_that_fails_is_as_good_as_none() {
     if common::gpu().await.is_none() {
@@ -331,7 +331,7 @@ async fn a_cache_that_fails_is_as_good_as_none() {
         let squares: Vec<f32> = (0..100).map(|at| (at * at) as f32).collect();
         assert_eq!(y.await.unwrap(), squares, "{what}");
     };
-    // What is no folder takes no files, as a full disk does.
+    // A path that is no folder takes no files, like a full disk.
     std::fs::write(&folder, "in the way").unwrap();
     run("no folder").await;
     std::fs::remove_file(&folder).unwrap();

@@ -205,7 +205,7 @@ async fn residents_are_buffers_of_the_users_own_kernels() {
     batch.execute().await.expect("a run");
     assert_eq!(batch.read(y).await.expect("a result"), [3.5, -3.5, 6.5]);
     assert_eq!(resident.read().await.expect("the data"), [3.0, -4.0, 6.0]);
-    // What a batch left there, too.
+    // The result of a batch can be shared too.
     double(&device, &queue, &kept.wgpu_buffer().expect("a buffer"));
     assert_eq!(kept.read().await.expect("the data"), [7.0, -7.0, 13.0]);
     queue.write_buffer(&buffer, 4, bytemuck::bytes_of(&9.0_f32));
@@ -224,7 +224,7 @@ async fn no_host_copy_hides_what_others_write() {
     queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&9.0_f32));
     queue.submit([]);
     assert_eq!(resident.read().await.expect("the data"), [9.0, 2.0]);
-    // What a run fills is a buffer that nobody shares, with a copy again.
+    // A run fills a buffer that nobody shares, with a copy again.
     let batch = GpuCommandBatch::new(&gpu);
     let y = batch.bind(&resident).add_scalar(1.0);
     batch.update(&resident, y);
@@ -234,7 +234,7 @@ async fn no_host_copy_hides_what_others_write() {
     assert_eq!(resident.read().await.expect("the copy"), [10.0, 3.0]);
 }
 
-/// Of a state so large that a GPU would write the part in place.
+/// The state is so large that a GPU would write the part in place.
 #[tokio::test]
 async fn a_replaced_part_is_not_written_to_what_others_share() {
     const LONG: usize = 1 << 19;

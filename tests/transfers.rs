@@ -152,7 +152,7 @@ async fn views_outlive_runs_batches_and_devices() {
     }
 }
 
-/// What is read in place is not what a later write puts there.
+/// A view is not changed by a later write.
 #[tokio::test]
 async fn a_view_of_an_upload_keeps_its_data() {
     for device in common::devices().await {
@@ -204,7 +204,7 @@ async fn views_come_and_go_while_other_batches_run() {
     }
 }
 
-/// What the counters say does not depend on how the data came and went.
+/// The counters do not depend on how the data came and went.
 #[tokio::test]
 async fn all_ways_count_alike() {
     for device in common::devices().await {
@@ -291,7 +291,7 @@ async fn a_shape_that_is_a_mistake_is_never_filled() {
     assert!(lines.iter().all(|line| line.contains("transfers.rs") && line.contains("upload")));
 }
 
-/// What moves a resident from side to side is counted; a run that finds its residents where it reads them moves none.
+/// Moves of a resident from side to side are counted; a run that finds its residents where it reads them moves none.
 #[tokio::test]
 async fn transfers_of_residents_are_counted() {
     for device in common::devices().await {

@@ -87,7 +87,7 @@ impl Bench {
             let x = random.floats(table[0] * table[1]);
             let indices = indices(&random.floats(shape.iter().product()), table[axis]);
             let (on_x, on_i) = (self.resident(&x, &table)?, self.resident(&indices, shape)?);
-            // What is looked up is read and written once, indices are read once.
+            // Elements looked up are read and written once, indices are read once.
             let batch = GpuCommandBatch::new(&self.device);
             let y = record(batch.bind(&on_x), batch.bind(&on_i));
             let results = y.shape().map_or(0, |shape| shape.elements());

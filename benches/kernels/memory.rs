@@ -13,7 +13,7 @@ const MANY: usize = 8192 * 8192;
 /// Records a case over one operand.
 type Record = fn(Tensor<'_, f32>) -> Tensor<'_, f32>;
 
-/// What an element of the result is.
+/// The exact value of an element of the result.
 enum Exact {
     /// A function of all of the operand and of the element's position.
     Element(fn(&[f32], usize) -> f64),

@@ -5,12 +5,12 @@ use onetrip::{Attention, Conv2d, Device, GpuCommandBatch, Resident, Result, Tens
 /// One graph of the grid.
 pub struct Case {
     pub family: &'static str,
-    /// What the plot has along its axis: elements or the side of a product.
+    /// The position along the axis of the plot: elements or the side of a product.
     pub size: f64,
     pub work: Work,
 }
 
-/// What a graph does.
+/// The work of a graph.
 #[derive(Clone, Copy)]
 pub enum Work {
     /// `ops` operations on `n` elements; every second one transcendental if `dear`.

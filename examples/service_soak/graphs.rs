@@ -1,4 +1,4 @@
-//! What the service runs: graphs that are recorded anew each time, and programs that share resident weights.
+//! The work of the service: graphs that are recorded anew each time, and programs that share resident weights.
 
 use std::collections::HashMap;
 

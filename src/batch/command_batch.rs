@@ -94,8 +94,8 @@ impl GpuCommandBatch {
         }
     }
 
-    /// The plan of a run: every kernel with the operations fused in it, its shapes, bytes, flops and predicted time,
-    /// where it runs and why, and the whole with its transfers and its peak of memory.
+    /// The plan of a run. It lists every kernel with the operations fused in it, its shapes, bytes, flops and predicted
+    /// time. It says where the kernels run and why, and gives the transfers and the peak of memory of the whole.
     ///
     /// # Errors
     /// Every mistake made while recording, or why the graph cannot be planned for the device.
@@ -123,7 +123,7 @@ impl GpuCommandBatch {
         self.recorder.lock().check_mistakes()
     }
 
-    /// What was recorded so far. While the result is held, further recording copies it.
+    /// The record so far. While the result is held, further recording copies it.
     pub(crate) fn recorded(&self) -> Arc<Recorded> {
         Arc::clone(self.recorder.lock().recorded())
     }

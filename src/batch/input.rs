@@ -1,4 +1,4 @@
-//! What a run of a program is given.
+//! Inputs of a run of a program.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
 use crate::record::UntypedId;
 
-/// Data for one input of a [`Program`](crate::Program), by id, by tensor or by name: a pair of one with a slice or a vector,
-/// in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
+/// Data for one input of a [`Program`](crate::Program), by id, by tensor or by name: a pair of one with a slice or a
+/// vector, in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
 ///
 /// Inputs of different element types stand in one list as `Input`s:
 ///
@@ -35,12 +35,12 @@ pub struct Input<'a> {
     pub(super) key: ValueKey<'a>,
     /// The type of the elements; `None` for 64-bit ids, which become those of the input.
     pub(super) dtype: Option<DType>,
-    /// What the data must fill, where it comes with a shape.
+    /// The shape that the data must fill, where it comes with one.
     pub(super) shape: Option<Shape>,
     data: Data<'a>,
 }
 
-/// Which value of a program is meant.
+/// The key of a value of a program.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueKey<'a> {
     Id(UntypedId),
@@ -57,13 +57,13 @@ enum Data<'a> {
 }
 
 impl Input<'static> {
-    /// What a program without inputs is given.
+    /// The inputs of a program without inputs.
     pub const NONE: [Self; 0] = [];
 }
 
 impl<'a> Input<'a> {
-    /// 64-bit ids, as tokenizers give them, for an input of `i32` or `u32`, by id, by tensor or by name. They are checked
-    /// as they are copied: a run with an id out of range is a [`DataError`](crate::DataError) that names it.
+    /// 64-bit ids, as tokenizers give them, for an input of `i32` or `u32`, by id, by tensor or by name. They are
+    /// checked as they are copied: a run with an id out of range is a [`DataError`](crate::DataError) that names it.
     ///
     /// ```
     /// # pollster::block_on(async {

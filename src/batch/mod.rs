@@ -1,4 +1,4 @@
-//! What the user holds: the batch that records, its tensors and ids, programs and residents.
+//! The types that the user holds: the batch that records, its tensors and ids, programs and residents.
 //!
 //! The first modules are in the order of the documentation of [`GpuCommandBatch`]: make one, bring data, run, read.
 
@@ -62,8 +62,8 @@ use crate::record::Recorder;
 
 /// Records operations and runs them in one trip.
 ///
-/// Recording never fails and never waits: each method returns a [`Tensor`](crate::Tensor) at once, which is an id beside
-/// the batch. Mistakes (shapes that do not fit, ids of another batch) are kept with the caller's file and line,
+/// Recording never fails and never waits: each method returns a [`Tensor`](crate::Tensor) at once, which is an id
+/// beside the batch. Mistakes (shapes that do not fit, ids of another batch) are kept with the caller's file and line,
 /// and [`explain`](Self::explain) and [`execute`](Self::execute) report them together.
 ///
 /// ```
@@ -83,8 +83,8 @@ use crate::record::Recorder;
 ///
 /// Everything takes `&self`, so calls nest, and several threads may record in one batch. Its runs take turns.
 ///
-/// A run downloads what was passed to [`download`](Self::download) or [`outputs`](Self::outputs), else every result that
-/// no other operation reads and that is not [kept](Self::keep). Values that no output needs are not computed.
+/// A run downloads what was passed to [`download`](Self::download) or [`outputs`](Self::outputs), else every result
+/// that no other operation reads and that is not [kept](Self::keep). Values that no output needs are not computed.
 ///
 /// # Numbers
 ///
@@ -92,7 +92,7 @@ use crate::record::Recorder;
 /// in `f32`; inside one fused kernel, values in between keep the precision of `f32`. Integers wrap.
 ///
 /// Results of integers and truth values alone are the same on every device. Floats lie within the
-/// [tolerances](crate::OpInfo::tolerance) of their operations, and may differ in the last bits from side to side and
+/// [tolerances](crate::OpInfo::tolerance) of their operations. They may differ in the last bits from side to side and
 /// from device to device, unless an operation says that it is exact.
 ///
 /// # Faults
@@ -100,11 +100,11 @@ use crate::record::Recorder;
 /// An index out of range, or an integer divided by zero, makes the run fail: [`execute`](Self::execute) returns a
 /// [`Fault`](crate::Fault) that names the operation and its first element at fault. Every element counts of every
 /// operation that an output depends on, and no other: an element that `select` or `slice` then leaves out counts, an
-/// operation that no output needs does not. First is what was recorded first, and then the lower position; this does not
-/// depend on the device, on fusion, or on threads.
+/// operation that no output needs does not. First is what was recorded first, and then the lower position; this does
+/// not depend on the device, on fusion, or on threads.
 pub struct GpuCommandBatch {
     device: Device,
-    /// By which its ids are known.
+    /// The number that marks its ids as its own.
     pub(crate) brand: u64,
     recorder: Mutex<Recorder>,
     last: Mutex<LastRun>,

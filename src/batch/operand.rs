@@ -1,4 +1,4 @@
-//! What operations take: ids, tensors and numbers.
+//! Operands: ids, tensors, residents and numbers.
 
 use super::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::base::dtype::Element;
@@ -6,8 +6,8 @@ use crate::base::shape::Shape;
 use crate::ops::Op;
 use crate::record::UntypedId;
 
-/// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], a reference to a [`Resident`], or one value
-/// for all elements, which broadcasts as a tensor of shape `[]`.
+/// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], a reference to a [`Resident`], or one
+/// value for all elements, which broadcasts as a tensor of shape `[]`.
 ///
 /// ```
 /// # use onetrip::{Device, GpuCommandBatch};

@@ -1,4 +1,4 @@
-//! How operations record: under their name, by the recorder, with tensors for results.
+//! Recording of operations: under their name, by the recorder, with tensors for results.
 
 use smallvec::SmallVec;
 

@@ -89,9 +89,9 @@ impl<T: Element> Resident<T> {
     /// the first run on `side` that reads it makes the copy, which stays until a run fills the resident anew. The last
     /// preference counts, for whatever fills the resident later too.
     ///
-    /// Where each graph runs is predicted as before. Without a preference a resident of more than 4 MiB lies on the GPU
-    /// alone if there is one, and graphs that read it run there until the device was [measured](Device::calibrate) and
-    /// the prediction says that a few runs on the host pay for the copy.
+    /// The side of each graph is predicted as before. Without a preference, a resident of more than 4 MiB lies on the
+    /// GPU alone if there is one. Graphs that read it run there until the device was [measured](Device::calibrate) and
+    /// a few runs on the host are predicted to pay for the copy.
     ///
     /// A buffer that is the caller's too, by `wgpu_buffer`, stays where it is. Unlike
     /// [`keep_host_copy`](Self::keep_host_copy), this does not save the data from the loss of a GPU before the copy was
@@ -128,13 +128,14 @@ impl<T: Element> Resident<T> {
         &self.handle.ty().shape
     }
 
-    /// The data in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`](crate::GpuCommandBatch::read); a large resident
-    /// comes from the device in parts, each on its way while the one before is copied.
+    /// The data in a vector of its own, in row-major order. Costs as
+    /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read); a large resident comes from the device in parts, each
+    /// on its way while the one before is copied.
     ///
     /// # Errors
     /// [`ReadError::EmptyResident`](crate::ReadError::EmptyResident) before the batch that keeps it has run;
-    /// [`DeviceError`] if the device fails. If that is its loss, the device's [`Recovery`](crate::Recovery) is made, and
-    /// the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
+    /// [`DeviceError`] if the device fails. If that is its loss, the device's [`Recovery`](crate::Recovery) is made,
+    /// and the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
     /// [`Recovery::Fail`](crate::Recovery::Fail) it is [`DeviceError::Lost`].
     pub fn read(&self) -> BoxFuture<'_, Result<Vec<T>>> {
         Box::pin(async { repeated!(self.handle, self.read_once()) })
@@ -151,8 +152,9 @@ impl<T: Element> Resident<T> {
         Ok(values)
     }
 
-    /// Copies the data to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes
-    /// in parts, as in [`read`](Self::read).
+    /// Copies the data to `out`, in row-major order. Costs as
+    /// [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes in parts, as in
+    /// [`read`](Self::read).
     ///
     /// # Errors
     /// As [`read`](Self::read), and then `out` may hold some of the data;
@@ -187,8 +189,8 @@ impl<T: Element> Resident<T> {
         })
     }
 
-    /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`](crate::GpuCommandBatch::read_view), after
-    /// the transfer from the device.
+    /// The data as it is now, in memory that the host can read. Costs as
+    /// [`GpuCommandBatch::read_view`](crate::GpuCommandBatch::read_view), after the transfer from the device.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -228,7 +230,8 @@ impl Handle {
 }
 
 impl Device {
-    /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
+    /// Data that stays on the device until the last handle is dropped, for
+    /// [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
     ///
     /// The data is copied once, by this thread and others, before the call returns; the device takes it from there.
     /// What lies on a GPU alone is lost with it, also where a [`Recovery`](crate::Recovery) repeats the runs: a service

@@ -15,7 +15,7 @@ use crate::record::{Recorded, Version};
 use crate::residents::locations;
 use crate::session::{HostOrGpuResult, LastPlan, RunResults, RunStats};
 
-/// What a batch remembers of its last run.
+/// The last run of a batch.
 #[derive(Debug, Default)]
 pub(super) struct LastRun {
     /// The plan of the graph of this version.
@@ -101,13 +101,13 @@ impl GpuCommandBatch {
         recorded.all_given(recorded.uploads.iter().cloned())
     }
 
-    /// What was recorded so far, and in which version.
+    /// The record so far, and its version.
     fn snapshot(&self) -> (Arc<Recorded>, Version) {
         let recorder = self.recorder.lock();
         (Arc::clone(recorder.recorded()), recorder.version())
     }
 
-    /// What the last run brought back for `id`, unless the batch was changed since.
+    /// The result of the last run for `id`, unless the batch was changed since.
     pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
         let node = recorder.check(id.value()).map_err(|_| ReadError::Foreign)?;
@@ -166,7 +166,7 @@ impl Recorded {
             Placement::Auto if placed.was_chosen() || placed.too_small.is_some() => {
                 Some(Chooser::Times)
             }
-            // Of one side there is nothing to choose.
+            // A device of one side has nothing to choose.
             Placement::Auto if sides.len() < 2 => None,
             Placement::Auto if graph.needs_gpu() => Some(Chooser::Kernel),
             Placement::Auto => {

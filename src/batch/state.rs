@@ -12,19 +12,20 @@ use crate::residents::{Handle, Keep, SliceUpdate};
 
 /// State that is carried from run to run.
 impl GpuCommandBatch {
-    /// Makes `id` the new value of `state` at the end of each run. What binds the resident reads the value that the run
-    /// before left, on the device: nothing is transferred between runs.
+    /// Makes `id` the new value of `state` at the end of each run. Operations on the bound resident read the value that
+    /// the run before left, on the device: nothing is transferred between runs.
     ///
     /// A run that fails, or whose future is dropped, leaves the state as it was. Runs of batches and programs that both
     /// [bind](Self::bind) and update a resident take turns, in the order in which they came.
     ///
-    /// Where `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place,
-    /// when the run has ended: keys and values that a decoder appends cost what they are, not what was there before.
-    /// Where somebody holds the old value it is copied first. What is written lies in runs, one for each index of the
-    /// axes before that of the part. Where there is a GPU, states of less than 4 MiB are written anew, which takes no
-    /// longer, and so are parts in more than 64 runs, and parts of `f16` whose runs begin or end within a word of 32
-    /// bits: a cache of more than 64 heads is better laid out with the tokens as its first axis. On the host alone,
-    /// parts in more than 64 runs are written in place where these begin 4 KiB apart or more.
+    /// If `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place,
+    /// when the run has ended. So keys and values that a decoder appends cost their own bytes, not those of the whole
+    /// state. If somebody holds the old value it is copied first. The part lies in contiguous stretches, one for each
+    /// index of the axes before its own. With a GPU, three kinds of parts are written by writing the whole state anew:
+    /// those of states of less than 4 MiB, where that takes no longer; those in more than 64 stretches; and those of
+    /// `f16` whose stretches begin or end within a word of 32 bits. So a cache of more than 64 heads is better laid out
+    /// with the tokens as its first axis. On the host alone, parts in more than 64 stretches are written in place where
+    /// these begin 4 KiB apart or more.
     ///
     /// It is a mistake if the shapes differ, or if the batch updates the resident already.
     ///

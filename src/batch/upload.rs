@@ -16,10 +16,11 @@ use crate::exec::HostBuffer;
 use crate::ops::{Op, Type, check_size};
 use crate::record::{Recorded, UntypedId};
 
-/// Uploads and inputs. The batch owns the data of uploads until it is dropped: a run on the host's cores reads it in
-/// place, and each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
+/// Uploads and inputs. The batch owns the data of uploads until it is dropped. A run on the host's cores reads it in
+/// place. Each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
 ///
-/// A slice is copied once more to come to the batch; a vector by value, and [`upload_with`](Self::upload_with), are not.
+/// A slice is copied once more to come to the batch; a vector by value, and [`upload_with`](Self::upload_with), are
+/// not.
 impl GpuCommandBatch {
     /// A vector of `data`: of a slice, an array or a vector. [`write`](Self::write) replaces it between runs.
     ///
@@ -149,8 +150,8 @@ impl GpuCommandBatch {
 
 /// Other data between runs.
 impl GpuCommandBatch {
-    /// Replaces the data of an upload, which keeps its shape, for the runs to come. A slice is copied, a vector by value
-    /// is not, where an element has 32 bits.
+    /// Replaces the data of an upload, which keeps its shape, for the runs to come. A slice is copied, a vector by
+    /// value is not, where an element has 32 bits.
     ///
     /// # Errors
     /// [`DataError`] if `id` is not an upload of this batch, or the data does not fill its shape.
@@ -200,7 +201,8 @@ impl GpuCommandBatch {
         Ok(changed.map_err(|what| DataError::Panicked { of, what })?)
     }
 
-    /// The data of an upload, which is taken from it where nobody else reads it, else a copy; zeros where there is none.
+    /// The data of an upload, which is taken from it where nobody else reads it, else a copy; zeros where there is
+    /// none.
     fn taken_upload(&self, value: UntypedId, dtype: DType) -> Result<Arc<HostBuffer>> {
         let pool = self.device.pool();
         let mut recorder = self.recorder.lock();

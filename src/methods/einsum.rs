@@ -218,7 +218,7 @@ fn labels<T>(terms: &[Term<'_, T>]) -> impl Iterator<Item = Label> {
     terms.iter().flat_map(|term| &term.axes).map(|&(label, _)| label)
 }
 
-/// Whether a term other than those at `these` has `label`.
+/// Returns true if a term other than those at `these` has `label`.
 fn elsewhere<T: Numeric>(terms: &[Term<'_, T>], these: &[usize], label: Label) -> bool {
     terms.iter().enumerate().any(|(at, term)| !these.contains(&at) && term.has(label))
 }

@@ -12,11 +12,11 @@ use crate::record::Refusal;
 const PARTS: f64 = 16_777_216.0;
 
 creations! {
-    /// Random numbers. Element i (in row-major order) is made of the words that Philox 4×32-10 (Salmon et al., 2011)
-    /// gives for the counter (i, 0, low word of `stream`, high word of `stream`) and the key (low word of `seed`, high
-    /// word of `seed`), and of nothing else: the same seed and stream give the same numbers in every run and on every
-    /// device, and a longer tensor begins with those of a shorter one. Streams of one seed are independent of each other,
-    /// so that each use in a program should have its own.
+    /// Random numbers. Element i (in row-major order) is made of the words of Philox 4×32-10 (Salmon et al., 2011), and
+    /// of nothing else. The counter is (i, 0, low word of `stream`, high word of `stream`), the key (low word of
+    /// `seed`, high word of `seed`). So the same seed and stream give the same numbers in every run and on every
+    /// device, and a longer tensor begins with those of a shorter one. Streams of one seed are independent of each
+    /// other, so that each use in a program should have its own.
     ///
     /// Kernels that read random numbers compute them in place.
     "random", b;
@@ -37,9 +37,9 @@ creations! {
     /// below `p`. Exact on every device. It is a mistake if p does not lie in 0..=1.
     fn random_bernoulli(shape: impl Into<Shape>, p: f32, seed: u64, stream: u64) -> Tensor<'b, bool> = below(p).and_then(|kind| random(b, shape, kind, seed, stream)),
         "bool", AFTER, EXACT, "True with probability `p`.";
-    /// The numbers 0 to n − 1 in random order: the [`argsort`](Self::argsort) of [`random_bits`](Self::random_bits), the
-    /// same on every device. Numbers whose words are equal keep their order; for n = 10⁶ there are about a hundred such
-    /// pairs.
+    /// The numbers 0 to n − 1 in random order: the [`argsort`](Self::argsort) of [`random_bits`](Self::random_bits),
+    /// the same on every device. Numbers whose words are equal keep their order; for n = 10⁶ there are about a hundred
+    /// such pairs.
     fn random_permutation(n: usize, seed: u64, stream: u64) -> Tensor<'b, u32> = Ok(b.random_bits([n], seed, stream).argsort(0, SortOrder::Ascending)),
         "u32", AFTER, EXACT, "The numbers 0 to n − 1 in random order.";
 }

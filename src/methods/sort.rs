@@ -9,17 +9,18 @@ use crate::ops::{Op, Sort, SortOrder, Sorted};
 operations! {
     /// Sorts along `axis`, which may count from the last (−1). All are stable: equal elements keep their order, whether
     /// ascending or descending. NaN is past all numbers, as in PyTorch: last where ascending, first where descending.
-    /// −0 equals 0, and comes out as 0. Positions are along the axis. The results of one order of one tensor share the work.
+    /// −0 equals 0, and comes out as 0. Positions are along the axis. The results of one order of one tensor share the
+    /// work.
     "sort";
 
     /// The elements in order.
     fn sort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, T> = sorted(x, axis, order, None, Sorted::Values),
         ALL, BEFORE, EXACT, "The elements along `axis` in order; stable, NaN past all numbers.";
-    /// Where the elements of [`sort`](Self::sort) were.
+    /// The positions that the elements of [`sort`](Self::sort) had.
     fn argsort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, u32> = sorted(x, axis, order, None, Sorted::Positions),
         ALL, BEFORE, EXACT, "Where along `axis` the elements in order are.";
-    /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else the
-    /// least; of equal elements the first ones. It is a mistake if the axis is shorter than k.
+    /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else
+    /// the least; of equal elements the first ones. It is a mistake if the axis is shorter than k.
     fn top_k<T: Element>(x: T; k: usize, axis: isize, order: SortOrder) -> (Tensor<'b, T>, Tensor<'b, u32>) = {
         let values = sorted(x, axis, order, Some(k), Sorted::Values)?;
         Ok((values, sorted(x, axis, order, Some(k), Sorted::Positions)?))

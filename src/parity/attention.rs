@@ -203,7 +203,7 @@ fn rows_of_halves_at_the_edges() {
     data[1][39 * 16] = f16::INFINITY;
     check("an infinite key among halves", OF_HALVES, |batch| {
         record(batch, &data, shapes, |_| Attention::default());
-        // That key is not seen by most rows.
+        // Most rows do not see that key.
         let causal = Causal::BottomRight;
         record(batch, &data, shapes, |_| Attention { causal, ..Attention::default() });
     });

@@ -74,7 +74,7 @@ fn compare(
     }
 }
 
-/// Whether `got` is `exact` as nearly as the tolerance asks.
+/// Returns true if `got` is `exact` as nearly as the tolerance asks.
 fn close(got: f64, exact: f64, dtype: DType, tolerance: Tolerance, scale: f64) -> bool {
     if exact.is_nan() || got.is_nan() {
         return exact.is_nan() == got.is_nan();
@@ -91,7 +91,7 @@ fn close(got: f64, exact: f64, dtype: DType, tolerance: Tolerance, scale: f64) -
     got.abs() >= largest * 0.999 && exact.abs() >= largest * 0.999 && got.signum() == exact.signum()
 }
 
-/// What absolute errors are relative to: 1, or the largest finite value beyond that.
+/// The magnitude that absolute errors are relative to: 1, or the largest finite value beyond that.
 fn magnitude(tensor: &ExactTensor) -> f64 {
     let finite = tensor.values.iter().map(|v| v.number().abs()).filter(|x| x.is_finite());
     finite.fold(1.0, f64::max).min(1e30)

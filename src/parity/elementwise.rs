@@ -105,7 +105,7 @@ fn every_operation_where_formulas_break() {
     }
 }
 
-/// Where the documentation promises no accurate number.
+/// Returns true where the documentation promises no accurate number.
 fn is_unspecified(def: &Def, x: f64, y: f64) -> bool {
     match def.op {
         // The argument reduction loses accuracy.

@@ -257,7 +257,7 @@ fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
     }
 }
 
-/// What `of` makes of each row along `axis`.
+/// The rows along `axis`, each mapped by `of`.
 fn rows(x: &ExactTensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Value> {
     let inner: usize = x.shape.dims()[axis + 1..].iter().product();
     let len = x.shape[axis];

@@ -51,7 +51,7 @@ fn products_by_type_shape_and_order() {
     }
 }
 
-/// Wherever there are matrix units, these run on them.
+/// These products run on matrix units if there are any.
 #[test]
 fn products_of_every_precision() {
     let shapes: [(&[usize], &[usize]); 7] = [

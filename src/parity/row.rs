@@ -57,7 +57,7 @@ fn rows_of_nan_and_infinity() {
                 .iter()
                 .map(|&x| if has_variance && x.abs() == 1e30 { 1e15 } else { x })
                 .collect();
-            // Where all are equal, the rounding of the mean is what there is to divide by √ε.
+            // If all elements are equal, the rounding of the mean is what there is to divide by √ε.
             let tolerance = Tolerance { abs: 1e-4, ..kind.def().tolerance };
             check(&format!("{} at the edges", kind.name()), tolerance, |batch| {
                 let x = batch.upload_shaped(&data, [6, 4 * repeat]);

@@ -186,7 +186,8 @@ async fn the_first_fault_recorded_is_told_whichever_part_finds_it() {
     }
 }
 
-/// Times of a GPU on which a kernel takes a second longer than on the host, and 5 MiB two and a half to come from there.
+/// Times of a GPU on which a kernel takes a second longer than on the host, and 5 MiB two and a half to come from
+/// there.
 fn slow_gpu() -> DeviceProfile {
     let mut profile = DeviceProfile::typical(1);
     profile.gpu.dispatch = 1.0;
@@ -226,7 +227,7 @@ async fn a_resident_moves_if_eight_runs_save_what_that_takes() {
     // Each run saves a second, and the move takes two and a half.
     assert_eq!(sides_of_runs(&device, &resident, 5).await, [Cpu; 5]);
     assert_eq!(device.metrics().residents_down, 1, "it stays");
-    // What others may write to stays where they write it.
+    // A shared buffer stays where others write it.
     let shared = device.resident(&data, data.len()).unwrap();
     shared.wgpu_buffer().unwrap();
     assert_eq!(sides_of_runs(&device, &shared, 5).await, [Gpu; 5]);

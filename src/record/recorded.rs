@@ -28,11 +28,11 @@ pub(crate) struct Recorded {
     pub brand: u64,
     pub graph: Graph,
     pub(crate) names: Names,
-    /// By position; `None` for an [input](crate::batch::GpuCommandBatch::input) that no run was given yet.
+    /// The uploads by position; `None` for an [input](crate::batch::GpuCommandBatch::input) that no run was given yet.
     pub(crate) uploads: Vec<Option<Arc<HostBuffer>>>,
     /// The functions that compute kernels of the user's own on the CPU.
     pub(crate) functions: Vec<Function>,
-    /// By position of the graph's residents.
+    /// The residents by position in the graph.
     pub(crate) residents: Vec<Handle>,
     /// In the order of the graph's keeps.
     pub(crate) keeps: Vec<Keep>,

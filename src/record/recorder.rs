@@ -17,7 +17,7 @@ use crate::graph::{Node, NodeId};
 use crate::ops::{Op, Type, infer};
 use crate::residents::SliceUpdate;
 
-/// How often a batch was changed.
+/// The number of changes of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     /// Changes of the graph or of its placement, each of which asks for another plan.
@@ -59,13 +59,13 @@ impl Recorder {
         self.version
     }
 
-    /// What was recorded, to be changed in a way that asks for another plan.
+    /// The record, for a change that asks for another plan.
     pub fn change(&mut self) -> &mut Recorded {
         self.version.graph += 1;
         Arc::make_mut(&mut self.recorded)
     }
 
-    /// What was recorded, to be changed in the data of its uploads alone.
+    /// The record, for a change of the data of its uploads alone.
     pub fn change_data(&mut self) -> &mut Recorded {
         self.version.data += 1;
         Arc::make_mut(&mut self.recorded)
@@ -76,7 +76,7 @@ impl Recorder {
         Arc::make_mut(&mut self.recorded).names.insert(name, node);
     }
 
-    /// What was recorded, if nobody else holds it.
+    /// The record, if nobody else holds it.
     pub fn alone(&mut self) -> Option<&mut Recorded> {
         Arc::get_mut(&mut self.recorded)
     }

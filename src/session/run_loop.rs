@@ -20,7 +20,7 @@ use crate::exec::budget::{Permit, TooMuch};
 use crate::record::Recorded;
 use crate::residents::{Keep, UpdateOrder, commit, locations};
 
-/// How often a run or a transfer is repeated after losses of the GPU.
+/// The number of times that a run or a transfer is repeated after losses of the GPU.
 const REPEATS: u64 = 3;
 
 /// Collects the data of all uploads, by position, when a run has room for it.

@@ -19,7 +19,7 @@ use crate::residents::KeptValues;
 pub(super) struct SingleRun<'a> {
     pub recorded: &'a Recorded,
     pub prepared: &'a Prepared,
-    /// By position of the graph's uploads.
+    /// The data of the graph's uploads, by position.
     pub uploads: &'a [Arc<HostBuffer>],
     /// The room in the device's memory budget.
     pub permit: Permit,

@@ -403,7 +403,7 @@ fn weights_of_norms() {
     refused(want, |b| b.rms_norm_with(zeros(b, [2, 48]), zeros(b, [48]), 1, -1.0));
 }
 
-/// Whatever they are made of, and whichever part of that refuses.
+/// Layers are silent about their parts, whichever of these refuses.
 #[test]
 fn operations_that_are_made_of_others() {
     let fix = "of no elements has no value; leave the empty case out";

@@ -1,4 +1,4 @@
-//! What one run of a program made.
+//! Results of one run of a program.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::record::Recorded;
 use crate::residents::KeptValues;
 use crate::session::{HostOrGpuResult, RunResults, RunStats};
 
-/// What one run of a [`Program`] made.
+/// The results of one run of a [`Program`].
 pub struct Outputs {
     pub(super) program: Program,
     pub(super) prepared: Arc<Prepared>,
@@ -61,8 +61,8 @@ impl Outputs {
         Ok(self.found::<T>(key)?.0.into_vec().await)
     }
 
-    /// As [`read`](Self::read), for the last that is read of a run: what the host computed is not copied where an element
-    /// has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
+    /// As [`read`](Self::read), for the last that is read of a run: what the host computed is not copied where an
+    /// element has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -106,8 +106,8 @@ impl Outputs {
         Ok(ReadView::of(self.found::<T>(key)?.0))
     }
 
-    /// What this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep), whatever
-    /// later runs leave in the resident that `keep` returned.
+    /// The data that this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep),
+    /// whatever later runs leave in the resident that `keep` returned.
     ///
     /// # Errors
     /// [`ReadError`] if the program does not keep the value, or it is of another type.
@@ -130,7 +130,7 @@ impl Outputs {
         Ok(self.program.0.recorded.graph[self.node::<T>(key)?].ty.shape.clone())
     }
 
-    /// What the run did.
+    /// The counters of the run.
     #[must_use]
     pub fn stats(&self) -> &RunStats {
         &self.stats

@@ -1,4 +1,4 @@
-//! What is made of comparing indices with 0, 1, …: counts and positions.
+//! Counts and positions, by comparison of indices with 0, 1, ….
 
 use crate::base::dtype::{Element, Index, Logical, Scalar};
 use crate::base::shape::Shape;
@@ -16,13 +16,13 @@ operations! {
     /// Counts of indices.
     "indexing";
 
-    /// How often each of the numbers 0 to `bins` − 1 is among `x`. Others are not counted, as what lies outside of the
+    /// The number of times that each of 0 to `bins` − 1 is among `x`. Other numbers are not counted, as outside of the
     /// bins of NumPy's `histogram` and PyTorch's `histc`.
     #[doc(alias = "bincount")]
     fn histogram<T: Index>(x: T; bins: usize) -> Tensor<'b, u32> = histogram(x, bins),
         "i32 u32", AROUND, EXACT, "How often each number below a bound is there.";
-    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the
-    /// last one positions are the number of elements. It is a mistake if `size` is more than that.
+    /// The first `size` positions in row-major order where `mask` is true, and the number of all such positions.
+    /// Entries past the last position hold the number of elements. It is a mistake if `size` is more than that.
     ///
     /// NumPy's `flatnonzero` with a shape that does not depend on the data.
     fn nonzero<T: Logical>(mask: T; size: usize) -> (Tensor<'b, u32>, Tensor<'b, u32>) = nonzero(mask, size),
@@ -112,7 +112,7 @@ fn check_range<I: Index>(
     Ok(check_parameter(what, i32::try_from(count).is_ok(), "below 2³¹", &count)?)
 }
 
-/// Whether each of the indices is each of 0 to `count` − 1, along a new last axis.
+/// The comparison of each of the indices with each of 0 to `count` − 1, along a new last axis.
 fn equals_range<I: Index>(indices: Tensor<'_, I>, count: usize) -> Tensor<'_, bool> {
     let range = range::<I>(indices.batch(), count);
     indices.unsqueeze(-1).eq(range)

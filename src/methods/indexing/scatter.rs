@@ -14,8 +14,8 @@ operations! {
     /// updates' axis its place in `x`; off the axis the two shapes are equal. An index out of range is a
     /// [`Fault`](crate::Fault).
     ///
-    /// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then what is
-    /// two apart, then four, and so on. So results are the same from run to run and on every device.
+    /// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then what
+    /// is two apart, then four, and so on. So results are the same from run to run and on every device.
     "indexing";
 
     /// `x` with updates in place of its elements. Where several have one place, the last is taken.
@@ -34,7 +34,7 @@ operations! {
         NUMERIC, AROUND, EXACT, "The least of elements and their updates.";
 }
 
-/// What is recorded of a scatter whose operands fit.
+/// The parts that scatters share, for operands that fit.
 struct Scattered<'b, I> {
     /// The updates in the order of their places, those of one place in their own.
     order: Tensor<'b, u32>,
@@ -45,9 +45,9 @@ struct Scattered<'b, I> {
     /// For each place the position of its last update in that order; 0 where there is none.
     last: Tensor<'b, u32>,
     axis: usize,
-    /// How many axes the tensor has.
+    /// The number of axes of the tensor.
     rank: usize,
-    /// How many updates there are; not 0.
+    /// The number of updates; not 0.
     count: usize,
 }
 

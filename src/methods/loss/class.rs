@@ -11,7 +11,7 @@ use crate::methods::checks::check_parameter;
 use crate::ops::Op;
 use crate::record::{Refusal, UserCall};
 
-/// How a loss over classes is computed. The default is PyTorch's, but that no class is ignored.
+/// The options of a loss over classes. The default is PyTorch's, but that no class is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassLoss {
     /// The axis of the classes; `None` for axis 1, or 0 of a vector.
@@ -21,10 +21,10 @@ pub struct ClassLoss {
     pub ignore: Option<i64>,
     /// The share of the target that is spread over all classes evenly, 0 to 1 (Szegedy et al., 2016).
     pub smoothing: f32,
-    /// A factor for each class, `[classes]`. A mean over elements with a class is then divided by the sum of the factors
-    /// of their classes.
+    /// A factor for each class, `[classes]`. A mean over elements with a class is then divided by the sum of the
+    /// factors of their classes.
     pub weight: Option<BufferId<f32>>,
-    /// What becomes of the losses of the elements.
+    /// The reduction of the losses of the elements.
     pub reduction: LossReduction,
 }
 
@@ -36,10 +36,10 @@ impl ClassLoss {
     }
 }
 
-/// Where the classes are.
+/// The classes of a tensor.
 struct Classes<'b> {
     axis: usize,
-    /// How many there are.
+    /// The number of classes.
     size: usize,
     /// The shape of the elements that have a class each.
     shape: Shape,
@@ -48,8 +48,8 @@ struct Classes<'b> {
 }
 
 operations! {
-    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that is
-    /// not ignored, is a [`Fault`](crate::Fault).
+    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that
+    /// is not ignored, is a [`Fault`](crate::Fault).
     "loss";
 
     /// −log softmax(`logits`) along the axis of classes, at the class that `classes` names for each of the other
@@ -68,8 +68,8 @@ operations! {
     /// The shape of `classes` is that of `logits` without that axis. NaN over no elements.
     fn accuracy<T: Float, I: Index>(logits: T, classes: I; axis: isize) -> Tensor<'b, f32> = share_of_hits(logits, classes, axis, None),
         FLOAT, CLASSES, EXACT, "The share of elements whose greatest logit is that of their class.";
-    /// As [`accuracy`](Self::accuracy) of the elements whose class is not `ignore`, which need not be a class that there
-    /// is: PyTorch's −100, say. NaN where all are ignored.
+    /// As [`accuracy`](Self::accuracy) of the elements whose class is not `ignore`, which need not be a class that
+    /// there is: PyTorch's −100, say. NaN where all are ignored.
     fn accuracy_with<T: Float, I: Index>(logits: T, classes: I; axis: isize, ignore: i64) -> Tensor<'b, f32> = share_of_hits(logits, classes, axis, index::<I>(ignore)),
         FLOAT, CLASSES, EXACT, "The share of elements of any class but one whose greatest logit is that of their class.";
 }
@@ -187,7 +187,7 @@ fn known_classes<'b, I: Index>(
     classes.apply(Op::InRange { name: UserCall::outer_name(), axis: None, size: at.size, ignored })
 }
 
-/// Where the classes of `x` are, where `classes` has its shape without their axis.
+/// The classes of `x`, checked against the shape of `classes`, which lacks their axis.
 fn classes_of<'b, T: Float, I: Index>(
     x: Tensor<'b, T>,
     classes: Tensor<'b, I>,
@@ -201,7 +201,7 @@ fn classes_of<'b, T: Float, I: Index>(
     Ok(at)
 }
 
-/// Where the classes of a tensor of `shape` are.
+/// The classes of a tensor of `shape`.
 fn classes_in<'b>(
     b: &'b GpuCommandBatch,
     shape: &Shape,

@@ -11,7 +11,7 @@ use crate::error::MistakeKind;
 use crate::methods::checks::check_parameter;
 use crate::record::Refusal;
 
-/// What becomes of the losses of the single elements.
+/// The reduction of the losses of the single elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LossReduction {
     /// They are the result.

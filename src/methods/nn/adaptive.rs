@@ -104,7 +104,7 @@ fn looked_up<T: Float>(x: Tensor<'_, T>, rank: usize, cover: Cover) -> Tensor<'_
     (sums / sizes).cast()
 }
 
-/// How the last two axes of `shape` are covered by `size` windows.
+/// The covers of the last two axes of `shape` by `size` windows.
 fn covers(shape: &Shape, size: [usize; 2]) -> Result<[Cover; 2], MistakeKind> {
     let Some(lead) = shape.rank().checked_sub(2) else {
         return Err(layout("[…, height, width]", shape));

@@ -6,14 +6,15 @@ use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Scores};
 
-/// What an attention sees, and how its scores are scaled. The default sees everything, with a scale of 1/√E.
+/// The options of an attention: its mask, its causal order and its scale. The default sees everything, with a scale of
+/// 1/√E.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Attention {
-    /// What is added to the scores, or which of them count.
+    /// The mask of the scores.
     pub mask: Option<AttentionMask>,
-    /// Which keys a query sees by its position.
+    /// The keys that a query sees by its position.
     pub causal: Causal,
-    /// What scores are multiplied by; `None` for 1/√E (1 where E is 0).
+    /// The factor of the scores; `None` for 1/√E (1 where E is 0).
     pub scale: Option<f32>,
 }
 
@@ -49,7 +50,7 @@ impl AttentionMask {
     }
 }
 
-/// Which keys a query sees by its position. L queries, S keys.
+/// The keys that a query sees by its position. L queries, S keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Causal {
     /// All of them.
@@ -132,7 +133,7 @@ fn broadcasting<'b>(
         AttentionMask::Keep(mask) | AttentionMask::Keys(mask) => b.shape_of(mask.value())?,
     };
     let is_of_keys = matches!(mask, AttentionMask::Keys(_));
-    // Where the scores have no shape, all of the attention is refused.
+    // An attention whose scores have no shape is refused as a whole.
     let Some(scores) = scores else { return Ok(b.full(given, 0.0)) };
     let shape = if is_of_keys { spread(&given, scores.rank()) } else { Some(given.clone()) };
     let Some(shape) = shape.filter(|shape| shape.broadcast(scores).as_ref() == Some(scores)) else {
@@ -181,8 +182,8 @@ fn spread(keys: &Shape, rank: usize) -> Option<Shape> {
     Some(leading.iter().copied().chain(ones).chain([last]).collect())
 }
 
-/// How the scores are computed from queries, keys and values of these shapes, and where heads are grouped, the shapes
-/// with an axis of groups.
+/// The computation of the scores for queries, keys and values of these shapes. Grouped heads come with shapes that have
+/// an axis of groups.
 fn heads(
     shapes: &[Shape; 3],
     mask: Option<&Shape>,
@@ -275,7 +276,7 @@ fn inserted(shape: &Shape, size: usize) -> Shape {
     batch.iter().chain([&size]).chain(sides).copied().collect()
 }
 
-/// Whether a mask is the same for all heads and queries.
+/// Returns true if a mask is the same for all heads and queries.
 fn serves_all(mask: &Shape) -> bool {
     let sizes = mask.dims().iter().rev().skip(1).take(2);
     sizes.copied().all(|size| size == 1)

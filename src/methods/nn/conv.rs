@@ -13,8 +13,8 @@ use crate::methods::views::moved;
 use crate::ops::Precision;
 use crate::record::UserCall;
 
-/// How [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d) slide their filters along `D` axes.
-/// By default one by one, without padding, over all channels.
+/// The options of [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d), whose filters slide
+/// along `D` axes. By default they slide one by one, without padding, over all channels.
 ///
 /// ```
 /// # use onetrip::{Conv2d, Device, GpuCommandBatch};
@@ -34,7 +34,7 @@ pub struct Conv<const D: usize> {
     pub dilation: [usize; D],
     /// Groups that channels and filters are cut into; each filter sees the channels of its own.
     pub groups: usize,
-    /// How exactly `f32` is multiplied.
+    /// The precision of products of `f32`.
     pub precision: Precision,
 }
 
@@ -84,18 +84,18 @@ impl<const D: usize> Sizes<D> {
         [self.batch, self.groups * self.filters].into_iter().chain(self.counts()).collect()
     }
 
-    /// Whether each filter sees so few channels that its elements are added up one by one.
+    /// Returns true if each filter sees so few channels that its elements are added up one by one.
     fn is_depthwise(&self) -> bool {
         self.channels == 1 && self.filters <= 4
     }
 }
 
 operations! {
-    /// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a flip of
-    /// the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they lie, borders
-    /// included. On the host a padded tensor may be written once before. What follows (bias, activation, a sum with another
-    /// tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one channel each add their few
-    /// elements up directly.
+    /// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a
+    /// flip of the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they
+    /// lie, borders included. On the host a padded tensor may be written once before. What follows (bias, activation, a
+    /// sum with another tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one
+    /// channel each add their few elements up directly.
     "convolution";
 
     /// The sums of `x` times filters at every place: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
@@ -170,7 +170,7 @@ fn taps_added<'b, T: Numeric, const D: usize>(
     (windows * w).sum(&axes[..])
 }
 
-/// What `conv` makes of `x` and `w`, or what is wrong with them.
+/// The sizes of `conv` of `x` and `w`, if they fit.
 fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D>, MistakeKind> {
     let groups = conv.groups;
     let layouts =

@@ -17,8 +17,8 @@ use crate::ops::{Op, Precision, check_size};
 /// Filters that see fewer channels than this are added up element by element, or nearly so.
 const FEW_CHANNELS: usize = 4;
 
-/// How [`conv_transpose2d`](GpuCommandBatch::conv_transpose2d) and its like lay out their filters along `D` axes: the
-/// numbers of the convolution that it turns around.
+/// The options of [`conv_transpose2d`](GpuCommandBatch::conv_transpose2d) and its like, which lay out filters along `D`
+/// axes: the numbers of the convolution that is turned around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvTranspose<const D: usize> {
     /// From where one element's filter is laid out to the next's.
@@ -31,7 +31,7 @@ pub struct ConvTranspose<const D: usize> {
     pub dilation: [usize; D],
     /// Groups that channels and filters are cut into.
     pub groups: usize,
-    /// How exactly `f32` is multiplied.
+    /// The precision of products of `f32`.
     pub precision: Precision,
 }
 
@@ -53,7 +53,7 @@ impl<const D: usize> Default for ConvTranspose<D> {
     }
 }
 
-/// What happens along one axis: elements `step` apart, of which `start..end` are taken, between zeros.
+/// One axis where the argument is written out: elements `step` apart, of which `start..end` are taken, between zeros.
 struct Axis {
     step: usize,
     start: usize,
@@ -62,15 +62,16 @@ struct Axis {
 }
 
 operations! {
-    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and what overlaps is added
-    /// up. With a stride of s, only each s-th element of a filter meets an element: one product computes the s results
-    /// that lie between two elements from as many parts of the filter, which are then put in their places (Shi et al., 2016).
-    /// Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros between its elements.
+    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and what overlaps is
+    /// added up. With a stride of s, only each s-th element of a filter meets an element: one product computes the s
+    /// results that lie between two elements from as many parts of the filter, which are then put in their places (Shi
+    /// et al., 2016). Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros
+    /// between its elements.
     ///
-    /// Filters whose size is no multiple of the stride are filled up with zeros, and those zeros between elements are
-    /// multiplied by filters. Products of zeros with ±∞ or NaN are NaN: such an element makes NaN of up to s − 1 results
-    /// past the reach of its filter, and a filter with such an element of results that no element reaches by it. In PyTorch
-    /// those stay as they are.
+    /// Filters whose size is no multiple of the stride are filled up with zeros, and zeros between elements are
+    /// multiplied by filters. Products of zeros with ±∞ or NaN are NaN. Such an element makes NaN of up to s − 1
+    /// results past the reach of its filter. Such an element of a filter makes NaN of results that no element reaches
+    /// by it. In PyTorch those results stay as they are.
     "convolution";
 
     /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias`
@@ -78,8 +79,8 @@ operations! {
     /// filter reaches over (size − 1)·dilation + 1.
     fn conv_transpose1d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: ConvTranspose1d) -> Tensor<'b, T> = conv_transpose(x, w, x.optional(bias), &conv),
         NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along one axis and added up: a convolution turned around.";
-    /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of
-    /// `[channels, filters / groups, height, width]`.
+    /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w`
+    /// of `[channels, filters / groups, height, width]`.
     fn conv_transpose2d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: ConvTranspose2d) -> Tensor<'b, T> = conv_transpose(x, w, x.optional(bias), &conv),
         NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along two axes and added up: a convolution turned around.";
 }
@@ -208,7 +209,7 @@ fn turned<'b, T: Numeric>(w: Tensor<'b, T>, shape: &Shape, groups: usize) -> Ten
     grouped.permute(order).flip(&axes[..]).reshape(with(&[groups * each, seen]))
 }
 
-/// What happens along one axis where results are computed by the phases of the stride.
+/// One axis where results are computed by the phases of the stride.
 struct Phases {
     step: usize,
     /// Elements of a filter that a phase takes.
@@ -261,7 +262,7 @@ fn phases_along<const D: usize>(
     (!seen.is_empty()).then_some(Phases { step, taps, places, seen, border, taken })
 }
 
-/// What happens along axis `at` of the image.
+/// Axis `at` of the image, checked.
 fn axis<const D: usize>(
     x: &Shape,
     w: &Shape,
@@ -281,11 +282,11 @@ fn axis<const D: usize>(
     if len == 0 || result < 1 {
         return Err(MistakeKind::Window { reach, axis: 2 + at, shape: x.clone() });
     }
-    // What stands before the first element, and after the zeros that follow the last.
+    // The zeros before the first element, and after those that follow the last.
     let (left, right) = (reach_ - 1 - before_, reach_ - step_ - after_ + more_);
     let zeros = |side: i128| usize::try_from(side).unwrap_or(0);
     let end = len.saturating_mul(step).saturating_sub(zeros(-right));
-    // What is left out before may reach past all elements, into the zeros after them.
+    // The elements left out at the front may reach past all elements, into the zeros after them.
     let past = zeros(-left).saturating_sub(end);
     let border = (zeros(left), zeros(right).saturating_sub(past));
     Ok(Axis { step, start: zeros(-left).min(end), end, border })

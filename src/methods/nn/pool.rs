@@ -9,8 +9,8 @@ use crate::methods::checks::layout;
 use crate::ops::Op;
 use crate::record::{Refusal, UserCall};
 
-/// How [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the like slide
-/// their windows along the last `D` axes. By default a window is one element, without padding.
+/// The options of [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the
+/// like, whose windows slide along the last `D` axes. By default a window is one element, without padding.
 ///
 /// ```
 /// # use onetrip::{Device, GpuCommandBatch, Pool2d};
@@ -30,11 +30,11 @@ pub struct Pool<const D: usize> {
     pub padding: [(usize, usize); D],
     /// From one element of a window to the next.
     pub dilation: [usize; D],
-    /// Whether a last window may reach past the end (of axis and padding), as long as it starts inside of the axis
+    /// True if a last window may reach past the end (of axis and padding), as long as it starts inside of the axis
     /// or of the padding before it.
     pub ceil_mode: bool,
-    /// Whether an average counts the padding as zeros (PyTorch's `count_include_pad`, true by default as there; ONNX's
-    /// default is false). What `ceil_mode` adds is never counted.
+    /// True if an average counts the padding as zeros (PyTorch's `count_include_pad`, true by default as there; ONNX's
+    /// default is false). Elements that `ceil_mode` adds are never counted.
     pub count_padding: bool,
 }
 
@@ -66,8 +66,8 @@ impl<const D: usize> Default for Pool<D> {
 
 operations! {
     /// Pooling over the last one or two axes, whatever axes come before them: `[batch, channels, length]` or `[batch,
-    /// channels, height, width]` as in PyTorch, whose rules these are. What is padded is no memory: one kernel reads the
-    /// argument and writes the result.
+    /// channels, height, width]` as in PyTorch, whose rules these are. What is padded is no memory: one kernel reads
+    /// the argument and writes the result.
     "pooling";
 
     /// The greatest element of each window, NaN if any is NaN. The padding is less than every number; where a window
@@ -141,7 +141,7 @@ fn pooled<'b, T: Element, const D: usize>(
     Ok((windows, slides, Axes::from(&axes[..])))
 }
 
-/// How many elements each window counts, given their numbers along each axis; at least 1.
+/// The number of elements that each window counts, given their numbers along each axis; at least 1.
 fn counts<'b, T: Float>(b: &'b GpuCommandBatch, along: &[Vec<usize>]) -> Tensor<'b, T> {
     let dims: Vec<usize> = along.iter().map(Vec::len).collect();
     let first = along.iter().flatten().next().copied();

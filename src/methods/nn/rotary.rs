@@ -6,11 +6,11 @@ use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::checks::check_parameter;
 
-/// How a rotary embedding pairs elements and turns them. The default is that of GPT-NeoX and Llama in PyTorch, with
-/// positions from 0.
+/// The options of a rotary embedding: how it pairs elements and turns them. The default is that of GPT-NeoX and Llama
+/// in PyTorch, with positions from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rotary {
-    /// Whether neighbours are a pair (2i and 2i + 1: GPT-J, and the paper), not elements i and i + E/2.
+    /// True if neighbours are a pair (2i and 2i + 1: GPT-J, and the paper), not elements i and i + E/2.
     pub interleaved: bool,
     /// Pair i turns by position·base^(−2i/E).
     pub base: f32,

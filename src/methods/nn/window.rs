@@ -60,13 +60,13 @@ impl Slide {
         Ok(Self { window, len, before, after, beyond, count })
     }
 
-    /// What is counted: the elements of the axis, and those of the padding if asked for.
+    /// The range that is counted: the elements of the axis, and those of the padding if asked for.
     fn counting(&self, padding: bool) -> Range<usize> {
         let end = self.before + self.len;
         if padding { 0..end + self.after } else { self.before..end }
     }
 
-    /// Whether every element of every window is counted.
+    /// Returns true if every element of every window is counted.
     pub fn counts_all(&self, padding: bool) -> bool {
         let counting = self.counting(padding);
         let last = (self.count - 1) * self.window.step;

@@ -1,4 +1,4 @@
-//! Whose line a node says it was recorded in.
+//! The lines in which nodes say that they were recorded.
 
 use std::panic::Location;
 

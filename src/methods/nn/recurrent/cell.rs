@@ -37,7 +37,7 @@ impl CellKind {
         }
     }
 
-    /// What the inputs of a step, or of all, add to the gates.
+    /// The addend of the gates from the inputs of one step or of all.
     pub fn project<'b, T: Float>(
         self,
         x: Tensor<'b, T>,

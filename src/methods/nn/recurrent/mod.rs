@@ -44,16 +44,16 @@ impl<T: Float> CellWeights<T> {
     }
 }
 
-/// How a sequence is walked. The default is PyTorch's.
+/// The options of a walk over a sequence. The default is PyTorch's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Recurrence {
-    /// Whether sequences are `[B, T, …]`, not `[T, B, …]`.
+    /// True if sequences are `[B, T, …]`, not `[T, B, …]`.
     pub batch_first: bool,
-    /// Whether each layer walks backwards too, with cells of its own, which come after those that walk forwards.
+    /// True if each layer walks backwards too, with cells of its own, which come after those that walk forwards.
     pub bidirectional: bool,
 }
 
-/// What an LSTM keeps from step to step.
+/// The state of an LSTM from step to step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LstmState<T: Float> {
     /// The hidden state.
@@ -85,7 +85,7 @@ impl<T: Float> LstmState<T> {
     }
 }
 
-/// What a cell keeps from step to step; of a GRU twice the same.
+/// The state of a cell from step to step; that of a GRU is twice the same.
 type CellState<'b, T> = [Tensor<'b, T>; 2];
 
 operations! {
@@ -106,8 +106,9 @@ operations! {
     fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = one_step(CellKind::Gru, x, [h, h], &weights).map(|[h, _]| h),
         FLOAT, CELL, GATED, "One step of a GRU (Cho et al., 2014).";
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
-    /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are the
-    /// last layer's hidden states at each step, forwards before backwards, and each cell's state after its last step.
+    /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are
+    /// the last layer's hidden states at each step, forwards before backwards, and each cell's state after its last
+    /// step.
     fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = {
         let start = start.map(|state| state.tensors(x.batch()));
         recur(CellKind::Lstm, x, cells, start, how).map(|(y, state)| (y, LstmState::of(state)))
