@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::operand::Values;
-use super::{BufferId, GpuCommandBatch};
+use super::{BufferId, GpuCommandBatch, Values};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::cost::Placement;

@@ -6,9 +6,7 @@ mod command_batch;
 
 mod upload;
 
-mod bind;
-
-mod state;
+mod resident;
 
 mod run;
 
@@ -19,33 +17,26 @@ mod program;
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod blocking;
-mod id;
 mod ids;
 mod input;
-mod operand;
 mod own;
 mod profile;
-mod recording;
-mod resident;
 #[cfg(feature = "gpu")]
 mod sharing;
-mod tensor;
-mod waiting;
+mod values;
 #[cfg(feature = "safetensors")]
 mod weights;
 
-pub use id::BufferId;
 pub use input::Input;
-pub use operand::{Operand, OptionalOperand, Values};
 pub use own::{CpuInputs, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
-pub(crate) use recording::{OperationResult, TensorResult};
 pub use resident::Resident;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
-pub use tensor::Tensor;
+pub(crate) use values::{OperationResult, TensorResult};
+pub use values::{BufferId, Operand, OptionalOperand, Tensor, Values};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};
 

@@ -148,20 +148,18 @@ mod random;
 
 mod create;
 
-mod axes;
-mod checks;
-mod ranges;
+mod arguments;
 mod registry;
 #[cfg(test)]
 mod tests;
 mod views;
 
-pub use axes::Axes;
+pub use arguments::axes::Axes;
 pub use loss::{ClassLoss, LossReduction};
 pub use nn::{
     Attention, AttentionMask, Causal, CellWeights, Conv, Conv1d, Conv2d, ConvTranspose,
     ConvTranspose1d, ConvTranspose2d, LstmState, Pool, Pool1d, Pool2d, Recurrence, Rotary,
 };
-pub use ranges::SliceRange;
+pub use arguments::ranges::SliceRange;
 pub use registry::{OpInfo, registry};
 pub use resize::{Corners, ImageSize};

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::Element;
 use crate::base::shape::{Move, Range, Shape};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};

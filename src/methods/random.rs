@@ -4,7 +4,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::checks::check_parameter;
+use crate::methods::arguments::checks::check_parameter;
 use crate::ops::{Distribution, Op, Random, SortOrder, check_size};
 use crate::record::Refusal;
 

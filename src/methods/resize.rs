@@ -4,7 +4,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::checks::{check_parameter, layout};
+use crate::methods::arguments::checks::{check_parameter, layout};
 use crate::ops::check_size;
 
 /// The longest height and width: positions along them are counted on the host.

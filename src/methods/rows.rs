@@ -1,7 +1,7 @@
 //! Operations on rows: softmax and norms along one axis.
 
-use super::axes::resolve;
-use super::checks::{check_parameter, check_shape};
+use crate::methods::arguments::axes::resolve;
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::base::dtype::{DType, Element, Float, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};

@@ -1,6 +1,6 @@
 //! Running combinations along an axis.
 
-use super::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::{Element, Numeric};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::ops::{Op, Scan, scan_table};

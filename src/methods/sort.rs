@@ -1,6 +1,6 @@
 //! Sorts, and what is made of them.
 
-use super::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::Element;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;

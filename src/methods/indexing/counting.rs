@@ -5,7 +5,7 @@ use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
-use crate::methods::checks::check_parameter;
+use crate::methods::arguments::checks::check_parameter;
 use crate::ops::{Op, SearchSide, SortOrder};
 use crate::record::Refusal;
 

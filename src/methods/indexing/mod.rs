@@ -4,7 +4,7 @@ pub(super) mod counting;
 pub(super) mod scatter;
 pub(super) mod triangle;
 
-use super::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::{Element, Index, Numeric};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::ops::{Op, SearchSide};

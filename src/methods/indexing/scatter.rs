@@ -4,7 +4,7 @@ use super::counting::range;
 use crate::base::dtype::{Element, Index, Numeric};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::methods::views;
 use crate::ops::{Op, SearchSide, SortOrder};
 use crate::record::{Refusal, UserCall};

@@ -6,8 +6,8 @@ use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
-use crate::methods::axes::resolve;
-use crate::methods::checks::check_parameter;
+use crate::methods::arguments::axes::resolve;
+use crate::methods::arguments::checks::check_parameter;
 use crate::ops::Op;
 use crate::record::{Refusal, UserCall};
 

@@ -8,7 +8,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::checks::check_parameter;
+use crate::methods::arguments::checks::check_parameter;
 use crate::record::Refusal;
 
 /// The reduction of the losses of the single elements.

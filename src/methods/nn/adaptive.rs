@@ -7,7 +7,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::{Shape, Window};
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::checks::{check_parameter, layout};
+use crate::methods::arguments::checks::{check_parameter, layout};
 use crate::methods::resize::LONGEST;
 use crate::methods::views::{along, windows};
 use crate::ops::check_size;

@@ -7,7 +7,7 @@ use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Move, Shape, Window};
 use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::checks::{check_parameter, check_shape};
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::methods::linear::product;
 use crate::methods::views::moved;
 use crate::ops::Precision;

@@ -11,7 +11,7 @@ use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Shape, Window};
 use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::checks::{check_parameter, check_shape};
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::ops::{Op, Precision, check_size};
 
 /// Filters that see fewer channels than this are added up element by element, or nearly so.

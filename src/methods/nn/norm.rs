@@ -6,7 +6,7 @@ use crate::base::dtype::{Element, Float, Scalar};
 use crate::base::shape::Shape;
 use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::checks::{check_shape, layout};
+use crate::methods::arguments::checks::{check_shape, layout};
 use crate::methods::rows::{check_epsilon, normalized};
 use crate::ops::{Elementwise, Normalization, Op};
 

@@ -5,7 +5,7 @@ use crate::base::dtype::{DType, Element, Float, Numeric, Scalar};
 use crate::base::shape::Window;
 use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::methods::Axes;
-use crate::methods::checks::layout;
+use crate::methods::arguments::checks::layout;
 use crate::ops::Op;
 use crate::record::{Refusal, UserCall};
 

@@ -4,7 +4,7 @@ use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
 use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::checks::check_parameter;
+use crate::methods::arguments::checks::check_parameter;
 
 /// The options of a rotary embedding: how it pairs elements and turns them. The default is that of GPT-NeoX and Llama
 /// in PyTorch, with positions from 0.

@@ -8,8 +8,8 @@ use crate::base::dtype::{Element, Scalar};
 use crate::base::shape::{Shape, Window};
 use crate::batch::{Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::axes::resolve;
-use crate::methods::checks::check_parameter;
+use crate::methods::arguments::axes::resolve;
+use crate::methods::arguments::checks::check_parameter;
 use crate::methods::views::windows;
 use crate::ops::{Op, check_size};
 

@@ -8,7 +8,7 @@ use crate::batch::{
     BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor, TensorResult,
 };
 use crate::error::MistakeKind;
-use crate::methods::checks::{check_parameter, check_shape};
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::record::Refusal;
 
 /// The longest sequence: each of its steps is recorded.

@@ -9,7 +9,7 @@ use crate::error::MistakeKind;
 use crate::record::Refusal;
 
 /// Refuses the parameter `what` unless it `fits`, with words for what it must be.
-pub(super) fn check_parameter(
+pub(in crate::methods) fn check_parameter(
     what: &'static str,
     fits: bool,
     must: &'static str,
@@ -22,7 +22,7 @@ pub(super) fn check_parameter(
 }
 
 /// Refuses operands `what` of another shape than the one that the other operands ask for.
-pub(super) fn check_shape<'b, T: Element>(
+pub(in crate::methods) fn check_shape<'b, T: Element>(
     what: &'static str,
     operands: impl IntoIterator<Item = Tensor<'b, T>>,
     wanted: impl Into<Shape>,
@@ -38,6 +38,6 @@ pub(super) fn check_shape<'b, T: Element>(
 }
 
 /// The mistake of a tensor `x` whose axes are not as `wanted` names them.
-pub(super) fn layout(wanted: &'static str, shape: &Shape) -> MistakeKind {
+pub(in crate::methods) fn layout(wanted: &'static str, shape: &Shape) -> MistakeKind {
     MistakeKind::Layout { what: "x", wanted, shape: shape.clone() }
 }

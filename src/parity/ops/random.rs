@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::compare::check;
-use super::sample::{Rng, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{Rng, values};
 use crate::ops::Tolerance;
 
 #[test]

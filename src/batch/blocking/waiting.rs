@@ -1,5 +1,4 @@
 //! Waiting for a future on a thread that does nothing else.
-#![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! State that is carried from run to run, on the device.
 
-use super::resident::Resident;
-use super::{BufferId, GpuCommandBatch};
+use super::Resident;
+use crate::batch::{BufferId, GpuCommandBatch};
 use crate::base::dtype::Element;
 use crate::cost::Backend;
 use crate::error::MistakeKind;

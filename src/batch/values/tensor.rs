@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{BufferId, GpuCommandBatch, Resident};
+use crate::batch::{BufferId, GpuCommandBatch, Resident};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 

@@ -1,7 +1,7 @@
 //! Reading and writing at computed indices, by element type, shape and axis.
 
-use super::compare::{EXACT, check};
-use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::{DType, Index};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::ops::{SearchSide, Tolerance};

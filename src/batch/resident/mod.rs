@@ -1,11 +1,14 @@
 //! Data that stays on the device from batch to batch.
 
+mod bind;
+mod state;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::read::{ReadView, check_length};
+use crate::batch::read::{ReadView, check_length};
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::shape::{MAX_RANK, Shape};

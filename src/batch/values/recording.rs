@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::MistakeKind;

@@ -1,7 +1,7 @@
 //! Products, by element type, precision, shape and order in memory.
 
-use super::compare::check;
-use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::ops::{Op, Precision, Tolerance};

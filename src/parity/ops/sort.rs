@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::compare::{EXACT, check};
-use super::sample::{FromNumber, Rng, edges, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::ops::{SortOrder, Tolerance};
 

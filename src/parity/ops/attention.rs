@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::compare::check;
-use super::sample::{FromNumber, Rng, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{FromNumber, Rng, values};
 use crate::base::dtype::{DType, Float};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::methods::{Attention, AttentionMask, Causal};

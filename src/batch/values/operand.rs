@@ -1,6 +1,6 @@
 //! Operands: ids, tensors, residents and numbers.
 
-use super::{BufferId, GpuCommandBatch, Resident, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::ops::Op;

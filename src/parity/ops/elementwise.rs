@@ -1,7 +1,7 @@
 //! Every elementwise operation of the registry, by element type and shape.
 
-use super::compare::{EXACT, check};
-use super::sample::{FromNumber, Rng, edges, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::methods::LossReduction;

@@ -1,7 +1,7 @@
 //! Softmax and norms, by element type, shape and axis.
 
-use super::compare::check;
-use super::sample::{Rng, for_dtype, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{Rng, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
 use crate::ops::{Normalization, Op, RowKind, Tolerance};
 

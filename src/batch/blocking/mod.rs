@@ -1,12 +1,14 @@
 //! Blocking twins of the async methods of devices, batches, programs and residents.
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
+mod waiting;
+
 use std::time::Duration;
 
 #[cfg(feature = "ndarray")]
-use super::arrays::ArrayD;
-use super::waiting::{wait, wait_for_run};
-use super::{
+use crate::batch::arrays::ArrayD;
+use self::waiting::{wait, wait_for_run};
+use crate::batch::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
     Tensor,
 };

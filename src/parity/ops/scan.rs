@@ -1,7 +1,7 @@
 //! Scans, by element type, shape and axis.
 
-use super::compare::{EXACT, check};
-use super::sample::{Rng, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::ops::{Op, Scan, Tolerance};
 
