@@ -1,4 +1,4 @@
-//! What the devices of this machine are, and how fast: as kept on disk, or measured with `-- --calibrate`.
+//! The devices of this machine and their rates: as kept on disk, or measured with `-- --calibrate`.
 
 #[path = "common/flags.rs"]
 mod flags;

@@ -1,4 +1,4 @@
-//! What the planner makes of a small classifier: the plan as text, then the recorded graph as DOT
+//! The plan of a small classifier: the plan as text, then the recorded graph as DOT
 //! (`cargo run --example explain | sed -n '/^digraph/,$p' | dot -Tsvg > graph.svg`).
 
 use onetrip::{Device, GpuCommandBatch, Result, Tensor};

@@ -6,10 +6,7 @@ use onetrip::{Device, GpuCommandBatch, Result};
 async fn main() -> Result<()> {
     let device = Device::auto().await?;
     let batch = GpuCommandBatch::new(&device);
-    let x = batch.upload(&[-2.0_f32, -1.0, 0.0, 1.0, 2.0]);
-    let y = batch.scale(x, 2.0);
-    let y = batch.add_scalar(y, 1.0);
-    let y = batch.relu(y);
+    let y = batch.upload(&[-2.0_f32, -1.0, 0.0, 1.0, 2.0]).scale(2.0).add_scalar(1.0).relu();
     batch.execute().await?;
     println!("{:?}\n{}", batch.read(y).await?, batch.stats());
     Ok(())

@@ -60,8 +60,7 @@ async fn main() -> Result<()> {
     let shift = GENERATIONS / 4;
     let was = batch.slice(first, [0..3, 0..3]);
     let is = batch.slice(last, [shift..shift + 3, shift..shift + 3]);
-    let same = batch.eq(was, is);
-    let same = batch.all(same, ..);
+    let same = batch.eq(was, is).all(..);
     batch.download(last);
     batch.download(same);
     batch.execute().await?;

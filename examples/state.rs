@@ -26,8 +26,7 @@ async fn recurrent_cell(device: &Device) -> Result<()> {
     let x = b.input::<f32>("x", [1, inputs]);
     let (w, u, h) = (b.bind(&w), b.bind(&u), b.bind(&state));
     let (from_input, from_state) = (b.matmul(x, w), b.matmul(h, u));
-    let sum = b.add(from_input, from_state);
-    let h = b.tanh(sum);
+    let h = b.add(from_input, from_state).tanh();
     b.update(&state, h);
     let cell = b.compile().await?;
     for word in 0..20 {
@@ -52,9 +51,7 @@ async fn power_iteration(device: &Device) -> Result<()> {
     let b = GpuCommandBatch::new(device);
     let (a, v) = (b.bind(&matrix), b.bind(&vector));
     let next = b.matmul(a, v);
-    let squares = b.square(next);
-    let sum = b.sum(squares, ..);
-    let norm = b.sqrt(sum);
+    let norm = b.square(next).sum(..).sqrt();
     let unit = b.div(next, norm);
     b.update(&vector, unit);
     b.download(norm);
@@ -80,11 +77,8 @@ async fn regression(device: &Device) -> Result<()> {
     let x = b.input::<f32>("x", [rows, features]);
     let y = b.input::<f32>("y", [rows, 1]);
     let w = b.bind(&weights);
-    let guess = b.matmul(x, w);
-    let error = b.sub(guess, y);
-    let xt = b.transpose(x);
-    let slope = b.matmul(xt, error);
-    let step = b.scale(slope, 0.2 * 2.0 / rows as f32);
+    let error = b.matmul(x, w).sub(y);
+    let step = b.transpose(x).matmul(error).scale(0.2 * 2.0 / rows as f32);
     let next = b.sub(w, step);
     b.update(&weights, next);
     let train = b.compile().await?;

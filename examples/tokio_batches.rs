@@ -45,8 +45,7 @@ async fn layer(device: &Device, task: usize) -> Result<f64> {
     let x_id = batch.upload_shaped(&x, [rows, INPUTS]);
     let w_id = batch.upload_shaped(&w, [INPUTS, OUTPUTS]);
     let b_id = batch.upload(&b);
-    let y = batch.linear(x_id, w_id, b_id);
-    let y = batch.relu(y);
+    let y = batch.linear(x_id, w_id, b_id).relu();
     batch.execute().await?;
     let y = batch.read(y).await?;
 

@@ -2,13 +2,12 @@
 //! download.
 //!
 //! A [`GpuCommandBatch`] records operations on typed [`Tensor`]s; nothing runs. On
-//! [`execute`](GpuCommandBatch::execute) a planner fuses what was recorded into few kernels, chooses
-//! the host's cores or the GPU by predicted time, shares buffers between values that never live at
-//! once, and runs it all. What lies between stays on the device.
+//! [`execute`](GpuCommandBatch::execute) a planner fuses the operations into few kernels and chooses the host's cores
+//! or the GPU by predicted time. It shares buffers between values that never live at once, and runs it all.
+//! Intermediate values stay on the device.
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> onetrip::Result<()> {
+//! # pollster::block_on(async {
 //! use onetrip::{Device, GpuCommandBatch};
 //!
 //! let device = Device::auto().await?; // the best GPU, or the CPU where there is none
@@ -21,8 +20,7 @@
 //! println!("{}", batch.explain()?); // one kernel: matmul+add+relu
 //! batch.execute().await?;
 //! assert_eq!(batch.read(y).await?, [3.5, 0.0, 8.0, 0.0]);
-//! # Ok(())
-//! # }
+//! # Ok::<_, onetrip::Error>(()) }).unwrap();
 //! ```
 //!
 //! - Recording never fails: mistakes are kept with their file and line, and reported together.
@@ -37,7 +35,8 @@
 //!   sides.
 //! - A [`Tensor`] has operators and every operation as a method; its [`BufferId`] borrows nothing. [`prelude`] imports
 //!   what most programs name.
-//! - [`GpuCommandBatch::wgsl`] takes kernels of your own, [`Newtype`] element types of your own; `Device::from_wgpu` and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
+//! - [`GpuCommandBatch::wgsl`] takes kernels of your own, [`Newtype`] element types of your own; `Device::from_wgpu`
+//!   and `Resident::wgpu_buffer` share a GPU with wgpu code of your own.
 //! - [`Device::eval`] is the form of one call per operation.
 //! - [`GpuCommandBatch::explain`] says what will run where and why, [`GpuCommandBatch::stats`] what did,
 //!   [`Program::profile`] what took how long, and [`Device::metrics`] counts it all.
@@ -51,9 +50,9 @@
 //! - `ndarray`: views of arrays as inputs, arrays as results.
 //! - `safetensors`: weights from a file, mapped into memory, as residents.
 //! - `blocking`: twins of all async methods of devices, batches, programs and residents that wait on the calling
-//!   thread. Not for tasks of an executor: runs that [update](GpuCommandBatch::update) one resident, or share a memory
-//!   budget, wait for each other, and one that waits here for a run whose task only this thread would poll waits for
-//!   ever.
+//!   thread. They are not for tasks of an executor: runs that [update](GpuCommandBatch::update) one resident, or share
+//!   a memory budget, wait for each other. A call here that waits for a run of a task that only this thread would poll
+//!   never returns.
 
 // The proofs behind `exec::gpu::driver::Handle` go through all types of wgpu.
 #![recursion_limit = "256"]
@@ -86,8 +85,9 @@ pub use base::shape::{MAX_RANK, Shape};
 #[cfg(feature = "gpu")]
 pub use batch::WgpuBuffer;
 pub use batch::{
-    BufferId, CpuInputs, GpuCommandBatch, Input, KernelKind, KernelProfile, Operand, OutputKey,
-    Outputs, Profile, Program, ReadView, Resident, RunStats, StageProfile, Tensor, Values, Wgsl,
+    BufferId, CpuInputs, GpuCommandBatch, Input, KernelKind, KernelProfile, Operand,
+    OptionalOperand, OutputKey, Outputs, Profile, Program, ReadView, Resident, RunStats,
+    StageProfile, Tensor, Values, Wgsl,
 };
 #[cfg(feature = "safetensors")]
 pub use batch::{TensorType, Weights};

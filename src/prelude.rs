@@ -3,16 +3,14 @@
 //! ```
 //! use onetrip::prelude::*;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> onetrip::Result<()> {
+//! # pollster::block_on(async {
 //! let device = Device::cpu();
 //! let batch = GpuCommandBatch::new(&device);
 //! let x = batch.upload(&[3.0_f32, -4.0]);
 //! let y: Tensor<'_, f32> = 2.0 * x.relu() + 1.0;
 //! batch.execute().await?;
 //! assert_eq!(batch.read(y).await?, [7.0, 1.0]);
-//! # Ok(())
-//! # }
+//! # Ok::<_, onetrip::Error>(()) }).unwrap();
 //! ```
 //!
 //! [`Result`](crate::Result) and [`Error`](crate::Error) are not among them, since they would hide those of `std` or of

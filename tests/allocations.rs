@@ -1,4 +1,4 @@
-//! How often a run on the host asks for memory: small runs seldom, large data as often as the documentation says.
+//! Allocations of runs on the host: small runs seldom, large data as often as the documentation says.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -79,9 +79,7 @@ fn a_small_run_asks_for_memory_a_few_times() {
     let x = batch.upload_shaped(&[1.0_f32; 5 * 24], [5, 24]);
     let w = batch.bind(&w);
     let bias = batch.upload(&[-1.0_f32; 10]);
-    let y = batch.linear(x, w, bias);
-    let y = batch.relu(y);
-    let y = batch.softmax(y, -1);
+    let y = batch.linear(x, w, bias).relu().softmax(-1);
     batch.download(y);
     (0..3).for_each(|_| pollster::block_on(batch.execute()).unwrap());
     let (count, result) = requests(|| pollster::block_on(batch.execute()));
@@ -90,8 +88,8 @@ fn a_small_run_asks_for_memory_a_few_times() {
     assert_eq!(pollster::block_on(batch.read(y)).unwrap(), [0.1; 50]);
 }
 
-/// Operands lie on the device, and the result stays there. The requests are the future of the run, the memory into which
-/// `gemm` packs its operands, and the counter of the shared result.
+/// Operands lie on the device, and the result stays there. The requests are the future of the run, the memory into
+/// which `gemm` packs its operands, and the counter of the shared result.
 #[test]
 fn a_small_product_asks_for_memory_three_times() {
     const SIDE: usize = 64;

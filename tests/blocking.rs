@@ -42,8 +42,7 @@ fn all_of_rayon_s_threads_may_wait_for_a_run_that_is_handed_over() {
     let device = Device::cpu();
     let total = device.resident(&vec![0.0_f32; LEN], LEN).expect("room");
     let batch = GpuCommandBatch::new(&device);
-    let old = batch.bind(&total);
-    let new = batch.add_scalar(old, 1.0);
+    let new = batch.bind(&total).add_scalar(1.0);
     batch.update(&total, new);
     let program = batch.compile_blocking().expect("a sound batch");
     let runtime = tokio::runtime::Runtime::new().expect("threads");
@@ -91,7 +90,7 @@ fn a_thread_that_ends_may_still_run() {
         let (tell, told) = mpsc::channel();
         let thread = thread::spawn(move || {
             let device = Device::cpu();
-            // What is made last is dropped first.
+            // Values made last are dropped first.
             LAST.with(|last| assert!(last.set(Last(device.clone(), tell)).is_ok()));
             if has_run {
                 device.eval_blocking(|b| b.full(3, 1.0_f32)).expect("a run");
@@ -165,8 +164,7 @@ fn a_run_that_cannot_be_given_up_is_done_on_the_thread_that_waits() {
         sender.lock().expect("the sender").send(std::thread::current().id()).expect("a listener");
         y[0] = 1.0;
     });
-    let y = batch.wgsl::<f32>(kernel, 1);
-    batch.download(y);
+    batch.wgsl::<f32>(kernel, 1).download();
     let here = std::thread::current().id();
     batch.execute_blocking().expect("a run");
     assert_eq!(threads.recv(), Ok(here));

@@ -5,11 +5,11 @@ mod common;
 
 use onetrip::{Backend, CellWeights, Conv2d, GpuCommandBatch, Recurrence, Resident, Tensor};
 
-/// What a graph may cost.
+/// The allowed costs of a graph.
 struct Budget<'a> {
     /// The kernels, each as the operations fused in it, in any order that keeps dependencies.
     kernels: &'a [&'a str],
-    /// How many of them a GPU runs in two dispatches, partial results and their combination.
+    /// The number of kernels that a GPU runs in two dispatches, partial results and their combination.
     parts: u64,
     /// Bytes that a run holds at once: on the CPU, where uploads are read where they lie, and on a GPU.
     peak: [u64; 2],
@@ -61,12 +61,7 @@ fn input<const N: usize>(b: &GpuCommandBatch, shape: [usize; N]) -> Tensor<'_, f
 async fn a_chain_is_one_kernel() {
     let budget = Budget { kernels: &["exp+neg+add_scalar+abs+sqrt"], parts: 0, peak: [4012, 8024] };
     keeps(budget, |b| {
-        let x = input(b, [1003]);
-        let x = b.exp(x);
-        let x = b.neg(x);
-        let x = b.add_scalar(x, 1.5);
-        let x = b.abs(x);
-        b.sqrt(x);
+        input(b, [1003]).exp().neg().add_scalar(1.5).abs().sqrt();
     })
     .await;
 }
@@ -82,8 +77,7 @@ async fn diamonds_are_one_kernel() {
     keeps(
         Budget { kernels: &["exp+add_scalar+scale+tanh+mul"], parts: 0, peak: [400, 800] },
         |b| {
-            let x = input(b, [100]);
-            let e = b.exp(x);
+            let e = input(b, [100]).exp();
             let (left, right) = (b.add_scalar(e, 1.0), b.scale(e, 0.5));
             let right = b.tanh(right);
             b.mul(left, right);
@@ -132,10 +126,7 @@ async fn a_residual_layer_norm_is_one_kernel() {
     keeps(budget, |b| {
         let (x, update) = (input(b, [33, 65]), input(b, [33, 65]));
         let (gain, bias) = (input(b, [65]), input(b, [65]));
-        let sum = b.add(x, update);
-        let y = b.layer_norm(sum, -1, 1e-5);
-        let y = b.mul(y, gain);
-        b.add(y, bias);
+        b.add(x, update).layer_norm(-1, 1e-5).mul(gain).add(bias);
     })
     .await;
 }
@@ -153,10 +144,7 @@ async fn attention_is_three_kernels() {
     keeps(budget, |b| {
         let [q, k, v] = [0; 3].map(|_| input(b, [2, 3, 16, 8]));
         let k = b.transpose(k);
-        let scores = b.matmul(q, k);
-        let scores = b.scale(scores, 0.35);
-        let weights = b.softmax(scores, -1);
-        b.matmul(weights, v);
+        b.matmul(q, k).scale(0.35).softmax(-1).matmul(v);
     })
     .await;
 }
@@ -167,8 +155,7 @@ async fn transposed_operands_cost_nothing() {
     keeps(Budget { kernels: &["matmul+relu"], parts: 0, peak: [y, x + w + y] }, |b| {
         let (x, w) = (input(b, [21, 17]), input(b, [9, 21]));
         let (x, w) = (b.transpose(x), b.permute(w, [1, 0]));
-        let y = b.matmul(x, w);
-        b.relu(y);
+        b.matmul(x, w).relu();
     })
     .await;
 }
@@ -179,11 +166,8 @@ async fn joins_borders_and_slices_are_one_kernel() {
     keeps(Budget { kernels: &["exp+concat+pad+pad+neg"], parts: 0, peak: [z, x + y + z] }, |b| {
         let (x, y) = (input(b, [4, 6]), input(b, [2, 6]));
         let x = b.exp(x);
-        let joined = b.concat(&[x, y], 0);
-        let bordered = b.pad(joined, [(1, 2), (0, 1)], 7.0);
-        let part = b.slice(bordered, [(1..9, -2), (1..7, 2)]);
-        let part = b.pad(part, [(0, 1), (0, 0)], -1.0);
-        let _ = b.neg(part);
+        let part = b.concat(&[x, y], 0).pad([(1, 2), (0, 1)], 7.0).slice([(1..9, -2), (1..7, 2)]);
+        let _ = b.pad(part, [(0, 1), (0, 0)], -1.0).neg();
     })
     .await;
 }
@@ -193,19 +177,13 @@ async fn reductions_take_in_what_is_around_them() {
     let (x, y) = (4 * 4 * 5 * 6 * 7, 4 * 5 * 7);
     let budget = Budget { kernels: &["square+sum+add_scalar+sqrt"], parts: 0, peak: [y, x + y] };
     keeps(budget, |b| {
-        let x = input(b, [4, 5, 6, 7]);
-        let x = b.square(x);
-        let x = b.sum(x, [0, -2]);
-        let x = b.add_scalar(x, 1e-6);
-        b.sqrt(x);
+        input(b, [4, 5, 6, 7]).square().sum([0, -2]).add_scalar(1e-6).sqrt();
     })
     .await;
     let x = 4 * 33 * 9;
     keeps(Budget { kernels: &["sub+square+mean"], parts: 0, peak: [4, 2 * x + 4] }, |b| {
         let (x, y) = (input(b, [33, 9]), input(b, [33, 9]));
-        let d = b.sub(x, y);
-        let d = b.square(d);
-        b.mean(d, ..);
+        b.sub(x, y).square().mean(..);
     })
     .await;
     // Cross entropy: the mean over rows of −Σ y·log softmax(x).
@@ -213,10 +191,7 @@ async fn reductions_take_in_what_is_around_them() {
         Budget { kernels: &["log_softmax+mul", "sum+scale"], parts: 0, peak: [x + 4, 3 * x] };
     keeps(budget, |b| {
         let (x, y) = (input(b, [33, 9]), input(b, [33, 9]));
-        let x = b.log_softmax(x, -1);
-        let x = b.mul(x, y);
-        let x = b.sum(x, ..);
-        b.scale(x, -1.0 / 33.0);
+        b.log_softmax(x, -1).mul(y).sum(..).scale(-1.0 / 33.0);
     })
     .await;
 }
@@ -260,8 +235,7 @@ async fn a_chain_of_a_thousand_needs_two_buffers() {
 async fn an_output_in_the_middle_is_stored_on_the_way() {
     let budget = Budget { kernels: &["exp+neg"], parts: 0, peak: [2 * 400, 3 * 400] };
     keeps(budget, |b| {
-        let x = input(b, [100]);
-        let middle = b.exp(x);
+        let middle = input(b, [100]).exp();
         let end = b.neg(middle);
         b.download(middle);
         b.download(end);
@@ -275,8 +249,7 @@ async fn what_is_equal_is_computed_once_and_what_is_unread_never() {
         let (x, unread) = (input(b, [100]), input(b, [50]));
         let _ = b.tanh(unread);
         let (left, right) = (b.exp(x), b.exp(x));
-        let product = b.mul(left, right);
-        b.download(product);
+        b.mul(left, right).download();
     })
     .await;
 }
@@ -287,8 +260,7 @@ async fn residents_are_not_brought_again() {
         let w: Resident<f32> = device.resident(&numbers(64 * 32), [64, 32]).unwrap();
         let b = GpuCommandBatch::new(&device);
         let (x, w) = (input(&b, [8, 64]), b.bind(&w));
-        let h = b.matmul(x, w);
-        let h = b.relu(h);
+        let h = b.matmul(x, w).relu();
         let kept = b.keep(h);
         for run in 0..2 {
             b.execute().await.unwrap();
@@ -304,8 +276,7 @@ async fn residents_are_not_brought_again() {
         }
 
         let b = GpuCommandBatch::new(&device);
-        let h = b.bind(&kept);
-        let y = b.sum(h, 0);
+        let y = b.bind(&kept).sum(0);
         for run in 0..2 {
             b.execute().await.unwrap();
             let stats = b.stats();
@@ -344,8 +315,7 @@ async fn another_batch_size_compiles_nothing() {
         mlp(b, rows);
         let (x, y) = (input(b, [rows, 40]), input(b, [40]));
         let sum = b.add(x, y);
-        let normal = b.layer_norm(sum, -1, 1e-5);
-        let _ = b.gelu(normal);
+        let _ = b.layer_norm(sum, -1, 1e-5).gelu();
         b.logsumexp(x, 1);
         b.concat(&[x, sum], 1);
         b.prod(x, 0);
@@ -368,18 +338,12 @@ async fn another_batch_size_compiles_nothing() {
 async fn the_form_of_one_call_reads_its_result() {
     for device in common::devices().await {
         let data = numbers(10);
-        let y: Vec<f32> = device
-            .eval(|b| {
-                let x = b.upload(&data);
-                b.neg(x)
-            })
-            .await
-            .unwrap();
+        let y: Vec<f32> = device.eval(|b| b.upload(&data).neg()).await.unwrap();
         assert_eq!(y, data.iter().map(|x| -x).collect::<Vec<f32>>());
     }
 }
 
-/// What an operation records inside and does not hand out is not a result.
+/// Values that an operation records inside and does not hand out are not results.
 #[tokio::test]
 async fn only_results_are_downloaded() {
     for device in common::devices().await {
@@ -388,8 +352,7 @@ async fn only_results_are_downloaded() {
         let start = b.upload_shaped(&numbers(2 * 2), [1, 2, 2]);
         let input = b.upload_shaped(&numbers(6 * 4), [6, 4]);
         let hidden = b.upload_shaped(&numbers(6 * 2), [6, 2]);
-        let cell = CellWeights { input: input.id(), hidden: hidden.id(), bias: None };
-        b.gru(x, &[cell], Some(start.id()), Recurrence::default());
+        b.gru(x, &[CellWeights::new(&b, input, hidden)], start, Recurrence::default());
         b.execute().await.unwrap();
         // Every hidden state, and the last one.
         assert_eq!(b.stats().bytes_down, 4 * (3 * 2 * 2 + 2 * 2), "{}", b.stats());
@@ -404,8 +367,8 @@ async fn a_recurrent_step_is_two_kernels() {
             let b = GpuCommandBatch::new(&device);
             let x = input(&b, [steps, 3, 5]);
             let (w, u) = (input(&b, [gates * 6, 5]), input(&b, [gates * 6, 6]));
-            let bias = Some([input(&b, [gates * 6]).id(), input(&b, [gates * 6]).id()]);
-            let cell = CellWeights { input: w.id(), hidden: u.id(), bias };
+            let bias = [input(&b, [gates * 6]), input(&b, [gates * 6])];
+            let cell = CellWeights::new(&b, w, u).with_bias(&b, bias);
             if gates == 4 {
                 b.lstm(x, &[cell], None, Recurrence::default());
             } else {
@@ -431,13 +394,10 @@ async fn a_batch_norm_is_part_of_what_is_before_it() {
         let [mean, bias, weight] = [0; 3].map(|_| input(&b, [8]));
         let variance = b.upload(&[0.5_f32, 1.0, 2.0, 3.0, 0.25, 1.5, 1.0, 4.0]);
         let y = b.conv2d(x, w, None, Conv2d::default());
-        let y = b.batch_norm(y, mean, variance, weight, bias, 1e-5);
-        b.relu(y);
+        b.batch_norm(y, mean, variance, weight, bias, 1e-5).relu();
         let flat = b.upload_shaped(&numbers(16 * 12), [16, 12]);
         let w = input(&b, [12, 8]);
-        let y = b.matmul(flat, w);
-        let y = b.batch_norm(y, mean, variance, weight, None, 1e-5);
-        b.sigmoid(y);
+        b.matmul(flat, w).batch_norm(mean, variance, weight, None, 1e-5).sigmoid();
         let plan = b.explain().expect("a sound graph");
         let (products, others): (Vec<&String>, Vec<_>) =
             plan.kernels().iter().partition(|kernel| kernel.contains("matmul"));

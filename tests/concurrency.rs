@@ -35,26 +35,17 @@ fn record(b: &GpuCommandBatch, index: usize) -> Tensor<'_, f32> {
         1 => {
             let w = b.upload_shaped(&numbers(index + 1, 24 * 10), [24, 10]);
             let bias = b.upload(&numbers(index + 2, 10));
-            let h = b.linear(x, w, bias);
-            let h = b.relu(h);
-            b.softmax(h, -1)
+            b.linear(x, w, bias).relu().softmax(-1)
         }
-        2 => {
-            let y = b.layer_norm(x, -1, 1e-5);
-            let y = b.square(y);
-            b.mean(y, 0)
-        }
+        2 => b.layer_norm(x, -1, 1e-5).square().mean(0),
         3 => {
-            let t = b.transpose(x);
-            let product = b.matmul(t, x);
+            let product = b.transpose(x).matmul(x);
             let sum = b.sum(product, ..);
             b.sub(product, sum)
         }
         4 => {
             let flipped = b.flip(x, 0);
-            let joined = b.concat(&[x, flipped], 1);
-            let bordered = b.pad(joined, [(1, 2), (0, 0)], 0.25);
-            b.logsumexp(bordered, 1)
+            b.concat(&[x, flipped], 1).pad([(1, 2), (0, 0)], 0.25).logsumexp(1)
         }
         _ => {
             let mut y = x;
@@ -150,8 +141,7 @@ async fn batches_run_again_with_other_data_while_others_run() {
                     let count = 100 + 37 * index;
                     let b = GpuCommandBatch::new(&device);
                     let x = b.upload(&vec![0.0_f32; count]);
-                    let y = b.scale(x, 2.0);
-                    let y = b.neg(y);
+                    let y = b.scale(x, 2.0).neg();
                     for round in 0..8 {
                         let data = numbers(index * 8 + round, count);
                         b.write(x, &data).unwrap();
@@ -233,12 +223,7 @@ async fn what_tasks_need_at_once_is_compiled_and_brought_once() {
 async fn who_compiles_and_is_not_polled_keeps_nobody_waiting() {
     let Some(device) = common::gpu().await else { return };
     let run = async |len: usize| {
-        let ran = device.eval(|b| {
-            let x = b.full(len, 2.0);
-            let y = b.erf(x);
-            let y = b.mish(y);
-            b.cos(y)
-        });
+        let ran = device.eval(|b| b.full(len, 2.0).erf().mish().cos());
         ran.await.unwrap()
     };
     for len in [3, 5000] {
@@ -257,11 +242,7 @@ async fn who_compiles_and_is_not_polled_keeps_nobody_waiting() {
 fn all_of_rayon_s_threads_may_want_what_another_thread_has_them_compile() {
     let Some(device) = pollster::block_on(common::gpu()) else { return };
     let run = || {
-        let ran = device.eval(|b| {
-            let x = b.full(100, 2.0);
-            let y = b.tanh(x);
-            b.cos(y)
-        });
+        let ran = device.eval(|b| b.full(100, 2.0).tanh().cos());
         async { ran.await.unwrap() }
     };
     let all = Barrier::new(rayon::current_num_threads() + 1);

@@ -1,4 +1,4 @@
-//! What comes from other crates and goes to them: newtypes, arrays, files of weights; formulas of the user's own.
+//! Exchange with other crates: newtypes, arrays, files of weights; formulas of the user's own.
 
 mod common;
 
@@ -102,8 +102,7 @@ async fn a_formula_is_one_kernel_and_fuses() {
         let x = batch.upload(&xs);
         let e = batch.exp(x);
         let y = e.log1p() * x + x;
-        let y = batch.relu(y);
-        batch.download(y);
+        batch.relu(y).download();
         assert_eq!(batch.explain().expect("a plan").kernels().len(), 1);
     }
 }
@@ -240,8 +239,7 @@ mod arrays {
         }
         let batch = GpuCommandBatch::new(&Device::cpu());
         let (x, line) = (batch.input::<f32>("x", shape), line!());
-        let y = batch.slice(x, [(0..1, 1), (0..1, 1), (0..1, 1)]);
-        batch.download(y);
+        batch.slice(x, [(0..1, 1), (0..1, 1), (0..1, 1)]).download();
         let program = batch.compile().await.expect("a sound batch");
         for input in [Input::from((x, vast)), Input::from(("x", vast))] {
             no_room(program.run([input]).await.expect_err("no room"), "input \"x\"", line);

@@ -1,7 +1,7 @@
 //! Processes that end while a driver is at work on a first run, in each way that there is: nobody may crash, or hang.
 //!
-//! `cargo test --test exits -- --runs 24 --verbose` makes so many of each kind and tells how each kind ended. Drivers of
-//! hardware keep what they compiled on disk, whatever this crate does; `--fresh` has NVIDIA's keep nothing.
+//! `cargo test --test exits -- --runs 24 --verbose` makes so many of each kind and tells how each kind ended. Drivers
+//! of hardware keep what they compiled on disk, whatever this crate does; `--fresh` has NVIDIA's keep nothing.
 
 mod common;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use onetrip::{Device, DeviceError, Error, GpuCommandBatch, Recovery, Result, SortOrder, Tensor};
 
-/// How a process ends.
+/// The ways in which a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// `exit` is called by the main thread, its runs under way.
@@ -50,7 +50,7 @@ const ENDS: [End; 9] = [
     End::Unloaded,
 ];
 
-/// How long runs have been under way at the end, in milliseconds: compilers take anything.
+/// The times for which runs have been under way at the end, in milliseconds: compilers take anything.
 const AFTER: [u64; 6] = [0, 2, 8, 30, 100, 300];
 
 fn main() -> ExitCode {
@@ -143,7 +143,7 @@ fn run(end: End, after: u64, fresh: bool, folder: Option<&Path>) -> How {
     }
 }
 
-/// Whether there is a GPU of any kind. In CI (`CI` is set) there must be one.
+/// Returns true if there is a GPU of any kind. In CI (`CI` is set) there must be one.
 fn has_adapter() -> bool {
     runtime().block_on(common::devices()).iter().any(Device::is_gpu)
 }
@@ -206,7 +206,7 @@ fn child(end: End, after: Duration) {
     }
 }
 
-/// What a run may end with while the process does: anything else ends the process at once.
+/// The errors with which a run may end while the process does: anything else ends the process at once.
 fn done_or_ending(result: Result<()>) -> std::result::Result<(), DeviceError> {
     match result {
         Ok(()) => Ok(()),
@@ -241,8 +241,7 @@ async fn replace_rows(device: &Device) -> Result<()> {
 /// Graphs of kernels that differ.
 fn record(batch: &GpuCommandBatch, kind: usize) -> Tensor<'_, f32> {
     const SIDE: usize = 192;
-    let x = batch.full([SIDE, SIDE], 0.01 * (kind + 1) as f32);
-    let x = batch.cumsum(x, (kind % 2) as isize);
+    let x = batch.full([SIDE, SIDE], 0.01 * (kind + 1) as f32).cumsum((kind % 2) as isize);
     let y = match kind {
         0 => batch.matmul(x, x),
         1 => batch.sort(x, -1, SortOrder::Ascending),

@@ -43,24 +43,16 @@ fn table(b: &GpuCommandBatch) -> Tensor<'_, i32> {
 async fn indices_out_of_range_of_both_signs() {
     for device in devices().await {
         let want = "gather: index 10 at [2] is out of range for axis 0 of size 10";
-        let fault = faults(&device, want, |b| {
-            let (x, i) = (table(b), b.upload(&[0_i32, 9, 10, -1]));
-            b.gather(x, i, 0)
-        })
-        .await;
+        let fault =
+            faults(&device, want, |b| table(b).gather(b.upload(&[0_i32, 9, 10, -1]), 0)).await;
         assert_eq!(fault.what, FaultKind::Index { index: Some(10), axis: 0, size: 10 });
         assert_eq!(fault.at, [2]);
         faults(&device, "gather: index -1 at [1, 0] is out of range for axis 1 of size 4", |b| {
-            let (x, i) = (table(b), b.upload_shaped(&[0_i32, 3, -1, 4], [2, 2]));
-            b.gather(x, i, -1)
+            table(b).gather(b.upload_shaped(&[0_i32, 3, -1, 4], [2, 2]), -1)
         })
         .await;
         let want = "embedding: index 4294967295 at [0] is out of range for axis 0 of size 10";
-        faults(&device, want, |b| {
-            let (x, i) = (table(b), b.upload(&[u32::MAX, 11]));
-            b.embedding(x, i)
-        })
-        .await;
+        faults(&device, want, |b| table(b).embedding(b.upload(&[u32::MAX, 11]))).await;
         let want = "take_along_axis: index 4 at [1, 2] is out of range for axis 1 of size 4";
         faults(&device, want, |b| {
             let x = table(b);
@@ -72,8 +64,7 @@ async fn indices_out_of_range_of_both_signs() {
         .await;
         // An axis of no elements has no index in range.
         faults(&device, "gather: index 0 at [0] is out of range for axis 0 of size 0", |b| {
-            let (x, i) = (b.upload::<f32>(&[]), b.upload(&[0_u32, 0, 0, 0, 0]));
-            b.gather(x, i, 0)
+            b.upload::<f32>(&[]).gather(b.upload(&[0_u32, 0, 0, 0, 0]), 0)
         })
         .await;
     }
@@ -111,13 +102,11 @@ async fn places_out_of_range() {
     for device in devices().await {
         let want = "scatter_add: index 4 at [1] is out of range for axis 1 of size 4";
         faults(&device, want, |b| {
-            let (x, i, u) = (table(b), b.upload(&[0_i32, 4]), b.full([10, 2], 1));
-            b.scatter_add(x, i, u, 1)
+            table(b).scatter_add(b.upload(&[0_i32, 4]), b.full([10, 2], 1), 1)
         })
         .await;
         faults(&device, "scatter: index -1 at [2] is out of range for axis 0 of size 10", |b| {
-            let (x, i, u) = (table(b), b.upload(&[0_i32, 4, -1]), b.full([3, 4], 1));
-            b.scatter(x, i, u, 0)
+            table(b).scatter(b.upload(&[0_i32, 4, -1]), b.full([3, 4], 1), 0)
         })
         .await;
     }
@@ -144,8 +133,7 @@ async fn classes_that_there_are_not() {
         })
         .await;
         faults(&device, "accuracy: class 4 at [1, 0] is none of 0..4", |b| {
-            let (x, classes) = (b.full([2, 4, 2], 0.0_f32), b.upload_shaped(&[0, 1, 4, 2], [2, 2]));
-            b.accuracy(x, classes, 1)
+            b.full([2, 4, 2], 0.0_f32).accuracy(b.upload_shaped(&[0, 1, 4, 2], [2, 2]), 1)
         })
         .await;
         faults(&device, "one_hot: class -1 at [1] is none of 0..7", |b| {
@@ -185,7 +173,7 @@ async fn the_first_fault_is_told() {
     }
 }
 
-/// What is fused around an operation neither hides faults nor makes any.
+/// Operations fused around another neither hide its faults nor make any.
 #[tokio::test]
 async fn every_element_counts_and_nothing_else() {
     let bad = [3_i32, 10, 2, 1, 0];
@@ -193,8 +181,7 @@ async fn every_element_counts_and_nothing_else() {
         let want = "gather: index 10 at [1] is out of range for axis 0 of size 10";
         // Left out by a slice, not selected, combined away, or looked up again.
         faults(&device, want, |b| {
-            let y = b.gather(table(b), b.upload(&bad), 0);
-            b.slice(y, [(2..5, 1), (0..4, 1)])
+            b.gather(table(b), b.upload(&bad), 0).slice([(2..5, 1), (0..4, 1)])
         })
         .await;
         faults(&device, want, |b| {
@@ -205,8 +192,7 @@ async fn every_element_counts_and_nothing_else() {
         .await;
         faults(&device, want, |b| b.sum(b.gather(table(b), b.upload(&bad), 0), ..)).await;
         faults(&device, want, |b| {
-            let y = b.gather(table(b), b.upload(&bad), 0);
-            b.gather(y, b.upload(&[4_u32, 0]), 0)
+            b.gather(table(b), b.upload(&bad), 0).gather(b.upload(&[4_u32, 0]), 0)
         })
         .await;
         faults(&device, "gather: an index at [1] is out of range for axis 0 of size 10", |b| {
@@ -229,16 +215,13 @@ async fn every_element_counts_and_nothing_else() {
         // The threads of the last quad have no element.
         for n in 1..9 {
             let ones = vec![1_i32; n];
-            let got = works(&device, |b| {
-                let (x, y) = (b.upload(&ones), b.upload(&ones));
-                b.div(x, y)
-            });
+            let got = works(&device, |b| b.upload(&ones).div(b.upload(&ones)));
             assert_eq!(got.await, ones);
         }
     }
 }
 
-/// Where there are many elements, a thread looks several up before it tells.
+/// With many elements, a thread looks several up before it reports.
 #[tokio::test]
 async fn the_first_of_many_that_fail_is_told() {
     let mut indices: Vec<u32> = (0..1_100_003).map(|k| k % 40).collect();
@@ -323,14 +306,13 @@ async fn faults_belong_to_their_runs() {
     }
 }
 
-/// What the user gives to be called may panic: that is an error, and the device goes on.
+/// Functions of the user may panic: that is an error, and the device goes on.
 #[tokio::test]
 async fn a_panic_in_what_the_user_gave_is_an_error() {
     for device in devices().await {
         let batch = GpuCommandBatch::new(&device);
         let line = line!() + 1;
-        let x = batch.upload_with(3, |_: &mut [f32]| panic!("no data today"));
-        batch.neg(x);
+        batch.upload_with(3, |_: &mut [f32]| panic!("no data today")).neg();
         let error = batch.execute().await.unwrap_err().to_string();
         let place = format!("tests/faults.rs:{line}: upload_with: ");
         assert_eq!(

@@ -17,7 +17,7 @@ mod linux {
 
     use onetrip::{Device, DeviceError, Error, GpuCommandBatch, Result, Tensor};
 
-    /// How long a child may take.
+    /// The time that a child may take.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     pub fn main() {
@@ -40,8 +40,7 @@ mod linux {
     }
 
     fn sum(batch: &GpuCommandBatch, elements: usize) -> Tensor<'_, f32> {
-        let ones = batch.upload_shaped(vec![1.0_f32; elements], elements);
-        batch.sum(ones, 0)
+        batch.upload_shaped(vec![1.0_f32; elements], elements).sum(0)
     }
 
     fn is_forked<T>(result: &Result<T>) -> bool {

@@ -1,5 +1,5 @@
-//! Random histories of a service: batches, programs, cancelled runs, lost GPUs and devices opened again, with plain loops
-//! as the oracle.
+//! Random histories of a service: batches, programs, cancelled runs, lost GPUs and devices opened again, with plain
+//! loops as the oracle.
 
 mod common;
 
@@ -11,7 +11,7 @@ use onetrip::{Device, Error, GpuCommandBatch, Input, Program, Recovery, Resident
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// What a caller may do.
+/// The actions of a caller.
 #[derive(Clone, Debug)]
 enum Action {
     /// Records and runs `relu(x · scale) + 1` of so many numbers.
@@ -60,8 +60,7 @@ impl Service {
         state.keep_host_copy().await?;
         let batch = GpuCommandBatch::new(&device);
         let by = batch.input::<f32>("by", 1);
-        let old = batch.bind(&state);
-        let new = batch.add(old, by);
+        let new = batch.bind(&state).add(by);
         batch.update(&state, new);
         batch.download(new);
         batch.name(new, "new");
@@ -87,12 +86,7 @@ impl Service {
 
     async fn batch(&self, count: usize, scale: f32) -> Result<()> {
         let data: Vec<f32> = (0..count).map(|at| (at % 100) as f32 - 50.0).collect();
-        let got = self.device.eval(|b| {
-            let x = b.upload(&data);
-            let x = b.scale(x, scale);
-            let y = b.relu(x);
-            b.add_scalar(y, 1.0)
-        });
+        let got = self.device.eval(|b| b.upload(&data).scale(scale).relu().add_scalar(1.0));
         let want: Vec<f32> = data.iter().map(|x| (x * scale).max(0.0) + 1.0).collect();
         assert_eq!(got.await?, want);
         Ok(())

@@ -63,8 +63,7 @@ async fn sums_of_floats_are_the_same_everywhere() {
         for _ in 0..2 {
             let b = GpuCommandBatch::new(&device);
             let (i, u) = (b.upload(&indices), b.upload(&updates));
-            let x = b.full([places], 0.0_f32);
-            let y = b.scatter_add(x, i, u, 0);
+            let y = b.full([places], 0.0_f32).scatter_add(i, u, 0);
             b.execute().await.expect("places in range");
             all.push(b.read(y).await.unwrap());
         }
@@ -85,8 +84,7 @@ async fn histograms_of_many_bins() {
     x.iter().filter(|&&x| (x as usize) < bins).for_each(|&x| want[x as usize] += 1);
     for device in devices().await {
         let b = GpuCommandBatch::new(&device);
-        let x = b.upload_shaped(&x, [50, 100]);
-        let y = b.histogram(x, bins);
+        let y = b.upload_shaped(&x, [50, 100]).histogram(bins);
         b.execute().await.expect("a histogram");
         assert_eq!(b.read(y).await.unwrap(), want, "{}", device.info().name);
         assert_eq!(
@@ -171,8 +169,7 @@ async fn faults_in_long_rows() {
             let b = GpuCommandBatch::new(&device);
             let (x, i) =
                 (b.upload_shaped(&x, [rows, size]), b.upload_shaped(&indices, [rows, columns]));
-            let y = b.take_along_axis(x, i, 1);
-            b.download(y);
+            b.take_along_axis(x, i, 1).download();
             let error = b.execute().await.expect_err("an index out of range");
             let Error::Fault(fault) = error else { panic!("{error}") };
             assert_eq!(fault.at, [first / columns, first % columns], "{}", device.info().name);

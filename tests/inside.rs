@@ -11,13 +11,9 @@ async fn program(device: &Device) -> Program {
     let batch = GpuCommandBatch::new(device);
     let x = batch.input::<f32>("x", [64, 48]);
     let w = batch.upload_shaped(&vec![0.5_f32; 48 * 32], [48, 32]);
-    let h = batch.matmul(x, w);
-    let h = batch.relu(h);
-    let y = batch.softmax(h, -1);
-    let many = batch.arange(0.0_f32, 300_000.0, 1.0);
-    let sum = batch.sum(many, ..);
-    let none = batch.slice(x, [(0..0, 1), (0..48, 1)]);
-    let none = batch.exp(none);
+    let y = batch.matmul(x, w).relu().softmax(-1);
+    let sum = batch.arange(0.0_f32, 300_000.0, 1.0).sum(..);
+    let none = batch.slice(x, [(0..0, 1), (0..48, 1)]).exp();
     batch.name(y, "y");
     for id in [y, sum, none] {
         batch.download(id);
@@ -169,8 +165,7 @@ mod tracing_hears {
             let heard = Arc::clone(&ear.0);
             async {
                 let batch = GpuCommandBatch::new(&device);
-                let x = batch.upload(&[1.0_f32, 2.0]);
-                let y = batch.add_scalar(x, 0.25);
+                let y = batch.upload(&[1.0_f32, 2.0]).add_scalar(0.25);
                 batch.execute().await.unwrap();
                 assert_eq!(batch.read(y).await.unwrap(), [1.25, 2.25]);
             }

@@ -4,7 +4,7 @@
 
 use onetrip::{Device, Element, GpuCommandBatch, Precision, Tensor};
 
-/// How a matrix lies in what is uploaded.
+/// The layout of a matrix in the upload.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     Rows,
@@ -42,10 +42,7 @@ fn matrix<T: Element>(
     };
     match layout {
         Layout::Rows => upload([rows, columns], &at),
-        Layout::Columns => {
-            let turned = upload([columns, rows], &|column, row| at(row, column));
-            batch.transpose(turned)
-        }
+        Layout::Columns => upload([columns, rows], &|column, row| at(row, column)).transpose(),
         Layout::Back => {
             let turned =
                 upload([rows, columns], &|row, column| at(rows - 1 - row, columns - 1 - column));
@@ -77,8 +74,7 @@ async fn products_of_every_layout() {
             let bare = batch.matmul(x, w);
             let bias =
                 batch.upload_shaped((0..n).map(|column| column as f32).collect::<Vec<_>>(), n);
-            let linear = batch.linear(x, w, bias);
-            let done = batch.relu(linear);
+            let done = batch.linear(x, w, bias).relu();
             // Once for the plan, once as it is found again.
             for _ in 0..2 {
                 batch.execute().await.unwrap();
@@ -170,8 +166,7 @@ async fn state_is_updated_in_its_place() {
     let device = Device::cpu();
     let state = device.resident(&[1.0_f32, 2.0, 3.0], 3).unwrap();
     let batch = GpuCommandBatch::new(&device);
-    let before = batch.bind(&state);
-    let after = batch.scale(before, 2.0);
+    let after = batch.bind(&state).scale(2.0);
     batch.update(&state, after);
     let program = batch.compile().await.unwrap();
     for _ in 0..3 {

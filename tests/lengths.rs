@@ -16,7 +16,7 @@ fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(next).collect()
 }
 
-/// What `record` makes of `x`.
+/// The result of `record` for `x`.
 async fn run<T: onetrip::Element>(
     device: &Device,
     x: &[f32],
@@ -122,8 +122,7 @@ async fn more_results_than_a_line_of_workgroups() {
 async fn nothing_to_do_is_no_trip() {
     for device in common::devices().await {
         let batch = GpuCommandBatch::new(&device);
-        let x = batch.upload(&[0.0_f32; 0]);
-        let y = batch.relu(x);
+        let y = batch.upload(&[0.0_f32; 0]).relu();
         batch.execute().await.expect("a run of no elements");
         let stats = batch.stats();
         let counts = [stats.uploads, stats.submits, stats.downloads, stats.dispatches];

@@ -1,4 +1,4 @@
-//! What lost devices held is freed. The memory is the whole process's, which no other test may share.
+//! Memory of lost devices is freed. The memory is the whole process's, which no other test may share.
 
 #![cfg(feature = "gpu")]
 

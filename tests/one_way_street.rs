@@ -100,7 +100,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
 const OWNED: &[(&str, &[&str], &[&str])] =
     &[("wgpu", &["Device", "Queue"], &["exec/gpu/driver", "device/wgpu_interop"])];
 
-/// Where a foreign crate may be named.
+/// The places where a foreign crate may be named.
 const PLACES: &[(&str, &[&str])] = &[
     ("wgpu", &["exec/gpu", "device/wgpu_interop", "batch/sharing"]),
     ("naga", &["exec/gpu"]),
@@ -170,7 +170,7 @@ fn modules_for_tests(tokens: &[Token]) -> Vec<String> {
     declared.map(|item| item[1].text.clone()).collect()
 }
 
-/// What a module re-exports, and from where: both as paths below the crate's root.
+/// Re-exports of a module, and their origins: both as paths below the crate's root.
 fn exports(module: &str, source: &str) -> Vec<(Vec<String>, Vec<String>)> {
     let below = |name: &String| {
         let names = [module, name].into_iter().filter(|name| !name.is_empty());
@@ -181,12 +181,12 @@ fn exports(module: &str, source: &str) -> Vec<(Vec<String>, Vec<String>)> {
     uses.map(|path| (below(&path[path.len() - 1]), below(&path[0]))).collect()
 }
 
-/// Whether a path that starts with `name` says where it starts.
+/// Returns true if a path that starts with `name` is rooted in the crate.
 fn is_rooted(name: &str) -> bool {
     matches!(name, "crate" | "self" | "super")
 }
 
-/// What in the source `file` runs against the street, a line each.
+/// Imports in the source `file` that run against the street, a line each.
 fn offences(file: &str, source: &str, exports: &[(Vec<String>, Vec<String>)]) -> Vec<String> {
     let mut found = Vec::new();
     let here: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
@@ -230,7 +230,7 @@ fn owned_elsewhere<'a>(file: &str, path: &'a [String]) -> Option<&'a str> {
     OWNED.iter().find(is_owned).map(|_| item)
 }
 
-/// What is wrong with the file `here` naming `target` in the same folder of rooms, if anything is. The folder's own
+/// The offence of the file `here` if it must not name `target` in the same folder of rooms. The folder's own
 /// `mod.rs` may name all rooms, and items of it are none.
 fn against_rooms(here: &[&str], target: &[String]) -> Option<String> {
     ROOMS.iter().find_map(|(folder, rooms)| {
@@ -298,7 +298,7 @@ fn lanes(stage: &str) -> Option<Option<&'static [&'static [&'static str]]>> {
     Some(LANES.iter().find(|(name, _)| *name == stage).map(|(_, lanes)| *lanes))
 }
 
-/// What is wrong with `here` naming `target`, if anything is.
+/// The offence of `here` if it must not name `target`.
 fn against(list: &str, street: &[&[&str]], here: &str, target: &str) -> Option<String> {
     match (position(street, target), position(street, here)) {
         (Some(other), Some(own)) if other < own || target == here => None,

@@ -147,7 +147,7 @@ async fn a_kernel_sees_its_elements_alone() {
     }
 }
 
-/// What lies beyond the ends of arrays is out of reach, and the memory of a workgroup holds nothing of earlier ones.
+/// Memory beyond the ends of arrays is out of reach, and the memory of a workgroup holds nothing of earlier ones.
 #[tokio::test]
 async fn a_kernel_that_leaves_its_arrays_harms_nobody() {
     let source = "
@@ -170,7 +170,7 @@ fn main(@builtin(local_invocation_index) i: u32) {
         let y = batch.wgsl::<u32>(in_one_group(source).input(x), 4);
         batch.execute().await.unwrap();
         let got = batch.read(y).await.unwrap();
-        // Where a write beyond the end lands, if anywhere, is the last element or none.
+        // A write beyond the end lands in the last element or nowhere.
         assert!(got[..3].iter().all(|&y| y == 1) && (got[3] == 1 || got[3] == 5), "{got:?}");
         assert!(other.read().await.unwrap().iter().all(|&x| x == 3));
     }
@@ -208,7 +208,7 @@ fn mistake(record: impl FnOnce(&GpuCommandBatch)) -> MistakeKind {
     }
 }
 
-/// What is said of a source for one input of `f32` and a result of `f32`.
+/// The message for a source with one input of `f32` and a result of `f32`.
 #[cfg(feature = "gpu")]
 fn refused(source: &str) -> String {
     let what = mistake(|batch| {
@@ -302,7 +302,7 @@ fn sources_that_are_not_valid_are_refused_by_their_line() {
     }
 }
 
-/// What a kernel would not reach of its result, or would reach beyond an input, is known from the sizes.
+/// Sizes tell the elements of the result that a kernel would not reach, and those beyond an input that it would.
 #[cfg(feature = "gpu")]
 #[test]
 fn arrays_must_fit_what_is_bound_to_them() {
@@ -409,7 +409,7 @@ fn counts_of(x: Tensor<bool>) -> Wgsl {
     in_one_group(COUNTS).entry_point("count").input(x)
 }
 
-/// What only a device can say is an error of the run, and the device goes on.
+/// A refusal that only a device can tell is an error of the run, and the device goes on.
 #[tokio::test]
 async fn what_a_device_refuses_is_an_error() {
     // `other` takes more memory than devices have; `open` alone uses what has no value.
@@ -525,8 +525,8 @@ async fn functions_for_the_cpu_run_off_the_thread_that_awaits_them() {
     assert_ne!(ran_on, thread::current().id());
 }
 
-/// A kernel that was recorded anew is not planned again, whatever its function: another source, entry point or grid makes
-/// it another kernel.
+/// A kernel that was recorded anew is not planned again, whatever its function: another source, entry point or grid
+/// makes it another kernel.
 #[tokio::test]
 async fn plans_know_kernels_by_what_they_are() {
     let device = Device::cpu();
@@ -550,7 +550,8 @@ async fn plans_know_kernels_by_what_they_are() {
     assert_eq!(run(2, &|kernel| kernel.on_cpu(product)).await, (0, 40));
 }
 
-/// Functions of one type, which differ by what they have captured alone. Plans outlive batches, what was captured does not.
+/// Functions of one type, which differ by what they have captured alone. Plans outlive batches, what was captured does
+/// not.
 #[tokio::test]
 async fn each_kernel_has_the_function_that_it_was_given() {
     let captured = Arc::new(());
@@ -578,7 +579,7 @@ async fn each_kernel_has_the_function_that_it_was_given() {
     assert_eq!(Arc::strong_count(&captured), 1);
 }
 
-/// How much such a kernel computes is not known: its rate is that of what it moves.
+/// The arithmetic of such a kernel is not known: its rate is that of the bytes that it moves.
 #[tokio::test]
 async fn explanations_and_profiles_count_what_runs() {
     for device in common::devices().await {

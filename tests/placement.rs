@@ -20,8 +20,7 @@ async fn a_profile_given_by_hand_is_taken_or_refused() {
 async fn a_batch_runs_where_it_is_placed_or_says_that_it_cannot() {
     let device = Device::cpu();
     let batch = GpuCommandBatch::new(&device);
-    let x = batch.upload(&[1.0_f32, -2.0]);
-    let y = batch.relu(x);
+    let y = batch.upload(&[1.0_f32, -2.0]).relu();
     for placement in [Placement::Auto, Placement::Cpu, Placement::Complexity] {
         batch.set_placement(placement);
         batch.execute().await.unwrap();
@@ -44,12 +43,11 @@ async fn a_resident_is_read_where_it_lies() {
     }
 }
 
-/// What a device for one side alone does with a resident, placed here and there.
+/// Runs of a device for one side alone with a resident, under each placement.
 async fn one_side(device: &Device) {
     let weights = device.resident(&[1.0_f32, 2.0, 3.0], 3).expect("room");
     let batch = GpuCommandBatch::new(device);
-    let w = batch.bind(&weights);
-    let y = batch.scale(w, 2.0);
+    let y = batch.bind(&weights).scale(2.0);
     batch.execute().await.expect("a run");
     assert_eq!(batch.read(y).await.expect("a result"), [2.0, 4.0, 6.0]);
     let page = batch.explain().expect("a plan").to_string();

@@ -23,7 +23,7 @@ fn layer(device: &Device, w: &Resident<f32>) -> (GpuCommandBatch, BufferId<f32>,
     (batch, x, y)
 }
 
-/// What [`layer`] gives, in `f64`.
+/// The result of [`layer`], in `f64`.
 fn by_hand(x: &[f32], w: &[f32]) -> Vec<f64> {
     let bias = numbers(3, 10);
     let value = |row: usize, column: usize| {
@@ -92,7 +92,7 @@ async fn inputs_are_given_by_id_or_name_borrowed_or_owned() {
             outputs.read_into("y", &mut out).await.unwrap();
             assert_eq!(*outputs.read_view(y).unwrap(), out);
         }
-        // What was recorded stands for what is not given, and is not changed by what was.
+        // Recorded data stands for inputs that are not given, and stays as it was.
         let given: [Input<'_>; 3] =
             [(x, &data).into(), (mask, &[false; 3]).into(), (bias, &[7.0, 8.0, 9.0]).into()];
         let outputs = program.run(given).await.unwrap();
@@ -197,8 +197,7 @@ async fn products_multiply_what_each_run_is_given() {
     let x = batch.input::<f32>("x", [2, 7, 9]);
     let w = batch.input::<f32>("w", [9, 5]);
     let all = batch.matmul(x, w);
-    let first = batch.slice(x, [(1..2, 1), (2..6, 1), (0..9, 1)]);
-    let first = batch.reshape(first, [4, 9]);
+    let first = batch.slice(x, [(1..2, 1), (2..6, 1), (0..9, 1)]).reshape([4, 9]);
     let block = batch.matmul(first, w);
     let turned = batch.transpose(w);
     let first = batch.transpose(first);
@@ -307,10 +306,7 @@ async fn another_batch_size_compiles_nothing() {
         let batch = GpuCommandBatch::new(&device);
         let x = batch.upload_shaped(&numbers(2, rows * 24), [rows, 24]);
         let w = batch.bind(&weights);
-        let y = batch.matmul(x, w);
-        let y = batch.relu(y);
-        let y = batch.softmax(y, -1);
-        let total = batch.sum(y, 1);
+        let total = batch.matmul(x, w).relu().softmax(-1).sum(1);
         batch.execute().await.unwrap();
         let sums = batch.read(total).await.unwrap();
         assert!(sums.len() == rows && sums.iter().all(|sum| (sum - 1.0).abs() < 1e-5));

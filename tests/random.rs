@@ -7,7 +7,7 @@ use onetrip::{Device, Element, GpuCommandBatch, Tensor};
 
 const COUNT: usize = 200_000;
 
-/// What `record` makes.
+/// The result of `record`.
 async fn run<T: Element>(
     device: &Device,
     record: impl FnOnce(&GpuCommandBatch) -> Tensor<'_, T>,
@@ -169,8 +169,7 @@ async fn permutations_have_each_number_once() {
 #[test]
 fn mistakes_are_told() {
     let batch = GpuCommandBatch::new(&Device::cpu());
-    let x = batch.upload(&[1.0_f32]);
-    batch.dropout(x, 1.5, 0, 0);
+    batch.upload(&[1.0_f32]).dropout(1.5, 0, 0);
     batch.random_bernoulli([2], f32::NAN, 0, 0);
     batch.random_bits([1 << 20, 1 << 13], 0, 0);
     let told = batch.check_recorded().expect_err("three mistakes").to_string();

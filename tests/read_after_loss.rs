@@ -18,8 +18,7 @@ const LONG: usize = 1 << 24;
 /// Results of `device`, which outlive it.
 async fn results(device: &Device) -> ReadView<f32> {
     let batch = GpuCommandBatch::new(device);
-    let x = batch.upload_shaped(vec![1.5; LONG], LONG);
-    let y = batch.neg(x);
+    let y = batch.upload_shaped(vec![1.5; LONG], LONG).neg();
     batch.execute().await.expect("a run");
     batch.read_view(y).expect("a download")
 }

@@ -1,4 +1,4 @@
-//! What becomes of runs, programs and residents when the GPU is lost.
+//! Runs, programs and residents after a loss of the GPU.
 
 #![cfg(feature = "gpu")]
 
@@ -86,7 +86,7 @@ async fn a_loss_that_a_transfer_finds_is_told() {
             ];
             for result in results {
                 let Err(Error::Device(error)) = result else { panic!("{recovery:?}: {result:?}") };
-                // Where the device goes on, what cannot be had again is named.
+                // If the device goes on, the error names the resident that is lost.
                 let is_told = match recovery {
                     Recovery::Fail => matches!(error, DeviceError::Lost { .. }),
                     _ => matches!(error, DeviceError::ResidentLost { .. }),
@@ -108,8 +108,7 @@ async fn a_loss_that_a_transfer_finds_is_told() {
 async fn what_is_explained_is_what_runs_once_the_gpu_was_given_up() {
     let Some(device) = device(Recovery::Cpu).await else { return };
     let batch = GpuCommandBatch::new(&device);
-    let x = batch.upload(&[1.0_f32, 4.0]);
-    let y = batch.sqrt(x);
+    let y = batch.upload(&[1.0_f32, 4.0]).sqrt();
     batch.set_placement(Placement::Gpu);
     assert_eq!(batch.explain().unwrap().backend(), Backend::Gpu);
     device.simulate_loss();
@@ -119,7 +118,7 @@ async fn what_is_explained_is_what_runs_once_the_gpu_was_given_up() {
     assert_eq!(batch.read(y).await.unwrap(), [1.0, 2.0]);
 }
 
-/// Whatever a run left on the device before it was lost.
+/// The host copies are read whatever a run left on the device before its loss.
 #[tokio::test]
 async fn residents_with_a_host_copy_are_read_after_a_loss() {
     for recovery in [Recovery::Reopen, Recovery::Cpu] {
@@ -240,8 +239,7 @@ async fn state_with_a_host_copy_counts_each_step_once() {
         total.keep_host_copy().await.unwrap();
         let batch = GpuCommandBatch::new(&device);
         let x = batch.input::<f32>("x", 300);
-        let sum = batch.bind(&total);
-        let sum = batch.add(sum, x);
+        let sum = batch.bind(&total).add(x);
         batch.update(&total, sum);
         let program = batch.compile().await.unwrap();
         for step in 1..=12 {
@@ -267,8 +265,7 @@ async fn a_part_written_in_place_counts_once_whenever_the_device_is_lost() {
         state.keep_host_copy().await.unwrap();
         let batch = GpuCommandBatch::new(&device);
         let (old, x) = (batch.bind(&state), batch.input::<i32>("x", [1, 1]));
-        let row = batch.slice(old, [(2..3, 1), (0..LONG, 1)]);
-        let row = batch.add(row, x);
+        let row = batch.slice(old, [(2..3, 1), (0..LONG, 1)]).add(x);
         let all = batch.replace_slice(old, row, 0, 2);
         batch.update(&state, all);
         let program = batch.compile().await.unwrap();

@@ -102,9 +102,7 @@ async fn a_state_goes_from_batch_to_batch() {
         let mut state: Resident<f32> = device.resident(&[1.0, 2.0, 3.0], [3]).unwrap();
         for _ in 0..20 {
             let b = GpuCommandBatch::new(&device);
-            let s = b.bind(&state);
-            let s = b.scale(s, 0.5);
-            let s = b.add_scalar(s, 1.0);
+            let s = b.bind(&state).scale(0.5).add_scalar(1.0);
             let next = b.keep(s);
             b.execute().await.unwrap();
             assert_eq!(b.stats().downloads, 0, "{}", b.stats());
@@ -142,8 +140,7 @@ async fn a_run_replaces_what_the_run_before_kept() {
 async fn what_is_kept_leaves_other_results_to_be_read() {
     for device in &common::devices().await {
         let batch = GpuCommandBatch::new(device);
-        let x = batch.upload(&[1.0_f32, -2.0]);
-        let h = batch.relu(x);
+        let h = batch.upload(&[1.0_f32, -2.0]).relu();
         let kept = batch.keep(h);
         let y = batch.scale(h, 3.0);
         batch.execute().await.expect("it runs");
@@ -160,8 +157,7 @@ async fn runs_that_update_a_resident_take_turns() {
         let total = device.resident(&[0.0_f32; 5], 5).unwrap();
         let batch = GpuCommandBatch::new(&device);
         let x = batch.input::<f32>("x", 5);
-        let old = batch.bind(&total);
-        let new = batch.add(old, x);
+        let new = batch.bind(&total).add(x);
         batch.update(&total, new);
         let (program, x) = (batch.compile().await.unwrap(), x.id());
         let tasks = (1..=8).map(|task| {
@@ -220,7 +216,7 @@ const HEADS: usize = 4;
 const ROOM: usize = 8192;
 const WIDTH: usize = 32;
 
-/// What element `(head, row, column)` is once row `row` was appended.
+/// Element `(head, row, column)` once row `row` was appended.
 fn appended(head: usize, row: usize, column: usize) -> f32 {
     (head * 7 + row * 3 + column) as f32 * 0.01 - 1.0
 }
@@ -282,7 +278,7 @@ fn written(explained: &str) -> u64 {
     numbers.sum()
 }
 
-/// What an attention to the first rows makes of queries of 0.25.
+/// The result of an attention to the first rows for queries of 0.25.
 fn attended(rows: usize) -> Vec<f64> {
     let element = |head, row, column| f64::from(appended(head, row, column));
     let mut out = Vec::new();
@@ -318,8 +314,7 @@ async fn writer(
     let b = GpuCommandBatch::new(device);
     let (old, new) = (b.bind(state), b.input::<i32>("new", 1));
     let by = b.input::<i32>("by", 1);
-    let quotient = b.div(new, by);
-    let quotient = b.broadcast_to(quotient, [2, LONG]);
+    let quotient = b.div(new, by).broadcast_to([2, LONG]);
     let all = b.replace_slice(old, quotient, 0, 1);
     b.update(state, all);
     let before = b.keep(old);
@@ -327,7 +322,7 @@ async fn writer(
     (program, [old.id(), all.id()], before)
 }
 
-/// Who holds what a state was keeps it, and a run that fails leaves the state as it was.
+/// A holder of an old state keeps it, and a run that fails leaves the state as it was.
 #[tokio::test]
 async fn what_others_hold_is_not_written_over() {
     for device in common::devices().await {

@@ -1,4 +1,4 @@
-//! What a service relies on: runs that wait, end early, are dropped at any point, and lose nothing.
+//! Guarantees for a service: runs that wait, end early, are dropped at any point, and lose nothing.
 
 mod common;
 
@@ -19,8 +19,7 @@ const SIDE: usize = 96;
 async fn cube(device: &Device) -> (Program, BufferId<f32>, BufferId<f32>) {
     let batch = GpuCommandBatch::new(device);
     let x = batch.input::<f32>("x", [SIDE, SIDE]);
-    let y = batch.matmul(x, x);
-    let y = batch.matmul(y, x);
+    let y = batch.matmul(x, x).matmul(x);
     (batch.compile().await.expect("a sound graph"), x.id(), y.id())
 }
 
@@ -91,9 +90,7 @@ async fn runs_past_the_budget_wait_and_are_all_made() {
 async fn what_never_fits_is_an_error_at_once() {
     for device in small_devices().await {
         let batch = GpuCommandBatch::new(&device);
-        let x = batch.full([300, 300], 1.0_f32);
-        let y = batch.exp(x);
-        batch.download(y);
+        batch.full([300, 300], 1.0_f32).exp().download();
         let error = batch.execute().await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("the run that makes exp (at tests/serving.rs:"), "{text}");
@@ -110,9 +107,7 @@ async fn what_never_fits_is_an_error_at_once() {
 async fn a_program_that_never_fits_the_budget_is_refused_when_it_is_compiled() {
     let device = Device::builder().without_cache().memory_budget(1 << 20).cpu().unwrap();
     let batch = GpuCommandBatch::new(&device);
-    let x = batch.input::<f32>("x", 1 << 20);
-    let y = batch.exp(x);
-    batch.download(y);
+    batch.input::<f32>("x", 1 << 20).exp().download();
     let error = batch.compile().await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("the run that makes exp (at tests/serving.rs:"), "{text}");
@@ -316,7 +311,7 @@ async fn a_heart_beats_between_short_runs() {
     assert!(beats.load(Ordering::Relaxed) > 3, "{beats:?}");
 }
 
-/// Where the cache can write nothing, or holds nonsense, kernels are compiled as if there were none.
+/// If the cache can write nothing, or holds nonsense, kernels are compiled as if there were none.
 #[tokio::test]
 async fn a_cache_that_fails_is_as_good_as_none() {
     if common::gpu().await.is_none() {
@@ -336,7 +331,7 @@ async fn a_cache_that_fails_is_as_good_as_none() {
         let squares: Vec<f32> = (0..100).map(|at| (at * at) as f32).collect();
         assert_eq!(y.await.unwrap(), squares, "{what}");
     };
-    // What is no folder takes no files, as a full disk does.
+    // A path that is no folder takes no files, like a full disk.
     std::fs::write(&folder, "in the way").unwrap();
     run("no folder").await;
     std::fs::remove_file(&folder).unwrap();

@@ -19,8 +19,7 @@ async fn a_device_of_the_users_own_runs_batches() {
     let x: Vec<f32> = (0..1000_u16).map(f32::from).collect();
     let a = batch.upload_shaped(&x, [20, 50]);
     let b = batch.transpose(a);
-    let product = batch.matmul(a, b);
-    let total = batch.sum(product, ..);
+    let total = batch.matmul(a, b).sum(..);
     batch.execute().await.expect("a run");
     let column = |k: usize| (0..20).map(|row| (row * 50 + k) as f64).sum::<f64>();
     let want: f64 = (0..50).map(|k| column(k) * column(k)).sum();
@@ -104,8 +103,7 @@ async fn a_shared_device_is_opened_as_the_builder_was_told() {
     assert!(matches!(too_large, Error::Run(RunError::OverBudget { .. })), "{too_large}");
     shared.simulate_loss();
     let batch = GpuCommandBatch::new(&shared);
-    let x = batch.upload(&[1.0_f32, -2.0]);
-    let y = batch.relu(x);
+    let y = batch.upload(&[1.0_f32, -2.0]).relu();
     batch.execute().await.expect("the cores go on");
     assert_eq!(batch.stats().backend, Some(Backend::Cpu));
     assert_eq!(batch.read(y).await.expect("a result"), [1.0, 0.0]);
@@ -201,14 +199,13 @@ async fn residents_are_buffers_of_the_users_own_kernels() {
     assert!(buffer.usage().contains(BufferUsages::STORAGE | BufferUsages::COPY_DST));
     double(&device, &queue, &buffer);
     let batch = GpuCommandBatch::new(&gpu);
-    let x = batch.bind(&resident);
-    let y = batch.add_scalar(x, 0.5);
+    let y = batch.bind(&resident).add_scalar(0.5);
     let kept = batch.keep(y);
     batch.download(y);
     batch.execute().await.expect("a run");
     assert_eq!(batch.read(y).await.expect("a result"), [3.5, -3.5, 6.5]);
     assert_eq!(resident.read().await.expect("the data"), [3.0, -4.0, 6.0]);
-    // What a batch left there, too.
+    // The result of a batch can be shared too.
     double(&device, &queue, &kept.wgpu_buffer().expect("a buffer"));
     assert_eq!(kept.read().await.expect("the data"), [7.0, -7.0, 13.0]);
     queue.write_buffer(&buffer, 4, bytemuck::bytes_of(&9.0_f32));
@@ -227,10 +224,9 @@ async fn no_host_copy_hides_what_others_write() {
     queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&9.0_f32));
     queue.submit([]);
     assert_eq!(resident.read().await.expect("the data"), [9.0, 2.0]);
-    // What a run fills is a buffer that nobody shares, with a copy again.
+    // A run fills a buffer that nobody shares, with a copy again.
     let batch = GpuCommandBatch::new(&gpu);
-    let x = batch.bind(&resident);
-    let y = batch.add_scalar(x, 1.0);
+    let y = batch.bind(&resident).add_scalar(1.0);
     batch.update(&resident, y);
     batch.execute().await.expect("a run");
     queue.write_buffer(&buffer, 0, bytemuck::bytes_of(&0.0_f32));
@@ -238,7 +234,7 @@ async fn no_host_copy_hides_what_others_write() {
     assert_eq!(resident.read().await.expect("the copy"), [10.0, 3.0]);
 }
 
-/// Of a state so large that a GPU would write the part in place.
+/// The state is so large that a GPU would write the part in place.
 #[tokio::test]
 async fn a_replaced_part_is_not_written_to_what_others_share() {
     const LONG: usize = 1 << 19;
@@ -292,11 +288,7 @@ async fn what_was_shared_once_is_nobody_elses_memory() {
         queue.write_buffer(&left, 0, bytemuck::bytes_of(&9.0_f32));
         queue.submit([]);
         assert_eq!(resident.read().await.expect("the data"), [2.0; 1000]);
-        let sum = gpu.eval(|b| {
-            let x = b.bind(&resident);
-            let twice = b.scale(x, 2.0);
-            b.add_scalar(twice, 1.0)
-        });
+        let sum = gpu.eval(|b| b.bind(&resident).scale(2.0).add_scalar(1.0));
         assert_eq!(sum.await.expect("a run"), [5.0; 1000]);
     }
 }

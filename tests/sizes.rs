@@ -31,34 +31,14 @@ const NOTHING: &[f32] = &[];
 #[tokio::test]
 async fn elementwise() {
     for d in &common::devices().await {
-        gives(d, [0], NOTHING, |b| {
-            let x = b.upload::<f32>(&[]);
-            b.gelu(x)
-        })
-        .await;
-        gives(d, [3, 0], NOTHING, |b| {
-            let (x, y) = (b.full([3, 1], 2.0), b.full([0], 1.0));
-            b.add(x, y)
-        })
-        .await;
-        gives(d, [0, 2], &[] as &[bool], |b| {
-            let (x, y) = (b.upload_shaped::<i32>(&[], [0, 2]), b.full([], 1));
-            b.lt(x, y)
-        })
-        .await;
-        gives(d, [0], &[] as &[u32], |b| {
-            let x = b.upload::<bool>(&[]);
-            b.cast(x)
-        })
-        .await;
-        gives(d, [], &[9.0_f32], |b| {
-            let x = b.upload_shaped(&[-3.0_f32], []);
-            b.square(x)
-        })
-        .await;
+        gives(d, [0], NOTHING, |b| b.upload::<f32>(&[]).gelu()).await;
+        gives(d, [3, 0], NOTHING, |b| b.full([3, 1], 2.0).add(b.full([0], 1.0))).await;
+        gives(d, [0, 2], &[] as &[bool], |b| b.upload_shaped::<i32>(&[], [0, 2]).lt(b.full([], 1)))
+            .await;
+        gives(d, [0], &[] as &[u32], |b| b.upload::<bool>(&[]).cast()).await;
+        gives(d, [], &[9.0_f32], |b| b.upload_shaped(&[-3.0_f32], []).square()).await;
         gives(d, [1, 1, 1], &[3.0_f32], |b| {
-            let (x, y) = (b.upload_shaped(&[1.0_f32], [1, 1, 1]), b.upload(&[2.0]));
-            b.add(x, y)
+            b.upload_shaped(&[1.0_f32], [1, 1, 1]).add(b.upload(&[2.0]))
         })
         .await;
     }
@@ -71,103 +51,37 @@ async fn reductions_over_nothing() {
     }
     for d in &common::devices().await {
         // Two axes that are no single one.
-        gives(d, [3], &[0.0, 0.0, 0.0], |b| {
-            let x = b.upload_shaped::<f32>(&[], [4, 3, 0]);
-            b.sum(x, [0, 2])
-        })
-        .await;
-        gives(d, [2], &[0.0, 0.0], |b| {
-            let x = empty(b);
-            b.sum(x, 1)
-        })
-        .await;
-        gives(d, [], &[0.0], |b| {
-            let x = empty(b);
-            b.sum(x, ..)
-        })
-        .await;
-        gives(d, [0], NOTHING, |b| {
-            let x = empty(b);
-            b.sum(x, 0)
-        })
-        .await;
-        gives(d, [2], &[1.0, 1.0], |b| {
-            let x = empty(b);
-            b.prod(x, 1)
-        })
-        .await;
-        gives(d, [2, 1], &[f32::NAN; 2], |b| {
-            let x = empty(b);
-            b.mean(x, onetrip::Axes::from(-1).keep_dims())
-        })
-        .await;
-        gives(d, [2], &[f32::NEG_INFINITY; 2], |b| {
-            let x = empty(b);
-            b.logsumexp(x, 1)
-        })
-        .await;
-        gives(d, [2], &[0.0, 0.0], |b| {
-            let x = empty(b);
-            b.norm(x, 1)
-        })
-        .await;
-        gives(d, [2], &[false; 2], |b| {
-            let x = b.upload_shaped(&[], [2, 0]);
-            b.any(x, 1)
-        })
-        .await;
-        gives(d, [], &[true], |b| {
-            let x = b.upload_shaped(&[], [2, 0]);
-            b.all(x, ..)
-        })
-        .await;
-        gives(d, [], &[1], |b| {
-            let x = b.upload::<i32>(&[]);
-            b.prod(x, 0)
-        })
-        .await;
+        gives(d, [3], &[0.0, 0.0, 0.0], |b| b.upload_shaped::<f32>(&[], [4, 3, 0]).sum([0, 2]))
+            .await;
+        gives(d, [2], &[0.0, 0.0], |b| empty(b).sum(1)).await;
+        gives(d, [], &[0.0], |b| empty(b).sum(..)).await;
+        gives(d, [0], NOTHING, |b| empty(b).sum(0)).await;
+        gives(d, [2], &[1.0, 1.0], |b| empty(b).prod(1)).await;
+        gives(d, [2, 1], &[f32::NAN; 2], |b| empty(b).mean(onetrip::Axes::from(-1).keep_dims()))
+            .await;
+        gives(d, [2], &[f32::NEG_INFINITY; 2], |b| empty(b).logsumexp(1)).await;
+        gives(d, [2], &[0.0, 0.0], |b| empty(b).norm(1)).await;
+        gives(d, [2], &[false; 2], |b| b.upload_shaped::<bool>(&[], [2, 0]).any(1)).await;
+        gives(d, [], &[true], |b| b.upload_shaped::<bool>(&[], [2, 0]).all(..)).await;
+        gives(d, [], &[1], |b| b.upload::<i32>(&[]).prod(0)).await;
         gives(d, [], &[0.0], |b| {
             let x = b.upload::<f32>(&[]);
             b.dot(x, x)
         })
         .await;
         // No row is reduced, so none lacks its greatest element.
-        gives(d, [0], &[] as &[u32], |b| {
-            let x = empty(b);
-            b.argmax(x, 0)
-        })
-        .await;
+        gives(d, [0], &[] as &[u32], |b| empty(b).argmax(0)).await;
     }
 }
 
 #[tokio::test]
 async fn reductions_of_one_element_and_over_no_axes() {
     for d in &common::devices().await {
-        gives(d, [], &[-2.0], |b| {
-            let x = b.upload_shaped(&[-2.0_f32], [1, 1]);
-            b.sum(x, ..)
-        })
-        .await;
-        gives(d, [1], &[0_u32], |b| {
-            let x = b.upload_shaped(&[f32::NAN], [1, 1]);
-            b.argmin(x, 0)
-        })
-        .await;
-        gives(d, [], &[5.0], |b| {
-            let x = b.upload_shaped(&[5.0_f32], []);
-            b.mean(x, ..)
-        })
-        .await;
-        gives(d, [2], &[3.0, 4.0], |b| {
-            let x = b.upload(&[-3.0_f32, 4.0]);
-            b.norm(x, [])
-        })
-        .await;
-        gives(d, [2], &[7, -8], |b| {
-            let x = b.upload(&[7, -8]);
-            b.sum(x, [])
-        })
-        .await;
+        gives(d, [], &[-2.0], |b| b.upload_shaped(&[-2.0_f32], [1, 1]).sum(..)).await;
+        gives(d, [1], &[0_u32], |b| b.upload_shaped(&[f32::NAN], [1, 1]).argmin(0)).await;
+        gives(d, [], &[5.0], |b| b.upload_shaped(&[5.0_f32], []).mean(..)).await;
+        gives(d, [2], &[3.0, 4.0], |b| b.upload(&[-3.0_f32, 4.0]).norm([])).await;
+        gives(d, [2], &[7, -8], |b| b.upload(&[7, -8]).sum([])).await;
     }
 }
 
@@ -175,73 +89,34 @@ async fn reductions_of_one_element_and_over_no_axes() {
 async fn rows() {
     for d in &common::devices().await {
         for shape in [[0, 3], [3, 0], [0, 0]] {
-            gives(d, shape, NOTHING, |b| {
-                let x = b.upload_shaped::<f32>(&[], shape);
-                b.softmax(x, -1)
-            })
-            .await;
-            gives(d, shape, NOTHING, |b| {
-                let x = b.upload_shaped::<f32>(&[], shape);
-                b.layer_norm(x, 0, 1e-5)
-            })
-            .await;
+            gives(d, shape, NOTHING, |b| b.upload_shaped::<f32>(&[], shape).softmax(-1)).await;
+            gives(d, shape, NOTHING, |b| b.upload_shaped::<f32>(&[], shape).layer_norm(0, 1e-5))
+                .await;
         }
-        gives(d, [2, 1], &[1.0, 1.0], |b| {
-            let x = b.upload_shaped(&[-1e30_f32, 88.0], [2, 1]);
-            b.softmax(x, 1)
-        })
-        .await;
-        gives(d, [1], &[0.0], |b| {
-            let x = b.upload(&[3.0_f32]);
-            b.log_softmax(x, 0)
-        })
-        .await;
-        gives(d, [1], &[0.0], |b| {
-            let x = b.upload(&[3.0_f32]);
-            b.layer_norm(x, 0, 1e-5)
-        })
-        .await;
-        gives(d, [1], &[-1.0], |b| {
-            let x = b.upload(&[-4.0_f32]);
-            b.rms_norm(x, 0, 0.0)
-        })
-        .await;
+        gives(d, [2, 1], &[1.0, 1.0], |b| b.upload_shaped(&[-1e30_f32, 88.0], [2, 1]).softmax(1))
+            .await;
+        gives(d, [1], &[0.0], |b| b.upload(&[3.0_f32]).log_softmax(0)).await;
+        gives(d, [1], &[0.0], |b| b.upload(&[3.0_f32]).layer_norm(0, 1e-5)).await;
+        gives(d, [1], &[-1.0], |b| b.upload(&[-4.0_f32]).rms_norm(0, 0.0)).await;
     }
 }
 
 #[tokio::test]
 async fn products() {
     for d in &common::devices().await {
-        gives(d, [2, 3], &[0.0; 6], |b| {
-            let (x, w) = (b.full([2, 0], 1.0), b.full([0, 3], 1.0));
-            b.matmul(x, w)
-        })
-        .await;
+        gives(d, [2, 3], &[0.0; 6], |b| b.full([2, 0], 1.0).matmul(b.full([0, 3], 1.0))).await;
         gives(d, [2, 3], &[5.0; 6], |b| {
-            let (x, w, bias) = (b.full([2, 0], 1.0), b.full([0, 3], 1.0), b.full([3], 5.0));
-            b.linear(x, w, bias)
+            b.full([2, 0], 1.0).linear(b.full([0, 3], 1.0), b.full([3], 5.0))
         })
         .await;
-        gives(d, [0, 3], NOTHING, |b| {
-            let (x, w) = (b.full([0, 4], 1.0), b.full([4, 3], 1.0));
-            b.matmul(x, w)
-        })
-        .await;
-        gives(d, [0, 2, 2], NOTHING, |b| {
-            let (x, w) = (b.full([0, 2, 4], 1.0), b.full([4, 2], 1.0));
-            b.matmul(x, w)
-        })
-        .await;
+        gives(d, [0, 3], NOTHING, |b| b.full([0, 4], 1.0).matmul(b.full([4, 3], 1.0))).await;
+        gives(d, [0, 2, 2], NOTHING, |b| b.full([0, 2, 4], 1.0).matmul(b.full([4, 2], 1.0))).await;
         gives(d, [], &[0], |b| {
             let x = b.upload::<i32>(&[]);
             b.matmul(x, x)
         })
         .await;
-        gives(d, [1, 1], &[-6.0], |b| {
-            let (x, w) = (b.full([1, 1], 2.0), b.full([1, 1], -3.0));
-            b.matmul(x, w)
-        })
-        .await;
+        gives(d, [1, 1], &[-6.0], |b| b.full([1, 1], 2.0).matmul(b.full([1, 1], -3.0))).await;
     }
 }
 
@@ -259,46 +134,23 @@ async fn movement() {
         })
         .await;
         gives(d, [2, 2], &[9.0; 4], |b| {
-            let x = b.upload_shaped::<f32>(&[], [0, 2]);
-            b.pad(x, [(1, 1), (0, 0)], 9.0)
+            b.upload_shaped::<f32>(&[], [0, 2]).pad([(1, 1), (0, 0)], 9.0)
         })
         .await;
         gives(d, [0, 5], NOTHING, |b| {
-            let x = b.upload_shaped::<f32>(&[], [0, 2]);
-            b.pad(x, [(0, 0), (1, 2)], 9.0)
+            b.upload_shaped::<f32>(&[], [0, 2]).pad([(0, 0), (1, 2)], 9.0)
         })
         .await;
-        gives(d, [], &[4.0], |b| {
-            let x = b.upload_shaped(&[4.0_f32], []);
-            b.pad(x, [], 9.0)
-        })
-        .await;
-        gives(d, [0, 7], NOTHING, |b| {
-            let x = b.upload_shaped::<f32>(&[], [3, 0]);
-            b.reshape(x, [0, 7])
-        })
-        .await;
-        gives(d, [0, 3], NOTHING, |b| {
-            let x = b.upload_shaped::<f32>(&[], [3, 0]);
-            b.transpose(x)
-        })
-        .await;
-        gives(d, [0], NOTHING, |b| {
-            let x = b.upload(&[1.0_f32, 2.0]);
-            b.slice(x, [(1..1, -1)])
-        })
-        .await;
+        gives(d, [], &[4.0], |b| b.upload_shaped(&[4.0_f32], []).pad([], 9.0)).await;
+        gives(d, [0, 7], NOTHING, |b| b.upload_shaped::<f32>(&[], [3, 0]).reshape([0, 7])).await;
+        gives(d, [0, 3], NOTHING, |b| b.upload_shaped::<f32>(&[], [3, 0]).transpose()).await;
+        gives(d, [0], NOTHING, |b| b.upload(&[1.0_f32, 2.0]).slice([(1..1, -1)])).await;
         gives(d, [2, 0], NOTHING, |b| {
-            let x = b.upload_shaped::<f32>(&[], [1, 0]);
-            let x = b.flip(x, ..);
-            b.broadcast_to(x, [2, 0])
+            b.upload_shaped::<f32>(&[], [1, 0]).flip(..).broadcast_to([2, 0])
         })
         .await;
         gives(d, [1, 1], &[4.0], |b| {
-            let x = b.upload_shaped(&[4.0_f32], []);
-            let x = b.unsqueeze(x, 0);
-            let x = b.unsqueeze(x, -1);
-            b.flip(x, ..)
+            b.upload_shaped(&[4.0_f32], []).unsqueeze(0).unsqueeze(-1).flip(..)
         })
         .await;
         gives(d, [0], &[] as &[i32], |b| b.arange(3, 3, 1)).await;
@@ -342,9 +194,7 @@ async fn steps_and_shapes_of_any_size() {
     }
     // Far more than any memory: an error, not the end of the process.
     let batch = GpuCommandBatch::new(&Device::cpu());
-    let x = batch.upload(&[1.0_f32]);
-    let x = batch.broadcast_to(x, [1 << 58]);
-    batch.exp(x);
+    batch.upload(&[1.0_f32]).broadcast_to([1 << 58]).exp();
     let error = batch.execute().await.expect_err("no machine has room");
     assert!(error.to_string().starts_with("out of memory"), "{error}");
 }

@@ -152,7 +152,7 @@ async fn views_outlive_runs_batches_and_devices() {
     }
 }
 
-/// What is read in place is not what a later write puts there.
+/// A view is not changed by a later write.
 #[tokio::test]
 async fn a_view_of_an_upload_keeps_its_data() {
     for device in common::devices().await {
@@ -183,8 +183,7 @@ async fn views_come_and_go_while_other_batches_run() {
                 for round in 0..10 {
                     let n = 5_000 + task as usize * 100_000;
                     let b = GpuCommandBatch::new(&device);
-                    let x = b.upload_with(n, |x| x.fill(task * 100 + round));
-                    let y = b.add_scalar(x, 1);
+                    let y = b.upload_with(n, |x| x.fill(task * 100 + round)).add_scalar(1);
                     b.execute().await.unwrap();
                     let view = b.read_view(y).unwrap();
                     drop(b);
@@ -205,7 +204,7 @@ async fn views_come_and_go_while_other_batches_run() {
     }
 }
 
-/// What the counters say does not depend on how the data came and went.
+/// The counters do not depend on how the data came and went.
 #[tokio::test]
 async fn all_ways_count_alike() {
     for device in common::devices().await {
@@ -292,7 +291,7 @@ async fn a_shape_that_is_a_mistake_is_never_filled() {
     assert!(lines.iter().all(|line| line.contains("transfers.rs") && line.contains("upload")));
 }
 
-/// What moves a resident from side to side is counted; a run that finds its residents where it reads them moves none.
+/// Moves of a resident from side to side are counted; a run that finds its residents where it reads them moves none.
 #[tokio::test]
 async fn transfers_of_residents_are_counted() {
     for device in common::devices().await {
@@ -310,8 +309,7 @@ async fn transfers_of_residents_are_counted() {
         on_gpu(2, 0, 27, 0);
 
         let b = GpuCommandBatch::new(&device);
-        let x = b.bind(&state);
-        let y = b.neg(x);
+        let y = b.bind(&state).neg();
         let kept = b.keep(y);
         b.execute().await.unwrap();
         b.execute().await.unwrap();

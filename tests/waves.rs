@@ -125,12 +125,10 @@ async fn large_waves_of_every_type_arrive_whole() {
     let halves: Vec<f16> = (0..8 * ROWS).map(|at| f16::from_f32((at % 1000) as f32)).collect();
     let truths: Vec<bool> = (0..8 * ROWS).map(|at| at % 7 == 3).collect();
     let numbers: Vec<i32> = (0..8 * ROWS).map(|at| (at % 2000) as i32 - 9).collect();
-    let x = batch.upload_shaped(&halves, [ROWS, 8]);
-    let greatest = batch.amax(x, Axes::from(1).keep_dims());
+    let greatest = batch.upload_shaped(&halves, [ROWS, 8]).amax(Axes::from(1).keep_dims());
     batch.download(greatest);
     let truth = batch.upload_shaped(&truths, [ROWS, 8]);
-    let number = batch.upload_shaped(&numbers, [ROWS, 8]);
-    let number = batch.cast::<_, f16>(number);
+    let number = batch.upload_shaped(&numbers, [ROWS, 8]).cast::<f16>();
     let picked = batch.select(truth, number, greatest);
     batch.download(picked);
     soon(batch.execute()).await.unwrap();
@@ -266,10 +264,7 @@ async fn random_graphs_give_what_others_give() {
                     0 => batch.upload_shaped(whole_numbers(at, AREA), [WIDTH, WIDTH]),
                     1 => batch.sub(a, b),
                     2 => batch.permute(a, [1, 0]),
-                    _ => {
-                        let product = batch.matmul(a, b);
-                        batch.clip(product, -2.0, 2.0)
-                    }
+                    _ => batch.matmul(a, b).clip(-2.0, 2.0),
                 });
                 if random(4) == 0 {
                     batch.download(values[at]);

@@ -1,4 +1,4 @@
-//! What the engine costs: a small round trip and a memory-bound chain beside bare wgpu, recording
+//! The costs of the engine: a small round trip and a memory-bound chain beside bare wgpu, recording
 //! and planning.
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! What batching buys, and what the engine costs beside bare wgpu.
+//! The gain of batching, and the costs of the engine beside bare wgpu.
 //!
 //! ```text
 //! cargo bench --bench batched_vs_per_op                              criterion: batched against per-op

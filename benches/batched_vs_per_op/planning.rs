@@ -1,4 +1,4 @@
-//! How long it takes to plan a thousand operations, for one side and where both are weighed.
+//! The time to plan a thousand operations, for one side and where both are weighed.
 
 use std::time::Duration;
 

@@ -148,7 +148,7 @@ async fn functions(bench: &Bench) -> Done {
     Ok(())
 }
 
-/// What a product does besides.
+/// The work of a product besides the product.
 #[derive(Clone, Copy, PartialEq)]
 enum Extra {
     Nothing,

@@ -12,7 +12,7 @@ const LEAST: usize = 5;
 const MOST: usize = 50_000;
 const TIME: Duration = Duration::from_millis(700);
 
-/// What a case must do at the least.
+/// The least work of a case.
 pub enum Work {
     /// Arithmetic operations.
     Flops(f64),
@@ -41,13 +41,13 @@ impl Bench {
         Self { device: Device::cpu(), filter }
     }
 
-    /// Whether a case was asked for.
+    /// Returns true if a case was asked for.
     pub fn wants(&self, name: &str) -> bool {
         name.contains(&self.filter)
     }
 
-    /// Measures a graph over residents in turn with `beside`, and returns the result. As by hand, the memory of the last
-    /// result is that of the next.
+    /// Measures a graph over residents in turn with `beside`, and returns the result. As by hand, the memory of the
+    /// last result is that of the next.
     pub async fn pair(
         &self,
         name: &str,

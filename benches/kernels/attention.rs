@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use onetrip::{Attention, Causal, DType, Device, Resident, Result};
+use onetrip::{Attention, Causal, DType};
 
 use crate::reference::{Number, Random, check};
 use crate::{Bench, Work, f16};
@@ -64,7 +64,7 @@ impl Bench {
         let mut random = Random::new(11);
         let sides = shape.sides();
         let data: [Vec<T>; 3] = sides.map(|side| random.numbers(side.iter().product()));
-        let resident = |at: usize| on(&self.device, &data[at], &sides[at]);
+        let resident = |at: usize| self.resident(&data[at], &sides[at]);
         let (q, k, v) = (resident(0)?, resident(1)?, resident(2)?);
         let how = Attention { causal, ..Attention::default() };
         let work = if shape.queries == 1 {
@@ -80,10 +80,6 @@ impl Bench {
         let y = y.await?.map(|y| y.into_iter().map(|y| y.float() as f32).collect());
         check(&name, y, tolerance, |i| exact(&data, shape, causal, i))
     }
-}
-
-fn on<T: Number>(device: &Device, data: &[T], shape: &[usize]) -> Result<Resident<T>> {
-    device.resident(data, shape)
 }
 
 /// Element `i` of the result.

@@ -10,59 +10,53 @@ use super::{Bench, Work};
 /// Records a case over a table and indices.
 type Record = for<'b> fn(Tensor<'b, f32>, Tensor<'b, u32>) -> Tensor<'b, f32>;
 
-/// What is looked up in a matrix.
-struct Case {
-    name: &'static str,
-    table: [usize; 2],
-    indices: &'static [usize],
-    /// What the indices are below.
-    below: usize,
-    record: Record,
-    /// The element of the table that an element of the result is.
-    element: fn(&[u32], usize) -> usize,
-}
+/// The element of a table that an element of the result is.
+type Place = fn(&[u32], usize) -> usize;
+
+/// A name, the shapes of the table and of the indices, the axis that they are of, what is recorded, and what is exact.
+type Case = (&'static str, [usize; 2], &'static [usize], usize, Record, Place);
 
 const CASES: &[Case] = &[
-    Case {
-        name: "embedding_50257x1024_32x512",
-        table: [50_257, 1024],
-        indices: &[32, 512],
-        below: 50_257,
-        record: |x, i| x.embedding(i),
-        element: |at, i| at[i / 1024] as usize * 1024 + i % 1024,
-    },
-    Case {
-        name: "embedding_500000x128_500000",
-        table: [500_000, 128],
-        indices: &[500_000],
-        below: 500_000,
-        record: |x, i| x.embedding(i),
-        element: |at, i| at[i / 128] as usize * 128 + i % 128,
-    },
-    Case {
-        name: "gather_columns_8192x8192_8192",
-        table: [8192, 8192],
-        indices: &[8192],
-        below: 8192,
-        record: |x, i| x.gather(i, 1),
-        element: |at, i| i / 8192 * 8192 + at[i % 8192] as usize,
-    },
-    Case {
-        name: "take_along_axis1_16384x4096",
-        table: [16_384, 4096],
-        indices: &[16_384, 4096],
-        below: 4096,
-        record: |x, i| x.take_along_axis(i, 1),
-        element: |at, i| i / 4096 * 4096 + at[i] as usize,
-    },
-    Case {
-        name: "take_along_axis0_8192x4096",
-        table: [8192, 4096],
-        indices: &[8192, 4096],
-        below: 8192,
-        record: |x, i| x.take_along_axis(i, 0),
-        element: |at, i| at[i] as usize * 4096 + i % 4096,
-    },
+    (
+        "embedding_50257x1024_32x512",
+        [50_257, 1024],
+        &[32, 512],
+        0,
+        |x, i| x.embedding(i),
+        |at, i| at[i / 1024] as usize * 1024 + i % 1024,
+    ),
+    (
+        "embedding_500000x128_500000",
+        [500_000, 128],
+        &[500_000],
+        0,
+        |x, i| x.embedding(i),
+        |at, i| at[i / 128] as usize * 128 + i % 128,
+    ),
+    (
+        "gather_columns_8192x8192_8192",
+        [8192, 8192],
+        &[8192],
+        1,
+        |x, i| x.gather(i, 1),
+        |at, i| i / 8192 * 8192 + at[i % 8192] as usize,
+    ),
+    (
+        "take_along_axis1_16384x4096",
+        [16_384, 4096],
+        &[16_384, 4096],
+        1,
+        |x, i| x.take_along_axis(i, 1),
+        |at, i| i / 4096 * 4096 + at[i] as usize,
+    ),
+    (
+        "take_along_axis0_8192x4096",
+        [8192, 4096],
+        &[8192, 4096],
+        0,
+        |x, i| x.take_along_axis(i, 0),
+        |at, i| at[i] as usize * 4096 + i % 4096,
+    ),
 ];
 
 /// Tensors, and how many updates are added to rows of them.
@@ -85,20 +79,21 @@ impl Bench {
     }
 
     async fn look_ups(&self) -> Result<(), Box<dyn Error>> {
-        for case in CASES.iter().filter(|case| self.wants(case.name)) {
+        for &(name, table, shape, axis, record, place) in CASES {
+            if !self.wants(name) {
+                continue;
+            }
             let mut random = Random::new(12);
-            let x = random.floats(case.table[0] * case.table[1]);
-            let unit = random.floats(case.indices.iter().product());
-            let indices = indices(&unit, case.below);
-            let (on_x, on_i) =
-                (self.resident(&x, &case.table)?, self.resident(&indices, case.indices)?);
-            // What is looked up is read and written once, indices are read once.
+            let x = random.floats(table[0] * table[1]);
+            let indices = indices(&random.floats(shape.iter().product()), table[axis]);
+            let (on_x, on_i) = (self.resident(&x, &table)?, self.resident(&indices, shape)?);
+            // Elements looked up are read and written once, indices are read once.
             let batch = GpuCommandBatch::new(&self.device);
-            let y = (case.record)(batch.bind(&on_x), batch.bind(&on_i));
+            let y = record(batch.bind(&on_x), batch.bind(&on_i));
             let results = y.shape().map_or(0, |shape| shape.elements());
             let bytes = Work::Bytes(4.0 * (2 * results + indices.len()) as f64);
-            let y = self.case(case.name, bytes, |b| (case.record)(b.bind(&on_x), b.bind(&on_i)));
-            check(case.name, y.await?, 0.0, |i| f64::from(x[(case.element)(&indices, i)]))?;
+            let y = self.case(name, bytes, |b| record(b.bind(&on_x), b.bind(&on_i)));
+            check(name, y.await?, 0.0, |i| f64::from(x[place(&indices, i)]))?;
         }
         Ok(())
     }

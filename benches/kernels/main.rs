@@ -1,4 +1,4 @@
-//! How fast each kernel form is: one line a case.
+//! The rate of each kernel form: one line a case.
 //!
 //! ```text
 //! cargo bench --bench kernels [-- parts of the cases' names]
@@ -85,11 +85,11 @@ struct Bench {
     device: Device,
     /// Only the cases whose names contain one of them; all, if there are none.
     filters: Vec<String>,
-    /// Whether nothing is measured but first calls.
+    /// True if nothing is measured but first calls.
     first_only: bool,
 }
 
-/// What a case must do at the least.
+/// The least work of a case.
 enum Work {
     Flops(f64),
     Bytes(f64),

@@ -2,8 +2,9 @@
 
 use std::error::Error;
 
-use onetrip::{Tensor, f16};
+use onetrip::{GpuCommandBatch, Tensor, f16};
 
+use self::Exact::{Element, Row, Sum};
 use super::reference::{Number, Random, check};
 use super::{Bench, Work};
 
@@ -12,210 +13,141 @@ const MANY: usize = 8192 * 8192;
 /// Records a case over one operand.
 type Record = fn(Tensor<'_, f32>) -> Tensor<'_, f32>;
 
-/// What is computed of a tensor of a shape.
-struct Case {
-    name: &'static str,
-    shape: &'static [usize],
-    /// Elements of the result.
-    results: usize,
-    record: Record,
-    /// Allowed error, and one element of the result from all of the operand.
-    tolerance: f64,
-    exact: fn(&[f32], usize) -> f64,
+/// The exact value of an element of the result.
+enum Exact {
+    /// A function of all of the operand and of the element's position.
+    Element(fn(&[f32], usize) -> f64),
+    /// A function of the element of the operand and of its row along an axis.
+    Row(usize, fn(f64, &[f64]) -> f64),
+    /// The sum along an axis.
+    Sum(usize),
 }
 
+/// A name, the shape of the operand, what is recorded, the allowed error, and what is exact.
+type Case = (&'static str, &'static [usize], Record, f64, Exact);
+
 const CASES: &[Case] = &[
-    Case {
-        name: "relu_64e6",
-        shape: &[64_000_000],
-        results: 64_000_000,
-        record: |x| x.relu(),
-        tolerance: 0.0,
-        exact: |x, i| f64::from(x[i]).max(0.0),
-    },
-    Case {
-        name: "add_row_16384x4095",
-        shape: &[16_384, 4_095],
-        results: 16_384 * 4_095,
-        record: |x| x + x.slice(&[(0..1, 1), (0..4_095, 1)]),
-        tolerance: 1e-6,
-        exact: |x, i| f64::from(x[i]) + f64::from(x[i % 4_095]),
-    },
-    Case {
-        name: "add_column_8192",
-        shape: &[8_192, 8_192],
-        results: MANY,
-        record: |x| x + x.slice(&[(0..8_192, 1), (0..1, 1)]),
-        tolerance: 1e-6,
-        exact: |x, i| f64::from(x[i]) + f64::from(x[i / 8_192 * 8_192]),
-    },
-    Case {
-        name: "transpose_8192",
-        shape: &[8_192, 8_192],
-        results: MANY,
-        record: |x| x.transpose(),
-        tolerance: 0.0,
-        exact: |x, i| f64::from(x[i % 8_192 * 8_192 + i / 8_192]),
-    },
-    Case {
-        name: "transpose_8191_relu",
-        shape: &[8_191, 8_191],
-        results: 8_191 * 8_191,
-        record: |x| x.transpose().relu(),
-        tolerance: 0.0,
-        exact: |x, i| f64::from(x[i % 8_191 * 8_191 + i / 8_191]).max(0.0),
-    },
-    Case {
-        name: "permute_32x1024x16x64_heads",
-        shape: &[32, 1_024, 16, 64],
-        results: 1 << 25,
-        record: |x| x.permute([0, 2, 1, 3]),
-        tolerance: 0.0,
-        exact: |x, i| {
+    ("relu_64e6", &[64_000_000], |x| x.relu(), 0.0, Element(|x, i| f64::from(x[i]).max(0.0))),
+    (
+        "add_row_16384x4095",
+        &[16_384, 4_095],
+        |x| x + x.slice(&[(0..1, 1), (0..4_095, 1)]),
+        1e-6,
+        Element(|x, i| f64::from(x[i]) + f64::from(x[i % 4_095])),
+    ),
+    (
+        "add_column_8192",
+        &[8_192, 8_192],
+        |x| x + x.slice(&[(0..8_192, 1), (0..1, 1)]),
+        1e-6,
+        Element(|x, i| f64::from(x[i]) + f64::from(x[i / 8_192 * 8_192])),
+    ),
+    (
+        "transpose_8192",
+        &[8_192, 8_192],
+        |x| x.transpose(),
+        0.0,
+        Element(|x, i| f64::from(x[i % 8_192 * 8_192 + i / 8_192])),
+    ),
+    (
+        "transpose_8191_relu",
+        &[8_191, 8_191],
+        |x| x.transpose().relu(),
+        0.0,
+        Element(|x, i| f64::from(x[i % 8_191 * 8_191 + i / 8_191]).max(0.0)),
+    ),
+    (
+        "permute_32x1024x16x64_heads",
+        &[32, 1_024, 16, 64],
+        |x| x.permute([0, 2, 1, 3]),
+        0.0,
+        Element(|x, i| {
             let (d, s, h, n) = (i % 64, i / 64 % 1_024, i / 65_536 % 16, i >> 20);
             f64::from(x[((n * 1_024 + s) * 16 + h) * 64 + d])
-        },
-    },
-    Case {
-        name: "permute_256x512x512_last_first",
-        shape: &[256, 512, 512],
-        results: 1 << 26,
-        record: |x| x.permute([2, 0, 1]),
-        tolerance: 0.0,
-        exact: |x, i| f64::from(x[(i & 0x1ffff) * 512 + (i >> 17)]),
-    },
-    Case {
-        name: "sum_axis0_8192",
-        shape: &[8_192, 8_192],
-        results: 8_192,
-        record: |x| x.sum(0),
-        tolerance: 1e-4,
-        exact: |x, i| (0..8_192).map(|k| f64::from(x[k * 8_192 + i])).sum(),
-    },
-    Case {
-        name: "sum_axis1_8192",
-        shape: &[8_192, 8_192],
-        results: 8_192,
-        record: |x| x.sum(1),
-        tolerance: 1e-4,
-        exact: |x, i| x[i * 8_192..][..8_192].iter().map(|&x| f64::from(x)).sum(),
-    },
-    Case {
-        name: "sum_8e6x8",
-        shape: &[8_000_000, 8],
-        results: 8_000_000,
-        record: |x| x.sum(1),
-        tolerance: 1e-5,
-        exact: |x, i| x[i * 8..][..8].iter().map(|&x| f64::from(x)).sum(),
-    },
-    Case {
-        name: "sum_axis0_8e6x8",
-        shape: &[8_000_000, 8],
-        results: 8,
-        record: |x| x.sum(0),
-        tolerance: 1e-2,
-        exact: |x, i| (0..8_000_000).map(|k| f64::from(x[k * 8 + i])).sum(),
-    },
-    Case {
-        name: "softmax_1e6x8",
-        shape: &[1_000_000, 8],
-        results: 8_000_000,
-        record: |x| x.softmax(-1),
-        tolerance: 1e-6,
-        exact: |x, i| softmax(x, i, i / 8 * 8, 8, 1),
-    },
-    Case {
-        name: "softmax_1e6x33",
-        shape: &[1_000_000, 33],
-        results: 33_000_000,
-        record: |x| x.softmax(-1),
-        tolerance: 1e-6,
-        exact: |x, i| softmax(x, i, i / 33 * 33, 33, 1),
-    },
-    Case {
-        name: "softmax_8x1e6",
-        shape: &[8, 1_000_000],
-        results: 8_000_000,
-        record: |x| x.softmax(-1),
-        tolerance: 1e-6,
-        exact: |x, i| softmax(x, i, i / 1_000_000 * 1_000_000, 1_000_000, 1),
-    },
-    Case {
-        name: "softmax_512x100003",
-        shape: &[512, 100_003],
-        results: 512 * 100_003,
-        record: |x| x.softmax(-1),
-        tolerance: 1e-6,
-        exact: |x, i| softmax(x, i, i / 100_003 * 100_003, 100_003, 1),
-    },
-    Case {
-        name: "softmax_axis0_4096",
-        shape: &[4_096, 4_096],
-        results: 4_096 * 4_096,
-        record: |x| x.softmax(0),
-        tolerance: 1e-6,
-        exact: |x, i| softmax(x, i, i % 4_096, 4_096, 4_096),
-    },
-    Case {
-        name: "softmax_4095",
-        shape: &[4_095, 4_095],
-        results: 4_095 * 4_095,
-        record: |x| x.softmax(-1),
-        tolerance: 1e-6,
-        exact: |x, i| softmax(x, i, i / 4_095 * 4_095, 4_095, 1),
-    },
-    Case {
-        name: "log_softmax_4096",
-        shape: &[4_096, 4_096],
-        results: 4_096 * 4_096,
-        record: |x| x.log_softmax(-1),
-        tolerance: 1e-5,
-        exact: |x, i| softmax(x, i, i / 4_096 * 4_096, 4_096, 1).ln(),
-    },
-    Case {
-        name: "rms_norm_4096",
-        shape: &[4_096, 4_096],
-        results: 4_096 * 4_096,
-        record: |x| x.rms_norm(-1, 1e-5),
-        tolerance: 1e-5,
-        exact: |x, i| {
-            let row = x[i / 4_096 * 4_096..][..4_096].iter();
-            let square = row.map(|&x| f64::from(x).powi(2)).sum::<f64>() / 4_096.0;
-            f64::from(x[i]) / (square + 1e-5).sqrt()
-        },
-    },
-    Case {
-        name: "layer_norm_16384x1024",
-        shape: &[16_384, 1_024],
-        results: 1 << 24,
-        record: |x| x.layer_norm(-1, 1e-5),
-        tolerance: 1e-5,
-        exact: |x, i| {
-            let row = || x[i / 1_024 * 1_024..][..1_024].iter().map(|&x| f64::from(x));
-            let mean = row().sum::<f64>() / 1_024.0;
-            let variance = row().map(|x| (x - mean).powi(2)).sum::<f64>() / 1_024.0;
-            (f64::from(x[i]) - mean) / (variance + 1e-5).sqrt()
-        },
-    },
+        }),
+    ),
+    (
+        "permute_256x512x512_last_first",
+        &[256, 512, 512],
+        |x| x.permute([2, 0, 1]),
+        0.0,
+        Element(|x, i| f64::from(x[(i & 0x1ffff) * 512 + (i >> 17)])),
+    ),
+    ("sum_axis0_8192", &[8_192, 8_192], |x| x.sum(0), 1e-4, Sum(0)),
+    ("sum_axis1_8192", &[8_192, 8_192], |x| x.sum(1), 1e-4, Sum(1)),
+    ("sum_8e6x8", &[8_000_000, 8], |x| x.sum(1), 1e-5, Sum(1)),
+    ("sum_axis0_8e6x8", &[8_000_000, 8], |x| x.sum(0), 1e-2, Sum(0)),
+    ("softmax_1e6x8", &[1_000_000, 8], |x| x.softmax(-1), 1e-6, Row(1, softmax)),
+    ("softmax_1e6x33", &[1_000_000, 33], |x| x.softmax(-1), 1e-6, Row(1, softmax)),
+    ("softmax_8x1e6", &[8, 1_000_000], |x| x.softmax(-1), 1e-6, Row(1, softmax)),
+    ("softmax_512x100003", &[512, 100_003], |x| x.softmax(-1), 1e-6, Row(1, softmax)),
+    ("softmax_axis0_4096", &[4_096, 4_096], |x| x.softmax(0), 1e-6, Row(0, softmax)),
+    ("softmax_4095", &[4_095, 4_095], |x| x.softmax(-1), 1e-6, Row(1, softmax)),
+    (
+        "log_softmax_4096",
+        &[4_096, 4_096],
+        |x| x.log_softmax(-1),
+        1e-5,
+        Row(1, |x, row| softmax(x, row).ln()),
+    ),
+    ("rms_norm_4096", &[4_096, 4_096], |x| x.rms_norm(-1, 1e-5), 1e-5, Row(1, rms_norm)),
+    (
+        "layer_norm_16384x1024",
+        &[16_384, 1_024],
+        |x| x.layer_norm(-1, 1e-5),
+        1e-5,
+        Row(1, layer_norm),
+    ),
 ];
 
-/// Element `i` of the softmax along the `len` elements from `start` on, `stride` apart.
-fn softmax(x: &[f32], i: usize, start: usize, len: usize, stride: usize) -> f64 {
-    let row = (0..len).map(|k| f64::from(x[start + k * stride]).exp());
-    f64::from(x[i]).exp() / row.sum::<f64>()
+fn softmax(x: f64, row: &[f64]) -> f64 {
+    x.exp() / row.iter().map(|x| x.exp()).sum::<f64>()
+}
+
+fn rms_norm(x: f64, row: &[f64]) -> f64 {
+    x / (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64 + 1e-5).sqrt()
+}
+
+fn layer_norm(x: f64, row: &[f64]) -> f64 {
+    let mean = row.iter().sum::<f64>() / row.len() as f64;
+    let centred: Vec<f64> = row.iter().map(|x| x - mean).collect();
+    rms_norm(x - mean, &centred)
+}
+
+impl Exact {
+    /// Element `i` of the result for the operand `x` of `shape`.
+    fn at(&self, x: &[f32], shape: &[usize], i: usize) -> f64 {
+        let row = |axis: usize, outer: usize, inner: usize| {
+            let stride: usize = shape[axis + 1..].iter().product();
+            let at = move |k: usize| (outer * shape[axis] + k) * stride + inner;
+            (0..shape[axis]).map(move |k| f64::from(x[at(k)]))
+        };
+        let stride = |axis: usize| shape[axis + 1..].iter().product::<usize>();
+        match *self {
+            Self::Element(element) => element(x, i),
+            Self::Sum(axis) => row(axis, i / stride(axis), i % stride(axis)).sum(),
+            Self::Row(axis, of) => {
+                let (outer, inner) = (i / stride(axis) / shape[axis], i % stride(axis));
+                of(x[i].into(), &row(axis, outer, inner).collect::<Vec<_>>())
+            }
+        }
+    }
 }
 
 impl Bench {
     /// All of them.
     pub async fn memory(&self) -> Result<(), Box<dyn Error>> {
         let data = Random::new(8).floats(MANY);
-        for case in CASES.iter().filter(|case| self.wants(case.name)) {
-            let elements: usize = case.shape.iter().product();
-            let x = &data[..elements];
-            let on_x = self.resident(x, case.shape)?;
-            let bytes = Work::Bytes(4.0 * (elements + case.results) as f64);
-            let y = self.case(case.name, bytes, |b| (case.record)(b.bind(&on_x))).await?;
-            check(case.name, y, case.tolerance, |i| (case.exact)(x, i))?;
+        for (name, shape, record, tolerance, exact) in
+            CASES.iter().filter(|case| self.wants(case.0))
+        {
+            let x = &data[..shape.iter().product()];
+            let on_x = self.resident(x, shape)?;
+            let batch = GpuCommandBatch::new(&self.device);
+            let results = record(batch.bind(&on_x)).shape().map_or(0, |shape| shape.elements());
+            let bytes = Work::Bytes(4.0 * (x.len() + results) as f64);
+            let y = self.case(name, bytes, |b| record(b.bind(&on_x))).await?;
+            check(name, y, *tolerance, |i| exact.at(x, shape, i))?;
         }
         self.argmax(&data[..64_000_000]).await?;
         self.dot(&data).await?;

@@ -9,7 +9,7 @@ use super::{Bench, Work};
 
 /// Elements of each case.
 const COUNT: usize = 10_000_000;
-/// How many are selected.
+/// The number of elements selected.
 const TOP: usize = 32;
 
 impl Bench {

@@ -75,8 +75,7 @@ async fn anew(device: &Device) -> Result<String> {
     while start.elapsed() < TIME {
         let run = Instant::now();
         let batch = GpuCommandBatch::new(device);
-        let x = batch.upload(&data);
-        let y = x.relu().scale(2.0).add_scalar(1.0);
+        let y = batch.upload(&data).relu().scale(2.0).add_scalar(1.0);
         batch.execute().await?;
         batch.read(y).await?;
         times.push(run.elapsed());

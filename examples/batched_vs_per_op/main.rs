@@ -1,4 +1,4 @@
-//! What batching buys: the same work as one batch and as one call per operation, in time, round
+//! The gain of batching: the same work as one batch and as one call per operation, in time, round
 //! trips and bytes moved. `cargo bench --bench batched_vs_per_op` measures it in depth.
 
 #[path = "../common/timing.rs"]
@@ -58,7 +58,7 @@ async fn report(device: &Device, work: &Work) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whether two results are equal but for rounding. Fusion may keep more digits than a call per
+/// Returns true if two results are equal but for rounding. Fusion may keep more digits than a call per
 /// operation does, never fewer.
 fn agree(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * (1.0 + b.abs()))

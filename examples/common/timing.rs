@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long one measurement goes on.
+/// The length of one measurement.
 #[derive(Clone, Copy)]
 pub struct Budget {
     /// At least so often, after one pass that is not counted.

@@ -49,7 +49,7 @@ pub struct Work {
     pub steps: Vec<Step>,
 }
 
-/// What crosses between host and device in one pass over the work.
+/// Traffic between host and device in one pass over the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
     pub round_trips: u64,
@@ -121,7 +121,7 @@ impl Work {
         Ok(values)
     }
 
-    /// What [`per_op`](Self::per_op) moves: each step its operands up and its result down.
+    /// The traffic of [`per_op`](Self::per_op): each step its operands up and its result down.
     pub fn per_op_traffic(&self) -> Traffic {
         let mut elements = self.x.len();
         let mut moved = 0;

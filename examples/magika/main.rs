@@ -23,7 +23,7 @@ use tensors::Tensors;
 
 /// Tokens of a file: the bytes of its start and its end, and 256 where there are none.
 const TOKENS: usize = 2048;
-/// What tokens become, and how many make one column.
+/// The width of embedded tokens, and the number of tokens in one column.
 const WIDTH: usize = 64;
 const JOINED: usize = 4;
 const FILTERS: usize = 512;

@@ -5,12 +5,12 @@ use onetrip::{Attention, Conv2d, Device, GpuCommandBatch, Resident, Result, Tens
 /// One graph of the grid.
 pub struct Case {
     pub family: &'static str,
-    /// What the plot has along its axis: elements or the side of a product.
+    /// The position along the axis of the plot: elements or the side of a product.
     pub size: f64,
     pub work: Work,
 }
 
-/// What a graph does.
+/// The work of a graph.
 #[derive(Clone, Copy)]
 pub enum Work {
     /// `ops` operations on `n` elements; every second one transcendental if `dear`.
@@ -282,9 +282,7 @@ impl<'a> Recorder<'a> {
                     (b.scaled_dot_product_attention(q, k, v, Attention::default()), false)
                 } else {
                     let k = b.transpose(k);
-                    let scores = b.matmul(q, k);
-                    let scores = b.scale(scores, 0.125);
-                    let weights = b.softmax(scores, -1);
+                    let weights = b.matmul(q, k).scale(0.125).softmax(-1);
                     (b.matmul(weights, v), false)
                 }
             }
@@ -305,8 +303,7 @@ impl<'a> Recorder<'a> {
             Work::Funnel { n, side } => {
                 let columns = n.div_ceil(side).max(side);
                 let x = self.input(&[columns, side], false)?;
-                let y = Self::chain(x, 4, false);
-                let folded = self.batch.sum(y, 0);
+                let folded = Self::chain(x, 4, false).sum(0);
                 let w = self.input(&[side, side], false)?;
                 let w = self.batch.add(w, folded);
                 let w = self.batch.matmul(w, w);
@@ -326,12 +323,9 @@ impl<'a> Recorder<'a> {
             }
             Work::Tail { n, side } => {
                 let w = self.input(&[side, side], true)?;
-                let y = self.batch.matmul(w, w);
-                let y = self.batch.matmul(y, w);
-                let row = self.batch.mean(y, 0);
+                let row = self.batch.matmul(w, w).matmul(w).mean(0);
                 let x = self.input(&[n.div_ceil(side), side], false)?;
-                let x = Self::chain(x, 4, false);
-                let sums = self.batch.sum(x, 0);
+                let sums = Self::chain(x, 4, false).sum(0);
                 (self.batch.add(sums, row), false)
             }
         };

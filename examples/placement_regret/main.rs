@@ -1,23 +1,24 @@
-//! How often automatic placement takes the faster side, and what it costs where it does not.
+//! Statistics of automatic placement: the share of graphs that it puts on the faster side, and the cost of the others.
 //!
 //! ```text
 //! cargo run --release --example placement_regret -- [--quick] [--untaught] [--rested] [--list] [--svg file]
 //! ```
 //!
-//! Each graph of a grid runs by `Placement::Auto` first, on a device that learns, as users have it: up to 72 runs, in which
-//! near ties are tried on both sides and residents go where they are read. Then it is timed on the CPU, on the GPU and by
-//! Auto, in turn: in each of five rounds some runs each way, the first of which does not count. Times are medians of
-//! `execute` over all rounds. The published rules are asked which side they would take. Graphs that one side cannot hold,
-//! or is predicted to work on for over two seconds, are left out. `--list` prints a line for each graph.
+//! Each graph of a grid runs by `Placement::Auto` first, on a device that learns, as users have it: up to 72 runs, in
+//! which near ties are tried on both sides and residents go where they are read. Then it is timed on the CPU, on the
+//! GPU and by Auto, in turn: in each of five rounds some runs each way, the first of which does not count. Times are
+//! medians of `execute` over all rounds. The published rules are asked which side they would take. Graphs that one side
+//! cannot hold, or is predicted to work on for over two seconds, are left out. `--list` prints a line for each graph.
 //!
-//! Where all of Auto's timed runs were on one side, its time is that side's: they are runs of one plan, and what two
-//! medians of it differ by says nothing of the choice. Otherwise (graphs shared out over both sides, or that Auto moved
+//! If all of Auto's timed runs were on one side, its time is that side's. They are runs of one plan, and the difference
+//! of two medians of it says nothing of the choice. Otherwise (graphs shared out over both sides, or that Auto moved
 //! meanwhile) it is the median of its own runs. The line before the last has Auto's own runs everywhere.
 //!
 //! `--untaught` judges predictions from probes alone: the device learns nothing and tries nothing.
 //!
-//! A card whose driver lowers the clocks while it waits for the host is set to work before it is timed, for as long as it
-//! had waited, as it would be for who runs the graph over and over. `--rested` leaves that out.
+//! The driver of some cards lowers the clocks while the card waits for the host. Such a card is set to work before it
+//! is timed, for as long as it had waited. So it would be for a program that runs the graph over and over. `--rested`
+//! leaves that out.
 
 mod card;
 #[path = "../common/flags.rs"]
@@ -127,7 +128,7 @@ async fn measure(
     let on = |backend| Choice { backend, seconds: if backend == Backend::Cpu { cpu } else { gpu } };
     let auto = match rounds.took {
         Took::Side(side) => on(side),
-        // Which side is said does not matter.
+        // The side does not matter here.
         Took::Both | Took::Several => Choice { backend: Backend::Gpu, seconds: own },
     };
     let both = Both { predicted: predicted_of_auto, seconds: own };

@@ -6,11 +6,11 @@ use onetrip::Backend;
 
 use super::report::{Choice, Measured};
 
-/// Of a page on which it is shown as large as it is.
+/// The width of a page on which the plot is shown in its own size.
 const WIDTH: f64 = 800.0;
 const LEGEND: f64 = 40.0;
 const PANEL: [f64; 2] = [WIDTH / 2.0, 290.0];
-/// What a panel has beside its plot: left, right, above and below.
+/// The margins of a panel around its plot: left, right, above and below.
 const MARGINS: [f64; 4] = [64.0, 14.0, 32.0, 48.0];
 const LINE: f64 = 17.0;
 
@@ -105,14 +105,14 @@ fn draw(svg: &mut String, panel: &Panel, graphs: &[&Measured], axes: &Axes) {
     curve(svg, CPU, &points(&|one| one.cpu));
     curve(svg, GPU, &points(&|one| one.gpu));
     points(&|one| one.auto.seconds).into_iter().for_each(|at| circle(svg, at));
-    // Where curves that rise leave room: to the left of each, the lower the farther to the right.
+    // Labels stand where rising curves leave room: to the left of each, the lower the farther to the right.
     for ((x, names), row) in switches.iter().zip(1..) {
         let at = (x - 5.0, top + LINE * f64::from(row));
         text(svg, at, "end", FAINT, names);
     }
 }
 
-/// Where rules go from the CPU to the GPU, from left to right, and the names of those that do so there.
+/// The sizes at which rules go from the CPU to the GPU, from left to right, with the names of those rules.
 fn switches(graphs: &[&Measured], axes: &Axes) -> Vec<(f64, String)> {
     let on = |choice: &Choice, side| choice.backend == side;
     let mut switches: Vec<(f64, String)> = Vec::new();
@@ -154,7 +154,7 @@ impl Axes {
         Self { corner, x: wider(x), y: wider(y) }
     }
 
-    /// Where the plot begins and ends.
+    /// The ends of the plot along x.
     fn across(&self) -> [f64; 2] {
         [self.corner[0] + MARGINS[0], self.corner[0] + PANEL[0] - MARGINS[1]]
     }

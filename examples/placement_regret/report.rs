@@ -1,15 +1,15 @@
-//! What came of the grid, in numbers.
+//! The results of the grid, in numbers.
 
 use std::fmt;
 
 use onetrip::Backend;
 
-/// What Auto knows.
+/// The knowledge of Auto.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Teaching {
-    /// What was probed.
+    /// Rates from probes.
     None,
-    /// What runs took, too.
+    /// Times of runs, too.
     Runs,
 }
 
@@ -35,9 +35,9 @@ pub struct Measured {
     pub auto: Choice,
     /// With that of Auto's own runs.
     pub own: Choice,
-    /// Whether Auto went more than one way before it was timed.
+    /// True if Auto went more than one way before it was timed.
     pub was_tried: bool,
-    /// Where Auto shares the graph out over both sides.
+    /// The times of a graph that Auto shares out over both sides.
     pub both: Option<Both>,
     pub rules: [(&'static str, Choice); 3],
 }
@@ -61,7 +61,7 @@ impl Measured {
         self.cpu.min(self.gpu)
     }
 
-    /// Whether the sides differ by more than a fifth.
+    /// Returns true if the sides differ by more than a fifth.
     fn differs(&self) -> bool {
         self.cpu.max(self.gpu) > 1.2 * self.best()
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// How good a way to choose was on some graphs.
+/// The quality of a way to choose on some graphs.
 struct Score {
     right: usize,
     decided: usize,
@@ -120,7 +120,7 @@ fn score<'a>(
 }
 
 impl Score {
-    /// Of so many graphs.
+    /// The number of graphs.
     fn line(&self, graphs: usize) -> String {
         let share = 100.0 * self.right as f64 / self.decided.max(1) as f64;
         let Self { mean, worst, .. } = self;

@@ -1,4 +1,4 @@
-//! How a graph is timed: each way in turn, so that the clocks are the same for all.
+//! Timing of a graph: each way in turn, so that the clocks are the same for all.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use onetrip::{Backend, GpuCommandBatch, Placement, Result, RunStats};
 
 use crate::card::Card;
 
-/// How long each way is timed in each round.
+/// The time for which each way is timed in each round.
 #[derive(Clone, Copy)]
 struct Budget {
     least: usize,
@@ -20,13 +20,13 @@ const ROUNDS: usize = 5;
 const LONG: f64 = 0.05;
 const BUDGET_OF_LONG: Budget = Budget { least: 1, ..BUDGET };
 const ROUNDS_OF_LONG: usize = 3;
-/// Runs after which Auto knows which side is faster, and residents lie where they are read; the fewest are enough for the
-/// residents, where runs take so long.
+/// Runs after which Auto knows which side is faster, and residents lie where they are read; the fewest are enough for
+/// the residents, where runs take so long.
 const SETTLING: usize = 72;
 const LEAST_SETTLING: usize = 4;
 const SETTLING_TIME: Duration = Duration::from_millis(500);
 
-/// Where runs were.
+/// The sides that runs took.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Took {
     Side(Backend),
@@ -67,7 +67,7 @@ pub struct Rounds {
     pub cpu: Vec<f64>,
     pub gpu: Vec<f64>,
     pub auto: Vec<f64>,
-    /// Where Auto's were.
+    /// The sides of Auto's runs.
     pub took: Took,
 }
 

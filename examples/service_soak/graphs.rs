@@ -1,4 +1,4 @@
-//! What the service runs: graphs that are recorded anew each time, and programs that share resident weights.
+//! The work of the service: graphs that are recorded anew each time, and programs that share resident weights.
 
 use std::collections::HashMap;
 
@@ -69,23 +69,12 @@ async fn program(
 fn record(b: &GpuCommandBatch, kind: u64, size: u64) -> Tensor<'_, f32> {
     let x = b.upload_shaped(data(rows(size)), [rows(size), WIDTH]);
     match kind {
-        0 => {
-            let y = b.gelu(x);
-            b.softmax(y, -1)
-        }
+        0 => b.gelu(x).softmax(-1),
         1 => {
             let t = b.transpose(x);
-            let product = b.matmul(x, t);
-            b.tanh(product)
+            b.matmul(x, t).tanh()
         }
-        2 => {
-            let y = b.layer_norm(x, -1, 1e-5);
-            b.sum(y, 0)
-        }
-        _ => {
-            let y = b.sin(x);
-            let y = b.mul(y, x);
-            b.cumsum(y, 0)
-        }
+        2 => b.layer_norm(x, -1, 1e-5).sum(0),
+        _ => b.sin(x).mul(x).cumsum(0),
     }
 }

@@ -12,13 +12,13 @@ const LATE: Duration = Duration::from_millis(5);
 /// Beats from one look at what the host took to the next.
 const LOOK: u32 = 100;
 
-/// How late beats came.
+/// The delays of beats.
 #[derive(Default)]
 pub struct Beats {
     pub latest: Duration,
-    /// Those that were too late.
+    /// Beats that were too late.
     late: Vec<Late>,
-    /// What the host took from the machine in all.
+    /// The time that the host took from the machine in all.
     stolen: Duration,
 }
 
@@ -28,7 +28,7 @@ struct Late {
     /// Since the first.
     after: Duration,
     by: Duration,
-    /// What the host took from the machine since the look before, at most [`LOOK`] beats ago.
+    /// The time that the host took from the machine since the look before, at most [`LOOK`] beats ago.
     stolen: Duration,
 }
 
@@ -56,8 +56,8 @@ pub async fn heartbeat(end: Arc<AtomicBool>) -> Beats {
     beats
 }
 
-/// How long, of all cores together, others had the cores that the machine's host gave it, where the system says so: field
-/// 8 of the first line, in hundredths of a second.
+/// How long, of all cores together, others had the cores that the machine's host gave it, where the system says so:
+/// field 8 of the first line, in hundredths of a second.
 fn stolen() -> Duration {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let field = text.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
@@ -65,7 +65,7 @@ fn stolen() -> Duration {
 }
 
 impl Beats {
-    /// How late the latest was, and what the host took meanwhile.
+    /// The delay of the latest beat, and the time that the host took meanwhile.
     pub fn summary(&self) -> String {
         let latest = self.latest.as_secs_f64() * 1e3;
         format!("heartbeat max {latest:.1} ms{}", took(self.stolen))

@@ -1,5 +1,5 @@
-//! What the machine, its drivers and the runtime do to a heartbeat by themselves: with as many cores kept busy, by other
-//! work.
+//! The delays of a heartbeat that come from the machine, its drivers and the runtime alone: as many cores are kept busy
+//! by other work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::heart::heartbeat;
 
-/// What the process computed since it was asked for, where the system says so.
+/// The time that the process computed, where the system says so.
 pub struct Computing {
     wall: Instant,
     seconds: f64,
@@ -42,7 +42,7 @@ fn computed() -> Option<f64> {
 /// Work that keeps cores busy.
 #[derive(Clone, Copy)]
 pub struct Load {
-    /// How many.
+    /// The number of threads.
     cores: f64,
     /// How long at a time, after which a task lets others have its thread.
     slice: Duration,
@@ -121,7 +121,7 @@ fn begin_opening(adapter: wgpu::Adapter, done: Arc<AtomicBool>) -> oneshot::Rece
     receiver
 }
 
-/// What to print of the devices that were opened. Drivers may hang where they close one of several.
+/// A line on the devices that were opened. Drivers may hang where they close one of several.
 async fn opened(opening: oneshot::Receiver<u32>) -> String {
     match tokio::time::timeout(Duration::from_secs(5), opening).await {
         Ok(Ok(devices)) => format!("{devices} devices opened and closed by bare wgpu"),

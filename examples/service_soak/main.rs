@@ -47,7 +47,7 @@ impl Random {
     }
 }
 
-/// What all tasks share.
+/// State that all tasks share.
 struct Soak {
     device: Device,
     service: Service,
@@ -162,7 +162,7 @@ impl Soak {
     }
 }
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Asked {
     seconds: u32,
     tasks: u32,

@@ -1,4 +1,4 @@
-//! What happened, counted in little memory however long it takes.
+//! Counters of events, in little memory however long the run takes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Count {
 /// Classes of times to an octave.
 const CLASSES: f64 = 16.0;
 
-/// How many runs took how long, in classes that are 4 % wide.
+/// The numbers of runs by their time, in classes that are 4 % wide.
 pub struct Times(Vec<Count>);
 
 impl Default for Times {

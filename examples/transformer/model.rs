@@ -82,7 +82,8 @@ impl Layer {
     }
 
     fn over<'b>(&self, x: Tensor<'b, f32>, known: Tensor<'b, bool>) -> Tensor<'b, f32> {
-        let how = Attention { mask: Some(AttentionMask::Keys(known.id())), ..Attention::default() };
+        let mask = Some(AttentionMask::keys(x.batch(), known));
+        let how = Attention { mask, ..Attention::default() };
         let [q, k, v] = [&self.query, &self.key, &self.value].map(|part| heads(part.over(x)));
         let mixed = joined(q.scaled_dot_product_attention(k, v, how));
         let x = self.mixed_norm.over(x + self.mixed.over(mixed));

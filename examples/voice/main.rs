@@ -104,14 +104,9 @@ impl<'a> Network<'a> {
 
     /// The probability of each window, after those before it.
     fn voice(&self, features: Tensor<'a, f32>) -> Result<Tensor<'a, f32>, Box<dyn Error>> {
-        let cell = CellWeights {
-            input: self.tensor("lstm_cell.weight_ih")?.id(),
-            hidden: self.tensor("lstm_cell.weight_hh")?.id(),
-            bias: Some([
-                self.tensor("lstm_cell.bias_ih")?.id(),
-                self.tensor("lstm_cell.bias_hh")?.id(),
-            ]),
-        };
+        let part = |name: &str| self.tensor(&format!("lstm_cell.{name}"));
+        let cell = CellWeights::new(self.batch, part("weight_ih")?, part("weight_hh")?)
+            .with_bias(self.batch, [part("bias_ih")?, part("bias_hh")?]);
         let (w, bias) = (self.tensor("final_conv.weight")?, self.tensor("final_conv.bias")?);
         let (states, _) = self.batch.lstm(features, &[cell], None, Recurrence::default());
         Ok(states.relu().linear(w.squeeze(0), bias).sigmoid())

@@ -4,12 +4,11 @@
 
 use std::panic::Location;
 
-use ndarray::{ArrayD, ArrayView, Dimension, IxDyn};
+pub(super) use ndarray::ArrayD;
+use ndarray::{ArrayView, Dimension, IxDyn};
 
 use super::program::{OutputKey, Outputs};
 use super::resident::Resident;
-#[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-use super::waiting::wait;
 use super::{BufferId, GpuCommandBatch, Input, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
@@ -46,8 +45,7 @@ impl GpuCommandBatch {
     /// [`upload_shaped`](Self::upload_shaped).
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use ndarray::array;
     /// use onetrip::{Device, GpuCommandBatch};
     ///
@@ -57,8 +55,7 @@ impl GpuCommandBatch {
     /// let y = batch.relu(columns);
     /// batch.execute().await?;
     /// assert_eq!(batch.read_array(y).await?, x.t().into_dyn());
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn upload_array<T: Element, D: Dimension>(
@@ -101,15 +98,6 @@ impl GpuCommandBatch {
         let given = values.len();
         array(&self.shape(id).unwrap_or_else(|| given.into()), values)
     }
-
-    /// [`GpuCommandBatch::read_array`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`GpuCommandBatch::read_array`].
-    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-    pub fn read_array_blocking<T: Element>(&self, id: impl Into<BufferId<T>>) -> Result<ArrayD<T>> {
-        wait(self.read_array(id))
-    }
 }
 
 /// Results as arrays (feature `ndarray`).
@@ -122,15 +110,6 @@ impl Outputs {
         let shape = self.shape::<T>(key)?;
         array(&shape, self.read(key).await?)
     }
-
-    /// [`Outputs::read_array`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Outputs::read_array`].
-    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-    pub fn read_array_blocking<T: Element>(&self, key: impl OutputKey<T>) -> Result<ArrayD<T>> {
-        wait(self.read_array(key))
-    }
 }
 
 /// Results as arrays (feature `ndarray`).
@@ -141,15 +120,6 @@ impl<T: Element> Resident<T> {
     /// As [`read`](Self::read).
     pub async fn read_array(&self) -> Result<ArrayD<T>> {
         array(self.shape(), self.read().await?)
-    }
-
-    /// [`Resident::read_array`], waiting on this thread.
-    ///
-    /// # Errors
-    /// As [`Resident::read_array`].
-    #[cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
-    pub fn read_array_blocking(&self) -> Result<ArrayD<T>> {
-        wait(self.read_array())
     }
 }
 
@@ -183,7 +153,7 @@ macro_rules! inputs {
             fn from((key, array): ($key, ArrayView<'a, T, D>)) -> Self {
                 let input: Self = match array.to_slice() {
                     Some(data) => (key, data).into(),
-                    None => Self::copied::<T>(key.into(), array.len(), elements(&array)),
+                    None => Self::owned::<T>(key.into(), array.len(), elements(&array)),
                 };
                 input.shaped(shape_of(&array))
             }

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use super::operand::Values;
-use super::{BufferId, GpuCommandBatch};
+use super::{BufferId, GpuCommandBatch, Values};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::cost::Placement;
 use crate::device::Device;
 use crate::error::{MistakeKind, Result};
 use crate::plan::Explanation;
-use crate::record::{Recorded, Value, elsewhere};
+use crate::record::{Recorded, UntypedId, elsewhere};
 use crate::session::RunStats;
 
 impl GpuCommandBatch {
@@ -44,8 +43,7 @@ impl GpuCommandBatch {
     /// or a vector of ids or tensors, or a tuple where their element types differ.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, 5.0, 3.0]);
@@ -54,8 +52,7 @@ impl GpuCommandBatch {
     /// batch.outputs((shares, best));
     /// batch.execute().await?;
     /// assert_eq!(batch.read(best).await?, [1]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn outputs(&self, values: impl Values) {
@@ -67,7 +64,7 @@ impl GpuCommandBatch {
     }
 
     #[track_caller]
-    fn output(&self, method: &'static str, value: Value) {
+    fn output(&self, method: &'static str, value: UntypedId) {
         let mut recorder = self.recorder.lock();
         match recorder.check(value).map_err(elsewhere) {
             Ok(node) if !recorder.recorded().graph.downloads.contains(&node) => {
@@ -96,8 +93,8 @@ impl GpuCommandBatch {
         }
     }
 
-    /// The plan of a run: every kernel with the operations fused in it, its shapes, bytes, flops and predicted time,
-    /// where it runs and why, and the whole with its transfers and its peak of memory.
+    /// The plan of a run. It lists every kernel with the operations fused in it, its shapes, bytes, flops and predicted
+    /// time. It says where the kernels run and why, and gives the transfers and the peak of memory of the whole.
     ///
     /// # Errors
     /// Every mistake made while recording, or why the graph cannot be planned for the device.
@@ -114,7 +111,7 @@ impl GpuCommandBatch {
     /// The counters of the last run, or zeros before the first.
     #[must_use]
     pub fn stats(&self) -> RunStats {
-        self.last.lock().stats().clone()
+        self.last.lock().stats.clone()
     }
 
     /// Every mistake so far, as [`execute`](Self::execute) would report it.
@@ -125,7 +122,7 @@ impl GpuCommandBatch {
         self.recorder.lock().check_mistakes()
     }
 
-    /// What was recorded so far. While the result is held, further recording copies it.
+    /// The record so far. While the result is held, further recording copies it.
     pub(crate) fn recorded(&self) -> Arc<Recorded> {
         Arc::clone(self.recorder.lock().recorded())
     }

@@ -7,10 +7,12 @@ use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
 
-/// The reason why ids cannot be had in 32 bits.
-pub(super) enum Unfit {
+/// The reason why there is no data for an upload.
+pub(super) enum Unfilled {
     NoRoom(DeviceError),
-    /// The id at position `at` is out of range.
+    /// The function of the user's that was to write it panicked.
+    Panicked(String),
+    /// The 64-bit id at position `at` is out of range.
     Range {
         at: usize,
         value: i64,
@@ -18,17 +20,30 @@ pub(super) enum Unfit {
 }
 
 /// `ids` as elements of `dtype`, `i32` or `u32`, in memory of `pool`.
-pub(super) fn narrowed(pool: &CpuPool, dtype: DType, ids: &[i64]) -> Result<HostBuffer, Unfit> {
-    let (mut buffer, _) = pool.buffer(dtype, ids.len()).map_err(Unfit::NoRoom)?;
-    let words = buffer.bytes_mut().as_chunks_mut().0;
-    for (at, (&value, word)) in ids.iter().zip(words).enumerate() {
-        let bits = match dtype {
-            DType::I32 => i32::try_from(value).ok().map(i32::cast_unsigned),
-            _ => u32::try_from(value).ok(),
-        };
-        *word = bits.ok_or(Unfit::Range { at, value })?.to_ne_bytes();
-    }
+pub(super) fn narrowed(pool: &CpuPool, dtype: DType, ids: &[i64]) -> Result<HostBuffer, Unfilled> {
+    let (mut buffer, _) = pool.buffer(dtype, ids.len()).map_err(Unfilled::NoRoom)?;
+    let narrowed = narrow(ids.iter().copied(), dtype, buffer.bytes_mut());
+    narrowed.map_err(|(at, value)| Unfilled::Range { at, value })?;
     Ok(buffer)
+}
+
+/// Writes integers to `out` as elements of `dtype`, `i32` or `u32`.
+///
+/// # Errors
+/// The first integer that is out of range, with its position.
+pub(super) fn narrow<T: Copy + TryInto<i32> + TryInto<u32>>(
+    integers: impl Iterator<Item = T>,
+    dtype: DType,
+    out: &mut [u8],
+) -> Result<(), (usize, T)> {
+    for (at, (integer, word)) in integers.zip(out.as_chunks_mut().0).enumerate() {
+        let bits = match dtype {
+            DType::I32 => TryInto::<i32>::try_into(integer).ok().map(i32::cast_unsigned),
+            _ => integer.try_into().ok(),
+        };
+        *word = bits.ok_or((at, integer))?.to_ne_bytes();
+    }
+    Ok(())
 }
 
 impl GpuCommandBatch {
@@ -36,8 +51,7 @@ impl GpuCommandBatch {
     /// `i32`, or if they do not fill the shape. [`Input::ids`](crate::Input::ids) gives them to runs of a program.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let table = batch.upload_shaped(&[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0], [3, 2]);
@@ -45,13 +59,12 @@ impl GpuCommandBatch {
     /// let rows = table.embedding(ids);
     /// batch.execute().await?;
     /// assert_eq!(batch.read(rows).await?, [4.0, 5.0, 0.0, 1.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn upload_ids(&self, ids: &[i64], shape: impl Into<Shape>) -> Tensor<'_, i32> {
         self.upload_filling("upload_ids", shape.into(), ids.len(), || {
-            Ok(narrowed(self.device.pool(), DType::I32, ids)?)
+            narrowed(self.device.pool(), DType::I32, ids)
         })
     }
 }

@@ -1,24 +1,23 @@
-//! What a run of a program is given.
+//! Inputs of a run of a program.
 
 use std::sync::Arc;
 
-use super::ids::{Unfit, narrowed};
+use super::ids::{Unfilled, narrowed};
 use super::{BufferId, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::CpuPool;
-use crate::graph::NodeId;
+use crate::record::UntypedId;
 
-/// Data for one input of a [`Program`](crate::Program), by id, by tensor or by name: a pair of one with a slice or a vector,
-/// in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
+/// Data for one input of a [`Program`](crate::Program), by id, by tensor or by name: a pair of one with a slice or a
+/// vector, in row-major order. A borrowed slice is copied when the run starts; a vector of 32-bit elements is not.
 ///
 /// Inputs of different element types stand in one list as `Input`s:
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch, Input};
 ///
 /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -29,27 +28,22 @@ use crate::graph::NodeId;
 /// let data = vec![1.0_f32, 2.0, 3.0, 4.0];
 /// let outputs = program.run([Input::from((x, data)), Input::from(("mask", &[true, false]))]).await?;
 /// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0, 0.0]);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct Input<'a> {
-    pub(super) key: Key<'a>,
+    pub(super) key: ValueKey<'a>,
     /// The type of the elements; `None` for 64-bit ids, which become those of the input.
     pub(super) dtype: Option<DType>,
-    /// What the data must fill, where it comes with a shape.
+    /// The shape that the data must fill, where it comes with one.
     pub(super) shape: Option<Shape>,
     data: Data<'a>,
 }
 
-/// Which value of a program is meant.
+/// The key of a value of a program.
 #[derive(Clone, Copy, Debug)]
-pub struct Key<'a>(pub(super) Named<'a>);
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Named<'a> {
-    /// A node, and the brand of its batch.
-    Id(NodeId, u64),
+pub enum ValueKey<'a> {
+    Id(UntypedId),
     Name(&'a str),
 }
 
@@ -63,17 +57,16 @@ enum Data<'a> {
 }
 
 impl Input<'static> {
-    /// What a program without inputs is given.
+    /// The inputs of a program without inputs.
     pub const NONE: [Self; 0] = [];
 }
 
 impl<'a> Input<'a> {
-    /// 64-bit ids, as tokenizers give them, for an input of `i32` or `u32`, by id, by tensor or by name. They are checked
-    /// as they are copied: a run with an id out of range is a [`DataError`](crate::DataError) that names it.
+    /// 64-bit ids, as tokenizers give them, for an input of `i32` or `u32`, by id, by tensor or by name. They are
+    /// checked as they are copied: a run with an id out of range is a [`DataError`](crate::DataError) that names it.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use onetrip::{Device, GpuCommandBatch, Input};
     ///
     /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -83,27 +76,20 @@ impl<'a> Input<'a> {
     /// let program = batch.compile().await?;
     /// let outputs = program.run([Input::ids(ids, &[2, 0])]).await?;
     /// assert_eq!(outputs.read(y).await?, [2.5, 0.5]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    pub fn ids(key: impl Into<Key<'a>>, ids: &'a [i64]) -> Self {
+    pub fn ids(key: impl Into<ValueKey<'a>>, ids: &'a [i64]) -> Self {
         Self { key: key.into(), dtype: None, shape: None, data: Data::Ids(ids) }
     }
 
-    fn borrowed<T: Element>(key: Key<'a>, data: &'a [T]) -> Self {
+    fn borrowed<T: Element>(key: ValueKey<'a>, data: &'a [T]) -> Self {
         let data = Data::Borrowed(bytemuck::cast_slice(data), data.len());
         Self { key, dtype: Some(T::DTYPE), shape: None, data }
     }
 
-    fn owned<T: Element>(key: Key<'a>, data: Vec<T>) -> Self {
-        let data = Data::Owned(data.len(), HostBuffer::try_from_vec(data));
-        Self { key, dtype: Some(T::DTYPE), shape: None, data }
-    }
-
-    /// So many elements that were copied, if there was room.
-    #[cfg(feature = "ndarray")]
-    pub(super) fn copied<T: Element>(
-        key: Key<'a>,
+    /// So many elements in memory of their own, if there was room.
+    pub(super) fn owned<T: Element>(
+        key: ValueKey<'a>,
         len: usize,
         data: Result<HostBuffer, DeviceError>,
     ) -> Self {
@@ -129,77 +115,65 @@ impl<'a> Input<'a> {
         self,
         pool: &CpuPool,
         dtype: DType,
-    ) -> Result<Arc<HostBuffer>, Unfit> {
+    ) -> Result<Arc<HostBuffer>, Unfilled> {
         Ok(Arc::new(match self.data {
-            Data::Borrowed(bytes, _) => pool.holding(dtype, bytes).map_err(Unfit::NoRoom)?,
+            Data::Borrowed(bytes, _) => pool.holding(dtype, bytes).map_err(Unfilled::NoRoom)?,
             Data::Ids(ids) => narrowed(pool, dtype, ids)?,
-            Data::Owned(_, buffer) => buffer.map_err(Unfit::NoRoom)?,
+            Data::Owned(_, buffer) => buffer.map_err(Unfilled::NoRoom)?,
         }))
     }
 }
 
-impl<T> From<BufferId<T>> for Key<'_> {
+impl<T> From<BufferId<T>> for ValueKey<'_> {
     fn from(id: BufferId<T>) -> Self {
-        Self(Named::Id(id.node, id.brand))
+        Self::Id(id.value())
     }
 }
 
-impl<T> From<Tensor<'_, T>> for Key<'_> {
+impl<T> From<Tensor<'_, T>> for ValueKey<'_> {
     fn from(tensor: Tensor<'_, T>) -> Self {
         BufferId::from(tensor).into()
     }
 }
 
-impl<'a> From<&'a str> for Key<'a> {
+impl<'a> From<&'a str> for ValueKey<'a> {
     fn from(name: &'a str) -> Self {
-        Self(Named::Name(name))
+        Self::Name(name)
     }
 }
 
-impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<(BufferId<T>, &'a D)> for Input<'a> {
-    fn from((id, data): (BufferId<T>, &'a D)) -> Self {
-        Self::borrowed(id.into(), data.as_ref())
-    }
-}
+/// Inputs by a key that tells the element type.
+macro_rules! typed {
+    ($($key:ty),*) => {$(
+        impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<($key, &'a D)> for Input<'a> {
+            fn from((key, data): ($key, &'a D)) -> Self {
+                Self::borrowed(key.into(), data.as_ref())
+            }
+        }
 
-impl<T: Element> From<(BufferId<T>, Vec<T>)> for Input<'_> {
-    fn from((id, data): (BufferId<T>, Vec<T>)) -> Self {
-        Self::owned(id.into(), data)
-    }
+        impl<T: Element> From<($key, Vec<T>)> for Input<'_> {
+            fn from((key, data): ($key, Vec<T>)) -> Self {
+                Self::owned::<T>(key.into(), data.len(), HostBuffer::try_from_vec(data))
+            }
+        }
+    )*};
 }
+typed!(BufferId<T>, Tensor<'_, T>);
 
-impl<'a, T: Element, D: AsRef<[T]> + ?Sized> From<(Tensor<'_, T>, &'a D)> for Input<'a> {
-    fn from((tensor, data): (Tensor<'_, T>, &'a D)) -> Self {
-        Self::borrowed(tensor.into(), data.as_ref())
-    }
+/// Inputs by name.
+macro_rules! named {
+    ($(<$(const $n:ident)?> $data:ty),*) => {$(
+        impl<'a, T: Element $(, const $n: usize)?> From<(&'a str, &'a $data)> for Input<'a> {
+            fn from((name, data): (&'a str, &'a $data)) -> Self {
+                Self::borrowed(name.into(), data)
+            }
+        }
+    )*};
 }
-
-impl<T: Element> From<(Tensor<'_, T>, Vec<T>)> for Input<'_> {
-    fn from((tensor, data): (Tensor<'_, T>, Vec<T>)) -> Self {
-        Self::owned(tensor.into(), data)
-    }
-}
-
-impl<'a, T: Element> From<(&'a str, &'a [T])> for Input<'a> {
-    fn from((name, data): (&'a str, &'a [T])) -> Self {
-        Self::borrowed(name.into(), data)
-    }
-}
-
-impl<'a, T: Element, const N: usize> From<(&'a str, &'a [T; N])> for Input<'a> {
-    fn from((name, data): (&'a str, &'a [T; N])) -> Self {
-        Self::borrowed(name.into(), data)
-    }
-}
-
-impl<'a, T: Element> From<(&'a str, &'a Vec<T>)> for Input<'a> {
-    fn from((name, data): (&'a str, &'a Vec<T>)) -> Self {
-        Self::borrowed(name.into(), data)
-    }
-}
+named!(<> [T], <const N> [T; N], <> Vec<T>);
 
 impl<'a, T: Element> From<(&'a str, Vec<T>)> for Input<'a> {
     fn from((name, data): (&'a str, Vec<T>)) -> Self {
-        Self::owned(name.into(), data)
+        Self::owned::<T>(name.into(), data.len(), HostBuffer::try_from_vec(data))
     }
 }

@@ -1,4 +1,4 @@
-//! What the user holds: the batch that records, its tensors and ids, programs and residents.
+//! The types that the user holds: the batch that records, its tensors and ids, programs and residents.
 //!
 //! The first modules are in the order of the documentation of [`GpuCommandBatch`]: make one, bring data, run, read.
 
@@ -6,9 +6,7 @@ mod command_batch;
 
 mod upload;
 
-mod bind;
-
-mod state;
+mod resident;
 
 mod run;
 
@@ -19,33 +17,26 @@ mod program;
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod blocking;
-mod id;
 mod ids;
 mod input;
-mod operand;
 mod own;
 mod profile;
-mod recording;
-mod resident;
 #[cfg(feature = "gpu")]
 mod sharing;
-mod tensor;
-mod waiting;
+mod values;
 #[cfg(feature = "safetensors")]
 mod weights;
 
-pub use id::BufferId;
 pub use input::Input;
-pub use operand::{Operand, Values};
 pub use own::{CpuInputs, Wgsl};
 pub use profile::{KernelKind, KernelProfile, Profile, StageProfile};
 pub use program::{OutputKey, Outputs, Program};
 pub use read::ReadView;
-pub(crate) use recording::{Made, Outcome};
 pub use resident::Resident;
 #[cfg(feature = "gpu")]
 pub use sharing::WgpuBuffer;
-pub use tensor::Tensor;
+pub(crate) use values::{OperationResult, TensorResult};
+pub use values::{BufferId, Operand, OptionalOperand, Tensor, Values};
 #[cfg(feature = "safetensors")]
 pub use weights::{TensorType, Weights};
 
@@ -62,13 +53,12 @@ use crate::record::Recorder;
 
 /// Records operations and runs them in one trip.
 ///
-/// Recording never fails and never waits: each method returns a [`Tensor`](crate::Tensor) at once, which is an id beside
-/// the batch. Mistakes (shapes that do not fit, ids of another batch) are kept with the caller's file and line,
+/// Recording never fails and never waits: each method returns a [`Tensor`](crate::Tensor) at once, which is an id
+/// beside the batch. Mistakes (shapes that do not fit, ids of another batch) are kept with the caller's file and line,
 /// and [`explain`](Self::explain) and [`execute`](Self::execute) report them together.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
 /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -79,14 +69,13 @@ use crate::record::Recorder;
 /// batch.execute().await?;
 /// assert_eq!(batch.read(y).await?, [1.5, 0.0, 3.5, 4.5]);
 /// assert_eq!(batch.read(z).await?, batch.read(y).await?);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
 /// Everything takes `&self`, so calls nest, and several threads may record in one batch. Its runs take turns.
 ///
-/// A run downloads what was passed to [`download`](Self::download) or [`outputs`](Self::outputs), else every result that
-/// no other operation reads and that is not [kept](Self::keep). Values that no output needs are not computed.
+/// A run downloads what was passed to [`download`](Self::download) or [`outputs`](Self::outputs), else every result
+/// that no other operation reads and that is not [kept](Self::keep). Values that no output needs are not computed.
 ///
 /// # Numbers
 ///
@@ -94,7 +83,7 @@ use crate::record::Recorder;
 /// in `f32`; inside one fused kernel, values in between keep the precision of `f32`. Integers wrap.
 ///
 /// Results of integers and truth values alone are the same on every device. Floats lie within the
-/// [tolerances](crate::OpInfo::tolerance) of their operations, and may differ in the last bits from side to side and
+/// [tolerances](crate::OpInfo::tolerance) of their operations. They may differ in the last bits from side to side and
 /// from device to device, unless an operation says that it is exact.
 ///
 /// # Faults
@@ -102,11 +91,11 @@ use crate::record::Recorder;
 /// An index out of range, or an integer divided by zero, makes the run fail: [`execute`](Self::execute) returns a
 /// [`Fault`](crate::Fault) that names the operation and its first element at fault. Every element counts of every
 /// operation that an output depends on, and no other: an element that `select` or `slice` then leaves out counts, an
-/// operation that no output needs does not. First is what was recorded first, and then the lower position; this does not
-/// depend on the device, on fusion, or on threads.
+/// operation that no output needs does not. First is what was recorded first, and then the lower position; this does
+/// not depend on the device, on fusion, or on threads.
 pub struct GpuCommandBatch {
     device: Device,
-    /// By which its ids are known.
+    /// The number that marks its ids as its own.
     pub(crate) brand: u64,
     recorder: Mutex<Recorder>,
     last: Mutex<LastRun>,

@@ -12,7 +12,7 @@ use crate::error::MistakeKind;
 use crate::exec::gpu;
 use crate::graph::NodeId;
 use crate::ops::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
-use crate::record::{Recorded, Recorder, Refusal, Value};
+use crate::record::{Recorded, Recorder, Refusal, UntypedId};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
 ///
@@ -28,8 +28,8 @@ pub struct Wgsl {
     entry: Arc<str>,
     /// `None` until they are said.
     groups: Option<[u32; 3]>,
-    inputs: Vec<Value>,
-    /// What it computes, with the element type of that.
+    inputs: Vec<UntypedId>,
+    /// The function for the CPU, with the element type that it writes.
     function: Option<(DType, Function)>,
 }
 
@@ -59,10 +59,10 @@ impl Wgsl {
         self
     }
 
-    /// What the kernel computes, for runs on the CPU: from the inputs to the elements of the result, which are 0
-    /// before. It must do the same as the source does. Runs call it from any thread. It may make runs itself, but must
-    /// not wait for those of other threads: all that compute might wait like it. If it panics, the run fails with
-    /// [`DeviceError::Panicked`](crate::DeviceError::Panicked).
+    /// The function that runs on the CPU call in place of the kernel: from the inputs to the elements of the result,
+    /// which are 0 before. It must do the same as the source does. Runs call it from any thread. It may make runs
+    /// itself, but must not wait for those of other threads: all that compute might wait like it. If it panics, the run
+    /// fails with [`DeviceError::Panicked`](crate::DeviceError::Panicked).
     pub fn on_cpu<T, F>(mut self, function: F) -> Self
     where
         T: Element,
@@ -119,8 +119,7 @@ impl GpuCommandBatch {
     /// or none any more.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use onetrip::{Device, GpuCommandBatch, Wgsl};
     ///
     /// /// Each element less the one before.
@@ -146,14 +145,13 @@ impl GpuCommandBatch {
     /// let doubled = y * 2.0;
     /// batch.execute().await?;
     /// assert_eq!(batch.read(doubled).await?, [6.0, 10.0, 14.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
-    /// It is a mistake if nobody said in how many workgroups it runs, and ([`MistakeKind::Kernel`]) if the source is
-    /// not valid, or if what it binds is not what it is given; builds without the feature `gpu` do not look at the
-    /// source. What one device refuses, as more threads than a workgroup may have there, is an error of the run
-    /// ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
+    /// It is a mistake if the number of workgroups was not said. It is a [`MistakeKind::Kernel`] if the source is not
+    /// valid, or if its bindings do not fit the inputs and the result; builds without the feature `gpu` do not look at
+    /// the source. A kernel that one device refuses, as for more threads than a workgroup may have there, is an error
+    /// of the run ([`DeviceError::Kernel`](crate::DeviceError::Kernel)).
     #[track_caller]
     pub fn wgsl<T: Element>(&self, kernel: Wgsl, shape: impl Into<Shape>) -> Tensor<'_, T> {
         let shape = shape.into();

@@ -54,8 +54,7 @@ impl GpuCommandBatch {
     /// run is in use, and further runs take other memory.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, -2.0]);
@@ -64,8 +63,7 @@ impl GpuCommandBatch {
     /// let view = batch.read_view(y)?;
     /// drop(batch);
     /// assert_eq!(view.iter().sum::<f32>(), 1.0);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors

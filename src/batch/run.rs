@@ -13,29 +13,25 @@ use crate::error::{ReadError, Result};
 use crate::plan::{Chooser, Explanation};
 use crate::record::{Recorded, Version};
 use crate::residents::locations;
-use crate::session::{HostOrGpuResult, LastPlan, Results, RunStats};
+use crate::session::{HostOrGpuResult, LastPlan, RunResults, RunStats};
 
-/// What a batch remembers of its last run.
+/// The last run of a batch.
 #[derive(Debug, Default)]
 pub(super) struct LastRun {
     /// The plan of the graph of this version.
     plan: (u64, Arc<LastPlan>),
     /// The version that ran, and its results, or why there are none.
-    ran: Option<(Version, Ran)>,
-    stats: RunStats,
+    ran: Option<(Version, RunEnd)>,
+    pub stats: RunStats,
 }
 
 #[derive(Debug)]
-enum Ran {
-    Done(Arc<Prepared>, Results),
+enum RunEnd {
+    Done(Arc<Prepared>, RunResults),
     Failed(String),
 }
 
 impl LastRun {
-    pub fn stats(&self) -> &RunStats {
-        &self.stats
-    }
-
     /// The plan of the graph of this version, still to be made unless a run of that version was before.
     fn plan_of(&mut self, version: Version) -> Arc<LastPlan> {
         if self.plan.0 != version.graph {
@@ -43,12 +39,6 @@ impl LastRun {
         }
         Arc::clone(&self.plan.1)
     }
-}
-
-/// What was recorded when it was looked at.
-struct Snapshot {
-    recorded: Arc<Recorded>,
-    version: Version,
 }
 
 /// Runs and results.
@@ -77,18 +67,17 @@ impl GpuCommandBatch {
                 Err(_) => self.turn.lock().await,
             };
             self.last.lock().ran = None;
-            let snapshot = self.snapshot();
-            let stage = stage!(OFF, "execute", operations = snapshot.recorded.graph.len());
-            let done = stage.over(pin!(self.run_once(&snapshot))).await;
+            let (recorded, version) = self.snapshot();
+            let stage = stage!(OFF, "execute", operations = recorded.graph.len());
+            let done = stage.over(pin!(self.run_once(&recorded, version))).await;
             if let Err(error) = &done {
-                self.last.lock().ran = Some((snapshot.version, Ran::Failed(error.to_string())));
+                self.last.lock().ran = Some((version, RunEnd::Failed(error.to_string())));
             }
             done
         })
     }
 
-    async fn run_once(&self, snapshot: &Snapshot) -> Result<()> {
-        let recorded = &*snapshot.recorded;
+    async fn run_once(&self, recorded: &Recorded, version: Version) -> Result<()> {
         let mut stats = RunStats::default();
         {
             let recorder = self.recorder.lock();
@@ -96,11 +85,11 @@ impl GpuCommandBatch {
             recorder.check_mistakes()?;
         }
         let order = recorded.update_order();
-        let plan = self.last.lock().plan_of(snapshot.version);
+        let plan = self.last.lock().plan_of(version);
         let uploads = &mut || recorded.all_given(recorded.uploads.iter().cloned());
         let done = recorded.run_loop(&plan).run(&order, uploads, &mut stats).await?;
         let mut last = self.last.lock();
-        last.ran = Some((snapshot.version, Ran::Done(done.prepared, done.results)));
+        last.ran = Some((version, RunEnd::Done(done.prepared, done.results)));
         last.stats = stats;
         Ok(())
     }
@@ -112,12 +101,13 @@ impl GpuCommandBatch {
         recorded.all_given(recorded.uploads.iter().cloned())
     }
 
-    fn snapshot(&self) -> Snapshot {
+    /// The record so far, and its version.
+    fn snapshot(&self) -> (Arc<Recorded>, Version) {
         let recorder = self.recorder.lock();
-        Snapshot { recorded: Arc::clone(recorder.recorded()), version: recorder.version() }
+        (Arc::clone(recorder.recorded()), recorder.version())
     }
 
-    /// What the last run brought back for `id`, unless the batch was changed since.
+    /// The result of the last run for `id`, unless the batch was changed since.
     pub(super) fn found<T: Element>(&self, id: BufferId<T>) -> Result<HostOrGpuResult> {
         let recorder = self.recorder.lock();
         let node = recorder.check(id.value()).map_err(|_| ReadError::Foreign)?;
@@ -125,11 +115,13 @@ impl GpuCommandBatch {
         let last = self.last.lock();
         let ran = last.ran.as_ref().filter(|(version, _)| *version == recorder.version());
         match ran.map(|(_, ran)| ran) {
-            Some(Ran::Done(prepared, results)) => {
+            Some(RunEnd::Done(prepared, results)) => {
                 let found = results.find(prepared, node);
                 Ok(found.ok_or_else(|| ReadError::NotDownloaded(of()))?)
             }
-            Some(Ran::Failed(why)) => Err(ReadError::Failed { of: of(), why: why.clone() }.into()),
+            Some(RunEnd::Failed(why)) => {
+                Err(ReadError::Failed { of: of(), why: why.clone() }.into())
+            }
             None => Err(ReadError::NotExecuted(of()).into()),
         }
     }
@@ -140,7 +132,7 @@ impl GpuCommandBatch {
     /// As [`explain`](Self::explain).
     pub fn shaders(&self) -> Result<Vec<(String, String)>> {
         self.check_recorded()?;
-        let Snapshot { recorded, version } = self.snapshot();
+        let (recorded, version) = self.snapshot();
         let plan = self.last.lock().plan_of(version);
         let runs = recorded.run_loop(&plan);
         let choice = runs.choice(&mut RunStats::default())?;
@@ -151,7 +143,7 @@ impl GpuCommandBatch {
 
     pub(super) fn explanation(&self) -> Result<Explanation> {
         self.check_recorded()?;
-        let Snapshot { recorded, version } = self.snapshot();
+        let (recorded, version) = self.snapshot();
         let plan = self.last.lock().plan_of(version);
         recorded.explanation(&plan)
     }
@@ -174,7 +166,7 @@ impl Recorded {
             Placement::Auto if placed.was_chosen() || placed.too_small.is_some() => {
                 Some(Chooser::Times)
             }
-            // Of one side there is nothing to choose.
+            // A device of one side has nothing to choose.
             Placement::Auto if sides.len() < 2 => None,
             Placement::Auto if graph.needs_gpu() => Some(Chooser::Kernel),
             Placement::Auto => {
@@ -190,13 +182,11 @@ impl Device {
     /// Runs one result in a batch of its own: the form of one call per operation.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// let device = onetrip::Device::cpu();
     /// let y = device.eval(|b| b.relu(b.upload(&[1.0_f32, -2.0])));
     /// assert_eq!(y.await?, [1.0, 0.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::ids::Unfit;
+use super::ids::Unfilled;
 use super::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::process::caught;
@@ -14,18 +14,18 @@ use crate::device::Device;
 use crate::error::{DataError, MistakeKind, Result};
 use crate::exec::HostBuffer;
 use crate::ops::{Op, Type, check_size};
-use crate::record::{Recorded, Value};
+use crate::record::{Recorded, UntypedId};
 
-/// Uploads and inputs. The batch owns the data of uploads until it is dropped: a run on the host's cores reads it in
-/// place, and each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
+/// Uploads and inputs. The batch owns the data of uploads until it is dropped. A run on the host's cores reads it in
+/// place. Each run on a GPU packs it into memory that the device copies from, by several threads where it is large.
 ///
-/// A slice is copied once more to come to the batch; a vector by value, and [`upload_with`](Self::upload_with), are not.
+/// A slice is copied once more to come to the batch; a vector by value, and [`upload_with`](Self::upload_with), are
+/// not.
 impl GpuCommandBatch {
     /// A vector of `data`: of a slice, an array or a vector. [`write`](Self::write) replaces it between runs.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1.0_f32, 2.0]); // Copied.
@@ -33,8 +33,7 @@ impl GpuCommandBatch {
     /// let sum = x + y;
     /// batch.execute().await?;
     /// assert_eq!(batch.read(sum).await?, [4.0, 6.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn upload<'a, T: Element>(&self, data: impl Into<Cow<'a, [T]>>) -> Tensor<'_, T> {
@@ -61,8 +60,7 @@ impl GpuCommandBatch {
     /// is not called; it is a mistake if `fill` panics.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload_with([2, 2], |x: &mut [f32]| x[1..].fill(0.5));
@@ -71,8 +69,7 @@ impl GpuCommandBatch {
     /// batch.write_with(x, |x| x[0] = 7.0)?;
     /// batch.execute().await?;
     /// assert_eq!(batch.read(x).await?, [7.0, 0.5, 0.5, 0.5]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn upload_with<T: Element>(
@@ -84,7 +81,7 @@ impl GpuCommandBatch {
         let elements = shape.elements();
         self.upload_filling("upload_with", shape, elements, || {
             let buffer = HostBuffer::try_zeroed(T::DTYPE, elements);
-            let mut buffer = buffer.map_err(|_| Unfilled::NoRoom)?;
+            let mut buffer = buffer.map_err(Unfilled::NoRoom)?;
             let filled = caught(|| fill(buffer.as_slice_mut().unwrap_or_default()));
             filled.map_err(Unfilled::Panicked)?;
             Ok(buffer)
@@ -123,7 +120,9 @@ impl GpuCommandBatch {
         });
         let filled = fits.and_then(|()| {
             data().map_err(|unfilled| match unfilled {
-                Unfilled::NoRoom => MistakeKind::NoRoom { shape: shape.clone(), dtype: T::DTYPE },
+                Unfilled::NoRoom(_) => {
+                    MistakeKind::NoRoom { shape: shape.clone(), dtype: T::DTYPE }
+                }
                 Unfilled::Panicked(what) => MistakeKind::Panicked(what),
                 Unfilled::Range { at, value } => {
                     MistakeKind::IdRange { at, value, dtype: T::DTYPE }
@@ -151,8 +150,8 @@ impl GpuCommandBatch {
 
 /// Other data between runs.
 impl GpuCommandBatch {
-    /// Replaces the data of an upload, which keeps its shape, for the runs to come. A slice is copied, a vector by value
-    /// is not, where an element has 32 bits.
+    /// Replaces the data of an upload, which keeps its shape, for the runs to come. A slice is copied, a vector by
+    /// value is not, where an element has 32 bits.
     ///
     /// # Errors
     /// [`DataError`] if `id` is not an upload of this batch, or the data does not fill its shape.
@@ -202,8 +201,9 @@ impl GpuCommandBatch {
         Ok(changed.map_err(|what| DataError::Panicked { of, what })?)
     }
 
-    /// The data of an upload, which is taken from it where nobody else reads it, else a copy; zeros where there is none.
-    fn taken_upload(&self, value: Value, dtype: DType) -> Result<Arc<HostBuffer>> {
+    /// The data of an upload, which is taken from it where nobody else reads it, else a copy; zeros where there is
+    /// none.
+    fn taken_upload(&self, value: UntypedId, dtype: DType) -> Result<Arc<HostBuffer>> {
         let pool = self.device.pool();
         let mut recorder = self.recorder.lock();
         let position = upload_of(recorder.recorded(), value, None)?;
@@ -223,47 +223,23 @@ impl GpuCommandBatch {
     }
 }
 
-/// Why there is no data for an upload.
-pub(super) enum Unfilled {
-    NoRoom,
-    Panicked(String),
-    /// The 64-bit id at position `at` is out of range.
-    Range {
-        at: usize,
-        value: i64,
-    },
-}
-
-impl From<Unfit> for Unfilled {
-    fn from(unfit: Unfit) -> Self {
-        match unfit {
-            Unfit::NoRoom(_) => Self::NoRoom,
-            Unfit::Range { at, value } => Self::Range { at, value },
-        }
-    }
-}
-
 /// The elements of a slice, copied; those of a vector where they are.
 fn buffer<T: Element>(data: Cow<'_, [T]>, device: &Device) -> Result<HostBuffer, Unfilled> {
     let buffer = match data {
         Cow::Borrowed(slice) => device.pool().filled(slice),
         Cow::Owned(vector) => HostBuffer::try_from_vec(vector),
     };
-    buffer.map_err(|_| Unfilled::NoRoom)
+    buffer.map_err(Unfilled::NoRoom)
 }
 
 /// The position of an upload, which `given` elements fill if they are given.
-fn upload_of(recorded: &Recorded, value: Value, given: Option<usize>) -> Result<usize> {
-    let Recorded { brand, graph, .. } = recorded;
-    let node = if value.brand == *brand { graph.get(value.node) } else { None };
-    let node = node.ok_or(DataError::Foreign)?;
-    let of = || recorded.origin(value.node);
-    let Op::Upload(position) = node.op else {
-        return Err(DataError::NotAnUpload(of()).into());
-    };
-    let shape = &node.ty.shape;
+fn upload_of(recorded: &Recorded, value: UntypedId, given: Option<usize>) -> Result<usize> {
+    let node = recorded.node(value).ok_or(DataError::Foreign)?;
+    let position = recorded.upload(node)?;
+    let shape = &recorded.graph[node].ty.shape;
     if let Some(given) = given.filter(|&given| given != shape.elements()) {
-        return Err(DataError::Length { of: of(), given, shape: shape.clone() }.into());
+        let of = recorded.origin(node);
+        return Err(DataError::Length { of, given, shape: shape.clone() }.into());
     }
-    Ok(position as usize)
+    Ok(position)
 }

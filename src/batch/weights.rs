@@ -23,8 +23,7 @@ use crate::exec::HostBuffer;
 /// The tensors of a safetensors file, by name (feature `safetensors`). A tensor is read when it is asked for.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch, Weights};
 /// # use safetensors::tensor::{Dtype, TensorView};
 /// # let bias = TensorView::new(Dtype::F32, vec![2], &[0, 0, 128, 63, 0, 0, 0, 64]).unwrap();
@@ -41,8 +40,7 @@ use crate::exec::HostBuffer;
 /// let twice = batch.bind(&bias) * 2.0;
 /// batch.execute().await?;
 /// assert_eq!(batch.read(twice).await?, [2.0, 4.0]);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
 /// # Element types
@@ -229,10 +227,10 @@ impl Weights {
         convert::convert(from, T::DTYPE, bytes, converted.bytes_mut()).map_err(|wrong| {
             let (file, name, asked) = (file.name.clone(), self.full(tensor), T::DTYPE);
             match wrong {
-                convert::Wrong::Type => {
+                convert::ConversionError::Type => {
                     DataError::TensorType { file, name, found: from.to_string(), asked }
                 }
-                convert::Wrong::Range { at, value } => {
+                convert::ConversionError::Range { at, value } => {
                     DataError::TensorRange { file, name, at, value, asked }
                 }
             }

@@ -2,30 +2,30 @@
 
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Tensor};
+use crate::batch::{GpuCommandBatch, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Op, check_size};
 
 creations! {
     /// Creation. Kernels that read what is made compute it in place.
-    "creation";
+    "creation", b;
 
     /// One value everywhere.
-    fn full<T: Element>(shape: impl Into<Shape>, value: T) -> Tensor<'b, T> = full,
+    fn full<T: Element>(shape: impl Into<Shape>, value: T) -> Tensor<'b, T> = full(b, shape, value),
         ALL, AFTER, EXACT, "One value everywhere.";
     /// start, start + step, … up to but without `stop`: ⌈(stop − start) / step⌉ elements. It is a
     /// mistake if the step is 0 or not finite; a step away from `stop` gives no elements.
-    fn arange<T: Numeric>(start: T, stop: T, step: T) -> Tensor<'b, T> = arange,
+    fn arange<T: Numeric>(start: T, stop: T, step: T) -> Tensor<'b, T> = arange(b, start, stop, step),
         NUMERIC, AFTER, EXACT, "start, start + step, … before stop.";
 }
 
-fn full<T: Element>(b: &GpuCommandBatch, shape: impl Into<Shape>, value: T) -> Made<'_, T> {
+fn full<T: Element>(b: &GpuCommandBatch, shape: impl Into<Shape>, value: T) -> TensorResult<'_, T> {
     let shape = shape.into();
     check_size(&shape)?;
     Ok(b.source(Op::Full(value.scalar()), shape))
 }
 
-fn arange<T: Numeric>(b: &GpuCommandBatch, start: T, stop: T, step: T) -> Made<'_, T> {
+fn arange<T: Numeric>(b: &GpuCommandBatch, start: T, stop: T, step: T) -> TensorResult<'_, T> {
     let (start, stop, step) = (start.scalar(), stop.scalar(), step.scalar());
     let count = ((stop.value() - start.value()) / step.value()).ceil();
     let leads = step.value() != 0.0 && step.value().is_finite() && !count.is_nan();

@@ -2,7 +2,7 @@
 
 use crate::base::dtype::Numeric;
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Label, Subscripts};
 use crate::record::Refusal;
@@ -60,13 +60,11 @@ registry_rows! {
     einsum, NUMERIC, "made of views, `matmul`, `mul` and `sum`", SUMMED, "Einstein's summation, with ellipses, diagonals and any number of operands.";
 }
 
-fn einsum<'b, T: Numeric>(subscripts: &str, operands: &[Tensor<'b, T>]) -> Made<'b, T> {
+fn einsum<'b, T: Numeric>(subscripts: &str, operands: &[Tensor<'b, T>]) -> TensorResult<'b, T> {
     let (mut terms, result) = terms(subscripts, operands)?;
     for at in 0..terms.len() {
         let needed = |label| result.contains(&label) || elsewhere(&terms, &[at], label);
-        let lost = lost(&terms[at], needed);
-        terms[at].x = sum_of(&terms[at], &lost);
-        terms[at].axes.retain(|(label, _)| !lost.contains(label));
+        terms[at] = summed(&terms[at], needed);
     }
     while terms.len() > 1 {
         let [first, second] = cheapest(&terms);
@@ -155,11 +153,12 @@ fn diagonal_of<'b, T: Numeric>(
     x.permute(order).reshape(dims).slice(ranges)
 }
 
-/// The sum over the axes of `labels`.
-fn sum_of<'b, T: Numeric>(term: &Term<'b, T>, labels: &[Label]) -> Tensor<'b, T> {
-    let axes = term.axes.iter().enumerate().filter(|(_, (label, _))| labels.contains(label));
-    let axes: Vec<isize> = axes.map(|(axis, _)| axis as isize).collect();
-    if axes.is_empty() { term.x } else { term.x.sum(&axes[..]) }
+/// The sum over the axes of labels that are not `needed`.
+fn summed<'b, T: Numeric>(term: &Term<'b, T>, needed: impl Fn(Label) -> bool) -> Term<'b, T> {
+    let lost = term.axes.iter().enumerate().filter(|(_, (label, _))| !needed(*label));
+    let lost: Vec<isize> = lost.map(|(axis, _)| axis as isize).collect();
+    let axes = term.axes.iter().copied().filter(|&(label, _)| needed(label)).collect();
+    Term { x: if lost.is_empty() { term.x } else { term.x.sum(&lost[..]) }, axes }
 }
 
 /// The product of two operands, summed over what they share and is not `needed`.
@@ -182,8 +181,7 @@ fn contract<'b, T: Numeric>(x: &Term<'b, T>, y: &Term<'b, T>, needed: &[Label]) 
     }
     let all = [&batch[..], &rows, &columns, &summed].concat();
     let product = Term { x: spread(x, &all) * spread(y, &all), axes: all };
-    let lost: Vec<Label> = summed.iter().map(|&(label, _)| label).collect();
-    Term { x: sum_of(&product, &lost), axes: [batch, rows, columns].concat() }
+    self::summed(&product, |label| !summed.iter().any(|&(lost, _)| lost == label))
 }
 
 /// The term as matrices of all `rows` by all `columns`, one for each point of `batch`.
@@ -220,14 +218,9 @@ fn labels<T>(terms: &[Term<'_, T>]) -> impl Iterator<Item = Label> {
     terms.iter().flat_map(|term| &term.axes).map(|&(label, _)| label)
 }
 
-/// Whether a term other than those at `these` has `label`.
+/// Returns true if a term other than those at `these` has `label`.
 fn elsewhere<T: Numeric>(terms: &[Term<'_, T>], these: &[usize], label: Label) -> bool {
     terms.iter().enumerate().any(|(at, term)| !these.contains(&at) && term.has(label))
-}
-
-/// The labels of a term that are not needed.
-fn lost<T>(term: &Term<'_, T>, needed: impl Fn(Label) -> bool) -> Vec<Label> {
-    term.axes.iter().map(|&(label, _)| label).filter(|&label| !needed(label)).collect()
 }
 
 /// Two axes of one label, if there are any.

@@ -11,8 +11,8 @@ macro_rules! methods {
         -> $out:ty, ulp $ulp:literal, abs $abs:literal, on ($lo:literal, $hi:literal), $formula:expr;)*) => {
         /// Elementwise operations. Arguments broadcast by NumPy's rules.
         ///
-        /// On the CPU, results in `f32` that are normal numbers lie within 1 ulp (unit in the last place) of the
-        /// exact ones for `exp` and `log`, within 1.5 ulp for `expm1`, `log1p`, `tanh` and `erf`.
+        /// On the CPU, results in `f32` that are normal numbers are nearly exact: within 1 ulp (unit in the last place)
+        /// for `exp` and `log`, within 1.5 ulp for `expm1`, `log1p`, `tanh` and `erf`.
         impl GpuCommandBatch {
             $($(#[doc = $doc])*
             #[track_caller]

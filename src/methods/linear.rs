@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use crate::base::dtype::{Element, Float, Numeric};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor};
 use crate::ops::{Op, Precision};
 
 operations! {
@@ -11,19 +11,18 @@ operations! {
     /// The matrix product by NumPy's rules: `[…, m, k] · […, k, n]` is `[…, m, n]` with leading dimensions
     /// broadcast; a vector on the left is a row, on the right a column, whose axis vanishes.
     /// Transposed operands cost nothing. `f16` is summed in `f32`; integers wrap.
-    fn matmul<T: Numeric>(x: T, w: T) -> Tensor<'b, T> = matmul,
+    fn matmul<T: Numeric>(x: T, w: T) -> Tensor<'b, T> = Ok(product(x, w, Precision::Exact)),
         NUMERIC, TURNED, SUMMED, "The matrix product by NumPy's rules for 1-D, 2-D and batched operands.";
     /// As [`matmul`](Self::matmul), as exactly as `precision` says: see [`Precision`] for what each choice costs.
     /// `f16` products are the same with all of them.
-    fn matmul_with<T: Float>(x: T, w: T; precision: Precision) -> Tensor<'b, T> = matmul_with,
+    fn matmul_with<T: Float>(x: T, w: T; precision: Precision) -> Tensor<'b, T> = Ok(product(x, w, precision)),
         FLOAT, TURNED, SUMMED, "The matrix product, as exact as asked for: `f32` may be multiplied on matrix units.";
     /// x·w + b: a dense layer, with `b` broadcast over the rows. The shapes are those of [`matmul`](Self::matmul), so
     /// `w` is [inputs, outputs]. PyTorch's `Linear` stores [outputs, inputs]: [`transpose`](Self::transpose) that. Weights
     /// that stay on the device are residents, and stand as `&w`.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let w = device.resident(&[1.0_f32, 3.0, 2.0, 4.0], [2, 2])?;
@@ -36,27 +35,10 @@ operations! {
     /// batch.execute().await?;
     /// assert_eq!(batch.read(y).await?, [21.5, 43.25]);
     /// assert_eq!(batch.read(same).await?, [21.5, 43.25]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    fn linear<T: Numeric>(x: T, w: T, b: T) -> Tensor<'b, T> = linear,
+    fn linear<T: Numeric>(x: T, w: T, b: T) -> Tensor<'b, T> = Ok(x.matmul(w) + b),
         NUMERIC, TURNED, SUMMED, "x·w + b.";
-}
-
-fn matmul<'b, T: Numeric>(x: Tensor<'b, T>, w: Tensor<'b, T>) -> Made<'b, T> {
-    Ok(product(x, w, Precision::Exact))
-}
-
-fn matmul_with<'b, T: Float>(
-    x: Tensor<'b, T>,
-    w: Tensor<'b, T>,
-    precision: Precision,
-) -> Made<'b, T> {
-    Ok(product(x, w, precision))
-}
-
-fn linear<'b, T: Numeric>(x: Tensor<'b, T>, w: Tensor<'b, T>, b: Tensor<'b, T>) -> Made<'b, T> {
-    Ok(x.matmul(w) + b)
 }
 
 pub(super) fn product<'b, T: Numeric>(

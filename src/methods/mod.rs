@@ -6,12 +6,12 @@
 /// Makes a family of operations: for each row the batch's method, the tensor's method and the registry's row.
 ///
 /// A row is documentation; the method with its operands by element type, after `;` its parameters, and its result; the
-/// function that records, which takes the operands as tensors, and the parameters; and for the registry the element types,
-/// what it fuses with, the tolerance, and the documentation in short. Operations of another form are written out beside
-/// the table; `others` has their rows for the registry.
+/// expression that records it, in which the operands are tensors; and for the registry the element types, what it fuses
+/// with, the tolerance, and the documentation in short. Operations of another form are written out beside the table;
+/// `others` has their rows for the registry.
 ///
-/// The function runs within the call of the method: all that it records, and its refusal, is of that method and of the
-/// caller's line.
+/// The expression is evaluated within the call of the method: all that it records, and its refusal, is of that method and
+/// of the caller's line.
 macro_rules! operations {
     (
         $(#[$heading:meta])*
@@ -20,7 +20,7 @@ macro_rules! operations {
             $(#[$doc:meta])*
             fn $name:ident<T: $bound:ident $(, $g:ident: $gbound:ident)*>(
                 $x:ident: T $(, $y:ident: $ytype:ident)* $(; $($p:ident: $ptype:ty),+)?
-            ) -> $out:ty = $body:ident $(, $dtypes:expr, $fusion:expr, $tolerance:expr, $short:literal)?;
+            ) -> $out:ty = $body:expr $(, $dtypes:expr, $fusion:expr, $tolerance:expr, $short:literal)?;
         )*
         $(others {
             $($other:ident, $odtypes:expr, $ofusion:expr, $otolerance:expr, $oshort:literal;)*
@@ -36,11 +36,10 @@ macro_rules! operations {
                 $(, $y: impl Operand<$ytype>)*
                 $($(, $p: $ptype)+)?
             ) -> $out {
-                let batch: &'b Self = self;
-                batch.composed(stringify!($name), || {
-                    let $x = batch.operand($x);
-                    $(let $y = batch.operand($y);)*
-                    $body($x $(, $y)* $($(, $p)+)?)
+                self.composed(stringify!($name), || {
+                    let $x = self.operand($x);
+                    $(let $y = self.operand($y);)*
+                    $body
                 })
             })*
         }
@@ -72,15 +71,15 @@ macro_rules! operations {
     };
 }
 
-/// Makes a family of operations that have no operands, from rows as those of [`operations`]: methods of the batch, which
-/// the function takes first.
+/// Makes a family of operations that have no operands, from rows as those of [`operations`]: methods of the batch, whose
+/// name in the expressions comes first.
 macro_rules! creations {
     (
         $(#[$heading:meta])*
-        $family:literal;
+        $family:literal, $batch:ident;
         $(
             $(#[$doc:meta])*
-            fn $name:ident$(<$g:ident: $gbound:ident>)?($($p:ident: $ptype:ty),+) -> $out:ty = $body:ident,
+            fn $name:ident$(<$g:ident: $gbound:ident>)?($($p:ident: $ptype:ty),+) -> $out:ty = $body:expr,
                 $dtypes:expr, $fusion:expr, $tolerance:expr, $short:literal;
         )*
     ) => {
@@ -89,7 +88,8 @@ macro_rules! creations {
             $($(#[$doc])*
             #[track_caller]
             pub fn $name<'b $(, $g: $gbound)?>(&'b self, $($p: $ptype),+) -> $out {
-                self.composed(stringify!($name), || $body(self $(, $p)+))
+                let $batch = self;
+                self.composed(stringify!($name), || $body)
             })*
         }
 
@@ -148,19 +148,18 @@ mod random;
 
 mod create;
 
-mod axes;
-mod ranges;
+mod arguments;
 mod registry;
 #[cfg(test)]
 mod tests;
 mod views;
 
-pub use axes::Axes;
+pub use arguments::axes::Axes;
 pub use loss::{ClassLoss, LossReduction};
 pub use nn::{
     Attention, AttentionMask, Causal, CellWeights, Conv, Conv1d, Conv2d, ConvTranspose,
     ConvTranspose1d, ConvTranspose2d, LstmState, Pool, Pool1d, Pool2d, Recurrence, Rotary,
 };
-pub use ranges::SliceRange;
+pub use arguments::ranges::SliceRange;
 pub use registry::{OpInfo, registry};
 pub use resize::{Corners, ImageSize};

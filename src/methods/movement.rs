@@ -2,17 +2,17 @@
 
 use smallvec::SmallVec;
 
-use super::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::Element;
 use crate::base::shape::{Move, Range, Shape};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::exec::Patch;
 use crate::methods::nn::unfold;
 use crate::methods::views::{along, moved};
 use crate::methods::{Axes, SliceRange};
 use crate::ops::{Op, check_size};
-use crate::record::{Refusal, Value};
+use crate::record::UntypedId;
 use crate::residents::SliceUpdate;
 
 operations! {
@@ -21,13 +21,13 @@ operations! {
     "movement";
 
     /// The same elements in row-major order under another shape of as many elements.
-    fn reshape<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = reshape,
+    fn reshape<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = reshape(x, shape),
         ALL, "a view where strides can express it, else a copy", EXACT, "The same elements in row-major order under another shape.";
     /// The axes in another order: `axes[i]` is the old axis that becomes axis i.
-    fn permute<T: Element>(x: T; axes: impl AsRef<[isize]>) -> Tensor<'b, T> = permute,
+    fn permute<T: Element>(x: T; axes: impl AsRef<[isize]>) -> Tensor<'b, T> = permute(x, axes),
         ALL, VIEW, EXACT, "The axes in another order.";
     /// The last two axes swapped.
-    fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose,
+    fn transpose<T: Element>(x: T) -> Tensor<'b, T> = transpose(x),
         ALL, VIEW, EXACT, "The last two axes swapped.";
     /// Along each axis the elements `start..end`, or every `step`th of them: `(start..end, step)`. A negative step takes
     /// the elements of the range from its last one backwards. One range an axis, each inside of it. An array of ranges
@@ -42,27 +42,26 @@ operations! {
     /// let y = x.slice([SliceRange::from(..), (0..10, -2).into()]);
     /// assert_eq!(y.shape().unwrap().dims(), [4, 5]);
     /// ```
-    fn slice<T: Element>(x: T; ranges: impl IntoIterator<Item = impl Into<SliceRange>>) -> Tensor<'b, T> = slice,
+    fn slice<T: Element>(x: T; ranges: impl IntoIterator<Item = impl Into<SliceRange>>) -> Tensor<'b, T> = slice(x, ranges),
         ALL, VIEW, EXACT, "A range with a step along each axis.";
     /// Without an axis of size 1.
-    fn squeeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = squeeze,
+    fn squeeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = squeeze(x, axis),
         ALL, VIEW, EXACT, "Without an axis of size 1.";
     /// With a new axis of size 1 at `axis` of the result (−1 is after the last).
-    fn unsqueeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = unsqueeze,
+    fn unsqueeze<T: Element>(x: T; axis: isize) -> Tensor<'b, T> = unsqueeze(x, axis),
         ALL, VIEW, EXACT, "With a new axis of size 1.";
     /// Repeated along new axes and axes of size 1, by NumPy's rules.
-    fn broadcast_to<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = broadcast_to,
+    fn broadcast_to<T: Element>(x: T; shape: impl Into<Shape>) -> Tensor<'b, T> = broadcast_to(x, shape),
         ALL, VIEW, EXACT, "Repeated along axes of size 1, by NumPy's rules.";
     /// Backwards along `axes`.
-    fn flip<T: Element>(x: T; axes: impl Into<Axes>) -> Tensor<'b, T> = flip,
+    fn flip<T: Element>(x: T; axes: impl Into<Axes>) -> Tensor<'b, T> = flip(x, axes),
         ALL, VIEW, EXACT, "Backwards along some axes.";
     /// Windows of `size` elements along `axis`, each `step` past the last, as many as fit. The axis becomes their
     /// number, and a new last axis has their elements: PyTorch's `Tensor.unfold`. A view: windows may overlap, and
     /// nothing is copied. It is a mistake if not even one fits.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// # let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.upload(&[1_i32, 2, 4, 8, 16]);
@@ -70,19 +69,18 @@ operations! {
     /// let sums = batch.sum(windows, -1);
     /// batch.execute().await?;
     /// assert_eq!(batch.read(sums).await?, [7, 14, 28]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    fn unfold<T: Element>(x: T; axis: isize, size: usize, step: usize) -> Tensor<'b, T> = unfold,
+    fn unfold<T: Element>(x: T; axis: isize, size: usize, step: usize) -> Tensor<'b, T> = unfold(x, axis, size, step),
         ALL, VIEW, EXACT, "Windows along an axis, which may overlap.";
     /// `state` with `new` in place of its elements from `at` on along `axis`: keys and values that grow as a decoder
     /// goes on, in a state that has room. All other axes must be equal. The result is another tensor, of which readers
     /// may fuse the parts; but where it [updates](Self::update) the resident that `state` binds, only `new` is written,
     /// within the limits that are told there.
-    fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice,
+    fn replace_slice<T: Element>(state: T, new: T; axis: isize, at: usize) -> Tensor<'b, T> = replace_slice(state, new, axis, at),
         ALL, ANYTHING, EXACT, "A tensor with others in place of its elements from one place of an axis on.";
     /// A border of `value`: `(before, after)` elements along each axis.
-    fn pad<T: Element>(x: T; border: impl AsRef<[(usize, usize)]>, value: T) -> Tensor<'b, T> = pad,
+    fn pad<T: Element>(x: T; border: impl AsRef<[(usize, usize)]>, value: T) -> Tensor<'b, T> = pad(x, border, value),
         ALL, ANYTHING, EXACT, "A border of one value around a tensor.";
 
     others {
@@ -101,7 +99,7 @@ impl GpuCommandBatch {
         axis: isize,
     ) -> Tensor<'_, T> {
         // Not within the call, nor in a closure: what the iterator records is the user's own.
-        let mut operands: SmallVec<[Value; 4]> = SmallVec::new();
+        let mut operands: SmallVec<[UntypedId; 4]> = SmallVec::new();
         for x in tensors {
             operands.push(self.operand(x).value());
         }
@@ -113,7 +111,7 @@ impl GpuCommandBatch {
     }
 }
 
-fn reshape<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'_, T> {
+fn reshape<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> TensorResult<'_, T> {
     let (from, to) = (x.known_shape()?, shape.into());
     check_size(&to)?;
     if from.elements() != to.elements() {
@@ -122,7 +120,7 @@ fn reshape<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'_, T>
     Ok(moved("reshape", x, Move::Reshape(to)))
 }
 
-fn permute<T: Element>(x: Tensor<'_, T>, axes: impl AsRef<[isize]>) -> Made<'_, T> {
+fn permute<T: Element>(x: Tensor<'_, T>, axes: impl AsRef<[isize]>) -> TensorResult<'_, T> {
     let (shape, axes) = (x.known_shape()?, axes.as_ref());
     let complete = axes.len() == shape.rank() && Axes::from(axes).resolve(&shape).is_ok();
     if !complete {
@@ -132,7 +130,7 @@ fn permute<T: Element>(x: Tensor<'_, T>, axes: impl AsRef<[isize]>) -> Made<'_, 
     Ok(moved("permute", x, Move::Permute(order?)))
 }
 
-fn transpose<T: Element>(x: Tensor<'_, T>) -> Made<'_, T> {
+fn transpose<T: Element>(x: Tensor<'_, T>) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let rank = shape.rank();
     if rank < 2 {
@@ -146,7 +144,7 @@ fn transpose<T: Element>(x: Tensor<'_, T>) -> Made<'_, T> {
 fn slice<T: Element>(
     x: Tensor<'_, T>,
     ranges: impl IntoIterator<Item = impl Into<SliceRange>>,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let ranges: SmallVec<[SliceRange; 4]> = ranges.into_iter().map(Into::into).collect();
     if ranges.len() != shape.rank() {
@@ -157,7 +155,7 @@ fn slice<T: Element>(
     Ok(moved("slice", x, Move::Slice(ranges.collect::<Result<_, _>>()?)))
 }
 
-fn squeeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
+fn squeeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let axis = resolve(axis, &shape)?;
     if shape[axis] != 1 {
@@ -167,7 +165,7 @@ fn squeeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
     Ok(moved("squeeze", x, Move::Reshape(kept.map(|(_, &dim)| dim).collect())))
 }
 
-fn unsqueeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
+fn unsqueeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let rank = shape.rank() as isize + 1;
     if !(-rank..rank).contains(&axis) {
@@ -179,7 +177,7 @@ fn unsqueeze<T: Element>(x: Tensor<'_, T>, axis: isize) -> Made<'_, T> {
     Ok(moved("unsqueeze", x, Move::Reshape(Shape::new(&dims))))
 }
 
-fn broadcast_to<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'_, T> {
+fn broadcast_to<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> TensorResult<'_, T> {
     let (from, to) = (x.known_shape()?, shape.into());
     check_size(&to)?;
     if from.broadcast(&to).as_ref() != Some(&to) {
@@ -188,7 +186,7 @@ fn broadcast_to<T: Element>(x: Tensor<'_, T>, shape: impl Into<Shape>) -> Made<'
     Ok(moved("broadcast_to", x, Move::Broadcast(to)))
 }
 
-fn flip<T: Element>(x: Tensor<'_, T>, axes: impl Into<Axes>) -> Made<'_, T> {
+fn flip<T: Element>(x: Tensor<'_, T>, axes: impl Into<Axes>) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let axes = axes.into().resolve(&shape)?;
     let ranges = shape.dims().iter().enumerate().map(|(axis, &count)| {
@@ -205,7 +203,7 @@ fn pad<T: Element>(
     x: Tensor<'_, T>,
     border: impl AsRef<[(usize, usize)]>,
     value: T,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let (shape, border) = (x.known_shape()?, border.as_ref());
     if border.len() != shape.rank() {
         return Err(MistakeKind::PerAxis { what: "a border", given: border.len(), shape }.into());
@@ -220,34 +218,22 @@ fn replace_slice<'b, T: Element>(
     new: Tensor<'b, T>,
     axis: isize,
     at: usize,
-) -> Made<'b, T> {
-    let (axis, shape, count) = slice_shapes(state, new, axis, at)?;
+) -> TensorResult<'b, T> {
+    let (shape, own) = (state.known_shape()?, new.known_shape()?);
+    let axis = resolve(axis, &shape)?;
+    let fits = |a: usize| a == axis || own[a] == shape[a];
+    if own.rank() != shape.rank() || !(0..shape.rank()).all(fits) {
+        return Err(MistakeKind::Concat { first: shape, other: own, axis }.into());
+    }
+    let (count, end) = (own[axis], at.saturating_add(own[axis]));
+    if end > shape[axis] {
+        return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
+    }
     let part = |from: usize, to: usize| along(state, &shape, axis, from..to);
-    let (before, after) = (part(0, at), part(at + count, shape[axis]));
+    let (before, after) = (part(0, at), part(end, shape[axis]));
     let replaced = state.batch().concat([before, new, after], axis as isize);
     let patch = Patch::new(&shape, axis, at, count);
     let slice = SliceUpdate { state: state.value().node, new: new.value().node, patch };
     state.batch().note_slice_update(replaced.value().node, slice);
     Ok(replaced)
-}
-
-/// The axis, the shape of the state, and how many are new.
-fn slice_shapes<'b, T: Element>(
-    state: Tensor<'b, T>,
-    new: Tensor<'b, T>,
-    axis: isize,
-    at: usize,
-) -> Result<(usize, Shape, usize), Refusal> {
-    let (shape, new) = (state.known_shape()?, new.known_shape()?);
-    let axis = resolve(axis, &shape)?;
-    let fits =
-        new.rank() == shape.rank() && (0..shape.rank()).all(|a| a == axis || new[a] == shape[a]);
-    if !fits {
-        return Err(MistakeKind::Concat { first: shape, other: new, axis }.into());
-    }
-    let end = at.saturating_add(new[axis]);
-    if end > shape[axis] {
-        return Err(MistakeKind::SliceRange { start: at, end, axis, shape }.into());
-    }
-    Ok((axis, shape, new[axis]))
 }

@@ -8,7 +8,7 @@ use crate::base::dtype::{Logical, Numeric, Signed};
 use crate::batch::{BufferId, Operand, Resident, Tensor};
 
 macro_rules! operators {
-    ($($trait:ident $operator:ident $method:ident $bound:ident;)*) => {$(
+    ($($trait:ident $operator:ident $method:ident $bound:ident: $($number:ident)*;)*) => {$(
         impl<'b, T: $bound, R: Operand<T>> ops::$trait<R> for Tensor<'b, T> {
             type Output = Self;
             #[track_caller]
@@ -16,52 +16,31 @@ macro_rules! operators {
                 self.batch().$method(self, other)
             }
         }
-
-        impl<'b, T: $bound> ops::$trait<Tensor<'b, T>> for BufferId<T> {
-            type Output = Tensor<'b, T>;
-            #[track_caller]
-            fn $operator(self, tensor: Tensor<'b, T>) -> Tensor<'b, T> {
-                tensor.batch().$method(self, tensor)
-            }
-        }
-
-        impl<'b, T: $bound> ops::$trait<Tensor<'b, T>> for &Resident<T> {
-            type Output = Tensor<'b, T>;
-            #[track_caller]
-            fn $operator(self, tensor: Tensor<'b, T>) -> Tensor<'b, T> {
-                tensor.batch().$method(self, tensor)
-            }
-        }
+        on_the_left!($trait $operator $method, <T: $bound> BufferId<T>, T);
+        on_the_left!($trait $operator $method, <T: $bound> &Resident<T>, T);
+        $(on_the_left!($trait $operator $method, <> $number, $number);)*
     )*};
 }
-operators! {
-    Add add add Numeric;
-    Sub sub sub Numeric;
-    Mul mul mul Numeric;
-    Div div div Numeric;
-    Rem rem rem Numeric;
-    BitAnd bitand and Logical;
-    BitOr bitor or Logical;
-}
-
-/// Numbers on the left of operators: `1.0 - x`. Rust wants each type by itself.
-macro_rules! numbers {
-    ($($number:ident: $($trait:ident $operator:ident $method:ident),*;)*) => {$($(
-        impl<'b> ops::$trait<Tensor<'b, $number>> for $number {
-            type Output = Tensor<'b, $number>;
+/// Operands on the left of a tensor: `1.0 - x`. Rust wants each number's type by itself.
+macro_rules! on_the_left {
+    ($trait:ident $operator:ident $method:ident, <$($t:ident: $bound:ident)?> $left:ty, $element:ty) => {
+        impl<'b $(, $t: $bound)?> ops::$trait<Tensor<'b, $element>> for $left {
+            type Output = Tensor<'b, $element>;
             #[track_caller]
-            fn $operator(self, tensor: Tensor<'b, $number>) -> Self::Output {
+            fn $operator(self, tensor: Tensor<'b, $element>) -> Self::Output {
                 tensor.batch().$method(self, tensor)
             }
         }
-    )*)*};
+    };
 }
-numbers! {
-    f32: Add add add, Sub sub sub, Mul mul mul, Div div div, Rem rem rem;
-    f16: Add add add, Sub sub sub, Mul mul mul, Div div div, Rem rem rem;
-    i32: Add add add, Sub sub sub, Mul mul mul, Div div div, Rem rem rem;
-    u32: Add add add, Sub sub sub, Mul mul mul, Div div div, Rem rem rem;
-    bool: BitAnd bitand and, BitOr bitor or;
+operators! {
+    Add add add Numeric: f32 f16 i32 u32;
+    Sub sub sub Numeric: f32 f16 i32 u32;
+    Mul mul mul Numeric: f32 f16 i32 u32;
+    Div div div Numeric: f32 f16 i32 u32;
+    Rem rem rem Numeric: f32 f16 i32 u32;
+    BitAnd bitand and Logical: bool;
+    BitOr bitor or Logical: bool;
 }
 
 impl<T: Signed> ops::Neg for Tensor<'_, T> {

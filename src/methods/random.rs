@@ -2,103 +2,70 @@
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Tensor};
+use crate::batch::{GpuCommandBatch, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::checks::check_parameter;
 use crate::ops::{Distribution, Op, Random, SortOrder, check_size};
+use crate::record::Refusal;
 
 /// Uniform numbers are multiples of this part of 1.
 const PARTS: f64 = 16_777_216.0;
 
 creations! {
-    /// Random numbers. Element i (in row-major order) is made of the words that Philox 4×32-10 (Salmon et al., 2011)
-    /// gives for the counter (i, 0, low word of `stream`, high word of `stream`) and the key (low word of `seed`, high
-    /// word of `seed`), and of nothing else: the same seed and stream give the same numbers in every run and on every
-    /// device, and a longer tensor begins with those of a shorter one. Streams of one seed are independent of each other,
-    /// so that each use in a program should have its own.
+    /// Random numbers. Element i (in row-major order) is made of the words of Philox 4×32-10 (Salmon et al., 2011), and
+    /// of nothing else. The counter is (i, 0, low word of `stream`, high word of `stream`), the key (low word of
+    /// `seed`, high word of `seed`). So the same seed and stream give the same numbers in every run and on every
+    /// device, and a longer tensor begins with those of a shorter one. Streams of one seed are independent of each
+    /// other, so that each use in a program should have its own.
     ///
     /// Kernels that read random numbers compute them in place.
-    "random";
+    "random", b;
 
     /// 32 random bits an element: the first of the four words.
-    fn random_bits(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, u32> = random_bits,
+    fn random_bits(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, u32> = random(b, shape, Distribution::Bits, seed, stream),
         "u32", AFTER, EXACT, "32 random bits an element (Philox 4×32-10).";
     /// Uniform in 0..1, without 1: the upper 24 bits of the first word, times 2⁻²⁴ (in `f16` 11 bits, times 2⁻¹¹).
     /// Exact on every device.
-    fn random_uniform<T: Float>(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, T> = random_uniform,
+    fn random_uniform<T: Float>(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, T> = random(b, shape, Distribution::Uniform, seed, stream),
         FLOAT, AFTER, EXACT, "Uniform in 0..1.";
     /// Normal with mean 0 and variance 1, by Box and Muller (1958): √(−2 log u)·cos 2πv with u = first word · 2⁻³² +
     /// 2⁻³³ and v the upper 24 bits of the second word, times 2⁻²⁴. No element is further than 6.8 from 0.
     /// Devices differ by the errors that `log`, `sqrt` and `cos` have on them: at most 3e-6.
-    fn random_normal<T: Float>(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, T> = random_normal,
+    fn random_normal<T: Float>(shape: impl Into<Shape>, seed: u64, stream: u64) -> Tensor<'b, T> = random(b, shape, Distribution::Normal, seed, stream),
         FLOAT, AFTER, (8.0, 3e-6), "Normal with mean 0 and variance 1.";
     /// True with probability `p`: where [`random_uniform`](Self::random_uniform) of `f32` with this seed and stream is
     /// below `p`. Exact on every device. It is a mistake if p does not lie in 0..=1.
-    fn random_bernoulli(shape: impl Into<Shape>, p: f32, seed: u64, stream: u64) -> Tensor<'b, bool> = random_bernoulli,
+    fn random_bernoulli(shape: impl Into<Shape>, p: f32, seed: u64, stream: u64) -> Tensor<'b, bool> = below(p).and_then(|kind| random(b, shape, kind, seed, stream)),
         "bool", AFTER, EXACT, "True with probability `p`.";
-    /// The numbers 0 to n − 1 in random order: the [`argsort`](Self::argsort) of [`random_bits`](Self::random_bits), the
-    /// same on every device. Numbers whose words are equal keep their order; for n = 10⁶ there are about a hundred such
-    /// pairs.
-    fn random_permutation(n: usize, seed: u64, stream: u64) -> Tensor<'b, u32> = random_permutation,
+    /// The numbers 0 to n − 1 in random order: the [`argsort`](Self::argsort) of [`random_bits`](Self::random_bits),
+    /// the same on every device. Numbers whose words are equal keep their order; for n = 10⁶ there are about a hundred
+    /// such pairs.
+    fn random_permutation(n: usize, seed: u64, stream: u64) -> Tensor<'b, u32> = Ok(b.random_bits([n], seed, stream).argsort(0, SortOrder::Ascending)),
         "u32", AFTER, EXACT, "The numbers 0 to n − 1 in random order.";
 }
 
-fn random_bits(
-    b: &GpuCommandBatch,
-    shape: impl Into<Shape>,
-    seed: u64,
-    stream: u64,
-) -> Made<'_, u32> {
-    random(b, shape.into(), Random { kind: Distribution::Bits, seed, stream })
-}
-
-fn random_uniform<T: Float>(
-    b: &GpuCommandBatch,
-    shape: impl Into<Shape>,
-    seed: u64,
-    stream: u64,
-) -> Made<'_, T> {
-    random(b, shape.into(), Random { kind: Distribution::Uniform, seed, stream })
-}
-
-fn random_normal<T: Float>(
-    b: &GpuCommandBatch,
-    shape: impl Into<Shape>,
-    seed: u64,
-    stream: u64,
-) -> Made<'_, T> {
-    random(b, shape.into(), Random { kind: Distribution::Normal, seed, stream })
-}
-
-fn random_bernoulli(
-    b: &GpuCommandBatch,
-    shape: impl Into<Shape>,
-    p: f32,
-    seed: u64,
-    stream: u64,
-) -> Made<'_, bool> {
+/// True where a number of 24 bits is below `p` of all of them.
+fn below(p: f32) -> Result<Distribution, Refusal> {
     check_probability(p)?;
-    let below = (f64::from(p) * PARTS).ceil() as u32;
-    random(b, shape.into(), Random { kind: Distribution::Bernoulli(below), seed, stream })
+    Ok(Distribution::Bernoulli((f64::from(p) * PARTS).ceil() as u32))
 }
 
-fn random_permutation(b: &GpuCommandBatch, n: usize, seed: u64, stream: u64) -> Made<'_, u32> {
-    Ok(b.random_bits([n], seed, stream).argsort(0, SortOrder::Ascending))
-}
-
-fn random<T: Element>(b: &GpuCommandBatch, shape: Shape, random: Random) -> Made<'_, T> {
+fn random<T: Element>(
+    b: &GpuCommandBatch,
+    shape: impl Into<Shape>,
+    kind: Distribution,
+    seed: u64,
+    stream: u64,
+) -> TensorResult<'_, T> {
+    let shape = shape.into();
     check_size(&shape)?;
     // Positions are counted in 32 bits.
     if shape.elements() as u64 > u64::from(u32::MAX) {
         return Err(MistakeKind::TooLarge(shape).into());
     }
-    Ok(b.source(Op::Random(random), shape))
+    Ok(b.source(Op::Random(Random { kind, seed, stream }), shape))
 }
 
 pub(super) fn check_probability(p: f32) -> Result<(), MistakeKind> {
-    if (0.0..=1.0).contains(&p) {
-        Ok(())
-    } else {
-        let given = p.to_string();
-        Err(MistakeKind::Parameter { what: "p", must: "in 0..=1", given })
-    }
+    check_parameter("p", (0.0..=1.0).contains(&p), "in 0..=1", &p)
 }

@@ -6,13 +6,13 @@ use super::{
 };
 use crate::ops::{Accepts, ELEMENTWISE, Reduction, RowKind, Scan, Tolerance};
 
-/// What there is to know of an operation from outside.
+/// The description of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpInfo {
     /// The method of [`GpuCommandBatch`](crate::GpuCommandBatch) and of [`Tensor`](crate::Tensor) that records it.
     pub name: &'static str,
-    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`, `resize`,
-    /// `attention`, `recurrent`, `loss`, `movement`, `indexing`, `sort`, `random`, `creation`.
+    /// The family: `elementwise`, `reduce`, `row`, `scan`, `matmul`, `convolution`, `pooling`, `normalization`,
+    /// `resize`, `attention`, `recurrent`, `loss`, `movement`, `indexing`, `sort`, `random`, `creation`.
     pub family: &'static str,
     /// The element types that it takes.
     pub dtypes: &'static str,
@@ -51,19 +51,16 @@ pub fn registry() -> impl Iterator<Item = OpInfo> {
         .iter()
         .map(|op| op.def())
         .map(move |def| info(def.name, "scan", def.accepts, def.doc, around, def.tolerance));
-    let families: [&[&[OpInfo]]; 10] = [
+    let families: [&[&[OpInfo]]; 6] = [
         &[rows::ROWS, elementwise::ROWS, reduce::ROWS, linear::ROWS, einsum::ROWS],
         nn::SEQUENCES,
-        loss::FAMILIES,
+        &[loss::ROWS, loss::class::ROWS],
         nn::IMAGES,
-        &[resize::ROWS],
-        &[movement::ROWS],
-        indexing::FAMILIES,
-        &[sort::ROWS],
-        &[random::ROWS, nn::DROPOUT],
-        &[create::ROWS],
+        &[resize::ROWS, movement::ROWS, indexing::ROWS, indexing::scatter::ROWS],
+        &[indexing::counting::ROWS, indexing::triangle::ROWS, sort::ROWS, random::ROWS],
     ];
-    let others = families.into_iter().flatten().copied().flatten().copied();
+    let rest = [nn::DROPOUT, create::ROWS];
+    let others = families.into_iter().flatten().copied().chain(rest).flatten().copied();
     elementwise.chain(reduce).chain(row).chain(scan).chain(others)
 }
 
@@ -90,15 +87,15 @@ pub(in crate::methods) mod words {
     pub const FLOAT: &str = accepted(Accepts::Float);
     pub const ALL: &str = accepted(Accepts::Element);
 
-    /// Of operations that only move or select values.
+    /// The tolerance of operations that only move or select values.
     pub const EXACT: (f64, f64) = (0.0, 0.0);
-    /// Of sums of products.
+    /// The tolerance of sums of products.
     pub const SUMMED: (f64, f64) = (4.0, 1e-7);
-    /// Of losses and turned pairs.
+    /// The tolerance of losses and turned pairs.
     pub const COMPOSED: (f64, f64) = (16.0, 2e-6);
-    /// Of normalisations and attention.
+    /// The tolerance of normalisations and attention.
     pub const NORMED: (f64, f64) = (32.0, 4e-6);
-    /// Of what goes through several functions.
+    /// The tolerance of compositions of several functions.
     pub const GATED: (f64, f64) = (64.0, 2e-6);
 
     pub const ANYTHING: &str = "everything before and after";

@@ -2,21 +2,22 @@
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::checks::{check_parameter, layout};
 use crate::ops::check_size;
 
 /// The longest height and width: positions along them are counted on the host.
 pub(super) const LONGEST: usize = 1 << 24;
 
-/// How large a resized image is, in height and width. From two lengths, or from two factors.
+/// The height and width of a resized image, from two lengths or from two factors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ImageSize {
     /// So many elements along each axis.
     Lengths([usize; 2]),
     /// ⌊l·f⌋ elements along an axis of length l with the factor f. Places are found with the factor as it is given, not
-    /// with the ratio of the lengths (ONNX's `scales`), but as in PyTorch (its `scale_factor` without
-    /// `recompute_scale_factor`) an axis that keeps its length stays as it is, and the nearest element of one that
+    /// with the ratio of the lengths, as with ONNX's `scales`. Two cases are as in PyTorch (its `scale_factor` without
+    /// `recompute_scale_factor`): an axis that keeps its length stays as it is, and the nearest element of one that
     /// doubles its length is ⌊i/2⌋.
     Factors([f64; 2]),
 }
@@ -33,15 +34,15 @@ impl From<[f64; 2]> for ImageSize {
     }
 }
 
-/// Where the element i of n of a resized axis lies in the original one, of length l. With factors, f is in the place of
+/// The place of element i of n of a resized axis in the original one, of length l. With factors, f is in the place of
 /// n/l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Corners {
     /// Pixels are squares, whose outer edges stay where they are: (i + ½)·l/n − ½ (PyTorch's `align_corners=False`,
     /// ONNX's `half_pixel`).
     HalfPixel,
-    /// Pixels are points, of which the outermost stay where they are: i·(l − 1)/(n − 1) (PyTorch's `align_corners=True`,
-    /// ONNX's `align_corners`).
+    /// Pixels are points, of which the outermost stay where they are: i·(l − 1)/(n − 1) (PyTorch's
+    /// `align_corners=True`, ONNX's `align_corners`).
     Aligned,
     /// Pixels are squares, of which the first corner stays where it is: i·l/n (ONNX's `asymmetric`).
     Asymmetric,
@@ -58,21 +59,21 @@ struct Resized {
 }
 
 operations! {
-    /// Resizing of the last two axes, height and width, as in PyTorch's `interpolate`. `size` is `[height, width]` or the
-    /// factors by which they grow: `[2.0, 2.0]`. None may be longer than 16 777 216.
+    /// Resizing of the last two axes, height and width, as in PyTorch's `interpolate`. `size` is `[height, width]` or
+    /// the factors by which they grow: `[2.0, 2.0]`. None may be longer than 16 777 216.
     "resize";
 
-    /// The element ⌊i·l/n⌋ for element i of n, from an axis of length l; with a factor f, ⌊i/f⌋: PyTorch's `nearest`, and
-    /// ONNX's with `asymmetric` coordinates and `floor`.
-    fn resize_nearest<T: Element>(x: T; size: impl Into<ImageSize>) -> Tensor<'b, T> = resize_nearest,
+    /// The element ⌊i·l/n⌋ for element i of n, from an axis of length l; with a factor f, ⌊i/f⌋: PyTorch's `nearest`,
+    /// and ONNX's with `asymmetric` coordinates and `floor`.
+    fn resize_nearest<T: Element>(x: T; size: impl Into<ImageSize>) -> Tensor<'b, T> = resize_nearest(x, size),
         ALL, "made of look-ups, which fuse", EXACT, "Images of another size, from the nearest elements.";
     /// Between the two nearest elements along each axis in proportion to their distance: PyTorch's `bilinear`, without
     /// its `antialias`.
-    fn resize_bilinear<T: Float>(x: T; size: impl Into<ImageSize>, corners: Corners) -> Tensor<'b, T> = resize_bilinear,
+    fn resize_bilinear<T: Float>(x: T; size: impl Into<ImageSize>, corners: Corners) -> Tensor<'b, T> = resize_bilinear(x, size, corners),
         FLOAT, "made of look-ups and elementwise operations, which fuse", SUMMED, "Images of another size, from between the nearest elements.";
 }
 
-fn resize_nearest<T: Element>(x: Tensor<'_, T>, size: impl Into<ImageSize>) -> Made<'_, T> {
+fn resize_nearest<T: Element>(x: Tensor<'_, T>, size: impl Into<ImageSize>) -> TensorResult<'_, T> {
     let mut y = x;
     for Resized { axis, len, count, ratio } in resized_axes(x.known_shape()?, size.into())? {
         let ratio = if count == 2 * len { [1.0, 2.0] } else { ratio };
@@ -89,7 +90,7 @@ fn resize_bilinear<T: Float>(
     x: Tensor<'_, T>,
     size: impl Into<ImageSize>,
     corners: Corners,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let axes = resized_axes(x.known_shape()?, size.into())?;
     let changed = axes.iter().filter(|axis| axis.changes());
     Ok(changed.fold(x, |y, resized| interpolated(y, resized, corners)))
@@ -112,31 +113,26 @@ fn interpolated<'b, T: Float>(
     let weights = b.upload_shaped(weights, column.clone());
     let rest = b.upload_shaped(rest, column);
     let (low, high) = (x.gather(below, axis), x.gather(above, axis));
-    // Where the weight is 0 the upper element does not count, whatever it is.
+    // If the weight is 0 the upper element does not count, whatever it is.
     let between = weights.gt(0.0);
     let (weights, rest) = (weights.cast::<T>(), rest.cast::<T>());
     between.select(low * rest + high * weights, low)
 }
 
-/// How the last two axes of `shape` are resized.
+/// The resizing of the last two axes of `shape`.
 fn resized_axes(shape: Shape, size: ImageSize) -> Result<[Resized; 2], MistakeKind> {
     let Some(lead) = shape.rank().checked_sub(2) else {
-        return Err(MistakeKind::Layout { what: "x", wanted: "[…, height, width]", shape });
+        return Err(layout("[…, height, width]", &shape));
     };
     let lengths = [shape[lead], shape[lead + 1]];
     let must = "1 to 16777216";
-    if lengths.iter().any(|&len| len > LONGEST) {
-        let given = shape.to_string();
-        return Err(MistakeKind::Parameter { what: "height and width", must, given });
-    }
+    check_parameter("height and width", lengths.iter().all(|&len| len <= LONGEST), must, &shape)?;
     if let Some(axis) = (lead..shape.rank()).find(|&axis| shape[axis] == 0) {
         return Err(MistakeKind::EmptyReduction { op: "resizing", axis, shape });
     }
     let counts = size.counts(lengths)?;
-    if counts.iter().any(|count| !(1..=LONGEST).contains(count)) {
-        let given = size.given(counts);
-        return Err(MistakeKind::Parameter { what: "size", must, given });
-    }
+    let fits = counts.iter().all(|count| (1..=LONGEST).contains(count));
+    check_parameter("size", fits, must, &size.given(counts))?;
     check_size(&shape.dims()[..lead].iter().copied().chain(counts).collect())?;
     Ok([0, 1].map(|at| Resized {
         axis: at as isize - 2,
@@ -156,18 +152,12 @@ impl ImageSize {
             Self::Lengths(counts) => return Ok(counts),
             Self::Factors(factors) => factors,
         };
-        if factors.iter().any(|factor| !(factor.is_finite() && *factor > 0.0)) {
-            let given = format!("{factors:?}");
-            return Err(MistakeKind::Parameter {
-                what: "factors",
-                must: "over 0 and finite",
-                given,
-            });
-        }
+        let fits = factors.iter().all(|factor| factor.is_finite() && *factor > 0.0);
+        check_parameter("factors", fits, "over 0 and finite", &format_args!("{factors:?}"))?;
         Ok([0, 1].map(|at| (lengths[at] as f64 * factors[at]) as usize))
     }
 
-    /// It, as the user gave it and as it is with `counts`.
+    /// The size as the user gave it, and as it is with `counts`.
     fn given(self, counts: [usize; 2]) -> String {
         match self {
             Self::Lengths(_) => format!("{counts:?}"),
@@ -181,7 +171,7 @@ impl Resized {
         self.len != self.count
     }
 
-    /// Where each element of the resized axis lies, inside of the original one.
+    /// The place of each element of the resized axis, inside of the original one.
     fn places(&self, corners: Corners) -> impl Iterator<Item = f64> {
         let &Self { len, count, ratio: [original, resized], .. } = self;
         let last = (len - 1) as f64;

@@ -1,42 +1,24 @@
 //! Operations on rows: softmax and norms along one axis.
 
-use super::axes::resolve;
+use crate::methods::arguments::axes::resolve;
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::base::dtype::{DType, Element, Float, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Normalization, Op, row_table};
 
 macro_rules! rows {
     ($($(#[doc = $doc:literal])* $name:ident $op:ident $(($epsilon:ident: $scalar:ty))?, family $family:literal,
         words $words:literal, flops $flops:literal;)*) => {
-        /// Softmax and norms along one axis, which may count from the last (−1).
-        impl GpuCommandBatch {
+        operations! {
+            /// Softmax and norms along one axis, which may count from the last (−1).
+            "row";
             $($(#[doc = $doc])*
-            #[track_caller]
-            pub fn $name<T: Float>(
-                &self,
-                x: impl Operand<T>,
-                axis: isize
-                $(, $epsilon: f32)?
-            ) -> Tensor<'_, T> {
-                self.composed(stringify!($name), || {
-                    $(let $epsilon = check_epsilon($epsilon)?;)?
-                    normalized(Normalization::$op $(($epsilon))?, self.operand(x), axis)
-                })
-            })*
-        }
-
-        /// Softmax and norms along one axis, which may count from the last (−1).
-        impl<'b, T: Element> Tensor<'b, T> {
-            $($(#[doc = $doc])*
-            #[track_caller]
-            pub fn $name(self, axis: isize $(, $epsilon: f32)?) -> Self
-            where
-                T: Float,
-            {
-                self.batch().$name(self, axis $(, $epsilon)?)
-            })*
+            fn $name<T: Float>(x: T; axis: isize $(, $epsilon: f32)?) -> Tensor<'b, T> = {
+                $(let $epsilon = check_epsilon($epsilon)?;)?
+                normalized(Normalization::$op $(($epsilon))?, x, axis)
+            };)*
         }
     };
 }
@@ -50,8 +32,7 @@ operations! {
     /// [`layer_norm`](Self::layer_norm) · weight + bias, as PyTorch's `LayerNorm` over one axis. One kernel.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let (weight, bias) = (device.resident(&[2.0_f32, 3.0], 2)?, device.resident(&[0.5_f32, 0.0], 2)?);
@@ -60,38 +41,28 @@ operations! {
     /// let y = x.layer_norm_with(&weight, &bias, -1, 0.0);
     /// batch.execute().await?;
     /// assert_eq!(batch.read(y).await?, [-1.5, 3.0, 2.5, -3.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
-    fn layer_norm_with<T: Float>(x: T, weight: T, bias: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = layer_norm_with,
+    fn layer_norm_with<T: Float>(x: T, weight: T, bias: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = weighted(Normalization::LayerNorm, x, weight, Some(bias), axis, epsilon),
         FLOAT, AROUND, NORMED, "(x − mean) / √(variance + ε) · weight + bias.";
     /// [`rms_norm`](Self::rms_norm) · weight, as PyTorch's `RMSNorm` over one axis. One kernel.
-    fn rms_norm_with<T: Float>(x: T, weight: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = rms_norm_with,
+    fn rms_norm_with<T: Float>(x: T, weight: T; axis: isize, epsilon: f32) -> Tensor<'b, T> = weighted(Normalization::RmsNorm, x, weight, None, axis, epsilon),
         FLOAT, AROUND, NORMED, "x / √(mean of x² + ε) · weight.";
 }
 
-fn layer_norm_with<'b, T: Float>(
+fn weighted<'b, T: Float>(
+    norm: impl Fn(Scalar) -> Normalization,
     x: Tensor<'b, T>,
     weight: Tensor<'b, T>,
-    bias: Tensor<'b, T>,
+    bias: Option<Tensor<'b, T>>,
     axis: isize,
     epsilon: f32,
-) -> Made<'b, T> {
-    let op = Normalization::LayerNorm(check_epsilon(epsilon)?);
+) -> TensorResult<'b, T> {
+    let op = norm(check_epsilon(epsilon)?);
     let weight = column("weight", weight, x, axis)?;
-    let bias = column("bias", bias, x, axis)?;
-    Ok(normalized(op, x, axis)? * weight + bias)
-}
-
-fn rms_norm_with<'b, T: Float>(
-    x: Tensor<'b, T>,
-    weight: Tensor<'b, T>,
-    axis: isize,
-    epsilon: f32,
-) -> Made<'b, T> {
-    let op = Normalization::RmsNorm(check_epsilon(epsilon)?);
-    let weight = column("weight", weight, x, axis)?;
-    Ok(normalized(op, x, axis)? * weight)
+    let bias = bias.map(|bias| column("bias", bias, x, axis)).transpose()?;
+    let y = normalized(op, x, axis)? * weight;
+    Ok(bias.map_or(y, |bias| y + bias))
 }
 
 /// `numbers`, one for each element of `axis`, in the shape in which they broadcast over `x`.
@@ -100,32 +71,26 @@ fn column<'b, T: Float>(
     numbers: Tensor<'b, T>,
     x: Tensor<'b, T>,
     axis: isize,
-) -> Made<'b, T> {
-    let (given, shape) = (numbers.known_shape()?, x.known_shape()?);
+) -> TensorResult<'b, T> {
+    let (own, shape) = (numbers.known_shape()?, x.known_shape()?);
     let axis = resolve(axis, &shape)?;
-    let wanted = Shape::from(shape[axis]);
-    if given != wanted {
-        return Err(MistakeKind::LayerShape { what, given, wanted }.into());
-    }
+    check_shape(what, [numbers], shape[axis])?;
     let after = std::iter::repeat_n(1, shape.rank() - axis - 1);
     let dims: Shape = std::iter::once(shape[axis]).chain(after).collect();
-    Ok(if dims == given { numbers } else { numbers.reshape(dims) })
+    Ok(if dims == own { numbers } else { numbers.reshape(dims) })
 }
 
 pub(super) fn normalized<T: Float>(
     op: Normalization,
     x: Tensor<'_, T>,
     axis: isize,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let axis = resolve(axis, &x.known_shape()?)?;
     Ok(x.apply(Op::Row { op, axis }))
 }
 
 pub(super) fn check_epsilon(epsilon: f32) -> Result<Scalar, MistakeKind> {
-    if epsilon.is_finite() && epsilon >= 0.0 {
-        Ok(Scalar::new(DType::F32, f64::from(epsilon)))
-    } else {
-        let given = epsilon.to_string();
-        Err(MistakeKind::Parameter { what: "epsilon", must: "finite and not negative", given })
-    }
+    let fits = epsilon.is_finite() && epsilon >= 0.0;
+    check_parameter("epsilon", fits, "finite and not negative", &epsilon)?;
+    Ok(Scalar::new(DType::F32, f64::from(epsilon)))
 }

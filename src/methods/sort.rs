@@ -1,62 +1,45 @@
 //! Sorts, and what is made of them.
 
-use super::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::Element;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Sort, SortOrder, Sorted};
-use crate::record::Refusal;
 
 operations! {
     /// Sorts along `axis`, which may count from the last (−1). All are stable: equal elements keep their order, whether
     /// ascending or descending. NaN is past all numbers, as in PyTorch: last where ascending, first where descending.
-    /// −0 equals 0, and comes out as 0. Positions are along the axis. The results of one order of one tensor share the work.
+    /// −0 equals 0, and comes out as 0. Positions are along the axis. The results of one order of one tensor share the
+    /// work.
     "sort";
 
     /// The elements in order.
-    fn sort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, T> = sort,
+    fn sort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, T> = sorted(x, axis, order, None, Sorted::Values),
         ALL, BEFORE, EXACT, "The elements along `axis` in order; stable, NaN past all numbers.";
-    /// Where the elements of [`sort`](Self::sort) were.
-    fn argsort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, u32> = argsort,
+    /// The positions that the elements of [`sort`](Self::sort) had.
+    fn argsort<T: Element>(x: T; axis: isize, order: SortOrder) -> Tensor<'b, u32> = sorted(x, axis, order, None, Sorted::Positions),
         ALL, BEFORE, EXACT, "Where along `axis` the elements in order are.";
-    /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else the
-    /// least; of equal elements the first ones. It is a mistake if the axis is shorter than k.
-    fn top_k<T: Element>(x: T; k: usize, axis: isize, order: SortOrder) -> (Tensor<'b, T>, Tensor<'b, u32>) = top_k,
+    /// The first `k` elements in order, and where they were: the greatest where it is [`SortOrder::Descending`], else
+    /// the least; of equal elements the first ones. It is a mistake if the axis is shorter than k.
+    fn top_k<T: Element>(x: T; k: usize, axis: isize, order: SortOrder) -> (Tensor<'b, T>, Tensor<'b, u32>) = {
+        let values = sorted(x, axis, order, Some(k), Sorted::Values)?;
+        Ok((values, sorted(x, axis, order, Some(k), Sorted::Positions)?))
+    },
         ALL, BEFORE, EXACT, "The first `k` of an order along `axis`, and where they are.";
 }
 
-fn sort<T: Element>(x: Tensor<'_, T>, axis: isize, order: SortOrder) -> Made<'_, T> {
-    let how = ordered(x, axis, order, None)?;
-    Ok(x.apply(Op::Sort { how, part: Sorted::Values }))
-}
-
-fn argsort<T: Element>(x: Tensor<'_, T>, axis: isize, order: SortOrder) -> Made<'_, u32> {
-    let how = ordered(x, axis, order, None)?;
-    Ok(x.apply(Op::Sort { how, part: Sorted::Positions }))
-}
-
-fn top_k<T: Element>(
-    x: Tensor<'_, T>,
-    k: usize,
-    axis: isize,
-    order: SortOrder,
-) -> Result<(Tensor<'_, T>, Tensor<'_, u32>), Refusal> {
-    let how = ordered(x, axis, order, Some(k))?;
-    let values = x.apply(Op::Sort { how, part: Sorted::Values });
-    Ok((values, x.apply(Op::Sort { how, part: Sorted::Positions })))
-}
-
-fn ordered<T: Element>(
+fn sorted<T: Element, U: Element>(
     x: Tensor<'_, T>,
     axis: isize,
     order: SortOrder,
     top: Option<usize>,
-) -> Result<Sort, Refusal> {
+    part: Sorted,
+) -> TensorResult<'_, U> {
     let shape = x.known_shape()?;
     let axis = resolve(axis, &shape)?;
     if let Some(k) = top.filter(|&k| k > shape[axis]) {
         let (most, limit) = (shape[axis], "the length of the axis");
         return Err(MistakeKind::AtMost { what: "k", most, limit, given: k }.into());
     }
-    Ok(Sort { axis, order, top })
+    Ok(x.apply(Op::Sort { how: Sort { axis, order, top }, part }))
 }

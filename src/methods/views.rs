@@ -2,8 +2,6 @@
 
 use std::ops;
 
-use smallvec::SmallVec;
-
 use crate::base::dtype::Element;
 use crate::base::shape::{Move, Shape, Window};
 use crate::batch::Tensor;
@@ -37,5 +35,5 @@ pub(super) fn along<'b, T: Element>(
 ) -> Tensor<'b, T> {
     let ranges = shape.dims().iter().enumerate();
     let ranges = ranges.map(|(a, &dim)| if a == axis { range.clone() } else { 0..dim });
-    x.slice(ranges.collect::<SmallVec<[_; 4]>>())
+    x.slice(ranges)
 }

@@ -1,7 +1,7 @@
 //! Runs a batch and compares what came back with the interpreter.
 
 use super::devices;
-use super::interpret::{Tensor, interpret};
+use super::interpret::{ExactTensor, interpret};
 use super::sample::for_dtype;
 use crate::base::dtype::DType;
 use crate::batch::{GpuCommandBatch, RunStats};
@@ -49,7 +49,13 @@ pub(super) fn check_on(
     batch.stats().clone()
 }
 
-fn compare(what: &str, batch: &GpuCommandBatch, node: NodeId, want: &Tensor, tolerance: Tolerance) {
+fn compare(
+    what: &str,
+    batch: &GpuCommandBatch,
+    node: NodeId,
+    want: &ExactTensor,
+    tolerance: Tolerance,
+) {
     let got = read(batch, node, want.dtype);
     assert_eq!(got.len(), want.values.len(), "{what}");
     let scale = magnitude(want);
@@ -68,7 +74,7 @@ fn compare(what: &str, batch: &GpuCommandBatch, node: NodeId, want: &Tensor, tol
     }
 }
 
-/// Whether `got` is `exact` as nearly as the tolerance asks.
+/// Returns true if `got` is `exact` as nearly as the tolerance asks.
 fn close(got: f64, exact: f64, dtype: DType, tolerance: Tolerance, scale: f64) -> bool {
     if exact.is_nan() || got.is_nan() {
         return exact.is_nan() == got.is_nan();
@@ -85,8 +91,8 @@ fn close(got: f64, exact: f64, dtype: DType, tolerance: Tolerance, scale: f64) -
     got.abs() >= largest * 0.999 && exact.abs() >= largest * 0.999 && got.signum() == exact.signum()
 }
 
-/// What absolute errors are relative to: 1, or the largest finite value beyond that.
-fn magnitude(tensor: &Tensor) -> f64 {
+/// The magnitude that absolute errors are relative to: 1, or the largest finite value beyond that.
+fn magnitude(tensor: &ExactTensor) -> f64 {
     let finite = tensor.values.iter().map(|v| v.number().abs()).filter(|x| x.is_finite());
     finite.fold(1.0, f64::max).min(1e30)
 }

@@ -95,8 +95,7 @@ impl<'a> Grower<'a> {
             _ => {
                 // Scaled, since the rounding of a sum that cancels is relative to what was summed.
                 let largest = self.dims(x).into_iter().max().unwrap_or(1);
-                let y = self.batch.sum(x, axes);
-                self.batch.scale(y, 1.0 / largest as f32)
+                self.batch.sum(x, axes).scale(1.0 / largest as f32)
             }
         }
     }
@@ -122,11 +121,9 @@ impl<'a> Grower<'a> {
         let w = if self.rng.below(2) == 0 {
             self.batch.upload_shaped(&data, [k, n])
         } else {
-            let w = self.batch.upload_shaped(&data, [n, k]);
-            self.batch.transpose(w)
+            self.batch.upload_shaped(&data, [n, k]).transpose()
         };
-        let y = self.batch.matmul(x, w);
-        self.batch.clip(y, -3.0, 3.0)
+        self.batch.matmul(x, w).clip(-3.0, 3.0)
     }
 
     fn movement(&mut self, x: Tensor<'a, f32>) -> Tensor<'a, f32> {

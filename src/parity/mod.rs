@@ -1,22 +1,12 @@
 //! Every operation, and random graphs of them, on every device against [`interpret`].
 
-mod attention;
 mod compare;
-mod elementwise;
 mod graphs;
-mod indexing;
 mod interpret;
-#[cfg(feature = "gpu")]
-mod matmul;
-mod movement;
-mod random;
-mod reduce;
-mod row;
+mod ops;
 mod sample;
-mod scan;
 #[cfg(feature = "gpu")]
 mod sides;
-mod sort;
 #[cfg(feature = "gpu")]
 mod trials;
 

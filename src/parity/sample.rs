@@ -44,73 +44,45 @@ pub(super) fn values<T: FromNumber>(rng: &mut Rng, n: usize, (low, high): (f64, 
 pub(super) trait FromNumber: Element {
     fn from_number(x: f64) -> Self;
 }
-impl FromNumber for f32 {
-    fn from_number(x: f64) -> Self {
-        x as Self
-    }
+macro_rules! from_number {
+    ($($element:ident: $from:expr;)*) => {$(
+        impl FromNumber for $element {
+            fn from_number(x: f64) -> Self {
+                let from: fn(f64) -> Self = $from;
+                from(x)
+            }
+        }
+    )*};
 }
-impl FromNumber for f16 {
-    fn from_number(x: f64) -> Self {
-        Self::from_f64(x)
-    }
+from_number! {
+    f32: |x| x as Self;
+    f16: f16::from_f64;
+    i32: |x| x as Self;
+    u32: |x| x.abs() as Self;
+    bool: |x| (x * 2.0) as i32 % 2 != 0;
 }
-impl FromNumber for i32 {
-    fn from_number(x: f64) -> Self {
-        x as Self
-    }
-}
-impl FromNumber for u32 {
-    fn from_number(x: f64) -> Self {
-        x.abs() as Self
-    }
-}
-impl FromNumber for bool {
-    fn from_number(x: f64) -> Self {
-        (x * 2.0) as i32 % 2 != 0
-    }
-}
+
+const NAN: f64 = f64::NAN;
+const INF: f64 = f64::INFINITY;
+/// The largest and the least normal `f32`.
+const MAX: f64 = f32::MAX as f64;
+const MIN: f64 = f32::MIN_POSITIVE as f64;
+
+/// 2²⁴, past which `f32` has no odd integers.
+const TWO_24: f64 = 16_777_216.0;
+const I32_MAX: f64 = i32::MAX as f64;
+const I32_MIN: f64 = i32::MIN as f64;
+const U32_MAX: f64 = u32::MAX as f64;
 
 /// Floats where formulas break.
 pub(super) const EDGES: [f64; 22] = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -0.5,
-    2.5,
-    -1.5,
-    f64::NAN,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    1e-3,
-    -1e-3,
-    88.0,
-    -88.0,
-    104.0,
-    -104.0,
-    3.402_823_466_385_288_6e38,
-    -3.402_823_466_385_288_6e38,
-    1.175_494_350_822_287_5e-38,
-    1e5,
-    -16_777_216.0,
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -1.5, NAN, INF, -INF, 1e-3, -1e-3, 88.0, -88.0, 104.0,
+    -104.0, MAX, -MAX, MIN, 1e5, -TWO_24,
 ];
 
 /// Integers where arithmetic wraps.
-pub(super) const INTEGER_EDGES: [f64; 12] = [
-    0.0,
-    1.0,
-    -1.0,
-    2.0,
-    -2.0,
-    3.0,
-    31.0,
-    -31.0,
-    2_147_483_647.0,
-    -2_147_483_648.0,
-    4_294_967_295.0,
-    65_536.0,
-];
+pub(super) const INTEGER_EDGES: [f64; 12] =
+    [0.0, 1.0, -1.0, 2.0, -2.0, 3.0, 31.0, -31.0, I32_MAX, I32_MIN, U32_MAX, 65_536.0];
 
 /// The edge values of a type.
 pub(super) fn edges(dtype: DType) -> Vec<f64> {
@@ -121,27 +93,14 @@ pub(super) fn edges(dtype: DType) -> Vec<f64> {
 /// Runs `$body` with `$T` as the Rust type of `$dtype`.
 macro_rules! for_dtype {
     ($dtype:expr, $T:ident => $body:expr) => {
+        for_dtype!($dtype, $T => $body, F32 f32, F16 half::f16, I32 i32, U32 u32, Bool bool)
+    };
+    ($dtype:expr, $T:ident => $body:expr, $($variant:ident $element:ty),*) => {
         match $dtype {
-            crate::DType::F32 => {
-                type $T = f32;
+            $(crate::DType::$variant => {
+                type $T = $element;
                 $body
-            }
-            crate::DType::F16 => {
-                type $T = half::f16;
-                $body
-            }
-            crate::DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            crate::DType::U32 => {
-                type $T = u32;
-                $body
-            }
-            crate::DType::Bool => {
-                type $T = bool;
-                $body
-            }
+            })*
         }
     };
 }

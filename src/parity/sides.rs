@@ -73,8 +73,7 @@ fn random_graphs_in_parts_are_interpreted() {
 /// A row operation before a product, one after it, and one beside it.
 fn sandwich<'b>(b: &'b GpuCommandBatch, x: &[f32]) -> [Tensor<'b, f32>; 3] {
     let x = b.upload_shaped(x, [16, 16]);
-    let before = b.softmax(x, 1);
-    let product = b.matmul(before, x);
+    let product = b.softmax(x, 1).matmul(x);
     let after = b.softmax(product, 0);
     let beside = b.softmax(x, 0);
     [after, beside, product]
@@ -121,8 +120,7 @@ async fn what_others_write_to_a_resident_is_what_both_sides_read() {
     let resident = device.resident(&[1.0_f32, 2.0], 2).unwrap();
     let buffer = resident.wgpu_buffer().unwrap();
     let batch = GpuCommandBatch::new(&device);
-    let x = batch.bind(&resident);
-    let y = batch.scale(x, 2.0);
+    let y = batch.bind(&resident).scale(2.0);
     for (side, written) in [Placement::Cpu, Placement::Cpu, Placement::Gpu].into_iter().zip(3_u8..)
     {
         let written = f32::from(written);
@@ -145,9 +143,7 @@ async fn programs_and_residents_work_in_parts() {
     let batch = GpuCommandBatch::new(&device);
     let x = batch.input::<f32>("x", [16, 16]);
     let (w, s) = (batch.bind(&weights), batch.bind(&state));
-    let rows = batch.softmax(x, 1);
-    let y = batch.matmul(rows, w);
-    let y = batch.softmax(y, 1);
+    let y = batch.softmax(x, 1).matmul(w).softmax(1);
     let sums = batch.sum(y, 0);
     let next = batch.add(s, sums);
     batch.update(&state, next);
@@ -181,13 +177,8 @@ async fn the_first_fault_recorded_is_told_whichever_part_finds_it() {
             batch.gather(table, index, 0)
         });
         picks[0] = batch.softmax(picks[0], 0);
-        let rows = batch.add(x, picks[0]);
-        let rows = batch.softmax(rows, 1);
-        let product = batch.matmul(rows, x);
-        let product = batch.add(product, picks[1]);
-        let after = batch.softmax(product, 1);
-        let after = batch.mul(after, picks[2]);
-        batch.download(after);
+        let after = batch.add(x, picks[0]).softmax(1).matmul(x).add(picks[1]).softmax(1);
+        batch.mul(after, picks[2]).download();
         let error = batch.execute().await.unwrap_err();
         let Error::Fault(fault) = error else { panic!("{error}") };
         let FaultKind::Index { index, .. } = fault.what else { panic!("{fault}") };
@@ -195,7 +186,8 @@ async fn the_first_fault_recorded_is_told_whichever_part_finds_it() {
     }
 }
 
-/// Times of a GPU on which a kernel takes a second longer than on the host, and 5 MiB two and a half to come from there.
+/// Times of a GPU on which a kernel takes a second longer than on the host, and 5 MiB two and a half to come from
+/// there.
 fn slow_gpu() -> DeviceProfile {
     let mut profile = DeviceProfile::typical(1);
     profile.gpu.dispatch = 1.0;
@@ -203,11 +195,17 @@ fn slow_gpu() -> DeviceProfile {
     profile
 }
 
+/// A device of that profile that learns nothing, and the data of a resident of 5 MiB.
+async fn slow(profile: DeviceProfile, recovery: Recovery) -> (Device, Vec<f32>) {
+    let builder = Device::builder().without_cache().without_learning().with_profile(profile);
+    let device = builder.recovery(recovery).both().await.unwrap();
+    (device, (0..5 << 18).map(|i| (i % 1000) as f32).collect())
+}
+
 /// The sides of so many runs that read a resident of 5 MiB, too large to be kept on both from the start.
 async fn sides_of_runs(device: &Device, resident: &Resident<f32>, runs: usize) -> Vec<Backend> {
     let batch = GpuCommandBatch::new(device);
-    let x = batch.bind(resident);
-    let y = batch.scale(x, 2.0);
+    let y = batch.bind(resident).scale(2.0);
     let kept = batch.keep(y);
     let mut sides = Vec::new();
     for _ in 0..runs {
@@ -224,22 +222,19 @@ async fn a_resident_moves_if_eight_runs_save_what_that_takes() {
     if both().is_none() {
         return;
     }
-    let builder = Device::builder().without_cache().without_learning().with_profile(slow_gpu());
-    let device = builder.both().await.unwrap();
-    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let (device, data) = slow(slow_gpu(), Recovery::default()).await;
     let resident = device.resident(&data, data.len()).unwrap();
     // Each run saves a second, and the move takes two and a half.
     assert_eq!(sides_of_runs(&device, &resident, 5).await, [Cpu; 5]);
     assert_eq!(device.metrics().residents_down, 1, "it stays");
-    // What others may write to stays where they write it.
+    // A shared buffer stays where others write it.
     let shared = device.resident(&data, data.len()).unwrap();
     shared.wgpu_buffer().unwrap();
     assert_eq!(sides_of_runs(&device, &shared, 5).await, [Gpu; 5]);
     // A state may be back on the GPU after each run: one run must save what the move takes.
     let state = device.resident(&data, data.len()).unwrap();
     let batch = GpuCommandBatch::new(&device);
-    let x = batch.bind(&state);
-    let y = batch.add_scalar(x, 1.0);
+    let y = batch.bind(&state).add_scalar(1.0);
     batch.update(&state, y);
     let mut sides = Vec::new();
     for run in 1_u8..7 {
@@ -269,9 +264,7 @@ async fn a_preferred_side_has_the_data_from_the_next_run_on() {
     // So slow to come from the GPU that no number of runs pays for it.
     let mut profile = slow_gpu();
     profile.gpu.download = Curve::flat(1e3);
-    let builder = Device::builder().without_cache().without_learning().with_profile(profile);
-    let device = builder.both().await.unwrap();
-    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let (device, data) = slow(profile, Recovery::default()).await;
     let resident = device.resident(&data, data.len()).unwrap();
     assert_eq!(sides_of_runs(&device, &resident, 2).await, [Gpu; 2]);
     let before = device.metrics().residents_down;
@@ -300,8 +293,7 @@ async fn a_device_whose_graphs_all_read_a_large_resident_is_measured() {
         assert!(start.elapsed().as_secs() < 120, "never measured");
         let batch = GpuCommandBatch::new(&device);
         let rows = batch.upload(&[1_u32, 5, 3]);
-        let x = batch.bind(&table);
-        let y = batch.embedding(x, rows);
+        let y = batch.bind(&table).embedding(rows);
         batch.execute().await.unwrap();
         assert_eq!(batch.read(y).await.unwrap(), [0.5; 3 << 10]);
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -317,17 +309,14 @@ async fn a_resident_that_cannot_move_is_lost_with_its_gpu() {
     }
     let mut profile = slow_gpu();
     profile.gpu.download = Curve::flat(1e3);
-    let builder = Device::builder().without_cache().without_learning().with_profile(profile);
-    let device = builder.recovery(Recovery::Reopen).both().await.unwrap();
-    let data: Vec<f32> = (0..5 << 18).map(|i| (i % 1000) as f32).collect();
+    let (device, data) = slow(profile, Recovery::Reopen).await;
     let resident = device.resident(&data, data.len()).unwrap();
     assert_eq!(sides_of_runs(&device, &resident, 3).await, [Backend::Gpu; 3]);
     device.simulate_loss();
     let is_lost = |error| matches!(error, Error::Device(DeviceError::ResidentLost { .. }));
     assert!(is_lost(resident.read().await.unwrap_err()));
     let batch = GpuCommandBatch::new(&device);
-    let x = batch.bind(&resident);
-    batch.scale(x, 2.0);
+    batch.bind(&resident).scale(2.0);
     assert!(is_lost(batch.execute().await.unwrap_err()));
 }
 

@@ -5,7 +5,7 @@ use std::panic::Location;
 
 /// A call of the user's: the method, and where.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
+pub(crate) struct UserCall {
     pub name: &'static str,
     pub place: &'static Location<'static>,
 }
@@ -13,10 +13,10 @@ pub(crate) struct Call {
 thread_local! {
     /// The call that everything recorded on this thread is part of. Recording is synchronous, so one thread records all of
     /// a call.
-    static OUTER: Cell<Option<Call>> = const { Cell::new(None) };
+    static OUTER: Cell<Option<UserCall>> = const { Cell::new(None) };
 }
 
-impl Call {
+impl UserCall {
     /// The call that is being recorded: the outer one, or else that of the method `name`.
     #[track_caller]
     pub fn current(name: &'static str) -> Self {
@@ -42,7 +42,7 @@ impl Call {
 
 /// Restores the call before, also when recording panics.
 pub(crate) struct Entered {
-    before: Option<Call>,
+    before: Option<UserCall>,
 }
 
 impl Drop for Entered {
@@ -58,12 +58,12 @@ mod tests {
     #[test]
     fn a_call_ends_where_its_recording_does_also_by_a_panic() {
         let panicked = std::panic::catch_unwind(|| {
-            let _outer = Call::enter("outer");
-            let _inner = Call::enter("inner");
-            assert_eq!(Call::current("innermost").name, "outer");
+            let _outer = UserCall::enter("outer");
+            let _inner = UserCall::enter("inner");
+            assert_eq!(UserCall::current("innermost").name, "outer");
             std::panic::resume_unwind(Box::new(()));
         });
         assert!(panicked.is_err());
-        assert_eq!(Call::current("next").name, "next");
+        assert_eq!(UserCall::current("next").name, "next");
     }
 }

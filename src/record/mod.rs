@@ -6,7 +6,7 @@ mod names;
 mod recorded;
 mod recorder;
 
-pub(crate) use call::Call;
+pub(crate) use call::UserCall;
 pub(crate) use recorded::Recorded;
-pub use recorder::Value;
+pub use recorded::UntypedId;
 pub(crate) use recorder::{Recorder, Refusal, Version, elsewhere};

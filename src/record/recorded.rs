@@ -12,6 +12,14 @@ use crate::graph::{Graph, NodeId};
 use crate::ops::{Function, Op};
 use crate::residents::{Handle, Keep, UpdateOrder};
 
+/// The id of a value without its element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UntypedId {
+    pub(crate) node: NodeId,
+    /// The batch that it belongs to.
+    pub(crate) brand: u64,
+}
+
 /// A graph with its data, for one device.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
@@ -20,11 +28,11 @@ pub(crate) struct Recorded {
     pub brand: u64,
     pub graph: Graph,
     pub(crate) names: Names,
-    /// By position; `None` for an [input](crate::batch::GpuCommandBatch::input) that no run was given yet.
+    /// The uploads by position; `None` for an [input](crate::batch::GpuCommandBatch::input) that no run was given yet.
     pub(crate) uploads: Vec<Option<Arc<HostBuffer>>>,
     /// The functions that compute kernels of the user's own on the CPU.
     pub(crate) functions: Vec<Function>,
-    /// By position of the graph's residents.
+    /// The residents by position in the graph.
     pub(crate) residents: Vec<Handle>,
     /// In the order of the graph's keeps.
     pub(crate) keeps: Vec<Keep>,
@@ -44,6 +52,20 @@ impl Recorded {
             residents: Vec::new(),
             keeps: Vec::new(),
             placement: device.placement(),
+        }
+    }
+
+    /// The node behind an id of this record's batch.
+    pub(crate) fn node(&self, value: UntypedId) -> Option<NodeId> {
+        let is_own = value.brand == self.brand && self.graph.get(value.node).is_some();
+        is_own.then_some(value.node)
+    }
+
+    /// The position of the upload that a node is.
+    pub(crate) fn upload(&self, node: NodeId) -> Result<usize, DataError> {
+        match self.graph[node].op {
+            Op::Upload(position) => Ok(position as usize),
+            _ => Err(DataError::NotAnUpload(self.origin(node))),
         }
     }
 
@@ -83,12 +105,8 @@ impl Recorded {
     /// The error for an upload without data.
     fn not_given(&self, upload: usize) -> Error {
         let missing = || DeviceError::broken("an upload has no node").into();
-        self.upload_origin(upload).map_or_else(missing, |of| DataError::NotGiven(of).into())
-    }
-
-    fn upload_origin(&self, upload: usize) -> Option<Origin> {
         let mut nodes = self.graph.iter();
-        let it = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));
-        it.map(|(node, _)| self.origin(node))
+        let node = nodes.find(|(_, node)| node.op == Op::Upload(upload as u32));
+        node.map_or_else(missing, |(node, _)| DataError::NotGiven(self.origin(node)).into())
     }
 }

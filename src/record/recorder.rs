@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::Call;
-use super::recorded::Recorded;
+use super::call::UserCall;
+use super::recorded::{Recorded, UntypedId};
 use crate::base::clock::Stopwatch;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
@@ -17,15 +17,7 @@ use crate::graph::{Node, NodeId};
 use crate::ops::{Op, Type, infer};
 use crate::residents::SliceUpdate;
 
-/// The id of a value without its element type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Value {
-    pub(crate) node: NodeId,
-    /// The batch that it belongs to.
-    pub(crate) brand: u64,
-}
-
-/// How often a batch was changed.
+/// The number of changes of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     /// Changes of the graph or of its placement, each of which asks for another plan.
@@ -67,13 +59,13 @@ impl Recorder {
         self.version
     }
 
-    /// What was recorded, to be changed in a way that asks for another plan.
+    /// The record, for a change that asks for another plan.
     pub fn change(&mut self) -> &mut Recorded {
         self.version.graph += 1;
         Arc::make_mut(&mut self.recorded)
     }
 
-    /// What was recorded, to be changed in the data of its uploads alone.
+    /// The record, for a change of the data of its uploads alone.
     pub fn change_data(&mut self) -> &mut Recorded {
         self.version.data += 1;
         Arc::make_mut(&mut self.recorded)
@@ -84,7 +76,7 @@ impl Recorder {
         Arc::make_mut(&mut self.recorded).names.insert(name, node);
     }
 
-    /// What was recorded, if nobody else holds it.
+    /// The record, if nobody else holds it.
     pub fn alone(&mut self) -> Option<&mut Recorded> {
         Arc::get_mut(&mut self.recorded)
     }
@@ -101,7 +93,7 @@ impl Recorder {
 
     /// Records `op` over `operands`, for a result of elements `dtype`.
     #[track_caller]
-    pub fn record(&mut self, op: Op, operands: &[Value], dtype: DType) -> NodeId {
+    pub fn record(&mut self, op: Op, operands: &[UntypedId], dtype: DType) -> NodeId {
         self.recording.start();
         let mut inputs: SmallVec<[NodeId; 3]> = SmallVec::with_capacity(operands.len());
         for &operand in operands {
@@ -136,13 +128,13 @@ impl Recorder {
             ty = ty.to_string(),
             operands = inputs.len()
         );
-        let call = Call::current(op.name());
+        let call = UserCall::current(op.name());
         self.append(call, op, inputs, ty)
     }
 
     fn append(
         &mut self,
-        Call { name, place }: Call,
+        UserCall { name, place }: UserCall,
         op: Op,
         inputs: SmallVec<[NodeId; 3]>,
         ty: Type,
@@ -155,7 +147,7 @@ impl Recorder {
     /// Keeps the mistake of a method that makes no value.
     #[track_caller]
     pub fn note(&mut self, op: &'static str, what: MistakeKind) {
-        let Call { name, place } = Call::current(op);
+        let UserCall { name, place } = UserCall::current(op);
         self.mistakes.push(Mistake { place, op: name, what });
     }
 
@@ -169,7 +161,7 @@ impl Recorder {
     /// The node that stands for the result of `op` where a mistake was reported before.
     #[track_caller]
     pub fn silent(&mut self, op: &'static str, dtype: DType) -> NodeId {
-        let call = Call::current(op);
+        let call = UserCall::current(op);
         self.append(call, Op::Invalid, smallvec![], Type { dtype, shape: Shape::default() })
     }
 
@@ -177,17 +169,15 @@ impl Recorder {
     ///
     /// # Errors
     /// [`MistakeKind::Foreign`].
-    pub fn check(&self, value: Value) -> Result<NodeId, MistakeKind> {
-        let Recorded { brand, graph, .. } = &*self.recorded;
-        let there = value.brand == *brand && graph.get(value.node).is_some();
-        there.then_some(value.node).ok_or(MistakeKind::Foreign)
+    pub fn check(&self, value: UntypedId) -> Result<NodeId, MistakeKind> {
+        self.recorded.node(value).ok_or(MistakeKind::Foreign)
     }
 
     /// The type behind an id, for operations that check their operands themselves.
     ///
     /// # Errors
     /// The mistake of a foreign id; [`Refusal::Silent`] for a value that comes from a mistake.
-    pub fn type_of(&self, value: Value) -> Result<&Type, Refusal> {
+    pub fn type_of(&self, value: UntypedId) -> Result<&Type, Refusal> {
         let node = &self.recorded.graph[self.check(value)?];
         if matches!(node.op, Op::Invalid) { Err(Refusal::Silent) } else { Ok(&node.ty) }
     }

@@ -1,6 +1,6 @@
 //! The run of a batch, from the choice of a plan to results and residents.
 //!
-//! [`RunLoop`](run_loop::RunLoop) takes a run through the states of [`State`](state::State): choose → admit → run → commit, and recover
+//! [`RunLoop`](run_loop::RunLoop) takes a run through the states of [`RunState`](state::RunState): choose → admit → run → commit, and recover
 //! after a failure. A [`SingleRun`](single_run::SingleRun) is one attempt on the device: one
 //! [`PieceRun`](piece_run::PieceRun) where all is on one side, several where the graph is shared out.
 
@@ -19,6 +19,6 @@ mod trial;
 
 pub(crate) use last_plan::LastPlan;
 pub(crate) use result::{HostOrGpuResult, STRIDE, yield_now};
-pub(crate) use results::{Results, RunDone};
+pub(crate) use results::{RunDone, RunResults};
 pub(crate) use run_loop::recover;
 pub use stats::RunStats;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::results::PieceDone;
-use super::{Results, RunStats, yield_now};
+use super::{RunResults, RunStats, yield_now};
 use crate::base::clock::Stopwatch;
 use crate::base::process::is_forked_child;
 use crate::base::trace::{Timeline, stage};
@@ -28,15 +28,15 @@ use crate::residents::{Handle, Storage, all_on_device, all_on_host};
 pub(super) struct PieceRun<'a> {
     pub device: &'a Device,
     pub piece: &'a CompiledPlan,
-    /// By position of the piece's uploads.
+    /// The data of the piece's uploads, by position.
     pub uploads: Cow<'a, [Arc<HostBuffer>]>,
     /// The functions of the whole batch for the CPU.
     pub functions: &'a [Function],
-    /// By position of the piece's residents.
+    /// The piece's residents, by position.
     pub residents: Cow<'a, [Handle]>,
     pub permit: &'a Permit,
     pub timeline: Timeline,
-    /// Whether the same thread awaits another piece.
+    /// True if the same thread awaits another piece.
     pub is_beside: bool,
 }
 
@@ -123,7 +123,7 @@ impl PieceRun<'_> {
         stats.run_time = running.total();
         PieceDone {
             failed: site(plan, run.failed),
-            results: Results::Host(run.downloads),
+            results: RunResults::Host(run.downloads),
             kept: run.keeps.into_iter().map(Storage::Host).collect(),
         }
     }
@@ -167,7 +167,7 @@ impl PieceRun<'_> {
         Ok(PieceDone {
             failed: site(&self.piece.plan, run.failed),
             kept: run.kept.iter().map(|buffer| Storage::Gpu(Arc::clone(buffer))).collect(),
-            results: Results::Gpu(run),
+            results: RunResults::Gpu(run),
         })
     }
 }
@@ -177,8 +177,8 @@ fn site(plan: &Plan, failed: Option<Failed>) -> Option<(NodeId, u32)> {
     failed.map(|Failed { site, at }| (plan.sites[site as usize], at))
 }
 
-/// Whether runs that were done in the polling thread, the last one in `time`, have had that thread so long that other
-/// tasks should have it.
+/// Returns true if runs in the polling thread, the last one in `time`, have had it so long that other tasks should have
+/// it.
 fn has_had_its_slice(time: Duration) -> bool {
     const SLICE: Duration = Duration::from_micros(100);
     thread_local!(static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) });

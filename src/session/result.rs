@@ -51,8 +51,8 @@ impl HostOrGpuResult {
         stage.over(pin!(self.copied_to_vec())).await
     }
 
-    /// As [`into_vec`](Self::into_vec), in the memory of the result itself where it lies on the host in 32-bit elements,
-    /// fills most of its memory, and has no holder but `pool`, which then gives the memory away.
+    /// As [`into_vec`](Self::into_vec), without a copy where the result lies on the host in 32-bit elements, fills most
+    /// of its memory, and has no holder but `pool`. The pool then gives the memory away.
     pub async fn taken<T: Element>(self, pool: &CpuPool) -> Vec<T> {
         let shared = match self {
             Self::Host(buffer) if buffer.becomes_vec::<T>() => match pool.hand_over(buffer) {

@@ -14,14 +14,14 @@ use crate::residents::KeptValues;
 /// The end of a run that did not fail.
 pub(crate) struct RunDone {
     pub prepared: Arc<Prepared>,
-    pub results: Results,
+    pub results: RunResults,
     /// In the order of the graph's keeps. Residents hold the values already; slice updates are empty here.
     pub kept: KeptValues,
 }
 
 /// The end of the run of one piece.
 pub(super) struct PieceDone {
-    pub results: Results,
+    pub results: RunResults,
     /// In the order of the plan's keeps.
     pub kept: KeptValues,
     /// The first element that failed.
@@ -29,17 +29,17 @@ pub(super) struct PieceDone {
 }
 
 /// The values that a run brought back.
-pub(crate) enum Results {
+pub(crate) enum RunResults {
     Host(Vec<Arc<HostBuffer>>),
     Gpu(GpuRun),
     Split {
-        parts: Vec<Results>,
+        parts: Vec<RunResults>,
         /// The part that made each download.
         downloads: Vec<Made>,
     },
 }
 
-impl Results {
+impl RunResults {
     /// The value of `node`, if it was brought back.
     pub fn find(&self, prepared: &Prepared, node: NodeId) -> Option<HostOrGpuResult> {
         let at = prepared.outputs.iter().position(|&output| output == node)?;
@@ -59,7 +59,7 @@ impl Results {
     }
 }
 
-impl fmt::Debug for Results {
+impl fmt::Debug for RunResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host(buffers) => write!(f, "Results({} on the host)", buffers.len()),

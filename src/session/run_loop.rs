@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::report::report;
 use super::single_run::SingleRun;
-use super::state::{Admitted, State};
+use super::state::{Admitted, RunState};
 use super::trial::{Chosen, Lesson};
 use super::{LastPlan, RunDone, RunStats};
 use crate::base::clock::Stopwatch;
@@ -20,7 +20,7 @@ use crate::exec::budget::{Permit, TooMuch};
 use crate::record::Recorded;
 use crate::residents::{Keep, UpdateOrder, commit, locations};
 
-/// How often a run or a transfer is repeated after losses of the GPU.
+/// The number of times that a run or a transfer is repeated after losses of the GPU.
 const REPEATS: u64 = 3;
 
 /// Collects the data of all uploads, by position, when a run has room for it.
@@ -157,25 +157,25 @@ impl RunLoop<'_> {
         let counted = self.recorded.device.counted();
         let _turn = order.take().await;
         let mut uploads = None;
-        let mut state = State::begin();
+        let mut state = RunState::begin();
         let done = loop {
             event!(TRACE, "state", state = state.to_string());
             state = match state {
-                State::Choose => State::chosen(self.choose(stats)),
-                State::Admit(chosen) => self.admit(chosen, stats).await,
-                State::Run(admitted) => {
+                RunState::Choose => RunState::chosen(self.choose(stats)),
+                RunState::Admit(chosen) => self.admit(chosen, stats).await,
+                RunState::Run(admitted) => {
                     let collected = match uploads.take() {
                         Some(uploads) => Ok(uploads),
                         None => stage!(self.timeline, "collect").of(&mut *collect),
                     };
                     match collected {
                         Ok(data) => self.attempt(admitted, uploads.insert(data), stats).await,
-                        Err(error) => State::Recover(error),
+                        Err(error) => RunState::Recover(error),
                     }
                 }
-                State::Commit(done) => State::committed(self.commit(done, stats).await),
-                State::Recover(error) => State::recovered(self.recover(error, stats).await),
-                State::Ended(done) => break done,
+                RunState::Commit(done) => RunState::committed(self.commit(done, stats).await),
+                RunState::Recover(error) => RunState::recovered(self.recover(error, stats).await),
+                RunState::Ended(done) => break done,
             };
         };
         counted.end();
@@ -190,10 +190,10 @@ impl RunLoop<'_> {
     }
 
     /// From *admit*: waits for room in the device's memory budget.
-    async fn admit(&self, chosen: Chosen, stats: &mut RunStats) -> State {
+    async fn admit(&self, chosen: Chosen, stats: &mut RunStats) -> RunState {
         let permit = self.permit(chosen.prepared.bytes, stats).await;
         let is_usable = chosen.prepared.is_usable(&self.recorded.device);
-        State::admitted(chosen, permit, is_usable)
+        RunState::admitted(chosen, permit, is_usable)
     }
 
     /// # Errors
@@ -217,7 +217,7 @@ impl RunLoop<'_> {
         Admitted { mut chosen, permit }: Admitted,
         uploads: &[Arc<HostBuffer>],
         stats: &mut RunStats,
-    ) -> State {
+    ) -> RunState {
         let &Self { recorded, timeline, .. } = self;
         let lesson = Lesson::begin(recorded, &chosen.prepared, timeline);
         let run = SingleRun { recorded, prepared: &chosen.prepared, uploads, permit, timeline };
@@ -226,11 +226,11 @@ impl RunLoop<'_> {
         lesson.end(&mut chosen, ran.is_ok(), stats);
         match ran {
             Ok((results, kept)) => {
-                State::ran(Ok(RunDone { prepared: chosen.prepared, results, kept }))
+                RunState::ran(Ok(RunDone { prepared: chosen.prepared, results, kept }))
             }
             Err(error) => match chosen.usual_after(&recorded.device, error) {
-                Ok(usual) => State::trial_failed(usual),
-                Err(error) => State::ran(Err(error)),
+                Ok(usual) => RunState::trial_failed(usual),
+                Err(error) => RunState::ran(Err(error)),
             },
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::fault::fault;
 use super::piece_run::PieceRun;
-use super::{Results, RunStats};
+use super::{RunResults, RunStats};
 use crate::base::trace::Timeline;
 use crate::device::{CompiledPieces, Prepared};
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::residents::KeptValues;
 pub(super) struct SingleRun<'a> {
     pub recorded: &'a Recorded,
     pub prepared: &'a Prepared,
-    /// By position of the graph's uploads.
+    /// The data of the graph's uploads, by position.
     pub uploads: &'a [Arc<HostBuffer>],
     /// The room in the device's memory budget.
     pub permit: Permit,
@@ -28,7 +28,7 @@ pub(super) struct SingleRun<'a> {
 
 impl SingleRun<'_> {
     /// Runs. With the results come the values for residents, in the order of the graph's keeps.
-    pub async fn run(&self, stats: &mut RunStats) -> Result<(Results, KeptValues)> {
+    pub async fn run(&self, stats: &mut RunStats) -> Result<(RunResults, KeptValues)> {
         let Self { recorded, prepared, uploads, .. } = *self;
         stats.backend = Some(prepared.backend());
         stats.peak_bytes = prepared.peak_bytes;

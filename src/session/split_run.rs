@@ -8,7 +8,7 @@ use std::task::Poll;
 use super::piece_run::PieceRun;
 use super::results::PieceDone;
 use super::single_run::SingleRun;
-use super::{Results, RunStats};
+use super::{RunResults, RunStats};
 use crate::base::clock::Stopwatch;
 use crate::device::CompiledSplit;
 use crate::error::{DeviceError, Result};
@@ -107,7 +107,7 @@ impl SingleRun<'_> {
                 .iter()
                 .map(|made| finished[made.part].kept[made.at].clone())
                 .collect(),
-            results: Results::Split {
+            results: RunResults::Split {
                 parts: finished.into_iter().map(|done| done.results).collect(),
                 downloads: split.downloads.clone(),
             },

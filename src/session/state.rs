@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::exec::budget::Permit;
 
 /// A run on its way.
-pub(super) enum State {
+pub(super) enum RunState {
     /// A plan is to be chosen, for data where it lies now.
     Choose,
     /// The run waits for room in the device's memory budget.
@@ -39,7 +39,7 @@ pub(super) struct Admitted {
     pub permit: Permit,
 }
 
-impl State {
+impl RunState {
     pub fn begin() -> Self {
         Self::Choose
     }
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Choose => f.write_str("choose"),
@@ -103,10 +103,10 @@ mod tests {
     #[test]
     fn a_failure_is_recovered_from_or_ends_the_run() {
         let error = || Error::from(DeviceError::NoGpu);
-        let failed = State::chosen(Err(error()));
+        let failed = RunState::chosen(Err(error()));
         assert!(failed.to_string().starts_with("recover: the device has no GPU"), "{failed}");
-        assert_eq!(State::recovered(Ok(())).to_string(), State::begin().to_string());
-        let ended = State::recovered(Err(error()));
+        assert_eq!(RunState::recovered(Ok(())).to_string(), RunState::begin().to_string());
+        let ended = RunState::recovered(Err(error()));
         assert!(ended.to_string().starts_with("failed: the device has no GPU"), "{ended}");
     }
 }

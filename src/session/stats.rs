@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::Backend;
 
-/// What one run did, counted as it happened.
+/// The counters of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RunStats {
-    /// Where it ran; `None` before the first run. The GPU if any of it ran there.
+    /// The side of the run; `None` before the first run. It is the GPU if any of it ran there.
     pub backend: Option<Backend>,
     /// Trips of data to the device: 1, or 0 with nothing to bring. The parameters of the kernels travel
     /// with the first run of a batch. Large uploads may go in up to 8 waves, so that a GPU works on what has come while
@@ -22,14 +22,14 @@ pub struct RunStats {
     /// residents, or parts of them, from one side to the other, as for
     /// [`keep_host_copy`](crate::Resident::keep_host_copy): the device's [`metrics`](crate::Device::metrics) do.
     pub submits: u64,
-    /// Those of them with which runs of others were submitted too: the device did once what then counts for each. Small
-    /// runs share a submit where they come while a GPU is busy.
+    /// Submits that the run shared with other runs: each such submit counts for each of them. Small runs share a submit
+    /// if they come while a GPU is busy.
     pub shared_submits: u64,
     /// Trips of results back: 1, or 0 with nothing to fetch.
     pub downloads: u64,
     /// Kernels launched.
     pub dispatches: u64,
-    /// Those of them that ran on the host's cores: some where the run was shared out over both sides.
+    /// Kernels that ran on the host's cores: some of them if the run was shared out over both sides.
     pub dispatches_on_cpu: u64,
     /// Bytes brought to the device, parameters included.
     pub bytes_up: u64,
@@ -47,7 +47,7 @@ pub struct RunStats {
     pub pool_hits: u64,
     /// Buffers allocated.
     pub pool_misses: u64,
-    /// How often the run was repeated since the GPU was [lost](crate::Recovery).
+    /// The number of times that the run was repeated because the GPU was [lost](crate::Recovery).
     pub recoveries: u64,
     /// Recording since the batch was made.
     pub record_time: Duration,
@@ -60,12 +60,13 @@ pub struct RunStats {
     pub wait_time: Duration,
     /// From the first copy to the last result.
     pub run_time: Duration,
-    /// What the planner predicted for that.
+    /// The run time that the planner predicted.
     pub predicted_time: Duration,
 }
 
 impl RunStats {
-    /// Adds what one piece of a run counted, where all run in one trip. What moves between pieces on the host is no trip.
+    /// Adds what one piece of a run counted, where all run in one trip. What moves between pieces on the host is no
+    /// trip.
     pub(super) fn add(&mut self, piece: &Self) {
         self.dispatches += piece.dispatches;
         self.dispatches_on_cpu += piece.dispatches_on_cpu;

@@ -1,4 +1,4 @@
-//! What tests of lost devices share.
+//! Helpers of tests of lost devices.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs")
 }
 
-/// What a future ends with if it does so when it is polled as often as this.
+/// The result of a future, if it is done after so many polls.
 pub async fn polled<T>(mut future: Pin<&mut impl Future<Output = T>>, times: usize) -> Option<T> {
     for _ in 0..times {
         let once = poll_fn(|context| Poll::Ready(future.as_mut().poll(context)));

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What is closed at the end.
+/// The library that is closed at the end.
 static LOADED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Loads a copy of the C library's mathematics, has a thread call it forever, and the end of the process unload it. To be
-/// called before anything is to keep it.
+/// Loads a copy of the C library's mathematics, has a thread call it forever, and the end of the process unload it. To
+/// be called before anything is to keep it.
 pub fn load() {
     let gamma = symbol(open(c"libm.so.6"));
     let mut info = MaybeUninit::<libc::Dl_info>::uninit();

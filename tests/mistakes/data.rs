@@ -174,8 +174,7 @@ async fn a_tensor_larger_than_the_adapter_can_bind() {
     let Some(device) = common::gpu().await else { return };
     let b = GpuCommandBatch::new(&device);
     let line = line!() + 1;
-    let x = b.full([1 << 31], true);
-    b.download(x);
+    b.full([1 << 31], true).download();
     let error = b.execute().await.unwrap_err();
     let (place, limit) = match &error {
         Error::Plan(PlanError::TooLarge { place, limit, .. }) => (place.clone(), *limit),
@@ -199,10 +198,9 @@ async fn a_tensor_larger_than_the_adapter_can_bind() {
     assert!(matches!(one_too_many, Err(Error::Plan(PlanError::TooLarge { .. }))));
     let result = Device::cpu().eval(|b| b.full([elements], true)).await.unwrap();
     assert!(result.len() == elements && result.iter().all(|&truth| truth));
-    // What is fused is never stored: this fits on any device.
+    // Fused values are never stored: this fits on any device.
     let sum = device.eval(|b| {
-        let ones = b.full([elements], true);
-        let ones = b.cast::<bool, u32>(ones);
+        let ones = b.full([elements], true).cast::<u32>();
         b.sum(ones, ..)
     });
     assert_eq!(sum.await.unwrap(), [elements as u32]);
@@ -225,7 +223,7 @@ fn names_that_are_taken() {
     assert_eq!(b.check_recorded().unwrap_err().to_string(), want);
 }
 
-/// Where a batch is placed on a side that its device does not use, the message says how to have it.
+/// The message for a batch on a side that its device does not use says how to have that side.
 #[tokio::test]
 async fn sides_that_are_not_there() {
     let mut devices = common::devices().await.into_iter();

@@ -62,7 +62,7 @@ fn transposed_convolutions_and_sizes() {
 
 fn cell(b: &GpuCommandBatch, gates: usize, input: usize, size: usize) -> CellWeights<f32> {
     let (input, hidden) = ([gates * size, input], [gates * size, size]);
-    CellWeights { input: zeros(b, input).id(), hidden: zeros(b, hidden).id(), bias: None }
+    CellWeights::new(b, zeros(b, input), zeros(b, hidden))
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn recurrent_layers() {
     refused(
         "lstm: state of shape [2, 2, 5], where the other shapes ask for [1, 2, 5]; change it, or those",
         |b| {
-            let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]).id(), cell(b, 4, 3, 5));
-            b.lstm(x, &[cell], Some(LstmState { h, c: h }), forwards).0
+            let (x, h, cell) = (zeros(b, [7, 2, 3]), zeros(b, [2, 2, 5]), cell(b, 4, 3, 5));
+            b.lstm(x, &[cell], Some(LstmState::new(b, h, h)), forwards).0
         },
     );
     refused(
@@ -119,16 +119,15 @@ fn recurrent_layers() {
     refused_call(
         "lstm_cell: hidden weights of shape [15, 5], where the other shapes ask for [20, 5]; change it, or those",
         |b| {
-            let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]).id(), cell(b, 3, 3, 5));
-            b.lstm_cell(x, LstmState { h, c: h }, cell);
+            let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
+            b.lstm_cell(x, LstmState::new(b, h, h), cell);
         },
     );
     refused(
         "gru_cell: bias of shape [5], where the other shapes ask for [15]; change it, or those",
         |b| {
             let (x, h, cell) = (zeros(b, [2, 3]), zeros(b, [2, 5]), cell(b, 3, 3, 5));
-            let bias = zeros(b, [5]).id();
-            b.gru_cell(x, h, CellWeights { bias: Some([bias; 2]), ..cell })
+            b.gru_cell(x, h, cell.with_bias(b, [zeros(b, [5]); 2]))
         },
     );
 }
@@ -143,10 +142,7 @@ fn positions_and_slices() {
     });
     refused(
         "rotary: cannot broadcast [5] to [2, 4]: only sizes of 1 can grow; `unsqueeze` adds one",
-        |b| {
-            let (x, positions) = (zeros(b, [2, 4, 6]), Some(zeros(b, [5]).id()));
-            b.rotary(x, Rotary { positions, ..Rotary::default() })
-        },
+        |b| b.rotary(zeros(b, [2, 4, 6]), Rotary::at(b, zeros(b, [5]))),
     );
     refused(
         "replace_slice: slice 3..5 does not lie in axis 1 of [2, 4]; it needs start <= end <= 4",
@@ -168,12 +164,12 @@ fn positions_and_slices() {
 #[test]
 fn weights_of_classes() {
     refused("cross_entropy: weight must be [classes], not [3]", |b| {
-        let (x, classes, weight) = (zeros(b, [2, 4]), b.full([2], 0), Some(zeros(b, [3]).id()));
-        b.cross_entropy(x, classes, ClassLoss { weight, ..ClassLoss::default() })
+        let how = ClassLoss::weighted(b, zeros(b, [3]));
+        b.cross_entropy(zeros(b, [2, 4]), b.full([2], 0), how)
     });
     refused("cross_entropy_with: weight must be [classes], not [1, 4]", |b| {
-        let (x, weight) = (zeros(b, [2, 4]), Some(zeros(b, [1, 4]).id()));
-        b.cross_entropy_with(x, x, ClassLoss { weight, ..ClassLoss::default() })
+        let x = zeros(b, [2, 4]);
+        b.cross_entropy_with(x, x, ClassLoss::weighted(b, zeros(b, [1, 4])))
     });
 }
 
@@ -359,14 +355,14 @@ fn masks_of_attention_that_do_not_broadcast() {
     let want = format!("{named} [4, 7] does not broadcast to the scores [5, 7]; {fix}");
     refused(&want, |b| {
         let (q, k) = (zeros(b, [5, 8]), zeros(b, [7, 8]));
-        let mask = AttentionMask::Add(zeros(b, [4, 7]).id());
+        let mask = AttentionMask::add(b, zeros(b, [4, 7]));
         b.scaled_dot_product_attention(q, k, k, how(mask))
     });
     let fix = "for a mask of keys use `AttentionMask::Keys` or make it [8, 1, 1, 16]";
     let want = format!("{named} [8, 16] does not broadcast to the scores [8, 12, 16, 16]; {fix}");
     refused(&want, |b| {
         let q = zeros(b, [8, 12, 16, 4]);
-        let mask = AttentionMask::Keep(b.full([8, 16], true).id());
+        let mask = AttentionMask::keep(b, b.full([8, 16], true));
         b.scaled_dot_product_attention(q, q, q, how(mask))
     });
     // Heads of keys that serve several of queries.
@@ -374,7 +370,7 @@ fn masks_of_attention_that_do_not_broadcast() {
     let want = format!("{named} [2, 3, 1, 5] does not broadcast to the scores [2, 6, 3, 5]; {fix}");
     refused(&want, |b| {
         let (q, k) = (zeros(b, [2, 6, 3, 4]), zeros(b, [2, 2, 5, 4]));
-        let mask = AttentionMask::Add(zeros(b, [2, 3, 1, 5]).id());
+        let mask = AttentionMask::add(b, zeros(b, [2, 3, 1, 5]));
         b.scaled_dot_product_attention(q, k, k, how(mask))
     });
     for given in [&[8, 15][..], &[7, 16], &[8, 12, 16, 16]] {
@@ -383,7 +379,7 @@ fn masks_of_attention_that_do_not_broadcast() {
         );
         refused(&want, |b| {
             let q = zeros(b, [8, 12, 16, 4]);
-            let mask = AttentionMask::Keys(b.full(given, true).id());
+            let mask = AttentionMask::keys(b, b.full(given, true));
             b.scaled_dot_product_attention(q, q, q, how(mask))
         });
     }
@@ -407,7 +403,7 @@ fn weights_of_norms() {
     refused(want, |b| b.rms_norm_with(zeros(b, [2, 48]), zeros(b, [48]), 1, -1.0));
 }
 
-/// Whatever they are made of, and whichever part of that refuses.
+/// Layers are silent about their parts, whichever of these refuses.
 #[test]
 fn operations_that_are_made_of_others() {
     let fix = "of no elements has no value; leave the empty case out";

@@ -103,8 +103,7 @@ fn one_mistake_is_one_line() {
     let moved = b.reshape(wrong, [77]);
     let padded = b.pad(wrong, [(0, 0); 5], 0.0);
     let joined = b.concat(&[x, wrong, y], 0);
-    let product = b.matmul(wrong, moved);
-    let normal = b.softmax(product, 4);
+    let normal = b.matmul(wrong, moved).softmax(4);
     b.dot(wrong, y);
     let condition = b.full([], true);
     b.select(condition, wrong, padded);

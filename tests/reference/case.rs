@@ -14,7 +14,7 @@ pub struct Case {
     pub params: Value,
     pub inputs: Vec<Tensor>,
     pub output: Tensor,
-    /// What is right too, where subnormal numbers are taken for zero.
+    /// Another right output, for devices that take subnormal numbers for zero.
     pub flushed: Option<Tensor>,
     pub rtol: f64,
     pub atol: f64,
@@ -39,7 +39,7 @@ impl Case {
         }
     }
 
-    /// Whether `got` stands for `wanted`.
+    /// Returns true if `got` stands for `wanted`.
     pub fn accepts(&self, got: f64, wanted: f64) -> bool {
         if wanted.is_nan() || got.is_nan() {
             return wanted.is_nan() && got.is_nan();

@@ -1,4 +1,4 @@
-//! What is made of no data: random numbers, constants and ranges.
+//! Values made without data: random numbers, constants and ranges.
 
 use onetrip::{BufferId, DType, GpuCommandBatch, Numeric, f16};
 

@@ -29,7 +29,7 @@ impl Rng {
     }
 }
 
-/// What `record` makes, and how many kernels it took.
+/// The result of `record`, and the number of its kernels.
 async fn run(
     device: &Device,
     record: impl FnOnce(&GpuCommandBatch) -> Tensor<'_, f32>,

@@ -212,11 +212,8 @@ async fn no_images_and_single_elements() {
             })
             .await;
             assert_eq!((dims, got), (shape.to_vec(), vec![2.0; count]));
-            let (dims, got, _) = run(device, |b| {
-                let x = b.upload_shaped(&vec![2.0; count], shape);
-                b.global_avg_pool(x)
-            })
-            .await;
+            let (dims, got, _) =
+                run(device, |b| b.upload_shaped(&vec![2.0; count], shape).global_avg_pool()).await;
             assert_eq!(dims, [shape[0], shape[1], 1, 1]);
             assert!(got.iter().all(|&mean| mean == 2.0));
         }

@@ -4,7 +4,8 @@ use onetrip::{ConvTranspose1d, ConvTranspose2d};
 
 use crate::{Rng, common, near, run};
 
-/// A transposed convolution's sizes: `[batch, channels, height, width]`, the filters of a group, their height and width.
+/// A transposed convolution's sizes: `[batch, channels, height, width]`, the filters of a group, their height and
+/// width.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     x: [usize; 4],
@@ -25,7 +26,7 @@ impl Sizes {
     }
 }
 
-/// What each element lays out, added up where it lies.
+/// The scaled filters of all elements, added up where they lie.
 fn laid_out(conv: &ConvTranspose2d, sizes: &Sizes, x: &[f32], w: &[f32], bias: &[f32]) -> Vec<f64> {
     let [batch, channels, height, width] = sizes.x;
     let [_, each, rows, columns] = sizes.w();

@@ -42,7 +42,7 @@ pub struct KernelProfile {
     pub kernel: String,
     /// Its form: `map`, `reduce`, `matmul` and so on.
     pub form: &'static str,
-    /// Where its last operation was recorded: `file:line`.
+    /// The place where its last operation was recorded: `file:line`.
     pub place: String,
     /// The shapes of the values that it reads, each value once.
     #[cfg_attr(feature = "serde", serde(serialize_with = "shapes"))]
@@ -52,7 +52,7 @@ pub struct KernelProfile {
     pub outputs: Vec<Shape>,
     /// The side that ran it.
     pub backend: Backend,
-    /// How often the GPU was dispatched for it; 1 on the host's cores.
+    /// The number of its dispatches on the GPU; 1 on the host's cores.
     pub dispatches: usize,
     /// When it began, since the profile did. `None` for a GPU without timestamps, and for a kernel with nothing to do.
     pub start: Option<Duration>,
@@ -60,7 +60,8 @@ pub struct KernelProfile {
     pub time: Option<Duration>,
     /// The time that the planner predicted.
     pub predicted: Duration,
-    /// Arithmetic operations, as the planner counts them: none for a kernel of the user's own, of which it knows nothing.
+    /// Arithmetic operations, as the planner counts them: none for a kernel of the user's own, of which it knows
+    /// nothing.
     pub flops: u64,
     /// Bytes that it must at least read and write, as the planner counts them.
     pub bytes: u64,
@@ -74,7 +75,7 @@ pub struct StageProfile {
     /// `execute`; within it the states `choose`, `admit`, `run`, `commit` and `recover`, and `collect`; within `run`
     /// `compile`, `upload`, `encode`, `submit` and `compute`; or `download`.
     pub stage: &'static str,
-    /// Whether the GPU did it.
+    /// True if the GPU did it.
     pub on_gpu: bool,
     /// When it began, since the profile did.
     pub start: Duration,
@@ -117,8 +118,8 @@ impl Profile {
         timed.map(|kernel| kernel.time).sum()
     }
 
-    /// The kernels summed by kind, the slowest kind first: kernels are alike if they compute the same operations on the same
-    /// shapes on the same side.
+    /// The kernels summed by kind, the slowest kind first: kernels are alike if they compute the same operations on the
+    /// same shapes on the same side.
     #[must_use]
     pub fn kinds(&self) -> Vec<KernelKind> {
         kinds::of(&self.kernels)
@@ -135,7 +136,7 @@ impl Profile {
     /// Writes [`to_chrome_trace`](Self::to_chrome_trace) to a file.
     ///
     /// # Errors
-    /// Those of [`std::fs::write`].
+    /// The errors of [`std::fs::write`].
     pub fn write_trace(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
         std::fs::write(path, self.to_chrome_trace())
     }

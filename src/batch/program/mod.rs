@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 pub use self::outputs::{OutputKey, Outputs};
 use super::GpuCommandBatch;
-use super::ids::Unfit;
-use super::input::{Input, Key, Named};
+use super::ids::Unfilled;
+use super::input::{Input, ValueKey};
 use super::profile::Profile;
 use crate::base::dtype::DType;
 use crate::base::future::BoxFuture;
@@ -23,7 +23,6 @@ use crate::device::Device;
 use crate::error::{DataError, Error, Result, RunError};
 use crate::exec::{HostBuffer, deadline};
 use crate::graph::NodeId;
-use crate::ops::Op;
 use crate::plan::Explanation;
 use crate::record::Recorded;
 use crate::residents::UpdateOrder;
@@ -33,8 +32,7 @@ use crate::session::{LastPlan, RunDone, RunStats};
 /// buffers, and any number of them may be under way at once.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
 /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -46,8 +44,7 @@ use crate::session::{LastPlan, RunDone, RunStats};
 /// assert_eq!(outputs.read(y).await?, [1.0, 0.0, 3.0]);
 /// let outputs = program.run([("x", &[-1.0_f32, 2.0, 0.5])]).await?;
 /// assert_eq!(outputs.read::<f32>("y").await?, [0.0, 2.0, 0.5]);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Program(Arc<Inner>);
@@ -83,8 +80,7 @@ impl Program {
     /// The same program, on the side that `placement` chooses: planned and compiled anew. Both can run at once.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use onetrip::{Backend, Device, GpuCommandBatch, Placement};
     ///
     /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -93,8 +89,7 @@ impl Program {
     /// let program = batch.compile().await?.with_placement(Placement::Cpu).await?;
     /// let outputs = program.run([(x, &[1.0, -2.0, 3.0])]).await?;
     /// assert_eq!(outputs.stats().backend, Some(Backend::Cpu));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
@@ -121,8 +116,7 @@ impl Program {
     /// each, and [`Input::ids`] of 64-bit integers:
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch, Input};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let table = batch.upload(&[0.5_f32, 1.5, 2.5]);
@@ -131,22 +125,19 @@ impl Program {
     /// let program = batch.compile().await?;
     /// let inputs = [Input::ids(ids, &[2, 0, 1]), Input::from((mask, &[true, true, false]))];
     /// assert_eq!(program.run(inputs).await?.read(y).await?, [2.5, 0.5, 0.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// A program without inputs, or one whose inputs all keep their data, is given [`Input::NONE`]:
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch, Input};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let y = batch.random_uniform::<f32>(3, 7, 0);
     /// let program = batch.compile().await?;
     /// assert_eq!(program.run(Input::NONE).await?.read(y).await?.len(), 3);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// The future is `Send` and may be dropped at any time: memory that a device still uses is used again when that
@@ -161,11 +152,7 @@ impl Program {
         &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.run_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
-    }
-
-    /// Runs the program with `inputs`, if they fit it.
-    fn run_fitting<'s>(&'s self, inputs: Result<Fitting<'s>>) -> BoxFuture<'s, Result<Outputs>> {
+        let inputs = self.0.fitting(&mut inputs.into_iter().map(Into::into));
         Box::pin(async {
             let stage = stage!(OFF, "execute", operations = self.0.recorded.graph.len());
             stage.over(pin!(self.run_timed(inputs?, &OFF))).await
@@ -194,8 +181,7 @@ impl Program {
     /// whole.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
@@ -204,8 +190,7 @@ impl Program {
     /// let profile = program.profile([(x, &[1.0, -2.0, 3.0])]).await?;
     /// assert_eq!(profile.kernels[0].kernel, "relu");
     /// println!("{profile}");
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
@@ -214,13 +199,7 @@ impl Program {
         &'s self,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Profile>> {
-        self.profile_fitting(self.0.fitting(&mut inputs.into_iter().map(Into::into)))
-    }
-
-    fn profile_fitting<'s>(
-        &'s self,
-        inputs: Result<Fitting<'s>>,
-    ) -> BoxFuture<'s, Result<Profile>> {
+        let inputs = self.0.fitting(&mut inputs.into_iter().map(Into::into));
         Box::pin(async {
             let inputs = inputs?;
             let timeline = Timeline::begun();
@@ -233,16 +212,14 @@ impl Program {
     /// The plan of the next run, as [`GpuCommandBatch::explain`] describes it.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let mut batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
     /// batch.relu(x);
     /// let program = batch.compile().await?;
     /// assert!(program.explain()?.to_string().contains("relu"));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
@@ -263,14 +240,7 @@ impl Program {
         limit: Duration,
         inputs: impl IntoIterator<Item = impl Into<Input<'a>>>,
     ) -> BoxFuture<'s, Result<Outputs>> {
-        self.finished_within(limit, self.run(inputs))
-    }
-
-    fn finished_within<'s>(
-        &'s self,
-        limit: Duration,
-        run: BoxFuture<'s, Result<Outputs>>,
-    ) -> BoxFuture<'s, Result<Outputs>> {
+        let run = self.run(inputs);
         Box::pin(async move {
             let done = deadline::within(limit, run).await;
             let missed = || RunError::Deadline { of: self.0.recorded.first_result(), limit };
@@ -337,7 +307,7 @@ impl Inner {
         for (position, id, input) in inputs {
             let dtype = self.recorded.graph[id].ty.dtype;
             let buffer = input.into_buffer(device.pool(), dtype);
-            let buffer = buffer.map_err(|unfit| self.unfit(id, unfit))?;
+            let buffer = buffer.map_err(|why| self.unfilled(id, why))?;
             lent.push(Arc::clone(&buffer));
             uploads[position] = Some(buffer);
         }
@@ -345,11 +315,12 @@ impl Inner {
     }
 
     /// The error for data that cannot fill the upload `id`.
-    fn unfit(&self, id: NodeId, unfit: Unfit) -> Error {
+    fn unfilled(&self, id: NodeId, why: Unfilled) -> Error {
         let of = self.recorded.origin(id);
-        match unfit {
-            Unfit::NoRoom(error) => error.of(&of).into(),
-            Unfit::Range { at, value } => {
+        match why {
+            Unfilled::NoRoom(error) => error.of(&of).into(),
+            Unfilled::Panicked(what) => DataError::Panicked { of, what }.into(),
+            Unfilled::Range { at, value } => {
                 let dtype = self.recorded.graph[id].ty.dtype;
                 DataError::IdRange { of, at, value, dtype }.into()
             }
@@ -366,9 +337,7 @@ impl Inner {
         })?;
         let node = &self.recorded.graph[id];
         let of = || self.recorded.origin(id);
-        let Op::Upload(position) = node.op else {
-            return Err(DataError::NotAnUpload(of()).into());
-        };
+        let position = self.recorded.upload(id)?;
         let expected = node.ty.dtype;
         match input.dtype {
             Some(given) if given != expected => {
@@ -387,16 +356,15 @@ impl Inner {
         if given != shape.elements() {
             return Err(DataError::Length { of: of(), given, shape }.into());
         }
-        Ok((position as usize, id))
+        Ok((position, id))
     }
 
-    fn find(&self, key: Key<'_>) -> Result<NodeId, Unknown> {
-        let Recorded { brand, graph, names, .. } = &*self.recorded;
-        match key.0 {
-            Named::Id(node, of) if of == *brand && graph.get(node).is_some() => Ok(node),
-            Named::Id(..) => Err(Unknown::Id),
-            Named::Name(name) => names.get(name).ok_or_else(|| Unknown::Name(name.to_owned())),
-        }
+    fn find(&self, key: ValueKey<'_>) -> Result<NodeId, Unknown> {
+        let name = match key {
+            ValueKey::Id(value) => return self.recorded.node(value).ok_or(Unknown::Id),
+            ValueKey::Name(name) => name,
+        };
+        self.recorded.names.get(name).ok_or_else(|| Unknown::Name(name.to_owned()))
     }
 }
 

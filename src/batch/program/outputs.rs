@@ -1,4 +1,4 @@
-//! What one run of a program made.
+//! Results of one run of a program.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Program, Unknown};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
-use crate::batch::input::Key;
+use crate::batch::input::ValueKey;
 use crate::batch::read::{ReadView, check_length};
 use crate::batch::resident::Resident;
 use crate::batch::{BufferId, Tensor};
@@ -15,13 +15,13 @@ use crate::error::{ReadError, Result};
 use crate::graph::NodeId;
 use crate::record::Recorded;
 use crate::residents::KeptValues;
-use crate::session::{HostOrGpuResult, Results, RunStats};
+use crate::session::{HostOrGpuResult, RunResults, RunStats};
 
-/// What one run of a [`Program`] made.
+/// The results of one run of a [`Program`].
 pub struct Outputs {
     pub(super) program: Program,
     pub(super) prepared: Arc<Prepared>,
-    pub(super) results: Results,
+    pub(super) results: RunResults,
     /// In the order of the graph's keeps.
     pub(super) kept: KeptValues,
     pub(super) stats: RunStats,
@@ -31,35 +31,25 @@ pub struct Outputs {
 /// [name](crate::GpuCommandBatch::name) that it was given.
 pub trait OutputKey<T>: sealed::Keyed + Copy {}
 
-impl<T: Element> OutputKey<T> for BufferId<T> {}
-impl<T: Element> OutputKey<T> for Tensor<'_, T> {}
-impl<T: Element> OutputKey<T> for &str {}
-
 mod sealed {
-    use crate::batch::input::Key;
+    use crate::batch::input::ValueKey;
 
     pub trait Keyed {
-        fn key(&self) -> Key<'_>;
+        fn key(&self) -> ValueKey<'_>;
     }
 }
 
-impl<T> sealed::Keyed for BufferId<T> {
-    fn key(&self) -> Key<'_> {
-        (*self).into()
-    }
+macro_rules! keys {
+    ($(<$($t:ident)?> $key:ty),*) => {$(
+        impl<T: Element> OutputKey<T> for $key {}
+        impl $(<$t: Element>)? sealed::Keyed for $key {
+            fn key(&self) -> ValueKey<'_> {
+                (*self).into()
+            }
+        }
+    )*};
 }
-
-impl<T> sealed::Keyed for Tensor<'_, T> {
-    fn key(&self) -> Key<'_> {
-        (*self).into()
-    }
-}
-
-impl sealed::Keyed for &str {
-    fn key(&self) -> Key<'_> {
-        (*self).into()
-    }
-}
+keys!(<T> BufferId<T>, <T> Tensor<'_, T>, <> &str);
 
 impl Outputs {
     /// A result in a vector of its own, in row-major order. Costs as
@@ -71,12 +61,11 @@ impl Outputs {
         Ok(self.found::<T>(key)?.0.into_vec().await)
     }
 
-    /// As [`read`](Self::read), for the last that is read of a run: what the host computed is not copied where an element
-    /// has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
+    /// As [`read`](Self::read), for the last that is read of a run: what the host computed is not copied where an
+    /// element has 32 bits and nobody else holds the result, as a [view](Self::read_view) does.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let batch = GpuCommandBatch::new(&Device::cpu());
     /// let x = batch.input::<f32>("x", 3);
@@ -84,8 +73,7 @@ impl Outputs {
     /// let program = batch.compile().await?;
     /// let y = program.run([(x, &[1.0, -2.0, 3.0])]).await?.into_vec(y).await?;
     /// assert_eq!(y, [1.0, 0.0, 3.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
@@ -118,8 +106,8 @@ impl Outputs {
         Ok(ReadView::of(self.found::<T>(key)?.0))
     }
 
-    /// What this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep), whatever
-    /// later runs leave in the resident that `keep` returned.
+    /// The data that this run left on the device for a value that the batch [keeps](crate::GpuCommandBatch::keep),
+    /// whatever later runs leave in the resident that `keep` returned.
     ///
     /// # Errors
     /// [`ReadError`] if the program does not keep the value, or it is of another type.
@@ -142,7 +130,7 @@ impl Outputs {
         Ok(self.program.0.recorded.graph[self.node::<T>(key)?].ty.shape.clone())
     }
 
-    /// What the run did.
+    /// The counters of the run.
     #[must_use]
     pub fn stats(&self) -> &RunStats {
         &self.stats

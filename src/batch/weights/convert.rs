@@ -5,6 +5,7 @@ use std::fmt;
 use half::{bf16, f16};
 
 use crate::base::dtype::DType;
+use crate::batch::ids::narrow;
 
 /// The type of a tensor's elements in a file. Prints as the file's format names it, in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +84,7 @@ impl fmt::Display for TensorType {
 
 /// The reason why elements cannot be converted.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum ConversionError {
     /// The asked type does not hold the elements exactly.
     Type,
     /// The integer at position `at` is outside of the asked type.
@@ -96,7 +97,7 @@ pub(super) fn convert(
     to: DType,
     bytes: &[u8],
     out: &mut [u8],
-) -> Result<(), Wrong> {
+) -> Result<(), ConversionError> {
     if from.is(to) {
         out.copy_from_slice(bytes);
         return Ok(());
@@ -109,7 +110,7 @@ pub(super) fn convert(
             floats(bytes, out, |half| bf16::from_le_bytes(half).to_f32());
         }
         (_, DType::I32 | DType::U32) => return integers(from, to, bytes, out),
-        _ => return Err(Wrong::Type),
+        _ => return Err(ConversionError::Type),
     }
     Ok(())
 }
@@ -120,31 +121,25 @@ fn floats(bytes: &[u8], out: &mut [u8], convert: impl Fn([u8; 2]) -> f32) {
     }
 }
 
-fn integers(from: TensorType, to: DType, bytes: &[u8], out: &mut [u8]) -> Result<(), Wrong> {
+fn integers(
+    from: TensorType,
+    to: DType,
+    bytes: &[u8],
+    out: &mut [u8],
+) -> Result<(), ConversionError> {
     macro_rules! checked {
         ($($variant:ident $integer:ident),*) => {
             match from {
                 $(TensorType::$variant => {
                     let integers = bytes.as_chunks().0.iter();
-                    narrow(integers.map(|bytes| $integer::from_le_bytes(*bytes).into()), to, out)
+                    narrow(integers.map(|bytes| $integer::from_le_bytes(*bytes)), to, out)
+                        .map_err(|(at, value)| ConversionError::Range { at, value: value.to_string() })
                 })*
-                _ => Err(Wrong::Type),
+                _ => Err(ConversionError::Type),
             }
         };
     }
     checked!(U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, U64 u64, I64 i64)
-}
-
-fn narrow(integers: impl Iterator<Item = i128>, to: DType, out: &mut [u8]) -> Result<(), Wrong> {
-    for (at, (integer, out)) in integers.zip(out.as_chunks_mut().0).enumerate() {
-        let bits = match to {
-            DType::I32 => i32::try_from(integer).ok().map(i32::cast_unsigned),
-            _ => u32::try_from(integer).ok(),
-        };
-        let bits = bits.ok_or_else(|| Wrong::Range { at, value: integer.to_string() })?;
-        *out = bits.to_ne_bytes();
-    }
-    Ok(())
 }
 
 /// Matrices of `rows` × `columns` behind each other, each transposed.
@@ -171,7 +166,12 @@ pub(super) fn transposed<T: Copy + Default>(from: &[T], (rows, columns): (usize,
 mod tests {
     use super::*;
 
-    fn converted(from: TensorType, to: DType, bytes: &[u8], len: usize) -> Result<Vec<u8>, Wrong> {
+    fn converted(
+        from: TensorType,
+        to: DType,
+        bytes: &[u8],
+        len: usize,
+    ) -> Result<Vec<u8>, ConversionError> {
         let mut out = vec![0; len * to.size()];
         convert(from, to, bytes, &mut out).map(|()| out)
     }
@@ -181,16 +181,16 @@ mod tests {
         let ids = [0_i64, -1, 2_147_483_647, -2_147_483_648].map(i64::to_le_bytes).concat();
         let expected = [0_i32, -1, i32::MAX, i32::MIN].map(i32::to_ne_bytes).concat();
         assert_eq!(converted(TensorType::I64, DType::I32, &ids, 4), Ok(expected));
-        let negative = Wrong::Range { at: 1, value: "-1".into() };
+        let negative = ConversionError::Range { at: 1, value: "-1".into() };
         assert_eq!(converted(TensorType::I64, DType::U32, &ids, 4), Err(negative));
         let large = u64::MAX.to_le_bytes();
-        let wrong = Wrong::Range { at: 0, value: u64::MAX.to_string() };
+        let wrong = ConversionError::Range { at: 0, value: u64::MAX.to_string() };
         assert_eq!(converted(TensorType::U64, DType::U32, &large, 1), Err(wrong));
         let bytes = [255_u32, 7].map(u32::to_ne_bytes).concat();
         assert_eq!(converted(TensorType::U8, DType::U32, &[255, 7], 2), Ok(bytes));
         let bytes = [-1_i32, 7].map(i32::to_ne_bytes).concat();
         assert_eq!(converted(TensorType::I8, DType::I32, &[255, 7], 2), Ok(bytes));
-        assert_eq!(converted(TensorType::F64, DType::I32, &[0; 8], 1), Err(Wrong::Type));
+        assert_eq!(converted(TensorType::F64, DType::I32, &[0; 8], 1), Err(ConversionError::Type));
     }
 
     #[test]
@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(converted(TensorType::F16, DType::F32, &half, 3), Ok(expected.clone()));
         let half = [1.5, -0.0, f32::INFINITY].map(bf16::from_f32).map(bf16::to_le_bytes).concat();
         assert_eq!(converted(TensorType::BF16, DType::F32, &half, 3), Ok(expected));
-        assert_eq!(converted(TensorType::F64, DType::F32, &[0; 8], 1), Err(Wrong::Type));
-        assert_eq!(converted(TensorType::BF16, DType::F16, &[0; 2], 1), Err(Wrong::Type));
+        assert_eq!(converted(TensorType::F64, DType::F32, &[0; 8], 1), Err(ConversionError::Type));
+        assert_eq!(converted(TensorType::BF16, DType::F16, &[0; 2], 1), Err(ConversionError::Type));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! What is made of comparing indices with 0, 1, …: counts and positions.
+//! Counts and positions, by comparison of indices with 0, 1, ….
 
-use crate::base::dtype::{Element, Index, Scalar};
+use crate::base::dtype::{Element, Index, Logical, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
+use crate::methods::arguments::checks::check_parameter;
 use crate::ops::{Op, SearchSide, SortOrder};
 use crate::record::Refusal;
 
@@ -15,19 +16,24 @@ operations! {
     /// Counts of indices.
     "indexing";
 
-    /// How often each of the numbers 0 to `bins` − 1 is among `x`. Others are not counted, as what lies outside of the
+    /// The number of times that each of 0 to `bins` − 1 is among `x`. Other numbers are not counted, as outside of the
     /// bins of NumPy's `histogram` and PyTorch's `histc`.
     #[doc(alias = "bincount")]
-    fn histogram<T: Index>(x: T; bins: usize) -> Tensor<'b, u32> = histogram,
+    fn histogram<T: Index>(x: T; bins: usize) -> Tensor<'b, u32> = histogram(x, bins),
         "i32 u32", AROUND, EXACT, "How often each number below a bound is there.";
+    /// The first `size` positions in row-major order where `mask` is true, and the number of all such positions.
+    /// Entries past the last position hold the number of elements. It is a mistake if `size` is more than that.
+    ///
+    /// NumPy's `flatnonzero` with a shape that does not depend on the data.
+    fn nonzero<T: Logical>(mask: T; size: usize) -> (Tensor<'b, u32>, Tensor<'b, u32>) = nonzero(mask, size),
+        "bool", "made of `argsort` and look-ups", EXACT, "The first positions where a mask is true, and how many there are.";
 
     others {
         one_hot, ALL, ANYTHING, EXACT, "1 where the index is the coordinate.";
-        nonzero, "bool", "made of `argsort` and look-ups", EXACT, "The first positions where a mask is true, and how many there are.";
     }
 }
 
-/// Indices as vectors of classes, and positions of truth.
+/// Indices as vectors of classes.
 impl GpuCommandBatch {
     /// 1 at the position that each index names along a new last axis of `classes` elements, else 0. An index that is
     /// none of them is a [`Fault`](crate::Fault), as in PyTorch.
@@ -45,19 +51,6 @@ impl GpuCommandBatch {
             Ok(equals_range(indices, classes).cast())
         })
     }
-
-    /// Where `mask` is true: the first `size` positions in row-major order, and how many there are in all. Past the
-    /// last one positions are the number of elements. It is a mistake if `size` is more than that.
-    ///
-    /// NumPy's `flatnonzero` with a shape that does not depend on the data.
-    #[track_caller]
-    pub fn nonzero(
-        &self,
-        mask: impl Operand<bool>,
-        size: usize,
-    ) -> (Tensor<'_, u32>, Tensor<'_, u32>) {
-        self.composed("nonzero", || nonzero(self.operand(mask), size))
-    }
 }
 
 /// Indices as vectors of classes.
@@ -69,16 +62,7 @@ impl<'b, I: Index> Tensor<'b, I> {
     }
 }
 
-/// Positions of truth.
-impl<'b> Tensor<'b, bool> {
-    /// As [`GpuCommandBatch::nonzero`], with this tensor for `mask`.
-    #[track_caller]
-    pub fn nonzero(self, size: usize) -> (Tensor<'b, u32>, Tensor<'b, u32>) {
-        self.batch().nonzero(self, size)
-    }
-}
-
-fn histogram<T: Index>(x: Tensor<'_, T>, bins: usize) -> Made<'_, u32> {
+fn histogram<T: Index>(x: Tensor<'_, T>, bins: usize) -> TensorResult<'_, u32> {
     check_range("the number of bins", x, bins)?;
     let shape = x.known_shape()?;
     if shape.elements().saturating_mul(bins) > COMPARED {
@@ -93,11 +77,19 @@ fn histogram<T: Index>(x: Tensor<'_, T>, bins: usize) -> Made<'_, u32> {
     Ok(counts.sum(Axes::from(&all[..])))
 }
 
-fn nonzero(
-    mask: Tensor<'_, bool>,
+fn nonzero<T: Logical>(
+    mask: Tensor<'_, T>,
     size: usize,
 ) -> Result<(Tensor<'_, u32>, Tensor<'_, u32>), Refusal> {
-    let elements = flat_positions(&mask.known_shape()?, size)?;
+    let shape = mask.known_shape()?;
+    let elements = shape.elements();
+    if i32::try_from(elements).is_err() {
+        return Err(MistakeKind::TooLarge(shape).into());
+    }
+    if size > elements {
+        let (most, limit) = (elements, "the number of elements");
+        return Err(MistakeKind::AtMost { what: "size", most, limit, given: size }.into());
+    }
     let flat = mask.reshape([elements]);
     let count = flat.cast::<u32>().sum(0);
     // A stable sort leaves positions of one kind in their order.
@@ -110,19 +102,6 @@ fn nonzero(
     Ok((there.select(first, none), count))
 }
 
-/// How many elements a mask of `shape` has, of which `size` are asked for.
-fn flat_positions(shape: &Shape, size: usize) -> Result<usize, MistakeKind> {
-    let elements = shape.elements();
-    if i32::try_from(elements).is_err() {
-        return Err(MistakeKind::TooLarge(shape.clone()));
-    }
-    if size > elements {
-        let (most, limit) = (elements, "the number of elements");
-        return Err(MistakeKind::AtMost { what: "size", most, limit, given: size });
-    }
-    Ok(elements)
-}
-
 /// Refuses an operand that is none, and a `count` (of `what`) that is not counted in 31 bits.
 fn check_range<I: Index>(
     what: &'static str,
@@ -130,14 +109,10 @@ fn check_range<I: Index>(
     count: usize,
 ) -> Result<(), Refusal> {
     indices.known_shape()?;
-    if i32::try_from(count).is_err() {
-        let given = count.to_string();
-        return Err(MistakeKind::Parameter { what, must: "below 2³¹", given }.into());
-    }
-    Ok(())
+    Ok(check_parameter(what, i32::try_from(count).is_ok(), "below 2³¹", &count)?)
 }
 
-/// Whether each of the indices is each of 0 to `count` − 1, along a new last axis.
+/// The comparison of each of the indices with each of 0 to `count` − 1, along a new last axis.
 fn equals_range<I: Index>(indices: Tensor<'_, I>, count: usize) -> Tensor<'_, bool> {
     let range = range::<I>(indices.batch(), count);
     indices.unsqueeze(-1).eq(range)

@@ -1,17 +1,13 @@
 //! Reading tensors at computed indices, writing at them, and comparing with them.
 
-mod counting;
-mod scatter;
-mod triangle;
+pub(super) mod counting;
+pub(super) mod scatter;
+pub(super) mod triangle;
 
-use super::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::base::dtype::{Element, Index, Numeric};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
-use crate::methods::OpInfo;
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::ops::{Op, SearchSide};
-
-/// The registry's rows of all that is done with indices.
-pub(super) const FAMILIES: &[&[OpInfo]] = &[ROWS, scatter::ROWS, counting::ROWS, triangle::ROWS];
 
 operations! {
     /// Indexing. Indices are `i32` or `u32` and count from 0. One that is negative, or not below the size of its axis, is a
@@ -33,48 +29,20 @@ operations! {
     /// ```
     #[doc(alias = "take")]
     #[doc(alias = "index_select")]
-    fn gather<T: Element, I: Index>(table: T, indices: I; axis: isize) -> Tensor<'b, T> = gather,
+    fn gather<T: Element, I: Index>(table: T, indices: I; axis: isize) -> Tensor<'b, T> = looked_up(table, indices, axis, |axis| Op::Gather { name: "gather", axis }),
         ALL, STORED, EXACT, "Elements at indices along an axis.";
     /// The rows of `table` (its first axis) at `ids`: [`gather`](Self::gather) along axis 0.
-    fn embedding<T: Element, I: Index>(table: T, ids: I) -> Tensor<'b, T> = embedding,
+    fn embedding<T: Element, I: Index>(table: T, ids: I) -> Tensor<'b, T> = looked_up(table, ids, 0, |axis| Op::Gather { name: "embedding", axis }),
         ALL, STORED, EXACT, "Rows at indices.";
     /// For each element its own index along `axis`: y[i, j] = x[indices[i, j], j] for axis 0 of a matrix. Off the axis
     /// the two shapes broadcast, as in NumPy (PyTorch calls this `gather`).
-    fn take_along_axis<T: Element, I: Index>(x: T, indices: I; axis: isize) -> Tensor<'b, T> = take_along_axis,
+    fn take_along_axis<T: Element, I: Index>(x: T, indices: I; axis: isize) -> Tensor<'b, T> = looked_up(x, indices, axis, |axis| Op::TakeAlong { name: "take_along_axis", axis }),
         ALL, STORED, EXACT, "For each element its own index along an axis.";
     /// For each of `values` how many of the ascending numbers in the vector `sorted` are less; with [`SearchSide::Right`],
     /// how many are not greater: where it would go before or after its equals. NaN counts as greater than all numbers,
     /// as in NumPy.
-    fn searchsorted<T: Numeric>(sorted: T, values: T; side: SearchSide) -> Tensor<'b, u32> = searchsorted,
+    fn searchsorted<T: Numeric>(sorted: T, values: T; side: SearchSide) -> Tensor<'b, u32> = Ok(sorted.batch().record(Op::SearchSorted { side }, &[sorted.value(), values.value()])),
         NUMERIC, "everything before and after; the vector searched is stored", EXACT, "Where numbers would go among ascending ones.";
-}
-
-fn gather<'b, T: Element, I: Index>(
-    table: Tensor<'b, T>,
-    indices: Tensor<'b, I>,
-    axis: isize,
-) -> Made<'b, T> {
-    looked_up(table, indices, axis, |axis| Op::Gather { name: "gather", axis })
-}
-
-fn embedding<'b, T: Element, I: Index>(table: Tensor<'b, T>, ids: Tensor<'b, I>) -> Made<'b, T> {
-    looked_up(table, ids, 0, |axis| Op::Gather { name: "embedding", axis })
-}
-
-fn take_along_axis<'b, T: Element, I: Index>(
-    x: Tensor<'b, T>,
-    indices: Tensor<'b, I>,
-    axis: isize,
-) -> Made<'b, T> {
-    looked_up(x, indices, axis, |axis| Op::TakeAlong { name: "take_along_axis", axis })
-}
-
-fn searchsorted<'b, T: Numeric>(
-    sorted: Tensor<'b, T>,
-    values: Tensor<'b, T>,
-    side: SearchSide,
-) -> Made<'b, u32> {
-    Ok(sorted.batch().record(Op::SearchSorted { side }, &[sorted.value(), values.value()]))
 }
 
 fn looked_up<'b, T: Element, I: Index>(
@@ -82,7 +50,7 @@ fn looked_up<'b, T: Element, I: Index>(
     indices: Tensor<'b, I>,
     axis: isize,
     op: impl Fn(usize) -> Op,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let axis = resolve(axis, &table.known_shape()?)?;
     Ok(table.batch().record(op(axis), &[table.value(), indices.value()]))
 }

@@ -2,39 +2,39 @@
 
 use super::counting::range;
 use crate::base::dtype::{Element, Index, Numeric};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::axes::resolve;
+use crate::methods::arguments::axes::resolve;
 use crate::methods::views;
 use crate::ops::{Op, SearchSide, SortOrder};
-use crate::record::{Call, Refusal};
+use crate::record::{Refusal, UserCall};
 
 operations! {
     /// Scatters: a tensor with updates at places along an axis. `indices` is a vector that says for each element of the
     /// updates' axis its place in `x`; off the axis the two shapes are equal. An index out of range is a
     /// [`Fault`](crate::Fault).
     ///
-    /// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then what is
-    /// two apart, then four, and so on. So results are the same from run to run and on every device.
+    /// Updates are sorted by place, and those of one place combined in pairs, in their own order: neighbours, then what
+    /// is two apart, then four, and so on. So results are the same from run to run and on every device.
     "indexing";
 
     /// `x` with updates in place of its elements. Where several have one place, the last is taken.
     #[doc(alias = "index_copy")]
-    fn scatter<T: Element, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter,
+    fn scatter<T: Element, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter(x, indices, updates, axis),
         ALL, AROUND, EXACT, "A tensor with elements replaced at indices, the last of several.";
     /// `x` with the updates added. Integers wrap.
     #[doc(alias = "index_add")]
-    fn scatter_add<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter_add,
+    fn scatter_add<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = combined(x, indices, updates, axis, |x, y| x + y),
         NUMERIC, AROUND, SUMMED, "A tensor with updates added at indices.";
     /// The greatest of each element of `x` and its updates; NaN if any is NaN.
-    fn scatter_max<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter_max,
+    fn scatter_max<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = combined(x, indices, updates, axis, |x, y| x.max(y)),
         NUMERIC, AROUND, EXACT, "The greatest of elements and their updates.";
     /// The least of each element of `x` and its updates; NaN if any is NaN.
-    fn scatter_min<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = scatter_min,
+    fn scatter_min<T: Numeric, I: Index>(x: T, indices: I, updates: T; axis: isize) -> Tensor<'b, T> = combined(x, indices, updates, axis, |x, y| x.min(y)),
         NUMERIC, AROUND, EXACT, "The least of elements and their updates.";
 }
 
-/// What is recorded of a scatter whose operands fit.
+/// The parts that scatters share, for operands that fit.
 struct Scattered<'b, I> {
     /// The updates in the order of their places, those of one place in their own.
     order: Tensor<'b, u32>,
@@ -45,9 +45,9 @@ struct Scattered<'b, I> {
     /// For each place the position of its last update in that order; 0 where there is none.
     last: Tensor<'b, u32>,
     axis: usize,
-    /// How many axes the tensor has.
+    /// The number of axes of the tensor.
     rank: usize,
-    /// How many updates there are; not 0.
+    /// The number of updates; not 0.
     count: usize,
 }
 
@@ -56,38 +56,11 @@ fn scatter<'b, T: Element, I: Index>(
     indices: Tensor<'b, I>,
     updates: Tensor<'b, T>,
     axis: isize,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let Some(scattered) = scattered(x, indices, updates, axis)? else { return Ok(x) };
     let Scattered { order, written, last, axis, .. } = scattered;
     let taken = updates.gather(order.gather(last, 0), axis as isize);
     Ok(written.select(taken, x))
-}
-
-fn scatter_add<'b, T: Numeric, I: Index>(
-    x: Tensor<'b, T>,
-    indices: Tensor<'b, I>,
-    updates: Tensor<'b, T>,
-    axis: isize,
-) -> Made<'b, T> {
-    combined(x, indices, updates, axis, |x, y| x + y)
-}
-
-fn scatter_max<'b, T: Numeric, I: Index>(
-    x: Tensor<'b, T>,
-    indices: Tensor<'b, I>,
-    updates: Tensor<'b, T>,
-    axis: isize,
-) -> Made<'b, T> {
-    combined(x, indices, updates, axis, |x, y| x.max(y))
-}
-
-fn scatter_min<'b, T: Numeric, I: Index>(
-    x: Tensor<'b, T>,
-    indices: Tensor<'b, I>,
-    updates: Tensor<'b, T>,
-    axis: isize,
-) -> Made<'b, T> {
-    combined(x, indices, updates, axis, |x, y| x.min(y))
 }
 
 /// Checks the operands of a scatter, and sorts the places. `None` where there are no updates.
@@ -114,7 +87,7 @@ fn scattered<'b, T: Element, I: Index>(
     }
     let rank = target.rank();
     let range = range::<I>(x.batch(), target[axis]);
-    let (name, size) = (Call::outer_name(), target[axis]);
+    let (name, size) = (UserCall::outer_name(), target[axis]);
     let indices: Tensor<'b, I> =
         indices.apply(Op::InRange { name, axis: Some(axis), size, ignored: None });
     let sorted = indices.sort(0, SortOrder::Ascending);
@@ -136,7 +109,7 @@ fn combined<'b, T: Numeric, I: Index>(
     updates: Tensor<'b, T>,
     axis: isize,
     combine: impl Fn(Tensor<'b, T>, Tensor<'b, T>) -> Tensor<'b, T>,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let Some(scattered) = scattered(x, indices, updates, axis)? else { return Ok(x) };
     let Scattered { order, sorted, written, last, axis, rank, count } = scattered;
     let mut sums = updates.gather(order, axis as isize);
@@ -155,7 +128,7 @@ fn combined<'b, T: Numeric, I: Index>(
 }
 
 /// Each element `step` further on along the axis, and 0 before the first.
-fn shifted<T: Element>(x: Tensor<'_, T>, axis: usize, step: usize) -> Made<'_, T> {
+fn shifted<T: Element>(x: Tensor<'_, T>, axis: usize, step: usize) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let first = views::along(x, &shape, axis, 0..shape[axis] - step);
     let border = (0..shape.rank()).map(|at| if at == axis { (step, 0) } else { (0, 0) });

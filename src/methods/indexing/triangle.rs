@@ -1,7 +1,7 @@
 //! Triangles of matrices.
 
 use crate::base::dtype::Element;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 
 operations! {
@@ -10,27 +10,19 @@ operations! {
 
     /// x on the diagonal `diagonal` of its last two axes and above, else 0 (false). Diagonal 0 is the main one, 1 the one
     /// above it.
-    fn triu<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = triu,
+    fn triu<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = triangle(x, diagonal, |column, row| column.ge(row)),
         ALL, ANYTHING, EXACT, "The upper triangle of matrices.";
     /// x on the diagonal `diagonal` of its last two axes and below, else 0 (false). Diagonal 0 is the main one, 1 the one
     /// above it.
-    fn tril<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = tril,
+    fn tril<T: Element>(x: T; diagonal: isize) -> Tensor<'b, T> = triangle(x, diagonal, |column, row| column.le(row)),
         ALL, ANYTHING, EXACT, "The lower triangle of matrices.";
-}
-
-fn triu<T: Element>(x: Tensor<'_, T>, diagonal: isize) -> Made<'_, T> {
-    triangle(x, diagonal, |column, row| column.ge(row))
-}
-
-fn tril<T: Element>(x: Tensor<'_, T>, diagonal: isize) -> Made<'_, T> {
-    triangle(x, diagonal, |column, row| column.le(row))
 }
 
 fn triangle<'b, T: Element>(
     x: Tensor<'b, T>,
     diagonal: isize,
     keeps: impl Fn(Tensor<'b, i32>, Tensor<'b, i32>) -> Tensor<'b, bool>,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let (b, shape) = (x.batch(), x.known_shape()?);
     let Some(lead) = shape.rank().checked_sub(2) else {
         return Err(MistakeKind::Transpose(shape).into());

@@ -3,14 +3,15 @@
 use super::{LossReduction, equal_shapes, reduced};
 use crate::base::dtype::{Element, Float, Index, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::methods::Axes;
-use crate::methods::axes::resolve;
+use crate::methods::arguments::axes::resolve;
+use crate::methods::arguments::checks::check_parameter;
 use crate::ops::Op;
-use crate::record::{Call, Refusal};
+use crate::record::{Refusal, UserCall};
 
-/// How a loss over classes is computed. The default is PyTorch's, but that no class is ignored.
+/// The options of a loss over classes. The default is PyTorch's, but that no class is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassLoss {
     /// The axis of the classes; `None` for axis 1, or 0 of a vector.
@@ -20,17 +21,25 @@ pub struct ClassLoss {
     pub ignore: Option<i64>,
     /// The share of the target that is spread over all classes evenly, 0 to 1 (Szegedy et al., 2016).
     pub smoothing: f32,
-    /// A factor for each class, `[classes]`. A mean over elements with a class is then divided by the sum of the factors
-    /// of their classes.
+    /// A factor for each class, `[classes]`. A mean over elements with a class is then divided by the sum of the
+    /// factors of their classes.
     pub weight: Option<BufferId<f32>>,
-    /// What becomes of the losses of the elements.
+    /// The reduction of the losses of the elements.
     pub reduction: LossReduction,
 }
 
-/// Where the classes are.
+impl ClassLoss {
+    /// The default with a factor for each class: a tensor, an id or a borrowed resident.
+    #[track_caller]
+    pub fn weighted(batch: &GpuCommandBatch, weight: impl Operand<f32>) -> Self {
+        Self { weight: Some(batch.operand(weight).id()), ..Self::default() }
+    }
+}
+
+/// The classes of a tensor.
 struct Classes<'b> {
     axis: usize,
-    /// How many there are.
+    /// The number of classes.
     size: usize,
     /// The shape of the elements that have a class each.
     shape: Shape,
@@ -39,45 +48,30 @@ struct Classes<'b> {
 }
 
 operations! {
-    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that is
-    /// not ignored, is a [`Fault`](crate::Fault).
+    /// Losses over classes. They are computed in `f32` and rounded once, if at all. A class that there is not, and that
+    /// is not ignored, is a [`Fault`](crate::Fault).
     "loss";
 
     /// −log softmax(`logits`) along the axis of classes, at the class that `classes` names for each of the other
     /// elements: the shape of `classes` is that of `logits` without that axis.
-    fn cross_entropy<T: Float, I: Index>(logits: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = cross_entropy,
+    fn cross_entropy<T: Float, I: Index>(logits: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = class_loss(logits, classes, how, true),
         FLOAT, CLASSES, COMPOSED, "−log softmax at the classes that indices name.";
     /// −Σ p·log softmax(`logits`) along the axis of classes, where p are `probabilities` of the shape of `logits` with
     /// [`smoothing`](ClassLoss::smoothing) applied. Its [`ignore`](ClassLoss::ignore) has no meaning here, and a mean
     /// is over the number of elements, whatever the [weights](ClassLoss::weight).
-    fn cross_entropy_with<T: Float>(logits: T, probabilities: T; how: ClassLoss) -> Tensor<'b, T> = cross_entropy_with,
+    fn cross_entropy_with<T: Float>(logits: T, probabilities: T; how: ClassLoss) -> Tensor<'b, T> = cross_entropy_with(logits, probabilities, how),
         FLOAT, LAYER, COMPOSED, "−Σ p·log softmax for probabilities p.";
     /// As [`cross_entropy`](Self::cross_entropy), of `log_probabilities` instead of logits.
-    fn nll_loss<T: Float, I: Index>(log_probabilities: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = nll_loss,
+    fn nll_loss<T: Float, I: Index>(log_probabilities: T, classes: I; how: ClassLoss) -> Tensor<'b, T> = class_loss(log_probabilities, classes, how, false),
         FLOAT, CLASSES, COMPOSED, "−log p at the classes that indices name.";
     /// The share of elements whose greatest logit along `axis` is that of the class that `classes` names, a scalar.
     /// The shape of `classes` is that of `logits` without that axis. NaN over no elements.
-    fn accuracy<T: Float, I: Index>(logits: T, classes: I; axis: isize) -> Tensor<'b, f32> = accuracy,
+    fn accuracy<T: Float, I: Index>(logits: T, classes: I; axis: isize) -> Tensor<'b, f32> = share_of_hits(logits, classes, axis, None),
         FLOAT, CLASSES, EXACT, "The share of elements whose greatest logit is that of their class.";
-    /// As [`accuracy`](Self::accuracy) of the elements whose class is not `ignore`, which need not be a class that there
-    /// is: PyTorch's −100, say. NaN where all are ignored.
-    fn accuracy_with<T: Float, I: Index>(logits: T, classes: I; axis: isize, ignore: i64) -> Tensor<'b, f32> = accuracy_with;
-}
-
-fn cross_entropy<'b, T: Float, I: Index>(
-    logits: Tensor<'b, T>,
-    classes: Tensor<'b, I>,
-    how: ClassLoss,
-) -> Made<'b, T> {
-    class_loss(logits, classes, how, true)
-}
-
-fn nll_loss<'b, T: Float, I: Index>(
-    log_probabilities: Tensor<'b, T>,
-    classes: Tensor<'b, I>,
-    how: ClassLoss,
-) -> Made<'b, T> {
-    class_loss(log_probabilities, classes, how, false)
+    /// As [`accuracy`](Self::accuracy) of the elements whose class is not `ignore`, which need not be a class that
+    /// there is: PyTorch's −100, say. NaN where all are ignored.
+    fn accuracy_with<T: Float, I: Index>(logits: T, classes: I; axis: isize, ignore: i64) -> Tensor<'b, f32> = share_of_hits(logits, classes, axis, index::<I>(ignore)),
+        FLOAT, CLASSES, EXACT, "The share of elements of any class but one whose greatest logit is that of their class.";
 }
 
 /// −Σ p·log softmax(x).
@@ -85,7 +79,7 @@ fn cross_entropy_with<'b, T: Float>(
     x: Tensor<'b, T>,
     p: Tensor<'b, T>,
     how: ClassLoss,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = equal_shapes(x, p)?;
     let at = classes_in(x.batch(), &shape, &how)?;
     let (x, mut p) = (x.cast::<f32>(), p.cast::<f32>());
@@ -101,29 +95,12 @@ fn cross_entropy_with<'b, T: Float>(
     Ok(loss.cast())
 }
 
-fn accuracy<'b, T: Float, I: Index>(
-    logits: Tensor<'b, T>,
-    classes: Tensor<'b, I>,
-    axis: isize,
-) -> Made<'b, f32> {
-    share_of_hits(logits, classes, axis, None)
-}
-
-fn accuracy_with<'b, T: Float, I: Index>(
-    logits: Tensor<'b, T>,
-    classes: Tensor<'b, I>,
-    axis: isize,
-    ignore: i64,
-) -> Made<'b, f32> {
-    share_of_hits(logits, classes, axis, index::<I>(ignore))
-}
-
 fn share_of_hits<'b, T: Float, I: Index>(
     logits: Tensor<'b, T>,
     classes: Tensor<'b, I>,
     axis: isize,
     ignored: Option<Scalar>,
-) -> Made<'b, f32> {
+) -> TensorResult<'b, f32> {
     let how = ClassLoss { axis: Some(axis), ..ClassLoss::default() };
     let at = classes_of(logits, classes, &how)?;
     let best = logits.argmax(at.axis as isize);
@@ -139,8 +116,8 @@ fn class_loss<'b, T: Float, I: Index>(
     classes: Tensor<'b, I>,
     how: ClassLoss,
     logits: bool,
-) -> Made<'b, T> {
-    let (b, name) = (x.batch(), Call::outer_name());
+) -> TensorResult<'b, T> {
+    let (b, name) = (x.batch(), UserCall::outer_name());
     let at = classes_of(x, classes, &how)?;
     let ignored = how.ignore.and_then(index::<I>);
     let known = known_classes(classes, &at, ignored);
@@ -149,7 +126,9 @@ fn class_loss<'b, T: Float, I: Index>(
         b.record(Op::TakeAlong { name, axis: at.axis }, &[x.value(), own.value()]);
     let own = own.cast::<f32>();
     let total = logits.then(|| x.cast::<f32>().logsumexp(along(at.axis)));
-    let mut loss = surprise(own, total).reshape(&at.shape);
+    // −log p, from log Σ eˣ and x, or from x = log p.
+    let surprise = |x: Tensor<'b, f32>| total.map_or_else(|| -x, |total| total - x);
+    let mut loss = surprise(own).reshape(&at.shape);
     let weight: Option<Tensor<'b, f32>> = at
         .weight
         .map(|weight| b.record(Op::Gather { name, axis: 0 }, &[weight.value(), known.value()]));
@@ -157,8 +136,8 @@ fn class_loss<'b, T: Float, I: Index>(
         loss = loss * weight;
     }
     if how.smoothing > 0.0 {
-        let surprise = weighted(surprise(x.cast::<f32>(), total), &at);
-        let even = surprise.sum(at.axis as isize).scale(how.smoothing / at.size as f32);
+        let all = weighted(surprise(x.cast::<f32>()), &at);
+        let even = all.sum(at.axis as isize).scale(how.smoothing / at.size as f32);
         loss = loss.scale(1.0 - how.smoothing) + even;
     }
     Ok(class_reduced(loss, weight, (classes, ignored), how.reduction)?.cast())
@@ -170,7 +149,7 @@ fn class_reduced<'b, I: Index>(
     weight: Option<Tensor<'b, f32>>,
     (classes, ignored): (Tensor<'b, I>, Option<Scalar>),
     reduction: LossReduction,
-) -> Made<'b, f32> {
+) -> TensorResult<'b, f32> {
     let count = classes.known_shape()?.elements();
     let Some(ignored) = ignored else {
         return Ok(match (reduction, weight) {
@@ -192,14 +171,6 @@ fn class_reduced<'b, I: Index>(
     Ok(loss.sum(..) / weight.sum(..))
 }
 
-/// −log p, from log Σ eˣ and x, or from x = log p.
-fn surprise<'b>(x: Tensor<'b, f32>, total: Option<Tensor<'b, f32>>) -> Tensor<'b, f32> {
-    match total {
-        Some(total) => total - x,
-        None => -x,
-    }
-}
-
 /// x times the factors of the classes along its axis, if there are any.
 fn weighted<'b>(x: Tensor<'b, f32>, at: &Classes<'b>) -> Tensor<'b, f32> {
     let Some(weight) = at.weight else { return x };
@@ -213,10 +184,10 @@ fn known_classes<'b, I: Index>(
     at: &Classes<'b>,
     ignored: Option<Scalar>,
 ) -> Tensor<'b, I> {
-    classes.apply(Op::InRange { name: Call::outer_name(), axis: None, size: at.size, ignored })
+    classes.apply(Op::InRange { name: UserCall::outer_name(), axis: None, size: at.size, ignored })
 }
 
-/// Where the classes of `x` are, where `classes` has its shape without their axis.
+/// The classes of `x`, checked against the shape of `classes`, which lacks their axis.
 fn classes_of<'b, T: Float, I: Index>(
     x: Tensor<'b, T>,
     classes: Tensor<'b, I>,
@@ -230,16 +201,14 @@ fn classes_of<'b, T: Float, I: Index>(
     Ok(at)
 }
 
-/// Where the classes of a tensor of `shape` are.
+/// The classes of a tensor of `shape`.
 fn classes_in<'b>(
     b: &'b GpuCommandBatch,
     shape: &Shape,
     how: &ClassLoss,
 ) -> Result<Classes<'b>, Refusal> {
-    if !(0.0..=1.0).contains(&how.smoothing) {
-        let given = how.smoothing.to_string();
-        return Err(MistakeKind::Parameter { what: "smoothing", must: "0 to 1", given }.into());
-    }
+    let fits = (0.0..=1.0).contains(&how.smoothing);
+    check_parameter("smoothing", fits, "0 to 1", &how.smoothing)?;
     let axis = resolve(how.axis.unwrap_or(if shape.rank() > 1 { 1 } else { 0 }), shape)?;
     let others = shape.dims().iter().enumerate().filter(|&(a, _)| a != axis);
     let others: Shape = others.map(|(_, &dim)| dim).collect();

@@ -1,20 +1,17 @@
 //! Losses of differences, made of other operations: what can be fused is, and most are one or two kernels.
 
-mod class;
+pub(super) mod class;
 
 pub use class::ClassLoss;
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::OpInfo;
+use crate::methods::arguments::checks::check_parameter;
 use crate::record::Refusal;
 
-/// The registry's rows of all losses.
-pub(super) const FAMILIES: &[&[OpInfo]] = &[ROWS, class::ROWS];
-
-/// What becomes of the losses of the single elements.
+/// The reduction of the losses of the single elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LossReduction {
     /// They are the result.
@@ -31,78 +28,37 @@ operations! {
     "loss";
 
     /// (x − y)². The shapes must be equal.
-    fn mse_loss<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = mse_loss,
+    fn mse_loss<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = difference_loss(x, y, reduction, |d| d.square()),
         FLOAT, LAYER, COMPOSED, "(x − y)².";
     /// |x − y|. The shapes must be equal.
-    fn l1_loss<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = l1_loss,
+    fn l1_loss<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = difference_loss(x, y, reduction, |d| d.abs()),
         FLOAT, LAYER, COMPOSED, "|x − y|.";
     /// With d = x − y: ½·d² where |d| ≤ `delta`, else `delta`·(|d| − ½·`delta`) (Huber, 1964). The shapes must be
     /// equal, and `delta` greater than 0.
-    fn huber_loss<T: Float>(x: T, y: T; delta: f32, reduction: LossReduction) -> Tensor<'b, T> = huber_loss,
+    fn huber_loss<T: Float>(x: T, y: T; delta: f32, reduction: LossReduction) -> Tensor<'b, T> = {
+        check_parameter("delta", delta > 0.0, "greater than 0", &delta)?;
+        difference_loss(x, y, reduction, |d| huber(d, delta, 1.0))
+    },
         FLOAT, LAYER, COMPOSED, "½·(x − y)², and a line far from 0 (Huber, 1964).";
     /// With d = x − y: ½·d²/`beta` where |d| < `beta`, else |d| − ½·`beta` (Girshick, 2015). The shapes must be
     /// equal, and `beta` not negative; with 0 it is [`l1_loss`](Self::l1_loss).
-    fn smooth_l1_loss<T: Float>(x: T, y: T; beta: f32, reduction: LossReduction) -> Tensor<'b, T> = smooth_l1_loss,
+    fn smooth_l1_loss<T: Float>(x: T, y: T; beta: f32, reduction: LossReduction) -> Tensor<'b, T> = {
+        check_parameter("beta", beta >= 0.0, "0 or greater", &beta)?;
+        let loss = |d: Tensor<'b, f32>| if beta == 0.0 { d.abs() } else { huber(d, beta, 1.0 / beta) };
+        difference_loss(x, y, reduction, loss)
+    },
         FLOAT, LAYER, COMPOSED, "|x − y|, and a parabola near 0 (Girshick, 2015).";
     /// −y·log σ(x) − (1 − y)·log(1 − σ(x)) for logits `x` and probabilities `y`, without overflow. The shapes must
     /// be equal.
-    fn binary_cross_entropy_with_logits<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = binary_cross_entropy_with_logits,
+    fn binary_cross_entropy_with_logits<T: Float>(x: T, y: T; reduction: LossReduction) -> Tensor<'b, T> = binary_cross_entropy_with_logits(x, y, reduction),
         FLOAT, LAYER, COMPOSED, "−y·log σ(x) − (1 − y)·log(1 − σ(x)).";
-}
-
-fn mse_loss<'b, T: Float>(
-    x: Tensor<'b, T>,
-    y: Tensor<'b, T>,
-    reduction: LossReduction,
-) -> Made<'b, T> {
-    let (d, count) = difference(x, y)?;
-    Ok(reduced(d.square(), count, reduction))
-}
-
-fn l1_loss<'b, T: Float>(
-    x: Tensor<'b, T>,
-    y: Tensor<'b, T>,
-    reduction: LossReduction,
-) -> Made<'b, T> {
-    let (d, count) = difference(x, y)?;
-    Ok(reduced(d.abs(), count, reduction))
-}
-
-fn huber_loss<'b, T: Float>(
-    x: Tensor<'b, T>,
-    y: Tensor<'b, T>,
-    delta: f32,
-    reduction: LossReduction,
-) -> Made<'b, T> {
-    if delta.is_nan() || delta <= 0.0 {
-        let given = delta.to_string();
-        let must = "greater than 0";
-        return Err(MistakeKind::Parameter { what: "delta", must, given }.into());
-    }
-    let (d, count) = difference(x, y)?;
-    Ok(reduced(huber(d, delta, 1.0), count, reduction))
-}
-
-fn smooth_l1_loss<'b, T: Float>(
-    x: Tensor<'b, T>,
-    y: Tensor<'b, T>,
-    beta: f32,
-    reduction: LossReduction,
-) -> Made<'b, T> {
-    if beta.is_nan() || beta < 0.0 {
-        let given = beta.to_string();
-        return Err(MistakeKind::Parameter { what: "beta", must: "0 or greater", given }.into());
-    }
-    let (d, count) = difference(x, y)?;
-    let losses = if beta == 0.0 { d.abs() } else { huber(d, beta, 1.0 / beta) };
-    Ok(reduced(losses, count, reduction))
 }
 
 fn binary_cross_entropy_with_logits<'b, T: Float>(
     x: Tensor<'b, T>,
     y: Tensor<'b, T>,
     reduction: LossReduction,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = equal_shapes(x, y)?;
     let (x, y) = (x.cast::<f32>(), y.cast::<f32>());
     // max(x, 0) − x·y + log(1 + e^−|x|): where the first two cancel, they do so exactly.
@@ -119,14 +75,16 @@ fn huber(d: Tensor<'_, f32>, delta: f32, factor: f32) -> Tensor<'_, f32> {
     near.select(square, line)
 }
 
-/// x − y in `f32`, and how many elements it has.
-fn difference<'b, T: Float>(
+/// The loss that is a function of x − y in `f32`.
+fn difference_loss<'b, T: Float>(
     x: Tensor<'b, T>,
     y: Tensor<'b, T>,
-) -> Result<(Tensor<'b, f32>, usize), Refusal> {
+    reduction: LossReduction,
+    loss: impl FnOnce(Tensor<'b, f32>) -> Tensor<'b, f32>,
+) -> TensorResult<'b, T> {
     let shape = equal_shapes(x, y)?;
     let (x, y) = (x.cast::<f32>(), y.cast::<f32>());
-    Ok((x - y, shape.elements()))
+    Ok(reduced(loss(x - y), shape.elements(), reduction))
 }
 
 fn reduced<T: Float>(
@@ -137,14 +95,9 @@ fn reduced<T: Float>(
     let result = match reduction {
         LossReduction::None => losses,
         LossReduction::Sum => losses.sum(..),
-        LossReduction::Mean => mean_of(losses, count),
+        LossReduction::Mean => losses.sum(..) / count as f32,
     };
     result.cast()
-}
-
-/// The sum of all elements, divided by `count`.
-fn mean_of(x: Tensor<'_, f32>, count: usize) -> Tensor<'_, f32> {
-    x.sum(..) / count as f32
 }
 
 /// The shape that both have.

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use super::pool::{Pool2d, avg_pool, layout};
+use super::pool::{Pool2d, avg_pool};
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::{Shape, Window};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::checks::{check_parameter, layout};
 use crate::methods::resize::LONGEST;
 use crate::methods::views::{along, windows};
-use crate::ops::{Op, Reduction, check_size};
+use crate::ops::check_size;
 
 /// Windows that differ in how they start or in size in more ways than this are looked up element by element.
 const WAYS: usize = 16;
@@ -43,11 +44,11 @@ operations! {
     /// Means over `size` windows along each of the last two axes that together cover them: window i of n along an
     /// axis of length l is `⌊i·l/n⌋..⌈(i + 1)·l/n⌉`, as in PyTorch. Where n divides l this is one kernel. Where windows
     /// differ in more than 16 ways, neither l nor n may be over 16 777 216.
-    fn adaptive_avg_pool2d<T: Float>(x: T; size: [usize; 2]) -> Tensor<'b, T> = adaptive_avg_pool2d,
+    fn adaptive_avg_pool2d<T: Float>(x: T; size: [usize; 2]) -> Tensor<'b, T> = adaptive_avg_pool2d(x, size),
         FLOAT, WINDOWED, SUMMED, "Means over a given number of windows that cover the last two axes.";
 }
 
-fn adaptive_avg_pool2d<T: Float>(x: Tensor<'_, T>, size: [usize; 2]) -> Made<'_, T> {
+fn adaptive_avg_pool2d<T: Float>(x: Tensor<'_, T>, size: [usize; 2]) -> TensorResult<'_, T> {
     let [rows, columns] = covers(&x.known_shape()?, size)?;
     let whole = |cover: &Cover| cover.len.is_multiple_of(cover.count);
     if whole(&rows) && whole(&columns) {
@@ -57,7 +58,7 @@ fn adaptive_avg_pool2d<T: Float>(x: Tensor<'_, T>, size: [usize; 2]) -> Made<'_,
 }
 
 /// Means over the windows of `cover`. Those that are alike are taken together where there are few ways.
-fn covered<T: Float>(x: Tensor<'_, T>, cover: Cover) -> Made<'_, T> {
+fn covered<T: Float>(x: Tensor<'_, T>, cover: Cover) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     let (period, step) = cover.period();
     if period > WAYS {
@@ -69,7 +70,7 @@ fn covered<T: Float>(x: Tensor<'_, T>, cover: Cover) -> Made<'_, T> {
         let window = Window { size: elements.len(), step, dilation: 1 };
         let reach = elements.start..elements.end + (count / period - 1) * step;
         let part = along(x, &shape, axis, reach);
-        mean_along(windows("unfold", part, axis, window), axis + 1)
+        windows("unfold", part, axis, window).mean(axis as isize + 1)
     });
     let means: Vec<Tensor<'_, T>> = means.collect();
     if let &[all] = &means[..] {
@@ -103,20 +104,12 @@ fn looked_up<T: Float>(x: Tensor<'_, T>, rank: usize, cover: Cover) -> Tensor<'_
     (sums / sizes).cast()
 }
 
-fn mean_along<T: Element>(x: Tensor<'_, T>, axis: usize) -> Tensor<'_, T> {
-    let axes = [axis].into_iter().collect();
-    x.apply(Op::Reduce { op: Reduction::Mean, axes, keep: false })
-}
-
-/// How the last two axes of `shape` are covered by `size` windows.
+/// The covers of the last two axes of `shape` by `size` windows.
 fn covers(shape: &Shape, size: [usize; 2]) -> Result<[Cover; 2], MistakeKind> {
     let Some(lead) = shape.rank().checked_sub(2) else {
         return Err(layout("[…, height, width]", shape));
     };
-    if size.contains(&0) {
-        let given = format!("{size:?}");
-        return Err(MistakeKind::Parameter { what: "size", must: "at least 1", given });
-    }
+    check_parameter("size", !size.contains(&0), "at least 1", &format_args!("{size:?}"))?;
     if let Some(axis) = (lead..shape.rank()).find(|&axis| shape[axis] == 0) {
         return Err(MistakeKind::EmptyReduction { op: "a mean", axis, shape: shape.clone() });
     }
@@ -126,10 +119,7 @@ fn covers(shape: &Shape, size: [usize; 2]) -> Result<[Cover; 2], MistakeKind> {
     for cover in covers.iter().filter(|cover| cover.period().0 > WAYS) {
         let (len, count) = (cover.len, cover.count);
         for (what, number) in [("size", count), ("height and width", len)] {
-            if number > LONGEST {
-                let given = number.to_string();
-                return Err(MistakeKind::Parameter { what, must, given });
-            }
+            check_parameter(what, number <= LONGEST, must, &number)?;
         }
     }
     Ok(covers)

@@ -2,18 +2,19 @@
 
 use crate::base::dtype::{DType, Element, Float, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
 use crate::ops::{Op, Scores};
 
-/// What an attention sees, and how its scores are scaled. The default sees everything, with a scale of 1/√E.
+/// The options of an attention: its mask, its causal order and its scale. The default sees everything, with a scale of
+/// 1/√E.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Attention {
-    /// What is added to the scores, or which of them count.
+    /// The mask of the scores.
     pub mask: Option<AttentionMask>,
-    /// Which keys a query sees by its position.
+    /// The keys that a query sees by its position.
     pub causal: Causal,
-    /// What scores are multiplied by; `None` for 1/√E (1 where E is 0).
+    /// The factor of the scores; `None` for 1/√E (1 where E is 0).
     pub scale: Option<f32>,
 }
 
@@ -29,7 +30,27 @@ pub enum AttentionMask {
     Keys(BufferId<bool>),
 }
 
-/// Which keys a query sees by its position. L queries, S keys.
+impl AttentionMask {
+    /// [`Add`](Self::Add) of an operand of the batch: a tensor, an id or a borrowed resident.
+    #[track_caller]
+    pub fn add(batch: &GpuCommandBatch, mask: impl Operand<f32>) -> Self {
+        Self::Add(batch.operand(mask).id())
+    }
+
+    /// [`Keep`](Self::Keep) of an operand of the batch.
+    #[track_caller]
+    pub fn keep(batch: &GpuCommandBatch, mask: impl Operand<bool>) -> Self {
+        Self::Keep(batch.operand(mask).id())
+    }
+
+    /// [`Keys`](Self::Keys) of an operand of the batch.
+    #[track_caller]
+    pub fn keys(batch: &GpuCommandBatch, mask: impl Operand<bool>) -> Self {
+        Self::Keys(batch.operand(mask).id())
+    }
+}
+
+/// The keys that a query sees by its position. L queries, S keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Causal {
     /// All of them.
@@ -64,7 +85,7 @@ operations! {
     /// let y = batch.scaled_dot_product_attention(q, k, k, how);
     /// assert_eq!(batch.shape(y).unwrap().dims(), [2, 8, 5, 64]);
     /// ```
-    fn scaled_dot_product_attention<T: Float>(q: T, k: T, v: T; how: Attention) -> Tensor<'b, T> = scaled_dot_product_attention,
+    fn scaled_dot_product_attention<T: Float>(q: T, k: T, v: T; how: Attention) -> Tensor<'b, T> = scaled_dot_product_attention(q, k, v, how),
         FLOAT, "elementwise after, masks before", NORMED, "softmax(q·kᵀ·scale + mask)·v with masks, causal order and grouped heads; scores are never written.";
 }
 
@@ -73,13 +94,13 @@ fn scaled_dot_product_attention<'b, T: Float>(
     k: Tensor<'b, T>,
     v: Tensor<'b, T>,
     how: Attention,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let b = q.batch();
     let shapes = [q.known_shape()?, k.known_shape()?, v.known_shape()?];
     let mask = how.mask.map(|mask| broadcasting(b, mask, scores_of(&shapes).as_ref()));
     let mask = mask.transpose()?;
     let shape = mask.map(Tensor::known_shape).transpose()?;
-    let Heads { scores, grouped } = heads(&shapes, shape.as_ref(), &how)?;
+    let (scores, grouped) = heads(&shapes, shape.as_ref(), &how)?;
     let (q, k, v, mask) = match &grouped {
         None => (q, k, v, mask),
         Some(groups) => (
@@ -106,13 +127,13 @@ fn broadcasting<'b>(
     b: &'b GpuCommandBatch,
     mask: AttentionMask,
     scores: Option<&Shape>,
-) -> Made<'b, f32> {
+) -> TensorResult<'b, f32> {
     let given = match mask {
         AttentionMask::Add(mask) => b.shape_of(mask.value())?,
         AttentionMask::Keep(mask) | AttentionMask::Keys(mask) => b.shape_of(mask.value())?,
     };
     let is_of_keys = matches!(mask, AttentionMask::Keys(_));
-    // Where the scores have no shape, all of the attention is refused.
+    // An attention whose scores have no shape is refused as a whole.
     let Some(scores) = scores else { return Ok(b.full(given, 0.0)) };
     let shape = if is_of_keys { spread(&given, scores.rank()) } else { Some(given.clone()) };
     let Some(shape) = shape.filter(|shape| shape.broadcast(scores).as_ref() == Some(scores)) else {
@@ -161,8 +182,13 @@ fn spread(keys: &Shape, rank: usize) -> Option<Shape> {
     Some(leading.iter().copied().chain(ones).chain([last]).collect())
 }
 
-/// What the shapes of queries, keys and values, and of a mask, ask for.
-fn heads(shapes: &[Shape; 3], mask: Option<&Shape>, how: &Attention) -> Result<Heads, MistakeKind> {
+/// The computation of the scores for queries, keys and values of these shapes. Grouped heads come with shapes that have
+/// an axis of groups.
+fn heads(
+    shapes: &[Shape; 3],
+    mask: Option<&Shape>,
+    how: &Attention,
+) -> Result<(Scores, Option<Groups>), MistakeKind> {
     let [q, k, v] = shapes;
     let wrong = || MistakeKind::Attention(shapes.iter().chain(mask).cloned().collect());
     if q.rank() < 2 || k.rank() < 2 || v.rank() < 2 {
@@ -191,16 +217,10 @@ fn heads(shapes: &[Shape; 3], mask: Option<&Shape>, how: &Attention) -> Result<H
     } else {
         None
     };
-    Ok(Heads { scores, grouped })
+    Ok((scores, grouped))
 }
 
-/// How an attention is recorded.
-struct Heads {
-    scores: Scores,
-    /// Where heads are grouped, the shapes with an axis of groups.
-    grouped: Option<Groups>,
-}
-
+/// The shapes of operands and of the result with an axis of groups of heads.
 struct Groups {
     queries: Shape,
     keys: Shape,
@@ -256,7 +276,7 @@ fn inserted(shape: &Shape, size: usize) -> Shape {
     batch.iter().chain([&size]).chain(sides).copied().collect()
 }
 
-/// Whether a mask is the same for all heads and queries.
+/// Returns true if a mask is the same for all heads and queries.
 fn serves_all(mask: &Shape) -> bool {
     let sizes = mask.dims().iter().rev().skip(1).take(2);
     sizes.copied().all(|size| size == 1)

@@ -5,15 +5,16 @@ use smallvec::SmallVec;
 use super::window::{Slide, slid};
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Move, Shape, Window};
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::methods::linear::product;
 use crate::methods::views::moved;
 use crate::ops::Precision;
-use crate::record::Call;
+use crate::record::UserCall;
 
-/// How [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d) slide their filters along `D` axes.
-/// By default one by one, without padding, over all channels.
+/// The options of [`conv1d`](GpuCommandBatch::conv1d) and [`conv2d`](GpuCommandBatch::conv2d), whose filters slide
+/// along `D` axes. By default they slide one by one, without padding, over all channels.
 ///
 /// ```
 /// # use onetrip::{Conv2d, Device, GpuCommandBatch};
@@ -33,7 +34,7 @@ pub struct Conv<const D: usize> {
     pub dilation: [usize; D],
     /// Groups that channels and filters are cut into; each filter sees the channels of its own.
     pub groups: usize,
-    /// How exactly `f32` is multiplied.
+    /// The precision of products of `f32`.
     pub precision: Precision,
 }
 
@@ -83,38 +84,28 @@ impl<const D: usize> Sizes<D> {
         [self.batch, self.groups * self.filters].into_iter().chain(self.counts()).collect()
     }
 
-    /// Whether each filter sees so few channels that its elements are added up one by one.
+    /// Returns true if each filter sees so few channels that its elements are added up one by one.
     fn is_depthwise(&self) -> bool {
         self.channels == 1 && self.filters <= 4
     }
 }
 
 operations! {
-    /// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a flip of
-    /// the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they lie, borders
-    /// included. On the host a padded tensor may be written once before. What follows (bias, activation, a sum with another
-    /// tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one channel each add their few
-    /// elements up directly.
+    /// Convolutions over `[batch, channels, length]` or `[batch, channels, height, width]`, as in PyTorch (without a
+    /// flip of the filter). On a GPU windows are never written to memory: the kernel of a product reads them where they
+    /// lie, borders included. On the host a padded tensor may be written once before. What follows (bias, activation, a
+    /// sum with another tensor) becomes part of the product. 1 × 1 filters are a product as it is; filters of one
+    /// channel each add their few elements up directly.
     "convolution";
 
     /// The sums of `x` times filters at every place: `x` of `[batch, channels, length]`, `w` of `[filters, channels /
     /// groups, size]` and, if there is one, a `bias` of `[filters]`.
-    fn conv1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv1d) -> Tensor<'b, T> = convolution,
+    fn conv1d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: Conv1d) -> Tensor<'b, T> = convolved(x, w, x.optional(bias), &conv),
         NUMERIC, CONVOLVED, SUMMED, "Filters that slide along one axis, with stride, padding, dilation and groups.";
     /// As [`conv1d`](Self::conv1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of `[filters,
     /// channels / groups, height, width]`.
-    fn conv2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: Conv2d) -> Tensor<'b, T> = convolution,
+    fn conv2d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: Conv2d) -> Tensor<'b, T> = convolved(x, w, x.optional(bias), &conv),
         NUMERIC, CONVOLVED, SUMMED, "Filters that slide along two axes, with stride, padding, dilation and groups.";
-}
-
-fn convolution<'b, T: Numeric, const D: usize>(
-    x: Tensor<'b, T>,
-    w: Tensor<'b, T>,
-    bias: impl Into<Option<BufferId<T>>>,
-    conv: Conv<D>,
-) -> Made<'b, T> {
-    let bias = bias.into().map(|bias| x.batch().operand(bias));
-    convolved(x, w, bias, &conv)
 }
 
 pub(super) fn convolved<'b, T: Numeric, const D: usize>(
@@ -122,14 +113,12 @@ pub(super) fn convolved<'b, T: Numeric, const D: usize>(
     w: Tensor<'b, T>,
     bias: Option<Tensor<'b, T>>,
     conv: &Conv<D>,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let sizes = sizes(&x.known_shape()?, &w.known_shape()?, conv)?;
     let filters = sizes.groups * sizes.filters;
-    if let Some(bias) = bias {
-        check_bias(&bias.known_shape()?, filters)?;
-    }
+    check_shape("bias", bias, filters)?;
     let zero = Scalar::new(T::DTYPE, 0.0);
-    let windows = slid(Call::outer_name(), x, 2, &sizes.slides, zero)?;
+    let windows = slid(UserCall::outer_name(), x, 2, &sizes.slides, zero)?;
     let y = if sizes.is_depthwise() {
         taps_added(windows, w, &sizes)
     } else {
@@ -181,41 +170,42 @@ fn taps_added<'b, T: Numeric, const D: usize>(
     (windows * w).sum(&axes[..])
 }
 
-/// What `conv` makes of `x` and `w`, or what is wrong with them.
+/// The sizes of `conv` of `x` and `w`, if they fit.
 fn sizes<const D: usize>(x: &Shape, w: &Shape, conv: &Conv<D>) -> Result<Sizes<D>, MistakeKind> {
-    let layouts = if D == 1 {
-        ["[batch, channels, length]", "[filters, channels / groups, size]"]
-    } else {
-        ["[batch, channels, height, width]", "[filters, channels / groups, height, width]"]
-    };
-    for ((what, shape), wanted) in [("x", x), ("w", w)].into_iter().zip(layouts) {
-        if shape.rank() != D + 2 {
-            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
-        }
-    }
     let groups = conv.groups;
-    if groups == 0 {
-        let given = "0".to_string();
-        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
-    }
-    let fits = x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups);
-    if !fits {
-        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
-    }
+    let layouts =
+        ["[filters, channels / groups, size]", "[filters, channels / groups, height, width]"];
+    check_layouts::<D>(x, w, layouts, groups, || {
+        x[1] == w[1].saturating_mul(groups) && w[0].is_multiple_of(groups)
+    })?;
     let mut slides = [Slide::default(); D];
     for (at, slide) in slides.iter_mut().enumerate() {
         let (size, step, dilation) = (w[2 + at], conv.stride[at], conv.dilation[at]);
-        *slide = Slide::new(Window { size, step, dilation }, x[2 + at], conv.padding[at], false)
-            .map_err(|wrong| wrong.mistake(2 + at, x))?;
+        let window = Window { size, step, dilation };
+        *slide = Slide::new(window, x, 2 + at, conv.padding[at], false)?;
     }
     let (channels, filters) = (w[1], w[0] / groups);
     Ok(Sizes { batch: x[0], groups, channels, filters, slides })
 }
 
-pub(super) fn check_bias(bias: &Shape, filters: usize) -> Result<(), MistakeKind> {
-    let (given, wanted) = (bias.clone(), Shape::from(filters));
-    if given == wanted {
-        return Ok(());
+/// Checks the ranks of `x` and of `w`, which has one of `layouts` over one or two axes, and how the channels of the two
+/// fit.
+pub(super) fn check_layouts<const D: usize>(
+    x: &Shape,
+    w: &Shape,
+    layouts: [&'static str; 2],
+    groups: usize,
+    channels_fit: impl FnOnce() -> bool,
+) -> Result<(), MistakeKind> {
+    let images = ["[batch, channels, length]", "[batch, channels, height, width]"];
+    for (what, shape, wanted) in [("x", x, images[D - 1]), ("w", w, layouts[D - 1])] {
+        if shape.rank() != D + 2 {
+            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
+        }
     }
-    Err(MistakeKind::LayerShape { what: "bias", given, wanted })
+    check_parameter("groups", groups > 0, "at least 1", &groups)?;
+    if !channels_fit() {
+        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
+    }
+    Ok(())
 }

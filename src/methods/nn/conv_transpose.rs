@@ -5,18 +5,20 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::conv::{Conv, check_bias, convolved};
+use super::conv::{Conv, check_layouts, convolved};
+use super::window::check_window;
 use crate::base::dtype::{Element, Numeric, Scalar};
 use crate::base::shape::{Shape, Window};
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::ops::{Op, Precision, check_size};
 
 /// Filters that see fewer channels than this are added up element by element, or nearly so.
 const FEW_CHANNELS: usize = 4;
 
-/// How [`conv_transpose2d`](GpuCommandBatch::conv_transpose2d) and its like lay out their filters along `D` axes: the
-/// numbers of the convolution that it turns around.
+/// The options of [`conv_transpose2d`](GpuCommandBatch::conv_transpose2d) and its like, which lay out filters along `D`
+/// axes: the numbers of the convolution that is turned around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvTranspose<const D: usize> {
     /// From where one element's filter is laid out to the next's.
@@ -29,7 +31,7 @@ pub struct ConvTranspose<const D: usize> {
     pub dilation: [usize; D],
     /// Groups that channels and filters are cut into.
     pub groups: usize,
-    /// How exactly `f32` is multiplied.
+    /// The precision of products of `f32`.
     pub precision: Precision,
 }
 
@@ -51,7 +53,7 @@ impl<const D: usize> Default for ConvTranspose<D> {
     }
 }
 
-/// What happens along one axis: elements `step` apart, of which `start..end` are taken, between zeros.
+/// One axis where the argument is written out: elements `step` apart, of which `start..end` are taken, between zeros.
 struct Axis {
     step: usize,
     start: usize,
@@ -60,51 +62,51 @@ struct Axis {
 }
 
 operations! {
-    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and what overlaps is added
-    /// up. With a stride of s, only each s-th element of a filter meets an element: one product computes the s results
-    /// that lie between two elements from as many parts of the filter, which are then put in their places (Shi et al., 2016).
-    /// Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros between its elements.
+    /// Transposed convolutions, as in PyTorch: each element lays out its filter, scaled by it, and what overlaps is
+    /// added up. With a stride of s, only each s-th element of a filter meets an element: one product computes the s
+    /// results that lie between two elements from as many parts of the filter, which are then put in their places (Shi
+    /// et al., 2016). Where filters see fewer than 4 channels, or are dilated, the argument is written out with zeros
+    /// between its elements.
     ///
-    /// Filters whose size is no multiple of the stride are filled up with zeros, and those zeros between elements are
-    /// multiplied by filters. Products of zeros with ±∞ or NaN are NaN: such an element makes NaN of up to s − 1 results
-    /// past the reach of its filter, and a filter with such an element of results that no element reaches by it. In PyTorch
-    /// those stay as they are.
+    /// Filters whose size is no multiple of the stride are filled up with zeros, and zeros between elements are
+    /// multiplied by filters. Products of zeros with ±∞ or NaN are NaN. Such an element makes NaN of up to s − 1
+    /// results past the reach of its filter. Such an element of a filter makes NaN of results that no element reaches
+    /// by it. In PyTorch those results stay as they are.
     "convolution";
 
     /// `x` of `[batch, channels, length]`, `w` of `[channels, filters / groups, size]` and, if there is one, a `bias`
     /// of `[filters]`: along each axis (length − 1)·stride + reach − padding + `output_padding` elements, where a
     /// filter reaches over (size − 1)·dilation + 1.
-    fn conv_transpose1d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose1d) -> Tensor<'b, T> = conv_transpose,
+    fn conv_transpose1d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: ConvTranspose1d) -> Tensor<'b, T> = conv_transpose(x, w, x.optional(bias), &conv),
         NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along one axis and added up: a convolution turned around.";
-    /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w` of
-    /// `[channels, filters / groups, height, width]`.
-    fn conv_transpose2d<T: Numeric>(x: T, w: T; bias: impl Into<Option<BufferId<T>>>, conv: ConvTranspose2d) -> Tensor<'b, T> = conv_transpose,
+    /// As [`conv_transpose1d`](Self::conv_transpose1d), over two axes: `x` of `[batch, channels, height, width]`, `w`
+    /// of `[channels, filters / groups, height, width]`.
+    fn conv_transpose2d<T: Numeric>(x: T, w: T; bias: impl OptionalOperand<T>, conv: ConvTranspose2d) -> Tensor<'b, T> = conv_transpose(x, w, x.optional(bias), &conv),
         NUMERIC, TURNED_AROUND, SUMMED, "Filters laid out along two axes and added up: a convolution turned around.";
 }
 
 fn conv_transpose<'b, T: Numeric, const D: usize>(
     x: Tensor<'b, T>,
     w: Tensor<'b, T>,
-    bias: impl Into<Option<BufferId<T>>>,
-    conv: ConvTranspose<D>,
-) -> Made<'b, T> {
-    let bias = bias.into().map(|bias| x.batch().operand(bias));
+    bias: Option<Tensor<'b, T>>,
+    conv: &ConvTranspose<D>,
+) -> TensorResult<'b, T> {
     let (shape, filters) = (x.known_shape()?, w.known_shape()?);
-    check_layout(&shape, &filters, &conv)?;
+    let layouts =
+        ["[channels, filters / groups, size]", "[channels, filters / groups, height, width]"];
+    check_layouts::<D>(&shape, &filters, layouts, conv.groups, || {
+        shape[1] == filters[0] && filters[0].is_multiple_of(conv.groups)
+    })?;
     let axes: Vec<Axis> =
-        (0..D).map(|at| axis(&shape, &filters, &conv, at)).collect::<Result<_, _>>()?;
-    if let Some(phases) = phases(&shape, &filters, &conv) {
-        return by_phases(x, (w, &filters), bias, &conv, &phases);
+        (0..D).map(|at| axis(&shape, &filters, conv, at)).collect::<Result<_, _>>()?;
+    if let Some(phases) = phases(&shape, &filters, conv) {
+        return by_phases(x, (w, &filters), bias, conv, &phases);
     }
     let spread = spread_out(x, &shape, &axes)?;
     let w = turned(w, &filters, conv.groups);
-    let plain = Conv {
-        stride: [1; D],
-        padding: std::array::from_fn(|at| axes[at].border),
-        dilation: conv.dilation,
-        groups: conv.groups,
-        precision: conv.precision,
-    };
+    let padding: [_; D] = std::array::from_fn(|at| axes[at].border);
+    let &ConvTranspose { dilation, groups, precision, .. } = conv;
+    let plain = Conv { padding, dilation, groups, precision, ..Conv::default() };
     convolved(spread, w, bias, &plain)
 }
 
@@ -115,27 +117,20 @@ fn by_phases<'b, T: Numeric, const D: usize>(
     bias: Option<Tensor<'b, T>>,
     conv: &ConvTranspose<D>,
     phases: &[Phases; D],
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = x.known_shape()?;
     let count = filters[1] * conv.groups;
-    if let Some(bias) = bias {
-        check_bias(&bias.known_shape()?, count)?;
-    }
+    check_shape("bias", bias, count)?;
     let head = [shape[0], count];
     let joined = || phases.iter().map(|axis| axis.places * axis.step);
     check_size(&filters.dims()[..2].iter().copied().chain(filled(phases)).collect())?;
     check_size(&head.into_iter().chain(joined()).collect())?;
-    let whole = shape.dims()[..2].iter().map(|&len| (0..len, 1));
-    let seen = phases.iter().map(|axis| (axis.seen.clone(), 1));
-    let x = x.slice(whole.chain(seen).collect::<SmallVec<[_; 4]>>());
+    let whole = shape.dims()[..2].iter().map(|&len| 0..len);
+    let x = x.slice(whole.chain(phases.iter().map(|axis| axis.seen.clone())));
     let w = phases_of(w, filters, conv.groups, phases);
-    let plain = Conv {
-        stride: [1; D],
-        padding: std::array::from_fn(|at| phases[at].border),
-        dilation: [1; D],
-        groups: conv.groups,
-        precision: conv.precision,
-    };
+    let padding: [_; D] = std::array::from_fn(|at| phases[at].border);
+    let &ConvTranspose { groups, precision, .. } = conv;
+    let plain = Conv { padding, groups, precision, ..Conv::default() };
     let y = convolved(x, w, None, &plain)?;
     let steps = phases.iter().map(|axis| axis.step);
     let places = phases.iter().map(|axis| axis.places);
@@ -147,9 +142,8 @@ fn by_phases<'b, T: Numeric, const D: usize>(
     let pairs = (0..D as isize).flat_map(|axis| [2 + D as isize + axis, 2 + axis]);
     let y = y.permute([0, 1].into_iter().chain(pairs).collect::<SmallVec<[_; 8]>>());
     let y = y.reshape(head.into_iter().chain(joined()).collect::<Shape>());
-    let whole = head.into_iter().map(|len| (0..len, 1));
-    let taken = phases.iter().map(|axis| (axis.taken.clone(), 1));
-    Ok(y.slice(whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
+    let whole = head.into_iter().map(|len| 0..len);
+    Ok(y.slice(whole.chain(phases.iter().map(|axis| axis.taken.clone()))))
 }
 
 /// For each filter and phase the elements of the filter that lie a stride apart, backwards, with zeros after the
@@ -178,7 +172,11 @@ fn phases_of<'b, T: Numeric, const D: usize>(
 }
 
 /// `x` with zeros between its elements, and of that what `axes` take.
-fn spread_out<'b, T: Numeric>(x: Tensor<'b, T>, shape: &Shape, axes: &[Axis]) -> Made<'b, T> {
+fn spread_out<'b, T: Numeric>(
+    x: Tensor<'b, T>,
+    shape: &Shape,
+    axes: &[Axis],
+) -> TensorResult<'b, T> {
     let lead = &shape.dims()[..2];
     let each = || axes.iter().zip(&shape.dims()[2..]);
     let spread =
@@ -195,9 +193,8 @@ fn spread_out<'b, T: Numeric>(x: Tensor<'b, T>, shape: &Shape, axes: &[Axis]) ->
         y = y.apply(Op::Pad { before, after, value: Scalar::new(T::DTYPE, 0.0) });
         y = y.reshape(spread);
     }
-    let whole = lead.iter().map(|&len| (0..len, 1));
-    let taken = axes.iter().map(|axis| (axis.start..axis.end, 1));
-    Ok(y.slice(whole.chain(taken).collect::<SmallVec<[_; 4]>>()))
+    let whole = lead.iter().map(|&len| 0..len);
+    Ok(y.slice(whole.chain(axes.iter().map(|axis| axis.start..axis.end))))
 }
 
 /// Filters as a convolution takes them: those of a group by the channels that they see, backwards.
@@ -212,7 +209,7 @@ fn turned<'b, T: Numeric>(w: Tensor<'b, T>, shape: &Shape, groups: usize) -> Ten
     grouped.permute(order).flip(&axes[..]).reshape(with(&[groups * each, seen]))
 }
 
-/// What happens along one axis where results are computed by the phases of the stride.
+/// One axis where results are computed by the phases of the stride.
 struct Phases {
     step: usize,
     /// Elements of a filter that a phase takes.
@@ -265,33 +262,7 @@ fn phases_along<const D: usize>(
     (!seen.is_empty()).then_some(Phases { step, taps, places, seen, border, taken })
 }
 
-fn check_layout<const D: usize>(
-    x: &Shape,
-    w: &Shape,
-    conv: &ConvTranspose<D>,
-) -> Result<(), MistakeKind> {
-    let layouts = if D == 1 {
-        ["[batch, channels, length]", "[channels, filters / groups, size]"]
-    } else {
-        ["[batch, channels, height, width]", "[channels, filters / groups, height, width]"]
-    };
-    for ((what, shape), wanted) in [("x", x), ("w", w)].into_iter().zip(layouts) {
-        if shape.rank() != D + 2 {
-            return Err(MistakeKind::Layout { what, wanted, shape: shape.clone() });
-        }
-    }
-    let groups = conv.groups;
-    if groups == 0 {
-        let given = "0".to_string();
-        return Err(MistakeKind::Parameter { what: "groups", must: "at least 1", given });
-    }
-    if x[1] != w[0] || !w[0].is_multiple_of(groups) {
-        return Err(MistakeKind::Channels { x: x.clone(), w: w.clone(), groups });
-    }
-    Ok(())
-}
-
-/// What happens along axis `at` of the image.
+/// Axis `at` of the image, checked.
 fn axis<const D: usize>(
     x: &Shape,
     w: &Shape,
@@ -300,16 +271,9 @@ fn axis<const D: usize>(
 ) -> Result<Axis, MistakeKind> {
     let (len, size) = (x[2 + at], w[2 + at]);
     let (step, dilation, more) = (conv.stride[at], conv.dilation[at], conv.output_padding[at]);
-    let numbers = [(size, "size"), (step, "stride"), (dilation, "dilation")];
-    if let Some((_, what)) = numbers.into_iter().find(|&(number, _)| number == 0) {
-        let given = "0".to_string();
-        return Err(MistakeKind::Parameter { what, must: "at least 1", given });
-    }
-    if more >= step.max(dilation) {
-        let given = more.to_string();
-        let must = "less than the stride or the dilation";
-        return Err(MistakeKind::Parameter { what: "output_padding", must, given });
-    }
+    check_window(Window { size, step, dilation })?;
+    let must = "less than the stride or the dilation";
+    check_parameter("output_padding", more < step.max(dilation), must, &more)?;
     let reach = Window { size, step: 1, dilation }.reach();
     let (before, after) = conv.padding[at];
     let [length, reach_, step_, before_, after_, more_] =
@@ -318,11 +282,11 @@ fn axis<const D: usize>(
     if len == 0 || result < 1 {
         return Err(MistakeKind::Window { reach, axis: 2 + at, shape: x.clone() });
     }
-    // What stands before the first element, and after the zeros that follow the last.
+    // The zeros before the first element, and after those that follow the last.
     let (left, right) = (reach_ - 1 - before_, reach_ - step_ - after_ + more_);
     let zeros = |side: i128| usize::try_from(side).unwrap_or(0);
     let end = len.saturating_mul(step).saturating_sub(zeros(-right));
-    // What is left out before may reach past all elements, into the zeros after them.
+    // The elements left out at the front may reach past all elements, into the zeros after them.
     let past = zeros(-left).saturating_sub(end);
     let border = (zeros(left), zeros(right).saturating_sub(past));
     Ok(Axis { step, start: zeros(-left).min(end), end, border })

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use crate::base::dtype::{DType, Element, Float, Scalar};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::methods::random::check_probability;
 use crate::ops::{Elementwise, Op};
 
@@ -14,11 +14,11 @@ operations! {
     /// Zeros with probability `p`, and x / (1 − p) elsewhere, so that the mean stays (Srivastava et al., 2014).
     /// An element stays where [`random_bernoulli`](Self::random_bernoulli) of 1 − p with this seed and stream is true.
     /// It is a mistake if p does not lie in 0..=1.
-    fn dropout<T: Float>(x: T; p: f32, seed: u64, stream: u64) -> Tensor<'b, T> = dropout,
+    fn dropout<T: Float>(x: T; p: f32, seed: u64, stream: u64) -> Tensor<'b, T> = dropout(x, p, seed, stream),
         FLOAT, ANYTHING, (4.0, 0.0), "Zeros with probability `p`, else x / (1 − p).";
 }
 
-fn dropout<T: Float>(x: Tensor<'_, T>, p: f32, seed: u64, stream: u64) -> Made<'_, T> {
+fn dropout<T: Float>(x: Tensor<'_, T>, p: f32, seed: u64, stream: u64) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     check_probability(p)?;
     let stays = x.batch().random_bernoulli(shape, 1.0 - p, seed, stream);

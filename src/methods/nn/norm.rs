@@ -4,11 +4,11 @@ use smallvec::smallvec;
 
 use crate::base::dtype::{Element, Float, Scalar};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{GpuCommandBatch, Operand, OptionalOperand, Tensor, TensorResult};
 use crate::error::MistakeKind;
+use crate::methods::arguments::checks::{check_shape, layout};
 use crate::methods::rows::{check_epsilon, normalized};
 use crate::ops::{Elementwise, Normalization, Op};
-use crate::record::Refusal;
 
 operations! {
     /// Normalisations of `[batch, channels, …]`, with a `weight` and a `bias` of `[channels]` where they are given, as in
@@ -19,34 +19,31 @@ operations! {
     /// once a network is trained. Elementwise, so that a convolution or product before it ends with it, in the same
     /// kernel; its weights stay as they are, since to fold into them what may be other data in each run is a pass over
     /// them.
-    fn batch_norm<T: Float>(x: T, mean: T, variance: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = batch_norm,
+    fn batch_norm<T: Float>(x: T, mean: T, variance: T; weight: impl OptionalOperand<T>, bias: impl OptionalOperand<T>, epsilon: f32) -> Tensor<'b, T> = batch_norm(x, [mean, variance], [x.optional(weight), x.optional(bias)], epsilon),
         FLOAT, ANYTHING, NORMED, "Channels by given means and variances.";
     /// (x − mean) / √(variance + ε) · weight + bias, with mean and variance (over n) of each group of channels of each
     /// element of the batch (Wu and He, 2018). One kernel, and one more for weight and bias where groups have several
     /// channels.
-    fn group_norm<T: Float>(x: T; groups: usize, weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = group_norm,
+    fn group_norm<T: Float>(x: T; groups: usize, weight: impl OptionalOperand<T>, bias: impl OptionalOperand<T>, epsilon: f32) -> Tensor<'b, T> = group_norm(x, Some(groups), [x.optional(weight), x.optional(bias)], epsilon),
         FLOAT, BEFORE, NORMED, "Groups of channels by their own means and variances.";
     /// As [`group_norm`](Self::group_norm) with each channel a group of its own (Ulyanov et al., 2016): one kernel.
-    fn instance_norm<T: Float>(x: T; weight: impl Into<Option<BufferId<T>>>, bias: impl Into<Option<BufferId<T>>>, epsilon: f32) -> Tensor<'b, T> = instance_norm,
+    fn instance_norm<T: Float>(x: T; weight: impl OptionalOperand<T>, bias: impl OptionalOperand<T>, epsilon: f32) -> Tensor<'b, T> = group_norm(x, None, [x.optional(weight), x.optional(bias)], epsilon),
         FLOAT, AROUND, NORMED, "Each channel by its own mean and variance.";
 }
 
 fn batch_norm<'b, T: Float>(
     x: Tensor<'b, T>,
-    mean: Tensor<'b, T>,
-    variance: Tensor<'b, T>,
-    weight: impl Into<Option<BufferId<T>>>,
-    bias: impl Into<Option<BufferId<T>>>,
+    [mean, variance]: [Tensor<'b, T>; 2],
+    [weight, bias]: [Option<Tensor<'b, T>>; 2],
     epsilon: f32,
-) -> Made<'b, T> {
-    let [weight, bias] = [weight.into(), bias.into()].map(|id| Some(x.batch().operand(id?)));
+) -> TensorResult<'b, T> {
     let epsilon = check_epsilon(epsilon)?.value();
     let shape = x.known_shape()?;
     let columns = channel_columns(&shape)?;
-    check_channels("mean", Some(mean), &shape)?;
-    check_channels("variance", Some(variance), &shape)?;
-    check_channels("weight", weight, &shape)?;
-    check_channels("bias", bias, &shape)?;
+    check_shape("mean", [mean], shape[1])?;
+    check_shape("variance", [variance], shape[1])?;
+    check_shape("weight", weight, shape[1])?;
+    check_shape("bias", bias, shape[1])?;
     let addend = Scalar::new(T::DTYPE, epsilon);
     let shifted: Tensor<'b, T> =
         variance.apply(Op::Elementwise(Elementwise::AddScalar, smallvec![addend]));
@@ -56,32 +53,12 @@ fn batch_norm<'b, T: Float>(
     Ok(affine((x - mean) * scale, [None, bias], &columns))
 }
 
-fn group_norm<T: Float>(
-    x: Tensor<'_, T>,
-    groups: usize,
-    weight: impl Into<Option<BufferId<T>>>,
-    bias: impl Into<Option<BufferId<T>>>,
-    epsilon: f32,
-) -> Made<'_, T> {
-    group_normed(x, Some(groups), [weight.into(), bias.into()], epsilon)
-}
-
-fn instance_norm<T: Float>(
-    x: Tensor<'_, T>,
-    weight: impl Into<Option<BufferId<T>>>,
-    bias: impl Into<Option<BufferId<T>>>,
-    epsilon: f32,
-) -> Made<'_, T> {
-    group_normed(x, None, [weight.into(), bias.into()], epsilon)
-}
-
-fn group_normed<T: Float>(
-    x: Tensor<'_, T>,
+fn group_norm<'b, T: Float>(
+    x: Tensor<'b, T>,
     groups: Option<usize>,
-    weights: [Option<BufferId<T>>; 2],
+    weights: [Option<Tensor<'b, T>>; 2],
     epsilon: f32,
-) -> Made<'_, T> {
-    let weights = weights.map(|id| Some(x.batch().operand(id?)));
+) -> TensorResult<'b, T> {
     let epsilon = check_epsilon(epsilon)?;
     let shape = x.known_shape()?;
     let columns = channel_columns(&shape)?;
@@ -90,8 +67,8 @@ fn group_normed<T: Float>(
     if !fits {
         return Err(MistakeKind::Groups { groups, shape }.into());
     }
-    check_channels("weight", weights[0], &shape)?;
-    check_channels("bias", weights[1], &shape)?;
+    check_shape("weight", weights[0], shape[1])?;
+    check_shape("bias", weights[1], shape[1])?;
     let each = shape.dims()[2..].iter().product::<usize>() * shape[1] / groups.max(1);
     let rows = x.reshape([shape[0], groups, each]);
     let normed = normalized(Normalization::LayerNorm(epsilon), rows, 2)?.reshape(shape);
@@ -108,24 +85,10 @@ fn affine<'b, T: Float>(
     bias.map_or(y, |bias| y + bias.reshape(columns.clone()))
 }
 
-fn check_channels<T: Float>(
-    what: &'static str,
-    x: Option<Tensor<'_, T>>,
-    of: &Shape,
-) -> Result<(), Refusal> {
-    let Some(x) = x else { return Ok(()) };
-    let (given, wanted) = (x.known_shape()?, Shape::from(of[1]));
-    if given == wanted {
-        return Ok(());
-    }
-    Err(MistakeKind::LayerShape { what, given, wanted }.into())
-}
-
 /// The shape in which one number a channel broadcasts over `[batch, channels, …]`.
 fn channel_columns(shape: &Shape) -> Result<Shape, MistakeKind> {
     if shape.rank() < 2 {
-        let wanted = "[batch, channels, …]";
-        return Err(MistakeKind::Layout { what: "x", wanted, shape: shape.clone() });
+        return Err(layout("[batch, channels, …]", shape));
     }
     let dims = shape.dims().iter().enumerate();
     Ok(dims.skip(1).map(|(axis, &dim)| if axis == 1 { dim } else { 1 }).collect())

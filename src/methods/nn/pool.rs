@@ -2,15 +2,15 @@
 
 use super::window::{Slide, slid};
 use crate::base::dtype::{DType, Element, Float, Numeric, Scalar};
-use crate::base::shape::{Shape, Window};
-use crate::batch::{GpuCommandBatch, Made, Operand, Tensor};
-use crate::error::MistakeKind;
+use crate::base::shape::Window;
+use crate::batch::{GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::methods::Axes;
+use crate::methods::arguments::checks::layout;
 use crate::ops::Op;
-use crate::record::{Call, Refusal};
+use crate::record::{Refusal, UserCall};
 
-/// How [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the like slide
-/// their windows along the last `D` axes. By default a window is one element, without padding.
+/// The options of [`max_pool1d`](GpuCommandBatch::max_pool1d), [`avg_pool2d`](GpuCommandBatch::avg_pool2d) and the
+/// like, whose windows slide along the last `D` axes. By default a window is one element, without padding.
 ///
 /// ```
 /// # use onetrip::{Device, GpuCommandBatch, Pool2d};
@@ -30,11 +30,11 @@ pub struct Pool<const D: usize> {
     pub padding: [(usize, usize); D],
     /// From one element of a window to the next.
     pub dilation: [usize; D],
-    /// Whether a last window may reach past the end (of axis and padding), as long as it starts inside of the axis
+    /// True if a last window may reach past the end (of axis and padding), as long as it starts inside of the axis
     /// or of the padding before it.
     pub ceil_mode: bool,
-    /// Whether an average counts the padding as zeros (PyTorch's `count_include_pad`, true by default as there; ONNX's
-    /// default is false). What `ceil_mode` adds is never counted.
+    /// True if an average counts the padding as zeros (PyTorch's `count_include_pad`, true by default as there; ONNX's
+    /// default is false). Elements that `ceil_mode` adds are never counted.
     pub count_padding: bool,
 }
 
@@ -66,29 +66,29 @@ impl<const D: usize> Default for Pool<D> {
 
 operations! {
     /// Pooling over the last one or two axes, whatever axes come before them: `[batch, channels, length]` or `[batch,
-    /// channels, height, width]` as in PyTorch, whose rules these are. What is padded is no memory: one kernel reads the
-    /// argument and writes the result.
+    /// channels, height, width]` as in PyTorch, whose rules these are. What is padded is no memory: one kernel reads
+    /// the argument and writes the result.
     "pooling";
 
     /// The greatest element of each window, NaN if any is NaN. The padding is less than every number; where a window
     /// covers nothing else, the result is −∞ (for integers, the least number).
-    fn max_pool1d<T: Numeric>(x: T; pool: Pool1d) -> Tensor<'b, T> = max_pool,
+    fn max_pool1d<T: Numeric>(x: T; pool: Pool1d) -> Tensor<'b, T> = max_pool(x, pool),
         NUMERIC, WINDOWED, EXACT, "The greatest element of each window along the last axis.";
     /// As [`max_pool1d`](Self::max_pool1d), over two axes.
-    fn max_pool2d<T: Numeric>(x: T; pool: Pool2d) -> Tensor<'b, T> = max_pool,
+    fn max_pool2d<T: Numeric>(x: T; pool: Pool2d) -> Tensor<'b, T> = max_pool(x, pool),
         NUMERIC, WINDOWED, EXACT, "The greatest element of each window along the last two axes.";
     /// The mean of each window, with or without the padding ([`Pool::count_padding`]); 0 where nothing is counted.
-    fn avg_pool1d<T: Float>(x: T; pool: Pool1d) -> Tensor<'b, T> = avg_pool,
+    fn avg_pool1d<T: Float>(x: T; pool: Pool1d) -> Tensor<'b, T> = avg_pool(x, pool),
         FLOAT, WINDOWED, SUMMED, "The mean of each window along the last axis.";
     /// As [`avg_pool1d`](Self::avg_pool1d), over two axes.
-    fn avg_pool2d<T: Float>(x: T; pool: Pool2d) -> Tensor<'b, T> = avg_pool,
+    fn avg_pool2d<T: Float>(x: T; pool: Pool2d) -> Tensor<'b, T> = avg_pool(x, pool),
         FLOAT, WINDOWED, SUMMED, "The mean of each window along the last two axes.";
     /// The mean over all axes but the first two, which stay with size 1: `[batch, channels, 1, 1]` of an image.
-    fn global_avg_pool<T: Float>(x: T) -> Tensor<'b, T> = global_avg_pool,
+    fn global_avg_pool<T: Float>(x: T) -> Tensor<'b, T> = global_avg_pool(x),
         FLOAT, WINDOWED, SUMMED, "The mean over all axes but the first two.";
 }
 
-fn max_pool<T: Numeric, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>) -> Made<'_, T> {
+fn max_pool<T: Numeric, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>) -> TensorResult<'_, T> {
     let least = match T::DTYPE {
         DType::F32 | DType::F16 => f64::NEG_INFINITY,
         DType::I32 => f64::from(i32::MIN),
@@ -98,7 +98,10 @@ fn max_pool<T: Numeric, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>) -> Made
     Ok(windows.amax(axes))
 }
 
-pub(super) fn avg_pool<T: Float, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>) -> Made<'_, T> {
+pub(super) fn avg_pool<T: Float, const D: usize>(
+    x: Tensor<'_, T>,
+    pool: Pool<D>,
+) -> TensorResult<'_, T> {
     let (windows, slides, axes) = pooled(x, &pool, 0.0)?;
     if slides.iter().all(|slide| slide.counts_all(pool.count_padding)) {
         return Ok(windows.mean(axes));
@@ -108,7 +111,7 @@ pub(super) fn avg_pool<T: Float, const D: usize>(x: Tensor<'_, T>, pool: Pool<D>
     Ok(sum / counts(x.batch(), &counted))
 }
 
-fn global_avg_pool<T: Float>(x: Tensor<'_, T>) -> Made<'_, T> {
+fn global_avg_pool<T: Float>(x: Tensor<'_, T>) -> TensorResult<'_, T> {
     let shape = x.known_shape()?;
     if shape.rank() < 3 {
         return Err(layout("[batch, channels, …]", &shape).into());
@@ -130,16 +133,15 @@ fn pooled<'b, T: Element, const D: usize>(
     let mut slides = [Slide::default(); D];
     for (at, slide) in slides.iter_mut().enumerate() {
         let window = Window { size: pool.size[at], step: stride[at], dilation: pool.dilation[at] };
-        *slide = Slide::new(window, shape[lead + at], pool.padding[at], pool.ceil_mode)
-            .map_err(|wrong| wrong.mistake(lead + at, &shape))?;
+        *slide = Slide::new(window, &shape, lead + at, pool.padding[at], pool.ceil_mode)?;
     }
     let border = Scalar::new(T::DTYPE, border);
-    let windows = slid(Call::outer_name(), x, lead, &slides, border)?;
+    let windows = slid(UserCall::outer_name(), x, lead, &slides, border)?;
     let axes: Vec<isize> = (0..D).map(|at| (lead + 2 * at + 1) as isize).collect();
     Ok((windows, slides, Axes::from(&axes[..])))
 }
 
-/// How many elements each window counts, given their numbers along each axis; at least 1.
+/// The number of elements that each window counts, given their numbers along each axis; at least 1.
 fn counts<'b, T: Float>(b: &'b GpuCommandBatch, along: &[Vec<usize>]) -> Tensor<'b, T> {
     let dims: Vec<usize> = along.iter().map(Vec::len).collect();
     let first = along.iter().flatten().next().copied();
@@ -153,8 +155,4 @@ fn counts<'b, T: Float>(b: &'b GpuCommandBatch, along: &[Vec<usize>]) -> Tensor<
     });
     let counts: Vec<f32> = products.into_iter().map(|count| count.max(1.0)).collect();
     b.upload_shaped(counts, dims).cast()
-}
-
-pub(super) fn layout(wanted: &'static str, shape: &Shape) -> MistakeKind {
-    MistakeKind::Layout { what: "x", wanted, shape: shape.clone() }
 }

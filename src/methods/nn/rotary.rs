@@ -2,15 +2,15 @@
 
 use crate::base::dtype::{Element, Float};
 use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::record::Refusal;
+use crate::methods::arguments::checks::check_parameter;
 
-/// How a rotary embedding pairs elements and turns them. The default is that of GPT-NeoX and Llama in PyTorch, with
-/// positions from 0.
+/// The options of a rotary embedding: how it pairs elements and turns them. The default is that of GPT-NeoX and Llama
+/// in PyTorch, with positions from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rotary {
-    /// Whether neighbours are a pair (2i and 2i + 1: GPT-J, and the paper), not elements i and i + E/2.
+    /// True if neighbours are a pair (2i and 2i + 1: GPT-J, and the paper), not elements i and i + E/2.
     pub interleaved: bool,
     /// Pair i turns by position·base^(−2i/E).
     pub base: f32,
@@ -26,22 +26,44 @@ impl Default for Rotary {
     }
 }
 
+impl Rotary {
+    /// The default at the given positions: a tensor, an id or a borrowed resident.
+    #[track_caller]
+    pub fn at(batch: &GpuCommandBatch, positions: impl Operand<f32>) -> Self {
+        Self { positions: Some(batch.operand(positions).id()), ..Self::default() }
+    }
+}
+
 operations! {
     /// Rotary positions.
     "attention";
 
     /// Pairs of elements along the last axis of `x`, `[…, L, E]`, turned by angles that grow with the position along L
     /// (Su et al., 2021). E must be even. Angles are computed in `f32`, in the kernel.
-    fn rotary<T: Float>(x: T; how: Rotary) -> Tensor<'b, T> = rotary,
+    fn rotary<T: Float>(x: T; how: Rotary) -> Tensor<'b, T> = rotary(x, how),
         FLOAT, ANYTHING, COMPOSED, "Pairs of elements turned by angles that grow with the position (Su et al., 2021).";
 }
 
-fn rotary<T: Float>(x: Tensor<'_, T>, how: Rotary) -> Made<'_, T> {
+fn rotary<T: Float>(x: Tensor<'_, T>, how: Rotary) -> TensorResult<'_, T> {
     let b = x.batch();
-    let (shape, count) = rotary_shapes(x, &how)?;
-    let half = shape[shape.rank() - 1] / 2;
+    let shape = x.known_shape()?;
+    let &[.., count, width] = shape.dims() else {
+        return Err(MistakeKind::Transpose(shape).into());
+    };
+    check_parameter("the size of the last axis", width % 2 == 0, "even", &width)?;
+    let is_sound = how.base.is_finite() && how.base > 0.0;
+    check_parameter("base", is_sound, "finite and greater than 0", &how.base)?;
+    let half = width / 2;
     let positions = match how.positions {
-        Some(positions) => b.operand(positions),
+        Some(positions) => {
+            let positions = b.operand(positions);
+            let (from, to) =
+                (positions.known_shape()?, Shape::new(&shape.dims()[..shape.rank() - 1]));
+            if from.broadcast(&to).as_ref() != Some(&to) {
+                return Err(MistakeKind::BroadcastTo { from, to }.into());
+            }
+            positions
+        }
         None => b.arange(0.0_f32, count as f32, 1.0).add_scalar(how.start as f32),
     };
     let positions = positions.unsqueeze(-1);
@@ -61,32 +83,6 @@ fn rotary<T: Float>(x: Tensor<'_, T>, how: Rotary) -> Made<'_, T> {
     Ok(y.cast())
 }
 
-/// The shape of `x`, and how many positions it has.
-fn rotary_shapes<T: Float>(x: Tensor<'_, T>, how: &Rotary) -> Result<(Shape, usize), Refusal> {
-    let shape = x.known_shape()?;
-    let &[.., positions, width] = shape.dims() else {
-        return Err(MistakeKind::Transpose(shape).into());
-    };
-    if width % 2 == 1 {
-        let given = width.to_string();
-        let what = "the size of the last axis";
-        return Err(MistakeKind::Parameter { what, must: "even", given }.into());
-    }
-    if !(how.base.is_finite() && how.base > 0.0) {
-        let given = how.base.to_string();
-        let must = "finite and greater than 0";
-        return Err(MistakeKind::Parameter { what: "base", must, given }.into());
-    }
-    if let Some(given) = how.positions {
-        let given = x.batch().operand(given).known_shape()?;
-        let places = Shape::new(&shape.dims()[..shape.rank() - 1]);
-        if given.broadcast(&places).as_ref() != Some(&places) {
-            return Err(MistakeKind::BroadcastTo { from: given, to: places }.into());
-        }
-    }
-    Ok((shape, positions))
-}
-
 /// The first and the second elements of all pairs.
 fn pairs<'b>(x: Tensor<'b, f32>, shape: &Shape, interleaved: bool) -> [Tensor<'b, f32>; 2] {
     let rank = shape.rank();
@@ -98,6 +94,6 @@ fn pairs<'b>(x: Tensor<'b, f32>, shape: &Shape, interleaved: bool) -> [Tensor<'b
             (side * half..(side + 1) * half, 1)
         };
         let others = shape.dims()[..rank - 1].iter().map(|&dim| (0..dim, 1));
-        x.slice(others.chain([last]).collect::<Vec<_>>())
+        x.slice(others.chain([last]))
     })
 }

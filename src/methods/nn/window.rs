@@ -6,9 +6,10 @@ use smallvec::SmallVec;
 
 use crate::base::dtype::{Element, Scalar};
 use crate::base::shape::{Shape, Window};
-use crate::batch::{Made, Tensor};
+use crate::batch::{Tensor, TensorResult};
 use crate::error::MistakeKind;
-use crate::methods::axes::resolve;
+use crate::methods::arguments::axes::resolve;
+use crate::methods::arguments::checks::check_parameter;
 use crate::methods::views::windows;
 use crate::ops::{Op, check_size};
 
@@ -31,39 +32,18 @@ impl Default for Slide {
     }
 }
 
-/// What is wrong with how windows should slide.
-pub(super) enum Wrong {
-    /// A number that must not be 0.
-    Zero(&'static str),
-    /// A window of this reach has no room.
-    NoRoom(usize),
-}
-
-impl Wrong {
-    pub fn mistake(self, axis: usize, shape: &Shape) -> MistakeKind {
-        match self {
-            Self::Zero(what) => {
-                MistakeKind::Parameter { what, must: "at least 1", given: "0".into() }
-            }
-            Self::NoRoom(reach) => MistakeKind::Window { reach, axis, shape: shape.clone() },
-        }
-    }
-}
-
 impl Slide {
-    /// `window` along `len` elements between borders of `before` and `after`. With `ceil_mode` the last window may
-    /// reach past them, as long as it does not start in what comes after the `len` elements.
+    /// `window` along `axis` of `shape` between borders of `before` and `after`. With `ceil_mode` the last window may
+    /// reach past them, as long as it does not start in what comes after the elements of the axis.
     pub fn new(
         window: Window,
-        len: usize,
+        shape: &Shape,
+        axis: usize,
         (before, after): (usize, usize),
         ceil_mode: bool,
-    ) -> Result<Self, Wrong> {
-        let numbers =
-            [(window.size, "size"), (window.step, "stride"), (window.dilation, "dilation")];
-        if let Some((_, what)) = numbers.into_iter().find(|&(number, _)| number == 0) {
-            return Err(Wrong::Zero(what));
-        }
+    ) -> Result<Self, MistakeKind> {
+        check_window(window)?;
+        let len = shape[axis];
         let reach = window.reach();
         let inside = len.saturating_add(before);
         let room = inside.saturating_add(after);
@@ -74,19 +54,19 @@ impl Slide {
             count += 1;
         }
         if count == 0 {
-            return Err(Wrong::NoRoom(reach));
+            return Err(MistakeKind::Window { reach, axis, shape: shape.clone() });
         }
         let beyond = ((count - 1) * window.step).saturating_add(reach).saturating_sub(room);
         Ok(Self { window, len, before, after, beyond, count })
     }
 
-    /// What is counted: the elements of the axis, and those of the padding if asked for.
+    /// The range that is counted: the elements of the axis, and those of the padding if asked for.
     fn counting(&self, padding: bool) -> Range<usize> {
         let end = self.before + self.len;
         if padding { 0..end + self.after } else { self.before..end }
     }
 
-    /// Whether every element of every window is counted.
+    /// Returns true if every element of every window is counted.
     pub fn counts_all(&self, padding: bool) -> bool {
         let counting = self.counting(padding);
         let last = (self.count - 1) * self.window.step;
@@ -105,20 +85,26 @@ impl Slide {
     }
 }
 
+/// Refuses a window that has no elements or does not move.
+pub(super) fn check_window(window: Window) -> Result<(), MistakeKind> {
+    let Window { size, step, dilation } = window;
+    for (what, number) in [("size", size), ("stride", step), ("dilation", dilation)] {
+        check_parameter(what, number > 0, "at least 1", &number)?;
+    }
+    Ok(())
+}
+
 pub(in crate::methods) fn unfold<T: Element>(
     x: Tensor<'_, T>,
     axis: isize,
     size: usize,
     step: usize,
-) -> Made<'_, T> {
+) -> TensorResult<'_, T> {
     let window = Window { size, step, dilation: 1 };
     let shape = x.known_shape()?;
     let axis = resolve(axis, &shape)?;
-    let slide = match step {
-        0 => Err(Wrong::Zero("step")),
-        _ => Slide::new(window, shape[axis], (0, 0), false),
-    };
-    slide.map_err(|wrong| wrong.mistake(axis, &shape))?;
+    check_parameter("step", step > 0, "at least 1", &step)?;
+    Slide::new(window, &shape, axis, (0, 0), false)?;
     check_rank(&shape, 1)?;
     let windows = windows("unfold", x, axis, window);
     let axes = (0..=shape.rank() as isize).filter(|&a| a != axis as isize + 1);
@@ -134,7 +120,7 @@ pub(super) fn slid<'b, T: Element>(
     lead: usize,
     slides: &[Slide],
     border: Scalar,
-) -> Made<'b, T> {
+) -> TensorResult<'b, T> {
     let shape = x.known_shape()?;
     check_rank(&shape, slides.len())?;
     check_windows(&shape, lead, slides)?;

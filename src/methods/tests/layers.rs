@@ -1,6 +1,8 @@
 //! Slices, norms with weights, masks of keys and accuracy, each against a plain loop.
 
-use crate::methods::{Attention, AttentionMask, SliceRange};
+use crate::methods::{
+    Attention, AttentionMask, CellWeights, ClassLoss, Conv1d, Recurrence, SliceRange,
+};
 use crate::{Device, GpuCommandBatch, Tensor};
 
 /// Numbers that are not all alike, in (−1, 1).
@@ -43,6 +45,38 @@ async fn residents_are_operands_on_either_side() {
     assert_eq!(batch.read(dense).await.unwrap(), [31.5, 41.5]);
     assert_eq!(batch.read(around).await.unwrap(), [0.5, 4.0]);
     assert_eq!(batch.read(alone).await.unwrap(), [7.0, 10.0, 15.0, 22.0]);
+}
+
+#[tokio::test]
+async fn residents_and_tensors_are_weights_of_layers() {
+    let device = Device::cpu();
+    let [weights, bias] = [8, 4].map(|size| device.resident(&numbers(size), size).unwrap());
+    let matrix = device.resident(&numbers(4), [4, 1]).unwrap();
+    let (steps, image) = (numbers(6), numbers(8));
+    let mut results = Vec::new();
+    for as_tensors in [false, true] {
+        let b = GpuCommandBatch::new(&device);
+        let x = b.upload_shaped(&steps, [3, 2, 1]);
+        let cell = if as_tensors {
+            let (matrix, bias) = (b.bind(&matrix), b.bind(&bias).id());
+            CellWeights::new(&b, matrix, matrix).with_bias(&b, [bias; 2])
+        } else {
+            CellWeights::new(&b, &matrix, &matrix).with_bias(&b, [&bias; 2])
+        };
+        let (y, _) = x.lstm(&[cell], None, Recurrence::default());
+        let (image, filter) = (b.upload_shaped(&image, [1, 4, 2]), b.full([4, 4, 1], 0.5));
+        let filtered = match as_tensors {
+            true => image.conv1d(filter, Some(b.bind(&bias).id()), Conv1d::default()),
+            false => image.conv1d(filter, &bias, Conv1d::default()),
+        };
+        let rows = b.bind(&weights).reshape([2, 4]);
+        let loss = rows.cross_entropy(b.upload(&[3, 1]), ClassLoss::weighted(&b, &bias));
+        b.execute().await.unwrap();
+        results.push(
+            [b.read(y).await, b.read(filtered).await, b.read(loss).await].map(Result::unwrap),
+        );
+    }
+    assert_eq!(results[0], results[1]);
 }
 
 /// Over any axis, and whatever comes before.
@@ -96,7 +130,8 @@ async fn masks_of_keys_are_of_sequences() {
         let q = batch.upload_shaped(&data, [SIZE, heads, SIZE, WIDTH]);
         let [k, v] = [keys, &values].map(|x| batch.upload_shaped(x, [SIZE, served, SIZE, WIDTH]));
         let mask = batch.upload_shaped(&known, [SIZE, SIZE]);
-        let how = Attention { mask: Some(AttentionMask::Keys(mask.id())), ..Attention::default() };
+        let how =
+            Attention { mask: Some(AttentionMask::keys(&batch, mask)), ..Attention::default() };
         let mut results: Vec<Tensor<'_, f32>> = vec![q.scaled_dot_product_attention(k, v, how)];
         if heads == 1 {
             let [q, k, v] = [q, k, v].map(|x| x.squeeze(1));

@@ -1,4 +1,4 @@
-//! Formulas of tensors, and whose line a node says it was recorded in.
+//! Formulas of tensors, layers, and the places of nodes.
 
 mod formulas;
 mod layers;

@@ -1,4 +1,4 @@
-//! Whose line a node says it was recorded in.
+//! The lines in which nodes say that they were recorded.
 
 use std::panic::Location;
 
@@ -27,8 +27,8 @@ fn ours(record: impl FnOnce(&GpuCommandBatch)) {
 fn losses() {
     ours(|b| {
         let (x, classes) = (b.full([2, 3], 1.0), b.full([2], 1_i32));
-        let weight = Some(b.full([3], 0.5).id());
-        let how = ClassLoss { ignore: Some(0), smoothing: 0.1, weight, ..ClassLoss::default() };
+        let weighted = ClassLoss::weighted(b, 0.5 * b.full([3], 1.0));
+        let how = ClassLoss { ignore: Some(0), smoothing: 0.1, ..weighted };
         b.cross_entropy::<f32, _>(x, classes, how);
         b.nll_loss(x, classes, how);
         b.cross_entropy_with(x, x, how);
@@ -65,33 +65,24 @@ fn indexing() {
 fn layers() {
     ours(|b| {
         let (x, h) = (b.full([4, 2, 3], 1.0_f32), b.full([2, 2, 5], 0.0));
-        let bias = Some([b.full([20], 0.0).id(), b.full([20], 0.0).id()]);
-        let cell = CellWeights {
-            input: b.full([20, 3], 1.0).id(),
-            hidden: b.full([20, 5], 1.0).id(),
-            bias,
-        };
+        let cell = CellWeights::new(b, b.full([20, 3], 1.0), b.full([20, 5], 1.0))
+            .with_bias(b, [b.full([20], 0.0); 2]);
         let how = Recurrence { batch_first: false, bidirectional: true };
-        b.lstm(x, &[cell; 2], Some(LstmState { h: h.id(), c: h.id() }), how);
+        b.lstm(x, &[cell; 2], Some(LstmState::new(b, h, h)), how);
         let (x, h) = (b.full([2, 3], 1.0_f32), b.full([2, 5], 0.0));
-        b.lstm_cell(x, LstmState { h: h.id(), c: h.id() }, cell);
+        b.lstm_cell(x, LstmState::new(b, h, h), cell);
     });
     ours(|b| {
         let (x, h) = (b.full([2, 4, 3], 1.0_f32), b.full([2, 5], 0.0));
-        let bias = Some([b.full([15], 0.0).id(), b.full([15], 0.0).id()]);
-        let cell = CellWeights {
-            input: b.full([15, 3], 1.0).id(),
-            hidden: b.full([15, 5], 1.0).id(),
-            bias,
-        };
+        let cell = CellWeights::new(b, b.full([15, 3], 1.0), b.full([15, 5], 1.0))
+            .with_bias(b, [b.full([15], 0.0); 2]);
         let how = Recurrence { batch_first: true, bidirectional: false };
         b.gru(x, &[cell], None, how);
-        let x = b.full([2, 3], 1.0_f32);
-        b.gru_cell(x, h, cell);
+        b.full([2, 3], 1.0_f32).gru_cell(h, cell);
     });
     ours(|b| {
         let (q, k) = (b.full([1, 4, 6, 8], 1.0_f32), b.full([1, 2, 6, 8], 1.0));
-        let mask = Some(AttentionMask::Keep(b.full([6, 6], true).id()));
+        let mask = Some(AttentionMask::keep(b, b.full([6, 6], true)));
         b.scaled_dot_product_attention(q, k, k, Attention { mask, ..Attention::default() });
         b.rotary(q, Rotary::default());
         b.rotary(q, Rotary { interleaved: true, ..Rotary::default() });

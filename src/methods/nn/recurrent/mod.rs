@@ -2,11 +2,13 @@
 
 mod cell;
 
-use self::cell::{Cell, Gru, Lstm, Weights};
+use self::cell::{CellKind, CellTensors};
 use crate::base::dtype::{Element, Float};
-use crate::base::shape::Shape;
-use crate::batch::{BufferId, GpuCommandBatch, Made, Operand, Outcome, Tensor};
+use crate::batch::{
+    BufferId, GpuCommandBatch, Operand, OperationResult, OptionalOperand, Tensor, TensorResult,
+};
 use crate::error::MistakeKind;
+use crate::methods::arguments::checks::{check_parameter, check_shape};
 use crate::record::Refusal;
 
 /// The longest sequence: each of its steps is recorded.
@@ -24,16 +26,34 @@ pub struct CellWeights<T: Float> {
     pub bias: Option<[BufferId<T>; 2]>,
 }
 
-/// How a sequence is walked. The default is PyTorch's.
+impl<T: Float> CellWeights<T> {
+    /// Weights without biases: tensors, ids or borrowed residents.
+    #[track_caller]
+    pub fn new(batch: &GpuCommandBatch, input: impl Operand<T>, hidden: impl Operand<T>) -> Self {
+        let (input, hidden) = (batch.operand(input).id(), batch.operand(hidden).id());
+        Self { input, hidden, bias: None }
+    }
+
+    /// These with the biases of inputs and of the hidden state.
+    #[must_use]
+    #[track_caller]
+    pub fn with_bias(self, batch: &GpuCommandBatch, bias: [impl Operand<T>; 2]) -> Self {
+        let [input, hidden] = bias;
+        let bias = [batch.operand(input).id(), batch.operand(hidden).id()];
+        Self { bias: Some(bias), ..self }
+    }
+}
+
+/// The options of a walk over a sequence. The default is PyTorch's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Recurrence {
-    /// Whether sequences are `[B, T, …]`, not `[T, B, …]`.
+    /// True if sequences are `[B, T, …]`, not `[T, B, …]`.
     pub batch_first: bool,
-    /// Whether each layer walks backwards too, with cells of its own, which come after those that walk forwards.
+    /// True if each layer walks backwards too, with cells of its own, which come after those that walk forwards.
     pub bidirectional: bool,
 }
 
-/// What an LSTM keeps from step to step.
+/// The state of an LSTM from step to step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LstmState<T: Float> {
     /// The hidden state.
@@ -42,7 +62,7 @@ pub struct LstmState<T: Float> {
     pub c: BufferId<T>,
 }
 
-impl<'b, T: Float> Outcome<'b> for LstmState<T> {
+impl<'b, T: Float> OperationResult<'b> for LstmState<T> {
     fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self {
         let (h, c) = <(Tensor<'b, T>, Tensor<'b, T>)>::silent(batch, op);
         Self { h: h.id(), c: c.id() }
@@ -50,17 +70,23 @@ impl<'b, T: Float> Outcome<'b> for LstmState<T> {
 }
 
 impl<T: Float> LstmState<T> {
-    fn of([h, c]: State<'_, T>) -> Self {
+    /// A state of tensors, ids or borrowed residents.
+    #[track_caller]
+    pub fn new(batch: &GpuCommandBatch, h: impl Operand<T>, c: impl Operand<T>) -> Self {
+        Self { h: batch.operand(h).id(), c: batch.operand(c).id() }
+    }
+
+    fn of([h, c]: CellState<'_, T>) -> Self {
         Self { h: h.id(), c: c.id() }
     }
 
-    fn tensors(self, b: &GpuCommandBatch) -> State<'_, T> {
+    fn tensors(self, b: &GpuCommandBatch) -> CellState<'_, T> {
         [b.operand(self.h), b.operand(self.c)]
     }
 }
 
-/// What a cell keeps from step to step; of a GRU twice the same.
-type State<'b, T> = [Tensor<'b, T>; 2];
+/// The state of a cell from step to step; that of a GRU is twice the same.
+type CellState<'b, T> = [Tensor<'b, T>; 2];
 
 operations! {
     /// Recurrent layers. A sequence is unrolled: all inputs go through one product, then each step is a product and an
@@ -70,121 +96,82 @@ operations! {
     /// One step of an LSTM (Hochreiter and Schmidhuber, 1997), for inputs `[B, I]` and a state of `[B, H]` each:
     /// c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′), where i, f, g and o are parts of
     /// x·W_inputᵀ + h·W_hiddenᵀ + biases.
-    fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = lstm_cell,
+    fn lstm_cell<T: Float>(x: T; state: LstmState<T>, weights: CellWeights<T>) -> LstmState<T> = {
+        let state = state.tensors(x.batch());
+        one_step(CellKind::Lstm, x, state, &weights).map(LstmState::of)
+    },
         FLOAT, CELL, GATED, "One step of an LSTM (Hochreiter and Schmidhuber, 1997).";
     /// One step of a GRU (Cho et al., 2014), for inputs `[B, I]` and a state of `[B, H]`: h′ = (1 − z)·n + z·h with
     /// r and z the logistic functions of x·W_inputᵀ + h·W_hiddenᵀ + biases, and n = tanh(x·W + b + r·(h·W + b)).
-    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = gru_cell,
+    fn gru_cell<T: Float>(x: T, h: T; weights: CellWeights<T>) -> Tensor<'b, T> = one_step(CellKind::Gru, x, [h, h], &weights).map(|[h, _]| h),
         FLOAT, CELL, GATED, "One step of a GRU (Cho et al., 2014).";
     /// LSTM cells over sequences `[T, B, I]`: one cell a layer, or two where it is
-    /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are the
-    /// last layer's hidden states at each step, forwards before backwards, and each cell's state after its last step.
-    fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = lstm,
+    /// [bidirectional](Recurrence::bidirectional). States start from `[cells, B, H]`, or from zeros. The results are
+    /// the last layer's hidden states at each step, forwards before backwards, and each cell's state after its last
+    /// step.
+    fn lstm<T: Float>(x: T; cells: &[CellWeights<T>], start: Option<LstmState<T>>, how: Recurrence) -> (Tensor<'b, T>, LstmState<T>) = {
+        let start = start.map(|state| state.tensors(x.batch()));
+        recur(CellKind::Lstm, x, cells, start, how).map(|(y, state)| (y, LstmState::of(state)))
+    },
         FLOAT, CELL, GATED, "LSTM layers over whole sequences, both ways if wanted.";
     /// GRU cells over sequences, as [`lstm`](Self::lstm) for LSTM cells.
-    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl Into<Option<BufferId<T>>>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = gru,
+    fn gru<T: Float>(x: T; cells: &[CellWeights<T>], start: impl OptionalOperand<T>, how: Recurrence) -> (Tensor<'b, T>, Tensor<'b, T>) = {
+        let start = x.optional(start).map(|h| [h; 2]);
+        recur(CellKind::Gru, x, cells, start, how).map(|(y, [h, _])| (y, h))
+    },
         FLOAT, CELL, GATED, "GRU layers over whole sequences, both ways if wanted.";
 }
 
-fn lstm_cell<T: Float>(
-    x: Tensor<'_, T>,
-    state: LstmState<T>,
-    weights: CellWeights<T>,
-) -> Result<LstmState<T>, Refusal> {
-    let (state, weights) = (state.tensors(x.batch()), Weights::new(x.batch(), &weights));
-    let size = cell_sizes(x, weights, Lstm::GATES, Some(state))?;
-    let x = Lstm.project(x, weights);
-    Ok(LstmState::of(Lstm.step(x, Some(state), weights, size)?))
-}
-
-fn gru_cell<'b, T: Float>(
+fn one_step<'b, T: Float>(
+    cell: CellKind,
     x: Tensor<'b, T>,
-    h: Tensor<'b, T>,
-    weights: CellWeights<T>,
-) -> Made<'b, T> {
-    let weights = Weights::new(x.batch(), &weights);
-    let size = cell_sizes(x, weights, Gru::GATES, Some([h, h]))?;
-    let x = Gru.project(x, weights);
-    let [h, _] = Gru.step(x, Some([h, h]), weights, size)?;
-    Ok(h)
-}
-
-fn lstm<'b, T: Float>(
-    x: Tensor<'b, T>,
-    cells: &[CellWeights<T>],
-    start: Option<LstmState<T>>,
-    how: Recurrence,
-) -> Result<(Tensor<'b, T>, LstmState<T>), Refusal> {
-    let start = start.map(|state| state.tensors(x.batch()));
-    let (y, state) = recur(Lstm, x, cells, start, how)?;
-    Ok((y, LstmState::of(state)))
-}
-
-fn gru<'b, T: Float>(
-    x: Tensor<'b, T>,
-    cells: &[CellWeights<T>],
-    start: impl Into<Option<BufferId<T>>>,
-    how: Recurrence,
-) -> Result<(Tensor<'b, T>, Tensor<'b, T>), Refusal> {
-    let start = start.into().map(|h| [x.batch().operand(h); 2]);
-    let (y, [h, _]) = recur(Gru, x, cells, start, how)?;
-    Ok((y, h))
+    state: CellState<'b, T>,
+    weights: &CellWeights<T>,
+) -> Result<CellState<'b, T>, Refusal> {
+    let weights = CellTensors::new(x.batch(), weights);
+    let size = cell_sizes(x, weights, cell.gates(), Some(state))?;
+    cell.step(cell.project(x, weights), Some(state), weights, size)
 }
 
 /// The width of a cell's state, where all shapes fit: inputs are `[…, B, I]`, states `[…, B, H]`.
 fn cell_sizes<'b, T: Float>(
     x: Tensor<'b, T>,
-    weights: Weights<'b, T>,
+    weights: CellTensors<'b, T>,
     gates: usize,
-    state: Option<State<'b, T>>,
+    state: Option<CellState<'b, T>>,
 ) -> Result<usize, Refusal> {
     let x = x.known_shape()?;
     let hidden = weights.hidden.known_shape()?;
-    let fits = |what, given: &Shape, wanted: Shape| {
-        if *given == wanted {
-            return Ok(());
-        }
-        Err(Refusal::from(MistakeKind::LayerShape { what, given: given.clone(), wanted }))
-    };
     let size = hidden.dims().last().copied().unwrap_or(0);
-    fits("hidden weights", &hidden, [gates * size, size].into())?;
+    check_shape("hidden weights", [weights.hidden], [gates * size, size])?;
     let [.., batch, width] = *x.dims() else {
         return Err(MistakeKind::Transpose(x).into());
     };
-    fits("input weights", &weights.input.known_shape()?, [gates * size, width].into())?;
-    for bias in weights.bias.into_iter().flatten() {
-        fits("bias", &bias.known_shape()?, [gates * size].into())?;
-    }
-    for state in state.into_iter().flatten() {
-        fits("state", &state.known_shape()?, [batch, size].into())?;
-    }
+    check_shape("input weights", [weights.input], [gates * size, width])?;
+    check_shape("bias", weights.bias.into_iter().flatten(), gates * size)?;
+    check_shape("state", state.into_iter().flatten(), [batch, size])?;
     Ok(size)
 }
 
 /// All layers over the whole sequence; the hidden states of the last, and the last states of every cell.
-fn recur<'b, T: Float, C: Cell>(
-    cell: C,
+fn recur<'b, T: Float>(
+    cell: CellKind,
     x: Tensor<'b, T>,
     cells: &[CellWeights<T>],
-    start: Option<State<'b, T>>,
+    start: Option<CellState<'b, T>>,
     how: Recurrence,
-) -> Result<(Tensor<'b, T>, State<'b, T>), Refusal> {
+) -> Result<(Tensor<'b, T>, CellState<'b, T>), Refusal> {
     let (b, directions) = (x.batch(), if how.bidirectional { 2 } else { 1 });
-    if cells.is_empty() || !cells.len().is_multiple_of(directions) {
-        let given = cells.len().to_string();
-        let must = if how.bidirectional { "two for each layer" } else { "one for each layer" };
-        return Err(MistakeKind::Parameter { what: "the number of cells", must, given }.into());
-    }
+    let fits = !cells.is_empty() && cells.len().is_multiple_of(directions);
+    let must = if how.bidirectional { "two for each layer" } else { "one for each layer" };
+    check_parameter("the number of cells", fits, must, &cells.len())?;
     let shape = x.known_shape()?;
     if shape.rank() != 3 {
         return Err(MistakeKind::Sequence(shape).into());
     }
     let steps = shape[usize::from(how.batch_first)];
-    if steps > LONGEST {
-        let must = "at most 1048576; hand the states on from part to part";
-        let given = steps.to_string();
-        return Err(MistakeKind::Parameter { what: "the number of steps", must, given }.into());
-    }
+    let must = "at most 1048576; hand the states on from part to part";
+    check_parameter("the number of steps", steps <= LONGEST, must, &steps)?;
     let mut y = if how.batch_first { x.permute([1, 0, 2]) } else { x };
     let mut last: [Vec<BufferId<T>>; 2] = [Vec::new(), Vec::new()];
     for layer in cells.chunks(directions) {
@@ -195,7 +182,7 @@ fn recur<'b, T: Float, C: Cell>(
                 None => None,
                 Some(state) => Some(try_each(state, |state| state_of(state, at, cells.len()))?),
             };
-            let weights = Weights::new(b, weights);
+            let weights = CellTensors::new(b, weights);
             let (side, state) = walk(cell, y, weights, start, direction == 1)?;
             sides.push(side);
             let [h, c] = try_each(state, |state| Ok(state.unsqueeze(0)))?;
@@ -212,36 +199,33 @@ fn recur<'b, T: Float, C: Cell>(
 
 /// The pair of what `make` makes of each state, once where both are the same.
 fn try_each<'b, T: Float>(
-    [h, c]: State<'b, T>,
-    make: impl Fn(Tensor<'b, T>) -> Made<'b, T>,
-) -> Result<State<'b, T>, Refusal> {
+    [h, c]: CellState<'b, T>,
+    make: impl Fn(Tensor<'b, T>) -> TensorResult<'b, T>,
+) -> Result<CellState<'b, T>, Refusal> {
     let first = make(h)?;
     Ok([first, if h.id() == c.id() { first } else { make(c)? }])
 }
 
 /// State `at` of `count` that lie one behind the other.
-fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> Made<'_, T> {
+fn state_of<T: Float>(states: Tensor<'_, T>, at: usize, count: usize) -> TensorResult<'_, T> {
     let shape = states.known_shape()?;
-    let &[given, batch, size] = shape.dims() else {
+    let &[_, batch, size] = shape.dims() else {
         return Err(MistakeKind::Sequence(shape).into());
     };
-    if given != count {
-        let wanted = [count, batch, size].into();
-        return Err(MistakeKind::LayerShape { what: "state", given: shape, wanted }.into());
-    }
+    check_shape("state", [states], [count, batch, size])?;
     Ok(states.slice([at..at + 1, 0..batch, 0..size]).squeeze(0))
 }
 
 /// One cell over a whole sequence `[T, B, I]`: its hidden states `[T, B, H]`, and its last state.
-fn walk<'b, T: Float, C: Cell>(
-    cell: C,
+fn walk<'b, T: Float>(
+    cell: CellKind,
     x: Tensor<'b, T>,
-    weights: Weights<'b, T>,
-    start: Option<State<'b, T>>,
+    weights: CellTensors<'b, T>,
+    start: Option<CellState<'b, T>>,
     backwards: bool,
-) -> Result<(Tensor<'b, T>, State<'b, T>), Refusal> {
+) -> Result<(Tensor<'b, T>, CellState<'b, T>), Refusal> {
     let b = x.batch();
-    let size = cell_sizes(x, weights, C::GATES, start)?;
+    let size = cell_sizes(x, weights, cell.gates(), start)?;
     let shape = x.known_shape()?;
     let (steps, batch) = (shape[0], shape[1]);
     // The inputs of all steps in one product.
@@ -250,7 +234,7 @@ fn walk<'b, T: Float, C: Cell>(
     let mut hidden = Vec::with_capacity(steps);
     for step in 0..steps {
         let at = if backwards { steps - 1 - step } else { step };
-        let ranges = [at..at + 1, 0..batch, 0..C::GATES * size];
+        let ranges = [at..at + 1, 0..batch, 0..cell.gates() * size];
         let now = all.slice(ranges).squeeze(0);
         let next = cell.step(now, state, weights, size)?;
         hidden.push(next[0].unsqueeze(0));

@@ -1,7 +1,7 @@
 //! Scans, by element type, shape and axis.
 
-use super::compare::{EXACT, check};
-use super::sample::{Rng, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::ops::{Op, Scan, Tolerance};
 
@@ -36,8 +36,7 @@ fn every_scan_by_type_shape_and_axis() {
                     let Tolerance { ulp, abs } = op.def().tolerance;
                     let tolerance = Tolerance { ulp: ulp * root, abs: abs * root };
                     check(&what, tolerance, |batch| {
-                        let x = batch.upload_shaped(&data, shape);
-                        x.apply::<T>(Op::Scan { op, axis });
+                        batch.upload_shaped(&data, shape).apply::<T>(Op::Scan { op, axis });
                     });
                 });
             }
@@ -57,8 +56,7 @@ fn scans_of_nan_and_infinity() {
             data.copy_from_slice(&row);
         }
         check(&format!("{} at the edges", op.def().name), EXACT, |batch| {
-            let x = batch.upload_shaped(&data, [1, 12 * repeat]);
-            x.apply::<f32>(Op::Scan { op, axis: 1 });
+            batch.upload_shaped(&data, [1, 12 * repeat]).apply::<f32>(Op::Scan { op, axis: 1 });
         });
     }
 }
@@ -69,15 +67,9 @@ fn scans_between_other_operations() {
     let data: Vec<f32> = values(&mut rng, 4 * 90 * 6, (-2.0, 2.0));
     check("scans in a graph", Tolerance { ulp: 64.0, abs: 2e-6 }, |batch| {
         let x = batch.upload_shaped(&data, [4, 90, 6]);
-        let squares = batch.square(x);
-        let sums = batch.cumsum(squares, 1);
-        let roots = batch.sqrt(sums);
-        let turned = batch.permute(roots, [2, 0, 1]);
-        let most = batch.cummax(turned, -1);
-        batch.mul(most, turned);
-        let back = batch.flip(x, 1);
-        let back = batch.cumsum(back, 1);
-        batch.flip(back, 1);
+        let turned = batch.square(x).cumsum(1).sqrt().permute([2, 0, 1]);
+        batch.cummax(turned, -1).mul(turned);
+        batch.flip(x, 1).cumsum(1).flip(1);
         batch.cumprod(x, 2);
     });
 }

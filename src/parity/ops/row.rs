@@ -1,7 +1,7 @@
 //! Softmax and norms, by element type, shape and axis.
 
-use super::compare::check;
-use super::sample::{Rng, for_dtype, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{Rng, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
 use crate::ops::{Normalization, Op, RowKind, Tolerance};
 
@@ -57,7 +57,7 @@ fn rows_of_nan_and_infinity() {
                 .iter()
                 .map(|&x| if has_variance && x.abs() == 1e30 { 1e15 } else { x })
                 .collect();
-            // Where all are equal, the rounding of the mean is what there is to divide by √ε.
+            // If all elements are equal, the rounding of the mean is what there is to divide by √ε.
             let tolerance = Tolerance { abs: 1e-4, ..kind.def().tolerance };
             check(&format!("{} at the edges", kind.def().name), tolerance, |batch| {
                 let x = batch.upload_shaped(&data, [6, 4 * repeat]);
@@ -104,8 +104,7 @@ fn norms_of_nearly_equal_elements() {
             let x: Vec<f32> = row.into_iter().cycle().take(count).collect();
             let tolerance = Tolerance { ulp: 8.0, abs: 1e-4 };
             check(&format!("layer_norm {row:?} × {count}"), tolerance, |batch| {
-                let x = batch.upload_shaped(&x, [1, count]);
-                batch.layer_norm(x, -1, 1e-5);
+                batch.upload_shaped(&x, [1, count]).layer_norm(-1, 1e-5);
             });
         }
     }

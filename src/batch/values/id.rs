@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::base::dtype::Element;
 use crate::graph::NodeId;
-use crate::record::Value;
+use crate::record::UntypedId;
 
 /// The id of a recorded value of elements `T`. Copy it freely; it belongs to the batch that made
 /// it, and another batch refuses it.
@@ -24,8 +24,8 @@ impl<T> BufferId<T> {
     }
 
     /// The id without its element type.
-    pub(crate) fn value(self) -> Value {
-        Value { node: self.node, brand: self.brand }
+    pub(crate) fn value(self) -> UntypedId {
+        UntypedId { node: self.node, brand: self.brand }
     }
 }
 

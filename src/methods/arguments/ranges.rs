@@ -24,7 +24,7 @@ pub struct SliceRange {
 
 impl SliceRange {
     /// The elements of `axis` of `shape`.
-    pub(super) fn along(&self, axis: usize, shape: &Shape) -> Result<Range, MistakeKind> {
+    pub(in crate::methods) fn along(&self, axis: usize, shape: &Shape) -> Result<Range, MistakeKind> {
         let range = self.range.clone().unwrap_or(0..shape[axis]);
         if self.step == 0 {
             return Err(MistakeKind::SliceStep(axis));
@@ -66,20 +66,13 @@ impl From<ops::RangeFull> for SliceRange {
     }
 }
 
-impl From<&Self> for SliceRange {
-    fn from(range: &Self) -> Self {
-        range.clone()
-    }
+macro_rules! borrowed {
+    ($($range:ty),*) => {$(
+        impl From<&$range> for SliceRange {
+            fn from(range: &$range) -> Self {
+                range.clone().into()
+            }
+        }
+    )*};
 }
-
-impl From<&ops::Range<usize>> for SliceRange {
-    fn from(range: &ops::Range<usize>) -> Self {
-        range.clone().into()
-    }
-}
-
-impl From<&(ops::Range<usize>, isize)> for SliceRange {
-    fn from(range: &(ops::Range<usize>, isize)) -> Self {
-        range.clone().into()
-    }
-}
+borrowed!(Self, ops::Range<usize>, (ops::Range<usize>, isize));

@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::compare::check;
-use super::sample::{Rng, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{Rng, values};
 use crate::ops::Tolerance;
 
 #[test]
@@ -35,19 +35,13 @@ fn random_numbers_in_other_operations() {
         let x = batch.upload_shaped(&data, [24, 30]);
         batch.dropout(x, 0.25, 7, 1);
         let noise = batch.random_uniform::<f32>([30, 24], 7, 2);
-        let turned = batch.transpose(noise);
-        let turned = batch.flip(turned, 1);
-        let sum = batch.add(x, turned);
-        let sums = batch.cumsum(sum, 0);
-        let padded = batch.pad(noise, [(1, 2), (0, 3)], 0.5);
-        batch.mean(padded, 1);
+        let turned = batch.transpose(noise).flip(1);
+        let sums = batch.add(x, turned).cumsum(0);
+        batch.pad(noise, [(1, 2), (0, 3)], 0.5).mean(1);
         let w = batch.random_uniform::<f32>([30, 8], 7, 3);
-        let product = batch.matmul(sums, w);
-        let dropped = batch.dropout(product, 0.5, 7, 4);
-        batch.relu(dropped);
+        batch.matmul(sums, w).dropout(0.5, 7, 4).relu();
         let row = batch.random_uniform::<f32>([30], 7, 5);
         batch.mul(x, row);
-        let folded = batch.reshape(noise, [6, 120]);
-        batch.softmax(folded, -1);
+        batch.reshape(noise, [6, 120]).softmax(-1);
     });
 }

@@ -1,5 +1,4 @@
 //! Waiting for a future on a thread that does nothing else.
-#![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use crate::base::sync::{Condvar, Mutex};
 use crate::exec::threads;
 
 /// The result of `future`, which this thread waits for. Within a task of tokio's, its channels and locks say after a
-/// while that nothing is there until the task gives its thread back, which a thread that waits never does.
+/// while that nothing is there, until the task gives its thread back. A thread that waits never does that.
 pub(super) fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(tokio::task::unconstrained(future));
     let signal = Arc::new(Signal::default());
@@ -27,8 +26,9 @@ pub(super) fn wait_for_run<F: Future>(future: F) -> F::Output {
     threads::waiting(|| wait(future))
 }
 
-/// What wakes a thread for one future. A thread has no second token to be unparked with: an executor that polls who waits
-/// here would miss one that was taken. Nor is anything of it the thread's own, which may be ending.
+/// The signal that wakes a thread for one future. A thread has no second token to be unparked with: an executor that
+/// polls a waiting call would miss a token that was taken here. The signal is no thread-local either, since the thread
+/// may be ending.
 #[derive(Default)]
 struct Signal {
     is_given: Mutex<bool>,
@@ -68,7 +68,7 @@ mod tests {
     fn an_executor_around_keeps_what_wakes_it() {
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
-            // What wakes a thread that parks, as executors do.
+            // The token that wakes a thread that parks, as executors do.
             thread::current().unpark();
             let (sender, receiver) = tokio::sync::oneshot::channel();
             let (begin, begun) = mpsc::channel();

@@ -1,7 +1,7 @@
 //! State that is carried from run to run, on the device.
 
-use super::resident::Resident;
-use super::{BufferId, GpuCommandBatch};
+use super::Resident;
+use crate::batch::{BufferId, GpuCommandBatch};
 use crate::base::dtype::Element;
 use crate::cost::Backend;
 use crate::error::MistakeKind;
@@ -12,25 +12,25 @@ use crate::residents::{Handle, Keep, SliceUpdate};
 
 /// State that is carried from run to run.
 impl GpuCommandBatch {
-    /// Makes `id` the new value of `state` at the end of each run. What binds the resident reads the value that the run
-    /// before left, on the device: nothing is transferred between runs.
+    /// Makes `id` the new value of `state` at the end of each run. Operations on the bound resident read the value that
+    /// the run before left, on the device: nothing is transferred between runs.
     ///
     /// A run that fails, or whose future is dropped, leaves the state as it was. Runs of batches and programs that both
     /// [bind](Self::bind) and update a resident take turns, in the order in which they came.
     ///
-    /// Where `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place,
-    /// when the run has ended: keys and values that a decoder appends cost what they are, not what was there before.
-    /// Where somebody holds the old value it is copied first. What is written lies in runs, one for each index of the
-    /// axes before that of the part. Where there is a GPU, states of less than 4 MiB are written anew, which takes no
-    /// longer, and so are parts in more than 64 runs, and parts of `f16` whose runs begin or end within a word of 32
-    /// bits: a cache of more than 64 heads is better laid out with the tokens as its first axis. On the host alone,
-    /// parts in more than 64 runs are written in place where these begin 4 KiB apart or more.
+    /// If `id` is the bound value with a part [replaced](Self::replace_slice), only that part is written, in place,
+    /// when the run has ended. So keys and values that a decoder appends cost their own bytes, not those of the whole
+    /// state. If somebody holds the old value it is copied first. The part lies in contiguous stretches, one for each
+    /// index of the axes before its own. With a GPU, three kinds of parts are written by writing the whole state anew:
+    /// those of states of less than 4 MiB, where that takes no longer; those in more than 64 stretches; and those of
+    /// `f16` whose stretches begin or end within a word of 32 bits. So a cache of more than 64 heads is better laid out
+    /// with the tokens as its first axis. On the host alone, parts in more than 64 stretches are written in place where
+    /// these begin 4 KiB apart or more.
     ///
     /// It is a mistake if the shapes differ, or if the batch updates the resident already.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let total = device.resident(&[0.0_f32; 2], 2)?;
@@ -42,15 +42,13 @@ impl GpuCommandBatch {
     ///     program.run([("x", &x)]).await?;
     /// }
     /// assert_eq!(total.read().await?, [4.0, 6.0]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     ///
     /// Keys and values of a decoder, in a state with room for 1000 tokens:
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// # use onetrip::{Attention, Device, GpuCommandBatch};
     /// let device = Device::cpu();
     /// let (heads, room, width) = (2, 1000, 4);
@@ -67,8 +65,7 @@ impl GpuCommandBatch {
     ///     assert_eq!(batch.read(y).await?.len(), heads * width);
     /// }
     /// assert_eq!(keys.read().await?[..3 * width], [0., 0., 0., 0., 1., 1., 1., 1., 2., 2., 2., 2.]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     #[track_caller]
     pub fn update<T: Element>(&self, state: &Resident<T>, id: impl Into<BufferId<T>>) {

@@ -1,40 +1,46 @@
 //! A second meaning of a graph, independent of planner and kernels: node by node, element by
 //! element, floats in `f64`.
 
+mod products;
+mod rows;
+
 use slotmap::SecondaryMap;
 
+use self::products::{attention, matmul};
+use self::rows::{row_of, rows, running, sorted};
 use crate::base::dtype::{DType, Scalar, Ty};
 use crate::base::shape::{Move, Shape};
 use crate::exec::HostBuffer;
 use crate::expr::reference::{Leaves, Value, binary, evaluate};
 use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
-use crate::ops::{
-    AttentionDims, Distribution, MatMulDims, Normalization, Op, Random, Reduction, Scan, Scores,
-    SearchSide, Sort, SortOrder, Sorted,
-};
+use crate::ops::{Distribution, Op, Random, Reduction, SearchSide};
 
 /// A tensor of exact values.
 #[derive(Clone, Debug)]
-pub(super) struct Tensor {
+pub(super) struct ExactTensor {
     pub shape: Shape,
     pub dtype: DType,
     pub values: Vec<Value>,
 }
 
 /// The value of every node.
-pub(super) fn interpret(graph: &Graph, uploads: &[&HostBuffer]) -> SecondaryMap<NodeId, Tensor> {
-    let mut known: SecondaryMap<NodeId, Tensor> = SecondaryMap::new();
+pub(super) fn interpret(
+    graph: &Graph,
+    uploads: &[&HostBuffer],
+) -> SecondaryMap<NodeId, ExactTensor> {
+    let mut known: SecondaryMap<NodeId, ExactTensor> = SecondaryMap::new();
     for (id, node) in graph.iter() {
-        let inputs: Vec<&Tensor> = node.inputs.iter().map(|&input| &known[input]).collect();
+        let inputs: Vec<&ExactTensor> = node.inputs.iter().map(|&input| &known[input]).collect();
         let values = values(node, &inputs, uploads);
         assert_eq!(values.len(), node.ty.shape.elements(), "{}", node.op.name());
-        known.insert(id, Tensor { shape: node.ty.shape.clone(), dtype: node.ty.dtype, values });
+        known
+            .insert(id, ExactTensor { shape: node.ty.shape.clone(), dtype: node.ty.dtype, values });
     }
     known
 }
 
-fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value> {
+fn values(node: &Node, inputs: &[&ExactTensor], uploads: &[&HostBuffer]) -> Vec<Value> {
     let shape = &node.ty.shape;
     let each = |value: &mut dyn FnMut(&[usize]) -> Value| -> Vec<Value> {
         coordinates(shape).map(|at| value(&at)).collect()
@@ -113,7 +119,7 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
     }
 }
 
-impl Tensor {
+impl ExactTensor {
     fn at(&self, at: &[usize]) -> Value {
         let index = at.iter().zip(self.shape.dims()).fold(0, |index, (&c, &d)| index * d + c);
         self.values[index]
@@ -164,7 +170,7 @@ fn from_host(buffer: &HostBuffer) -> Vec<Value> {
     }
 }
 
-fn elementwise(op: &Op, inputs: &[&Tensor], shape: &Shape, at: &[usize]) -> Value {
+fn elementwise(op: &Op, inputs: &[&ExactTensor], shape: &Shape, at: &[usize]) -> Value {
     debug_assert_eq!(at.len(), shape.rank());
     let loads: Vec<Value> = inputs.iter().map(|input| input.broadcast_at(at)).collect();
     let params: &[Scalar] = if let Op::Elementwise(_, params) = op { params } else { &[] };
@@ -188,7 +194,7 @@ fn elementwise(op: &Op, inputs: &[&Tensor], shape: &Shape, at: &[usize]) -> Valu
     evaluate(&builder.finish(), root, leaves).expect("a total expression")
 }
 
-fn reduce(op: Reduction, x: &Tensor, axes: &[usize], keep: bool, at: &[usize]) -> Value {
+fn reduce(op: Reduction, x: &ExactTensor, axes: &[usize], keep: bool, at: &[usize]) -> Value {
     let mut outer = at.iter().copied();
     let mut start = Vec::new();
     for axis in 0..x.shape.rank() {
@@ -253,21 +259,6 @@ fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
     }
 }
 
-/// What `of` makes of each row along `axis`.
-fn rows(x: &Tensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Value> {
-    let inner: usize = x.shape.dims()[axis + 1..].iter().product();
-    let len = x.shape[axis];
-    let mut out = x.values.clone();
-    for start in (0..x.values.len()).filter(|index| (index / inner).is_multiple_of(len)) {
-        let at = |c: usize| start + c * inner;
-        let row: Vec<Value> = (0..len).map(|c| x.values[at(c)]).collect();
-        for (c, value) in of(&row).into_iter().enumerate() {
-            out[at(c)] = value;
-        }
-    }
-    out
-}
-
 /// A random number by its definition.
 fn drawn(Random { kind, seed, stream }: Random, position: u32, dtype: DType) -> Value {
     let halves = |x: u64| [x as u32, (x >> 32) as u32];
@@ -297,121 +288,7 @@ fn philox([mut a, mut b, mut c, mut d]: [u32; 4], [mut k, mut l]: [u32; 2]) -> [
     [a, b, c, d]
 }
 
-/// A result of a sort along an axis.
-fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<Value> {
-    let all = rows(x, how.axis, |row| {
-        let mut order: Vec<usize> = (0..row.len()).collect();
-        let key = |at: usize| {
-            let number = row[at].number();
-            (number.is_nan(), if number.is_nan() { 0.0 } else { number })
-        };
-        order.sort_by(|&a, &b| {
-            let by_number = key(a).partial_cmp(&key(b)).expect("no NaN is left");
-            if how.order == SortOrder::Descending { by_number.reverse() } else { by_number }
-        });
-        let result = |&at: &usize| match part {
-            Sorted::Values => row[at],
-            Sorted::Positions => Value::U(at as u32),
-        };
-        order.iter().map(result).collect()
-    });
-    let ordered = Tensor { values: all, ..x.clone() };
-    coordinates(&how.shape(&x.shape)).map(|at| ordered.at(&at)).collect()
-}
-
-/// Each element combined with all before it, from the first on.
-fn running(op: Scan, row: &[Value]) -> Vec<Value> {
-    let op = match op {
-        Scan::Sum => Binary::Add,
-        Scan::Prod => Binary::Mul,
-        Scan::Max => Binary::Max,
-        Scan::Min => Binary::Min,
-    };
-    let mut so_far = None;
-    let next = |&x: &Value| {
-        so_far = Some(so_far.map_or(x, |before| binary(op, before, x)));
-        so_far.unwrap_or(x)
-    };
-    row.iter().map(next).collect()
-}
-
-fn row_of(op: Normalization, row: &[Value]) -> Vec<Value> {
-    let row: Vec<f64> = row.iter().map(|x| x.number()).collect();
-    let n = row.len() as f64;
-    // Unlike `f64::max`, NaN if any is.
-    let max = row.iter().fold(f64::NEG_INFINITY, |m, &x| if x.is_nan() || x > m { x } else { m });
-    let sum: f64 = row.iter().map(|x| (x - max).exp()).sum();
-    let mean = row.iter().sum::<f64>() / n;
-    let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
-    let square = row.iter().map(|x| x * x).sum::<f64>() / n;
-    let each = |x: f64| match op {
-        Normalization::Softmax => (x - max).exp() / sum,
-        Normalization::LogSoftmax => x - max - sum.ln(),
-        Normalization::LayerNorm(epsilon) => (x - mean) / (variance + epsilon.value()).sqrt(),
-        Normalization::RmsNorm(epsilon) => x / (square + epsilon.value()).sqrt(),
-        Normalization::L2Normalize(epsilon) => {
-            let norm = (square * n).sqrt();
-            x / if norm < epsilon.value() { epsilon.value() } else { norm }
-        }
-    };
-    row.iter().map(|&x| Value::F(each(x))).collect()
-}
-
-fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> Value {
-    let dims = MatMulDims::of(&x.shape, &w.shape).expect("inferred before");
-    let mut at = at.to_vec();
-    let n = if dims.vector_w { None } else { at.pop() };
-    let m = if dims.vector_x { None } else { at.pop() };
-    let batch = |tensor: &Tensor| -> Vec<usize> {
-        let own = tensor.shape.rank().saturating_sub(2);
-        let skip = at.len() - own;
-        at[skip..]
-            .iter()
-            .zip(tensor.shape.dims())
-            .map(|(&c, &d)| if d == 1 { 0 } else { c })
-            .collect()
-    };
-    let (x_batch, w_batch) = (batch(x), batch(w));
-    let zero = from_scalar(Scalar::new(x.dtype, 0.0));
-    (0..dims.k).fold(zero, |sum, k| {
-        let x_at: Vec<usize> = x_batch.iter().copied().chain(m).chain([k]).collect();
-        let w_at: Vec<usize> = w_batch.iter().copied().chain([k]).chain(n).collect();
-        binary(Binary::Add, sum, binary(Binary::Mul, x.at(&x_at), w.at(&w_at)))
-    })
-}
-
-/// One element: over the keys, e^(score − greatest) times the value, divided by their sum.
-fn attention(scores: Scores, inputs: &[&Tensor], at: &[usize]) -> Value {
-    let shapes: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
-    let dims = AttentionDims::of(&shapes).expect("inferred before");
-    let (batch, row, column) = (&at[..at.len() - 2], at[at.len() - 2], at[at.len() - 1]);
-    let element = |input: usize, i: usize, j: usize| {
-        let at: Vec<usize> = batch.iter().copied().chain([i, j]).collect();
-        inputs[input].broadcast_at(&at).number()
-    };
-    let score = |key: usize| {
-        let hidden = scores.causal.is_some_and(|offset| key as i64 > row as i64 + offset);
-        if hidden {
-            return f64::NEG_INFINITY;
-        }
-        let products = (0..dims.width).map(|e| element(0, row, e) * element(1, key, e));
-        let mask = if inputs.len() > 3 { element(3, row, key) } else { 0.0 };
-        products.sum::<f64>() * scores.scale.value() + mask
-    };
-    let all: Vec<f64> = (0..dims.keys).map(score).collect();
-    let greatest = all.iter().fold(f64::NEG_INFINITY, |m, &x| {
-        if m.is_nan() || x.is_nan() { f64::NAN } else { m.max(x) }
-    });
-    if greatest == f64::NEG_INFINITY {
-        return Value::F(0.0);
-    }
-    let total: f64 = all.iter().map(|x| (x - greatest).exp()).sum();
-    let seen = all.iter().enumerate().filter(|&(_, &x)| x != f64::NEG_INFINITY);
-    let sum: f64 = seen.map(|(key, x)| (x - greatest).exp() * element(2, key, column)).sum();
-    Value::F(sum / total)
-}
-
-fn moved(x: &Tensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {
+fn moved(x: &ExactTensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {
     match to {
         Move::Reshape(_) => {
             let index = at.iter().zip(shape.dims()).fold(0, |index, (&c, &d)| index * d + c);

@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::compare::{EXACT, check};
-use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::ops::Tolerance;
 
@@ -21,16 +21,10 @@ fn movement_of_every_type() {
                 let permuted = batch.permute(x, [2, 0, 1]);
                 batch.reshape(permuted, [5, 12]);
                 batch.reshape(permuted, [60]);
-                let sliced = batch.slice(x, [(0..3, -1), (1..4, 2), (0..5, 3)]);
-                batch.flip(sliced, [0, 2]);
-                let joined = batch.concat([x, y, x], -1);
-                batch.slice(joined, [(0..3, 1), (0..4, 1), (3..9, 2)]);
-                let padded = batch.pad(x, [(1, 2), (0, 1), (3, 0)], border);
-                let turned = batch.transpose(padded);
-                batch.reshape(turned, [6 * 8, 5]);
-                let row = batch.slice(x, [(1..2, 1), (0..4, 1), (4..5, 1)]);
-                let row = batch.squeeze(row, 0);
-                let row = batch.unsqueeze(row, 1);
+                batch.slice(x, [(0..3, -1), (1..4, 2), (0..5, 3)]).flip([0, 2]);
+                batch.concat([x, y, x], -1).slice([(0..3, 1), (0..4, 1), (3..9, 2)]);
+                batch.pad(x, [(1, 2), (0, 1), (3, 0)], border).transpose().reshape([6 * 8, 5]);
+                let row = batch.slice(x, [(1..2, 1), (0..4, 1), (4..5, 1)]).squeeze(0).unsqueeze(1);
                 batch.broadcast_to(row, [2, 4, 6, 1]);
                 batch.full([2, 3], border);
                 batch.concat([y; 20], 1);

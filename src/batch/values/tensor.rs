@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{BufferId, GpuCommandBatch, Resident};
+use crate::batch::{BufferId, GpuCommandBatch, Resident};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 
@@ -11,8 +11,7 @@ use crate::base::shape::Shape;
 /// borrowed [residents](Resident) and numbers on either side.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
 /// let batch = GpuCommandBatch::new(&Device::cpu());
@@ -22,8 +21,7 @@ use crate::base::shape::Shape;
 /// assert_eq!(batch.explain()?.kernels().len(), 1);
 /// batch.execute().await?;
 /// assert_eq!(batch.read(length).await?, [1.0, 2.5, 5.0]);
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 ///
 /// A tensor is `Copy`. It borrows its batch; its [`id`](Self::id) does not. The line of a mistake is that of the method

@@ -1,7 +1,7 @@
 //! Reading and writing at computed indices, by element type, shape and axis.
 
-use super::compare::{EXACT, check};
-use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::{DType, Index};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::ops::{SearchSide, Tolerance};
@@ -68,25 +68,19 @@ fn gathers_from_views_and_among_neighbours() {
         let part = batch.slice(x, [(2..12, -2), (4..16, 1)]);
         let j: Tensor<'_, u32> = upload_indices(batch, 2, &[9], 5);
         let b = batch.gather(part, j, 0);
-        let row = batch.slice(x, [(3..4, 1), (0..20, 1)]);
-        let rows = batch.broadcast_to(row, [6, 20]);
+        let rows = batch.slice(x, [(3..4, 1), (0..20, 1)]).broadcast_to([6, 20]);
         let k: Tensor<'_, u32> = upload_indices(batch, 3, &[4], 6);
         let c = batch.gather(rows, k, 0);
         // Computed indices, chains, and what follows.
         let doubled = batch.scale(j, 2);
-        let d = batch.gather(x, doubled, 0);
-        let e = batch.tanh(d);
+        let e = batch.gather(x, doubled, 0).tanh();
         let chained = batch.gather(doubled, k, 0);
         let f = batch.gather(x, chained, 0);
         let g = batch.sum(f, 1);
         // Views of what was gathered; one that leaves elements out.
-        let h = batch.transpose(e);
-        let h = batch.slice(h, [(1..19, 3), (0..9, -1)]);
-        let h = batch.pad(h, [(1, 0), (2, 1)], 0.5);
+        let h = batch.transpose(e).slice([(1..19, 3), (0..9, -1)]).pad([(1, 0), (2, 1)], 0.5);
         // From a computed table.
-        let y = batch.exp(x);
-        let m = batch.embedding(y, k);
-        let m = batch.softmax(m, -1);
+        let m = batch.exp(x).embedding(k).softmax(-1);
         for id in [a, b, c, e, f, g, h, m] {
             batch.download(id);
         }
@@ -141,8 +135,7 @@ fn searches_among_neighbours() {
         let b = batch.searchsorted(edges, x, SearchSide::Left);
         let c = batch.amax(b, 1);
         let d = batch.pad(b, [(1, 2), (0, 3)], 7);
-        let e = batch.scale(edges, 0.5);
-        let f = batch.searchsorted(e, x, SearchSide::Left);
+        let f = batch.scale(edges, 0.5).searchsorted(x, SearchSide::Left);
         for id in [a, c, d, f] {
             batch.download(id);
         }

@@ -1,17 +1,20 @@
 //! Data that stays on the device from batch to batch.
 
+mod bind;
+mod state;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::read::{ReadView, check_length};
+use crate::batch::read::{ReadView, check_length};
 use crate::base::dtype::Element;
 use crate::base::future::BoxFuture;
 use crate::base::shape::{MAX_RANK, Shape};
 use crate::cost::Backend;
 use crate::device::Device;
-use crate::error::{DataError, DeviceError, Error, Origin, Result};
+use crate::error::{DataError, DeviceError, Origin, Result};
 use crate::exec::gpu::Parts;
 use crate::exec::{HostBuffer, memory};
 use crate::ops::{Type, check_size};
@@ -27,8 +30,7 @@ const ON_BOTH_SIDES: usize = 4 << 20;
 /// tensor of it.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> onetrip::Result<()> {
+/// # pollster::block_on(async {
 /// use onetrip::{Device, GpuCommandBatch};
 ///
 /// let device = Device::cpu();
@@ -39,12 +41,24 @@ const ON_BOTH_SIDES: usize = 4 << 20;
 ///     batch.execute().await?;
 ///     assert_eq!(batch.read(y).await?, [data[0] * 2.0 + 0.5, data[1] * 4.0]);
 /// }
-/// # Ok(())
-/// # }
+/// # Ok::<_, onetrip::Error>(()) }).unwrap();
 /// ```
 pub struct Resident<T> {
     handle: Handle,
     element: PhantomData<fn() -> T>,
+}
+
+/// The result of a transfer, which is repeated where the device's [`Recovery`](crate::Recovery) repeats runs.
+macro_rules! repeated {
+    ($handle:expr, $transfer:expr) => {{
+        let mut recoveries = 0;
+        loop {
+            match $transfer.await {
+                Err(error) => recover($handle.device(), error, &mut recoveries).await?,
+                done => break done,
+            }
+        }
+    }};
 }
 
 impl<T: Element> Resident<T> {
@@ -78,17 +92,16 @@ impl<T: Element> Resident<T> {
     /// the first run on `side` that reads it makes the copy, which stays until a run fills the resident anew. The last
     /// preference counts, for whatever fills the resident later too.
     ///
-    /// Where each graph runs is predicted as before. Without a preference a resident of more than 4 MiB lies on the GPU
-    /// alone if there is one, and graphs that read it run there until the device was [measured](Device::calibrate) and
-    /// the prediction says that a few runs on the host pay for the copy.
+    /// The side of each graph is predicted as before. Without a preference, a resident of more than 4 MiB lies on the
+    /// GPU alone if there is one. Graphs that read it run there until the device was [measured](Device::calibrate) and
+    /// a few runs on the host are predicted to pay for the copy.
     ///
     /// A buffer that is the caller's too, by `wgpu_buffer`, stays where it is. Unlike
     /// [`keep_host_copy`](Self::keep_host_copy), this does not save the data from the loss of a GPU before the copy was
     /// made.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> onetrip::Result<()> {
+    /// # pollster::block_on(async {
     /// use onetrip::{Backend, Device, GpuCommandBatch};
     ///
     /// let device = Device::auto().await?;
@@ -98,8 +111,7 @@ impl<T: Element> Resident<T> {
     /// let y = batch.embedding(batch.bind(&table), batch.upload(&[7_u32, 1]));
     /// batch.execute().await?;
     /// assert_eq!(batch.read(y).await?, [0.5; 2 << 10]);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<_, onetrip::Error>(()) }).unwrap();
     /// ```
     pub fn prefer(&self, side: Backend) {
         self.handle.prefer(side);
@@ -119,24 +131,17 @@ impl<T: Element> Resident<T> {
         &self.handle.ty().shape
     }
 
-    /// The data in a vector of its own, in row-major order. Costs as [`GpuCommandBatch::read`](crate::GpuCommandBatch::read); a large resident
-    /// comes from the device in parts, each on its way while the one before is copied.
+    /// The data in a vector of its own, in row-major order. Costs as
+    /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read); a large resident comes from the device in parts, each
+    /// on its way while the one before is copied.
     ///
     /// # Errors
     /// [`ReadError::EmptyResident`](crate::ReadError::EmptyResident) before the batch that keeps it has run;
-    /// [`DeviceError`] if the device fails. If that is its loss, the device's [`Recovery`](crate::Recovery) is made, and
-    /// the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
+    /// [`DeviceError`] if the device fails. If that is its loss, the device's [`Recovery`](crate::Recovery) is made,
+    /// and the error is [`DeviceError::ResidentLost`] unless there is a [copy](Self::keep_host_copy) to read; with
     /// [`Recovery::Fail`](crate::Recovery::Fail) it is [`DeviceError::Lost`].
     pub fn read(&self) -> BoxFuture<'_, Result<Vec<T>>> {
-        Box::pin(async {
-            let mut recoveries = 0;
-            loop {
-                match self.read_once().await {
-                    Err(error) => self.handle.recover(error, &mut recoveries).await?,
-                    read => return read,
-                }
-            }
-        })
+        Box::pin(async { repeated!(self.handle, self.read_once()) })
     }
 
     async fn read_once(&self) -> Result<Vec<T>> {
@@ -150,8 +155,9 @@ impl<T: Element> Resident<T> {
         Ok(values)
     }
 
-    /// Copies the data to `out`, in row-major order. Costs as [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes
-    /// in parts, as in [`read`](Self::read).
+    /// Copies the data to `out`, in row-major order. Costs as
+    /// [`GpuCommandBatch::read_into`](crate::GpuCommandBatch::read_into); a large resident comes in parts, as in
+    /// [`read`](Self::read).
     ///
     /// # Errors
     /// As [`read`](Self::read), and then `out` may hold some of the data;
@@ -159,11 +165,7 @@ impl<T: Element> Resident<T> {
     pub fn read_into<'a>(&'a self, out: &'a mut [T]) -> BoxFuture<'a, Result<()>> {
         Box::pin(async {
             check_length(|| self.handle.origin(), self.shape(), out)?;
-            let mut recoveries = 0;
-            while let Err(error) = self.read_once_into(out).await {
-                self.handle.recover(error, &mut recoveries).await?;
-            }
-            Ok(())
+            repeated!(self.handle, self.read_once_into(out))
         })
     }
 
@@ -190,21 +192,13 @@ impl<T: Element> Resident<T> {
         })
     }
 
-    /// The data as it is now, in memory that the host can read. Costs as [`GpuCommandBatch::read_view`](crate::GpuCommandBatch::read_view), after
-    /// the transfer from the device.
+    /// The data as it is now, in memory that the host can read. Costs as
+    /// [`GpuCommandBatch::read_view`](crate::GpuCommandBatch::read_view), after the transfer from the device.
     ///
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_view(&self) -> BoxFuture<'_, Result<ReadView<T>>> {
-        Box::pin(async {
-            let mut recoveries = 0;
-            loop {
-                match self.handle.fetched().await {
-                    Err(error) => self.handle.recover(error, &mut recoveries).await?,
-                    Ok(result) => return Ok(ReadView::of(result)),
-                }
-            }
-        })
+        Box::pin(async { repeated!(self.handle, self.handle.fetched()).map(ReadView::of) })
     }
 }
 
@@ -213,20 +207,14 @@ impl Handle {
     /// Has the host keep a copy from now on, and brings the data that is there.
     async fn copied_to_host(&self) -> Result<()> {
         self.keep_host_copy();
-        let mut recoveries = 0;
-        while self.storage()?.is_some() {
-            match self.on_host().await {
-                Ok(_) => break,
-                Err(error) => self.recover(error, &mut recoveries).await?,
-            }
-        }
-        Ok(())
+        repeated!(self, self.on_host_if_filled())
     }
 
-    /// Does for a transfer what the device's [`Recovery`](crate::Recovery) does for runs. Returns if it may be tried
-    /// again.
-    fn recover<'a>(&'a self, error: Error, recoveries: &'a mut u64) -> BoxFuture<'a, Result<()>> {
-        Box::pin(recover(self.device(), error, recoveries))
+    async fn on_host_if_filled(&self) -> Result<()> {
+        if self.storage()?.is_some() {
+            self.on_host().await?;
+        }
+        Ok(())
     }
 
     /// The data, brought to the host if need be.
@@ -245,7 +233,8 @@ impl Handle {
 }
 
 impl Device {
-    /// Data that stays on the device until the last handle is dropped, for [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
+    /// Data that stays on the device until the last handle is dropped, for
+    /// [`GpuCommandBatch::bind`](crate::GpuCommandBatch::bind).
     ///
     /// The data is copied once, by this thread and others, before the call returns; the device takes it from there.
     /// What lies on a GPU alone is lost with it, also where a [`Recovery`](crate::Recovery) repeats the runs: a service

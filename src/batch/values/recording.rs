@@ -1,14 +1,14 @@
-//! How operations record: under their name, by the recorder, with tensors for results.
+//! Recording of operations: under their name, by the recorder, with tensors for results.
 
 use smallvec::SmallVec;
 
-use super::{BufferId, GpuCommandBatch, Operand, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Operand, OptionalOperand, Tensor};
 use crate::base::dtype::{DType, Element};
 use crate::base::shape::Shape;
 use crate::error::MistakeKind;
 use crate::graph::NodeId;
 use crate::ops::{Op, Type};
-use crate::record::{Call, Refusal, Value};
+use crate::record::{Refusal, UntypedId, UserCall};
 use crate::residents::SliceUpdate;
 
 impl GpuCommandBatch {
@@ -25,7 +25,7 @@ impl GpuCommandBatch {
 
     /// Records `op` over `operands`.
     #[track_caller]
-    pub(crate) fn record<T: Element>(&self, op: Op, operands: &[Value]) -> Tensor<'_, T> {
+    pub(crate) fn record<T: Element>(&self, op: Op, operands: &[UntypedId]) -> Tensor<'_, T> {
         let node = self.recorder.lock().record(op, operands, T::DTYPE);
         self.tensor(node)
     }
@@ -42,12 +42,12 @@ impl GpuCommandBatch {
     /// Records the operation `name`, which is made of others: whatever the calls in between, all of it was recorded by
     /// the caller of `name`, and so are its mistakes.
     #[track_caller]
-    pub(crate) fn composed<'b, R: Outcome<'b>>(
+    pub(crate) fn composed<'b, R: OperationResult<'b>>(
         &'b self,
         name: &'static str,
         record: impl FnOnce() -> Result<R, Refusal>,
     ) -> R {
-        let _entered = Call::enter(name);
+        let _entered = UserCall::enter(name);
         record().unwrap_or_else(|refusal| {
             if let Refusal::Mistake(what) = refusal {
                 self.note(name, what);
@@ -63,7 +63,7 @@ impl GpuCommandBatch {
     }
 
     /// The shape behind an id, for operations that must know it to record.
-    pub(crate) fn shape_of(&self, value: Value) -> Result<Shape, Refusal> {
+    pub(crate) fn shape_of(&self, value: UntypedId) -> Result<Shape, Refusal> {
         Ok(self.recorder.lock().type_of(value)?.shape.clone())
     }
 
@@ -79,19 +79,19 @@ impl GpuCommandBatch {
 }
 
 /// The result of an operation.
-pub(crate) trait Outcome<'b>: Sized {
+pub(crate) trait OperationResult<'b>: Sized {
     /// A result whose users keep silent, since the mistake of `op` was reported.
     #[track_caller]
     fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self;
 }
 
-impl<'b, T: Element> Outcome<'b> for Tensor<'b, T> {
+impl<'b, T: Element> OperationResult<'b> for Tensor<'b, T> {
     fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self {
         batch.tensor(batch.silent(op, T::DTYPE))
     }
 }
 
-impl<'b, A: Outcome<'b>, B: Outcome<'b>> Outcome<'b> for (A, B) {
+impl<'b, A: OperationResult<'b>, B: OperationResult<'b>> OperationResult<'b> for (A, B) {
     fn silent(batch: &'b GpuCommandBatch, op: &'static str) -> Self {
         (A::silent(batch, op), B::silent(batch, op))
     }
@@ -99,13 +99,20 @@ impl<'b, A: Outcome<'b>, B: Outcome<'b>> Outcome<'b> for (A, B) {
 
 impl<'b, T: Element> Tensor<'b, T> {
     /// The id without its element type.
-    pub(crate) fn value(self) -> Value {
+    pub(crate) fn value(self) -> UntypedId {
         self.id().value()
     }
 
     /// The shape, for operations that must know it to record.
     pub(crate) fn known_shape(self) -> Result<Shape, Refusal> {
         self.batch().shape_of(self.value())
+    }
+
+    /// An argument of the same batch that may be missing, as a tensor.
+    #[track_caller]
+    pub(crate) fn optional<U: Element>(self, x: impl OptionalOperand<U>) -> Option<Tensor<'b, U>> {
+        let batch = self.batch();
+        x.optional_of(batch).map(|id| Tensor::new(batch, id))
     }
 
     /// Records `op` over this tensor alone.
@@ -116,4 +123,4 @@ impl<'b, T: Element> Tensor<'b, T> {
 }
 
 /// The result of a function that records an operation.
-pub(crate) type Made<'b, T> = Result<Tensor<'b, T>, Refusal>;
+pub(crate) type TensorResult<'b, T> = Result<Tensor<'b, T>, Refusal>;

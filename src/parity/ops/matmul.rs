@@ -1,7 +1,7 @@
 //! Products, by element type, precision, shape and order in memory.
 
-use super::compare::check;
-use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::ops::{Op, Precision, Tolerance};
@@ -51,7 +51,7 @@ fn products_by_type_shape_and_order() {
     }
 }
 
-/// Wherever there are matrix units, these run on them.
+/// These products run on matrix units if there are any.
 #[test]
 fn products_of_every_precision() {
     let shapes: [(&[usize], &[usize]); 7] = [
@@ -87,8 +87,7 @@ fn products_of_every_precision() {
                     let x = stored::<f32>(batch, &x, x_shape, transposed & 1 != 0);
                     let w = stored::<f32>(batch, &w, w_shape, transposed & 2 != 0);
                     let product = Op::MatMul(precision);
-                    let y = batch.record::<f32>(product, &[x.value(), w.value()]);
-                    batch.relu(y);
+                    batch.record::<f32>(product, &[x.value(), w.value()]).relu();
                 });
             }
         }
@@ -108,6 +107,5 @@ fn stored<'b, T: FromNumber>(
     let mut swapped = shape.to_vec();
     let last = swapped.len() - 1;
     swapped.swap(last, last - 1);
-    let x = batch.upload_shaped(data, swapped);
-    batch.transpose(x)
+    batch.upload_shaped(data, swapped).transpose()
 }

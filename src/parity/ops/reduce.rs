@@ -1,7 +1,7 @@
 //! Reductions, by element type, shape and axes.
 
-use super::compare::check;
-use super::sample::{FromNumber, Rng, for_dtype, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{FromNumber, Rng, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::batch::Tensor;
 use crate::ops::{Op, Reduction, Tolerance};

@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::compare::{EXACT, check};
-use super::sample::{FromNumber, Rng, edges, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::base::dtype::DType;
 use crate::ops::{SortOrder, Tolerance};
 
@@ -41,8 +41,7 @@ fn sorts_by_type_shape_and_axis() {
                     batch.argsort(x, at, order);
                 });
                 check(&format!("the first of {what}"), EXACT, |batch| {
-                    let x = batch.upload_shaped(&data, shape);
-                    let turned = batch.flip(x, at);
+                    let turned = batch.upload_shaped(&data, shape).flip(at);
                     batch.top_k(turned, shape[axis].min(33), at, order);
                 });
             });
@@ -55,8 +54,7 @@ fn sorts_between_other_operations() {
     let mut rng = Rng::new(13);
     let data: Vec<f32> = values(&mut rng, 6 * 90 * 4, (-2.0, 2.0));
     check("sorts in a graph", Tolerance { ulp: 4.0, abs: 1e-7 }, |batch| {
-        let x = batch.upload_shaped(&data, [6, 90, 4]);
-        let sizes = batch.abs(x);
+        let sizes = batch.upload_shaped(&data, [6, 90, 4]).abs();
         let order = batch.argsort(sizes, 1, SortOrder::Descending);
         let doubled = batch.scale(order, 2);
         let values = batch.sort(sizes, 1, SortOrder::Descending);
@@ -67,8 +65,7 @@ fn sorts_between_other_operations() {
         let both = batch.cast::<u32, f32>(order);
         let both = batch.add(both, values);
         let halves = batch.cast::<f32, f16>(values);
-        let halves = batch.mul(halves, halves);
-        let halves = batch.sort(halves, 0, SortOrder::Ascending);
+        let halves = batch.mul(halves, halves).sort(0, SortOrder::Ascending);
         batch.download(at);
         batch.download(doubled);
         for id in [sums, values, best, both] {

@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::compare::check;
-use super::sample::{FromNumber, Rng, values};
+use crate::parity::compare::check;
+use crate::parity::sample::{FromNumber, Rng, values};
 use crate::base::dtype::{DType, Float};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::methods::{Attention, AttentionMask, Causal};
@@ -104,10 +104,10 @@ fn masked<T: FromNumber + Float>(rng: &mut Rng, shapes: [&[usize]; 3], at: usize
     check(&format!("mask {mask:?} {causal:?} {}", T::DTYPE), tolerance, |batch| {
         record(batch, &data, shapes, |batch| {
             if at.is_multiple_of(2) {
-                let mask = AttentionMask::Add(batch.upload_shaped(&added, mask).id());
+                let mask = AttentionMask::add(batch, batch.upload_shaped(&added, mask));
                 Attention { mask: Some(mask), causal, scale: Some(0.5) }
             } else {
-                let mask = AttentionMask::Keep(batch.upload_shaped(&kept, mask).id());
+                let mask = AttentionMask::keep(batch, batch.upload_shaped(&kept, mask));
                 Attention { mask: Some(mask), causal, scale: None }
             }
         });
@@ -128,15 +128,11 @@ fn operands_and_results_lie_in_any_order() {
         });
         let [q, k, v] = parts;
         let y = batch.scaled_dot_product_attention(q, k, v, Attention::default());
-        let y = batch.permute(y, [0, 2, 1, 3]);
-        batch.reshape(y, [2, 21, 32]);
+        batch.permute(y, [0, 2, 1, 3]).reshape([2, 21, 32]);
         // Transposed operands, a scaled query, and an epilogue.
         let (q, v) = (batch.transpose(q), batch.transpose(v));
         let (q, v) = (batch.scale(q, 0.5), batch.transpose(v));
-        let q = batch.transpose(q);
-        let y = batch.scaled_dot_product_attention(q, k, v, Attention::default());
-        let y = batch.relu(y);
-        batch.add(y, k);
+        batch.transpose(q).scaled_dot_product_attention(k, v, Attention::default()).relu().add(k);
     });
 }
 
@@ -149,12 +145,10 @@ fn a_window_as_a_mask() {
     check("window", TOLERANCE, |batch| {
         record(batch, &data, shapes, |batch| {
             let (i, j) = (batch.arange(0, 50, 1), batch.arange(0, 50, 1));
-            let i = batch.unsqueeze(i, 1);
-            let distance = batch.sub(i, j);
-            let distance = batch.abs(distance);
+            let distance = batch.unsqueeze(i, 1).sub(j).abs();
             let limit = batch.full([], 5);
             let near = batch.le(distance, limit);
-            Attention { mask: Some(AttentionMask::Keep(near.id())), ..Attention::default() }
+            Attention { mask: Some(AttentionMask::keep(batch, near)), ..Attention::default() }
         });
     });
 }
@@ -186,7 +180,7 @@ fn grow<T: FromNumber + Float>(rng: &mut Rng, tolerance: Tolerance) {
         check(&format!("growth {at} {}", T::DTYPE), tolerance, |batch| {
             record(batch, &data, shapes, |_| Attention::default());
             record(batch, &data, shapes, |batch| {
-                let mask = AttentionMask::Add(batch.upload_shaped(&mask, [37, KEYS]).id());
+                let mask = AttentionMask::add(batch, batch.upload_shaped(&mask, [37, KEYS]));
                 Attention { mask: Some(mask), causal: Causal::BottomRight, scale: None }
             });
         });
@@ -209,7 +203,7 @@ fn rows_of_halves_at_the_edges() {
     data[1][39 * 16] = f16::INFINITY;
     check("an infinite key among halves", OF_HALVES, |batch| {
         record(batch, &data, shapes, |_| Attention::default());
-        // That key is not seen by most rows.
+        // Most rows do not see that key.
         let causal = Causal::BottomRight;
         record(batch, &data, shapes, |_| Attention { causal, ..Attention::default() });
     });

@@ -1,13 +1,13 @@
-//! What operations take: ids, tensors and numbers.
+//! Operands: ids, tensors, residents and numbers.
 
-use super::{BufferId, GpuCommandBatch, Resident, Tensor};
+use crate::batch::{BufferId, GpuCommandBatch, Resident, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::ops::Op;
-use crate::record::Value;
+use crate::record::UntypedId;
 
-/// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], a reference to a [`Resident`], or one value
-/// for all elements, which broadcasts as a tensor of shape `[]`.
+/// An argument of an operation on elements `T`: a [`BufferId`], a [`Tensor`], a reference to a [`Resident`], or one
+/// value for all elements, which broadcasts as a tensor of shape `[]`.
 ///
 /// ```
 /// # use onetrip::{Device, GpuCommandBatch};
@@ -28,35 +28,43 @@ pub trait Operand<T: Element> {
     fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T>;
 }
 
-impl<T: Element> Operand<T> for BufferId<T> {
-    fn operand_of(self, _batch: &GpuCommandBatch) -> Self {
+/// An argument that an operation can do without: a tensor, an id, a borrowed resident, or `None`; or an
+/// `Option` of an id.
+pub trait OptionalOperand<T: Element> {
+    /// The id in `batch`, where a number is recorded.
+    #[doc(hidden)]
+    #[track_caller]
+    fn optional_of(self, batch: &GpuCommandBatch) -> Option<BufferId<T>>;
+}
+
+impl<T: Element> OptionalOperand<T> for Option<BufferId<T>> {
+    fn optional_of(self, _batch: &GpuCommandBatch) -> Self {
         self
     }
 }
 
-impl<T: Element> Operand<T> for &BufferId<T> {
-    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
-        *self
-    }
-}
+macro_rules! operands {
+    ($($operand:ty: |$x:ident, $batch:ident| $id:expr;)*) => {$(
+        impl<T: Element> Operand<T> for $operand {
+            fn operand_of(self, $batch: &GpuCommandBatch) -> BufferId<T> {
+                let $x = self;
+                $id
+            }
+        }
 
-impl<T: Element> Operand<T> for Tensor<'_, T> {
-    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
-        self.id()
-    }
+        impl<T: Element> OptionalOperand<T> for $operand {
+            fn optional_of(self, batch: &GpuCommandBatch) -> Option<BufferId<T>> {
+                Some(self.operand_of(batch))
+            }
+        }
+    )*};
 }
-
-impl<T: Element> Operand<T> for &Tensor<'_, T> {
-    fn operand_of(self, _batch: &GpuCommandBatch) -> BufferId<T> {
-        self.id()
-    }
-}
-
-/// The resident, [bound](GpuCommandBatch::bind) in the batch.
-impl<T: Element> Operand<T> for &Resident<T> {
-    fn operand_of(self, batch: &GpuCommandBatch) -> BufferId<T> {
-        batch.bind(self).id()
-    }
+operands! {
+    BufferId<T>: |id, _batch| id;
+    &BufferId<T>: |id, _batch| *id;
+    Tensor<'_, T>: |tensor, _batch| tensor.id();
+    &Tensor<'_, T>: |tensor, _batch| tensor.id();
+    &Resident<T>: |resident, batch| batch.bind(resident).id();
 }
 
 impl<T: Element> Operand<T> for T {
@@ -72,47 +80,47 @@ pub trait Values: sealed::Values {}
 impl<V: sealed::Values> Values for V {}
 
 pub(super) mod sealed {
-    use super::Value;
+    use super::UntypedId;
 
     pub trait Values {
         /// Hands over each of them.
         #[track_caller]
-        fn each(&self, take: &mut dyn FnMut(Value));
+        fn each(&self, take: &mut dyn FnMut(UntypedId));
     }
 }
 
 impl<T> sealed::Values for BufferId<T> {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         take(self.value());
     }
 }
 
 impl<T: Element> sealed::Values for Tensor<'_, T> {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         take(self.value());
     }
 }
 
 impl<V: sealed::Values> sealed::Values for [V] {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         self.iter().for_each(|value| value.each(take));
     }
 }
 
 impl<V: sealed::Values, const N: usize> sealed::Values for [V; N] {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         self[..].each(take);
     }
 }
 
 impl<V: sealed::Values> sealed::Values for Vec<V> {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         self[..].each(take);
     }
 }
 
 impl<V: sealed::Values + ?Sized> sealed::Values for &V {
-    fn each(&self, take: &mut dyn FnMut(Value)) {
+    fn each(&self, take: &mut dyn FnMut(UntypedId)) {
         (**self).each(take);
     }
 }
@@ -120,7 +128,7 @@ impl<V: sealed::Values + ?Sized> sealed::Values for &V {
 macro_rules! tuples {
     ($(($($name:ident $at:tt),+);)*) => {$(
         impl<$($name: sealed::Values),+> sealed::Values for ($($name,)+) {
-            fn each(&self, take: &mut dyn FnMut(Value)) {
+            fn each(&self, take: &mut dyn FnMut(UntypedId)) {
                 $(self.$at.each(take);)+
             }
         }

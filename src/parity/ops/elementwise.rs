@@ -1,12 +1,12 @@
 //! Every elementwise operation of the registry, by element type and shape.
 
-use super::compare::{EXACT, check};
-use super::sample::{FromNumber, Rng, edges, for_dtype, values};
+use crate::parity::compare::{EXACT, check};
+use crate::parity::sample::{FromNumber, Rng, edges, for_dtype, values};
 use crate::base::dtype::{DType, Scalar};
 use crate::batch::{GpuCommandBatch, Tensor};
 use crate::methods::LossReduction;
 use crate::ops::{Def, ELEMENTWISE, Elementwise, Op, Tolerance};
-use crate::record::Value;
+use crate::record::UntypedId;
 
 /// Shapes of two arguments: the same, broadcast, odd, one element, none.
 const SHAPES: [(&[usize], &[usize]); 8] = [
@@ -38,7 +38,7 @@ fn params(def: &Def, dtype: DType) -> Vec<Scalar> {
 /// Records the operation over data of `shapes`.
 fn record<T: FromNumber>(batch: &GpuCommandBatch, def: &Def, data: &[(Vec<T>, &[usize])]) {
     let operands = data.iter().map(|(data, shape)| batch.upload_shaped(data, *shape).value());
-    let operands: Vec<Value> = operands.collect();
+    let operands: Vec<UntypedId> = operands.collect();
     let op = Op::Elementwise(def.op, params(def, T::DTYPE).into());
     if def.truth {
         let _ = batch.record::<bool>(op, &operands);
@@ -105,7 +105,7 @@ fn every_operation_where_formulas_break() {
     }
 }
 
-/// Where the documentation promises no accurate number.
+/// Returns true where the documentation promises no accurate number.
 fn is_unspecified(def: &Def, x: f64, y: f64) -> bool {
     match def.op {
         // The argument reduction loses accuracy.

@@ -1,10 +1,14 @@
 //! Blocking twins of the async methods of devices, batches, programs and residents.
 #![cfg(all(feature = "blocking", not(target_arch = "wasm32")))]
 
+mod waiting;
+
 use std::time::Duration;
 
-use super::waiting::{wait, wait_for_run};
-use super::{
+#[cfg(feature = "ndarray")]
+use crate::batch::arrays::ArrayD;
+use self::waiting::{wait, wait_for_run};
+use crate::batch::{
     BufferId, GpuCommandBatch, Input, OutputKey, Outputs, Profile, Program, ReadView, Resident,
     Tensor,
 };
@@ -73,6 +77,8 @@ twins!(GpuCommandBatch {
     compute execute: execute_blocking(&self,)() -> ();
     wait read: read_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> Vec<T>;
     wait read_into: read_into_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>, out: &mut [T]) -> ();
+    #[cfg(feature = "ndarray")]
+    wait read_array: read_array_blocking<T: Element>(&self,)(id: impl Into<BufferId<T>>) -> ArrayD<T>;
     wait compile: compile_blocking(&self,)() -> Program;
 });
 
@@ -110,12 +116,16 @@ twins!(Outputs {
     wait read: read_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> Vec<T>;
     wait read_into: read_into_blocking<T: Element>(&self,)
         (key: impl OutputKey<T>, out: &mut [T]) -> ();
+    #[cfg(feature = "ndarray")]
+    wait read_array: read_array_blocking<T: Element>(&self,)(key: impl OutputKey<T>) -> ArrayD<T>;
     wait into_vec: into_vec_blocking<T: Element>(self,)(key: impl OutputKey<T>) -> Vec<T>;
 });
 
 twins!(Resident<T: Element> {
     wait read: read_blocking(&self,)() -> Vec<T>;
     wait read_into: read_into_blocking(&self,)(out: &mut [T]) -> ();
+    #[cfg(feature = "ndarray")]
+    wait read_array: read_array_blocking(&self,)() -> ArrayD<T>;
     wait read_view: read_view_blocking(&self,)() -> ReadView<T>;
     wait keep_host_copy: keep_host_copy_blocking(&self,)() -> ();
 });

@@ -4,8 +4,8 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
-use super::resident::Resident;
-use super::{BufferId, GpuCommandBatch, Tensor};
+use super::Resident;
+use crate::batch::{BufferId, GpuCommandBatch, Tensor};
 use crate::base::dtype::Element;
 use crate::base::shape::Shape;
 use crate::ops::{Op, Type};

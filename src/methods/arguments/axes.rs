@@ -1,4 +1,4 @@
-//! Which axes an operation works on.
+//! Axes that an operation works on.
 
 use smallvec::SmallVec;
 

@@ -1,0 +1,11 @@
+//! Ids, tensors and operands, and how operations over them are recorded.
+
+mod id;
+mod operand;
+mod recording;
+mod tensor;
+
+pub use id::BufferId;
+pub use operand::{Operand, OptionalOperand, Values};
+pub(crate) use recording::{OperationResult, TensorResult};
+pub use tensor::Tensor;
