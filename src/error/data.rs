@@ -188,7 +188,7 @@ pub enum DataError {
     /// The function that was to change the data panicked; what it left is unspecified.
     #[error("{of}: what was to change the data panicked: {what}; write it again")]
     Panicked {
-        /// Whose data it is.
+        /// The resident or input that has the data.
         of: Origin,
         /// The message of the panic.
         what: String,

@@ -122,7 +122,7 @@ pub enum MistakeKind {
     /// A list with one entry an axis has another length.
     #[error("{what} needs one entry for each of the {} axes of {shape}, not {given}", shape.rank())]
     PerAxis {
-        /// Which list.
+        /// The list.
         what: &'static str,
         /// Its length.
         given: usize,
@@ -149,7 +149,7 @@ pub enum MistakeKind {
     /// A tensor whose axes are not those that the operation works on.
     #[error("{what} must be {wanted}, not {shape}")]
     Layout {
-        /// Which operand.
+        /// The operand.
         what: &'static str,
         /// The axes it needs.
         wanted: &'static str,
@@ -228,7 +228,7 @@ pub enum MistakeKind {
         "{what} of shape {given}, where the other shapes ask for {wanted}; change it, or those"
     )]
     LayerShape {
-        /// Which part.
+        /// The part.
         what: &'static str,
         /// Its shape.
         given: Shape,
@@ -338,23 +338,23 @@ pub enum MistakeKind {
     /// A number that is greater than it may be.
     #[error("{what} must be at most {most}, {limit}, not {given}")]
     AtMost {
-        /// Which parameter.
+        /// The parameter.
         what: &'static str,
         /// The most that it may be.
         most: usize,
-        /// What that is.
+        /// The meaning of that number.
         limit: &'static str,
-        /// What was given.
+        /// The number given.
         given: usize,
     },
     /// A number that the operation cannot work with.
     #[error("{what} must be {must}, not {given}")]
     Parameter {
-        /// Which parameter.
+        /// The parameter.
         what: &'static str,
-        /// What it must be.
+        /// The requirement.
         must: &'static str,
-        /// What was given.
+        /// The value given.
         given: String,
     },
     /// An id of another batch.

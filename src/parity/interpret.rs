@@ -6,7 +6,7 @@ use slotmap::SecondaryMap;
 use crate::base::dtype::{DType, Scalar, Ty};
 use crate::base::shape::{Move, Shape};
 use crate::exec::HostBuffer;
-use crate::expr::reference::{Leaves, Value, binary, evaluate};
+use crate::expr::reference::{LaneValue, LeafValues, binary, evaluate};
 use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{
@@ -19,7 +19,7 @@ use crate::ops::{
 pub(super) struct Tensor {
     pub shape: Shape,
     pub dtype: DType,
-    pub values: Vec<Value>,
+    pub values: Vec<LaneValue>,
 }
 
 /// The value of every node.
@@ -34,9 +34,9 @@ pub(super) fn interpret(graph: &Graph, uploads: &[&HostBuffer]) -> SecondaryMap<
     known
 }
 
-fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value> {
+fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<LaneValue> {
     let shape = &node.ty.shape;
-    let each = |value: &mut dyn FnMut(&[usize]) -> Value| -> Vec<Value> {
+    let each = |value: &mut dyn FnMut(&[usize]) -> LaneValue| -> Vec<LaneValue> {
         coordinates(shape).map(|at| value(&at)).collect()
     };
     match &node.op {
@@ -94,7 +94,7 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
                 SearchSide::Left => x < value,
             };
             let sorted = inputs[0].values.iter().map(|x| x.number());
-            Value::U(sorted.filter(|&x| before(x)).count() as u32)
+            LaneValue::U(sorted.filter(|&x| before(x)).count() as u32)
         }),
         Op::InRange { ignored, .. } => each(&mut |at| {
             let index = inputs[0].at(at);
@@ -114,13 +114,13 @@ fn values(node: &Node, inputs: &[&Tensor], uploads: &[&HostBuffer]) -> Vec<Value
 }
 
 impl Tensor {
-    fn at(&self, at: &[usize]) -> Value {
+    fn at(&self, at: &[usize]) -> LaneValue {
         let index = at.iter().zip(self.shape.dims()).fold(0, |index, (&c, &d)| index * d + c);
         self.values[index]
     }
 
     /// The element that NumPy broadcasts to `at` of a larger shape.
-    fn broadcast_at(&self, at: &[usize]) -> Value {
+    fn broadcast_at(&self, at: &[usize]) -> LaneValue {
         let skip = at.len() - self.shape.rank();
         let own: Vec<usize> = at[skip..]
             .iter()
@@ -144,15 +144,15 @@ fn coordinates(shape: &Shape) -> impl Iterator<Item = Vec<usize>> {
     })
 }
 
-fn from_scalar(scalar: Scalar) -> Value {
+fn from_scalar(scalar: Scalar) -> LaneValue {
     match scalar.dtype().lane() {
-        Ty::F32 => Value::F(scalar.value()),
-        _ => Value::from_bits(scalar.dtype().lane(), scalar.lane_bits()),
+        Ty::F32 => LaneValue::F(scalar.value()),
+        _ => LaneValue::from_bits(scalar.dtype().lane(), scalar.lane_bits()),
     }
 }
 
-fn from_host(buffer: &HostBuffer) -> Vec<Value> {
-    fn all<T: crate::Element>(buffer: &HostBuffer) -> Vec<Value> {
+fn from_host(buffer: &HostBuffer) -> Vec<LaneValue> {
+    fn all<T: crate::Element>(buffer: &HostBuffer) -> Vec<LaneValue> {
         buffer.to_vec::<T>().into_iter().map(|v| from_scalar(v.scalar())).collect()
     }
     match buffer.dtype() {
@@ -164,9 +164,9 @@ fn from_host(buffer: &HostBuffer) -> Vec<Value> {
     }
 }
 
-fn elementwise(op: &Op, inputs: &[&Tensor], shape: &Shape, at: &[usize]) -> Value {
+fn elementwise(op: &Op, inputs: &[&Tensor], shape: &Shape, at: &[usize]) -> LaneValue {
     debug_assert_eq!(at.len(), shape.rank());
-    let loads: Vec<Value> = inputs.iter().map(|input| input.broadcast_at(at)).collect();
+    let loads: Vec<LaneValue> = inputs.iter().map(|input| input.broadcast_at(at)).collect();
     let params: &[Scalar] = if let Op::Elementwise(_, params) = op { params } else { &[] };
     let builder = Builder::default();
     let root = {
@@ -184,11 +184,11 @@ fn elementwise(op: &Op, inputs: &[&Tensor], shape: &Shape, at: &[usize]) -> Valu
             _ => unreachable!("not elementwise"),
         }
     };
-    let leaves = Leaves { loads: &loads, acc: None, scalars: params };
+    let leaves = LeafValues { loads: &loads, acc: None, scalars: params };
     evaluate(&builder.finish(), root, leaves).expect("a total expression")
 }
 
-fn reduce(op: Reduction, x: &Tensor, axes: &[usize], keep: bool, at: &[usize]) -> Value {
+fn reduce(op: Reduction, x: &Tensor, axes: &[usize], keep: bool, at: &[usize]) -> LaneValue {
     let mut outer = at.iter().copied();
     let mut start = Vec::new();
     for axis in 0..x.shape.rank() {
@@ -201,7 +201,7 @@ fn reduce(op: Reduction, x: &Tensor, axes: &[usize], keep: bool, at: &[usize]) -
         start.push(c);
     }
     let inner: Shape = axes.iter().map(|&axis| x.shape[axis]).collect();
-    let all: Vec<Value> = coordinates(&inner)
+    let all: Vec<LaneValue> = coordinates(&inner)
         .map(|inner| {
             let mut from = start.clone();
             for (&axis, c) in axes.iter().zip(inner) {
@@ -213,7 +213,7 @@ fn reduce(op: Reduction, x: &Tensor, axes: &[usize], keep: bool, at: &[usize]) -
     combine(op, &all, x.dtype)
 }
 
-fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
+fn combine(op: Reduction, all: &[LaneValue], dtype: DType) -> LaneValue {
     let floats = || all.iter().map(|v| v.number());
     let fold = |op: Binary, start: f64| {
         let start = from_scalar(Scalar::new(dtype, start));
@@ -227,40 +227,40 @@ fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
                 best = at;
             }
         }
-        Value::U(best as u32)
+        LaneValue::U(best as u32)
     };
     match op {
         Reduction::Sum => fold(Binary::Add, 0.0),
         Reduction::Prod => fold(Binary::Mul, 1.0),
-        Reduction::Mean => Value::F(floats().sum::<f64>() / all.len() as f64),
-        Reduction::Norm => Value::F(floats().map(|x| x * x).sum::<f64>().sqrt()),
+        Reduction::Mean => LaneValue::F(floats().sum::<f64>() / all.len() as f64),
+        Reduction::Norm => LaneValue::F(floats().map(|x| x * x).sum::<f64>().sqrt()),
         Reduction::Max => all[1..].iter().fold(all[0], |acc, &v| binary(Binary::Max, acc, v)),
         Reduction::Min => all[1..].iter().fold(all[0], |acc, &v| binary(Binary::Min, acc, v)),
         Reduction::Argmax => best(|x, y| x > y),
         Reduction::Argmin => best(|x, y| x < y),
-        Reduction::Any => Value::B(all.contains(&Value::B(true))),
-        Reduction::All => Value::B(!all.contains(&Value::B(false))),
+        Reduction::Any => LaneValue::B(all.contains(&LaneValue::B(true))),
+        Reduction::All => LaneValue::B(!all.contains(&LaneValue::B(false))),
         Reduction::LogSumExp => {
             let max = floats().fold(f64::NEG_INFINITY, f64::max);
             if floats().any(f64::is_nan) {
-                Value::F(f64::NAN)
+                LaneValue::F(f64::NAN)
             } else if max.is_infinite() {
-                Value::F(max)
+                LaneValue::F(max)
             } else {
-                Value::F(max + floats().map(|x| (x - max).exp()).sum::<f64>().ln())
+                LaneValue::F(max + floats().map(|x| (x - max).exp()).sum::<f64>().ln())
             }
         }
     }
 }
 
 /// What `of` makes of each row along `axis`.
-fn rows(x: &Tensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Value> {
+fn rows(x: &Tensor, axis: usize, of: impl Fn(&[LaneValue]) -> Vec<LaneValue>) -> Vec<LaneValue> {
     let inner: usize = x.shape.dims()[axis + 1..].iter().product();
     let len = x.shape[axis];
     let mut out = x.values.clone();
     for start in (0..x.values.len()).filter(|index| (index / inner).is_multiple_of(len)) {
         let at = |c: usize| start + c * inner;
-        let row: Vec<Value> = (0..len).map(|c| x.values[at(c)]).collect();
+        let row: Vec<LaneValue> = (0..len).map(|c| x.values[at(c)]).collect();
         for (c, value) in of(&row).into_iter().enumerate() {
             out[at(c)] = value;
         }
@@ -269,21 +269,23 @@ fn rows(x: &Tensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Val
 }
 
 /// A random number by its definition.
-fn drawn(Random { kind, seed, stream }: Random, position: u32, dtype: DType) -> Value {
+fn drawn(Random { kind, seed, stream }: Random, position: u32, dtype: DType) -> LaneValue {
     let halves = |x: u64| [x as u32, (x >> 32) as u32];
     let [low, high] = halves(stream);
     let [first, second, ..] = philox([position, 0, low, high], halves(seed));
     let unit = |word: u32, bits: u32| f64::from(word >> (32 - bits)) / f64::from(1_u32 << bits);
     match kind {
-        Distribution::Bits => Value::U(first),
-        Distribution::Uniform => Value::F(unit(first, if dtype == DType::F16 { 11 } else { 24 })),
+        Distribution::Bits => LaneValue::U(first),
+        Distribution::Uniform => {
+            LaneValue::F(unit(first, if dtype == DType::F16 { 11 } else { 24 }))
+        }
         Distribution::Normal => {
             let apart = f64::from(first) / 2_f64.powi(32) + 2_f64.powi(-33);
             let angle = std::f64::consts::TAU * unit(second, 24);
             let value = (-2.0 * apart.ln()).sqrt() * angle.cos();
-            Value::F(Scalar::new(dtype, value).value())
+            LaneValue::F(Scalar::new(dtype, value).value())
         }
-        Distribution::Bernoulli(below) => Value::B(first >> 8 < below),
+        Distribution::Bernoulli(below) => LaneValue::B(first >> 8 < below),
     }
 }
 
@@ -298,7 +300,7 @@ fn philox([mut a, mut b, mut c, mut d]: [u32; 4], [mut k, mut l]: [u32; 2]) -> [
 }
 
 /// A result of a sort along an axis.
-fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<Value> {
+fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<LaneValue> {
     let all = rows(x, how.axis, |row| {
         let mut order: Vec<usize> = (0..row.len()).collect();
         let key = |at: usize| {
@@ -311,7 +313,7 @@ fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<Value> {
         });
         let result = |&at: &usize| match part {
             Sorted::Values => row[at],
-            Sorted::Positions => Value::U(at as u32),
+            Sorted::Positions => LaneValue::U(at as u32),
         };
         order.iter().map(result).collect()
     });
@@ -320,7 +322,7 @@ fn sorted(how: Sort, part: Sorted, x: &Tensor) -> Vec<Value> {
 }
 
 /// Each element combined with all before it, from the first on.
-fn running(op: Scan, row: &[Value]) -> Vec<Value> {
+fn running(op: Scan, row: &[LaneValue]) -> Vec<LaneValue> {
     let op = match op {
         Scan::Sum => Binary::Add,
         Scan::Prod => Binary::Mul,
@@ -328,14 +330,14 @@ fn running(op: Scan, row: &[Value]) -> Vec<Value> {
         Scan::Min => Binary::Min,
     };
     let mut so_far = None;
-    let next = |&x: &Value| {
+    let next = |&x: &LaneValue| {
         so_far = Some(so_far.map_or(x, |before| binary(op, before, x)));
         so_far.unwrap_or(x)
     };
     row.iter().map(next).collect()
 }
 
-fn row_of(op: Normalization, row: &[Value]) -> Vec<Value> {
+fn row_of(op: Normalization, row: &[LaneValue]) -> Vec<LaneValue> {
     let row: Vec<f64> = row.iter().map(|x| x.number()).collect();
     let n = row.len() as f64;
     // Unlike `f64::max`, NaN if any is.
@@ -354,10 +356,10 @@ fn row_of(op: Normalization, row: &[Value]) -> Vec<Value> {
             x / if norm < epsilon.value() { epsilon.value() } else { norm }
         }
     };
-    row.iter().map(|&x| Value::F(each(x))).collect()
+    row.iter().map(|&x| LaneValue::F(each(x))).collect()
 }
 
-fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> Value {
+fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> LaneValue {
     let dims = MatMulDims::of(&x.shape, &w.shape).expect("inferred before");
     let mut at = at.to_vec();
     let n = if dims.vector_w { None } else { at.pop() };
@@ -381,7 +383,7 @@ fn matmul(x: &Tensor, w: &Tensor, at: &[usize]) -> Value {
 }
 
 /// One element: over the keys, e^(score − greatest) times the value, divided by their sum.
-fn attention(scores: Scores, inputs: &[&Tensor], at: &[usize]) -> Value {
+fn attention(scores: Scores, inputs: &[&Tensor], at: &[usize]) -> LaneValue {
     let shapes: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
     let dims = AttentionDims::of(&shapes).expect("inferred before");
     let (batch, row, column) = (&at[..at.len() - 2], at[at.len() - 2], at[at.len() - 1]);
@@ -403,15 +405,15 @@ fn attention(scores: Scores, inputs: &[&Tensor], at: &[usize]) -> Value {
         if m.is_nan() || x.is_nan() { f64::NAN } else { m.max(x) }
     });
     if greatest == f64::NEG_INFINITY {
-        return Value::F(0.0);
+        return LaneValue::F(0.0);
     }
     let total: f64 = all.iter().map(|x| (x - greatest).exp()).sum();
     let seen = all.iter().enumerate().filter(|&(_, &x)| x != f64::NEG_INFINITY);
     let sum: f64 = seen.map(|(key, x)| (x - greatest).exp() * element(2, key, column)).sum();
-    Value::F(sum / total)
+    LaneValue::F(sum / total)
 }
 
-fn moved(x: &Tensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {
+fn moved(x: &Tensor, to: &Move, shape: &Shape, at: &[usize]) -> LaneValue {
     match to {
         Move::Reshape(_) => {
             let index = at.iter().zip(shape.dims()).fold(0, |index, (&c, &d)| index * d + c);

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
-use crate::ops::{Function, Op};
+use crate::ops::{CpuFunction, Op};
 use crate::residents::{Handle, Keep, UpdateOrder};
 
 /// A graph with its data, for one device.
@@ -23,7 +23,7 @@ pub(crate) struct Recorded {
     /// By position; `None` for an [input](crate::batch::GpuCommandBatch::input) that no run was given yet.
     pub(crate) uploads: Vec<Option<Arc<HostBuffer>>>,
     /// The functions that compute kernels of the user's own on the CPU.
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<CpuFunction>,
     /// By position of the graph's residents.
     pub(crate) residents: Vec<Handle>,
     /// In the order of the graph's keeps.

@@ -21,7 +21,7 @@ use crate::exec::budget::Permit;
 use crate::exec::gpu;
 use crate::exec::{HostBuffer, cpu, memory};
 use crate::graph::NodeId;
-use crate::ops::Function;
+use crate::ops::CpuFunction;
 use crate::plan::{Failed, Plan};
 #[cfg(feature = "gpu")]
 use crate::residents::all_on_device;
@@ -34,7 +34,7 @@ pub(super) struct PieceRun<'a> {
     /// By position of the piece's uploads.
     pub uploads: Cow<'a, [Arc<HostBuffer>]>,
     /// The functions of the whole batch for the CPU.
-    pub functions: &'a [Function],
+    pub functions: &'a [CpuFunction],
     /// By position of the piece's residents.
     pub residents: Cow<'a, [Handle]>,
     pub permit: &'a Permit,
