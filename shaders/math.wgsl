@@ -9,7 +9,7 @@ fn p_is_nan(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
-// Whether neither is less than the other nor equal to it.
+// True if neither is less than the other nor equal to it.
 fn p_unordered(x: f32, y: f32) -> bool {
     return p_is_nan(x) || p_is_nan(y);
 }

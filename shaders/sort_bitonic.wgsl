@@ -21,7 +21,7 @@ fn ordered(a: vec2<u32>, b: vec2<u32>, upwards: bool) -> vec4<u32> {
     return select(vec4<u32>(a, b), vec4<u32>(b, a), is_later(a, b) == upwards);
 }
 
-// Whether the run of `size` elements that element `i` lies in is to ascend.
+// True if the run of `size` elements that element `i` lies in is to ascend.
 fn ascends(i: u32, size: u32) -> bool {
     return (i & size & ({{span}}u - 1u)) == 0u;
 }

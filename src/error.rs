@@ -7,6 +7,7 @@ mod mistake;
 mod plan;
 mod record;
 mod run;
+mod wording;
 
 use std::fmt;
 use std::panic::Location;

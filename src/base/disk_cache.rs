@@ -54,7 +54,7 @@ impl Store {
     /// used for longest. A blob that would take half of the room is not kept.
     ///
     /// # Errors
-    /// Whatever the file system reports, or that others can write to the folder.
+    /// Errors of the file system, or that others can write to the folder.
     pub fn save(&self, key: &str, blob: &[u8]) -> io::Result<()> {
         let bytes = seal(blob, key);
         if bytes.len() as u64 > self.room / 2 {

@@ -57,13 +57,13 @@ impl DType {
         }
     }
 
-    /// Whether this is a floating-point type.
+    /// True if this is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16)
     }
 
-    /// Whether arithmetic is defined (all but `bool`).
+    /// True if arithmetic is defined (all but `bool`).
     #[must_use]
     pub const fn is_numeric(self) -> bool {
         !matches!(self, Self::Bool)
@@ -126,7 +126,7 @@ pub(crate) mod sealed {
     fn of_words<T: bytemuck::Pod>(words: Vec<u32>) -> Result<Vec<T>, Vec<u32>> {
         bytemuck::try_cast_vec(words).map_err(|(_, words)| words)
     }
-    // Of numbers any bytes are one, so that these do not look at them.
+    // Any bytes are a number, so that these casts do not look at them.
     sealed! {
         f32, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut, of_words;
         half::f16, bytemuck::try_cast_slice, bytemuck::try_cast_slice_mut, Err;

@@ -13,7 +13,7 @@ use crate::base::sync::Mutex;
 macro_rules! stage {
     ($timeline:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
         #[cfg(feature = "tracing")]
-        let stage = $crate::base::trace::Stage::new(
+        let stage = $crate::base::trace::StageSpan::new(
             &$timeline,
             $name,
             tracing::debug_span!(target: "onetrip", $name $(, $field = $value)*),
@@ -23,7 +23,7 @@ macro_rules! stage {
             let _ = || {
                 $(let _ = &$value;)*
             };
-            $crate::base::trace::Stage::new(&$timeline, $name)
+            $crate::base::trace::StageSpan::new(&$timeline, $name)
         };
         stage
     }};
@@ -94,7 +94,7 @@ impl Timeline {
         Self { page: self.page.clone(), steps }
     }
 
-    /// Whether anybody wants to know.
+    /// True if anybody wants to know.
     pub fn is_kept(&self) -> bool {
         self.page.is_some()
     }
@@ -105,10 +105,10 @@ impl Timeline {
     }
 
     /// From now until what is returned is dropped. `None` where nobody wants to know.
-    pub fn part(&self, what: What) -> Option<Timing> {
+    pub fn part(&self, what: What) -> Option<PartTimer> {
         let start = self.page.as_ref()?.since.total();
         let what = if let What::Step(at) = what { What::Step(self.steps + at) } else { what };
-        Some(Timing { timeline: self.clone(), what, start })
+        Some(PartTimer { timeline: self.clone(), what, start })
     }
 
     pub fn add(&self, part: Part) {
@@ -134,13 +134,13 @@ impl Timeline {
 }
 
 /// A part of a run that goes on.
-pub(crate) struct Timing {
+pub(crate) struct PartTimer {
     timeline: Timeline,
     what: What,
     start: Duration,
 }
 
-impl Drop for Timing {
+impl Drop for PartTimer {
     fn drop(&mut self) {
         let time = self.timeline.now().saturating_sub(self.start);
         self.timeline.add(Part { what: self.what, start: self.start, time });
@@ -148,13 +148,13 @@ impl Drop for Timing {
 }
 
 /// A stage that begins, made by [`stage!`].
-pub(crate) struct Stage {
-    timing: Option<Timing>,
+pub(crate) struct StageSpan {
+    timing: Option<PartTimer>,
     #[cfg(feature = "tracing")]
     span: tracing::Span,
 }
 
-impl Stage {
+impl StageSpan {
     #[cfg(feature = "tracing")]
     pub fn new(timeline: &Timeline, name: &'static str, span: tracing::Span) -> Self {
         Self { timing: timeline.part(What::Host(name)), span }

@@ -11,7 +11,9 @@ use crate::error::MistakeKind;
 #[cfg(feature = "gpu")]
 use crate::exec::gpu;
 use crate::graph::NodeId;
-use crate::ops::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size};
+use crate::ops::{
+    CpuFunction, Elements, MOST_BINDINGS, MOST_INPUTS, Op, OwnKernel, Type, check_size,
+};
 use crate::record::{Recorded, Recorder, Refusal, UntypedId};
 
 /// A kernel of the caller's own for [`GpuCommandBatch::wgsl`], with what it reads.
@@ -30,7 +32,7 @@ pub struct Wgsl {
     groups: Option<[u32; 3]>,
     inputs: Vec<UntypedId>,
     /// The function for the CPU, with the element type that it writes.
-    function: Option<(DType, Function)>,
+    function: Option<(DType, CpuFunction)>,
 }
 
 impl Wgsl {
@@ -73,7 +75,7 @@ impl Wgsl {
                 function(&CpuInputs(inputs), result);
             }
         };
-        self.function = Some((T::DTYPE, Function::new(call)));
+        self.function = Some((T::DTYPE, CpuFunction::new(call)));
         self
     }
 }

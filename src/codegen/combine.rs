@@ -5,7 +5,7 @@ use crate::expr::wgsl::type_name;
 use crate::ops::Combine;
 
 /// The WGSL of one way to combine.
-pub(super) struct State {
+pub(super) struct CombineState {
     /// The type `State` and the functions `identity`, `merge` and `accept`, which merges an element that
     /// comes after those of a state.
     pub text: String,
@@ -14,7 +14,7 @@ pub(super) struct State {
     ty: Ty,
 }
 
-impl State {
+impl CombineState {
     /// The state for combining values of the lane type `ty`.
     pub fn new(kind: Combine, ty: Ty) -> Self {
         let float = ty == Ty::F32;

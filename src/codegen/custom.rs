@@ -3,7 +3,7 @@
 use super::kernel::{Kernel, THREADS};
 use super::{Binding, BufferRef, Dispatch, Own};
 use crate::expr::wgsl::type_name;
-use crate::plan::{CustomForm, Source};
+use crate::plan::{CustomForm, OperandSource};
 
 const ZEROS: &str = include_str!("../../shaders/zeros.wgsl");
 
@@ -28,7 +28,7 @@ fn zeros(mut kernel: Kernel<'_>) -> Dispatch {
 fn own(form: &CustomForm, kernel: &Kernel<'_>) -> Dispatch {
     let step = kernel.step;
     let inputs = form.inputs.iter().map(|&input| step.operands[usize::from(input)].source);
-    let inputs = inputs.filter_map(Source::value).map(|value| (value, false));
+    let inputs = inputs.filter_map(OperandSource::value).map(|value| (value, false));
     let outputs = step.outputs.iter().map(|output| (output.value, true));
     let binding = |(value, writes)| Binding { buffer: BufferRef::Value(value), writes };
     Dispatch {

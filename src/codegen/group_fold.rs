@@ -4,7 +4,7 @@ use super::kernel::THREADS;
 use crate::codegen::kernel::template::fill;
 use crate::cost::Subgroups;
 
-/// Which threads of a workgroup of [`THREADS`] fold together, and how.
+/// The threads of a workgroup of [`THREADS`] that fold together, and their way to do so.
 #[derive(Clone, Copy)]
 pub(super) struct GroupFold {
     /// The number of threads, a power of two.

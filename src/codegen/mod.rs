@@ -59,7 +59,7 @@ pub(crate) struct Binding {
     pub writes: bool,
 }
 
-/// Which buffer is bound.
+/// The buffer that is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BufferRef {
     Value(ValueId),

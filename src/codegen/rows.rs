@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::kernel::{Function, Kernel, OuterMaps, THREADS, passed};
+use super::kernel::{Kernel, KernelFunction, OuterMaps, THREADS, passed};
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::Source;
+use crate::plan::OperandSource;
 
 /// Rows that lie side by side in memory and share a workgroup, at most.
 const SIDE_BY_SIDE: usize = 32;
@@ -20,7 +20,7 @@ const EDGED: usize = 256;
 pub(super) struct Rows {
     maps: OuterMaps,
     pub len: usize,
-    pub units: Units,
+    pub units: RowUnits,
     prologue: Ref,
     lane_strides: SmallVec<[i64; 4]>,
     /// The operands that are read in fours, where units are fours.
@@ -37,16 +37,16 @@ impl Rows {
             lane_strides: views.map(|view| view.strides[outer.len()]).collect(),
             maps,
             len,
-            units: Units::One,
+            units: RowUnits::One,
             prologue,
             wide: Vec::new(),
         };
         let varies = |&o: &usize| rows.lane_strides[rows.map_of(o)] != 0;
         rows.wide = rows.maps.operands.iter().copied().filter(varies).collect();
         if rows.lies_across() {
-            rows.units = Units::Across;
+            rows.units = RowUnits::Across;
         } else if rows.in_fours(kernel) {
-            rows.units = Units::Fours;
+            rows.units = RowUnits::Fours;
         }
         rows
     }
@@ -54,17 +54,17 @@ impl Rows {
     /// As [`new`](Self::new), with units of one element.
     pub fn one_by_one(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
         let rows = Self::new(kernel, outer, len, prologue);
-        let units = if rows.is_across() { Units::Across } else { Units::One };
+        let units = if rows.is_across() { RowUnits::Across } else { RowUnits::One };
         Self { units, ..rows }
     }
 
     /// As [`new`](Self::new), with edges where that makes fours of a long row.
     pub fn with_edges(kernel: &Kernel<'_>, outer: &[usize], len: usize, prologue: Ref) -> Self {
         let mut rows = Self::new(kernel, outer, len, prologue);
-        if rows.units == Units::One && len >= EDGED && rows.in_step(kernel) {
+        if rows.units == RowUnits::One && len >= EDGED && rows.in_step(kernel) {
             let in_step = |&o: &usize| rows.is_in_step(kernel, o);
             rows.wide = rows.maps.operands.iter().copied().filter(in_step).collect();
-            rows.units = Units::FoursWithEdges;
+            rows.units = RowUnits::FoursWithEdges;
         }
         rows
     }
@@ -75,11 +75,11 @@ impl Rows {
     }
 
     pub fn is_across(&self) -> bool {
-        self.units == Units::Across
+        self.units == RowUnits::Across
     }
 
     pub fn has_edges(&self) -> bool {
-        self.units == Units::FoursWithEdges
+        self.units == RowUnits::FoursWithEdges
     }
 
     /// The number of rows.
@@ -136,10 +136,10 @@ impl Rows {
     /// True if `operand` can be read in fours that begin where those of the first output do.
     fn is_in_step(&self, kernel: &Kernel<'_>, operand: usize) -> bool {
         let by_itself = |o: usize| match kernel.step.operands[o].source {
-            Source::Value(value) => {
+            OperandSource::Value(value) => {
                 kernel.can_round_up(value, 4) && self.goes_along(self.map_of(o))
             }
-            Source::Iota | Source::Table(_) | Source::Failures => false,
+            OperandSource::Iota | OperandSource::Table(_) | OperandSource::Failures => false,
         };
         lanes::binds_wide(kernel, &self.maps.operands, operand, by_itself)
     }
@@ -246,7 +246,7 @@ impl Rows {
         &self,
         kernel: &mut Kernel<'_>,
         bases: &[String],
-        prologue: &Function,
+        prologue: &KernelFunction,
         lanes: usize,
     ) -> String {
         let loaded = self.loads(kernel, bases, &prologue.operands, lanes);
@@ -259,8 +259,8 @@ impl Rows {
         format!("{}return {value};\n", loaded.text)
     }
 
-    /// The function that makes the outputs of what the form computed, of type `ty`, and the function `write`, which
-    /// stores them for unit `j` of a row, and where there are edges `write_edge`, for the one at `j`.
+    /// The function that makes the outputs of the form's result, of type `ty`, and the function `write`, which stores
+    /// them for unit `j` of a row. Where there are edges, `write_edge` stores the one at `j`.
     pub fn write(&self, kernel: &mut Kernel<'_>, bases: &[String], ty: Ty) -> (String, String) {
         let function = kernel.function("compute_results", &kernel.output_roots(), Some(ty));
         let mut text = self.store(kernel, bases, &function, (ty, self.lanes()));
@@ -275,7 +275,7 @@ impl Rows {
         &self,
         kernel: &mut Kernel<'_>,
         bases: &[String],
-        function: &Function,
+        function: &KernelFunction,
         (ty, lanes): (Ty, usize),
     ) -> String {
         let loaded = self.loads(kernel, bases, &function.operands, lanes);
@@ -355,7 +355,7 @@ impl Phase {
 
 /// The part of a row that a thread takes at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Units {
+pub(super) enum RowUnits {
     /// An element.
     One,
     /// An element, where not its neighbours are close in memory, but those of neighbouring rows of the first output.
@@ -367,7 +367,7 @@ pub(super) enum Units {
     FoursWithEdges,
 }
 
-impl Units {
+impl RowUnits {
     /// Elements of a unit.
     pub fn lanes(self) -> usize {
         match self {

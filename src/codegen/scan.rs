@@ -1,7 +1,7 @@
 //! Scans: one dispatch, or two where rows are cut into parts.
 
 use super::Dispatch;
-use super::combine::State;
+use super::combine::CombineState;
 use super::kernel::{Kernel, THREADS, passed};
 use super::rows::{Phase, Rows};
 use crate::base::dtype::Ty;
@@ -21,7 +21,7 @@ pub(super) fn lower<'a>(form: &ScanForm, kernel: &dyn Fn() -> Kernel<'a>) -> Vec
 struct Scan {
     rows: Rows,
     parts: usize,
-    state: State,
+    state: CombineState,
     /// The expression that is combined.
     ty: Ty,
     /// Threads of a row, a power of two.
@@ -38,7 +38,7 @@ impl Scan {
             len.div_ceil(FOUR).next_power_of_two().min(THREADS)
         };
         let ty = kernel.step.expr.ty(*prologue);
-        Self { rows, parts: *parts, state: State::new(*combine, ty), ty, width }
+        Self { rows, parts: *parts, state: CombineState::new(*combine, ty), ty, width }
     }
 
     fn dispatch(&self, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {

@@ -55,7 +55,7 @@ impl Curve {
         self.0.last().map_or(f64::INFINITY, |&(_, rate)| rate)
     }
 
-    /// Whether the sizes ascend, and all numbers are positive and finite.
+    /// True if the sizes ascend, and all numbers are positive and finite.
     pub(super) fn is_sound(&self) -> bool {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         self.0.iter().all(|&(size, rate)| positive(size) && positive(rate))

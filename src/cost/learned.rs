@@ -11,7 +11,7 @@ use crate::cost::Route;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Learned {
-    /// By graph, in ascending order.
+    /// The trials, in ascending order of the graph.
     pub(crate) trials: Vec<Tried>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Tried {
 pub(crate) const MOST_TRIALS: usize = 512;
 
 impl Learned {
-    /// Whether no trial was decided.
+    /// True if no trial was decided.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.trials.is_empty()

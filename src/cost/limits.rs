@@ -17,15 +17,15 @@ pub(crate) struct Limits {
     pub workgroup_bytes: u32,
     /// Threads of the largest workgroup, 256 or more.
     pub threads: u32,
-    /// Whether kernels can hold `f16` in memory. Where not, it is stored in 32 bits, rounded.
+    /// True if kernels can hold `f16` in memory. Where not, it is stored in 32 bits, rounded.
     pub f16: bool,
     /// The possible sizes of a subgroup, if kernels may use subgroup operations.
     pub subgroups: Option<Subgroups>,
     /// Matrix units that multiply `f16` and add in `f32`, if kernels may use them.
     pub units: Option<MatrixUnits>,
-    /// Whether kernels may compute in 64-bit integers.
+    /// True if kernels may compute in 64-bit integers.
     pub int64: bool,
-    /// Whether truth values take a 32-bit word, as they do on a GPU, or a byte.
+    /// True if truth values take a 32-bit word, as they do on a GPU, or a byte.
     pub wide_bool: bool,
 }
 

@@ -17,7 +17,7 @@ pub use placement::Placement;
 pub(crate) use placement::{Residence, Route};
 pub use profile::{DeviceProfile, SideProfile, TileKind, TileRate};
 pub(crate) use profile::{REFERENCE_BANDWIDTH, REFERENCE_DISPATCH};
-pub(crate) use trial::{Ran, Seen, Trial};
+pub(crate) use trial::{RouteTimes, RunOutcome, Trial};
 pub(crate) use work::{Prediction, WINDOW_FLOPS, Work};
 
 pub use crate::base::backend::Backend;

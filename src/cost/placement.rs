@@ -32,7 +32,7 @@ pub enum Placement {
     Gpu,
     /// On the GPU if any value of the graph has so many elements.
     Threshold(usize),
-    /// By the transfers and flops of the whole graph, as [`BackendSelector::select_backend`] weighs them.
+    /// A choice by the transfers and flops of the whole graph, as [`BackendSelector::select_backend`] weighs them.
     FiveTimes(BackendSelector),
     /// On the GPU if [`BackendSelector::select_with_moe`] says so for any kernel, by its complexity and its
     /// largest operand or result.
@@ -93,7 +93,7 @@ pub(crate) enum Residence {
 }
 
 impl Residence {
-    /// Whether the host has no copy of the data.
+    /// True if the host has no copy of the data.
     pub fn is_far(self) -> bool {
         matches!(self, Self::Gpu | Self::Shared)
     }

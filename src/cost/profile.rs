@@ -20,7 +20,7 @@ pub(crate) const REFERENCE_DISPATCH: f64 = 4e-6;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct DeviceProfile {
-    /// Whether the figures were measured, or given by hand, rather than typical ones.
+    /// True if the figures were measured, or given by hand, rather than typical ones.
     pub measured: bool,
     /// The host's cores.
     pub cpu: SideProfile,

@@ -155,7 +155,7 @@ impl BackendSelector {
         self.select_with_moe(OpComplexity::Low, n)
     }
 
-    /// By complexity and size alone, in the manner of a mixture of experts. Low: SIMD above 1e6, never the GPU.
+    /// A choice by complexity and size alone, in the manner of a mixture of experts. Low: SIMD above 1e6, never the GPU.
     /// Medium: SIMD above 1e4, the GPU above 1e5. High: SIMD above 1e3, the GPU above 1e4.
     #[must_use]
     pub fn select_with_moe(&self, complexity: OpComplexity, n: usize) -> Choice {

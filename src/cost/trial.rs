@@ -40,11 +40,11 @@ const MOST_DOUBLINGS: u8 = 16;
 /// The runs of one trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Round {
-    /// By route.
+    /// The runs of each route.
     runs: [RouteRuns; WAYS],
     /// Runs begun on unusual routes.
     away: usize,
-    /// Whether one of these runs is under way.
+    /// True if one of these runs is under way.
     is_away: bool,
 }
 
@@ -60,7 +60,7 @@ struct RouteRuns {
 
 /// The contribution of a run to a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ran {
+pub(crate) enum RunOutcome {
     /// The run took this many nanoseconds.
     Took(u64),
     /// The run compiled, or allocated memory.
@@ -73,9 +73,9 @@ pub(crate) enum Ran {
 
 /// Nanoseconds of a run by route, the fastest first; 0 for a route without a run that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen([(Route, u64); WAYS]);
+pub(crate) struct RouteTimes([(Route, u64); WAYS]);
 
-impl Seen {
+impl RouteTimes {
     /// The times of the routes that were tried.
     pub fn times(self) -> impl Iterator<Item = (Route, u64)> {
         self.0.into_iter().filter(|&(_, nanos)| nanos > 0)
@@ -120,14 +120,14 @@ impl Trial {
     }
 
     /// The times that decided it.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> RouteTimes {
         let mut seen =
             [Route::Cpu, Route::Gpu, Route::Both].map(|route| (route, self.nanos[route as usize]));
         seen.sort_by_key(|&(route, nanos)| (nanos, Some(route) != self.kept));
-        Seen(seen)
+        RouteTimes(seen)
     }
 
-    /// Whether the fastest route is still to be found.
+    /// True if the fastest route is still to be found.
     pub fn is_open(&self) -> bool {
         self.kept.is_none() || self.round.is_some()
     }
@@ -153,7 +153,7 @@ impl Trial {
     }
 
     /// Notes a run that [began](Self::begin) on `route`. Returns whether a route is now kept.
-    pub fn end(&mut self, routes: &[Route], route: Route, is_away: bool, ran: Ran) -> bool {
+    pub fn end(&mut self, routes: &[Route], route: Route, is_away: bool, ran: RunOutcome) -> bool {
         if !self.is_open() {
             return false;
         }
@@ -161,11 +161,11 @@ impl Trial {
         let most = MOST_AWAY * (routes.len() - 1);
         round.is_away &= !is_away;
         match ran {
-            Ran::Took(nanos) => round.runs[route as usize].note(nanos),
-            Ran::Cold => {}
+            RunOutcome::Took(nanos) => round.runs[route as usize].note(nanos),
+            RunOutcome::Cold => {}
             // Runs that overlap now may overlap next time: the round begins again.
-            Ran::Disturbed => round.runs = Default::default(),
-            Ran::Failed => round.away = most,
+            RunOutcome::Disturbed => round.runs = Default::default(),
+            RunOutcome::Failed => round.away = most,
         }
         let times = routes.iter().map(|&route| (route, round.runs[route as usize]));
         if times.clone().all(|(_, tries)| tries.is_done()) {
@@ -228,7 +228,7 @@ mod tests {
     ) -> Vec<Route> {
         let one = |_| {
             let (route, is_away) = trial.begin(routes);
-            trial.end(routes, route, is_away, Ran::Took(nanos(route)));
+            trial.end(routes, route, is_away, RunOutcome::Took(nanos(route)));
             route
         };
         (0..runs).map(one).collect()
@@ -274,7 +274,12 @@ mod tests {
             run(&mut trial, &WAYS, EACH, nanos(50, 0, 0));
             for run in 0..EACH {
                 let (route, is_away) = trial.begin(&WAYS);
-                trial.end(&WAYS, route, is_away, Ran::Took(if run == at { 1000 } else { 40 }));
+                trial.end(
+                    &WAYS,
+                    route,
+                    is_away,
+                    RunOutcome::Took(if run == at { 1000 } else { 40 }),
+                );
             }
             assert_eq!(trial.kept(), Some(Route::Gpu), "run {at}");
         }
@@ -289,20 +294,20 @@ mod tests {
             assert_eq!(trial.begin(&WAYS), (Route::Cpu, false));
         }
         // All of these runs were disturbed: the host is timed anew first.
-        trial.end(&WAYS, Route::Gpu, true, Ran::Disturbed);
-        (0..20).for_each(|_| _ = trial.end(&WAYS, Route::Cpu, false, Ran::Disturbed));
+        trial.end(&WAYS, Route::Gpu, true, RunOutcome::Disturbed);
+        (0..20).for_each(|_| _ = trial.end(&WAYS, Route::Cpu, false, RunOutcome::Disturbed));
         let went = run(&mut trial, &WAYS, EACH + 1, nanos(50, 40, 0));
         assert_eq!(went[EACH - 1..], [Route::Cpu, Route::Gpu]);
     }
 
     #[test]
     fn a_route_that_never_counts_is_given_up() {
-        for ran in [Ran::Cold, Ran::Disturbed, Ran::Failed] {
+        for ran in [RunOutcome::Cold, RunOutcome::Disturbed, RunOutcome::Failed] {
             let (mut trial, mut away) = (Trial::default(), 0);
             for _ in 0..1000 {
                 let (route, is_away) = trial.begin(&WAYS);
                 away += usize::from(is_away);
-                trial.end(&WAYS, route, is_away, if is_away { ran } else { Ran::Took(50) });
+                trial.end(&WAYS, route, is_away, if is_away { ran } else { RunOutcome::Took(50) });
             }
             assert!(away <= MOST_AWAY, "{ran:?}: {away}");
             assert_eq!(
@@ -319,7 +324,7 @@ mod tests {
         for _ in 0..1000 {
             let (route, is_away) = trial.begin(&WAYS);
             assert!(!is_away);
-            trial.end(&WAYS, route, is_away, Ran::Disturbed);
+            trial.end(&WAYS, route, is_away, RunOutcome::Disturbed);
         }
     }
 

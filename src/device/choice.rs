@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::profile_store::When;
 use super::trials::{SharedTrial, TrialRun};
 use super::{Device, Prepared, Targets};
-use crate::cost::{Backend, DeviceProfile, Placement, Ran, Residence, Route, Trial};
+use crate::cost::{Backend, DeviceProfile, Placement, Residence, Route, RunOutcome, Trial};
 use crate::error::{PlanError, Result};
 use crate::graph::{Fingerprint, Graph};
 use crate::ops::{Op, Type};
@@ -200,7 +200,12 @@ impl Device {
     }
 
     /// Ends a run's part in a trial. `is_alone` is asked if the time of the run counts.
-    pub(crate) fn tried(&self, turn: &mut TrialRun, ran: Ran, is_alone: impl FnOnce() -> bool) {
+    pub(crate) fn tried(
+        &self,
+        turn: &mut TrialRun,
+        ran: RunOutcome,
+        is_alone: impl FnOnce() -> bool,
+    ) {
         if let Some(trial) = turn.end(ran, is_alone) {
             self.0.plans.forget_routes(turn.graph(), trial.kept());
             self.keep_profile(When::Soon);

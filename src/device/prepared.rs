@@ -11,7 +11,7 @@ use crate::error::DeviceError;
 use crate::exec::cpu::CpuProgram;
 use crate::exec::gpu::{self, Gpu, GpuId, Kernels};
 use crate::graph::{Graph, NodeId};
-use crate::plan::{Made, Placed, Plan, Planned, Routes, Split, SplitPart, Stage, Supply};
+use crate::plan::{PartValue, Placed, Plan, Planned, Routes, Split, SplitPart, Stage, Supply};
 
 /// The plan of a graph and its kernels, shared by all batches and programs of the same structure.
 pub(crate) struct Prepared {
@@ -48,9 +48,9 @@ pub(crate) struct CompiledSplit {
     /// In an order in which they can run.
     pub parts: Vec<CompiledPart>,
     /// The makers of the graph's outputs, in order.
-    pub downloads: Vec<Made>,
+    pub downloads: Vec<PartValue>,
     /// The makers of its kept results, in order.
-    pub keeps: Vec<Made>,
+    pub keeps: Vec<PartValue>,
 }
 
 /// One piece, and how it is tied to the others.

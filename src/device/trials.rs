@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::base::lru::Lru;
 use crate::base::sync::Mutex;
-use crate::cost::{MOST_TRIALS, Ran, Route, Trial, Tried};
+use crate::cost::{MOST_TRIALS, Route, RunOutcome, Trial, Tried};
 use crate::graph::Fingerprint;
 use crate::plan::Routes;
 
@@ -123,11 +123,15 @@ impl TrialRun {
     }
 
     /// Ends the run, and returns the trial if the run decided it. `is_alone` is asked if the time of the run counts.
-    pub(super) fn end(&mut self, ran: Ran, is_alone: impl FnOnce() -> bool) -> Option<Trial> {
+    pub(super) fn end(
+        &mut self,
+        ran: RunOutcome,
+        is_alone: impl FnOnce() -> bool,
+    ) -> Option<Trial> {
         self.is_over = true;
         let shared = &*self.shared;
         if !shared.is_open.load(Ordering::Relaxed) {
-            if let Ran::Took(nanos) = ran {
+            if let RunOutcome::Took(nanos) = ran {
                 let is_slow = nanos >= shared.slow.load(Ordering::Relaxed);
                 if !is_slow || is_alone() {
                     shared.note_pace(is_slow);
@@ -135,7 +139,11 @@ impl TrialRun {
             }
             return None;
         }
-        let ran = if matches!(ran, Ran::Took(_)) && !is_alone() { Ran::Disturbed } else { ran };
+        let ran = if matches!(ran, RunOutcome::Took(_)) && !is_alone() {
+            RunOutcome::Disturbed
+        } else {
+            ran
+        };
         let mut trial = shared.trial.lock();
         let is_decided = trial.end(&self.routes, self.route, self.is_away, ran);
         if is_decided && !shared.is_withdrawn() {
@@ -149,7 +157,7 @@ impl TrialRun {
 impl Drop for TrialRun {
     fn drop(&mut self) {
         if !self.is_over {
-            self.end(Ran::Disturbed, || false);
+            self.end(RunOutcome::Disturbed, || false);
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::file_and_line;
+use super::wording::{listed, nearest};
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Shape};
 
@@ -188,7 +189,7 @@ pub enum DataError {
     /// The function that was to change the data panicked; what it left is unspecified.
     #[error("{of}: what was to change the data panicked: {what}; write it again")]
     Panicked {
-        /// Whose data it is.
+        /// The resident or input that has the data.
         of: Origin,
         /// The message of the panic.
         what: String,
@@ -272,48 +273,4 @@ pub enum DataError {
     /// The id to be written is of another batch.
     #[error("this id belongs to another batch; give its data to the batch that made it")]
     Foreign,
-}
-
-/// Names in a message, the first of them where they are many.
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
-    match (shown.join(", "), names.len().saturating_sub(SHOWN)) {
-        (none, _) if none.is_empty() => "there are none".into(),
-        (all, 0) => format!("there are {all}"),
-        (some, more) => format!("there are {some} and {more} more"),
-    }
-}
-
-/// The name among `there` that is nearest to `name`, as a question.
-fn nearest(name: &str, there: &[String]) -> String {
-    /// Least similarity that is worth a question, by Jaro and Winkler.
-    const LEAST: f64 = 0.7;
-    let similarity = |other: &String| (strsim::jaro_winkler(name, other), other.clone());
-    let best = there.iter().map(similarity).max_by(|a, b| a.0.total_cmp(&b.0));
-    let best = best.filter(|&(similarity, _)| similarity >= LEAST);
-    best.map_or_else(String::new, |(_, other)| format!(" (did you mean {other:?}?)"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_asked_for() {
-        let names = ["encoder.layer.0.weight", "encoder.layer.0.bias", "x"].map(String::from);
-        let question = " (did you mean \"encoder.layer.0.weight\"?)";
-        assert_eq!(nearest("encoder.layers.0.weight", &names), question);
-        assert_eq!(nearest("zzz", &names), "");
-        assert_eq!(nearest("", &names), "");
-        assert_eq!(nearest("x", &[]), "");
-    }
-
-    #[test]
-    fn long_lists_are_cut() {
-        let names: Vec<String> = (0..23).map(|at| format!("w{at}")).collect();
-        assert_eq!(listed(&[]), "there are none");
-        assert_eq!(listed(&names[..2]), "there are \"w0\", \"w1\"");
-        assert!(listed(&names).ends_with("\"w19\" and 3 more"), "{}", listed(&names));
-    }
 }

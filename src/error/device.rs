@@ -12,7 +12,7 @@ pub enum DeviceError {
     /// No adapter fits.
     #[error("no GPU adapter {wanted}; found: {found}. {hint}")]
     NoAdapter {
-        /// What was asked for.
+        /// The request.
         wanted: String,
         /// The adapters that are there.
         found: String,
@@ -55,13 +55,13 @@ pub enum DeviceError {
         variable: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The values that it may have.
         expected: &'static str,
     },
     /// A profile or selector with a number that is no time or rate.
     #[error("{what}: must be a positive number, and sizes must ascend")]
     Profile {
-        /// Which figure.
+        /// The figure.
         what: String,
     },
     /// The adapter refused to open a device.
@@ -71,7 +71,7 @@ pub enum DeviceError {
     Open {
         /// The adapter's name.
         adapter: String,
-        /// What it said.
+        /// The message of the adapter.
         reason: String,
     },
     /// The process is ending: no GPU is called any more, and trying again is of no use.
@@ -161,7 +161,7 @@ impl DeviceError {
         }
     }
 
-    /// Whether the GPU is lost, so that the device may do something about it and the call may be repeated.
+    /// True if the GPU is lost, so that the device may do something about it and the call may be repeated.
     pub(crate) fn is_loss(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }

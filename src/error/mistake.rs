@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::data::Origin;
+use super::wording::{axes, keys_mask, mask_to_give, range};
 use crate::base::dtype::DType;
 use crate::base::shape::{MAX_RANK, Shape};
 
@@ -122,7 +123,7 @@ pub enum MistakeKind {
     /// A list with one entry an axis has another length.
     #[error("{what} needs one entry for each of the {} axes of {shape}, not {given}", shape.rank())]
     PerAxis {
-        /// Which list.
+        /// The list.
         what: &'static str,
         /// Its length.
         given: usize,
@@ -149,7 +150,7 @@ pub enum MistakeKind {
     /// A tensor whose axes are not those that the operation works on.
     #[error("{what} must be {wanted}, not {shape}")]
     Layout {
-        /// Which operand.
+        /// The operand.
         what: &'static str,
         /// The axes it needs.
         wanted: &'static str,
@@ -228,7 +229,7 @@ pub enum MistakeKind {
         "{what} of shape {given}, where the other shapes ask for {wanted}; change it, or those"
     )]
     LayerShape {
-        /// Which part.
+        /// The part.
         what: &'static str,
         /// Its shape.
         given: Shape,
@@ -338,23 +339,23 @@ pub enum MistakeKind {
     /// A number that is greater than it may be.
     #[error("{what} must be at most {most}, {limit}, not {given}")]
     AtMost {
-        /// Which parameter.
+        /// The parameter.
         what: &'static str,
         /// The most that it may be.
         most: usize,
-        /// What that is.
+        /// The meaning of that number.
         limit: &'static str,
-        /// What was given.
+        /// The number given.
         given: usize,
     },
     /// A number that the operation cannot work with.
     #[error("{what} must be {must}, not {given}")]
     Parameter {
-        /// Which parameter.
+        /// The parameter.
         what: &'static str,
-        /// What it must be.
+        /// The requirement.
         must: &'static str,
-        /// What was given.
+        /// The value given.
         given: String,
     },
     /// An id of another batch.
@@ -407,35 +408,4 @@ pub enum MistakeKind {
     /// The engine broke a rule of its own.
     #[error("internal: {0}; please report this")]
     Internal(&'static str),
-}
-
-/// The shape of a mask of keys for `scores`: of their leading dimensions without the heads, and the keys.
-fn keys_mask(scores: &Shape) -> Shape {
-    let dims = scores.dims();
-    let leading = dims.len().saturating_sub(3).max(usize::from(dims.len() > 2));
-    dims[..leading].iter().chain(dims.last()).copied().collect()
-}
-
-/// The cure for a mask that does not broadcast to `scores`.
-fn mask_to_give(mask: &Shape, scores: &Shape) -> String {
-    if *mask != keys_mask(scores) {
-        return format!("make it {scores}, with sizes of 1 where it repeats");
-    }
-    let (leading, keys) = mask.dims().split_at(mask.rank() - 1);
-    let ones = std::iter::repeat_n(&1, scores.rank() - mask.rank());
-    let wide: Shape = leading.iter().chain(ones).chain(keys).copied().collect();
-    format!("for a mask of keys use `AttentionMask::Keys` or make it {wide}")
-}
-
-/// A number of axes in words.
-fn axes(rank: usize) -> String {
-    format!("{rank} {}", if rank == 1 { "axis" } else { "axes" })
-}
-
-/// The axes that there are among `rank`.
-fn range(rank: usize) -> String {
-    match rank {
-        0 => "`unsqueeze` adds one".into(),
-        _ => format!("it may be -{rank} to {}", rank - 1),
-    }
 }

@@ -78,7 +78,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Whether the graph is sound, and this side too small for it, or not that which a kernel was written for.
+    /// True if the graph is sound, and this side too small for it, or not that which a kernel was written for.
     pub(crate) fn leaves_the_other_side(&self) -> bool {
         matches!(self, Self::TooLarge { .. } | Self::TooManyPoints { .. } | Self::GpuOnly { .. })
     }

@@ -39,7 +39,7 @@ pub enum FaultKind {
     Class {
         /// The class, where the host knows it: of what was uploaded.
         class: Option<i64>,
-        /// How many there are.
+        /// The number of classes.
         classes: usize,
     },
     /// An integer divided by 0.

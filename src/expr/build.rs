@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops;
 
-use super::{Binary, Const, Expr, Failure, Node, Ref, Unary};
+use super::{Binary, Const, Expr, ExprNode, Failure, Ref, Unary};
 use crate::base::dtype::{DType, Ty};
 
 /// An arena in which equal nodes are one node.
@@ -15,7 +15,7 @@ pub(crate) struct Builder(RefCell<Arena>);
 #[derive(Clone, Default)]
 struct Arena {
     expr: Expr,
-    known: HashMap<Node, Ref>,
+    known: HashMap<ExprNode, Ref>,
 }
 
 impl Builder {
@@ -29,29 +29,29 @@ impl Builder {
     }
 
     pub fn load(&self, operand: u16, ty: Ty) -> E<'_> {
-        self.node(Node::Load(operand), ty)
+        self.node(ExprNode::Load(operand), ty)
     }
 
     pub fn acc(&self, ty: Ty) -> E<'_> {
-        self.node(Node::Acc, ty)
+        self.node(ExprNode::Acc, ty)
     }
 
     pub fn scalar(&self, index: u16, ty: Ty) -> E<'_> {
-        self.node(Node::Scalar(index), ty)
+        self.node(ExprNode::Scalar(index), ty)
     }
 
     /// The element of `operand` at `position`, an `i32`.
     pub fn fetch(&self, operand: u16, position: E<'_>, ty: Ty) -> E<'_> {
-        self.node(Node::Fetch(operand, position.r), ty)
+        self.node(ExprNode::Fetch(operand, position.r), ty)
     }
 
     /// `holds`, of which `operand` is told where it does: element `at` of the operation `site`.
     pub fn check(&self, operand: u16, holds: E<'_>, site: E<'_>, at: E<'_>) -> E<'_> {
         let failure = Failure { holds: holds.r, site: site.r, at: at.r };
-        self.node(Node::Check(operand, failure), Ty::Bool)
+        self.node(ExprNode::Check(operand, failure), Ty::Bool)
     }
 
-    fn node(&self, node: Node, ty: Ty) -> E<'_> {
+    fn node(&self, node: ExprNode, ty: Ty) -> E<'_> {
         let mut arena = self.0.borrow_mut();
         let arena = &mut *arena;
         let r = *arena.known.entry(node).or_insert_with(|| {
@@ -61,7 +61,7 @@ impl Builder {
         E { builder: self, r }
     }
 
-    fn get(&self, r: Ref) -> (Node, Ty) {
+    fn get(&self, r: Ref) -> (ExprNode, Ty) {
         self.0.borrow().expr.nodes[r.index()]
     }
 }
@@ -80,7 +80,7 @@ macro_rules! methods {
 }
 macro_rules! binary_methods {
     ($($name:ident $op:ident),*) => {$(
-        pub fn $name(self, other: impl Operand<'b>) -> Self { self.binary(Binary::$op, other) }
+        pub fn $name(self, other: impl RightOperand<'b>) -> Self { self.binary(Binary::$op, other) }
     )*};
 }
 
@@ -105,30 +105,30 @@ impl<'b> E<'b> {
     /// `value` as a literal of this value's type.
     pub fn literal(self, value: f64) -> Self {
         let ty = self.ty();
-        self.builder.node(Node::Const(Const { ty, bits: ty.bits(value) }), ty)
+        self.builder.node(ExprNode::Const(Const { ty, bits: ty.bits(value) }), ty)
     }
 
     /// `a` where this truth value holds, else `b`; numbers take the type of `like`.
-    pub fn select(self, a: impl Operand<'b>, b: impl Operand<'b>, like: Self) -> Self {
+    pub fn select(self, a: impl RightOperand<'b>, b: impl RightOperand<'b>, like: Self) -> Self {
         let (a, b) = (a.over(like), b.over(like));
         // A condition that can fail is evaluated all the same.
         if a.r == b.r && !self.builder.0.borrow().expr.can_fail(&[self.r]) {
             return a;
         }
-        self.builder.node(Node::Select(self.r, a.r, b.r), a.ty())
+        self.builder.node(ExprNode::Select(self.r, a.r, b.r), a.ty())
     }
 
     /// This value in another element type.
     pub fn cast(self, to: DType) -> Self {
         let ty = to.lane();
         let value =
-            if self.ty() == ty { self } else { self.builder.node(Node::Cast(ty, self.r), ty) };
+            if self.ty() == ty { self } else { self.builder.node(ExprNode::Cast(ty, self.r), ty) };
         if to == DType::F16 { value.unary(Unary::RoundF16) } else { value }
     }
 
     fn unary(self, op: Unary) -> Self {
         // f(f(x)) = f(x), and f(f(x)) = x.
-        if let Node::Unary(inner, x) = self.builder.get(self.r).0 {
+        if let ExprNode::Unary(inner, x) = self.builder.get(self.r).0 {
             let once = matches!(
                 op,
                 Unary::Abs
@@ -146,10 +146,10 @@ impl<'b> E<'b> {
                 return self.builder.handle(x);
             }
         }
-        self.builder.node(Node::Unary(op, self.r), self.ty())
+        self.builder.node(ExprNode::Unary(op, self.r), self.ty())
     }
 
-    fn binary(self, op: Binary, other: impl Operand<'b>) -> Self {
+    fn binary(self, op: Binary, other: impl RightOperand<'b>) -> Self {
         let other = other.over(self);
         let ty = if op.is_comparison() { Ty::Bool } else { self.ty() };
         let one = |e: Self| e.is_literal(1.0);
@@ -160,26 +160,26 @@ impl<'b> E<'b> {
             Binary::Add if ty != Ty::F32 && self.is_literal(0.0) => other,
             Binary::Add | Binary::Sub if ty != Ty::F32 && other.is_literal(0.0) => self,
             Binary::And | Binary::Or if self.r == other.r => self,
-            _ => self.builder.node(Node::Binary(op, self.r, other.r), ty),
+            _ => self.builder.node(ExprNode::Binary(op, self.r, other.r), ty),
         }
     }
 
     fn is_literal(self, value: f64) -> bool {
-        matches!(self.builder.get(self.r).0, Node::Const(c) if c.bits == c.ty.bits(value))
+        matches!(self.builder.get(self.r).0, ExprNode::Const(c) if c.bits == c.ty.bits(value))
     }
 }
 
 /// The right operand of an operator: a value, or a number.
-pub(crate) trait Operand<'b> {
+pub(crate) trait RightOperand<'b> {
     /// The operand as a value of the type of `like`.
     fn over(self, like: E<'b>) -> E<'b>;
 }
-impl<'b> Operand<'b> for E<'b> {
+impl<'b> RightOperand<'b> for E<'b> {
     fn over(self, _like: E<'b>) -> E<'b> {
         self
     }
 }
-impl<'b> Operand<'b> for f64 {
+impl<'b> RightOperand<'b> for f64 {
     fn over(self, like: E<'b>) -> E<'b> {
         like.literal(self)
     }
@@ -187,7 +187,7 @@ impl<'b> Operand<'b> for f64 {
 
 macro_rules! operators {
     ($($trait:ident $method:ident),*) => {$(
-        impl<'b, R: Operand<'b>> ops::$trait<R> for E<'b> {
+        impl<'b, R: RightOperand<'b>> ops::$trait<R> for E<'b> {
             type Output = Self;
             fn $method(self, other: R) -> Self { self.binary(Binary::$trait, other) }
         }

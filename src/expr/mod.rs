@@ -62,7 +62,7 @@ pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
-    /// Integers truncate; x / 0 = 0 (where that is a failure, a [`Node::Check`] tells) and `i32::MIN` / −1 = `i32::MIN`.
+    /// Integers truncate; x / 0 = 0 (where that is a failure, a [`ExprNode::Check`] tells) and `i32::MIN` / −1 = `i32::MIN`.
     Div,
     /// NaN if either is NaN.
     Min,
@@ -89,13 +89,13 @@ pub(crate) enum Binary {
 }
 
 impl Binary {
-    /// Whether the result is a truth value whatever the arguments are.
+    /// True if the result is a truth value whatever the arguments are.
     pub fn is_comparison(self) -> bool {
         matches!(self, Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge)
     }
 }
 
-/// A literal that belongs to an operation's definition. A user's number is a [`Node::Scalar`].
+/// A literal that belongs to an operation's definition. A user's number is a [`ExprNode::Scalar`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Const {
     pub ty: Ty,
@@ -105,7 +105,7 @@ pub(crate) struct Const {
 
 /// One node of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Node {
+pub(crate) enum ExprNode {
     /// The element of operand `n` at this point of the iteration.
     Load(u16),
     /// The value that the kernel form computed before its epilogue: a sum, a product, a normalised value.
@@ -126,18 +126,18 @@ pub(crate) enum Node {
     Check(u16, Failure),
 }
 
-/// The failure that a [`Node::Check`] reports.
+/// The failure that a [`ExprNode::Check`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Failure {
-    /// Whether it has happened.
+    /// True if it has happened.
     pub holds: Ref,
-    /// Which of the plan's operations that can fail this is, a `u32`.
+    /// The number of the operation among those of the plan that can fail, a `u32`.
     pub site: Ref,
     /// The element that fails, an `i32`.
     pub at: Ref,
 }
 
-impl Node {
+impl ExprNode {
     /// The nodes that this one reads.
     pub fn operands(self) -> impl Iterator<Item = Ref> {
         let (a, b, c) = match self {
@@ -186,11 +186,11 @@ impl Node {
 /// Which nodes are results is kept by whoever holds the expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Expr {
-    nodes: Vec<(Node, Ty)>,
+    nodes: Vec<(ExprNode, Ty)>,
 }
 
 impl Expr {
-    pub fn node(&self, r: Ref) -> Node {
+    pub fn node(&self, r: Ref) -> ExprNode {
         self.nodes[r.index()].0
     }
 
@@ -204,7 +204,7 @@ impl Expr {
 
     /// Makes of a node the load of an operand.
     pub fn load_instead(&mut self, r: Ref, operand: u16) {
-        self.nodes[r.index()].0 = Node::Load(operand);
+        self.nodes[r.index()].0 = ExprNode::Load(operand);
     }
 
     /// The nodes that `roots` need, in dependency order.
@@ -226,7 +226,7 @@ impl Expr {
     /// The operands that `roots` load, each once.
     pub fn loads(&self, roots: &[Ref]) -> Vec<usize> {
         let loads = self.reachable(roots).into_iter().filter_map(|r| match self.node(r) {
-            Node::Load(operand) => Some(usize::from(operand)),
+            ExprNode::Load(operand) => Some(usize::from(operand)),
             _ => None,
         });
         loads.collect()
@@ -236,7 +236,7 @@ impl Expr {
     pub fn whole_operands(&self, roots: &[Ref]) -> Vec<usize> {
         let mut operands: Vec<usize> = Vec::new();
         for r in self.reachable(roots) {
-            if let Node::Fetch(operand, _) | Node::Check(operand, _) = self.node(r)
+            if let ExprNode::Fetch(operand, _) | ExprNode::Check(operand, _) = self.node(r)
                 && !operands.contains(&usize::from(operand))
             {
                 operands.push(operand.into());
@@ -245,16 +245,16 @@ impl Expr {
         operands
     }
 
-    /// Whether evaluating `roots` can fail.
+    /// True if evaluating `roots` can fail.
     pub fn can_fail(&self, roots: &[Ref]) -> bool {
-        self.reachable(roots).into_iter().any(|r| matches!(self.node(r), Node::Check(..)))
+        self.reachable(roots).into_iter().any(|r| matches!(self.node(r), ExprNode::Check(..)))
     }
 
     /// The number of operations whose failures `roots` report.
     pub fn sites(&self, roots: &[Ref]) -> usize {
         let mut sites: Vec<Ref> = Vec::new();
         for r in self.reachable(roots) {
-            if let Node::Check(_, Failure { site, .. }) = self.node(r)
+            if let ExprNode::Check(_, Failure { site, .. }) = self.node(r)
                 && !sites.contains(&site)
             {
                 sites.push(site);

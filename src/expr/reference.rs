@@ -3,19 +3,19 @@
 
 use half::f16;
 
-use super::{Binary, Expr, Node, Ref, Unary};
+use super::{Binary, Expr, ExprNode, Ref, Unary};
 use crate::base::dtype::{Scalar, Ty};
 
 /// The value of one lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum LaneValue {
     F(f64),
     I(i32),
     U(u32),
     B(bool),
 }
 
-impl Value {
+impl LaneValue {
     /// A lane's 32 bits, read as `ty`.
     pub fn from_bits(ty: Ty, bits: u32) -> Self {
         match ty {
@@ -46,7 +46,7 @@ impl Value {
         }
     }
 
-    /// As [`Node::Cast`]: an integer becomes the nearest `f32`.
+    /// As [`ExprNode::Cast`]: an integer becomes the nearest `f32`.
     pub fn cast(self, to: Ty) -> Self {
         match (to, self) {
             (Ty::F32, Self::F(_)) => self,
@@ -83,7 +83,7 @@ impl Value {
     }
 }
 
-impl From<Scalar> for Value {
+impl From<Scalar> for LaneValue {
     fn from(scalar: Scalar) -> Self {
         Self::from_bits(scalar.dtype().lane(), scalar.lane_bits())
     }
@@ -91,15 +91,15 @@ impl From<Scalar> for Value {
 
 /// The values of an expression's leaves at one element.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Leaves<'a> {
-    /// By operand.
-    pub loads: &'a [Value],
-    pub acc: Option<Value>,
+pub(crate) struct LeafValues<'a> {
+    /// The value of each operand.
+    pub loads: &'a [LaneValue],
+    pub acc: Option<LaneValue>,
     pub scalars: &'a [Scalar],
 }
 
 /// The value of `root`, or `None` if it needs a leaf that is not given, or looks up a table.
-pub(crate) fn evaluate(expr: &Expr, root: Ref, leaves: Leaves<'_>) -> Option<Value> {
+pub(crate) fn evaluate(expr: &Expr, root: Ref, leaves: LeafValues<'_>) -> Option<LaneValue> {
     evaluate_with(expr, root, leaves, &|_, _| None)
 }
 
@@ -107,40 +107,40 @@ pub(crate) fn evaluate(expr: &Expr, root: Ref, leaves: Leaves<'_>) -> Option<Val
 pub(crate) fn evaluate_with(
     expr: &Expr,
     root: Ref,
-    leaves: Leaves<'_>,
-    fetch: &dyn Fn(u16, Value) -> Option<Value>,
-) -> Option<Value> {
-    let mut values: Vec<Option<Value>> = vec![None; root.index() + 1];
+    leaves: LeafValues<'_>,
+    fetch: &dyn Fn(u16, LaneValue) -> Option<LaneValue>,
+) -> Option<LaneValue> {
+    let mut values: Vec<Option<LaneValue>> = vec![None; root.index() + 1];
     for r in expr.reachable(&[root]) {
         let get = |r: Ref| values[r.index()];
         values[r.index()] = Some(match expr.node(r) {
-            Node::Load(n) => *leaves.loads.get(usize::from(n))?,
-            Node::Acc => leaves.acc?,
-            Node::Scalar(n) => Value::from(*leaves.scalars.get(usize::from(n))?),
-            Node::Const(c) => Value::from_bits(c.ty, c.bits),
-            Node::Unary(op, a) => unary(op, get(a)?),
-            Node::Binary(op, a, b) => binary(op, get(a)?, get(b)?),
-            Node::Select(c, a, b) => {
+            ExprNode::Load(n) => *leaves.loads.get(usize::from(n))?,
+            ExprNode::Acc => leaves.acc?,
+            ExprNode::Scalar(n) => LaneValue::from(*leaves.scalars.get(usize::from(n))?),
+            ExprNode::Const(c) => LaneValue::from_bits(c.ty, c.bits),
+            ExprNode::Unary(op, a) => unary(op, get(a)?),
+            ExprNode::Binary(op, a, b) => binary(op, get(a)?, get(b)?),
+            ExprNode::Select(c, a, b) => {
                 if get(c)?.truth() {
                     get(a)?
                 } else {
                     get(b)?
                 }
             }
-            Node::Cast(ty, a) => get(a)?.cast(ty),
-            Node::Fetch(operand, position) => fetch(operand, get(position)?)?,
-            Node::Check(_, failure) => get(failure.holds)?,
+            ExprNode::Cast(ty, a) => get(a)?.cast(ty),
+            ExprNode::Fetch(operand, position) => fetch(operand, get(position)?)?,
+            ExprNode::Check(_, failure) => get(failure.holds)?,
         });
     }
     values[root.index()]
 }
 
 /// One primitive of one argument.
-pub(crate) fn unary(op: Unary, x: Value) -> Value {
+pub(crate) fn unary(op: Unary, x: LaneValue) -> LaneValue {
     match x {
-        Value::F(x) => Value::F(float_unary(op, x)),
-        Value::B(x) => Value::B(if op == Unary::Not { !x } else { x }),
-        Value::I(_) | Value::U(_) => {
+        LaneValue::F(x) => LaneValue::F(float_unary(op, x)),
+        LaneValue::B(x) => LaneValue::B(if op == Unary::Not { !x } else { x }),
+        LaneValue::I(_) | LaneValue::U(_) => {
             let i = x.integer();
             x.wrapped(match op {
                 Unary::Neg => -i,
@@ -187,15 +187,15 @@ fn float_unary(op: Unary, x: f64) -> f64 {
 }
 
 /// One primitive of two arguments of one type.
-pub(crate) fn binary(op: Binary, x: Value, y: Value) -> Value {
+pub(crate) fn binary(op: Binary, x: LaneValue, y: LaneValue) -> LaneValue {
     match (op, x, y) {
-        (Binary::Eq, ..) => Value::B(x.number() == y.number()),
-        (Binary::Ne, ..) => Value::B(x.number() != y.number()),
-        (Binary::Lt, ..) => Value::B(x.number() < y.number()),
-        (Binary::Le, ..) => Value::B(x.number() <= y.number()),
-        (Binary::Gt, ..) => Value::B(x.number() > y.number()),
-        (Binary::Ge, ..) => Value::B(x.number() >= y.number()),
-        (_, Value::F(x), Value::F(y)) => Value::F(float_binary(op, x, y)),
+        (Binary::Eq, ..) => LaneValue::B(x.number() == y.number()),
+        (Binary::Ne, ..) => LaneValue::B(x.number() != y.number()),
+        (Binary::Lt, ..) => LaneValue::B(x.number() < y.number()),
+        (Binary::Le, ..) => LaneValue::B(x.number() <= y.number()),
+        (Binary::Gt, ..) => LaneValue::B(x.number() > y.number()),
+        (Binary::Ge, ..) => LaneValue::B(x.number() >= y.number()),
+        (_, LaneValue::F(x), LaneValue::F(y)) => LaneValue::F(float_binary(op, x, y)),
         _ => x.wrapped(integer_binary(op, x.integer(), y.integer())),
     }
 }
@@ -253,49 +253,49 @@ mod tests {
 
     #[test]
     fn integers_wrap_as_documented() {
-        let i = |op, x, y| binary(op, Value::I(x), Value::I(y));
-        assert_eq!(i(Binary::Add, i32::MAX, 1), Value::I(i32::MIN));
-        assert_eq!(i(Binary::Mul, 65_536, 65_536), Value::I(0));
-        assert_eq!(i(Binary::Div, i32::MIN, -1), Value::I(i32::MIN));
-        assert_eq!(i(Binary::Div, 7, 0), Value::I(0));
-        assert_eq!(i(Binary::Div, -7, 2), Value::I(-3));
-        assert_eq!(i(Binary::Rem, -7, 2), Value::I(-1));
-        assert_eq!(i(Binary::Rem, 7, 0), Value::I(0));
-        assert_eq!(i(Binary::Pow, 3, 21), Value::I(3i32.wrapping_pow(21)));
-        assert_eq!(i(Binary::Pow, 0, -1), Value::I(0));
-        assert_eq!(i(Binary::Pow, -1, -3), Value::I(-1));
-        assert_eq!(i(Binary::Pow, 2, -1), Value::I(0));
-        let u = |op, x, y| binary(op, Value::U(x), Value::U(y));
-        assert_eq!(u(Binary::Sub, 0, 1), Value::U(u32::MAX));
-        assert_eq!(u(Binary::Mul, u32::MAX, u32::MAX), Value::U(1));
-        assert_eq!(u(Binary::Pow, 0, 0), Value::U(1));
-        assert_eq!(unary(Unary::Neg, Value::I(i32::MIN)), Value::I(i32::MIN));
-        assert_eq!(unary(Unary::Abs, Value::I(i32::MIN)), Value::I(i32::MIN));
+        let i = |op, x, y| binary(op, LaneValue::I(x), LaneValue::I(y));
+        assert_eq!(i(Binary::Add, i32::MAX, 1), LaneValue::I(i32::MIN));
+        assert_eq!(i(Binary::Mul, 65_536, 65_536), LaneValue::I(0));
+        assert_eq!(i(Binary::Div, i32::MIN, -1), LaneValue::I(i32::MIN));
+        assert_eq!(i(Binary::Div, 7, 0), LaneValue::I(0));
+        assert_eq!(i(Binary::Div, -7, 2), LaneValue::I(-3));
+        assert_eq!(i(Binary::Rem, -7, 2), LaneValue::I(-1));
+        assert_eq!(i(Binary::Rem, 7, 0), LaneValue::I(0));
+        assert_eq!(i(Binary::Pow, 3, 21), LaneValue::I(3i32.wrapping_pow(21)));
+        assert_eq!(i(Binary::Pow, 0, -1), LaneValue::I(0));
+        assert_eq!(i(Binary::Pow, -1, -3), LaneValue::I(-1));
+        assert_eq!(i(Binary::Pow, 2, -1), LaneValue::I(0));
+        let u = |op, x, y| binary(op, LaneValue::U(x), LaneValue::U(y));
+        assert_eq!(u(Binary::Sub, 0, 1), LaneValue::U(u32::MAX));
+        assert_eq!(u(Binary::Mul, u32::MAX, u32::MAX), LaneValue::U(1));
+        assert_eq!(u(Binary::Pow, 0, 0), LaneValue::U(1));
+        assert_eq!(unary(Unary::Neg, LaneValue::I(i32::MIN)), LaneValue::I(i32::MIN));
+        assert_eq!(unary(Unary::Abs, LaneValue::I(i32::MIN)), LaneValue::I(i32::MIN));
     }
 
     #[test]
     fn casts_saturate() {
-        assert_eq!(Value::F(f64::NAN).cast(Ty::I32), Value::I(0));
-        assert_eq!(Value::F(-1e20).cast(Ty::I32), Value::I(i32::MIN));
-        assert_eq!(Value::F(-3.0).cast(Ty::U32), Value::U(0));
-        assert_eq!(Value::I(-1).cast(Ty::U32), Value::U(u32::MAX));
-        assert_eq!(Value::U(16_777_217).cast(Ty::F32), Value::F(16_777_216.0));
-        assert_eq!(Value::F(f64::NAN).cast(Ty::Bool), Value::B(true));
+        assert_eq!(LaneValue::F(f64::NAN).cast(Ty::I32), LaneValue::I(0));
+        assert_eq!(LaneValue::F(-1e20).cast(Ty::I32), LaneValue::I(i32::MIN));
+        assert_eq!(LaneValue::F(-3.0).cast(Ty::U32), LaneValue::U(0));
+        assert_eq!(LaneValue::I(-1).cast(Ty::U32), LaneValue::U(u32::MAX));
+        assert_eq!(LaneValue::U(16_777_217).cast(Ty::F32), LaneValue::F(16_777_216.0));
+        assert_eq!(LaneValue::F(f64::NAN).cast(Ty::Bool), LaneValue::B(true));
     }
 
     #[test]
     fn nan_propagates_and_a_missing_leaf_is_none() {
         for op in [Binary::Min, Binary::Max] {
-            assert!(binary(op, Value::F(1.0), Value::F(f64::NAN)).number().is_nan());
+            assert!(binary(op, LaneValue::F(1.0), LaneValue::F(f64::NAN)).number().is_nan());
         }
         let b = Builder::default();
         let root = (b.load(0, Ty::F32).exp() + b.scalar(0, Ty::F32)).cast(DType::F16).r();
         let expr = b.finish();
         let scalars = [Scalar::new(DType::F32, 2.0)];
-        let loads = [Value::F(1.0)];
-        let leaves = Leaves { loads: &loads, acc: None, scalars: &scalars };
+        let loads = [LaneValue::F(1.0)];
+        let leaves = LeafValues { loads: &loads, acc: None, scalars: &scalars };
         let want = f16::from_f64(1f64.exp() + 2.0).to_f64();
-        assert_eq!(evaluate(&expr, root, leaves), Some(Value::F(want)));
-        assert_eq!(evaluate(&expr, root, Leaves { loads: &[], ..leaves }), None);
+        assert_eq!(evaluate(&expr, root, leaves), Some(LaneValue::F(want)));
+        assert_eq!(evaluate(&expr, root, LeafValues { loads: &[], ..leaves }), None);
     }
 }

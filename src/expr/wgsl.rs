@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
-use super::{Binary, Const, Expr, Failure, Node, Ref, Unary};
+use super::{Binary, Const, Expr, ExprNode, Failure, Ref, Unary};
 use crate::base::dtype::Ty;
 
 /// The functions behind the primitives that WGSL lacks or does not define as we need them.
 const MATH: &str = include_str!("../../shaders/math.wgsl");
 
 /// The names of an expression's leaves in the surrounding text.
-pub(crate) struct Leaves<'a> {
+pub(crate) struct LeafTexts<'a> {
     /// The value of operand `n`.
     pub load: &'a dyn Fn(u16) -> String,
     /// The value of the step's scalar `n`, given its type.
@@ -41,7 +41,7 @@ pub(crate) fn type_name(ty: Ty) -> &'static str {
 /// Prints what `roots` need, in a function that has `live` (whether its results will be used) where they can fail.
 /// Elements of whole operands come from functions `fetch` and the operand's number. Names count the printed nodes, so
 /// that equal expressions give equal text whatever else their arena holds.
-pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &Leaves<'_>) -> Printed {
+pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &LeafTexts<'_>) -> Printed {
     let mut names = vec![String::new(); expr.len()];
     let mut statements = String::new();
     let mut helpers = BTreeSet::new();
@@ -50,24 +50,24 @@ pub(crate) fn print(expr: &Expr, roots: &[Ref], leaves: &Leaves<'_>) -> Printed 
         let ty = expr.ty(r);
         let name = |r: Ref| names[r.index()].as_str();
         let value = match expr.node(r) {
-            Node::Load(operand) => Err((leaves.load)(operand)),
-            Node::Acc => Err(leaves.acc.to_string()),
-            Node::Scalar(index) => Ok(Code::text((leaves.scalar)(index, ty))),
-            Node::Const(value) => Ok(literal(value, &format!("bits{count}"), &mut statements)),
-            Node::Unary(op, x) => Ok(unary(op, ty, name(x))),
-            Node::Binary(op, x, y) => {
+            ExprNode::Load(operand) => Err((leaves.load)(operand)),
+            ExprNode::Acc => Err(leaves.acc.to_string()),
+            ExprNode::Scalar(index) => Ok(Code::text((leaves.scalar)(index, ty))),
+            ExprNode::Const(value) => Ok(literal(value, &format!("bits{count}"), &mut statements)),
+            ExprNode::Unary(op, x) => Ok(unary(op, ty, name(x))),
+            ExprNode::Binary(op, x, y) => {
                 let code = binary(op, expr.ty(x), name(x), name(y));
                 Ok(match cancelled(expr, r) {
                     None => code,
                     Some(term) => Code::call("p_cancelled", &[&code.text, name(term)]),
                 })
             }
-            Node::Select(c, a, b) => Ok(select(expr, [c, a, b], name)),
-            Node::Cast(to, x) => Ok(cast(expr.ty(x), to, name(x))),
-            Node::Fetch(operand, at) => {
+            ExprNode::Select(c, a, b) => Ok(select(expr, [c, a, b], name)),
+            ExprNode::Cast(to, x) => Ok(cast(expr.ty(x), to, name(x))),
+            ExprNode::Fetch(operand, at) => {
                 Ok(Code::text(format!("fetch{operand}(u32({}))", name(at))))
             }
-            Node::Check(_, Failure { holds, site, at }) => {
+            ExprNode::Check(_, Failure { holds, site, at }) => {
                 let (holds, site, at) = (name(holds), name(site), name(at));
                 statements += &format!("if live & {holds} {{\n    fail({site}, u32({at}));\n}}\n");
                 Err(holds.to_string())
@@ -128,13 +128,13 @@ fn literal(value: Const, variable: &str, statements: &mut String) -> Code {
 /// is another number where one of them is NaN: there the order is not asked.
 fn select<'a>(expr: &Expr, [c, a, b]: [Ref; 3], name: impl Fn(Ref) -> &'a str) -> Code {
     let (order, holds_of_nan) = match expr.node(c) {
-        Node::Unary(Unary::Not, order) => (expr.node(order), true),
+        ExprNode::Unary(Unary::Not, order) => (expr.node(order), true),
         order => (order, false),
     };
     let chosen = |x: Ref, y: Ref| expr.ty(a) == Ty::F32 && (a, b) == (x, y);
     let [c, a, b] = [c, a, b].map(&name);
     match order {
-        Node::Binary(Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge, x, y)
+        ExprNode::Binary(Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge, x, y)
             if chosen(x, y) || chosen(y, x) =>
         {
             let (x, y) = (name(x), name(y));
@@ -151,14 +151,14 @@ fn select<'a>(expr: &Expr, [c, a, b]: [Ref; 3], name: impl Fn(Ref) -> &'a str) -
 /// A term of the sum `r` that it has with both signs. Drivers let the two cancel, which is no number where the term is
 /// none, or infinite.
 fn cancelled(expr: &Expr, r: Ref) -> Option<Ref> {
-    let sums = matches!(expr.node(r), Node::Binary(Binary::Add | Binary::Sub, ..));
+    let sums = matches!(expr.node(r), ExprNode::Binary(Binary::Add | Binary::Sub, ..));
     if !sums || expr.ty(r) != Ty::F32 {
         return None;
     }
     let mut terms = SmallVec::new();
     collect_terms(expr, (r, Sign::Plus), TERMS_DEEP, &mut terms);
     let twice = |&&(term, sign): &&(Ref, Sign)| {
-        let number = matches!(expr.node(term), Node::Const(_));
+        let number = matches!(expr.node(term), ExprNode::Const(_));
         !number && terms.contains(&(term, sign.turned()))
     };
     terms.iter().find(twice).map(|&(term, _)| term)
@@ -191,9 +191,9 @@ fn collect_terms(
 ) {
     terms.push((r, sign));
     let parts = match expr.node(r) {
-        Node::Binary(Binary::Add, x, y) => [Some((x, sign)), Some((y, sign))],
-        Node::Binary(Binary::Sub, x, y) => [Some((x, sign)), Some((y, sign.turned()))],
-        Node::Unary(Unary::Neg, x) => [Some((x, sign.turned())), None],
+        ExprNode::Binary(Binary::Add, x, y) => [Some((x, sign)), Some((y, sign))],
+        ExprNode::Binary(Binary::Sub, x, y) => [Some((x, sign)), Some((y, sign.turned()))],
+        ExprNode::Unary(Unary::Neg, x) => [Some((x, sign.turned())), None],
         _ => [None; 2],
     };
     for part in parts.into_iter().flatten().filter(|_| deep > 0) {

@@ -46,7 +46,7 @@ impl Network {
         }
     }
 
-    /// Which nodes stay with the source in a cut of least capacity: the fewest that can.
+    /// The nodes that stay with the source in a cut of least capacity: the fewest that can.
     pub fn cut(&self) -> impl Fn(Vertex) -> bool + use<> {
         let (_, flows) = dinics(&self.graph, self.source, self.sink);
         let mut with_source = vec![false; self.graph.node_count()];

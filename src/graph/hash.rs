@@ -1,4 +1,4 @@
-//! Which graphs are alike: a hash of everything that a plan is made from.
+//! The fingerprint of a graph: a hash of everything that a plan is made from.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -10,7 +10,7 @@ use std::panic::Location;
 
 pub(crate) use cut::{Network, Vertex};
 pub(crate) use hash::Fingerprint;
-pub(crate) use part::{Brought, Part};
+pub(crate) use part::{GraphPart, PartUpload};
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 

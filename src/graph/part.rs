@@ -7,17 +7,17 @@ use crate::ops::Op;
 
 /// A part of a graph: a graph of its own, whose nodes have the ids that they have in the whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct GraphPart {
     pub graph: Graph,
     /// The sources of the part's uploads, by position.
-    pub uploads: Vec<Brought>,
+    pub uploads: Vec<PartUpload>,
     /// The whole graph's residents that the part's are, by position.
     pub residents: Vec<u32>,
 }
 
 /// The source of an upload of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Brought {
+pub(crate) enum PartUpload {
     /// The whole graph's upload of this position.
     Upload(u32),
     /// A value that another part makes.
@@ -31,7 +31,7 @@ impl Graph {
         downloads: Vec<NodeId>,
         keeps: Vec<NodeId>,
         is_given: impl Fn(NodeId) -> bool,
-    ) -> Part {
+    ) -> GraphPart {
         let mut live = SecondaryMap::new();
         for &id in downloads.iter().chain(&keeps) {
             live.insert(id, ());
@@ -55,8 +55,8 @@ impl Graph {
         for &id in &graph.order {
             let op = &mut graph.nodes[id].op;
             let brought = match op {
-                _ if is_given(id) => Brought::Made(id),
-                Op::Upload(at) => Brought::Upload(*at),
+                _ if is_given(id) => PartUpload::Made(id),
+                Op::Upload(at) => PartUpload::Upload(*at),
                 Op::Resident(at) => {
                     residents.push(*at);
                     *at = residents.len() as u32 - 1;
@@ -67,7 +67,7 @@ impl Graph {
             *op = Op::Upload(uploads.len() as u32);
             uploads.push(brought);
         }
-        Part { graph, uploads, residents }
+        GraphPart { graph, uploads, residents }
     }
 }
 
@@ -89,12 +89,12 @@ mod tests {
         batch.neg(unused);
         let before = batch.recorded().graph.part(vec![y.id().node], vec![], |_| false);
         assert_eq!(before.graph.verify(), Ok(()));
-        assert_eq!((before.graph.len(), before.uploads), (2, vec![Brought::Upload(1)]));
+        assert_eq!((before.graph.len(), before.uploads), (2, vec![PartUpload::Upload(1)]));
         assert!(before.residents.is_empty());
         let after =
             batch.recorded().graph.part(vec![], vec![kept.id().node], |id| id == y.id().node);
         assert_eq!(after.graph.verify(), Ok(()));
-        assert_eq!(after.uploads, [Brought::Made(y.id().node)]);
+        assert_eq!(after.uploads, [PartUpload::Made(y.id().node)]);
         assert_eq!((after.graph.len(), after.residents), (4, vec![0]));
         assert_eq!(after.graph.outputs(), [], "what nobody reads elsewhere is no output here");
     }

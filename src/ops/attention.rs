@@ -28,7 +28,7 @@ pub(crate) struct AttentionDims {
 }
 
 impl AttentionDims {
-    /// Of queries, keys and values, and the mask, if there is one.
+    /// The sizes for queries, keys and values, and the mask, if there is one.
     pub fn of(operands: &[&Shape]) -> Result<Self, MistakeKind> {
         let &[q, k, v, ..] = operands else {
             return Err(MistakeKind::Internal("attention takes three operands or four"));

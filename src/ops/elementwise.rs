@@ -177,7 +177,7 @@ pub(crate) struct Tolerance {
     pub abs: f64,
 }
 
-/// Which element types an operation takes: the bound on its method's type parameter.
+/// The element types that an operation takes: the bound on its method's type parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accepts {
     Element,

@@ -11,9 +11,9 @@ pub(crate) struct MatMulDims {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    /// Whether x is a vector: a row of length k whose axis vanishes from the result.
+    /// True if x is a vector: a row of length k whose axis vanishes from the result.
     pub vector_x: bool,
-    /// Whether w is a vector: a column of length k whose axis vanishes from the result.
+    /// True if w is a vector: a column of length k whose axis vanishes from the result.
     pub vector_w: bool,
 }
 

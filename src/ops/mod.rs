@@ -20,7 +20,7 @@ pub(crate) use elementwise::Def;
 pub(crate) use elementwise::{Accepts, ELEMENTWISE, Elementwise, Tolerance, table};
 pub(crate) use infer::{check_size, infer};
 pub(crate) use matmul::MatMulDims;
-pub(crate) use own::{Elements, Function, MOST_BINDINGS, MOST_INPUTS, OwnKernel};
+pub(crate) use own::{CpuFunction, Elements, MOST_BINDINGS, MOST_INPUTS, OwnKernel};
 pub(crate) use random::{Distribution, Random};
 pub(crate) use reduce::{Combine, Reduction, reduce_table};
 pub(crate) use row::{Normalization, RowKind, row_table};
@@ -159,13 +159,13 @@ impl Op {
         }
     }
 
-    /// Whether the type of the result is given, not inferred from operands.
+    /// True if the type of the result is given, not inferred from operands.
     pub fn states_its_type(&self) -> bool {
         let made = matches!(self, Self::Full(_) | Self::Arange { .. } | Self::Random(_));
         made || self.is_source() || matches!(self, Self::Invalid | Self::Own(_))
     }
 
-    /// Whether the values come from outside the graph.
+    /// True if the values come from outside the graph.
     pub fn is_source(&self) -> bool {
         matches!(self, Self::Upload(_) | Self::Resident(_))
     }

@@ -12,7 +12,7 @@ pub(crate) struct OwnKernel {
     pub entry: Arc<str>,
     /// Workgroups along x, y and z.
     pub groups: [u32; 3],
-    /// What it computes on the CPU: which of the [functions](Function) that its batch has.
+    /// The computation on the CPU: one of the [functions](CpuFunction) that its batch has.
     pub function: Option<u32>,
 }
 
@@ -34,9 +34,9 @@ type Call = dyn Fn(&[Elements<'_>], &mut [u8]) + Send + Sync;
 /// A function of the user's from the inputs to the elements of the result, which are 0 before. Graphs and plans, which
 /// serve many batches, know it by its position among those of a batch; the run brings it.
 #[derive(Clone)]
-pub(crate) struct Function(Arc<Call>);
+pub(crate) struct CpuFunction(Arc<Call>);
 
-impl Function {
+impl CpuFunction {
     pub fn new(call: impl Fn(&[Elements<'_>], &mut [u8]) + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))
     }
@@ -46,7 +46,7 @@ impl Function {
     }
 }
 
-impl fmt::Debug for Function {
+impl fmt::Debug for CpuFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Function")
     }

@@ -22,7 +22,7 @@ pub(crate) enum Distribution {
     Uniform,
     /// Mean 0, variance 1.
     Normal,
-    /// Whether a multiple of 2⁻²⁴ that is uniform in 0..1 lies below this many of them.
+    /// True if a multiple of 2⁻²⁴ that is uniform in 0..1 lies below this many of them.
     Bernoulli(u32),
 }
 
@@ -107,7 +107,7 @@ fn unit(word: E<'_>, bits: i32) -> E<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expr::reference::{Leaves, Value, evaluate};
+    use crate::expr::reference::{LaneValue, LeafValues, evaluate};
 
     /// The vectors that Random123 publishes in `kat_vectors`: counter, key, result.
     const KNOWN: [[u32; 10]; 3] = [
@@ -145,10 +145,13 @@ mod tests {
         let words = philox([0, 1, 2, 3].map(load), [4, 5].map(load)).map(E::r);
         let expr = builder.clone().finish();
         for known in KNOWN {
-            let loads: Vec<Value> = known[..6].iter().map(|&word| Value::U(word)).collect();
-            let leaves = Leaves { loads: &loads, ..Leaves::default() };
+            let loads: Vec<LaneValue> = known[..6].iter().map(|&word| LaneValue::U(word)).collect();
+            let leaves = LeafValues { loads: &loads, ..LeafValues::default() };
             let got = words.map(|word| evaluate(&expr, word, leaves));
-            assert_eq!(got[..], known[6..].iter().map(|&w| Some(Value::U(w))).collect::<Vec<_>>());
+            assert_eq!(
+                got[..],
+                known[6..].iter().map(|&w| Some(LaneValue::U(w))).collect::<Vec<_>>()
+            );
         }
     }
 }

@@ -89,9 +89,9 @@ pub(crate) struct ReductionDef {
     pub of_nothing: Option<f64>,
     /// The allowed error per √n combined elements, relative to Σ|x|.
     pub tolerance: Tolerance,
-    /// Whether the result is a position.
+    /// True if the result is a position.
     finds: bool,
-    /// Whether the result depends on the number of elements.
+    /// True if the result depends on the number of elements.
     counts: bool,
     before: for<'b> fn(E<'b>) -> E<'b>,
     after: for<'b> fn(&[E<'b>]) -> E<'b>,
@@ -144,7 +144,7 @@ impl Reduction {
         (self.def().before)(x)
     }
 
-    /// Whether [`after`](Self::after) needs the number of elements.
+    /// True if [`after`](Self::after) needs the number of elements.
     pub fn counts(self) -> bool {
         self.def().counts
     }

@@ -49,7 +49,7 @@ pub(crate) struct RowDef {
     /// Flops per element, for the cost model.
     pub flops: u64,
     pub tolerance: Tolerance,
-    /// Whether the kernel reads an ε.
+    /// True if the kernel reads an ε.
     #[cfg(test)]
     pub has_epsilon: bool,
 }

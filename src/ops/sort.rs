@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::base::dtype::DType;
 use crate::base::shape::Shape;
 
-/// Which element of a sort comes first.
+/// The order of the elements of a sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SortOrder {
     /// The least; NaN last.
@@ -35,7 +35,7 @@ pub(crate) struct Sort {
     pub top: Option<usize>,
 }
 
-/// Which of its results a node that sorts is.
+/// The result of a sort that a node stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sorted {
     /// The elements; −0 becomes 0.

@@ -16,7 +16,7 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// Which labels the axes of each operand and of the result have.
+/// The labels of the axes of each operand and of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subscripts {
     pub operands: Vec<Vec<Label>>,
@@ -25,7 +25,7 @@ pub(crate) struct Subscripts {
 
 /// The mistake, and the position of its character, counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct SubscriptError {
     pub at: usize,
     pub what: String,
 }
@@ -40,7 +40,7 @@ enum Token {
 impl Subscripts {
     /// Reads `text` for operands of `ranks` dimensions. Without `->`, the result has the labels that appear once, in
     /// alphabetical order, after what ellipses stand for.
-    pub fn parse(text: &str, ranks: &[usize]) -> Result<Self, Wrong> {
+    pub fn parse(text: &str, ranks: &[usize]) -> Result<Self, SubscriptError> {
         let characters: Vec<char> = text.chars().collect();
         let arrow = characters.windows(2).position(|pair| pair == ['-', '>']);
         let (inputs, output) = match arrow {
@@ -74,12 +74,12 @@ impl Subscripts {
     }
 }
 
-fn wrong(at: usize, what: impl Into<String>) -> Wrong {
-    Wrong { at, what: what.into() }
+fn wrong(at: usize, what: impl Into<String>) -> SubscriptError {
+    SubscriptError { at, what: what.into() }
 }
 
 /// The tokens of `part`, which begins at `start`.
-fn tokens(part: &[char], start: usize) -> Result<Vec<Token>, Wrong> {
+fn tokens(part: &[char], start: usize) -> Result<Vec<Token>, SubscriptError> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while at < part.len() {
@@ -104,7 +104,7 @@ fn tokens(part: &[char], start: usize) -> Result<Vec<Token>, Wrong> {
 }
 
 /// The labels of an operand of `rank` dimensions, whose subscripts begin at `start`.
-fn labels(tokens: &[Token], rank: usize, start: usize) -> Result<Vec<Label>, Wrong> {
+fn labels(tokens: &[Token], rank: usize, start: usize) -> Result<Vec<Label>, SubscriptError> {
     let letters = tokens.iter().filter(|token| matches!(token, Token::Letter(..))).count();
     let open = letters < tokens.len();
     if letters > rank || letters < rank && !open {
@@ -130,7 +130,7 @@ impl Token {
 }
 
 /// The labels of a result that is written out.
-fn result(tokens: &[Token], operands: &[Vec<Label>]) -> Result<Vec<Label>, Wrong> {
+fn result(tokens: &[Token], operands: &[Vec<Label>]) -> Result<Vec<Label>, SubscriptError> {
     let known = || operands.iter().flatten();
     let hidden = ellipsis(operands);
     let mut result: Vec<Label> = Vec::new();

@@ -7,7 +7,7 @@ use crate::base::dtype::DType;
 use crate::batch::{GpuCommandBatch, RunStats};
 use crate::device::Device;
 use crate::exec::HostBuffer;
-use crate::expr::reference::Value;
+use crate::expr::reference::LaneValue;
 use crate::graph::NodeId;
 use crate::ops::Tolerance;
 
@@ -61,7 +61,9 @@ fn compare(
     let scale = magnitude(want);
     for (index, (got, want_value)) in got.iter().zip(&want.values).enumerate() {
         let fits = match (got, want_value) {
-            (Value::F(got), Value::F(exact)) => close(*got, *exact, want.dtype, tolerance, scale),
+            (LaneValue::F(got), LaneValue::F(exact)) => {
+                close(*got, *exact, want.dtype, tolerance, scale)
+            }
             _ => got == want_value,
         };
         assert!(
@@ -97,10 +99,10 @@ fn magnitude(tensor: &ExactTensor) -> f64 {
     finite.fold(1.0, f64::max).min(1e30)
 }
 
-fn read(batch: &GpuCommandBatch, node: NodeId, dtype: DType) -> Vec<Value> {
+fn read(batch: &GpuCommandBatch, node: NodeId, dtype: DType) -> Vec<LaneValue> {
     for_dtype!(dtype, T => {
         let id = crate::BufferId::<T>::new(node, batch.brand);
         let values = pollster::block_on(batch.read(id)).expect("a download");
-        values.into_iter().map(|v| Value::from(crate::Element::scalar(v))).collect()
+        values.into_iter().map(|v| LaneValue::from(crate::Element::scalar(v))).collect()
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::test_device::found;
 use crate::batch::{BufferId, GpuCommandBatch, Wgsl};
-use crate::cost::{Backend, Curve, DeviceProfile, Placement, Ran, Residence, Route};
+use crate::cost::{Backend, Curve, DeviceProfile, Placement, Residence, Route, RunOutcome};
 use crate::device::{Device, PlanChoice, PlanRequest, Recovery};
 use crate::record::Recorded;
 
@@ -59,7 +59,7 @@ fn ran(device: &Device, batch: &GpuCommandBatch, millis: impl Fn(Route) -> u64) 
             device.prepare_route(&wanted(&batch.recorded()), route).expect("a plan");
         assert_eq!(on_trial.routes[0], route);
     }
-    device.tried(&mut turn, Ran::Took(1_000_000 * millis(route)), || true);
+    device.tried(&mut turn, RunOutcome::Took(1_000_000 * millis(route)), || true);
     route
 }
 
@@ -226,7 +226,7 @@ fn of_runs_at_once_one_is_tried_and_none_counts() {
         choices.iter().map(|choice| choice.turn().expect("near a tie")).collect();
     assert_eq!(turns.iter().filter(|turn| turn.route == Route::Gpu).count(), 1);
     for turn in &mut turns {
-        device.tried(turn, Ran::Took(1), || false);
+        device.tried(turn, RunOutcome::Took(1), || false);
     }
     drop(turns);
     // A run that was dropped does not hold up the others either.

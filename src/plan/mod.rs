@@ -27,7 +27,7 @@ pub(crate) use self::forms::map::{MapSpace, RowTable, TransposeTiles, VectorFetc
 pub(crate) use self::forms::product::{KnownTile, known_tiles};
 pub(crate) use self::forms::reduce::{Met, ReduceAxes, WindowLanes, Windows};
 pub(crate) use self::forms::{
-    AttentionForm, AttentionLayout, AttentionSchedule, Axes, CustomForm, Form, MapForm,
+    AttentionForm, AttentionLayout, AttentionSchedule, CollapsedAxes, CustomForm, Form, MapForm,
     MapSchedule, MatMulForm, Measure, ProductLayout, ReduceForm, ReduceLayout, ReduceSchedule,
     RowForm, ScanForm, SortForm, SortSchedule, Spread, Strip, Tile, UnitTile,
 };
@@ -35,14 +35,14 @@ pub(crate) use self::pipeline::plan;
 pub(crate) use self::place::placed::Routes;
 pub(crate) use self::place::placed::{Placed, Planned};
 pub(crate) use self::place::reason::Chooser;
-pub(crate) use self::place::split::{Made, Split, SplitPart, Stage, Supply};
+pub(crate) use self::place::split::{PartValue, Split, SplitPart, Stage, Supply};
 pub(crate) use self::schedule::waves::Wave;
 pub use explain::Explanation;
 pub(crate) use place::place;
 pub(crate) use step::Step;
 #[cfg(test)]
 pub(crate) use step::{Cost, Scratch};
-pub(crate) use step_parts::{Operand, Source, Space, StepOutput, ValueId};
+pub(crate) use step_parts::{OperandSource, Space, StepOperand, StepOutput, ValueId};
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -123,9 +123,9 @@ pub(crate) enum Home {
 /// position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Failed {
-    /// Which operation, by position in [`Plan::sites`].
+    /// The operation, by position in [`Plan::sites`].
     pub site: u32,
-    /// Which of its elements, in row-major order.
+    /// The element, by position in row-major order.
     pub at: u32,
 }
 

@@ -3,7 +3,7 @@
 use super::passes::failure_sites::Sites;
 use super::passes::ir::Ir;
 use super::passes::path::Views;
-use super::passes::storage::Storage;
+use super::passes::storage::ValueHomes;
 use super::step::total;
 use super::step_parts::ValueId;
 use super::{Home, Plan, Target, passes, schedule, verify};
@@ -33,7 +33,7 @@ pub(crate) fn plan(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
     let fusion = passes::fuse::fuse(&ir, &views, &sites, buffers, &rates, target.backend);
     verify::fusion(&ir, &views, &sites, &fusion, buffers)?;
 
-    let mut storage = Storage::new(&ir, &views, &sites, target);
+    let mut storage = ValueHomes::new(&ir, &views, &sites, target);
     let steps = storage.steps(&fusion)?;
     let (downloads, keeps) = (storage.downloads, storage.keeps);
     let values = storage.values;

@@ -2,13 +2,13 @@
 //! `f64`, integers exactly.
 
 use super::{
-    AttentionForm, Form, MapForm, MatMulForm, Operand, ReduceForm, RowForm, ScanForm, SortForm,
-    Source, Space, Step, Value, ValueId,
+    AttentionForm, Form, MapForm, MatMulForm, OperandSource, ReduceForm, RowForm, ScanForm,
+    SortForm, Space, Step, StepOperand, Value, ValueId,
 };
 use crate::base::dtype::{Scalar, Ty};
 use crate::base::shape::View;
-use crate::expr::reference::{Leaves, Value as Lane, binary, evaluate_with};
-use crate::expr::{Binary, Node, Ref};
+use crate::expr::reference::{LaneValue as Lane, LeafValues, binary, evaluate_with};
+use crate::expr::{Binary, ExprNode, Ref};
 use crate::ops::{Combine, RowKind};
 
 /// A step with the data that it reads.
@@ -208,7 +208,7 @@ impl Reference<'_> {
         let Step { expr, operands, scalars, .. } = self.step;
         let mut loads = vec![Lane::F(f64::NAN); operands.len()];
         for node in expr.reachable(&[root]) {
-            if let Node::Load(at) = expr.node(node) {
+            if let ExprNode::Load(at) = expr.node(node) {
                 let operand = &operands[usize::from(at)];
                 assert_eq!(operand.space, space, "{root:?} is evaluated in another space");
                 loads[usize::from(at)] = self.load(operand, point);
@@ -224,14 +224,16 @@ impl Reference<'_> {
             let nothing = || Lane::from_bits(operand.dtype.lane(), u32::MAX);
             Some(if there { (self.read)(value, at) } else { nothing() })
         };
-        let leaves = Leaves { loads: &loads, acc, scalars };
+        let leaves = LeafValues { loads: &loads, acc, scalars };
         evaluate_with(expr, root, leaves, &fetch).expect("all leaves are given")
     }
 
-    fn load(&self, operand: &Operand, point: &[usize]) -> Lane {
+    fn load(&self, operand: &StepOperand, point: &[usize]) -> Lane {
         let at = index(&operand.view, point);
         let ty = operand.dtype.lane();
-        let Source::Value(value) = operand.source else { return Lane::from_bits(ty, at as u32) };
+        let OperandSource::Value(value) = operand.source else {
+            return Lane::from_bits(ty, at as u32);
+        };
         let len = self.values[value.index()].shape.elements() as i64;
         if len == 0 {
             return Lane::from_bits(ty, 0);

@@ -5,7 +5,7 @@ use std::panic::Location;
 use smallvec::SmallVec;
 
 use super::forms::Form;
-use super::step_parts::{Lookup, Operand, Source, StepOutput, StepParts, ValueId};
+use super::step_parts::{Lookup, OperandSource, StepOperand, StepOutput, StepParts, ValueId};
 use super::{Target, Value};
 use crate::base::dtype::Scalar;
 use crate::expr::Expr;
@@ -20,9 +20,9 @@ pub(crate) struct Step {
     pub form: Form,
     /// The arena of every expression in this step: prologues and outputs.
     pub expr: Expr,
-    /// The operands that [`Node::Load`](crate::expr::Node) refers to.
-    pub operands: Vec<Operand>,
-    /// The numbers that [`Node::Scalar`](crate::expr::Node) refers to.
+    /// The operands that [`ExprNode::Load`](crate::expr::ExprNode) refers to.
+    pub operands: Vec<StepOperand>,
+    /// The numbers that [`ExprNode::Scalar`](crate::expr::ExprNode) refers to.
     pub scalars: Vec<Scalar>,
     /// The look-ups among the expressions.
     pub lookups: Vec<Lookup>,
@@ -54,7 +54,7 @@ impl Step {
 
     /// True if the step can fail.
     pub fn can_fail(&self) -> bool {
-        self.operands.iter().any(|operand| operand.source == Source::Failures)
+        self.operands.iter().any(|operand| operand.source == OperandSource::Failures)
     }
 
     /// The contents of the step around its form; `values` are those of its plan.

@@ -36,15 +36,15 @@ pub(crate) enum Space {
     Scores,
     /// The out space of a reduction (`outer`), product (`batch ++ [m, n]`) or attention (`batch ++ [queries, out]`).
     Out,
-    /// No space: the operand is bound as a whole, for [`Node::Fetch`](crate::expr::Node) and
-    /// [`Node::Check`](crate::expr::Node).
+    /// No space: the operand is bound as a whole, for [`ExprNode::Fetch`](crate::expr::ExprNode) and
+    /// [`ExprNode::Check`](crate::expr::ExprNode).
     Whole,
 }
 
-/// The source of one [`Node::Load`](crate::expr::Node), or a value that is bound as a whole.
+/// The source of one [`ExprNode::Load`](crate::expr::ExprNode), or a value that is bound as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Operand {
-    pub source: Source,
+pub(crate) struct StepOperand {
+    pub source: OperandSource,
     pub dtype: DType,
     pub space: Space,
     /// The map from a point of the space to an element.
@@ -56,7 +56,7 @@ pub(crate) struct Operand {
 
 /// The source of a loaded number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
+pub(crate) enum OperandSource {
     Value(ValueId),
     /// The view's index itself, as an `i32`: coordinates as numbers.
     Iota,
@@ -66,7 +66,7 @@ pub(crate) enum Source {
     Failures,
 }
 
-impl Source {
+impl OperandSource {
     /// The value that is read.
     pub fn value(self) -> Option<ValueId> {
         match self {
@@ -92,7 +92,7 @@ pub(crate) struct StepOutput {
 /// expression that computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
-    /// The [`Node::Fetch`](crate::expr::Node) of the element.
+    /// The [`ExprNode::Fetch`](crate::expr::ExprNode) of the element.
     pub fetch: Ref,
     /// The operand that is the table.
     pub table: usize,
@@ -110,7 +110,7 @@ pub(crate) struct Lookup {
 #[derive(Clone, Copy)]
 pub(crate) struct StepParts<'a> {
     pub expr: &'a Expr,
-    pub operands: &'a [Operand],
+    pub operands: &'a [StepOperand],
     pub scalars: &'a [Scalar],
     pub outputs: &'a [StepOutput],
     pub lookups: &'a [Lookup],

@@ -8,7 +8,7 @@ use crate::plan::passes::ir::{Ir, Ix};
 use crate::plan::passes::path::Views;
 use crate::plan::schedule::memory::lives;
 use crate::plan::step::Step;
-use crate::plan::step_parts::{Source, Space};
+use crate::plan::step_parts::{OperandSource, Space};
 use crate::plan::{Home, Plan, Target, Value};
 
 type Check = Result<(), String>;
@@ -140,7 +140,7 @@ fn check_step(values: &[Value], step: &Step, target: &Target) -> Check {
             operand.view.dims,
             operand.space
         );
-        if let (Source::Value(value), false) = (operand.source, operand.clamp) {
+        if let (OperandSource::Value(value), false) = (operand.source, operand.clamp) {
             let elements = values[value.index()].shape.elements();
             ensure!(operand.view.is_inside(elements), "{label} reads outside");
         }

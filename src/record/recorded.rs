@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::error::{DataError, DeviceError, Error, Origin, Result};
 use crate::exec::HostBuffer;
 use crate::graph::{Graph, NodeId};
-use crate::ops::{Function, Op};
+use crate::ops::{CpuFunction, Op};
 use crate::residents::{Handle, Keep, UpdateOrder};
 
 /// The id of a value without its element type.
@@ -31,7 +31,7 @@ pub(crate) struct Recorded {
     /// The uploads by position; `None` for an [input](crate::batch::GpuCommandBatch::input) that no run was given yet.
     pub(crate) uploads: Vec<Option<Arc<HostBuffer>>>,
     /// The functions that compute kernels of the user's own on the CPU.
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<CpuFunction>,
     /// The residents by position in the graph.
     pub(crate) residents: Vec<Handle>,
     /// In the order of the graph's keeps.

@@ -20,7 +20,7 @@ use crate::exec::budget::Permit;
 use crate::exec::gpu;
 use crate::exec::{HostBuffer, cpu, memory};
 use crate::graph::NodeId;
-use crate::ops::Function;
+use crate::ops::CpuFunction;
 use crate::plan::{Failed, Plan};
 use crate::residents::{Handle, Storage, all_on_device, all_on_host};
 
@@ -31,7 +31,7 @@ pub(super) struct PieceRun<'a> {
     /// The data of the piece's uploads, by position.
     pub uploads: Cow<'a, [Arc<HostBuffer>]>,
     /// The functions of the whole batch for the CPU.
-    pub functions: &'a [Function],
+    pub functions: &'a [CpuFunction],
     /// The piece's residents, by position.
     pub residents: Cow<'a, [Handle]>,
     pub permit: &'a Permit,

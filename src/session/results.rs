@@ -8,7 +8,7 @@ use crate::device::Prepared;
 use crate::exec::HostBuffer;
 use crate::exec::gpu::GpuRun;
 use crate::graph::NodeId;
-use crate::plan::Made;
+use crate::plan::PartValue;
 use crate::residents::KeptValues;
 
 /// The end of a run that did not fail.
@@ -35,7 +35,7 @@ pub(crate) enum RunResults {
     Split {
         parts: Vec<RunResults>,
         /// The part that made each download.
-        downloads: Vec<Made>,
+        downloads: Vec<PartValue>,
     },
 }
 
@@ -52,7 +52,7 @@ impl RunResults {
             Self::Host(buffers) => HostOrGpuResult::Host(Arc::clone(&buffers[at])),
             Self::Gpu(run) => HostOrGpuResult::Gpu(run.download(at)),
             Self::Split { parts, downloads } => {
-                let Made { part, at } = downloads[at];
+                let PartValue { part, at } = downloads[at];
                 parts[part].get(at)
             }
         }

@@ -13,7 +13,7 @@ use crate::base::clock::Stopwatch;
 use crate::device::CompiledSplit;
 use crate::error::{DeviceError, Result};
 use crate::graph::NodeId;
-use crate::plan::{Made, Stage, Supply};
+use crate::plan::{PartValue, Stage, Supply};
 
 /// The end of each part, once it ran.
 type Finished = Vec<Option<PieceDone>>;
@@ -71,7 +71,7 @@ impl SingleRun<'_> {
         for supply in &own.uploads {
             uploads.push(match *supply {
                 Supply::Upload(upload) => self.uploads[upload as usize].clone(),
-                Supply::Made(Made { part, at }) => {
+                Supply::Part(PartValue { part, at }) => {
                     let done = finished[part].as_ref().ok_or_else(not_run)?;
                     done.results.get(at).into_host().await?
                 }

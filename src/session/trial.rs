@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::RunStats;
 use crate::base::clock::nanoseconds;
 use crate::base::trace::Timeline;
-use crate::cost::{Ran, Route};
+use crate::cost::{Route, RunOutcome};
 use crate::device::{Busy, Device, PlanChoice, Prepared, TrialRun};
 use crate::error::{Error, Result};
 use crate::record::Recorded;
@@ -33,7 +33,7 @@ impl Chosen {
         if let Some(mut away) = turn.take_if(|turn| turn.is_away) {
             match plan_of(away.route) {
                 Ok(on_trial) => (turn, prepared) = (Some(away), on_trial),
-                Err(_) => device.tried(&mut away, Ran::Failed, || true),
+                Err(_) => device.tried(&mut away, RunOutcome::Failed, || true),
             }
         }
         Self { prepared, usual, turn }
@@ -46,7 +46,7 @@ impl Chosen {
     pub fn usual_after(self, device: &Device, error: Error) -> Result<Self, Error> {
         match (error, self.turn) {
             (Error::Device(error), Some(mut turn)) if turn.is_away && !error.is_loss() => {
-                device.tried(&mut turn, Ran::Failed, || true);
+                device.tried(&mut turn, RunOutcome::Failed, || true);
                 let usual = self.usual;
                 Ok(Self { prepared: Arc::clone(&usual), usual, turn: None })
             }
@@ -80,9 +80,9 @@ impl<'a> Lesson<'a> {
         let is_warm = may_teach && stats.pipelines_compiled == 0;
         if is_done {
             let ran = if is_warm && stats.pool_misses == 0 {
-                Ran::Took(nanoseconds(stats.run_time))
+                RunOutcome::Took(nanoseconds(stats.run_time))
             } else {
-                Ran::Cold
+                RunOutcome::Cold
             };
             if let Some(turn) = turn {
                 device.tried(turn, ran, || busy.is_alone());

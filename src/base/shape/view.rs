@@ -82,7 +82,7 @@ impl View {
         Shape::new(&self.dims)
     }
 
-    /// Whether element `i` in row-major order lies at `i`: the view is the whole buffer as it is.
+    /// True if element `i` in row-major order lies at `i`: the view is the whole buffer as it is.
     pub fn is_contiguous(&self) -> bool {
         let mut next = 1;
         self.offset == 0
@@ -93,7 +93,7 @@ impl View {
             })
     }
 
-    /// Whether every element lies in `0..elements`, as all of no elements do.
+    /// True if every element lies in `0..elements`, as all of no elements do.
     pub fn is_inside(&self, elements: usize) -> bool {
         if self.dims.contains(&0) {
             return true;
@@ -107,7 +107,7 @@ impl View {
         low >= 0 && high < elements as i64
     }
 
-    /// Whether the view reaches each of `0..elements`, as often as may be, and nothing else.
+    /// True if the view reaches each of `0..elements`, as often as may be, and nothing else.
     pub fn covers(&self, elements: usize) -> bool {
         if self.dims.contains(&0) {
             return elements == 0;

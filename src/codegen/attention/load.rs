@@ -4,9 +4,9 @@ use super::Attention;
 use crate::base::dtype::DType;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
-use crate::codegen::kernel::{Function, Kernel};
-use crate::expr::{Node, Ref};
-use crate::plan::{AttentionForm, Operand};
+use crate::codegen::kernel::{Kernel, KernelFunction};
+use crate::expr::{ExprNode, Ref};
+use crate::plan::{AttentionForm, StepOperand};
 
 /// The role of an operand in an attention.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,9 +74,9 @@ impl Attention<'_> {
     /// The operand that the keys or the values `root` are, if they fill all tiles of `columns` and are stored as
     /// halves, each four of which is aligned.
     pub fn plain(&self, kernel: &Kernel<'_>, root: Ref, columns: usize) -> Option<usize> {
-        let Node::Load(operand) = kernel.step.expr.node(root) else { return None };
+        let ExprNode::Load(operand) = kernel.step.expr.node(root) else { return None };
         let operand = usize::from(operand);
-        let Operand { dtype, ref view, .. } = kernel.step.operands[operand];
+        let StepOperand { dtype, ref view, .. } = kernel.step.operands[operand];
         let whole = view.dims.ends_with(&[self.form.keys, columns])
             && self.form.keys.is_multiple_of(self.form.schedule.keys);
         let stored = dtype == DType::F16 && kernel.limits.f16;
@@ -121,7 +121,7 @@ impl Attention<'_> {
     fn operands(
         &self,
         kernel: &mut Kernel<'_>,
-        function: &Function,
+        function: &KernelFunction,
         names: &[String],
         cut: bool,
     ) -> Loaded {

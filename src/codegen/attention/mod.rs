@@ -9,14 +9,14 @@ mod rounds;
 mod strip;
 mod units;
 
-use self::body::Body;
-use self::strip::Strip;
+use self::body::TileKernel;
+use self::strip::StripKernel;
 use self::units::Squares;
 use super::Dispatch;
 use super::kernel::{Kernel, OuterMaps, THREADS, passed};
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::lanes;
-use crate::codegen::kernel::results::{Combined, Results};
+use crate::codegen::kernel::results::{Combined, MatrixResults};
 use crate::codegen::kernel::template::fill;
 use crate::expr::Ref;
 use crate::plan::{AttentionForm, AttentionLayout, AttentionSchedule};
@@ -39,13 +39,13 @@ pub(super) fn lower<'a>(form: &AttentionForm, kernel: &dyn Fn() -> Kernel<'a>) -
 /// An attention with its batch dimensions collapsed.
 struct Attention<'a> {
     form: &'a AttentionForm,
-    results: Results,
+    results: MatrixResults,
 }
 
 impl<'a> Attention<'a> {
     fn new(form: &'a AttentionForm, kernel: &Kernel<'_>) -> Self {
         let maps = OuterMaps::new(kernel, &form.batch, &prologues(form));
-        let results = Results { rows: form.queries, columns: form.out, ty: Ty::F32, maps };
+        let results = MatrixResults { rows: form.queries, columns: form.out, ty: Ty::F32, maps };
         Self { form, results }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Attention<'a> {
 
     /// True for each operand of the step whose value is bound in fours.
     fn wide(&self, kernel: &Kernel<'_>) -> Vec<bool> {
-        let alone = |o: usize| Results::is_wide(&kernel.step.operands[o].view);
+        let alone = |o: usize| MatrixResults::is_wide(&kernel.step.operands[o].view);
         let all = &self.results.maps.operands;
         let bound = |o| all.contains(&o) && lanes::binds_wide(kernel, all, o, alone);
         (0..kernel.step.operands.len()).map(bound).collect()
@@ -99,7 +99,7 @@ impl<'a> Attention<'a> {
         let arguments = arguments.as_str();
         let template = match layout {
             AttentionLayout::Tiles => {
-                holes.extend(Body { attention: self, arguments }.holes(&mut kernel));
+                holes.extend(TileKernel { attention: self, arguments }.holes(&mut kernel));
                 include_str!("../../../shaders/attention.wgsl")
             }
             AttentionLayout::Units(units) => {
@@ -110,7 +110,7 @@ impl<'a> Attention<'a> {
                 include_str!("../../../shaders/attention_units.wgsl")
             }
             AttentionLayout::Strips { lanes } => {
-                holes.extend(Strip { attention: self, arguments, lanes }.holes(&mut kernel));
+                holes.extend(StripKernel { attention: self, arguments, lanes }.holes(&mut kernel));
                 include_str!("../../../shaders/attention_strip.wgsl")
             }
         };

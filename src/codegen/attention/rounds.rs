@@ -4,8 +4,8 @@ use super::Attention;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::template::indent;
 
-/// The rounds in which `threads` take `items`, of which `thread` is the text of a thread's first, with what holds for
-/// those that have one in it, if not all do.
+/// The rounds in which `threads` take `items`; `thread` is the text of a thread's first item. A round in which not all
+/// threads have an item comes with the condition for those that have one.
 pub(super) fn rounds(
     items: usize,
     threads: usize,

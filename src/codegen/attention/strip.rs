@@ -13,14 +13,14 @@ use crate::plan::AttentionSchedule;
 
 const THREADS: usize = AttentionSchedule::STRIP_THREADS;
 
-pub(super) struct Strip<'a> {
+pub(super) struct StripKernel<'a> {
     pub attention: &'a Attention<'a>,
     /// The start of the batch in every map, as arguments.
     pub arguments: &'a str,
     pub lanes: usize,
 }
 
-impl Strip<'_> {
+impl StripKernel<'_> {
     /// The texts of the template's holes.
     pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
         let group_fold =
@@ -56,7 +56,7 @@ impl Strip<'_> {
         [held(self.attention.form.width), held(self.attention.form.out)]
     }
 
-    /// Which of a row's fours the thread's four `i` is.
+    /// The position of the thread's four `i` among the fours of a row.
     fn place(&self, i: usize) -> String {
         format!("lane + {}u", i * self.lanes)
     }

@@ -5,17 +5,17 @@ use std::fmt;
 use super::{Kernel, UNBOUND};
 use crate::base::dtype::DType;
 use crate::codegen::BufferRef;
-use crate::plan::{Operand, Source, ValueId};
+use crate::plan::{OperandSource, StepOperand, ValueId};
 
 pub(super) struct Buffer {
     pub at: BufferRef,
-    pub element: Element,
+    pub element: BufferElement,
     pub writes: bool,
 }
 
 /// The element of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Element {
+pub(super) enum BufferElement {
     One(Stored),
     Four(Stored),
     /// A word that several threads write to.
@@ -31,7 +31,7 @@ pub(in crate::codegen) enum Stored {
     U32,
 }
 
-impl fmt::Display for Element {
+impl fmt::Display for BufferElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::One(scalar) => write!(f, "{scalar}"),
@@ -65,7 +65,7 @@ impl Kernel<'_> {
     pub fn bind_operands(&mut self, operands: &[usize], wide: impl Fn(usize) -> bool) {
         for &index in operands {
             let operand = &self.step.operands[index];
-            if let Source::Value(value) = operand.source
+            if let OperandSource::Value(value) = operand.source
                 && !self.is_void(operand)
             {
                 self.bind(BufferRef::Value(value), operand.dtype, false, wide(index));
@@ -84,7 +84,7 @@ impl Kernel<'_> {
 
     /// Binds what `operand` reads as fours of 32-bit words, whatever they hold.
     pub fn bind_words(&mut self, operand: usize) {
-        if let Source::Value(value) = self.step.operands[operand].source {
+        if let OperandSource::Value(value) = self.step.operands[operand].source {
             self.bind(BufferRef::Value(value), DType::U32, false, true);
         }
     }
@@ -92,7 +92,8 @@ impl Kernel<'_> {
     pub(super) fn bind(&mut self, at: BufferRef, dtype: DType, writes: bool, wide: bool) {
         if self.buffers.iter().all(|b| b.at != at) {
             let scalar = self.stored(dtype);
-            let element = if wide { Element::Four(scalar) } else { Element::One(scalar) };
+            let element =
+                if wide { BufferElement::Four(scalar) } else { BufferElement::One(scalar) };
             self.buffers.push(Buffer { at, element, writes });
         }
     }
@@ -123,13 +124,13 @@ impl Kernel<'_> {
 
     /// True if what is bound is in fours.
     pub(super) fn is_in_fours(&self, at: BufferRef) -> bool {
-        self.buffers.iter().any(|b| b.at == at && matches!(b.element, Element::Four(_)))
+        self.buffers.iter().any(|b| b.at == at && matches!(b.element, BufferElement::Four(_)))
     }
 
     /// True if `operand` is a value that is bound in fours.
     pub fn is_read_in_fours(&self, operand: usize) -> bool {
         let source = self.step.operands[operand].source;
-        matches!(source, Source::Value(value) if self.is_in_fours(BufferRef::Value(value)))
+        matches!(source, OperandSource::Value(value) if self.is_in_fours(BufferRef::Value(value)))
     }
 
     /// The element of what is bound, at the index given as text, whether or not it is in fours.
@@ -142,10 +143,10 @@ impl Kernel<'_> {
     }
 
     /// True if the operand's value has no elements, so that nothing can be read.
-    pub(super) fn is_void(&self, operand: &Operand) -> bool {
+    pub(super) fn is_void(&self, operand: &StepOperand) -> bool {
         match operand.source {
-            Source::Value(value) => self.plan.values[value.index()].shape.elements() == 0,
-            Source::Iota | Source::Table(_) | Source::Failures => false,
+            OperandSource::Value(value) => self.plan.values[value.index()].shape.elements() == 0,
+            OperandSource::Iota | OperandSource::Table(_) | OperandSource::Failures => false,
         }
     }
 }

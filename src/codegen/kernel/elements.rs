@@ -1,20 +1,20 @@
 //! Loads and stores of elements, and fetches from whole tables: as memory holds them, and in the type of a lane.
 
-use super::bindings::{Buffer, Element};
+use super::bindings::{Buffer, BufferElement};
 use super::{Kernel, UNBOUND};
 use crate::base::dtype::DType;
 use crate::codegen::BufferRef;
 use crate::codegen::kernel::template::indent;
 use crate::expr::wgsl::type_name;
-use crate::expr::{Node, Unary};
-use crate::plan::{Operand, Source, ValueId};
+use crate::expr::{ExprNode, Unary};
+use crate::plan::{OperandSource, StepOperand, ValueId};
 
 impl Kernel<'_> {
     /// The value of `operand` at the index given as text, in its lane type.
     pub fn load(&mut self, operand: usize, index: &str) -> String {
         let step = self.step;
         let operand = &step.operands[operand];
-        let Source::Value(value) = operand.source else {
+        let OperandSource::Value(value) = operand.source else {
             return format!("i32({index})");
         };
         let ty = operand.dtype.lane();
@@ -34,13 +34,13 @@ impl Kernel<'_> {
     /// Four values of `operand`, at the quad of the index given as text.
     pub fn load_quad(&self, operand: usize, quad: &str) -> String {
         let operand = &self.step.operands[operand];
-        let Source::Value(value) = operand.source else { return UNBOUND.into() };
+        let OperandSource::Value(value) = operand.source else { return UNBOUND.into() };
         self.loaded_quad(operand.dtype, format!("{}[{quad}]", self.buffer(BufferRef::Value(value))))
     }
 
     /// The four at the position given as text of an operand that is bound in fours or as words, as memory holds it.
     pub fn stored_four(&self, operand: usize, at: &str) -> String {
-        let Source::Value(value) = self.step.operands[operand].source else {
+        let OperandSource::Value(value) = self.step.operands[operand].source else {
             return UNBOUND.into();
         };
         format!("{}[{at}]", self.buffer(BufferRef::Value(value)))
@@ -92,7 +92,7 @@ impl Kernel<'_> {
             DType::F16 if self.limits.f16 => format!("f16({value})"),
             DType::F16 => {
                 let node = self.step.expr.node(output.root);
-                if matches!(node, Node::Unary(Unary::RoundF16, _)) {
+                if matches!(node, ExprNode::Unary(Unary::RoundF16, _)) {
                     return value.to_string();
                 }
                 self.needs("p_round_f16");
@@ -107,8 +107,8 @@ impl Kernel<'_> {
 impl Kernel<'_> {
     /// Binds the table `operand` in fours.
     pub fn bind_fours(&mut self, operand: usize) {
-        let Operand { source, dtype, .. } = self.step.operands[operand];
-        if let Source::Table(value) = source {
+        let StepOperand { source, dtype, .. } = self.step.operands[operand];
+        if let OperandSource::Table(value) = source {
             self.bind(BufferRef::Value(value), dtype, false, true);
             self.fours.insert(operand);
         }
@@ -116,8 +116,8 @@ impl Kernel<'_> {
 
     /// Binds the table `operand`, in fours or in elements, and names its buffer.
     pub fn bind_table(&mut self, operand: usize, wide: bool) -> String {
-        let Operand { source, dtype, .. } = self.step.operands[operand];
-        let Source::Table(value) = source else { return UNBOUND.into() };
+        let StepOperand { source, dtype, .. } = self.step.operands[operand];
+        let OperandSource::Table(value) = source else { return UNBOUND.into() };
         self.bind(BufferRef::Value(value), dtype, false, wide);
         self.buffer(BufferRef::Value(value))
     }
@@ -129,23 +129,23 @@ impl Kernel<'_> {
             text.push_str(&self.fetch_fours(operand));
         }
         for operand in std::mem::take(&mut self.whole) {
-            let Operand { source, dtype, .. } = self.step.operands[operand];
+            let StepOperand { source, dtype, .. } = self.step.operands[operand];
             match source {
-                Source::Table(value) => {
+                OperandSource::Table(value) => {
                     if self.plan.values[value.index()].shape.elements() > 0 {
                         self.bind(BufferRef::Value(value), dtype, false, false);
                     }
                     text.push_str(&self.fetch(operand, value));
                 }
-                Source::Failures => {
+                OperandSource::Failures => {
                     self.buffers.push(Buffer {
                         at: BufferRef::Failures,
-                        element: Element::Atomic,
+                        element: BufferElement::Atomic,
                         writes: true,
                     });
                     text.push_str(&self.fail());
                 }
-                Source::Value(_) | Source::Iota => {}
+                OperandSource::Value(_) | OperandSource::Iota => {}
             }
         }
         text
@@ -196,8 +196,8 @@ impl Kernel<'_> {
 
     /// The function that fetches four elements of the table `operand` from a position on that is a multiple of four.
     fn fetch_fours(&mut self, operand: usize) -> String {
-        let Operand { source, dtype, .. } = self.step.operands[operand];
-        let Source::Table(value) = source else { return String::new() };
+        let StepOperand { source, dtype, .. } = self.step.operands[operand];
+        let OperandSource::Table(value) = source else { return String::new() };
         let ty = type_name(dtype.lane());
         let last = self.size(self.plan.values[value.index()].shape.elements().saturating_sub(1));
         let element =

@@ -5,10 +5,10 @@ use super::params::scalar_text;
 use crate::base::dtype::Ty;
 use crate::codegen::kernel::template::indent;
 use crate::expr::Ref;
-use crate::expr::wgsl::{self, Leaves, Printed, type_name};
+use crate::expr::wgsl::{self, LeafTexts, Printed, type_name};
 
 /// A generated function of loaded values.
-pub(in crate::codegen) struct Function {
+pub(in crate::codegen) struct KernelFunction {
     pub text: String,
     name: &'static str,
     takes_acc: bool,
@@ -19,7 +19,7 @@ pub(in crate::codegen) struct Function {
     pub results: Vec<String>,
 }
 
-impl Function {
+impl KernelFunction {
     /// A call, given the text of each operand's value.
     pub fn call(&self, acc: &str, operand: impl Fn(usize) -> String) -> String {
         self.call_if("true", acc, operand)
@@ -37,7 +37,12 @@ impl Function {
 
 impl Kernel<'_> {
     /// A function `name` of the operands that `roots` read (and of `acc`, where its type is given).
-    pub fn function(&mut self, name: &'static str, roots: &[Ref], acc: Option<Ty>) -> Function {
+    pub fn function(
+        &mut self,
+        name: &'static str,
+        roots: &[Ref],
+        acc: Option<Ty>,
+    ) -> KernelFunction {
         let step = self.step;
         let operands = self.operands_of(roots);
         let Printed { statements, roots: values, helpers } = {
@@ -48,7 +53,7 @@ impl Kernel<'_> {
                 scalar_text(params.len() - 1, ty)
             };
             let load = |operand: u16| format!("x{operand}");
-            wgsl::print(&step.expr, roots, &Leaves { load: &load, scalar: &scalar, acc: "acc" })
+            wgsl::print(&step.expr, roots, &LeafTexts { load: &load, scalar: &scalar, acc: "acc" })
         };
         self.helpers.extend(helpers);
         self.whole.extend(step.expr.whole_operands(roots));
@@ -65,7 +70,7 @@ impl Kernel<'_> {
         let (structure, result, value, results) = signature(&types, &values);
         let body = indent(&format!("{statements}return {value};"));
         let text = format!("{structure}fn {name}({arguments}) -> {result} {{\n{body}}}\n");
-        Function { text, name, takes_acc, takes_live, operands, results }
+        KernelFunction { text, name, takes_acc, takes_live, operands, results }
     }
 }
 

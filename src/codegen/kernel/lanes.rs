@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::shape::View;
-use crate::codegen::kernel::{Function, Kernel};
+use crate::codegen::kernel::{Kernel, KernelFunction};
 use crate::expr::wgsl::type_name;
 
 /// The names of a vector's lanes.
@@ -80,7 +80,7 @@ impl Loaded {
     }
 
     /// The calls of `function` for the four lanes; `acc` is a vector.
-    pub fn calls(&self, function: &Function, acc: &str) -> [String; 4] {
+    pub fn calls(&self, function: &KernelFunction, acc: &str) -> [String; 4] {
         LANES.map(|lane| function.call(&format!("{acc}.{lane}"), |o| self.lane(o, lane)))
     }
 }

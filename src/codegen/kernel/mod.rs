@@ -11,8 +11,8 @@ pub(super) mod template;
 
 use std::collections::BTreeSet;
 
-use self::bindings::{Buffer, Element, Stored};
-pub(super) use self::function::Function;
+use self::bindings::{Buffer, BufferElement, Stored};
+pub(super) use self::function::KernelFunction;
 pub(super) use self::params::WORKGROUP;
 use self::params::{GRID, grid};
 pub(super) use self::positions::{OuterMaps, passed};
@@ -83,8 +83,8 @@ impl<'a> Kernel<'a> {
         self.step.outputs.iter().map(|o| o.root).collect()
     }
 
-    /// Fills `template`, whose hole `prelude` stands for all that was bound and needed, `grid` for the parameters of
-    /// `main` that number workgroups and `workgroup` for the number, and shares `groups` workgroups out to a grid.
+    /// Fills `template`, and shares `groups` workgroups out to a grid. The hole `prelude` stands for all that was bound
+    /// and needed, `grid` for the parameters of `main` that number workgroups, `workgroup` for the number.
     pub fn dispatch(
         mut self,
         template: &str,
@@ -110,10 +110,9 @@ impl<'a> Kernel<'a> {
 
     fn prelude(&self) -> String {
         let mut text = String::new();
-        let halves = self
-            .buffers
-            .iter()
-            .any(|b| matches!(b.element, Element::One(Stored::F16) | Element::Four(Stored::F16)));
+        let halves = self.buffers.iter().any(|b| {
+            matches!(b.element, BufferElement::One(Stored::F16) | BufferElement::Four(Stored::F16))
+        });
         let asked_for = self.extensions.iter().copied().chain(halves.then_some("f16"));
         for extension in asked_for.collect::<BTreeSet<_>>() {
             text += &format!("enable {extension};\n\n");

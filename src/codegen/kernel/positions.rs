@@ -2,11 +2,11 @@
 
 use super::{Kernel, UNBOUND};
 use crate::expr::Ref;
-use crate::plan::Axes;
+use crate::plan::CollapsedAxes;
 
 /// The leading axes of a step's space, collapsed, with the maps of the outputs and then of operands along them.
 pub(in crate::codegen) struct OuterMaps {
-    pub axes: Axes,
+    pub axes: CollapsedAxes,
     /// The start of each map.
     pub offsets: Vec<i64>,
     /// The operands, in the order of their maps.
@@ -23,7 +23,7 @@ impl OuterMaps {
         let views: Vec<_> =
             outputs.chain(operands.iter().map(|&o| &step.operands[o].view)).collect();
         let strides: Vec<&[i64]> = views.iter().map(|view| &view.strides[..dims.len()]).collect();
-        let axes = Axes::collapse(dims, &strides);
+        let axes = CollapsedAxes::collapse(dims, &strides);
         let offsets = views.iter().map(|view| view.offset).collect();
         Self { axes, offsets, operands, outputs: step.outputs.len() }
     }
@@ -109,7 +109,7 @@ impl Kernel<'_> {
         &mut self,
         prefix: &str,
         position: &str,
-        axes: &Axes,
+        axes: &CollapsedAxes,
         offsets: impl Iterator<Item = i64>,
     ) -> (String, Vec<String>) {
         let (mut text, coordinates) = self.coordinates(prefix, position, &axes.dims);

@@ -3,11 +3,11 @@
 use super::lanes::{self, Loaded};
 use crate::base::dtype::Ty;
 use crate::base::shape::View;
-use crate::codegen::kernel::{Function, Kernel, OuterMaps, passed};
+use crate::codegen::kernel::{Kernel, KernelFunction, OuterMaps, passed};
 use crate::expr::wgsl::type_name;
 
 /// The outputs of a form over `batch ++ [rows, columns]`.
-pub(crate) struct Results {
+pub(crate) struct MatrixResults {
     pub rows: usize,
     pub columns: usize,
     /// The type of what the form computes.
@@ -16,7 +16,7 @@ pub(crate) struct Results {
     pub maps: OuterMaps,
 }
 
-impl Results {
+impl MatrixResults {
     /// Binds the outputs and what they read.
     pub fn bind(&self, kernel: &mut Kernel<'_>, wide: &[bool]) {
         let wide_outputs: Vec<bool> =
@@ -58,7 +58,12 @@ impl Results {
     }
 
     /// Statements that store four neighbours that are all inside.
-    fn fours(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
+    fn fours(
+        &self,
+        kernel: &mut Kernel<'_>,
+        function: &KernelFunction,
+        names: &[String],
+    ) -> String {
         let step = kernel.step;
         let axes = ["row".to_string(), "column".to_string()];
         let mut loaded = Loaded::default();
@@ -103,7 +108,7 @@ impl Results {
     }
 
     /// Statements that store one element.
-    fn each(&self, kernel: &mut Kernel<'_>, function: &Function, names: &[String]) -> String {
+    fn each(&self, kernel: &mut Kernel<'_>, function: &KernelFunction, names: &[String]) -> String {
         let step = kernel.step;
         let axes = ["row".to_string(), "column".to_string()];
         let mut text = String::new();

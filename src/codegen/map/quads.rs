@@ -4,10 +4,10 @@ use crate::base::shape::View;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::{fill, indent};
-use crate::codegen::kernel::{Function, Kernel, THREADS};
+use crate::codegen::kernel::{Kernel, KernelFunction, THREADS};
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
-use crate::plan::{MapSpace, Source, VectorFetch};
+use crate::plan::{MapSpace, OperandSource, VectorFetch};
 
 /// Elements that one workgroup computes with a quad a thread.
 const GROUP: usize = THREADS * 4;
@@ -87,9 +87,9 @@ impl<'a> Quads<'a> {
         let by_itself = |o: usize| {
             let operand = &step.operands[o];
             let fits = match operand.source {
-                Source::Value(_) if self.in_rows => true,
-                Source::Value(value) => kernel.can_round_up(value, 4),
-                Source::Iota | Source::Table(_) | Source::Failures => false,
+                OperandSource::Value(_) if self.in_rows => true,
+                OperandSource::Value(value) => kernel.can_round_up(value, 4),
+                OperandSource::Iota | OperandSource::Table(_) | OperandSource::Failures => false,
             };
             fits && self.is_wide(self.space.map_of(o), &operand.view)
         };
@@ -108,7 +108,7 @@ impl<'a> Quads<'a> {
     pub fn lower(
         &self,
         mut kernel: Kernel<'_>,
-        function: &Function,
+        function: &KernelFunction,
         each: usize,
         fetched: &[FetchedQuad],
     ) -> Dispatch {
@@ -133,7 +133,7 @@ impl<'a> Quads<'a> {
     }
 
     /// Statements that load the operands of a quad.
-    pub fn load(&self, kernel: &mut Kernel<'_>, function: &Function, count: &str) -> Loads {
+    pub fn load(&self, kernel: &mut Kernel<'_>, function: &KernelFunction, count: &str) -> Loads {
         let (space, mut out) = (self.space, Loads::default());
         let mut coordinates = Vec::new();
         if self.in_rows && space.needs_coordinates() {
@@ -189,7 +189,7 @@ impl<'a> Quads<'a> {
     pub fn finish(
         &self,
         kernel: &mut Kernel<'_>,
-        function: &Function,
+        function: &KernelFunction,
         loads: &Loads,
         count: &str,
     ) -> Done {

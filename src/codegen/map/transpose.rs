@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::kernel::{Function, Kernel, passed};
+use crate::codegen::kernel::{Kernel, KernelFunction, passed};
 use crate::expr::wgsl::type_name;
-use crate::plan::{Axes, MapSpace, TransposeTiles};
+use crate::plan::{CollapsedAxes, MapSpace, TransposeTiles};
 
 const SIDE: usize = TransposeTiles::SIDE;
 /// Lines of a tile that a workgroup's threads take at a time.
@@ -17,7 +17,7 @@ const LINES: usize = 4;
 pub(super) fn lower(
     mut kernel: Kernel<'_>,
     space: &MapSpace,
-    function: &Function,
+    function: &KernelFunction,
     crossing: &TransposeTiles,
 ) -> Dispatch {
     kernel.bind_outputs(|_| false);
@@ -57,13 +57,16 @@ pub(super) fn lower(
 }
 
 /// The axes but `axis` and the last.
-fn others(axes: &Axes, axis: usize) -> Axes {
+fn others(axes: &CollapsedAxes, axis: usize) -> CollapsedAxes {
     let kept: SmallVec<[usize; 4]> = (0..axes.rank() - 1).filter(|&a| a != axis).collect();
     if kept.is_empty() {
         let one = SmallVec::from_slice(&[1]);
-        return Axes { dims: SmallVec::from_slice(&[1]), strides: vec![one; axes.strides.len()] };
+        return CollapsedAxes {
+            dims: SmallVec::from_slice(&[1]),
+            strides: vec![one; axes.strides.len()],
+        };
     }
-    Axes {
+    CollapsedAxes {
         dims: kept.iter().map(|&a| axes.dims[a]).collect(),
         strides: axes.strides.iter().map(|s| kept.iter().map(|&a| s[a]).collect()).collect(),
     }
@@ -72,7 +75,7 @@ fn others(axes: &Axes, axis: usize) -> Axes {
 /// The writer of the texts of the tiles.
 struct Tiles<'a> {
     space: &'a MapSpace,
-    function: &'a Function,
+    function: &'a KernelFunction,
     crossing: &'a TransposeTiles,
     /// The names of where each map begins.
     bases: &'a [String],

@@ -5,10 +5,10 @@ use crate::base::dtype::DType;
 use crate::base::shape::View;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::{self, Loaded};
-use crate::codegen::kernel::results::Results;
+use crate::codegen::kernel::results::MatrixResults;
 use crate::codegen::kernel::template::indent;
-use crate::expr::Node;
-use crate::plan::{Operand, Source, Space};
+use crate::expr::ExprNode;
+use crate::plan::{OperandSource, Space, StepOperand};
 
 impl Product {
     /// The function that reads four neighbours of one side, or eight halves as they are; at the end of k, zeros
@@ -83,12 +83,12 @@ impl Product {
 
 /// One of the two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum Factor {
     X,
     W,
 }
 
-impl Side {
+impl Factor {
     pub fn name(self) -> &'static str {
         match self {
             Self::X => "x",
@@ -115,7 +115,7 @@ impl Side {
 /// The reads of one side: fours of neighbours along one of its two axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
-    pub side: Side,
+    pub side: Factor,
     /// True if the neighbours are neighbours along k.
     pub along_k: bool,
     /// True if tiles reach outside across k, where what is read does not matter.
@@ -136,8 +136,8 @@ impl Reading {
 
 impl Product {
     /// The best walk of neighbouring threads over `side`, in tiles of `outer` by `bk`.
-    pub fn reading(&self, kernel: &Kernel<'_>, side: Side, outer: usize, bk: usize) -> Reading {
-        if side == Side::W && self.windows.is_some() {
+    pub fn reading(&self, kernel: &Kernel<'_>, side: Factor, outer: usize, bk: usize) -> Reading {
+        if side == Factor::W && self.windows.is_some() {
             let ragged = !self.n.is_multiple_of(outer);
             let ragged_k = !self.k.is_multiple_of(bk);
             return Reading { side, along_k: false, ragged, ragged_k, halves: false };
@@ -156,19 +156,21 @@ impl Product {
         let [size, length] = self.sizes(side);
         let ragged_k = !length.is_multiple_of(bk) || length == 0;
         // Rows outside cost nothing in the loop, so that one text does for all numbers of rows.
-        let ragged = (side == Side::X && along_k) || !size.is_multiple_of(outer);
+        let ragged = (side == Factor::X && along_k) || !size.is_multiple_of(outer);
         Reading { side, along_k, ragged, ragged_k, halves: false }
     }
 
     /// The operand of `reading`, if it is nothing but halves that lie in aligned eights.
     pub fn halves(&self, kernel: &Kernel<'_>, reading: &Reading) -> Option<usize> {
         let step = kernel.step;
-        if reading.side == Side::W && self.windows.is_some() {
+        if reading.side == Factor::W && self.windows.is_some() {
             return None;
         }
-        let Node::Load(operand) = step.expr.node(self.prologue(reading.side)) else { return None };
+        let ExprNode::Load(operand) = step.expr.node(self.prologue(reading.side)) else {
+            return None;
+        };
         let operand = usize::from(operand);
-        let Operand { source, dtype, ref view, clamp, .. } = step.operands[operand];
+        let StepOperand { source, dtype, ref view, clamp, .. } = step.operands[operand];
         let [lane, other] = reading.axes(view);
         let rank = view.dims.len();
         let others = view.strides[..rank - 2].iter().chain([&view.strides[other]]);
@@ -177,7 +179,8 @@ impl Product {
             && view.dims[lane].is_multiple_of(8)
             && others.into_iter().all(|stride| stride % 8 == 0);
         let alone = step.operands.iter().filter(|o| o.source == source).count() == 1;
-        let stored = matches!(source, Source::Value(_)) && dtype == DType::F16 && kernel.limits.f16;
+        let stored =
+            matches!(source, OperandSource::Value(_)) && dtype == DType::F16 && kernel.limits.f16;
         (stored && eights && alone && !clamp && !view.dims.contains(&0)).then_some(operand)
     }
 
@@ -187,10 +190,10 @@ impl Product {
         let alone = |o: usize| {
             let view = &operands[o].view;
             let side = match operands[o].space {
-                Space::X => Side::X,
+                Space::X => Factor::X,
                 Space::W if self.windows.is_some() => return false,
-                Space::W => Side::W,
-                _ => return Results::is_wide(view),
+                Space::W => Factor::W,
+                _ => return MatrixResults::is_wide(view),
             };
             let Some(reading) = readings.iter().find(|r| r.side == side) else { return false };
             let [lane, other] = reading.axes(view);
@@ -203,10 +206,10 @@ impl Product {
 }
 
 /// The positions of a side's axis across k and of k among the axes of its view.
-pub(super) fn axes(side: Side, view: &View) -> [usize; 2] {
+pub(super) fn axes(side: Factor, view: &View) -> [usize; 2] {
     let rank = view.dims.len();
     match side {
-        Side::X => [rank - 2, rank - 1],
-        Side::W => [rank - 1, rank - 2],
+        Factor::X => [rank - 2, rank - 1],
+        Factor::W => [rank - 1, rank - 2],
     }
 }

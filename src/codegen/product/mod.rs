@@ -13,13 +13,13 @@ mod transfer;
 mod units;
 mod windows;
 
-use self::load::{Reading, Side};
-use self::transfer::Walk;
-use self::windows::Windows;
+use self::load::{Factor, Reading};
+use self::transfer::IndexCursor;
+use self::windows::OperandWindows;
 use super::Dispatch;
 use super::kernel::{Kernel, OuterMaps, passed};
 use crate::base::dtype::Ty;
-use crate::codegen::kernel::results::Results;
+use crate::codegen::kernel::results::MatrixResults;
 use crate::expr::Ref;
 use crate::expr::wgsl::type_name;
 use crate::plan::{MatMulForm, ProductLayout};
@@ -51,9 +51,9 @@ struct Product {
     /// The prologues.
     x: Ref,
     w: Ref,
-    results: Results,
+    results: MatrixResults,
     /// The right operand's, if k and n are spread over several axes.
-    windows: Option<Windows>,
+    windows: Option<OperandWindows>,
 }
 
 /// The texts that every kernel of the product needs.
@@ -64,15 +64,16 @@ struct Frame<'p> {
     /// These places as arguments of `store`.
     pub base_arguments: String,
     /// One for each reading.
-    pub walks: [Walk<'p>; 2],
+    pub walks: [IndexCursor<'p>; 2],
 }
 
 impl Product {
     fn new(form: &MatMulForm, kernel: &Kernel<'_>) -> Self {
         let MatMulForm { batch, m, n, k, spread, x, w, acc, schedule, .. } = form;
         let maps = OuterMaps::new(kernel, batch, &[*x, *w]);
-        let windows =
-            |spread| Windows::new(kernel.step, spread, kernel.operands_of(&[*w]), batch.len());
+        let windows = |spread| {
+            OperandWindows::new(kernel.step, spread, kernel.operands_of(&[*w]), batch.len())
+        };
         Self {
             m: *m,
             n: *n,
@@ -81,7 +82,7 @@ impl Product {
             ty: *acc,
             x: *x,
             w: *w,
-            results: Results { rows: *m, columns: *n, ty: *acc, maps },
+            results: MatrixResults { rows: *m, columns: *n, ty: *acc, maps },
             windows: spread.as_ref().map(windows),
         }
     }
@@ -100,24 +101,24 @@ impl Product {
         self.k.div_ceil(self.parts).next_multiple_of(unit)
     }
 
-    pub fn prologue(&self, side: Side) -> Ref {
+    pub fn prologue(&self, side: Factor) -> Ref {
         match side {
-            Side::X => self.x,
-            Side::W => self.w,
+            Factor::X => self.x,
+            Factor::W => self.w,
         }
     }
 
     /// The sizes of a side's axis across k and of k.
-    fn sizes(&self, side: Side) -> [usize; 2] {
+    fn sizes(&self, side: Factor) -> [usize; 2] {
         match side {
-            Side::X => [self.m, self.k],
-            Side::W => [self.n, self.k],
+            Factor::X => [self.m, self.k],
+            Factor::W => [self.n, self.k],
         }
     }
 
-    /// Binds everything, each buffer in fours where all that is read of it allows, and defines the functions
-    /// that read both sides (`load_x` and `load_w`, at the positions of a [`Walk`]) and
-    /// `store(row, column, acc, …)`, which takes four neighbours along the row.
+    /// Binds everything, each buffer in fours where all of its reads allow that, and defines the functions.
+    /// `load_x` and `load_w` read both sides at the positions of an [`IndexCursor`]. `store(row, column, acc, …)` takes
+    /// four neighbours along the row.
     pub fn frame<'p>(&'p self, kernel: &mut Kernel<'_>, readings: [Reading; 2]) -> Frame<'p> {
         let wide = self.wide(kernel, &readings);
         if self.parts == 1 {
@@ -149,7 +150,7 @@ impl Product {
     /// The functions that read one side.
     fn loads(&self, kernel: &mut Kernel<'_>, reading: Reading) -> String {
         let mut load = |end| match (reading.side, &self.windows) {
-            (Side::W, Some(windows)) => windows.load(kernel, self, end),
+            (Factor::W, Some(windows)) => windows.load(kernel, self, end),
             _ => self.load(kernel, reading, end),
         };
         let inside = load(false);

@@ -1,21 +1,21 @@
 //! Products of few rows on scalar units: as fast as the right operand can be read.
 
 use super::Product;
-use super::load::{Reading, Side};
+use super::load::{Factor, Reading};
 use super::parts::locate;
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::transfer::Walk;
+use crate::codegen::product::transfer::IndexCursor;
 use crate::plan::Strip;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, strip: Strip) -> Dispatch {
-    let w = product.reading(&kernel, Side::W, 4, 4);
+    let w = product.reading(&kernel, Factor::W, 4, 4);
     let strip = Strips { strip, along_k: w.along_k, ty: product.ty };
     let unit = strip.strip.unit();
     let ragged_k = !product.k.is_multiple_of(unit) || product.k == 0;
     let ragged = !product.n.is_multiple_of(strip.columns());
-    let x = Reading { side: Side::X, along_k: true, ragged: false, ragged_k, halves: false };
+    let x = Reading { side: Factor::X, along_k: true, ragged: false, ragged_k, halves: false };
     let frame = product.frame(&mut kernel, [x, Reading { ragged, ragged_k, ..w }]);
     let size = [strip.strip.rows, strip.columns(), unit];
     let (locate, groups) = locate(product, &mut kernel, size);
@@ -79,7 +79,7 @@ impl Strips {
     }
 
     /// Statements that find the thread's places in memory.
-    fn places(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk<'_>; 2]) -> String {
+    fn places(&self, kernel: &mut Kernel<'_>, [x, w]: &[IndexCursor<'_>; 2]) -> String {
         let k = "first_k + slice * 4u";
         let rows =
             (0..self.strip.rows).map(|r| x.start(kernel, &format!("x{r}"), &format!("{r}u"), k));
@@ -92,7 +92,12 @@ impl Strips {
     }
 
     /// Statements that read what one round needs, then add the products.
-    fn multiply(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk<'_>; 2], end: bool) -> String {
+    fn multiply(
+        &self,
+        kernel: &mut Kernel<'_>,
+        [x, w]: &[IndexCursor<'_>; 2],
+        end: bool,
+    ) -> String {
         let mut text = String::new();
         let parts = if self.along_k { 1 } else { 4 };
         for u in 0..Strip::UNROLLED {
@@ -125,7 +130,7 @@ impl Strips {
     }
 
     /// Statements that move on to the next round.
-    fn advance(&self, kernel: &mut Kernel<'_>, [x, w]: &[Walk<'_>; 2]) -> String {
+    fn advance(&self, kernel: &mut Kernel<'_>, [x, w]: &[IndexCursor<'_>; 2]) -> String {
         let rows = 0..self.strip.rows;
         let x: String =
             rows.map(|r| x.advance(kernel, &format!("x{r}"), self.strip.unit())).collect();

@@ -1,13 +1,13 @@
 //! Products on scalar units: tiles in workgroup memory, a block of the result in each thread's registers.
 
 use super::Product;
-use super::load::{Reading, Side};
+use super::load::{Factor, Reading};
 use super::parts::locate;
-use super::transfer::{Transfer, fetch};
+use super::transfer::{TileTransfer, fetch};
 use crate::base::dtype::Ty;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::transfer::Walk;
+use crate::codegen::product::transfer::IndexCursor;
 use crate::plan::Tile;
 
 /// Threads that run in step.
@@ -17,7 +17,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: Tile) -> Di
     let layout = Layout::new(tile, kernel.limits.workgroup_bytes as usize);
     let Tile { bm, bn, bk, tm, tn } = layout.tile;
     let readings =
-        [product.reading(&kernel, Side::X, bm, bk), product.reading(&kernel, Side::W, bn, bk)];
+        [product.reading(&kernel, Factor::X, bm, bk), product.reading(&kernel, Factor::W, bn, bk)];
     let frame = product.frame(&mut kernel, readings);
     let [x, w] = readings.map(|reading| layout.quads(reading));
     let arguments = &frame.base_arguments;
@@ -92,12 +92,12 @@ impl Layout {
     /// The transfer of the tile of one side.
     fn quads(&self, reading: Reading) -> Quads {
         let (outer, pitch) = match reading.side {
-            Side::X => (self.tile.bm, self.x_pitch),
-            Side::W => (self.tile.bn, self.w_pitch),
+            Factor::X => (self.tile.bm, self.x_pitch),
+            Factor::W => (self.tile.bn, self.w_pitch),
         };
         let bk = self.tile.bk;
         let (items, threads) = (outer * bk / 4, self.threads());
-        let transfer = Transfer { reading, places: ["o", "k"], items, threads, bk };
+        let transfer = TileTransfer { reading, places: ["o", "k"], items, threads, bk };
         Quads { transfer, outer, pitch }
     }
 
@@ -216,7 +216,7 @@ impl Layout {
 
 /// One side's tile in workgroup memory, with k outermost, in fours across k.
 struct Quads {
-    transfer: Transfer,
+    transfer: TileTransfer,
     /// Rows or columns of the tile.
     outer: usize,
     pitch: usize,
@@ -228,8 +228,8 @@ impl Quads {
     }
 
     /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
-    fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk<'_>, ty: &str) -> String {
-        let Transfer { bk, threads, reading, .. } = self.transfer;
+    fn places(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, ty: &str) -> String {
+        let TileTransfer { bk, threads, reading, .. } = self.transfer;
         let name = self.name();
         let mut text = String::new();
         for round in self.transfer.rounds() {

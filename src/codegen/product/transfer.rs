@@ -1,12 +1,12 @@
 //! Positions that move along k, and transfers of tiles of the operands from memory to workgroup memory by the threads of a workgroup.
 
 use super::Product;
-use super::load::{Reading, Side, axes};
-use super::windows::Windows;
+use super::load::{Factor, Reading, axes};
+use super::windows::OperandWindows;
 use crate::codegen::kernel::Kernel;
 
 /// The part of one operand's tile that one thread brings: some neighbours a round.
-pub(super) struct Transfer {
+pub(super) struct TileTransfer {
     pub reading: Reading,
     /// The names of the thread's places in the tile, across k and along it.
     pub places: [&'static str; 2],
@@ -17,7 +17,7 @@ pub(super) struct Transfer {
     pub bk: usize,
 }
 
-impl Transfer {
+impl TileTransfer {
     fn name(&self) -> &'static str {
         self.reading.side.name()
     }
@@ -47,18 +47,18 @@ impl Transfer {
     }
 
     /// Statements that find the thread's position in memory, given its place in the tile.
-    pub fn start(&self, kernel: &mut Kernel<'_>, walk: &Walk<'_>, round: usize) -> String {
+    pub fn start(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, round: usize) -> String {
         let [outer, k] = self.place(round);
         let first = match self.reading.side {
-            Side::X => "first_row",
-            Side::W => "first_column",
+            Factor::X => "first_row",
+            Factor::W => "first_column",
         };
         let (outer, k) = (format!("{first} + {outer}"), format!("first_k + {k}"));
         walk.start(kernel, &self.prefix(round), &outer, &k)
     }
 
     /// Statements that read the tile at `next_k` into variables; at the end of k, zeros past it.
-    fn read(&self, kernel: &mut Kernel<'_>, walk: &Walk<'_>, end: bool) -> String {
+    fn read(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>, end: bool) -> String {
         let line = |round| {
             let [_, k] = self.place(round);
             let k = format!("next_k + {k}");
@@ -69,7 +69,7 @@ impl Transfer {
     }
 
     /// Statements that move on to the next tile.
-    fn advance(&self, kernel: &mut Kernel<'_>, walk: &Walk) -> String {
+    fn advance(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor) -> String {
         self.rounds().map(|round| walk.advance(kernel, &self.prefix(round), self.bk)).collect()
     }
 }
@@ -77,8 +77,8 @@ impl Transfer {
 /// Statements that read the tiles at `next_k`, those that reach past the end of k with zeros there, and move on.
 pub(super) fn fetch(
     kernel: &mut Kernel<'_>,
-    transfers: [&Transfer; 2],
-    walks: &[Walk<'_>; 2],
+    transfers: [&TileTransfer; 2],
+    walks: &[IndexCursor<'_>; 2],
 ) -> String {
     let each = || transfers.into_iter().zip(walks);
     let mut read = |end| -> String {
@@ -97,10 +97,10 @@ pub(super) fn fetch(
 
 /// A walk over one side along k: a position in each operand that is read, moved on by additions alone, since
 /// multiplying it out for each read takes longer than the read.
-pub(super) struct Walk<'p> {
-    side: Side,
+pub(super) struct IndexCursor<'p> {
+    side: Factor,
     /// The finder of the positions of the right operand, if it is one of windows, whose steps along k are no additions.
-    windows: Option<&'p Windows>,
+    windows: Option<&'p OperandWindows>,
     /// The last place across k that may be read, if some are outside.
     last: Option<usize>,
     operands: Vec<Stepping>,
@@ -114,7 +114,7 @@ struct Stepping {
     k_stride: i64,
 }
 
-impl Walk<'_> {
+impl IndexCursor<'_> {
     /// Statements that start at `outer` and `k`, in variables that start with `prefix`.
     pub fn start(&self, kernel: &mut Kernel<'_>, prefix: &str, outer: &str, k: &str) -> String {
         let outer = match self.last {
@@ -165,9 +165,14 @@ impl Walk<'_> {
 }
 
 impl Product {
-    pub fn walk(&self, kernel: &Kernel<'_>, reading: &Reading, names: &[String]) -> Walk<'_> {
+    pub fn walk(
+        &self,
+        kernel: &Kernel<'_>,
+        reading: &Reading,
+        names: &[String],
+    ) -> IndexCursor<'_> {
         let side = reading.side;
-        let windows = self.windows.as_ref().filter(|_| side == Side::W);
+        let windows = self.windows.as_ref().filter(|_| side == Factor::W);
         let operands = kernel.operands_of(&[self.prologue(side)]).into_iter();
         let stepping = |operand: usize| {
             let view = &kernel.step.operands[operand].view;
@@ -186,6 +191,6 @@ impl Product {
             _ => 1,
         };
         let last = reading.ragged.then(|| size - read_at_once);
-        Walk { side, windows, last, operands: operands.map(stepping).collect() }
+        IndexCursor { side, windows, last, operands: operands.map(stepping).collect() }
     }
 }

@@ -1,12 +1,12 @@
 //! Products on matrix units: tiles of `f16` in workgroup memory, squares of the result in each subgroup.
 
 use super::Product;
-use super::load::{Reading, Side};
+use super::load::{Factor, Reading};
 use super::parts::locate;
-use super::transfer::{Transfer, fetch};
+use super::transfer::{TileTransfer, fetch};
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::Kernel;
-use crate::codegen::product::transfer::Walk;
+use crate::codegen::product::transfer::IndexCursor;
 use crate::plan::UnitTile;
 
 pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -> Dispatch {
@@ -14,7 +14,7 @@ pub(super) fn lower(product: &Product, mut kernel: Kernel<'_>, tile: UnitTile) -
     kernel.enable("wgpu_cooperative_matrix");
     let units = Units::new(tile);
     let UnitTile { bm, bn, bk, wm, wn, .. } = tile;
-    let readings = [(Side::X, bm), (Side::W, bn)].map(|(side, outer)| {
+    let readings = [(Factor::X, bm), (Factor::W, bn)].map(|(side, outer)| {
         let reading = product.reading(&kernel, side, outer, bk);
         let halves = !tile.split && product.halves(&kernel, &reading).is_some();
         Reading { halves, ..reading }
@@ -86,7 +86,7 @@ impl Units {
     /// The transfer of the tile of one side.
     fn halves(&self, reading: Reading) -> Halves {
         let UnitTile { bm, bn, bk, split, .. } = self.tile;
-        let outer = if reading.side == Side::X { bm } else { bn };
+        let outer = if reading.side == Factor::X { bm } else { bn };
         let ([rows, columns], places) = if reading.along_k {
             ([outer, bk], ["row", "column"])
         } else {
@@ -94,7 +94,7 @@ impl Units {
         };
         let width = if reading.halves { 8 } else { 4 };
         let (items, threads) = (rows * columns / width, self.threads());
-        let transfer = Transfer { reading, places, items, threads, bk };
+        let transfer = TileTransfer { reading, places, items, threads, bk };
         Halves { transfer, rows, columns, width, split }
     }
 
@@ -167,7 +167,7 @@ impl Units {
 
     /// The text that loads a square of a tile, at `start + outer` and `k`: the leading bits, or the rest.
     fn load(&self, tile: &Halves, low: bool, start: &str, outer: usize, k: usize) -> String {
-        let role = if tile.transfer.reading.side == Side::X { 'A' } else { 'B' };
+        let role = if tile.transfer.reading.side == Factor::X { 'A' } else { 'B' };
         let ty = self.ty("f16", role);
         let pitch = tile.pitch() / 4;
         let part = if low { tile.columns / 4 } else { 0 };
@@ -211,7 +211,7 @@ impl Units {
 
 /// One side's tile in workgroup memory, where it lies as it lies in memory.
 struct Halves {
-    transfer: Transfer,
+    transfer: TileTransfer,
     rows: usize,
     columns: usize,
     /// Elements that a thread moves at a time, in 16 bytes.
@@ -236,8 +236,8 @@ impl Halves {
     }
 
     /// Statements that find the thread's places in the tile and in memory, and variables for what is there.
-    fn places(&self, kernel: &mut Kernel<'_>, walk: &Walk<'_>) -> String {
-        let Transfer { reading, threads, .. } = self.transfer;
+    fn places(&self, kernel: &mut Kernel<'_>, walk: &IndexCursor<'_>) -> String {
+        let TileTransfer { reading, threads, .. } = self.transfer;
         let (name, width) = (self.name(), self.width);
         let ty = if reading.halves { "vec4<u32>" } else { "vec4<f32>" };
         let items = self.columns / width;

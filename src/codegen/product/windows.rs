@@ -1,25 +1,25 @@
 //! A right operand of windows: k and n run over several axes each, as in a convolution, and no copy is made of it.
 
 use super::Product;
-use super::load::Side;
+use super::load::Factor;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::{LANES, Loaded};
-use crate::plan::Axes;
+use crate::plan::CollapsedAxes;
 use crate::plan::{Spread, Step};
 
 /// The axes of k and of n, with the strides of each operand along them.
-pub(super) struct Windows {
+pub(super) struct OperandWindows {
     operands: Vec<usize>,
-    k: Axes,
-    n: Axes,
+    k: CollapsedAxes,
+    n: CollapsedAxes,
 }
 
-impl Windows {
+impl OperandWindows {
     /// The maps of `operands`, which read the right operand, behind the `batch` first axes.
     pub fn new(step: &Step, spread: &Spread, operands: Vec<usize>, batch: usize) -> Self {
         let collapsed = |dims: &[usize], from: usize| {
             let strides = |&o: &usize| &step.operands[o].view.strides[from..from + dims.len()];
-            Axes::collapse(dims, &operands.iter().map(strides).collect::<Vec<_>>())
+            CollapsedAxes::collapse(dims, &operands.iter().map(strides).collect::<Vec<_>>())
         };
         let k = collapsed(&spread.k, batch);
         let n = collapsed(&spread.n, batch + spread.k.len());
@@ -76,8 +76,8 @@ impl Windows {
 
     /// The function that reads four neighbours along n at `k`; at the `end` of k, zeros past it.
     pub fn load(&self, kernel: &mut Kernel<'_>, product: &Product, end: bool) -> String {
-        let root = product.prologue(Side::W);
-        let prologue = kernel.function(Side::W.prologue(), &[root], None);
+        let root = product.prologue(Factor::W);
+        let prologue = kernel.function(Factor::W.prologue(), &[root], None);
         let (mut text, ty) = (String::new(), product.ty_name());
         if end {
             let length = kernel.size(product.k);

@@ -7,7 +7,7 @@ use crate::codegen::kernel::lanes::{self, Loaded};
 use crate::codegen::kernel::template::indent;
 use crate::codegen::kernel::{Kernel, THREADS, passed};
 use crate::expr::wgsl::type_name;
-use crate::plan::{ReduceLayout, ReduceSchedule, Source, Windows};
+use crate::plan::{OperandSource, ReduceLayout, ReduceSchedule, Windows};
 
 /// Threads of a workgroup in the layout with a thread a result.
 pub(super) const COLUMN_THREADS: usize = 64;
@@ -20,13 +20,13 @@ const EACH: usize = 4;
 
 /// The unit that a thread takes at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum ReduceUnit {
     State,
     Value,
     Quad,
 }
 
-impl Unit {
+impl ReduceUnit {
     pub fn lanes(self) -> usize {
         if self == Self::Quad { 4 } else { 1 }
     }
@@ -61,8 +61,8 @@ impl Unit {
 
 impl Reduction {
     /// Statements in which one thread walks along the `units` of a result, or every so many of them.
-    fn walk(&self, unit: Unit, units: usize, arguments: &str) -> String {
-        if unit == Unit::Value && self.is_written_out() {
+    fn walk(&self, unit: ReduceUnit, units: usize, arguments: &str) -> String {
+        if unit == ReduceUnit::Value && self.is_written_out() {
             let take = |first: usize| {
                 let taken = unit.take(AHEAD.min(units - first), "1u", arguments);
                 format!("{{\nlet i = {first}u;\n{taken}}}\n")
@@ -199,13 +199,13 @@ impl Reduction {
     }
 
     /// True if an operand of the prologue is read in fours.
-    pub(super) fn is_wide(&self, unit: Unit, operand: usize) -> bool {
+    pub(super) fn is_wide(&self, unit: ReduceUnit, operand: usize) -> bool {
         let map = self.axes.main.iter().position(|&o| o == operand);
-        unit == Unit::Quad && map.is_some_and(|map| self.lane_stride(map) != 0)
+        unit == ReduceUnit::Quad && map.is_some_and(|map| self.lane_stride(map) != 0)
     }
 
     /// Quads where neighbouring threads walk along a row, and all that varies there comes in fours.
-    pub(super) fn unit(&self, kernel: &Kernel<'_>) -> Unit {
+    pub(super) fn unit(&self, kernel: &Kernel<'_>) -> ReduceUnit {
         let last = self.axes.inner.rank() - 1;
         let in_fours = |operand: usize| {
             let Some(map) = self.axes.main.iter().position(|&o| o == operand) else { return false };
@@ -216,7 +216,7 @@ impl Reduction {
         };
         let operands: Vec<usize> = self.axes.main.iter().chain(&self.axes.out).copied().collect();
         let fits = |(map, &operand): (usize, &usize)| {
-            let is_value = matches!(kernel.step.operands[operand].source, Source::Value(_));
+            let is_value = matches!(kernel.step.operands[operand].source, OperandSource::Value(_));
             self.lane_stride(map) == 0
                 || !is_value
                 || lanes::binds_wide(kernel, &operands, operand, in_fours)
@@ -224,16 +224,16 @@ impl Reduction {
         let quads = self.schedule.layout == ReduceLayout::Group
             && self.axes.inner.dims[last].is_multiple_of(4)
             && self.axes.main.iter().enumerate().all(fits);
-        if quads { Unit::Quad } else { Unit::Value }
+        if quads { ReduceUnit::Quad } else { ReduceUnit::Value }
     }
 
     /// The texts that read one unit: its place along the outer axes is found once, in `main`.
-    pub(super) fn read_elements(&self, kernel: &mut Kernel<'_>, unit: Unit) -> Texts {
+    pub(super) fn read_elements(&self, kernel: &mut Kernel<'_>, unit: ReduceUnit) -> Texts {
         let step = kernel.step;
         let prologue = kernel.function("prologue", &[self.prologue], None);
         let (mut bases, outer) = kernel.coordinates("o", "result", &self.axes.outer.dims);
         let (mut element, inner) = match unit {
-            Unit::Quad => {
+            ReduceUnit::Quad => {
                 let (text, inner) = kernel.coordinates("c", "first", &self.axes.inner.dims);
                 (format!("let first = i * 4u;\n{text}"), inner)
             }
@@ -248,14 +248,14 @@ impl Reduction {
             let name = format!("base{operand}");
             bases += &format!("let {name} = {base};\n");
             let at = kernel.index(&name, &self.axes.inner.strides[map], &inner);
-            if unit == Unit::Quad {
+            if unit == ReduceUnit::Quad {
                 loaded.load(kernel, operand, &at, self.lane_stride(map));
             } else {
                 loaded.load(kernel, operand, &at, 0);
             }
             base_names.push(name);
         }
-        let value = if unit == Unit::Quad {
+        let value = if unit == ReduceUnit::Quad {
             let calls = loaded.calls(&prologue, "").join(", ");
             format!("{}({calls})", self.element_type(kernel, unit))
         } else {
@@ -275,12 +275,12 @@ impl Reduction {
             && (1..=Windows::WRITTEN_OUT).contains(&self.axes.inner.len())
     }
 
-    pub(super) fn element_type(&self, kernel: &Kernel<'_>, unit: Unit) -> String {
+    pub(super) fn element_type(&self, kernel: &Kernel<'_>, unit: ReduceUnit) -> String {
         let ty = type_name(kernel.step.expr.ty(self.prologue));
         match unit {
-            Unit::State => "State".to_string(),
-            Unit::Value => ty.to_string(),
-            Unit::Quad => format!("vec4<{ty}>"),
+            ReduceUnit::State => "State".to_string(),
+            ReduceUnit::Value => ty.to_string(),
+            ReduceUnit::Quad => format!("vec4<{ty}>"),
         }
     }
 }

@@ -3,11 +3,11 @@
 mod loops;
 mod windows;
 
-use self::loops::Unit;
+use self::loops::ReduceUnit;
 use self::windows::WindowKernel;
 use super::Dispatch;
-use super::combine::State;
-use super::kernel::{Function, Kernel};
+use super::combine::CombineState;
+use super::kernel::{Kernel, KernelFunction};
 use crate::base::dtype::Ty;
 use crate::expr::Ref;
 use crate::plan::{ReduceAxes, ReduceForm, ReduceLayout, ReduceSchedule, Step, Windows};
@@ -33,7 +33,7 @@ pub(super) fn lower<'a>(form: &ReduceForm, kernel: &dyn Fn() -> Kernel<'a>) -> V
 struct Reduction {
     schedule: ReduceSchedule,
     prologue: Ref,
-    state: State,
+    state: CombineState,
     /// The type of what was combined.
     result: Ty,
     axes: ReduceAxes,
@@ -44,7 +44,7 @@ struct Texts {
     functions: String,
     /// The body of `element`, and what it returns: a state, a value, or four values.
     element: String,
-    unit: Unit,
+    unit: ReduceUnit,
     /// Statements that find where the result's elements begin in every operand.
     bases: String,
     /// The names of those that `element` is given.
@@ -62,7 +62,7 @@ impl Reduction {
         Self {
             schedule: *schedule,
             prologue: *prologue,
-            state: State::new(*combine, ty),
+            state: CombineState::new(*combine, ty),
             result: combine.result(ty),
             axes,
         }
@@ -113,7 +113,7 @@ impl Reduction {
         let texts = Texts {
             functions: results.text.clone(),
             element: format!("return {};", self.state.unpack(&words)),
-            unit: Unit::State,
+            unit: ReduceUnit::State,
             bases: String::new(),
             base_names: vec!["result".to_string()],
             write: self.write_results(&mut kernel, &results),
@@ -125,12 +125,12 @@ impl Reduction {
     }
 
     /// The function that makes the outputs of the combination.
-    fn results(&self, kernel: &mut Kernel<'_>) -> Function {
+    fn results(&self, kernel: &mut Kernel<'_>) -> KernelFunction {
         kernel.function("compute_results", &kernel.output_roots(), Some(self.result))
     }
 
     /// Statements that write the outputs from `state`.
-    fn write_results(&self, kernel: &mut Kernel<'_>, results: &Function) -> String {
+    fn write_results(&self, kernel: &mut Kernel<'_>, results: &KernelFunction) -> String {
         let (text, outer) = kernel.coordinates("o", "result", &self.axes.outer.dims);
         let (compute, store) = self.finish(kernel, results, &outer, "state", "");
         text + &compute + &store
@@ -141,7 +141,7 @@ impl Reduction {
     fn finish(
         &self,
         kernel: &mut Kernel<'_>,
-        results: &Function,
+        results: &KernelFunction,
         outer: &[String],
         state: &str,
         suffix: &str,

@@ -8,7 +8,7 @@ use super::Reduction;
 use crate::base::shape::points;
 use crate::codegen::Dispatch;
 use crate::codegen::kernel::template::indent;
-use crate::codegen::kernel::{Function, Kernel};
+use crate::codegen::kernel::{Kernel, KernelFunction};
 use crate::codegen::reduce::loops::COLUMN_THREADS;
 use crate::expr::wgsl::type_name;
 use crate::plan::{Met, WindowLanes, Windows};
@@ -95,7 +95,7 @@ impl WindowKernel<'_> {
     }
 
     /// Statements that combine the elements of all windows.
-    fn walk(&self, prologue: &Function) -> String {
+    fn walk(&self, prologue: &KernelFunction) -> String {
         let main = &self.reduction.axes.main;
         let number = |covered: &BTreeMap<i64, Met>| covered.keys().copied().zip(0..).collect();
         let numbers: Vec<BTreeMap<i64, usize>> = self.windows.covered.iter().map(number).collect();
@@ -114,7 +114,7 @@ impl WindowKernel<'_> {
     }
 
     /// Statements that write the results of those lanes that no other thread has.
-    fn write(&self, kernel: &mut Kernel<'_>, outer: &[String], results: &Function) -> String {
+    fn write(&self, kernel: &mut Kernel<'_>, outer: &[String], results: &KernelFunction) -> String {
         let (mut text, mut stores) = (String::new(), String::new());
         for lane in 0..self.windows.lanes.count {
             let mut at = outer.to_vec();

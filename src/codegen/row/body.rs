@@ -1,6 +1,6 @@
 //! The statements of a row kernel: from the kernel's layout to the holes of its template.
 
-use super::statistics::{Fold, Pass, Statistics, passes};
+use super::statistics::{PassFold, RowPass, Statistics, passes};
 use super::{Row, Share};
 use crate::base::dtype::Ty;
 use crate::codegen::group_fold::GroupFold;
@@ -10,7 +10,7 @@ use crate::codegen::kernel::template::indent;
 use crate::codegen::rows::Phase;
 
 /// The text of one dispatch.
-pub(crate) struct Body<'a> {
+pub(crate) struct RowBody<'a> {
     pub row: &'a Row,
     pub phase: Phase,
     /// The bases of the maps, as further arguments of a call.
@@ -20,7 +20,7 @@ pub(crate) struct Body<'a> {
 
 /// The holes of the template.
 #[derive(Default)]
-pub(crate) struct Texts {
+pub(crate) struct RowTexts {
     pub functions: String,
     pub element: String,
     pub shared: String,
@@ -30,8 +30,8 @@ pub(crate) struct Texts {
     pub body: String,
 }
 
-impl Body<'_> {
-    pub fn texts(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> Texts {
+impl RowBody<'_> {
+    pub fn texts(&self, kernel: &mut Kernel<'_>, bases: &[String]) -> RowTexts {
         let mut texts = self.threads(kernel);
         let row = self.row;
         (texts.functions, texts.element) = row.rows.element(kernel, bases);
@@ -52,14 +52,14 @@ impl Body<'_> {
     }
 
     /// The statements by which threads find their rows.
-    fn threads(&self, kernel: &Kernel<'_>) -> Texts {
+    fn threads(&self, kernel: &Kernel<'_>) -> RowTexts {
         let [slot, lane] = self.row.rows.seat(self.row.share.width);
         let (builtins, thread) = self.group_fold(kernel).numbering();
-        Texts {
+        RowTexts {
             builtins: builtins.to_string(),
             thread: format!("{thread}let lane = {lane};\n"),
             slot,
-            ..Texts::default()
+            ..RowTexts::default()
         }
     }
 
@@ -127,9 +127,9 @@ impl Body<'_> {
     }
 
     /// Statements that find the number of `pass` from the units in registers.
-    fn pass(&self, kernel: &Kernel<'_>, held: &[Unit], pass: &Pass) -> String {
-        let Pass { name, fold, before, term, value } = pass;
-        if *fold == Fold::Max {
+    fn pass(&self, kernel: &Kernel<'_>, held: &[Unit], pass: &RowPass) -> String {
+        let RowPass { name, fold, before, term, value } = pass;
+        if *fold == PassFold::Max {
             return self.greatest(kernel, held, name);
         }
         let mut text = format!("var {name}_fold = {};\n", fold.identity());

@@ -3,7 +3,7 @@
 mod body;
 mod statistics;
 
-use self::body::Body;
+use self::body::RowBody;
 use self::statistics::helpers;
 use super::Dispatch;
 use super::kernel::{Kernel, THREADS, passed};
@@ -24,7 +24,7 @@ fn dispatch(row: &Row, mut kernel: Kernel<'_>, phase: Phase) -> Dispatch {
     helpers(row.kind).iter().for_each(|h| kernel.needs(h));
     let (bases, names) = rows.bases(&mut kernel);
     let (parameters, arguments) = (passed(&names).0, rows.arguments(&names));
-    let body = Body { row, phase, arguments: &arguments, scratch: &scratch };
+    let body = RowBody { row, phase, arguments: &arguments, scratch: &scratch };
     let texts = body.texts(&mut kernel, &names);
     let (parts, count) = (kernel.size(row.parts), kernel.size(rows.count()));
     let holes = [

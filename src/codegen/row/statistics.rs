@@ -4,10 +4,10 @@
 use crate::ops::RowKind;
 
 /// One number of a row: a fold over its elements, then a formula of the fold.
-pub(crate) struct Pass {
+pub(crate) struct RowPass {
     /// The name of the number.
     pub name: &'static str,
-    pub fold: Fold,
+    pub fold: PassFold,
     /// The value that each element `x` takes before it is folded, and keeps.
     pub before: Option<fn(x: &str) -> String>,
     /// The term that is folded for the element `x`.
@@ -17,14 +17,14 @@ pub(crate) struct Pass {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fold {
+pub(crate) enum PassFold {
     Max,
     Sum,
     /// Sums of squares, scaled up and scaled down, as `p_squares` makes them.
     Squares,
 }
 
-impl Fold {
+impl PassFold {
     pub fn identity(self) -> &'static str {
         match self {
             Self::Max => "-p_inf()",
@@ -54,17 +54,17 @@ pub(crate) fn passes(
     kind: RowKind,
     len: &str,
     epsilon: &str,
-) -> (Vec<Pass>, fn(x: &str) -> String) {
-    let plain = |name, fold, value: &str| Pass {
+) -> (Vec<RowPass>, fn(x: &str) -> String) {
+    let plain = |name, fold, value: &str| RowPass {
         name,
         fold,
         before: None,
         term: str::to_string,
         value: value.to_string(),
     };
-    let squares = |value| Pass {
+    let squares = |value| RowPass {
         name: "scale",
-        fold: Fold::Squares,
+        fold: PassFold::Squares,
         before: None,
         term: |x| format!("p_squares({x})"),
         value,
@@ -74,26 +74,28 @@ pub(crate) fn passes(
             let before: Option<fn(&str) -> String> =
                 Some(|x| format!("p_exp_nonpositive({x} - greatest)"));
             let value = "p_if_finite(1f / fold, greatest)";
-            let inverse = Pass { before, ..plain("inverse", Fold::Sum, value) };
-            (vec![plain("greatest", Fold::Max, "fold"), inverse], |x| format!("{x} * inverse"))
+            let inverse = RowPass { before, ..plain("inverse", PassFold::Sum, value) };
+            (vec![plain("greatest", PassFold::Max, "fold"), inverse], |x| format!("{x} * inverse"))
         }
         RowKind::LogSoftmax => {
             let term: fn(&str) -> String = |x| format!("p_exp_nonpositive({x} - greatest)");
             let value = "p_if_finite(p_log(fold), greatest)";
-            let total = Pass { term, ..plain("total", Fold::Sum, value) };
-            (vec![plain("greatest", Fold::Max, "fold"), total], |x| {
+            let total = RowPass { term, ..plain("total", PassFold::Sum, value) };
+            (vec![plain("greatest", PassFold::Max, "fold"), total], |x| {
                 format!("{x} - greatest - total")
             })
         }
         RowKind::LayerNorm => {
-            let mean = plain("mean", Fold::Sum, &format!("p_quotient(fold, {len})"));
-            // What rounding left in the mean, which counts where elements differ by little more than that.
+            let mean = plain("mean", PassFold::Sum, &format!("p_quotient(fold, {len})"));
+            // The rounding error of the mean counts where elements differ by little more than that.
             let before: Option<fn(&str) -> String> = Some(|x| format!("{x} - mean"));
-            let rest =
-                Pass { before, ..plain("rest", Fold::Sum, &format!("p_quotient(fold, {len})")) };
-            let scale = Pass {
+            let rest = RowPass {
+                before,
+                ..plain("rest", PassFold::Sum, &format!("p_quotient(fold, {len})"))
+            };
+            let scale = RowPass {
                 name: "scale",
-                fold: Fold::Sum,
+                fold: PassFold::Sum,
                 before: Some(|x| format!("{x} - rest")),
                 term: |x| format!("{x} * {x}"),
                 value: format!("p_rsqrt(fold / {len} + {epsilon})"),

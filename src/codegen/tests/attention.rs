@@ -147,7 +147,7 @@ fn a_kernel_for_few_queries() {
     insta::assert_snapshot!(super::text::validate(&case, &limits)[0].wgsl);
 }
 
-/// What a driver makes of this text changes by a fifth with small changes of it.
+/// The speed of this kernel changes by a fifth with small changes of its text.
 #[test]
 fn a_kernel_for_matrix_units() {
     let units = MatrixUnits { side: 16, subgroup: 32 };

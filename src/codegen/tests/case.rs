@@ -11,7 +11,8 @@ use crate::graph::NodeId;
 #[cfg(feature = "gpu")]
 use crate::plan::reference::Reference;
 use crate::plan::{
-    Cost, Form, Home, Operand, Plan, Scratch, Source, Space, Step, StepOutput, Value, ValueId,
+    Cost, Form, Home, OperandSource, Plan, Scratch, Space, Step, StepOperand, StepOutput, Value,
+    ValueId,
 };
 
 /// A step and the contents of the values that it reads.
@@ -54,7 +55,7 @@ impl Case {
 pub(super) struct Maker {
     pub expr: Builder,
     values: Vec<(DType, Shape, Vec<f64>)>,
-    operands: Vec<Operand>,
+    operands: Vec<StepOperand>,
     scalars: Vec<Scalar>,
     outputs: Vec<StepOutput>,
 }
@@ -96,17 +97,22 @@ impl Maker {
 
     pub fn operand(&mut self, value: ValueId, space: Space, view: View, clamp: bool) -> Ref {
         let dtype = self.values[value.index()].0;
-        let source = Source::Value(value);
-        self.push(Operand { source, dtype, space, view, clamp })
+        let source = OperandSource::Value(value);
+        self.push(StepOperand { source, dtype, space, view, clamp })
     }
 
     pub fn iota(&mut self, space: Space, view: View) -> Ref {
-        let operand =
-            Operand { source: Source::Iota, dtype: DType::I32, space, view, clamp: false };
+        let operand = StepOperand {
+            source: OperandSource::Iota,
+            dtype: DType::I32,
+            space,
+            view,
+            clamp: false,
+        };
         self.push(operand)
     }
 
-    fn push(&mut self, operand: Operand) -> Ref {
+    fn push(&mut self, operand: StepOperand) -> Ref {
         let ty = operand.dtype.lane();
         self.operands.push(operand);
         self.expr.load(self.operands.len() as u16 - 1, ty).r()

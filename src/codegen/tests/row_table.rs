@@ -1,4 +1,4 @@
-//! Which look-ups take rows of their table through workgroup memory.
+//! Look-ups that take rows of their table through workgroup memory.
 
 use std::sync::Arc;
 

@@ -12,14 +12,14 @@ use super::tape::Tape;
 use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::expr::Ref;
-use crate::ops::Function;
-use crate::plan::{Operand, Source, Space, Step};
+use crate::ops::CpuFunction;
+use crate::plan::{OperandSource, Space, Step, StepOperand};
 
 pub(super) struct Job<'a> {
     pub step: &'a Step,
     pub tapes: &'a Tapes,
     pub values: &'a [Option<Arc<HostBuffer>>],
-    pub functions: &'a [Function],
+    pub functions: &'a [CpuFunction],
     pub failures: &'a Failures,
 }
 
@@ -35,13 +35,13 @@ impl<'a> Job<'a> {
         space: Space,
         view: impl Fn(&'a View) -> Cow<'a, View>,
     ) -> Vec<Option<BoundInput<'a>>> {
-        let bind = |operand: &'a Operand| {
+        let bind = |operand: &'a StepOperand| {
             let value =
                 operand.source.value().and_then(|value| self.values[value.index()].as_deref());
             match operand.source {
-                Source::Failures => Some(BoundInput::Failures(self.failures)),
-                Source::Table(_) => value.map(BoundInput::table),
-                Source::Value(_) | Source::Iota => (operand.space == space)
+                OperandSource::Failures => Some(BoundInput::Failures(self.failures)),
+                OperandSource::Table(_) => value.map(BoundInput::table),
+                OperandSource::Value(_) | OperandSource::Iota => (operand.space == space)
                     .then(|| BoundInput::bind(operand, &view(&operand.view), value)),
             }
         };

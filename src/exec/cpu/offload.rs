@@ -12,14 +12,14 @@ use crate::error::Result;
 use crate::exec::HostBuffer;
 use crate::exec::budget::Permit;
 use crate::exec::threads::{count, off_thread, waits_here};
-use crate::ops::Function;
+use crate::ops::CpuFunction;
 
 #[derive(Clone)]
 pub(crate) struct CpuJob {
     pub program: Arc<CpuProgram>,
     pub uploads: Vec<Arc<HostBuffer>>,
     pub residents: Vec<Arc<HostBuffer>>,
-    pub functions: Vec<Function>,
+    pub functions: Vec<CpuFunction>,
     /// Holds the memory of the run in the budget.
     pub permit: Permit,
     /// Receives the times of the steps.

@@ -13,7 +13,7 @@ use super::values::{RunData, RunValues};
 use crate::base::trace::{Timeline, What};
 use crate::error::{DeviceError, Result, RunError};
 use crate::exec::HostBuffer;
-use crate::ops::Function;
+use crate::ops::CpuFunction;
 use crate::plan::{Failed, Form, Step};
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ fn run_step(
     step: &Step,
     tapes: &Tapes,
     values: &mut RunValues<'_>,
-    functions: &[Function],
+    functions: &[CpuFunction],
     failures: &Failures,
 ) -> Result<()> {
     let ids = step.outputs.iter().map(|output| output.value);

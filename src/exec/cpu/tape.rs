@@ -13,7 +13,7 @@ pub(super) use self::machine::{Machine, RootPlaces, Span};
 use crate::base::dtype::{Scalar, Ty};
 use crate::exec::cpu::operands::BoundInput;
 use crate::exec::cpu::tape::pair::Second;
-use crate::expr::{Binary, Expr, Failure, Node, Ref, Unary};
+use crate::expr::{Binary, Expr, ExprNode, Failure, Ref, Unary};
 
 /// Lanes of a register. The registers of a usual tape stay in the first-level cache.
 pub(super) const TILE: usize = 512;
@@ -152,22 +152,22 @@ impl<'e> Compiler<'e> {
         let arg = |r: Ref| self.args[r.index()];
         let node = self.expr.node(r);
         let op = match node {
-            Node::Acc => return,
-            Node::Const(c) => return self.constant(r, c.bits),
-            Node::Scalar(n) => return self.constant(r, scalars[usize::from(n)].lane_bits()),
-            Node::Load(n) => {
+            ExprNode::Acc => return,
+            ExprNode::Const(c) => return self.constant(r, c.bits),
+            ExprNode::Scalar(n) => return self.constant(r, scalars[usize::from(n)].lane_bits()),
+            ExprNode::Load(n) => {
                 if matches!(inputs[usize::from(n)], Some(BoundInput::Memory(_))) {
                     self.args[r.index()] = Arg::Memory(n);
                     return;
                 }
                 TapeOp::Load(n)
             }
-            Node::Unary(op, x) => TapeOp::Unary(op, self.expr.ty(x), arg(x)),
-            Node::Binary(op, x, y) => TapeOp::Binary(op, self.expr.ty(x), arg(x), arg(y)),
-            Node::Select(c, x, y) => TapeOp::Select(arg(c), arg(x), arg(y)),
-            Node::Cast(to, x) => TapeOp::Cast(self.expr.ty(x), to, arg(x)),
-            Node::Fetch(n, at) => TapeOp::Fetch(n, arg(at)),
-            Node::Check(n, Failure { holds, site, at }) => {
+            ExprNode::Unary(op, x) => TapeOp::Unary(op, self.expr.ty(x), arg(x)),
+            ExprNode::Binary(op, x, y) => TapeOp::Binary(op, self.expr.ty(x), arg(x), arg(y)),
+            ExprNode::Select(c, x, y) => TapeOp::Select(arg(c), arg(x), arg(y)),
+            ExprNode::Cast(to, x) => TapeOp::Cast(self.expr.ty(x), to, arg(x)),
+            ExprNode::Fetch(n, at) => TapeOp::Fetch(n, arg(at)),
+            ExprNode::Check(n, Failure { holds, site, at }) => {
                 TapeOp::Check(n, [arg(holds), arg(site), arg(at)])
             }
         };
@@ -186,8 +186,8 @@ impl<'e> Compiler<'e> {
 
     /// Merges `node` and the last instruction if the two are a pair and nothing else reads that instruction's result.
     /// Removes the instruction, and returns the pair with the register that it wrote.
-    fn pair(&mut self, node: Node) -> Option<(TapeOp, Arg)> {
-        let Node::Binary(second, x, y) = node else { return None };
+    fn pair(&mut self, node: ExprNode) -> Option<(TapeOp, Arg)> {
+        let ExprNode::Binary(second, x, y) = node else { return None };
         let &Instruction { op: TapeOp::Binary(first, Ty::F32, a, b), out } =
             self.instructions.last()?
         else {
@@ -208,11 +208,12 @@ impl<'e> Compiler<'e> {
     }
 
     /// Frees the registers of `node`'s operands that have no later reader, except `out`.
-    fn release(&mut self, node: Node, out: Arg) {
+    fn release(&mut self, node: ExprNode, out: Arg) {
         for operand in node.operands() {
             let readers = &mut self.readers[operand.index()];
             *readers -= 1;
-            let computed = !matches!(self.expr.node(operand), Node::Const(_) | Node::Scalar(_));
+            let computed =
+                !matches!(self.expr.node(operand), ExprNode::Const(_) | ExprNode::Scalar(_));
             if *readers == 0
                 && computed
                 && self.args[operand.index()] != out

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::pool::CpuPool;
 use crate::error::DeviceError;
 use crate::exec::HostBuffer;
-use crate::ops::Function;
+use crate::ops::CpuFunction;
 use crate::plan::{Home, Plan, ValueId};
 
 /// The data of a run, with the types and lengths that its plan was made for.
@@ -18,7 +18,7 @@ pub(crate) struct RunData<'a> {
     /// Data of the batch's bound residents, by position.
     pub residents: &'a [Arc<HostBuffer>],
     /// The functions behind the batch's custom kernels.
-    pub functions: &'a [Function],
+    pub functions: &'a [CpuFunction],
 }
 
 pub(super) struct RunValues<'a> {

@@ -11,7 +11,7 @@ use self::rows::{row_of, rows, running, sorted};
 use crate::base::dtype::{DType, Scalar, Ty};
 use crate::base::shape::{Move, Shape};
 use crate::exec::HostBuffer;
-use crate::expr::reference::{Leaves, Value, binary, evaluate};
+use crate::expr::reference::{LaneValue, LeafValues, binary, evaluate};
 use crate::expr::{Binary, Builder};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ops::{Distribution, Op, Random, Reduction, SearchSide};
@@ -21,7 +21,7 @@ use crate::ops::{Distribution, Op, Random, Reduction, SearchSide};
 pub(super) struct ExactTensor {
     pub shape: Shape,
     pub dtype: DType,
-    pub values: Vec<Value>,
+    pub values: Vec<LaneValue>,
 }
 
 /// The value of every node.
@@ -40,9 +40,9 @@ pub(super) fn interpret(
     known
 }
 
-fn values(node: &Node, inputs: &[&ExactTensor], uploads: &[&HostBuffer]) -> Vec<Value> {
+fn values(node: &Node, inputs: &[&ExactTensor], uploads: &[&HostBuffer]) -> Vec<LaneValue> {
     let shape = &node.ty.shape;
-    let each = |value: &mut dyn FnMut(&[usize]) -> Value| -> Vec<Value> {
+    let each = |value: &mut dyn FnMut(&[usize]) -> LaneValue| -> Vec<LaneValue> {
         coordinates(shape).map(|at| value(&at)).collect()
     };
     match &node.op {
@@ -100,7 +100,7 @@ fn values(node: &Node, inputs: &[&ExactTensor], uploads: &[&HostBuffer]) -> Vec<
                 SearchSide::Left => x < value,
             };
             let sorted = inputs[0].values.iter().map(|x| x.number());
-            Value::U(sorted.filter(|&x| before(x)).count() as u32)
+            LaneValue::U(sorted.filter(|&x| before(x)).count() as u32)
         }),
         Op::InRange { ignored, .. } => each(&mut |at| {
             let index = inputs[0].at(at);
@@ -120,13 +120,13 @@ fn values(node: &Node, inputs: &[&ExactTensor], uploads: &[&HostBuffer]) -> Vec<
 }
 
 impl ExactTensor {
-    fn at(&self, at: &[usize]) -> Value {
+    fn at(&self, at: &[usize]) -> LaneValue {
         let index = at.iter().zip(self.shape.dims()).fold(0, |index, (&c, &d)| index * d + c);
         self.values[index]
     }
 
     /// The element that NumPy broadcasts to `at` of a larger shape.
-    fn broadcast_at(&self, at: &[usize]) -> Value {
+    fn broadcast_at(&self, at: &[usize]) -> LaneValue {
         let skip = at.len() - self.shape.rank();
         let own: Vec<usize> = at[skip..]
             .iter()
@@ -150,15 +150,15 @@ fn coordinates(shape: &Shape) -> impl Iterator<Item = Vec<usize>> {
     })
 }
 
-fn from_scalar(scalar: Scalar) -> Value {
+fn from_scalar(scalar: Scalar) -> LaneValue {
     match scalar.dtype().lane() {
-        Ty::F32 => Value::F(scalar.value()),
-        _ => Value::from_bits(scalar.dtype().lane(), scalar.lane_bits()),
+        Ty::F32 => LaneValue::F(scalar.value()),
+        _ => LaneValue::from_bits(scalar.dtype().lane(), scalar.lane_bits()),
     }
 }
 
-fn from_host(buffer: &HostBuffer) -> Vec<Value> {
-    fn all<T: crate::Element>(buffer: &HostBuffer) -> Vec<Value> {
+fn from_host(buffer: &HostBuffer) -> Vec<LaneValue> {
+    fn all<T: crate::Element>(buffer: &HostBuffer) -> Vec<LaneValue> {
         buffer.to_vec::<T>().into_iter().map(|v| from_scalar(v.scalar())).collect()
     }
     match buffer.dtype() {
@@ -170,9 +170,9 @@ fn from_host(buffer: &HostBuffer) -> Vec<Value> {
     }
 }
 
-fn elementwise(op: &Op, inputs: &[&ExactTensor], shape: &Shape, at: &[usize]) -> Value {
+fn elementwise(op: &Op, inputs: &[&ExactTensor], shape: &Shape, at: &[usize]) -> LaneValue {
     debug_assert_eq!(at.len(), shape.rank());
-    let loads: Vec<Value> = inputs.iter().map(|input| input.broadcast_at(at)).collect();
+    let loads: Vec<LaneValue> = inputs.iter().map(|input| input.broadcast_at(at)).collect();
     let params: &[Scalar] = if let Op::Elementwise(_, params) = op { params } else { &[] };
     let builder = Builder::default();
     let root = {
@@ -190,11 +190,11 @@ fn elementwise(op: &Op, inputs: &[&ExactTensor], shape: &Shape, at: &[usize]) ->
             _ => unreachable!("not elementwise"),
         }
     };
-    let leaves = Leaves { loads: &loads, acc: None, scalars: params };
+    let leaves = LeafValues { loads: &loads, acc: None, scalars: params };
     evaluate(&builder.finish(), root, leaves).expect("a total expression")
 }
 
-fn reduce(op: Reduction, x: &ExactTensor, axes: &[usize], keep: bool, at: &[usize]) -> Value {
+fn reduce(op: Reduction, x: &ExactTensor, axes: &[usize], keep: bool, at: &[usize]) -> LaneValue {
     let mut outer = at.iter().copied();
     let mut start = Vec::new();
     for axis in 0..x.shape.rank() {
@@ -207,7 +207,7 @@ fn reduce(op: Reduction, x: &ExactTensor, axes: &[usize], keep: bool, at: &[usiz
         start.push(c);
     }
     let inner: Shape = axes.iter().map(|&axis| x.shape[axis]).collect();
-    let all: Vec<Value> = coordinates(&inner)
+    let all: Vec<LaneValue> = coordinates(&inner)
         .map(|inner| {
             let mut from = start.clone();
             for (&axis, c) in axes.iter().zip(inner) {
@@ -219,7 +219,7 @@ fn reduce(op: Reduction, x: &ExactTensor, axes: &[usize], keep: bool, at: &[usiz
     combine(op, &all, x.dtype)
 }
 
-fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
+fn combine(op: Reduction, all: &[LaneValue], dtype: DType) -> LaneValue {
     let floats = || all.iter().map(|v| v.number());
     let fold = |op: Binary, start: f64| {
         let start = from_scalar(Scalar::new(dtype, start));
@@ -233,48 +233,50 @@ fn combine(op: Reduction, all: &[Value], dtype: DType) -> Value {
                 best = at;
             }
         }
-        Value::U(best as u32)
+        LaneValue::U(best as u32)
     };
     match op {
         Reduction::Sum => fold(Binary::Add, 0.0),
         Reduction::Prod => fold(Binary::Mul, 1.0),
-        Reduction::Mean => Value::F(floats().sum::<f64>() / all.len() as f64),
-        Reduction::Norm => Value::F(floats().map(|x| x * x).sum::<f64>().sqrt()),
+        Reduction::Mean => LaneValue::F(floats().sum::<f64>() / all.len() as f64),
+        Reduction::Norm => LaneValue::F(floats().map(|x| x * x).sum::<f64>().sqrt()),
         Reduction::Max => all[1..].iter().fold(all[0], |acc, &v| binary(Binary::Max, acc, v)),
         Reduction::Min => all[1..].iter().fold(all[0], |acc, &v| binary(Binary::Min, acc, v)),
         Reduction::Argmax => best(|x, y| x > y),
         Reduction::Argmin => best(|x, y| x < y),
-        Reduction::Any => Value::B(all.contains(&Value::B(true))),
-        Reduction::All => Value::B(!all.contains(&Value::B(false))),
+        Reduction::Any => LaneValue::B(all.contains(&LaneValue::B(true))),
+        Reduction::All => LaneValue::B(!all.contains(&LaneValue::B(false))),
         Reduction::LogSumExp => {
             let max = floats().fold(f64::NEG_INFINITY, f64::max);
             if floats().any(f64::is_nan) {
-                Value::F(f64::NAN)
+                LaneValue::F(f64::NAN)
             } else if max.is_infinite() {
-                Value::F(max)
+                LaneValue::F(max)
             } else {
-                Value::F(max + floats().map(|x| (x - max).exp()).sum::<f64>().ln())
+                LaneValue::F(max + floats().map(|x| (x - max).exp()).sum::<f64>().ln())
             }
         }
     }
 }
 
 /// A random number by its definition.
-fn drawn(Random { kind, seed, stream }: Random, position: u32, dtype: DType) -> Value {
+fn drawn(Random { kind, seed, stream }: Random, position: u32, dtype: DType) -> LaneValue {
     let halves = |x: u64| [x as u32, (x >> 32) as u32];
     let [low, high] = halves(stream);
     let [first, second, ..] = philox([position, 0, low, high], halves(seed));
     let unit = |word: u32, bits: u32| f64::from(word >> (32 - bits)) / f64::from(1_u32 << bits);
     match kind {
-        Distribution::Bits => Value::U(first),
-        Distribution::Uniform => Value::F(unit(first, if dtype == DType::F16 { 11 } else { 24 })),
+        Distribution::Bits => LaneValue::U(first),
+        Distribution::Uniform => {
+            LaneValue::F(unit(first, if dtype == DType::F16 { 11 } else { 24 }))
+        }
         Distribution::Normal => {
             let apart = f64::from(first) / 2_f64.powi(32) + 2_f64.powi(-33);
             let angle = std::f64::consts::TAU * unit(second, 24);
             let value = (-2.0 * apart.ln()).sqrt() * angle.cos();
-            Value::F(Scalar::new(dtype, value).value())
+            LaneValue::F(Scalar::new(dtype, value).value())
         }
-        Distribution::Bernoulli(below) => Value::B(first >> 8 < below),
+        Distribution::Bernoulli(below) => LaneValue::B(first >> 8 < below),
     }
 }
 
@@ -288,7 +290,7 @@ fn philox([mut a, mut b, mut c, mut d]: [u32; 4], [mut k, mut l]: [u32; 2]) -> [
     [a, b, c, d]
 }
 
-fn moved(x: &ExactTensor, to: &Move, shape: &Shape, at: &[usize]) -> Value {
+fn moved(x: &ExactTensor, to: &Move, shape: &Shape, at: &[usize]) -> LaneValue {
     match to {
         Move::Reshape(_) => {
             let index = at.iter().zip(shape.dims()).fold(0, |index, (&c, &d)| index * d + c);

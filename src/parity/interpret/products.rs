@@ -4,10 +4,10 @@ use super::{ExactTensor, from_scalar};
 use crate::base::dtype::Scalar;
 use crate::base::shape::Shape;
 use crate::expr::Binary;
-use crate::expr::reference::{Value, binary};
+use crate::expr::reference::{LaneValue, binary};
 use crate::ops::{AttentionDims, MatMulDims, Scores};
 
-pub(super) fn matmul(x: &ExactTensor, w: &ExactTensor, at: &[usize]) -> Value {
+pub(super) fn matmul(x: &ExactTensor, w: &ExactTensor, at: &[usize]) -> LaneValue {
     let dims = MatMulDims::of(&x.shape, &w.shape).expect("inferred before");
     let mut at = at.to_vec();
     let n = if dims.vector_w { None } else { at.pop() };
@@ -31,7 +31,7 @@ pub(super) fn matmul(x: &ExactTensor, w: &ExactTensor, at: &[usize]) -> Value {
 }
 
 /// One element: over the keys, e^(score − greatest) times the value, divided by their sum.
-pub(super) fn attention(scores: Scores, inputs: &[&ExactTensor], at: &[usize]) -> Value {
+pub(super) fn attention(scores: Scores, inputs: &[&ExactTensor], at: &[usize]) -> LaneValue {
     let shapes: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
     let dims = AttentionDims::of(&shapes).expect("inferred before");
     let (batch, row, column) = (&at[..at.len() - 2], at[at.len() - 2], at[at.len() - 1]);
@@ -53,10 +53,10 @@ pub(super) fn attention(scores: Scores, inputs: &[&ExactTensor], at: &[usize]) -
         if m.is_nan() || x.is_nan() { f64::NAN } else { m.max(x) }
     });
     if greatest == f64::NEG_INFINITY {
-        return Value::F(0.0);
+        return LaneValue::F(0.0);
     }
     let total: f64 = all.iter().map(|x| (x - greatest).exp()).sum();
     let seen = all.iter().enumerate().filter(|&(_, &x)| x != f64::NEG_INFINITY);
     let sum: f64 = seen.map(|(key, x)| (x - greatest).exp() * element(2, key, column)).sum();
-    Value::F(sum / total)
+    LaneValue::F(sum / total)
 }

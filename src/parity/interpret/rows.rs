@@ -2,17 +2,21 @@
 
 use super::{ExactTensor, coordinates};
 use crate::expr::Binary;
-use crate::expr::reference::{Value, binary};
+use crate::expr::reference::{LaneValue, binary};
 use crate::ops::{Normalization, Scan, Sort, SortOrder, Sorted};
 
 /// The rows along `axis`, each mapped by `of`.
-pub(super) fn rows(x: &ExactTensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Value>) -> Vec<Value> {
+pub(super) fn rows(
+    x: &ExactTensor,
+    axis: usize,
+    of: impl Fn(&[LaneValue]) -> Vec<LaneValue>,
+) -> Vec<LaneValue> {
     let inner: usize = x.shape.dims()[axis + 1..].iter().product();
     let len = x.shape[axis];
     let mut out = x.values.clone();
     for start in (0..x.values.len()).filter(|index| (index / inner).is_multiple_of(len)) {
         let at = |c: usize| start + c * inner;
-        let row: Vec<Value> = (0..len).map(|c| x.values[at(c)]).collect();
+        let row: Vec<LaneValue> = (0..len).map(|c| x.values[at(c)]).collect();
         for (c, value) in of(&row).into_iter().enumerate() {
             out[at(c)] = value;
         }
@@ -21,7 +25,7 @@ pub(super) fn rows(x: &ExactTensor, axis: usize, of: impl Fn(&[Value]) -> Vec<Va
 }
 
 /// A result of a sort along an axis.
-pub(super) fn sorted(how: Sort, part: Sorted, x: &ExactTensor) -> Vec<Value> {
+pub(super) fn sorted(how: Sort, part: Sorted, x: &ExactTensor) -> Vec<LaneValue> {
     let all = rows(x, how.axis, |row| {
         let mut order: Vec<usize> = (0..row.len()).collect();
         let key = |at: usize| {
@@ -34,7 +38,7 @@ pub(super) fn sorted(how: Sort, part: Sorted, x: &ExactTensor) -> Vec<Value> {
         });
         let result = |&at: &usize| match part {
             Sorted::Values => row[at],
-            Sorted::Positions => Value::U(at as u32),
+            Sorted::Positions => LaneValue::U(at as u32),
         };
         order.iter().map(result).collect()
     });
@@ -43,7 +47,7 @@ pub(super) fn sorted(how: Sort, part: Sorted, x: &ExactTensor) -> Vec<Value> {
 }
 
 /// Each element combined with all before it, from the first on.
-pub(super) fn running(op: Scan, row: &[Value]) -> Vec<Value> {
+pub(super) fn running(op: Scan, row: &[LaneValue]) -> Vec<LaneValue> {
     let op = match op {
         Scan::Sum => Binary::Add,
         Scan::Prod => Binary::Mul,
@@ -51,14 +55,14 @@ pub(super) fn running(op: Scan, row: &[Value]) -> Vec<Value> {
         Scan::Min => Binary::Min,
     };
     let mut so_far = None;
-    let next = |&x: &Value| {
+    let next = |&x: &LaneValue| {
         so_far = Some(so_far.map_or(x, |before| binary(op, before, x)));
         so_far.unwrap_or(x)
     };
     row.iter().map(next).collect()
 }
 
-pub(super) fn row_of(op: Normalization, row: &[Value]) -> Vec<Value> {
+pub(super) fn row_of(op: Normalization, row: &[LaneValue]) -> Vec<LaneValue> {
     let row: Vec<f64> = row.iter().map(|x| x.number()).collect();
     let n = row.len() as f64;
     // Unlike `f64::max`, NaN if any is.
@@ -77,5 +81,5 @@ pub(super) fn row_of(op: Normalization, row: &[Value]) -> Vec<Value> {
             x / if norm < epsilon.value() { epsilon.value() } else { norm }
         }
     };
-    row.iter().map(|&x| Value::F(each(x))).collect()
+    row.iter().map(|&x| LaneValue::F(each(x))).collect()
 }

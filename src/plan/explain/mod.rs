@@ -13,7 +13,7 @@ use super::{Home, Placed, Plan, Planned, Split, SplitPart, Supply, Target, Value
 use crate::base::units::{bytes, count, seconds};
 use crate::cost::{Backend, Limits, Residence};
 use crate::plan::place::reason::{Chooser, table};
-use crate::plan::place::split::Sides;
+use crate::plan::place::split::SideTargets;
 use crate::plan::schedule::memory::lives;
 
 /// The kernels that will run, their sides and the reasons. Prints as a page.
@@ -73,7 +73,7 @@ impl Explanation {
         }
         if let (Some(cpu), Some(gpu)) = (of(Backend::Cpu), of(Backend::Gpu)) {
             let chooser = chooser.unwrap_or(Chooser::Times);
-            table(&mut text, placed, Sides { cpu, gpu }, residents, chooser);
+            table(&mut text, placed, SideTargets { cpu, gpu }, residents, chooser);
         }
         let total = |of: fn(&Plan) -> u64| plans.iter().map(|plan| of(plan)).sum();
         let on_gpu = plans.iter().any(|plan| plan.backend == Backend::Gpu);
@@ -186,7 +186,7 @@ fn placed_by(page: &mut String, placed: &Placed, chooser: Option<Chooser>, targe
 /// The values that other parts hand to this one.
 fn supplies(page: &mut String, split: &Split, part: &SplitPart) {
     for (upload, supply) in part.uploads.iter().enumerate() {
-        let Supply::Made(made) = supply else { continue };
+        let Supply::Part(made) = supply else { continue };
         let is_it = |value: &&Value| matches!(value.home, Home::Upload { input, .. } if input as usize == upload);
         if let Some(value) = part.plan.values.iter().find(is_it) {
             let from = split.parts[made.part].stage;

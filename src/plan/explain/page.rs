@@ -90,7 +90,7 @@ impl Printer<'_> {
         page.push('\n');
     }
 
-    /// Which buffers the step's results take, and whose they were.
+    /// The buffers that the step's results take, and the values that had them before.
     fn memory(&self, at: usize, outputs: &[ValueId]) -> Option<String> {
         let Self { plan, lives, .. } = self;
         let reused: Vec<String> = outputs

@@ -9,13 +9,13 @@ pub(crate) type Dims = SmallVec<[usize; 4]>;
 
 /// Dimensions that several index maps share, with each map's strides along them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Axes {
+pub(crate) struct CollapsedAxes {
     pub dims: SmallVec<[usize; 4]>,
     /// One entry a map, as long as `dims`.
     pub strides: Vec<SmallVec<[i64; 4]>>,
 }
 
-impl Axes {
+impl CollapsedAxes {
     /// Collapses `dims`, walked in row-major order by maps of the given strides. There is always at
     /// least one axis left; a single element is an axis of size 1 with stride 1.
     pub fn collapse(dims: &[usize], strides: &[&[i64]]) -> Self {
@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn contiguous_maps_become_one_axis() {
-        let axes = Axes::collapse(&[4, 1, 6, 5], &[&[30, 99, 5, 1], &[0, 7, 0, 0]]);
+        let axes = CollapsedAxes::collapse(&[4, 1, 6, 5], &[&[30, 99, 5, 1], &[0, 7, 0, 0]]);
         assert_eq!(axes.dims[..], [120]);
         assert!(axes.is_linear(0) && axes.is_uniform(1));
     }
 
     #[test]
     fn a_bias_row_keeps_its_axis() {
-        let axes = Axes::collapse(&[2, 3, 8], &[&[24, 8, 1], &[0, 0, 1]]);
+        let axes = CollapsedAxes::collapse(&[2, 3, 8], &[&[24, 8, 1], &[0, 0, 1]]);
         assert_eq!(axes.dims[..], [6, 8]);
         assert_eq!(axes.strides[1][..], [0, 1]);
         assert!(axes.is_linear(0) && !axes.is_linear(1));
@@ -95,16 +95,16 @@ mod tests {
 
     #[test]
     fn one_element_is_one_linear_axis() {
-        let axes = Axes::collapse(&[1, 1], &[&[0, 0], &[-3, 5]]);
+        let axes = CollapsedAxes::collapse(&[1, 1], &[&[0, 0], &[-3, 5]]);
         assert_eq!(axes.dims[..], [1]);
         assert!(axes.is_linear(0) && axes.is_linear(1));
     }
 
     #[test]
     fn negative_strides_merge_too() {
-        let axes = Axes::collapse(&[3, 4], &[&[-4, -1]]);
+        let axes = CollapsedAxes::collapse(&[3, 4], &[&[-4, -1]]);
         assert_eq!(axes.dims[..], [12]);
         assert_eq!(axes.strides[0][..], [-1]);
-        assert_eq!(Axes::collapse(&[3, 0], &[&[0, 1]]).len(), 0);
+        assert_eq!(CollapsedAxes::collapse(&[3, 0], &[&[0, 1]]).len(), 0);
     }
 }

@@ -16,7 +16,7 @@ pub(super) mod sort;
 mod tally;
 
 pub(crate) use self::attention::{AttentionForm, AttentionLayout, AttentionSchedule};
-pub(crate) use self::axes::{Axes, Dims};
+pub(crate) use self::axes::{CollapsedAxes, Dims};
 pub(crate) use self::custom::CustomForm;
 pub(crate) use self::map::{MapForm, MapSchedule};
 pub(crate) use self::product::{
@@ -28,7 +28,7 @@ pub(crate) use self::scan::ScanForm;
 pub(crate) use self::sort::{SortForm, SortSchedule};
 pub(crate) use self::tally::Tally;
 use super::Target;
-use super::step_parts::{Operand, Source, Space, StepParts};
+use super::step_parts::{OperandSource, Space, StepOperand, StepParts};
 use crate::base::shape::points;
 use crate::cost::Work;
 use crate::cost::selector::OpComplexity;
@@ -76,7 +76,7 @@ pub(crate) trait KernelForm {
     }
 
     /// The elements that the host gathers one by one, each with an index to find and to check.
-    fn host_gathers(&self, operands: &[Operand]) -> f64 {
+    fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
         gathers(operands)
     }
 
@@ -147,9 +147,9 @@ forms! {
 }
 
 /// The elements that are gathered one by one through views of operands.
-fn gathers(operands: &[Operand]) -> f64 {
+fn gathers(operands: &[StepOperand]) -> f64 {
     let gathered = operands.iter().filter(|operand| match operand.source {
-        Source::Iota => operand.view.dims.len() > 1,
+        OperandSource::Iota => operand.view.dims.len() > 1,
         _ => operand.clamp,
     });
     gathered.map(|operand| points(&operand.view.dims) as f64).sum()

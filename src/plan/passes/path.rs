@@ -90,7 +90,7 @@ impl Path {
     }
 }
 
-/// Which movements are folded into their readers, and which must be carried out.
+/// The movements that are folded into their readers, and those that must be carried out.
 pub(crate) struct Views {
     /// The stored value that each node is a view of, and the path from there; a node that is no
     /// folded movement is its own base.
@@ -112,7 +112,7 @@ impl Views {
             };
             bases.push(folded.unwrap_or_else(|| (ix, Path::start(&node.ty.shape))));
         }
-        // What leaves the run, or a kernel of the user's own reads, must be stored as it is read, and what is kept in a
+        // Outputs, and operands of a kernel of the user's own, must be stored as they are read, and kept values in a
         // buffer of its own.
         let mut views = Self { bases };
         let mut kept: Vec<Ix> = Vec::with_capacity(ir.keeps.len());

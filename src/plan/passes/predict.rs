@@ -4,7 +4,7 @@ use crate::base::shape::View;
 use crate::cost::{Backend, Limits, WINDOW_FLOPS, Work};
 use crate::plan::forms::Tally;
 use crate::plan::step::{Cost, Step, total};
-use crate::plan::step_parts::{Source, ValueId};
+use crate::plan::step_parts::{OperandSource, ValueId};
 use crate::plan::{Target, Value};
 
 /// Sets the step's cost. A GPU's dispatches and its partial results are no work of the host.
@@ -51,8 +51,8 @@ fn read_bytes(step: &Step, id: ValueId, values: &[Value], limits: &Limits) -> u6
     };
     let operands = step.operands.iter().filter(|operand| operand.source.value() == Some(id));
     let reached = total(operands.map(|operand| match operand.source {
-        Source::Table(_) if step.form.kernel().own_kernel().is_some() => u64::MAX,
-        Source::Table(_) => step.points(),
+        OperandSource::Table(_) if step.form.kernel().own_kernel().is_some() => u64::MAX,
+        OperandSource::Table(_) => step.points(),
         _ => reached(&operand.view),
     }));
     reached.min(value.shape.elements() as u64) * limits.stored(value.dtype)

@@ -65,7 +65,7 @@ fn rows(x: &Shape) -> usize {
 
 struct Maker<'a> {
     out: &'a mut Ir,
-    /// Whose place new nodes take.
+    /// The node whose place new nodes take.
     like: &'a IrNode,
 }
 

@@ -193,7 +193,7 @@ impl Pass<'_> {
             node.inputs.iter().map(|&ix| self.full(ix)).collect::<Option<_>>()?;
         let first = *values.first()?;
         match &node.op {
-            // What fails, fails when it runs.
+            // A division by 0 fails when it runs.
             Op::Elementwise(Elementwise::Div | Elementwise::Rem, _)
                 if !node.ty.dtype.is_float() && values[1].value() == 0.0 =>
             {
@@ -207,8 +207,8 @@ impl Pass<'_> {
                 let args: SmallVec<[Ty; 3]> = values.iter().map(lane).collect();
                 let lanes: SmallVec<[Ty; 2]> = params.iter().map(lane).collect();
                 let (expr, root) = super::expression::expression(&node.op, &args, &lanes);
-                let loads: Vec<reference::Value> = values.iter().map(|&v| v.into()).collect();
-                let leaves = reference::Leaves { loads: &loads, acc: None, scalars: params };
+                let loads: Vec<reference::LaneValue> = values.iter().map(|&v| v.into()).collect();
+                let leaves = reference::LeafValues { loads: &loads, acc: None, scalars: params };
                 let value = reference::evaluate(&expr, root, leaves)?;
                 Some(Scalar::new(node.ty.dtype, value.number()))
             }

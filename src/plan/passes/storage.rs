@@ -13,7 +13,7 @@ use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Target, Value};
 
 /// Gives values a home as steps come to need them.
-pub(crate) struct Storage<'a> {
+pub(crate) struct ValueHomes<'a> {
     ir: &'a Ir,
     views: &'a Views,
     sites: &'a Sites,
@@ -24,7 +24,7 @@ pub(crate) struct Storage<'a> {
     pub keeps: Vec<ValueId>,
 }
 
-impl<'a> Storage<'a> {
+impl<'a> ValueHomes<'a> {
     pub fn new(ir: &'a Ir, views: &'a Views, sites: &'a Sites, target: &'a Target) -> Self {
         let of = vec![None; ir.nodes.len()];
         Self {

@@ -8,21 +8,20 @@ pub(super) mod split;
 
 use smallvec::SmallVec;
 
-use self::placed::{Candidate, Routes, near, reckoned};
 use self::placed::{Placed, Planned};
+use self::placed::{Routes, TimedRoute, near, weighted};
 use self::rule::Rule;
-use self::split::{Sides, Split, split};
+use self::split::{SideTargets, Split, split};
 use super::pipeline::plan;
 use super::{Plan, Target};
 use crate::cost::{Backend, Placement, Residence, Route};
 use crate::error::PlanError;
 use crate::graph::Graph;
 
-/// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target that cannot hold the graph,
-/// or on which a run holds more than `room` bytes, is passed over if another has the room and the placement names no
-/// side. Where the placement leaves it to prediction, the graph goes the `way` that is given, if it can. `residents`
-/// says where the data of each lies; what lies on the GPU alone is not fetched from there unless the placement names a
-/// side.
+/// Plans `graph` for the one of `targets`, at least one, that `placement` chooses. A target without room is passed over
+/// if another has the room and the placement names no side: it cannot hold the graph, or a run holds more than `room`
+/// bytes there. Where the placement leaves it to prediction, the graph takes the `route` that is given, if it can.
+/// `residents` says where the data of each lies. Data on the GPU alone is not fetched unless the placement names a side.
 pub(crate) fn place<'a>(
     graph: &Graph,
     targets: impl IntoIterator<Item = &'a Target>,
@@ -63,7 +62,7 @@ const MOST_STEPS_SPLIT: usize = 128;
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     graph: &'a Graph,
-    /// Whatever is predicted.
+    /// The route to take, whatever is predicted.
     route: Option<Route>,
     /// The location of the data of each.
     residents: &'a [Residence],
@@ -150,7 +149,7 @@ impl Asked<'_> {
         if !pays || self.graph.needs_gpu() {
             return Ok(None);
         }
-        let split = split(self.graph, whole, Sides { cpu, gpu }, self.residents)?;
+        let split = split(self.graph, whole, SideTargets { cpu, gpu }, self.residents)?;
         Ok(split.filter(|split| self.has_room(split.held_bytes())))
     }
 
@@ -159,17 +158,17 @@ impl Asked<'_> {
     fn routes(&self, plans: &[Plan], split: Option<&Split>, is_split: bool) -> Routes {
         let wholes = plans.iter().map(|plan| {
             let seconds = if self.has_room(plan.held_bytes) { plan.seconds } else { f64::INFINITY };
-            Candidate { route: plan.backend.into(), seconds }
+            TimedRoute { route: plan.backend.into(), seconds }
         });
-        let both = split.map(|split| Candidate { route: Route::Both, seconds: split.seconds });
-        let mut all: SmallVec<[Candidate; 3]> = wholes.chain(both).collect();
+        let both = split.map(|split| TimedRoute { route: Route::Both, seconds: split.seconds });
+        let mut all: SmallVec<[TimedRoute; 3]> = wholes.chain(both).collect();
         let taken = all.remove(if is_split { all.len() - 1 } else { 0 });
         let is_still = self.residents.iter().all(|&residence| residence == Residence::Both);
         near(taken, all.into_iter().filter(|_| is_still))
     }
 
     /// The plans for each side alone that can run the graph, at least one: those that have room first, of these the one
-    /// with the least predicted time, a GPU's [reckoned] with a margin; and a side that was passed over for want of
+    /// with the least predicted time, a GPU's [weighted] with a margin; and a side that was passed over for want of
     /// room. Any error but one of size, or of a kernel of the user's own that is for the GPU, counts, whatever the
     /// other side says.
     fn wholes(&self, sides: &[&Target]) -> Result<(Vec<Plan>, Option<Backend>), PlanError> {
@@ -187,7 +186,7 @@ impl Asked<'_> {
             }
         }
         let lacks_room = |plan: &Plan| !self.has_room(plan.held_bytes);
-        let time = |plan: &Plan| reckoned(plan.backend, plan.seconds);
+        let time = |plan: &Plan| weighted(plan.backend, plan.seconds);
         plans.sort_by(|a, b| {
             let by_room = lacks_room(a).cmp(&lacks_room(b));
             by_room.then(time(a).total_cmp(&time(b)))

@@ -72,14 +72,14 @@ impl Placed {
 /// Ways in which a graph may run, at least one, each once.
 pub(crate) type Routes = SmallVec<[Route; 3]>;
 
-/// A GPU is reckoned to take so many times as long as predicted for a whole graph, beside the host. Probes see a card
+/// The predicted time of a GPU for a whole graph is weighted by this factor, beside that of the host. Probes see a card
 /// at work; the driver of one that waits for the host lowers its clocks, and after some seconds a small run takes 1.8
-/// times as long (measured on an H200: 1980 MHz and 345). With a margin between the two, neither who keeps the card at
-/// work nor who uses it now and then waits much longer than on the better side. Shares of a split are not reckoned so:
+/// times as long (measured on an H200: 1980 MHz and 345). The margin lies between the two: a program that keeps the card
+/// at work and one that uses it now and then both wait little longer than on the better side. Shares of a split are not weighted:
 /// a split must save more anyway.
 pub(crate) const GPU_MARGIN: f64 = 1.25;
 
-/// Ways that are reckoned to take up to so many times as long as the fastest are tried. In the tables of BENCHMARKS.md,
+/// Routes whose weighted time is up to so many times that of the fastest are tried. In the tables of BENCHMARKS.md,
 /// what one side took was off from what was predicted by up to 2.7 times, beside the other (1024×[64, 64, 10]: 58.6 µs
 /// and 113.5 predicted, 118.6 and 84.5 measured). What takes 1.5 times as long as the other way after all was then
 /// predicted to take at least 1 / 1.8 of its time. The rest is for cards that are slower at rest.
@@ -87,24 +87,24 @@ const NEAR: f64 = 2.5;
 /// Nothing that is predicted to take longer is tried.
 const MOST_SECONDS: f64 = 0.05;
 
-/// A way with its predicted seconds.
+/// A route with its predicted seconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct TimedRoute {
     pub route: Route,
     pub seconds: f64,
 }
 
-impl Candidate {
-    fn reckoned(&self) -> f64 {
+impl TimedRoute {
+    fn weighted(&self) -> f64 {
         match self.route {
             Route::Cpu | Route::Both => self.seconds,
-            Route::Gpu => reckoned(Backend::Gpu, self.seconds),
+            Route::Gpu => weighted(Backend::Gpu, self.seconds),
         }
     }
 }
 
 /// Predicted seconds with the [margin](GPU_MARGIN) of their side.
-pub(crate) fn reckoned(side: Backend, seconds: f64) -> f64 {
+pub(crate) fn weighted(side: Backend, seconds: f64) -> f64 {
     match side {
         Backend::Cpu => seconds,
         Backend::Gpu => seconds * GPU_MARGIN,
@@ -112,11 +112,11 @@ pub(crate) fn reckoned(side: Backend, seconds: f64) -> f64 {
 }
 
 /// The way that is `taken`, and those of `others` that are worth being tried beside it, the faster first.
-pub(crate) fn near(taken: Candidate, others: impl IntoIterator<Item = Candidate>) -> Routes {
-    let mut others: SmallVec<[Candidate; 2]> = others.into_iter().collect();
-    others.sort_by(|one, other| one.reckoned().total_cmp(&other.reckoned()));
-    let least = others.iter().map(Candidate::reckoned).fold(taken.reckoned(), f64::min);
-    let is_near = |one: &Candidate| one.seconds <= MOST_SECONDS && one.reckoned() <= NEAR * least;
+pub(crate) fn near(taken: TimedRoute, others: impl IntoIterator<Item = TimedRoute>) -> Routes {
+    let mut others: SmallVec<[TimedRoute; 2]> = others.into_iter().collect();
+    others.sort_by(|one, other| one.weighted().total_cmp(&other.weighted()));
+    let least = others.iter().map(TimedRoute::weighted).fold(taken.weighted(), f64::min);
+    let is_near = |one: &TimedRoute| one.seconds <= MOST_SECONDS && one.weighted() <= NEAR * least;
     let is_tried = is_near(&taken);
     let others = others.iter().filter(|&other| is_tried && is_near(other));
     std::iter::once(&taken).chain(others).map(|one| one.route).collect()
@@ -130,7 +130,7 @@ mod tests {
     const GPU: Route = Route::Gpu;
 
     fn routes(taken: (Route, f64), others: &[(Route, f64)]) -> Vec<Route> {
-        let candidate = |(route, seconds)| Candidate { route, seconds };
+        let candidate = |(route, seconds)| TimedRoute { route, seconds };
         near(candidate(taken), others.iter().copied().map(candidate)).to_vec()
     }
 

@@ -3,9 +3,9 @@
 
 use std::fmt::{self, Write as _};
 
-use super::split::{PartOf, Sides, Steps};
+use super::split::{PartOf, SideTargets, Steps};
 use crate::base::units::{bytes, seconds};
-use crate::cost::{Backend, Placement, Residence, Route, Seen};
+use crate::cost::{Backend, Placement, Residence, Route, RouteTimes};
 use crate::plan::step::Step;
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Placed, Planned, Stage};
@@ -16,7 +16,7 @@ pub(crate) enum Chooser {
     /// The planner, by predicted times.
     Times,
     /// Runs of the graph, which was tried each way.
-    Measured(Seen),
+    Measured(RouteTimes),
     /// It is being tried each way.
     Trial,
     /// The batch or the device.
@@ -45,7 +45,7 @@ impl fmt::Display for Chooser {
 enum Reason {
     Faster,
     /// Runs took so long.
-    Measured(Seen),
+    Measured(RouteTimes),
     /// Its time on this side is being measured.
     Trial,
     Asked,
@@ -91,7 +91,7 @@ impl fmt::Display for Reason {
 pub(crate) fn table(
     page: &mut String,
     placed: &Placed,
-    sides: Sides<'_>,
+    sides: SideTargets<'_>,
     residents: &[Residence],
     chooser: Chooser,
 ) {
@@ -218,7 +218,7 @@ fn transfers(page: &mut String, steps: &Steps<'_>) {
     ];
     for (what, values, (time, together)) in all.iter().filter(|(_, values, _)| !values.is_empty()) {
         let moved: u64 = values.iter().map(size).sum();
-        // What goes together shares its time by size.
+        // Values that go together share the time by size.
         let share = if *together == 0 { 0.0 } else { moved as f64 / *together as f64 };
         let names: Vec<String> = values.iter().map(|id| format!("v{}", id.0)).collect();
         let name = shortened(&format!("{what} {}", names.join(", ")));
@@ -238,7 +238,7 @@ mod tests {
     use crate::plan::place::tests::{divided, targets};
     use crate::plan::{Explanation, Target, place};
 
-    /// What is said of a product of 64² and what follows.
+    /// The explanation of a product of 64² and the operations that follow.
     fn page(
         targets: &[Target],
         placement: Placement,

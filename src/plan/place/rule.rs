@@ -5,7 +5,7 @@ use crate::cost::selector::{self, BackendSelector};
 use crate::plan::step::Step;
 use crate::plan::{Home, Plan, Target, Value};
 
-/// Which of the [placements](crate::Placement) of these names is asked.
+/// The rule of the [placement](crate::Placement) of the same name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rule {
     Threshold(usize),

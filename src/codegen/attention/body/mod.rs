@@ -4,7 +4,7 @@
 mod products;
 mod weights;
 
-use self::products::Tile;
+use self::products::SwappedTile;
 use super::{Attention, LEAST};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::LANES;
@@ -13,13 +13,13 @@ use crate::plan::AttentionSchedule;
 const CHUNK: usize = AttentionSchedule::CHUNK;
 const ACROSS: usize = AttentionSchedule::ACROSS;
 
-pub(super) struct Body<'a> {
+pub(super) struct TileKernel<'a> {
     pub attention: &'a Attention<'a>,
     /// The start of the batch in every map, as arguments.
     pub arguments: &'a str,
 }
 
-impl Body<'_> {
+impl TileKernel<'_> {
     /// The texts of the template's holes.
     pub fn holes(&self, kernel: &mut Kernel<'_>) -> Vec<(&'static str, String)> {
         let AttentionSchedule { rows, keys, columns, .. } = self.schedule();
@@ -67,8 +67,8 @@ impl Body<'_> {
         format!("{} * 4u + {}u", self.quad(r / 4), r % 4)
     }
 
-    fn x(&self) -> Tile {
-        Tile::new("x_tile", self.schedule().rows)
+    fn x(&self) -> SwappedTile {
+        SwappedTile::new("x_tile", self.schedule().rows)
     }
 
     fn rows(&self) -> std::ops::Range<usize> {

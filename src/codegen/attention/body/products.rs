@@ -1,21 +1,21 @@
 //! The products of an attention: operands are brought to workgroup memory a chunk at a time, and multiplied there.
 
-use super::{ACROSS, Body, CHUNK};
+use super::{ACROSS, CHUNK, TileKernel};
 use crate::codegen::attention::rounds::{guarded, rounds};
 use crate::codegen::kernel::lanes::LANES;
 use crate::codegen::kernel::template::indent;
 use crate::plan::AttentionSchedule;
 
-/// Fours of a tile in workgroup memory from one element of the chunk to the next, and which of them change places so
-/// that what a thread writes along the chunk is spread over the banks.
+/// A tile in workgroup memory. `pitch` is the fours from one element of the chunk to the next. Fours change places by
+/// `swap`, so that the writes of a thread along the chunk are spread over the banks.
 #[derive(Clone, Copy)]
-pub(super) struct Tile {
+pub(super) struct SwappedTile {
     name: &'static str,
     pub(super) pitch: usize,
     swap: usize,
 }
 
-impl Tile {
+impl SwappedTile {
     pub(super) fn new(name: &'static str, size: usize) -> Self {
         let pitch = size / 4;
         Self { name, pitch, swap: pitch.min(8) - 1 }
@@ -32,17 +32,23 @@ impl Tile {
     }
 }
 
-impl Body<'_> {
+impl TileKernel<'_> {
     /// Statements that read the chunk of queries and keys at `e`, and those that put it into workgroup memory.
     pub(super) fn bring_scores(&self) -> (String, String) {
         let AttentionSchedule { rows, keys, .. } = self.schedule();
         let (q, put_q) = self.bring_across("q", rows, self.x(), "first_row");
-        let (k, put_k) = self.bring_across("k", keys, Tile::new("w_tile", keys), "key");
+        let (k, put_k) = self.bring_across("k", keys, SwappedTile::new("w_tile", keys), "key");
         (q + &k, put_q + &put_k)
     }
 
     /// A chunk of the width of each of `rows` rows, with the width outermost in workgroup memory.
-    fn bring_across(&self, name: &str, rows: usize, tile: Tile, first: &str) -> (String, String) {
+    fn bring_across(
+        &self,
+        name: &str,
+        rows: usize,
+        tile: SwappedTile,
+        first: &str,
+    ) -> (String, String) {
         let (mut fetch, mut put) = (String::new(), String::new());
         let fours = CHUNK / 4;
         for (round, guard) in self.rounds(rows * fours) {
@@ -54,7 +60,7 @@ impl Body<'_> {
                 self.arguments
             );
             fetch += &fetched(name, round, &load, guard.as_deref());
-            let Tile { name: tile, pitch, swap } = tile;
+            let SwappedTile { name: tile, pitch, swap } = tile;
             let mut text = format!(
                 "let {name}_to{round} = {name}_four{round} * {}u + ({name}_row{round} / 4u ^ ({name}_four{round} & {swap}u));\n",
                 4 * pitch
@@ -77,18 +83,18 @@ impl Body<'_> {
 
     pub(super) fn multiply_scores(&self) -> String {
         let [_, keys, _] = self.fours();
-        self.multiply("s", keys, Tile::new("w_tile", self.schedule().keys))
+        self.multiply("s", keys, SwappedTile::new("w_tile", self.schedule().keys))
     }
 
     /// Statements that add the products of a chunk in both tiles to `sum`, of `wide` fours across. In a loop: written
     /// out, it was 7 % faster on one large card, and took its driver three times as long.
-    fn multiply(&self, sum: &str, wide: usize, w: Tile) -> String {
+    fn multiply(&self, sum: &str, wide: usize, w: SwappedTile) -> String {
         let fours = CHUNK / 4;
         let body = indent(&self.multiply_four(sum, wide, w, "four"));
         format!("for (var four = 0u; four < {fours}u; four++) {{\n{body}}}\n")
     }
 
-    fn multiply_four(&self, sum: &str, wide: usize, w: Tile, four: &str) -> String {
+    fn multiply_four(&self, sum: &str, wide: usize, w: SwappedTile, four: &str) -> String {
         let [high, ..] = self.fours();
         let mut text = String::new();
         for lane in 0..4 {
@@ -117,7 +123,7 @@ impl Body<'_> {
         let columns = self.schedule().columns;
         let fours = columns / 4;
         let x = self.x();
-        let w = Tile { name: "w_tile", pitch: fours, swap: 0 };
+        let w = SwappedTile { name: "w_tile", pitch: fours, swap: 0 };
         let mut text = String::new();
         for chunk in 0..keys {
             let (mut fetch, mut put) = (String::new(), String::new());

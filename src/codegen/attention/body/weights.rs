@@ -1,11 +1,11 @@
 //! The weights of scores, the greatest scores that they are relative to, and their sums.
 
-use super::{ACROSS, Body};
+use super::{ACROSS, TileKernel};
 use crate::codegen::attention::rounds::Hidden;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::kernel::lanes::LANES;
 
-impl Body<'_> {
+impl TileKernel<'_> {
     /// Statements that scale the scores, add the mask, and put −∞ where a key is not seen.
     pub(super) fn hide(&self, kernel: &mut Kernel<'_>) -> String {
         let [_, keys, _] = self.fours();

@@ -5,7 +5,7 @@ use crate::codegen::attention::rounds::{guarded, rounds};
 use crate::codegen::kernel::Kernel;
 
 /// The texts that bring keys and values.
-pub(super) struct Brought {
+pub(super) struct StagingTexts {
     /// Finds the thread's places in the tiles, and has variables for what is there.
     pub places: String,
     /// Reads the tiles at `next_key`.
@@ -27,7 +27,7 @@ struct Side {
 }
 
 impl Squares<'_> {
-    pub(super) fn bring(&self, kernel: &mut Kernel<'_>) -> Brought {
+    pub(super) fn bring(&self, kernel: &mut Kernel<'_>) -> StagingTexts {
         let sides = self.sides(kernel);
         let (mut fetch, mut put) = (String::new(), String::new());
         for side in &sides {
@@ -48,7 +48,7 @@ impl Squares<'_> {
                 put += &guarded(line, guard.as_deref());
             }
         }
-        Brought { places: self.places(kernel, &sides), fetch, put }
+        StagingTexts { places: self.places(kernel, &sides), fetch, put }
     }
 
     /// The keys and the values.

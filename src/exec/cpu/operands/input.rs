@@ -6,7 +6,7 @@ use crate::base::shape::View;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::failures::Failures;
 use crate::exec::cpu::operands::strided::StridedInput;
-use crate::plan::{Operand, Source};
+use crate::plan::{OperandSource, StepOperand};
 
 /// Cost in flops of a lane that is looked up alone, or in a short run.
 const FETCH_FLOPS: u64 = 24;
@@ -26,9 +26,9 @@ pub(crate) enum BoundInput<'a> {
 impl<'a> BoundInput<'a> {
     /// Binds `operand`, read through `view`, which is its own view or a permutation of it. `value` is the data of its
     /// source, if the source has storage.
-    pub fn bind(operand: &Operand, view: &View, value: Option<&'a HostBuffer>) -> Self {
+    pub fn bind(operand: &StepOperand, view: &View, value: Option<&'a HostBuffer>) -> Self {
         let data = match (operand.source, value) {
-            (Source::Value(_), Some(value)) => LaneData::of(value),
+            (OperandSource::Value(_), Some(value)) => LaneData::of(value),
             _ => LaneData::Iota,
         };
         Self::through(view, data, operand.clamp)

@@ -193,7 +193,7 @@ casts! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expr::reference::{self, Value};
+    use crate::expr::reference::{self, LaneValue};
 
     const UNARY: [Unary; 20] = {
         use Unary::*;
@@ -218,9 +218,9 @@ mod tests {
         }
     }
 
-    fn same(got: u32, want: Value, what: &str) {
-        let got = Value::from_bits(want.ty(), got);
-        if let (Value::F(got), Value::F(want)) = (got, want) {
+    fn same(got: u32, want: LaneValue, what: &str) {
+        let got = LaneValue::from_bits(want.ty(), got);
+        if let (LaneValue::F(got), LaneValue::F(want)) = (got, want) {
             let want = f64::from(want as f32);
             let near = (got - want).abs() <= want.abs() * 1e-6 + 1e-6;
             assert!(got == want || near || (got.is_nan() && want.is_nan()), "{what}: {got} {want}");
@@ -246,8 +246,8 @@ mod tests {
                     {
                         continue;
                     }
-                    let want = reference::unary(op, Value::from_bits(ty, x));
-                    same(got, want, &format!("{op:?} {:?}", Value::from_bits(ty, x)));
+                    let want = reference::unary(op, LaneValue::from_bits(ty, x));
+                    same(got, want, &format!("{op:?} {:?}", LaneValue::from_bits(ty, x)));
                 }
             }
             for shift in 0..x.len() {
@@ -265,7 +265,7 @@ mod tests {
                     }
                     binary(op, ty, &x, &y, &mut out);
                     for ((&x, &y), &got) in x.iter().zip(&y).zip(&out) {
-                        let (x, y) = (Value::from_bits(ty, x), Value::from_bits(ty, y));
+                        let (x, y) = (LaneValue::from_bits(ty, x), LaneValue::from_bits(ty, y));
                         same(got, reference::binary(op, x, y), &format!("{op:?} {x:?} {y:?}"));
                     }
                 }
@@ -273,7 +273,11 @@ mod tests {
             for to in [Ty::F32, Ty::I32, Ty::U32, Ty::Bool] {
                 cast(ty, to, &x, &mut out);
                 for (&x, &got) in x.iter().zip(&out) {
-                    same(got, Value::from_bits(ty, x).cast(to), &format!("{x:x} {ty:?} to {to:?}"));
+                    same(
+                        got,
+                        LaneValue::from_bits(ty, x).cast(to),
+                        &format!("{x:x} {ty:?} to {to:?}"),
+                    );
                 }
             }
         }

@@ -12,15 +12,15 @@ use crate::cost::Backend;
 use crate::exec::HostBuffer;
 use crate::exec::cpu::run::run;
 use crate::exec::cpu::{CpuPool, CpuProgram, RunData};
-use crate::expr::reference::Value;
+use crate::expr::reference::LaneValue;
 use crate::expr::{Builder, E, Ref};
 use crate::graph::NodeId;
 use crate::ops::{Combine, Precision, RowKind};
 use crate::plan::reference::Reference;
 use crate::plan::{
-    AttentionForm, Cost, CustomForm, Dims, Form, Home, MapForm, MatMulForm, Operand, Plan,
-    ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Source,
-    Space, Step, StepOutput, Value as Stored, ValueId,
+    AttentionForm, Cost, CustomForm, Dims, Form, Home, MapForm, MatMulForm, OperandSource, Plan,
+    ProductSchedule, ReduceForm, ReduceLayout, ReduceSchedule, RowForm, ScanForm, SortForm, Space,
+    Step, StepOperand, StepOutput, Value as Stored, ValueId,
 };
 
 pub fn view(dims: &[usize], strides: &[i64], offset: i64) -> View {
@@ -44,7 +44,7 @@ pub fn floats(len: usize, seed: u32) -> Vec<f32> {
 /// A step in the making: its operands and scalars, and the data that they stand for.
 #[derive(Default)]
 pub struct Case {
-    operands: Vec<Operand>,
+    operands: Vec<StepOperand>,
     scalars: Vec<Scalar>,
     uploads: Vec<Arc<HostBuffer>>,
     /// The view of the first output, where it is not contiguous.
@@ -61,12 +61,12 @@ impl Case {
         view: View,
     ) -> E<'b> {
         self.uploads.push(Arc::new(HostBuffer::from_slice(data)));
-        let source = Source::Value(ValueId(self.uploads.len() as u32 - 1));
-        self.operand(b, Operand { source, dtype: T::DTYPE, space, view, clamp: false })
+        let source = OperandSource::Value(ValueId(self.uploads.len() as u32 - 1));
+        self.operand(b, StepOperand { source, dtype: T::DTYPE, space, view, clamp: false })
     }
 
     /// Adds an operand; a value must have been loaded before.
-    pub fn operand<'b>(&mut self, b: &'b Builder, operand: Operand) -> E<'b> {
+    pub fn operand<'b>(&mut self, b: &'b Builder, operand: StepOperand) -> E<'b> {
         let ty = operand.dtype.lane();
         self.operands.push(operand);
         b.load(self.operands.len() as u16 - 1, ty)
@@ -200,15 +200,15 @@ fn out_dims(form: &Form) -> Dims {
     }
 }
 
-fn element(buffer: &HostBuffer, at: usize) -> Value {
+fn element(buffer: &HostBuffer, at: usize) -> LaneValue {
     let bytes = &buffer.bytes()[at * buffer.dtype().size()..];
     let word = || u32::from_ne_bytes(bytes[..4].try_into().unwrap());
     match buffer.dtype() {
-        DType::F16 => Value::F(half::f16::from_ne_bytes([bytes[0], bytes[1]]).to_f64()),
+        DType::F16 => LaneValue::F(half::f16::from_ne_bytes([bytes[0], bytes[1]]).to_f64()),
         DType::Bool => {
             assert!(bytes[0] <= 1, "a truth value of {}", bytes[0]);
-            Value::B(bytes[0] != 0)
+            LaneValue::B(bytes[0] != 0)
         }
-        dtype => Value::from_bits(dtype.lane(), word()),
+        dtype => LaneValue::from_bits(dtype.lane(), word()),
     }
 }

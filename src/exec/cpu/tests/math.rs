@@ -3,7 +3,7 @@
 use half::f16;
 
 use crate::exec::cpu::tape::math::*;
-use crate::expr::reference::{Value, binary, unary};
+use crate::expr::reference::{LaneValue, binary, unary};
 use crate::expr::{Binary, Unary};
 use crate::ops::Elementwise;
 
@@ -58,7 +58,7 @@ fn functions_of_one_argument_keep_their_tolerances_everywhere() {
     for (op, primitive, f, limit) in cases {
         for x in samples() {
             if x.abs() <= limit || x.abs() == all || x.is_nan() {
-                let want = unary(primitive, Value::F(f64::from(x))).number();
+                let want = unary(primitive, LaneValue::F(f64::from(x))).number();
                 close(op, &[x], f(x), want);
             }
         }
@@ -121,7 +121,7 @@ fn powers_follow_c() {
     let special = [both.as_flattened(), &positive, &whole, &halves].concat();
     for &x in &special {
         for &y in &special {
-            let want = binary(Binary::Pow, Value::F(x.into()), Value::F(y.into())).number();
+            let want = binary(Binary::Pow, LaneValue::F(x.into()), LaneValue::F(y.into())).number();
             close(Elementwise::Pow, &[x, y], pow(x, y), want);
         }
     }

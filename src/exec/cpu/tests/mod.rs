@@ -11,7 +11,7 @@ use self::case::{Case, contiguous, floats, matmul, reduce, row, view};
 use crate::base::dtype::{DType, Ty};
 use crate::expr::Builder;
 use crate::ops::{Combine, RowKind};
-use crate::plan::{Form, Operand, Source, Space};
+use crate::plan::{Form, OperandSource, Space, StepOperand};
 
 const SPECIAL: [f32; 4] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0];
 
@@ -50,8 +50,8 @@ fn maps_clamp_and_count() {
     case.clamp();
     let h = case.load(&b, &[f16::ONE; 4], Space::Main, view(&[3, 9], &[4, -1], 3));
     case.clamp();
-    let at = Operand {
-        source: Source::Iota,
+    let at = StepOperand {
+        source: OperandSource::Iota,
         dtype: DType::I32,
         space: Space::Main,
         view: view(&[3, 9], &[0, 1], -2),

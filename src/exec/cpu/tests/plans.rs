@@ -17,7 +17,7 @@ use crate::exec::cpu::{CpuPool, CpuProgram, CpuRun, RunData};
 use crate::expr::{Builder, E};
 use crate::graph::NodeId;
 use crate::plan::{
-    Cost, Form, Home, Operand, Plan, Source, Space, Step, StepOutput, Value, ValueId,
+    Cost, Form, Home, OperandSource, Plan, Space, Step, StepOperand, StepOutput, Value, ValueId,
 };
 
 const LEN: usize = 1000;
@@ -42,9 +42,14 @@ fn step(from: u32, to: u32, f: fn(E<'_>) -> E<'_>) -> Step {
     let b = Builder::default();
     let view = View::contiguous(&LEN.into());
     let root = f(b.load(0, DType::F32.lane())).r();
-    let source = Source::Value(ValueId(from));
-    let operand =
-        Operand { source, dtype: DType::F32, space: Space::Main, view: view.clone(), clamp: false };
+    let source = OperandSource::Value(ValueId(from));
+    let operand = StepOperand {
+        source,
+        dtype: DType::F32,
+        space: Space::Main,
+        view: view.clone(),
+        clamp: false,
+    };
     Step {
         ops: vec!["test"],
         place: Location::caller(),

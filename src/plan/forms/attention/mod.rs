@@ -22,9 +22,9 @@ const KEY_SECONDS: f64 = 0.8e-6 / 128.0;
 /// answer, and a few shuffles. Estimated, not measured.
 const STRIP_SECONDS: f64 = 1.5e-6;
 
-/// Σⱼ e^(sᵢⱼ − greatest) vⱼ / Σⱼ e^(sᵢⱼ − greatest) with sᵢⱼ = scale·Σₑ q·k + mask, for `q` over space Query =
-/// `batch ++ [queries, width]`, `k` over space Key = `batch ++ [keys, width]`, `v` over space Value =
-/// `batch ++ [keys, out]` and `mask` over space Scores = `batch ++ [queries, keys]`; outputs over
+/// Σⱼ e^(sᵢⱼ − greatest) vⱼ / Σⱼ e^(sᵢⱼ − greatest) with sᵢⱼ = scale·Σₑ q·k + mask. `q` is over space Query =
+/// `batch ++ [queries, width]`, `k` over space Key = `batch ++ [keys, width]`. `v` is over space Value =
+/// `batch ++ [keys, out]`, `mask` over space Scores = `batch ++ [queries, keys]`. Outputs are over
 /// `batch ++ [queries, out]`, with the quotient as `Acc`, 0 where no score is above −∞. `scale` is a position in
 /// the step's scalars.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,7 +16,7 @@ use crate::base::dtype::DType;
 use crate::cost::Limits;
 use crate::cost::selector::OpComplexity;
 use crate::plan::Target;
-use crate::plan::step_parts::{Source, Space, StepParts};
+use crate::plan::step_parts::{OperandSource, Space, StepParts};
 
 /// One result an element. The main space and the out space are both `dims`.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +111,7 @@ fn quads_a_thread(
     fetches: &[VectorFetch],
 ) -> usize {
     const MANY: usize = 1 << 20;
-    let looks_up = parts.operands.iter().any(|o| matches!(o.source, Source::Table(_)));
+    let looks_up = parts.operands.iter().any(|o| matches!(o.source, OperandSource::Table(_)));
     let many = space.axes.len() >= MANY;
     match (fetches.is_empty(), looks_up && many) {
         (true, true) => 4,
@@ -131,7 +131,7 @@ fn quads_a_thread(
 fn binds_halves_alone(space: &MapSpace, parts: &StepParts<'_>, fetches: &[VectorFetch]) -> bool {
     let outputs = parts.outputs.iter().map(|output| output.dtype);
     let is_bound = |&o: &usize| {
-        matches!(parts.operands[o].source, Source::Value(_)) && parts.elements(o) != Some(0)
+        matches!(parts.operands[o].source, OperandSource::Value(_)) && parts.elements(o) != Some(0)
     };
     let loaded = space.operands.iter().copied().filter(is_bound);
     let bound = loaded.chain(fetches.iter().map(|fetch| fetch.table));

@@ -3,7 +3,7 @@
 
 use super::space::MapSpace;
 use crate::cost::Limits;
-use crate::expr::{Node, Ref};
+use crate::expr::{ExprNode, Ref};
 use crate::plan::step_parts::{Lookup, StepParts};
 
 /// The most lines of results of a workgroup, where a row of the table is one piece and where it is several. On an H200,
@@ -22,7 +22,7 @@ const GROUPS: usize = 128;
 /// A look-up in rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RowTable {
-    /// The [`Node::Fetch`] of an element.
+    /// The [`ExprNode::Fetch`] of an element.
     pub fetch: Ref,
     pub table: usize,
     /// The operand that counts where the row of the table begins.
@@ -84,7 +84,7 @@ impl RowTable {
 /// The look-up of the only fetch among the expressions.
 fn only_lookup(parts: &StepParts<'_>) -> Option<Lookup> {
     let reachable = parts.expr.reachable(&parts.roots()).into_iter();
-    let mut fetches = reachable.filter(|&r| matches!(parts.expr.node(r), Node::Fetch(..)));
+    let mut fetches = reachable.filter(|&r| matches!(parts.expr.node(r), ExprNode::Fetch(..)));
     let fetch = fetches.next()?;
     let lookup = parts.lookups.iter().find(|lookup| lookup.fetch == fetch)?;
     fetches.next().is_none().then_some(*lookup)

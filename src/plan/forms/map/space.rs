@@ -1,11 +1,11 @@
 //! The iteration space of a map.
 
-use crate::plan::forms::axes::Axes;
+use crate::plan::forms::axes::CollapsedAxes;
 use crate::plan::step_parts::StepParts;
 
 /// The iteration space with the index maps of the outputs and of the operands that are read.
 pub(crate) struct MapSpace {
-    pub axes: Axes,
+    pub axes: CollapsedAxes,
     /// Map `k` of `axes` belongs to output `k`, or to operand `operands[k − outputs]`.
     pub operands: Vec<usize>,
     pub outputs: usize,
@@ -17,7 +17,7 @@ impl MapSpace {
         let outputs = parts.outputs.iter().map(|o| &o.view.strides[..]);
         let inputs = operands.iter().map(|&o| &parts.operands[o].view.strides[..]);
         let strides: Vec<&[i64]> = outputs.chain(inputs).collect();
-        let axes = Axes::collapse(dims, &strides);
+        let axes = CollapsedAxes::collapse(dims, &strides);
         Self { axes, operands, outputs: parts.outputs.len() }
     }
 

@@ -2,8 +2,8 @@
 
 use super::space::MapSpace;
 use crate::cost::Limits;
-use crate::plan::forms::axes::Axes;
-use crate::plan::step_parts::{Source, StepParts};
+use crate::plan::forms::axes::CollapsedAxes;
+use crate::plan::step_parts::{OperandSource, StepParts};
 
 /// Axes shorter than this leave most of a tile empty.
 const SHORT: usize = 16;
@@ -22,7 +22,7 @@ impl TransposeTiles {
 
     /// The operands whose neighbours lie along one axis that is not the last, if tiles pay for them.
     pub fn find(space: &MapSpace, parts: &StepParts<'_>, limits: &Limits) -> Option<Self> {
-        let Axes { dims, strides } = &space.axes;
+        let CollapsedAxes { dims, strides } = &space.axes;
         let last = dims.len() - 1;
         if dims[last] < SHORT {
             return None;
@@ -30,7 +30,7 @@ impl TransposeTiles {
         let axis_of = |&operand: &usize| {
             let strides = &strides[space.map_of(operand)];
             let far = strides[last].unsigned_abs() >= SHORT as u64;
-            let is_value = matches!(parts.operands[operand].source, Source::Value(_));
+            let is_value = matches!(parts.operands[operand].source, OperandSource::Value(_));
             let near = (0..last).find(|&axis| strides[axis].abs() == 1 && dims[axis] >= SHORT);
             near.filter(|_| far && is_value)
         };

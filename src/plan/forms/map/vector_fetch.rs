@@ -1,15 +1,15 @@
-//! Look-ups of four neighbours at once: if the elements that the lanes of a quad fetch lie next to each other, as in
-//! the rows of a table, their position is computed once, and they are loaded as a vector.
+//! Look-ups of four neighbours at once. If the elements for the lanes of a quad lie next to each other, as in the rows of
+//! a table, their position is computed once, and they are loaded as a vector.
 
 use super::space::MapSpace;
 use crate::base::dtype::Ty;
-use crate::expr::{Binary, Const, Failure, Node, Ref};
-use crate::plan::step_parts::{Operand, Source, StepParts};
+use crate::expr::{Binary, Const, ExprNode, Failure, Ref};
+use crate::plan::step_parts::{OperandSource, StepOperand, StepParts};
 
 /// A fetch of four neighbours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct VectorFetch {
-    /// The [`Node::Fetch`] of an element.
+    /// The [`ExprNode::Fetch`] of an element.
     pub fetch: Ref,
     /// The operand that is fetched from.
     pub table: usize,
@@ -24,7 +24,7 @@ impl VectorFetch {
     /// All fetches of four neighbours. `space` has a last axis of whole quads.
     pub fn find(space: &MapSpace, parts: &StepParts<'_>) -> Vec<Self> {
         let fetches = parts.expr.reachable(&parts.roots()).into_iter().filter_map(|fetch| {
-            let Node::Fetch(table, position) = parts.expr.node(fetch) else { return None };
+            let ExprNode::Fetch(table, position) = parts.expr.node(fetch) else { return None };
             Some(Self { fetch, table: table.into(), position })
         });
         fetches.filter(|fetch| fetch.is_of_neighbours(space, parts)).take(Self::MOST).collect()
@@ -64,16 +64,16 @@ impl Walk<'_> {
         let when =
             |holds: bool| if holds { Along::Same { fours: false } } else { Along::Otherwise };
         match self.parts.expr.node(r) {
-            Node::Load(operand) => self.load(operand.into()),
-            Node::Scalar(n) => {
+            ExprNode::Load(operand) => self.load(operand.into()),
+            ExprNode::Scalar(n) => {
                 let scalar = self.parts.scalars[usize::from(n)];
                 let fours = !scalar.dtype().is_float() && scalar.lane_bits().is_multiple_of(4);
                 Along::Same { fours }
             }
-            Node::Const(Const { ty, bits }) => {
+            ExprNode::Const(Const { ty, bits }) => {
                 Along::Same { fours: ty != Ty::F32 && bits.is_multiple_of(4) }
             }
-            Node::Binary(Binary::Add, x, y) => match (self.along(x), self.along(y)) {
+            ExprNode::Binary(Binary::Add, x, y) => match (self.along(x), self.along(y)) {
                 (Along::Same { fours: a }, Along::Same { fours: b }) => {
                     Along::Same { fours: a & b }
                 }
@@ -81,13 +81,13 @@ impl Walk<'_> {
                 | (Along::Same { fours: true }, Along::Ones) => Along::Ones,
                 _ => Along::Otherwise,
             },
-            Node::Binary(Binary::Mul, x, y) => match (self.along(x), self.along(y)) {
+            ExprNode::Binary(Binary::Mul, x, y) => match (self.along(x), self.along(y)) {
                 (Along::Same { fours: a }, Along::Same { fours: b }) => {
                     Along::Same { fours: a | b }
                 }
                 _ => Along::Otherwise,
             },
-            Node::Check(_, Failure { holds, site, at }) => {
+            ExprNode::Check(_, Failure { holds, site, at }) => {
                 when([holds, site, at].into_iter().all(same))
             }
             node => when(node.operands().all(same)),
@@ -95,10 +95,10 @@ impl Walk<'_> {
     }
 
     fn load(&self, operand: usize) -> Along {
-        let Operand { source, view, .. } = &self.parts.operands[operand];
+        let StepOperand { source, view, .. } = &self.parts.operands[operand];
         let strides = &self.space.axes.strides[self.space.map_of(operand)];
         let Some((lane, others)) = strides.split_last() else { return Along::Otherwise };
-        let counts = *source == Source::Iota;
+        let counts = *source == OperandSource::Iota;
         let fours = counts && view.offset % 4 == 0 && others.iter().all(|stride| stride % 4 == 0);
         match lane {
             0 => Along::Same { fours },

@@ -1,4 +1,4 @@
-//! Which kernel computes a matrix product: the one that a model of a large GPU finds fastest.
+//! The choice of the kernel of a matrix product: the one that a model of a large GPU finds fastest.
 
 use super::schedule::{ProductLayout, ProductSchedule, ProductSize, Strip};
 use super::tile::candidates;
@@ -242,7 +242,7 @@ mod tests {
                 measured_seconds(&size, &schedule, &target).expect("known in proportion")
             };
             let ratio = seconds(1.0) / seconds(4.0);
-            // What parts take to be added up does not go by the tiles.
+            // The time to add up parts does not depend on the tiles.
             assert!(ratio < 4.01 && ratio > if whole { 3.99 } else { 1.0 }, "{m} {n}: {ratio}");
         }
     }

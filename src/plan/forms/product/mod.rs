@@ -20,7 +20,7 @@ use crate::cost::selector::OpComplexity;
 use crate::expr::Ref;
 use crate::ops::Precision;
 use crate::plan::Target;
-use crate::plan::step_parts::{Operand, Space, StepParts};
+use crate::plan::step_parts::{Space, StepOperand, StepParts};
 
 /// Columns of a product that the host computes at a time: three vectors of 16, as `gemm` does with AVX-512.
 const COLUMNS: usize = 48;
@@ -134,7 +134,7 @@ impl KernelForm for MatMulForm {
     }
 
     /// The elements of the windows that the product reads.
-    fn host_gathers(&self, operands: &[Operand]) -> f64 {
+    fn host_gathers(&self, operands: &[StepOperand]) -> f64 {
         match self.spread {
             Some(_) => count(&self.batch) * self.n as f64 * self.k as f64,
             None => super::gathers(operands),
@@ -150,8 +150,8 @@ impl KernelForm for MatMulForm {
     }
 }
 
-/// 1 for as few rows as one pass over the right operand serves, 0 from where a product is as good as square (which is
-/// estimated), in between by the logarithm.
+/// 1 for as few rows as one pass over the right operand serves. It is 0 from the estimated number of rows on at which a
+/// product is as good as square. In between it falls with the logarithm.
 fn thinness(rows: usize) -> f64 {
     const SQUARE: f64 = 256.0;
     let few = STRIP_ROWS as f64;

@@ -32,7 +32,7 @@ const SHORT: usize = 8;
 const GROUP: usize = 256;
 
 /// `prologue` over main space `outer ++ inner`, combined over `inner`; outputs over `outer`, with
-/// the combination as [`Node::Acc`](crate::expr::Node).
+/// the combination as [`ExprNode::Acc`](crate::expr::ExprNode).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReduceForm {
     pub combine: Combine,

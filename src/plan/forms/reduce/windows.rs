@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use crate::expr::Ref;
-use crate::plan::forms::axes::Axes;
-use crate::plan::step_parts::{Operand, Source, StepParts};
+use crate::plan::forms::axes::CollapsedAxes;
+use crate::plan::step_parts::{OperandSource, StepOperand, StepParts};
 
 /// Numbers of results that a thread may make.
 const COUNTS: [usize; 3] = [2, 4, 8];
@@ -81,7 +81,7 @@ impl<'r> Windows<'r> {
     }
 
     /// The cost of one result, in loads.
-    fn cost(&self, operands: &[Operand]) -> f64 {
+    fn cost(&self, operands: &[StepOperand]) -> f64 {
         let WindowLanes { axis, count } = self.lanes;
         let dim = self.axes.outer.dims[axis];
         let maps = 0..self.axes.main.len();
@@ -93,12 +93,12 @@ impl<'r> Windows<'r> {
         (loads as f64 + PLACE) * threads + LANE * count as f64
     }
 
-    fn is_value(&self, operands: &[Operand], map: usize) -> bool {
-        matches!(operands[self.axes.main[map]].source, Source::Value(_))
+    fn is_value(&self, operands: &[StepOperand], map: usize) -> bool {
+        matches!(operands[self.axes.main[map]].source, OperandSource::Value(_))
     }
 
     /// True if windows of neighbouring lanes share elements.
-    fn overlap(&self, operands: &[Operand]) -> bool {
+    fn overlap(&self, operands: &[StepOperand]) -> bool {
         let WindowLanes { axis, count } = self.lanes;
         let all = count * self.axes.inner.len();
         (0..self.axes.main.len()).any(|map| {
@@ -149,8 +149,8 @@ impl<'r> Windows<'r> {
 
 /// The reduced and the remaining axes, with the index maps of operands and outputs.
 pub(crate) struct ReduceAxes {
-    pub inner: Axes,
-    pub outer: Axes,
+    pub inner: CollapsedAxes,
+    pub outer: CollapsedAxes,
     /// Operands of the prologue: the maps of `inner`, and the first maps of `outer`.
     pub main: Vec<usize>,
     /// Operands of the outputs: the next maps of `outer`. The outputs' own are its last.
@@ -166,9 +166,9 @@ impl ReduceAxes {
         let main_outer = main.iter().map(|o| &strides(o)[..rank]);
         let outputs = parts.outputs.iter().map(|o| &o.view.strides[..]);
         let all: Vec<&[i64]> = main_outer.chain(out.iter().map(strides)).chain(outputs).collect();
-        let outer = Axes::collapse(outer, &all);
+        let outer = CollapsedAxes::collapse(outer, &all);
         let all: Vec<&[i64]> = main.iter().map(|o| &strides(o)[rank..]).collect();
-        let inner = Axes::collapse(inner, &all);
+        let inner = CollapsedAxes::collapse(inner, &all);
         Self { inner, outer, main, out }
     }
 }

@@ -11,7 +11,7 @@ use crate::plan::passes::failure_sites::failing_position;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::reads;
 use crate::plan::passes::reads::Read;
-use crate::plan::step_parts::{Lookup, Source};
+use crate::plan::step_parts::{Lookup, OperandSource};
 
 impl<'b> Emitter<'_, 'b> {
     /// The table's element at the index, which is checked.
@@ -61,7 +61,8 @@ impl<'b> Emitter<'_, 'b> {
     fn table(&mut self, ix: Ix) -> Option<(u16, Ty)> {
         let (base, _) = reads::lookup_table(self.views, &self.ir.nodes[ix])?;
         let (value, ty) = (self.values[*base]?, &self.ir.nodes[*base].ty);
-        let table = self.leaves.whole(Source::Table(value), ty.dtype, View::contiguous(&ty.shape));
+        let table =
+            self.leaves.whole(OperandSource::Table(value), ty.dtype, View::contiguous(&ty.shape));
         Some((table, ty.dtype.lane()))
     }
 
@@ -94,7 +95,7 @@ impl<'b> Emitter<'_, 'b> {
         let at = self.leaves.iota(position, read.space);
         let site = self.leaves.scalar(Scalar::new(DType::U32, site.into()));
         let none = View { dims: smallvec![], strides: smallvec![], offset: 0 };
-        let failures = self.leaves.whole(Source::Failures, DType::U32, none);
+        let failures = self.leaves.whole(OperandSource::Failures, DType::U32, none);
         Some(self.builder.check(failures, holds, site, at))
     }
 }

@@ -24,7 +24,7 @@ use crate::plan::passes::ir::Ix;
 use crate::plan::passes::reads::{
     attention_dims, main_order, map_space, out_space, root_reads, spread,
 };
-use crate::plan::step_parts::{Source, Space};
+use crate::plan::step_parts::{OperandSource, Space};
 
 impl<'a, 'b> Emitter<'a, 'b> {
     /// The kernel form, with its prologues emitted.
@@ -145,7 +145,7 @@ impl<'a, 'b> Emitter<'a, 'b> {
             let base = self.views.of(input).0;
             let (value, ty) = (self.values[base]?, &self.ir.nodes[base].ty);
             let view = View::contiguous(&ty.shape);
-            inputs.push(self.leaves.whole(Source::Table(value), ty.dtype, view));
+            inputs.push(self.leaves.whole(OperandSource::Table(value), ty.dtype, view));
         }
         let has_elements = |&input: &Ix| self.ir.nodes[input].ty.shape.elements() > 0;
         let runs = !kernel.groups.contains(&0) && node.inputs.iter().all(has_elements);

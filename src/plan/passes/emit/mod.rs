@@ -21,7 +21,7 @@ use crate::expr::{Builder, E, Ref};
 use crate::ops::Op;
 use crate::plan::passes::failure_sites::Sites;
 use crate::plan::step::{Cost, Step};
-use crate::plan::step_parts::{Lookup, Operand, Source, Space, StepOutput, ValueId};
+use crate::plan::step_parts::{Lookup, OperandSource, Space, StepOperand, StepOutput, ValueId};
 
 /// The step that computes `group`. `values` gives the storage of every stored value.
 /// `None` where a path that fusion checked is no view after all.
@@ -125,7 +125,7 @@ impl Emitter<'_, '_> {
 struct Leaves<'b> {
     builder: &'b Builder,
     /// Each once.
-    pub operands: Vec<Operand>,
+    pub operands: Vec<StepOperand>,
     pub scalars: Vec<Scalar>,
 }
 
@@ -135,7 +135,7 @@ impl<'b> Leaves<'b> {
     }
 
     /// The element of `operand` that belongs to a point of its space.
-    pub fn load(&mut self, operand: Operand) -> E<'b> {
+    pub fn load(&mut self, operand: StepOperand) -> E<'b> {
         let ty = operand.dtype.lane();
         let at = self.operand(operand);
         self.builder.load(at, ty)
@@ -148,17 +148,17 @@ impl<'b> Leaves<'b> {
 
     /// The operand that counts the index to which `view` maps a point of the space, and its load.
     pub fn counter(&mut self, view: View, space: Space) -> (usize, E<'b>) {
-        let (source, dtype) = (Source::Iota, DType::I32);
-        let at = self.operand(Operand { source, dtype, space, view, clamp: false });
+        let (source, dtype) = (OperandSource::Iota, DType::I32);
+        let at = self.operand(StepOperand { source, dtype, space, view, clamp: false });
         (at.into(), self.builder.load(at, dtype.lane()))
     }
 
     /// The position of an operand that is there as a whole.
-    pub fn whole(&mut self, source: Source, dtype: DType, view: View) -> u16 {
-        self.operand(Operand { source, dtype, space: Space::Whole, view, clamp: false })
+    pub fn whole(&mut self, source: OperandSource, dtype: DType, view: View) -> u16 {
+        self.operand(StepOperand { source, dtype, space: Space::Whole, view, clamp: false })
     }
 
-    fn operand(&mut self, operand: Operand) -> u16 {
+    fn operand(&mut self, operand: StepOperand) -> u16 {
         let known = self.operands.iter().position(|o| *o == operand);
         let at = known.unwrap_or_else(|| {
             self.operands.push(operand);

@@ -9,7 +9,7 @@ use crate::ops::{Op, Reduction, Sorted};
 use crate::plan::passes::expression::apply;
 use crate::plan::passes::ir::Ix;
 use crate::plan::passes::reads::{Read, coordinates, expr_reads};
-use crate::plan::step_parts::{Operand, Source};
+use crate::plan::step_parts::{OperandSource, StepOperand};
 
 impl<'b> Emitter<'_, 'b> {
     /// A value at the end of its path: loaded, taken from the form, or computed.
@@ -129,9 +129,9 @@ impl<'b> Emitter<'_, 'b> {
         let ty = &self.ir.nodes[read.base].ty;
         let view = read.path.view(&ty.shape)?;
         let clamp = !view.is_inside(ty.shape.elements());
-        let source = Source::Value(self.values[read.base]?);
+        let source = OperandSource::Value(self.values[read.base]?);
         let (dtype, space) = (ty.dtype, read.space);
-        Some(self.leaves.load(Operand { source, dtype, space, view, clamp }))
+        Some(self.leaves.load(StepOperand { source, dtype, space, view, clamp }))
     }
 
     /// The coordinate of a node along `axis`, as an `i32`.

@@ -1,7 +1,7 @@
 //! Assignments as cuts of a network: what stays with the source is on the GPU.
 
 use super::search::Fixed;
-use super::{Assignment, Origin, Problem};
+use super::{Assignment, FlowOrigin, Problem};
 use crate::cost::Backend;
 use crate::graph::{Network, Vertex};
 
@@ -13,7 +13,7 @@ impl Problem {
         let (gpu, host) = (network.source(), network.sink());
         let steps: Vec<Vertex> = self.steps.iter().map(|_| network.add()).collect();
         for ((step, &place), fixed) in self.steps.iter().zip(&steps).zip(fixed) {
-            // What both sides cost alike decides nothing.
+            // Costs that both sides have alike decide nothing.
             let alike = scale.count(step.cpu).min(scale.count(step.gpu));
             let price = |side| match *fixed {
                 Some(fixed) if fixed != side => Network::NEVER,
@@ -24,10 +24,10 @@ impl Problem {
         }
         for value in &self.values {
             let from = match value.from {
-                Origin::Step(step) => steps[step],
-                Origin::Host => host,
-                Origin::Gpu => gpu,
-                Origin::Both => continue,
+                FlowOrigin::Step(step) => steps[step],
+                FlowOrigin::Host => host,
+                FlowOrigin::Gpu => gpu,
+                FlowOrigin::Both => continue,
             };
             let readers = value.readers.iter().map(|&reader| steps[reader]);
             if from != gpu {

@@ -1,4 +1,4 @@
-//! Which steps run on a GPU and which on the host, where one round trip joins them: by minimum cuts ([`cut`]), among
+//! The assignment of steps to a GPU and to the host, where one round trip joins them: by minimum cuts ([`cut`]), among
 //! which a [`search`] finds one that needs no second trip.
 
 mod cut;
@@ -37,7 +37,7 @@ impl Costs {
 /// A value, from who makes it to who reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    pub from: Origin,
+    pub from: FlowOrigin,
     pub readers: Vec<usize>,
     /// True if it must end on the host.
     pub to_host: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Flow {
 
 /// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum FlowOrigin {
     Step(usize),
     Host,
     Gpu,
@@ -58,7 +58,7 @@ pub(crate) enum Origin {
     Both,
 }
 
-impl Origin {
+impl FlowOrigin {
     /// True if it is on `side` already, where the steps run on `sides`.
     fn is_on(self, side: Backend, sides: &[Backend]) -> bool {
         match self {
@@ -105,16 +105,16 @@ impl Problem {
         let is_on_gpu = |step: usize| sides[step] == Backend::Gpu;
         for value in &self.values {
             let from_gpu = match value.from {
-                Origin::Step(maker) => is_on_gpu(maker) || after[maker],
-                Origin::Gpu => true,
-                Origin::Host | Origin::Both => false,
+                FlowOrigin::Step(maker) => is_on_gpu(maker) || after[maker],
+                FlowOrigin::Gpu => true,
+                FlowOrigin::Host | FlowOrigin::Both => false,
             };
             if from_gpu {
                 value.readers.iter().for_each(|&reader| after[reader] = true);
             }
         }
         for value in self.values.iter().rev() {
-            if let Origin::Step(maker) = value.from {
+            if let FlowOrigin::Step(maker) = value.from {
                 let to_gpu =
                     value.readers.iter().any(|&reader| is_on_gpu(reader) || before[reader]);
                 before[maker] |= to_gpu;

@@ -1,11 +1,10 @@
 //! The search for the cheapest assignment that takes one trip.
 //!
-//! A cut cannot say that no step on the host may stand between two on the GPU. Where a cut breaks that rule,
-//! the step in between goes to the GPU, or all that lies before it on the GPU goes to the host, or all that lies after
-//! it: the search branches, and each branch is a cut again. A branch that costs more than the best assignment
-//! found ends there.
+//! A cut cannot say that no step on the host may stand between two on the GPU. Where a cut breaks that rule, the search
+//! branches, and each branch is a cut again. Either the step in between goes to the GPU, or all steps on the GPU before
+//! it go to the host, or all after it. A branch that costs more than the best assignment found ends there.
 
-use super::{Assignment, Origin, Problem};
+use super::{Assignment, FlowOrigin, Problem};
 use crate::cost::Backend;
 
 /// Cuts that one search may make, and steps of all its cuts together: planning must not take longer than what it may
@@ -74,9 +73,9 @@ impl Problem {
         for value in self.values.iter().rev() {
             if value.readers.iter().any(|&reader| reached[reader]) {
                 match value.from {
-                    Origin::Step(maker) => reached[maker] = true,
-                    Origin::Gpu => return None,
-                    Origin::Host | Origin::Both => {}
+                    FlowOrigin::Step(maker) => reached[maker] = true,
+                    FlowOrigin::Gpu => return None,
+                    FlowOrigin::Host | FlowOrigin::Both => {}
                 }
             }
         }
@@ -88,7 +87,7 @@ impl Problem {
         let mut reached = vec![false; self.steps.len()];
         reached[step] = true;
         for value in &self.values {
-            if matches!(value.from, Origin::Step(maker) if reached[maker]) {
+            if matches!(value.from, FlowOrigin::Step(maker) if reached[maker]) {
                 value.readers.iter().for_each(|&reader| reached[reader] = true);
             }
         }

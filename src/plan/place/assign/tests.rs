@@ -28,8 +28,8 @@ fn random(random: &mut Random, steps: usize) -> Problem {
         down: random.below(scale) as f64,
     };
     for _ in 0..1 + random.below(3) {
-        let from =
-            [Origin::Host, Origin::Host, Origin::Gpu, Origin::Both][random.below(4) as usize];
+        let from = [FlowOrigin::Host, FlowOrigin::Host, FlowOrigin::Gpu, FlowOrigin::Both]
+            [random.below(4) as usize];
         let value = flow(random, from);
         problem.values.push(Flow { to_host: false, to_gpu: false, ..value });
     }
@@ -42,7 +42,7 @@ fn random(random: &mut Random, steps: usize) -> Problem {
                 problem.values[from].readers.push(step);
             }
         }
-        problem.values.push(flow(random, Origin::Step(step)));
+        problem.values.push(flow(random, FlowOrigin::Step(step)));
     }
     problem
 }
@@ -103,9 +103,9 @@ fn what_takes_forever_on_one_side_goes_to_the_other() {
     let mut problem = Problem {
         steps: vec![never, forever, never],
         values: vec![
-            value(Origin::Step(0), vec![1]),
-            value(Origin::Step(1), vec![2]),
-            value(Origin::Step(2), vec![]),
+            value(FlowOrigin::Step(0), vec![1]),
+            value(FlowOrigin::Step(1), vec![2]),
+            value(FlowOrigin::Step(2), vec![]),
         ],
         trip: 0.5,
     };
@@ -125,10 +125,10 @@ fn nothing_on_the_host_stands_between_two_on_the_gpu() {
     let problem = Problem {
         steps: vec![step(100.0, 1.0), step(1.0, 50.0), step(100.0, 1.0)],
         values: vec![
-            flow(Origin::Host, vec![0]),
-            flow(Origin::Step(0), vec![1]),
-            flow(Origin::Step(1), vec![2]),
-            Flow { to_host: true, ..flow(Origin::Step(2), vec![]) },
+            flow(FlowOrigin::Host, vec![0]),
+            flow(FlowOrigin::Step(0), vec![1]),
+            flow(FlowOrigin::Step(1), vec![2]),
+            Flow { to_host: true, ..flow(FlowOrigin::Step(2), vec![]) },
         ],
         trip: 0.0,
     };
@@ -144,10 +144,10 @@ fn parts_that_do_not_meet_go_their_own_ways() {
     let mut problem = Problem {
         steps: vec![step(100.0, 1.0), step(1.0, 100.0)],
         values: vec![
-            flow(Origin::Host, vec![0], false),
-            flow(Origin::Step(0), vec![], true),
-            flow(Origin::Host, vec![1], false),
-            flow(Origin::Step(1), vec![], true),
+            flow(FlowOrigin::Host, vec![0], false),
+            flow(FlowOrigin::Step(0), vec![], true),
+            flow(FlowOrigin::Host, vec![1], false),
+            flow(FlowOrigin::Step(1), vec![], true),
         ],
         trip: 10.0,
     };
@@ -164,12 +164,12 @@ fn where_data_lies_and_is_to_stay_pulls() {
         steps: vec![Costs { cpu: 5.0, gpu: 6.0 }],
         values: vec![
             flow(from, vec![0]),
-            Flow { to_host, to_gpu: !to_host, ..flow(Origin::Step(0), vec![]) },
+            Flow { to_host, to_gpu: !to_host, ..flow(FlowOrigin::Step(0), vec![]) },
         ],
         trip: 0.0,
     };
-    assert_eq!(problem(Origin::Host, true).solve(), [Cpu]);
-    assert_eq!(problem(Origin::Gpu, false).solve(), [Gpu]);
-    assert_eq!(problem(Origin::Both, false).solve(), [Gpu]);
-    assert_eq!(problem(Origin::Both, true).solve(), [Cpu]);
+    assert_eq!(problem(FlowOrigin::Host, true).solve(), [Cpu]);
+    assert_eq!(problem(FlowOrigin::Gpu, false).solve(), [Gpu]);
+    assert_eq!(problem(FlowOrigin::Both, false).solve(), [Gpu]);
+    assert_eq!(problem(FlowOrigin::Both, true).solve(), [Cpu]);
 }

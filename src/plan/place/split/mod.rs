@@ -18,9 +18,9 @@ pub(crate) struct Split {
     /// In an order in which they can run, at most one of each stage.
     pub parts: Vec<SplitPart>,
     /// The makers of the whole graph's outputs, in their order.
-    pub downloads: Vec<Made>,
+    pub downloads: Vec<PartValue>,
     /// The makers of the values that it keeps.
-    pub keeps: Vec<Made>,
+    pub keeps: Vec<PartValue>,
     /// Predicted seconds of a whole run.
     pub seconds: f64,
 }
@@ -77,12 +77,12 @@ pub(crate) enum Supply {
     /// The whole graph's upload of this position.
     Upload(u32),
     /// A value that another part made.
-    Made(Made),
+    Part(PartValue),
 }
 
 /// A value that a part makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct PartValue {
     /// The part, by position in [`Split::parts`].
     pub part: usize,
     /// The value, by position among the downloads or keeps of that part.
@@ -91,7 +91,7 @@ pub(crate) struct Made {
 
 /// Both sides of a device.
 #[derive(Clone, Copy)]
-pub(crate) struct Sides<'a> {
+pub(crate) struct SideTargets<'a> {
     pub cpu: &'a Target,
     pub gpu: &'a Target,
 }
@@ -104,7 +104,7 @@ pub(crate) struct Sides<'a> {
 pub(crate) fn split(
     graph: &Graph,
     whole: &Plan,
-    sides: Sides<'_>,
+    sides: SideTargets<'_>,
     residents: &[Residence],
 ) -> Result<Option<Split>, PlanError> {
     let steps = Steps { whole, sides, residents, part: None };

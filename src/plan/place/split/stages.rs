@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use super::steps::Steps;
-use super::{Made, Split, SplitPart, Stage, Supply, seconds};
+use super::{PartValue, Split, SplitPart, Stage, Supply, seconds};
 use crate::cost::Backend;
 use crate::error::PlanError;
-use crate::graph::{Brought, Graph, NodeId, Part};
+use crate::graph::{Graph, GraphPart, NodeId, PartUpload};
 use crate::plan::Plan;
 use crate::plan::pipeline::plan;
-use crate::plan::place::assign::{Assignment, Origin};
+use crate::plan::place::assign::{Assignment, FlowOrigin};
 use crate::plan::step_parts::ValueId;
 
 /// When each step runs, and where each value is made.
@@ -25,7 +25,7 @@ impl Steps<'_> {
         let count = self.whole.values.len();
         let (mut after, mut before) = (vec![false; count], vec![false; count]);
         for (id, origin) in self.values() {
-            after[id.index()] = origin == Origin::Gpu;
+            after[id.index()] = origin == FlowOrigin::Gpu;
         }
         let reads = |at: usize| self.whole.steps[at].reads();
         let makes = |at: usize| self.whole.steps[at].outputs.iter().map(|output| output.value);
@@ -49,9 +49,9 @@ impl Steps<'_> {
         }
         let values = self.values().map(|(id, origin)| {
             let stage = match origin {
-                Origin::Step(at) => Some(steps[at]),
-                Origin::Gpu => Some(Stage::Gpu),
-                Origin::Host | Origin::Both => None,
+                FlowOrigin::Step(at) => Some(steps[at]),
+                FlowOrigin::Gpu => Some(Stage::Gpu),
+                FlowOrigin::Host | FlowOrigin::Both => None,
             };
             (id, stage)
         });
@@ -65,7 +65,7 @@ impl Steps<'_> {
         &self,
         stage: Stage,
         uploads: Vec<Supply>,
-        part: &Part,
+        part: &GraphPart,
     ) -> Option<Result<SplitPart, PlanError>> {
         let far =
             |&at: &u32| self.residents.get(at as usize).is_some_and(|residence| residence.is_far());
@@ -97,15 +97,15 @@ impl Stages {
             kept.map(|(&node, &value)| orders.keep(stage(value), node)).collect();
         let present = orders.present();
         let made = |(stage, at): Place| {
-            Some(Made { part: present.iter().position(|&present| present == stage)?, at })
+            Some(PartValue { part: present.iter().position(|&present| present == stage)?, at })
         };
         let parts = present.iter().map(|&stage| {
-            let Order { downloads, keeps, given } = orders.of(stage);
+            let PartOrder { downloads, keeps, given } = orders.of(stage);
             let is_given = |node| given.contains(&node);
             let part = graph.part(downloads.clone(), keeps.clone(), is_given);
-            let supply = |brought: &Brought| match *brought {
-                Brought::Upload(at) => Some(Supply::Upload(at)),
-                Brought::Made(node) => made(orders.maker(node)?).map(Supply::Made),
+            let supply = |brought: &PartUpload| match *brought {
+                PartUpload::Upload(at) => Some(Supply::Upload(at)),
+                PartUpload::Made(node) => made(orders.maker(node)?).map(Supply::Part),
             };
             let uploads = part.uploads.iter().map(supply).collect::<Option<_>>()?;
             of.plan(stage, uploads, &part)
@@ -117,8 +117,8 @@ impl Stages {
     }
 
     /// The values that parts make for each other.
-    fn hand_over(&self, whole: &Plan) -> Orders {
-        let mut orders = Orders::default();
+    fn hand_over(&self, whole: &Plan) -> PartOrders {
+        let mut orders = PartOrders::default();
         for (step, &stage) in whole.steps.iter().zip(&self.steps) {
             for value in step.reads() {
                 if let Some(maker) = self.values[value.index()].filter(|&maker| maker != stage) {
@@ -134,7 +134,7 @@ impl Stages {
 
 /// The values that one part is asked for.
 #[derive(Default)]
-pub(super) struct Order {
+pub(super) struct PartOrder {
     pub downloads: Vec<NodeId>,
     pub keeps: Vec<NodeId>,
     /// The values that other parts make for it.
@@ -143,17 +143,17 @@ pub(super) struct Order {
 
 /// The orders of all parts, by stage.
 #[derive(Default)]
-pub(super) struct Orders([Order; 4]);
+pub(super) struct PartOrders([PartOrder; 4]);
 
 /// An output, by position among what the part of a stage downloads or keeps.
 pub(super) type Place = (Stage, usize);
 
-impl Orders {
-    pub fn of(&self, stage: Stage) -> &Order {
+impl PartOrders {
+    pub fn of(&self, stage: Stage) -> &PartOrder {
         &self.0[stage as usize]
     }
 
-    pub fn of_mut(&mut self, stage: Stage) -> &mut Order {
+    pub fn of_mut(&mut self, stage: Stage) -> &mut PartOrder {
         &mut self.0[stage as usize]
     }
 
@@ -176,7 +176,7 @@ impl Orders {
     /// The stages whose parts have something to make.
     pub fn present(&self) -> Vec<Stage> {
         let asked = |stage: &Stage| {
-            let Order { downloads, keeps, .. } = self.of(*stage);
+            let PartOrder { downloads, keeps, .. } = self.of(*stage);
             !downloads.is_empty() || !keeps.is_empty()
         };
         Stage::ALL.into_iter().filter(asked).collect()
@@ -184,7 +184,7 @@ impl Orders {
 
     /// The makers of the values that others are given.
     pub fn maker(&self, node: NodeId) -> Option<Place> {
-        let makes = |order: &Order| !order.given.contains(&node);
+        let makes = |order: &PartOrder| !order.given.contains(&node);
         Stage::ALL.into_iter().find_map(|stage| {
             let order = Some(self.of(stage)).filter(|order| makes(order))?;
             Some((stage, order.downloads.iter().position(|&download| download == node)?))
@@ -201,7 +201,7 @@ mod tests {
     use crate::cost::{DeviceProfile, Limits};
     use crate::device::Device;
     use crate::plan::Target;
-    use crate::plan::place::split::Sides;
+    use crate::plan::place::split::SideTargets;
 
     /// The plan of `batch` as a part, if the GPU binds so many bytes.
     fn planned(graph: &Graph, binding_bytes: u64) -> Option<Result<SplitPart, PlanError>> {
@@ -212,7 +212,7 @@ mod tests {
         let small = GpuCommandBatch::new(&Device::cpu());
         small.upload(&[1.0_f32]);
         let whole = plan(&small.recorded().graph, &cpu).unwrap();
-        let sides = Sides { cpu: &cpu, gpu: &gpu };
+        let sides = SideTargets { cpu: &cpu, gpu: &gpu };
         let steps = Steps { whole: &whole, sides, residents: &[], part: None };
         let part = graph.part(graph.outputs(), Vec::new(), |_| false);
         steps.plan(Stage::Gpu, vec![Supply::Upload(0)], &part)

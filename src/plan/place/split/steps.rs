@@ -1,8 +1,8 @@
 //! The steps of a plan as a problem of assignment: what each takes on either side, and what moving a value takes.
 
-use super::{Made, Sides, Split, SplitPart, Stage, Supply};
+use super::{PartValue, SideTargets, Split, SplitPart, Stage, Supply};
 use crate::cost::{Backend, Residence};
-use crate::plan::place::assign::{Costs, Flow, Origin, Problem};
+use crate::plan::place::assign::{Costs, Flow, FlowOrigin, Problem};
 use crate::plan::step_parts::ValueId;
 use crate::plan::{Home, Plan};
 
@@ -14,10 +14,10 @@ const LARGE_KEPT: f64 = 4e6;
 /// The steps of a plan, to be shared out.
 pub(crate) struct Steps<'a> {
     pub whole: &'a Plan,
-    pub sides: Sides<'a>,
+    pub sides: SideTargets<'a>,
     /// The location of the data of each of the graph's residents.
     pub residents: &'a [Residence],
-    /// Whose plan it is, where it is not that of the whole graph.
+    /// The part that the plan is for, where it is not that of the whole graph.
     pub part: Option<PartOf<'a>>,
 }
 
@@ -31,29 +31,29 @@ impl Steps<'_> {
         self.residents.get(at as usize)
     }
 
-    fn origin(&self, home: Home) -> Option<Origin> {
+    fn origin(&self, home: Home) -> Option<FlowOrigin> {
         match home {
             Home::Upload { input, .. } => {
                 let maker = self.part.and_then(|part| part.maker(input));
-                Some(if maker == Some(Stage::Gpu) { Origin::Gpu } else { Origin::Host })
+                Some(if maker == Some(Stage::Gpu) { FlowOrigin::Gpu } else { FlowOrigin::Host })
             }
             Home::Resident(at) => Some(match self.residence(at) {
-                None | Some(Residence::Both) => Origin::Both,
-                Some(Residence::Host) => Origin::Host,
-                Some(Residence::Gpu | Residence::Shared) => Origin::Gpu,
+                None | Some(Residence::Both) => FlowOrigin::Both,
+                Some(Residence::Host) => FlowOrigin::Host,
+                Some(Residence::Gpu | Residence::Shared) => FlowOrigin::Gpu,
             }),
             Home::Slot(_) | Home::Kept(_) => None,
         }
     }
 
     /// The values in an order of dependency: what is given, then what each step makes.
-    pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, Origin)> {
+    pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, FlowOrigin)> {
         let given =
             self.whole.values.iter().zip(0..).filter_map(|(value, at)| {
                 self.origin(value.home).map(|origin| (ValueId(at), origin))
             });
         let made = self.whole.steps.iter().enumerate().flat_map(|(at, step)| {
-            step.outputs.iter().map(move |output| (output.value, Origin::Step(at)))
+            step.outputs.iter().map(move |output| (output.value, FlowOrigin::Step(at)))
         });
         given.chain(made)
     }
@@ -112,7 +112,7 @@ impl PartOf<'_> {
     /// When what the plan's upload `input` brings is made, unless the whole graph's upload brings it.
     pub fn maker(&self, input: u32) -> Option<Stage> {
         match self.part().uploads.get(input as usize)? {
-            Supply::Made(made) => Some(self.split.parts[made.part].stage),
+            Supply::Part(made) => Some(self.split.parts[made.part].stage),
             Supply::Upload(_) => None,
         }
     }
@@ -124,18 +124,18 @@ impl PartOf<'_> {
 
     /// True if a part on the GPU, or one on the host, is handed `value`.
     fn is_handed(&self, value: ValueId, to_gpu: bool) -> bool {
-        let takes = |made: Made| {
+        let takes = |made: PartValue| {
             let takers =
                 self.split.parts.iter().filter(|part| (part.stage == Stage::Gpu) == to_gpu);
-            takers.flat_map(|part| &part.uploads).any(|supply| *supply == Supply::Made(made))
+            takers.flat_map(|part| &part.uploads).any(|supply| *supply == Supply::Part(made))
         };
         self.made(value).any(takes)
     }
 
-    fn made(&self, value: ValueId) -> impl Iterator<Item = Made> {
+    fn made(&self, value: ValueId) -> impl Iterator<Item = PartValue> {
         let downloads = self.part().plan.downloads.iter().enumerate();
         downloads
             .filter(move |(_, download)| **download == value)
-            .map(|(at, _)| Made { part: self.at, at })
+            .map(|(at, _)| PartValue { part: self.at, at })
     }
 }

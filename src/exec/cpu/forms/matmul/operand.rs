@@ -17,8 +17,8 @@ use crate::exec::cpu::forms::row::fill;
 use crate::exec::cpu::operands::{BoundInput, for_each, parts, split};
 use crate::exec::cpu::tape::{Machine, TILE, Tape};
 use crate::exec::cpu::{ExprHole, Job};
-use crate::expr::{Node, Ref};
-use crate::plan::{MatMulForm, Source, Space, Spread};
+use crate::expr::{ExprNode, Ref};
+use crate::plan::{MatMulForm, OperandSource, Space, Spread};
 
 /// The operands of a product of `f32`.
 pub(super) struct Floats<'a> {
@@ -96,9 +96,9 @@ impl<'a> Matrices<'a> {
         batch: &[usize],
         halves: bool,
     ) -> Result<Self, DeviceError> {
-        if let Node::Load(n) = job.step.expr.node(root) {
+        if let ExprNode::Load(n) = job.step.expr.node(root) {
             let operand = &job.step.operands[usize::from(n)];
-            if let Source::Value(value) = operand.source
+            if let OperandSource::Value(value) = operand.source
                 && let Some(buffer) = &job.values[value.index()]
                 && operand.view.is_inside(buffer.len())
             {

@@ -10,8 +10,8 @@ use super::{MatrixPointer, blocks, gemm};
 use crate::base::dtype::{DType, Ty};
 use crate::exec::HostBuffer;
 use crate::exec::cpu::Job;
-use crate::expr::{Node, Ref};
-use crate::plan::{MatMulForm, Source, StepOutput, ValueId};
+use crate::expr::{ExprNode, Ref};
+use crate::plan::{MatMulForm, OperandSource, StepOutput, ValueId};
 
 /// A product of two matrices of `f32` that lie in memory; the sums are the result.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(super) fn find(job: &Job<'_>, product: &MatMulForm) -> Option<SingleCall> {
     let [StepOutput { root, dtype: DType::F32, .. }] = job.step.outputs[..] else {
         return None;
     };
-    let is_result = matches!(job.step.expr.node(root), Node::Acc);
+    let is_result = matches!(job.step.expr.node(root), ExprNode::Acc);
     if !is_result || product.acc != Ty::F32 || product.spread.is_some() {
         return None;
     }
@@ -89,9 +89,9 @@ fn operand(value: ValueId, matrices: &Matrices<'_>) -> Option<CallOperand> {
 
 /// The value that `root` loads, if `root` only loads, and the value holds all of the operand as `f32`.
 fn value(job: &Job<'_>, root: Ref) -> Option<ValueId> {
-    let Node::Load(n) = job.step.expr.node(root) else { return None };
+    let ExprNode::Load(n) = job.step.expr.node(root) else { return None };
     let operand = &job.step.operands[usize::from(n)];
-    let Source::Value(value) = operand.source else { return None };
+    let OperandSource::Value(value) = operand.source else { return None };
     let buffer = job.values[value.index()].as_deref()?;
     let lies_there = operand.dtype == DType::F32 && operand.view.is_inside(buffer.len());
     lies_there.then_some(value)
